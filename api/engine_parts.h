@@ -1,0 +1,36 @@
+#pragma once
+// What an Engine is made of. Internal: included by api/, the command line, tests and benchmarks of this repository.
+
+#include <memory>
+
+#include "cache/cache.h"
+#include "jit/compiler.h"
+#include "jit/device.h"
+#include "templates/template_set.h"
+#include "tuner/build.h"
+#include "tunesmith/engine.h"
+
+namespace tunesmith {
+
+struct PlanTable;
+
+struct Engine::Parts {
+  EngineOptions options;
+  TemplateSet templates;
+  std::shared_ptr<Device> device;  // shared with the plans, which may outlive the engine
+  std::shared_ptr<Compiler> compiler;
+  std::shared_ptr<Cache> cache;
+  std::unique_ptr<PlanTable> plans;
+
+  Workbench bench() const { return {*device, *compiler, *cache, templates}; }
+
+  Parts();
+  ~Parts();
+};
+
+/// The device that a text such as "auto", "cuda:1" or "host" names. Throws Error(no_device | invalid_argument).
+std::shared_ptr<Device> open_device(const std::string& text);
+/// NVRTC for a GPU, the system's C++ compiler for the host executor.
+std::shared_ptr<Compiler> open_compiler(DeviceInfo::Kind kind, const EngineOptions& options);
+
+}  // namespace tunesmith

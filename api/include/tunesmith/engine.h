@@ -1,0 +1,130 @@
+#pragma once
+// The library's front door.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tunesmith/device_info.h"
+#include "tunesmith/error.h"
+#include "tunesmith/problem.h"
+#include "tunesmith/softmax.h"
+#include "tunesmith/types.h"
+
+namespace tunesmith {
+
+/// How an Engine is set up. Fields left at their defaults are right for most programs.
+struct EngineOptions {
+  /// "auto" (the first GPU, else the host executor), "cuda", "cuda:N" or "host". Default auto.
+  std::string device = "auto";
+  /// When the engine may measure. Production services that must not spend time on it: Mode::replay. Default tune.
+  Mode mode = Mode::tune;
+  /// Candidates looked at when tuning on first use. Default quick: at most about 2 s for one key on 16 cores.
+  Effort effort = Effort::quick;
+  /// Wall seconds for tuning one key. Default 10.
+  double tune_budget_s = 10;
+  /// Cache file; created on the first write. Default: $XDG_CACHE_HOME/tunesmith/cache.db, else ~/.cache/tunesmith/cache.db.
+  /// Empty: nothing persists.
+  std::filesystem::path cache_file = default_cache_file();
+  /// Read-only cache files that are looked at after cache_file. Default none.
+  std::vector<std::filesystem::path> system_caches;
+  /// Folders searched for libnvrtc and its builtins before the standard places. Default none.
+  std::vector<std::filesystem::path> cuda_folders;
+  /// Folder to render templates from instead of the embedded ones: for kernel work. Default empty.
+  std::filesystem::path templates_folder;
+  /// Where the source of a failed compilation is written. Default empty: the system's temporary folder.
+  std::filesystem::path dump_folder;
+  /// Receives warnings and, at level info, one line per compile and tune. May be called from any thread. Default: silent.
+  enum class Level : std::uint8_t { info, warning };
+  std::function<void(Level, const std::string&)> log;
+
+  /// $XDG_CACHE_HOME/tunesmith/cache.db, else $HOME/.cache/tunesmith/cache.db, else empty.
+  static std::filesystem::path default_cache_file();
+  /// Defaults overridden by TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (':'-separated), TUNESMITH_MODE, TUNESMITH_LOG ("info",
+  /// "warning": to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES, TUNESMITH_CUDA (':'-separated folders). The only place
+  /// that reads the environment. Throws Error(invalid_argument) naming the variable and its value.
+  static EngineOptions from_environment();
+};
+
+/// A problem made ready: compiled, loaded, bound. Cheap to copy (shared ownership; keeps its engine's device alive);
+/// immutable and thread-safe.
+class Plan {
+ public:
+  /// Starts the kernels on `stream` and returns. `arrays` are device addresses in the operation's order (softmax: x, y).
+  /// They must be valid for the problem's shapes and strides until the work is done. Safe during CUDA graph capture.
+  /// Throws Error(invalid_argument) for null, misaligned or partly overlapping arrays, Error(device_failed) when the driver
+  /// refuses. Costs a few nanoseconds over cuLaunchKernel: no allocation, no lock.
+  void launch(std::span<void* const> arrays, Stream stream = nullptr) const;
+  /// The same for softmax-like operations.
+  void launch(const void* x, void* y, Stream stream = nullptr) const;
+
+  const Problem& problem() const noexcept;  ///< normalized: every default filled in
+  const Config& config() const noexcept;
+  Origin origin() const noexcept;
+  std::int64_t nearest_n_cols() const noexcept;  ///< n_cols of the record, when origin() is nearest; else 0
+  const std::string& source() const noexcept;    ///< the CUDA source, exactly as compiled
+  bool compiled() const noexcept;                ///< the compiler ran for it in this process (else the binary was loaded)
+  double compile_ms() const noexcept;            ///< 0 unless compiled()
+  double tune_s() const noexcept;                ///< wall seconds spent tuning; 0 unless origin() is tuned
+  int occupancy() const noexcept;                ///< resident blocks per multiprocessor of the first kernel
+  std::string resources() const;  ///< "registers=40,static_smem_bytes=0,..." of the first kernel; may be empty
+  double bytes() const noexcept;  ///< least memory traffic of one launch
+  double flops() const noexcept;
+
+  struct State;
+  explicit Plan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+ private:
+  std::shared_ptr<const State> state_;
+};
+
+/// What prepare() may be told beyond the problem.
+struct PrepareOptions {
+  /// A partial or complete configuration to use as it is, e.g. parse_fields("variant=online,threads=512", "config").
+  Config config;
+  /// Instead of the engine's mode.
+  std::optional<Mode> mode;
+};
+
+/// Owns a device, a compiler and a cache. Thread-safe: any number of threads may call any member at once; one key is
+/// prepared once, the others wait for it. Create one per device and keep it.
+class Engine {
+ public:
+  /// Opens the device; never opens the compiler (that happens on the first compilation). Throws Error(no_device) when a GPU
+  /// was asked for and there is none, Error(invalid_argument) for malformed options.
+  explicit Engine(EngineOptions options = EngineOptions::from_environment());
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Selects, compiles or loads, tunes when the mode says so, and binds. Plans are remembered: asking again for an equal
+  /// problem returns the same plan. `stream` only tells whether a capture is under way: then a plan that does not exist yet
+  /// is Error(capturing). Throws Error(invalid_argument | unsupported | compile_failed | no_compiler | ...).
+  Plan prepare(const Problem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
+  Plan prepare(const SoftmaxProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
+
+  /// One-shot softmax: contiguous rows unless strides are given. The first call for a shape prepares a plan (seconds when it
+  /// tunes, milliseconds from a warm cache), later ones look it up without lock or allocation and launch on `stream`.
+  /// The problem's alignment and in_place fields are ignored: the addresses tell.
+  void softmax(const void* x, void* y, const SoftmaxProblem& problem, Stream stream = nullptr);
+
+  /// Any operation, looked up by value; slower than the typed calls (text keys), for tools and rarely called code.
+  void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);
+
+  const DeviceInfo& device() const noexcept;
+  const EngineOptions& options() const noexcept;
+
+  struct Parts;
+  /// The engine's components, for the command line, tests and benchmarks of this repository.
+  Parts& parts() noexcept;
+
+ private:
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,5 @@
+#pragma once
+// Everything a C++ program needs.
+
+#include "tunesmith/engine.h"
+#include "tunesmith/version.h"

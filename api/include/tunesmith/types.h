@@ -1,0 +1,76 @@
+#pragma once
+// The words every layer shares: element types, architectures, modes, launch dimensions.
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tunesmith {
+
+/// Element type of an array in device memory.
+enum class DType : std::uint8_t { f32, f16, bf16 };
+
+/// Size of one element in bytes.
+constexpr std::int64_t size_of(DType dtype) noexcept { return dtype == DType::f32 ? 4 : 2; }
+/// "f32", "f16" or "bf16".
+std::string_view name(DType dtype) noexcept;
+/// Inverse of name(); throws Error(invalid_argument) that lists what is allowed and calls the value `argument`.
+DType parse_dtype(std::string_view text, std::string_view argument = "dtype");
+
+/// A GPU architecture to compile for: {9, 0, 'a'} is sm_90a. A suffix of 0 means none.
+struct Arch {
+  int major = 0;
+  int minor = 0;
+  char suffix = 0;
+
+  /// 90 for sm_90a: what feature gates compare.
+  constexpr int number() const noexcept { return major * 10 + minor; }
+  auto operator<=>(const Arch&) const = default;
+};
+
+/// "sm_90a".
+std::string name(const Arch& arch);
+/// Accepts "sm_90a"; throws Error(invalid_argument) otherwise.
+Arch parse_arch(std::string_view text);
+/// The architecture to generate for on a GPU of this compute capability: the arch-specific target ("a") where one exists
+/// (9.0, 10.x, 12.x), the plain one elsewhere.
+Arch native_arch(int major, int minor) noexcept;
+
+/// When an engine may measure.
+enum class Mode : std::uint8_t {
+  tune,    ///< unseen keys are tuned on first use (default)
+  replay,  ///< never measure: exact record, else the nearest n_cols, else the default configuration; compiling is allowed
+  off,     ///< ignore tuning records: the default configuration; compiling is allowed
+};
+std::string_view name(Mode mode) noexcept;
+Mode parse_mode(std::string_view text);
+
+/// How much of the search space the tuner looks at.
+enum class Effort : std::uint8_t { quick, full };
+std::string_view name(Effort effort) noexcept;
+Effort parse_effort(std::string_view text);
+
+/// Where a plan's configuration came from.
+enum class Origin : std::uint8_t {
+  pinned,      ///< given by the caller
+  tuned,       ///< measured by this engine, now
+  exact,       ///< a record of exactly this key
+  nearest,     ///< a record of the nearest n_cols
+  by_default,  ///< the descriptor's default
+};
+/// "pinned", "tuned", "exact", "nearest", "default".
+std::string_view name(Origin origin) noexcept;
+
+/// Extents of a grid, a block (threads) or a cluster (blocks).
+struct Dim3 {
+  std::uint32_t x = 1, y = 1, z = 1;
+  constexpr std::uint64_t count() const noexcept { return std::uint64_t{x} * y * z; }
+  auto operator<=>(const Dim3&) const = default;
+};
+
+/// A CUstream (the driver API's handle; cudaStream_t is the same pointer). nullptr is the default stream. The host executor
+/// ignores it and runs synchronously.
+using Stream = void*;
+
+}  // namespace tunesmith

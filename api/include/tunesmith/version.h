@@ -1,0 +1,5 @@
+#pragma once
+
+#define TUNESMITH_VERSION "0.1.0"
+#define TUNESMITH_VERSION_MAJOR 0
+#define TUNESMITH_VERSION_MINOR 1

@@ -1,0 +1,95 @@
+#include "tunesmith/fields.h"
+
+#include <array>
+#include <charconv>
+
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+
+std::string text(const Value& value) {
+  if (const auto* word = std::get_if<std::string>(&value)) return *word;
+  std::array<char, 64> buffer{};
+  const auto result = std::holds_alternative<std::int64_t>(value)
+                          ? std::to_chars(buffer.data(), buffer.data() + buffer.size(), std::get<std::int64_t>(value))
+                          : std::to_chars(buffer.data(), buffer.data() + buffer.size(), std::get<double>(value));
+  return {buffer.data(), result.ptr};
+}
+
+Value parse_value(std::string_view text) {
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  std::int64_t integer = 0;
+  if (const auto result = std::from_chars(begin, end, integer); result.ec == std::errc() && result.ptr == end)
+    return integer;
+  double real = 0;
+  if (const auto result = std::from_chars(begin, end, real); result.ec == std::errc() && result.ptr == end) return real;
+  return std::string(text);
+}
+
+void Fields::set(std::string_view name, Value value) {
+  for (auto& item : items_) {
+    if (item.first != name) continue;
+    item.second = std::move(value);
+    return;
+  }
+  items_.emplace_back(std::string(name), std::move(value));
+}
+
+const Value* Fields::find(std::string_view name) const noexcept {
+  for (const auto& item : items_)
+    if (item.first == name) return &item.second;
+  return nullptr;
+}
+
+namespace {
+
+const Value& require(const Fields& fields, std::string_view name) {
+  if (const Value* value = fields.find(name)) return *value;
+  throw Error(ErrorCode::invalid_argument, name, " is missing");
+}
+
+}  // namespace
+
+std::int64_t Fields::integer(std::string_view name) const {
+  const Value& value = require(*this, name);
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return *integer;
+  throw Error(ErrorCode::invalid_argument, name, " is '", tunesmith::text(value), "'; expected an integer");
+}
+
+double Fields::real(std::string_view name) const {
+  const Value& value = require(*this, name);
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  throw Error(ErrorCode::invalid_argument, name, " is '", tunesmith::text(value), "'; expected a number");
+}
+
+const std::string& Fields::word(std::string_view name) const {
+  const Value& value = require(*this, name);
+  if (const auto* word = std::get_if<std::string>(&value)) return *word;
+  throw Error(ErrorCode::invalid_argument, name, " is ", tunesmith::text(value), "; expected a word");
+}
+
+std::string Fields::text() const {
+  std::string result;
+  for (const auto& [name, value] : items_) result += (result.empty() ? "" : ",") + name + "=" + tunesmith::text(value);
+  return result;
+}
+
+Fields parse_fields(std::string_view text, std::string_view argument) {
+  Fields fields;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    const std::size_t equals = item.find('=');
+    if (equals == 0 || equals == std::string_view::npos || equals + 1 == item.size())
+      throw Error(ErrorCode::invalid_argument, argument, " contains '", item, "'; expected NAME=VALUE,NAME=VALUE,...");
+    const std::string_view name = item.substr(0, equals);
+    if (fields.contains(name)) throw Error(ErrorCode::invalid_argument, argument, " names '", name, "' twice");
+    fields.set(name, parse_value(item.substr(equals + 1)));
+  }
+  return fields;
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,20 @@
+# What is linked, and why: SQLite (the cache file), Boost.Context (the host executor's fibers), nlohmann-json (specs and
+# --json), CLI11 (the command line), xxHash (fingerprints; header only). NVRTC and the driver are opened at run time.
+find_package(Threads REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(Boost 1.74 REQUIRED COMPONENTS context)
+find_package(nlohmann_json 3.10 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+
+add_library(tunesmith_sqlite INTERFACE)
+add_library(tunesmith_boost_context INTERFACE)
+if(TUNESMITH_STATIC_DEPENDENCIES)
+  find_library(TUNESMITH_SQLITE_ARCHIVE libsqlite3.a REQUIRED)
+  find_library(TUNESMITH_BOOST_CONTEXT_ARCHIVE libboost_context.a REQUIRED)
+  target_link_libraries(tunesmith_sqlite INTERFACE ${TUNESMITH_SQLITE_ARCHIVE} Threads::Threads ${CMAKE_DL_LIBS} m)
+  target_link_libraries(tunesmith_boost_context INTERFACE ${TUNESMITH_BOOST_CONTEXT_ARCHIVE} Boost::headers)
+else()
+  target_link_libraries(tunesmith_sqlite INTERFACE SQLite::SQLite3)
+  target_link_libraries(tunesmith_boost_context INTERFACE Boost::context)
+endif()

@@ -1,0 +1,11 @@
+# tunesmith_library(name sources...): a static library of this tree with its warnings and include roots.
+function(tunesmith_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+    -Wnon-virtual-dtor -Woverloaded-virtual $<$<BOOL:${TUNESMITH_WERROR}>:-Werror>)
+endfunction()
+
+function(tunesmith_library target)
+  add_library(${target} STATIC ${ARGN})
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/api/include)
+  tunesmith_warnings(${target})
+endfunction()

@@ -1,0 +1,15 @@
+#include "jit/compiler.h"
+
+#include "tunesmith/hash.h"
+
+namespace tunesmith {
+
+std::string binary_fingerprint(const Compiler& compiler, const CompileRequest& request) {
+  // Lengths in front of the parts: no two different requests concatenate to the same text.
+  std::string text = "tunesmith binary 1";
+  for (const std::string& part : {name(request.arch), compiler.options(request.arch), compiler.identity(), request.source})
+    text += "\n" + std::to_string(part.size()) + ":" + part;
+  return hash_hex(text);
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,58 @@
+#pragma once
+// Source -> binary. Implementations: jit/cuda/nvrtc_compiler.h (cubin) and jit/host/host_compiler.h (shared library).
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tunesmith/types.h"
+
+namespace tunesmith {
+
+/// What one kernel of a binary needs, as the compiler reported it.
+struct KernelResources {
+  int registers = 0;  ///< per thread
+  int static_smem_bytes = 0;
+  int local_bytes = 0;  ///< stack frame per thread
+  int spill_store_bytes = 0, spill_load_bytes = 0;
+};
+
+struct CompileRequest {
+  std::string name;  ///< shown in diagnostics, e.g. "softmax.cu"
+  std::string source;
+  Arch arch;
+};
+
+/// A compiled translation unit. Value type; the image is what a Device loads.
+struct Binary {
+  std::string image;                                 ///< cubin, or a host shared library
+  std::string log;                                   ///< compiler output, warnings included
+  std::map<std::string, KernelResources> resources;  ///< by entry name
+  double compile_ms = 0;                             ///< 0 when it came from the cache
+};
+
+/// Thread-safe: compile() may run on many threads at once.
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+
+  /// Everything about the toolchain that can change its output (name, version, build-id, environment), without opening it
+  /// when that is slow. Part of every binary's fingerprint.
+  virtual std::string identity() const = 0;
+  /// The canonical option list used for an architecture, space separated. Part of the fingerprint.
+  virtual std::string options(const Arch& arch) const = 0;
+  /// Architectures that compile() accepts, ascending. May open the compiler; throws Error(no_compiler).
+  virtual std::vector<Arch> supported_archs() const = 0;
+
+  /// Throws Error(compile_failed) with log, options and the path of the dumped source; Error(no_compiler) when there is
+  /// none; Error(unsupported) for an architecture it does not know.
+  virtual Binary compile(const CompileRequest& request) const = 0;
+  /// The PTX (or for the host, assembly) text of the same compilation. Same errors.
+  virtual std::string assembly(const CompileRequest& request) const = 0;
+};
+
+/// Key of a binary: 32 hex digits over schema, source, options, arch and toolchain identity.
+std::string binary_fingerprint(const Compiler& compiler, const CompileRequest& request);
+
+}  // namespace tunesmith

@@ -1,0 +1,77 @@
+#include "jit/executable.h"
+
+#include <array>
+#include <cstring>
+
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+// Kernel parameters live on the launching thread's stack; the driver's own limit is 4 KiB (32 KiB from CUDA 12.1).
+constexpr std::size_t max_param_bytes = 4096;
+
+}  // namespace
+
+Executable::Executable(Device& device, std::shared_ptr<Module> module, LaunchPlan plan)
+    : device_(device), module_(std::move(module)), plan_(std::move(plan)) {
+  if (plan_.params.size() > max_param_bytes)
+    throw Error(ErrorCode::unsupported, "the kernel's parameters take ", plan_.params.size(), " bytes; at most ",
+                max_param_bytes, " can be passed");
+  kernels_.reserve(plan_.kernels.size());
+  for (const KernelLaunch& kernel : plan_.kernels) kernels_.push_back(device_.prepare(*module_, kernel));
+  if (plan_.workspace_bytes > 0) {
+    const auto bytes = static_cast<std::size_t>(plan_.workspace_bytes);
+    workspace_ = device_.allocate(bytes);
+    device_.fill(workspace_, 0, bytes);
+    std::memcpy(plan_.params.data() + plan_.workspace_offset, &workspace_, sizeof workspace_);
+  }
+}
+
+Executable::~Executable() {
+  if (workspace_ != nullptr) device_.release(workspace_);
+}
+
+void Executable::check(std::span<void* const> arrays) const {
+  if (arrays.size() != plan_.pointers.size())
+    throw Error(ErrorCode::invalid_argument, "got ", arrays.size(), " arrays; the operation takes ", plan_.pointers.size());
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const LaunchPlan::Pointer& pointer = plan_.pointers[i];
+    const auto address = reinterpret_cast<std::uintptr_t>(arrays[i]);
+    if (address == 0) {
+      if (pointer.optional || pointer.extent_bytes == 0) continue;
+      throw Error(ErrorCode::invalid_argument, "array '", pointer.array, "' is a null pointer; expected ",
+                  pointer.extent_bytes, " bytes of device memory");
+    }
+    if ((address & (pointer.alignment - 1)) != 0)
+      throw Error(ErrorCode::invalid_argument, "array '", pointer.array, "' is at ", arrays[i],
+                  "; this plan was prepared for addresses that are a multiple of ", pointer.alignment, " bytes");
+    if (!pointer.written) continue;
+    for (std::size_t j = 0; j < arrays.size(); ++j) {
+      const auto other = reinterpret_cast<std::uintptr_t>(arrays[j]);
+      const LaunchPlan::Pointer& other_pointer = plan_.pointers[j];
+      if (j == i || other == 0 || pointer.extent_bytes == 0 || other_pointer.extent_bytes == 0) continue;
+      const bool apart = address + static_cast<std::uintptr_t>(pointer.extent_bytes) <= other ||
+                         other + static_cast<std::uintptr_t>(other_pointer.extent_bytes) <= address;
+      if (apart) continue;
+      if (address != other)
+        throw Error(ErrorCode::invalid_argument, "arrays '", pointer.array, "' (", arrays[i], ", ", pointer.extent_bytes,
+                    " bytes) and '", other_pointer.array, "' (", arrays[j], ", ", other_pointer.extent_bytes,
+                    " bytes) overlap partly; they must be the same array or apart");
+      if (!plan_.in_place)
+        throw Error(ErrorCode::invalid_argument, "arrays '", pointer.array, "' and '", other_pointer.array,
+                    "' are the same array; this plan was not prepared with in_place=1");
+    }
+  }
+}
+
+void Executable::enqueue(std::span<void* const> arrays, Stream stream) const {
+  check(arrays);
+  alignas(64) std::array<std::byte, max_param_bytes> params;  // NOLINT: only the first params.size() bytes are used
+  std::memcpy(params.data(), plan_.params.data(), plan_.params.size());
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    std::memcpy(params.data() + plan_.pointers[i].offset, &arrays[i], sizeof arrays[i]);
+  for (const auto& kernel : kernels_) kernel->enqueue(params.data(), stream);
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,39 @@
+#pragma once
+// A loaded binary with its launch plan: arrays in, kernels enqueued. What a plan handle launches and the tuner times.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "jit/device.h"
+#include "tunesmith/launch.h"
+
+namespace tunesmith {
+
+class Executable {
+ public:
+  /// Prepares every kernel of the plan and allocates its workspace. `device` must outlive this object.
+  Executable(Device& device, std::shared_ptr<Module> module, LaunchPlan plan);
+  ~Executable();
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+
+  /// Checks the addresses (Error(invalid_argument): null, misaligned, partly overlapping, or the same when the plan is not
+  /// in place) and enqueues every kernel. `arrays` in the order of plan().pointers. No allocation, no lock; thread-safe
+  /// unless the plan has a workspace, which serves one stream at a time.
+  void enqueue(std::span<void* const> arrays, Stream stream) const;
+
+  const LaunchPlan& plan() const noexcept { return plan_; }
+  const Module& module() const noexcept { return *module_; }
+
+ private:
+  void check(std::span<void* const> arrays) const;
+
+  Device& device_;
+  std::shared_ptr<Module> module_;
+  LaunchPlan plan_;
+  std::vector<std::unique_ptr<PreparedKernel>> kernels_;
+  void* workspace_ = nullptr;
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,10 @@
+// Everything that touches hardware, under the same names on the GPU and in the host executor.
+#pragma once
+
+#include "device/types.cuh"
+
+#ifdef TUNESMITH_HOST_EXECUTOR
+#include <tunesmith_platform_host.h>
+#else
+#include "device/platform_cuda.cuh"
+#endif

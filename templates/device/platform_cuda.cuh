@@ -1,0 +1,306 @@
+// The platform for CUDA: thin wrappers over PTX, so that kernels need no CUDA header.
+// The host executor has the same names in jit/host/tunesmith_platform_host.h; change both together.
+#pragma once
+
+#include "device/types.cuh"
+
+// Gates compare this: nvcc's host pass, which defines no architecture, must parse everything.
+#ifdef __CUDA_ARCH__
+#define TUNESMITH_SM __CUDA_ARCH__
+#else
+#define TUNESMITH_SM 900
+#endif
+
+/// Shared memory of fixed size: an array of `count` objects of `type`, one per block, uninitialized.
+#define TUNESMITH_SHARED(type, name, count) __shared__ type name[count]
+
+namespace tunesmith {
+
+// ---- Where am I -------------------------------------------------------------------------------------------------------
+
+/// Blocks and grids are one-dimensional for a kernel; a grid of more than 2^31 - 1 blocks is folded over y.
+__device__ __forceinline__ int thread_index() { return static_cast<int>(threadIdx.x); }
+__device__ __forceinline__ int64 block_index() {
+  return static_cast<int64>(blockIdx.y) * gridDim.x + blockIdx.x;
+}
+__device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) & 31; }
+__device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) >> 5; }
+
+// ---- Threads together -------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void sync_block() { __syncthreads(); }
+__device__ __forceinline__ void sync_warp() { __syncwarp(); }
+
+/// Value of the lane whose index differs in the bits of lane_mask. All 32 lanes must take part.
+template <typename T>
+__device__ __forceinline__ T shuffle_xor(T value, int lane_mask) {
+  return __shfl_xor_sync(0xffffffffu, value, lane_mask);
+}
+/// Value of lane `source`. All 32 lanes must take part.
+template <typename T>
+__device__ __forceinline__ T shuffle(T value, int source) {
+  return __shfl_sync(0xffffffffu, value, source);
+}
+/// Bit i is lane i's predicate. All 32 lanes must take part.
+__device__ __forceinline__ uint32 ballot(bool predicate) { return __ballot_sync(0xffffffffu, predicate); }
+__device__ __forceinline__ bool any_in_warp(bool predicate) { return __any_sync(0xffffffffu, predicate); }
+__device__ __forceinline__ bool all_in_warp(bool predicate) { return __all_sync(0xffffffffu, predicate); }
+
+/// Start of the dynamic shared memory of this block, 16-byte aligned (1024 when the launch asks for more than 48 KiB).
+__device__ __forceinline__ unsigned char* dynamic_shared() {
+  extern __shared__ __align__(1024) unsigned char tunesmith_dynamic_shared[];
+  return tunesmith_dynamic_shared;
+}
+
+// ---- Clusters (sm_90 and later) -----------------------------------------------------------------------------------------
+
+#if TUNESMITH_SM >= 900
+__device__ __forceinline__ int cluster_rank() {
+  uint32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return static_cast<int>(rank);
+}
+__device__ __forceinline__ int cluster_size() {
+  uint32 size;
+  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+  return static_cast<int>(size);
+}
+/// Barrier over all threads of the cluster; shared-memory writes before it are seen by the whole cluster after it.
+__device__ __forceinline__ void sync_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+/// The same object in the shared memory of another block of the cluster.
+template <typename T>
+__device__ __forceinline__ T* shared_of_rank(T* object, int rank) {
+  uint64 address;
+  asm volatile("mapa.u64 %0, %1, %2;" : "=l"(address) : "l"(object), "r"(rank));
+  return reinterpret_cast<T*>(address);
+}
+#endif
+
+// ---- Memory -----------------------------------------------------------------------------------------------------------
+
+#if TUNESMITH_SM >= 800
+// Not volatile: the compiler makes each policy once per kernel.
+__device__ __forceinline__ uint64 evict_first_policy() {
+  uint64 policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ __forceinline__ uint64 evict_last_policy() {
+  uint64 policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+#endif
+
+// Loads are volatile so that they stay in program order with stores, which matters in place.
+#define TUNESMITH_LOAD(instruction)                                                                          \
+  if constexpr (bytes == 2)                                                                                  \
+    asm volatile(instruction ".b16 %0, [%1];" : "=h"(bits.word) : "l"(address));                             \
+  else if constexpr (bytes == 4)                                                                             \
+    asm volatile(instruction ".b32 %0, [%1];" : "=r"(bits.word[0]) : "l"(address));                          \
+  else if constexpr (bytes == 8)                                                                             \
+    asm volatile(instruction ".v2.b32 {%0, %1}, [%2];"                                                       \
+                 : "=r"(bits.word[0]), "=r"(bits.word[1])                                                    \
+                 : "l"(address));                                                                            \
+  else                                                                                                       \
+    asm volatile(instruction ".v4.b32 {%0, %1, %2, %3}, [%4];"                                               \
+                 : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])            \
+                 : "l"(address))
+
+#define TUNESMITH_LOAD_WITH_POLICY(policy)                                                                   \
+  if constexpr (bytes == 2)                                                                                  \
+    asm volatile("ld.global.L2::cache_hint.b16 %0, [%1], %2;" : "=h"(bits.word) : "l"(address), "l"(policy)); \
+  else if constexpr (bytes == 4)                                                                             \
+    asm volatile("ld.global.L2::cache_hint.b32 %0, [%1], %2;"                                                \
+                 : "=r"(bits.word[0])                                                                        \
+                 : "l"(address), "l"(policy));                                                               \
+  else if constexpr (bytes == 8)                                                                             \
+    asm volatile("ld.global.L2::cache_hint.v2.b32 {%0, %1}, [%2], %3;"                                       \
+                 : "=r"(bits.word[0]), "=r"(bits.word[1])                                                    \
+                 : "l"(address), "l"(policy));                                                               \
+  else                                                                                                       \
+    asm volatile("ld.global.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;"                               \
+                 : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])            \
+                 : "l"(address), "l"(policy))
+
+/// One instruction that loads `bytes` (2, 4, 8 or 16) from global memory; the address is a multiple of `bytes`.
+template <int bytes, LoadHint hint>
+__device__ __forceinline__ Bits<bytes> load(const void* address) {
+  Bits<bytes> bits;
+  if constexpr (hint == LoadHint::no_allocate) {
+    TUNESMITH_LOAD("ld.global.nc.L1::no_allocate");
+  } else if constexpr (hint == LoadHint::streaming) {
+    TUNESMITH_LOAD("ld.global.cs");
+#if TUNESMITH_SM >= 800
+  } else if constexpr (hint == LoadHint::evict_first) {
+    TUNESMITH_LOAD_WITH_POLICY(evict_first_policy());
+  } else if constexpr (hint == LoadHint::evict_last) {
+    TUNESMITH_LOAD_WITH_POLICY(evict_last_policy());
+#endif
+  } else {
+    static_assert(hint == LoadHint::plain, "this architecture has no L2 eviction policies (sm_80 and later have)");
+    TUNESMITH_LOAD("ld.global");
+  }
+  return bits;
+}
+
+#define TUNESMITH_STORE(instruction)                                                                         \
+  if constexpr (bytes == 2)                                                                                  \
+    asm volatile(instruction ".b16 [%0], %1;" ::"l"(address), "h"(bits.word) : "memory");                    \
+  else if constexpr (bytes == 4)                                                                             \
+    asm volatile(instruction ".b32 [%0], %1;" ::"l"(address), "r"(bits.word[0]) : "memory");                 \
+  else if constexpr (bytes == 8)                                                                             \
+    asm volatile(instruction ".v2.b32 [%0], {%1, %2};" ::"l"(address), "r"(bits.word[0]), "r"(bits.word[1])  \
+                 : "memory");                                                                                \
+  else                                                                                                       \
+    asm volatile(instruction ".v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(bits.word[0]),            \
+                 "r"(bits.word[1]), "r"(bits.word[2]), "r"(bits.word[3])                                     \
+                 : "memory")
+
+#define TUNESMITH_STORE_WITH_POLICY(policy)                                                                  \
+  if constexpr (bytes == 2)                                                                                  \
+    asm volatile("st.global.L2::cache_hint.b16 [%0], %1, %2;" ::"l"(address), "h"(bits.word), "l"(policy)    \
+                 : "memory");                                                                                \
+  else if constexpr (bytes == 4)                                                                             \
+    asm volatile("st.global.L2::cache_hint.b32 [%0], %1, %2;" ::"l"(address), "r"(bits.word[0]), "l"(policy) \
+                 : "memory");                                                                                \
+  else if constexpr (bytes == 8)                                                                             \
+    asm volatile("st.global.L2::cache_hint.v2.b32 [%0], {%1, %2}, %3;" ::"l"(address), "r"(bits.word[0]),    \
+                 "r"(bits.word[1]), "l"(policy)                                                              \
+                 : "memory");                                                                                \
+  else                                                                                                       \
+    asm volatile("st.global.L2::cache_hint.v4.b32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(address),               \
+                 "r"(bits.word[0]), "r"(bits.word[1]), "r"(bits.word[2]), "r"(bits.word[3]), "l"(policy)     \
+                 : "memory")
+
+/// One instruction that stores `bytes` (2, 4, 8 or 16) to global memory; the address is a multiple of `bytes`.
+template <int bytes, StoreHint hint>
+__device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
+  if constexpr (hint == StoreHint::streaming) {
+    TUNESMITH_STORE("st.global.cs");
+#if TUNESMITH_SM >= 800
+  } else if constexpr (hint == StoreHint::evict_first) {
+    TUNESMITH_STORE_WITH_POLICY(evict_first_policy());
+#endif
+  } else {
+    static_assert(hint == StoreHint::plain, "this architecture has no L2 eviction policies (sm_80 and later have)");
+    TUNESMITH_STORE("st.global");
+  }
+}
+
+#undef TUNESMITH_LOAD
+#undef TUNESMITH_LOAD_WITH_POLICY
+#undef TUNESMITH_STORE
+#undef TUNESMITH_STORE_WITH_POLICY
+
+#if TUNESMITH_SM >= 800
+/// Copies `bytes` (4, 8 or 16) from global to shared memory without registers; complete after async_copy_wait.
+template <int bytes>
+__device__ __forceinline__ void async_copy(void* shared, const void* global) {
+  const auto address = static_cast<uint32>(__cvta_generic_to_shared(shared));
+  if constexpr (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(global), "n"(bytes) : "memory");
+}
+/// Closes the group of the copies that this thread has issued so far.
+__device__ __forceinline__ void async_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits until at most `pending` of this thread's groups are unfinished; other threads' copies need a barrier as well.
+template <int pending>
+__device__ __forceinline__ void async_copy_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+#endif
+
+// ---- Arithmetic -------------------------------------------------------------------------------------------------------
+
+/// 2^x; relative error at most 2^-22; NaN for NaN, 0 for -inf.
+__device__ __forceinline__ float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// a * b + c, a * b, a + b, a - b, a / b, each rounded once and never contracted: what two-float arithmetic relies on.
+__device__ __forceinline__ float fused_multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ float multiply(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ float add(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ float subtract(float a, float b) { return __fsub_rn(a, b); }
+__device__ __forceinline__ float divide(float a, float b) { return __fdiv_rn(a, b); }
+/// The larger one; the other when one is NaN.
+__device__ __forceinline__ float maximum(float a, float b) { return fmaxf(a, b); }
+/// The larger one; NaN when either is.
+__device__ __forceinline__ float maximum_or_nan(float a, float b) {
+#if TUNESMITH_SM >= 800
+  float larger;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+  return larger;
+#else
+  return (a != a || a > b) ? a : b;
+#endif
+}
+__device__ __forceinline__ uint32 bits_of(float value) { return __float_as_uint(value); }
+__device__ __forceinline__ float float_of(uint32 bits) { return __uint_as_float(bits); }
+
+// ---- 16-bit floats ----------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ float to_float(float value) { return value; }
+__device__ __forceinline__ float to_float(f16 value) {
+  float wide;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
+  return wide;
+}
+__device__ __forceinline__ float to_float(bf16 value) { return __uint_as_float(static_cast<uint32>(value.bits) << 16); }
+
+/// Round to nearest even; overflow gives infinity.
+template <typename T>
+__device__ __forceinline__ T from_float(float value);
+template <>
+__device__ __forceinline__ float from_float<float>(float value) {
+  return value;
+}
+template <>
+__device__ __forceinline__ f16 from_float<f16>(float value) {
+  f16 narrow;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(value));
+  return narrow;
+}
+template <>
+__device__ __forceinline__ bf16 from_float<bf16>(float value) {
+  bf16 narrow;
+#if TUNESMITH_SM >= 800
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(value));
+#else
+  const uint32 bits = __float_as_uint(value);
+  const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  narrow.bits = static_cast<uint16>(is_nan ? 0x7fffu : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
+  return narrow;
+}
+
+/// Two values in one 32-bit word, the first in the low half: one instruction on sm_80 and later.
+template <typename T>
+__device__ __forceinline__ uint32 pack(float low, float high);
+template <>
+__device__ __forceinline__ uint32 pack<f16>(float low, float high) {
+#if TUNESMITH_SM >= 800
+  uint32 packed;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+#else
+  return from_float<f16>(low).bits | static_cast<uint32>(from_float<f16>(high).bits) << 16;
+#endif
+}
+template <>
+__device__ __forceinline__ uint32 pack<bf16>(float low, float high) {
+#if TUNESMITH_SM >= 800
+  uint32 packed;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+#else
+  return from_float<bf16>(low).bits | static_cast<uint32>(from_float<bf16>(high).bits) << 16;
+#endif
+}
+
+}  // namespace tunesmith

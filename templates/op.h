@@ -1,0 +1,123 @@
+#pragma once
+// What the machine asks of an operation. One implementation per folder of templates/, listed in registry.cpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tunesmith/device_info.h"
+#include "tunesmith/launch.h"
+#include "tunesmith/problem.h"
+
+namespace tunesmith {
+
+/// Layout of one array of a problem.
+struct ArrayInfo {
+  std::string name;                    ///< "x"
+  bool input = false, output = false;  ///< both: read and written in place
+  bool optional = false;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;  ///< elements; the last is 1
+  std::int64_t alignment = 1;         ///< bytes the base address is promised to be a multiple of
+
+  std::int64_t elements() const noexcept;      ///< product of shape
+  std::int64_t extent_bytes() const noexcept;  ///< from the base to the end of the last element; 0 when empty
+};
+
+/// An array on the host, strided like its device twin: data spans info.extent_bytes().
+struct HostArray {
+  ArrayInfo info;
+  std::byte* data = nullptr;
+};
+
+/// What of a problem decides which configuration is fast; becomes part of the cache key.
+struct KeyParts {
+  std::string semantics;         ///< dtypes, options, alignment and stride classes, as canonical text
+  std::int64_t n_cols = 0;       ///< the size that tuning is keyed on
+  std::int64_t rows_bucket = 0;  ///< rows rounded to a class (powers of two, capped where the GPU is full anyway)
+};
+
+/// The least work any implementation must do, for roofs and shares.
+struct Cost {
+  double bytes_read = 0, bytes_written = 0, flops = 0;
+  double bytes() const noexcept { return bytes_read + bytes_written; }
+};
+
+/// What render() needs from an operation: which template to include and the text below it.
+struct SourceParts {
+  std::string main_template;                                         ///< "softmax/softmax_block.cuh"
+  std::vector<std::pair<std::string, std::string>> specialized_for;  ///< provenance lines, e.g. {"cols", "32000"}
+  std::string constants;                                             ///< constexpr objects with designated initializers
+  std::string kernels;  ///< the extern "C" entry points that instantiate the template
+};
+
+enum class InputKind : std::uint8_t {
+  random,   ///< seeded, well-behaved
+  awkward,  ///< the first rows hold ties, -inf, +inf, NaN, huge offsets, denormals; the rest random
+};
+
+/// Outcome of comparing outputs with the float64 reference.
+struct CheckResult {
+  bool passed = true;
+  double max_error = 0;    ///< largest error over its allowance's unit; see error_unit
+  std::string error_unit;  ///< "ULP" or "relative"
+  double allowed_error = 0;
+  std::int64_t checked_rows = 0, total_rows = 0;  ///< checked < total: evenly spread rows were sampled
+  std::string first_failure;                      ///< "y[3,17] is 0.25, reference 0.5 (...)": empty when passed
+};
+
+class Op {
+ public:
+  virtual ~Op() = default;
+
+  virtual std::string_view name() const noexcept = 0;
+  virtual std::string_view summary() const noexcept = 0;
+  virtual std::vector<FieldInfo> problem_fields() const = 0;
+  virtual std::vector<FieldInfo> config_fields() const = 0;
+
+  /// Fills in defaults, in canonical field order, and checks every value. Throws Error(invalid_argument) naming the
+  /// field, its value and what is allowed (unknown fields, absurd or overflowing shapes included).
+  virtual Problem normalize(const Problem& problem) const = 0;
+
+  // Everything below takes a normalized problem.
+
+  virtual std::vector<ArrayInfo> arrays(const Problem& problem) const = 0;
+  virtual KeyParts key(const Problem& problem) const = 0;
+  virtual Cost cost(const Problem& problem) const = 0;
+
+  /// The configuration used without tuning; valid for the device, good without measuring.
+  virtual Config default_config(const Problem& problem, const DeviceInfo& device) const = 0;
+  /// Completes a partial configuration ("variant=online" or "threads=512") with defaults. Throws
+  /// Error(invalid_argument) for an unknown field or value, and for a result that why_invalid() rejects.
+  virtual Config complete_config(const Problem& problem, const DeviceInfo& device, const Config& partial) const = 0;
+  /// Candidates in the order they should be tried; every one valid; default_config() is among them and first.
+  virtual std::vector<Config> search_space(const Problem& problem, const DeviceInfo& device, Effort effort) const = 0;
+  /// Empty when the configuration can run this problem on this device, else one line that says why not. Never throws,
+  /// whatever the text of the configuration (it may come from a cache written by another version).
+  virtual std::string why_invalid(const Problem& problem, const DeviceInfo& device, const Config& config) const = 0;
+
+  virtual SourceParts source_parts(const Problem& problem, const Config& config) const = 0;
+  virtual LaunchPlan launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const = 0;
+
+  /// A problem that runs the same binary (render() gives the same text) on few rows, ragged where the grid allows it.
+  virtual Problem verification_problem(const Problem& problem) const = 0;
+  /// Writes every input array of the problem; deterministic in (problem, seed, kind).
+  virtual void fill_inputs(const Problem& problem, std::uint64_t seed, InputKind kind,
+                           std::span<const HostArray> arrays) const = 0;
+  /// Compares the outputs with a float64 reference computed from the inputs. `arrays` in the order of arrays(): inputs as
+  /// they were before the run (for an in-place problem the caller keeps a copy), outputs as they are after it. At most
+  /// max_rows rows are looked at, evenly spread.
+  virtual CheckResult check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const = 0;
+};
+
+/// Every operation, in the order of the help text.
+std::span<const Op* const> all_ops();
+/// Throws Error(invalid_argument) that lists what exists.
+const Op& find_op(std::string_view name);
+
+}  // namespace tunesmith

@@ -1,0 +1,13 @@
+#pragma once
+// Is a configuration right on this device? Poisoned outputs, canaries around them, awkward rows, twice (for races).
+
+#include "tuner/build.h"
+
+namespace tunesmith {
+
+/// Runs the op's verification problem on `executable` built for it and compares with float64. Two runs must agree bit for
+/// bit. first_failure names what went wrong (a canary, an unwritten output, a difference between runs, an element).
+CheckResult verify(const Op& op, const Problem& verification_problem, const Executable& executable, Device& device,
+                   std::uint64_t seed);
+
+}  // namespace tunesmith
