@@ -20,9 +20,7 @@ namespace tunesmith {
 
 /// Blocks and grids are one-dimensional for a kernel; a grid of more than 2^31 - 1 blocks is folded over y.
 __device__ __forceinline__ int thread_index() { return static_cast<int>(threadIdx.x); }
-__device__ __forceinline__ int64 block_index() {
-  return static_cast<int64>(blockIdx.y) * gridDim.x + blockIdx.x;
-}
+__device__ __forceinline__ int64 block_index() { return static_cast<int64>(blockIdx.y) * gridDim.x + blockIdx.x; }
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) & 31; }
 __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) >> 5; }
 
@@ -95,34 +93,30 @@ __device__ __forceinline__ uint64 evict_last_policy() {
 #endif
 
 // Loads are volatile so that they stay in program order with stores, which matters in place.
-#define TUNESMITH_LOAD(instruction)                                                                          \
-  if constexpr (bytes == 2)                                                                                  \
-    asm volatile(instruction ".b16 %0, [%1];" : "=h"(bits.word) : "l"(address));                             \
-  else if constexpr (bytes == 4)                                                                             \
-    asm volatile(instruction ".b32 %0, [%1];" : "=r"(bits.word[0]) : "l"(address));                          \
-  else if constexpr (bytes == 8)                                                                             \
-    asm volatile(instruction ".v2.b32 {%0, %1}, [%2];"                                                       \
-                 : "=r"(bits.word[0]), "=r"(bits.word[1])                                                    \
-                 : "l"(address));                                                                            \
-  else                                                                                                       \
-    asm volatile(instruction ".v4.b32 {%0, %1, %2, %3}, [%4];"                                               \
-                 : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])            \
+#define TUNESMITH_LOAD(instruction)                                                                              \
+  if constexpr (bytes == 2)                                                                                      \
+    asm volatile(instruction ".b16 %0, [%1];" : "=h"(bits.word) : "l"(address));                                 \
+  else if constexpr (bytes == 4)                                                                                 \
+    asm volatile(instruction ".b32 %0, [%1];" : "=r"(bits.word[0]) : "l"(address));                              \
+  else if constexpr (bytes == 8)                                                                                 \
+    asm volatile(instruction ".v2.b32 {%0, %1}, [%2];" : "=r"(bits.word[0]), "=r"(bits.word[1]) : "l"(address)); \
+  else                                                                                                           \
+    asm volatile(instruction ".v4.b32 {%0, %1, %2, %3}, [%4];"                                                   \
+                 : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])                \
                  : "l"(address))
 
-#define TUNESMITH_LOAD_WITH_POLICY(policy)                                                                   \
-  if constexpr (bytes == 2)                                                                                  \
-    asm volatile("ld.global.L2::cache_hint.b16 %0, [%1], %2;" : "=h"(bits.word) : "l"(address), "l"(policy)); \
-  else if constexpr (bytes == 4)                                                                             \
-    asm volatile("ld.global.L2::cache_hint.b32 %0, [%1], %2;"                                                \
-                 : "=r"(bits.word[0])                                                                        \
-                 : "l"(address), "l"(policy));                                                               \
-  else if constexpr (bytes == 8)                                                                             \
-    asm volatile("ld.global.L2::cache_hint.v2.b32 {%0, %1}, [%2], %3;"                                       \
-                 : "=r"(bits.word[0]), "=r"(bits.word[1])                                                    \
-                 : "l"(address), "l"(policy));                                                               \
-  else                                                                                                       \
-    asm volatile("ld.global.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;"                               \
-                 : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])            \
+#define TUNESMITH_LOAD_WITH_POLICY(policy)                                                                       \
+  if constexpr (bytes == 2)                                                                                      \
+    asm volatile("ld.global.L2::cache_hint.b16 %0, [%1], %2;" : "=h"(bits.word) : "l"(address), "l"(policy));    \
+  else if constexpr (bytes == 4)                                                                                 \
+    asm volatile("ld.global.L2::cache_hint.b32 %0, [%1], %2;" : "=r"(bits.word[0]) : "l"(address), "l"(policy)); \
+  else if constexpr (bytes == 8)                                                                                 \
+    asm volatile("ld.global.L2::cache_hint.v2.b32 {%0, %1}, [%2], %3;"                                           \
+                 : "=r"(bits.word[0]), "=r"(bits.word[1])                                                        \
+                 : "l"(address), "l"(policy));                                                                   \
+  else                                                                                                           \
+    asm volatile("ld.global.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;"                                   \
+                 : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])                \
                  : "l"(address), "l"(policy))
 
 /// One instruction that loads `bytes` (2, 4, 8 or 16) from global memory; the address is a multiple of `bytes`.
@@ -146,33 +140,30 @@ __device__ __forceinline__ Bits<bytes> load(const void* address) {
   return bits;
 }
 
-#define TUNESMITH_STORE(instruction)                                                                         \
-  if constexpr (bytes == 2)                                                                                  \
-    asm volatile(instruction ".b16 [%0], %1;" ::"l"(address), "h"(bits.word) : "memory");                    \
-  else if constexpr (bytes == 4)                                                                             \
-    asm volatile(instruction ".b32 [%0], %1;" ::"l"(address), "r"(bits.word[0]) : "memory");                 \
-  else if constexpr (bytes == 8)                                                                             \
-    asm volatile(instruction ".v2.b32 [%0], {%1, %2};" ::"l"(address), "r"(bits.word[0]), "r"(bits.word[1])  \
-                 : "memory");                                                                                \
-  else                                                                                                       \
-    asm volatile(instruction ".v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(bits.word[0]),            \
-                 "r"(bits.word[1]), "r"(bits.word[2]), "r"(bits.word[3])                                     \
+#define TUNESMITH_STORE(instruction)                                                                                     \
+  if constexpr (bytes == 2)                                                                                              \
+    asm volatile(instruction ".b16 [%0], %1;" ::"l"(address), "h"(bits.word) : "memory");                                \
+  else if constexpr (bytes == 4)                                                                                         \
+    asm volatile(instruction ".b32 [%0], %1;" ::"l"(address), "r"(bits.word[0]) : "memory");                             \
+  else if constexpr (bytes == 8)                                                                                         \
+    asm volatile(instruction ".v2.b32 [%0], {%1, %2};" ::"l"(address), "r"(bits.word[0]), "r"(bits.word[1]) : "memory"); \
+  else                                                                                                                   \
+    asm volatile(instruction ".v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(bits.word[0]), "r"(bits.word[1]),     \
+                 "r"(bits.word[2]), "r"(bits.word[3])                                                                    \
                  : "memory")
 
-#define TUNESMITH_STORE_WITH_POLICY(policy)                                                                  \
-  if constexpr (bytes == 2)                                                                                  \
-    asm volatile("st.global.L2::cache_hint.b16 [%0], %1, %2;" ::"l"(address), "h"(bits.word), "l"(policy)    \
-                 : "memory");                                                                                \
-  else if constexpr (bytes == 4)                                                                             \
-    asm volatile("st.global.L2::cache_hint.b32 [%0], %1, %2;" ::"l"(address), "r"(bits.word[0]), "l"(policy) \
-                 : "memory");                                                                                \
-  else if constexpr (bytes == 8)                                                                             \
-    asm volatile("st.global.L2::cache_hint.v2.b32 [%0], {%1, %2}, %3;" ::"l"(address), "r"(bits.word[0]),    \
-                 "r"(bits.word[1]), "l"(policy)                                                              \
-                 : "memory");                                                                                \
-  else                                                                                                       \
-    asm volatile("st.global.L2::cache_hint.v4.b32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(address),               \
-                 "r"(bits.word[0]), "r"(bits.word[1]), "r"(bits.word[2]), "r"(bits.word[3]), "l"(policy)     \
+#define TUNESMITH_STORE_WITH_POLICY(policy)                                                                               \
+  if constexpr (bytes == 2)                                                                                               \
+    asm volatile("st.global.L2::cache_hint.b16 [%0], %1, %2;" ::"l"(address), "h"(bits.word), "l"(policy) : "memory");    \
+  else if constexpr (bytes == 4)                                                                                          \
+    asm volatile("st.global.L2::cache_hint.b32 [%0], %1, %2;" ::"l"(address), "r"(bits.word[0]), "l"(policy) : "memory"); \
+  else if constexpr (bytes == 8)                                                                                          \
+    asm volatile("st.global.L2::cache_hint.v2.b32 [%0], {%1, %2}, %3;" ::"l"(address), "r"(bits.word[0]),                 \
+                 "r"(bits.word[1]), "l"(policy)                                                                           \
+                 : "memory");                                                                                             \
+  else                                                                                                                    \
+    asm volatile("st.global.L2::cache_hint.v4.b32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(address), "r"(bits.word[0]),         \
+                 "r"(bits.word[1]), "r"(bits.word[2]), "r"(bits.word[3]), "l"(policy)                                     \
                  : "memory")
 
 /// One instruction that stores `bytes` (2, 4, 8 or 16) to global memory; the address is a multiple of `bytes`.
@@ -213,6 +204,11 @@ __device__ __forceinline__ void async_copy_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 #endif
+
+/// Makes the compiler forget what it knows about the value, so that it recomputes what depends on it instead of keeping that
+/// in registers.
+__device__ __forceinline__ void forget(uint32& word) { asm volatile("" : "+r"(word)); }
+__device__ __forceinline__ void forget(uint16& word) { asm volatile("" : "+h"(word)); }
 
 // ---- Arithmetic -------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,46 @@
+// Maximum and sum of exponentials in one pass, after Milakov and Gimelshein, "Online normalizer calculation for softmax"
+// (2018): the sum so far is rescaled whenever the maximum grows.
+#pragma once
+
+#include "device/exponential.cuh"
+#include "device/reduce.cuh"
+
+namespace tunesmith {
+
+/// Maximum of the elements seen and the sum of their exponentials under it.
+template <typename Exponential>
+struct OnlineSoftmax {
+  float largest = Maximum::identity();
+  float sum = 0.0f;
+
+  /// Takes in `count` elements that a thread holds; rescales once for all of them, not once for each.
+  template <int count>
+  __device__ __forceinline__ void include(const float (&values)[count]) {
+    float chunk_largest = values[0];
+#pragma unroll
+    for (int i = 1; i < count; ++i) chunk_largest = maximum_or_nan(chunk_largest, values[i]);
+    raise_to(maximum_or_nan(largest, chunk_largest));
+    if (largest == Maximum::identity()) return;  // nothing but -inf so far: the sum stays 0
+    const Exponential exponential(largest);
+#pragma unroll
+    for (int i = 0; i < count; ++i) sum = add(sum, exponential(values[i]));
+  }
+
+  __device__ __forceinline__ void raise_to(float new_largest) {
+    // An empty sum has no maximum to rescale from: -inf - (-inf) would be NaN.
+    if (largest != Maximum::identity() && new_largest != largest)
+      sum = multiply(sum, Exponential(largest).rescale_to(Exponential(new_largest)));
+    largest = new_largest;
+  }
+};
+
+/// Combines the states of all threads of a block; every thread gets the result. `partials` holds 2 * threads / 32 floats.
+template <int threads, typename Exponential>
+__device__ __forceinline__ OnlineSoftmax<Exponential> combine_block(OnlineSoftmax<Exponential> state, float* partials) {
+  const float largest = reduce_block<threads>(state.largest, Maximum(), partials);
+  state.raise_to(largest);
+  state.sum = reduce_block<threads>(state.sum, Sum(), partials + threads / 32);
+  return state;
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,42 @@
+// Reductions over the lanes of a warp and the warps of a block. Every lane gets the result; the order of the additions is
+// fixed by the configuration, so results repeat bit for bit.
+#pragma once
+
+#include "device/platform.cuh"
+
+namespace tunesmith {
+
+struct Maximum {
+  static __device__ __forceinline__ float identity() { return float_of(0xff800000u); }  // -inf
+  __device__ __forceinline__ float operator()(float a, float b) const { return maximum_or_nan(a, b); }
+};
+
+struct Sum {
+  static __device__ __forceinline__ float identity() { return 0.0f; }
+  __device__ __forceinline__ float operator()(float a, float b) const { return add(a, b); }
+};
+
+/// Over groups of `lanes` neighbouring lanes (a power of two up to 32). All 32 lanes take part.
+template <int lanes, typename Reduction>
+__device__ __forceinline__ float reduce_lanes(float value, Reduction reduction) {
+#pragma unroll
+  for (int distance = lanes / 2; distance > 0; distance /= 2) value = reduction(value, shuffle_xor(value, distance));
+  return value;
+}
+
+/// Over all threads of the block, a multiple of 32. `partials` is shared memory for threads / 32 floats that nothing else
+/// uses: one barrier suffices then.
+template <int threads, typename Reduction>
+__device__ __forceinline__ float reduce_block(float value, Reduction reduction, float* partials) {
+  constexpr int warps = threads / 32;
+  value = reduce_lanes<32>(value, reduction);
+  if constexpr (warps > 1) {
+    if (lane_index() == 0) partials[warp_index()] = value;
+    sync_block();
+    value = lane_index() < warps ? partials[lane_index()] : Reduction::identity();
+    value = reduce_lanes<32>(value, reduction);
+  }
+  return value;
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,124 @@
+// Vectors of elements: as few memory instructions as their size allows, unpacked to float32 where they are computed with.
+#pragma once
+
+#include "device/platform.cuh"
+
+namespace tunesmith {
+
+/// `count` consecutive elements of type T as they lie in memory, held in registers.
+template <typename T, int count>
+struct Packed {
+  static constexpr int bytes = count * static_cast<int>(sizeof(T));
+  static constexpr int access_bytes = bytes < 16 ? bytes : 16;
+  static constexpr int accesses = bytes / access_bytes;
+  static_assert(bytes == access_bytes * accesses && (access_bytes & (access_bytes - 1)) == 0 && access_bytes >= 2,
+                "a vector is 2, 4, 8 or a multiple of 16 bytes");
+
+  Bits<access_bytes> access[accesses];
+
+  __device__ __forceinline__ void unpack(float (&values)[count]) const {
+    if constexpr (bytes == 2) {
+      values[0] = to_float(T{access[0].word});
+    } else {
+#pragma unroll
+      for (int i = 0; i < accesses; ++i) {
+#pragma unroll
+        for (int j = 0; j < access_bytes / 4; ++j) {
+          const uint32 word = access[i].word[j];
+          const int at = (i * (access_bytes / 4) + j) * 4 / static_cast<int>(sizeof(T));
+          if constexpr (sizeof(T) == 4) {
+            values[at] = float_of(word);
+          } else {
+            values[at] = to_float(T{static_cast<uint16>(word)});
+            values[at + 1] = to_float(T{static_cast<uint16>(word >> 16)});
+          }
+        }
+      }
+    }
+  }
+
+  /// Stops the compiler from keeping what was computed from these elements for a later, equal computation.
+  __device__ __forceinline__ void forget_uses() {
+    if constexpr (bytes == 2) {
+      forget(access[0].word);
+    } else {
+#pragma unroll
+      for (int i = 0; i < accesses; ++i)
+#pragma unroll
+        for (int j = 0; j < access_bytes / 4; ++j) forget(access[i].word[j]);
+    }
+  }
+
+  __device__ __forceinline__ void pack_from(const float (&values)[count]) {
+    if constexpr (bytes == 2) {
+      access[0].word = from_float<T>(values[0]).bits;
+    } else {
+#pragma unroll
+      for (int i = 0; i < accesses; ++i) {
+#pragma unroll
+        for (int j = 0; j < access_bytes / 4; ++j) {
+          const int at = (i * (access_bytes / 4) + j) * 4 / static_cast<int>(sizeof(T));
+          if constexpr (sizeof(T) == 4)
+            access[i].word[j] = bits_of(values[at]);
+          else
+            access[i].word[j] = pack<T>(values[at], values[at + 1]);
+        }
+      }
+    }
+  }
+};
+
+/// Loads elements [column, column + count) of a row of `cols`; elements beyond the row read as `beyond`. A whole vector is
+/// one access (or a few of 16 bytes); only the row's last, partial vector goes element by element.
+template <typename T, int count, LoadHint hint>
+__device__ __forceinline__ Packed<T, count> load_vector(const T* row, int64 column, int64 cols, float beyond) {
+  Packed<T, count> vector;
+  if (column + count <= cols) {
+#pragma unroll
+    for (int i = 0; i < vector.accesses; ++i) {
+      const auto* address = reinterpret_cast<const char*>(row + column) + i * vector.access_bytes;
+      vector.access[i] = load<Packed<T, count>::access_bytes, hint>(address);
+    }
+  } else {
+    float values[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      values[i] = beyond;
+      if (column + i < cols) {
+        Packed<T, 1> element;
+        element.access[0] = load<static_cast<int>(sizeof(T)), hint>(row + column + i);
+        float value[1];
+        element.unpack(value);
+        values[i] = value[0];
+      }
+    }
+    vector.pack_from(values);
+  }
+  return vector;
+}
+
+/// Stores the elements of [column, column + count) that lie within the row.
+template <typename T, int count, StoreHint hint>
+__device__ __forceinline__ void store_vector(T* row, int64 column, int64 cols, const float (&values)[count]) {
+  if (column + count <= cols) {
+    Packed<T, count> vector;
+    vector.pack_from(values);
+#pragma unroll
+    for (int i = 0; i < vector.accesses; ++i) {
+      auto* address = reinterpret_cast<char*>(row + column) + i * vector.access_bytes;
+      store<Packed<T, count>::access_bytes, hint>(address, vector.access[i]);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      if (column + i < cols) {
+        Packed<T, 1> element;
+        const float value[1] = {values[i]};
+        element.pack_from(value);
+        store<static_cast<int>(sizeof(T)), hint>(row + column + i, element.access[0]);
+      }
+    }
+  }
+}
+
+}  // namespace tunesmith

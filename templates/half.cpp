@@ -1,0 +1,83 @@
+#include "templates/half.h"
+
+#include <algorithm>
+
+namespace tunesmith {
+namespace {
+
+struct Format {
+  int fraction_bits, min_exponent, max_exponent;  // of normal numbers, value = 1.f * 2^exponent
+};
+
+constexpr Format format_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::f32: return {23, -126, 127};
+    case DType::f16: return {10, -14, 15};
+    case DType::bf16: return {7, -126, 127};
+  }
+  return {};
+}
+
+double from_half(std::uint16_t bits) noexcept {
+  const double sign = (bits & 0x8000u) != 0 ? -1.0 : 1.0;
+  const int exponent = (bits >> 10) & 31;
+  const int fraction = bits & 1023;
+  if (exponent == 31) return fraction != 0 ? NAN : sign * INFINITY;
+  return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
+}
+
+// Rounds to nearest even in double, where every candidate is exact, then assembles the bits.
+std::uint16_t to_half(double value) noexcept {
+  const auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000u : 0u);
+  if (std::isnan(value)) return 0x7fff;
+  const double size = std::fabs(value);
+  if (size >= 65520) return sign | 0x7c00u;
+  const double unit = spacing(DType::f16, size);
+  const double rounded = std::nearbyint(size / unit) * unit;
+  if (rounded < std::ldexp(1.0, -14)) return sign | static_cast<std::uint16_t>(rounded / std::ldexp(1.0, -24));
+  int exponent = 0;
+  const double fraction = std::frexp(rounded, &exponent);  // in [1/2, 1)
+  return sign | static_cast<std::uint16_t>(((exponent + 14) << 10) + static_cast<int>(std::ldexp(fraction, 11)) - 1024);
+}
+
+}  // namespace
+
+double spacing(DType dtype, double value) noexcept {
+  const Format format = format_of(dtype);
+  const double size = std::fabs(value);
+  const int exponent = size == 0 ? format.min_exponent : std::max(std::ilogb(size), format.min_exponent);
+  return std::ldexp(1.0, exponent - format.fraction_bits);
+}
+
+double read_element(DType dtype, const std::byte* data, std::int64_t index) noexcept {
+  if (dtype == DType::f32) {
+    float value = 0;
+    std::memcpy(&value, data + index * 4, sizeof value);
+    return value;
+  }
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, data + index * 2, sizeof bits);
+  if (dtype == DType::f16) return from_half(bits);
+  const std::uint32_t wide = std::uint32_t{bits} << 16;
+  float value = 0;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+void write_element(DType dtype, std::byte* data, std::int64_t index, float value) noexcept {
+  if (dtype == DType::f32) {
+    std::memcpy(data + index * 4, &value, sizeof value);
+    return;
+  }
+  std::uint16_t narrow = 0;
+  if (dtype == DType::f16) {
+    narrow = to_half(value);
+  } else {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    narrow = static_cast<std::uint16_t>(std::isnan(value) ? 0x7fffu : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+  }
+  std::memcpy(data + index * 2, &narrow, sizeof narrow);
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,165 @@
+// Which configurations are worth trying, and which one is used without trying.
+//
+// The rules of thumb come from measurements on an H200 (bench/RESULTS.md): 64 to 128 bytes a thread in flight; a row in the
+// registers of one warp up to 8 vectors a lane; evict_last loads once a tensor is well beyond the L2 cache.
+
+#include <algorithm>
+#include <bit>
+
+#include "templates/softmax/softmax_config.h"
+#include "templates/softmax/softmax_op.h"
+
+namespace tunesmith {
+namespace softmax {
+namespace {
+
+int power_of_two_up(std::int64_t value, int least, int most) {
+  const auto clamped = static_cast<std::uint64_t>(std::clamp<std::int64_t>(value, least, most));
+  return static_cast<int>(std::bit_ceil(clamped));
+}
+
+/// As many resident blocks as registers and threads allow, so that the compiler does not spend registers it need not.
+void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  const int by_registers = device.registers_per_sm / (config.threads * std::max(1, config.registers_needed(shape) + 6));
+  const int by_threads = device.max_threads_per_sm / config.threads;
+  config.min_blocks = std::clamp(std::min(by_registers, by_threads), 1, 32);
+}
+
+bool is_large(const Shape& shape, const DeviceInfo& device) { return shape.traffic_bytes() >= 2 * device.l2_bytes; }
+
+struct Hints {
+  const char *load, *load_again, *store;
+};
+
+std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Effort effort) {
+  const bool has_policies = device.arch.number() >= 80;
+  std::vector<Hints> hints{{"plain", "plain", "plain"}};
+  if (has_policies) hints.push_back({"evict_last", "evict_first", "plain"});
+  if (!shape.in_place) hints.push_back({"no_allocate", "no_allocate", "streaming"});
+  if (effort == Effort::quick) {
+    // Keep the pair that wins where it matters: policies for tensors beyond the cache, the read-only path within it.
+    if (hints.size() == 3) hints.erase(hints.begin() + (is_large(shape, device) ? 2 : 1));
+    return hints;
+  }
+  hints.push_back({"plain", "plain", "streaming"});
+  hints.push_back({"streaming", "streaming", "streaming"});
+  if (!shape.in_place) hints.push_back({"no_allocate", "no_allocate", "plain"});
+  if (has_policies) {
+    hints.push_back({"evict_last", "evict_first", "evict_first"});
+    hints.push_back({"evict_first", "evict_first", "plain"});
+  }
+  return hints;
+}
+
+/// Geometries without hints, most promising first.
+std::vector<TypedConfig> geometries(const Shape& shape, const DeviceInfo& device, Effort effort) {
+  const bool full = effort == Effort::full;
+  const std::int64_t vectors = shape.vectors_per_row();
+  std::vector<TypedConfig> result;
+  for (int lanes = full ? 1 : 2; lanes <= 32; lanes *= 2) {
+    const std::int64_t per_lane = (vectors + lanes - 1) / lanes;
+    if (per_lane > (full ? 16 : 8) || (lanes > 1 && per_lane * 2 <= 1) || vectors * 2 <= lanes) continue;
+    for (const int threads : full ? std::vector<int>{64, 128, 256, 512} : std::vector<int>{128}) {
+      TypedConfig config;
+      config.variant = Variant::warp;
+      config.lanes = lanes;
+      config.threads = threads;
+      result.push_back(config);
+    }
+  }
+  for (int threads = 32; threads <= 1024; threads *= 2) {
+    const std::int64_t per_thread = (vectors + threads - 1) / threads;
+    const std::int64_t bytes = per_thread * shape.vector() * std::max(size_of(shape.input), size_of(shape.output));
+    if (vectors * 2 <= threads || bytes > 1024 || (!full && (bytes < 32 || bytes > 256))) continue;
+    for (const char* const registers : {"float32", "packed"}) {
+      if (*registers == 'p' && size_of(shape.input) == 4) continue;
+      TypedConfig config;
+      config.variant = Variant::block;
+      config.threads = threads;
+      config.registers = registers;
+      bound_registers(config, shape, device);
+      result.push_back(config);
+      if (full && config.min_blocks > 1) {
+        config.min_blocks = 1;  // the compiler's own choice of registers
+        result.push_back(config);
+      }
+    }
+  }
+  for (const int threads : full ? std::vector<int>{128, 256, 512, 1024} : std::vector<int>{512, 1024})
+    for (const int unroll : full ? std::vector<int>{1, 2, 4, 8} : std::vector<int>{2, 4}) {
+      const std::int64_t tile_vectors = std::int64_t{threads} * unroll;
+      if (tile_vectors >= 2 * vectors && !(result.empty() && threads == 128)) continue;
+      TypedConfig config;
+      config.variant = Variant::online;
+      config.threads = threads;
+      config.unroll = unroll;
+      // Two passes pay only where a row does not fit on the chip; below that a few serve as a check of that rule.
+      const bool fits = vectors <= 8192;
+      if (!fits || full) result.push_back(config);
+    }
+  return result;
+}
+
+}  // namespace
+
+TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo& device) {
+  const std::int64_t vectors = shape.vectors_per_row();
+  TypedConfig config;
+  config.variant = variant;
+  switch (variant) {
+    case Variant::warp:
+      config.threads = 128;
+      config.lanes = power_of_two_up((vectors + 3) / 4, 1, 32);
+      break;
+    case Variant::block: {
+      // Eight vectors a thread, but enough warps on a multiprocessor to keep its loads in flight.
+      config.threads = power_of_two_up((vectors + 7) / 8, 64, 1024);
+      if (vectors >= 1536 && vectors <= 4096) config.threads = std::max(config.threads, 512);
+      if (config.vectors_per_thread(shape) * shape.vector() > 40) config.registers = "packed";
+      if (size_of(shape.input) == 4) config.registers = "float32";
+      bound_registers(config, shape, device);
+      break;
+    }
+    case Variant::online:
+      config.threads = power_of_two_up((vectors + 3) / 4, 32, 1024);
+      config.unroll = 4;
+      break;
+  }
+  if (device.arch.number() >= 80 && is_large(shape, device)) {
+    config.load = "evict_last";
+    if (variant == Variant::online) config.load_again = "evict_first";
+  }
+  return config;
+}
+
+TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
+  for (const Variant variant : {Variant::warp, Variant::block}) {
+    const TypedConfig config = default_config(variant, shape, device);
+    const std::int64_t comfortable = variant == Variant::warp ? 8 : 1024;
+    if (config.vectors_per_thread(shape) <= comfortable && why_invalid(config, shape, device).empty()) return config;
+  }
+  return default_config(Variant::online, shape, device);
+}
+
+}  // namespace softmax
+
+Config SoftmaxOp::default_config(const Problem& problem, const DeviceInfo& device) const {
+  return softmax::default_config(softmax::Shape(problem), device).to_config();
+}
+
+std::vector<Config> SoftmaxOp::search_space(const Problem& problem, const DeviceInfo& device, Effort effort) const {
+  const softmax::Shape shape(problem);
+  std::vector<Config> space{default_config(problem, device)};
+  for (softmax::TypedConfig config : softmax::geometries(shape, device, effort))
+    for (const softmax::Hints& hints : softmax::hints_to_try(shape, device, effort)) {
+      config.load = hints.load;
+      config.store = hints.store;
+      if (config.variant == softmax::Variant::online) config.load_again = hints.load_again;
+      if (!softmax::why_invalid(config, shape, device).empty()) continue;
+      Config candidate = config.to_config();
+      if (std::ranges::find(space, candidate) == space.end()) space.push_back(std::move(candidate));
+    }
+  return space;
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,65 @@
+// Softmax, short rows: a group of lanes of one warp owns a row, which stays in registers between one read and one write.
+// Nothing but shuffles is needed, so a block holds as many independent rows as it has groups.
+#pragma once
+
+#include "device/reduce.cuh"
+#include "softmax/softmax.cuh"
+
+namespace tunesmith {
+
+struct SoftmaxWarpConfig {
+  int threads;  ///< per block
+  int lanes;    ///< per row: a power of two up to 32
+  LoadHint load;
+  StoreHint store;
+};
+
+template <typename Input, typename Output, const SoftmaxShape& shape, const SoftmaxWarpConfig& config>
+__device__ __forceinline__ void softmax_warp(const SoftmaxParams& params) {
+  constexpr int lanes = config.lanes;
+  constexpr int vector = shape.vector;
+  constexpr int vectors = vectors_per_thread<shape, lanes>;
+  constexpr int rows_per_block = config.threads / lanes;
+
+  const int lane = thread_index() % lanes;
+  const int64 own_row = block_index() * rows_per_block + thread_index() / lanes;
+  // Groups past the last row follow along with it, because the shuffles need all lanes, and store nothing.
+  const int64 row = own_row < params.rows ? own_row : params.rows - 1;
+  const Input* x = x_row<Input>(params, row);
+
+  float values[vectors][vector];
+#pragma unroll
+  for (int i = 0; i < vectors; ++i)
+    load_vector<Input, vector, config.load>(x, (int64(i) * lanes + lane) * vector, shape.cols, Maximum::identity())
+        .unpack(values[i]);
+
+  float largest = Maximum::identity();
+#pragma unroll
+  for (int i = 0; i < vectors; ++i)
+#pragma unroll
+    for (int j = 0; j < vector; ++j) largest = maximum_or_nan(largest, values[i][j]);
+  largest = reduce_lanes<lanes>(largest, Maximum());
+
+  const typename ExponentialFor<Output>::Type exponential(largest);
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < vectors; ++i)
+#pragma unroll
+    for (int j = 0; j < vector; ++j) {
+      values[i][j] = exponential(values[i][j]);
+      sum = add(sum, values[i][j]);
+    }
+  sum = reduce_lanes<lanes>(sum, Sum());
+
+  if (own_row >= params.rows) return;
+  const float scale = softmax_scale(largest, sum);
+  Output* y = y_row<Output>(params, row);
+#pragma unroll
+  for (int i = 0; i < vectors; ++i) {
+#pragma unroll
+    for (int j = 0; j < vector; ++j) values[i][j] = multiply(values[i][j], scale);
+    store_vector<Output, vector, config.store>(y, (int64(i) * lanes + lane) * vector, shape.cols, values[i]);
+  }
+}
+
+}  // namespace tunesmith
