@@ -1,0 +1,148 @@
+// Rendering: pure, self-contained, equal to the golden sources.
+
+#include "templates/render.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+struct Case {
+  const char *name, *problem, *arch, *config;
+};
+const Case golden_cases[] = {
+    {"softmax_warp_f32_1024", "rows=4096,cols=1024", "sm_90a", "variant=warp"},
+    {"softmax_block_bf16_32000", "rows=4096,cols=32000,dtype=bf16", "sm_90a", "variant=block"},
+    {"softmax_block_f16_to_f32_781_in_place_not", "rows=64,cols=781,dtype=f16,out_dtype=f32", "sm_75", "variant=block"},
+    {"softmax_online_f32_262144", "rows=16,cols=262144", "sm_90a", "variant=online"},
+};
+
+std::string rendered(const Case& c, const TemplateSet& templates = TemplateSet::embedded()) {
+  const Op& op = find_op("softmax");
+  const Problem problem = op.normalize({"softmax", parse_fields(c.problem, "problem")});
+  const DeviceInfo device = generic_device(parse_arch(c.arch));
+  return render(op, problem, op.complete_config(problem, device, Config{parse_fields(c.config, "config")}), templates);
+}
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream content;
+  content << stream.rdbuf();
+  return content.str();
+}
+
+TEST(Render, IsDeterministic) {
+  for (const Case& c : golden_cases) EXPECT_EQ(rendered(c), rendered(c)) << c.name;
+}
+
+TEST(Render, DependsOnlyOnWhatTheKernelIsSpecializedFor) {
+  Case c = golden_cases[0];
+  const std::string text = rendered(c);
+  c.problem = "rows=8192,cols=1024,x_row_stride=2048";  // large either way: the default configuration is the same
+  EXPECT_EQ(rendered(c), text);
+  c.problem = "rows=4096,cols=1028";
+  EXPECT_NE(rendered(c), text);
+}
+
+// The device part of the golden files is the templates themselves; what is kept and compared is the text around them, so
+// that a change of a kernel does not rewrite every golden file. Set TUNESMITH_UPDATE_GOLDEN to write them anew.
+TEST(Render, MatchesTheGoldenSources) {
+  for (const Case& c : golden_cases) {
+    std::string text = rendered(c);
+    const std::size_t begin = text.find("#line 1 "), end = text.rfind("#line ");
+    ASSERT_NE(begin, end);
+    text = text.substr(0, begin) + "... device code ...\n" + text.substr(text.find('\n', end) + 1);
+    const std::size_t digest = text.find(".cuh ") + 5;
+    text.replace(digest, 32, "<digest>");
+    const std::filesystem::path path =
+        std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/golden" / (std::string(c.name) + ".cu");
+    if (std::getenv("TUNESMITH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
+    EXPECT_EQ(text, read(path)) << path;
+  }
+}
+
+TEST(Render, IsOneSelfContainedUnit) {
+  for (const Case& c : golden_cases) {
+    std::istringstream lines(rendered(c));
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_FALSE(line.starts_with("#include \"")) << line;
+      if (line.starts_with("#include")) {
+        EXPECT_EQ(line, "#include <tunesmith_platform_host.h>");
+      }
+      EXPECT_NE(line, "#pragma once");
+    }
+  }
+}
+
+TEST(Render, LineMarksPointAtTheTemplates) {
+  const std::string text = rendered(golden_cases[1]);
+  std::istringstream lines(text);
+  std::string line, file;
+  int number = 0, checked = 0;
+  for (int actual = 1; std::getline(lines, line); ++actual, ++number) {
+    if (line.starts_with("#line ")) {
+      std::istringstream mark(line.substr(6));
+      mark >> number >> file;
+      file = file.substr(1, file.size() - 2);
+      if (file == "softmax.cu") {
+        EXPECT_EQ(number, actual + 1);
+      }
+      --number;
+      continue;
+    }
+    if (!file.starts_with("templates/") || line.empty()) continue;
+    std::istringstream original(TemplateSet::embedded().file(file.substr(10)));
+    std::string expected;
+    for (int i = 0; i < number; ++i) std::getline(original, expected);
+    ASSERT_EQ(line, expected) << file << ":" << number;
+    ++checked;
+  }
+  EXPECT_GT(checked, 300);
+}
+
+TEST(Render, ConfigurationAndProblemAreNamedAtTheTop) {
+  const std::string head = rendered(golden_cases[1]).substr(0, 800);
+  for (const char* part : {"// softmax,", "cols = 32000", "x bf16", "variant=block,threads=", "nvcc -arch=sm_90a -cubin"})
+    EXPECT_NE(head.find(part), std::string::npos) << part;
+}
+
+TEST(Templates, FolderReplacesTheEmbeddedOnes) {
+  const TemplateSet folder = TemplateSet::from_folder(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "templates");
+  EXPECT_EQ(folder.files(), TemplateSet::embedded().files());
+  EXPECT_EQ(rendered(golden_cases[0], folder), rendered(golden_cases[0]));
+}
+
+TEST(Templates, MissingFolderAndFileAreNamed) {
+  EXPECT_THROW(TemplateSet::from_folder("/nonexistent/templates"), Error);
+  try {
+    TemplateSet::embedded().file("softmax/softmax_magic.cuh");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("softmax_magic.cuh"), std::string::npos);
+  }
+}
+
+TEST(Templates, DigestFollowsEveryIncludedLine) {
+  const TemplateSet& set = TemplateSet::embedded();
+  EXPECT_EQ(set.digest("softmax/softmax_warp.cuh").size(), 32U);
+  EXPECT_NE(set.digest("softmax/softmax_warp.cuh"), set.digest("softmax/softmax_block.cuh"));
+  // A copy with one changed line in a file that is included two levels down.
+  const auto folder = std::filesystem::temp_directory_path() / "tunesmith-render-test";
+  std::filesystem::remove_all(folder);
+  for (const auto& [name, content] : set.files()) {
+    std::filesystem::create_directories((folder / name).parent_path());
+    std::ofstream(folder / name) << content << (name == "device/types.cuh" ? "// changed\n" : "");
+  }
+  EXPECT_NE(TemplateSet::from_folder(folder).digest("softmax/softmax_warp.cuh"), set.digest("softmax/softmax_warp.cuh"));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,2 @@
+tunesmith_test(templates_test LIBRARIES tunesmith_templates SOURCES
+  half_test.cpp render_test.cpp softmax_descriptor_test.cpp softmax_reference_test.cpp)
