@@ -18,10 +18,14 @@ struct Case {
   const char *name, *problem, *arch, *config;
 };
 const Case golden_cases[] = {
-    {"softmax_warp_f32_1024", "rows=4096,cols=1024", "sm_90a", "variant=warp"},
-    {"softmax_block_bf16_32000", "rows=4096,cols=32000,dtype=bf16", "sm_90a", "variant=block"},
-    {"softmax_block_f16_to_f32_781_in_place_not", "rows=64,cols=781,dtype=f16,out_dtype=f32", "sm_75", "variant=block"},
-    {"softmax_online_f32_262144", "rows=16,cols=262144", "sm_90a", "variant=online"},
+    {"softmax_warp_f32_1024", "rows=4096,cols=1024", "sm_90a",
+     "variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming"},
+    {"softmax_block_bf16_32000", "rows=4096,cols=32000,dtype=bf16", "sm_90a",
+     "variant=block,threads=512,min_blocks=2,registers=packed,load=evict_last,store=plain"},
+    {"softmax_block_f16_to_f32_781", "rows=64,cols=781,dtype=f16,out_dtype=f32", "sm_75",
+     "variant=block,threads=128,min_blocks=8,registers=float32,load=plain,store=plain"},
+    {"softmax_online_f32_262144", "rows=16,cols=262144", "sm_90a",
+     "variant=online,threads=1024,unroll=4,load=evict_last,load_again=evict_first,store=evict_first"},
 };
 
 std::string rendered(const Case& c, const TemplateSet& templates = TemplateSet::embedded()) {
@@ -45,7 +49,7 @@ TEST(Render, IsDeterministic) {
 TEST(Render, DependsOnlyOnWhatTheKernelIsSpecializedFor) {
   Case c = golden_cases[0];
   const std::string text = rendered(c);
-  c.problem = "rows=8192,cols=1024,x_row_stride=2048";  // large either way: the default configuration is the same
+  c.problem = "rows=100000,cols=1024,x_row_stride=2048";
   EXPECT_EQ(rendered(c), text);
   c.problem = "rows=4096,cols=1028";
   EXPECT_NE(rendered(c), text);

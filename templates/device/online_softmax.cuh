@@ -13,7 +13,8 @@ struct OnlineSoftmax {
   float largest = Maximum::identity();
   float sum = 0.0f;
 
-  /// Takes in `count` elements that a thread holds; rescales once for all of them, not once for each.
+  /// Takes in `count` elements that a thread holds: rescales once for all of them, and adds them up among themselves first,
+  /// which keeps the running sum's rounding errors few.
   template <int count>
   __device__ __forceinline__ void include(const float (&values)[count]) {
     float chunk_largest = values[0];
@@ -22,8 +23,10 @@ struct OnlineSoftmax {
     raise_to(maximum_or_nan(largest, chunk_largest));
     if (largest == Maximum::identity()) return;  // nothing but -inf so far: the sum stays 0
     const Exponential exponential(largest);
+    float chunk_sum = exponential(values[0]);
 #pragma unroll
-    for (int i = 0; i < count; ++i) sum = add(sum, exponential(values[i]));
+    for (int i = 1; i < count; ++i) chunk_sum = add(chunk_sum, exponential(values[i]));
+    sum = add(sum, chunk_sum);
   }
 
   __device__ __forceinline__ void raise_to(float new_largest) {

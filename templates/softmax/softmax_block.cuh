@@ -69,13 +69,15 @@ __device__ __forceinline__ void softmax_block(const SoftmaxParams& params) {
   for (int i = 0; i < vectors; ++i) {
     float values[vector];
     waiting[i].get(values);
+    float vector_sum = 0.0f;  // vectors first, then their sums: fewer rounding errors in a row
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
       values[j] = exponential(values[j]);
-      sum = add(sum, values[j]);
+      vector_sum = add(vector_sum, values[j]);
       // In float32 registers the exponential takes its element's place; packed elements are raised again below.
       if constexpr (config.registers == Registers::float32) waiting[i].wide[j] = values[j];
     }
+    sum = add(sum, vector_sum);
   }
   sum = reduce_block<threads>(sum, Sum(), sum_partials);
 

@@ -25,7 +25,7 @@ void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& 
   config.min_blocks = std::clamp(std::min(by_registers, by_threads), 1, 32);
 }
 
-bool is_large(const Shape& shape, const DeviceInfo& device) { return shape.traffic_bytes() >= 2 * device.l2_bytes; }
+bool is_large(const Shape& shape, const DeviceInfo& device) { return shape.traffic_bytes() >= 4 * device.l2_bytes; }
 
 struct Hints {
   const char *load, *load_again, *store;
@@ -59,7 +59,7 @@ std::vector<TypedConfig> geometries(const Shape& shape, const DeviceInfo& device
   for (int lanes = full ? 1 : 2; lanes <= 32; lanes *= 2) {
     const std::int64_t per_lane = (vectors + lanes - 1) / lanes;
     if (per_lane > (full ? 16 : 8) || (lanes > 1 && per_lane * 2 <= 1) || vectors * 2 <= lanes) continue;
-    for (const int threads : full ? std::vector<int>{64, 128, 256, 512} : std::vector<int>{128}) {
+    for (const int threads : full ? std::vector<int>{64, 128, 256, 512} : std::vector<int>{64, 256}) {
       TypedConfig config;
       config.variant = Variant::warp;
       config.lanes = lanes;
@@ -108,15 +108,15 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
   config.variant = variant;
   switch (variant) {
     case Variant::warp:
-      config.threads = 128;
+      config.threads = size_of(shape.input) == 4 ? 64 : 256;
       config.lanes = power_of_two_up((vectors + 3) / 4, 1, 32);
       break;
     case Variant::block: {
-      // Eight vectors a thread, but enough warps on a multiprocessor to keep its loads in flight.
-      config.threads = power_of_two_up((vectors + 7) / 8, 64, 1024);
-      if (vectors >= 1536 && vectors <= 4096) config.threads = std::max(config.threads, 512);
-      if (config.vectors_per_thread(shape) * shape.vector() > 40) config.registers = "packed";
-      if (size_of(shape.input) == 4) config.registers = "float32";
+      // About 32 elements a thread: enough in flight, few enough for several blocks on a multiprocessor. Longer 16-bit rows
+      // go packed, 64 elements in the same registers, before a block grows beyond 512 threads.
+      const bool wide = size_of(shape.input) == 4;
+      config.threads = power_of_two_up((shape.cols + 31) / 32, 64, wide || shape.cols > 512 * 64 ? 1024 : 512);
+      if (!wide && config.vectors_per_thread(shape) * shape.vector() > 32) config.registers = "packed";
       bound_registers(config, shape, device);
       break;
     }
@@ -128,6 +128,8 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
   if (device.arch.number() >= 80 && is_large(shape, device)) {
     config.load = "evict_last";
     if (variant == Variant::online) config.load_again = "evict_first";
+  } else if (!shape.in_place && variant != Variant::online && shape.traffic_bytes() <= device.l2_bytes) {
+    config.load = "no_allocate";
   }
   return config;
 }

@@ -43,12 +43,15 @@ __device__ __forceinline__ void softmax_warp(const SoftmaxParams& params) {
   const typename ExponentialFor<Output>::Type exponential(largest);
   float sum = 0.0f;
 #pragma unroll
-  for (int i = 0; i < vectors; ++i)
+  for (int i = 0; i < vectors; ++i) {
+    float vector_sum = 0.0f;  // vectors first, then their sums: fewer rounding errors in a row
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
       values[i][j] = exponential(values[i][j]);
-      sum = add(sum, values[i][j]);
+      vector_sum = add(vector_sum, values[i][j]);
     }
+    sum = add(sum, vector_sum);
+  }
   sum = reduce_lanes<lanes>(sum, Sum());
 
   if (own_row >= params.rows) return;

@@ -2,7 +2,7 @@
 //
 //   specialized for cols = 262144, x f32, y f32, rows of both aligned to 4 elements
 //   works for       any number of rows, any row stride that keeps the alignment
-//   configuration   variant=online,threads=1024,unroll=4,load=plain,load_again=plain,store=plain
+//   configuration   variant=online,threads=1024,unroll=4,load=evict_last,load_again=evict_first,store=evict_first
 //   templates       softmax/softmax_online.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or any other architecture from sm_75
 
@@ -21,9 +21,9 @@ static constexpr tunesmith::SoftmaxShape shape = {
 static constexpr tunesmith::SoftmaxOnlineConfig config = {
     .threads = 1024,
     .unroll = 4,
-    .load = tunesmith::LoadHint::plain,
-    .load_again = tunesmith::LoadHint::plain,
-    .store = tunesmith::StoreHint::plain,
+    .load = tunesmith::LoadHint::evict_last,
+    .load_again = tunesmith::LoadHint::evict_first,
+    .store = tunesmith::StoreHint::evict_first,
 };
 
 static_assert(sizeof(tunesmith::SoftmaxParams) == 40, "the host fills the parameters by this layout");

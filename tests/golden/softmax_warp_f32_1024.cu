@@ -2,7 +2,7 @@
 //
 //   specialized for cols = 1024, x f32, y f32, rows of both aligned to 4 elements
 //   works for       any number of rows, any row stride that keeps the alignment
-//   configuration   variant=warp,threads=128,lanes=32,load=plain,store=plain
+//   configuration   variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming
 //   templates       softmax/softmax_warp.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or any other architecture from sm_75
 
@@ -21,8 +21,8 @@ static constexpr tunesmith::SoftmaxShape shape = {
 static constexpr tunesmith::SoftmaxWarpConfig config = {
     .threads = 128,
     .lanes = 32,
-    .load = tunesmith::LoadHint::plain,
-    .store = tunesmith::StoreHint::plain,
+    .load = tunesmith::LoadHint::no_allocate,
+    .store = tunesmith::StoreHint::streaming,
 };
 
 static_assert(sizeof(tunesmith::SoftmaxParams) == 40, "the host fills the parameters by this layout");
