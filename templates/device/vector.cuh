@@ -68,12 +68,23 @@ struct Packed {
   }
 };
 
-/// Loads elements [column, column + count) of a row of `cols`; elements beyond the row read as `beyond`. A whole vector is
-/// one access (or a few of 16 bytes); only the row's last, partial vector goes element by element.
+/// The elements of a row that exist: [begin, end), counted from an address that vectors are aligned to. begin is 0 unless
+/// the row starts between two vectors.
+struct Range {
+  int64 begin, end;
+  template <int count>
+  __device__ __forceinline__ bool holds(int64 column) const {
+    return column >= begin && column + count <= end;
+  }
+};
+
+/// Loads elements [column, column + count); those outside the range read as `outside`. A vector within the range is one
+/// access (or a few of 16 bytes); only vectors at the ends go element by element.
 template <typename T, int count, LoadHint hint>
-__device__ __forceinline__ Packed<T, count> load_vector(const T* row, int64 column, int64 cols, float beyond) {
+__device__ __forceinline__ Packed<T, count> load_vector(const T* row, int64 column, Range range, bool inside,
+                                                        float outside) {
   Packed<T, count> vector;
-  if (column + count <= cols) {
+  if (inside || range.holds<count>(column)) {
 #pragma unroll
     for (int i = 0; i < vector.accesses; ++i) {
       const auto* address = reinterpret_cast<const char*>(row + column) + i * vector.access_bytes;
@@ -83,8 +94,8 @@ __device__ __forceinline__ Packed<T, count> load_vector(const T* row, int64 colu
     float values[count];
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      values[i] = beyond;
-      if (column + i < cols) {
+      values[i] = outside;
+      if (range.holds<1>(column + i)) {
         Packed<T, 1> element;
         element.access[0] = load<static_cast<int>(sizeof(T)), hint>(row + column + i);
         float value[1];
@@ -97,10 +108,10 @@ __device__ __forceinline__ Packed<T, count> load_vector(const T* row, int64 colu
   return vector;
 }
 
-/// Stores the elements of [column, column + count) that lie within the row.
+/// Stores the elements of [column, column + count) that lie within the range.
 template <typename T, int count, StoreHint hint>
-__device__ __forceinline__ void store_vector(T* row, int64 column, int64 cols, const float (&values)[count]) {
-  if (column + count <= cols) {
+__device__ __forceinline__ void store_vector(T* row, int64 column, Range range, bool inside, const float (&values)[count]) {
+  if (inside || range.holds<count>(column)) {
     Packed<T, count> vector;
     vector.pack_from(values);
 #pragma unroll
@@ -111,7 +122,7 @@ __device__ __forceinline__ void store_vector(T* row, int64 column, int64 cols, c
   } else {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      if (column + i < cols) {
+      if (range.holds<1>(column + i)) {
         Packed<T, 1> element;
         const float value[1] = {values[i]};
         element.pack_from(value);

@@ -45,13 +45,13 @@ __device__ __forceinline__ void softmax_block(const SoftmaxParams& params) {
 
   const int64 row = block_index();
   if (row >= params.rows) return;  // the grid is folded when there are more rows than it has places in one dimension
-  const Input* x = x_row<Input>(params, row);
+  const SoftmaxRow<Input, Output, shape> at(params, row);
 
   Waiting<Input, vector, config.registers> waiting[vectors];
 #pragma unroll
   for (int i = 0; i < vectors; ++i)
-    waiting[i].hold(load_vector<Input, vector, config.load>(x, (int64(i) * threads + thread_index()) * vector, shape.cols,
-                                                            Maximum::identity()));
+    waiting[i].hold(load_vector<Input, vector, config.load>(at.x, (int64(i) * threads + thread_index()) * vector, at.range,
+                                                            inside_row<shape, threads>(i), Maximum::identity()));
 
   float largest = Maximum::identity();
 #pragma unroll
@@ -82,7 +82,6 @@ __device__ __forceinline__ void softmax_block(const SoftmaxParams& params) {
   sum = reduce_block<threads>(sum, Sum(), sum_partials);
 
   const float scale = softmax_scale(largest, sum);
-  Output* y = y_row<Output>(params, row);
 #pragma unroll
   for (int i = 0; i < vectors; ++i) {
     float values[vector];
@@ -92,7 +91,8 @@ __device__ __forceinline__ void softmax_block(const SoftmaxParams& params) {
       if constexpr (config.registers == Registers::packed) values[j] = exponential(values[j]);
       values[j] = multiply(values[j], scale);
     }
-    store_vector<Output, vector, config.store>(y, (int64(i) * threads + thread_index()) * vector, shape.cols, values);
+    store_vector<Output, vector, config.store>(at.y, (int64(i) * threads + thread_index()) * vector, at.range,
+                                               inside_row<shape, threads>(i), values);
   }
 }
 

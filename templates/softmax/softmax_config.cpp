@@ -104,7 +104,7 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   constexpr int around = 26;  // addresses, constants of the exponential, one vector in work
   const std::int64_t elements =
       variant == Variant::online ? std::int64_t{unroll} * shape.vector() * 2 : vectors_per_thread(shape) * shape.vector();
-  const bool halved = registers == "packed" && size_of(shape.input) == 2;
+  const bool halved = registers == "packed" && size_of(shape.input) == 2 && shape.vector() > 1;
   return static_cast<int>(std::min<std::int64_t>(halved ? elements / 2 : elements, 4096)) + around;
 }
 

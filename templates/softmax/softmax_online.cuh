@@ -21,23 +21,23 @@ __device__ __forceinline__ void softmax_online(const SoftmaxParams& params) {
   constexpr int threads = config.threads;
   constexpr int vector = shape.vector;
   constexpr int unroll = config.unroll;
-  constexpr int64 cols = shape.cols;
   constexpr int64 tile = int64(threads) * unroll * vector;  // elements that the block takes in one step
-  constexpr int64 whole_tiles_end = cols / tile * tile;
+  // Tiles from the second on lie within the row, whatever its shift, up to here.
+  constexpr int64 inside_end = shape.cols / tile * tile;
+  constexpr bool first_inside = !shape.shifted && inside_end >= tile;
   TUNESMITH_SHARED(float, partials, 2 * threads / 32);
 
   const int64 row = block_index();
   if (row >= params.rows) return;  // the grid is folded when there are more rows than it has places in one dimension
-  const Input* x = x_row<Input>(params, row);
-  Output* y = y_row<Output>(params, row);
+  const SoftmaxRow<Input, Output, shape> at(params, row);
 
   OnlineSoftmax<Exponential> state;
-  const auto read_tile = [&](int64 begin) {
+  const auto read_tile = [&](bool inside, int64 begin) {
     Packed<Input, vector> loaded[unroll];
 #pragma unroll
     for (int i = 0; i < unroll; ++i)
-      loaded[i] = load_vector<Input, vector, config.load>(x, begin + (i * threads + thread_index()) * vector, cols,
-                                                          Maximum::identity());
+      loaded[i] = load_vector<Input, vector, config.load>(at.x, begin + (i * threads + thread_index()) * vector, at.range,
+                                                          inside, Maximum::identity());
     float values[unroll * vector];
 #pragma unroll
     for (int i = 0; i < unroll; ++i) {
@@ -48,30 +48,34 @@ __device__ __forceinline__ void softmax_online(const SoftmaxParams& params) {
     }
     state.include(values);
   };
-  for (int64 begin = 0; begin < whole_tiles_end; begin += tile) read_tile(begin);
-  if constexpr (whole_tiles_end < cols) read_tile(whole_tiles_end);
+  const auto over_tiles = [&](const auto& step) {
+    step(first_inside, int64{0});
+    for (int64 begin = tile; begin < inside_end; begin += tile) step(true, begin);
+    constexpr int64 rest = inside_end > tile ? inside_end : tile;
+    for (int64 begin = rest; begin < row_span<shape>; begin += tile) step(false, begin);
+  };
+  over_tiles(read_tile);
 
   state = combine_block<threads>(state, partials);
   const Exponential exponential(state.largest);
   const float scale = softmax_scale(state.largest, state.sum);
 
-  const auto write_tile = [&](int64 begin) {
+  over_tiles([&](bool inside, int64 begin) {
     Packed<Input, vector> loaded[unroll];
 #pragma unroll
     for (int i = 0; i < unroll; ++i)
-      loaded[i] = load_vector<Input, vector, config.load_again>(x, begin + (i * threads + thread_index()) * vector, cols,
-                                                                Maximum::identity());
+      loaded[i] = load_vector<Input, vector, config.load_again>(at.x, begin + (i * threads + thread_index()) * vector,
+                                                                at.range, inside, Maximum::identity());
 #pragma unroll
     for (int i = 0; i < unroll; ++i) {
       float values[vector];
       loaded[i].unpack(values);
 #pragma unroll
       for (int j = 0; j < vector; ++j) values[j] = multiply(exponential(values[j]), scale);
-      store_vector<Output, vector, config.store>(y, begin + (i * threads + thread_index()) * vector, cols, values);
+      store_vector<Output, vector, config.store>(at.y, begin + (i * threads + thread_index()) * vector, at.range, inside,
+                                                 values);
     }
-  };
-  for (int64 begin = 0; begin < whole_tiles_end; begin += tile) write_tile(begin);
-  if constexpr (whole_tiles_end < cols) write_tile(whole_tiles_end);
+  });
 }
 
 }  // namespace tunesmith

@@ -25,15 +25,24 @@ Shape::Shape(const Problem& problem)
       y_alignment(problem.fields.integer("y_alignment")),
       in_place(problem.fields.integer("in_place") != 0) {}
 
-int Shape::vector() const noexcept {
-  const std::int64_t widest = 16 / std::max(size_of(input), size_of(output));
+std::int64_t Shape::widest_vector() const noexcept { return 16 / std::max(size_of(input), size_of(output)); }
+
+std::int64_t Shape::aligned_vector() const noexcept {
   const auto elements = [](std::int64_t alignment, std::int64_t row_stride, DType dtype) {
     return std::gcd(alignment, row_stride * size_of(dtype)) / size_of(dtype);
   };
-  const std::int64_t x = elements(x_alignment, x_row_stride, input);
-  const std::int64_t y = elements(y_alignment, y_row_stride, output);
-  return static_cast<int>(std::min({widest, x, y}));
+  return std::min(
+      {widest_vector(), elements(x_alignment, x_row_stride, input), elements(y_alignment, y_row_stride, output)});
 }
+
+bool Shape::shifted() const noexcept {
+  const std::int64_t widest = widest_vector();
+  if (aligned_vector() == widest) return false;
+  const bool bases_agree = in_place || (x_alignment >= widest * size_of(input) && y_alignment >= widest * size_of(output));
+  return bases_agree && (x_row_stride - y_row_stride) % widest == 0;
+}
+
+int Shape::vector() const noexcept { return static_cast<int>(shifted() ? widest_vector() : aligned_vector()); }
 
 }  // namespace softmax
 
@@ -160,7 +169,8 @@ KeyParts SoftmaxOp::key(const Problem& problem) const {
   const Shape shape(problem);
   KeyParts parts;
   parts.semantics = "x=" + std::string(tunesmith::name(shape.input)) + ",y=" + std::string(tunesmith::name(shape.output)) +
-                    ",vector=" + std::to_string(shape.vector()) + ",in_place=" + (shape.in_place ? "1" : "0");
+                    ",vector=" + std::to_string(shape.vector()) + (shape.shifted() ? "s" : "") +
+                    ",in_place=" + (shape.in_place ? "1" : "0");
   parts.n_cols = shape.cols;
   // From 65536 rows on every GPU is full whatever the configuration, and only cols matters.
   constexpr std::uint64_t full = 65536;

@@ -17,11 +17,17 @@ struct Shape {
   /// Reads the fields that normalize() has filled in.
   explicit Shape(const Problem& problem);
 
-  /// Elements per vector: at most 16 bytes of the wider dtype, and every row of both arrays starts at a multiple of it.
+  /// Elements per vector: 16 bytes of the wider dtype where rows allow it, less where only that is aligned in both arrays.
   int vector() const noexcept;
-  std::int64_t vectors_per_row() const noexcept { return (cols + vector() - 1) / vector(); }
-  /// Bytes of one vector of the wider dtype.
+  /// Rows may start between two vectors, but at the same place in x and y, so that one shift aligns both.
+  bool shifted() const noexcept;
+  std::int64_t vectors_per_row() const noexcept { return (cols + (shifted() ? vector() - 1 : 0) + vector() - 1) / vector(); }
+  /// Read plus written.
   std::int64_t traffic_bytes() const noexcept { return rows * cols * (size_of(input) + size_of(output)); }
+
+ private:
+  std::int64_t widest_vector() const noexcept;
+  std::int64_t aligned_vector() const noexcept;
 };
 
 }  // namespace tunesmith::softmax

@@ -20,16 +20,17 @@ SourceParts SoftmaxOp::source_parts(const Problem& problem, const Config& config
 
   SourceParts parts;
   parts.main_template = "softmax/softmax_" + variant + ".cuh";
+  const std::string starts = shape.shifted() ? "between two vectors of " + vector + ", in x and y alike"
+                                             : "at multiples of " + vector + " elements";
   parts.specialized_for = {
       {"specialized for", "cols = " + std::to_string(shape.cols) + ", x " + std::string(tunesmith::name(shape.input)) +
-                              ", y " + std::string(tunesmith::name(shape.output)) + ", rows of both aligned to " + vector +
-                              " elements" + (shape.in_place ? ", in place" : "")},
-      {"works for", "any number of rows, any row stride that keeps the alignment"},
+                              ", y " + std::string(tunesmith::name(shape.output)) + (shape.in_place ? ", in place" : "")},
+      {"rows", "any number, starting " + starts},
   };
 
   parts.constants = "using Input = " + device_type(shape.input) + ";\nusing Output = " + device_type(shape.output) + ";\n\n";
   parts.constants += "static constexpr tunesmith::SoftmaxShape shape = {\n" + member("cols", std::to_string(shape.cols)) +
-                     member("vector", vector) + "};\n\n";
+                     member("vector", vector) + member("shifted", shape.shifted() ? "true" : "false") + "};\n\n";
   std::string type = "Softmax" + variant + "Config";
   type[7] = static_cast<char>(type[7] - 'a' + 'A');
   parts.constants += "static constexpr tunesmith::" + type + " config = {\n";

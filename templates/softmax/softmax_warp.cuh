@@ -25,12 +25,13 @@ __device__ __forceinline__ void softmax_warp(const SoftmaxParams& params) {
   const int64 own_row = block_index() * rows_per_block + thread_index() / lanes;
   // Groups past the last row follow along with it, because the shuffles need all lanes, and store nothing.
   const int64 row = own_row < params.rows ? own_row : params.rows - 1;
-  const Input* x = x_row<Input>(params, row);
+  const SoftmaxRow<Input, Output, shape> at(params, row);
 
   float values[vectors][vector];
 #pragma unroll
   for (int i = 0; i < vectors; ++i)
-    load_vector<Input, vector, config.load>(x, (int64(i) * lanes + lane) * vector, shape.cols, Maximum::identity())
+    load_vector<Input, vector, config.load>(at.x, (int64(i) * lanes + lane) * vector, at.range, inside_row<shape, lanes>(i),
+                                            Maximum::identity())
         .unpack(values[i]);
 
   float largest = Maximum::identity();
@@ -56,12 +57,12 @@ __device__ __forceinline__ void softmax_warp(const SoftmaxParams& params) {
 
   if (own_row >= params.rows) return;
   const float scale = softmax_scale(largest, sum);
-  Output* y = y_row<Output>(params, row);
 #pragma unroll
   for (int i = 0; i < vectors; ++i) {
 #pragma unroll
     for (int j = 0; j < vector; ++j) values[i][j] = multiply(values[i][j], scale);
-    store_vector<Output, vector, config.store>(y, (int64(i) * lanes + lane) * vector, shape.cols, values[i]);
+    store_vector<Output, vector, config.store>(at.y, (int64(i) * lanes + lane) * vector, at.range,
+                                               inside_row<shape, lanes>(i), values[i]);
   }
 }
 
