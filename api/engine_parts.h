@@ -28,8 +28,10 @@ struct Engine::Parts {
   ~Parts();
 };
 
-/// The device that a text such as "auto", "cuda:1" or "host" names. Throws Error(no_device | invalid_argument).
-std::shared_ptr<Device> open_device(const std::string& text);
+/// The device that a text such as "auto", "cuda:1" or "host" names. Throws Error(no_device | invalid_argument). `log` hears
+/// why auto fell back to the host executor.
+std::shared_ptr<Device> open_device(const std::string& text,
+                                    const std::function<void(EngineOptions::Level, const std::string&)>& log = {});
 /// NVRTC for a GPU, the system's C++ compiler for the host executor.
 std::shared_ptr<Compiler> open_compiler(DeviceInfo::Kind kind, const EngineOptions& options);
 

@@ -56,6 +56,7 @@ struct BinaryRecord {
   std::string options, arch, toolchain;
   std::string image, log;
   std::map<std::string, std::string> resources;  ///< entry name -> "registers=32,static_smem_bytes=0,..."
+  std::string op;                                ///< for Filter::op; empty: only a clear() of everything removes it
 };
 
 struct CacheInfo {

@@ -48,6 +48,8 @@ class Device {
   virtual void copy_to_device(void* device, const void* host, std::size_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device, std::size_t bytes) = 0;
   virtual void copy_on_device(void* to, const void* from, std::size_t bytes) = 0;
+  /// The same, enqueued on `stream`: what a copy roof is timed with. A device that works synchronously need not override it.
+  virtual void copy_async(void* to, const void* from, std::size_t bytes, Stream) { copy_on_device(to, from, bytes); }
   virtual void fill(void* device, unsigned char byte, std::size_t bytes) = 0;
 
   /// Throws Error(device_failed) for an image this device cannot run.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "api/engine_parts.h"
 #include "templates/half.h"
@@ -36,52 +38,57 @@ class SoftmaxGpu : public testing::Test {
     return verify(op_, c.problem, *executable, device(), 5);
   }
 
+  /// Compiles on all cores into the engine's cache, then verifies one after the other; returns the worst float32 error.
+  double verify_all(const std::vector<test::Case>& cases) {
+    const Engine::Parts& parts = engine_->parts();
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::thread> compilers;
+    for (unsigned i = 0; i < std::thread::hardware_concurrency(); ++i)
+      compilers.emplace_back([&] {
+        for (std::size_t at = next++; at < cases.size(); at = next++)
+          build_binary(op_, cases[at].problem, cases[at].config, device().info().arch, *parts.compiler, *parts.cache,
+                       parts.templates);
+      });
+    for (std::thread& compiler : compilers) compiler.join();
+    double worst = 0;
+    for (const test::Case& c : cases) {
+      const CheckResult result = verify_case(c);
+      EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
+      if (c.problem.fields.word("out_dtype") == "f32") worst = std::max(worst, result.max_error);
+    }
+    std::printf("%zu configurations, worst float32 error %.2f ULP\n", cases.size(), worst);
+    return worst;
+  }
+
   const Op& op_ = find_op("softmax");
   std::unique_ptr<Engine> engine_;
 };
 
 TEST_F(SoftmaxGpu, EdgeProblemsInEveryVariant) {
   std::uint64_t seed = 100;
-  double worst = 0;
+  std::vector<test::Case> cases;
   for (const Problem& problem : test::edge_problems(1027))
-    for (const Config& config : test::sample_space(problem, device().info(), 4, seed++)) {
-      const test::Case c{problem, config};
-      const CheckResult result = verify_case(c);
-      EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
-      if (problem.fields.word("out_dtype") == "f32") worst = std::max(worst, result.max_error);
-    }
-  RecordProperty("worst_f32_ulp", std::to_string(worst));
-  std::printf("worst float32 error: %.2f ULP\n", worst);
-  EXPECT_GT(worst, 0.5);
+    for (const Config& config : test::sample_space(problem, device().info(), 4, seed++)) cases.push_back({problem, config});
+  EXPECT_GT(verify_all(cases), 0.5);  // the judge saw real rounding errors
 }
 
 TEST_F(SoftmaxGpu, TheWholeFullSpaceOfCommonShapes) {
-  double worst = 0;
-  int count = 0;
+  std::vector<test::Case> cases;
   for (const char* fields : {"rows=259,cols=1024", "rows=131,cols=8192,dtype=bf16"}) {
     const Problem problem = op_.normalize({"softmax", parse_fields(fields, "problem")});
-    for (const Config& config : op_.search_space(problem, device().info(), Effort::full)) {
-      const CheckResult result = verify_case({problem, config});
-      EXPECT_TRUE(result.passed) << config.text() << ": " << result.first_failure;
-      worst = std::max(worst, result.max_error);
-      ++count;
-    }
+    for (const Config& config : op_.search_space(problem, device().info(), Effort::full)) cases.push_back({problem, config});
   }
-  std::printf("%d configurations, worst error %.2f ULP\n", count, worst);
+  verify_all(cases);
 }
 
 TEST_F(SoftmaxGpu, LongRowsStayWithinTheBound) {
-  double worst = 0;
+  std::vector<test::Case> cases;
   for (const char* fields :
        {"rows=33,cols=50257", "rows=33,cols=131072", "rows=17,cols=1048576", "rows=17,cols=262144,dtype=bf16"}) {
     const Problem problem = op_.normalize({"softmax", parse_fields(fields, "problem")});
-    for (const Config& config : test::sample_space(problem, device().info(), 12, 9)) {
-      const CheckResult result = verify_case({problem, config});
-      EXPECT_TRUE(result.passed) << config.text() << ": " << result.first_failure;
-      worst = std::max(worst, result.max_error);
-    }
+    for (const Config& config : test::sample_space(problem, device().info(), 12, 9)) cases.push_back({problem, config});
   }
-  std::printf("worst error %.2f ULP\n", worst);
+  verify_all(cases);
 }
 
 // More than 2^31 elements and more than 2^32 bytes from the base: an offset in 32 bits would wrap.

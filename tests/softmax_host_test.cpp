@@ -24,11 +24,11 @@ class SoftmaxHost : public testing::Test {
       std::vector<CompileRequest> requests;
       for (std::size_t i = begin; i < end; ++i)
         requests.push_back({"softmax.cu", render(op_, cases[i].problem, cases[i].config), device_.info().arch});
-      const std::vector<Binary> binaries = compiler_.compile_many(requests);
+      const auto modules = device_.load_all(compiler_.compile_many(requests));
       for (std::size_t i = begin; i < end; ++i) {
         const test::Case& c = cases[i];
-        const auto executable = make_executable(op_, c.problem, c.config, binaries[i - begin], device_);
-        const CheckResult result = verify(op_, c.problem, *executable, device_, 3);
+        const Executable executable(device_, modules[i - begin], op_.launch_plan(c.problem, c.config, device_.info()));
+        const CheckResult result = verify(op_, c.problem, executable, device_, 3);
         EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
         worst_ = std::max(worst_, c.problem.fields.word("out_dtype") == "f32" ? result.max_error : 0.0);
       }

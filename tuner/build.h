@@ -24,15 +24,21 @@ struct Built {
   std::string source;
   Binary binary;
   bool from_cache = false;  ///< no compiler was run
-  double load_ms = 0;       ///< cache lookup and module load
+  double load_ms = 0;       ///< spent looking in the cache
 };
 
-/// Renders, then takes the binary from the cache or compiles and stores it. Throws what Compiler::compile throws.
+/// Renders, then takes the binary from the cache or compiles and stores it. Throws what Compiler::compile throws; without a
+/// compiler, any toolchain's binary of the same source and arch will do. Thread-safe.
 Built build_binary(const Op& op, const Problem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
                    Cache& cache, const TemplateSet& templates);
 
 /// Loads it and binds the problem's launch plan.
 std::shared_ptr<const Executable> make_executable(const Op& op, const Problem& problem, const Config& config,
                                                   const Binary& binary, Device& device);
+
+/// "registers=40,static_smem_bytes=0,...": how a cached binary keeps what a kernel needs.
+std::string text(const KernelResources& resources);
+/// Reads it back; what is missing or makes no sense is 0. Never throws.
+KernelResources parse_resources(const std::string& text);
 
 }  // namespace tunesmith

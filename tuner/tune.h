@@ -24,14 +24,23 @@ struct TuneOptions {
 
 struct TuneResult {
   TuningRecord record;
-  std::vector<Trial> trials;
-  double wall_s = 0, compile_s = 0;
-  int candidates = 0, compiled = 0, verified = 0, timed = 0;
+  std::vector<Trial> trials;  ///< of this and of earlier runs
+  double wall_s = 0;
+  double compile_s = 0;  ///< compiler time, summed over the threads
+  int candidates = 0;    ///< in the search space
+  /// In this run: compiled (rather than found in the cache), found right, timed. All 0 when there was nothing left to do.
+  int compiled = 0, verified = 0, timed = 0;
 };
 
-/// Tunes one problem and stores record and trials. Works on its own buffers. Throws Error(unsupported) on a device that
-/// cannot time, Error(verification_failed) when not even the default configuration is right, and whatever the default
-/// configuration's compilation throws; other candidates' failures are recorded in their trials.
+/// Tunes one problem and stores record and trials. Works on its own buffers. Unless forced, candidates that have a trial
+/// already are not tried again: the missing ones (those that a budget cut off, those of a newer version) compete with the
+/// default and the recorded winner, and without any the record is returned as it is.
+///
+/// Throws Error(unsupported) on a device that cannot time, Error(invalid_argument) for a problem without work (no rows),
+/// Error(out_of_memory) naming the size when its arrays do not fit, Error(verification_failed) when not even the default
+/// configuration is right, and whatever the default configuration's compilation throws; other candidates' failures are
+/// recorded in their trials. Error(device_failed): a candidate faulted and took the device with it; nothing is stored.
+/// `progress` and `cancel` are the only ties to other threads; several runs may be under way at once.
 TuneResult tune(const Op& op, const Problem& problem, const Workbench& bench, const TuneOptions& options);
 
 }  // namespace tunesmith

@@ -67,7 +67,7 @@ Arch parse_arch(std::string_view text) {
   const char* const end = text.data() + text.size();
   int number = 0;
   const auto [rest, error] = std::from_chars(begin, end, number);
-  if (error != std::errc() || *begin == '-' || number < 50 || number > 999) throw fail();
+  if (error != std::errc() || *begin == '-' || number < 10 || number > 999) throw fail();
   Arch arch{number / 10, number % 10, 0};
   if (rest != end) {
     if (end - rest != 1 || (*rest != 'a' && *rest != 'f')) throw fail();

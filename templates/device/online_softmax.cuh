@@ -8,10 +8,12 @@
 namespace tunesmith {
 
 /// Maximum of the elements seen and the sum of their exponentials under it.
-template <typename Exponential>
+template <typename Output>
 struct OnlineSoftmax {
+  using Exponential = typename ArithmeticFor<Output>::Exponential;
+
   float largest = Maximum::identity();
-  float sum = 0.0f;
+  typename ArithmeticFor<Output>::RunningSum sum;
 
   /// Takes in `count` elements that a thread holds: rescales once for all of them, and adds them up among themselves first,
   /// which keeps the running sum's rounding errors few.
@@ -26,24 +28,26 @@ struct OnlineSoftmax {
     float chunk_sum = exponential(values[0]);
 #pragma unroll
     for (int i = 1; i < count; ++i) chunk_sum = add(chunk_sum, exponential(values[i]));
-    sum = add(sum, chunk_sum);
+    sum.include(chunk_sum);
   }
 
   __device__ __forceinline__ void raise_to(float new_largest) {
     // An empty sum has no maximum to rescale from: -inf - (-inf) would be NaN.
     if (largest != Maximum::identity() && new_largest != largest)
-      sum = multiply(sum, Exponential(largest).rescale_to(Exponential(new_largest)));
+      sum.rescale(Exponential(largest).rescale_to(Exponential(new_largest)));
     largest = new_largest;
   }
 };
 
-/// Combines the states of all threads of a block; every thread gets the result. `partials` holds 2 * threads / 32 floats.
-template <int threads, typename Exponential>
-__device__ __forceinline__ OnlineSoftmax<Exponential> combine_block(OnlineSoftmax<Exponential> state, float* partials) {
+/// Maximum and sum over all threads of a block; every thread gets them. `partials` holds 2 * threads / 32 floats.
+struct RowStatistics {
+  float largest, sum;
+};
+template <int threads, typename Output>
+__device__ __forceinline__ RowStatistics combine_block(OnlineSoftmax<Output> state, float* partials) {
   const float largest = reduce_block<threads>(state.largest, Maximum(), partials);
   state.raise_to(largest);
-  state.sum = reduce_block<threads>(state.sum, Sum(), partials + threads / 32);
-  return state;
+  return {largest, reduce_block<threads>(state.sum.value(), Sum(), partials + threads / 32)};
 }
 
 }  // namespace tunesmith

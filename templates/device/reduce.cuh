@@ -16,6 +16,34 @@ struct Sum {
   __device__ __forceinline__ float operator()(float a, float b) const { return add(a, b); }
 };
 
+/// A thread's running sum of many terms that keeps what each addition rounds away (Knuth's two-sum), so that a long row is
+/// as exact as a short one. Six additions a term: give it whole vectors' sums, not elements.
+struct CompensatedSum {
+  float sum = 0.0f;
+  float lost = 0.0f;
+
+  __device__ __forceinline__ void include(float term) {
+    const float total = add(sum, term);
+    const float included = subtract(total, sum);
+    lost = add(lost, add(subtract(sum, subtract(total, included)), subtract(term, included)));
+    sum = total;
+  }
+  __device__ __forceinline__ void rescale(float factor) {
+    sum = multiply(sum, factor);
+    lost = multiply(lost, factor);
+  }
+  __device__ __forceinline__ float value() const { return add(sum, lost); }
+};
+
+/// The same interface for 16-bit results, which do not need it.
+struct PlainSum {
+  float sum = 0.0f;
+
+  __device__ __forceinline__ void include(float term) { sum = add(sum, term); }
+  __device__ __forceinline__ void rescale(float factor) { sum = multiply(sum, factor); }
+  __device__ __forceinline__ float value() const { return sum; }
+};
+
 /// Over groups of `lanes` neighbouring lanes (a power of two up to 32). All 32 lanes take part.
 template <int lanes, typename Reduction>
 __device__ __forceinline__ float reduce_lanes(float value, Reduction reduction) {

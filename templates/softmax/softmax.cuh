@@ -63,10 +63,4 @@ struct SoftmaxRow {
   }
 };
 
-/// What every exponential of a row is multiplied with. A row whose maximum is not finite (it holds NaN or +inf, or is all
-/// -inf) becomes NaN, as the definition gives.
-__device__ __forceinline__ float softmax_scale(float largest, float sum) {
-  return is_finite(largest) ? divide(1.0f, sum) : float_of(0x7fc00000u);
-}
-
 }  // namespace tunesmith

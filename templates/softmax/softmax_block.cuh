@@ -63,13 +63,13 @@ __device__ __forceinline__ void softmax_block(const SoftmaxParams& params) {
   }
   largest = reduce_block<threads>(largest, Maximum(), maximum_partials);
 
-  const typename ExponentialFor<Output>::Type exponential(largest);
-  float sum = 0.0f;
+  const typename ArithmeticFor<Output>::Exponential exponential(largest);
+  typename ArithmeticFor<Output>::RunningSum running_sum;
 #pragma unroll
   for (int i = 0; i < vectors; ++i) {
     float values[vector];
     waiting[i].get(values);
-    float vector_sum = 0.0f;  // vectors first, then their sums: fewer rounding errors in a row
+    float vector_sum = 0.0f;
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
       values[j] = exponential(values[j]);
@@ -77,11 +77,11 @@ __device__ __forceinline__ void softmax_block(const SoftmaxParams& params) {
       // In float32 registers the exponential takes its element's place; packed elements are raised again below.
       if constexpr (config.registers == Registers::float32) waiting[i].wide[j] = values[j];
     }
-    sum = add(sum, vector_sum);
+    running_sum.include(vector_sum);
   }
-  sum = reduce_block<threads>(sum, Sum(), sum_partials);
+  const float sum = reduce_block<threads>(running_sum.value(), Sum(), sum_partials);
 
-  const float scale = softmax_scale(largest, sum);
+  const typename ArithmeticFor<Output>::Quotient share(largest, sum);
 #pragma unroll
   for (int i = 0; i < vectors; ++i) {
     float values[vector];
@@ -89,7 +89,7 @@ __device__ __forceinline__ void softmax_block(const SoftmaxParams& params) {
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
       if constexpr (config.registers == Registers::packed) values[j] = exponential(values[j]);
-      values[j] = multiply(values[j], scale);
+      values[j] = share(values[j]);
     }
     store_vector<Output, vector, config.store>(at.y, (int64(i) * threads + thread_index()) * vector, at.range,
                                                inside_row<shape, threads>(i), values);

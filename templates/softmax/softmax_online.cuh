@@ -15,23 +15,31 @@ struct SoftmaxOnlineConfig {
   StoreHint store;
 };
 
+/// Calls step(inside, begin) for every tile of a row. A tile from the second on lies within the row, whatever its shift, if
+/// it ends within the first `cols` elements.
+template <const SoftmaxShape& shape, int64 tile, typename Step>
+__device__ __forceinline__ void over_tiles(const Step& step) {
+  constexpr int64 inside_end = shape.cols / tile * tile;
+  constexpr int64 rest = inside_end > tile ? inside_end : tile;
+  step(!shape.shifted && inside_end >= tile, int64{0});
+  for (int64 begin = tile; begin < inside_end; begin += tile) step(true, begin);
+  for (int64 begin = rest; begin < row_span<shape>; begin += tile) step(false, begin);
+}
+
 template <typename Input, typename Output, const SoftmaxShape& shape, const SoftmaxOnlineConfig& config>
 __device__ __forceinline__ void softmax_online(const SoftmaxParams& params) {
-  using Exponential = typename ExponentialFor<Output>::Type;
+  using Exponential = typename ArithmeticFor<Output>::Exponential;
   constexpr int threads = config.threads;
   constexpr int vector = shape.vector;
   constexpr int unroll = config.unroll;
   constexpr int64 tile = int64(threads) * unroll * vector;  // elements that the block takes in one step
-  // Tiles from the second on lie within the row, whatever its shift, up to here.
-  constexpr int64 inside_end = shape.cols / tile * tile;
-  constexpr bool first_inside = !shape.shifted && inside_end >= tile;
   TUNESMITH_SHARED(float, partials, 2 * threads / 32);
 
   const int64 row = block_index();
   if (row >= params.rows) return;  // the grid is folded when there are more rows than it has places in one dimension
   const SoftmaxRow<Input, Output, shape> at(params, row);
 
-  OnlineSoftmax<Exponential> state;
+  OnlineSoftmax<Output> state;
   const auto read_tile = [&](bool inside, int64 begin) {
     Packed<Input, vector> loaded[unroll];
 #pragma unroll
@@ -48,19 +56,13 @@ __device__ __forceinline__ void softmax_online(const SoftmaxParams& params) {
     }
     state.include(values);
   };
-  const auto over_tiles = [&](const auto& step) {
-    step(first_inside, int64{0});
-    for (int64 begin = tile; begin < inside_end; begin += tile) step(true, begin);
-    constexpr int64 rest = inside_end > tile ? inside_end : tile;
-    for (int64 begin = rest; begin < row_span<shape>; begin += tile) step(false, begin);
-  };
-  over_tiles(read_tile);
+  over_tiles<shape, tile>(read_tile);
 
-  state = combine_block<threads>(state, partials);
-  const Exponential exponential(state.largest);
-  const float scale = softmax_scale(state.largest, state.sum);
+  const RowStatistics statistics = combine_block<threads>(state, partials);
+  const Exponential exponential(statistics.largest);
+  const typename ArithmeticFor<Output>::Quotient share(statistics.largest, statistics.sum);
 
-  over_tiles([&](bool inside, int64 begin) {
+  over_tiles<shape, tile>([&](bool inside, int64 begin) {
     Packed<Input, vector> loaded[unroll];
 #pragma unroll
     for (int i = 0; i < unroll; ++i)
@@ -71,7 +73,7 @@ __device__ __forceinline__ void softmax_online(const SoftmaxParams& params) {
       float values[vector];
       loaded[i].unpack(values);
 #pragma unroll
-      for (int j = 0; j < vector; ++j) values[j] = multiply(exponential(values[j]), scale);
+      for (int j = 0; j < vector; ++j) values[j] = share(exponential(values[j]));
       store_vector<Output, vector, config.store>(at.y, begin + (i * threads + thread_index()) * vector, at.range, inside,
                                                  values);
     }

@@ -71,9 +71,10 @@ void over_rows(std::int64_t count, std::int64_t cols, const Work& work) {
 
 /// The error that is allowed, in units of the output's last place.
 ///
-/// float32: the exponential is off by at most 2 + 0.5 (ex2.approx and the rounding of the fraction), its sum by the same
-/// bias less what averages out, reciprocal and product by 0.5 each: 4 in all, measured 3.9. 16-bit: half a unit for the
-/// final rounding, and what 2^-16 relative error before it can move the result.
+/// float32: the exponential is off by at most 0.94 for its polynomial and 0.3 for the roundings of its argument; the sum's
+/// terms carry the same, mostly cancelling, and its tree of additions up to half a unit each, cancelling too; the quotient
+/// adds 0.5. Four is what the worst of these may come to, about 2.5 what is seen. 16-bit: half a unit for the final
+/// rounding, and what 2^-16 relative error before it can move the result.
 double allowed_ulp(DType output) noexcept {
   switch (output) {
     case DType::f32: return 4.0;

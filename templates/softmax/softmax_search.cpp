@@ -69,8 +69,8 @@ std::vector<TypedConfig> geometries(const Shape& shape, const DeviceInfo& device
   }
   for (int threads = 32; threads <= 1024; threads *= 2) {
     const std::int64_t per_thread = (vectors + threads - 1) / threads;
-    const std::int64_t bytes = per_thread * shape.vector() * std::max(size_of(shape.input), size_of(shape.output));
-    if (vectors * 2 <= threads || bytes > 1024 || (!full && (bytes < 32 || bytes > 256))) continue;
+    const std::int64_t elements = per_thread * shape.vector();
+    if (vectors * 2 <= threads || elements > (full ? 128 : 64) || (!full && elements < 8)) continue;
     for (const char* const registers : {"float32", "packed"}) {
       if (*registers == 'p' && size_of(shape.input) == 4) continue;
       TypedConfig config;

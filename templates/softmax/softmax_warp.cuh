@@ -41,26 +41,26 @@ __device__ __forceinline__ void softmax_warp(const SoftmaxParams& params) {
     for (int j = 0; j < vector; ++j) largest = maximum_or_nan(largest, values[i][j]);
   largest = reduce_lanes<lanes>(largest, Maximum());
 
-  const typename ExponentialFor<Output>::Type exponential(largest);
-  float sum = 0.0f;
+  const typename ArithmeticFor<Output>::Exponential exponential(largest);
+  typename ArithmeticFor<Output>::RunningSum running_sum;
 #pragma unroll
   for (int i = 0; i < vectors; ++i) {
-    float vector_sum = 0.0f;  // vectors first, then their sums: fewer rounding errors in a row
+    float vector_sum = 0.0f;
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
       values[i][j] = exponential(values[i][j]);
       vector_sum = add(vector_sum, values[i][j]);
     }
-    sum = add(sum, vector_sum);
+    running_sum.include(vector_sum);
   }
-  sum = reduce_lanes<lanes>(sum, Sum());
+  const float sum = reduce_lanes<lanes>(running_sum.value(), Sum());
 
   if (own_row >= params.rows) return;
-  const float scale = softmax_scale(largest, sum);
+  const typename ArithmeticFor<Output>::Quotient share(largest, sum);
 #pragma unroll
   for (int i = 0; i < vectors; ++i) {
 #pragma unroll
-    for (int j = 0; j < vector; ++j) values[i][j] = multiply(values[i][j], scale);
+    for (int j = 0; j < vector; ++j) values[i][j] = share(values[i][j]);
     store_vector<Output, vector, config.store>(at.y, (int64(i) * lanes + lane) * vector, at.range,
                                                inside_row<shape, lanes>(i), values[i]);
   }

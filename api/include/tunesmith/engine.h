@@ -18,6 +18,17 @@
 
 namespace tunesmith {
 
+/// Where other software says that CUDA is, and what changes NVRTC's output behind the caller's back.
+struct CudaEnvironment {
+  std::vector<std::filesystem::path> toolkits;         ///< CUDA_HOME, CUDA_PATH
+  std::vector<std::filesystem::path> library_folders;  ///< LD_LIBRARY_PATH
+  std::vector<std::filesystem::path> python_folders;   ///< VIRTUAL_ENV: pip's nvidia-cuda-nvrtc may be in it
+  /// NVRTC_APPEND_FLAGS, which NVRTC reads by itself: part of every binary's identity, so it must be what the process has.
+  std::string nvrtc_append_flags;
+
+  static CudaEnvironment of_process();
+};
+
 /// How an Engine is set up. Fields left at their defaults are right for most programs.
 struct EngineOptions {
   /// "auto" (the first GPU, else the host executor), "cuda", "cuda:N" or "host". Default auto.
@@ -35,19 +46,23 @@ struct EngineOptions {
   std::vector<std::filesystem::path> system_caches;
   /// Folders searched for libnvrtc and its builtins before the standard places. Default none.
   std::vector<std::filesystem::path> cuda_folders;
+  /// What the environment says about CUDA. Few programs set it.
+  CudaEnvironment cuda_environment = CudaEnvironment::of_process();
   /// Folder to render templates from instead of the embedded ones: for kernel work. Default empty.
   std::filesystem::path templates_folder;
   /// Where the source of a failed compilation is written. Default empty: the system's temporary folder.
   std::filesystem::path dump_folder;
   /// Receives warnings and, at level info, one line per compile and tune. May be called from any thread. Default: silent.
+  /// It must not call the engine.
   enum class Level : std::uint8_t { info, warning };
   std::function<void(Level, const std::string&)> log;
 
   /// $XDG_CACHE_HOME/tunesmith/cache.db, else $HOME/.cache/tunesmith/cache.db, else empty.
   static std::filesystem::path default_cache_file();
   /// Defaults overridden by TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (':'-separated), TUNESMITH_MODE, TUNESMITH_LOG ("info",
-  /// "warning": to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES, TUNESMITH_CUDA (':'-separated folders). The only place
-  /// that reads the environment. Throws Error(invalid_argument) naming the variable and its value.
+  /// "warning": to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES, TUNESMITH_CUDA (':'-separated folders).
+  /// The library reads the environment here and for the defaults of cache_file and cuda_environment, nowhere else. Throws
+  /// Error(invalid_argument) naming the variable and its value.
   static EngineOptions from_environment();
 };
 
@@ -69,7 +84,7 @@ class Plan {
   std::int64_t nearest_n_cols() const noexcept;  ///< n_cols of the record, when origin() is nearest; else 0
   const std::string& source() const noexcept;    ///< the CUDA source, exactly as compiled
   bool compiled() const noexcept;                ///< the compiler ran for it in this process (else the binary was loaded)
-  double compile_ms() const noexcept;            ///< 0 unless compiled()
+  double compile_ms() const noexcept;            ///< 0 unless compiled(); all candidates when origin() is tuned
   double tune_s() const noexcept;                ///< wall seconds spent tuning; 0 unless origin() is tuned
   int occupancy() const noexcept;                ///< resident blocks per multiprocessor of the first kernel
   std::string resources() const;  ///< "registers=40,static_smem_bytes=0,..." of the first kernel; may be empty
@@ -78,6 +93,8 @@ class Plan {
 
   struct State;
   explicit Plan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  /// What it shares, for the C API, tools and benchmarks of this repository.
+  const State& state() const noexcept { return *state_; }
 
  private:
   std::shared_ptr<const State> state_;
@@ -86,9 +103,9 @@ class Plan {
 /// What prepare() may be told beyond the problem.
 struct PrepareOptions {
   /// A partial or complete configuration to use as it is, e.g. parse_fields("variant=online,threads=512", "config").
-  Config config;
+  Config config{};
   /// Instead of the engine's mode.
-  std::optional<Mode> mode;
+  std::optional<Mode> mode{};
 };
 
 /// Owns a device, a compiler and a cache. Thread-safe: any number of threads may call any member at once; one key is
@@ -116,12 +133,18 @@ class Engine {
   /// Any operation, looked up by value; slower than the typed calls (text keys), for tools and rarely called code.
   void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);
 
+  /// Waits for the work on `stream`, for programs without a CUDA runtime at hand; the same as cuStreamSynchronize. Throws
+  /// Error(device_failed) when a kernel faulted. Not during a capture.
+  void synchronize(Stream stream = nullptr);
+
   const DeviceInfo& device() const noexcept;
   const EngineOptions& options() const noexcept;
 
   struct Parts;
   /// The engine's components, for the command line, tests and benchmarks of this repository.
   Parts& parts() noexcept;
+  /// An engine of components put together by hand.
+  explicit Engine(std::unique_ptr<Parts> parts);
 
  private:
   std::unique_ptr<Parts> parts_;

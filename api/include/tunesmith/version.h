@@ -1,4 +1,5 @@
 #pragma once
+// The version of the library; CMake and the packages read it from here.
 
 #define TUNESMITH_VERSION "0.1.0"
 #define TUNESMITH_VERSION_MAJOR 0

@@ -1,0 +1,241 @@
+#include "api/cli/arrays.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "api/cli/flags.h"
+#include "api/cli/nearest.h"
+#include "api/cli/table.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::cli {
+namespace {
+
+NpyType npy_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return NpyType::f4;
+    case DType::f16: return NpyType::f2;
+    case DType::bf16: return NpyType::u2;
+  }
+  return NpyType::f4;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return shape.empty() ? "a single value" : text;
+}
+
+std::vector<std::string> names_of(const std::vector<ArrayInfo>& arrays, bool ArrayInfo::*kind) {
+  std::vector<std::string> names;
+  for (const ArrayInfo& array : arrays)
+    if (array.*kind) names.push_back(array.name);
+  return names;
+}
+
+const ArrayInfo& find_array(const std::vector<ArrayInfo>& arrays, const std::string& name, bool ArrayInfo::*kind,
+                            const char* flag) {
+  for (const ArrayInfo& array : arrays)
+    if (array.name == name && array.*kind) return array;
+  const std::vector<std::string> allowed = names_of(arrays, kind);
+  throw Error(ErrorCode::invalid_argument, flag, " names the array '", name, "'; allowed: ", listed(allowed));
+}
+
+/// Calls visit(first element's index in the strided array, elements) for every stretch of adjacent elements, row-major.
+template <typename Visit>
+void over_runs(const ArrayInfo& info, const Visit& visit) {
+  if (info.elements() == 0) return;
+  const std::size_t rank = info.shape.size();
+  const std::int64_t run = rank == 0 ? 1 : info.shape[rank - 1];
+  std::vector<std::int64_t> index(rank, 0);
+  for (;;) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d + 1 < rank; ++d) offset += index[d] * info.strides[d];
+    visit(offset, run);
+    std::size_t d = rank < 2 ? 0 : rank - 1;
+    for (; d > 0; --d) {
+      if (++index[d - 1] < info.shape[d - 1]) break;
+      index[d - 1] = 0;
+    }
+    if (d == 0) return;
+  }
+}
+
+/// The smallest problem of the operation with these fields: it tells which arrays there are and how many dimensions they
+/// have.
+std::vector<ArrayInfo> arrays_of_probe(const Op& op, const Problem& given) {
+  Problem probe{given.op, {}};
+  for (const FieldInfo& field : op.problem_fields())
+    if (const Value* value = given.fields.find(field.name); !field.words.empty() && value != nullptr)
+      probe.fields.set(field.name, *value);
+    else if (field.default_text.empty())
+      probe.fields.set(field.name, std::int64_t{1});
+  return op.arrays(op.normalize(probe));
+}
+
+void set_extent(Problem& problem, std::string_view field, std::int64_t extent, const std::string& name,
+                const NpyReader& file) {
+  const Value* given = problem.fields.find(field);
+  if (given != nullptr && *given != Value(extent))
+    throw Error(ErrorCode::invalid_argument, field, " is ", text(*given), ", but ", name, " from '", file.path().string(),
+                "' is ", shape_text(file.header().shape), "; leave ", flag_of(field), " out or give the file's");
+  problem.fields.set(field, extent);
+}
+
+/// What a file's element type stands for; nothing for integers that are not the bits of bf16.
+std::string_view dtype_of(NpyType type, bool bf16_bits) {
+  switch (type) {
+    case NpyType::f4: return "f32";
+    case NpyType::f2: return "f16";
+    case NpyType::u2: return bf16_bits ? "bf16" : "";
+    default: return "";
+  }
+}
+
+void set_dtype(Problem& problem, const std::string& name, const NpyReader& file) {
+  const NpyType type = file.header().type;
+  const Value* given = problem.fields.find("dtype");
+  const std::string wanted = given == nullptr ? "" : text(*given);
+  const std::string_view held = dtype_of(type, wanted == "bf16");
+  const std::string what = name + " from '" + file.path().string() + "' holds '" + std::string(descr(type)) + "'";
+  if (given == nullptr && type == NpyType::u2)
+    throw Error(ErrorCode::invalid_argument, what, " (16-bit integers); give --dtype bf16 when they are the bits of bf16");
+  if (held.empty() || (given != nullptr && wanted != held))
+    throw Error(ErrorCode::invalid_argument, given == nullptr ? "" : "dtype is " + wanted + ", but ", what,
+                "; f32 takes '<f4', f16 '<f2', bf16 '<u2'");
+  problem.fields.set("dtype", std::string(held));
+}
+
+}  // namespace
+
+FileMap parse_files(const std::vector<std::string>& texts, std::string_view flag) {
+  FileMap files;
+  for (const std::string& text : texts) {
+    auto [name, path] = split_pair(text, flag, "NAME=FILE.npy, e.g. x=data.npy");
+    if (!files.emplace(name, path).second)
+      throw Error(ErrorCode::invalid_argument, flag, " names the array '", name, "' twice");
+  }
+  return files;
+}
+
+InputFiles open_inputs(const FileMap& files) {
+  InputFiles readers;
+  for (const auto& [name, path] : files) readers.emplace(name, std::make_unique<NpyReader>(path));
+  return readers;
+}
+
+Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files) {
+  if (files.empty()) return problem;
+  const std::vector<ArrayInfo> arrays = arrays_of_probe(op, problem);
+  for (const auto& [name, file] : files) {
+    const ArrayInfo& info = find_array(arrays, name, &ArrayInfo::input, "--input");
+    const std::vector<std::int64_t>& shape = file->header().shape;
+    const bool one_row = info.shape.size() == 2 && shape.size() == 1;
+    if (shape.size() != info.shape.size() && !one_row)
+      throw Error(ErrorCode::invalid_argument, name, " from '", file->path().string(), "' has ", shape.size(),
+                  " dimensions (", shape_text(shape), "); ", op.name(), " takes ", info.shape.size(),
+                  info.shape.size() == 2 ? " (rows x cols), or 1 for a single row" : "");
+    if (info.shape.size() == 2) {
+      set_extent(problem, "rows", one_row ? 1 : shape[0], name, *file);
+      set_extent(problem, "cols", shape.back(), name, *file);
+      set_dtype(problem, name, *file);
+    } else if (info.shape.size() == 1) {
+      set_extent(problem, "rows", shape[0], name, *file);
+    }
+  }
+  return problem;
+}
+
+void check_files(const std::vector<ArrayInfo>& arrays, const InputFiles& files) {
+  for (const auto& [name, file] : files) {
+    const ArrayInfo& info = find_array(arrays, name, &ArrayInfo::input, "--input");
+    std::vector<std::int64_t> shape = file->header().shape;
+    if (shape.size() + 1 == info.shape.size()) shape.insert(shape.begin(), 1);
+    if (shape != info.shape || file->header().type != npy_type(info.dtype))
+      throw Error(ErrorCode::invalid_argument, name, " from '", file->path().string(), "' is ", shape_text(shape), " of '",
+                  descr(file->header().type), "'; the problem takes ", shape_text(info.shape), " of '",
+                  descr(npy_type(info.dtype)), "' (", tunesmith::name(info.dtype), ")");
+  }
+}
+
+void check_outputs(const std::vector<ArrayInfo>& arrays, const FileMap& files) {
+  for (const auto& [name, path] : files) find_array(arrays, name, &ArrayInfo::output, "--output");
+}
+
+HostArrays::HostArrays(const std::vector<ArrayInfo>& arrays) {
+  double needed = 0;
+  for (const ArrayInfo& info : arrays) needed += static_cast<double>(info.extent_bytes());
+  const double present = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (needed > 0.9 * present)
+    throw Error(ErrorCode::out_of_memory, "the arrays of this problem take ", bytes_text(needed), "; this machine has ",
+                bytes_text(present), " of memory");
+  for (const ArrayInfo& info : arrays) {
+    memory_.push_back(std::make_unique<std::byte[]>(static_cast<std::size_t>(info.extent_bytes())));
+    arrays_.push_back({info, memory_.back().get()});
+  }
+}
+
+void HostArrays::fill(const Op& op, const Problem& problem, std::uint64_t seed, InputFiles& files) {
+  const bool random_needed = std::ranges::any_of(
+      arrays_, [&](const HostArray& array) { return array.info.input && !files.contains(array.info.name); });
+  if (random_needed) op.fill_inputs(problem, seed, InputKind::random, arrays_);
+  for (const HostArray& array : arrays_) {
+    const auto file = files.find(array.info.name);
+    if (file == files.end()) continue;
+    const std::int64_t size = size_of(array.info.dtype);
+    over_runs(array.info, [&](std::int64_t offset, std::int64_t elements) {
+      file->second->read(array.data + offset * size, elements * size);
+    });
+  }
+}
+
+void write_array(const HostArray& array, bool one_row, const std::filesystem::path& path) {
+  NpyWriter writer(path);
+  std::vector<std::int64_t> shape = array.info.shape;
+  if (one_row && shape.size() == 2 && shape[0] == 1) shape.erase(shape.begin());
+  writer.write_header({npy_type(array.info.dtype), shape});
+  const std::int64_t size = size_of(array.info.dtype);
+  over_runs(array.info,
+            [&](std::int64_t offset, std::int64_t elements) { writer.write(array.data + offset * size, elements * size); });
+  writer.commit();
+}
+
+DeviceArrays::DeviceArrays(Device& device, const std::vector<HostArray>& arrays, bool in_place) : device_(device) {
+  try {
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      const ArrayInfo& info = arrays[i].info;
+      const auto bytes = static_cast<std::size_t>(info.extent_bytes());
+      void* shared = nullptr;
+      for (std::size_t j = 0; in_place && !info.input && j < i && shared == nullptr; ++j) {
+        const ArrayInfo& other = arrays[j].info;
+        if (other.input && other.dtype == info.dtype && other.shape == info.shape && other.strides == info.strides)
+          shared = addresses_[j];
+      }
+      addresses_.push_back(shared);
+      if (shared != nullptr || bytes == 0) continue;
+      owned_.push_back(nullptr);
+      owned_.back() = addresses_.back() = device_.allocate(bytes);
+      if (info.input)
+        device_.copy_to_device(addresses_.back(), arrays[i].data, bytes);
+      else
+        device_.fill(addresses_.back(), 0xff, bytes);  // NaN: an element that is never written cannot pass
+    }
+  } catch (...) {
+    for (void* memory : owned_) device_.release(memory);
+    throw;
+  }
+}
+
+DeviceArrays::~DeviceArrays() {
+  for (void* memory : owned_) device_.release(memory);
+}
+
+void DeviceArrays::fetch_outputs(std::vector<HostArray>& arrays) const {
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    if (arrays[i].info.output && addresses_[i] != nullptr)
+      device_.copy_to_host(arrays[i].data, addresses_[i], static_cast<std::size_t>(arrays[i].info.extent_bytes()));
+}
+
+}  // namespace tunesmith::cli

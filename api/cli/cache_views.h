@@ -1,0 +1,22 @@
+#pragma once
+// A cache's contents as text and as JSON.
+
+#include <string>
+#include <vector>
+
+#include "api/cli/tune_child.h"
+#include "cache/cache.h"
+
+namespace tunesmith::cli {
+
+std::string info_listing(const CacheInfo& info);
+std::string records_table(const std::vector<TuningRecord>& records);
+std::string record_listing(const TuningRecord& record);
+/// Fastest first.
+std::string trials_table(std::vector<Trial> trials);
+
+Json to_json(const CacheInfo& info);
+Json to_json(const TuningRecord& record);
+Json to_json(const Trial& trial);
+
+}  // namespace tunesmith::cli

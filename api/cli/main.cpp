@@ -1,0 +1,57 @@
+// tunesmith: the command-line tool. Parses, dispatches, and turns every failure into one line and an exit code.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "api/cli/commands.h"
+#include "api/cli/errors.h"
+#include "api/cli/usage.h"
+#include "tunesmith/version.h"
+
+namespace tunesmith::cli {
+namespace {
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app("Tunesmith: CUDA kernels specialized, compiled, tuned and cached at run time.", "tunesmith");
+  app.set_version_flag("--version", "tunesmith " TUNESMITH_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  app.footer("Each command has its own help: tunesmith run --help. Exit codes: 0 done, 1 failed, 2 wrong usage.");
+  Action chosen;
+  add_run(app, chosen);
+  add_source(app, chosen);
+  add_tune(app, chosen);
+  add_prewarm(app, chosen);
+  add_cache(app, chosen);
+  add_doctor(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& request) {  // --help, --version
+    return app.exit(request);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "tunesmith: error: %s\n", usage_error(app, error).c_str());
+    return exit_usage;
+  }
+  return chosen();
+}
+
+}  // namespace
+}  // namespace tunesmith::cli
+
+int main(int argc, char** argv) {
+  using namespace tunesmith;
+  try {
+    const int code = cli::parse_and_run(argc, argv);
+    if (std::fflush(stdout) == 0) return code;
+    std::fputs("tunesmith: error: stdout cannot be written\n", stderr);
+  } catch (const Error& error) {
+    return cli::report(error);
+  } catch (const std::bad_alloc&) {
+    std::fputs("tunesmith: error: out of memory\n", stderr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tunesmith: error: %s\n", error.what());
+  }
+  return cli::exit_failed;
+}

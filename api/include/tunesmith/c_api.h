@@ -1,0 +1,159 @@
+#ifndef TUNESMITH_C_API_H
+#define TUNESMITH_C_API_H
+/*
+ * Tunesmith for C, and for every language that can load libtunesmith.so. The same calls as tunesmith/engine.h, whose
+ * comments say more about each.
+ *
+ * Errors: functions that can fail return a status; 0 is success. The message is one line that names the argument, its value
+ * and what is allowed; it belongs to the calling thread and stays until that thread's next failing call. Output parameters
+ * are written on success only.
+ * Threads: an engine and a plan may be used by any number of threads at once; a problem by one at a time.
+ * Lifetime: a string that a function returns lives as long as the handle it was asked from. A plan outlives its engine.
+ * Destroying NULL does nothing.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tunesmith/version.h"
+
+#if defined(_WIN32)
+#define TUNESMITH_API
+#else
+#define TUNESMITH_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tunesmith_status {
+  TUNESMITH_OK = 0,
+  TUNESMITH_INVALID_ARGUMENT = 1,    /* a shape, dtype, pointer, option or configuration that is not allowed */
+  TUNESMITH_UNSUPPORTED = 2,         /* allowed in general, impossible on this device or architecture */
+  TUNESMITH_NOT_FOUND = 3,           /* a file, operation, plan or cache entry that does not exist */
+  TUNESMITH_IO = 4,                  /* a file that cannot be read, written or understood */
+  TUNESMITH_NO_COMPILER = 5,         /* NVRTC (or the host compiler) was not found or cannot be opened */
+  TUNESMITH_NO_DEVICE = 6,           /* no CUDA driver or no such GPU */
+  TUNESMITH_COMPILE_FAILED = 7,      /* generated source that does not compile: see tunesmith_last_error_log */
+  TUNESMITH_DEVICE_FAILED = 8,       /* the driver refused a call or a kernel faulted */
+  TUNESMITH_VERIFICATION_FAILED = 9, /* a kernel ran and its result differs from the float64 reference */
+  TUNESMITH_CANCELLED = 10,
+  TUNESMITH_CAPTURING = 11,     /* the call would have to compile, tune or synchronize during a stream capture */
+  TUNESMITH_OUT_OF_MEMORY = 12, /* host or device memory is exhausted */
+  TUNESMITH_CACHE_FAILED = 13,
+  TUNESMITH_INTERNAL = 99 /* a defect of Tunesmith */
+} tunesmith_status;
+
+typedef enum tunesmith_dtype { TUNESMITH_F32 = 0, TUNESMITH_F16 = 1, TUNESMITH_BF16 = 2 } tunesmith_dtype;
+
+typedef enum tunesmith_mode {
+  TUNESMITH_MODE_OF_ENGINE = -1,
+  TUNESMITH_MODE_TUNE = 0,   /* unseen keys are tuned on first use */
+  TUNESMITH_MODE_REPLAY = 1, /* never measure: exact record, else nearest, else default configuration */
+  TUNESMITH_MODE_OFF = 2     /* ignore tuning records: the default configuration */
+} tunesmith_mode;
+
+typedef enum tunesmith_log_level { TUNESMITH_LOG_INFO = 0, TUNESMITH_LOG_WARNING = 1 } tunesmith_log_level;
+
+typedef struct tunesmith_engine tunesmith_engine;
+typedef struct tunesmith_problem tunesmith_problem;
+typedef struct tunesmith_plan tunesmith_plan;
+/* A CUstream or cudaStream_t; NULL is the default stream. The host executor ignores it and runs synchronously. */
+typedef void* tunesmith_stream;
+
+/*
+ * How an engine is set up. Set struct_size to sizeof(tunesmith_options) and everything else to zero, then the fields you
+ * care about: a field that is zero takes its value from the environment (TUNESMITH_MODE, TUNESMITH_CACHE, ...), else its
+ * default.
+ */
+typedef struct tunesmith_options {
+  size_t struct_size;           /* tells which fields exist */
+  const char* device;           /* "auto", "cuda", "cuda:N" or "host". Default "auto" */
+  const char* mode;             /* "tune", "replay" or "off". Default "tune" */
+  const char* effort;           /* "quick" or "full". Default "quick" */
+  double tune_budget_s;         /* wall seconds for tuning one key. Default 10 */
+  const char* cache_file;       /* "": nothing persists. Default $XDG_CACHE_HOME/tunesmith/cache.db */
+  const char* system_caches;    /* read-only cache files, ':'-separated. Default none */
+  const char* cuda_folders;     /* searched for libnvrtc first, ':'-separated. Default none */
+  const char* templates_folder; /* render from here instead of the embedded templates. Default none */
+  const char* dump_folder;      /* where the source of a failed compilation goes. Default: the temporary folder */
+  /* Receives warnings and one info line per compilation and tuning, on any thread; must not call the engine. */
+  void (*log)(tunesmith_log_level level, const char* line, void* log_context);
+  void* log_context;
+} tunesmith_options;
+
+/* "0.1.0". */
+TUNESMITH_API const char* tunesmith_version(void);
+/* "invalid_argument"; "unknown" for a number that is no status. */
+TUNESMITH_API const char* tunesmith_status_name(tunesmith_status status);
+/* Of the calling thread's last failing call; "" when there was none. */
+TUNESMITH_API const char* tunesmith_last_error(void);
+/* The compiler's output and the path of the dumped source; "" unless that call's status was TUNESMITH_COMPILE_FAILED. */
+TUNESMITH_API const char* tunesmith_last_error_log(void);
+TUNESMITH_API const char* tunesmith_last_error_source_path(void);
+
+/* Opens a device, not the compiler. `options` NULL: everything from the environment. */
+TUNESMITH_API tunesmith_status tunesmith_engine_create(const tunesmith_options* options, tunesmith_engine** engine);
+TUNESMITH_API void tunesmith_engine_destroy(tunesmith_engine* engine);
+/* "NVIDIA H200"; "" for NULL. */
+TUNESMITH_API const char* tunesmith_engine_device(const tunesmith_engine* engine);
+/* 1 when the host executor stands in for a GPU: results are right, speed means nothing. */
+TUNESMITH_API int tunesmith_engine_is_host(const tunesmith_engine* engine);
+/* Waits for the work on a stream. Not during a capture. */
+TUNESMITH_API tunesmith_status tunesmith_synchronize(tunesmith_engine* engine, tunesmith_stream stream);
+
+/* Device memory for callers that have no allocator of their own, 256-byte aligned. Release it before the engine is
+ * destroyed. Copies are complete when they return and wait for the default stream only. */
+TUNESMITH_API tunesmith_status tunesmith_allocate(tunesmith_engine* engine, size_t bytes, void** memory);
+TUNESMITH_API tunesmith_status tunesmith_release(tunesmith_engine* engine, void* memory);
+TUNESMITH_API tunesmith_status tunesmith_copy_to_device(tunesmith_engine* engine, void* device, const void* host,
+                                                        size_t bytes);
+TUNESMITH_API tunesmith_status tunesmith_copy_to_host(tunesmith_engine* engine, void* host, const void* device,
+                                                      size_t bytes);
+
+/* An operation ("softmax") and its fields by name, e.g. rows and cols (int), dtype (word: "f32", "f16", "bf16"). Fields are
+ * checked by tunesmith_prepare; those left out take their defaults. */
+TUNESMITH_API tunesmith_status tunesmith_problem_create(const char* op, tunesmith_problem** problem);
+TUNESMITH_API void tunesmith_problem_destroy(tunesmith_problem* problem);
+TUNESMITH_API tunesmith_status tunesmith_problem_set_int(tunesmith_problem* problem, const char* field, int64_t value);
+TUNESMITH_API tunesmith_status tunesmith_problem_set_real(tunesmith_problem* problem, const char* field, double value);
+TUNESMITH_API tunesmith_status tunesmith_problem_set_word(tunesmith_problem* problem, const char* field, const char* word);
+
+/* Selects, compiles or loads, tunes when the mode says so. `config`: NULL, or a configuration to use as it is, complete or
+ * in part: "variant=online,threads=512". `mode`: -1 for the engine's. Not while any stream captures a graph. */
+TUNESMITH_API tunesmith_status tunesmith_prepare(tunesmith_engine* engine, const tunesmith_problem* problem,
+                                                 const char* config, int mode, tunesmith_plan** plan);
+TUNESMITH_API void tunesmith_plan_destroy(tunesmith_plan* plan);
+/* Enqueues the kernels and returns. `arrays`: device addresses in the operation's order (softmax: x, y), valid until the
+ * work is done. May be captured. */
+TUNESMITH_API tunesmith_status tunesmith_plan_launch(const tunesmith_plan* plan, void* const* arrays, size_t count,
+                                                     tunesmith_stream stream);
+/* Device time of `repeats` launches one after the other, each with a flushed last-level cache if flush_cache is not 0;
+ * written to time_us[0..repeats), in microseconds. TUNESMITH_UNSUPPORTED on the host executor. */
+TUNESMITH_API tunesmith_status tunesmith_time_us(const tunesmith_plan* plan, void* const* arrays, size_t count, int repeats,
+                                                 int flush_cache, double* time_us);
+
+/* Facts about a plan; "" or 0 for NULL. */
+TUNESMITH_API const char* tunesmith_plan_problem(const tunesmith_plan* plan); /* normalized: "softmax rows=...,cols=..." */
+TUNESMITH_API const char* tunesmith_plan_config(const tunesmith_plan* plan);  /* accepted by tunesmith_prepare */
+TUNESMITH_API const char* tunesmith_plan_origin(const tunesmith_plan* plan);  /* pinned, tuned, exact, nearest or default */
+TUNESMITH_API const char* tunesmith_plan_source(const tunesmith_plan* plan);  /* the CUDA source, exactly as compiled */
+TUNESMITH_API const char* tunesmith_plan_resources(const tunesmith_plan* plan); /* "registers=40,..." or "" */
+TUNESMITH_API int tunesmith_plan_compiled(const tunesmith_plan* plan);          /* 1: compiled now; 0: loaded */
+TUNESMITH_API double tunesmith_plan_compile_ms(const tunesmith_plan* plan);     /* 0 unless compiled */
+TUNESMITH_API double tunesmith_plan_tune_s(const tunesmith_plan* plan);         /* wall seconds; 0 unless origin is tuned */
+TUNESMITH_API int tunesmith_plan_occupancy(const tunesmith_plan* plan);         /* resident blocks per multiprocessor */
+TUNESMITH_API double tunesmith_plan_bytes(const tunesmith_plan* plan);          /* least memory traffic of one launch */
+TUNESMITH_API double tunesmith_plan_flops(const tunesmith_plan* plan);
+
+/* y[r,:] = softmax(x[r,:]). Strides in elements between rows, 0: cols; dtypes are tunesmith_dtype. The first call for a
+ * shape prepares a plan, later ones look it up in nanoseconds. x == y works in place when dtypes and strides agree. */
+TUNESMITH_API tunesmith_status tunesmith_softmax(tunesmith_engine* engine, const void* x, void* y, int64_t rows,
+                                                 int64_t cols, int64_t x_row_stride, int64_t y_row_stride, int dtype,
+                                                 int out_dtype, tunesmith_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TUNESMITH_C_API_H */

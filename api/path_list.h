@@ -1,0 +1,22 @@
+#pragma once
+// "a:b:c" as environment variables and the C API carry several paths. Internal.
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace tunesmith {
+
+/// Empty parts are skipped.
+inline std::vector<std::filesystem::path> split_paths(std::string_view text) {
+  std::vector<std::filesystem::path> paths;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(':'));
+    if (!part.empty()) paths.emplace_back(part);
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+  }
+  return paths;
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,21 @@
+#pragma once
+// What an engine has prepared so far. Internal.
+
+#include <atomic>
+#include <memory>
+
+#include "api/dispatch_table.h"
+#include "api/plan_state.h"
+#include "api/single_flight.h"
+#include "api/softmax_key.h"
+
+namespace tunesmith {
+
+struct PlanTable {
+  SingleFlight<std::shared_ptr<const Plan::State>> plans;     ///< by problem, configuration and mode
+  SingleFlight<std::shared_ptr<const LoadedSource>> modules;  ///< by source
+  DispatchTable<SoftmaxKey, Executable> softmax;              ///< into the executables that `plans` keeps
+  std::atomic<bool> told_of_stale_records{false};
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,29 @@
+// tunesmith_bench: Google Benchmark over one GPU. Times are device times unless a name says "host".
+
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+
+#include "bench/gpu.h"
+
+namespace tunesmith::bench {
+void register_softmax(Engine& engine);
+void register_dispatch(Engine& engine);
+}  // namespace tunesmith::bench
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  const auto engine = tunesmith::bench::open_gpu();
+  if (engine == nullptr) {
+    std::puts("tunesmith_bench: no GPU here, nothing measured");
+    return 0;
+  }
+  benchmark::AddCustomContext("gpu", engine->device().name);
+  for (const auto& [name, value] : engine->parts().device->provenance()) benchmark::AddCustomContext(name, value);
+  tunesmith::bench::register_softmax(*engine);
+  tunesmith::bench::register_dispatch(*engine);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

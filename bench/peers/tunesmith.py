@@ -1,0 +1,72 @@
+"""Tunesmith's C API through ctypes: just what the side-by-sides need."""
+import ctypes
+import os
+
+_DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("device", ctypes.c_char_p), ("mode", ctypes.c_char_p),
+                ("effort", ctypes.c_char_p), ("tune_budget_s", ctypes.c_double), ("cache_file", ctypes.c_char_p),
+                ("system_caches", ctypes.c_char_p), ("cuda_folders", ctypes.c_char_p),
+                ("templates_folder", ctypes.c_char_p), ("dump_folder", ctypes.c_char_p),
+                ("log", ctypes.c_void_p), ("log_context", ctypes.c_void_p)]
+
+
+class Engine:
+    """An engine on the current GPU. `library`: path of libtunesmith.so."""
+
+    def __init__(self, library, **options):
+        self._lib = lib = ctypes.CDLL(os.path.abspath(library))
+        for name in ("last_error", "last_error_log", "plan_config", "plan_origin", "version"):
+            getattr(lib, "tunesmith_" + name).restype = ctypes.c_char_p
+        for name in ("plan_bytes", "plan_tune_s"):
+            getattr(lib, "tunesmith_" + name).restype = ctypes.c_double
+        opts = Options(struct_size=ctypes.sizeof(Options), device=b"cuda")
+        for name, value in options.items():
+            setattr(opts, name, value.encode() if isinstance(value, str) else value)
+        self._handle = ctypes.c_void_p()
+        self._check(lib.tunesmith_engine_create(ctypes.byref(opts), ctypes.byref(self._handle)))
+
+    def _check(self, status):
+        if status != 0:
+            raise RuntimeError(self._lib.tunesmith_last_error().decode())
+
+    def plan(self, op, config=None, mode=-1, **fields):
+        lib, problem, plan = self._lib, ctypes.c_void_p(), ctypes.c_void_p()
+        self._check(lib.tunesmith_problem_create(op.encode(), ctypes.byref(problem)))
+        for name, value in fields.items():
+            if isinstance(value, str):
+                self._check(lib.tunesmith_problem_set_word(problem, name.encode(), value.encode()))
+            else:
+                self._check(lib.tunesmith_problem_set_int(problem, name.encode(), ctypes.c_int64(value)))
+        self._check(lib.tunesmith_prepare(self._handle, problem, config.encode() if config else None, mode,
+                                          ctypes.byref(plan)))
+        lib.tunesmith_problem_destroy(problem)
+        return Plan(self, plan)
+
+
+class Plan:
+    def __init__(self, engine, handle):
+        self._engine, self._handle = engine, handle
+        self.config = engine._lib.tunesmith_plan_config(handle).decode()
+        self.origin = engine._lib.tunesmith_plan_origin(handle).decode()
+        self.tune_s = engine._lib.tunesmith_plan_tune_s(handle)
+
+    def launcher(self, *tensors, stream):
+        """A function that launches on these tensors: the arguments are packed once."""
+        arrays = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
+        call, handle, count = self._engine._lib.tunesmith_plan_launch, self._handle, ctypes.c_size_t(len(tensors))
+        stream = ctypes.c_void_p(stream)
+        keep = tensors
+
+        def launch():
+            if call(handle, arrays, count, stream) != 0:
+                raise RuntimeError(self._engine._lib.tunesmith_last_error().decode())
+            return keep[-1]
+
+        return launch
+
+
+def dtype_name(tensor):
+    return _DTYPES[str(tensor.dtype).removeprefix("torch.")]

@@ -1,0 +1,127 @@
+#include "cache/cache.h"
+
+#include <chrono>
+
+#include "cache/binaries.h"
+#include "cache/impl.h"
+#include "cache/records.h"
+
+namespace tunesmith {
+namespace {
+
+std::int64_t unix_seconds() {
+  using namespace std::chrono;
+  return duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
+}
+
+template <typename Row>
+std::optional<Row> row_of(std::optional<Found<Row>> found) {
+  if (!found) return std::nullopt;
+  return std::move(found->row);
+}
+
+}  // namespace
+
+Cache::Impl::Impl(CacheOptions given) : options(std::move(given)), state_(new State(options, false)) {}
+
+Cache::Impl::~Impl() {
+  State* last = state_.load();
+  if (last->process == getpid()) delete last;
+}
+
+Cache::Impl::State& Cache::Impl::state() {
+  State* current = state_.load(std::memory_order_acquire);
+  if (current->process == getpid()) return *current;
+  auto* fresh = new State(options, current->inside.load() != 0);
+  if (state_.compare_exchange_strong(current, fresh)) return *fresh;
+  delete fresh;
+  return *current;
+}
+
+void Cache::Impl::deliver(std::vector<std::string> warnings) const {
+  if (!options.warn) return;
+  for (const std::string& warning : warnings) {
+    try {
+      options.warn(warning);
+    } catch (...) {  // a lookup must not fail because telling about it did
+    }
+  }
+}
+
+Cache::Cache(CacheOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Cache::~Cache() = default;
+
+std::optional<TuningRecord> Cache::find_record(const TuningKey& key) {
+  return impl_->enter([&](Layers& layers) -> std::optional<TuningRecord> {
+    auto found =
+        layers.find<TuningRecord>([&](Connection& connection) { return read_record(connection, key); }, sweep_records);
+    if (!found) return std::nullopt;
+    found->row.shipped = found->shipped;
+    return std::move(found->row);
+  });
+}
+
+std::vector<TuningRecord> Cache::find_nearest(const TuningKey& key, int limit) {
+  return impl_->enter([&](Layers& layers) { return layers.nearest(key, limit); });
+}
+
+std::vector<Trial> Cache::find_trials(const TuningKey& key) {
+  return impl_->enter([&](Layers& layers) {
+    const auto read = [&](Connection& connection) {
+      auto found = read_trials(connection, key);
+      if (found.row && found.row->empty()) found.row.reset();  // look on
+      return found;
+    };
+    return row_of(layers.find<std::vector<Trial>>(read, sweep_records)).value_or(std::vector<Trial>());
+  });
+}
+
+void Cache::store_record(const TuningRecord& record, const std::vector<Trial>& trials) {
+  impl_->enter([&](Layers& layers) {
+    layers.store([&](Connection& connection) { write_record(connection, record, trials); },
+                 [&](Connection& connection) { erase_record(connection, record.key); });
+  });
+}
+
+std::optional<BinaryRecord> Cache::find_binary(const std::string& fingerprint) {
+  return impl_->enter([&](Layers& layers) -> std::optional<BinaryRecord> {
+    auto found = layers.find<StoredBinary>([&](Connection& connection) { return read_binary(connection, fingerprint); },
+                                           sweep_binaries);
+    if (!found) return std::nullopt;
+    return std::move(found->row.binary);
+  });
+}
+
+std::optional<BinaryRecord> Cache::find_binary_of_source(const std::string& source_hash, const std::string& arch) {
+  return impl_->enter([&](Layers& layers) -> std::optional<BinaryRecord> {
+    const auto read = [&](Connection& connection) { return read_binary_of_source(connection, source_hash, arch); };
+    auto found = layers.find<StoredBinary>(read, sweep_binaries);
+    if (!found) return std::nullopt;
+    return std::move(found->row.binary);
+  });
+}
+
+void Cache::store_binary(const BinaryRecord& binary, const std::string& source) {
+  impl_->enter([&](Layers& layers) {
+    const StoredBinary stored{binary, unix_seconds()};
+    layers.store(
+        [&](Connection& connection) {
+          write_binary(connection, stored);
+          write_source(connection, binary.source_hash, source);
+        },
+        [&](Connection& connection) { erase_binary(connection, binary.fingerprint); });
+  });
+}
+
+std::optional<std::string> Cache::find_source(const std::string& source_hash) {
+  return impl_->enter([&](Layers& layers) {
+    return row_of(layers.find<std::string>([&](Connection& connection) { return read_source(connection, source_hash); },
+                                           sweep_binaries));
+  });
+}
+
+std::vector<TuningRecord> Cache::list_records() {
+  return impl_->enter([&](Layers& layers) { return layers.all_records(); });
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,57 @@
+#pragma once
+// What stands behind Cache: the layers of this process, entered by one thread at a time.
+
+#include <unistd.h>
+
+#include <atomic>
+
+#include "cache/layers.h"
+
+namespace tunesmith {
+
+struct Cache::Impl {
+  explicit Impl(CacheOptions given);
+  ~Impl();
+
+  /// Runs `work(layers)` under the lock and delivers warnings after it, so that a callback may call the cache.
+  template <typename Work>
+  auto enter(const Work& work);
+
+  const CacheOptions options;
+
+ private:
+  // A connection must not cross fork(): the child starts over with its own, and leaves its parent's as it is (closing it
+  // could roll back a transaction of the parent; its mutex may be held by a thread that does not exist here).
+  struct State {
+    State(const CacheOptions& options, bool in_doubt) : layers(options, in_doubt) {}
+    const pid_t process = getpid();
+    std::atomic<int> inside{0};  // threads that are using SQLite
+    Layers layers;
+  };
+
+  State& state();
+  void deliver(std::vector<std::string> warnings) const;
+
+  std::atomic<State*> state_;
+};
+
+template <typename Work>
+auto Cache::Impl::enter(const Work& work) {
+  State& current = state();
+  // Delivers when it is left by an exception too.
+  struct Visit {
+    Impl& impl;
+    State& state;
+    std::unique_lock<std::mutex> lock{state.layers.mutex};
+    Visit(Impl& i, State& s) : impl(i), state(s) { ++state.inside; }
+    ~Visit() {
+      auto warnings = state.layers.warnings.take();
+      --state.inside;
+      lock.unlock();
+      impl.deliver(std::move(warnings));
+    }
+  } visit(*this, current);
+  return work(current.layers);
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,231 @@
+#include "cache/user_file.h"
+
+#include <system_error>
+#include <utility>
+
+#include "cache/recovery.h"
+
+namespace tunesmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Enough for: found broken, moved aside, created by another process, opened.
+constexpr int max_attempts = 5;
+
+fs::path lock_name(fs::path file) { return file += ".lock"; }
+
+// The file is not what our statements expect. Constraint and mismatch errors belong here because no row of ours can cause
+// them in a healthy file.
+bool means_damage(int primary) {
+  return primary == SQLITE_NOTADB || primary == SQLITE_CORRUPT || primary == SQLITE_ERROR || primary == SQLITE_FORMAT ||
+         primary == SQLITE_CONSTRAINT || primary == SQLITE_MISMATCH;
+}
+
+}  // namespace
+
+UserFile::UserFile(fs::path file, int busy_timeout_ms, Warnings& warnings, Migrations steps)
+    : file_(resolved(file)),
+      busy_timeout_ms_(busy_timeout_ms),
+      warnings_(warnings),
+      steps_(steps),
+      lock_(lock_name(file_)) {}
+
+UserFile::Outcome UserFile::read(const Work& work) { return run(false, work); }
+
+UserFile::Outcome UserFile::write(const Work& work) {
+  return run(true, [&](Connection& connection) {
+    Transaction transaction(connection);
+    // Another process may have migrated the file while we had it open.
+    if (check_schema(connection, steps_).state != SchemaCheck::State::current) {
+      throw SqliteError(SQLITE_READONLY_DBMOVED, "the schema has changed");
+    }
+    work(connection);
+    transaction.commit();
+  });
+}
+
+UserFile::Outcome UserFile::run(bool writing, const Work& work) {
+  for (int attempt = 0;; ++attempt) {
+    try {
+      Opened opened = Opened::absent;
+      // A read must not even create the lock file when there is nothing to read.
+      if (file_identity(file_)) {
+        const FileLease lease(lock_, FileLock::Kind::shared, busy_timeout_ms_);
+        opened = open();
+        if (opened == Opened::ready) {
+          work(*connection_);
+          if (writing) write_failure_.clear();
+          return Outcome::done;
+        }
+      }
+      if (opened == Opened::refused) {
+        fail(refusal_, writing, false);
+        return Outcome::failed;
+      }
+      if (opened == Opened::absent && !writing) return Outcome::absent;
+      if (attempt == max_attempts) throw SqliteError(SQLITE_CANTOPEN, "the file keeps changing");
+      set_up();
+    } catch (const SqliteError& error) {
+      if (!handle(error, writing, attempt)) return Outcome::failed;
+    }
+  }
+}
+
+UserFile::Opened UserFile::open() {
+  const auto now = file_identity(file_);
+  if (connection_ && now == identity_) return Opened::ready;
+  connection_.reset();
+  if (refused_ && now == refused_) return Opened::refused;
+  refused_.reset();
+  if (!now) return Opened::absent;
+  identity_ = *now;
+  if (!now->regular) {
+    refuse(*now, "is not a regular file");
+    return Opened::refused;
+  }
+  const SchemaCheck found = inspect();
+  switch (found.state) {
+    case SchemaCheck::State::empty: return Opened::absent;
+    case SchemaCheck::State::older: return Opened::older;
+    case SchemaCheck::State::newer:
+      refuse(*now, "was written by a later version of tunesmith (schema " + std::to_string(found.version) +
+                       ", this one knows " + std::to_string(steps_.size()) + ")");
+      return Opened::refused;
+    case SchemaCheck::State::foreign: refuse(*now, "is a database of another program"); return Opened::refused;
+    case SchemaCheck::State::damaged:
+      throw SqliteError(SQLITE_CORRUPT, "schema version " + std::to_string(found.version) + " makes no sense");
+    case SchemaCheck::State::current: break;
+  }
+  Connection connection = Connection::open_file(file_, Connection::Access::read_write, busy_timeout_ms_);
+  connection.configure();
+  connection_.emplace(std::move(connection));
+  return Opened::ready;
+}
+
+// Read-only at first: opening another program's database for writing could already change it (a journal played back, a WAL
+// file checkpointed).
+SchemaCheck UserFile::inspect() const {
+  try {
+    Connection connection = Connection::open_file(file_, Connection::Access::read_only, busy_timeout_ms_);
+    return check_schema(connection, steps_);
+  } catch (const SqliteError& error) {
+    if (error.primary() != SQLITE_READONLY && error.primary() != SQLITE_CANTOPEN) throw;
+  }
+  // A killed process left a journal, which only a writer can play back.
+  Connection connection = Connection::open_file(file_, Connection::Access::read_write, busy_timeout_ms_);
+  return check_schema(connection, steps_);
+}
+
+void UserFile::set_up() {
+  std::error_code error;
+  fs::create_directories(file_.parent_path(), error);
+  if (error)
+    throw SqliteError(SQLITE_CANTOPEN, "cannot create the folder " + file_.parent_path().string() + ": " + error.message());
+
+  const FileLease lease(lock_, FileLock::Kind::exclusive, busy_timeout_ms_);
+  connection_.reset();
+  const auto before = file_identity(file_);
+  identity_ = before.value_or(FileIdentity{});
+  if (before) {
+    if (!before->regular) return;  // open() says so
+    const SchemaCheck::State state = inspect().state;
+    if (state != SchemaCheck::State::empty && state != SchemaCheck::State::older) return;
+  }
+  Connection connection = Connection::open_file(file_, Connection::Access::create, busy_timeout_ms_);
+  connection.configure();
+  migrate(connection, steps_);
+  if (!before && on_network_file_system(file_)) {
+    warnings_.once("network", "cache " + file_.string() +
+                                  " is on a network file system, where file locks may not work: " + "prefer a local disk");
+  }
+}
+
+bool UserFile::handle(const SqliteError& error, bool writing, int attempt) {
+  const bool again = attempt < max_attempts;
+  switch (error.primary()) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED: fail(error.what(), writing, true); return false;
+    case SQLITE_READONLY:
+      if (error.code() != SQLITE_READONLY_DBMOVED || !again) break;
+      connection_.reset();
+      return true;
+    case SQLITE_CANTOPEN:
+      if (writing || !again || file_identity(file_)) break;
+      connection_.reset();
+      return true;  // it vanished while we opened it
+    default:
+      if (means_damage(error.primary()) && again) {
+        if (recover(error)) return true;
+        if (!refused_) fail(error.what(), writing, false);
+        return false;
+      }
+  }
+  // After a failed write the connection can still read; after a failed read it is of no use.
+  if (!writing) connection_.reset();
+  fail(error.what(), writing, false);
+  return false;
+}
+
+bool UserFile::recover(const SqliteError& error) {
+  // Not damage but a later version that came while we had the file open: open() tells next time.
+  if (connection_ && error.primary() == SQLITE_ERROR) {
+    try {
+      const SchemaCheck found = check_schema(*connection_, steps_);
+      if (found.state == SchemaCheck::State::newer) {
+        connection_.reset();
+        return true;
+      }
+    } catch (const SqliteError&) {  // damaged indeed
+    }
+  }
+  connection_.reset();
+  const FileIdentity broken = identity_;
+  try {
+    const FileLease lease(lock_, FileLock::Kind::exclusive, busy_timeout_ms_);
+    if (file_identity(file_) != broken) return true;  // another process was faster
+    last_aside_ = move_aside(file_);
+    ++recoveries_;
+    warnings_.once("moved " + last_aside_.string(), "cache " + file_.string() + " was damaged (" + error.what() +
+                                                        "); moved to " + last_aside_.string() + " and started afresh");
+    return true;
+  } catch (const SqliteError& lock_error) {
+    if (lock_error.primary() == SQLITE_BUSY) {
+      fail(lock_error.what(), false, true);
+    } else {
+      refuse(broken, std::string("is damaged (") + error.what() + ") and cannot be moved aside: " + lock_error.what());
+    }
+  } catch (const fs::filesystem_error& rename_error) {
+    refuse(broken, std::string("is damaged (") + error.what() + ") and cannot be moved aside: " + rename_error.what());
+  }
+  return false;
+}
+
+void UserFile::refuse(const FileIdentity& identity, const std::string& why) {
+  refused_ = identity;
+  refusal_ = file_.string() + " " + why;
+  failure_ = refusal_;
+  warnings_.once("refused", "cache " + refusal_ + "; results are kept in memory only");
+}
+
+void UserFile::fail(const std::string& why, bool writing, bool busy) {
+  failure_ = why;
+  if (refused_) return;  // warned about, with the reason
+  if (busy) {
+    warnings_.once("busy", "cache " + file_.string() + " is in use by another process: " + why);
+  } else if (writing) {
+    write_failure_ = why;
+    warnings_.once("write", "cache " + file_.string() + " cannot be written: " + why + "; results are kept in memory only");
+  } else {
+    warnings_.once("read", "cache " + file_.string() + " cannot be read: " + why);
+  }
+}
+
+std::string UserFile::why_not_writable() const {
+  if (refused_) return refusal_;
+  if (const std::string why = tunesmith::why_not_writable(file_); !why.empty()) return why;
+  if (connection_ && connection_->read_only()) return file_.string() + " can only be read";
+  return write_failure_;
+}
+
+}  // namespace tunesmith

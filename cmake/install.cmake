@@ -1,0 +1,39 @@
+# cmake --install: the shared library, its public headers, the command line, and what find_package(tunesmith) and pkg-config
+# read. The static libraries of the folders are not installed: libtunesmith.so holds them.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(tunesmith_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tunesmith)
+
+install(TARGETS tunesmith EXPORT tunesmithTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/api/include/tunesmith DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h")
+install(EXPORT tunesmithTargets NAMESPACE tunesmith:: DESTINATION ${tunesmith_package_dir})
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tunesmithConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/tunesmithConfig.cmake INSTALL_DESTINATION ${tunesmith_package_dir})
+# Before 1.0 every minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tunesmithConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tunesmithConfig.cmake ${PROJECT_BINARY_DIR}/tunesmithConfigVersion.cmake
+  DESTINATION ${tunesmith_package_dir})
+
+# Paths relative to the file itself, so that an installed tree can be moved; absolute ones only when the user asked for them.
+foreach(kind LIBDIR INCLUDEDIR)
+  if(IS_ABSOLUTE ${CMAKE_INSTALL_${kind}})
+    set(tunesmith_pc_${kind} ${CMAKE_INSTALL_${kind}})
+  else()
+    set(tunesmith_pc_${kind} "\${prefix}/${CMAKE_INSTALL_${kind}}")
+  endif()
+endforeach()
+string(REGEX REPLACE "[^/]+" ".." tunesmith_pc_up "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+configure_file(${PROJECT_SOURCE_DIR}/cmake/tunesmith.pc.in ${PROJECT_BINARY_DIR}/tunesmith.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tunesmith.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(TARGET tunesmith_cli)
+  file(RELATIVE_PATH tunesmith_bin_to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(tunesmith_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${tunesmith_bin_to_lib}")
+  install(TARGETS tunesmith_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tunesmith)

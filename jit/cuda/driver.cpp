@@ -1,0 +1,119 @@
+#include "jit/cuda/driver.h"
+
+#include <dlfcn.h>
+
+#include <vector>
+
+#include "jit/cuda/library_search.h"
+
+namespace tunesmith {
+namespace {
+
+using GetProcAddress = cuda::Result (*)(const char* name, void** function, int version, std::uint64_t flags, int* status);
+
+ErrorCode code_of(cuda::Result result) {
+  if (result >= cuda::error_stream_capture_unsupported && result <= cuda::error_stream_capture_wrong_thread)
+    return ErrorCode::capturing;
+  switch (result) {
+    case cuda::error_out_of_memory: return ErrorCode::out_of_memory;
+    case cuda::error_stub_library:
+    case cuda::error_device_unavailable:
+    case cuda::error_no_device:
+    case cuda::error_invalid_device:
+    case cuda::error_system_driver_mismatch:
+    case cuda::error_compat_not_supported_on_device: return ErrorCode::no_device;
+    default: return ErrorCode::device_failed;
+  }
+}
+
+// A kernel that faulted leaves a context in which every later call fails.
+bool poisons_context(cuda::Result result) {
+  switch (result) {
+    case cuda::error_illegal_address:
+    case cuda::error_launch_timeout:
+    case cuda::error_assert:
+    case cuda::error_hardware_stack_error:
+    case cuda::error_illegal_instruction:
+    case cuda::error_misaligned_address:
+    case cuda::error_invalid_address_space:
+    case cuda::error_invalid_pc:
+    case cuda::error_launch_failed: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Driver> Driver::open(const std::filesystem::path& library) {
+  const std::vector<std::string> candidates = library.empty() ? driver_candidates() : std::vector{library.string()};
+  void* handle = nullptr;
+  std::string reason;
+  for (const std::string& candidate : candidates) {
+    handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) break;
+    const char* const message = dlerror();
+    if (reason.empty() && message != nullptr) reason = message;
+  }
+  if (handle == nullptr)
+    throw Error(ErrorCode::no_device, "no CUDA driver was found; tried ", join(candidates), " (", reason, ")");
+
+  std::shared_ptr<Driver> driver(new Driver);
+  Dl_info facts = {};
+  void* const init = dlsym(handle, "cuInit");
+  driver->path_ = init != nullptr && dladdr(init, &facts) != 0 && facts.dli_fname != nullptr ? facts.dli_fname : "libcuda";
+
+  // cuGetProcAddress hands out the interface of the version asked for, whatever the driver's default is.
+  const auto get_proc_address = reinterpret_cast<GetProcAddress>(dlsym(handle, "cuGetProcAddress_v2"));
+  const auto resolve = [&](auto& function, const char* name, const char* symbol, int version) {
+    void* address = nullptr;
+    int status = 0;
+    if (get_proc_address == nullptr ||
+        get_proc_address(name, &address, version, cuda::proc_address_legacy_stream, &status) != cuda::success)
+      address = nullptr;
+    if (address == nullptr) address = dlsym(handle, symbol);
+    if (address == nullptr)
+      throw Error(ErrorCode::no_device, "the CUDA driver ", driver->path_, " lacks ", symbol,
+                  "; a driver for CUDA 12.0 (r525) or newer is needed");
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
+  };
+#define TUNESMITH_RESOLVE(member, name, symbol, version, signature) \
+  resolve(driver->functions_.member, #name, #symbol, version);
+  TUNESMITH_CUDA_FUNCTIONS(TUNESMITH_RESOLVE)
+#undef TUNESMITH_RESOLVE
+  return driver;
+}
+
+int Driver::initialize() const {
+  const cuda::Result result = functions_.init(0);
+  if (result != cuda::success)
+    throw Error(ErrorCode::no_device, "the CUDA driver ", path_, " cannot be used: cuInit: ", describe(result));
+  int count = 0;
+  check(functions_.device_get_count(&count), "cuDeviceGetCount");
+  if (count <= 0) throw Error(ErrorCode::no_device, "the CUDA driver ", path_, " sees no GPU");
+  return count;
+}
+
+int Driver::api_version() const {
+  int version = 0;
+  check(functions_.driver_get_version(&version), "cuDriverGetVersion");
+  return version;
+}
+
+std::string Driver::describe(cuda::Result result) const {
+  const char* error_name = nullptr;
+  const char* text = nullptr;
+  functions_.get_error_name(result, &error_name);
+  functions_.get_error_string(result, &text);
+  std::string description = error_name != nullptr ? error_name : "CUDA error " + std::to_string(result);
+  if (text != nullptr) description += std::string(" (") + text + ")";
+  return description;
+}
+
+void Driver::fail(cuda::Result result, const char* call, const std::string& doing) const {
+  throw Error(code_of(result), call, ": ", describe(result), doing.empty() ? "" : " while ", doing,
+              poisons_context(result)
+                  ? "; a kernel that was started earlier faulted, and this process can no longer use its CUDA context"
+                  : "");
+}
+
+}  // namespace tunesmith

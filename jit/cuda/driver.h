@@ -1,0 +1,71 @@
+#pragma once
+// The CUDA driver, opened: its functions, and its errors as exceptions.
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "jit/cuda/driver_api.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+
+/// Immutable once made, thread-safe. The library stays loaded until the process ends.
+class Driver {
+ public:
+  /// Opens the driver library and resolves every function; does not initialize CUDA. `library`: instead of the standard
+  /// places. Throws Error(no_device) listing what was tried, or naming the function that an old driver lacks.
+  static std::shared_ptr<const Driver> open(const std::filesystem::path& library = {});
+
+  /// cuInit, once or more, and the number of GPUs. Throws Error(no_device) when there is none that CUDA may use.
+  int initialize() const;
+  /// The CUDA version that the driver implements: 13000 for 13.0.
+  int api_version() const;
+  const std::string& path() const noexcept { return path_; }
+
+#define TUNESMITH_MEMBER(member, name, symbol, version, signature) cuda::Result(*member) signature = nullptr;
+  struct Functions {
+    using Result = cuda::Result;
+    using DeviceHandle = cuda::DeviceHandle;
+    using Address = cuda::Address;
+    using ContextHandle = cuda::ContextHandle;
+    using LibraryHandle = cuda::LibraryHandle;
+    using KernelHandle = cuda::KernelHandle;
+    using FunctionHandle = cuda::FunctionHandle;
+    using StreamHandle = cuda::StreamHandle;
+    using EventHandle = cuda::EventHandle;
+    using DeviceAttribute = cuda::DeviceAttribute;
+    using FunctionAttribute = cuda::FunctionAttribute;
+    using CaptureStatus = cuda::CaptureStatus;
+    using CaptureMode = cuda::CaptureMode;
+    using LaunchConfig = cuda::LaunchConfig;
+    using Uuid = cuda::Uuid;
+    TUNESMITH_CUDA_FUNCTIONS(TUNESMITH_MEMBER)
+  };
+#undef TUNESMITH_MEMBER
+
+  const Functions* operator->() const noexcept { return &functions_; }
+
+  /// Throws unless `result` is success: Error(out_of_memory | no_device | capturing | device_failed) with the call, the
+  /// driver's name and text for the error, and what was being done ("while ...", streamed parts).
+  template <typename... Doing>
+  void check(cuda::Result result, const char* call, const Doing&... doing) const {
+    if (result == cuda::success) [[likely]]
+      return;
+    std::ostringstream text;
+    static_cast<void>((text << ... << doing));
+    fail(result, call, text.str());
+  }
+  [[noreturn]] void fail(cuda::Result result, const char* call, const std::string& doing) const;
+  /// "CUDA_ERROR_INVALID_VALUE (invalid argument)".
+  std::string describe(cuda::Result result) const;
+
+ private:
+  Driver() = default;
+
+  Functions functions_;
+  std::string path_;
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,161 @@
+#include "jit/cuda/library_search.h"
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+#include <utility>
+
+#include "jit/cuda/build_id.h"
+
+namespace tunesmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+#if defined(__aarch64__)
+constexpr const char* toolkit_target = "targets/sbsa-linux/lib";
+constexpr const char* multiarch = "usr/lib/aarch64-linux-gnu";
+#else
+constexpr const char* toolkit_target = "targets/x86_64-linux/lib";
+constexpr const char* multiarch = "usr/lib/x86_64-linux-gnu";
+#endif
+
+constexpr std::array<int, 2> versions{13, 12};
+
+struct Place {
+  fs::path folder;
+  const char* kind;
+};
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+std::vector<fs::path> folders_in(const fs::path& folder, std::string_view name_prefix) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    if (entry->path().filename().string().starts_with(name_prefix)) found.push_back(entry->path());
+  return found;
+}
+
+// "cuda-13.0" before "cuda-12.9" before "cuda-12" before "cuda".
+std::vector<fs::path> installed_toolkits(const fs::path& root) {
+  const auto version = [](const fs::path& path) {
+    std::pair<int, int> number{0, 0};
+    int* digit = &number.first;
+    for (const char c : path.filename().string()) {
+      if (c >= '0' && c <= '9' && *digit < 100000) *digit = *digit * 10 + (c - '0');
+      if (c == '.') digit = &number.second;
+    }
+    return number;
+  };
+  std::vector<fs::path> toolkits = folders_in(root / "usr/local", "cuda");
+  std::sort(toolkits.begin(), toolkits.end(),
+            [&](const fs::path& a, const fs::path& b) { return std::pair(version(a), b) > std::pair(version(b), a); });
+  return toolkits;
+}
+
+// Where the file lies if `folder` is a library folder, a toolkit, a pip target or a virtual environment; empty if nowhere.
+fs::path library_below(const fs::path& folder, int version) {
+  if (!is_there(folder)) return {};
+  const std::string file = "libnvrtc.so." + std::to_string(version);
+  constexpr std::array wheels{"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"};
+  for (const char* layout : {"", "lib64", "lib", toolkit_target, wheels[0], wheels[1]})
+    if (fs::path library = *layout != '\0' ? folder / layout / file : folder / file; is_there(library)) return library;
+  for (const fs::path& python : folders_in(folder / "lib", "python3"))
+    for (const char* packages : {"site-packages", "dist-packages"})
+      for (const char* wheel : wheels)
+        if (fs::path library = python / packages / wheel / file; is_there(library)) return library;
+  return {};
+}
+
+void accept(NvrtcLocation& location, const fs::path& library, const Place& place) {
+  NvrtcLocation found = describe_nvrtc(library);
+  found.tried = std::move(location.tried);
+  found.found_in = place.kind;
+  location = std::move(found);
+}
+
+}  // namespace
+
+NvrtcLocation describe_nvrtc(const fs::path& library) {
+  NvrtcLocation location;
+  location.library = library;
+  for (const int version : versions)
+    if (library.filename().string().starts_with("libnvrtc.so." + std::to_string(version))) location.major = version;
+  // The builtins' name has the minor version. Asked for by name: a system folder has thousands of entries. A toolkit may
+  // link to NVRTC from elsewhere, so the folder of the real file counts as well.
+  std::error_code error;
+  const fs::path real = fs::is_symlink(library, error) ? fs::canonical(library, error) : library;
+  for (const fs::path& folder : {library.parent_path(), real.parent_path()})
+    for (int minor = 15; minor >= 0 && location.builtins.empty(); --minor) {
+      const fs::path builtins =
+          folder / ("libnvrtc-builtins.so." + std::to_string(location.major) + "." + std::to_string(minor));
+      if (!is_there(builtins)) continue;
+      location.builtins = builtins;
+      location.minor = minor;
+    }
+  return location;
+}
+
+NvrtcLocation find_nvrtc(const CudaFolders& folders) {
+  NvrtcLocation location;
+  std::vector<Place> places;
+  for (const fs::path& folder : folders.given) places.push_back({folder, "given folder"});
+  for (const fs::path& folder : folders.toolkits) places.push_back({folder, "toolkit"});
+  for (const Place& place : places) {
+    location.tried.push_back(place.folder.string());
+    for (const int version : versions)
+      if (const fs::path library = library_below(place.folder, version); !library.empty()) {
+        accept(location, library, place);
+        return location;
+      }
+  }
+
+  places.clear();
+  for (const fs::path& folder : installed_toolkits(folders.root)) places.push_back({folder, "toolkit"});
+  if (places.empty()) location.tried.push_back((folders.root / "usr/local/cuda*").string());
+  for (const fs::path& folder : folders.loader) places.push_back({folder, "loader path"});
+  for (const char* folder : {multiarch, "usr/lib64", "usr/lib", "usr/local/lib", "lib64"})
+    places.push_back({folders.root / folder, "system"});
+  for (const fs::path& folder : folders.wheels) places.push_back({folder, "wheel"});
+  for (const int version : versions)
+    for (const Place& place : places) {
+      if (version == versions.front()) location.tried.push_back(place.folder.string());
+      const fs::path library = std::string_view(place.kind) == "system"
+                                   ? place.folder / ("libnvrtc.so." + std::to_string(version))
+                                   : library_below(place.folder, version);
+      if (library.empty() || !is_there(library)) continue;
+      accept(location, library, place);
+      return location;
+    }
+  return location;
+}
+
+std::string nvrtc_identity(const NvrtcLocation& location) {
+  if (!location.found()) return "nvrtc none";
+  std::string text = "nvrtc";
+  for (const fs::path& file : {location.library, location.builtins}) {
+    if (file.empty()) continue;
+    // The build-id tells builds apart by itself; file names differ between a toolkit, a wheel and a copy of either.
+    const std::string id = build_id(file);
+    const std::string file_name = file.filename().string();
+    text += " " + (id.empty() ? file_name : file_name.substr(0, file_name.find(".so")) + "=" + id);
+  }
+  return text;
+}
+
+std::vector<std::string> driver_candidates() {
+  return {"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"};
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+}  // namespace tunesmith

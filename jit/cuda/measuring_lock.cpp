@@ -1,0 +1,53 @@
+#include "jit/cuda/measuring_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace tunesmith {
+namespace {
+
+// The GPU is one for the process, however many devices and engines are made on it; so is its stand-in lock.
+std::mutex process_lock;
+
+int open_lock_file(const std::filesystem::path& path) {
+  // Reading is enough for flock, and a file in a sticky folder that another user made cannot be opened with O_CREAT.
+  constexpr int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    int file = open(path.c_str(), flags);
+    if (file >= 0 || errno != ENOENT) return file;
+    file = open(path.c_str(), flags | O_CREAT | O_EXCL, 0644);
+    if (file >= 0) {
+      fchmod(file, 0644);  // readable by every user, whatever the umask
+      return file;
+    }
+    if (errno != EEXIST) return -1;
+  }
+  return -1;
+}
+
+}  // namespace
+
+MeasuringLock::MeasuringLock(const std::filesystem::path& folder, const std::string& uuid) {
+  std::error_code error;
+  const std::filesystem::path place = folder.empty() ? std::filesystem::temp_directory_path(error) : folder;
+  if (!error) file_ = open_lock_file(place / ("tunesmith-measuring-" + uuid + ".lock"));
+  int result = -1;
+  if (file_ >= 0) do
+      result = flock(file_, LOCK_EX);
+    while (result != 0 && errno == EINTR);
+  if (result == 0) return;
+  if (file_ >= 0) close(file_);
+  file_ = -1;
+  in_process_ = std::unique_lock(process_lock);
+}
+
+MeasuringLock::~MeasuringLock() {
+  if (file_ >= 0) close(file_);
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,234 @@
+#include "jit/host/resident_group.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "tunesmith/error.h"
+
+namespace tunesmith::host {
+
+const abi::Services& ResidentGroup::services() noexcept {
+  static constexpr abi::Services table = {abi::version,   &sync_block,     &sync_cluster, &join_warp,
+                                          &static_shared, &shared_of_rank, &misaligned};
+  return table;
+}
+
+void ResidentGroup::prepare(const LaunchShape& shape, const abi::Entry& entry, std::size_t blocks) {
+  static_assert(sizeof(Fiber) <= abi::thread_area_bytes && alignof(Fiber) <= 64);
+  shape_ = shape;
+  entry_ = entry;
+  threads_ = shape.block.count();
+  blocks_ = blocks;
+  cluster_blocks_ = shape.cluster.count();
+  shared_.prepare(blocks, shape.dynamic_smem_bytes);
+
+  const std::size_t known = fibers_.size();
+  stacks_.reserve(blocks * threads_);
+  for (std::size_t i = known; i < blocks * threads_; ++i) {
+    const auto bottom = reinterpret_cast<std::uintptr_t>(stacks_.bottom(i));
+    abi::Thread* area = abi::thread_at(bottom, stacks_.shift());
+    fibers_.push_back(new (static_cast<void*>(area)) Fiber{});
+  }
+  warps_.assign(blocks * warps_per_block(), WarpState{});
+  block_barriers_.resize(blocks);
+  cluster_barriers_.resize(blocks / cluster_blocks_);
+}
+
+ResidentGroup::~ResidentGroup() {
+  for (Fiber* fiber : fibers_) fiber->~Fiber();
+}
+
+void ResidentGroup::run(const std::vector<Dim3>& blocks, const void* params) {
+  params_ = params;
+  positions_ = blocks;
+  failure_.clear();
+  shared_.poison_contents();
+  start_fibers(blocks);
+
+  caller_.sanitizer.start_here();
+  switch_context(caller_, next());
+
+  if (running_ == 0) return;
+  // The fibers that are left are abandoned: their stacks are used from the beginning next time.
+  if (failure_.empty()) failure_ = describe_divergence();
+  for (std::size_t i = 0; i < blocks_ * threads_; ++i)
+    unpoison(stacks_.bottom(i) + stacks_.guard_bytes(), stacks_.bytes() - stacks_.guard_bytes());
+  throw Error(ErrorCode::device_failed, "kernel '", shape_.entry, "': ", failure_);
+}
+
+void ResidentGroup::start_fibers(const std::vector<Dim3>& blocks) {
+  current_ = queue_head_ = queue_tail_ = nullptr;
+  block_barriers_.assign(blocks_, {});
+  cluster_barriers_.assign(cluster_barriers_.size(), {});
+  running_ = blocks_ * threads_;
+  for (std::size_t block = 0; block < blocks_; ++block) {
+    for (std::size_t w = 0; w < warps_per_block(); ++w) {
+      const std::size_t lanes = std::min<std::size_t>(32, threads_ - w * 32);
+      WarpState& warp = warps_[block * warps_per_block() + w];
+      warp.generation = warp.votes[0] = warp.votes[1] = 0;
+      warp.present = lanes == 32 ? ~0u : (1u << lanes) - 1;
+      std::memset(warp.values, 0xff, sizeof warp.values);
+      warp.fibers = &fibers_[block * threads_ + w * 32];
+      warp.ready = warp.joined = 0;
+      warp.queued = false;
+      make_ready(warp, warp.present);
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        Fiber& fiber = *warp.fibers[lane];
+        const auto thread = static_cast<std::uint32_t>(w * 32 + lane);
+        fiber.warp = &warp;
+        fiber.dynamic_shared = shared_.dynamic(block);
+        fiber.block_index = shape_.block_index(blocks[block]);
+        fiber.thread_x = static_cast<int>(thread % shape_.block.x);
+        fiber.lane = static_cast<int>(lane);
+        fiber.cluster_rank = static_cast<int>(block % cluster_blocks_);
+        fiber.cluster_size = static_cast<int>(cluster_blocks_);
+        fiber.group = this;
+        fiber.warp_state = &warp;
+        fiber.block = static_cast<std::uint32_t>(block);
+        fiber.thread = thread;
+        fiber.wait = Wait::nothing;
+        start_fiber(fiber);
+      }
+    }
+  }
+}
+
+void ResidentGroup::start_fiber(Fiber& fiber) {
+  std::byte* const bottom = stacks_.bottom(fiber.block * threads_ + fiber.thread) + stacks_.guard_bytes();
+  auto* const top = reinterpret_cast<std::byte*>(&fiber);
+  const auto bytes = static_cast<std::size_t>(top - bottom);
+  fiber.sanitizer.start(bottom, bytes);
+  fiber.suspended = boost::context::detail::make_fcontext(top, bytes, &run_fiber);
+}
+
+void ResidentGroup::run_fiber(boost::context::detail::transfer_t transfer) {
+  auto& fiber = static_cast<Fiber&>(arrived_context(transfer));
+  ResidentGroup& group = *fiber.group;
+  group.entry_.invoke(group.params_);
+  fiber.wait = Wait::returned;
+  --group.running_;
+  leave_context(fiber, group.next());
+}
+
+void ResidentGroup::make_ready(WarpState& warp, std::uint32_t lanes) noexcept {
+  warp.ready |= lanes;
+  if (&warp == current_ || warp.queued || lanes == 0) return;
+  warp.queued = true;
+  warp.next_ready = nullptr;
+  (queue_head_ == nullptr ? queue_head_ : queue_tail_->next_ready) = &warp;
+  queue_tail_ = &warp;
+}
+
+Context& ResidentGroup::next() noexcept {
+  if (current_ == nullptr || current_->ready == 0) {
+    current_ = queue_head_;
+    if (current_ == nullptr) return caller_;
+    queue_head_ = current_->next_ready;
+    current_->queued = false;
+  }
+  const int lane = std::countr_zero(current_->ready);
+  current_->ready &= current_->ready - 1;
+  return *current_->fibers[lane];
+}
+
+void ResidentGroup::wait_in(Fiber& fiber, Wait wait) {
+  fiber.wait = wait;
+  switch_context(fiber, next());
+  fiber.wait = Wait::nothing;
+}
+
+void ResidentGroup::join_warp(abi::Thread& thread, abi::Collective collective) {
+  Fiber& fiber = fiber_of(thread);
+  WarpState& warp = *fiber.warp_state;
+  const std::uint32_t lane = 1u << fiber.lane;
+  const auto wait = static_cast<Wait>(collective);
+  if (warp.joined != 0 && warp.collective != collective) {
+    const Fiber& other = *warp.fibers[std::countr_zero(warp.joined)];
+    fiber.wait = wait;
+    fiber.group->failure_ = fiber.group->describe(other) + " " + fiber.group->describe_wait(other) + " but " +
+                            fiber.group->describe(fiber, &other) + " " + fiber.group->describe_wait(fiber);
+    fiber.group->stop(fiber);
+  }
+  warp.collective = collective;
+  warp.joined |= lane;
+  if (warp.joined != warp.present) return fiber.group->wait_in(fiber, wait);
+  warp.joined = 0;
+  ++warp.generation;
+  warp.votes[warp.generation & 1u] = 0;  // everyone has read the set before last
+  fiber.group->make_ready(warp, warp.present & ~lane);
+}
+
+void ResidentGroup::arrive(Fiber& fiber, Barrier& barrier, Wait wait, std::size_t first_block, std::size_t blocks) {
+  if (++barrier.arrived != blocks * threads_) return wait_in(fiber, wait);
+  barrier.arrived = 0;
+  ++barrier.completed;
+  for (std::size_t i = first_block * warps_per_block(); i < (first_block + blocks) * warps_per_block(); ++i) {
+    WarpState& warp = warps_[i];
+    make_ready(warp, &warp == fiber.warp_state ? warp.present & ~(1u << fiber.lane) : warp.present);
+  }
+}
+
+void ResidentGroup::sync_block(abi::Thread& thread) {
+  Fiber& fiber = fiber_of(thread);
+  fiber.group->arrive(fiber, fiber.group->block_barriers_[fiber.block], Wait::sync_block, fiber.block, 1);
+}
+
+void ResidentGroup::sync_cluster(abi::Thread& thread) {
+  Fiber& fiber = fiber_of(thread);
+  ResidentGroup& group = *fiber.group;
+  const std::size_t cluster = fiber.block / group.cluster_blocks_;
+  group.arrive(fiber, group.cluster_barriers_[cluster], Wait::sync_cluster, cluster * group.cluster_blocks_,
+               group.cluster_blocks_);
+}
+
+void* ResidentGroup::static_shared(abi::Thread& thread, const void* key, unsigned long long bytes,
+                                   unsigned long long alignment) {
+  Fiber& fiber = fiber_of(thread);
+  ResidentGroup& group = *fiber.group;
+  void* const object = group.shared_.static_object(fiber.block, key, bytes, alignment);
+  if (object == nullptr) {
+    group.failure_ = "static shared memory of " + std::to_string(group.shared_.static_bytes() + bytes) +
+                     " bytes; a kernel may have at most " + std::to_string(SharedMemory::max_static_bytes);
+    group.stop(fiber);
+  }
+  const std::size_t total = group.shared_.static_bytes() + group.shape_.dynamic_smem_bytes;
+  if (total > group.shape_.max_smem_bytes) {
+    group.failure_ = "static and dynamic shared memory of " + std::to_string(total) + " bytes; a block may have at most " +
+                     std::to_string(group.shape_.max_smem_bytes);
+    group.stop(fiber);
+  }
+  return object;
+}
+
+void* ResidentGroup::shared_of_rank(abi::Thread& thread, void* object, int rank) {
+  Fiber& fiber = fiber_of(thread);
+  ResidentGroup& group = *fiber.group;
+  if (rank < 0 || rank >= fiber.cluster_size) {
+    group.failure_ = group.describe(fiber) + " asks shared_of_rank for rank " + std::to_string(rank) + " of a cluster of " +
+                     std::to_string(fiber.cluster_size);
+    group.stop(fiber);
+  }
+  const std::size_t to = fiber.block / group.cluster_blocks_ * group.cluster_blocks_ + static_cast<std::size_t>(rank);
+  void* const twin = group.shared_.twin(object, fiber.block, to);
+  if (twin == nullptr) {
+    group.failure_ = group.describe(fiber) + " asks shared_of_rank for an object that is not in its block's shared memory";
+    group.stop(fiber);
+  }
+  return twin;
+}
+
+void ResidentGroup::misaligned(abi::Thread& thread, const char* access, const void* address, int bytes) {
+  Fiber& fiber = fiber_of(thread);
+  char hex[2 + 2 * sizeof address + 1];
+  std::snprintf(hex, sizeof hex, "%p", address);
+  fiber.group->failure_ = fiber.group->describe(fiber) + ": misaligned " + access + " " + hex + "; the address must be a" +
+                          " multiple of " + std::to_string(bytes);
+  fiber.group->stop(fiber);
+}
+
+void ResidentGroup::stop(Fiber& fiber) { leave_context(fiber, caller_); }
+
+}  // namespace tunesmith::host

@@ -1,0 +1,127 @@
+// Runs the blocks that must be resident together - one block, a cluster, or a whole cooperative grid - on one operating
+// system thread, a fiber per CUDA thread. A fiber runs until it waits; the last one to arrive releases the others and goes
+// on. When no fiber can run and some wait, threads have diverged: an error that names them, not a hang.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "jit/host/fiber.h"
+#include "jit/host/shared_memory.h"
+#include "jit/host/tunesmith_host_abi.h"
+#include "tunesmith/types.h"
+
+namespace tunesmith::host {
+
+namespace abi = tunesmith_host_abi;
+
+/// The geometry of one kernel launch, checked.
+struct LaunchShape {
+  std::string entry;
+  Dim3 grid, block, cluster;
+  std::size_t dynamic_smem_bytes = 0;
+  std::size_t max_smem_bytes = 0;  // static and dynamic together
+  bool cooperative = false;
+
+  /// The block index that kernels see: a grid is folded over y.
+  std::int64_t block_index(const Dim3& at) const noexcept { return std::int64_t{at.y} * grid.x + at.x; }
+};
+
+class ResidentGroup {
+ public:
+  explicit ResidentGroup(unsigned stack_shift) : stacks_(stack_shift) {}
+  ~ResidentGroup();
+  ResidentGroup(const ResidentGroup&) = delete;
+  ResidentGroup& operator=(const ResidentGroup&) = delete;
+
+  /// Ahead of run() calls with one shape: makes stacks and shared memory for `blocks` blocks. Throws Error(out_of_memory).
+  void prepare(const LaunchShape& shape, const abi::Entry& entry, std::size_t blocks);
+  /// Runs these blocks to their end; clusters are consecutive. Throws Error(device_failed) for a fault that the executor
+  /// detects; it can be used again afterwards.
+  void run(const std::vector<Dim3>& blocks, const void* params);
+
+  static const abi::Services& services() noexcept;
+
+ private:
+  /// What a fiber waits for; the warp collectives come first, in the order of abi::Collective.
+  enum class Wait : std::uint8_t {
+    sync_warp,
+    shuffle_xor,
+    shuffle,
+    ballot,
+    any_in_warp,
+    all_in_warp,
+    sync_block,
+    sync_cluster,
+    nothing,
+    returned,
+  };
+  struct WarpState;
+  struct Fiber : abi::Thread, Context {
+    ResidentGroup* group;
+    WarpState* warp_state;
+    std::uint32_t block;   // in the group
+    std::uint32_t thread;  // linear, in the block
+    Wait wait = Wait::nothing;
+  };
+  struct WarpState : abi::Warp {
+    WarpState* next_ready;
+    Fiber* const* fibers;  // of lane 0
+    std::uint32_t ready;   // bit i: lane i can run
+    std::uint32_t joined;  // lanes that wait in `collective`
+    abi::Collective collective;
+    bool queued;
+  };
+  struct Barrier {
+    std::uint32_t arrived = 0;
+    std::uint32_t completed = 0;
+  };
+
+  static void run_fiber(boost::context::detail::transfer_t transfer);
+  static void sync_block(abi::Thread& thread);
+  static void sync_cluster(abi::Thread& thread);
+  static void join_warp(abi::Thread& thread, abi::Collective collective);
+  static void* static_shared(abi::Thread& thread, const void* key, unsigned long long bytes, unsigned long long alignment);
+  static void* shared_of_rank(abi::Thread& thread, void* object, int rank);
+  static void misaligned(abi::Thread& thread, const char* access, const void* address, int bytes);
+
+  static Fiber& fiber_of(abi::Thread& thread) noexcept { return static_cast<Fiber&>(thread); }
+
+  void start_fibers(const std::vector<Dim3>& blocks);
+  void start_fiber(Fiber& fiber);
+  void make_ready(WarpState& warp, std::uint32_t lanes) noexcept;
+  /// The next fiber that can run, else the stack of run(), which looks at why.
+  Context& next() noexcept;
+  void wait_in(Fiber& fiber, Wait wait);
+  void arrive(Fiber& fiber, Barrier& barrier, Wait wait, std::size_t first_block, std::size_t blocks);
+  /// Ends the run because of failure_. Nothing may be left to destroy in the caller: its stack is abandoned.
+  [[noreturn]] void stop(Fiber& fiber);
+
+  std::string describe(const Fiber& fiber, const Fiber* beside = nullptr) const;
+  std::string describe_wait(const Fiber& fiber) const;
+  std::string describe_divergence() const;
+  const Fiber* missing_partner(const Fiber& fiber) const;
+
+  std::size_t warps_per_block() const noexcept { return (threads_ + 31) / 32; }
+
+  StackPool stacks_;
+  SharedMemory shared_;
+  LaunchShape shape_;
+  abi::Entry entry_{};
+  const void* params_ = nullptr;
+  std::size_t threads_ = 0;  // per block
+  std::size_t blocks_ = 0;   // resident
+  std::size_t cluster_blocks_ = 1;
+  std::vector<Dim3> positions_;
+  std::vector<Fiber*> fibers_;  // block by block
+  std::vector<WarpState> warps_;
+  std::vector<Barrier> block_barriers_, cluster_barriers_;
+  WarpState* current_ = nullptr;  // the warp that runs; never in the queue
+  WarpState *queue_head_ = nullptr, *queue_tail_ = nullptr;
+  std::size_t running_ = 0;  // fibers that have not returned
+  Context caller_;
+  std::string failure_;
+};
+
+}  // namespace tunesmith::host

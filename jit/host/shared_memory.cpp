@@ -1,0 +1,89 @@
+#include "jit/host/shared_memory.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "jit/host/sanitizer_fiber.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::host {
+namespace {
+
+constexpr std::size_t gap_bytes = 64;          // AddressSanitizer sees an overrun from one object into the next
+constexpr std::size_t arena_bytes = 96 << 10;  // max_static_bytes of objects, with room for gaps and alignment
+constexpr std::size_t base_alignment = 1024;   // of static objects, and of dynamic memory beyond 48 KiB
+constexpr std::size_t default_alignment = 16;  // of dynamic memory otherwise
+constexpr std::size_t alignment_threshold = 48 << 10;
+
+unsigned char* allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  if (posix_memalign(&memory, base_alignment, bytes) != 0)
+    throw Error(ErrorCode::out_of_memory, "cannot allocate ", bytes, " bytes of shared memory for a block");
+  return static_cast<unsigned char*>(memory);
+}
+
+}  // namespace
+
+SharedMemory::~SharedMemory() { release_blocks(); }
+
+void SharedMemory::release_blocks() noexcept {
+  for (const Block& block : blocks_) {
+    if (block.statics != nullptr) unpoison(block.statics, arena_bytes);
+    if (block.dynamic_allocation != nullptr) unpoison(block.dynamic_allocation, default_alignment);
+    std::free(block.statics);
+    std::free(block.dynamic_allocation);
+  }
+  blocks_.clear();
+}
+
+void SharedMemory::add_block() {
+  Block& block = blocks_.emplace_back();
+  block.statics = allocate(arena_bytes);
+  // A base that is a multiple of exactly 16 shows kernels that rely on more; the size is exact for AddressSanitizer.
+  const std::size_t offset = dynamic_bytes_ > alignment_threshold ? 0 : default_alignment;
+  block.dynamic_allocation = allocate(offset + dynamic_bytes_);
+  block.dynamic = block.dynamic_allocation + offset;
+  poison(block.dynamic_allocation, offset);
+}
+
+void SharedMemory::prepare(std::size_t blocks, std::size_t dynamic_bytes) {
+  if (dynamic_bytes != dynamic_bytes_) release_blocks();
+  dynamic_bytes_ = dynamic_bytes;
+  while (blocks_.size() < blocks) add_block();
+  for (const Block& block : blocks_) poison(block.statics, arena_bytes);
+  objects_.clear();
+  static_bytes_ = static_end_ = 0;
+}
+
+void SharedMemory::poison_contents() {
+  for (const Block& block : blocks_) {
+    std::memset(block.dynamic, 0xff, dynamic_bytes_);
+    for (const StaticObject& object : objects_) std::memset(block.statics + object.offset, 0xff, object.bytes);
+  }
+}
+
+void* SharedMemory::static_object(std::size_t block, const void* key, std::size_t bytes, std::size_t alignment) {
+  for (const StaticObject& object : objects_)
+    if (object.key == key) return blocks_[block].statics + object.offset;
+  const std::size_t offset = (static_end_ + alignment - 1) & ~(alignment - 1);
+  if (static_bytes_ + bytes > max_static_bytes || offset + bytes > arena_bytes) return nullptr;
+  objects_.push_back({key, offset, bytes});
+  static_bytes_ += bytes;
+  static_end_ = offset + bytes + gap_bytes;
+  for (const Block& each : blocks_) {
+    unpoison(each.statics + offset, bytes);
+    std::memset(each.statics + offset, 0xff, bytes);
+  }
+  return blocks_[block].statics + offset;
+}
+
+void* SharedMemory::twin(void* object, std::size_t from, std::size_t to) const noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  const auto statics = reinterpret_cast<std::uintptr_t>(blocks_[from].statics);
+  if (address >= statics && address < statics + static_end_) return blocks_[to].statics + (address - statics);
+  const auto dynamic = reinterpret_cast<std::uintptr_t>(blocks_[from].dynamic);
+  if (address >= dynamic && address < dynamic + dynamic_bytes_) return blocks_[to].dynamic + (address - dynamic);
+  return nullptr;
+}
+
+}  // namespace tunesmith::host

@@ -1,0 +1,56 @@
+// The shared memory of the blocks that are resident together.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tunesmith::host {
+
+/// Static shared objects get the same offsets in every block, in the order in which any block first reaches them, so that
+/// shared_of_rank() is a change of base. Every byte is 0xFF when a block starts: a NaN in each float format.
+class SharedMemory {
+ public:
+  static constexpr std::size_t max_static_bytes = 48 << 10;
+
+  SharedMemory() = default;
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  /// Makes memory for `blocks` blocks and forgets the static objects of the kernel before. Throws Error(out_of_memory).
+  void prepare(std::size_t blocks, std::size_t dynamic_bytes);
+  /// Fills all of it with 0xFF: the blocks are about to start.
+  void poison_contents();
+
+  /// nullptr when the static shared memory of the kernel exceeds max_static_bytes.
+  void* static_object(std::size_t block, const void* key, std::size_t bytes, std::size_t alignment);
+  unsigned char* dynamic(std::size_t block) const noexcept { return blocks_[block].dynamic; }
+  /// The twin of `object`, which lies in block `from`; nullptr when it does not.
+  void* twin(void* object, std::size_t from, std::size_t to) const noexcept;
+
+  std::size_t static_bytes() const noexcept { return static_bytes_; }
+
+ private:
+  struct Block {
+    unsigned char* statics = nullptr;
+    unsigned char* dynamic = nullptr;
+    unsigned char* dynamic_allocation = nullptr;
+  };
+  struct StaticObject {
+    const void* key;
+    std::size_t offset, bytes;
+  };
+
+  void add_block();
+  void release_blocks() noexcept;
+
+  std::vector<Block> blocks_;
+  std::vector<StaticObject> objects_;
+  std::size_t static_bytes_ = 0;  // of the objects themselves
+  std::size_t static_end_ = 0;    // offset behind the last object and its gap
+  std::size_t dynamic_bytes_ = 0;
+};
+
+}  // namespace tunesmith::host

@@ -1,0 +1,43 @@
+#include "jit/host/temporary_folder.h"
+
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "tunesmith/error.h"
+
+namespace tunesmith::host {
+
+TemporaryFolder::TemporaryFolder() {
+  std::error_code failed;
+  const std::filesystem::path parent = std::filesystem::temp_directory_path(failed);
+  if (failed) throw Error(ErrorCode::io, "the folder for temporary files (TMPDIR) cannot be used: ", failed.message());
+  std::string pattern = (parent / "tunesmith-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr)
+    throw Error(ErrorCode::io, "cannot make a folder in ", parent.string(), ": ", std::strerror(errno));
+  path_ = pattern;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string TemporaryFolder::write(std::string_view name, std::string_view contents) const {
+  const std::filesystem::path file = path_ / name;
+  std::ofstream out(file, std::ios::binary);
+  out.write(contents.data(), static_cast<std::streamsize>(contents.size()));
+  out.close();
+  if (!out) throw Error(ErrorCode::io, "cannot write ", contents.size(), " bytes to ", file.string());
+  return file.string();
+}
+
+std::string TemporaryFolder::read(std::string_view name) const {
+  std::ifstream in(path_ / name, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+}
+
+}  // namespace tunesmith::host

@@ -1,0 +1,236 @@
+// The platform for the host executor: the names of templates/device/platform_cuda.cuh with the same meaning, on the CPU.
+// Change both together. No include guard: a library of several kernels holds one copy per source, each in a namespace.
+// A thread is a fiber: everything that waits goes through tunesmith_host_abi::Services.
+
+/// Shared memory of fixed size: an array of `count` objects of `type`, one per block, uninitialized (0xFF bytes).
+#undef TUNESMITH_SHARED
+#define TUNESMITH_SHARED(type, name, count)                                                      \
+  static char name##_key;                                                                        \
+  type(&name)[count] = *static_cast<type(*)[count]>(tunesmith_host_abi::services->static_shared( \
+      tunesmith_host_abi::current_thread(), &name##_key, sizeof(type[count]), alignof(type)))
+
+namespace tunesmith {
+
+// ---- Where am I -------------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ int thread_index() { return tunesmith_host_abi::current_thread().thread_x; }
+__device__ __forceinline__ int64 block_index() { return tunesmith_host_abi::current_thread().block_index; }
+__device__ __forceinline__ int lane_index() { return thread_index() & 31; }
+__device__ __forceinline__ int warp_index() { return thread_index() >> 5; }
+
+// ---- Threads together -------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void sync_block() {
+  tunesmith_host_abi::services->sync_block(tunesmith_host_abi::current_thread());
+}
+
+namespace host {
+/// Waits for the lanes of the warp and returns which of the two sets of values they left.
+__device__ __forceinline__ uint32 join_warp(tunesmith_host_abi::Thread& thread, tunesmith_host_abi::Collective collective) {
+  const uint32 set = thread.warp->generation & 1u;
+  tunesmith_host_abi::services->join_warp(thread, collective);
+  return set;
+}
+}  // namespace host
+
+__device__ __forceinline__ void sync_warp() {
+  host::join_warp(tunesmith_host_abi::current_thread(), tunesmith_host_abi::Collective::sync_warp);
+}
+
+namespace host {
+template <typename T>
+__device__ __forceinline__ T exchange(T value, int source, tunesmith_host_abi::Collective collective) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
+  tunesmith_host_abi::Thread& thread = tunesmith_host_abi::current_thread();
+  __builtin_memcpy(&thread.warp->values[thread.warp->generation & 1u][thread.lane], &value, sizeof(T));
+  const uint32 set = host::join_warp(thread, collective);
+  T result;
+  __builtin_memcpy(&result, &thread.warp->values[set][source], sizeof(T));
+  return result;
+}
+}  // namespace host
+
+/// Value of the lane whose index differs in the bits of lane_mask. All 32 lanes must take part; in a last, partial warp
+/// those that exist, and the value of one that does not is undefined (0xFF bytes here).
+template <typename T>
+__device__ __forceinline__ T shuffle_xor(T value, int lane_mask) {
+  const int lane = tunesmith_host_abi::current_thread().lane;
+  const int source = lane ^ lane_mask;
+  return host::exchange(value, source >= 0 && source < 32 ? source : lane, tunesmith_host_abi::Collective::shuffle_xor);
+}
+template <typename T>
+__device__ __forceinline__ T shuffle(T value, int source) {
+  return host::exchange(value, source & 31, tunesmith_host_abi::Collective::shuffle);
+}
+
+namespace host {
+__device__ __forceinline__ uint32 vote(bool predicate, tunesmith_host_abi::Collective collective) {
+  tunesmith_host_abi::Thread& thread = tunesmith_host_abi::current_thread();
+  tunesmith_host_abi::Warp& warp = *thread.warp;
+  warp.votes[warp.generation & 1u] |= static_cast<uint32>(predicate) << thread.lane;
+  return warp.votes[host::join_warp(thread, collective)];
+}
+}  // namespace host
+__device__ __forceinline__ uint32 ballot(bool predicate) {
+  return host::vote(predicate, tunesmith_host_abi::Collective::ballot);
+}
+__device__ __forceinline__ bool any_in_warp(bool predicate) {
+  return host::vote(predicate, tunesmith_host_abi::Collective::any_in_warp) != 0;
+}
+__device__ __forceinline__ bool all_in_warp(bool predicate) {
+  return host::vote(predicate, tunesmith_host_abi::Collective::all_in_warp) ==
+         tunesmith_host_abi::current_thread().warp->present;
+}
+
+/// 16-byte aligned and no more, unless the launch asks for more than 48 KiB (1024 then): what a kernel may rely on.
+__device__ __forceinline__ unsigned char* dynamic_shared() { return tunesmith_host_abi::current_thread().dynamic_shared; }
+
+// ---- Clusters (sm_90 and later) -----------------------------------------------------------------------------------------
+
+#if TUNESMITH_SM >= 900
+__device__ __forceinline__ int cluster_rank() { return tunesmith_host_abi::current_thread().cluster_rank; }
+__device__ __forceinline__ int cluster_size() { return tunesmith_host_abi::current_thread().cluster_size; }
+__device__ __forceinline__ void sync_cluster() {
+  tunesmith_host_abi::services->sync_cluster(tunesmith_host_abi::current_thread());
+}
+template <typename T>
+__device__ __forceinline__ T* shared_of_rank(T* object, int rank) {
+  return static_cast<T*>(tunesmith_host_abi::services->shared_of_rank(
+      tunesmith_host_abi::current_thread(), const_cast<void*>(static_cast<const volatile void*>(object)), rank));
+}
+#endif
+
+// ---- Memory -----------------------------------------------------------------------------------------------------------
+
+namespace host {
+__device__ __forceinline__ void check_aligned(const char* access, const void* address, int bytes) {
+  if ((reinterpret_cast<uint64>(address) & static_cast<uint64>(bytes - 1)) != 0)
+    tunesmith_host_abi::services->misaligned(tunesmith_host_abi::current_thread(), access, address, bytes);
+}
+}  // namespace host
+
+template <int bytes, LoadHint hint>
+__device__ __forceinline__ Bits<bytes> load(const void* address) {
+  static_assert(TUNESMITH_SM >= 800 || (hint != LoadHint::evict_first && hint != LoadHint::evict_last),
+                "this architecture has no L2 eviction policies (sm_80 and later have)");
+  host::check_aligned("load from", address, bytes);
+  Bits<bytes> bits;
+  __builtin_memcpy(&bits, address, sizeof bits);
+  return bits;
+}
+
+template <int bytes, StoreHint hint>
+__device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
+  static_assert(TUNESMITH_SM >= 800 || hint != StoreHint::evict_first,
+                "this architecture has no L2 eviction policies (sm_80 and later have)");
+  host::check_aligned("store to", address, bytes);
+  __builtin_memcpy(address, &bits, sizeof bits);
+}
+
+#if TUNESMITH_SM >= 800
+// Policies exist so that kernels that keep one compile; nothing here has an L2 to steer.
+__device__ __forceinline__ uint64 evict_first_policy() { return 0; }
+__device__ __forceinline__ uint64 evict_last_policy() { return 0; }
+
+/// A plain copy, complete at once.
+template <int bytes>
+__device__ __forceinline__ void async_copy(void* shared, const void* global) {
+  static_assert(bytes == 4 || bytes == 8 || bytes == 16, "cp.async moves 4, 8 or 16 bytes");
+  host::check_aligned("async_copy to", shared, bytes);
+  host::check_aligned("async_copy from", global, bytes);
+  __builtin_memcpy(shared, global, bytes);
+}
+__device__ __forceinline__ void async_copy_commit() {}
+template <int pending>
+__device__ __forceinline__ void async_copy_wait() {
+  static_assert(pending >= 0, "a number of groups");
+}
+#endif
+
+// ---- Arithmetic -------------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ uint32 bits_of(float value) {
+  uint32 bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+__device__ __forceinline__ float float_of(uint32 bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// Nothing to forget here: registers are not scarce.
+inline void forget(uint32&) {}
+inline void forget(uint16&) {}
+
+/// 2^x, more exact than the GPU's; denormal results are 0, as ex2.approx.ftz gives.
+__device__ __forceinline__ float exp2_approx(float x) { return x < -126.0f ? 0.0f : __builtin_exp2f(x); }
+__device__ __forceinline__ float fused_multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+// The library is compiled with -ffp-contract=off.
+__device__ __forceinline__ float multiply(float a, float b) { return a * b; }
+__device__ __forceinline__ float add(float a, float b) { return a + b; }
+__device__ __forceinline__ float subtract(float a, float b) { return a - b; }
+__device__ __forceinline__ float divide(float a, float b) { return a / b; }
+/// +0 counts as larger than -0, as in PTX; a NaN result is 0x7fffffff.
+__device__ __forceinline__ float maximum_or_nan(float a, float b) {
+  if (a > b) return a;
+  if (a < b) return b;
+  return a == b ? float_of(bits_of(a) & bits_of(b)) : float_of(0x7fffffffu);
+}
+__device__ __forceinline__ float maximum(float a, float b) {
+  if (a != a) return b == b ? b : float_of(0x7fffffffu);
+  return b == b ? maximum_or_nan(a, b) : a;
+}
+
+// ---- 16-bit floats ----------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ float to_float(float value) { return value; }
+__device__ __forceinline__ float to_float(f16 value) {
+  const uint32 sign = static_cast<uint32>(value.bits & 0x8000u) << 16;
+  const uint32 magnitude = value.bits & 0x7fffu;
+  if (magnitude >= 0x7c00u) return float_of(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  if (magnitude >= 0x0400u) return float_of(sign | ((magnitude << 13) + (112u << 23)));
+  return float_of(sign | bits_of(static_cast<float>(magnitude) * 0x1p-24f));
+}
+__device__ __forceinline__ float to_float(bf16 value) { return float_of(static_cast<uint32>(value.bits) << 16); }
+
+template <typename T>
+__device__ __forceinline__ T from_float(float value);
+template <>
+__device__ __forceinline__ float from_float<float>(float value) {
+  return value;
+}
+template <>
+__device__ __forceinline__ f16 from_float<f16>(float value) {
+  const uint32 sign = bits_of(value) >> 16 & 0x8000u;
+  const uint32 magnitude = bits_of(value) & 0x7fffffffu;
+  uint32 narrow;
+  if (magnitude > 0x7f800000u) return f16{0x7fff};
+  if (magnitude >= 0x477ff000u)  // 65520 and beyond round to infinity
+    narrow = 0x7c00u;
+  else if (magnitude >= 0x38800000u)  // normal: rebias the exponent, round on the 13 bits that go
+    narrow = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+  else  // denormal: adding 1/2 leaves multiples of 2^-24 in the low bits, rounded by the addition itself
+    narrow = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
+  return f16{static_cast<uint16>(sign | narrow)};
+}
+template <>
+__device__ __forceinline__ bf16 from_float<bf16>(float value) {
+  const uint32 bits = bits_of(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return bf16{0x7fff};
+  return bf16{static_cast<uint16>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
+}
+
+template <typename T>
+__device__ __forceinline__ uint32 pack(float low, float high);
+template <>
+__device__ __forceinline__ uint32 pack<f16>(float low, float high) {
+  return from_float<f16>(low).bits | static_cast<uint32>(from_float<f16>(high).bits) << 16;
+}
+template <>
+__device__ __forceinline__ uint32 pack<bf16>(float low, float high) {
+  return from_float<bf16>(low).bits | static_cast<uint32>(from_float<bf16>(high).bits) << 16;
+}
+
+}  // namespace tunesmith

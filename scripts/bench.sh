@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# bench.sh BUILD_FOLDER [options of Google Benchmark]: every benchmark, on the first GPU. Without one each says so and
+# measures nothing.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/environment.sh
+
+build=$1
+shift
+echo "== kernels and dispatch"
+"$build/bench/tunesmith_bench" "$@"
+echo
+echo "== new processes"
+"$build/bench/tunesmith_cold_start"

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# test.sh [test|asan|tsan]: configures, builds and runs the tests of a workflow preset, then names every test that was
+# skipped or failed. The last line of a run that got as far as the tests is "N passed, N failed, N skipped".
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/environment.sh
+
+workflow=${1:-test}
+case $workflow in
+  test) results=build/debug/tests.xml ;;
+  asan | tsan) results=build/$workflow/tests.xml ;;
+  *)
+    echo "test.sh: unknown workflow '$workflow'; one of test, asan, tsan" >&2
+    exit 2
+    ;;
+esac
+
+rm -f "$results" # an old one must never pass for today's
+export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
+status=0
+cmake --workflow --preset "$workflow" || status=$?
+if [[ ! -s $results ]]; then
+  echo "test.sh: the build failed, or the tests could not be started: no $results" >&2
+  exit "$((status ? status : 1))"
+fi
+
+echo
+awk -f scripts/test_summary.awk "$results" || status=1
+exit "$status"

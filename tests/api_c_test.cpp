@@ -1,0 +1,244 @@
+// The C API: what each status and message says, what crosses the border and what must not. Runs on the host executor.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tunesmith/c_api.h"
+#include "tunesmith/error.h"
+
+namespace {
+
+tunesmith_options host_options() {
+  tunesmith_options options{};
+  options.struct_size = sizeof options;
+  options.device = "host";
+  options.cache_file = "";
+  return options;
+}
+
+/// The message must contain every word.
+void expect_message(std::initializer_list<const char*> words) {
+  for (const char* word : words)
+    EXPECT_NE(std::strstr(tunesmith_last_error(), word), nullptr)
+        << "'" << word << "' is not in: " << tunesmith_last_error();
+}
+
+class CApi : public testing::Test {
+ protected:
+  void SetUp() override {
+    const tunesmith_options options = host_options();
+    ASSERT_EQ(tunesmith_engine_create(&options, &engine_), TUNESMITH_OK) << tunesmith_last_error();
+    ASSERT_EQ(tunesmith_problem_create("softmax", &problem_), TUNESMITH_OK);
+  }
+  void TearDown() override {
+    tunesmith_problem_destroy(problem_);
+    tunesmith_engine_destroy(engine_);
+  }
+
+  tunesmith_engine* engine_ = nullptr;
+  tunesmith_problem* problem_ = nullptr;
+};
+
+TEST(CApiStatus, NamesFollowTheErrorCodes) {
+  EXPECT_STREQ(tunesmith_status_name(TUNESMITH_OK), "ok");
+  EXPECT_STREQ(tunesmith_status_name(TUNESMITH_INTERNAL), "internal");
+  for (int status = TUNESMITH_INVALID_ARGUMENT; status <= TUNESMITH_CACHE_FAILED; ++status)
+    EXPECT_STREQ(tunesmith_status_name(static_cast<tunesmith_status>(status)),
+                 tunesmith::name(static_cast<tunesmith::ErrorCode>(status - 1)));
+  EXPECT_STREQ(tunesmith_status_name(static_cast<tunesmith_status>(50)), "unknown");
+  EXPECT_STREQ(tunesmith_version(), TUNESMITH_VERSION);
+}
+
+TEST(CApiOptions, AreCheckedAndMayBeOfAnotherVersion) {
+  tunesmith_engine* engine = nullptr;
+  tunesmith_options options = host_options();
+  options.struct_size = 0;
+  EXPECT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"struct_size is 0", "sizeof(tunesmith_options)"});
+  EXPECT_EQ(tunesmith_engine_create(&options, nullptr), TUNESMITH_INVALID_ARGUMENT);
+
+  options = host_options();
+  options.mode = "fast";
+  EXPECT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"mode is 'fast'", "tune, replay, off"});
+  options = host_options();
+  options.tune_budget_s = -1;
+  EXPECT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"tune_budget_s is -1"});
+  options = host_options();
+  options.device = "tpu";
+  EXPECT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"device is 'tpu'", "host"});
+  EXPECT_EQ(engine, nullptr);
+
+  // A caller built with a newer header: fine until it uses a field this library does not know.
+  struct {
+    tunesmith_options known;
+    const char* unknown;
+  } newer{host_options(), nullptr};
+  newer.known.struct_size = sizeof newer;
+  EXPECT_EQ(tunesmith_engine_create(&newer.known, &engine), TUNESMITH_OK) << tunesmith_last_error();
+  tunesmith_engine_destroy(engine);
+  engine = nullptr;
+  newer.unknown = "x";
+  EXPECT_EQ(tunesmith_engine_create(&newer.known, &engine), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"struct_size is", "knows only the first"});
+}
+
+TEST_F(CApi, NullArgumentsAreNamed) {
+  void* memory = nullptr;
+  tunesmith_plan* plan = nullptr;
+  EXPECT_EQ(tunesmith_problem_create(nullptr, &problem_), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"op is NULL"});
+  EXPECT_EQ(tunesmith_problem_set_int(nullptr, "rows", 1), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"problem is NULL"});
+  EXPECT_EQ(tunesmith_problem_set_word(problem_, "dtype", nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"word is NULL"});
+  EXPECT_EQ(tunesmith_problem_set_int(problem_, "", 1), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"field is empty"});
+  EXPECT_EQ(tunesmith_prepare(nullptr, problem_, nullptr, -1, &plan), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"engine is NULL"});
+  EXPECT_EQ(tunesmith_prepare(engine_, nullptr, nullptr, -1, &plan), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"problem is NULL"});
+  EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, -1, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"plan is NULL"});
+  EXPECT_EQ(tunesmith_plan_launch(nullptr, nullptr, 0, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"plan is NULL"});
+  EXPECT_EQ(tunesmith_synchronize(nullptr, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(tunesmith_allocate(engine_, 16, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(tunesmith_allocate(nullptr, 16, &memory), TUNESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(tunesmith_copy_to_device(engine_, nullptr, "x", 1), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"device is NULL", "1 byte"});
+  EXPECT_EQ(tunesmith_softmax(nullptr, nullptr, nullptr, 1, 1, 0, 0, TUNESMITH_F32, TUNESMITH_F32, nullptr),
+            TUNESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(memory, nullptr);
+  EXPECT_EQ(plan, nullptr);
+  EXPECT_STREQ(tunesmith_plan_source(nullptr), "");
+  EXPECT_STREQ(tunesmith_plan_origin(nullptr), "");
+  EXPECT_EQ(tunesmith_plan_bytes(nullptr), 0);
+  EXPECT_STREQ(tunesmith_engine_device(nullptr), "");
+  tunesmith_plan_destroy(nullptr);
+  tunesmith_engine_destroy(nullptr);
+}
+
+TEST_F(CApi, BadInputArrivesAsStatusAndMessage) {
+  tunesmith_plan* plan = nullptr;
+  tunesmith_problem* unknown = nullptr;
+  EXPECT_EQ(tunesmith_problem_create("softmacks", &unknown), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"softmacks", "softmax"});
+  EXPECT_EQ(unknown, nullptr);
+  tunesmith_problem_set_int(problem_, "rows", -4);
+  tunesmith_problem_set_int(problem_, "cols", 8);
+  EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, -1, &plan), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"rows is -4"});
+  tunesmith_problem_set_int(problem_, "rows", 4);
+  EXPECT_EQ(tunesmith_prepare(engine_, problem_, "threads=x=y=", -1, &plan), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"config"});
+  EXPECT_EQ(tunesmith_prepare(engine_, problem_, "threads=77", -1, &plan), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"threads", "77", "power of two"});
+  EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, 7, &plan), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"mode is 7", "replay"});
+  tunesmith_problem_set_real(problem_, "rows", 4.5);
+  EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, -1, &plan), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"rows", "4.5"});
+  float value = 0;
+  EXPECT_EQ(tunesmith_softmax(engine_, &value, &value, 1, 1, 0, 0, 5, TUNESMITH_F32, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"dtype is 5", "TUNESMITH_BF16"});
+  EXPECT_EQ(plan, nullptr);
+}
+
+TEST_F(CApi, MessagesBelongToTheThread) {
+  EXPECT_EQ(tunesmith_synchronize(nullptr, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  std::jthread([] { EXPECT_STREQ(tunesmith_last_error(), ""); }).join();
+  expect_message({"engine is NULL"});
+}
+
+TEST_F(CApi, PreparesLaunchesAndTellsAboutIt) {
+  constexpr int rows = 3, cols = 40;
+  std::vector<float> x(rows * cols), y(rows * cols);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 11);
+  void* arrays[2] = {};
+  ASSERT_EQ(tunesmith_allocate(engine_, x.size() * 4, &arrays[0]), TUNESMITH_OK);
+  ASSERT_EQ(tunesmith_allocate(engine_, y.size() * 4, &arrays[1]), TUNESMITH_OK);
+  ASSERT_EQ(tunesmith_copy_to_device(engine_, arrays[0], x.data(), x.size() * 4), TUNESMITH_OK);
+
+  tunesmith_problem_set_int(problem_, "rows", rows);
+  tunesmith_problem_set_int(problem_, "cols", cols);
+  tunesmith_problem_set_word(problem_, "dtype", "f32");
+  tunesmith_plan* plan = nullptr;
+  ASSERT_EQ(tunesmith_prepare(engine_, problem_, "variant=warp", TUNESMITH_MODE_OFF, &plan), TUNESMITH_OK)
+      << tunesmith_last_error() << tunesmith_last_error_log();
+  EXPECT_STREQ(tunesmith_plan_origin(plan), "pinned");
+  EXPECT_EQ(std::string(tunesmith_plan_config(plan)).substr(0, 13), "variant=warp,");
+  EXPECT_NE(std::strstr(tunesmith_plan_problem(plan), "rows=3,cols=40"), nullptr);
+  EXPECT_NE(std::strstr(tunesmith_plan_source(plan), "softmax_warp"), nullptr);
+  EXPECT_EQ(tunesmith_plan_compiled(plan), 1);
+  EXPECT_GT(tunesmith_plan_compile_ms(plan), 0);
+  EXPECT_EQ(tunesmith_plan_tune_s(plan), 0);
+  EXPECT_EQ(tunesmith_plan_bytes(plan), 2.0 * rows * cols * 4);
+  EXPECT_EQ(tunesmith_engine_is_host(engine_), 1);
+
+  const auto expect_softmax = [&] {
+    ASSERT_EQ(tunesmith_synchronize(engine_, nullptr), TUNESMITH_OK);
+    ASSERT_EQ(tunesmith_copy_to_host(engine_, y.data(), arrays[1], y.size() * 4), TUNESMITH_OK);
+    for (std::size_t r = 0; r < rows; ++r) {
+      double sum = 0;
+      for (std::size_t c = 0; c < cols; ++c) sum += std::exp(static_cast<double>(x[r * cols + c]));
+      for (std::size_t c = 0; c < cols; ++c)
+        EXPECT_NEAR(y[r * cols + c], std::exp(static_cast<double>(x[r * cols + c])) / sum, 1e-6);
+    }
+  };
+  ASSERT_EQ(tunesmith_plan_launch(plan, arrays, 2, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  expect_softmax();
+  ASSERT_EQ(tunesmith_softmax(engine_, arrays[0], arrays[1], rows, cols, 0, 0, TUNESMITH_F32, TUNESMITH_F32, nullptr),
+            TUNESMITH_OK)
+      << tunesmith_last_error();
+  expect_softmax();
+
+  EXPECT_EQ(tunesmith_plan_launch(plan, arrays, 1, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"1 arrays", "2"});
+  EXPECT_EQ(tunesmith_plan_launch(plan, nullptr, 2, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"arrays is NULL"});
+  double time_us = -1;
+  EXPECT_EQ(tunesmith_time_us(plan, arrays, 2, 0, 1, &time_us), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"repeats is 0"});
+  EXPECT_EQ(tunesmith_time_us(plan, arrays, 2, 1, 1, &time_us), TUNESMITH_UNSUPPORTED);  // the host executor
+  EXPECT_EQ(time_us, -1);
+
+  // The plan keeps what it needs.
+  EXPECT_EQ(tunesmith_release(engine_, arrays[0]), TUNESMITH_OK);
+  EXPECT_EQ(tunesmith_release(engine_, arrays[1]), TUNESMITH_OK);
+  tunesmith_engine_destroy(engine_);
+  engine_ = nullptr;
+  void* const own[2] = {x.data(), y.data()};  // the host executor's device memory is any memory
+  std::fill(y.begin(), y.end(), 0.0f);
+  EXPECT_EQ(tunesmith_plan_launch(plan, own, 2, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  EXPECT_GT(y.back(), 0);
+  tunesmith_plan_destroy(plan);
+}
+
+TEST_F(CApi, LogLinesReachTheCallback) {
+  std::string lines;
+  tunesmith_options options = host_options();
+  options.mode = "off";
+  options.log_context = &lines;
+  options.log = [](tunesmith_log_level level, const char* line, void* context) {
+    *static_cast<std::string*>(context) += (level == TUNESMITH_LOG_INFO ? "info: " : "warning: ") + std::string(line) + "\n";
+  };
+  tunesmith_engine* engine = nullptr;
+  ASSERT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_OK) << tunesmith_last_error();
+  float x[4] = {1, 2, 3, 4};
+  ASSERT_EQ(tunesmith_softmax(engine, x, x, 1, 4, 0, 0, TUNESMITH_F32, TUNESMITH_F32, nullptr), TUNESMITH_OK)
+      << tunesmith_last_error();
+  EXPECT_NEAR(x[0] + x[1] + x[2] + x[3], 1, 1e-6);
+  EXPECT_NE(lines.find("info: compiled softmax rows=1,cols=4"), std::string::npos) << lines;
+  tunesmith_engine_destroy(engine);
+}
+
+}  // namespace

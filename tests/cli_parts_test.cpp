@@ -1,0 +1,95 @@
+// Small parts of the command line: suggestions, tables, durations, occupancy.
+
+#include <gtest/gtest.h>
+
+#include "api/cli/arrays.h"
+#include "api/cli/flags.h"
+#include "api/cli/nearest.h"
+#include "api/cli/occupancy.h"
+#include "api/cli/table.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::cli {
+namespace {
+
+TEST(Nearest, FindsSlipsAndNothingElse) {
+  const std::vector<std::string> allowed{"rows", "cols", "dtype", "out_dtype", "x_row_stride"};
+  EXPECT_EQ(nearest("row", allowed), "rows");
+  EXPECT_EQ(nearest("colz", allowed), "cols");
+  EXPECT_EQ(nearest("dytpe", allowed), "dtype");  // a swap counts once
+  EXPECT_EQ(nearest("x_rows_strides", allowed), "x_row_stride");
+  EXPECT_EQ(nearest("temperature", allowed), "");
+  EXPECT_EQ(nearest("", allowed), "");
+  EXPECT_EQ(did_you_mean("row", allowed), "; did you mean 'rows'?");
+  EXPECT_EQ(did_you_mean("temperature", allowed), "");
+}
+
+TEST(Table, Aligns) {
+  EXPECT_EQ(table({{"name"}, {"us", true}, {"note"}}, {{"a", "1.50", ""}, {"longer", "10.25", "x"}}),
+            "name       us  note\n"
+            "a        1.50\n"
+            "longer  10.25  x\n");
+  EXPECT_EQ(listing({{"a", "1"}, {"left out", ""}, {"bcd", "2"}}), "a    1\nbcd  2\n");
+}
+
+TEST(Table, WritesNumbers) {
+  EXPECT_EQ(microseconds(7.417), "7.42 us");
+  EXPECT_EQ(microseconds(153.06), "153.1 us");
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
+  EXPECT_EQ(times(1.5), "1.50x");
+}
+
+TEST(Duration, ReadsUnitsAndRefusesTheRest) {
+  EXPECT_DOUBLE_EQ(parse_duration("500ms", "--budget"), 0.5);
+  EXPECT_DOUBLE_EQ(parse_duration("10s", "--budget"), 10);
+  EXPECT_DOUBLE_EQ(parse_duration("1.5m", "--budget"), 90);
+  EXPECT_DOUBLE_EQ(parse_duration("3", "--budget"), 3);
+  for (const char* text : {"", "s", "0s", "-1s", "1h", "1 s", "inf", "nan", "1e999s"})
+    EXPECT_THROW(parse_duration(text, "--budget"), Error) << text;
+}
+
+KernelLaunch launch_of(std::uint32_t threads, std::int64_t dynamic_smem_bytes = 0) {
+  KernelLaunch launch;
+  launch.block = {threads, 1, 1};
+  launch.dynamic_smem_bytes = dynamic_smem_bytes;
+  return launch;
+}
+
+TEST(Occupancy, IsWhatTheOccupancyCalculatorSays) {
+  const DeviceInfo h100 = generic_device({9, 0, 'a'});
+  KernelResources resources;
+  resources.registers = 32;
+  Occupancy occupancy = estimate_occupancy(h100, resources, launch_of(256));
+  EXPECT_EQ(occupancy.blocks, 8);
+  EXPECT_DOUBLE_EQ(occupancy.warp_share, 1);
+  EXPECT_STREQ(occupancy.limit, "threads");
+
+  resources.registers = 168;  // 10 warps of 168 * 32 registers would fit; 8, in fours, may stay
+  occupancy = estimate_occupancy(h100, resources, launch_of(128));
+  EXPECT_EQ(occupancy.blocks, 3);
+  EXPECT_STREQ(occupancy.limit, "registers");
+
+  resources.registers = 32;
+  occupancy = estimate_occupancy(h100, resources, launch_of(128, 100 << 10));
+  EXPECT_EQ(occupancy.blocks, 2);
+  EXPECT_STREQ(occupancy.limit, "shared memory");
+
+  occupancy = estimate_occupancy(h100, resources, launch_of(32));
+  EXPECT_EQ(occupancy.blocks, 32);
+  EXPECT_STREQ(occupancy.limit, "blocks");
+  EXPECT_EQ(estimate_occupancy(generic_device({8, 6, 0}), resources, launch_of(32)).blocks, 16);
+
+  resources.registers = 128;
+  EXPECT_EQ(estimate_occupancy(h100, resources, launch_of(1024)).blocks, 0);  // would not start
+}
+
+TEST(Files, PairsAreSplitAtTheFirstEquals) {
+  const FileMap files = parse_files({"x=a=b.npy"}, "--input");
+  EXPECT_EQ(files.at("x"), "a=b.npy");
+  for (const char* text : {"x", "=a.npy", "x=", ""}) EXPECT_THROW(parse_files({text}, "--input"), Error) << text;
+  EXPECT_THROW(parse_files({"x=a", "x=b"}, "--input"), Error);
+}
+
+}  // namespace
+}  // namespace tunesmith::cli

@@ -1,0 +1,77 @@
+// prewarm specs: lists multiply, and every mistake is named with its place.
+
+#include <gtest/gtest.h>
+
+#include "api/cli/prewarm_spec.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::cli {
+namespace {
+
+std::string refusal(std::string_view text) {
+  try {
+    parse_spec(text, "spec.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Spec, ListsMultiply) {
+  const std::vector<Problem> problems = parse_spec(
+      R"({"problems": [{"op": "softmax", "rows": 64, "cols": [1024, 32000], "dtype": ["bf16", "f32"]},
+                       {"op": ["softmax"], "rows": [1, 2], "cols": 7, "in_place": true}]})",
+      "spec.json");
+  ASSERT_EQ(problems.size(), 6u);
+  EXPECT_EQ(problems[0].fields.word("dtype"), "bf16");
+  EXPECT_EQ(problems[1].fields.word("dtype"), "f32");
+  EXPECT_EQ(problems[1].fields.integer("cols"), 1024);
+  EXPECT_EQ(problems[2].fields.integer("cols"), 32000);
+  EXPECT_EQ(problems[4].fields.integer("in_place"), 1);
+  EXPECT_EQ(problems[5].fields.integer("rows"), 2);
+  EXPECT_EQ(problems[0].fields.integer("x_row_stride"), 1024);  // normalized
+}
+
+TEST(Spec, TheSameProblemCountsOnce) {
+  EXPECT_EQ(parse_spec(R"({"problems": [{"op": "softmax", "rows": [4, 4], "cols": 8},
+                                        {"op": "softmax", "rows": 4, "cols": 8, "dtype": "f32"}]})",
+                       "spec.json")
+                .size(),
+            1u);
+}
+
+TEST(Spec, NamesTheMistakeAndItsPlace) {
+  const std::pair<const char*, std::vector<const char*>> cases[] = {
+      {"{", {"not JSON", "line 1"}},
+      {"[]", {"expected an object"}},
+      {"{}", {"\"problems\" is missing"}},
+      {R"({"problems": []})", {"\"problems\" is missing"}},
+      {R"({"problem": []})", {"unknown key 'problem'", "did you mean 'problems'"}},
+      {R"({"problems": [1]})", {"problems[0] is 1"}},
+      {R"({"problems": [{"rows": 4, "cols": 8}]})", {"problems[0] has no \"op\""}},
+      {R"({"problems": [{"op": "sofmax", "rows": 4, "cols": 8}]})", {"problems[0].op", "sofmax", "softmax"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4}]})", {"problems[0]", "cols is missing"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8}, {"op": "softmax", "rows": 4, "colz": 8}]})",
+       {"problems[1].colz", "did you mean 'cols'", "Allowed: op, rows"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": [8, 0]}]})", {"problems[0].cols[1] is 0", "allowed: 1 to"}},
+      {R"({"problems": [{"op": "softmax", "rows": -1, "cols": 8}]})", {"problems[0].rows is -1"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": "8"}]})", {"problems[0].cols is '8'", "expected an integer"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8.5}]})", {"problems[0].cols is '8.5'"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": []}]})", {"problems[0].cols is an empty list"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": null}]})", {"problems[0].cols is null"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": [[8]]}]})", {"problems[0].cols[0] is [8]"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 18446744073709551615}]})", {"problems[0].cols", "64 bits"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "dtype": ["f32", "f64"]}]})",
+       {"problems[0].dtype[1] is 'f64'", "bf16"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "cols": 9}]})", {"'cols' stands twice"}},
+  };
+  for (const auto& [text, parts] : cases) {
+    const std::string message = refusal(text);
+    EXPECT_TRUE(message.starts_with("'spec.json': ")) << message;
+    for (const char* part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  }
+}
+
+}  // namespace
+}  // namespace tunesmith::cli

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# package_test.sh BUILD_FOLDER CXX: installs a build, moves the installed tree, and checks that
+#   - find_package(tunesmith) works for api/examples/consumer, copied out of the tree, and the program gives the right result;
+#   - a version that is too new is refused;
+#   - pkg-config's flags build the same program;
+#   - the installed command line runs and finds its library.
+set -euo pipefail
+source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$1
+cxx=$2
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+step() { echo "-- $*"; }
+fail() {
+  echo "package_test.sh: $*" >&2
+  exit 1
+}
+prefix=$scratch/moved
+
+step "install"
+cmake --install "$build" --prefix "$scratch/installed" >"$scratch/install.log" || { cat "$scratch/install.log"; exit 1; }
+mv "$scratch/installed" "$prefix"
+[[ -f $prefix/include/tunesmith/tunesmith.h ]] || fail "no public headers were installed"
+[[ -z $(find "$prefix" -name '*.a') ]] || fail "static libraries of the tree were installed"
+if grep -rlF -e "$source_folder" -e "$build" "$prefix" --include='*.cmake' --include='*.pc' --include='*.h'; then
+  fail "these installed files name the source or build folder"
+fi
+
+step "find_package"
+cp -r "$source_folder/api/examples/consumer" "$scratch/consumer"
+configure=(cmake -G Ninja -S "$scratch/consumer" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix")
+"${configure[@]}" -B "$scratch/consumer-build"
+cmake --build "$scratch/consumer-build"
+"$scratch/consumer-build/consumer"
+
+step "a version that is too new"
+sed -i 's/find_package(tunesmith [0-9.]* /find_package(tunesmith 99.0 /' "$scratch/consumer/CMakeLists.txt"
+if "${configure[@]}" -B "$scratch/refused" >"$scratch/refused.log" 2>&1; then fail "version 99.0 was found"; fi
+grep -q "tunesmith" "$scratch/refused.log" || fail "the refusal does not name tunesmith"
+
+step "pkg-config"
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tunesmith.pc)")
+export PKG_CONFIG_PATH
+read -ra flags <<<"$(pkg-config --cflags --libs tunesmith)"
+"$cxx" -std=c++20 "$scratch/consumer/main.cpp" "${flags[@]}" -o "$scratch/with-pkg-config"
+LD_LIBRARY_PATH=$(pkg-config --variable=libdir tunesmith) "$scratch/with-pkg-config"
+
+step "command line"
+"$prefix/bin/tunesmith" source softmax --rows 16 --cols 1000 --dtype f32 --arch sm_90a >"$scratch/softmax.cu"
+grep -q "softmax" "$scratch/softmax.cu" || fail "the installed command line printed no source"
+
+echo "the installed package works"

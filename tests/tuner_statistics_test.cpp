@@ -1,0 +1,93 @@
+// Centre, spread and the decision between finalists.
+
+#include <gtest/gtest.h>
+
+#include "tuner/array_layout.h"
+#include "tuner/decide.h"
+
+namespace tunesmith {
+namespace {
+
+TEST(Statistics, MedianAndDeviation) {
+  EXPECT_EQ(median({}), 0);
+  EXPECT_EQ(median({3}), 3);
+  EXPECT_EQ(median({9, 1, 5}), 5);
+  EXPECT_EQ(median({4, 1, 2, 9}), 3);
+  EXPECT_EQ(median_absolute_deviation({}), 0);
+  EXPECT_EQ(median_absolute_deviation({1, 2, 3, 4, 100}), 1) << "an outlier moves neither";
+  const Timing timing = summarize({1, 2, 3, 4, 100});
+  EXPECT_EQ(timing.median_us, 3);
+  EXPECT_EQ(timing.samples, 5);
+  EXPECT_EQ(noise_us({}), 0);
+  EXPECT_NEAR(noise_us({10, 2, 9}), 3.716, 0.001);
+}
+
+Timing exact(double us) { return {us, 0, 20}; }
+
+TEST(Decide, TheFastestWinsWhenItIsClearlyFaster) {
+  EXPECT_EQ(choose_winner(std::vector{exact(10), exact(9), exact(8)}), 2u);
+  EXPECT_EQ(choose_winner(std::vector{exact(10)}), 0u);
+}
+
+TEST(Decide, OnePercentIsTheLeast) {
+  EXPECT_EQ(choose_winner(std::vector{exact(100), exact(99.1)}), 0u);
+  EXPECT_EQ(choose_winner(std::vector{exact(100), exact(98.9)}), 1u);
+}
+
+TEST(Decide, AGainWithinTheNoiseIsNone) {
+  EXPECT_EQ(choose_winner(std::vector{Timing{100, 5, 20}, Timing{96, 5, 20}}), 0u);
+  EXPECT_EQ(choose_winner(std::vector{Timing{100, 5, 2000}, Timing{96, 5, 2000}}), 1u) << "more samples decide";
+}
+
+TEST(Decide, AmongNearEqualsTheEarlierWins) {
+  EXPECT_EQ(choose_winner(std::vector{exact(100), exact(90.3), exact(90)}), 1u);
+  EXPECT_EQ(choose_winner(std::vector{exact(100), exact(91), exact(90)}), 2u);
+  EXPECT_EQ(choose_winner(std::vector{exact(100), exact(99.2), exact(98.8)}), 2u)
+      << "the near-equal one does not beat the default";
+}
+
+ArrayInfo strided(std::vector<std::int64_t> shape, std::vector<std::int64_t> strides) {
+  ArrayInfo array;
+  array.name = "y";
+  array.output = true;
+  array.shape = std::move(shape);
+  array.strides = std::move(strides);
+  return array;
+}
+
+TEST(ArrayLayout, RunsJoinWhereRowsTouch) {
+  const auto count = [](const ArrayInfo& array) { return element_runs(array).size(); };
+  EXPECT_EQ(count(strided({4, 5}, {5, 1})), 1u);
+  EXPECT_EQ(element_runs(strided({4, 5}, {5, 1}))[0].count, 20);
+  const std::vector<ElementRun> runs = element_runs(strided({4, 5}, {7, 1}));
+  ASSERT_EQ(runs.size(), 4u);
+  EXPECT_EQ(runs[3].begin, 21);
+  EXPECT_EQ(runs[3].count, 5);
+  EXPECT_EQ(count(strided({0, 5}, {7, 1})), 0u);
+  // Dimensions in another order than memory: (batch, heads, sequence, head) over (batch, sequence, heads, head).
+  EXPECT_EQ(count(strided({2, 3, 4, 8}, {96, 8, 24, 1})), 1u);
+  EXPECT_EQ(count(strided({2, 3, 4, 8}, {100, 8, 24, 1})), 2u);
+}
+
+TEST(ArrayLayout, ElementsHaveNames) {
+  const ArrayInfo rows = strided({4, 5}, {7, 1});
+  EXPECT_EQ(element_name(rows, 7 * 3 + 4), "y[3,4]");
+  EXPECT_EQ(element_name(rows, 6), "y+6") << "in a gap";
+  EXPECT_EQ(element_name(strided({2, 3, 4, 8}, {96, 8, 24, 1}), 96 + 2 * 8 + 3 * 24 + 5), "y[1,2,3,5]");
+}
+
+TEST(ArrayLayout, AnOutputInPlaceTakesTheInputOfItsLayout) {
+  ArrayInfo other = strided({4}, {1});
+  ArrayInfo input = strided({4, 5}, {7, 1});
+  for (ArrayInfo* array : {&other, &input}) {
+    array->input = true;
+    array->output = false;
+  }
+  const ArrayInfo output = strided({4, 5}, {7, 1});
+  EXPECT_EQ(storage_owners({other, input, output}, true), (std::vector<std::size_t>{0, 1, 1}));
+  EXPECT_EQ(storage_owners({other, input, output}, false), (std::vector<std::size_t>{0, 1, 2}));
+  EXPECT_EQ(storage_owners({input, output, output}, true), (std::vector<std::size_t>{0, 0, 2}));
+}
+
+}  // namespace
+}  // namespace tunesmith

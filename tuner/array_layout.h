@@ -1,0 +1,27 @@
+#pragma once
+// Which bytes of a strided array are elements, which are gaps, and what an element is called.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "templates/op.h"
+
+namespace tunesmith {
+
+/// Elements that lie next to each other, counted from the array's base.
+struct ElementRun {
+  std::int64_t begin = 0, count = 0;
+};
+
+/// Every element of the array, ascending, neighbouring runs joined: a contiguous array is one run.
+std::vector<ElementRun> element_runs(const ArrayInfo& array);
+
+/// "y[3,17]" for the element at this offset from the base, in elements.
+std::string element_name(const ArrayInfo& array, std::int64_t offset);
+
+/// For each array the index of the one whose memory it uses: its own, or, when outputs lie in place of inputs, that of the
+/// first input with the same layout that no other output has taken.
+std::vector<std::size_t> storage_owners(const std::vector<ArrayInfo>& arrays, bool in_place);
+
+}  // namespace tunesmith

@@ -1,0 +1,108 @@
+#include "tuner/build.h"
+
+#include <array>
+#include <chrono>
+#include <exception>
+#include <limits>
+#include <utility>
+
+#include "templates/render.h"
+#include "tunesmith/error.h"
+#include "tunesmith/hash.h"
+
+namespace tunesmith {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+constexpr std::array<std::pair<const char*, int KernelResources::*>, 5> resource_fields{{
+    {"registers", &KernelResources::registers},
+    {"static_smem_bytes", &KernelResources::static_smem_bytes},
+    {"local_bytes", &KernelResources::local_bytes},
+    {"spill_store_bytes", &KernelResources::spill_store_bytes},
+    {"spill_load_bytes", &KernelResources::spill_load_bytes},
+}};
+
+Binary to_binary(BinaryRecord record) {
+  Binary binary;
+  binary.image = std::move(record.image);
+  binary.log = std::move(record.log);
+  for (const auto& [entry, resources] : record.resources) binary.resources[entry] = parse_resources(resources);
+  return binary;
+}
+
+BinaryRecord to_record(const Binary& binary, const std::string& fingerprint, const CompileRequest& request,
+                       const Compiler& compiler) {
+  BinaryRecord record;
+  record.fingerprint = fingerprint;
+  record.source_hash = hash_hex(request.source);
+  record.options = compiler.options(request.arch);
+  record.arch = name(request.arch);
+  record.toolchain = compiler.identity();
+  record.image = binary.image;
+  record.log = binary.log;
+  for (const auto& [entry, resources] : binary.resources) record.resources[entry] = text(resources);
+  return record;
+}
+
+}  // namespace
+
+std::string text(const KernelResources& resources) {
+  Fields fields;
+  for (const auto& [field, member] : resource_fields) fields.set(field, std::int64_t{resources.*member});
+  return fields.text();
+}
+
+KernelResources parse_resources(const std::string& text) {
+  KernelResources resources;
+  try {
+    const Fields fields = parse_fields(text, "resources");
+    for (const auto& [field, member] : resource_fields) {
+      const Value* value = fields.find(field);
+      const auto* integer = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
+      if (integer != nullptr && *integer >= 0 && *integer <= std::numeric_limits<int>::max())
+        resources.*member = static_cast<int>(*integer);
+    }
+  } catch (const Error&) {  // a row written by something else; the binary is good all the same
+  }
+  return resources;
+}
+
+Built build_binary(const Op& op, const Problem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
+                   Cache& cache, const TemplateSet& templates) {
+  Built built;
+  CompileRequest request{std::string(op.name()) + ".cu", render(op, problem, config, templates), arch};
+  const auto take = [&](std::optional<BinaryRecord> record, Clock::time_point start) {
+    built.load_ms += ms_since(start);
+    if (!record || record->image.empty()) return false;
+    built.binary = to_binary(std::move(*record));
+    built.from_cache = true;
+    return true;
+  };
+
+  try {
+    const auto lookup_start = Clock::now();
+    const std::string fingerprint = binary_fingerprint(compiler, request);
+    if (!take(cache.find_binary(fingerprint), lookup_start)) {
+      const auto compile_start = Clock::now();
+      built.binary = compiler.compile(request);
+      built.binary.compile_ms = ms_since(compile_start);
+      cache.store_binary(to_record(built.binary, fingerprint, request, compiler), request.source);
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::no_compiler) throw;
+    const auto lookup_start = Clock::now();
+    if (!take(cache.find_binary_of_source(hash_hex(request.source), name(arch)), lookup_start)) throw;
+  }
+  built.source = std::move(request.source);
+  return built;
+}
+
+std::shared_ptr<const Executable> make_executable(const Op& op, const Problem& problem, const Config& config,
+                                                  const Binary& binary, Device& device) {
+  return std::make_shared<const Executable>(device, device.load(binary), op.launch_plan(problem, config, device.info()));
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,40 @@
+#include "tuner/recorded.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+/// What moves timings without changing the device class. Which of two equal GPUs it was does not.
+bool is_decisive(std::string_view fact) {
+  static constexpr std::array<std::string_view, 3> words{"driver", "clock", "power"};
+  return std::ranges::any_of(words, [&](std::string_view word) { return fact.find(word) != std::string_view::npos; });
+}
+
+}  // namespace
+
+std::optional<Config> recorded_config(const Op& op, const Problem& problem, const DeviceInfo& device,
+                                      const std::string& text) {
+  try {
+    const Config config{parse_fields(text, "recorded config")};
+    if (config.fields.empty() || !op.why_invalid(problem, device, config).empty()) return std::nullopt;
+    Config complete = op.complete_config(problem, device, config);
+    if (complete.fields.size() != config.fields.size()) return std::nullopt;
+    return complete;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool is_stale(const TuningRecord& record, const std::map<std::string, std::string>& provenance) {
+  return std::ranges::any_of(provenance, [&](const auto& fact) {
+    const auto recorded = record.provenance.find(fact.first);
+    return is_decisive(fact.first) && recorded != record.provenance.end() && recorded->second != fact.second;
+  });
+}
+
+}  // namespace tunesmith

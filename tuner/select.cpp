@@ -1,0 +1,77 @@
+#include "tuner/select.h"
+
+#include <cmath>
+
+#include "tuner/recorded.h"
+#include "tunesmith/error.h"
+#include "tunesmith/hash.h"
+
+namespace tunesmith {
+namespace {
+
+/// Records looked at before the default is preferred. More would be further away still.
+constexpr int nearest_looked_at = 8;
+
+/// A record for n_cols further away than this factor says less than the descriptor's default does: a kernel that suits
+/// 262144 columns runs on 128 of them, but badly.
+constexpr double nearest_factor = 4;
+
+bool is_near(std::int64_t recorded, std::int64_t wanted) {
+  if (recorded <= 0 || wanted <= 0) return recorded == wanted;
+  return std::fabs(std::log(static_cast<double>(recorded) / static_cast<double>(wanted))) <= std::log(nearest_factor) + 1e-9;
+}
+
+/// Covers every template in the folder of the operation, not only those that this problem's candidates use: a record must be
+/// found from a neighbouring n_cols for which the set of sensible kernels differs.
+std::string templates_digest(const Op& op, const Problem& problem, const DeviceInfo& device, const TemplateSet& templates) {
+  const std::string main_template = op.source_parts(problem, op.default_config(problem, device)).main_template;
+  const std::string folder = main_template.substr(0, main_template.rfind('/') + 1);
+  if (folder.empty()) return templates.digest(main_template);
+  std::string digests;
+  const auto& files = templates.files();
+  for (auto file = files.lower_bound(folder); file != files.end() && file->first.starts_with(folder); ++file)
+    digests += file->first + " " + templates.digest(file->first) + "\n";
+  return hash_hex(digests);
+}
+
+}  // namespace
+
+std::string measuring_policy() { return "events,l2-flushed,v1"; }
+
+TuningKey tuning_key(const Op& op, const Problem& problem, const DeviceInfo& device, const TemplateSet& templates) {
+  KeyParts parts = op.key(problem);
+  TuningKey key;
+  key.op = op.name();
+  key.semantics = std::move(parts.semantics);
+  key.n_cols = parts.n_cols;
+  key.rows_bucket = parts.rows_bucket;
+  key.device_class = device.device_class();
+  key.template_digest = templates_digest(op, problem, device, templates);
+  key.policy = measuring_policy();
+  return key;
+}
+
+Selection select(const Op& op, const Problem& problem, const DeviceInfo& device, const TemplateSet& templates, Cache& cache,
+                 Mode mode, const std::map<std::string, std::string>& provenance) {
+  Selection selection;
+  const auto use = [&](const TuningRecord& record, Origin origin) {
+    std::optional<Config> config = recorded_config(op, problem, device, record.config);
+    if (!config) return false;
+    selection.config = std::move(*config);
+    selection.origin = origin;
+    selection.nearest_n_cols = record.key.n_cols;
+    selection.stale = is_stale(record, provenance);
+    selection.median_us = record.median_us;
+    return true;
+  };
+  if (mode != Mode::off) {
+    const TuningKey key = tuning_key(op, problem, device, templates);
+    if (const auto record = cache.find_record(key); record && use(*record, Origin::exact)) return selection;
+    for (const TuningRecord& record : cache.find_nearest(key, nearest_looked_at))
+      if (record.key != key && is_near(record.key.n_cols, key.n_cols) && use(record, Origin::nearest)) return selection;
+  }
+  selection.config = op.default_config(problem, device);
+  return selection;
+}
+
+}  // namespace tunesmith

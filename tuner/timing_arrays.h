@@ -1,0 +1,34 @@
+#pragma once
+// The arrays that candidates are timed on: of the problem's real size, in memory of the tuner's own.
+
+#include <span>
+#include <vector>
+
+#include "templates/op.h"
+#include "tuner/device_memory.h"
+
+namespace tunesmith {
+
+class TimingArrays {
+ public:
+  /// Reduces the problem's rows until its arrays take at most cap_bytes and half of the device's memory, allocates them and
+  /// fills the inputs with random values. Throws Error(out_of_memory) naming the size when that cannot be done.
+  TimingArrays(const Op& op, const Problem& problem, Device& device, bool in_place, std::int64_t cap_bytes,
+               std::uint64_t seed);
+
+  /// What is measured: the problem given, with fewer rows if it was too large.
+  const Problem& problem() const noexcept { return problem_; }
+  /// In the order of Op::arrays().
+  std::span<void* const> addresses() const noexcept { return addresses_; }
+
+ private:
+  void allocate(const Op& op, Device& device, bool in_place);
+  void fill(const Op& op, Device& device, std::uint64_t seed);
+
+  Problem problem_;
+  std::vector<std::size_t> owners_;  ///< storage_owners()
+  std::vector<DeviceMemory> memory_;
+  std::vector<void*> addresses_;
+};
+
+}  // namespace tunesmith

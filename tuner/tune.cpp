@@ -1,0 +1,189 @@
+#include "tuner/tune.h"
+
+#include <ctime>
+
+#include "tuner/budget.h"
+#include "tuner/candidate.h"
+#include "tuner/compile_pool.h"
+#include "tuner/contest.h"
+#include "tuner/timing_arrays.h"
+#include "tuner/verifier.h"
+#include "tuner/worklist.h"
+#include "tunesmith/version.h"
+
+namespace tunesmith {
+namespace {
+
+/// Of the budget: the rest is for timing what was compiled by then.
+constexpr double share_for_building = 0.5;
+
+/// One call of tune(): what its stages share.
+class TuningRun {
+ public:
+  TuningRun(const Op& op, const Problem& problem, const Workbench& bench, const TuneOptions& options)
+      : op_(op),
+        problem_(problem),
+        small_(op.verification_problem(problem)),
+        bench_(bench),
+        options_(options),
+        budget_(options.budget_s, options.cancel) {}
+
+  TuneResult run();
+
+ private:
+  void build_and_verify(bool in_place);
+  void admit(Candidate& candidate, const Built& built, Verifier& verifier);
+  TuningRecord make_record(const Contest& contest) const;
+  void report(int done, const std::string& what) const {
+    if (options_.progress)
+      options_.progress(done, static_cast<int>(candidates_.size()) + contest_rounds(options_.effort), what);
+  }
+
+  const Op& op_;
+  const Problem problem_, small_;  // as asked for, and to verify with
+  const Workbench& bench_;
+  const TuneOptions& options_;
+  const Budget budget_;
+  TuningKey key_;
+  Worklist work_;
+  std::vector<Candidate> candidates_;  // the default first
+  std::unique_ptr<TimingArrays> arrays_;
+  TuneResult result_;
+};
+
+TuneResult TuningRun::run() {
+  const DeviceInfo& device = bench_.device.info();
+  if (device.kind == DeviceInfo::Kind::host)
+    throw Error(ErrorCode::unsupported, "tuning needs a GPU; ", device.name,
+                " is the host executor, which never claims a speed");
+  const LaunchPlan plan = op_.launch_plan(problem_, op_.default_config(problem_, device), device);
+  if (plan.kernels.empty())
+    throw Error(ErrorCode::invalid_argument, "there is nothing to tune: ", problem_.text(), " launches no kernel");
+
+  key_ = tuning_key(op_, problem_, device, bench_.templates);
+  work_ = plan_work(op_, problem_, bench_, key_, options_);
+  result_.candidates = work_.candidates;
+  if (work_.configs.empty()) {
+    result_.record = *work_.record;
+    result_.trials = work_.trials;
+    result_.wall_s = budget_.elapsed_s();
+    return std::move(result_);
+  }
+  for (Config& config : work_.configs) {
+    Candidate& candidate = candidates_.emplace_back();
+    candidate.trial.config = config.text();
+    candidate.config = std::move(config);
+  }
+  candidates_.front().is_default = true;
+
+  budget_.check_wanted();
+  build_and_verify(plan.in_place);
+  Contest contest(bench_.device, arrays_->addresses(), budget_, options_);
+  const int built = static_cast<int>(candidates_.size());
+  contest.run(candidates_, [&](int round, const std::string& what) { report(built + round, what); });
+
+  result_.record = make_record(contest);
+  std::vector<Trial> trials;
+  for (const Candidate& candidate : candidates_) {
+    if (candidate.trial.status == "timed" || candidate.trial.status == "dropped") ++result_.timed;
+    if (!candidate.trial.status.empty()) trials.push_back(candidate.trial);
+  }
+  budget_.check_wanted();
+  bench_.cache.store_record(result_.record, trials);
+  result_.trials = merge_trials(std::move(work_.trials), trials);
+  result_.wall_s = budget_.elapsed_s();
+  return std::move(result_);
+}
+
+void TuningRun::build_and_verify(bool in_place) {
+  const Arch& arch = bench_.device.info().arch;
+  CompilePool pool(candidates_.size(), options_.jobs, [&](std::size_t index) {
+    return build_binary(op_, problem_, candidates_[index].config, arch, bench_.compiler, bench_.cache, bench_.templates);
+  });
+  // While the first ones compile.
+  arrays_ = std::make_unique<TimingArrays>(op_, problem_, bench_.device, in_place, options_.memory_cap_bytes, options_.seed);
+  Verifier verifier(op_, small_, bench_.device, options_.seed);
+  bool default_is_known = false;
+  for (std::size_t done = 0; done < candidates_.size();) {
+    budget_.check_wanted();
+    if (default_is_known && budget_.elapsed_s() > share_for_building * budget_.total_s()) break;
+    const auto outcome = pool.next(std::chrono::milliseconds(20));
+    if (!outcome) continue;
+    Candidate& candidate = candidates_[outcome->index];
+    default_is_known = default_is_known || candidate.is_default;
+    if (outcome->failure == nullptr) {
+      if (!outcome->built.from_cache) ++result_.compiled;
+      result_.compile_s += outcome->built.binary.compile_ms / 1000;
+      admit(candidate, outcome->built, verifier);
+    } else {
+      try {
+        std::rethrow_exception(outcome->failure);
+      } catch (const Error& error) {
+        if (candidate.is_default) throw;
+        // Without a compiler the candidate was not looked at: it stays open for the next run.
+        if (error.code() != ErrorCode::no_compiler) candidate.settle("compile_failed", error.what());
+      }
+    }
+    report(static_cast<int>(++done), candidate.trial.status.empty() ? "verified" : candidate.trial.status);
+  }
+}
+
+// What passes is bound to the timed problem; anything else is settled with its reason.
+void TuningRun::admit(Candidate& candidate, const Built& built, Verifier& verifier) {
+  Device& device = bench_.device;
+  try {
+    const std::shared_ptr<Module> module = device.load(built.binary);
+    LaunchPlan plan = op_.launch_plan(arrays_->problem(), candidate.config, device.info());
+    for (const KernelLaunch& kernel : plan.kernels)
+      if (module->occupancy(kernel) == 0)
+        throw Error(ErrorCode::unsupported, "kernel ", kernel.entry, " does not fit on a multiprocessor");
+    const CheckResult check =
+        verifier.check(Executable(device, module, op_.launch_plan(small_, candidate.config, device.info())));
+    if (!check.passed) {
+      if (candidate.is_default)
+        throw Error(ErrorCode::verification_failed, "the default configuration ", candidate.config.text(), " of ",
+                    problem_.text(), " is wrong: ", check.first_failure);
+      candidate.settle("wrong", check.first_failure);
+      return;
+    }
+    candidate.executable = std::make_unique<const Executable>(device, module, std::move(plan));
+    ++result_.verified;
+  } catch (const Error& error) {
+    if (candidate.is_default) throw;
+    require_working(device, "configuration " + candidate.config.text(), error.what());
+    candidate.settle(error.code() == ErrorCode::unsupported ? "rejected" : "launch_failed", error.what());
+  }
+}
+
+TuningRecord TuningRun::make_record(const Contest& contest) const {
+  const Candidate& winner = *contest.winner();
+  TuningRecord record;
+  record.key = key_;
+  record.config = winner.config.text();
+  record.median_us = winner.trial.median_us;
+  record.mad_us = winner.trial.mad_us;
+  record.default_median_us = candidates_.front().trial.median_us;
+  record.bytes = op_.cost(arrays_->problem()).bytes();
+  record.problem = arrays_->problem().text();
+  const bool was_full = work_.record && work_.record->effort == name(Effort::full);
+  record.effort = was_full ? name(Effort::full) : name(options_.effort);
+  record.provenance = bench_.device.provenance();
+  record.provenance["tunesmith"] = TUNESMITH_VERSION;
+  try {
+    record.provenance["compiler"] = bench_.compiler.identity();
+  } catch (const Error&) {  // every binary came from the cache
+    record.provenance["compiler"] = "none";
+  }
+  record.provenance["samples"] = std::to_string(winner.trial.samples);
+  if (!contest.drift().empty()) record.provenance["drift"] = contest.drift();
+  record.created_unix_s = static_cast<std::int64_t>(std::time(nullptr));
+  return record;
+}
+
+}  // namespace
+
+TuneResult tune(const Op& op, const Problem& problem, const Workbench& bench, const TuneOptions& options) {
+  return TuningRun(op, op.normalize(problem), bench, options).run();
+}
+
+}  // namespace tunesmith

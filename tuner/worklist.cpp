@@ -1,0 +1,56 @@
+#include "tuner/worklist.h"
+
+#include <algorithm>
+#include <set>
+
+#include "tuner/recorded.h"
+
+namespace tunesmith {
+
+Worklist plan_work(const Op& op, const Problem& problem, const Workbench& bench, const TuningKey& key,
+                   const TuneOptions& options) {
+  const DeviceInfo& device = bench.device.info();
+  std::vector<Config> space = op.search_space(problem, device, options.effort);
+  const Config standard = op.default_config(problem, device);
+  std::erase(space, standard);
+  space.insert(space.begin(), standard);
+
+  Worklist work;
+  work.candidates = static_cast<int>(space.size());
+  if (!options.force) work.record = bench.cache.find_record(key);
+  const auto winner = work.record ? recorded_config(op, problem, device, work.record->config) : std::nullopt;
+  if (!winner) {
+    work.record.reset();
+    work.configs = std::move(space);
+    return work;
+  }
+
+  work.trials = bench.cache.find_trials(key);
+  std::set<std::string, std::less<>> tried;
+  for (const Trial& trial : work.trials) tried.insert(trial.config);
+  const auto is_tried = [&](const Config& config) { return tried.contains(config.text()); };
+  if (std::ranges::all_of(space, is_tried)) return work;
+  if (is_stale(*work.record, bench.device.provenance())) {
+    work.record.reset();
+    work.trials.clear();
+    work.configs = std::move(space);
+    return work;
+  }
+  if (std::ranges::find(space, *winner) == space.end()) space.push_back(*winner);
+  for (const Config& config : space)
+    if (config == standard || config == *winner || !is_tried(config)) work.configs.push_back(config);
+  return work;
+}
+
+std::vector<Trial> merge_trials(std::vector<Trial> earlier, const std::vector<Trial>& now) {
+  for (const Trial& trial : now) {
+    const auto same = std::ranges::find(earlier, trial.config, &Trial::config);
+    if (same != earlier.end())
+      *same = trial;
+    else
+      earlier.push_back(trial);
+  }
+  return earlier;
+}
+
+}  // namespace tunesmith

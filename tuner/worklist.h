@@ -1,0 +1,26 @@
+#pragma once
+// What a tuning run has to look at: everything, or only what earlier runs with the same key have not.
+
+#include <optional>
+#include <vector>
+
+#include "tuner/tune.h"
+
+namespace tunesmith {
+
+struct Worklist {
+  std::vector<Config> configs;         ///< to be looked at, the default first; empty: nothing is left to do
+  std::optional<TuningRecord> record;  ///< what there is already, unless it is to be ignored
+  std::vector<Trial> trials;           ///< of the record's runs
+  int candidates = 0;                  ///< in the search space
+};
+
+/// Without force, candidates that have a trial are not tried again: the missing ones are measured together with the default
+/// and the recorded winner. A stale record is measured anew in full as soon as something is missing.
+Worklist plan_work(const Op& op, const Problem& problem, const Workbench& bench, const TuningKey& key,
+                   const TuneOptions& options);
+
+/// New trials replace old ones of the same configuration.
+std::vector<Trial> merge_trials(std::vector<Trial> earlier, const std::vector<Trial>& now);
+
+}  // namespace tunesmith
