@@ -38,7 +38,7 @@ Cache::Impl::State& Cache::Impl::state() {
   return *current;
 }
 
-void Cache::Impl::deliver(std::vector<std::string> warnings) const {
+void Cache::Impl::deliver(const std::vector<std::string>& warnings) const {
   if (!options.warn) return;
   for (const std::string& warning : warnings) {
     try {

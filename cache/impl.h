@@ -30,7 +30,7 @@ struct Cache::Impl {
   };
 
   State& state();
-  void deliver(std::vector<std::string> warnings) const;
+  void deliver(const std::vector<std::string>& warnings) const;
 
   std::atomic<State*> state_;
 };
@@ -45,10 +45,10 @@ auto Cache::Impl::enter(const Work& work) {
     std::unique_lock<std::mutex> lock{state.layers.mutex};
     Visit(Impl& i, State& s) : impl(i), state(s) { ++state.inside; }
     ~Visit() {
-      auto warnings = state.layers.warnings.take();
+      const auto warnings = state.layers.warnings.take();
       --state.inside;
       lock.unlock();
-      impl.deliver(std::move(warnings));
+      impl.deliver(warnings);
     }
   } visit(*this, current);
   return work(current.layers);

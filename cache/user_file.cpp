@@ -24,7 +24,7 @@ bool means_damage(int primary) {
 
 }  // namespace
 
-UserFile::UserFile(fs::path file, int busy_timeout_ms, Warnings& warnings, Migrations steps)
+UserFile::UserFile(const fs::path& file, int busy_timeout_ms, Warnings& warnings, Migrations steps)
     : file_(resolved(file)),
       busy_timeout_ms_(busy_timeout_ms),
       warnings_(warnings),

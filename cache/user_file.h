@@ -18,7 +18,7 @@ namespace tunesmith {
 class UserFile {
  public:
   /// `warnings` must outlive the object.
-  UserFile(std::filesystem::path file, int busy_timeout_ms, Warnings& warnings, Migrations steps = migrations());
+  UserFile(const std::filesystem::path& file, int busy_timeout_ms, Warnings& warnings, Migrations steps = migrations());
 
   enum class Outcome {
     done,    ///< the work ran (and for a write was committed)

@@ -83,6 +83,28 @@ TEST_F(CacheParts, AFileMigratedUnderOurHandsIsLeftAlone) {
   EXPECT_EQ(connection.value("SELECT count(*) FROM a"), "1");
 }
 
+TEST_F(CacheParts, AFreshFileIsNotMovedForTheDamageOfTheOldOne) {
+  const auto make = [](const fs::path& path) {
+    Connection connection = Connection::open_file(path, Connection::Access::create, 0);
+    migrate(connection, up_to_1);
+  };
+  make(file());
+  Warnings given;
+  UserFile user(file(), 1000, given, up_to_1);
+  int runs = 0;
+  const auto work = [&](Connection&) {
+    if (++runs > 1) return;
+    // Another process has noticed first, moved the file and made a new one.
+    fs::rename(file(), folder() / "moved by the other");
+    make(file());
+    throw SqliteError(SQLITE_CORRUPT, "malformed");
+  };
+  EXPECT_EQ(user.read(work), UserFile::Outcome::done);
+  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(count_aside(), 0);
+  EXPECT_TRUE(given.take().empty());
+}
+
 TEST_F(CacheParts, OurFileWithoutTheTablesIsDamaged) {
   {
     Connection connection = Connection::open_file(file(), Connection::Access::create, 0);

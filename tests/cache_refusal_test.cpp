@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <csignal>
+
 #include "cache/schema.h"
 #include "tests/cache_fixture.h"
 
@@ -74,6 +76,16 @@ TEST_F(CacheRefusal, WalDatabaseOfAnotherProgramThatIsInUse) {
   expect_left_alone("another program");
   EXPECT_EQ(other.value("PRAGMA journal_mode"), "wal");
   EXPECT_EQ(other.value("SELECT count(*) FROM t"), "1");
+}
+
+TEST_F(CacheRefusal, WalDatabaseOfAnotherProgramThatDied) {
+  ASSERT_FALSE(finished_well(start_process([&] {
+    Connection other = Connection::open_file(file(), Connection::Access::create, 0);
+    other.execute("CREATE TABLE t (x); PRAGMA journal_mode=WAL; INSERT INTO t VALUES (1)");
+    raise(SIGKILL);
+  })));
+  ASSERT_TRUE(fs::exists(folder() / "cache.db-wal"));
+  expect_left_alone("another program");  // not even the WAL is written back
 }
 
 TEST_F(CacheRefusal, FolderInPlaceOfTheFile) {

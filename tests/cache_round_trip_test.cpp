@@ -260,6 +260,18 @@ TEST_F(CacheRoundTrip, SymbolicLinkIsFollowed) {
   EXPECT_TRUE(Cache(options()).find_record(sample_key(64)));
 }
 
+TEST_F(CacheRoundTrip, FileThatIsReplacedMeanwhileIsTheOneThatCounts) {
+  Cache cache(options());
+  cache.store_record(sample_record(64), {});
+  { Cache(options(folder() / "other.db")).store_record(sample_record(128), {}); }
+  fs::rename(folder() / "other.db", file());
+  EXPECT_FALSE(cache.find_record(sample_key(64)));
+  EXPECT_TRUE(cache.find_record(sample_key(128)));
+  cache.store_record(sample_record(256), {});
+  EXPECT_EQ(Cache(options()).list_records().size(), 2u);
+  EXPECT_TRUE(warnings.empty());
+}
+
 TEST_F(CacheRoundTrip, FileThatIsDeletedMeanwhileIsMadeAnew) {
   Cache cache(options());
   cache.store_record(sample_record(64), {});

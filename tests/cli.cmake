@@ -4,5 +4,8 @@ tunesmith_test(cli_parts_test LIBRARIES tunesmith_cli_parts SOURCES
 tunesmith_test(cli_test LIBRARIES tunesmith_cli_parts SOURCES
   cli_cache_test.cpp cli_input_test.cpp cli_prewarm_test.cpp cli_process.cpp cli_run_test.cpp cli_source_test.cpp
   cli_usage_test.cpp)
-target_compile_definitions(cli_test PRIVATE TUNESMITH_CLI="$<TARGET_FILE:tunesmith_cli>")
-add_dependencies(cli_test tunesmith_cli)
+tunesmith_test(cli_gpu_test LIBRARIES tunesmith_cli_parts LABELS gpu SOURCES cli_gpu_test.cpp cli_process.cpp)
+foreach(test cli_test cli_gpu_test)
+  target_compile_definitions(${test} PRIVATE TUNESMITH_CLI="$<TARGET_FILE:tunesmith_cli>")
+  add_dependencies(${test} tunesmith_cli)
+endforeach()

@@ -85,6 +85,7 @@ TEST_F(CliTest, WrongSettingsAreRefused) {
   expect_refused(with({"--device", "host", "--config", "threads=64", "--config", "threads=32"}), {"threads", "twice"});
   expect_refused(with({"--device", "host", "--cache", folder_.string()}), {"--cache", "folder"});
   expect_refused(with({"--device", "host", "--seed", "x"}), {"--seed"});
+  expect_refused(with({"--device", "host", "--seed", "-3"}), {"--seed"});
   expect_refused({"source", "softmax", "--rows", "4", "--cols", "8", "--arch", "hopper"}, {"hopper", "sm_90a"});
   expect_refused({"source", "softmax", "--rows", "4", "--cols", "8", "--ptx", "--resources"}, {"--ptx", "--resources"});
   expect_refused({"tune", "softmax", "--rows", "4", "--cols", "8", "--budget", "soon"}, {"--budget is 'soon'", "500ms"});

@@ -53,7 +53,7 @@ TEST_P(HostExecutorSanitizer, OneElementBeyondTheEndIsCaught) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, HostExecutorSanitizer, testing::Values("device_memory", "dynamic_memory", "static_memory"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& each) { return std::string(each.param); });
 
 }  // namespace
 }  // namespace tunesmith

@@ -35,6 +35,8 @@ class SoftmaxHost : public testing::Test {
     }
   }
 
+  void TearDown() override { EXPECT_LE(worst_, 4.0); }  // units in the last place, as documented
+
   const Op& op_ = find_op("softmax");
   HostDevice device_;
   HostCompiler compiler_;
@@ -70,6 +72,10 @@ TEST_F(SoftmaxHost, LongRows) {
     const Problem problem = op_.normalize({"softmax", parse_fields(fields, "problem")});
     for (const char* variant : {"variant=online,threads=1024,unroll=4", "variant=online,threads=128,unroll=1"})
       cases.push_back({problem, op_.complete_config(problem, device_.info(), Config{parse_fields(variant, "c")})});
+  }
+  for (const char* fields : {"rows=15,cols=65536,dtype=bf16", "rows=14,cols=50257", "rows=14,cols=40000,x_alignment=8"}) {
+    const Problem problem = op_.normalize({"softmax", parse_fields(fields, "problem")});
+    cases.push_back({problem, op_.complete_config(problem, device_.info(), Config{parse_fields("variant=hybrid", "c")})});
   }
   const Problem block = op_.normalize({"softmax", parse_fields("rows=15,cols=32768", "problem")});
   cases.push_back({block, op_.complete_config(block, device_.info(), Config{parse_fields("variant=block", "c")})});

@@ -67,7 +67,7 @@ TEST_P(Reference, AcceptsTheRightAnswer) {
 TEST_P(Reference, RefusesASlightlyWrongElement) {
   Solved solved(typed(GetParam()));
   const double right = solved.read(1, 20, 96);
-  const double step = spacing(GetParam(), right) * (GetParam() == DType::f32 ? 6 : 1);
+  const double step = spacing(GetParam(), right) * (GetParam() == DType::f32 ? 8 : 1);
   solved.write(1, 20, 96, right + step);
   const CheckResult result = solved.check();
   EXPECT_FALSE(result.passed);

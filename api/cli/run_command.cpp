@@ -146,7 +146,9 @@ void add_run(CLI::App& app, Action& chosen) {
   command->add_option("--output", flags->outputs, "write an array to a file, e.g. y=result.npy")
       ->type_name("NAME=FILE.npy")
       ->allow_extra_args(false);
-  command->add_option("--seed", flags->seed, "of the random arrays, where no file is given (default: 1)")->type_name("N");
+  command->add_option("--seed", flags->seed, "of the random arrays, where no file is given (default: 1)")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
   flags->engine.add_device(*command);
   flags->engine.add_mode(*command);
   flags->config.add_to(*command);

@@ -133,7 +133,7 @@ __device__ __forceinline__ uint64 evict_first_policy() { return 0; }
 __device__ __forceinline__ uint64 evict_last_policy() { return 0; }
 
 /// A plain copy, complete at once.
-template <int bytes>
+template <int bytes, LoadHint = LoadHint::plain>
 __device__ __forceinline__ void async_copy(void* shared, const void* global) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16, "cp.async moves 4, 8 or 16 bytes");
   host::check_aligned("async_copy to", shared, bytes);

@@ -19,7 +19,7 @@ __device__ __forceinline__ float exp2_of_fraction(float f) {
 }
 
 /// For float32 results: within about one unit in the last place over the whole range of float32, large common offsets and
-/// denormal results included, at some fourteen instructions an element, none of them on the special-function unit.
+/// denormal results included, at some thirteen instructions an element, none of them on the special-function unit.
 ///
 /// x log2(e) is split into an integer n and a fraction f with |f| <= 1/2, the product carried in two floats (Cody and
 /// Waite's reduction), so that 2^f keeps all its digits; 2^n is then put into the exponent by integer addition. With N the n
@@ -48,8 +48,13 @@ struct PreciseExponential {
     shift = subtract(add(to_integer, bias), units);
   }
 
+  /// Whether centered() does anything: rarely, and the same for the whole row.
+  __device__ __forceinline__ bool moves() const { return origin != 0.0f; }
+  __device__ __forceinline__ float centered(float x) const { return subtract(x, origin); }
+
+  /// Of a centered element.
   __device__ __forceinline__ float operator()(float x) const {
-    const float reduced = maximum(subtract(x, origin), lowest);
+    const float reduced = maximum(x, lowest);
     const float shifted = fused_multiply_add(reduced, log2e_high, shift);
     const float n = subtract(shifted, shift);
     float fraction = fused_multiply_add(reduced, log2e_high, -n);
@@ -78,8 +83,11 @@ struct FastExponential {
 
   __device__ __forceinline__ explicit FastExponential(float maximum) : origin(maximum) {}
 
+  __device__ __forceinline__ bool moves() const { return true; }
+  __device__ __forceinline__ float centered(float x) const { return subtract(x, origin); }
+
   __device__ __forceinline__ float operator()(float x) const {
-    return exp2_approx(fused_multiply_add(subtract(x, origin), PreciseExponential::log2e_high, bias));
+    return exp2_approx(fused_multiply_add(x, PreciseExponential::log2e_high, bias));
   }
 
   __device__ __forceinline__ float rescale_to(const FastExponential& other) const {
@@ -115,18 +123,39 @@ struct PreciseQuotient {
   }
 };
 
-/// The arithmetic that a result type deserves.
+/// The arithmetic that a result type deserves. RunningSum: of so many terms in a row.
 template <typename Output>
 struct ArithmeticFor {
   using Exponential = FastExponential;
-  using RunningSum = PlainSum;
   using Quotient = FastQuotient;
+  template <int terms>
+  using RunningSum = PlainSum;
 };
 template <>
 struct ArithmeticFor<float> {
   using Exponential = PreciseExponential;
-  using RunningSum = CompensatedSum;
   using Quotient = PreciseQuotient;
+  template <int terms>
+  using RunningSum = SumOf<(terms > 16)>;
 };
+
+/// A vector's elements become their exponentials; returns the sum of those.
+template <typename Exponential, int count>
+__device__ __forceinline__ float exponentiate(const Exponential& exponential, float (&values)[count]) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int j = 0; j < count; ++j) {
+    values[j] = exponential(values[j]);
+    sum = add(sum, values[j]);
+  }
+  return sum;
+}
+
+template <typename Exponential, int count>
+__device__ __forceinline__ void center(const Exponential& exponential, float (&values)[count]) {
+  if (!exponential.moves()) return;
+#pragma unroll
+  for (int j = 0; j < count; ++j) values[j] = exponential.centered(values[j]);
+}
 
 }  // namespace tunesmith

@@ -12,23 +12,19 @@ template <typename Output>
 struct OnlineSoftmax {
   using Exponential = typename ArithmeticFor<Output>::Exponential;
 
+  static constexpr int many = 1 << 30;
   float largest = Maximum::identity();
-  typename ArithmeticFor<Output>::RunningSum sum;
+  typename ArithmeticFor<Output>::template RunningSum<many> sum;
 
   /// Takes in `count` elements that a thread holds: rescales once for all of them, and adds them up among themselves first,
-  /// which keeps the running sum's rounding errors few.
+  /// which keeps the running sum's rounding errors few. The elements become their exponentials under the maximum so far.
   template <int count>
-  __device__ __forceinline__ void include(const float (&values)[count]) {
-    float chunk_largest = values[0];
-#pragma unroll
-    for (int i = 1; i < count; ++i) chunk_largest = maximum_or_nan(chunk_largest, values[i]);
-    raise_to(maximum_or_nan(largest, chunk_largest));
+  __device__ __forceinline__ void include(float (&values)[count]) {
+    raise_to(maximum_or_nan(largest, largest_of(values)));
     if (largest == Maximum::identity()) return;  // nothing but -inf so far: the sum stays 0
     const Exponential exponential(largest);
-    float chunk_sum = exponential(values[0]);
-#pragma unroll
-    for (int i = 1; i < count; ++i) chunk_sum = add(chunk_sum, exponential(values[i]));
-    sum.include(chunk_sum);
+    center(exponential, values);
+    sum.include(exponentiate(exponential, values));
   }
 
   __device__ __forceinline__ void raise_to(float new_largest) {

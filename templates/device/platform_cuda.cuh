@@ -187,11 +187,20 @@ __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
 #undef TUNESMITH_STORE_WITH_POLICY
 
 #if TUNESMITH_SM >= 800
-/// Copies `bytes` (4, 8 or 16) from global to shared memory without registers; complete after async_copy_wait.
-template <int bytes>
+/// Copies `bytes` (4, 8 or 16) from global to shared memory without registers; complete after async_copy_wait. Of the hints
+/// only the L2 policies apply: the copy never allocates in L1 when it is 16 bytes wide.
+template <int bytes, LoadHint hint = LoadHint::plain>
 __device__ __forceinline__ void async_copy(void* shared, const void* global) {
   const auto address = static_cast<uint32>(__cvta_generic_to_shared(shared));
-  if constexpr (bytes == 16)
+  if constexpr (bytes == 16 && hint == LoadHint::evict_last)
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(address), "l"(global),
+                 "l"(evict_last_policy())
+                 : "memory");
+  else if constexpr (bytes == 16 && hint == LoadHint::evict_first)
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(address), "l"(global),
+                 "l"(evict_first_policy())
+                 : "memory");
+  else if constexpr (bytes == 16)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(global), "n"(bytes) : "memory");

@@ -35,7 +35,7 @@ struct CompensatedSum {
   __device__ __forceinline__ float value() const { return add(sum, lost); }
 };
 
-/// The same interface for 16-bit results, which do not need it.
+/// The same interface for few terms, and for 16-bit results, which do not need it.
 struct PlainSum {
   float sum = 0.0f;
 
@@ -43,6 +43,19 @@ struct PlainSum {
   __device__ __forceinline__ void rescale(float factor) { sum = multiply(sum, factor); }
   __device__ __forceinline__ float value() const { return sum; }
 };
+
+template <bool compensated>
+struct SumOf : PlainSum {};
+template <>
+struct SumOf<true> : CompensatedSum {};
+
+template <int count>
+__device__ __forceinline__ float largest_of(const float (&values)[count]) {
+  float largest = values[0];
+#pragma unroll
+  for (int j = 1; j < count; ++j) largest = maximum_or_nan(largest, values[j]);
+  return largest;
+}
 
 /// Over groups of `lanes` neighbouring lanes (a power of two up to 32). All 32 lanes take part.
 template <int lanes, typename Reduction>

@@ -10,7 +10,7 @@ namespace tunesmith {
 namespace softmax {
 namespace {
 
-const std::vector<std::string_view> variant_words{"warp", "block", "online"};
+const std::vector<std::string_view> variant_words{"warp", "block", "hybrid", "online"};
 const std::vector<std::string_view> register_words{"float32", "packed"};
 const std::vector<std::string_view> load_words{"plain", "no_allocate", "streaming", "evict_first", "evict_last"};
 const std::vector<std::string_view> store_words{"plain", "streaming", "evict_first"};
@@ -49,6 +49,7 @@ std::vector<std::string_view> fields_of(Variant variant) {
   switch (variant) {
     case Variant::warp: return {"variant", "threads", "lanes", "load", "store"};
     case Variant::block: return {"variant", "threads", "min_blocks", "registers", "load", "store"};
+    case Variant::hybrid: return {"variant", "threads", "register_vectors", "min_blocks", "registers", "load", "store"};
     case Variant::online: return {"variant", "threads", "unroll", "load", "load_again", "store"};
   }
   return {};
@@ -66,7 +67,8 @@ TypedConfig TypedConfig::parse(const Config& config) {
                   "; allowed: ", joined(allowed));
   typed.threads = integer_of(fields, "threads", 32, 1024, true);
   if (typed.variant == Variant::warp) typed.lanes = integer_of(fields, "lanes", 1, 32, true);
-  if (typed.variant == Variant::block) {
+  if (typed.variant == Variant::hybrid) typed.register_vectors = integer_of(fields, "register_vectors", 1, 64, false);
+  if (typed.variant == Variant::block || typed.variant == Variant::hybrid) {
     typed.min_blocks = integer_of(fields, "min_blocks", 1, 32, false);
     typed.registers = word_of(fields, "registers", register_words);
   }
@@ -85,6 +87,7 @@ Config TypedConfig::to_config() const {
     if (field == "variant") config.fields.set(field, std::string(name(variant)));
     if (field == "threads") config.fields.set(field, std::int64_t{threads});
     if (field == "lanes") config.fields.set(field, std::int64_t{lanes});
+    if (field == "register_vectors") config.fields.set(field, std::int64_t{register_vectors});
     if (field == "min_blocks") config.fields.set(field, std::int64_t{min_blocks});
     if (field == "registers") config.fields.set(field, registers);
     if (field == "unroll") config.fields.set(field, std::int64_t{unroll});
@@ -100,10 +103,16 @@ std::int64_t TypedConfig::vectors_per_thread(const Shape& shape) const noexcept 
   return (shape.vectors_per_row() + threads_per_row - 1) / threads_per_row;
 }
 
+std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
+  if (variant != Variant::hybrid) return 0;
+  return std::max<std::int64_t>(0, vectors_per_thread(shape) - register_vectors) * threads * shape.vector_bytes();
+}
+
 int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   constexpr int around = 26;  // addresses, constants of the exponential, one vector in work
-  const std::int64_t elements =
-      variant == Variant::online ? std::int64_t{unroll} * shape.vector() * 2 : vectors_per_thread(shape) * shape.vector();
+  std::int64_t elements = vectors_per_thread(shape) * shape.vector();
+  if (variant == Variant::online) elements = std::int64_t{unroll} * shape.vector() * 2;
+  if (variant == Variant::hybrid) elements = std::int64_t{register_vectors} * shape.vector();
   const bool halved = registers == "packed" && size_of(shape.input) == 2 && shape.vector() > 1;
   return static_cast<int>(std::min<std::int64_t>(halved ? elements / 2 : elements, 4096)) + around;
 }
@@ -118,10 +127,25 @@ std::string why_invalid(const TypedConfig& config, const Shape& shape, const Dev
   if (shape.in_place && (config.load == "no_allocate" || config.load_again == "no_allocate"))
     return "load no_allocate reads through the read-only path, which in_place=1 rules out";
   if (config.variant == Variant::online) return {};
-  if (config.variant == Variant::block && config.min_blocks * config.threads > device.max_threads_per_sm)
+  if (config.variant == Variant::hybrid) {
+    if (device.arch.number() < 80) return "hybrid copies to shared memory asynchronously, which needs sm_80 or later";
+    if (shape.vector_bytes() < 4) return "hybrid needs rows of x that are aligned to 4 bytes";
+    if (config.vectors_per_thread(shape) <= config.register_vectors)
+      return "register_vectors is " + std::to_string(config.register_vectors) + "; a thread has only " +
+             std::to_string(config.vectors_per_thread(shape)) + " vectors of this row";
+    // A kilobyte of each block's share is the system's, and the partial results of the reductions take up to 256 bytes.
+    const std::int64_t available =
+        std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / config.min_blocks - 1024) - 256;
+    if (config.smem_bytes(shape) > available)
+      return "hybrid with these settings needs " + std::to_string(config.smem_bytes(shape)) +
+             " bytes of shared memory for " + std::to_string(shape.cols) + " columns; there are " +
+             std::to_string(available) + " for each of " + std::to_string(config.min_blocks) + " blocks";
+  }
+  const bool bounded = config.variant == Variant::block || config.variant == Variant::hybrid;
+  if (bounded && config.min_blocks * config.threads > device.max_threads_per_sm)
     return "min_blocks is " + std::to_string(config.min_blocks) + " of " + std::to_string(config.threads) +
            " threads; a multiprocessor holds " + std::to_string(device.max_threads_per_sm) + " threads";
-  const int blocks = config.variant == Variant::block ? config.min_blocks : 1;
+  const int blocks = bounded ? config.min_blocks : 1;
   const int available = std::min(255, device.registers_per_sm / (config.threads * blocks));
   if (config.registers_needed(shape) > available)
     return std::string(name(config.variant)) + " with these settings needs about " +
@@ -135,11 +159,13 @@ std::string why_invalid(const TypedConfig& config, const Shape& shape, const Dev
 std::vector<FieldInfo> SoftmaxOp::config_fields() const {
   using namespace softmax;
   return {
-      {"variant", "the kernel: lanes of a warp per row, block per row in registers, or two passes", "", variant_words},
+      {"variant", "the kernel: lanes of a warp per row; block per row in registers; registers and shared memory; two passes",
+       "", variant_words},
       {"threads", "threads per block, a power of two from 32 to 1024", "", {}},
       {"lanes", "warp: lanes per row, a power of two up to 32", "", {}},
-      {"min_blocks", "block: resident blocks per multiprocessor that bound a thread's registers", "", {}},
-      {"registers", "block: how the row waits in registers", "", register_words},
+      {"register_vectors", "hybrid: vectors of a thread in registers, the rest in shared memory", "", {}},
+      {"min_blocks", "block, hybrid: resident blocks per multiprocessor that bound a thread's registers", "", {}},
+      {"registers", "block, hybrid: how the row waits in registers", "", register_words},
       {"unroll", "online: vectors a thread has in flight, a power of two up to 16", "", {}},
       {"load", "cache hint of the loads", "", load_words},
       {"load_again", "online: cache hint of the second pass's loads", "", load_words},
@@ -169,7 +195,7 @@ Config SoftmaxOp::complete_config(const Problem& problem, const DeviceInfo& devi
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   typed = TypedConfig::parse(config);  // names unknown fields and values
   // A pinned block size alone must not fail on the register bound that another block size was given.
-  if (typed.variant == Variant::block && !partial.fields.contains("min_blocks"))
+  if ((typed.variant == Variant::block || typed.variant == Variant::hybrid) && !partial.fields.contains("min_blocks"))
     while (typed.min_blocks > 1 && !softmax::why_invalid(typed, shape, device).empty()) --typed.min_blocks;
   if (const std::string reason = softmax::why_invalid(typed, shape, device); !reason.empty())
     throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);

@@ -15,15 +15,16 @@ namespace tunesmith::softmax {
 inline constexpr char entry[] = "softmax";
 inline constexpr std::size_t params_bytes = 40;
 
-enum class Variant : std::uint8_t { warp, block, online };
+enum class Variant : std::uint8_t { warp, block, hybrid, online };
 
 /// Words as they stand in a configuration; a variant has only the fields that fields_of() lists.
 struct TypedConfig {
   Variant variant = Variant::block;
   int threads = 256;
   int lanes = 32;                     ///< warp: lanes per row
-  int min_blocks = 1;                 ///< block: resident blocks that bound a thread's registers
-  std::string registers = "float32";  ///< block
+  int register_vectors = 4;           ///< hybrid: vectors of a thread in registers, the rest in shared memory
+  int min_blocks = 1;                 ///< block, hybrid: resident blocks that bound a thread's registers
+  std::string registers = "float32";  ///< block, hybrid
   int unroll = 4;                     ///< online: vectors in flight per thread
   std::string load = "plain";
   std::string load_again = "plain";  ///< online: second pass
@@ -34,7 +35,9 @@ struct TypedConfig {
   Config to_config() const;
 
   int rows_per_block() const noexcept { return variant == Variant::warp ? threads / lanes : 1; }
-  /// Vectors of a row that one thread holds (warp, block).
+  /// Dynamic shared memory of a block.
+  std::int64_t smem_bytes(const Shape& shape) const noexcept;
+  /// Vectors of a row that one thread holds (warp, block, hybrid).
   std::int64_t vectors_per_thread(const Shape& shape) const noexcept;
   /// An estimate of the registers a thread needs: the row's part and what the code around it takes.
   int registers_needed(const Shape& shape) const noexcept;

@@ -72,6 +72,7 @@ __device__ __forceinline__ void softmax_online(const SoftmaxParams& params) {
     for (int i = 0; i < unroll; ++i) {
       float values[vector];
       loaded[i].unpack(values);
+      center(exponential, values);
 #pragma unroll
       for (int j = 0; j < vector; ++j) values[j] = share(exponential(values[j]));
       store_vector<Output, vector, config.store>(at.y, begin + (i * threads + thread_index()) * vector, at.range, inside,

@@ -213,6 +213,7 @@ LaunchPlan SoftmaxOp::launch_plan(const Problem& problem, const Config& config, 
   launch.entry = softmax::entry;
   launch.grid = {static_cast<std::uint32_t>((blocks + folds - 1) / folds), static_cast<std::uint32_t>(folds), 1};
   launch.block = {static_cast<std::uint32_t>(typed.threads), 1, 1};
+  launch.dynamic_smem_bytes = typed.smem_bytes(shape);
   plan.kernels.push_back(launch);
   return plan;
 }

@@ -71,13 +71,14 @@ void over_rows(std::int64_t count, std::int64_t cols, const Work& work) {
 
 /// The error that is allowed, in units of the output's last place.
 ///
-/// float32: the exponential is off by at most 0.94 for its polynomial and 0.3 for the roundings of its argument; the sum's
-/// terms carry the same, mostly cancelling, and its tree of additions up to half a unit each, cancelling too; the quotient
-/// adds 0.5. Four is what the worst of these may come to, about 2.5 what is seen. 16-bit: half a unit for the final
-/// rounding, and what 2^-16 relative error before it can move the result.
+/// float32: an exponential is off by at most 0.94 units for its polynomial and 0.3 for the roundings of its argument, which
+/// are twice as many units of a result whose leading digits are large; the sum carries as much if all its terms' errors
+/// agree, and half a unit for its additions; the quotient adds half a unit. Six in all; below four is what tests on many
+/// inputs see and assert. 16-bit: half a unit for the final rounding, and what 2^-16 relative error before it can move the
+/// result.
 double allowed_ulp(DType output) noexcept {
   switch (output) {
-    case DType::f32: return 4.0;
+    case DType::f32: return 6.0;
     case DType::f16: return 0.5 + 0x1.0p-16 * 0x1.0p11;
     case DType::bf16: return 0.5 + 0x1.0p-16 * 0x1.0p8;
   }

@@ -25,7 +25,33 @@ void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& 
   config.min_blocks = std::clamp(std::min(by_registers, by_threads), 1, 32);
 }
 
+/// So many blocks of so many threads on a multiprocessor, as much of the row in registers as they leave, the rest in shared
+/// memory. False when the row does not fit, or fits into the registers.
+bool hybrid_geometry(TypedConfig& config, int threads, int blocks, const Shape& shape, const DeviceInfo& device) {
+  config.variant = Variant::hybrid;
+  config.threads = threads;
+  config.min_blocks = blocks;
+  config.registers = size_of(shape.input) == 2 && shape.vector() > 1 ? "packed" : "float32";
+  for (config.register_vectors = static_cast<int>(std::min<std::int64_t>(config.vectors_per_thread(shape) - 1, 16));
+       config.register_vectors > 0; --config.register_vectors)
+    if (why_invalid(config, shape, device).empty()) return true;
+  config.register_vectors = 1;
+  return false;
+}
+
 bool is_large(const Shape& shape, const DeviceInfo& device) { return shape.traffic_bytes() >= 4 * device.l2_bytes; }
+
+TypedConfig config_with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
+  const bool has_policies = device.arch.number() >= 80;
+  const bool one_read = config.variant != Variant::online;
+  if (has_policies && is_large(shape, device)) {
+    config.load = "evict_last";
+    if (!one_read) config.load_again = "evict_first";
+  } else if (!shape.in_place && one_read && shape.traffic_bytes() <= device.l2_bytes) {
+    config.load = "no_allocate";
+  }
+  return config;
+}
 
 struct Hints {
   const char *load, *load_again, *store;
@@ -85,6 +111,14 @@ std::vector<TypedConfig> geometries(const Shape& shape, const DeviceInfo& device
       }
     }
   }
+  for (const int threads : {256, 512, 1024})
+    for (int blocks = 1; blocks <= 4; ++blocks) {
+      TypedConfig config;
+      if (!hybrid_geometry(config, threads, blocks, shape, device)) continue;
+      // Worth it where the registers alone hold no row, or no two of them.
+      const std::int64_t row_bytes = shape.cols * size_of(shape.input);
+      if (row_bytes >= (full ? 32 << 10 : 60 << 10)) result.push_back(config);
+    }
   for (const int threads : full ? std::vector<int>{128, 256, 512, 1024} : std::vector<int>{512, 1024})
     for (const int unroll : full ? std::vector<int>{1, 2, 4, 8} : std::vector<int>{2, 4}) {
       const std::int64_t tile_vectors = std::int64_t{threads} * unroll;
@@ -120,26 +154,30 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
       bound_registers(config, shape, device);
       break;
     }
+    case Variant::hybrid:
+      // Two blocks overlap well; one is what is left for the longest rows.
+      for (const int blocks : {2, 1})
+        for (const int threads : {512, 1024})
+          if (hybrid_geometry(config, threads, blocks, shape, device)) return config_with_hints(config, shape, device);
+      break;
     case Variant::online:
       config.threads = power_of_two_up((vectors + 3) / 4, 32, 1024);
       config.unroll = 4;
       break;
   }
-  if (device.arch.number() >= 80 && is_large(shape, device)) {
-    config.load = "evict_last";
-    if (variant == Variant::online) config.load_again = "evict_first";
-  } else if (!shape.in_place && variant != Variant::online && shape.traffic_bytes() <= device.l2_bytes) {
-    config.load = "no_allocate";
-  }
-  return config;
+  return config_with_hints(config, shape, device);
 }
 
 TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
-  for (const Variant variant : {Variant::warp, Variant::block}) {
-    const TypedConfig config = default_config(variant, shape, device);
-    const std::int64_t comfortable = variant == Variant::warp ? 8 : 1024;
-    if (config.vectors_per_thread(shape) <= comfortable && why_invalid(config, shape, device).empty()) return config;
-  }
+  const TypedConfig warp = default_config(Variant::warp, shape, device);
+  if (warp.vectors_per_thread(shape) <= 8 && why_invalid(warp, shape, device).empty()) return warp;
+  const TypedConfig block = default_config(Variant::block, shape, device);
+  const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);
+  const bool block_fits = why_invalid(block, shape, device).empty();
+  const bool hybrid_fits = why_invalid(hybrid, shape, device).empty();
+  // A block that has a multiprocessor to itself computes while no data moves; two smaller shares overlap.
+  if (block_fits && (block.threads * block.min_blocks > 1024 || block.threads <= 512 || !hybrid_fits)) return block;
+  if (hybrid_fits) return hybrid;
   return default_config(Variant::online, shape, device);
 }
 

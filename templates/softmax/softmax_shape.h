@@ -22,6 +22,8 @@ struct Shape {
   /// Rows may start between two vectors, but at the same place in x and y, so that one shift aligns both.
   bool shifted() const noexcept;
   std::int64_t vectors_per_row() const noexcept { return (cols + (shifted() ? vector() - 1 : 0) + vector() - 1) / vector(); }
+  /// Of x.
+  std::int64_t vector_bytes() const noexcept { return vector() * size_of(input); }
   /// Read plus written.
   std::int64_t traffic_bytes() const noexcept { return rows * cols * (size_of(input) + size_of(output)); }
 

@@ -47,7 +47,8 @@ SourceParts SoftmaxOp::source_parts(const Problem& problem, const Config& config
   parts.constants += "static_assert(sizeof(tunesmith::SoftmaxParams) == " + std::to_string(softmax::params_bytes) +
                      ", \"the host fills the parameters by this layout\");\n";
 
-  const int min_blocks = typed.variant == softmax::Variant::block ? typed.min_blocks : 1;
+  const int min_blocks =
+      typed.variant == softmax::Variant::block || typed.variant == softmax::Variant::hybrid ? typed.min_blocks : 1;
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(typed.threads) + ", " +
                   std::to_string(min_blocks) + ")\n" + softmax::entry +
                   "(const __grid_constant__ tunesmith::SoftmaxParams params) {\n  tunesmith::softmax_" + variant +

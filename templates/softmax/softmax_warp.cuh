@@ -34,24 +34,17 @@ __device__ __forceinline__ void softmax_warp(const SoftmaxParams& params) {
                                             Maximum::identity())
         .unpack(values[i]);
 
-  float largest = Maximum::identity();
+  float largest = largest_of(values[0]);
 #pragma unroll
-  for (int i = 0; i < vectors; ++i)
-#pragma unroll
-    for (int j = 0; j < vector; ++j) largest = maximum_or_nan(largest, values[i][j]);
+  for (int i = 1; i < vectors; ++i) largest = maximum_or_nan(largest, largest_of(values[i]));
   largest = reduce_lanes<lanes>(largest, Maximum());
 
   const typename ArithmeticFor<Output>::Exponential exponential(largest);
-  typename ArithmeticFor<Output>::RunningSum running_sum;
+  typename ArithmeticFor<Output>::template RunningSum<vectors> running_sum;
 #pragma unroll
   for (int i = 0; i < vectors; ++i) {
-    float vector_sum = 0.0f;
-#pragma unroll
-    for (int j = 0; j < vector; ++j) {
-      values[i][j] = exponential(values[i][j]);
-      vector_sum = add(vector_sum, values[i][j]);
-    }
-    running_sum.include(vector_sum);
+    center(exponential, values[i]);
+    running_sum.include(exponentiate(exponential, values[i]));
   }
   const float sum = reduce_lanes<lanes>(running_sum.value(), Sum());
 
