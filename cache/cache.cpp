@@ -10,8 +10,8 @@ namespace tunesmith {
 namespace {
 
 std::int64_t unix_seconds() {
-  using namespace std::chrono;
-  return duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
+  namespace chrono = std::chrono;
+  return chrono::duration_cast<chrono::seconds>(chrono::system_clock::now().time_since_epoch()).count();
 }
 
 template <typename Row>

@@ -42,7 +42,8 @@ class HotPath : public testing::Test {
 };
 
 TEST_F(HotPath, TheCounterCounts) {
-  EXPECT_EQ(allocations_of([] { delete new int(1); }), 10);
+  // Through the functions themselves: a new and a delete side by side may be optimized away.
+  EXPECT_EQ(allocations_of([] { ::operator delete(::operator new(4)); }), 10);
 }
 
 TEST_F(HotPath, LaunchingAPlanAllocatesNothing) {

@@ -32,7 +32,7 @@ TEST_F(CacheMaintenance, ExportIsASystemCache) {
   const fs::path all = folder() / "out %?.db", lean = folder() / "lean.db";
   cache.export_to(all, true);
   cache.export_to(lean, false);
-  EXPECT_LT(fs::file_size(lean), fs::file_size(all) + 1);
+  EXPECT_LT(fs::file_size(lean), fs::file_size(all));
 
   CacheOptions shipped;
   shipped.system_files = {all};
@@ -222,7 +222,7 @@ TEST_F(CacheMaintenance, DamagedRowsAreMissesAndRemoved) {
       Cache cache(options());
       if (verify_first) {
         const auto problems = cache.verify();
-        EXPECT_GE(problems.size(), 1u);
+        ASSERT_GE(problems.size(), 1u);
         EXPECT_MENTIONS(problems.front(), "checksum");
       } else {
         EXPECT_FALSE(damaged.found(cache));

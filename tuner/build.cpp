@@ -33,20 +33,6 @@ Binary to_binary(BinaryRecord record) {
   return binary;
 }
 
-BinaryRecord to_record(const Binary& binary, const std::string& fingerprint, const CompileRequest& request,
-                       const Compiler& compiler) {
-  BinaryRecord record;
-  record.fingerprint = fingerprint;
-  record.source_hash = hash_hex(request.source);
-  record.options = compiler.options(request.arch);
-  record.arch = name(request.arch);
-  record.toolchain = compiler.identity();
-  record.image = binary.image;
-  record.log = binary.log;
-  for (const auto& [entry, resources] : binary.resources) record.resources[entry] = text(resources);
-  return record;
-}
-
 }  // namespace
 
 std::string text(const KernelResources& resources) {
@@ -71,7 +57,7 @@ KernelResources parse_resources(const std::string& text) {
 }
 
 Built build_binary(const Op& op, const Problem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
-                   Cache& cache, const TemplateSet& templates) {
+                   Cache& cache, const TemplateSet& templates, Keep keep) {
   Built built;
   CompileRequest request{std::string(op.name()) + ".cu", render(op, problem, config, templates), arch};
   const auto take = [&](std::optional<BinaryRecord> record, Clock::time_point start) {
@@ -84,12 +70,11 @@ Built build_binary(const Op& op, const Problem& problem, const Config& config, c
 
   try {
     const auto lookup_start = Clock::now();
-    const std::string fingerprint = binary_fingerprint(compiler, request);
-    if (!take(cache.find_binary(fingerprint), lookup_start)) {
+    built.fingerprint = binary_fingerprint(compiler, request);
+    if (!take(cache.find_binary(built.fingerprint), lookup_start)) {
       const auto compile_start = Clock::now();
       built.binary = compiler.compile(request);
       built.binary.compile_ms = ms_since(compile_start);
-      cache.store_binary(to_record(built.binary, fingerprint, request, compiler), request.source);
     }
   } catch (const Error& error) {
     if (error.code() != ErrorCode::no_compiler) throw;
@@ -97,7 +82,23 @@ Built build_binary(const Op& op, const Problem& problem, const Config& config, c
     if (!take(cache.find_binary_of_source(hash_hex(request.source), name(arch)), lookup_start)) throw;
   }
   built.source = std::move(request.source);
+  if (keep == Keep::now) keep_binary(op, built, arch, compiler, cache);
   return built;
+}
+
+void keep_binary(const Op& op, const Built& built, const Arch& arch, const Compiler& compiler, Cache& cache) {
+  if (built.from_cache) return;
+  BinaryRecord record;
+  record.fingerprint = built.fingerprint;
+  record.source_hash = hash_hex(built.source);
+  record.options = compiler.options(arch);
+  record.arch = name(arch);
+  record.toolchain = compiler.identity();
+  record.op = op.name();
+  record.image = built.binary.image;
+  record.log = built.binary.log;
+  for (const auto& [entry, resources] : built.binary.resources) record.resources[entry] = text(resources);
+  cache.store_binary(record, built.source);
 }
 
 std::shared_ptr<const Executable> make_executable(const Op& op, const Problem& problem, const Config& config,

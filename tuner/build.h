@@ -21,16 +21,23 @@ struct Workbench {
 };
 
 struct Built {
+  std::string fingerprint;  ///< empty without a compiler
   std::string source;
   Binary binary;
   bool from_cache = false;  ///< no compiler was run
   double load_ms = 0;       ///< spent looking in the cache
 };
 
-/// Renders, then takes the binary from the cache or compiles and stores it. Throws what Compiler::compile throws; without a
-/// compiler, any toolchain's binary of the same source and arch will do. Thread-safe.
+/// Whether a binary that had to be compiled goes into the cache at once. A store waits for the disk (milliseconds), so a
+/// search over many candidates keeps only those that will be launched again.
+enum class Keep : std::uint8_t { now, later };
+
+/// Renders, then takes the binary from the cache or compiles (and stores) it. Throws what Compiler::compile throws; without
+/// a compiler, any toolchain's binary of the same source and arch will do. Thread-safe.
 Built build_binary(const Op& op, const Problem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
-                   Cache& cache, const TemplateSet& templates);
+                   Cache& cache, const TemplateSet& templates, Keep keep = Keep::now);
+/// Stores what Keep::later left out; does nothing for a binary that came from the cache.
+void keep_binary(const Op& op, const Built& built, const Arch& arch, const Compiler& compiler, Cache& cache);
 
 /// Loads it and binds the problem's launch plan.
 std::shared_ptr<const Executable> make_executable(const Op& op, const Problem& problem, const Config& config,

@@ -7,6 +7,7 @@
 
 #include "cache/cache.h"
 #include "jit/executable.h"
+#include "tuner/build.h"
 #include "tuner/statistics.h"
 #include "tunesmith/problem.h"
 
@@ -15,6 +16,7 @@ namespace tunesmith {
 struct Candidate {
   Config config;
   bool is_default = false;
+  Built built;                                   ///< kept until it is known who wins
   Trial trial;                                   ///< an empty status: not looked at (yet)
   std::unique_ptr<const Executable> executable;  ///< of the timed problem; null: not in the running
   std::vector<double> samples_us;

@@ -89,6 +89,9 @@ TuneResult TuningRun::run() {
     if (!candidate.trial.status.empty()) trials.push_back(candidate.trial);
   }
   budget_.check_wanted();
+  for (const Candidate& candidate : candidates_)
+    if (candidate.is_default || &candidate == contest.winner())
+      keep_binary(op_, candidate.built, bench_.device.info().arch, bench_.compiler, bench_.cache);
   bench_.cache.store_record(result_.record, trials);
   result_.trials = merge_trials(std::move(work_.trials), trials);
   result_.wall_s = budget_.elapsed_s();
@@ -98,7 +101,8 @@ TuneResult TuningRun::run() {
 void TuningRun::build_and_verify(bool in_place) {
   const Arch& arch = bench_.device.info().arch;
   CompilePool pool(candidates_.size(), options_.jobs, [&](std::size_t index) {
-    return build_binary(op_, problem_, candidates_[index].config, arch, bench_.compiler, bench_.cache, bench_.templates);
+    return build_binary(op_, problem_, candidates_[index].config, arch, bench_.compiler, bench_.cache, bench_.templates,
+                        Keep::later);
   });
   // While the first ones compile.
   arrays_ = std::make_unique<TimingArrays>(op_, problem_, bench_.device, in_place, options_.memory_cap_bytes, options_.seed);
@@ -107,14 +111,15 @@ void TuningRun::build_and_verify(bool in_place) {
   for (std::size_t done = 0; done < candidates_.size();) {
     budget_.check_wanted();
     if (default_is_known && budget_.elapsed_s() > share_for_building * budget_.total_s()) break;
-    const auto outcome = pool.next(std::chrono::milliseconds(20));
+    auto outcome = pool.next(std::chrono::milliseconds(20));
     if (!outcome) continue;
     Candidate& candidate = candidates_[outcome->index];
     default_is_known = default_is_known || candidate.is_default;
     if (outcome->failure == nullptr) {
       if (!outcome->built.from_cache) ++result_.compiled;
       result_.compile_s += outcome->built.binary.compile_ms / 1000;
-      admit(candidate, outcome->built, verifier);
+      candidate.built = std::move(outcome->built);
+      admit(candidate, candidate.built, verifier);
     } else {
       try {
         std::rethrow_exception(outcome->failure);

@@ -136,7 +136,7 @@ struct ArithmeticFor<float> {
   using Exponential = PreciseExponential;
   using Quotient = PreciseQuotient;
   template <int terms>
-  using RunningSum = SumOf<(terms > 16)>;
+  using RunningSum = SumOf<(terms > 4)>;
 };
 
 /// A vector's elements become their exponentials; returns the sum of those.

@@ -109,11 +109,12 @@ std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
 }
 
 int TypedConfig::registers_needed(const Shape& shape) const noexcept {
-  constexpr int around = 26;  // addresses, constants of the exponential, one vector in work
   std::int64_t elements = vectors_per_thread(shape) * shape.vector();
   if (variant == Variant::online) elements = std::int64_t{unroll} * shape.vector() * 2;
   if (variant == Variant::hybrid) elements = std::int64_t{register_vectors} * shape.vector();
   const bool halved = registers == "packed" && size_of(shape.input) == 2 && shape.vector() > 1;
+  // Addresses, constants of the exponential, one vector in work; two when it is unpacked beside the packed one.
+  const int around = halved ? 36 : 26;
   return static_cast<int>(std::min<std::int64_t>(halved ? elements / 2 : elements, 4096)) + around;
 }
 

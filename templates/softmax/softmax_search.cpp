@@ -62,11 +62,7 @@ std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Ef
   std::vector<Hints> hints{{"plain", "plain", "plain"}};
   if (has_policies) hints.push_back({"evict_last", "evict_first", "plain"});
   if (!shape.in_place) hints.push_back({"no_allocate", "no_allocate", "streaming"});
-  if (effort == Effort::quick) {
-    // Keep the pair that wins where it matters: policies for tensors beyond the cache, the read-only path within it.
-    if (hints.size() == 3) hints.erase(hints.begin() + (is_large(shape, device) ? 2 : 1));
-    return hints;
-  }
+  if (effort == Effort::quick) return hints;
   hints.push_back({"plain", "plain", "streaming"});
   hints.push_back({"streaming", "streaming", "streaming"});
   if (!shape.in_place) hints.push_back({"no_allocate", "no_allocate", "plain"});
