@@ -113,8 +113,8 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   if (variant == Variant::online) elements = std::int64_t{unroll} * shape.vector() * 2;
   if (variant == Variant::hybrid) elements = std::int64_t{register_vectors} * shape.vector();
   const bool halved = registers == "packed" && size_of(shape.input) == 2 && shape.vector() > 1;
-  // Addresses, constants of the exponential, one vector in work; two when it is unpacked beside the packed one.
-  const int around = halved ? 36 : 26;
+  // Addresses, constants of the exponential, one vector in work; the precise one works on a packed vector in two copies.
+  const int around = halved && shape.output == DType::f32 ? 52 : 26;
   return static_cast<int>(std::min<std::int64_t>(halved ? elements / 2 : elements, 4096)) + around;
 }
 

@@ -108,7 +108,7 @@ std::vector<TypedConfig> geometries(const Shape& shape, const DeviceInfo& device
     }
   }
   for (const int threads : {256, 512, 1024})
-    for (int blocks = 1; blocks <= 4; ++blocks) {
+    for (int blocks = 1; blocks <= (full ? 4 : 2); ++blocks) {
       TypedConfig config;
       if (!hybrid_geometry(config, threads, blocks, shape, device)) continue;
       // Worth it where the registers alone hold no row, or no two of them.
