@@ -31,7 +31,7 @@ bool hybrid_geometry(TypedConfig& config, int threads, int blocks, const Shape& 
   config.variant = Variant::hybrid;
   config.threads = threads;
   config.min_blocks = blocks;
-  config.registers = size_of(shape.input) == 2 && shape.vector() > 1 ? "packed" : "float32";
+  config.registers = shape.output != DType::f32 && size_of(shape.input) == 2 && shape.vector() > 1 ? "packed" : "float32";
   for (config.register_vectors = static_cast<int>(std::min<std::int64_t>(config.vectors_per_thread(shape) - 1, 16));
        config.register_vectors > 0; --config.register_vectors)
     if (why_invalid(config, shape, device).empty()) return true;
@@ -94,7 +94,8 @@ std::vector<TypedConfig> geometries(const Shape& shape, const DeviceInfo& device
     const std::int64_t elements = per_thread * shape.vector();
     if (vectors * 2 <= threads || elements > (full ? 128 : 64) || (!full && elements < 8)) continue;
     for (const char* const registers : {"float32", "packed"}) {
-      if (*registers == 'p' && size_of(shape.input) == 4) continue;
+      // Packed rows are for 16-bit arithmetic; the precise one works on so much at once that they would spill.
+      if (*registers == 'p' && (size_of(shape.input) == 4 || shape.output == DType::f32)) continue;
       TypedConfig config;
       config.variant = Variant::block;
       config.threads = threads;
@@ -146,7 +147,8 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
       // go packed, 64 elements in the same registers, before a block grows beyond 512 threads.
       const bool wide = size_of(shape.input) == 4;
       config.threads = power_of_two_up((shape.cols + 31) / 32, 64, wide || shape.cols > 512 * 64 ? 1024 : 512);
-      if (!wide && config.vectors_per_thread(shape) * shape.vector() > 32) config.registers = "packed";
+      if (!wide && shape.output != DType::f32 && config.vectors_per_thread(shape) * shape.vector() > 32)
+        config.registers = "packed";
       bound_registers(config, shape, device);
       break;
     }
