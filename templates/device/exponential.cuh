@@ -139,9 +139,9 @@ struct ArithmeticFor<float> {
   using RunningSum = SumOf<(terms > 4)>;
 };
 
-/// A vector's elements become their exponentials; returns the sum of those.
-template <typename Exponential, int count>
-__device__ __forceinline__ float exponentiate(const Exponential& exponential, float (&values)[count]) {
+/// `count` elements become their exponentials; returns the sum of those.
+template <int count, typename Exponential>
+__device__ __forceinline__ float exponentiate(const Exponential& exponential, float* values) {
   float sum = 0.0f;
 #pragma unroll
   for (int j = 0; j < count; ++j) {

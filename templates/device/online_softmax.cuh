@@ -16,15 +16,17 @@ struct OnlineSoftmax {
   float largest = Maximum::identity();
   typename ArithmeticFor<Output>::template RunningSum<many> sum;
 
-  /// Takes in `count` elements that a thread holds: rescales once for all of them, and adds them up among themselves first,
-  /// which keeps the running sum's rounding errors few. The elements become their exponentials under the maximum so far.
+  /// Takes in `count` elements that a thread holds: rescales once for all of them, and adds them up by fours first, which
+  /// keeps the running sum's rounding errors few. The elements become their exponentials under the maximum so far.
   template <int count>
   __device__ __forceinline__ void include(float (&values)[count]) {
     raise_to(maximum_or_nan(largest, largest_of(values)));
     if (largest == Maximum::identity()) return;  // nothing but -inf so far: the sum stays 0
     const Exponential exponential(largest);
     center(exponential, values);
-    sum.include(exponentiate(exponential, values));
+    constexpr int group = count < 4 ? count : 4;
+#pragma unroll
+    for (int i = 0; i < count; i += group) sum.include(exponentiate<group>(exponential, values + i));
   }
 
   __device__ __forceinline__ void raise_to(float new_largest) {

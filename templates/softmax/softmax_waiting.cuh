@@ -30,7 +30,7 @@ struct WaitingVector {
     float values[vector];
     get(values);
     center(exponential, values);
-    return exponentiate(exponential, values);
+    return exponentiate<vector>(exponential, values);
   }
   template <typename Exponential, typename Quotient>
   __device__ __forceinline__ void results(const Exponential& exponential, const Quotient& share, float (&values)[vector]) {
@@ -55,7 +55,7 @@ struct WaitingVector<Input, vector, Registers::float32> {
   }
   template <typename Exponential>
   __device__ __forceinline__ float raise(const Exponential& exponential) {
-    return exponentiate(exponential, values_);
+    return exponentiate<vector>(exponential, values_);
   }
   template <typename Exponential, typename Quotient>
   __device__ __forceinline__ void results(const Exponential&, const Quotient& share, float (&values)[vector]) const {
@@ -80,7 +80,7 @@ struct SharedVector {
     float values[vector];
     place->unpack(values);
     center(exponential, values);
-    const float sum = exponentiate(exponential, values);
+    const float sum = exponentiate<vector>(exponential, values);
     if constexpr (sizeof(Input) == 4) place->pack_from(values);
     return sum;
   }

@@ -44,7 +44,7 @@ __device__ __forceinline__ void softmax_warp(const SoftmaxParams& params) {
 #pragma unroll
   for (int i = 0; i < vectors; ++i) {
     center(exponential, values[i]);
-    running_sum.include(exponentiate(exponential, values[i]));
+    running_sum.include(exponentiate<vector>(exponential, values[i]));
   }
   const float sum = reduce_lanes<lanes>(running_sum.value(), Sum());
 
