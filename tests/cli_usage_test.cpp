@@ -81,7 +81,8 @@ TEST_F(CliTest, WrongSettingsAreRefused) {
   expect_refused(with({"--device", "host", "--config", "thread=4"}), {"thread"});
   expect_refused(with({"--device", "host", "--config", "threads"}), {"--config", "threads", "NAME=VALUE"});
   expect_refused(with({"--device", "host", "--config", "threads=33"}), {"threads is '33'", "power of two"});
-  expect_refused(with({"--device", "host", "--config", "variant=best"}), {"variant is 'best'", "warp, block, hybrid, online"});
+  expect_refused(with({"--device", "host", "--config", "variant=best"}),
+                 {"variant is 'best'", "warp, block, hybrid, online"});
   expect_refused(with({"--device", "host", "--config", "threads=64", "--config", "threads=32"}), {"threads", "twice"});
   expect_refused(with({"--device", "host", "--cache", folder_.string()}), {"--cache", "folder"});
   expect_refused(with({"--device", "host", "--seed", "x"}), {"--seed"});
