@@ -42,7 +42,7 @@ const std::vector<Forbidden> forbidden = {
     {"Manager", is_cpp, "a name of the field says more"},
     {"Factory", is_cpp, "a name of the field says more"},
     {"Helper", is_cpp, "a name of the field says more"},
-    {"using namespace std", is_cpp, "names come qualified"},
+    {"using namespace std;", is_cpp, "names come qualified"},
     {"getenv(", is_library, "the environment is read in EngineOptions::from_environment alone", "api/environment.cpp"},
     {"std::cout", is_library, "the library never prints"},
     {"std::cerr", is_library, "the library never prints", "api/environment.cpp"},
@@ -85,7 +85,7 @@ bool says_what_it_is_for(std::string_view path, const std::string& contents) {
   for (int number = 1; number <= 3 && std::getline(lines, line); ++number) {
     if (line.starts_with("//") || line.starts_with("/*")) return true;
     if (line.starts_with("#include") && path.ends_with(".cpp")) return is_own_header(path, line);
-    if (line.starts_with("# ") && (path.ends_with(".sh") || path.ends_with(".cmake"))) return true;
+    if (line.starts_with("# ") && (path.ends_with(".sh") || path.starts_with("cmake/"))) return true;
   }
   return false;
 }

@@ -34,6 +34,11 @@ def main():
     figure.suptitle(f"{data['gpu']}, torch {data['torch']}, triton {data['triton']}; medians, L2 flushed", fontsize=9)
     figure.tight_layout()
     figure.savefig(sys.argv[2])
+    if sys.argv[2].endswith(".svg"):  # matplotlib leaves blanks at line ends, which make every diff noisy
+        with open(sys.argv[2]) as file:
+            lines = [line.rstrip() for line in file]
+        with open(sys.argv[2], "w") as file:
+            file.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -121,6 +121,7 @@ def main():
     with open(os.path.join(args.out, "softmax.json"), "w") as file:
         json.dump({"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__,
                    "rows": rows_out}, file, indent=1)
+        file.write("\n")
 
 
 if __name__ == "__main__":

@@ -102,7 +102,8 @@ std::vector<FieldInfo> SoftmaxOp::problem_fields() const {
 
 Problem SoftmaxOp::normalize(const Problem& problem) const {
   const std::vector<FieldInfo> known = problem_fields();
-  for (const auto& [field, value] : problem.fields) {
+  for (const auto& item : problem.fields) {
+    const std::string& field = item.first;
     if (std::ranges::any_of(known, [&](const FieldInfo& info) { return info.name == field; })) continue;
     std::string names;
     for (const FieldInfo& info : known) names += (names.empty() ? "" : ", ") + std::string(info.name);
