@@ -26,7 +26,7 @@ SourceTree read_source_tree(const std::string& root) {
       continue;
     }
     const std::string name = entry->path().filename().string();
-    if (!entry->is_regular_file() || name.starts_with(".") || name.ends_with(".svg")) continue;
+    if (!entry->is_regular_file() || name.starts_with(".")) continue;
     std::ifstream file(entry->path(), std::ios::binary);
     std::string contents{std::istreambuf_iterator<char>(file), {}};
     if (contents.find('\0') != std::string::npos) continue;
