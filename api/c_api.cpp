@@ -97,6 +97,12 @@ void set_field(tunesmith_problem* problem, const char* field, Value value) {
   given(problem, "problem").problem.fields.set(name, std::move(value));
 }
 
+/// Both ends of a copy of `bytes` bytes, at least one.
+void require_memory(const void* device, const void* host, size_t bytes) {
+  if (device != nullptr && host != nullptr) return;
+  throw Error(ErrorCode::invalid_argument, device == nullptr ? "device" : "host", " is NULL; expected ", bytes, " bytes");
+}
+
 }  // namespace
 
 const char* tunesmith_version(void) { return TUNESMITH_VERSION; }
@@ -147,9 +153,7 @@ tunesmith_status tunesmith_copy_to_device(tunesmith_engine* engine, void* device
   return guarded([&] {
     Engine& owner = given(engine, "engine").engine;
     if (bytes == 0) return;
-    if (device == nullptr || host == nullptr)
-      throw Error(ErrorCode::invalid_argument, device == nullptr ? "device" : "host", " is NULL; expected ", bytes,
-                  " bytes");
+    require_memory(device, host, bytes);
     owner.parts().device->copy_to_device(device, host, bytes);
   });
 }
@@ -158,9 +162,7 @@ tunesmith_status tunesmith_copy_to_host(tunesmith_engine* engine, void* host, co
   return guarded([&] {
     Engine& owner = given(engine, "engine").engine;
     if (bytes == 0) return;
-    if (device == nullptr || host == nullptr)
-      throw Error(ErrorCode::invalid_argument, device == nullptr ? "device" : "host", " is NULL; expected ", bytes,
-                  " bytes");
+    require_memory(device, host, bytes);
     owner.parts().device->copy_to_host(host, device, bytes);
   });
 }

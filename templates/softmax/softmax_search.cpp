@@ -80,7 +80,7 @@ std::vector<TypedConfig> geometries(const Shape& shape, const DeviceInfo& device
   std::vector<TypedConfig> result;
   for (int lanes = full ? 1 : 2; lanes <= 32; lanes *= 2) {
     const std::int64_t per_lane = (vectors + lanes - 1) / lanes;
-    if (per_lane > (full ? 16 : 8) || (lanes > 1 && per_lane * 2 <= 1) || vectors * 2 <= lanes) continue;
+    if (per_lane > (full ? 16 : 8) || vectors * 2 <= lanes) continue;
     for (const int threads : full ? std::vector<int>{64, 128, 256, 512} : std::vector<int>{64, 256}) {
       TypedConfig config;
       config.variant = Variant::warp;
