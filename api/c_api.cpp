@@ -85,6 +85,25 @@ DType dtype_of(int number, const char* argument) {
   return static_cast<DType>(number);
 }
 
+SoftmaxProblem forward_problem(int64_t rows, int64_t cols, int64_t x_row_stride, int64_t y_row_stride, int dtype,
+                               int out_dtype) {
+  SoftmaxProblem problem = SoftmaxProblem::contiguous(rows, cols, dtype_of(dtype, "dtype"));
+  problem.out_dtype = dtype_of(out_dtype, "out_dtype");
+  problem.x_row_stride = x_row_stride;
+  problem.y_row_stride = y_row_stride;
+  return problem;
+}
+
+SoftmaxBackwardProblem backward_problem(int64_t rows, int64_t cols, int64_t dy_row_stride, int64_t y_row_stride,
+                                        int64_t dx_row_stride, int dtype, int out_dtype) {
+  SoftmaxBackwardProblem problem = SoftmaxBackwardProblem::contiguous(rows, cols, dtype_of(dtype, "dtype"));
+  problem.out_dtype = dtype_of(out_dtype, "out_dtype");
+  problem.dy_row_stride = dy_row_stride;
+  problem.y_row_stride = y_row_stride;
+  problem.dx_row_stride = dx_row_stride;
+  return problem;
+}
+
 std::span<void* const> arrays_of(void* const* arrays, std::size_t count) {
   if (arrays == nullptr && count > 0)
     throw Error(ErrorCode::invalid_argument, "arrays is NULL; expected ", count, " addresses");
@@ -245,13 +264,36 @@ tunesmith_status tunesmith_softmax(tunesmith_engine* engine, const void* x, void
                                    int64_t x_row_stride, int64_t y_row_stride, int dtype, int out_dtype,
                                    tunesmith_stream stream) {
   return guarded([&] {
-    SoftmaxProblem problem;
-    problem.rows = rows;
-    problem.cols = cols;
-    problem.dtype = dtype_of(dtype, "dtype");
-    problem.out_dtype = dtype_of(out_dtype, "out_dtype");
-    problem.x_row_stride = x_row_stride;
-    problem.y_row_stride = y_row_stride;
+    const SoftmaxProblem problem = forward_problem(rows, cols, x_row_stride, y_row_stride, dtype, out_dtype);
     given(engine, "engine").engine.softmax(x, y, problem, stream);
+  });
+}
+
+tunesmith_status tunesmith_log_softmax(tunesmith_engine* engine, const void* x, void* y, int64_t rows, int64_t cols,
+                                       int64_t x_row_stride, int64_t y_row_stride, int dtype, int out_dtype,
+                                       tunesmith_stream stream) {
+  return guarded([&] {
+    const SoftmaxProblem problem = forward_problem(rows, cols, x_row_stride, y_row_stride, dtype, out_dtype);
+    given(engine, "engine").engine.log_softmax(x, y, problem, stream);
+  });
+}
+
+tunesmith_status tunesmith_softmax_backward(tunesmith_engine* engine, const void* dy, const void* y, void* dx, int64_t rows,
+                                            int64_t cols, int64_t dy_row_stride, int64_t y_row_stride, int64_t dx_row_stride,
+                                            int dtype, int out_dtype, tunesmith_stream stream) {
+  return guarded([&] {
+    const SoftmaxBackwardProblem problem =
+        backward_problem(rows, cols, dy_row_stride, y_row_stride, dx_row_stride, dtype, out_dtype);
+    given(engine, "engine").engine.softmax_backward(dy, y, dx, problem, stream);
+  });
+}
+
+tunesmith_status tunesmith_log_softmax_backward(tunesmith_engine* engine, const void* dy, const void* y, void* dx,
+                                                int64_t rows, int64_t cols, int64_t dy_row_stride, int64_t y_row_stride,
+                                                int64_t dx_row_stride, int dtype, int out_dtype, tunesmith_stream stream) {
+  return guarded([&] {
+    const SoftmaxBackwardProblem problem =
+        backward_problem(rows, cols, dy_row_stride, y_row_stride, dx_row_stride, dtype, out_dtype);
+    given(engine, "engine").engine.log_softmax_backward(dy, y, dx, problem, stream);
   });
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "api/cache_files.h"
 #include "api/path_list.h"
 
 namespace tunesmith {
@@ -40,7 +41,7 @@ EngineOptions options_from_c(const tunesmith_options* options) {
   if (given.effort != nullptr) result.effort = parse_effort(given.effort);
   if (given.tune_budget_s != 0) result.tune_budget_s = given.tune_budget_s;
   if (given.cache_file != nullptr) result.cache_file = given.cache_file;
-  if (given.system_caches != nullptr) result.system_caches = split_paths(given.system_caches);
+  if (given.system_caches != nullptr) set_system_caches(result, given.system_caches);
   if (given.cuda_folders != nullptr) {
     const auto folders = split_paths(given.cuda_folders);
     result.cuda_folders.insert(result.cuda_folders.begin(), folders.begin(), folders.end());

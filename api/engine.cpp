@@ -1,10 +1,10 @@
-// Engine: the parts put together, plans remembered, one-shot calls dispatched.
+// Engine: the parts put together, plans remembered. One-shot calls are in one_shot_softmax.cpp.
 
 #include "tunesmith/engine.h"
 
-#include <array>
 #include <cmath>
 
+#include "api/cache_files.h"
 #include "api/engine_parts.h"
 #include "api/plan_table.h"
 #include "api/prepare.h"
@@ -19,34 +19,9 @@ std::unique_ptr<Engine::Parts> open_parts(EngineOptions options) {
   if (!options.templates_folder.empty()) parts->templates = TemplateSet::from_folder(options.templates_folder);
   parts->device = open_device(options.device, options.log);
   parts->compiler = open_compiler(parts->device->info().kind, options);
-  CacheOptions cache;
-  cache.file = options.cache_file;
-  cache.system_files = options.system_caches;
-  if (options.log) cache.warn = [log = options.log](const std::string& text) { log(EngineOptions::Level::warning, text); };
-  parts->cache = std::make_shared<Cache>(std::move(cache));
+  parts->cache = std::make_shared<Cache>(cache_options(options));
   parts->options = std::move(options);
   return parts;
-}
-
-/// The first call for a key: names what is wrong with the addresses in the caller's terms, then prepares.
-Plan prepare_softmax(Engine& engine, const void* x, const void* y, SoftmaxProblem problem, Stream stream) {
-  const std::array<DType, 2> dtypes{problem.dtype, problem.out_dtype};
-  const std::array<const void*, 2> addresses{x, y};
-  std::array<std::int64_t, 2> alignments{};
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    const std::int64_t element = size_of(dtypes[i]);
-    // Without rows nothing is touched, and an address may be anything.
-    alignments[i] = problem.rows == 0 ? element : static_cast<std::int64_t>(alignment_class(addresses[i]));
-    if (problem.rows > 0 && addresses[i] == nullptr)
-      throw Error(ErrorCode::invalid_argument, i == 0 ? "x" : "y", " is a null pointer; expected device memory");
-    if (alignments[i] < element)
-      throw Error(ErrorCode::invalid_argument, i == 0 ? "x" : "y", " is at ", addresses[i], "; ", name(dtypes[i]),
-                  " needs an address that is a multiple of ", element, " bytes");
-  }
-  problem.x_alignment = alignments[0];
-  problem.y_alignment = alignments[1];
-  problem.in_place = x == y && problem.rows > 0;
-  return engine.prepare(problem, {}, stream);
 }
 
 }  // namespace
@@ -73,22 +48,6 @@ Plan Engine::prepare(const Problem& problem, const PrepareOptions& options, Stre
         ErrorCode::capturing, "no plan exists for ", request.problem.text(),
         " and none can be made while the stream is capturing; call Engine::prepare for it before the capture begins");
   return Plan(parts_->plans->plans.get(key, [&] { return make_plan(*parts_, request); }));
-}
-
-Plan Engine::prepare(const SoftmaxProblem& problem, const PrepareOptions& options, Stream stream) {
-  return prepare(to_problem(problem), options, stream);
-}
-
-void Engine::softmax(const void* x, void* y, const SoftmaxProblem& problem, Stream stream) {
-  const SoftmaxKey key(x, y, problem);
-  auto& table = parts_->plans->softmax;
-  const Executable* executable = table.find(key);
-  if (executable == nullptr) [[unlikely]] {
-    executable = prepare_softmax(*this, x, y, problem, stream).state().executable.get();
-    table.insert(key, *executable);  // the plan table keeps it alive
-  }
-  const std::array<void*, 2> arrays{const_cast<void*>(x), y};
-  executable->enqueue(arrays, stream);
 }
 
 void Engine::run(const Problem& problem, std::span<void* const> arrays, Stream stream) {

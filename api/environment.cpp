@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "api/cache_files.h"
 #include "api/path_list.h"
 #include "tunesmith/engine.h"
 
@@ -49,7 +50,7 @@ EngineOptions EngineOptions::from_environment() {
     options.cache_file = value;
     if (fs::is_directory(options.cache_file, ignored)) reject("TUNESMITH_CACHE", value, "a file; this is a folder");
   }
-  if (const char* value = variable("TUNESMITH_SYSTEM_CACHE")) options.system_caches = split_paths(value);
+  if (const char* value = variable("TUNESMITH_SYSTEM_CACHE")) set_system_caches(options, value);
   if (const char* value = variable("TUNESMITH_MODE"); is_given(value)) try {
       options.mode = parse_mode(value);
     } catch (const Error&) {

@@ -14,7 +14,10 @@ namespace tunesmith {
 struct PlanTable {
   SingleFlight<std::shared_ptr<const Plan::State>> plans;     ///< by problem, configuration and mode
   SingleFlight<std::shared_ptr<const LoadedSource>> modules;  ///< by source
-  DispatchTable<SoftmaxKey, Executable> softmax;              ///< into the executables that `plans` keeps
+  // Into the executables that `plans` keeps.
+  DispatchTable<SoftmaxKey, Executable> softmax;
+  DispatchTable<SoftmaxBackwardKey, Executable> softmax_backward;
+  DispatchTable<SoftmaxOptionsKey, Executable> softmax_options;
   std::atomic<bool> told_of_stale_records{false};
 };
 

@@ -76,6 +76,17 @@ Lookup<std::string> read_source(Connection& connection, const std::string& sourc
   return {std::move(source), false};
 }
 
+std::vector<BinaryInfo> list_binaries(Connection& connection) {
+  Query query = connection.query(R"sql(SELECT fingerprint, source_hash, arch, toolchain, op, length(image), created
+    FROM binaries ORDER BY fingerprint)sql");
+  std::vector<BinaryInfo> list;
+  while (query.next()) {
+    list.push_back({query.bytes(0), query.bytes(1), query.bytes(2), query.bytes(3), query.bytes(4), query.integer(5),
+                    query.integer(6)});
+  }
+  return list;
+}
+
 void for_each_binary(Connection& connection, const std::function<void(StoredBinary&&, bool)>& take) {
   Query query = connection.query("SELECT " BINARY_COLUMNS " FROM binaries ORDER BY fingerprint");
   while (query.next()) {
@@ -122,6 +133,16 @@ std::int64_t erase_binary(Connection& connection, const std::string& fingerprint
   connection.query("DELETE FROM binaries WHERE fingerprint=?1", fingerprint).run();
   const std::int64_t removed = connection.changes();
   return removed == 0 ? 0 : removed + erase_unused_sources(connection);
+}
+
+std::string erase_oldest_binary(Connection& connection) {
+  std::string fingerprint;
+  {
+    Query query = connection.query("SELECT fingerprint FROM binaries ORDER BY created, id LIMIT 1");
+    if (query.next()) fingerprint = query.bytes(0);
+  }
+  if (!fingerprint.empty()) erase_binary(connection, fingerprint);
+  return fingerprint;
 }
 
 std::int64_t erase_binaries_of(Connection& connection, const std::string& op) {

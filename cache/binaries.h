@@ -23,6 +23,9 @@ Lookup<StoredBinary> read_binary(Connection& connection, const std::string& fing
 Lookup<StoredBinary> read_binary_of_source(Connection& connection, const std::string& source_hash, const std::string& arch);
 Lookup<std::string> read_source(Connection& connection, const std::string& source_hash);
 
+/// In the order of fingerprints; checksums, which cover the image, are not looked at.
+std::vector<BinaryInfo> list_binaries(Connection& connection);
+
 /// In the order of fingerprints.
 void for_each_binary(Connection& connection, const std::function<void(StoredBinary&& stored, bool healthy)>& take);
 void for_each_source(Connection& connection,
@@ -34,6 +37,8 @@ std::int64_t write_source(Connection& connection, const std::string& source_hash
 
 /// One binary, and its source when no other binary needs it. Returns the rows removed.
 std::int64_t erase_binary(Connection& connection, const std::string& fingerprint);
+/// The binary that was stored first, and its source likewise. Returns its fingerprint; empty when there is none.
+std::string erase_oldest_binary(Connection& connection);
 /// The binaries of an operation (empty: all) and the sources that no binary needs any more. Returns the rows removed.
 std::int64_t erase_binaries_of(Connection& connection, const std::string& op);
 /// Finds binaries and sources whose checksum does not match and, when asked, removes them. Returns one line for each.

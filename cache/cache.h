@@ -59,6 +59,20 @@ struct BinaryRecord {
   std::string op;                                ///< for Filter::op; empty: only a clear() of everything removes it
 };
 
+/// A binary without its image and log, and the text it was compiled from.
+struct BinaryInfo {
+  std::string fingerprint, source_hash, arch, toolchain, op;
+  std::int64_t image_bytes = 0;
+  std::int64_t created_unix_s = 0;
+};
+
+/// A read-only file that is looked at after the user's.
+struct SystemFileInfo {
+  std::filesystem::path file;
+  std::int64_t records = 0, binaries = 0;
+  std::string ignored;  ///< why the file is not used; empty: it is
+};
+
 struct CacheInfo {
   std::filesystem::path file;  ///< empty: memory only
   bool writable = false;
@@ -68,7 +82,7 @@ struct CacheInfo {
   int schema = 0;
   std::string sqlite_version, journal_mode;
   bool network_file_system = false;
-  std::vector<std::filesystem::path> system_files;
+  std::vector<SystemFileInfo> system_files;
 };
 
 struct CacheOptions {
@@ -120,6 +134,26 @@ class Cache {
   void export_to(const std::filesystem::path& to, bool with_binaries);
   /// Copies what `from` has and this file lacks (or has older). Returns the number of rows taken.
   std::int64_t import_from(const std::filesystem::path& from);
+  /// The same for records that came from elsewhere, in one transaction.
+  std::int64_t import_records(const std::vector<TuningRecord>& records);
+
+  /// The user's binaries in the order of fingerprints; checksums are not looked at.
+  std::vector<BinaryInfo> list_binaries();
+  /// What shall go. Who calls it decides: what a version can still use is not known here.
+  struct PruneRequest {
+    std::vector<TuningKey> records;     ///< with their trials
+    std::vector<std::string> binaries;  ///< fingerprints
+    /// After these, the oldest binaries go until the file is no larger, or none is left. Empty: no limit.
+    std::optional<std::int64_t> max_file_bytes;
+    bool dry_run = false;  ///< remove nothing, say what would go
+  };
+  struct PruneResult {
+    std::int64_t records = 0, trials = 0, binaries = 0, sources = 0;  ///< rows removed
+    std::vector<std::string> for_size;                                ///< fingerprints that max_file_bytes cost
+    std::int64_t bytes_before = 0, bytes_after = 0;                   ///< of the file; of a dry run: what it would be
+  };
+  /// One transaction on the user's file; sources that no binary needs any more go too, and the space is given back.
+  PruneResult prune(const PruneRequest& request);
 
  private:
   struct Impl;

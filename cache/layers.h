@@ -51,6 +51,7 @@ class Layers {
   bool in_doubt() const noexcept { return in_doubt_; }
   Connection* memory_if_used() { return memory_ ? &*memory_ : nullptr; }
   UserFile* user() { return user_ ? &*user_ : nullptr; }
+  std::vector<SystemFile>& system() { return system_; }
 
   std::mutex mutex;
   Warnings warnings;

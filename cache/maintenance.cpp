@@ -1,5 +1,7 @@
 // The calls of `tunesmith cache`: unlike lookups they throw, because somebody asked for exactly this.
 
+#include "cache/maintenance.h"
+
 #include <system_error>
 
 #include "cache/binaries.h"
@@ -14,11 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Outcome = UserFile::Outcome;
-
-std::int64_t count(Connection& connection, const char* sql) {
-  Query query = connection.query(sql);
-  return query.next() ? query.integer(0) : 0;
-}
 
 void add_counts(CacheInfo& info, Connection& connection) {
   info.records += count(connection, "SELECT count(*) FROM records");
@@ -36,17 +33,6 @@ std::vector<std::string> sweep(Connection& connection, bool remove) {
 
 std::int64_t erase(Connection& connection, const Cache::Filter& filter) {
   return erase_binaries_of(connection, filter.op) + (filter.binaries_only ? 0 : erase_records_of(connection, filter.op));
-}
-
-void require_sqlite(const Layers& layers) {
-  if (layers.in_doubt()) {
-    throw Error(ErrorCode::cache_failed, "this process was forked while its parent used the cache: it cannot use it");
-  }
-}
-
-// Trouble with the file that is written to must not be taken for trouble with the cache itself.
-bool concerns_the_cache(const SqliteError& error) {
-  return error.primary() == SQLITE_CORRUPT || error.primary() == SQLITE_NOTADB || error.primary() == SQLITE_BUSY;
 }
 
 void copy_to_new_file(UserFile* user, Connection* memory, const fs::path& file, bool with_binaries) {
@@ -75,13 +61,63 @@ void copy_to_new_file(UserFile* user, Connection* memory, const fs::path& file, 
   connection.execute("VACUUM");
 }
 
+// Returns why the rows were not taken; empty when they were.
+std::string merge_into(Layers& layers, Connection& source, const std::string& source_name, std::int64_t& taken) {
+  UserFile* user = layers.user();
+  if (!user) {
+    Transaction transaction(layers.memory());
+    taken = merge(layers.memory(), source, source_name);
+    transaction.commit();
+    return "";
+  }
+  const Outcome outcome = user->write([&](Connection& connection) { taken = merge(connection, source, source_name); });
+  return outcome == Outcome::done ? "" : user->failure();
+}
+
+// Counts what can be read; a file that cannot says why.
+SystemFileInfo describe(SystemFile& file) {
+  SystemFileInfo info;
+  info.file = file.path();
+  file.read([&](Connection& connection) {
+    info.records = count(connection, "SELECT count(*) FROM records");
+    info.binaries = count(connection, "SELECT count(*) FROM binaries");
+  });
+  info.ignored = file.why_ignored();
+  return info;
+}
+
 }  // namespace
+
+std::int64_t count(Connection& connection, const char* sql) {
+  Query query = connection.query(sql);
+  return query.next() ? query.integer(0) : 0;
+}
+
+void require_sqlite(const Layers& layers) {
+  if (layers.in_doubt()) {
+    throw Error(ErrorCode::cache_failed, "this process was forked while its parent used the cache: it cannot use it");
+  }
+}
+
+bool concerns_the_cache(const SqliteError& error) {
+  return error.primary() == SQLITE_CORRUPT || error.primary() == SQLITE_NOTADB || error.primary() == SQLITE_BUSY;
+}
+
+void give_space_back(UserFile& user) {
+  user.read([](Connection& connection) {
+    try {
+      connection.execute("VACUUM");
+    } catch (const SqliteError& error) {  // the rows are gone; only the space is not given back yet
+      if (concerns_the_cache(error) && error.primary() != SQLITE_BUSY) throw;
+    }
+  });
+}
 
 CacheInfo Cache::info() {
   return impl_->enter([&](Layers& layers) {
     CacheInfo info;
     info.file = impl_->options.file;
-    info.system_files = impl_->options.system_files;
+    for (SystemFile& file : layers.system()) info.system_files.push_back(describe(file));
     info.sqlite_version = sqlite3_libversion();
     try {
       if (Connection* memory = layers.memory_if_used()) add_counts(info, *memory);
@@ -156,15 +192,7 @@ std::int64_t Cache::clear(const Filter& filter) {
           user->write([&](Connection& connection) { removed = erase(connection, filter); }) != Outcome::done) {
         fail();
       }
-      if (removed > 0) {
-        user->read([](Connection& connection) {
-          try {
-            connection.execute("VACUUM");
-          } catch (const SqliteError& error) {  // the rows are gone; only the space is not given back yet
-            if (concerns_the_cache(error) && error.primary() != SQLITE_BUSY) throw;
-          }
-        });
-      }
+      if (removed > 0) give_space_back(*user);
     }
     if (Connection* memory = layers.memory_if_used()) {
       try {
@@ -208,7 +236,6 @@ std::int64_t Cache::import_from(const fs::path& from) {
     if (!identity->regular) fail("it is not a regular file");
     UserFile* user = layers.user();
     if (user && file_identity(user->path()) == identity) fail("it is the cache itself");
-    std::int64_t taken = 0;
     try {
       Connection source = Connection::open_file(from, Connection::Access::read_only, impl_->options.busy_timeout_ms);
       const SchemaCheck found = check_schema(source);
@@ -218,17 +245,34 @@ std::int64_t Cache::import_from(const fs::path& from) {
       }
       if (found.state == SchemaCheck::State::damaged) fail("it is damaged");
       if (found.state != SchemaCheck::State::current) fail("it is not a tunesmith cache");
-      if (!user) {
-        Transaction transaction(layers.memory());
-        taken = merge(layers.memory(), source, from.string());
-        transaction.commit();
-      } else if (user->write([&](Connection& connection) { taken = merge(connection, source, from.string()); }) !=
-                 Outcome::done) {
-        fail(user->failure());
-      }
+      std::int64_t taken = 0;
+      if (const std::string why = merge_into(layers, source, from.string(), taken); !why.empty()) fail(why);
+      return taken;
     } catch (const SqliteError& error) {
       fail(error.what());
     }
+    return std::int64_t{0};
+  });
+}
+
+std::int64_t Cache::import_records(const std::vector<TuningRecord>& records) {
+  return impl_->enter([&](Layers& layers) {
+    require_sqlite(layers);
+    std::int64_t taken = 0;
+    std::string why;
+    try {
+      Connection source = Connection::open_memory();
+      migrate(source);
+      {
+        Transaction transaction(source);
+        for (const TuningRecord& record : records) write_record(source, record, {});
+        transaction.commit();
+      }
+      why = merge_into(layers, source, "the records", taken);
+    } catch (const SqliteError& error) {
+      why = error.what();
+    }
+    if (!why.empty()) throw Error(ErrorCode::cache_failed, "cannot import records: ", why);
     return taken;
   });
 }

@@ -8,7 +8,7 @@
 namespace tunesmith {
 
 bool SystemFile::read(const std::function<void(Connection&)>& work) {
-  if (disabled_) return false;
+  if (!why_ignored_.empty()) return false;
   try {
     if (!connection_) open();
     if (!connection_) return false;
@@ -41,7 +41,7 @@ void SystemFile::open() {
 
 void SystemFile::disable(const std::string& why) {
   connection_.reset();
-  disabled_ = true;
+  why_ignored_ = why;
   warnings_->once("system " + file_.string(), "system cache " + file_.string() + " is ignored: " + why);
 }
 

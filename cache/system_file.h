@@ -19,6 +19,9 @@ class SystemFile {
 
   /// False when the work did not run to its end.
   bool read(const std::function<void(Connection&)>& work);
+  const std::filesystem::path& path() const noexcept { return file_; }
+  /// Why the file is not used; empty as long as nothing is known against it.
+  const std::string& why_ignored() const noexcept { return why_ignored_; }
 
  private:
   void open();
@@ -27,7 +30,7 @@ class SystemFile {
   std::filesystem::path file_;
   Warnings* warnings_;
   std::optional<Connection> connection_;
-  bool disabled_ = false;
+  std::string why_ignored_;
 };
 
 }  // namespace tunesmith

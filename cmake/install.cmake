@@ -36,4 +36,7 @@ if(TARGET tunesmith_cli)
   install(TARGETS tunesmith_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+# The tuned results that ship, where programs look for them relative to themselves (cache/shipped/).
+install(FILES ${TUNESMITH_SHIPPED_CACHE} DESTINATION ${CMAKE_INSTALL_DATADIR}/tunesmith)
+
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tunesmith)

@@ -20,17 +20,11 @@ Executable::Executable(Device& device, std::shared_ptr<Module> module, LaunchPla
                 max_param_bytes, " can be passed");
   kernels_.reserve(plan_.kernels.size());
   for (const KernelLaunch& kernel : plan_.kernels) kernels_.push_back(device_.prepare(*module_, kernel));
-  if (plan_.workspace_bytes > 0) {
-    const auto bytes = static_cast<std::size_t>(plan_.workspace_bytes);
-    workspace_ = device_.allocate(bytes);
-    device_.fill(workspace_, 0, bytes);
-    std::memcpy(plan_.params.data() + plan_.workspace_offset, &workspace_, sizeof workspace_);
-  }
+  if (plan_.workspace_bytes > 0)
+    workspaces_ = std::make_unique<Workspaces>(device_, static_cast<std::size_t>(plan_.workspace_bytes));
 }
 
-Executable::~Executable() {
-  if (workspace_ != nullptr) device_.release(workspace_);
-}
+Executable::~Executable() = default;
 
 void Executable::check(std::span<void* const> arrays) const {
   if (arrays.size() != plan_.pointers.size())
@@ -71,6 +65,10 @@ void Executable::enqueue(std::span<void* const> arrays, Stream stream) const {
   std::memcpy(params.data(), plan_.params.data(), plan_.params.size());
   for (std::size_t i = 0; i < arrays.size(); ++i)
     std::memcpy(params.data() + plan_.pointers[i].offset, &arrays[i], sizeof arrays[i]);
+  if (workspaces_ != nullptr) {
+    void* const workspace = workspaces_->of(stream);
+    std::memcpy(params.data() + plan_.workspace_offset, &workspace, sizeof workspace);
+  }
   for (const auto& kernel : kernels_) kernel->enqueue(params.data(), stream);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "jit/device.h"
+#include "jit/workspaces.h"
 #include "tunesmith/launch.h"
 
 namespace tunesmith {
@@ -19,8 +20,9 @@ class Executable {
   Executable& operator=(const Executable&) = delete;
 
   /// Checks the addresses (Error(invalid_argument): null, misaligned, partly overlapping, or the same when the plan is not
-  /// in place) and enqueues every kernel. `arrays` in the order of plan().pointers. No allocation, no lock; thread-safe
-  /// unless the plan has a workspace, which serves one stream at a time.
+  /// in place) and enqueues every kernel. `arrays` in the order of plan().pointers. Thread-safe. No allocation,
+  /// no lock; a plan with a workspace has one for each stream, and makes more, under a lock and not during a capture, when
+  /// it is used on more streams than it was prepared for (Workspaces::prepared).
   void enqueue(std::span<void* const> arrays, Stream stream) const;
 
   const LaunchPlan& plan() const noexcept { return plan_; }
@@ -33,7 +35,7 @@ class Executable {
   std::shared_ptr<Module> module_;
   LaunchPlan plan_;
   std::vector<std::unique_ptr<PreparedKernel>> kernels_;
-  void* workspace_ = nullptr;
+  std::unique_ptr<Workspaces> workspaces_;
 };
 
 }  // namespace tunesmith

@@ -1,6 +1,7 @@
 #include "templates/half.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace tunesmith {
 namespace {
@@ -14,6 +15,9 @@ constexpr Format format_of(DType dtype) noexcept {
     case DType::f32: return {23, -126, 127};
     case DType::f16: return {10, -14, 15};
     case DType::bf16: return {7, -126, 127};
+    case DType::u8:
+    case DType::i32:
+    case DType::i64: break;
   }
   return {};
 }
@@ -50,6 +54,7 @@ double spacing(DType dtype, double value) noexcept {
 }
 
 double read_element(DType dtype, const std::byte* data, std::int64_t index) noexcept {
+  if (!is_float(dtype)) return static_cast<double>(read_integer(dtype, data, index));
   if (dtype == DType::f32) {
     float value = 0;
     std::memcpy(&value, data + index * 4, sizeof value);
@@ -62,6 +67,29 @@ double read_element(DType dtype, const std::byte* data, std::int64_t index) noex
   float value = 0;
   std::memcpy(&value, &wide, sizeof value);
   return value;
+}
+
+std::int64_t read_integer(DType dtype, const std::byte* data, std::int64_t index) noexcept {
+  std::int64_t wide = 0;
+  if (dtype == DType::i32) {
+    std::int32_t value = 0;
+    std::memcpy(&value, data + index * 4, sizeof value);
+    return value;
+  }
+  if (dtype == DType::u8) return std::to_integer<std::int64_t>(data[index]);
+  std::memcpy(&wide, data + index * 8, sizeof wide);
+  return wide;
+}
+
+void write_integer(DType dtype, std::byte* data, std::int64_t index, std::int64_t value) noexcept {
+  if (dtype == DType::i32) {
+    const auto narrow = static_cast<std::int32_t>(value);
+    std::memcpy(data + index * 4, &narrow, sizeof narrow);
+  } else if (dtype == DType::u8) {
+    data[index] = static_cast<std::byte>(value);
+  } else {
+    std::memcpy(data + index * 8, &value, sizeof value);
+  }
 }
 
 void write_element(DType dtype, std::byte* data, std::int64_t index, float value) noexcept {

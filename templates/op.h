@@ -52,6 +52,7 @@ struct Cost {
 struct SourceParts {
   std::string main_template;                                         ///< "softmax/softmax_block.cuh"
   std::vector<std::pair<std::string, std::string>> specialized_for;  ///< provenance lines, e.g. {"cols", "32000"}
+  std::string least_arch = "sm_75";                                  ///< that compiles it
   std::string constants;                                             ///< constexpr objects with designated initializers
   std::string kernels;  ///< the extern "C" entry points that instantiate the template
 };

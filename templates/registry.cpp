@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "templates/copy/copy_op.h"
 #include "templates/op.h"
 #include "templates/softmax/softmax_op.h"
 #include "tunesmith/error.h"
@@ -9,8 +10,10 @@
 namespace tunesmith {
 
 std::span<const Op* const> all_ops() {
-  static const SoftmaxOp softmax;
-  static const std::array<const Op*, 1> ops{&softmax};
+  static const SoftmaxOp softmax(false, false), log_softmax(true, false);
+  static const SoftmaxOp softmax_backward(false, true), log_softmax_backward(true, true);
+  static const CopyOp copy;
+  static const std::array<const Op*, 5> ops{&softmax, &log_softmax, &softmax_backward, &log_softmax_backward, &copy};
   return ops;
 }
 

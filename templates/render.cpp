@@ -18,7 +18,8 @@ std::string render(const Op& op, const Problem& problem, const Config& config, c
   for (const auto& [label, text] : parts.specialized_for) source += comment_line(label, text);
   source += comment_line("configuration", config.text());
   source += comment_line("templates", parts.main_template + " " + templates.digest(parts.main_template));
-  source += comment_line("compile", "nvcc -arch=sm_90a -cubin, as it stands; or any other architecture from sm_75");
+  source +=
+      comment_line("compile", "nvcc -arch=sm_90a -cubin, as it stands; or another architecture from " + parts.least_arch);
   source += "\n" + templates.flatten(parts.main_template);
   source += "#line " + std::to_string(std::ranges::count(source, '\n') + 2) + " \"" + std::string(op.name()) + ".cu\"\n";
   source += "\n// ---- This problem, this configuration " + std::string(80, '-') + "\n\n";

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -115,6 +116,62 @@ TEST_F(BadInput, TypedShapes) {
   problem = small();
   problem.dtype = static_cast<DType>(9);
   rejects_call(base(), base() + 1024, problem, {"dtype"});
+}
+
+TEST_F(BadInput, ArraysOfOptions) {
+  const auto rejects = [&](const SoftmaxProblem& problem, const SoftmaxArrays& arrays,
+                           std::initializer_list<std::string_view> words) {
+    expect_error([&] { fake_.engine->softmax(base(), base() + 1024, problem, arrays); }, ErrorCode::invalid_argument, words);
+  };
+  auto* const bytes = reinterpret_cast<std::byte*>(base() + 512);
+  SoftmaxProblem problem = small();
+  rejects(problem, {bytes, nullptr}, {"mask is given", "options.mask.kind is none", "add or keep"});
+  rejects(problem, {nullptr, bytes}, {"valid_cols is given", "options.valid_cols is false"});
+  problem.options.mask.kind = SoftmaxMask::Kind::add;
+  rejects(problem, {}, {"mask is a null pointer"});
+  rejects_call(base(), base() + 1024, problem, {"mask is a null pointer"});
+  rejects(problem, {bytes + 2, nullptr}, {"mask is at 0x", "f32", "multiple of 4"});
+  rejects(problem, {bytes, bytes}, {"valid_cols is given", "options.valid_cols is false"});
+  problem.options.mask.dtype = DType::u8;
+  rejects(problem, {bytes, nullptr}, {"mask_dtype", "u8", "f32, f16, bf16"});
+  problem = small();
+  problem.options.valid_cols = true;
+  rejects(problem, {}, {"valid_cols is a null pointer"});
+  rejects(problem, {nullptr, bytes + 2}, {"valid_cols is at 0x", "i32", "multiple of 4"});
+  problem.options.valid_cols_group = 0;
+  rejects(problem, {nullptr, bytes}, {"valid_cols_group is 0", "1"});
+}
+
+TEST_F(BadInput, OptionValues) {
+  for (const double scale : {0.0, -1.0, 1e31, static_cast<double>(NAN)}) {
+    SoftmaxProblem problem = small();
+    problem.options.scale = scale;
+    rejects_call(base(), base() + 1024, problem, {"scale is", "allowed: 1e-30 to 1e+30"});
+  }
+  rejects_problem({"softmax", {{"rows", 8}, {"cols", 100}, {"mask", "multiply"}}}, {"mask is 'multiply'", "add", "keep"});
+  rejects_problem({"softmax", {{"rows", 8}, {"cols", 100}, {"mask_inner", 4}}}, {"mask_inner is 4", "mask is none"});
+  rejects_problem({"softmax", {{"rows", 8}, {"cols", 100}, {"causal", 2}}}, {"causal is 2", "0 to 1"});
+  rejects_problem({"softmax_backward", {{"rows", 8}, {"cols", 100}, {"mask", "add"}}}, {"mask is 'add'", "none, keep"});
+}
+
+TEST_F(BadInput, Gradients) {
+  const auto rejects = [&](const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
+                           std::initializer_list<std::string_view> words) {
+    expect_error([&] { fake_.engine->softmax_backward(dy, y, dx, problem); }, ErrorCode::invalid_argument, words);
+  };
+  float* const other = base() + 512;
+  float* const third = base() + 1024;
+  const SoftmaxBackwardProblem problem = SoftmaxBackwardProblem::contiguous(8, 16, DType::f32);
+  rejects(nullptr, other, third, problem, {"dy is a null pointer"});
+  rejects(base(), nullptr, third, problem, {"y is a null pointer"});
+  rejects(base(), other, nullptr, problem, {"dx is a null pointer"});
+  rejects(base(), reinterpret_cast<std::byte*>(other) + 1, third, problem, {"y is at 0x", "multiple of 4"});
+  SoftmaxBackwardProblem mixed = problem;
+  mixed.out_dtype = DType::f16;
+  rejects(base(), other, base(), mixed, {"in_place is 1", "dy", "dx"});
+  mixed = problem;
+  mixed.y_row_stride = 15;
+  rejects(base(), other, third, mixed, {"y_row_stride is 15", "16"});
 }
 
 TEST_F(BadInput, ArraysOfAPlan) {

@@ -177,7 +177,7 @@ TEST_F(CApi, PreparesLaunchesAndTellsAboutIt) {
   EXPECT_STREQ(tunesmith_plan_origin(plan), "pinned");
   EXPECT_EQ(std::string(tunesmith_plan_config(plan)).substr(0, 13), "variant=warp,");
   EXPECT_NE(std::strstr(tunesmith_plan_problem(plan), "rows=3,cols=40"), nullptr);
-  EXPECT_NE(std::strstr(tunesmith_plan_source(plan), "softmax_warp"), nullptr);
+  EXPECT_NE(std::strstr(tunesmith_plan_source(plan), "LaneTeam<"), nullptr);
   EXPECT_EQ(tunesmith_plan_compiled(plan), 1);
   EXPECT_GT(tunesmith_plan_compile_ms(plan), 0);
   EXPECT_EQ(tunesmith_plan_tune_s(plan), 0);
@@ -221,6 +221,73 @@ TEST_F(CApi, PreparesLaunchesAndTellsAboutIt) {
   EXPECT_EQ(tunesmith_plan_launch(plan, own, 2, nullptr), TUNESMITH_OK) << tunesmith_last_error();
   EXPECT_GT(y.back(), 0);
   tunesmith_plan_destroy(plan);
+}
+
+TEST_F(CApi, TheFamilyInOneShot) {
+  constexpr std::size_t cols = 5;
+  const float x[cols] = {0, 1, -2, 0.5f, 3}, dy[cols] = {1, 0, -1, 2, 0.25f};
+  float y[cols] = {}, log_y[cols] = {}, dx[cols] = {}, log_dx[cols] = {};
+  constexpr int f32 = TUNESMITH_F32;
+  ASSERT_EQ(tunesmith_softmax(engine_, x, y, 1, cols, 0, 0, f32, f32, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  ASSERT_EQ(tunesmith_log_softmax(engine_, x, log_y, 1, cols, 0, 0, f32, f32, nullptr), TUNESMITH_OK)
+      << tunesmith_last_error();
+  ASSERT_EQ(tunesmith_softmax_backward(engine_, dy, y, dx, 1, cols, 0, 0, 0, f32, f32, nullptr), TUNESMITH_OK)
+      << tunesmith_last_error();
+  ASSERT_EQ(tunesmith_log_softmax_backward(engine_, dy, log_y, log_dx, 1, cols, 0, 0, 0, f32, f32, nullptr), TUNESMITH_OK)
+      << tunesmith_last_error();
+  double sum = 0, sum_dy = 0, dot = 0;
+  for (const float element : x) sum += std::exp(static_cast<double>(element));
+  for (std::size_t c = 0; c < cols; ++c) {
+    const double p = std::exp(static_cast<double>(x[c])) / sum;
+    EXPECT_NEAR(y[c], p, 1e-6);
+    EXPECT_NEAR(log_y[c], std::log(p), 1e-6);
+    sum_dy += dy[c];
+    dot += dy[c] * p;
+  }
+  for (std::size_t c = 0; c < cols; ++c) {
+    const double p = std::exp(static_cast<double>(x[c])) / sum;
+    EXPECT_NEAR(dx[c], p * (dy[c] - dot), 1e-6);
+    EXPECT_NEAR(log_dx[c], dy[c] - p * sum_dy, 1e-6);
+  }
+
+  EXPECT_EQ(tunesmith_log_softmax(nullptr, x, y, 1, cols, 0, 0, f32, f32, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"engine is NULL"});
+  EXPECT_EQ(tunesmith_softmax_backward(engine_, dy, y, dx, 1, cols, 0, 0, 0, f32, 3, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"out_dtype is 3", "TUNESMITH_BF16"});
+  EXPECT_EQ(tunesmith_log_softmax_backward(engine_, dy, nullptr, dx, 1, cols, 0, 0, 0, f32, f32, nullptr),
+            TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"y", "is a null pointer"});
+}
+
+TEST_F(CApi, OptionsAreFieldsOfTheProblem) {
+  const float x[8] = {1, 2, 3, 4, 1, 2, 3, 4};
+  const std::uint8_t mask[8] = {1, 0, 1, 1, 0, 0, 0, 0};
+  const std::int32_t valid_cols[2] = {3, 4};
+  float y[8] = {};
+  tunesmith_problem_set_int(problem_, "rows", 2);
+  tunesmith_problem_set_int(problem_, "cols", 4);
+  tunesmith_problem_set_real(problem_, "scale", 0.5);
+  tunesmith_problem_set_word(problem_, "mask", "keep");
+  tunesmith_problem_set_int(problem_, "valid_cols", 1);
+  tunesmith_problem_set_int(problem_, "safe", 1);
+  // These arrays are wherever the compiler put them.
+  for (const char* field : {"x_alignment", "y_alignment"}) tunesmith_problem_set_int(problem_, field, 4);
+  tunesmith_problem_set_int(problem_, "mask_alignment", 1);
+  tunesmith_plan* plan = nullptr;
+  ASSERT_EQ(tunesmith_prepare(engine_, problem_, nullptr, TUNESMITH_MODE_OFF, &plan), TUNESMITH_OK)
+      << tunesmith_last_error() << tunesmith_last_error_log();
+  void* const arrays[4] = {const_cast<float*>(x), y, const_cast<std::uint8_t*>(mask), const_cast<std::int32_t*>(valid_cols)};
+  ASSERT_EQ(tunesmith_plan_launch(plan, arrays, 4, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  const double first = 1 / (1 + std::exp(0.5 * (3 - 1)));
+  const double expected[8] = {first, 0, 1 - first, 0, 0, 0, 0, 0};
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(y[i], expected[i], 1e-6) << i;
+  EXPECT_EQ(tunesmith_plan_launch(plan, arrays, 2, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"2 arrays", "4"});
+  tunesmith_plan_destroy(plan);
+
+  tunesmith_problem_set_word(problem_, "mask", "multiply");
+  EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, TUNESMITH_MODE_OFF, &plan), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"mask is 'multiply'", "keep"});
 }
 
 TEST_F(CApi, LogLinesReachTheCallback) {

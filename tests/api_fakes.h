@@ -41,15 +41,16 @@ class ScriptedCompiler : public Compiler {
   std::string assembly(const CompileRequest&) const override { return "ptx"; }
 };
 
-/// The layout of the softmax kernels' parameters.
+/// How the parameters of the kernels over rows begin (RowParams in templates/row/row.cuh).
 struct SoftmaxParams {
-  const float* x;
-  float* y;
-  std::int64_t rows, x_row_stride, y_row_stride;
+  const float* input[2];
+  float* output;
+  const void *mask, *valid_cols, *workspace;
+  std::int64_t rows, input_stride[2], output_stride;
 };
 
-/// Runs f32 softmax on the CPU in place of the generated kernel, whatever the configuration; says it is a GPU, and times
-/// as a made-up function of nothing.
+/// Runs f32 softmax without options on the CPU in place of the generated kernel, whatever the configuration, and lets
+/// kernels of other operations do nothing; says it is a GPU, and times as a made-up function of nothing.
 class ScriptedDevice : public Device {
  public:
   explicit ScriptedDevice(DeviceInfo::Kind kind = DeviceInfo::Kind::cuda) : info_(generic_device({9, 0, 'a'})) {
@@ -81,8 +82,10 @@ class ScriptedDevice : public Device {
     ++loads;
     return std::make_shared<LoadedImage>(binary.image);
   }
-  std::unique_ptr<PreparedKernel> prepare(const Module& module, const KernelLaunch&) override {
-    return std::make_unique<SoftmaxKernel>(dynamic_cast<const LoadedImage&>(module).cols, launches);
+  std::unique_ptr<PreparedKernel> prepare(const Module& module, const KernelLaunch& launch) override {
+    if (launch.entry == "softmax")
+      return std::make_unique<SoftmaxKernel>(dynamic_cast<const LoadedImage&>(module).cols, launches);
+    return std::make_unique<IdleKernel>(launches);
   }
   void synchronize(Stream) override {}
   bool is_capturing(Stream) const override { return capturing; }
@@ -96,12 +99,18 @@ class ScriptedDevice : public Device {
  private:
   struct LoadedImage : Module {
     explicit LoadedImage(const std::string& source) {
-      const std::size_t at = source.find(".cols = ");
+      const std::size_t at = source.find("\n    .cols = ");
       if (at == std::string::npos) throw Error(ErrorCode::device_failed, "the image has no columns");
-      cols = std::stoll(source.substr(at + 8));
+      cols = std::stoll(source.substr(at + 13));
     }
     int occupancy(const KernelLaunch&) const override { return 4; }
     std::int64_t cols = 0;
+  };
+
+  struct IdleKernel : PreparedKernel {
+    explicit IdleKernel(std::atomic<int>& counter) : launched(counter) {}
+    void enqueue(const void*, Stream) const override { ++launched; }
+    std::atomic<int>& launched;
   };
 
   struct SoftmaxKernel : PreparedKernel {
@@ -110,7 +119,8 @@ class ScriptedDevice : public Device {
       ++launched;
       SoftmaxParams p;
       std::memcpy(&p, params, sizeof p);
-      for (std::int64_t r = 0; r < p.rows; ++r) softmax_row(p.x + r * p.x_row_stride, p.y + r * p.y_row_stride);
+      for (std::int64_t r = 0; r < p.rows; ++r)
+        softmax_row(p.input[0] + r * p.input_stride[0], p.output + r * p.output_stride);
     }
     void softmax_row(const float* x, float* y) const {
       double largest = -INFINITY, sum = 0;
@@ -144,6 +154,7 @@ struct FakeEngine {
     parts->compiler = compiler;
     CacheOptions cache;
     cache.file = std::move(cache_file);
+    cache.system_files = options.system_caches;
     parts->cache = std::make_shared<Cache>(cache);
     engine = std::make_unique<Engine>(std::move(parts));
   }

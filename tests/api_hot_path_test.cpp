@@ -35,9 +35,12 @@ class HotPath : public testing::Test {
   HotPath() { std::fill_n(x_, 512, 1.0f); }
 
   fakes::FakeEngine fake_{fakes::in_mode(Mode::off)};
-  DeviceBuffer memory_{*fake_.engine, 4096};
+  DeviceBuffer memory_{*fake_.engine, 16384};
   float* x_ = static_cast<float*>(memory_.data());
   float* y_ = x_ + 512;
+  float* mask_ = x_ + 1024;
+  float* valid_cols_ = x_ + 1536;
+  float* dx_ = x_ + 2048;
   SoftmaxProblem problem_ = SoftmaxProblem::contiguous(4, 64, DType::f32);
 };
 
@@ -61,6 +64,37 @@ TEST_F(HotPath, ASeenOneShotCallAllocatesNothing) {
   fake_.engine->softmax(x_, y_, problem_);
   EXPECT_EQ(allocations_of([&] { fake_.engine->softmax(x_, y_, problem_); }), 0);
   EXPECT_EQ(fake_.device->launches, 20);
+}
+
+TEST_F(HotPath, NeitherDoTheOthersOfTheFamily) {
+  const SoftmaxBackwardProblem gradient = SoftmaxBackwardProblem::contiguous(4, 64, DType::f32);
+  const auto expect_none_but_at_first = [&](const auto& call) {
+    EXPECT_GT(allocations_of(call), 0);
+    EXPECT_EQ(allocations_of(call), 0);
+  };
+  expect_none_but_at_first([&] { fake_.engine->log_softmax(x_, y_, problem_); });
+  expect_none_but_at_first([&] { fake_.engine->softmax_backward(x_, y_, dx_, gradient); });
+  expect_none_but_at_first([&] { fake_.engine->log_softmax_backward(x_, y_, x_, gradient); });
+  EXPECT_EQ(fake_.compiler->compilations, 3);
+  EXPECT_EQ(fake_.device->launches, 60);
+}
+
+TEST_F(HotPath, NorDoOptions) {
+  problem_.options.scale = 0.125;
+  problem_.options.mask.kind = SoftmaxMask::Kind::add;
+  problem_.options.valid_cols = true;
+  SoftmaxBackwardProblem gradient = SoftmaxBackwardProblem::contiguous(4, 64, DType::f32);
+  gradient.options = problem_.options;
+  gradient.options.mask.kind = SoftmaxMask::Kind::keep;
+  const SoftmaxArrays arrays{mask_, valid_cols_};
+  const auto forward = [&] { fake_.engine->softmax(x_, y_, problem_, arrays); };
+  const auto backward = [&] { fake_.engine->softmax_backward(x_, y_, dx_, gradient, arrays); };
+  EXPECT_GT(allocations_of(forward), 0);
+  EXPECT_EQ(allocations_of(forward), 0);
+  EXPECT_GT(allocations_of(backward), 0);
+  EXPECT_EQ(allocations_of(backward), 0);
+  EXPECT_EQ(fake_.compiler->compilations, 2);
+  EXPECT_EQ(fake_.device->launches, 40);
 }
 
 }  // namespace

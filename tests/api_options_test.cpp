@@ -59,6 +59,7 @@ TEST_F(Environment, EmptyGivesTheDefaults) {
   EXPECT_EQ(options.effort, Effort::quick);
   EXPECT_TRUE(options.cache_file.empty());  // no home: nothing persists
   EXPECT_TRUE(options.system_caches.empty());
+  EXPECT_EQ(options.shipped_cache, EngineOptions::default_shipped_cache());
   EXPECT_FALSE(options.log);
   EXPECT_TRUE(options.cuda_environment.toolkits.empty());
 }
@@ -105,6 +106,14 @@ TEST_F(Environment, AnEmptyCacheVariableMeansNoFile) {
   set("HOME", "/h");
   set("TUNESMITH_CACHE", "");
   EXPECT_TRUE(EngineOptions::from_environment().cache_file.empty());
+}
+
+TEST_F(Environment, AnEmptySystemCacheVariableMeansNotEvenWhatShips) {
+  set("TUNESMITH_SYSTEM_CACHE", "/s.db");
+  EXPECT_EQ(EngineOptions::from_environment().shipped_cache, EngineOptions::default_shipped_cache());
+  set("TUNESMITH_SYSTEM_CACHE", "");
+  EXPECT_TRUE(EngineOptions::from_environment().shipped_cache.empty());
+  EXPECT_TRUE(EngineOptions::from_environment().system_caches.empty());
 }
 
 TEST_F(Environment, LogLevelsGoToStderr) {

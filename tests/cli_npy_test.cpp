@@ -40,12 +40,26 @@ TEST(NpyHeader, TakesAnyOrderEitherQuotesAndNoLastComma) {
       parse_npy_dictionary("{'descr': '<f2', 'fortran_order': False, 'shape': (0, 9223372036854775807, 5)}").elements(), 0);
 }
 
+TEST(NpyHeader, IntegersAndBooleans) {
+  const std::pair<const char*, NpyType> cases[] = {
+      {"|u1", NpyType::u1}, {"|b1", NpyType::u1}, {"<i4", NpyType::i4}, {"<i8", NpyType::i8}};
+  for (const auto& [descr, type] : cases) {
+    const NpyHeader header =
+        parse_npy_dictionary("{'descr': '" + std::string(descr) + "', 'fortran_order': False, 'shape': (3, 4), }");
+    EXPECT_EQ(header.type, type) << descr;
+    EXPECT_EQ(header.data_bytes(), 12 * size_of(type)) << descr;
+  }
+  EXPECT_NE(npy_header_text({NpyType::u1, {3}}).find("'descr': '|u1'"), std::string::npos);
+}
+
 TEST(NpyHeader, SaysWhatIsWrong) {
   const std::pair<const char*, const char*> cases[] = {
       {"{'descr': '<f4', 'fortran_order': True, 'shape': (3, 4)}", "Fortran-ordered"},
       {"{'descr': '>f4', 'fortran_order': False, 'shape': (3, 4)}", "big-endian"},
       {"{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4)}", "holds '<f8'"},
-      {"{'descr': '|b1', 'fortran_order': False, 'shape': (3, 4)}", "holds '|b1'"},
+      {"{'descr': '|S1', 'fortran_order': False, 'shape': (3, 4)}", "holds '|S1'; expected '<f4' (f32)"},
+      {"{'descr': '|i1', 'fortran_order': False, 'shape': (3, 4)}", "'|u1' or '|b1' (u8), '<i4' (i32) or '<i8' (i64)"},
+      {"{'descr': '>i4', 'fortran_order': False, 'shape': (3, 4)}", "expected little-endian ('<i4')"},
       {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,)}", "structured"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", "overflows"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "overflows"},

@@ -42,10 +42,11 @@ int CliTest::start(const std::vector<std::string>& arguments) const {
     if (const char* value = std::getenv(kept)) variables[kept] = value;
   variables["HOME"] = folder_.string();
   variables["TUNESMITH_CACHE"] = cache_file();
+  if (!shipped_records) variables["TUNESMITH_SYSTEM_CACHE"] = "";
   for (const auto& [variable, value] : environment) variables[variable] = value;
   std::vector<std::string> lines;
   for (const auto& [variable, value] : variables) lines.push_back(variable + "=" + value);
-  std::vector<char*> envp, argv{const_cast<char*>(TUNESMITH_CLI)};
+  std::vector<char*> envp, argv{const_cast<char*>(program.c_str())};
   for (std::string& line : lines) envp.push_back(line.data());
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   envp.push_back(nullptr);
@@ -57,7 +58,7 @@ int CliTest::start(const std::vector<std::string>& arguments) const {
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, path("stdout").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, path("stderr").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   pid_t process = 0;
-  const int failure = posix_spawn(&process, TUNESMITH_CLI, &actions, nullptr, argv.data(), envp.data());
+  const int failure = posix_spawn(&process, program.c_str(), &actions, nullptr, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
   EXPECT_EQ(failure, 0);
   return process;

@@ -45,6 +45,8 @@ class CliTest : public testing::Test {
   bool has_gpu() const;
 
   std::map<std::string, std::string> environment;  ///< on top of what every run gets
+  std::string program = TUNESMITH_CLI;
+  bool shipped_records = false;  ///< whether runs see the records that ship beside the program; most tests count their own
   std::filesystem::path folder_;
 };
 

@@ -33,6 +33,25 @@ TEST(Spec, ListsMultiply) {
   EXPECT_EQ(problems[0].fields.integer("x_row_stride"), 1024);  // normalized
 }
 
+TEST(Spec, OptionsAreKeysLikeAnyOther) {
+  const std::vector<Problem> problems = parse_spec(
+      R"({"problems": [{"op": ["softmax", "log_softmax"], "rows": 64, "cols": 128, "scale": [1, 0.125, 2], "causal": true,
+                        "mask": ["none", "keep"]},
+                       {"op": "softmax_backward", "rows": 64, "cols": 128, "safe": 1}]})",
+      "spec.json");
+  ASSERT_EQ(problems.size(), 13u);
+  EXPECT_FALSE(problems[0].fields.contains("scale"));  // normalized: a scale of 1 is none
+  EXPECT_EQ(problems[2].fields.real("scale"), 0.125);
+  EXPECT_EQ(problems[4].fields.real("scale"), 2.0);
+  EXPECT_EQ(problems[4].fields.integer("causal"), 1);
+  EXPECT_FALSE(problems[2].fields.contains("mask"));
+  EXPECT_EQ(problems[3].fields.word("mask"), "keep");
+  EXPECT_EQ(problems[6].op, "log_softmax");
+  EXPECT_EQ(problems[12].fields.integer("safe"), 1);
+  EXPECT_EQ(parse_spec(R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "scale": [2, 2.0]}]})", "spec.json").size(),
+            1u);
+}
+
 TEST(Spec, TheSameProblemCountsOnce) {
   EXPECT_EQ(parse_spec(R"({"problems": [{"op": "softmax", "rows": [4, 4], "cols": 8},
                                         {"op": "softmax", "rows": 4, "cols": 8, "dtype": "f32"}]})",
@@ -64,6 +83,9 @@ TEST(Spec, NamesTheMistakeAndItsPlace) {
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 18446744073709551615}]})", {"problems[0].cols", "64 bits"}},
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "dtype": ["f32", "f64"]}]})",
        {"problems[0].dtype[1] is 'f64'", "bf16"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "scale": [1, -0.5]}]})",
+       {"problems[0].scale[1] is -0.5", "allowed: 1e-30 to 1e+30"}},
+      {R"({"problems": [{"op": "softmax_backward", "rows": 4, "cols": 8, "mask": "add"}]})", {"problems[0].mask is 'add'"}},
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "cols": 9}]})", {"'cols' stands twice"}},
   };
   for (const auto& [text, parts] : cases) {

@@ -20,8 +20,11 @@ TEST_F(CliTest, HelpAndVersionAreNoErrors) {
     EXPECT_NE(outcome.out.find("Usage: "), std::string::npos) << outcome.out;
   }
   const Outcome help = run({"run", "--help"});
-  for (const char* text : {"--rows", "--out-dtype", "f32|f16|bf16", "Problem of softmax", "Examples:"})
-    EXPECT_NE(help.out.find(text), std::string::npos) << text;
+  for (const char* text : {"--rows", "--out-dtype", "f32|f16|bf16", "Problem of softmax", "Examples:",
+                           "log_softmax: y[r,:] = log(softmax(", "\nProblem of softmax_backward, log_softmax_backward:\n",
+                           "scale=N  ", "mask=none|add|keep  ", "mask_inner=N  ", "Of softmax, log_softmax:\n"})
+    EXPECT_NE(help.out.find(text), std::string::npos) << text << " in:\n" << help.out;
+  EXPECT_EQ(help.out.find("--scale"), std::string::npos);  // options are no flags
   EXPECT_EQ(run({"--version"}).out.substr(0, 10), "tunesmith ");
 }
 
@@ -63,6 +66,31 @@ TEST_F(CliTest, WrongProblemsAreRefused) {
   EXPECT_TRUE(files().empty());
 }
 
+TEST_F(CliTest, WrongOptionsAreRefused) {
+  const auto with = [](std::vector<std::string> options, const char* op = "softmax") {
+    std::vector<std::string> arguments{"run", op, "--device", "host", "--rows", "4", "--cols", "8"};
+    for (std::string& option : options) arguments.insert(arguments.end(), {"--option", std::move(option)});
+    return arguments;
+  };
+  expect_refused(with({"scael=2"}),
+                 {"softmax has no option 'scael'", "did you mean 'scale'", "Allowed: rows", "mask_inner"});
+  expect_refused(with({"temperature=2"}), {"softmax has no option 'temperature'; allowed: rows"});
+  expect_refused(with({"scale=2", "scale=3"}), {"--option scale is given twice"});
+  expect_refused(with({"scale=0"}), {"scale is 0", "allowed: 1e-30 to 1e+30"});
+  expect_refused(with({"scale=large"}), {"scale is 'large'"});
+  expect_refused(with({"scale="}), {"--option is 'scale='", "NAME=VALUE"});
+  expect_refused(with({"causal=yes"}), {"causal is 'yes'"});
+  expect_refused(with({"mask=kep"}), {"mask is 'kep'", "none, add, keep"});
+  expect_refused(with({"mask_inner=2"}), {"mask_inner is 2", "mask is none"});
+  expect_refused(with({"mask=add"}, "softmax_backward"), {"mask is 'add'", "none, keep"});
+  expect_refused({"run", "softmax", "--rows", "4", "--cols", "8", "--scale", "2"},
+                 {"no flag --scale", "expected --option scale=VALUE"});
+  expect_refused({"source", "softmax", "--rows", "4", "--cols", "8", "--mask-inner=2"}, {"--option mask_inner=VALUE"});
+  expect_refused({"run", "softmax_backward", "--rows", "4", "--cols", "8", "--x-row-stride", "9"},
+                 {"softmax_backward has no flag --x-row-stride", "did you mean '--y-row-stride'", "Allowed: --rows"});
+  EXPECT_TRUE(files().empty());
+}
+
 TEST_F(CliTest, ProblemsBeyondMemoryAreRefusedNotTried) {
   expect_refused({"run", "softmax", "--device", "host", "--rows", "1000000000", "--cols", "1000000"}, {"of memory", "take"},
                  1);
@@ -82,7 +110,7 @@ TEST_F(CliTest, WrongSettingsAreRefused) {
   expect_refused(with({"--device", "host", "--config", "threads"}), {"--config", "threads", "NAME=VALUE"});
   expect_refused(with({"--device", "host", "--config", "threads=33"}), {"threads is '33'", "power of two"});
   expect_refused(with({"--device", "host", "--config", "variant=best"}),
-                 {"variant is 'best'", "warp, block, hybrid, online"});
+                 {"variant is 'best'", "warp, block, hybrid, cluster", "online"});
   expect_refused(with({"--device", "host", "--config", "threads=64", "--config", "threads=32"}), {"threads", "twice"});
   expect_refused(with({"--device", "host", "--cache", folder_.string()}), {"--cache", "folder"});
   expect_refused(with({"--device", "host", "--seed", "x"}), {"--seed"});

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -39,6 +40,8 @@ std::string arithmetic() {
          elementwise("exp2_of", "bits_of(exp2_approx(to_float(from_float<float>(x))))") +
          elementwise("maximum_of", "bits_of(maximum(x, y))") +
          elementwise("maximum_or_nan_of", "bits_of(maximum_or_nan(x, y))") +
+         elementwise("pair_f16", "maximum_or_nan_pair<f16>(bits_of(x), bits_of(y))") +
+         elementwise("pair_bf16", "maximum_or_nan_pair<bf16>(bits_of(x), bits_of(y))") +
          elementwise("fma_of", "bits_of(fused_multiply_add(x, y, -1.0f))") +
          elementwise("unfused_of", "bits_of(add(multiply(x, y), -1.0f))") +
          elementwise("quotient_of", "bits_of(divide(x, subtract(y, 0.0f)))");
@@ -201,6 +204,50 @@ TEST_F(HostExecutorArithmetic, Maxima) {
     const bool any = std::isnan(a[i]) || std::isnan(b[i]);
     EXPECT_EQ(propagating[i], any ? canonical_nan : std::bit_cast<std::uint32_t>(larger[i])) << i;
   }
+}
+
+// What max.NaN gives for one element: +0 above -0, and one NaN.
+std::uint32_t larger_or_nan(const Format& format, std::uint32_t a, std::uint32_t b) {
+  const double x = format.value(a), y = format.value(b);
+  if (std::isnan(x) || std::isnan(y)) return 0x7fffu;
+  return x == y ? a & b : x > y ? a : b;
+}
+
+// Every pairing of awkward elements in both halves, then random bits.
+void expect_pair_maxima(const Format& format, const auto& run_pairs) {
+  const std::uint32_t infinity = format.infinity();
+  std::vector<std::uint32_t> elements;
+  for (const std::uint32_t magnitude :
+       {0u, 1u, 1u << format.fraction_bits, infinity / 2, infinity / 2 + 1, infinity - 1, infinity, infinity + 1, 0x7fffu}) {
+    elements.push_back(magnitude);
+    elements.push_back(magnitude | 0x8000u);
+  }
+  std::vector<std::uint32_t> a, b;
+  const std::size_t count = elements.size();
+  for (std::size_t i = 0; i < count * count; ++i) {
+    // The high halves pair the same elements in another order.
+    const std::size_t j = (i * 5 + 7) % (count * count);
+    a.push_back(elements[i / count] | elements[j / count] << 16);
+    b.push_back(elements[i % count] | elements[j % count] << 16);
+  }
+  std::mt19937 random(11);
+  for (int i = 0; i < 50000; ++i) {
+    a.push_back(static_cast<std::uint32_t>(random()));
+    b.push_back(static_cast<std::uint32_t>(random()));
+  }
+  std::vector<float> x(a.size()), y(b.size());
+  std::memcpy(x.data(), a.data(), a.size() * sizeof(float));
+  std::memcpy(y.data(), b.data(), b.size() * sizeof(float));
+  const std::vector<std::uint32_t> larger = run_pairs(x, y);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    ASSERT_EQ(larger[i],
+              larger_or_nan(format, a[i] & 0xffffu, b[i] & 0xffffu) | larger_or_nan(format, a[i] >> 16, b[i] >> 16) << 16)
+        << "of " << a[i] << " and " << b[i];
+}
+
+TEST_F(HostExecutorArithmetic, MaximaOfPairs) {
+  expect_pair_maxima(half, [](const auto& x, const auto& y) { return run("pair_f16", x, y); });
+  expect_pair_maxima(brain, [](const auto& x, const auto& y) { return run("pair_bf16", x, y); });
 }
 
 TEST_F(HostExecutorArithmetic, FusedOnlyWhereAsked) {

@@ -18,6 +18,7 @@ struct Params { int what; int* out; };
 extern "C" __global__ void faulty(const __grid_constant__ Params params) {
   using namespace tunesmith;
   TUNESMITH_SHARED(int, fixed, 32);
+  uint64* const words = reinterpret_cast<uint64*>(params.out);
   const int i = thread_index();
   switch (params.what) {
     case 0:  // nothing wrong: late threads return early, whole warps go on
@@ -53,6 +54,44 @@ extern "C" __global__ void faulty(const __grid_constant__ Params params) {
     case 10:
       if (cluster_rank() == 1) return;
       sync_cluster();
+      return;
+    case 11:  // one block awaits what nobody publishes; its other threads wait because of that
+      if (i == 0) publish(words + block_index(), 1, 0);
+      if (i == 1) await(words + (block_index() + 1) % 3, block_index() == 2 ? 4 : 1);
+      sync_warp();
+      sync_block();
+      return;
+    case 12:  // a block diverges, another awaits a word from it
+      if (block_index() == 0 && i == 5) sync_block();
+      else if (block_index() == 0) sync_warp();
+      else if (i == 0) await(words, 1);
+      sync_block();
+      return;
+    case 13:  // the same, where what went wrong is a thread that returned
+      if (block_index() == 1 && i == 9) return;
+      if (block_index() == 0 && i == 33) await(words, 1);
+      sync_block();
+      if (i == 0) publish(words, 1, 0);
+      return;
+    case 14: await(reinterpret_cast<uint64*>(params.out + 1), 1); return;
+    case 15: publish(reinterpret_cast<uint64*>(params.out + 1), 1, 0); return;
+    case 16: cluster_arrive(); cluster_arrive(); return;
+    case 17: cluster_wait(); return;
+    case 18: cluster_arrive(); sync_cluster(); return;
+    case 19:  // every block awaits the next one's second tag before it publishes its own
+      if (i == 0) publish(words + block_index(), 1, 0);
+      sync_block();
+      if (i == 1) await(words + (block_index() + 1) % 3, 1);
+      sync_block();
+      if (i == 1) await(words + (block_index() + 1) % 3, 2);
+      sync_block();
+      if (i == 0) publish(words + block_index(), 2, 0);
+      return;
+    case 20:
+      sync_cluster();
+      if (cluster_rank() == 1 && i == 6) return;
+      cluster_arrive();
+      cluster_wait();
       return;
   }
 }
@@ -141,6 +180,52 @@ TEST_F(HostExecutorFaults, ABlockThatLeavesItsCluster) {
       << message;
 }
 
+KernelLaunch cooperative(std::uint32_t blocks) {
+  KernelLaunch launch = launch_of("faulty", {blocks}, {64});
+  launch.cooperative = true;
+  return launch;
+}
+
+TEST_F(HostExecutorFaults, ATagThatNobodyPublishes) {
+  const std::string message = fault(cooperative(3), 11);
+  EXPECT_TRUE(message.starts_with("kernel 'faulty': thread (1,0,0) of block 2 waits in await for tag 4 in the word at 0x"))
+      << message;
+  EXPECT_TRUE(message.ends_with(", which has tag 1, and no thread is left to publish it")) << message;
+
+  const std::string several = fault(cooperative(3), 19);
+  EXPECT_TRUE(several.starts_with("kernel 'faulty': thread (1,0,0) of block 0 waits in await for tag 2 in the word at 0x"))
+      << several;
+  EXPECT_TRUE(several.ends_with(", which has tag 1, and no thread is left to publish it; 2 more wait in await")) << several;
+
+  const std::string apart = fault(launch_of("faulty", {3}, {64}), 11);
+  EXPECT_NE(apart.find(" waits in await for tag "), std::string::npos) << apart;
+  EXPECT_TRUE(apart.ends_with("; only the blocks of a cluster or of a cooperative launch are sure to run at the same time"))
+      << apart;
+}
+
+TEST_F(HostExecutorFaults, AwaitIsNotBlamedForWhatCausedIt) {
+  EXPECT_EQ(fault(cooperative(2), 12),
+            "kernel 'faulty': thread (0,0,0) of block 0 waits in sync_warp but thread (5,0,0) waits at sync_block (#1)");
+  EXPECT_EQ(fault(cooperative(2), 13),
+            "kernel 'faulty': thread (0,0,0) of block 1 waits at sync_block (#1) but thread (9,0,0) has returned");
+}
+
+TEST_F(HostExecutorFaults, HalvesOfTheClustersBarrierThatDoNotMatch) {
+  EXPECT_EQ(fault(one_block(), 16),
+            "kernel 'faulty': thread (0,0,0) of block 0 calls cluster_arrive after cluster_arrive; cluster_wait must come "
+            "first");
+  EXPECT_EQ(fault(one_block(), 17),
+            "kernel 'faulty': thread (0,0,0) of block 0 calls cluster_wait without cluster_arrive before it");
+  EXPECT_EQ(fault(one_block(), 18),
+            "kernel 'faulty': thread (0,0,0) of block 0 calls sync_cluster after cluster_arrive; cluster_wait must come "
+            "first");
+  KernelLaunch launch = launch_of("faulty", {2}, {64});
+  launch.cluster = {2};
+  EXPECT_EQ(fault(launch, 20),
+            "kernel 'faulty': thread (0,0,0) of block 0 waits in cluster_wait (#2) but thread (6,0,0) of block 1 has "
+            "returned");
+}
+
 TEST_F(HostExecutorFaults, ThreadsAreNamedInThreeDimensions) {
   EXPECT_EQ(fault(launch_of("two_dimensional", {1}, {2, 2, 3}), 0),
             "no error");  // lanes are those of x, as on the GPU: there is no lane 2
@@ -153,6 +238,8 @@ TEST_F(HostExecutorFaults, MisalignedAccesses) {
   const std::string message = fault(one_block(), 7);
   EXPECT_NE(message.find("misaligned store to 0x"), std::string::npos);
   EXPECT_NE(message.find("a multiple of 16"), std::string::npos);
+  EXPECT_NE(fault(one_block(), 14).find("misaligned await of 0x"), std::string::npos);
+  EXPECT_NE(fault(one_block(), 15).find("misaligned publish to 0x"), std::string::npos);
 }
 
 TEST_F(HostExecutorFaults, SharedMemoryOfABlockThatIsNotThere) {

@@ -269,6 +269,99 @@ extern "C" __global__ void where(const __grid_constant__ Params params) {
   }
 }
 
+TEST(HostExecutorPlatform, TheHalvesOfTheClustersBarrier) {
+  struct Params {
+    int* out;
+    std::uint64_t* word;
+  };
+  Kernels kernels(R"(
+struct Params { int* out; tunesmith::uint64* word; };
+extern "C" __global__ void halves(const __grid_constant__ Params params) {
+  using namespace tunesmith;
+  TUNESMITH_SHARED(int, inbox, 40);
+  const int i = thread_index();
+  const int next = (cluster_rank() + 1) % cluster_size();
+  uint64* word = params.word + block_index() / cluster_size();
+  inbox[i] = 0;
+  cluster_arrive();
+  // To arrive is enough for the others: rank 0 gets through its wait while rank 1 is still here.
+  if (cluster_rank() == 1 && i == 3) await(word, 1);
+  cluster_wait();
+  if (cluster_rank() == 0 && i == 0) publish(word, 1, 0);
+  for (int round = 1; round <= 3; ++round) {
+    *shared_of_rank(inbox + i, next) += round * 1000 + static_cast<int>(block_index());
+    cluster_arrive();
+    cluster_wait();
+    sync_cluster();
+  }
+  params.out[block_index() * 40 + i] = inbox[i];
+})");
+  for (const std::uint32_t size : {1u, 2u, 4u}) {
+    std::vector<int> out(8 * 40);
+    std::vector<std::uint64_t> words(8, size == 1 ? std::uint64_t{1} << 32 : 0);
+    KernelLaunch launch = launch_of("halves", {8}, {40});
+    launch.cluster = {size};
+    kernels.run(launch, Params{out.data(), words.data()});
+    for (std::uint32_t block = 0; block < 8; ++block)
+      for (std::uint32_t i = 0; i < 40; ++i) {
+        const std::uint32_t from = block / size * size + (block + size - 1) % size;
+        EXPECT_EQ(out[block * 40 + i], static_cast<int>(6000 + 3 * from)) << "cluster " << size << ", block " << block;
+      }
+  }
+}
+
+// Words as kernels use them: two sets that take turns, tags that go on from launch to launch, one await per lane.
+TEST(HostExecutorPlatform, BlocksOfAGridExchangeValues) {
+  struct Params {
+    std::uint64_t* words;
+    std::uint32_t* out;
+    int blocks, rounds;
+  };
+  Kernels kernels(R"(
+struct Params { tunesmith::uint64* words; tunesmith::uint32* out; int blocks, rounds; };
+extern "C" __global__ void exchange(const __grid_constant__ Params params) {
+  using namespace tunesmith;
+  TUNESMITH_SHARED(uint32, total, 1);
+  const int block = static_cast<int>(block_index());
+  const uint32 even = tag_of(params.words + block), odd = tag_of(params.words + params.blocks + block);
+  uint32 tag = even > odd ? even : odd;
+  sync_block();
+  uint32 value = static_cast<uint32>(block) + 1;
+  for (int round = 0; round < params.rounds; ++round) {
+    uint64* set = params.words + (++tag & 1u) * params.blocks;
+    if (warp_index() == 0) {
+      if (lane_index() == 0) publish(set + block, tag, value);
+      uint32 sum = 0;
+      for (int other = lane_index(); other < params.blocks; other += 32) sum += await(set + other, tag);
+      for (int distance = 16; distance > 0; distance /= 2) sum += shuffle_xor(sum, distance);
+      if (lane_index() == 0) total[0] = sum;
+    }
+    sync_block();
+    value = value * 3 + total[0];
+    sync_block();
+  }
+  if (thread_index() == 50) params.out[block] = value;
+})");
+  for (const std::uint32_t blocks : {1u, 3u, 40u}) {
+    constexpr int rounds = 7;
+    std::vector<std::uint32_t> expected(blocks);
+    std::iota(expected.begin(), expected.end(), 1u);
+    for (int round = 0; round < rounds; ++round) {
+      const std::uint32_t sum = std::accumulate(expected.begin(), expected.end(), 0u);
+      for (std::uint32_t& value : expected) value = value * 3 + sum;
+    }
+    std::vector<std::uint64_t> words(std::size_t{2} * blocks);
+    KernelLaunch launch = launch_of("exchange", {blocks}, {64});
+    launch.cooperative = true;
+    for (std::uint32_t again = 1; again <= 3; ++again) {
+      std::vector<std::uint32_t> out(blocks);
+      kernels.run(launch, Params{words.data(), out.data(), static_cast<int>(blocks), rounds});
+      EXPECT_EQ(out, expected) << blocks << " blocks, launch " << again;
+      EXPECT_EQ(words[again * rounds % 2 * blocks] >> 32, again * rounds) << "the tag of the last exchange";
+    }
+  }
+}
+
 TEST(HostExecutorPlatform, LoadsStoresAndAsynchronousCopiesOfEveryWidthAndHint) {
   struct Params {
     const unsigned char* in;
@@ -300,9 +393,10 @@ extern "C" __global__ void copies(const __grid_constant__ Params params) {
   copy_all<4>(params.in, params.out + 96);
   copy_all<8>(params.in, params.out + 192);
   copy_all<16>(params.in, params.out + 288);
+  copy_all<1>(params.in + 3, params.out + 384 + 3);
 })");
   alignas(16) unsigned char in[96];
-  alignas(16) unsigned char out[4 * 96] = {};
+  alignas(16) unsigned char out[5 * 96] = {};
   std::iota(std::begin(in), std::end(in), static_cast<unsigned char>(1));
   KernelLaunch launch = launch_of("copies", {1}, {1});
   launch.dynamic_smem_bytes = 16;
@@ -313,6 +407,7 @@ extern "C" __global__ void copies(const __grid_constant__ Params params) {
       const bool copied = i % 16 < bytes && (i < 80 || bytes >= 4);
       EXPECT_EQ(out[width * 96 + i], copied ? in[i] : 0) << bytes << " bytes, at " << i;
     }
+  for (int i = 0; i < 96; ++i) EXPECT_EQ(out[4 * 96 + i], i % 16 == 3 && i < 80 ? in[i] : 0) << "1 byte, at " << i;
 }
 
 TEST(HostExecutorPlatform, TheArchitectureGatesWhatTheSourceSees) {

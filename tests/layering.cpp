@@ -117,10 +117,21 @@ std::optional<std::string> resolve(const SourceTree& tree, const Include& includ
   return std::nullopt;
 }
 
+// Operations over rows, which build on row/.
+const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/"};
+
 std::string check_device_code(const Include& include, const std::string& path) {
   const std::string own = folder_of(include.file), target = folder_of(path);
   if (target == "templates/device/" || target == own) return "";
-  return "device code may include only device/ and its own folder (" + path + ")";
+  if (target == "templates/row/" && over_rows.contains(own)) return "";
+  return "device code may include only device/, its own folder and, for operations over rows, row/ (" + path + ")";
+}
+
+// The host's side of an operation: operations do not know each other; all may use row/, which reads fields as they all do.
+std::string check_descriptor(const Include& include, const std::string& path) {
+  const std::string own = folder_of(include.file), target = folder_of(path);
+  if (own == "templates/" || target == "templates/" || target == "templates/row/" || target == own) return "";
+  return "a folder of templates/ may include only templates/, row/ and itself (" + path + ")";
 }
 
 std::string check_own_file(const Include& include, const std::string& path) {
@@ -129,6 +140,7 @@ std::string check_own_file(const Include& include, const std::string& path) {
   if (allowed == may_include.end()) return "in no known folder: add it to the layers";
   if (!allowed->second.contains(to)) return from + " may not include " + to + " (" + path + ")";
   if (from == "device") return check_device_code(include, path);
+  if (from == "templates" && to == "templates") return check_descriptor(include, path);
   const bool to_public = path.starts_with("api/include/");
   if (include.file.starts_with("api/include/") && !to_public)
     return "a public header may include only public ones (" + path + ")";

@@ -26,7 +26,8 @@ TEST_P(LayeringRules, DecidesOneInclude) {
   for (const char* path :
        {"api/include/tunesmith/types.h", "api/include/tunesmith/engine.h", "api/engine_parts.h", "api/cli/table.h",
         "api/examples/shapes.h", "templates/op.h", "templates/device/types.cuh", "templates/softmax/softmax.cuh",
-        "templates/attention/attention.cuh", "jit/device.h", "jit/cuda/driver.h", "jit/host/fiber.h", "cache/cache.h",
+        "templates/attention/attention.cuh", "templates/row/row.cuh", "templates/row/row_fields.h",
+        "templates/softmax/softmax_op.h", "jit/device.h", "jit/cuda/driver.h", "jit/host/fiber.h", "cache/cache.h",
         "tuner/tune.h", "tests/arrays.h", "bench/roof.h"}) {
     tree[path] = "#pragma once\n";
   }
@@ -54,7 +55,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"templates/device/x.cuh", "\"softmax/softmax.cuh\"", false},
         Case{"templates/device/x.cuh", "\"tunesmith/types.h\"", false},
         Case{"templates/softmax/x.cuh", "<cuda_bf16.h>", false}, Case{"templates/softmax/x.cuh", "<cstdint>", false},
-        Case{"templates/softmax/x.cuh", "\"attention/attention.cuh\"", false}, Case{"tuner/x.cpp", "<sqlite3.h>", false},
+        Case{"templates/softmax/x.cuh", "\"attention/attention.cuh\"", false},
+        Case{"templates/row/x.cuh", "\"softmax/softmax.cuh\"", false},
+        Case{"templates/device/x.cuh", "\"row/row.cuh\"", false}, Case{"templates/copy/x.cuh", "\"row/row.cuh\"", false},
+        Case{"templates/row/x.cpp", "\"templates/softmax/softmax_op.h\"", false},
+        Case{"templates/copy/x.cpp", "\"templates/softmax/softmax_op.h\"", false}, Case{"tuner/x.cpp", "<sqlite3.h>", false},
         Case{"jit/cuda/x.cpp", "<cuda.h>", false}, Case{"tuner/x.cpp", "\"tuner/missing.h\"", false},
         Case{"tools/x.cpp", "\"tuner/tune.h\"", false},
 
@@ -65,6 +70,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"bench/x.cpp", "\"api/engine_parts.h\"", true}, Case{"tests/x.cpp", "\"api/cli/table.h\"", true},
         Case{"templates/softmax/x.cuh", "\"device/types.cuh\"", true},
         Case{"templates/softmax/x.cuh", "\"softmax/softmax.cuh\"", true},
+        Case{"templates/row/x.cuh", "\"device/types.cuh\"", true}, Case{"templates/softmax/x.cuh", "\"row/row.cuh\"", true},
+        Case{"templates/cross_entropy/x.cuh", "\"row/row.cuh\"", true},
+        Case{"templates/copy/x.cpp", "\"templates/row/row_fields.h\"", true},
+        Case{"templates/x.cpp", "\"templates/softmax/softmax_op.h\"", true},
         Case{"templates/device/platform.cuh", "<tunesmith_platform_host.h>", true}, Case{"jit/x.cpp", "<vector>", true}));
 
 }  // namespace

@@ -3,7 +3,8 @@
 #   - find_package(tunesmith) works for api/examples/consumer, copied out of the tree, and the program gives the right result;
 #   - a version that is too new is refused;
 #   - pkg-config's flags build the same program;
-#   - the installed command line runs and finds its library.
+#   - the installed command line runs and finds its library;
+#   - it and the library find the tuning results that were installed with them, wherever the tree was moved to.
 set -euo pipefail
 source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$1
@@ -49,5 +50,22 @@ LD_LIBRARY_PATH=$(pkg-config --variable=libdir tunesmith) "$scratch/with-pkg-con
 step "command line"
 "$prefix/bin/tunesmith" source softmax --rows 16 --cols 1000 --dtype f32 --arch sm_90a >"$scratch/softmax.cu"
 grep -q "softmax" "$scratch/softmax.cu" || fail "the installed command line printed no source"
+
+step "shipped records"
+unset TUNESMITH_SYSTEM_CACHE
+shipped=$(readlink -f "$prefix")/share/tunesmith/shipped.db
+[[ -f $shipped ]] || fail "no shipped.db was installed"
+[[ $(stat -c %s "$shipped") -le $((4 << 20)) ]] || fail "shipped.db is larger than 4 MiB"
+"$prefix/bin/tunesmith" doctor | grep -qF "$shipped" || fail "the installed command line does not find $shipped"
+cat >"$scratch/place.cpp" <<'CPP'
+#include <cstdio>
+
+#include "tunesmith/tunesmith.h"
+
+int main() { std::puts(tunesmith::EngineOptions::default_shipped_cache().c_str()); }
+CPP
+"$cxx" -std=c++20 "$scratch/place.cpp" "${flags[@]}" -o "$scratch/place"
+place=$(LD_LIBRARY_PATH=$(pkg-config --variable=libdir tunesmith) "$scratch/place")
+[[ $place == "$shipped" ]] || fail "the installed library finds '$place', not $shipped"
 
 echo "the installed package works"

@@ -1,16 +1,20 @@
-// Generated softmax sources: NVRTC accepts them for every architecture, the machine code is what was asked for, and nvcc
-// takes them as they stand.
+// Generated sources of the softmax family: NVRTC accepts them for every architecture, the machine code is what was asked
+// for, and nvcc takes them as they stand.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "api/engine_parts.h"
 #include "templates/render.h"
@@ -21,6 +25,8 @@ namespace tunesmith {
 namespace {
 
 const char* const archs[] = {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
+
+using test::Case;
 
 class SoftmaxNvrtc : public testing::Test {
  protected:
@@ -36,64 +42,142 @@ class SoftmaxNvrtc : public testing::Test {
 
   bool supports(const Arch& arch) const { return std::ranges::find(supported_, arch) != supported_.end(); }
 
+  struct Source {
+    Case c;
+    std::string text;
+    Arch arch;
+  };
+  static Source source_of(const Case& c, const Arch& arch) { return {c, render(c.op(), c.problem, c.config), arch}; }
+  static Source source_of(std::string_view op, const std::string& fields, const std::string& config, const char* arch_name) {
+    const Arch arch = parse_arch(arch_name);
+    return source_of(test::case_of(op, fields, generic_device(arch), config), arch);
+  }
+  std::string ptx_of(const Source& source) const {
+    return compiler_->assembly({source.c.problem.op + ".cu", source.text, source.arch});
+  }
+  std::string ptx_of(std::string_view op, const std::string& fields, const std::string& config) const {
+    return ptx_of(source_of(op, fields, config, "sm_90a"));
+  }
+
   /// Compiles all sources on two threads; every distinct one once.
-  void compile_all(const std::vector<std::pair<std::string, Arch>>& sources) {
+  void compile_all(const std::vector<Source>& all) {
+    std::vector<const Source*> sources;
+    std::set<std::string> seen;
+    for (const Source& source : all)
+      if (seen.insert(hash_hex(source.text) + name(source.arch)).second) sources.push_back(&source);
     std::atomic<std::size_t> next = 0;
     std::mutex mutex;
     const auto work = [&] {
       for (std::size_t i = next++; i < sources.size(); i = next++) {
-        const auto& [source, arch] = sources[i];
+        const Source& source = *sources[i];
+        const std::string text = source.c.text() + " for " + name(source.arch);
         try {
-          const Binary binary = compiler_->compile({"softmax.cu", source, arch});
+          const Binary binary = compiler_->compile({source.c.problem.op + ".cu", source.text, source.arch});
           const std::lock_guard lock(mutex);
           EXPECT_FALSE(binary.image.empty());
-          ASSERT_TRUE(binary.resources.contains("softmax")) << binary.log;
-          // What the search space promises: no candidate drowns in spills.
-          EXPECT_LE(binary.resources.at("softmax").spill_store_bytes, 256) << name(arch) << "\n" << source.substr(0, 500);
+          const DeviceInfo device = generic_device(source.arch);
+          for (const KernelLaunch& kernel : source.c.op().launch_plan(source.c.problem, source.c.config, device).kernels) {
+            ASSERT_TRUE(binary.resources.contains(kernel.entry)) << text << "\n" << binary.log;
+            const KernelResources& resources = binary.resources.at(kernel.entry);
+            // What the search space promises: no candidate drowns in spills, and every one fits.
+            EXPECT_LE(resources.spill_store_bytes, 256) << text;
+            EXPECT_LE(resources.static_smem_bytes + kernel.dynamic_smem_bytes, device.smem_bytes_per_block) << text;
+            worst_spill_ = std::max(worst_spill_, resources.spill_store_bytes);
+          }
         } catch (const Error& error) {
           const std::lock_guard lock(mutex);
-          ADD_FAILURE() << name(arch) << ": " << error.what() << "\n" << error.log() << source.substr(0, 500);
+          ADD_FAILURE() << text << ": " << error.what() << "\n" << error.log();
         }
       }
     };
     std::thread other(work);
     work();
     other.join();
+    std::printf("%zu sources, at most %d bytes spilled\n", sources.size(), worst_spill_);
   }
 
   std::shared_ptr<Compiler> compiler_;
   std::vector<Arch> supported_;
-  const Op& op_ = find_op("softmax");
+  int worst_spill_ = 0;
 };
+
+std::size_t count_of(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
 
 TEST_F(SoftmaxNvrtc, SupportsTheArchitecturesOfThisCentury) {
   for (const char* arch : archs) EXPECT_TRUE(supports(parse_arch(arch))) << arch;
 }
 
+// Each problem for two architectures, so that every architecture sees every kind of problem.
 TEST_F(SoftmaxNvrtc, EdgeProblemsCompileForEveryArchitecture) {
-  std::vector<std::pair<std::string, Arch>> sources;
-  std::set<std::string> seen;
+  std::vector<Source> sources;
   std::uint64_t seed = 1;
-  for (const Problem& problem : test::edge_problems(100))
-    for (const char* arch_name : {archs[seed % 7], archs[(seed + 3) % 7]}) {
-      const Arch arch = parse_arch(arch_name);
-      for (const Config& config : test::sample_space(problem, generic_device(arch), 3, seed++)) {
-        std::string source = render(op_, problem, config);
-        if (seen.insert(hash_hex(source) + arch_name).second) sources.emplace_back(std::move(source), arch);
-      }
-    }
+  for (const Problem& problem : test::edge_problems(100)) {
+    const Arch arch = parse_arch(archs[seed % 7]);
+    for (const Config& config : test::sample_space(problem, generic_device(arch), 2, seed++))
+      sources.push_back(source_of({problem, config}, arch));
+  }
   compile_all(sources);
 }
 
-TEST_F(SoftmaxNvrtc, TheQuickSpaceOfCommonShapesCompilesForEveryArchitecture) {
-  std::vector<std::pair<std::string, Arch>> sources;
-  for (const char* fields :
-       {"rows=4096,cols=1024", "rows=4096,cols=32000,dtype=bf16", "rows=16,cols=262144,dtype=f16,out_dtype=f32"})
-    for (const char* arch_name : archs) {
+TEST_F(SoftmaxNvrtc, EveryOptionCompiles) {
+  std::vector<Source> sources;
+  std::uint64_t seed = 1;
+  for (const Problem& problem : test::option_problems(100)) {
+    const Arch arch = parse_arch(archs[seed % 7]);
+    for (const Config& config : test::sample_space(problem, generic_device(arch), 1, seed++))
+      sources.push_back(source_of({problem, config}, arch));
+  }
+  compile_all(sources);
+}
+
+TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureThatHasIt) {
+  std::vector<Source> sources;
+  std::map<std::string, std::set<std::string>> archs_of;
+  const char* const shapes[] = {"rows=9,cols=781,dtype=bf16", "rows=9,cols=24576,dtype=f16,out_dtype=f32,scale=0.125",
+                                "rows=9,cols=131072,dtype=bf16"};
+  std::size_t turn = 0;
+  for (const char* arch_name : archs)
+    for (const std::string_view op : test::softmax_ops) {
       const Arch arch = parse_arch(arch_name);
-      const Problem problem = op_.normalize({"softmax", parse_fields(fields, "problem")});
-      for (const Config& config : op_.search_space(problem, generic_device(arch), Effort::quick))
-        sources.emplace_back(render(op_, problem, config), arch);
+      std::set<std::string> variants;
+      for (const char* fields : shapes) {
+        const Problem problem = test::normalized(op, fields);
+        const std::vector<Config> space = find_op(op).search_space(problem, generic_device(arch), Effort::full);
+        // Another one of each variant for each architecture and operation.
+        std::map<std::string, std::vector<const Config*>> by_variant;
+        for (const Config& config : space) by_variant[config.variant()].push_back(&config);
+        for (const auto& [variant, configs] : by_variant) {
+          archs_of[variant].insert(arch_name);
+          if (variants.insert(variant).second)
+            sources.push_back(source_of({problem, *configs[turn++ * 7 % configs.size()]}, arch));
+        }
+      }
+    }
+  const std::set<std::string> all(std::begin(archs), std::end(archs));
+  std::set<std::string> from_80 = all;
+  from_80.erase("sm_75");
+  for (const char* variant : {"warp", "block", "grid", "online", "split"}) EXPECT_EQ(archs_of[variant], all) << variant;
+  EXPECT_EQ(archs_of["hybrid"], from_80);
+  EXPECT_EQ(archs_of["cluster"], (std::set<std::string>{"sm_90a", "sm_100a", "sm_120a"}));
+  compile_all(sources);
+}
+
+// What tuning tries first: two architectures for each shape.
+TEST_F(SoftmaxNvrtc, TheQuickSpaceOfCommonShapesCompiles) {
+  std::vector<Source> sources;
+  for (const auto& [op, fields, arch_names] :
+       {std::tuple{"softmax", "rows=4096,cols=32000,dtype=bf16", std::array{"sm_90a", "sm_80"}},
+        {"log_softmax", "rows=4096,cols=1024", std::array{"sm_90a", "sm_75"}},
+        {"softmax_backward", "rows=4096,cols=8192,dtype=f16,out_dtype=f32", std::array{"sm_90a", "sm_120a"}}})
+    for (const char* arch_name : arch_names) {
+      const Arch arch = parse_arch(arch_name);
+      const Problem problem = test::normalized(op, fields);
+      for (const Config& config : find_op(op).search_space(problem, generic_device(arch), Effort::quick))
+        sources.push_back(source_of({problem, config}, arch));
     }
   compile_all(sources);
 }
@@ -114,17 +198,14 @@ TEST_F(SoftmaxNvrtc, PtxHasTheAskedHintsAndWidths) {
                                                        {"evict_last", "ld.global.L2::cache_hint"}};
   const std::pair<const char*, const char*> stores[] = {
       {"plain", "st.global"}, {"streaming", "st.global.cs"}, {"evict_first", "st.global.L2::cache_hint"}};
-  const Arch arch = parse_arch("sm_90a");
   for (const Width& width : widths)
     for (std::size_t i = 0; i < std::size(loads); ++i) {
       const auto& [load, load_text] = loads[i];
       const auto& [store, store_text] = stores[i % std::size(stores)];
-      const Problem problem = op_.normalize({"softmax", parse_fields("rows=64," + std::string(width.fields), "problem")});
-      const Config config = op_.complete_config(
-          problem, generic_device(arch),
-          Config{parse_fields(std::string("variant=warp,lanes=32,load=") + load + ",store=" + store, "config")});
-      const std::string ptx = compiler_->assembly({"softmax.cu", render(op_, problem, config), arch});
-      SCOPED_TRACE(config.text() + " " + width.suffix);
+      const Source source = source_of(test::softmax_ops[i % 2], "rows=64," + std::string(width.fields),
+                                      std::string("variant=warp,lanes=32,load=") + load + ",store=" + store, "sm_90a");
+      const std::string ptx = ptx_of(source);
+      SCOPED_TRACE(source.c.text() + " " + width.suffix);
       EXPECT_NE(ptx.find(std::string(load_text) + width.suffix + " "), std::string::npos);
       EXPECT_NE(ptx.find(std::string(store_text) + width.suffix + " "), std::string::npos);
       // And no other load or store of global memory: a wrong width or hint beside the right one would show here.
@@ -143,44 +224,108 @@ TEST_F(SoftmaxNvrtc, PtxHasTheAskedHintsAndWidths) {
     }
 }
 
-TEST_F(SoftmaxNvrtc, ARowInRegistersIsReadOnce) {
-  // 8 vectors a thread: eight loads, eight stores, no loop around them.
-  const Problem problem = op_.normalize({"softmax", parse_fields("rows=64,cols=8192", "problem")});
-  const Arch arch = parse_arch("sm_90a");
-  const Config config =
-      op_.complete_config(problem, generic_device(arch), Config{parse_fields("variant=block,threads=256,load=plain", "c")});
-  const std::string ptx = compiler_->assembly({"softmax.cu", render(op_, problem, config), arch});
-  const auto count = [&](const std::string& what) {
-    std::size_t n = 0;
-    for (std::size_t at = ptx.find(what); at != std::string::npos; at = ptx.find(what, at + 1)) ++n;
-    return n;
+// As many loads, copies and stores as a thread has vectors: nothing is read or written twice.
+TEST_F(SoftmaxNvrtc, WhatWaitsOnTheChipIsReadOnce) {
+  struct Expectation {
+    const char *fields, *config;
+    std::size_t loads, copies, stores;  ///< of a thread, of each array
   };
-  EXPECT_EQ(count("ld.global.v4.b32"), 8U);
-  EXPECT_EQ(count("st.global.v4.b32"), 8U);
+  const Expectation expectations[] = {
+      {"rows=64,cols=1024", "variant=warp,lanes=32,threads=64", 8, 0, 8},
+      {"rows=64,cols=8192", "variant=block,threads=256", 8, 0, 8},
+      {"rows=64,cols=16384,dtype=bf16", "variant=block,threads=512,registers=packed", 4, 0, 4},
+      {"rows=64,cols=24576", "variant=hybrid,threads=512,register_vectors=4,min_blocks=1", 4, 8, 12},
+      {"rows=64,cols=65536", "variant=cluster,blocks_per_row=8,threads=256,register_vectors=3,min_blocks=1", 3, 5, 8},
+      {"rows=64,cols=65536", "variant=cluster,blocks_per_row=4,threads=512,register_vectors=0,min_blocks=1", 0, 8, 8},
+      {"rows=4,cols=131072", "variant=grid,blocks_per_row=16,threads=512,register_vectors=4,min_blocks=1", 4, 0, 4},
+      {"rows=4,cols=131072", "variant=grid,blocks_per_row=16,threads=512,register_vectors=1,min_blocks=1", 1, 3, 4},
+  };
+  for (const std::string_view op : test::softmax_ops)
+    for (const Expectation& expected : expectations) {
+      const std::string ptx = ptx_of(op, expected.fields, std::string(expected.config) + ",load=plain,store=plain");
+      SCOPED_TRACE(std::string(op) + " " + expected.fields + " " + expected.config);
+      const std::size_t times = op.ends_with("backward") ? 2 : 1;
+      EXPECT_EQ(count_of(ptx, "ld.global.v4.b32"), times * expected.loads);
+      EXPECT_EQ(count_of(ptx, "ld.global."), times * expected.loads);
+      EXPECT_EQ(count_of(ptx, "cp.async.cg.shared.global"), times * expected.copies);
+      EXPECT_EQ(count_of(ptx, "cp.async.ca.shared.global"), 0U);
+      EXPECT_EQ(count_of(ptx, "st.global.v4.b32"), expected.stores);
+      EXPECT_EQ(count_of(ptx, "st.global."), expected.stores);
+    }
+}
+
+TEST_F(SoftmaxNvrtc, BlocksOfAClusterMeetThroughSharedMemory) {
+  for (const std::string_view op : test::softmax_ops) {
+    const std::string ptx = ptx_of(op, "rows=64,cols=65536", "variant=cluster");
+    EXPECT_GE(count_of(ptx, "barrier.cluster.arrive"), 2U) << op;
+    EXPECT_GE(count_of(ptx, "barrier.cluster.wait"), 2U) << op;
+    EXPECT_GE(count_of(ptx, "mapa"), 1U) << op;
+    EXPECT_EQ(count_of(ptx, ".relaxed.gpu"), 0U) << op;
+  }
+}
+
+TEST_F(SoftmaxNvrtc, BlocksOfAGridMeetThroughTaggedWordsWithoutFences) {
+  for (const std::string_view op : test::softmax_ops) {
+    const Source source = source_of(op, "rows=4,cols=131072", "variant=grid", "sm_90a");
+    const std::string ptx = ptx_of(source);
+    EXPECT_GE(count_of(ptx, "st.relaxed.gpu.global.b64"), 1U) << op;
+    EXPECT_GE(count_of(ptx, "ld.relaxed.gpu.global.b64"), 1U) << op;
+    for (const char* costly : {"fence", "membar", "atom.global", "red.global", "barrier.cluster"})
+      EXPECT_EQ(count_of(ptx, costly), 0U) << costly;
+    for (const KernelLaunch& kernel :
+         source.c.op().launch_plan(source.c.problem, source.c.config, generic_device(source.arch)).kernels)
+      EXPECT_TRUE(kernel.cooperative);
+  }
+}
+
+// Rows of 781 elements start anywhere; what a warp takes is as wide as asked. Where a pair sticks out of a row, its other
+// element goes alone.
+TEST_F(SoftmaxNvrtc, NarrowAccessesAreAsWideAsAsked) {
+  struct Expectation {
+    const char *dtype, *access;
+    std::vector<const char*> widths;  ///< the widest first
+  };
+  const Expectation expectations[] = {{"bf16", "pairs", {".b32", ".b16"}},
+                                      {"f16", "pairs", {".b32", ".b16"}},
+                                      {"f32", "pairs", {".v2.b32", ".b32"}},
+                                      {"bf16", "elements", {".b16"}},
+                                      {"f32", "elements", {".b32"}}};
+  for (const std::string_view op : test::softmax_ops)
+    for (const Expectation& expected : expectations) {
+      const std::string ptx = ptx_of(op, std::string("rows=4096,cols=781,dtype=") + expected.dtype,
+                                     std::string("variant=warp,lanes=32,load=plain,store=plain,access=") + expected.access);
+      for (const char* kind : {"ld.global", "st.global"}) {
+        SCOPED_TRACE(std::string(op) + " " + expected.dtype + " " + expected.access + " " + kind);
+        std::size_t known = 0;
+        for (const char* width : expected.widths) known += count_of(ptx, std::string(kind) + width + " ");
+        EXPECT_EQ(known, count_of(ptx, kind));
+        EXPECT_GE(count_of(ptx, std::string(kind) + expected.widths.front() + " "), 12U);  // 781 / 32 / 2
+      }
+    }
 }
 
 TEST_F(SoftmaxNvrtc, NvccTakesASampleAsItStands) {
   if (std::system("command -v nvcc > /dev/null 2>&1") != 0) GTEST_SKIP() << "nvcc is not installed";
-  const auto folder = std::filesystem::temp_directory_path() / "tunesmith-nvcc-test";
+  const auto folder = std::filesystem::temp_directory_path() / ("tunesmith-nvcc-test-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
-  for (const auto& [fields, variant] : {std::pair{"rows=4096,cols=32000,dtype=bf16", "block"},
-                                        {"rows=4096,cols=513,dtype=f16,out_dtype=f32", "warp"},
-                                        {"rows=4096,cols=262144", "online"}}) {
-    const Problem problem = op_.normalize({"softmax", parse_fields(fields, "problem")});
-    const Arch arch = parse_arch("sm_90a");
-    const Config config =
-        op_.complete_config(problem, generic_device(arch), Config{parse_fields("variant=" + std::string(variant), "c")});
-    const std::filesystem::path source = folder / (std::string(variant) + ".cu");
-    std::ofstream(source) << render(op_, problem, config);
-    const std::string quoted = "'" + source.string() + "'";
-    EXPECT_EQ(std::system(("nvcc -arch=sm_90a -cubin -Werror all-warnings " + quoted + " -o " + quoted + ".cubin").c_str()),
-              0);
-  }
-  // With its host pass as well, as a file of somebody's own program.
-  EXPECT_EQ(
-      std::system(
-          ("nvcc -arch=sm_80 -c '" + (folder / "warp.cu").string() + "' -o '" + (folder / "warp.o").string() + "'").c_str()),
-      0);
+  const auto compiles = [&](const Source& source, const std::string& flags) {
+    const std::filesystem::path path = folder / "sample.cu";
+    std::ofstream(path) << source.text;
+    const std::string command =
+        "nvcc -Werror all-warnings " + flags + " '" + path.string() + "' -o '" + (folder / "sample.out").string() + "'";
+    return std::system(command.c_str()) == 0;
+  };
+  // One of each main template, with options; and with the host pass as well, as a file of somebody's own program.
+  for (const auto& [op, fields, config] :
+       {std::tuple{"softmax", "rows=4096,cols=32000,dtype=bf16", "variant=block"},
+        {"log_softmax", "rows=4096,cols=65536,mask=add,mask_dtype=f16,causal=1,safe=1", "variant=cluster"},
+        {"softmax", "rows=4096,cols=781,dtype=f16,out_dtype=bf16", "variant=warp,lanes=32,access=pairs"},
+        {"log_softmax", "rows=1,cols=2000000,valid_cols=1", "variant=split"},
+        {"softmax_backward", "rows=16,cols=131072,dtype=f16,out_dtype=f32", "variant=grid"},
+        {"log_softmax_backward", "rows=4096,cols=100000,mask=keep,safe=1", "variant=online"}})
+    EXPECT_TRUE(compiles(source_of(op, fields, config, "sm_90a"), "-arch=sm_90a -cubin")) << op << " " << config;
+  EXPECT_TRUE(compiles(source_of("softmax", "rows=4096,cols=513,dtype=f16,out_dtype=f32", "variant=warp", "sm_80"),
+                       "-arch=sm_80 -c"));
   std::filesystem::remove_all(folder);
 }
 

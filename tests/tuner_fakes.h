@@ -109,7 +109,11 @@ class AddOneOp : public Op {
     return config.fields.size() > 2 ? "too many fields" : "";
   }
   SourceParts source_parts(const Problem&, const Config& config) const override {
-    return {"add_one/add_one.cuh", {}, "constants: " + config.text() + ";\n", "kernel\n"};
+    SourceParts parts;
+    parts.main_template = "add_one/add_one.cuh";
+    parts.constants = "constants: " + config.text() + ";\n";
+    parts.kernels = "kernel\n";
+    return parts;
   }
   LaunchPlan launch_plan(const Problem& problem, const Config&, const DeviceInfo&) const override {
     LaunchPlan plan;

@@ -50,7 +50,8 @@ Problem fit(const Op& op, const Problem& problem, bool in_place, std::int64_t li
 /// Bytes after which an array of few rows may be repeated to give one of many; its whole extent when rows are not its
 /// leading dimension.
 std::int64_t period_bytes(const ArrayInfo& few, const ArrayInfo& many) {
-  const bool is_by_rows = !few.shape.empty() && few.shape.size() == many.shape.size() && few.shape[0] != many.shape[0];
+  const bool is_by_rows = !few.shape.empty() && few.shape.size() == many.shape.size() && few.shape[0] != many.shape[0] &&
+                          few.strides[0] > 0;  // else broadcast
   return is_by_rows ? few.shape[0] * few.strides[0] * size_of(few.dtype) : few.extent_bytes();
 }
 

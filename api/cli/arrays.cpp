@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "api/cli/flags.h"
@@ -18,6 +19,9 @@ NpyType npy_type(DType dtype) {
     case DType::f32: return NpyType::f4;
     case DType::f16: return NpyType::f2;
     case DType::bf16: return NpyType::u2;
+    case DType::u8: return NpyType::u1;
+    case DType::i32: return NpyType::i4;
+    case DType::i64: return NpyType::i8;
   }
   return NpyType::f4;
 }
@@ -40,7 +44,8 @@ const ArrayInfo& find_array(const std::vector<ArrayInfo>& arrays, const std::str
   for (const ArrayInfo& array : arrays)
     if (array.name == name && array.*kind) return array;
   const std::vector<std::string> allowed = names_of(arrays, kind);
-  throw Error(ErrorCode::invalid_argument, flag, " names the array '", name, "'; allowed: ", listed(allowed));
+  const std::string how = is_option(name) ? "; '" + name + "' comes with --option " + name + "=VALUE" : "";
+  throw Error(ErrorCode::invalid_argument, flag, " names the array '", name, "'; allowed: ", listed(allowed), how);
 }
 
 /// Calls visit(first element's index in the strided array, elements) for every stretch of adjacent elements, row-major.
@@ -63,16 +68,62 @@ void over_runs(const ArrayInfo& info, const Visit& visit) {
   }
 }
 
-/// The smallest problem of the operation with these fields: it tells which arrays there are and how many dimensions they
-/// have.
-std::vector<ArrayInfo> arrays_of_probe(const Op& op, const Problem& given) {
+// Lengths that tell the required fields of a probe apart.
+constexpr std::array<std::int64_t, 10> probe_lengths{2, 3, 5, 7, 11, 13, 17, 19, 23, 29};
+
+/// A small problem with the given words (element types and the like): it tells which arrays there always are, and which
+/// required fields their dimensions stand for. `lengths` gets those fields.
+Problem make_probe(const Op& op, const Problem& given, std::map<std::int64_t, std::string>& lengths) {
   Problem probe{given.op, {}};
   for (const FieldInfo& field : op.problem_fields())
-    if (const Value* value = given.fields.find(field.name); !field.words.empty() && value != nullptr)
+    if (const Value* value = given.fields.find(field.name); !field.words.empty() && !field.option && value != nullptr) {
       probe.fields.set(field.name, *value);
-    else if (field.default_text.empty())
-      probe.fields.set(field.name, std::int64_t{1});
-  return op.arrays(op.normalize(probe));
+    } else if (field.default_text.empty()) {
+      const std::int64_t length = probe_lengths.at(lengths.size());
+      lengths.emplace(length, field.name);
+      probe.fields.set(field.name, length);
+    }
+  return probe;
+}
+
+/// The same with what else was given, options above all. A number that goes with the true lengths only is left out.
+Problem with_options(const Op& op, Problem probe, const Problem& given) {
+  for (const FieldInfo& field : op.problem_fields())
+    if (const Value* value = given.fields.find(field.name); field.option && !field.words.empty() && value != nullptr)
+      probe.fields.set(field.name, *value);
+  probe = op.normalize(probe);
+  for (const FieldInfo& field : op.problem_fields())
+    if (const Value* value = given.fields.find(field.name);
+        !field.default_text.empty() && field.words.empty() && value != nullptr) {
+      Problem more = probe;
+      more.fields.set(field.name, *value);
+      try {
+        probe = op.normalize(more);
+      } catch (const Error&) {  // the problem itself will be refused with it, if it is wrong there too
+      }
+    }
+  return probe;
+}
+
+/// Whether the array's elements are what the field dtype says.
+bool follows_dtype(const Op& op, Problem probe, const std::string& array) {
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    probe.fields.set("dtype", std::string(name(dtype)));
+    const std::vector<ArrayInfo> arrays = op.arrays(op.normalize(probe));
+    const auto info = std::ranges::find(arrays, array, &ArrayInfo::name);
+    if (info == arrays.end() || info->dtype != dtype) return false;
+  }
+  return true;
+}
+
+/// "2 (rows x cols), or 1 for a single row".
+std::string dimensions_text(const ArrayInfo& info, const std::map<std::int64_t, std::string>& lengths) {
+  std::string names;
+  for (const std::int64_t length : info.shape) {
+    const auto field = lengths.find(length);
+    names += (names.empty() ? "" : " x ") + (field == lengths.end() ? std::to_string(length) : field->second);
+  }
+  return std::to_string(info.shape.size()) + " (" + names + ")" + (info.shape.size() == 2 ? ", or 1 for a single row" : "");
 }
 
 void set_extent(Problem& problem, std::string_view field, std::int64_t extent, const std::string& name,
@@ -128,34 +179,46 @@ InputFiles open_inputs(const FileMap& files) {
 
 Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files) {
   if (files.empty()) return problem;
-  const std::vector<ArrayInfo> arrays = arrays_of_probe(op, problem);
+  std::map<std::int64_t, std::string> lengths;
+  const Problem probe = make_probe(op, problem, lengths);
+  const std::vector<ArrayInfo> always = op.arrays(op.normalize(probe));
+  const std::vector<ArrayInfo> all = op.arrays(with_options(op, probe, problem));
+  const bool typed = std::ranges::any_of(op.problem_fields(), [](const FieldInfo& info) { return info.name == "dtype"; });
   for (const auto& [name, file] : files) {
-    const ArrayInfo& info = find_array(arrays, name, &ArrayInfo::input, "--input");
-    const std::vector<std::int64_t>& shape = file->header().shape;
-    const bool one_row = info.shape.size() == 2 && shape.size() == 1;
-    if (shape.size() != info.shape.size() && !one_row)
+    find_array(all, name, &ArrayInfo::input, "--input");
+    const auto info = std::ranges::find(always, name, &ArrayInfo::name);
+    if (info == always.end()) continue;
+    std::vector<std::int64_t> shape = file->header().shape;
+    if (shape.size() == 1 && info->shape.size() == 2) shape.insert(shape.begin(), 1);
+    if (shape.size() != info->shape.size())
       throw Error(ErrorCode::invalid_argument, name, " from '", file->path().string(), "' has ", shape.size(),
-                  " dimensions (", shape_text(shape), "); ", op.name(), " takes ", info.shape.size(),
-                  info.shape.size() == 2 ? " (rows x cols), or 1 for a single row" : "");
-    if (info.shape.size() == 2) {
-      set_extent(problem, "rows", one_row ? 1 : shape[0], name, *file);
-      set_extent(problem, "cols", shape.back(), name, *file);
-      set_dtype(problem, name, *file);
-    } else if (info.shape.size() == 1) {
-      set_extent(problem, "rows", shape[0], name, *file);
-    }
+                  " dimensions (", shape_text(shape), "); ", op.name(), " takes ", dimensions_text(*info, lengths));
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      if (const auto field = lengths.find(info->shape[d]); field != lengths.end())
+        set_extent(problem, field->second, shape[d], name, *file);
+    if (typed && follows_dtype(op, probe, name)) set_dtype(problem, name, *file);
   }
   return problem;
 }
 
+bool one_row_given(const std::vector<ArrayInfo>& arrays, const InputFiles& files) {
+  return std::ranges::any_of(arrays, [&](const ArrayInfo& info) {
+    const auto file = files.find(info.name);
+    return file != files.end() && info.shape.size() == 2 && file->second->header().shape.size() == 1;
+  });
+}
+
 void check_files(const std::vector<ArrayInfo>& arrays, const InputFiles& files) {
+  const auto counting = [](std::vector<std::int64_t> shape) {
+    std::erase(shape, 1);
+    return shape;
+  };
   for (const auto& [name, file] : files) {
     const ArrayInfo& info = find_array(arrays, name, &ArrayInfo::input, "--input");
-    std::vector<std::int64_t> shape = file->header().shape;
-    if (shape.size() + 1 == info.shape.size()) shape.insert(shape.begin(), 1);
-    if (shape != info.shape || file->header().type != npy_type(info.dtype))
-      throw Error(ErrorCode::invalid_argument, name, " from '", file->path().string(), "' is ", shape_text(shape), " of '",
-                  descr(file->header().type), "'; the problem takes ", shape_text(info.shape), " of '",
+    const NpyHeader& header = file->header();
+    if (counting(header.shape) != counting(info.shape) || header.type != npy_type(info.dtype))
+      throw Error(ErrorCode::invalid_argument, name, " from '", file->path().string(), "' is ", shape_text(header.shape),
+                  " of '", descr(header.type), "'; the problem takes ", shape_text(info.shape), " of '",
                   descr(npy_type(info.dtype)), "' (", tunesmith::name(info.dtype), ")");
   }
 }

@@ -24,12 +24,17 @@ using InputFiles = std::map<std::string, std::unique_ptr<NpyReader>>;
 /// Throws what NpyReader throws.
 InputFiles open_inputs(const FileMap& files);
 
-/// Adds rows, cols and dtype to a problem of a row operation as the input files have them. A 1-D file is one row where the
-/// operation takes a matrix. Throws Error(invalid_argument) when a file has another rank, or contradicts a field that was
-/// given, or when its array is no input of the operation.
+/// Adds shape and dtype to a problem as the input files have them: each required field (rows, cols) that is a length of an
+/// array which the operation always has (x, dy), and dtype where the array has it. Arrays that an option brings (mask,
+/// valid_cols) tell nothing. A 1-D file is one row where the operation takes a matrix. Throws Error(invalid_argument) when a
+/// file has another rank, or contradicts a field that was given, or when its array is no input of the operation.
 Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files);
 
-/// Throws Error(invalid_argument) unless every file fits its array in shape and dtype.
+/// Whether a file gave a single row without the dimension of rows: then results are written so too.
+bool one_row_given(const std::vector<ArrayInfo>& arrays, const InputFiles& files);
+
+/// Throws Error(invalid_argument) unless every file fits its array in dtype and in shape, where dimensions of length 1 do
+/// not count.
 void check_files(const std::vector<ArrayInfo>& arrays, const InputFiles& files);
 /// Throws Error(invalid_argument) unless every name is an output of the operation.
 void check_outputs(const std::vector<ArrayInfo>& arrays, const FileMap& files);

@@ -21,9 +21,7 @@ double speedup(const TuningRecord& record) { return record.median_us > 0 ? recor
 }  // namespace
 
 std::string info_listing(const CacheInfo& info) {
-  std::string system_files;
-  for (const auto& file : info.system_files) system_files += (system_files.empty() ? "" : ", ") + file.string();
-  return listing({
+  std::vector<std::pair<std::string, std::string>> rows{
       {"file", info.file.empty() ? "none: memory only" : info.file.string()},
       {"size", bytes_text(static_cast<double>(info.file_bytes))},
       {"writable", info.writable ? "yes" : "no: " + info.why_not_writable},
@@ -33,8 +31,15 @@ std::string info_listing(const CacheInfo& info) {
       {"schema", std::to_string(info.schema)},
       {"SQLite", info.sqlite_version + ", journal " + info.journal_mode},
       {"file system", info.network_file_system ? "over a network: locking may not be reliable" : ""},
-      {"system caches", system_files},
-  });
+  };
+  for (const SystemFileInfo& file : info.system_files) rows.emplace_back("system cache", system_file_text(file));
+  return listing(rows);
+}
+
+std::string system_file_text(const SystemFileInfo& file) {
+  if (!file.ignored.empty()) return file.file.string() + ", ignored: " + file.ignored;
+  return file.file.string() + ", " + std::to_string(file.records) + " records, " + std::to_string(file.binaries) +
+         " binaries";
 }
 
 std::string records_table(const std::vector<TuningRecord>& records) {
@@ -90,7 +95,9 @@ std::string trials_table(std::vector<Trial> trials) {
 
 Json to_json(const CacheInfo& info) {
   Json files = Json::array();
-  for (const auto& file : info.system_files) files.push_back(file.string());
+  for (const SystemFileInfo& file : info.system_files)
+    files.push_back(
+        {{"file", file.file.string()}, {"records", file.records}, {"binaries", file.binaries}, {"ignored", file.ignored}});
   return {{"file", info.file.string()},
           {"writable", info.writable},
           {"why_not_writable", info.why_not_writable},

@@ -10,6 +10,8 @@
 namespace tunesmith::cli {
 
 std::string info_listing(const CacheInfo& info);
+/// "/opt/fleet.db, 12 records, 3 binaries".
+std::string system_file_text(const SystemFileInfo& file);
 std::string records_table(const std::vector<TuningRecord>& records);
 std::string record_listing(const TuningRecord& record);
 /// Fastest first.

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "api/cli/cache_views.h"
 #include "api/cli/commands.h"
+#include "api/cli/current_version.h"
 #include "api/cli/errors.h"
 #include "api/cli/flags.h"
 #include "api/cli/table.h"
@@ -147,7 +149,42 @@ Finding look_at_cache(const EngineOptions& options) {
   }
   finding.lines.emplace_back("cache", state);
   finding.lines.emplace_back("  health", problems.empty() ? "good" : problems.front());
-  for (const auto& file : info.system_files) finding.lines.emplace_back("  system cache", file.string());
+  // The one that ships comes last, and has a finding of its own.
+  for (const SystemFileInfo& file : info.system_files)
+    if (file.file != options.shipped_cache) finding.lines.emplace_back("  system cache", system_file_text(file));
+  return finding;
+}
+
+Finding look_at_shipped_records(const EngineOptions& options) {
+  Finding finding{{{"file", options.shipped_cache.string()}, {"records", 0}, {"usable", 0}, {"ignored", ""}}, {}};
+  if (options.shipped_cache.empty()) {
+    const std::filesystem::path usual = EngineOptions::default_shipped_cache();
+    finding.facts["ignored"] = usual.empty() ? "no such file" : "TUNESMITH_SYSTEM_CACHE is empty";
+    finding.lines.emplace_back("shipped records", usual.empty() ? "not found beside this program"
+                                                                : "switched off: TUNESMITH_SYSTEM_CACHE is empty");
+    return finding;
+  }
+  EngineOptions shipped_only = options;
+  shipped_only.cache_file.clear();
+  shipped_only.system_caches.clear();
+  const std::shared_ptr<Cache> cache = open_cache(shipped_only);
+  CurrentVersion version(shipped_only);
+  int usable = 0;
+  std::map<std::string, int> devices;
+  for (const TuningRecord& record : cache->list_records()) {
+    if (!version.why_unusable(record).empty()) continue;
+    ++usable;
+    ++devices[record.key.device_class.substr(0, record.key.device_class.find(';'))];
+  }
+  const SystemFileInfo info = cache->info().system_files.front();
+  finding.facts["records"] = info.records;
+  finding.facts["usable"] = usable;
+  finding.facts["devices"] = devices;
+  finding.facts["ignored"] = info.ignored;
+  std::string text = system_file_text(info);
+  if (usable < info.records) text += "; " + std::to_string(info.records - usable) + " are of other templates";
+  for (const auto& [device, count] : devices) text += "; " + std::to_string(count) + " for " + device;
+  finding.lines.emplace_back("shipped records", text);
   return finding;
 }
 
@@ -176,6 +213,7 @@ int doctor(const EngineFlags& flags, bool json) {
                                                       {"nvrtc", look_for_nvrtc(options)},
                                                       {"host_compiler", look_for_host_compiler(options)},
                                                       {"cache", look_at_cache(options)},
+                                                      {"shipped", look_at_shipped_records(options)},
                                                       {"environment", look_at_environment()}};
   Json facts{{"version", TUNESMITH_VERSION}};
   Lines lines{{"tunesmith", TUNESMITH_VERSION}};

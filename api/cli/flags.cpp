@@ -4,37 +4,11 @@
 #include <charconv>
 #include <cmath>
 
+#include "api/cache_files.h"
 #include "api/cli/errors.h"
-#include "api/cli/nearest.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
-namespace {
-
-std::vector<std::string> op_names() {
-  std::vector<std::string> names;
-  for (const Op* op : all_ops()) names.emplace_back(op->name());
-  return names;
-}
-
-std::string help_of(const FieldInfo& field) {
-  std::string text(field.meaning);
-  for (std::size_t i = 0; i < field.words.size(); ++i) text += (i == 0 ? ": " : "|") + std::string(field.words[i]);
-  text += field.default_text.empty() ? " (required)" : " (default: " + std::string(field.default_text) + ")";
-  return text;
-}
-
-/// A word stays one even when it looks like a number; a number that is none is left for the operation to judge.
-Value value_of(const FieldInfo& field, const std::string& typed) {
-  if (!field.words.empty()) return typed;
-  Value value = parse_value(typed);
-  const bool digits = typed.find_first_not_of("+-0123456789") == std::string::npos;
-  if (digits && !std::holds_alternative<std::int64_t>(value))
-    throw Error(ErrorCode::invalid_argument, field.name, " is ", typed, "; expected a number that fits 64 bits");
-  return value;
-}
-
-}  // namespace
 
 std::string flag_of(std::string_view field) {
   std::string flag = "--" + std::string(field);
@@ -62,72 +36,6 @@ std::string brief(const Problem& problem) {
     if (field == "dtype" || same == nullptr || *same != value) shown.fields.set(field, value);
   }
   return shown.fields.text();
-}
-
-void ProblemFlags::add_to(CLI::App& command) {
-  command.add_option("op", op_, "operation: " + listed(op_names()))->required()->type_name("OP");
-  // One flag per field name; the help groups it under the operations that have it.
-  std::vector<std::pair<std::string, const FieldInfo*>> known;
-  std::map<std::string, std::string> owners;
-  std::vector<std::vector<FieldInfo>> lists;
-  for (const Op* op : all_ops()) lists.push_back(op->problem_fields());
-  for (std::size_t i = 0; i < lists.size(); ++i)
-    for (const FieldInfo& field : lists[i]) {
-      std::string& owner = owners[std::string(field.name)];
-      if (owner.empty()) known.emplace_back(field.name, &field);
-      owner += (owner.empty() ? "" : ", ") + std::string(all_ops()[i]->name());
-    }
-  for (const auto& [name, field] : known)
-    command
-        .add_option_function<std::string>(
-            flag_of(name), [this, key = name](const std::string& typed) { fields_[key] = typed; }, help_of(*field))
-        ->type_name(field->words.empty() ? "N" : "WORD")
-        ->group("Problem of " + owners[name]);
-  command.add_option("--option", options_, "the same by field name, e.g. --option rows=4096; may be repeated")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
-}
-
-const Op& ProblemFlags::op() const {
-  try {
-    return find_op(op_);
-  } catch (const Error& error) {
-    throw Error(error.code(), error.what(), did_you_mean(op_, op_names()));
-  }
-}
-
-Problem ProblemFlags::problem() const {
-  const Op& operation = op();
-  const std::vector<FieldInfo> infos = operation.problem_fields();
-  std::vector<std::string> flags, names;
-  for (const FieldInfo& info : infos) {
-    flags.push_back(flag_of(info.name));
-    names.emplace_back(info.name);
-  }
-  const auto info_of = [&](std::string_view field) {
-    const auto found = std::ranges::find(infos, field, &FieldInfo::name);
-    return found == infos.end() ? nullptr : &*found;
-  };
-
-  Problem problem{op_, {}};
-  for (const auto& [field, typed] : fields_) {
-    const FieldInfo* info = info_of(field);
-    if (info == nullptr)
-      throw Error(ErrorCode::invalid_argument, op_, " has no flag ", flag_of(field), did_you_mean(flag_of(field), flags),
-                  " Allowed: ", listed(flags));
-    problem.fields.set(field, value_of(*info, typed));
-  }
-  for (const std::string& option : options_) {
-    const auto [field, typed] = split_pair(option, "--option", "NAME=VALUE");
-    const FieldInfo* info = info_of(field);
-    if (info == nullptr)
-      throw Error(ErrorCode::invalid_argument, op_, " has no option '", field, "'", did_you_mean(field, names),
-                  " Allowed: ", listed(names));
-    if (problem.fields.contains(field))
-      throw Error(ErrorCode::invalid_argument, "--option ", field, " is given twice, or beside ", flag_of(field));
-    problem.fields.set(field, value_of(*info, typed));
-  }
-  return problem;
 }
 
 void EngineFlags::add_device(CLI::App& command) {
@@ -190,13 +98,7 @@ double parse_duration(const std::string& text, std::string_view flag) {
   throw Error(ErrorCode::invalid_argument, flag, " is '", text, "'; expected a time above 0 such as 500ms, 10s or 2m");
 }
 
-std::shared_ptr<Cache> open_cache(const EngineOptions& options) {
-  CacheOptions cache;
-  cache.file = options.cache_file;
-  cache.system_files = options.system_caches;
-  if (options.log) cache.warn = [log = options.log](const std::string& text) { log(EngineOptions::Level::warning, text); };
-  return std::make_shared<Cache>(std::move(cache));
-}
+std::shared_ptr<Cache> open_cache(const EngineOptions& options) { return std::make_shared<Cache>(cache_options(options)); }
 
 TemplateSet open_templates(const EngineOptions& options) {
   return options.templates_folder.empty() ? TemplateSet::embedded() : TemplateSet::from_folder(options.templates_folder);

@@ -16,8 +16,11 @@ namespace tunesmith::cli {
 
 /// "x_row_stride" -> "--x-row-stride".
 std::string flag_of(std::string_view field);
+/// Whether some operation has an option of this name, which --option takes and no flag.
+bool is_option(std::string_view field);
 
-/// OP and the fields of every operation's problem as flags. An operation that is added needs no line here.
+/// OP and the fields of every operation's problem: shapes and element types as flags, options through --option. An operation
+/// that is added needs no line here.
 class ProblemFlags {
  public:
   /// `this` must outlive the parsing.
@@ -25,8 +28,8 @@ class ProblemFlags {
 
   /// Throws Error(invalid_argument).
   const Op& op() const;
-  /// What was given, not normalized: flags, then --option. Throws Error(invalid_argument) for a flag that the operation does
-  /// not have, a malformed --option, and a field that is given twice.
+  /// What was given, not normalized: flags, then --option, which takes any field. Throws Error(invalid_argument) for a flag
+  /// that the operation does not have, a malformed or unknown --option, and a field that is given twice.
   Problem problem() const;
 
  private:

@@ -14,9 +14,10 @@ struct TypeName {
   std::string_view descr;
   std::int64_t bytes;
 };
-constexpr std::array<TypeName, 5> type_names{{{NpyType::f4, "<f4", 4},
+constexpr std::array<TypeName, 6> type_names{{{NpyType::f4, "<f4", 4},
                                               {NpyType::f2, "<f2", 2},
                                               {NpyType::u2, "<u2", 2},
+                                              {NpyType::u1, "|u1", 1},
                                               {NpyType::i4, "<i4", 4},
                                               {NpyType::i8, "<i8", 8}}};
 
@@ -101,12 +102,14 @@ class Parser {
     skip_blanks();
     if (!rest_.empty() && rest_.front() == '[') fail("holds records (a structured dtype); expected plain numbers");
     const std::string_view word = quoted();
+    if (word == "|b1") return NpyType::u1;
     for (const TypeName& known : type_names) {
       if (word == known.descr) return known.type;
-      if (word.size() == 3 && word.front() == '>' && word.substr(1) == known.descr.substr(1))
+      if (word.size() == 3 && word.front() == '>' && known.bytes > 1 && word.substr(1) == known.descr.substr(1))
         fail("is big-endian ('", word, "'); expected little-endian ('", known.descr, "')");
     }
-    fail("holds '", word, "'; expected '<f4' (f32), '<f2' (f16), '<u2' (the bits of bf16), '<i4' or '<i8'");
+    fail("holds '", word,
+         "'; expected '<f4' (f32), '<f2' (f16), '<u2' (the bits of bf16), '|u1' or '|b1' (u8), '<i4' (i32) or '<i8' (i64)");
   }
 
   bool boolean() {

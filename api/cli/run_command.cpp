@@ -30,7 +30,8 @@ struct RunFlags {
 std::int64_t rows_to_check(const std::vector<ArrayInfo>& arrays) {
   std::int64_t per_row = 1;
   for (const ArrayInfo& array : arrays)
-    if (array.shape.size() > 1 && array.elements() > 0) per_row = std::max(per_row, array.elements() / array.shape.front());
+    if (array.output && array.shape.size() > 1 && array.elements() > 0)
+      per_row = std::max(per_row, array.elements() / array.shape.front());
   return std::max<std::int64_t>(1, max_checked_elements / per_row);
 }
 
@@ -116,8 +117,7 @@ int run(const RunFlags& flags) {
     report.measurement = measure(
         device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.bytes);
   if (report.check.passed) {
-    const bool one_row =
-        std::ranges::any_of(input_files, [](const auto& file) { return file.second->header().shape.size() == 1; });
+    const bool one_row = one_row_given(infos, input_files);
     for (const HostArray& array : host.arrays())
       if (const auto file = output_files.find(array.info.name); file != output_files.end()) {
         write_array(array, one_row, file->second);
@@ -140,7 +140,8 @@ void add_run(CLI::App& app, Action& chosen) {
   flags->problem.add_to(*command);
   command
       ->add_option("--input", flags->inputs,
-                   "take an array from a file, e.g. x=data.npy; rows, cols and dtype follow from it")
+                   "take an array from a file, e.g. x=data.npy; rows, cols and dtype follow from it.\n"
+                   "Element types: f32 '<f4', f16 '<f2', bf16 '<u2', u8 '|u1' or '|b1', i32 '<i4', i64 '<i8'")
       ->type_name("NAME=FILE.npy")
       ->allow_extra_args(false);
   command->add_option("--output", flags->outputs, "write an array to a file, e.g. y=result.npy")
@@ -158,7 +159,9 @@ void add_run(CLI::App& app, Action& chosen) {
       "Examples:\n"
       "  tunesmith run softmax --rows 4096 --cols 32000 --dtype bf16\n"
       "  tunesmith run softmax --input x=logits.npy --output y=probabilities.npy\n"
-      "  tunesmith run softmax --rows 8 --cols 1000 --device host --config variant=online,threads=128");
+      "  tunesmith run softmax --rows 8 --cols 1000 --device host --config variant=online,threads=128\n"
+      "  tunesmith run softmax --input x=scores.npy --input mask=mask.npy --option mask=keep --option scale=0.125\n"
+      "  tunesmith run softmax_backward --rows 4096 --cols 32000 --dtype bf16 --option causal=1");
   command->callback([&chosen, flags] { chosen = [flags] { return run(*flags); }; });
 }
 

@@ -1,5 +1,8 @@
 #include "api/cli/usage.h"
 
+#include <algorithm>
+
+#include "api/cli/flags.h"
 #include "api/cli/nearest.h"
 
 namespace tunesmith::cli {
@@ -37,6 +40,13 @@ std::string first_extra(const CLI::App* command) {
   return extras.empty() ? "" : extras.front();
 }
 
+/// "--mask-inner" where the command takes --option and some operation has the option mask_inner: "mask_inner", else "".
+std::string option_of(const CLI::App* command, std::string_view flag) {
+  std::string field(flag.substr(std::min(flag.find_first_not_of('-'), flag.size())));
+  std::ranges::replace(field, '-', '_');
+  return command->get_option_no_throw("--option") != nullptr && is_option(field) ? field : "";
+}
+
 std::string one_line(std::string text) {
   for (char& c : text)
     if (c == '\n') c = ' ';
@@ -51,6 +61,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   std::string extra = first_extra(command);
   if (!extra.empty() && extra.starts_with('-')) {
     extra = extra.substr(0, extra.find('='));
+    if (const std::string option = option_of(command, extra); !option.empty())
+      return full_name(command) + " has no flag " + extra + "; expected --option " + option + "=VALUE" + help;
     return full_name(command) + " has no flag " + extra + did_you_mean(extra, flags_of(command)) + help;
   }
   const std::vector<std::string> commands = commands_of(command);

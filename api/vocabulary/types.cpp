@@ -12,7 +12,13 @@ namespace {
 template <typename Enum, std::size_t Count>
 using Names = std::array<std::pair<Enum, std::string_view>, Count>;
 
-constexpr Names<DType, 3> dtype_names{{{DType::f32, "f32"}, {DType::f16, "f16"}, {DType::bf16, "bf16"}}};
+constexpr Names<DType, 6> dtype_names{{{DType::f32, "f32"},
+                                       {DType::f16, "f16"},
+                                       {DType::bf16, "bf16"},
+                                       {DType::u8, "u8"},
+                                       {DType::i32, "i32"},
+                                       {DType::i64, "i64"}}};
+constexpr Names<DType, 3> float_names{{{DType::f32, "f32"}, {DType::f16, "f16"}, {DType::bf16, "bf16"}}};
 constexpr Names<Mode, 3> mode_names{{{Mode::tune, "tune"}, {Mode::replay, "replay"}, {Mode::off, "off"}}};
 constexpr Names<Effort, 2> effort_names{{{Effort::quick, "quick"}, {Effort::full, "full"}}};
 constexpr Names<Origin, 5> origin_names{{{Origin::pinned, "pinned"},
@@ -42,6 +48,7 @@ Enum parse_in(const Names<Enum, Count>& names, std::string_view text, std::strin
 
 std::string_view name(DType dtype) noexcept { return name_in(dtype_names, dtype); }
 DType parse_dtype(std::string_view text, std::string_view argument) { return parse_in(dtype_names, text, argument); }
+DType parse_float_dtype(std::string_view text, std::string_view argument) { return parse_in(float_names, text, argument); }
 
 std::string_view name(Mode mode) noexcept { return name_in(mode_names, mode); }
 Mode parse_mode(std::string_view text) { return parse_in(mode_names, text, "mode"); }

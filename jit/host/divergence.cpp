@@ -1,5 +1,6 @@
 // ResidentGroup's account of threads that wait for one another in vain.
 #include <algorithm>
+#include <cstdio>
 
 #include "jit/host/resident_group.h"
 
@@ -16,27 +17,39 @@ std::string ResidentGroup::describe(const Fiber& fiber, const Fiber* beside) con
 }
 
 std::string ResidentGroup::describe_wait(const Fiber& fiber) const {
-  static constexpr const char* names[] = {"sync_warp",   "shuffle_xor", "shuffle",    "ballot",
-                                          "any_in_warp", "all_in_warp", "sync_block", "sync_cluster"};
+  static constexpr const char* names[] = {"sync_warp", "shuffle_xor", "shuffle", "ballot", "any_in_warp", "all_in_warp"};
   switch (fiber.wait) {
     case Wait::nothing: return "runs";
     case Wait::returned: return "has returned";
     case Wait::sync_block:
       return "waits at sync_block (#" + std::to_string(block_barriers_[fiber.block].completed + 1) + ")";
     case Wait::sync_cluster:
-      return "waits at sync_cluster (#" + std::to_string(cluster_barriers_[fiber.block / cluster_blocks_].completed + 1) +
-             ")";
+    case Wait::cluster_wait:
+      return std::string(fiber.wait == Wait::sync_cluster ? "waits at sync_cluster" : "waits in cluster_wait") + " (#" +
+             std::to_string(fiber.cluster_arrivals) + ")";
+    case Wait::await: {
+      char text[96];
+      std::snprintf(text, sizeof text, "waits in await for tag %u in the word at %p, which has tag %u", fiber.awaited_tag,
+                    static_cast<const void*>(fiber.awaited_word), tag_in(fiber.awaited_word));
+      return text;
+    }
     default: return std::string("waits in ") + names[static_cast<int>(fiber.wait)];
   }
 }
 
+// The first thread without which this one cannot go on; none when any thread could publish what it awaits.
 const ResidentGroup::Fiber* ResidentGroup::missing_partner(const Fiber& fiber) const {
+  if (fiber.wait == Wait::await) return nullptr;
   std::size_t first = fiber.block * threads_;
   std::size_t last = first + threads_;
-  if (fiber.wait == Wait::sync_cluster) {
+  if (fiber.wait == Wait::sync_cluster || fiber.wait == Wait::cluster_wait) {
     first = fiber.block / cluster_blocks_ * cluster_blocks_ * threads_;
     last = first + cluster_blocks_ * threads_;
-  } else if (fiber.wait != Wait::sync_block) {
+    for (std::size_t i = first; i < last; ++i)
+      if (fibers_[i]->cluster_arrivals != fiber.cluster_arrivals) return fibers_[i];
+    return nullptr;
+  }
+  if (fiber.wait != Wait::sync_block) {
     first += fiber.thread / 32 * 32;
     last = std::min(last, first + 32);
   }
@@ -45,24 +58,45 @@ const ResidentGroup::Fiber* ResidentGroup::missing_partner(const Fiber& fiber) c
   return nullptr;
 }
 
-// The cause rather than its consequences: when some thread waits for one that has returned, that is the one to report.
+// Whether this thread waits, perhaps through others, for one that awaits a word. A chain of partners goes up from lanes to
+// block to cluster; one that does not end soon goes round in circles.
+bool ResidentGroup::leads_to_await(const Fiber& fiber) const {
+  const Fiber* at = &fiber;
+  for (int step = 0; at != nullptr && step < 8; ++step) {
+    if (at->wait == Wait::await) return true;
+    at = at->wait == Wait::returned ? nullptr : missing_partner(*at);
+  }
+  return false;
+}
+
+// The cause rather than its consequences: when some thread waits for one that has returned, that is the one to report; then
+// threads that wait for one another; then a word that nobody is left to publish.
 std::string ResidentGroup::describe_divergence() const {
   const Fiber* waiting = nullptr;
   const Fiber* missing = nullptr;
+  const Fiber* awaiting = nullptr;
+  std::size_t await_count = 0;
   for (std::size_t i = 0; i < blocks_ * threads_; ++i) {
     const Fiber& fiber = *fibers_[i];
     if (fiber.wait == Wait::returned) continue;
+    if (fiber.wait == Wait::await && await_count++ == 0) awaiting = &fiber;
     const Fiber* const partner = missing_partner(fiber);
     if (partner == nullptr) continue;
-    if (missing == nullptr || partner->wait == Wait::returned) {
+    if (partner->wait == Wait::returned || (missing == nullptr && !leads_to_await(*partner))) {
       waiting = &fiber;
       missing = partner;
       if (missing->wait == Wait::returned) break;
     }
   }
-  if (waiting == nullptr) return "the host executor lost its threads";
-  return describe(*waiting) + " " + describe_wait(*waiting) + " but " + describe(*missing, waiting) + " " +
-         describe_wait(*missing);
+  if (waiting != nullptr)
+    return describe(*waiting) + " " + describe_wait(*waiting) + " but " + describe(*missing, waiting) + " " +
+           describe_wait(*missing);
+  if (awaiting == nullptr) return "the host executor lost its threads";
+  std::string text = describe(*awaiting) + " " + describe_wait(*awaiting) + ", and no thread is left to publish it";
+  if (await_count > 1) text += "; " + std::to_string(await_count - 1) + " more wait in await";
+  if (!shape_.cooperative && blocks_ < shape_.grid.count())
+    text += "; only the blocks of a cluster or of a cooperative launch are sure to run at the same time";
+  return text;
 }
 
 }  // namespace tunesmith::host

@@ -11,8 +11,8 @@
 namespace tunesmith::host {
 
 const abi::Services& ResidentGroup::services() noexcept {
-  static constexpr abi::Services table = {abi::version,   &sync_block,     &sync_cluster, &join_warp,
-                                          &static_shared, &shared_of_rank, &misaligned};
+  static constexpr abi::Services table = {abi::version, &sync_block, &sync_cluster,  &cluster_arrive, &cluster_wait,
+                                          &await,       &join_warp,  &static_shared, &shared_of_rank, &misaligned};
   return table;
 }
 
@@ -61,6 +61,7 @@ void ResidentGroup::run(const std::vector<Dim3>& blocks, const void* params) {
 
 void ResidentGroup::start_fibers(const std::vector<Dim3>& blocks) {
   current_ = queue_head_ = queue_tail_ = nullptr;
+  awaiting_ = nullptr;
   block_barriers_.assign(blocks_, {});
   cluster_barriers_.assign(cluster_barriers_.size(), {});
   running_ = blocks_ * threads_;
@@ -90,6 +91,7 @@ void ResidentGroup::start_fibers(const std::vector<Dim3>& blocks) {
         fiber.block = static_cast<std::uint32_t>(block);
         fiber.thread = thread;
         fiber.wait = Wait::nothing;
+        fiber.cluster_arrivals = fiber.cluster_waits = 0;
         start_fiber(fiber);
       }
     }
@@ -124,6 +126,8 @@ void ResidentGroup::make_ready(WarpState& warp, std::uint32_t lanes) noexcept {
 
 Context& ResidentGroup::next() noexcept {
   if (current_ == nullptr || current_->ready == 0) {
+    current_ = nullptr;
+    if (queue_head_ == nullptr) wake_awaiting();
     current_ = queue_head_;
     if (current_ == nullptr) return caller_;
     queue_head_ = current_->next_ready;
@@ -161,27 +165,87 @@ void ResidentGroup::join_warp(abi::Thread& thread, abi::Collective collective) {
   fiber.group->make_ready(warp, warp.present & ~lane);
 }
 
-void ResidentGroup::arrive(Fiber& fiber, Barrier& barrier, Wait wait, std::size_t first_block, std::size_t blocks) {
-  if (++barrier.arrived != blocks * threads_) return wait_in(fiber, wait);
+void ResidentGroup::sync_block(abi::Thread& thread) {
+  Fiber& fiber = fiber_of(thread);
+  ResidentGroup& group = *fiber.group;
+  Barrier& barrier = group.block_barriers_[fiber.block];
+  if (++barrier.arrived != group.threads_) return group.wait_in(fiber, Wait::sync_block);
   barrier.arrived = 0;
   ++barrier.completed;
-  for (std::size_t i = first_block * warps_per_block(); i < (first_block + blocks) * warps_per_block(); ++i) {
-    WarpState& warp = warps_[i];
-    make_ready(warp, &warp == fiber.warp_state ? warp.present & ~(1u << fiber.lane) : warp.present);
+  for (std::size_t w = 0; w < group.warps_per_block(); ++w) {
+    WarpState& warp = group.warps_[fiber.block * group.warps_per_block() + w];
+    group.make_ready(warp, &warp == fiber.warp_state ? warp.present & ~(1u << fiber.lane) : warp.present);
   }
 }
 
-void ResidentGroup::sync_block(abi::Thread& thread) {
-  Fiber& fiber = fiber_of(thread);
-  fiber.group->arrive(fiber, fiber.group->block_barriers_[fiber.block], Wait::sync_block, fiber.block, 1);
+void ResidentGroup::arrive_at_cluster(Fiber& fiber, const char* what) {
+  if (fiber.cluster_arrivals != fiber.cluster_waits) {
+    failure_ = describe(fiber) + " calls " + what + " after cluster_arrive; cluster_wait must come first";
+    stop(fiber);
+  }
+  ++fiber.cluster_arrivals;
+  Barrier& barrier = cluster_barrier(fiber);
+  if (++barrier.arrived != cluster_blocks_ * threads_) return;
+  barrier.arrived = 0;
+  ++barrier.completed;
+  // Those that wait already; others may still be on their way from arrival to wait.
+  const std::size_t first_block = fiber.block / cluster_blocks_ * cluster_blocks_;
+  for (std::size_t w = first_block * warps_per_block(); w < (first_block + cluster_blocks_) * warps_per_block(); ++w) {
+    std::uint32_t waiting = 0;
+    for (std::uint32_t present = warps_[w].present; present != 0; present &= present - 1) {
+      const int lane = std::countr_zero(present);
+      const Wait wait = warps_[w].fibers[lane]->wait;
+      if (wait == Wait::sync_cluster || wait == Wait::cluster_wait) waiting |= 1u << lane;
+    }
+    make_ready(warps_[w], waiting);
+  }
+}
+
+void ResidentGroup::wait_for_cluster(Fiber& fiber, Wait wait) {
+  ++fiber.cluster_waits;
+  if (cluster_barrier(fiber).completed != fiber.cluster_arrivals) wait_in(fiber, wait);
 }
 
 void ResidentGroup::sync_cluster(abi::Thread& thread) {
   Fiber& fiber = fiber_of(thread);
+  fiber.group->arrive_at_cluster(fiber, "sync_cluster");
+  fiber.group->wait_for_cluster(fiber, Wait::sync_cluster);
+}
+
+void ResidentGroup::cluster_arrive(abi::Thread& thread) {
+  Fiber& fiber = fiber_of(thread);
+  fiber.group->arrive_at_cluster(fiber, "cluster_arrive");
+}
+
+void ResidentGroup::cluster_wait(abi::Thread& thread) {
+  Fiber& fiber = fiber_of(thread);
+  if (fiber.cluster_arrivals == fiber.cluster_waits) {
+    fiber.group->failure_ = fiber.group->describe(fiber) + " calls cluster_wait without cluster_arrive before it";
+    fiber.group->stop(fiber);
+  }
+  fiber.group->wait_for_cluster(fiber, Wait::cluster_wait);
+}
+
+void ResidentGroup::await(abi::Thread& thread, const unsigned long long* word, unsigned tag) {
+  Fiber& fiber = fiber_of(thread);
   ResidentGroup& group = *fiber.group;
-  const std::size_t cluster = fiber.block / group.cluster_blocks_;
-  group.arrive(fiber, group.cluster_barriers_[cluster], Wait::sync_cluster, cluster * group.cluster_blocks_,
-               group.cluster_blocks_);
+  fiber.awaited_word = word;
+  fiber.awaited_tag = tag;
+  fiber.next_awaiting = group.awaiting_;
+  group.awaiting_ = &fiber;
+  group.wait_in(fiber, Wait::await);
+}
+
+void ResidentGroup::wake_awaiting() noexcept {
+  for (Fiber** link = &awaiting_; *link != nullptr;) {
+    Fiber& fiber = **link;
+    if (tag_in(fiber.awaited_word) == fiber.awaited_tag) {
+      *link = fiber.next_awaiting;
+      make_ready(*fiber.warp_state, 1u << fiber.lane);
+    } else {
+      link = &fiber.next_awaiting;
+    }
+  }
 }
 
 void* ResidentGroup::static_shared(abi::Thread& thread, const void* key, unsigned long long bytes,

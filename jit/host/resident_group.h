@@ -54,6 +54,8 @@ class ResidentGroup {
     all_in_warp,
     sync_block,
     sync_cluster,
+    cluster_wait,
+    await,
     nothing,
     returned,
   };
@@ -64,6 +66,10 @@ class ResidentGroup {
     std::uint32_t block;   // in the group
     std::uint32_t thread;  // linear, in the block
     Wait wait = Wait::nothing;
+    std::uint32_t cluster_arrivals, cluster_waits;  // at the cluster's barrier, each including its current one
+    std::uint32_t awaited_tag;
+    const unsigned long long* awaited_word;
+    Fiber* next_awaiting;
   };
   struct WarpState : abi::Warp {
     WarpState* next_ready;
@@ -81,11 +87,18 @@ class ResidentGroup {
   static void run_fiber(boost::context::detail::transfer_t transfer);
   static void sync_block(abi::Thread& thread);
   static void sync_cluster(abi::Thread& thread);
+  static void cluster_arrive(abi::Thread& thread);
+  static void cluster_wait(abi::Thread& thread);
+  static void await(abi::Thread& thread, const unsigned long long* word, unsigned tag);
   static void join_warp(abi::Thread& thread, abi::Collective collective);
   static void* static_shared(abi::Thread& thread, const void* key, unsigned long long bytes, unsigned long long alignment);
   static void* shared_of_rank(abi::Thread& thread, void* object, int rank);
   static void misaligned(abi::Thread& thread, const char* access, const void* address, int bytes);
 
+  /// The upper half of an exchange word. Atomic: blocks that are not resident here may write it.
+  static std::uint32_t tag_in(const unsigned long long* word) noexcept {
+    return static_cast<std::uint32_t>(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32);
+  }
   static Fiber& fiber_of(abi::Thread& thread) noexcept { return static_cast<Fiber&>(thread); }
 
   void start_fibers(const std::vector<Dim3>& blocks);
@@ -94,7 +107,11 @@ class ResidentGroup {
   /// The next fiber that can run, else the stack of run(), which looks at why.
   Context& next() noexcept;
   void wait_in(Fiber& fiber, Wait wait);
-  void arrive(Fiber& fiber, Barrier& barrier, Wait wait, std::size_t first_block, std::size_t blocks);
+  Barrier& cluster_barrier(const Fiber& fiber) noexcept { return cluster_barriers_[fiber.block / cluster_blocks_]; }
+  void arrive_at_cluster(Fiber& fiber, const char* what);
+  void wait_for_cluster(Fiber& fiber, Wait wait);
+  /// Makes ready whose words have come. Looks at the words themselves, so any kind of store will do.
+  void wake_awaiting() noexcept;
   /// Ends the run because of failure_. Nothing may be left to destroy in the caller: its stack is abandoned.
   [[noreturn]] void stop(Fiber& fiber);
 
@@ -102,6 +119,7 @@ class ResidentGroup {
   std::string describe_wait(const Fiber& fiber) const;
   std::string describe_divergence() const;
   const Fiber* missing_partner(const Fiber& fiber) const;
+  bool leads_to_await(const Fiber& fiber) const;
 
   std::size_t warps_per_block() const noexcept { return (threads_ + 31) / 32; }
 
@@ -119,7 +137,8 @@ class ResidentGroup {
   std::vector<Barrier> block_barriers_, cluster_barriers_;
   WarpState* current_ = nullptr;  // the warp that runs; never in the queue
   WarpState *queue_head_ = nullptr, *queue_tail_ = nullptr;
-  std::size_t running_ = 0;  // fibers that have not returned
+  Fiber* awaiting_ = nullptr;  // fibers whose word had another tag when they looked
+  std::size_t running_ = 0;    // fibers that have not returned
   Context caller_;
   std::string failure_;
 };

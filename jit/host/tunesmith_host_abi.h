@@ -5,7 +5,7 @@
 
 namespace tunesmith_host_abi {
 
-constexpr unsigned version = 1;
+constexpr unsigned version = 2;
 
 /// What the lanes of a warp do together; all of them must do the same.
 enum class Collective : unsigned { sync_warp, shuffle_xor, shuffle, ballot, any_in_warp, all_in_warp };
@@ -34,7 +34,10 @@ struct Services {
   unsigned version;
   void (*sync_block)(Thread&);
   void (*sync_cluster)(Thread&);
-  void (*join_warp)(Thread&, Collective);  ///< returns when every lane has joined
+  void (*cluster_arrive)(Thread&);
+  void (*cluster_wait)(Thread&);
+  void (*await)(Thread&, const unsigned long long* word, unsigned tag);  ///< returns when the upper half has been `tag`
+  void (*join_warp)(Thread&, Collective);                                ///< returns when every lane has joined
   void* (*static_shared)(Thread&, const void* key, unsigned long long bytes, unsigned long long alignment);
   void* (*shared_of_rank)(Thread&, void* object, int rank);
   void (*misaligned)(Thread&, const char* access, const void* address, int bytes);

@@ -93,6 +93,12 @@ __device__ __forceinline__ int cluster_size() { return tunesmith_host_abi::curre
 __device__ __forceinline__ void sync_cluster() {
   tunesmith_host_abi::services->sync_cluster(tunesmith_host_abi::current_thread());
 }
+__device__ __forceinline__ void cluster_arrive() {
+  tunesmith_host_abi::services->cluster_arrive(tunesmith_host_abi::current_thread());
+}
+__device__ __forceinline__ void cluster_wait() {
+  tunesmith_host_abi::services->cluster_wait(tunesmith_host_abi::current_thread());
+}
 template <typename T>
 __device__ __forceinline__ T* shared_of_rank(T* object, int rank) {
   return static_cast<T*>(tunesmith_host_abi::services->shared_of_rank(
@@ -100,14 +106,39 @@ __device__ __forceinline__ T* shared_of_rank(T* object, int rank) {
 }
 #endif
 
-// ---- Memory -----------------------------------------------------------------------------------------------------------
-
 namespace host {
 __device__ __forceinline__ void check_aligned(const char* access, const void* address, int bytes) {
   if ((reinterpret_cast<uint64>(address) & static_cast<uint64>(bytes - 1)) != 0)
     tunesmith_host_abi::services->misaligned(tunesmith_host_abi::current_thread(), access, address, bytes);
 }
 }  // namespace host
+
+// ---- Blocks that are resident together ----------------------------------------------------------------------------------
+
+__device__ __forceinline__ void publish(uint64* word, uint32 tag, uint32 value) {
+  host::check_aligned("publish to", word, 8);
+  __atomic_store_n(word, static_cast<uint64>(tag) << 32 | value, __ATOMIC_RELAXED);
+}
+/// Other fibers run until the tag is there; an error when none is left that could publish it.
+__device__ __forceinline__ uint32 await(const uint64* word, uint32 tag) {
+  host::check_aligned("await of", word, 8);
+  uint64 found = __atomic_load_n(word, __ATOMIC_RELAXED);
+  while (static_cast<uint32>(found >> 32) != tag) {
+    tunesmith_host_abi::services->await(tunesmith_host_abi::current_thread(), word, tag);
+    found = __atomic_load_n(word, __ATOMIC_RELAXED);
+  }
+  return static_cast<uint32>(found);
+}
+template <int count>
+__device__ __forceinline__ void await_each(const uint64* word, int distance, uint32 tag, uint32 (&values)[count]) {
+  for (int i = 0; i < count; ++i) values[i] = await(word + i * distance, tag);
+}
+__device__ __forceinline__ uint32 tag_of(const uint64* word) {
+  host::check_aligned("tag_of", word, 8);
+  return static_cast<uint32>(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32);
+}
+
+// ---- Memory -----------------------------------------------------------------------------------------------------------
 
 template <int bytes, LoadHint hint>
 __device__ __forceinline__ Bits<bytes> load(const void* address) {
@@ -231,6 +262,12 @@ __device__ __forceinline__ uint32 pack<f16>(float low, float high) {
 template <>
 __device__ __forceinline__ uint32 pack<bf16>(float low, float high) {
   return from_float<bf16>(low).bits | static_cast<uint32>(from_float<bf16>(high).bits) << 16;
+}
+
+template <typename T>
+__device__ __forceinline__ uint32 maximum_or_nan_pair(uint32 a, uint32 b) {
+  return pack<T>(maximum_or_nan(to_float(T{static_cast<uint16>(a)}), to_float(T{static_cast<uint16>(b)})),
+                 maximum_or_nan(to_float(T{static_cast<uint16>(a >> 16)}), to_float(T{static_cast<uint16>(b >> 16)})));
 }
 
 }  // namespace tunesmith

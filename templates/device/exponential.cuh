@@ -18,6 +18,19 @@ __device__ __forceinline__ float exp2_of_fraction(float f) {
   return fused_multiply_add(p, f, 1.0f);
 }
 
+/// What x is multiplied with on its way into 2^(x log2(e) scale), in two floats, and where the range of that ends.
+struct ExponentScale {
+  float high = 1.44269502162933349609375f;  ///< log2(e) rounded to float32, or scale * log2(e)
+  float low = 1.92596299112661e-8f;         ///< what that rounding lost
+  float far_below = 120.0f;                 ///< exp(-120) is 0 in float32 after the division
+  float large_maximum = 1048576.0f;         ///< beyond it n would leave float32's integers: subtract first
+};
+
+/// A power that may be too small for one float: the product of two.
+struct SplitPower {
+  float first, second;  // second is 1 unless the product is below what first may be
+};
+
 /// For float32 results: within about one unit in the last place over the whole range of float32, large common offsets and
 /// denormal results included, at some thirteen instructions an element, none of them on the special-function unit.
 ///
@@ -26,13 +39,10 @@ __device__ __forceinline__ float exp2_of_fraction(float f) {
 /// of the row's maximum, an element's value is 2^(f + n - N + bias): rescaling a partial sum from one maximum to another is
 /// exact. The bias keeps every value that matters a normal number, down to results that are denormal after the division.
 struct PreciseExponential {
-  static constexpr float log2e_high = 1.44269502162933349609375f;  // log2(e) rounded to float32
-  static constexpr float log2e_low = 1.92596299112661e-8f;         // log2(e) - log2e_high
-  static constexpr float to_integer = 12582912.0f;                 // 1.5 * 2^23: adding it rounds to an integer
+  static constexpr float to_integer = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   static constexpr float bias = 60.0f;
-  static constexpr float far_below = 120.0f;          // exp(-120) is 0 in float32 after the division
-  static constexpr float large_maximum = 1048576.0f;  // beyond it n would leave float32's integers: subtract first
 
+  ExponentScale scale;
   float
       origin;  // subtracted first: 0, or the maximum when that is large (exact then: neighbours of the maximum are near it)
   float lowest;  // smaller ones are raised to it: their results are 0, and -inf needs no case of its own
@@ -40,11 +50,12 @@ struct PreciseExponential {
   float units;   // N
 
   /// `maximum` of the row so far. Anything not finite gives meaningless, harmless values.
-  __device__ __forceinline__ explicit PreciseExponential(float maximum) {
-    origin = (maximum < large_maximum && maximum > -large_maximum) ? 0.0f : maximum;
+  __device__ __forceinline__ explicit PreciseExponential(float maximum, ExponentScale exponent_scale = {})
+      : scale(exponent_scale) {
+    origin = (maximum < scale.large_maximum && maximum > -scale.large_maximum) ? 0.0f : maximum;
     const float top = subtract(maximum, origin);
-    lowest = subtract(top, far_below);
-    units = subtract(fused_multiply_add(top, log2e_high, to_integer), to_integer);
+    lowest = subtract(top, scale.far_below);
+    units = subtract(fused_multiply_add(top, scale.high, to_integer), to_integer);
     shift = subtract(add(to_integer, bias), units);
   }
 
@@ -55,21 +66,35 @@ struct PreciseExponential {
   /// Of a centered element.
   __device__ __forceinline__ float operator()(float x) const {
     const float reduced = maximum(x, lowest);
-    const float shifted = fused_multiply_add(reduced, log2e_high, shift);
+    const float shifted = fused_multiply_add(reduced, scale.high, shift);
     const float n = subtract(shifted, shift);
-    float fraction = fused_multiply_add(reduced, log2e_high, -n);
-    fraction = fused_multiply_add(reduced, log2e_low, fraction);
+    float fraction = fused_multiply_add(reduced, scale.high, -n);
+    fraction = fused_multiply_add(reduced, scale.low, fraction);
     return float_of(bits_of(exp2_of_fraction(fraction)) + (bits_of(shifted) << 23));
   }
 
   /// What a sum formed under this maximum is multiplied with to stand under `other`, whose maximum is not smaller.
   __device__ __forceinline__ float rescale_to(const PreciseExponential& other) const {
     const float moved = subtract(origin, other.origin);
-    float exponent = fused_multiply_add(moved, log2e_high, subtract(units, other.units));
-    exponent = maximum(fused_multiply_add(moved, log2e_low, exponent), -126.0f);  // what is smaller counts for nothing
+    float exponent = fused_multiply_add(moved, scale.high, subtract(units, other.units));
+    exponent = fused_multiply_add(moved, scale.low, exponent);
     const float shifted = add(exponent, to_integer);
     const float fraction = subtract(exponent, subtract(shifted, to_integer));  // 0 unless an origin moved
-    return float_of(bits_of(exp2_of_fraction(fraction)) + (bits_of(shifted) << 23));
+    const float factor = float_of(bits_of(exp2_of_fraction(fraction)) + (bits_of(shifted) << 23));
+    return exponent >= -126.0f ? factor : 0.0f;  // what is smaller counts for nothing
+  }
+
+  /// The same for exponentials whose quotients may be denormal, so that none is lost that counts; `first` is a power of two
+  /// from 2^-40 up. Where an origin moved, which takes maxima of a million, blocks under another one hold nothing but zeros.
+  __device__ __forceinline__ SplitPower split_rescale_to(const PreciseExponential& other) const {
+    if (origin != other.origin) return {1.0f, rescale_to(other)};
+    const float exponent = subtract(units, other.units);
+    const float first = maximum(exponent, -40.0f);
+    const float second = maximum(subtract(exponent, first), -126.0f);
+    return {power_of_two(first), power_of_two(second)};
+  }
+  static __device__ __forceinline__ float power_of_two(float exponent) {
+    return float_of(static_cast<uint32>(static_cast<int>(exponent) + 127) << 23);
   }
 };
 
@@ -79,44 +104,55 @@ struct PreciseExponential {
 struct FastExponential {
   static constexpr float bias = 16.0f;
 
+  ExponentScale scale;
   float origin;
 
-  __device__ __forceinline__ explicit FastExponential(float maximum) : origin(maximum) {}
+  __device__ __forceinline__ explicit FastExponential(float maximum, ExponentScale exponent_scale = {})
+      : scale(exponent_scale), origin(maximum) {}
 
   __device__ __forceinline__ bool moves() const { return true; }
   __device__ __forceinline__ float centered(float x) const { return subtract(x, origin); }
 
-  __device__ __forceinline__ float operator()(float x) const {
-    return exp2_approx(fused_multiply_add(x, PreciseExponential::log2e_high, bias));
-  }
+  __device__ __forceinline__ float operator()(float x) const { return exp2_approx(fused_multiply_add(x, scale.high, bias)); }
 
   __device__ __forceinline__ float rescale_to(const FastExponential& other) const {
-    return exp2_approx(multiply(subtract(origin, other.origin), PreciseExponential::log2e_high));
+    return exp2_approx(multiply(subtract(origin, other.origin), scale.high));
+  }
+  __device__ __forceinline__ SplitPower split_rescale_to(const FastExponential& other) const {
+    const float exponent = multiply(subtract(origin, other.origin), scale.high);
+    const float first = maximum(exponent, -100.0f);
+    return {exp2_approx(first), exp2_approx(subtract(exponent, first))};
   }
 };
 
 __device__ __forceinline__ bool is_finite(float x) { return (bits_of(x) & 0x7f800000u) != 0x7f800000u; }
 
+constexpr uint32 nan_bits = 0x7fc00000u;
+
 /// What a row's exponentials are multiplied with: 1 / sum. A row whose maximum is not finite (it holds NaN or +inf, or is
 /// all -inf) becomes NaN, as the definition gives.
 __device__ __forceinline__ float softmax_scale(float largest, float sum) {
-  return is_finite(largest) ? divide(1.0f, sum) : float_of(0x7fc00000u);
+  return is_finite(largest) ? divide(1.0f, sum) : float_of(nan_bits);
 }
 
-/// exponential / sum for 16-bit results.
+/// exponential / sum for 16-bit results. `factor`: of the exponentials, which stood under another maximum.
 struct FastQuotient {
+  static constexpr float least_factor = 0x1.0p-100f;
   float scale;
 
-  __device__ __forceinline__ FastQuotient(float largest, float sum) : scale(softmax_scale(largest, sum)) {}
+  __device__ __forceinline__ FastQuotient(float largest, float sum, float factor = 1.0f)
+      : scale(multiply(softmax_scale(largest, sum), factor)) {}
   __device__ __forceinline__ float operator()(float exponential) const { return multiply(exponential, scale); }
 };
 
-/// exponential / sum, rounded once: the remainder of the first product corrects it (Markstein, 1990).
+/// exponential / sum, rounded once: the remainder of the first product corrects it (Markstein, 1990). `factor`: a power of
+/// two.
 struct PreciseQuotient {
+  static constexpr float least_factor = 0x1.0p-40f;  // sum / factor must not overflow
   float sum, scale;
 
-  __device__ __forceinline__ PreciseQuotient(float largest, float row_sum)
-      : sum(row_sum), scale(softmax_scale(largest, row_sum)) {}
+  __device__ __forceinline__ PreciseQuotient(float largest, float row_sum, float factor = 1.0f)
+      : sum(divide(row_sum, factor)), scale(softmax_scale(largest, sum)) {}
   __device__ __forceinline__ float operator()(float exponential) const {
     const float quotient = multiply(exponential, scale);
     return fused_multiply_add(fused_multiply_add(-quotient, sum, exponential), scale, quotient);

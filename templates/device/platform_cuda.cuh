@@ -67,6 +67,11 @@ __device__ __forceinline__ int cluster_size() {
 __device__ __forceinline__ void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+/// The two halves of sync_cluster, for work that lies between: every thread arrives, and waits before it arrives again. Once
+/// at the start of a kernel it keeps blocks from touching the shared memory of one that has not started. All 32 lanes
+/// together.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 /// The same object in the shared memory of another block of the cluster.
 template <typename T>
 __device__ __forceinline__ T* shared_of_rank(T* object, int rank) {
@@ -75,6 +80,50 @@ __device__ __forceinline__ T* shared_of_rank(T* object, int rank) {
   return reinterpret_cast<T*>(address);
 }
 #endif
+
+// ---- Blocks that are resident together ----------------------------------------------------------------------------------
+
+// A word of 8 bytes in global memory takes 4 bytes from one block to others, with a tag in its upper half that says which
+// exchange the value belongs to: one store, one load, and neither fence nor barrier (NCCL's LL protocol). Accesses of 8
+// bytes are never torn. They are relaxed: nothing else that the publisher wrote is ordered by them. Whoever waits for
+// another block must know that it runs: a cooperative launch, or blocks of one cluster.
+
+/// Writes tag and value at once. The word is aligned to 8 bytes.
+__device__ __forceinline__ void publish(uint64* word, uint32 tag, uint32 value) {
+  asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(word), "l"(static_cast<uint64>(tag) << 32 | value) : "memory");
+}
+namespace cuda {
+__device__ __forceinline__ uint64 load_relaxed(const uint64* word) {
+  uint64 found;
+  asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(found) : "l"(word) : "memory");
+  return found;
+}
+}  // namespace cuda
+/// The value that was published with this tag, as soon as it is there. A word that gets another tag before it was read hangs
+/// the kernel: let two sets of words take turns.
+__device__ __forceinline__ uint32 await(const uint64* word, uint32 tag) {
+  uint64 found = cuda::load_relaxed(word);
+  while (static_cast<uint32>(found >> 32) != tag) found = cuda::load_relaxed(word);
+  return static_cast<uint32>(found);
+}
+/// The same for `count` words that lie `distance` words apart, all in flight together.
+template <int count>
+__device__ __forceinline__ void await_each(const uint64* word, int distance, uint32 tag, uint32 (&values)[count]) {
+  bool complete;
+  do {
+    uint64 found[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i) found[i] = cuda::load_relaxed(word + i * distance);
+    complete = true;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      complete = complete && static_cast<uint32>(found[i] >> 32) == tag;
+      values[i] = static_cast<uint32>(found[i]);
+    }
+  } while (!complete);
+}
+/// The tag that the word has now. Not for loops that wait: that is await, which lets others run in the host executor.
+__device__ __forceinline__ uint32 tag_of(const uint64* word) { return static_cast<uint32>(cuda::load_relaxed(word) >> 32); }
 
 // ---- Memory -----------------------------------------------------------------------------------------------------------
 
@@ -92,9 +141,13 @@ __device__ __forceinline__ uint64 evict_last_policy() {
 }
 #endif
 
-// Loads are volatile so that they stay in program order with stores, which matters in place.
+// Loads are volatile so that they stay in program order with stores, which matters in place. PTX has no registers of 8 bits.
 #define TUNESMITH_LOAD(instruction)                                                                              \
-  if constexpr (bytes == 2)                                                                                      \
+  if constexpr (bytes == 1) {                                                                                    \
+    uint16 wide;                                                                                                 \
+    asm volatile(instruction ".b8 %0, [%1];" : "=h"(wide) : "l"(address));                                       \
+    bits.word = static_cast<unsigned char>(wide);                                                                \
+  } else if constexpr (bytes == 2)                                                                               \
     asm volatile(instruction ".b16 %0, [%1];" : "=h"(bits.word) : "l"(address));                                 \
   else if constexpr (bytes == 4)                                                                                 \
     asm volatile(instruction ".b32 %0, [%1];" : "=r"(bits.word[0]) : "l"(address));                              \
@@ -106,7 +159,11 @@ __device__ __forceinline__ uint64 evict_last_policy() {
                  : "l"(address))
 
 #define TUNESMITH_LOAD_WITH_POLICY(policy)                                                                       \
-  if constexpr (bytes == 2)                                                                                      \
+  if constexpr (bytes == 1) {                                                                                    \
+    uint16 wide;                                                                                                 \
+    asm volatile("ld.global.L2::cache_hint.b8 %0, [%1], %2;" : "=h"(wide) : "l"(address), "l"(policy));          \
+    bits.word = static_cast<unsigned char>(wide);                                                                \
+  } else if constexpr (bytes == 2)                                                                               \
     asm volatile("ld.global.L2::cache_hint.b16 %0, [%1], %2;" : "=h"(bits.word) : "l"(address), "l"(policy));    \
   else if constexpr (bytes == 4)                                                                                 \
     asm volatile("ld.global.L2::cache_hint.b32 %0, [%1], %2;" : "=r"(bits.word[0]) : "l"(address), "l"(policy)); \
@@ -119,7 +176,7 @@ __device__ __forceinline__ uint64 evict_last_policy() {
                  : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])                \
                  : "l"(address), "l"(policy))
 
-/// One instruction that loads `bytes` (2, 4, 8 or 16) from global memory; the address is a multiple of `bytes`.
+/// One instruction that loads `bytes` (1, 2, 4, 8 or 16) from global memory; the address is a multiple of `bytes`.
 template <int bytes, LoadHint hint>
 __device__ __forceinline__ Bits<bytes> load(const void* address) {
   Bits<bytes> bits;
@@ -141,7 +198,9 @@ __device__ __forceinline__ Bits<bytes> load(const void* address) {
 }
 
 #define TUNESMITH_STORE(instruction)                                                                                     \
-  if constexpr (bytes == 2)                                                                                              \
+  if constexpr (bytes == 1)                                                                                              \
+    asm volatile(instruction ".b8 [%0], %1;" ::"l"(address), "h"(static_cast<uint16>(bits.word)) : "memory");            \
+  else if constexpr (bytes == 2)                                                                                         \
     asm volatile(instruction ".b16 [%0], %1;" ::"l"(address), "h"(bits.word) : "memory");                                \
   else if constexpr (bytes == 4)                                                                                         \
     asm volatile(instruction ".b32 [%0], %1;" ::"l"(address), "r"(bits.word[0]) : "memory");                             \
@@ -153,7 +212,11 @@ __device__ __forceinline__ Bits<bytes> load(const void* address) {
                  : "memory")
 
 #define TUNESMITH_STORE_WITH_POLICY(policy)                                                                               \
-  if constexpr (bytes == 2)                                                                                               \
+  if constexpr (bytes == 1)                                                                                               \
+    asm volatile("st.global.L2::cache_hint.b8 [%0], %1, %2;" ::"l"(address), "h"(static_cast<uint16>(bits.word)),         \
+                 "l"(policy)                                                                                              \
+                 : "memory");                                                                                             \
+  else if constexpr (bytes == 2)                                                                                          \
     asm volatile("st.global.L2::cache_hint.b16 [%0], %1, %2;" ::"l"(address), "h"(bits.word), "l"(policy) : "memory");    \
   else if constexpr (bytes == 4)                                                                                          \
     asm volatile("st.global.L2::cache_hint.b32 [%0], %1, %2;" ::"l"(address), "r"(bits.word[0]), "l"(policy) : "memory"); \
@@ -166,7 +229,7 @@ __device__ __forceinline__ Bits<bytes> load(const void* address) {
                  "r"(bits.word[1]), "r"(bits.word[2]), "r"(bits.word[3]), "l"(policy)                                     \
                  : "memory")
 
-/// One instruction that stores `bytes` (2, 4, 8 or 16) to global memory; the address is a multiple of `bytes`.
+/// One instruction that stores `bytes` (1, 2, 4, 8 or 16) to global memory; the address is a multiple of `bytes`.
 template <int bytes, StoreHint hint>
 __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
   if constexpr (hint == StoreHint::streaming) {
@@ -235,14 +298,15 @@ __device__ __forceinline__ float subtract(float a, float b) { return __fsub_rn(a
 __device__ __forceinline__ float divide(float a, float b) { return __fdiv_rn(a, b); }
 /// The larger one; the other when one is NaN.
 __device__ __forceinline__ float maximum(float a, float b) { return fmaxf(a, b); }
-/// The larger one; NaN when either is.
+/// The larger one, +0 rather than -0; NaN when either is.
 __device__ __forceinline__ float maximum_or_nan(float a, float b) {
 #if TUNESMITH_SM >= 800
   float larger;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
   return larger;
 #else
-  return (a != a || a > b) ? a : b;
+  const float larger = fmaxf(a, b);
+  return (a != a || b != b) ? __uint_as_float(0x7fffffffu) : larger;
 #endif
 }
 __device__ __forceinline__ uint32 bits_of(float value) { return __float_as_uint(value); }
@@ -307,5 +371,29 @@ __device__ __forceinline__ uint32 pack<bf16>(float low, float high) {
   return from_float<bf16>(low).bits | static_cast<uint32>(from_float<bf16>(high).bits) << 16;
 #endif
 }
+
+/// Elementwise maximum_or_nan of two packed pairs: one instruction on sm_80 and later.
+template <typename T>
+__device__ __forceinline__ uint32 maximum_or_nan_pair(uint32 a, uint32 b);
+#if TUNESMITH_SM >= 800
+template <>
+__device__ __forceinline__ uint32 maximum_or_nan_pair<f16>(uint32 a, uint32 b) {
+  uint32 larger;
+  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  return larger;
+}
+template <>
+__device__ __forceinline__ uint32 maximum_or_nan_pair<bf16>(uint32 a, uint32 b) {
+  uint32 larger;
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  return larger;
+}
+#else
+template <typename T>
+__device__ __forceinline__ uint32 maximum_or_nan_pair(uint32 a, uint32 b) {
+  return pack<T>(maximum_or_nan(to_float(T{static_cast<uint16>(a)}), to_float(T{static_cast<uint16>(b)})),
+                 maximum_or_nan(to_float(T{static_cast<uint16>(a >> 16)}), to_float(T{static_cast<uint16>(b >> 16)})));
+}
+#endif
 
 }  // namespace tunesmith

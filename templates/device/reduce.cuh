@@ -1,5 +1,5 @@
-// Reductions over the lanes of a warp and the warps of a block. Every lane gets the result; the order of the additions is
-// fixed by the configuration, so results repeat bit for bit.
+// Reductions of values that threads hold, and sums that keep what rounding would lose. The order of the additions is fixed
+// by the configuration, so results repeat bit for bit.
 #pragma once
 
 #include "device/platform.cuh"
@@ -16,23 +16,61 @@ struct Sum {
   __device__ __forceinline__ float operator()(float a, float b) const { return add(a, b); }
 };
 
-/// A thread's running sum of many terms that keeps what each addition rounds away (Knuth's two-sum), so that a long row is
-/// as exact as a short one. Six additions a term: give it whole vectors' sums, not elements.
+/// Two floats that travel together.
+struct alignas(8) FloatPair {
+  float first, second;
+};
+
+__device__ __forceinline__ FloatPair shuffle_xor(FloatPair pair, int lane_mask) {
+  return {shuffle_xor(pair.first, lane_mask), shuffle_xor(pair.second, lane_mask)};
+}
+
+/// Each member by itself.
+struct SumOfEach {
+  static __device__ __forceinline__ FloatPair identity() { return {0.0f, 0.0f}; }
+  __device__ __forceinline__ FloatPair operator()(FloatPair a, FloatPair b) const {
+    return {add(a.first, b.first), add(a.second, b.second)};
+  }
+};
+
+/// What add(a, b) rounds away (Knuth's two-sum).
+__device__ __forceinline__ float lost_by_adding(float a, float b, float total) {
+  const float included = subtract(total, a);
+  return add(subtract(a, subtract(total, included)), subtract(b, included));
+}
+
+/// Of numbers that are unevaluated sums of two floats: twice the precision.
+struct SumOfTwoFloats {
+  static __device__ __forceinline__ FloatPair identity() { return {0.0f, 0.0f}; }
+  __device__ __forceinline__ FloatPair operator()(FloatPair a, FloatPair b) const {
+    const float total = add(a.first, b.first);
+    return {total, add(lost_by_adding(a.first, b.first, total), add(a.second, b.second))};
+  }
+};
+
+/// A thread's running sum of many terms that keeps what each addition rounds away, so that a long row is as exact as a short
+/// one. Six additions a term: for long sums give it whole vectors' sums, not elements.
 struct CompensatedSum {
   float sum = 0.0f;
   float lost = 0.0f;
 
   __device__ __forceinline__ void include(float term) {
     const float total = add(sum, term);
-    const float included = subtract(total, sum);
-    lost = add(lost, add(subtract(sum, subtract(total, included)), subtract(term, included)));
+    lost = add(lost, lost_by_adding(sum, term, total));
     sum = total;
+  }
+  /// Dot product as if in twice the precision (Ogita, Rump and Oishi, "Accurate sum and dot product", 2005).
+  __device__ __forceinline__ void include_product(float a, float b) {
+    const float product = multiply(a, b);
+    lost = add(lost, fused_multiply_add(a, b, -product));
+    include(product);
   }
   __device__ __forceinline__ void rescale(float factor) {
     sum = multiply(sum, factor);
     lost = multiply(lost, factor);
   }
   __device__ __forceinline__ float value() const { return add(sum, lost); }
+  __device__ __forceinline__ FloatPair both() const { return {sum, lost}; }
 };
 
 /// The same interface for few terms, and for 16-bit results, which do not need it.
@@ -57,26 +95,11 @@ __device__ __forceinline__ float largest_of(const float (&values)[count]) {
   return largest;
 }
 
-/// Over groups of `lanes` neighbouring lanes (a power of two up to 32). All 32 lanes take part.
-template <int lanes, typename Reduction>
-__device__ __forceinline__ float reduce_lanes(float value, Reduction reduction) {
+/// Over groups of `lanes` neighbouring lanes (a power of two up to 32). All 32 lanes take part; every one gets the result.
+template <int lanes, typename Value, typename Reduction>
+__device__ __forceinline__ Value reduce_lanes(Value value, Reduction reduction) {
 #pragma unroll
   for (int distance = lanes / 2; distance > 0; distance /= 2) value = reduction(value, shuffle_xor(value, distance));
-  return value;
-}
-
-/// Over all threads of the block, a multiple of 32. `partials` is shared memory for threads / 32 floats that nothing else
-/// uses: one barrier suffices then.
-template <int threads, typename Reduction>
-__device__ __forceinline__ float reduce_block(float value, Reduction reduction, float* partials) {
-  constexpr int warps = threads / 32;
-  value = reduce_lanes<32>(value, reduction);
-  if constexpr (warps > 1) {
-    if (lane_index() == 0) partials[warp_index()] = value;
-    sync_block();
-    value = lane_index() < warps ? partials[lane_index()] : Reduction::identity();
-    value = reduce_lanes<32>(value, reduction);
-  }
   return value;
 }
 

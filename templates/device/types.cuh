@@ -16,9 +16,13 @@ struct bf16 {
   uint16 bits;
 };
 
-/// Raw bytes that one instruction moves: 2, 4, 8 or 16, aligned to their size.
+/// Raw bytes that one instruction moves: 1, 2, 4, 8 or 16, aligned to their size.
 template <int bytes>
 struct Bits;
+template <>
+struct Bits<1> {
+  unsigned char word;
+};
 template <>
 struct alignas(2) Bits<2> {
   uint16 word;

@@ -5,32 +5,61 @@
 
 namespace tunesmith {
 
+template <bool condition, typename Then, typename Else>
+struct If {
+  using type = Then;
+};
+template <typename Then, typename Else>
+struct If<false, Then, Else> {
+  using type = Else;
+};
+template <typename A, typename B>
+constexpr bool is_same = false;
+template <typename A>
+constexpr bool is_same<A, A> = true;
+
+/// An element of a boolean mask.
+struct u8 {
+  unsigned char bits;
+};
+/// 0 for false.
+__device__ __forceinline__ float to_float(u8 value) { return value.bits != 0 ? 1.0f : 0.0f; }
+
 /// `count` consecutive elements of type T as they lie in memory, held in registers.
 template <typename T, int count>
 struct Packed {
   static constexpr int bytes = count * static_cast<int>(sizeof(T));
   static constexpr int access_bytes = bytes < 16 ? bytes : 16;
   static constexpr int accesses = bytes / access_bytes;
-  static_assert(bytes == access_bytes * accesses && (access_bytes & (access_bytes - 1)) == 0 && access_bytes >= 2,
-                "a vector is 2, 4, 8 or a multiple of 16 bytes");
+  static_assert(bytes == access_bytes * accesses && (access_bytes & (access_bytes - 1)) == 0,
+                "a vector is 1, 2, 4, 8 or a multiple of 16 bytes");
 
   Bits<access_bytes> access[accesses];
 
   __device__ __forceinline__ void unpack(float (&values)[count]) const {
-    if constexpr (bytes == 2) {
+    if constexpr (bytes == 1) {
       values[0] = to_float(T{access[0].word});
+    } else if constexpr (bytes == 2 && sizeof(T) == 2) {
+      values[0] = to_float(T{access[0].word});
+    } else if constexpr (bytes == 2) {
+      values[0] = to_float(T{static_cast<unsigned char>(access[0].word)});
+      values[1] = to_float(T{static_cast<unsigned char>(access[0].word >> 8)});
     } else {
+      constexpr int per_word = 4 / static_cast<int>(sizeof(T));
 #pragma unroll
       for (int i = 0; i < accesses; ++i) {
 #pragma unroll
         for (int j = 0; j < access_bytes / 4; ++j) {
           const uint32 word = access[i].word[j];
-          const int at = (i * (access_bytes / 4) + j) * 4 / static_cast<int>(sizeof(T));
+          const int at = (i * (access_bytes / 4) + j) * per_word;
           if constexpr (sizeof(T) == 4) {
             values[at] = float_of(word);
-          } else {
+          } else if constexpr (sizeof(T) == 2) {
             values[at] = to_float(T{static_cast<uint16>(word)});
             values[at + 1] = to_float(T{static_cast<uint16>(word >> 16)});
+          } else {
+#pragma unroll
+            for (int k = 0; k < 4; ++k) values[at + k] = to_float(T{static_cast<unsigned char>(word >> (8 * k))});
           }
         }
       }
@@ -68,6 +97,25 @@ struct Packed {
   }
 };
 
+/// The largest of 16-bit elements, two at a time and without unpacking them.
+template <typename T>
+struct PackedMaximum {
+  uint32 pair = is_same<T, f16> ? 0xfc00fc00u : 0xff80ff80u;  // -inf
+
+  template <int count>
+  __device__ __forceinline__ void include(const Packed<T, count>& vector) {
+#pragma unroll
+    for (int i = 0; i < vector.accesses; ++i)
+#pragma unroll
+      for (int j = 0; j < vector.access_bytes / 4; ++j) pair = maximum_or_nan_pair<T>(pair, vector.access[i].word[j]);
+  }
+  __device__ __forceinline__ float value() const {
+    return maximum_or_nan(to_float(T{static_cast<uint16>(pair)}), to_float(T{static_cast<uint16>(pair >> 16)}));
+  }
+};
+template <>
+struct PackedMaximum<float> {};
+
 /// The elements of a row that exist: [begin, end), counted from an address that vectors are aligned to. begin is 0 unless
 /// the row starts between two vectors.
 struct Range {
@@ -76,10 +124,39 @@ struct Range {
   __device__ __forceinline__ bool holds(int64 column) const {
     return column >= begin && column + count <= end;
   }
+  template <int count>
+  __device__ __forceinline__ bool meets(int64 column) const {
+    return column + count > begin && column < end;
+  }
 };
 
-/// Loads elements [column, column + count); those outside the range read as `outside`. A vector within the range is one
-/// access (or a few of 16 bytes); only vectors at the ends go element by element.
+/// Bytes [column, column + count) one by one; those outside the range are 0.
+template <int count>
+__device__ __forceinline__ Packed<u8, count> load_bytes(const u8* row, int64 column, Range range) {
+  Packed<u8, count> vector;
+  if constexpr (count < 4) {
+    uint32 word = 0;
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+      if (range.holds<1>(column + i)) word |= uint32{load<1, LoadHint::plain>(row + column + i).word} << (8 * i);
+    vector.access[0].word = static_cast<decltype(vector.access[0].word)>(word);
+  } else {
+#pragma unroll
+    for (int j = 0; j < count / 4; ++j) {
+      uint32 word = 0;
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (range.holds<1>(column + 4 * j + i))
+          word |= uint32{load<1, LoadHint::plain>(row + column + 4 * j + i).word} << (8 * i);
+      vector.access[0].word[j] = word;
+    }
+  }
+  return vector;
+}
+
+/// Loads elements [column, column + count); those outside the range read as `outside` (of a mask: as false). A vector within
+/// the range is one access (or a few of 16 bytes); only vectors at the ends go element by element. `inside`: the caller
+/// knows that the vector is within the range, and nothing is asked.
 template <typename T, int count, LoadHint hint>
 __device__ __forceinline__ Packed<T, count> load_vector(const T* row, int64 column, Range range, bool inside,
                                                         float outside) {
@@ -90,17 +167,22 @@ __device__ __forceinline__ Packed<T, count> load_vector(const T* row, int64 colu
       const auto* address = reinterpret_cast<const char*>(row + column) + i * vector.access_bytes;
       vector.access[i] = load<Packed<T, count>::access_bytes, hint>(address);
     }
+  } else if constexpr (sizeof(T) == 1) {
+    vector = load_bytes<count>(row, column, range);
   } else {
     float values[count];
 #pragma unroll
-    for (int i = 0; i < count; ++i) {
-      values[i] = outside;
-      if (range.holds<1>(column + i)) {
-        Packed<T, 1> element;
-        element.access[0] = load<static_cast<int>(sizeof(T)), hint>(row + column + i);
-        float value[1];
-        element.unpack(value);
-        values[i] = value[0];
+    for (int i = 0; i < count; ++i) values[i] = outside;
+    if (range.meets<count>(column)) {
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        if (range.holds<1>(column + i)) {
+          Packed<T, 1> element;
+          element.access[0] = load<static_cast<int>(sizeof(T)), hint>(row + column + i);
+          float value[1];
+          element.unpack(value);
+          values[i] = value[0];
+        }
       }
     }
     vector.pack_from(values);

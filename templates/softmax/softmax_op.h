@@ -1,14 +1,17 @@
 #pragma once
-// Row-wise softmax: the descriptor. See tunesmith/softmax.h for what it computes.
+// softmax, log_softmax and their gradients: the descriptor of all four. See tunesmith/softmax.h for what they compute.
 
 #include "templates/op.h"
+#include "templates/row/row_shape.h"
 
 namespace tunesmith {
 
 class SoftmaxOp final : public Op {
  public:
-  std::string_view name() const noexcept override { return "softmax"; }
-  std::string_view summary() const noexcept override { return "y[r,:] = softmax(x[r,:]) for every row r"; }
+  SoftmaxOp(bool logarithm, bool backward) : logarithm_(logarithm), backward_(backward) {}
+
+  std::string_view name() const noexcept override;
+  std::string_view summary() const noexcept override;
   std::vector<FieldInfo> problem_fields() const override;
   std::vector<FieldInfo> config_fields() const override;
   Problem normalize(const Problem& problem) const override;
@@ -25,6 +28,14 @@ class SoftmaxOp final : public Op {
   void fill_inputs(const Problem& problem, std::uint64_t seed, InputKind kind,
                    std::span<const HostArray> arrays) const override;
   CheckResult check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+
+ private:
+  /// Of a normalized problem.
+  row::Shape shape_of(const Problem& problem) const;
+  /// Names of the arrays of rows, inputs first.
+  std::vector<std::string_view> row_arrays() const;
+
+  const bool logarithm_, backward_;
 };
 
 }  // namespace tunesmith

@@ -3,33 +3,37 @@
 //   specialized for cols = 32000, x bf16, y bf16
 //   rows            any number, starting at multiples of 8 elements
 //   configuration   variant=block,threads=512,min_blocks=2,registers=packed,load=evict_last,store=plain
-//   templates       softmax/softmax_block.cuh <digest>
-//   compile         nvcc -arch=sm_90a -cubin, as it stands; or any other architecture from sm_75
+//   templates       softmax/softmax_held.cuh <digest>
+//   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_80
 
 ... device code ...
 
 // ---- This problem, this configuration --------------------------------------------------------------------------------
 
-using Input = tunesmith::bf16;
-using Output = tunesmith::bf16;
-
-static constexpr tunesmith::SoftmaxShape shape = {
-    .cols = 32000,
-    .vector = 8,
-    .shifted = false,
+struct Types {
+  using Input = tunesmith::bf16;
+  using Output = tunesmith::bf16;
+  using MaskElement = void;
 };
 
-static constexpr tunesmith::SoftmaxBlockConfig config = {
-    .threads = 512,
-    .min_blocks = 2,
+static constexpr tunesmith::RowShape shape = {
+    .cols = 32000,
+    .vector = 8,
+};
+
+static constexpr tunesmith::HeldConfig config = {
+    .register_vectors = 8,
+    .shared_vectors = 0,
     .registers = tunesmith::Registers::packed,
     .load = tunesmith::LoadHint::evict_last,
     .store = tunesmith::StoreHint::plain,
 };
 
-static_assert(sizeof(tunesmith::SoftmaxParams) == 40, "the host fills the parameters by this layout");
+using Team = tunesmith::BlockTeam<512>;
+
+static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(512, 2)
-softmax(const __grid_constant__ tunesmith::SoftmaxParams params) {
-  tunesmith::softmax_block<Input, Output, shape, config>(params);
+softmax(const __grid_constant__ tunesmith::RowParams params) {
+  tunesmith::softmax_held<Types, shape, config, Team>(params);
 }

@@ -2,34 +2,37 @@
 //
 //   specialized for cols = 262144, x f32, y f32
 //   rows            any number, starting at multiples of 4 elements
-//   configuration   variant=online,threads=1024,unroll=4,load=evict_last,load_again=evict_first,store=evict_first
-//   templates       softmax/softmax_online.cuh <digest>
-//   compile         nvcc -arch=sm_90a -cubin, as it stands; or any other architecture from sm_75
+//   configuration   variant=online,threads=1024,unroll=4,blocks_per_sm=0,load=evict_last,load_again=evict_first,store=evict_first
+//   templates       softmax/softmax_tiled.cuh <digest>
+//   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_80
 
 ... device code ...
 
 // ---- This problem, this configuration --------------------------------------------------------------------------------
 
-using Input = float;
-using Output = float;
-
-static constexpr tunesmith::SoftmaxShape shape = {
-    .cols = 262144,
-    .vector = 4,
-    .shifted = false,
+struct Types {
+  using Input = float;
+  using Output = float;
+  using MaskElement = void;
 };
 
-static constexpr tunesmith::SoftmaxOnlineConfig config = {
+static constexpr tunesmith::RowShape shape = {
+    .cols = 262144,
+    .vector = 4,
+};
+
+static constexpr tunesmith::TiledConfig config = {
     .threads = 1024,
     .unroll = 4,
+    .blocks_per_row = 1,
     .load = tunesmith::LoadHint::evict_last,
     .load_again = tunesmith::LoadHint::evict_first,
     .store = tunesmith::StoreHint::evict_first,
 };
 
-static_assert(sizeof(tunesmith::SoftmaxParams) == 40, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(1024, 1)
-softmax(const __grid_constant__ tunesmith::SoftmaxParams params) {
-  tunesmith::softmax_online<Input, Output, shape, config>(params);
+softmax(const __grid_constant__ tunesmith::RowParams params) {
+  tunesmith::softmax_online<Types, shape, config>(params);
 }

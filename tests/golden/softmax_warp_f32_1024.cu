@@ -3,32 +3,37 @@
 //   specialized for cols = 1024, x f32, y f32
 //   rows            any number, starting at multiples of 4 elements
 //   configuration   variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming
-//   templates       softmax/softmax_warp.cuh <digest>
-//   compile         nvcc -arch=sm_90a -cubin, as it stands; or any other architecture from sm_75
+//   templates       softmax/softmax_held.cuh <digest>
+//   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_75
 
 ... device code ...
 
 // ---- This problem, this configuration --------------------------------------------------------------------------------
 
-using Input = float;
-using Output = float;
-
-static constexpr tunesmith::SoftmaxShape shape = {
-    .cols = 1024,
-    .vector = 4,
-    .shifted = false,
+struct Types {
+  using Input = float;
+  using Output = float;
+  using MaskElement = void;
 };
 
-static constexpr tunesmith::SoftmaxWarpConfig config = {
-    .threads = 128,
-    .lanes = 32,
+static constexpr tunesmith::RowShape shape = {
+    .cols = 1024,
+    .vector = 4,
+};
+
+static constexpr tunesmith::HeldConfig config = {
+    .register_vectors = 8,
+    .shared_vectors = 0,
+    .registers = tunesmith::Registers::float32,
     .load = tunesmith::LoadHint::no_allocate,
     .store = tunesmith::StoreHint::streaming,
 };
 
-static_assert(sizeof(tunesmith::SoftmaxParams) == 40, "the host fills the parameters by this layout");
+using Team = tunesmith::LaneTeam<128, 32>;
+
+static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(128, 1)
-softmax(const __grid_constant__ tunesmith::SoftmaxParams params) {
-  tunesmith::softmax_warp<Input, Output, shape, config>(params);
+softmax(const __grid_constant__ tunesmith::RowParams params) {
+  tunesmith::softmax_held<Types, shape, config, Team>(params);
 }

@@ -73,7 +73,8 @@ typedef struct tunesmith_options {
   const char* effort;           /* "quick" or "full". Default "quick" */
   double tune_budget_s;         /* wall seconds for tuning one key. Default 10 */
   const char* cache_file;       /* "": nothing persists. Default $XDG_CACHE_HOME/tunesmith/cache.db */
-  const char* system_caches;    /* read-only cache files, ':'-separated. Default none */
+  const char* system_caches;    /* read-only cache files, ':'-separated, looked at before the one that ships
+                                   with the library; "": none, not even that one. Default: that one */
   const char* cuda_folders;     /* searched for libnvrtc first, ':'-separated. Default none */
   const char* templates_folder; /* render from here instead of the embedded templates. Default none */
   const char* dump_folder;      /* where the source of a failed compilation goes. Default: the temporary folder */
@@ -112,7 +113,11 @@ TUNESMITH_API tunesmith_status tunesmith_copy_to_host(tunesmith_engine* engine, 
                                                       size_t bytes);
 
 /* An operation ("softmax") and its fields by name, e.g. rows and cols (int), dtype (word: "f32", "f16", "bf16"). Fields are
- * checked by tunesmith_prepare; those left out take their defaults. */
+ * checked by tunesmith_prepare; those left out take their defaults.
+ * Options are fields too, and this is how they are given: softmax, log_softmax and their gradients (softmax_backward,
+ * log_softmax_backward) have scale (real), causal, valid_cols, valid_cols_group, safe (int), mask (word: "none", "add",
+ * "keep"), mask_dtype (word), and mask_inner, mask_middle, mask_row_stride, mask_middle_stride, mask_outer_stride,
+ * mask_alignment (int); tunesmith/softmax_options.h says what they mean. */
 TUNESMITH_API tunesmith_status tunesmith_problem_create(const char* op, tunesmith_problem** problem);
 TUNESMITH_API void tunesmith_problem_destroy(tunesmith_problem* problem);
 TUNESMITH_API tunesmith_status tunesmith_problem_set_int(tunesmith_problem* problem, const char* field, int64_t value);
@@ -124,8 +129,9 @@ TUNESMITH_API tunesmith_status tunesmith_problem_set_word(tunesmith_problem* pro
 TUNESMITH_API tunesmith_status tunesmith_prepare(tunesmith_engine* engine, const tunesmith_problem* problem,
                                                  const char* config, int mode, tunesmith_plan** plan);
 TUNESMITH_API void tunesmith_plan_destroy(tunesmith_plan* plan);
-/* Enqueues the kernels and returns. `arrays`: device addresses in the operation's order (softmax: x, y), valid until the
- * work is done. May be captured. */
+/* Enqueues the kernels and returns. `arrays`: device addresses in the operation's order, valid until the work is done:
+ * softmax and log_softmax x, y, their gradients dy, y, dx; then the mask and valid_cols, each if the problem has it. May be
+ * captured. */
 TUNESMITH_API tunesmith_status tunesmith_plan_launch(const tunesmith_plan* plan, void* const* arrays, size_t count,
                                                      tunesmith_stream stream);
 /* Device time of `repeats` launches one after the other, each with a flushed last-level cache if flush_cache is not 0;
@@ -151,6 +157,21 @@ TUNESMITH_API double tunesmith_plan_flops(const tunesmith_plan* plan);
 TUNESMITH_API tunesmith_status tunesmith_softmax(tunesmith_engine* engine, const void* x, void* y, int64_t rows,
                                                  int64_t cols, int64_t x_row_stride, int64_t y_row_stride, int dtype,
                                                  int out_dtype, tunesmith_stream stream);
+
+/* The same for y[r,:] = log(softmax(x[r,:])). */
+TUNESMITH_API tunesmith_status tunesmith_log_softmax(tunesmith_engine* engine, const void* x, void* y, int64_t rows,
+                                                     int64_t cols, int64_t x_row_stride, int64_t y_row_stride, int dtype,
+                                                     int out_dtype, tunesmith_stream stream);
+/* Their gradients: dx from dy and from y as the forward call gave it. dtype is of dy and y, out_dtype of dx; dx == dy works
+ * in place when dtypes and strides agree. These four take no options: those go through tunesmith_problem_create. */
+TUNESMITH_API tunesmith_status tunesmith_softmax_backward(tunesmith_engine* engine, const void* dy, const void* y, void* dx,
+                                                          int64_t rows, int64_t cols, int64_t dy_row_stride,
+                                                          int64_t y_row_stride, int64_t dx_row_stride, int dtype,
+                                                          int out_dtype, tunesmith_stream stream);
+TUNESMITH_API tunesmith_status tunesmith_log_softmax_backward(tunesmith_engine* engine, const void* dy, const void* y,
+                                                              void* dx, int64_t rows, int64_t cols, int64_t dy_row_stride,
+                                                              int64_t y_row_stride, int64_t dx_row_stride, int dtype,
+                                                              int out_dtype, tunesmith_stream stream);
 
 #ifdef __cplusplus
 }

@@ -44,6 +44,10 @@ struct EngineOptions {
   std::filesystem::path cache_file = default_cache_file();
   /// Read-only cache files that are looked at after cache_file. Default none.
   std::vector<std::filesystem::path> system_caches;
+  /// The read-only cache file that is looked at last: tuned results that ship with the library, so that GPUs of those models
+  /// need no tuning. Default: share/tunesmith/shipped.db of the installation or build that the library lies in, else empty.
+  /// Empty: none.
+  std::filesystem::path shipped_cache = default_shipped_cache();
   /// Folders searched for libnvrtc and its builtins before the standard places. Default none.
   std::vector<std::filesystem::path> cuda_folders;
   /// What the environment says about CUDA. Few programs set it.
@@ -59,8 +63,11 @@ struct EngineOptions {
 
   /// $XDG_CACHE_HOME/tunesmith/cache.db, else $HOME/.cache/tunesmith/cache.db, else empty.
   static std::filesystem::path default_cache_file();
-  /// Defaults overridden by TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (':'-separated), TUNESMITH_MODE, TUNESMITH_LOG ("info",
-  /// "warning": to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES, TUNESMITH_CUDA (':'-separated folders).
+  /// Found relative to the library or program that holds this code; empty when it is not there.
+  static std::filesystem::path default_shipped_cache();
+  /// Defaults overridden by TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (':'-separated; set but empty: no system_caches and no
+  /// shipped_cache), TUNESMITH_MODE, TUNESMITH_LOG ("info", "warning": to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES,
+  /// TUNESMITH_CUDA (':'-separated folders).
   /// The library reads the environment here and for the defaults of cache_file and cuda_environment, nowhere else. Throws
   /// Error(invalid_argument) naming the variable and its value.
   static EngineOptions from_environment();
@@ -70,12 +77,13 @@ struct EngineOptions {
 /// immutable and thread-safe.
 class Plan {
  public:
-  /// Starts the kernels on `stream` and returns. `arrays` are device addresses in the operation's order (softmax: x, y).
+  /// Starts the kernels on `stream` and returns. `arrays` are device addresses in the operation's order: softmax and
+  /// log_softmax x, y, their gradients dy, y, dx; then the mask and valid_cols, each if the problem's options have it.
   /// They must be valid for the problem's shapes and strides until the work is done. Safe during CUDA graph capture.
   /// Throws Error(invalid_argument) for null, misaligned or partly overlapping arrays, Error(device_failed) when the driver
   /// refuses. Costs a few nanoseconds over cuLaunchKernel: no allocation, no lock.
   void launch(std::span<void* const> arrays, Stream stream = nullptr) const;
-  /// The same for softmax-like operations.
+  /// The same for operations of two arrays.
   void launch(const void* x, void* y, Stream stream = nullptr) const;
 
   const Problem& problem() const noexcept;  ///< normalized: every default filled in
@@ -124,11 +132,28 @@ class Engine {
   /// is Error(capturing). Throws Error(invalid_argument | unsupported | compile_failed | no_compiler | ...).
   Plan prepare(const Problem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
   Plan prepare(const SoftmaxProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
+  Plan prepare(const SoftmaxBackwardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
 
-  /// One-shot softmax: contiguous rows unless strides are given. The first call for a shape prepares a plan (seconds when it
-  /// tunes, milliseconds from a warm cache), later ones look it up without lock or allocation and launch on `stream`.
-  /// The problem's alignment and in_place fields are ignored: the addresses tell.
+  /// One-shot calls: contiguous rows unless strides are given. The first call for a shape and its options prepares a plan
+  /// (seconds when it tunes, milliseconds from a warm cache), later ones look it up without lock or allocation and launch on
+  /// `stream`. The problem's alignment, in_place and logarithm fields are ignored: the addresses and the call's name tell.
+  /// `arrays` are what the problem's options name; Error(invalid_argument) for one that is missing, or that is given while
+  /// its option is off. Other errors are those of prepare() and Plan::launch().
+  void softmax(const void* x, void* y, const SoftmaxProblem& problem, const SoftmaxArrays& arrays, Stream stream = nullptr);
   void softmax(const void* x, void* y, const SoftmaxProblem& problem, Stream stream = nullptr);
+  void log_softmax(const void* x, void* y, const SoftmaxProblem& problem, const SoftmaxArrays& arrays,
+                   Stream stream = nullptr);
+  void log_softmax(const void* x, void* y, const SoftmaxProblem& problem, Stream stream = nullptr);
+
+  /// One-shot gradients: dy and y in, dx out; dx may be dy. Otherwise as above.
+  void softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
+                        const SoftmaxArrays& arrays, Stream stream = nullptr);
+  void softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
+                        Stream stream = nullptr);
+  void log_softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
+                            const SoftmaxArrays& arrays, Stream stream = nullptr);
+  void log_softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
+                            Stream stream = nullptr);
 
   /// Any operation, looked up by value; slower than the typed calls (text keys), for tools and rarely called code.
   void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);

@@ -58,6 +58,7 @@ struct FieldInfo {
   std::string_view meaning;             ///< one line, with the unit
   std::string_view default_text;        ///< empty: required
   std::vector<std::string_view> words;  ///< allowed words; empty for numbers
+  bool option = false;                  ///< no shape, no dtype: --option NAME=VALUE on the command line instead of a flag
 };
 
 }  // namespace tunesmith

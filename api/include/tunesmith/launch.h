@@ -33,7 +33,7 @@ struct LaunchPlan {
   std::vector<KernelLaunch> kernels;
   std::vector<std::byte> params;       ///< strides, sizes and scalars filled in, addresses zero
   std::vector<Pointer> pointers;       ///< in the order of Op::arrays()
-  std::int64_t workspace_bytes = 0;    ///< scratch memory, 256-byte aligned, zeroed once when it is made
+  std::int64_t workspace_bytes = 0;    ///< scratch memory for each stream, 256-byte aligned, zeroed once when it is made
   std::uint32_t workspace_offset = 0;  ///< in `params`; used when workspace_bytes > 0
   bool in_place = false;               ///< input and output may be the same array (never partly overlapping)
 };

@@ -9,14 +9,35 @@
 namespace tunesmith {
 
 /// Element type of an array in device memory.
-enum class DType : std::uint8_t { f32, f16, bf16 };
+enum class DType : std::uint8_t {
+  f32,
+  f16,
+  bf16,
+  u8,   ///< boolean masks: 0 is false
+  i32,  ///< lengths, class indices
+  i64,  ///< class indices
+};
 
 /// Size of one element in bytes.
-constexpr std::int64_t size_of(DType dtype) noexcept { return dtype == DType::f32 ? 4 : 2; }
-/// "f32", "f16" or "bf16".
+constexpr std::int64_t size_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::u8: return 1;
+    case DType::f16:
+    case DType::bf16: return 2;
+    case DType::f32:
+    case DType::i32: return 4;
+    case DType::i64: return 8;
+  }
+  return 0;
+}
+/// f32, f16 or bf16.
+constexpr bool is_float(DType dtype) noexcept { return dtype <= DType::bf16; }
+/// "f32", "bf16", "i32".
 std::string_view name(DType dtype) noexcept;
 /// Inverse of name(); throws Error(invalid_argument) that lists what is allowed and calls the value `argument`.
 DType parse_dtype(std::string_view text, std::string_view argument = "dtype");
+/// The same for what kernels compute with: f32, f16 or bf16.
+DType parse_float_dtype(std::string_view text, std::string_view argument = "dtype");
 
 /// A GPU architecture to compile for: {9, 0, 'a'} is sm_90a. A suffix of 0 means none.
 struct Arch {

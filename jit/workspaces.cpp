@@ -1,0 +1,57 @@
+#include "jit/workspaces.h"
+
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+/// Tells streams apart, never 0. The per-thread default stream is one handle for as many streams as there are threads.
+std::uintptr_t owner_of(Stream stream) noexcept {
+  constexpr std::uintptr_t per_thread_stream = 2;  // CU_STREAM_PER_THREAD
+  static thread_local const char this_thread = 0;
+  const auto handle = reinterpret_cast<std::uintptr_t>(stream);
+  return handle == per_thread_stream ? reinterpret_cast<std::uintptr_t>(&this_thread) : handle + 1;
+}
+
+}  // namespace
+
+Workspaces::Workspaces(Device& device, std::size_t bytes) : device_(device), bytes_(bytes) {
+  for (std::size_t i = 0; i < prepared; ++i) pieces_[i].memory = make();
+}
+
+Workspaces::~Workspaces() {
+  for (const Piece& piece : pieces_)
+    if (void* const memory = piece.memory) device_.release(memory);
+}
+
+void* Workspaces::make() {
+  void* const memory = device_.allocate(bytes_);
+  try {
+    device_.fill(memory, 0, bytes_);
+  } catch (...) {
+    device_.release(memory);
+    throw;
+  }
+  return memory;
+}
+
+void* Workspaces::claim(Piece& piece) {
+  if (void* const memory = piece.memory.load(std::memory_order_acquire)) return memory;
+  const std::lock_guard lock(mutex_);
+  if (piece.memory == nullptr) piece.memory.store(make(), std::memory_order_release);
+  return piece.memory;
+}
+
+void* Workspaces::of(Stream stream) {
+  const std::uintptr_t owner = owner_of(stream);
+  for (Piece& piece : pieces_) {
+    std::uintptr_t found = piece.owner.load(std::memory_order_acquire);
+    // Pieces are taken in order and never given back, so the first free one ends the search.
+    if (found == owner || (found == 0 && piece.owner.compare_exchange_strong(found, owner)) || found == owner)
+      return claim(piece);
+  }
+  throw Error(ErrorCode::unsupported, "this plan has scratch memory and was launched on ", capacity,
+              " streams already; prepare another one for more");
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,57 @@
+// The roof: what any kernel that reads these bytes once and writes those bytes once can reach. One array is copied, or two
+// are added; each thread has `vectors` loads of 16 bytes in flight.
+#pragma once
+
+#include "device/vector.cuh"
+
+namespace tunesmith {
+
+/// The kernel's only argument.
+struct CopyParams {
+  const void* input[2];
+  void* output;
+  int64 elements;
+};
+
+struct CopyConfig {
+  int threads;
+  int vectors;  ///< of a thread
+  LoadHint load;
+  StoreHint store;
+};
+
+template <typename Element, int inputs, const CopyConfig& config>
+__device__ __forceinline__ void copy(const CopyParams& params) {
+  constexpr int vector = 16 / static_cast<int>(sizeof(Element));
+  const Range all = {0, params.elements};
+  const int64 begin = block_index() * (int64{config.threads} * config.vectors * vector);
+  const bool inside = begin + int64{config.threads} * config.vectors * vector <= params.elements;
+  const auto column = [&](int i) { return begin + (int64{i} * config.threads + thread_index()) * vector; };
+  Packed<Element, vector> loaded[config.vectors][inputs];
+#pragma unroll
+  for (int i = 0; i < config.vectors; ++i) {
+#pragma unroll
+    for (int k = 0; k < inputs; ++k)
+      loaded[i][k] = load_vector<Element, vector, config.load>(static_cast<const Element*>(params.input[k]), column(i), all,
+                                                               inside, 0.0f);
+  }
+#pragma unroll
+  for (int i = 0; i < config.vectors; ++i) {
+    auto* const output = static_cast<Element*>(params.output);
+    if (inside && inputs == 1) {  // as they lie in memory
+      store<16, config.store>(output + column(i), loaded[i][0].access[0]);
+    } else {
+      float values[vector];
+      loaded[i][0].unpack(values);
+      if constexpr (inputs == 2) {
+        float others[vector];
+        loaded[i][1].unpack(others);
+#pragma unroll
+        for (int j = 0; j < vector; ++j) values[j] = add(values[j], others[j]);
+      }
+      store_vector<Element, vector, config.store>(output, column(i), all, inside, values);
+    }
+  }
+}
+
+}  // namespace tunesmith

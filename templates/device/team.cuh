@@ -1,0 +1,184 @@
+// Who shares a row: lanes of a warp, a block, a cluster, or several blocks of a grid whose blocks are all resident. A team
+// knows which rows are its own, which member of it a thread is, and how a value is reduced over all members.
+//
+// All teams offer
+//   members, threads        of the team, and of a block;
+//   member()                this thread's number among the members;
+//   first_row()             the team's row; the first one of several where a team takes_many, each row_step() further on;
+//   start()                 called between the loads of a row and its first reduction, so that what the team needs for
+//   itself
+//                           comes behind them;
+//   reduce<slot>()          over all members. `slot` tells the reductions of one row apart: each has its own shared memory,
+//                           and one barrier suffices.
+// Teams of several blocks are `distant`: they have exchange() as well, by which every block gets what each has found, so
+// that values can be reduced within blocks first and meet once.
+#pragma once
+
+#include "device/reduce.cuh"
+
+namespace tunesmith {
+
+/// `lanes` neighbouring lanes of a warp; a block of `threads` threads holds threads / lanes such teams.
+template <int block_threads, int lanes>
+struct LaneTeam {
+  static constexpr bool distant = false;
+  static constexpr bool takes_many = false;
+  static constexpr int members = lanes;
+  static constexpr int threads = block_threads;
+  __device__ __forceinline__ LaneTeam(void*, int64) {}
+  __device__ __forceinline__ void start() {}
+  __device__ __forceinline__ int member() const { return thread_index() % lanes; }
+  __device__ __forceinline__ int64 first_row() const {
+    return block_index() * (block_threads / lanes) + thread_index() / lanes;
+  }
+
+  template <int slot, typename Value, typename Reduction>
+  __device__ __forceinline__ Value reduce(Value value, Reduction reduction) {
+    return reduce_lanes<lanes>(value, reduction);
+  }
+};
+
+template <int block_threads>
+struct BlockTeam {
+  static constexpr bool distant = false;
+  static constexpr bool takes_many = false;
+  static constexpr int members = block_threads;
+  static constexpr int threads = block_threads;
+  static constexpr int warps = block_threads / 32;
+
+  __device__ __forceinline__ BlockTeam(void*, int64) {}
+  __device__ __forceinline__ void start() {}
+  __device__ __forceinline__ int member() const { return thread_index(); }
+  __device__ __forceinline__ int64 first_row() const { return block_index(); }
+
+  template <int slot, typename Value, typename Reduction>
+  __device__ __forceinline__ Value reduce(Value value, Reduction reduction) {
+    value = reduce_lanes<32>(value, reduction);
+    if constexpr (warps > 1) {
+      TUNESMITH_SHARED(Value, partials, warps);
+      if (lane_index() == 0) partials[warp_index()] = value;
+      sync_block();
+      value = lane_index() < warps ? partials[lane_index()] : Reduction::identity();
+      value = reduce_lanes<32>(value, reduction);
+    }
+    return value;
+  }
+};
+
+#if TUNESMITH_SM >= 900
+/// `blocks` blocks of a cluster, which meet in each other's shared memory: one barrier over the cluster for each exchange.
+template <int block_threads, int blocks>
+struct ClusterTeam {
+  static constexpr bool distant = true;
+  static constexpr bool takes_many = false;
+  static constexpr int members = block_threads * blocks;
+  static constexpr int threads = block_threads;
+
+  int turn = 0;
+
+  // Nobody may touch the memory of a block that has not started.
+  __device__ __forceinline__ ClusterTeam(void*, int64) { cluster_arrive(); }
+  __device__ __forceinline__ void start() { cluster_wait(); }
+  __device__ __forceinline__ int member() const { return cluster_rank() * block_threads + thread_index(); }
+  __device__ __forceinline__ int64 first_row() const { return block_index() / blocks; }
+
+  /// `own` is the same in all threads of a block; take(other) is called once for each block of the team, in as many threads.
+  template <typename Value, typename Take>
+  __device__ __forceinline__ void exchange(const Value& own, const Take& take) {
+    // Two sets take turns: a block that is one exchange ahead must not overwrite what a slower one has yet to read.
+    TUNESMITH_SHARED(Value, all, 2 * blocks);
+    Value* const set = all + turn * blocks;
+    turn ^= 1;
+    if (thread_index() < blocks) *shared_of_rank(&set[cluster_rank()], thread_index()) = own;
+    sync_cluster();
+    if (thread_index() < blocks) take(set[thread_index()]);
+  }
+
+  template <int slot, typename Value, typename Reduction>
+  __device__ __forceinline__ Value reduce(Value value, Reduction reduction) {
+    BlockTeam<block_threads> block(nullptr, 0);
+    value = block.template reduce<2 * slot>(value, reduction);
+    Value all = Reduction::identity();
+    exchange(value, [&](const Value& other) { all = reduction(all, other); });
+    return block.template reduce<2 * slot + 1>(all, reduction);
+  }
+};
+#endif
+
+/// `blocks` blocks of a grid that is launched cooperatively. Groups of so many blocks take row after row; within a group a
+/// value goes through global memory with its tag beside it (as in NCCL's low-latency protocol), so that an exchange costs
+/// one store and one load, and no barrier over the grid.
+///
+/// Each exchange has a number, which is the tag. Two sets of words take turns: a block that is one exchange ahead cannot
+/// overwrite what a slower one has yet to read, and none can be two ahead. Words keep their tags from launch to launch, so
+/// nothing has to be cleared; the workspace is zeroed once.
+template <int block_threads, int blocks>
+struct GridTeam {
+  static constexpr bool distant = true;
+  static constexpr bool takes_many = true;
+  static constexpr int members = block_threads * blocks;
+  static constexpr int threads = block_threads;
+  static constexpr int max_words = 3;  // of a value
+
+  uint64* words;  // of this team: [2][max_words][blocks]
+  int64 teams;    // in the grid
+  uint32 tag;     // of the last exchange
+  bool started = false;
+
+  __device__ __forceinline__ GridTeam(void* workspace, int64 teams_in_grid)
+      : words(static_cast<uint64*>(workspace) + block_index() / blocks * (2 * blocks * max_words)), teams(teams_in_grid) {}
+  __device__ __forceinline__ void start() {
+    if (started) return;
+    started = true;
+    const uint32 even = tag_of(word(0, 0, rank()));
+    const uint32 odd = tag_of(word(1, 0, rank()));
+    tag = static_cast<int>(even - odd) > 0 ? even : odd;
+  }
+  __device__ __forceinline__ static int rank() { return static_cast<int>(block_index() % blocks); }
+  __device__ __forceinline__ int member() const { return rank() * block_threads + thread_index(); }
+  __device__ __forceinline__ int64 first_row() const { return block_index() / blocks; }
+  __device__ __forceinline__ int64 row_step() const { return teams; }
+  __device__ __forceinline__ uint64* word(int parity, int index, int block) const {
+    return words + (parity * max_words + index) * blocks + block;
+  }
+
+  /// `own` is the same in all threads of a block and made of up to max_words floats; take(other) is called once for each
+  /// block of the team, in as many threads as possible.
+  template <typename Value, typename Take>
+  __device__ __forceinline__ void exchange(const Value& own, const Take& take) {
+    constexpr int count = sizeof(Value) / sizeof(float);
+    static_assert(count <= max_words, "there are words for so much");
+    ++tag;
+    const int parity = static_cast<int>(tag & 1);
+    if (thread_index() == 0) {
+      const auto* const floats = reinterpret_cast<const float*>(&own);
+#pragma unroll
+      for (int i = 0; i < count; ++i) publish(word(parity, i, rank()), tag, bits_of(floats[i]));
+    }
+    for (int block = thread_index(); block < blocks; block += block_threads) {
+      uint32 bits[count];
+      await_each(word(parity, 0, block), blocks, tag, bits);
+      Value other;
+      auto* const floats = reinterpret_cast<float*>(&other);
+#pragma unroll
+      for (int i = 0; i < count; ++i) floats[i] = float_of(bits[i]);
+      take(other);
+    }
+  }
+
+  template <int slot, typename Value, typename Reduction>
+  __device__ __forceinline__ Value reduce(Value value, Reduction reduction) {
+    BlockTeam<block_threads> block(nullptr, 0);
+    value = block.template reduce<2 * slot>(value, reduction);
+    Value all = Reduction::identity();
+    exchange(value, [&](const Value& other) { all = reduction(all, other); });
+    return block.template reduce<2 * slot + 1>(all, reduction);
+  }
+};
+
+/// Whether every thread of the block can skip the shuffles of a team that has no row: not the lanes of a warp, which belong
+/// to several teams.
+template <typename Team>
+constexpr bool teams_stay_whole = Team::members >= 32;
+
+}  // namespace tunesmith

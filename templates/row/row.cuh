@@ -1,0 +1,162 @@
+// A row of a matrix as the row kernels see it: what they are specialized for, where the row lies, which of its columns take
+// part.
+#pragma once
+
+#include "device/team.cuh"
+#include "device/vector.cuh"
+
+namespace tunesmith {
+
+/// An array that is laid over the rows, beside their own elements.
+enum class Mask {
+  none,
+  add,   ///< float: added to the scaled element
+  keep,  ///< uint8: 0 is masked out
+};
+
+/// Facts that the source is specialized for.
+struct RowShape {
+  int64 cols;
+  int vector;               ///< elements per vector: at most 16 bytes of the widest dtype
+  bool shifted = false;     ///< rows start anywhere between two vectors, in all arrays alike; else each starts with a vector
+  int line = 0;             ///< elements; shifted rows count columns from the last multiple of so many at or before them
+  bool logarithm = false;   ///< log_softmax
+  bool scaled = false;      ///< elements are multiplied with RowParams::scale
+  bool causal = false;      ///< row r of a square matrix takes part up to column r
+  bool valid_cols = false;  ///< each row has its own length
+  bool safe = false;        ///< a row that is wholly masked gives zeros, not NaN
+  Mask mask = Mask::none;
+  int mask_vector = 1;  ///< elements of the mask that one load takes: divides `vector`
+};
+
+/// Rows differ in how many of their columns take part.
+template <const RowShape& shape>
+constexpr bool ragged = shape.causal || shape.valid_cols;
+
+/// The kernels' only argument. Strides are in elements. Forward reads input[0] = x; backward input[0] = dy, input[1] = y.
+struct RowParams {
+  const void* input[2];
+  void* output;
+  const void* mask;
+  const void* valid_cols;  ///< int32
+  void* workspace;
+  int64 rows;
+  int64 input_stride[2];
+  int64 output_stride;
+  /// Row r = (outer * mask_middle + middle) * mask_inner + inner has its mask at the sum of index * stride.
+  int64 mask_inner, mask_middle, mask_inner_stride, mask_middle_stride, mask_outer_stride;
+  int64 valid_cols_group;       ///< rows that share an entry of valid_cols
+  int64 groups;                 ///< teams in the grid (GridTeam), or blocks per row (split)
+  float scale;                  ///< positive
+  float log2e_high, log2e_low;  ///< scale * log2(e) in two floats
+  float far_below;              ///< 120 / scale
+  float large_maximum;          ///< 2^20 / scale
+  float reserved;
+};
+
+/// Elements from the aligned address at or before a row's start to the row's end, at most.
+template <const RowShape& shape>
+constexpr int64 row_span = shape.cols + (shape.shifted ? shape.line - 1 : 0);
+
+/// Vectors of a row that each of `members` threads takes.
+template <const RowShape& shape, int members>
+constexpr int vectors_per_member = static_cast<int>((row_span<shape> + int64{members} * shape.vector - 1) /
+                                                    (int64{members} * shape.vector));
+
+/// Whether the i-th vectors of `members` threads lie within every row, as far as the source knows.
+template <const RowShape& shape, int members>
+__device__ __forceinline__ constexpr bool inside_row(int i) {
+  return (!shape.shifted || int64{i} * members * shape.vector >= shape.line) &&
+         (int64{i} + 1) * members * shape.vector <= shape.cols;
+}
+
+/// One row: columns are counted from the aligned address at or before its first element, in every array.
+template <const RowShape& shape>
+struct Row {
+  int64 index;
+  int shift;
+  Range all;   ///< what exists
+  Range seen;  ///< what takes part: less when the row is ragged
+
+  template <typename Input>
+  __device__ __forceinline__ Row(const RowParams& params, int64 row, const Input*) : index(row), shift(0) {
+    if constexpr (shape.shifted) {
+      const auto* first = static_cast<const Input*>(params.input[0]) + row * params.input_stride[0];
+      shift = static_cast<int>(reinterpret_cast<uint64>(first) / sizeof(Input)) & (shape.line - 1);
+    }
+    all = {shift, shift + shape.cols};
+    int64 cols = shape.cols;
+    if constexpr (shape.causal) cols = row % shape.cols + 1;
+    if constexpr (shape.valid_cols) {
+      const auto* lengths = static_cast<const int*>(params.valid_cols);
+      const int64 length = lengths[params.valid_cols_group == 1 ? row : row / params.valid_cols_group];
+      cols = length < cols ? (length > 0 ? length : 0) : cols;
+    }
+    seen = {shift, shift + cols};
+  }
+
+  template <typename Element>
+  __device__ __forceinline__ const Element* input(const RowParams& params, int which) const {
+    return static_cast<const Element*>(params.input[which]) + index * params.input_stride[which] - shift;
+  }
+  template <typename Element>
+  __device__ __forceinline__ Element* output(const RowParams& params) const {
+    return static_cast<Element*>(params.output) + index * params.output_stride - shift;
+  }
+  template <typename Element>
+  __device__ __forceinline__ const Element* mask(const RowParams& params) const {
+    const int64 inner = index % params.mask_inner;
+    const int64 rest = index / params.mask_inner;
+    const int64 middle = rest % params.mask_middle;
+    const int64 outer = rest / params.mask_middle;
+    return static_cast<const Element*>(params.mask) + outer * params.mask_outer_stride + middle * params.mask_middle_stride +
+           inner * params.mask_inner_stride - shift;
+  }
+};
+
+/// Which columns `i` of a member are, of `members`.
+template <const RowShape& shape, int members>
+__device__ __forceinline__ int64 column_of(int i, int member) {
+  return (int64(i) * members + member) * shape.vector;
+}
+
+/// Loads the vector at `column`; elements that take no part are `outside`.
+template <typename Element, const RowShape& shape, LoadHint hint, int members>
+__device__ __forceinline__ Packed<Element, shape.vector> load_of_row(const Element* row, int i, int member, Range seen,
+                                                                     float outside) {
+  return load_vector<Element, shape.vector, hint>(row, column_of<shape, members>(i, member), seen,
+                                                  !ragged<shape> && inside_row<shape, members>(i), outside);
+}
+
+/// The elements of the mask that lie over a vector: the addends, or 0 where an element is masked out and 1 elsewhere.
+template <typename Element, const RowShape& shape>
+__device__ __forceinline__ void load_mask(const Element* row, int64 column, Range seen, bool inside,
+                                          float (&values)[shape.vector]) {
+  constexpr int count = shape.mask_vector;
+#pragma unroll
+  for (int begin = 0; begin < shape.vector; begin += count) {
+    float part[count];
+    load_vector<Element, count, LoadHint::plain>(row, column + begin, seen, inside, 0.0f).unpack(part);
+#pragma unroll
+    for (int j = 0; j < count; ++j) values[begin + j] = part[j];
+  }
+}
+
+/// What the mask makes of the elements of a vector: added to, or replaced by `masked_out`.
+template <typename MaskElement, const RowShape& shape>
+__device__ __forceinline__ void apply_mask(const RowParams& params, const Row<shape>& row, int64 column, bool inside,
+                                           float masked_out, float (&values)[shape.vector]) {
+  if constexpr (shape.mask != Mask::none) {
+    float mask[shape.vector];
+    load_mask<MaskElement, shape>(row.template mask<MaskElement>(params), column, row.seen, inside, mask);
+#pragma unroll
+    for (int j = 0; j < shape.vector; ++j) {
+      if constexpr (shape.mask == Mask::keep)
+        values[j] = mask[j] != 0.0f ? values[j] : masked_out;
+      else
+        values[j] = shape.scaled ? fused_multiply_add(values[j], params.scale, mask[j]) : add(values[j], mask[j]);
+    }
+  }
+}
+
+}  // namespace tunesmith

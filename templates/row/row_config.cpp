@@ -1,0 +1,178 @@
+#include "templates/row/row_config.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "tunesmith/error.h"
+
+namespace tunesmith::row {
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+const Words variant_words{"warp", "block", "hybrid", "cluster", "grid", "online", "split"};
+const Words register_words{"float32", "packed"};
+const Words access_words{"vectors", "pairs", "elements"};
+const Words load_words{"plain", "no_allocate", "streaming", "evict_first", "evict_last"};
+const Words store_words{"plain", "streaming", "evict_first"};
+
+std::string joined(const Words& words) {
+  std::string text;
+  for (const std::string_view word : words) text += (text.empty() ? "" : ", ") + std::string(word);
+  return text;
+}
+
+std::string word_of(const Fields& fields, std::string_view field, const Words& allowed) {
+  const Value* value = fields.find(field);
+  const std::string word = value == nullptr ? "" : text(*value);
+  if (std::ranges::find(allowed, std::string_view(word)) != allowed.end()) return word;
+  throw Error(ErrorCode::invalid_argument, "config ", field, " is ", value == nullptr ? "missing" : "'" + word + "'",
+              "; allowed: ", joined(allowed));
+}
+
+int integer_of(const Fields& fields, std::string_view field, int least, int most, bool power_of_two) {
+  const Value* value = fields.find(field);
+  const auto* integer = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
+  if (integer != nullptr && *integer >= least && *integer <= most &&
+      (!power_of_two || std::has_single_bit(static_cast<std::uint64_t>(*integer))))
+    return static_cast<int>(*integer);
+  throw Error(ErrorCode::invalid_argument, "config ", field, " is ", value == nullptr ? "missing" : "'" + text(*value) + "'",
+              "; allowed: ", power_of_two ? "a power of two from " : "", least, " to ", most);
+}
+
+}  // namespace
+
+std::string_view name(Variant variant) noexcept { return variant_words[static_cast<std::size_t>(variant)]; }
+
+Variant parse_variant(const Fields& fields) {
+  const std::string word = word_of(fields, "variant", variant_words);
+  return static_cast<Variant>(std::ranges::find(variant_words, std::string_view(word)) - variant_words.begin());
+}
+
+Words fields_of(Variant variant) {
+  switch (variant) {
+    case Variant::warp: return {"variant", "threads", "lanes", "access", "load", "store"};
+    case Variant::block: return {"variant", "threads", "min_blocks", "registers", "access", "load", "store"};
+    case Variant::hybrid: return {"variant", "threads", "register_vectors", "min_blocks", "registers", "load", "store"};
+    case Variant::cluster:
+    case Variant::grid:
+      return {"variant", "threads", "blocks_per_row", "register_vectors", "min_blocks", "registers", "load", "store"};
+    case Variant::online: return {"variant", "threads", "unroll", "blocks_per_sm", "load", "load_again", "store"};
+    case Variant::split: return {"variant", "threads", "unroll", "blocks_per_row", "load", "load_again", "store"};
+  }
+  return {};
+}
+
+std::vector<FieldInfo> config_field_infos() {
+  return {
+      {"variant",
+       "who shares a row and where it waits: lanes of a warp; a block (registers); a block (registers and shared memory); a "
+       "cluster; blocks of a cooperative grid; two passes by one block; two passes by several blocks",
+       "", variant_words},
+      {"threads", "threads per block, a power of two from 32 to 1024", "", {}},
+      {"lanes", "warp: lanes per row, a power of two up to 32", "", {}},
+      {"blocks_per_row", "cluster (2, 4, 8, 16), grid and split (2 to 1024): blocks that share a row", "", {}},
+      {"register_vectors", "hybrid, cluster, grid: vectors of a thread in registers, the rest in shared memory", "", {}},
+      {"min_blocks", "resident blocks per multiprocessor that bound a thread's registers", "", {}},
+      {"registers", "how the row waits in registers", "", register_words},
+      {"unroll", "online, split: vectors a thread has in flight, a power of two up to 16", "", {}},
+      {"blocks_per_sm", "online: blocks in the grid per multiprocessor, 0: one per row", "", {}},
+      {"access",
+       "warp, block, where rows start between two vectors: shifted to whole vectors (default), to pairs, or element by "
+       "element",
+       "", access_words},
+      {"load", "cache hint of the loads", "", load_words},
+      {"load_again", "online, split: cache hint of the second pass's loads", "", load_words},
+      {"store", "cache hint of the stores", "", store_words},
+  };
+}
+
+TypedConfig TypedConfig::parse(const Config& config) {
+  const Fields& fields = config.fields;
+  TypedConfig typed;
+  typed.variant = parse_variant(fields);
+  const Words allowed = fields_of(typed.variant);
+  for (const auto& [field, value] : fields)
+    if (std::ranges::find(allowed, std::string_view(field)) == allowed.end())
+      throw Error(ErrorCode::invalid_argument, "config field '", field, "' does not belong to variant ",
+                  row::name(typed.variant), "; allowed: ", joined(allowed));
+  for (const std::string_view field : allowed) {
+    if (field == "threads") typed.threads = integer_of(fields, field, 32, 1024, true);
+    if (field == "lanes") typed.lanes = integer_of(fields, field, 1, 32, true);
+    if (field == "blocks_per_row")
+      typed.blocks_per_row = typed.variant == Variant::cluster ? integer_of(fields, field, 2, 16, true)
+                                                               : integer_of(fields, field, 2, 1024, false);
+    if (field == "register_vectors") typed.register_vectors = integer_of(fields, field, 0, 64, false);
+    if (field == "min_blocks") typed.min_blocks = integer_of(fields, field, 1, 32, false);
+    if (field == "registers") typed.registers = word_of(fields, field, register_words);
+    if (field == "unroll") typed.unroll = integer_of(fields, field, 1, 16, true);
+    if (field == "blocks_per_sm") typed.blocks_per_sm = integer_of(fields, field, 0, 32, false);
+    if (field == "access" && fields.contains(field)) typed.access = word_of(fields, field, access_words);
+    if (field == "load") typed.load = word_of(fields, field, load_words);
+    if (field == "load_again") typed.load_again = word_of(fields, field, load_words);
+    if (field == "store") typed.store = word_of(fields, field, store_words);
+  }
+  return typed;
+}
+
+Config TypedConfig::to_config() const {
+  Config config;
+  for (const std::string_view field : fields_of(variant)) {
+    if (field == "variant") config.fields.set(field, std::string(row::name(variant)));
+    if (field == "threads") config.fields.set(field, std::int64_t{threads});
+    if (field == "lanes") config.fields.set(field, std::int64_t{lanes});
+    if (field == "blocks_per_row") config.fields.set(field, std::int64_t{blocks_per_row});
+    if (field == "register_vectors") config.fields.set(field, std::int64_t{register_vectors});
+    if (field == "min_blocks") config.fields.set(field, std::int64_t{min_blocks});
+    if (field == "registers") config.fields.set(field, registers);
+    if (field == "unroll") config.fields.set(field, std::int64_t{unroll});
+    if (field == "blocks_per_sm") config.fields.set(field, std::int64_t{blocks_per_sm});
+    if (field == "access" && access != access_words.front()) config.fields.set(field, access);
+    if (field == "load") config.fields.set(field, load);
+    if (field == "load_again") config.fields.set(field, load_again);
+    if (field == "store") config.fields.set(field, store);
+  }
+  return config;
+}
+
+std::int64_t TypedConfig::members() const noexcept {
+  switch (variant) {
+    case Variant::warp: return lanes;
+    case Variant::cluster:
+    case Variant::grid:
+    case Variant::split: return std::int64_t{threads} * blocks_per_row;
+    default: return threads;
+  }
+}
+
+std::int64_t TypedConfig::vectors_per_thread(const Shape& shape) const noexcept {
+  return (shape.vectors_per_row() + members() - 1) / members();
+}
+
+std::int64_t TypedConfig::vectors_in_registers(const Shape& shape) const noexcept {
+  const std::int64_t vectors = vectors_per_thread(shape);
+  return has_shared_vectors() ? std::min<std::int64_t>(vectors, register_vectors) : vectors;
+}
+
+std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
+  if (!has_shared_vectors()) return 0;
+  return (vectors_per_thread(shape) - vectors_in_registers(shape)) * threads * shape.vector() * shape.waiting_bytes();
+}
+
+int TypedConfig::registers_needed(const Shape& shape) const noexcept {
+  const bool halved = registers == "packed" && shape.waiting_bytes() == 2 * shape.inputs && shape.vector() > 1;
+  std::int64_t elements = 0;
+  if (reads_twice())
+    elements = std::int64_t{unroll} * shape.vector() * 2 * shape.inputs;
+  else
+    elements = vectors_in_registers(shape) * shape.vector() * shape.inputs;
+  // Addresses, constants of the exponential, one vector in work; the precise one works on a packed vector in two copies.
+  int around = halved && shape.output == DType::f32 ? 52 : 26;
+  if (shape.backward()) around += 8;
+  if (shape.logarithm) around += 6;
+  if (shape.options.mask != Mask::none) around += 14;
+  if (shape.shifted() && shape.vector() <= 2) around += 8;  // many places where a vector may stick out of the row
+  return static_cast<int>(std::min<std::int64_t>(halved ? elements / 2 : elements, 4096)) + around;
+}
+
+}  // namespace tunesmith::row

@@ -1,0 +1,189 @@
+// The configuration that is used without measuring. A small model: a row waits in as few multiprocessors as hold it with
+// another row beside it, so that one computes while the other moves data; with fewer rows than multiprocessors, each row is
+// shared by as many blocks as keep all of them busy.
+
+#include <algorithm>
+#include <bit>
+
+#include "templates/row/row_geometry.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::row {
+namespace {
+
+int power_of_two_up(std::int64_t value, int least, int most) {
+  const auto clamped = static_cast<std::uint64_t>(std::clamp<std::int64_t>(value, least, most));
+  return static_cast<int>(std::bit_ceil(clamped));
+}
+
+/// The hints that win where nothing was measured: keep what is read in L2 once the arrays are far larger than it.
+TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
+  const bool has_policies = device.arch.number() >= 80;
+  if (has_policies && shape.traffic_bytes() >= 4 * device.l2_bytes) {
+    config.load = "evict_last";
+    if (config.reads_twice()) config.load_again = "evict_first";
+  } else if (!shape.in_place && !config.reads_twice() && config.smem_bytes(shape) == 0 &&
+             shape.traffic_bytes() <= device.l2_bytes) {
+    config.load = "no_allocate";
+  }
+  return config;
+}
+
+TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
+  // About 32 elements a thread: enough in flight, few enough for several blocks on a multiprocessor. Longer 16-bit rows go
+  // packed, 64 elements in the same registers, before a block grows beyond 512 threads.
+  const std::int64_t elements = shape.cols * shape.inputs;
+  const bool wide = size_of(shape.input) == 4;
+  TypedConfig config;
+  config.threads = power_of_two_up((elements + 31) / 32, 64, wide || elements > 512 * 64 ? 1024 : 512);
+  if (may_pack(shape) && config.vectors_per_thread(shape) * shape.vector() * shape.inputs > 32) config.registers = "packed";
+  bound_registers(config, shape, device);
+  return config;
+}
+
+TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config;
+  config.variant = Variant::cluster;
+  for (const int blocks : {2, 1})
+    for (const int size : {2, 4, 8}) {
+      config.blocks_per_row = size;
+      if (fill_chip(config, 512, blocks, shape, device)) return config;
+    }
+  config.blocks_per_row = 8;
+  return config;
+}
+
+TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config;
+  config.variant = Variant::grid;
+  const int wide = size_of(shape.input) == 4 ? 8 : 4;
+  for (const int vectors : {wide / shape.inputs, wide, 16})
+    for (const int threads : {256, 512, 1024})
+      if (share_row(config, threads, vectors, shape, device)) return config;
+  return config;
+}
+
+TypedConfig tiled_default(Variant variant, const Shape& shape) {
+  TypedConfig config;
+  config.variant = variant;
+  config.threads = variant == Variant::split ? 256 : power_of_two_up((shape.vectors_per_row() + 3) / 4, 32, 1024);
+  config.unroll = 4;
+  if (variant == Variant::split) config.blocks_per_row = std::max(2, parts_of(1, config, shape));
+  return config;
+}
+
+}  // namespace
+
+void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  const int by_registers = device.registers_per_sm / (config.threads * std::max(1, config.registers_needed(shape) + 6));
+  const int by_threads = device.max_threads_per_sm / config.threads;
+  config.min_blocks = std::clamp(std::min(by_registers, by_threads), 1, 32);
+}
+
+bool fill_chip(TypedConfig& config, int threads, int blocks, const Shape& shape, const DeviceInfo& device) {
+  config.threads = threads;
+  config.min_blocks = blocks;
+  config.registers = may_pack(shape) ? "packed" : "float32";
+  const std::int64_t vectors = config.vectors_per_thread(shape);
+  const std::int64_t most = config.variant == Variant::hybrid ? vectors - 1 : vectors;
+  for (config.register_vectors = static_cast<int>(std::min<std::int64_t>(most, 16)); config.register_vectors >= 0;
+       --config.register_vectors)
+    if (why_invalid(config, shape, device).empty()) return true;
+  config.register_vectors = 1;
+  return false;
+}
+
+bool share_row(TypedConfig& config, int threads, int vectors, const Shape& shape, const DeviceInfo& device) {
+  config.threads = threads;
+  config.registers = may_pack(shape) ? "packed" : "float32";
+  config.register_vectors = vectors;
+  const std::int64_t per_block = std::int64_t{threads} * vectors;
+  const std::int64_t blocks = (shape.vectors_per_row() + per_block - 1) / per_block;
+  config.blocks_per_row = static_cast<int>(std::clamp<std::int64_t>(blocks, 2, 1024));
+  config.min_blocks = 1;
+  bound_registers(config, shape, device);
+  while (config.min_blocks > 1 && !why_invalid(config, shape, device).empty()) --config.min_blocks;
+  return blocks >= 2 && why_invalid(config, shape, device).empty();
+}
+
+int parts_of(int tiles, const TypedConfig& config, const Shape& shape) {
+  const std::int64_t part = std::int64_t{config.threads} * config.unroll * tiles;
+  return static_cast<int>(std::min<std::int64_t>((shape.vectors_per_row() + part - 1) / part, 1024));
+}
+
+TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config;
+  config.variant = variant;
+  switch (variant) {
+    case Variant::warp:
+      config.threads = size_of(shape.input) == 4 ? 64 : 256;
+      config.lanes = power_of_two_up((shape.vectors_per_row() * shape.inputs + 3) / 4, 1, 32);
+      break;
+    case Variant::block: config = block_default(shape, device); break;
+    case Variant::hybrid:
+      // Two blocks overlap well; one is what is left for the longest rows.
+      for (const int blocks : {2, 1})
+        for (const int threads : {512, 1024})
+          if (fill_chip(config, threads, blocks, shape, device)) return with_hints(config, shape, device);
+      break;
+    case Variant::cluster: config = cluster_default(shape, device); break;
+    case Variant::grid: config = grid_default(shape, device); break;
+    case Variant::online:
+    case Variant::split: config = tiled_default(variant, shape); break;
+  }
+  return with_hints(config, shape, device);
+}
+
+TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
+  const auto valid = [&](const TypedConfig& config) { return why_invalid(config, shape, device).empty(); };
+  const std::int64_t row_bytes = shape.cols * shape.waiting_bytes();
+
+  // Rows that leave multiprocessors idle are shared.
+  constexpr std::int64_t worth_sharing_bytes = 32 << 10;
+  if (shape.rows * 2 <= device.sm_count && row_bytes >= worth_sharing_bytes)
+    for (const Variant variant : {Variant::grid, Variant::split})
+      if (const TypedConfig config = default_config(variant, shape, device); valid(config)) return config;
+
+  // Short rows that start anywhere: whole vectors at both ends would cost more than narrow accesses everywhere.
+  if (shape.shifted() && row_bytes <= 4 << 10) {
+    TypedConfig narrow = default_config(Variant::warp, shape, device);
+    narrow.threads = 64;
+    narrow.lanes = 32;
+    narrow.access = size_of(shape.input) == 2 ? "pairs" : "elements";
+    narrow = with_hints(narrow, shape, device);
+    if (valid(narrow)) return narrow;
+  }
+  const TypedConfig warp = default_config(Variant::warp, shape, device);
+  if (warp.vectors_per_thread(shape) * shape.inputs <= 8 && valid(warp)) return warp;
+
+  const TypedConfig block = default_config(Variant::block, shape, device);
+  const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);
+  const TypedConfig cluster = default_config(Variant::cluster, shape, device);
+  // A block that has a multiprocessor to itself computes while no data moves; two smaller shares overlap.
+  if (valid(block) && (block.threads * block.min_blocks > 1024 || block.threads <= 512)) return block;
+  if (valid(hybrid) && hybrid.min_blocks > 1) return hybrid;
+  if (valid(cluster) && cluster.min_blocks > 1) return cluster;
+  for (const TypedConfig& config : {block, hybrid, cluster})
+    if (valid(config)) return config;
+  return default_config(Variant::online, shape, device);
+}
+
+Config complete_config(const Config& partial, const Shape& shape, const DeviceInfo& device) {
+  TypedConfig typed = default_config(shape, device);
+  // Where a variant is named, whole vectors go without saying, as in a configuration that was written out.
+  if (partial.fields.contains("variant"))
+    if (const Variant variant = parse_variant(partial.fields);
+        variant != typed.variant || (typed.access != "vectors" && !partial.fields.contains("access")))
+      typed = default_config(variant, shape, device);
+  Config config = typed.to_config();
+  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
+  typed = TypedConfig::parse(config);  // names unknown fields and values
+  // A pinned block size alone must not fail on the register bound that another block size was given.
+  if (typed.bounds_registers() && !partial.fields.contains("min_blocks"))
+    while (typed.min_blocks > 1 && !why_invalid(typed, shape, device).empty()) --typed.min_blocks;
+  if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())
+    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
+  return typed.to_config();
+}
+
+}  // namespace tunesmith::row

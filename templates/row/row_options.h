@@ -1,0 +1,41 @@
+#pragma once
+// Options of operations over rows: scale, masks, safe rows. Internal to templates/.
+
+#include <cstdint>
+#include <vector>
+
+#include "templates/op.h"
+
+namespace tunesmith::row {
+
+enum class Mask : std::uint8_t { none, add, keep };
+
+/// See SoftmaxOptions (tunesmith/softmax_options.h) for what they mean.
+struct Options {
+  double scale = 1;
+  bool causal = false;
+  bool valid_cols = false;
+  std::int64_t valid_cols_group = 1;
+  Mask mask = Mask::none;
+  DType mask_dtype = DType::f32;
+  std::int64_t mask_inner = 0, mask_middle = 1;  ///< inner 0: all rows
+  std::int64_t mask_row_stride = 0, mask_middle_stride = 0, mask_outer_stride = 0;
+  std::int64_t mask_alignment = 16;
+  bool safe = false;
+
+  bool scaled() const noexcept { return scale != 1; }
+  /// Elements of the mask's row that one load may take: all its rows start at a multiple of so many.
+  std::int64_t mask_vector(int widest) const noexcept;
+  bool operator==(const Options&) const = default;
+};
+
+std::vector<FieldInfo> option_fields(bool backward);
+/// Checks and reads the options of a problem over `cols` columns; fields that are absent have their defaults. Throws
+/// Error(invalid_argument).
+Options parse_options(const Problem& problem, std::int64_t rows, std::int64_t cols, DType dtype, bool backward);
+/// Adds the options that differ from their defaults.
+void append_options(const Options& options, std::int64_t cols, Fields& fields);
+/// The arrays that the options name: mask, valid_cols.
+void append_arrays(const Options& options, std::int64_t rows, std::int64_t cols, std::vector<ArrayInfo>& arrays);
+
+}  // namespace tunesmith::row

@@ -1,0 +1,71 @@
+// Rows that do not wait on the chip: a block walks over a row, or over its part of it, tile by tile.
+#pragma once
+
+#include "row/row.cuh"
+
+namespace tunesmith {
+
+struct TiledConfig {
+  int threads;
+  int unroll;           ///< vectors that a thread loads before it uses the first
+  int blocks_per_row;   ///< 1: one block takes whole rows; else a first kernel leaves its sums for a second one
+  LoadHint load;        ///< first pass
+  LoadHint load_again;  ///< second pass
+  StoreHint store;
+};
+
+/// Elements that a block takes in one step.
+template <const RowShape& shape, const TiledConfig& config>
+constexpr int64 tile_elements = int64{config.threads} * config.unroll* shape.vector;
+
+/// Elements of the part that one of the blocks of a row takes: a multiple of a tile.
+template <const RowShape& shape, const TiledConfig& config>
+constexpr int64 part_elements = ((row_span<shape> + tile_elements<shape, config> - 1) / tile_elements<shape, config> +
+                                 config.blocks_per_row - 1) /
+                                config.blocks_per_row* tile_elements<shape, config>;
+
+/// Which row this block works on, and which part of it. One block per row takes row after row: a grid may be smaller than
+/// the rows, so that those in work fit into the L2 cache, where the second pass finds them.
+template <const RowShape& shape, const TiledConfig& config, typename Body>
+__device__ __forceinline__ void over_parts(const RowParams& params, const Body& body) {
+  if constexpr (config.blocks_per_row == 1) {
+    for (int64 row = block_index(); row < params.rows; row += params.groups) body(row, 0);
+  } else {
+    const int64 row = block_index() / config.blocks_per_row;
+    if (row < params.rows) body(row, static_cast<int>(block_index() % config.blocks_per_row));
+  }
+}
+
+/// Calls step(inside, begin) for every tile of a part that begins before `end`. `inside`, a constant where the step is
+/// inlined: the tile lies within every row, whatever its shift.
+template <const RowShape& shape, const TiledConfig& config, bool may_be_inside, typename Step>
+__device__ __forceinline__ void over_tiles(int part, int64 end, const Step& step) {
+  constexpr int64 tile = tile_elements<shape, config>;
+  constexpr int64 length = part_elements<shape, config>;
+  int64 begin = config.blocks_per_row == 1 ? 0 : part * length;
+  const int64 part_end = config.blocks_per_row == 1 ? row_span<shape> : begin + length;
+  end = end < part_end ? end : part_end;
+  if constexpr (may_be_inside) {
+    if constexpr (shape.shifted) {
+      if (begin == 0) {
+        step(false, begin);
+        begin += tile;
+      }
+    }
+    const int64 inside_end = end < shape.cols ? end : shape.cols;
+    for (; begin + tile <= inside_end; begin += tile) step(true, begin);
+  }
+  for (; begin < end; begin += tile) step(false, begin);
+}
+
+/// Loads a tile: `unroll` vectors of each thread, in flight together.
+template <typename Element, const RowShape& shape, const TiledConfig& config, LoadHint hint>
+__device__ __forceinline__ void load_tile(const Element* row, int64 begin, Range seen, bool inside, float outside,
+                                          Packed<Element, shape.vector> (&tile)[config.unroll]) {
+#pragma unroll
+  for (int i = 0; i < config.unroll; ++i)
+    tile[i] = load_vector<Element, shape.vector, hint>(row, begin + (i * config.threads + thread_index()) * shape.vector,
+                                                       seen, inside, outside);
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,177 @@
+// A member's part of a row while it waits between the row's load and its store: the first vectors in registers, the others
+// in shared memory. Every vector has a place that only its thread uses, so no barrier is needed.
+#pragma once
+
+#include "row/row.cuh"
+
+namespace tunesmith {
+
+/// How a vector waits in registers.
+enum class Registers {
+  float32,  ///< converted once
+  packed,   ///< as in memory, converted each time it is used: half the registers for 16-bit elements
+};
+
+/// How a row is held on the chip.
+struct HeldConfig {
+  int register_vectors;  ///< of a thread
+  int shared_vectors;    ///< of a thread; the vectors after those in registers
+  Registers registers;
+  LoadHint load;
+  StoreHint store;
+};
+
+/// As in memory.
+template <typename Element, int vector, Registers form>
+struct WaitingVector {
+  static constexpr bool exact = sizeof(Element) == 4;  ///< any float can be put here
+  Packed<Element, vector> packed;
+
+  __device__ __forceinline__ void hold(const Packed<Element, vector>& loaded) { packed = loaded; }
+  __device__ __forceinline__ void get(float (&values)[vector]) {
+    packed.forget_uses();  // else the unpacked row stays in registers from step to step, which is what packing avoids
+    packed.unpack(values);
+  }
+  __device__ __forceinline__ void put(const float (&values)[vector]) { packed.pack_from(values); }
+};
+
+/// Converted once.
+template <typename Element, int vector>
+struct WaitingVector<Element, vector, Registers::float32> {
+  static constexpr bool exact = true;
+  float values_[vector];
+
+  __device__ __forceinline__ void hold(const Packed<Element, vector>& loaded) { loaded.unpack(values_); }
+  __device__ __forceinline__ void get(float (&values)[vector]) const {
+#pragma unroll
+    for (int j = 0; j < vector; ++j) values[j] = values_[j];
+  }
+  __device__ __forceinline__ void put(const float (&values)[vector]) {
+#pragma unroll
+    for (int j = 0; j < vector; ++j) values_[j] = values[j];
+  }
+};
+
+/// `Element` is what waits: as a rule what the array holds, float when 16 bits could not hold what was made of it.
+template <typename Element, const RowShape& shape, const HeldConfig& config, typename Team>
+struct WaitingRow {
+  static constexpr int vector = shape.vector;
+  static constexpr int in_registers = config.register_vectors;
+  static constexpr int vectors = config.register_vectors + config.shared_vectors;
+  static constexpr int threads = Team::threads;
+  static_assert(vectors == vectors_per_member<shape, Team::members>, "the members together hold the row");
+  using Place = Packed<Element, vector>;
+  using Access = Bits<Place::access_bytes>;
+  using Held = WaitingVector<Element, vector, config.registers>;
+
+  Held held[in_registers > 0 ? in_registers : 1];
+  Access* places;  // of this thread; accesses of neighbouring threads are neighbours
+
+  /// Of a block.
+  static constexpr int shared_bytes = config.shared_vectors * threads * Place::bytes;
+  /// `memory`: shared_bytes of dynamic shared memory.
+  __device__ __forceinline__ explicit WaitingRow(unsigned char* memory)
+      : places(reinterpret_cast<Access*>(memory) + thread_index()) {}
+
+  __device__ __forceinline__ Access* place(int i, int access) const {
+    return places + ((i - in_registers) * Place::accesses + access) * threads;
+  }
+
+  /// Whether vector i keeps any float that is put there.
+  static __device__ __forceinline__ constexpr bool exact(int i) {
+    return i < in_registers ? Held::exact : sizeof(Element) == 4;
+  }
+
+  /// As it lies in memory (not of what waits as float32).
+  __device__ __forceinline__ Place packed_at(int i) const {
+    if constexpr (config.registers == Registers::packed) {
+      if (i < in_registers) return held[i < in_registers ? i : 0].packed;
+    }
+    Place loaded;
+#pragma unroll
+    for (int k = 0; k < Place::accesses; ++k) loaded.access[k] = *place(i, k);
+    return loaded;
+  }
+
+  __device__ __forceinline__ void hold(int i, const Place& loaded) {
+    if (i < in_registers) {
+      held[i < in_registers ? i : 0].hold(loaded);
+    } else {
+#pragma unroll
+      for (int k = 0; k < Place::accesses; ++k) *place(i, k) = loaded.access[k];
+    }
+  }
+  __device__ __forceinline__ void get(int i, float (&values)[vector]) {
+    if (i < in_registers) {
+      held[i < in_registers ? i : 0].get(values);
+    } else {
+      packed_at(i).unpack(values);
+    }
+  }
+  __device__ __forceinline__ void put(int i, const float (&values)[vector]) {
+    if (i < in_registers) {
+      held[i < in_registers ? i : 0].put(values);
+    } else {
+      Place packed;
+      packed.pack_from(values);
+      hold(i, packed);
+    }
+  }
+
+  /// Loads a row of the array: what waits in shared memory is copied there without passing through registers and must be
+  /// waited for (arrived()). `outside` stands for elements that take no part.
+  __device__ __forceinline__ void load(const Element* row, Range seen, int member, float outside) {
+    constexpr int members = Team::members;
+    // The copies are started first: they need nothing of this thread until they are waited for.
+#if TUNESMITH_SM >= 800
+    if constexpr (config.shared_vectors > 0) {
+#pragma unroll
+      for (int i = in_registers; i < vectors; ++i) {
+        const int64 column = column_of<shape, members>(i, member);
+        if ((!ragged<shape> && inside_row<shape, members>(i)) || seen.template holds<vector>(column)) {
+#pragma unroll
+          for (int k = 0; k < Place::accesses; ++k)
+            async_copy<Place::access_bytes, config.load>(
+                place(i, k), reinterpret_cast<const char*>(row + column) + k * Place::access_bytes);
+        } else {
+          hold(i, load_of_row<Element, shape, LoadHint::plain, members>(row, i, member, seen, outside));
+        }
+      }
+      async_copy_commit();
+    }
+#else
+    static_assert(config.shared_vectors == 0, "asynchronous copies need sm_80 or later");
+#endif
+#pragma unroll
+    for (int i = 0; i < in_registers; ++i)
+      held[i].hold(load_of_row<Element, shape, config.load, members>(row, i, member, seen, outside));
+  }
+
+  /// Of all that was loaded; waits for it.
+  __device__ __forceinline__ float largest() {
+    float result = Maximum::identity();
+    PackedMaximum<Element> packed;
+#pragma unroll
+    for (int i = 0; i < vectors; ++i) {
+      if (i == in_registers) arrived();
+      if constexpr (sizeof(Element) == 2 && vector > 1) {
+        if (i >= in_registers || config.registers == Registers::packed) {
+          packed.include(packed_at(i));
+          continue;
+        }
+      }
+      float values[vector];
+      get(i, values);
+      result = maximum_or_nan(result, largest_of(values));
+    }
+    if constexpr (sizeof(Element) == 2 && vector > 1) result = maximum_or_nan(result, packed.value());
+    return result;
+  }
+  __device__ __forceinline__ void arrived() const {
+#if TUNESMITH_SM >= 800
+    if constexpr (config.shared_vectors > 0) async_copy_wait<0>();
+#endif
+  }
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,86 @@
+// Maximum and sums that grow with what is seen, after Milakov and Gimelshein, "Online normalizer calculation for softmax"
+// (2018): what was summed so far is rescaled whenever the maximum grows.
+#pragma once
+
+#include "softmax/softmax.cuh"
+
+namespace tunesmith {
+
+/// The sums of a part of a row under the maximum of that part.
+struct SoftmaxPart {
+  float largest, sum, ties;
+};
+
+/// What a thread has seen of its row so far.
+template <typename Output, const RowShape& shape>
+struct RunningSoftmax {
+  using Exponential = typename ArithmeticFor<Output>::Exponential;
+  static constexpr int many = 1 << 30;
+
+  ExponentScale scale;
+  float largest = Maximum::identity();
+  typename ArithmeticFor<Output>::template RunningSum<many> sum;
+  float ties = 0.0f;
+
+  __device__ __forceinline__ explicit RunningSoftmax(const RowParams& params) : scale(exponent_scale<shape>(params)) {}
+
+  /// Takes in vectors: rescales once for all of them.
+  template <int count>
+  __device__ __forceinline__ void include(float (&values)[count][shape.vector]) {
+    float highest = largest_of(values[0]);
+#pragma unroll
+    for (int i = 1; i < count; ++i) highest = maximum_or_nan(highest, largest_of(values[i]));
+    raise_to(maximum_or_nan(largest, highest));
+    if (largest == Maximum::identity()) return;  // nothing but -inf so far: the sum stays 0
+    const Exponential exponential(largest, scale);
+#pragma unroll
+    for (int i = 0; i < count; ++i) sum.include(sum_of_exponentials<shape>(exponential, largest, ties, values[i]));
+  }
+
+  __device__ __forceinline__ void raise_to(float new_largest) {
+    if (new_largest == largest) return;
+    // An empty sum has no maximum to rescale from: -inf - (-inf) would be NaN.
+    if (largest != Maximum::identity()) {
+      const Exponential now(new_largest, scale);
+      const Exponential before(largest, scale);
+      if constexpr (!shape.logarithm) {
+        sum.rescale(before.rescale_to(now));
+      } else {
+        // In two steps: the logarithm of a confident row has the digits of what is left, be its factor no normal number.
+        const SplitPower factor = before.split_rescale_to(now);
+        sum.rescale(factor.first);
+        sum.rescale(factor.second);
+        // What reached the old maximum is below the new one.
+        sum.include(multiply(ties, now(now.centered(largest))));
+        ties = 0.0f;
+      }
+    }
+    largest = new_largest;
+  }
+
+  /// Takes in what others made of another part.
+  __device__ __forceinline__ void include(const SoftmaxPart& part) {
+    if (part.largest == Maximum::identity()) return;
+    raise_to(maximum_or_nan(largest, part.largest));
+    RunningSoftmax other = *this;
+    other.largest = part.largest;
+    other.sum = {};
+    other.sum.include(part.sum);
+    other.ties = part.ties;
+    other.raise_to(largest);
+    sum.include(other.sum.value());
+    ties = add(ties, other.ties);
+  }
+};
+
+/// Maximum and sums over all threads of a block; every thread gets them.
+template <int threads, typename Output, const RowShape& shape>
+__device__ __forceinline__ SoftmaxPart combine_block(RunningSoftmax<Output, shape> state) {
+  BlockTeam<threads> team(nullptr, 0);
+  const float largest = team.template reduce<2>(state.largest, Maximum());
+  state.raise_to(largest);
+  const SoftmaxSums sums = team.template reduce<3>(SoftmaxSums{state.sum.value(), state.ties}, SumOfEach());
+  return {largest, sums.first, sums.second};
+}
+
+}  // namespace tunesmith

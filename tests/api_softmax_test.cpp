@@ -1,0 +1,212 @@
+// The softmax family through the typed API, with real kernels on the host executor: each option means what its comment says.
+// The kernels' numerics have tests of their own.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "tunesmith/engine.h"
+
+namespace tunesmith {
+namespace {
+
+constexpr std::int64_t cols = 12;
+
+EngineOptions host() {
+  EngineOptions options;
+  options.device = "host";
+  options.cache_file.clear();
+  options.mode = Mode::off;
+  return options;
+}
+
+template <typename T>
+struct alignas(16) Aligned {
+  T values[16 * cols] = {};
+};
+
+class SoftmaxFamily : public testing::Test {
+ protected:
+  SoftmaxFamily() {
+    for (std::int64_t i = 0; i < 16 * cols; ++i) {
+      x_.values[i] = static_cast<float>(std::sin(static_cast<double>(7 * i)) * 4);
+      dy_.values[i] = static_cast<float>(std::cos(static_cast<double>(5 * i)));
+    }
+  }
+
+  double x(std::int64_t r, std::int64_t c) const { return x_.values[r * cols + c]; }
+
+  /// Runs all four with the options and compares with the formulas over the elements for which takes_part says so.
+  void expect_all(std::int64_t rows, const SoftmaxOptions& options, const SoftmaxArrays& arrays,
+                  const std::function<bool(std::int64_t, std::int64_t)>& takes_part) {
+    SoftmaxProblem forward = SoftmaxProblem::contiguous(rows, cols, DType::f32);
+    forward.options = options;
+    SoftmaxBackwardProblem backward = SoftmaxBackwardProblem::contiguous(rows, cols, DType::f32);
+    backward.options = options;
+    engine_.softmax(x_.values, y_.values, forward, arrays);
+    engine_.log_softmax(x_.values, log_y_.values, forward, arrays);
+    engine_.softmax_backward(dy_.values, y_.values, dx_.values, backward, arrays);
+    engine_.log_softmax_backward(dy_.values, log_y_.values, log_dx_.values, backward, arrays);
+    for (std::int64_t r = 0; r < rows; ++r) expect_row(r, options, takes_part);
+  }
+
+  void expect_row(std::int64_t r, const SoftmaxOptions& options,
+                  const std::function<bool(std::int64_t, std::int64_t)>& takes_part) const {
+    double sum = 0, dot = 0, sum_dy = 0;
+    for (std::int64_t c = 0; c < cols; ++c)
+      if (takes_part(r, c)) sum += std::exp(options.scale * x(r, c));
+    const auto p = [&](std::int64_t c) { return std::exp(options.scale * x(r, c)) / sum; };
+    for (std::int64_t c = 0; c < cols; ++c)
+      if (takes_part(r, c)) {
+        dot += dy_.values[r * cols + c] * p(c);
+        sum_dy += dy_.values[r * cols + c];
+      }
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const std::int64_t i = r * cols + c;
+      SCOPED_TRACE("row " + std::to_string(r) + ", column " + std::to_string(c));
+      if (!takes_part(r, c)) {
+        EXPECT_EQ(y_.values[i], 0);
+        EXPECT_EQ(log_y_.values[i], sum == 0 ? 0 : -std::numeric_limits<float>::infinity());
+        EXPECT_EQ(dx_.values[i], 0);
+        EXPECT_EQ(log_dx_.values[i], 0);
+        continue;
+      }
+      EXPECT_NEAR(y_.values[i], p(c), 1e-6);
+      EXPECT_NEAR(log_y_.values[i], std::log(p(c)), 1e-5);
+      EXPECT_NEAR(dx_.values[i], options.scale * p(c) * (dy_.values[i] - dot), 1e-5);
+      EXPECT_NEAR(log_dx_.values[i], options.scale * (dy_.values[i] - p(c) * sum_dy), 1e-5);
+    }
+  }
+
+  Engine engine_{host()};
+  Aligned<float> x_, dy_, y_, log_y_, dx_, log_dx_;
+};
+
+TEST_F(SoftmaxFamily, Plain) {
+  expect_all(3, {}, {}, [](auto, auto) { return true; });
+}
+
+TEST_F(SoftmaxFamily, Scale) {
+  expect_all(2, {.scale = 0.25}, {}, [](auto, auto) { return true; });
+}
+
+TEST_F(SoftmaxFamily, CausalRepeatsEveryColsRows) {
+  expect_all(14, {.causal = true}, {}, [](auto r, auto c) { return c <= r % cols; });
+}
+
+TEST_F(SoftmaxFamily, ValidColsAreClampedAndShared) {
+  const std::int32_t valid_cols[4] = {5, 1, 100, 12};
+  SoftmaxOptions options;
+  options.valid_cols = true;
+  expect_all(4, options, {nullptr, valid_cols}, [&](auto r, auto c) { return c < valid_cols[r]; });
+  options.valid_cols_group = 3;
+  expect_all(11, options, {nullptr, valid_cols}, [&](auto r, auto c) { return c < valid_cols[r / 3]; });
+}
+
+TEST_F(SoftmaxFamily, KeepMaskOfBatchesUnderAllHeads) {
+  // (batch, heads, queries, cols) = (2, 2, 3, cols); the mask is (batch, 1, queries, cols).
+  Aligned<std::uint8_t> mask;
+  for (std::int64_t i = 0; i < 6 * cols; ++i) mask.values[i] = i % 3 == 1 ? 0 : static_cast<std::uint8_t>(i % 255 + 1);
+  SoftmaxOptions options;
+  options.mask.kind = SoftmaxMask::Kind::keep;
+  options.mask.inner = 3;
+  options.mask.middle = 2;
+  options.mask.outer_stride = 3 * cols;
+  expect_all(12, options, {mask.values, nullptr}, [&](auto r, auto c) {
+    const std::int64_t batch = r / 6, query = r % 3;
+    return mask.values[(batch * 3 + query) * cols + c] != 0;
+  });
+}
+
+TEST_F(SoftmaxFamily, SafeRowsWithNothingInThemAreZero) {
+  const std::int32_t valid_cols[2] = {0, 12};
+  SoftmaxOptions options;
+  options.valid_cols = options.safe = true;
+  expect_all(2, options, {nullptr, valid_cols}, [](auto r, auto) { return r == 1; });
+  options.safe = false;
+  SoftmaxProblem problem = SoftmaxProblem::contiguous(2, cols, DType::f32);
+  problem.options = options;
+  engine_.log_softmax(x_.values, log_y_.values, problem, {nullptr, valid_cols});
+  EXPECT_TRUE(std::isnan(log_y_.values[0]));
+  EXPECT_FALSE(std::isnan(log_y_.values[cols]));
+}
+
+TEST_F(SoftmaxFamily, AnAddedMask) {
+  Aligned<float> mask;
+  for (std::int64_t c = 0; c < cols; ++c)
+    mask.values[c] = c == 4 ? -std::numeric_limits<float>::infinity() : static_cast<float>(c) * 0.5f;
+  SoftmaxProblem problem = SoftmaxProblem::contiguous(3, cols, DType::f32);
+  problem.options.scale = 0.5;
+  problem.options.mask.kind = SoftmaxMask::Kind::add;
+  problem.options.mask.row_stride = 0;  // one row of it for all
+  engine_.softmax(x_.values, y_.values, problem, {mask.values, nullptr});
+  for (std::int64_t r = 0; r < 3; ++r) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < cols; ++c) sum += std::exp(0.5 * x(r, c) + static_cast<double>(mask.values[c]));
+    for (std::int64_t c = 0; c < cols; ++c)
+      EXPECT_NEAR(y_.values[r * cols + c], std::exp(0.5 * x(r, c) + static_cast<double>(mask.values[c])) / sum, 1e-6);
+  }
+}
+
+TEST_F(SoftmaxFamily, InPlaceAndStrides) {
+  SoftmaxBackwardProblem problem = SoftmaxBackwardProblem::contiguous(2, cols, DType::f32);
+  engine_.softmax(x_.values, y_.values, SoftmaxProblem::contiguous(2, cols, DType::f32));
+  engine_.softmax_backward(dy_.values, y_.values, dx_.values, problem);
+  Aligned<float> apart;
+  problem.dx_row_stride = 2 * cols;
+  engine_.softmax_backward(dy_.values, y_.values, apart.values, problem);
+  problem.dx_row_stride = 0;
+  engine_.softmax_backward(dy_.values, y_.values, dy_.values, problem);  // over dy
+  for (std::int64_t i = 0; i < 2 * cols; ++i) {
+    EXPECT_EQ(dy_.values[i], dx_.values[i]) << i;
+    EXPECT_EQ(apart.values[i < cols ? i : i + cols], dx_.values[i]) << i;
+  }
+  EXPECT_EQ(apart.values[cols], 0);  // the gap
+}
+
+TEST(SoftmaxProblems, TheGenericFormLeavesOutWhatIsDefault) {
+  SoftmaxProblem problem = SoftmaxProblem::contiguous(8, 16, DType::bf16);
+  EXPECT_EQ(to_problem(problem).op, "softmax");
+  const std::size_t plain = to_problem(problem).fields.size();
+  problem.logarithm = true;
+  EXPECT_EQ(to_problem(problem).op, "log_softmax");
+  problem.options.valid_cols_group = 9;  // of an option that is off
+  problem.options.mask.inner = 4;
+  EXPECT_EQ(to_problem(problem).fields.size(), plain);
+  problem.options.scale = 0.125;
+  problem.options.mask.kind = SoftmaxMask::Kind::keep;
+  const Problem general = to_problem(problem);
+  EXPECT_EQ(general.fields.real("scale"), 0.125);
+  EXPECT_EQ(general.fields.word("mask"), "keep");
+  EXPECT_EQ(general.fields.integer("mask_inner"), 4);
+  EXPECT_FALSE(general.fields.contains("causal"));
+
+  SoftmaxBackwardProblem gradient = SoftmaxBackwardProblem::contiguous(8, 16, DType::f16);
+  EXPECT_EQ(to_problem(gradient).op, "softmax_backward");
+  gradient.logarithm = true;
+  EXPECT_EQ(to_problem(gradient).op, "log_softmax_backward");
+  EXPECT_EQ(to_problem(gradient).fields.word("dtype"), "f16");
+}
+
+TEST_F(SoftmaxFamily, PlansTakeTheArraysInOrder) {
+  Aligned<std::uint8_t> mask;
+  for (std::int64_t c = 0; c < cols; ++c) mask.values[c] = c % 2 == 0;
+  const std::int32_t valid_cols[1] = {7};
+  SoftmaxBackwardProblem problem = SoftmaxBackwardProblem::contiguous(1, cols, DType::f32);
+  problem.options.mask.kind = SoftmaxMask::Kind::keep;
+  problem.options.valid_cols = true;
+  std::fill_n(y_.values, cols, 0.125f);
+  const Plan plan = engine_.prepare(problem);
+  void* const arrays[] = {dy_.values, y_.values, dx_.values, mask.values, const_cast<std::int32_t*>(valid_cols)};
+  plan.launch(arrays);
+  double dot = 0;
+  for (std::int64_t c = 0; c < 7; c += 2) dot += dy_.values[c] * 0.125;
+  for (std::int64_t c = 0; c < cols; ++c)
+    EXPECT_NEAR(dx_.values[c], c < 7 && c % 2 == 0 ? 0.125 * (dy_.values[c] - dot) : 0, 1e-6) << c;
+}
+
+}  // namespace
+}  // namespace tunesmith
