@@ -1,0 +1,152 @@
+"""Largest and mean error of Tunesmith, PyTorch and torch.compile against float64, in units of the last place (ULP).
+
+    python3 bench/peers/accuracy.py --library build/release/api/libtunesmith.so [--out FOLDER] [--mode off|tune] [--no-compile]
+
+Inputs: normal (standard normal), uniform (|x| <= 100), offset (standard normal plus 1e4), rounded to the dtype first: the error
+is is that of the arithmetic alone. An ULP is that of the output's dtype at the exact result's size, the subnormal spacing at
+least. Where a difference of large terms cancels, it is that of the larger: for log_softmax_backward
+max(|dx|, |exp(y) sum(dy)|), for softmax_backward max(|dx|, |y| sum(|dy y|)). Writes a table and accuracy.json.
+"""
+import argparse
+import json
+import os
+import sys
+import time
+
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+import torch
+
+import grids
+import machine
+import peers
+import problems
+import tunesmith
+
+# bits of the significand with the implicit one, exponent of the least normal number
+FORMATS = {"float32": (24, -126), "float16": (11, -14), "bfloat16": (8, -126)}
+INPUTS = ("normal", "uniform", "offset")
+
+
+def ulp(size, dtype):
+    """The spacing of `dtype` at |size|, float64."""
+    digits, least = FORMATS[dtype]
+    _, exponent = torch.frexp(size.abs())
+    floor = torch.where(size == 0, least, torch.clamp(exponent - 1, min=least))
+    return torch.ldexp(torch.ones_like(size), floor - (digits - 1))
+
+
+def ulp_error(got, want, scale, dtype):
+    """(largest, mean) error of a result; inf when infinities or NaN differ. `scale`: the size whose ULP counts."""
+    finite = torch.isfinite(want)
+    if not bool(torch.where(finite, torch.isfinite(got), got == want).all()):
+        return float("inf"), float("inf")
+    error = torch.where(finite, (got - want).abs() / ulp(scale, dtype), torch.zeros_like(want))
+    return error.max().item(), error.mean().item()
+
+
+def inputs_of(kind, rows, cols):
+    if kind == "uniform":
+        return torch.rand(rows, cols, device=problems.DEVICE) * 200 - 100
+    x = torch.randn(rows, cols, device=problems.DEVICE)
+    return x + 1e4 if kind == "offset" else x
+
+
+def problem(op, dtype, kind, rows, cols):
+    """(inputs of Tunesmith, eager, plain function for torch.compile, exact result, its scale)."""
+    torch.manual_seed(cols)
+    x = inputs_of(kind, rows, cols).to(dtype)
+    log = op.startswith("log")
+    plain = getattr(problems, op)
+    if op in grids.FORWARD:
+        want = plain(x.double())
+        return (x,), lambda: plain(x), plain, want, want
+    y = torch.log_softmax(x, -1) if log else torch.softmax(x, -1)
+    dy = torch.randn(rows, cols, device=problems.DEVICE).to(dtype)
+    grad, out = dy.double(), y.double()
+    want = problems.exact_backward(op, grad, out)
+    terms = torch.exp(out) * grad.sum(-1, keepdim=True) if log else out * (grad * out).abs().sum(-1, keepdim=True)
+    eager = torch.ops.aten._log_softmax_backward_data if log else torch.ops.aten._softmax_backward_data
+    return (dy, y), lambda: eager(dy, y, -1, dtype), plain, want, torch.maximum(want.abs(), terms.abs())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", required=True, help="libtunesmith.so")
+    parser.add_argument("--mode", choices=tunesmith.MODES, default="off")
+    parser.add_argument("--cache", default="", help="file with tuned configurations; default: none")
+    parser.add_argument("--shapes", nargs="+", default=["1024x1000", "32x50257"], help="ROWSxCOLS")
+    parser.add_argument("--ops", nargs="+", choices=grids.OPS, default=grids.OPS)
+    parser.add_argument("--dtypes", nargs="+", choices=FORMATS, default=list(FORMATS))
+    parser.add_argument("--no-compile", action="store_true",
+                        help="without torch.compile, which takes a second or two per op, dtype and shape")
+    parser.add_argument("--out", default=".")
+    args = parser.parse_args()
+    started = time.time()
+    engine = tunesmith.Engine(args.library, effort="quick", mode=args.mode, cache_file=args.cache, tune_budget_s=5.0)
+    stream = torch.cuda.current_stream().cuda_stream
+    torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10000
+    run = {**machine.facts(engine.version), "mode": args.mode, "cells": []}
+    names = ["tunesmith", "torch"] + ([] if args.no_compile else ["compile"])
+    print(f"{run['gpu']}, torch {run['torch']}: largest (mean) error in ULP")
+    print("".ljust(52) + "".join(name.rjust(20) for name in names), flush=True)
+    for op in args.ops:
+        for name in args.dtypes:
+            dtype = getattr(torch, name)
+            for shape in args.shapes:
+                rows, cols = map(int, shape.split("x"))
+                torch._dynamo.reset()
+                compiled = torch.compile(getattr(problems, op), dynamic=False)
+                for kind in INPUTS:
+                    arrays, eager, plain, want, scale = problem(op, dtype, kind, rows, cols)
+                    output = torch.empty_like(arrays[0])
+                    cell = {"op": op, "dtype": name, "rows": rows, "cols": cols, "inputs": kind, "ulp": {}, "left_out": {}}
+
+                    def own():
+                        plan = engine.plan(op, rows=rows, cols=cols, dtype=tunesmith.dtype_name(output))
+                        cell["config"] = plan.config
+                        output.fill_(float("nan"))
+                        plan.launcher(*arrays, output, stream=stream)()
+                        torch.cuda.synchronize()
+                        return output
+
+                    works = {"tunesmith": own, "torch": eager, "compile": lambda: compiled(*arrays)}
+                    with torch.no_grad():
+                        for implementation in names:
+                            try:
+                                result = works[implementation]().double()
+                                cell["ulp"][implementation] = ulp_error(result, want, scale, name)
+                            except Exception as error:  # whatever fails is left out and named
+                                reason = cell["left_out"][implementation] = peers.one_line(error)
+                                print(f"{op} {name} {shape} {kind}: {implementation} left out: {reason}", flush=True)
+                    run["cells"].append(cell)
+                    values = [cell["ulp"].get(implementation) for implementation in names]
+                    texts = [f"{value[0]:.2f} ({value[1]:.3f})" if value else "-" for value in values]
+                    print(f"{op} {name} {shape} {kind}".ljust(52) + "".join(text.rjust(20) for text in texts), flush=True)
+    os.makedirs(args.out, exist_ok=True)
+    path = os.path.join(args.out, "accuracy.json")
+    with open(path, "w") as file:
+        json.dump(run, file, indent=1)
+        file.write("\n")
+    print("\n" + "\n".join(summary(run["cells"], names)))
+    print(f"{path}: {time.time() - started:.0f} s")
+    return 0 if run["cells"] else 1
+
+
+def summary(cells, names):
+    """Markdown: the largest error over all shapes, per op and dtype, for each kind of input."""
+    lines = ["| | " + " | ".join(f"{name}, {kind}" for kind in INPUTS for name in names) + " |",
+             "|---" * (1 + len(INPUTS) * len(names)) + "|"]
+    for op, dtype in dict.fromkeys((cell["op"], cell["dtype"]) for cell in cells):
+        row = []
+        for kind in INPUTS:
+            for name in names:
+                found = [cell["ulp"][name][0] for cell in cells
+                         if (cell["op"], cell["dtype"], cell["inputs"]) == (op, dtype, kind) and name in cell["ulp"]]
+                row.append(f"{max(found):.2f}" if found else "-")
+        lines.append(f"| {op} {dtype} | " + " | ".join(row) + " |")
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())

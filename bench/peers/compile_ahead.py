@@ -1,0 +1,73 @@
+"""Compiles the peers' kernels in several processes before anything is measured, into the caches on disk that Triton and
+torch.compile keep anyway. It saves minutes of a GPU machine's time; what a process fails to compile is compiled on use."""
+import os
+import subprocess
+import sys
+import time
+
+import torch
+
+import masks
+import peers
+import problems
+
+
+class FirstOf:
+    """Stands in for timing.Timer: launches every candidate once, which compiles it, and measures nothing."""
+
+    @staticmethod
+    def fastest(candidates):
+        for work in candidates.values():
+            try:
+                work()
+            except Exception:  # not a candidate here, and none later
+                continue
+        return next(iter(candidates))
+
+
+def configure():
+    """What torch.compile chooses by measuring is chosen in the process that measures, never taken from a crowded GPU."""
+    try:
+        import torch._inductor.config
+        torch._inductor.config.autotune_local_cache = False
+    except (ImportError, AttributeError):
+        pass
+
+
+def work(cells, names, index, count):
+    """A process of run(): every count-th problem."""
+    configure()
+    for cell in cells[index::count]:
+        if cell.grid == "cliffs":
+            continue
+        try:
+            with torch.no_grad():
+                arrays = masks.make(cell) if cell.mask else problems.make(cell)
+                for name in names:
+                    try:
+                        launch = peers.PEERS[name](cell, arrays, FirstOf)
+                        if launch is not None:
+                            launch()
+                    except Exception:
+                        continue
+                torch.cuda.synchronize()
+        except Exception:  # out of memory beside the others: this one is compiled later
+            pass
+        arrays = launch = None
+        torch.cuda.empty_cache()
+    return 0
+
+
+def run(jobs, limit_s):
+    """Starts `jobs` processes of this command with --compile-slice, waits at most `limit_s` seconds. Returns the seconds."""
+    started = time.time()
+    command = [sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]]
+    running = [subprocess.Popen(command + ["--compile-slice", f"{index}/{jobs}"], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL) for index in range(jobs)]
+    for process in running:
+        try:
+            process.wait(max(0.0, started + limit_s - time.time()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    return time.time() - started

@@ -1,0 +1,181 @@
+"""Markdown tables of row_ops.py's JSON files, and whether the targets are met: python3 bench/peers/report.py FILE.json...
+
+A problem that is in several files counts once, the last file's. "best" is the best peer's time over Tunesmith's. Needs nothing
+but Python.
+"""
+import argparse
+import math
+
+import results
+from results import OWN, SHORT, best_peer, gbps, over_best, share
+
+MIB = 1 << 20
+FORWARD, BACKWARD = ("softmax", "log_softmax"), ("softmax_backward", "log_softmax_backward")
+
+
+def geomean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+class Target:
+    """A line of the summary: each cell chosen by `applies` has to reach `least`, their geometric mean `mean`."""
+
+    def __init__(self, text, applies, least, value=share, mean=None):
+        self.text, self.applies, self.least, self.value, self.mean = text, applies, least, value, mean
+
+    def line(self, cells):
+        chosen = [cell for cell in cells if self.applies(cell)]
+        if not chosen:
+            return f"| {self.text} | no cells | | |"
+        lost = [cell for cell in chosen if OWN not in cell["us"]]
+        known = [(self.value(cell), cell) for cell in chosen if self.value(cell)]
+        if not known:
+            return f"| {self.text} | no figures in {len(chosen)} cells | | **missed** |"
+        low, cell = min(known, key=lambda pair: pair[0])
+        average = geomean([value for value, _ in known])
+        missed = [value for value, _ in known if value < self.least]
+        met = not lost and not missed and (self.mean is None or average >= self.mean)
+        verdict = "met" if met else "**missed**" + (f", {len(missed)} below" if missed else "") + \
+            (f", {len(lost)} without Tunesmith" if lost else "")
+        where = f"{cell['op']} {results.title(cell)}"
+        return f"| {self.text} | {low:.3f} ({where}) | {average:.3f} | {verdict}, {len(known)} cells |"
+
+
+def in_grid(name, *conditions):
+    return lambda cell: cell["grid"] == name and all(condition(cell) for condition in conditions)
+
+
+def columns(least, most):
+    return lambda cell: least <= cell["cols"] <= most
+
+
+def of(field, *values):
+    return lambda cell: cell[field] in values
+
+
+def targets():
+    main = in_grid("main", columns(128, 32768), lambda cell: cell["bytes"] >= 32 * MIB)
+    lines = [Target("forward, 128 to 32768 columns: 0.96 of copy, 0.985 in the mean", main, 0.96, mean=0.985)]
+    for cols, least in ((65536, 0.975), (131072, 0.96), (262144, 0.96)):
+        lines.append(Target(f"forward, {cols} columns: {least} of copy", in_grid("long", of("cols", cols)), least))
+    lines.append(Target("forward, 65536 columns and more: 1.45 x best peer", in_grid("long"), 1.45, over_best))
+    for dtype, least in (("float32", 0.95), ("bfloat16", 0.92)):
+        lines.append(Target(f"unaligned, {SHORT[dtype]}: {least} of copy", in_grid("unaligned", of("dtype", dtype)), least))
+    lines.append(Target("unaligned: 1.0 x best peer", in_grid("unaligned"), 1.0, over_best))
+    lines.append(Target("forward, 128 to 32768 columns: 1.0 x best peer", main, 1.0, over_best))
+    lines.append(Target("backward, up to 32768 columns: 0.95 of the three-array kernel",
+                        in_grid("backward", columns(0, 32768)), 0.95))
+    lines.append(Target("backward, beyond: 0.93 of the three-array kernel",
+                        in_grid("backward", columns(32769, 1 << 40)), 0.93))
+    for rows, cols, dtype, least in ((16, 262144, "float32", 0.86), (16, 262144, "bfloat16", 0.80),
+                                     (1, 1048576, "float32", 0.72), (1, 1048576, "bfloat16", 0.68)):
+        lines.append(Target(f"{rows} x {cols}, {SHORT[dtype]}: {least} of copy",
+                            in_grid("few", of("rows", rows), of("cols", cols), of("dtype", dtype)), least))
+    return lines
+
+
+def cliff_lines(cells):
+    """The target on cliffs, a line per sweep: at most 5% of the share lost from one width to the next."""
+    lines = []
+    for (op, dtype), sweep in results.sweeps(cells).items():
+        drops = results.drops(sweep)
+        if drops:
+            drop, before, after = max(drops, key=lambda entry: entry[0])
+            above = sum(1 for entry in drops if entry[0] > results.CLIFF)
+            mean = geomean([share(cell) for cell in sweep])
+            verdict = "met" if not above else f"**missed**, {above} above"
+            lines.append(f"| cliffs, {op} {SHORT[dtype]}: 5% at most between neighbours | {100 * drop:.1f}% "
+                         f"({before['cols']} to {after['cols']}) | {mean:.3f} | {verdict}, {len(drops)} pairs |")
+    return lines or ["| cliffs: 5% at most between neighbours | no cells | | |"]
+
+
+def names_of(cells):
+    present = {name for cell in cells for name in cell["us"]}
+    return [name for name in results.NAMES if name in present]
+
+
+def table(cells):
+    """Rows in the order in which they were measured."""
+    names = names_of(cells)
+    lines = ["| | " + " | ".join(results.NAMES[name] for name in names) + " | best | configuration |",
+             "|---" * (len(names) + 3) + "|"]
+    for cell in cells:
+        def value(name):
+            speed, ratio = gbps(cell, name), share(cell, name)
+            if speed is None:
+                return "-"
+            text = f"{speed:.0f}" + (f" ({ratio:.3f})" if ratio and name != results.ROOF else "")
+            return f"**{text}**" if name == OWN else text
+
+        over = over_best(cell)
+        config = f"`{cell['config']}`" if cell.get("config") else "-"
+        lines.append(f"| {results.title(cell)} | " + " | ".join(map(value, names)) +
+                     f" | {f'{over:.2f}' if over else '-'} | {config} |")
+    return lines
+
+
+def averages(cells):
+    """Per grid, op and dtype: how many, geometric means, the worst cell."""
+    groups = {}
+    for cell in cells:
+        if share(cell):
+            groups.setdefault((cell["grid"], cell["op"], cell["dtype"]), []).append(cell)
+    lines = ["| grid | op | | cells | share of copy, mean | worst | over best peer, mean | worst |",
+             "|---|---|---|---|---|---|---|---|"]
+    for (grid, op, dtype), group in groups.items():
+        worst = min(group, key=share)
+        peers = [cell for cell in group if over_best(cell)]
+        over = "- | -"
+        if peers:
+            closest = min(peers, key=over_best)
+            where = f"{results.title(closest)}, {results.NAMES[best_peer(closest)]}"
+            over = f"{geomean([over_best(cell) for cell in peers]):.3f} | {over_best(closest):.3f} ({where})"
+        lines.append(f"| {grid} | {op} | {SHORT[dtype]} | {len(group)} | {geomean([share(cell) for cell in group]):.3f} | "
+                     f"{share(worst):.3f} ({results.title(worst)}) | {over} |")
+    return lines
+
+
+def left_out(cells):
+    """Each reason once, with how many cells it concerns."""
+    reasons = {}
+    for cell in cells:
+        for name, reason in cell.get("left_out", {}).items():
+            reasons.setdefault((name, reason), []).append(f"{cell['op']} {results.title(cell)}")
+        if cell.get("copy_config", "").startswith("PyTorch's"):
+            reasons.setdefault(("copy", cell["copy_config"]), []).append(f"{cell['op']} {results.title(cell)}")
+    return [f"- {results.NAMES.get(name, name)}, {len(where)} cells ({where[0]}{', ...' if len(where) > 1 else ''}): {reason}"
+            for (name, reason), where in reasons.items()]
+
+
+def report(paths):
+    """The lines of the whole report."""
+    runs, cells = results.load(paths)
+    lines = []
+    for run in runs:
+        facts = [f"{run['gpu']}", f"driver {run.get('driver_version', '?')}", f"SM {run.get('clocks.sm', '?')}",
+                 f"memory {run.get('clocks.mem', '?')}", f"PyTorch {run['torch']}", f"Triton {run['triton']}", run["date"]]
+        facts += [f"commit {run['commit']}"] if run.get("commit") else []
+        lines += [f"`{run['command']}`: " + ", ".join(facts) + (f" ({run['stopped']})" if run.get("stopped") else ""), ""]
+    lines += ["## Targets", "", "| | worst | geometric mean | |", "|---|---|---|---|"]
+    lines += [target.line(cells) for target in targets()] + cliff_lines(cells) + [""]
+    lines += ["## Means and worst cells", "", *averages(cells), ""]
+    groups = {}
+    for cell in cells:
+        if cell["grid"] != "cliffs":
+            groups.setdefault((cell["grid"], cell["op"]), []).append(cell)
+    for (grid, op), group in groups.items():
+        lines += [f"### {grid}: {op}", "", *table(group), ""]
+    excluded = left_out(cells)
+    if excluded:
+        lines += ["## Left out", "", *excluded, ""]
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+")
+    print("\n".join(report(parser.parse_args().files)))
+
+
+if __name__ == "__main__":
+    main()
