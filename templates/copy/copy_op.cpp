@@ -1,11 +1,12 @@
 #include "templates/copy/copy_op.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
 
+#include "templates/config_values.h"
+#include "templates/folded_grid.h"
 #include "templates/half.h"
 #include "templates/row/row_fields.h"
 #include "tunesmith/error.h"
@@ -21,8 +22,6 @@ struct Params {
 };
 
 constexpr std::int64_t max_elements = std::int64_t{1} << 50;
-const std::vector<std::string_view> load_words{"plain", "no_allocate", "streaming", "evict_first", "evict_last"};
-const std::vector<std::string_view> store_words{"plain", "streaming", "evict_first"};
 
 struct Shape {
   std::int64_t elements;
@@ -42,10 +41,6 @@ Config config_of(std::int64_t threads, std::int64_t vectors, const std::string& 
   return {{{"threads", threads}, {"vectors", vectors}, {"load", load}, {"store", store}}};
 }
 
-bool is_one_of(const std::string& word, const std::vector<std::string_view>& words) {
-  return std::ranges::find(words, std::string_view(word)) != words.end();
-}
-
 }  // namespace
 
 std::vector<FieldInfo> CopyOp::problem_fields() const {
@@ -59,8 +54,8 @@ std::vector<FieldInfo> CopyOp::config_fields() const {
   return {{"variant", "the kernel; there is one", "", {"stretch"}},
           {"threads", "threads per block, a power of two from 32 to 1024", "", {}},
           {"vectors", "16-byte vectors that a thread has in flight from each array, a power of two up to 16", "", {}},
-          {"load", "cache hint of the loads", "", load_words},
-          {"store", "cache hint of the stores", "", store_words}};
+          {"load", "cache hint of the loads", "", load_words()},
+          {"store", "cache hint of the stores", "", store_words()}};
 }
 
 Problem CopyOp::normalize(const Problem& problem) const {
@@ -154,16 +149,10 @@ std::string CopyOp::why_invalid(const Problem& problem, const DeviceInfo& device
   try {
     const Fields& fields = config.fields;
     if (fields.size() != 5) return "config '" + fields.text() + "' needs variant, threads, vectors, load and store";
-    if (fields.word("variant") != "stretch") return "config variant is '" + fields.word("variant") + "'; allowed: stretch";
-    const std::int64_t threads = fields.integer("threads"), vectors = fields.integer("vectors");
-    if (threads < 32 || threads > device.max_threads_per_block || !std::has_single_bit(static_cast<std::uint64_t>(threads)))
-      return "config threads is '" + std::to_string(threads) + "'; allowed: a power of two from 32 to " +
-             std::to_string(device.max_threads_per_block);
-    if (vectors < 1 || vectors > 16 || !std::has_single_bit(static_cast<std::uint64_t>(vectors)))
-      return "config vectors is '" + std::to_string(vectors) + "'; allowed: a power of two from 1 to 16";
-    const std::string &load = fields.word("load"), &store = fields.word("store");
-    if (!is_one_of(load, load_words)) return "config load is '" + load + "'; allowed: plain, no_allocate, streaming, ...";
-    if (!is_one_of(store, store_words)) return "config store is '" + store + "'; allowed: plain, streaming, evict_first";
+    word_of(fields, "variant", {"stretch"});
+    const int threads = integer_of(fields, "threads", 32, device.max_threads_per_block, true);
+    const int vectors = integer_of(fields, "vectors", 1, 16, true);
+    const std::string load = word_of(fields, "load", load_words()), store = word_of(fields, "store", store_words());
     if (device.arch.number() < 80 && (load.starts_with("evict") || store.starts_with("evict")))
       return "eviction policies need sm_80 or later; the device is " + tunesmith::name(device.arch);
     if (Shape(problem).in_place && load == "no_allocate")
@@ -216,11 +205,9 @@ LaunchPlan CopyOp::launch_plan(const Problem& problem, const Config& config, con
   const std::int64_t threads = config.fields.integer("threads");
   const std::int64_t per_block = threads * config.fields.integer("vectors") * (16 / size_of(shape.dtype));
   const std::int64_t blocks = (shape.elements + per_block - 1) / per_block;
-  constexpr std::int64_t max_grid_x = 2147483647;
-  const std::int64_t folds = (blocks + max_grid_x - 1) / max_grid_x;
   KernelLaunch launch;
   launch.entry = "copy";
-  launch.grid = {static_cast<std::uint32_t>((blocks + folds - 1) / folds), static_cast<std::uint32_t>(folds), 1};
+  launch.grid = folded_grid(blocks);
   launch.block = {static_cast<std::uint32_t>(threads), 1, 1};
   plan.kernels.push_back(launch);
   return plan;

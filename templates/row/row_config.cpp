@@ -1,44 +1,16 @@
 #include "templates/row/row_config.h"
 
 #include <algorithm>
-#include <bit>
 
+#include "templates/config_values.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::row {
 namespace {
 
-using Words = std::vector<std::string_view>;
-
 const Words variant_words{"warp", "block", "hybrid", "cluster", "grid", "online", "split"};
 const Words register_words{"float32", "packed"};
 const Words access_words{"vectors", "pairs", "elements"};
-const Words load_words{"plain", "no_allocate", "streaming", "evict_first", "evict_last"};
-const Words store_words{"plain", "streaming", "evict_first"};
-
-std::string joined(const Words& words) {
-  std::string text;
-  for (const std::string_view word : words) text += (text.empty() ? "" : ", ") + std::string(word);
-  return text;
-}
-
-std::string word_of(const Fields& fields, std::string_view field, const Words& allowed) {
-  const Value* value = fields.find(field);
-  const std::string word = value == nullptr ? "" : text(*value);
-  if (std::ranges::find(allowed, std::string_view(word)) != allowed.end()) return word;
-  throw Error(ErrorCode::invalid_argument, "config ", field, " is ", value == nullptr ? "missing" : "'" + word + "'",
-              "; allowed: ", joined(allowed));
-}
-
-int integer_of(const Fields& fields, std::string_view field, int least, int most, bool power_of_two) {
-  const Value* value = fields.find(field);
-  const auto* integer = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
-  if (integer != nullptr && *integer >= least && *integer <= most &&
-      (!power_of_two || std::has_single_bit(static_cast<std::uint64_t>(*integer))))
-    return static_cast<int>(*integer);
-  throw Error(ErrorCode::invalid_argument, "config ", field, " is ", value == nullptr ? "missing" : "'" + text(*value) + "'",
-              "; allowed: ", power_of_two ? "a power of two from " : "", least, " to ", most);
-}
 
 }  // namespace
 
@@ -81,9 +53,9 @@ std::vector<FieldInfo> config_field_infos() {
        "warp, block, where rows start between two vectors: shifted to whole vectors (default), to pairs, or element by "
        "element",
        "", access_words},
-      {"load", "cache hint of the loads", "", load_words},
-      {"load_again", "online, split: cache hint of the second pass's loads", "", load_words},
-      {"store", "cache hint of the stores", "", store_words},
+      {"load", "cache hint of the loads", "", load_words()},
+      {"load_again", "online, split: cache hint of the second pass's loads", "", load_words()},
+      {"store", "cache hint of the stores", "", store_words()},
   };
 }
 
@@ -108,9 +80,9 @@ TypedConfig TypedConfig::parse(const Config& config) {
     if (field == "unroll") typed.unroll = integer_of(fields, field, 1, 16, true);
     if (field == "blocks_per_sm") typed.blocks_per_sm = integer_of(fields, field, 0, 32, false);
     if (field == "access" && fields.contains(field)) typed.access = word_of(fields, field, access_words);
-    if (field == "load") typed.load = word_of(fields, field, load_words);
-    if (field == "load_again") typed.load_again = word_of(fields, field, load_words);
-    if (field == "store") typed.store = word_of(fields, field, store_words);
+    if (field == "load") typed.load = word_of(fields, field, load_words());
+    if (field == "load_again") typed.load_again = word_of(fields, field, load_words());
+    if (field == "store") typed.store = word_of(fields, field, store_words());
   }
   return typed;
 }

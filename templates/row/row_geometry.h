@@ -2,8 +2,6 @@
 // Threads, blocks and places for a row on a device: what the default configuration and the search are made from. Internal to
 // templates/row.
 
-#include <algorithm>
-
 #include "templates/row/row_config.h"
 
 namespace tunesmith::row {

@@ -1,12 +1,11 @@
 #include "templates/row/row_launch.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <limits>
 
-#include "tunesmith/error.h"
+#include "templates/folded_grid.h"
 
 namespace tunesmith::row {
 namespace {
@@ -30,7 +29,6 @@ struct Params {
 static_assert(sizeof(Params) == params_bytes);
 
 constexpr std::int64_t max_grid_x = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t max_grid_y = 65535;
 constexpr std::int64_t part_bytes = 16;  // SoftmaxPart, GradientPart
 
 Params parameters(const Shape& shape) {
@@ -53,18 +51,6 @@ Params parameters(const Shape& shape) {
   params.far_below = static_cast<float>(120 / options.scale);
   params.large_maximum = static_cast<float>(std::min(1048576 / options.scale, 3e38));
   return params;
-}
-
-/// `unit`: blocks that stay together in one row of the grid.
-Dim3 folded(std::int64_t blocks, std::int64_t unit) {
-  const std::int64_t most = max_grid_x / unit * unit;
-  const std::int64_t folds = (blocks + most - 1) / most;
-  if (folds > max_grid_y)
-    throw Error(ErrorCode::invalid_argument, "the launch takes ", blocks, " blocks; a grid holds at most ",
-                most * max_grid_y);
-  std::int64_t wide = (blocks + folds - 1) / folds;
-  wide = (wide + unit - 1) / unit * unit;
-  return {static_cast<std::uint32_t>(wide), static_cast<std::uint32_t>(folds), 1};
 }
 
 std::size_t pointer_offset(const ArrayInfo& array, std::size_t position) {
@@ -131,7 +117,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
     plan.workspace_bytes = 0;
     return plan;
   }
-  launch.grid = folded(blocks, config.variant == Variant::cluster ? config.blocks_per_row : 1);
+  launch.grid = folded_grid(blocks, config.variant == Variant::cluster ? config.blocks_per_row : 1);
   if (config.variant == Variant::split) {
     KernelLaunch sums = launch;
     sums.entry += "_sums";

@@ -1,0 +1,25 @@
+#pragma once
+// Reading the fields of a configuration, and the words that all kernels have for cache hints. Internal to templates/.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tunesmith/fields.h"
+
+namespace tunesmith {
+
+using Words = std::vector<std::string_view>;
+
+/// As LoadHint and StoreHint in device/types.cuh.
+const Words& load_words();
+const Words& store_words();
+
+/// "plain, streaming".
+std::string joined(const Words& words);
+
+/// Both throw Error(invalid_argument) naming the field, its value and what is allowed.
+std::string word_of(const Fields& fields, std::string_view field, const Words& allowed);
+int integer_of(const Fields& fields, std::string_view field, int least, int most, bool power_of_two);
+
+}  // namespace tunesmith
