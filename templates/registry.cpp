@@ -3,6 +3,7 @@
 #include <array>
 
 #include "templates/copy/copy_op.h"
+#include "templates/cross_entropy/cross_entropy_op.h"
 #include "templates/op.h"
 #include "templates/softmax/softmax_op.h"
 #include "tunesmith/error.h"
@@ -12,8 +13,19 @@ namespace tunesmith {
 std::span<const Op* const> all_ops() {
   static const SoftmaxOp softmax(false, false), log_softmax(true, false);
   static const SoftmaxOp softmax_backward(false, true), log_softmax_backward(true, true);
+  using cross_entropy::Kind;
+  static const CrossEntropyOp cross_entropy(Kind::loss), cross_entropy_backward(Kind::backward);
+  static const CrossEntropyOp cross_entropy_shard(Kind::shard), cross_entropy_combine(Kind::combine);
   static const CopyOp copy;
-  static const std::array<const Op*, 5> ops{&softmax, &log_softmax, &softmax_backward, &log_softmax_backward, &copy};
+  static const std::array<const Op*, 9> ops{&softmax,
+                                            &log_softmax,
+                                            &softmax_backward,
+                                            &log_softmax_backward,
+                                            &cross_entropy,
+                                            &cross_entropy_backward,
+                                            &cross_entropy_shard,
+                                            &cross_entropy_combine,
+                                            &copy};
   return ops;
 }
 

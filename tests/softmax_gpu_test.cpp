@@ -3,13 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <map>
-#include <thread>
 
-#include "api/engine_parts.h"
 #include "templates/half.h"
-#include "tests/softmax_cases.h"
+#include "tests/gpu_kernels.h"
 #include "tests/softmax_launches.h"
 #include "tuner/verify.h"
 #include "tunesmith/buffer.h"
@@ -19,52 +16,8 @@ namespace {
 
 using test::Case;
 
-class SoftmaxGpu : public testing::Test {
+class SoftmaxGpu : public test::GpuKernels {
  protected:
-  void SetUp() override {
-    EngineOptions options = EngineOptions::from_environment();
-    options.device = "cuda";
-    options.mode = Mode::off;
-    try {
-      engine_ = std::make_unique<Engine>(options);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::no_device) throw;
-      GTEST_SKIP() << "no GPU here";
-    }
-  }
-  Device& device() { return *engine_->parts().device; }
-  bool has_clusters() { return device().info().arch.number() >= 90; }
-  Case case_of(std::string_view op, const std::string& fields, const std::string& config) {
-    return test::case_of(op, fields, device().info(), config);
-  }
-  /// The case, or nothing where the device cannot run it.
-  std::vector<Case> case_if_valid(std::string_view op, const std::string& fields, const std::string& config) {
-    try {
-      return {case_of(op, fields, config)};
-    } catch (const Error&) {
-      return {};
-    }
-  }
-
-  Built build(const Case& c) {
-    const Engine::Parts& parts = engine_->parts();
-    return build_binary(c.op(), c.problem, c.config, device().info().arch, *parts.compiler, *parts.cache, parts.templates);
-  }
-  std::shared_ptr<const Executable> executable_of(const Case& c) {
-    return make_executable(c.op(), c.problem, c.config, build(c).binary, device());
-  }
-
-  /// Compiles on all cores into the engine's cache.
-  void compile_all(const std::vector<Case>& cases) {
-    std::atomic<std::size_t> next = 0;
-    std::vector<std::thread> compilers;
-    for (unsigned i = 0; i < std::thread::hardware_concurrency(); ++i)
-      compilers.emplace_back([&] {
-        for (std::size_t at = next++; at < cases.size(); at = next++) build(cases[at]);
-      });
-    for (std::thread& compiler : compilers) compiler.join();
-  }
-
   /// Verifies one after the other; returns the smallest of the operations' worst float32 errors.
   double verify_all(const std::vector<Case>& cases) {
     compile_all(cases);
@@ -84,8 +37,6 @@ class SoftmaxGpu : public testing::Test {
     std::printf("%zu configurations\n", cases.size());
     return least;
   }
-
-  std::unique_ptr<Engine> engine_;
 };
 
 TEST_F(SoftmaxGpu, EdgeProblemsInEveryVariant) {

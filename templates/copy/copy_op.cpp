@@ -82,6 +82,7 @@ std::vector<ArrayInfo> CopyOp::arrays(const Problem& problem) const {
   add("a", false);
   if (shape.inputs == 2) add("b", false);
   add("y", true);
+  if (shape.in_place) arrays.back().in_place_of = "a";
   return arrays;
 }
 
@@ -199,8 +200,8 @@ LaunchPlan CopyOp::launch_plan(const Problem& problem, const Config& config, con
     plan.pointers.push_back(
         {layouts[i].name,
          static_cast<std::uint32_t>(layouts[i].output ? offsetof(Params, output) : i * sizeof(std::uint64_t)),
-         static_cast<std::uint32_t>(layouts[i].alignment), layouts[i].extent_bytes(), layouts[i].output, false});
-  plan.in_place = shape.in_place;
+         static_cast<std::uint32_t>(layouts[i].alignment), layouts[i].extent_bytes(), layouts[i].output, false,
+         layouts[i].in_place_of.empty() ? -1 : 0});
   if (shape.elements == 0) return plan;
   const std::int64_t threads = config.fields.integer("threads");
   const std::int64_t per_block = threads * config.fields.integer("vectors") * (16 / size_of(shape.dtype));
