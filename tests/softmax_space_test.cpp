@@ -244,6 +244,8 @@ TEST(SoftmaxConfig, PartialOnesAreCompletedAndWrongOnesExplained) {
   };
   EXPECT_NE(complete("variant=online").find("variant=online,threads="), std::string::npos);
   EXPECT_NE(complete("threads=1024").find("threads=1024"), std::string::npos);
+  EXPECT_NE(complete("variant=block,threads=288").find("threads=288"), std::string::npos);
+  EXPECT_NE(complete("variant=cluster,blocks_per_row=3").find("blocks_per_row=3"), std::string::npos);
   for (const std::string_view op : softmax_ops)
     for (const char* variant : {"hybrid", "cluster", "grid", "online", "split"})
       EXPECT_TRUE(complete(std::string("variant=") + variant, op, "rows=40,cols=24000")
@@ -261,14 +263,17 @@ TEST(SoftmaxConfig, PartialOnesAreCompletedAndWrongOnesExplained) {
     EXPECT_NE(error(text, fields).find(part), std::string::npos) << text << ": " << error(text, fields);
   };
   expect("variant=fast", "warp, block, hybrid, cluster, grid, online, split");
-  expect("threads=100", "'100'");
+  expect("threads=100", "threads is '100'; allowed: a multiple of 32 from 32 to 1024");
+  expect("threads=-96", "'-96'");
+  expect("variant=warp,threads=96,lanes=32", "threads is '96'; allowed: a power of two from 32 to 1024");
   expect("threads=2048", "32 to 1024");
   expect("thread=64", "'thread'");
   expect("load=fast", "evict_last");
   expect("variant=warp", "registers");
   expect("variant=block,unroll=4", "unroll");
-  expect("variant=cluster,blocks_per_row=3", "a power of two from 2 to 16");
-  expect("variant=cluster,blocks_per_row=32", "a power of two from 2 to 16");
+  expect("variant=cluster,blocks_per_row=1", "'1'; allowed: 2 to 16");
+  expect("variant=cluster,blocks_per_row=17", "'17'; allowed: 2 to 16");
+  expect("variant=online,unroll=3", "a power of two from 1 to 16");
   expect("variant=grid,blocks_per_row=1", "2 to 1024");
   expect("variant=split,blocks_per_row=1025", "2 to 1024");
   expect("variant=split,blocks_per_row=1000", "only 3 vectors", "rows=4,cols=12");

@@ -12,6 +12,9 @@ inline bool may_pack(const Shape& shape) noexcept {
   return size_of(shape.input) == 2 && shape.output != DType::f32 && shape.options.mask != Mask::add && shape.vector() > 1;
 }
 
+/// What the estimate of a thread's registers leaves to the compiler.
+inline constexpr int register_margin = 6;
+
 /// min_blocks: as many resident blocks as registers and threads allow, so that the compiler does not spend registers it need
 /// not.
 void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& device);
