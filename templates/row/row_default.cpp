@@ -12,6 +12,9 @@
 namespace tunesmith::row {
 namespace {
 
+/// A warp with more of a row than that is slower than a block.
+constexpr int most_vectors_of_a_lane = 8;
+
 int power_of_two_up(std::int64_t value, int least, int most) {
   const auto clamped = static_cast<std::uint64_t>(std::clamp<std::int64_t>(value, least, most));
   return static_cast<int>(std::bit_ceil(clamped));
@@ -32,7 +35,8 @@ TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo&
 
 TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
   const int threads = size_of(shape.input) == 4 ? 64 : 256;
-  if (std::vector<TypedConfig> warps = ranked_warps(threads, shape, device); !warps.empty()) return warps.front();
+  if (std::vector<TypedConfig> warps = ranked_warps(threads, most_vectors_of_a_lane, shape, device); !warps.empty())
+    return warps.front();
   TypedConfig config;
   config.variant = Variant::warp;
   config.threads = threads;
@@ -164,7 +168,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
     if (valid(narrow)) return narrow;
   }
   const TypedConfig warp = default_config(Variant::warp, shape, device);
-  if (warp.vectors_per_thread(shape) * shape.inputs <= 8 && valid(warp)) return warp;
+  if (warp.vectors_per_thread(shape) * shape.inputs <= most_vectors_of_a_lane && valid(warp)) return warp;
 
   const TypedConfig block = default_config(Variant::block, shape, device);
   const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);

@@ -91,8 +91,7 @@ std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& dev
   return ranked(std::move(all));
 }
 
-std::vector<TypedConfig> ranked_warps(int threads, const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t most_vectors = 8;
+std::vector<TypedConfig> ranked_warps(int threads, int most_vectors, const Shape& shape, const DeviceInfo& device) {
   std::vector<Rated> all;
   for (int lanes = 1; lanes <= 32; lanes *= 2) {
     TypedConfig config;

@@ -25,7 +25,7 @@ Expectation expectation(const TypedConfig& config, const Shape& shape, const Dev
 /// can.
 std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& device);
 
-/// Lanes of a warp likewise, in blocks of `threads`, few enough vectors a lane for one warp to be fast.
-std::vector<TypedConfig> ranked_warps(int threads, const Shape& shape, const DeviceInfo& device);
+/// Lanes of a warp likewise, in blocks of `threads`, at most so many vectors a lane.
+std::vector<TypedConfig> ranked_warps(int threads, int most_vectors, const Shape& shape, const DeviceInfo& device);
 
 }  // namespace tunesmith::row
