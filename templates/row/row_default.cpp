@@ -45,7 +45,7 @@ TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
 
 TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
   // More of a row in a thread's registers is slow to compile and leaves few threads.
-  constexpr double most_values = 80;
+  constexpr double most_values = 96;
   std::vector<TypedConfig> blocks = ranked_blocks(shape, device);
   for (const TypedConfig& config : blocks)
     if (expectation(config, shape, device).row_values <= most_values) return config;
@@ -91,8 +91,16 @@ TypedConfig tiled_default(Variant variant, const Shape& shape) {
 
 }  // namespace
 
+int resident_warps(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  // Each of four schedulers allots its quarter of the registers to warps, 8 for each thread at a time; the compiler reckons
+  // with that when it is told how many blocks there are to be.
+  constexpr int schedulers = 4, unit = 8, margin = 2;
+  const int registers = (config.registers_needed(shape) + margin + unit - 1) / unit * unit;
+  return schedulers * (device.registers_per_sm / schedulers / (32 * registers));
+}
+
 void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  const int by_registers = device.registers_per_sm / (config.threads * (config.registers_needed(shape) + register_margin));
+  const int by_registers = resident_warps(config, shape, device) / (config.threads / 32);
   const int by_threads = device.max_threads_per_sm / config.threads;
   config.min_blocks = std::clamp(std::min(by_registers, by_threads), 1, 32);
 }
@@ -174,7 +182,9 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);
   const TypedConfig cluster = default_config(Variant::cluster, shape, device);
   // A block that has a multiprocessor to itself computes while no data moves; two smaller shares overlap.
-  if (valid(block) && block.min_blocks > 1) return block;
+  // Few threads with much of a row each are for where they hold more rows than hybrid's many do.
+  const bool crowded = expectation(block, shape, device).row_values > 64 && valid(hybrid);
+  if (valid(block) && block.min_blocks > (crowded ? hybrid.min_blocks : 1)) return block;
   if (valid(hybrid) && hybrid.min_blocks > 1) return hybrid;
   if (valid(cluster) && cluster.min_blocks > 1) return cluster;
   for (const TypedConfig& config : {block, hybrid, cluster})

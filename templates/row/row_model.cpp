@@ -8,7 +8,7 @@
 namespace tunesmith::row {
 namespace {
 
-// Blocks stop at a barrier, all at once; warps that hold rows of their own spread over time, and less is enough.
+// Warps of a block stop at its barriers; those that hold rows of their own spread over time, and less is enough.
 constexpr double enough_bytes_of_blocks = 128 << 10;
 constexpr double enough_bytes_of_warps = 40 << 10;
 // From measurements on an H200 (bench/RESULTS.md): registers of a thread that hold the row in what tuning picks.
@@ -24,8 +24,8 @@ double row_values(const TypedConfig& config, const Shape& shape) {
 /// Rows that registers and threads allow on a multiprocessor.
 double rows_per_sm(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   if (config.variant != Variant::warp) return config.min_blocks;
-  const int by_registers = device.registers_per_sm / (config.registers_needed(shape) + register_margin);
-  return std::max(1, std::min(by_registers, device.max_threads_per_sm) / config.lanes);
+  const int threads = std::min(32 * resident_warps(config, shape, device), device.max_threads_per_sm);
+  return std::max(1, threads / config.lanes);
 }
 
 struct Rated {
@@ -58,20 +58,19 @@ Rated rate(const TypedConfig& config, double wanted, const Shape& shape, const D
 }  // namespace
 
 Expectation expectation(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  const bool warp = config.variant == Variant::warp;
+  const bool warp = config.members() <= 32;
   const double room = rows_per_sm(config, shape, device);
   const auto rows = static_cast<double>(shape.rows);
   const double held = std::min(room, std::ceil(rows / device.sm_count));  // few rows: more room holds no more of them
   Expectation result;
-  result.resident = held * static_cast<double>(shape.cols * shape.waiting_bytes()) /
-                    (warp ? enough_bytes_of_warps : enough_bytes_of_blocks);
-  result.resident = std::min(result.resident, 1.0);
+  result.bytes = held * static_cast<double>(shape.cols * shape.waiting_bytes());
+  result.resident = std::min(result.bytes / (warp ? enough_bytes_of_warps : enough_bytes_of_blocks), 1.0);
   // A block that has a multiprocessor to itself computes while no data moves.
   if (!warp && room == 1 && rows > device.sm_count) result.resident /= 2;
   result.lane_use = static_cast<double>(shape.vectors_per_row()) /
                     static_cast<double>(config.members() * config.vectors_per_thread(shape));
   const double waves = rows / (room * device.sm_count);
-  if (waves > 1) result.tail = std::ceil(waves) / waves - 1;
+  if (!warp && waves > 1) result.tail = std::ceil(waves) / waves - 1;
   result.row_values = row_values(config, shape);
   return result;
 }
@@ -80,7 +79,10 @@ std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& dev
   std::vector<Rated> all;
   for (const char* const registers : {"float32", "packed"}) {
     if (*registers == 'p' && !may_pack(shape)) continue;
-    for (int threads = 32; threads <= device.max_threads_per_block; threads += 32) {
+    // One warp has no barrier between its passes; over them the compiler holds a gradient's two packed arrays unpacked, and
+    // spills.
+    const int least = *registers == 'p' && shape.backward() ? 64 : 32;
+    for (int threads = least; threads <= device.max_threads_per_block; threads += 32) {
       TypedConfig config;
       config.threads = threads;
       config.registers = registers;

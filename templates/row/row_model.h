@@ -9,9 +9,10 @@
 namespace tunesmith::row {
 
 struct Expectation {
-  double resident = 0;    ///< rows that wait on a multiprocessor, as a share of what keeps its memory busy; at most 1
+  double bytes = 0;       ///< of rows that wait on a multiprocessor
+  double resident = 0;    ///< these as a share of what keeps its memory busy; at most 1
   double lane_use = 0;    ///< vectors of a row over those that its threads have room for
-  double tail = 0;        ///< the last wave's idle part over the time of full waves
+  double tail = 0;        ///< the last wave's idle part over the time of full waves; warps finish one by one: 0
   double row_values = 0;  ///< registers of a thread that hold the row
 
   /// Idle lanes take registers, which `resident` has counted, and turns, which cost half as much where memory is slow.
