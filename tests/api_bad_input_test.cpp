@@ -76,7 +76,7 @@ TEST_F(BadInput, Fields) {
 TEST_F(BadInput, Configurations) {
   rejects_config("variant=fastest", {"variant", "fastest", "warp", "block", "online"});
   rejects_config("thread=128", {"thread"});
-  rejects_config("threads=100", {"threads", "100", "multiple of 32"});
+  rejects_config("threads=100", {"threads", "100", "power of two"});
   rejects_config("threads=4096", {"threads", "4096", "1024"});
   rejects_config("variant=online,load=sideways", {"load", "sideways", "plain"});
   // Valid words, impossible on the device: this many columns do not fit in one warp's registers.

@@ -141,7 +141,7 @@ TEST_F(CApi, BadInputArrivesAsStatusAndMessage) {
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, "threads=x=y=", -1, &plan), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"config"});
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, "threads=77", -1, &plan), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"threads", "77", "multiple of 32"});
+  expect_message({"threads", "77", "power of two"});
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, 7, &plan), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"mode is 7", "replay"});
   tunesmith_problem_set_real(problem_, "rows", 4.5);

@@ -91,7 +91,7 @@ class Geometries {
   /// Powers of two, and the best of the other thread counts that leave next to no lane idle.
   void blocks() {
     int others = full_ ? 4 : 1;
-    int left = full_ || fits_easily() ? 100 : 3;
+    int most = full_ || fits_easily() ? 64 : 3;  // long rows take long to compile
     for (const TypedConfig& config : ranked_blocks(shape_, device_)) {
       const std::int64_t elements = config.vectors_per_thread(shape_) * shape_.vector() * shape_.inputs;
       const bool packed = config.registers == "packed";
@@ -100,7 +100,7 @@ class Geometries {
       if (!full_ && may_pack(shape_) && packed != (elements > 32)) continue;
       const bool power_of_two = std::has_single_bit(static_cast<unsigned>(config.threads));
       if (!power_of_two && (expectation(config, shape_, device_).lane_use < 0.97 || others-- <= 0)) continue;
-      if (left-- <= 0) return;
+      if (most-- <= 0) return;
       add(config);
       if (!power_of_two) continue;
       if (!packed) narrower(config);
@@ -226,8 +226,8 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
     const std::vector<Hints> hints = hints_to_try(shape, device, part);
     for (std::size_t h = 0; h < hints.size(); ++h) {
       const bool common = h < (full ? 3 : 2);
-      for (std::size_t g = 0; g < (common ? geometries.size() : std::min<std::size_t>(geometries.size(), full ? 8 : 3));
-           ++g) {
+      const std::size_t count = common ? geometries.size() : std::min<std::size_t>(geometries.size(), full ? 8 : 3);
+      for (std::size_t g = 0; g < count; ++g) {
         TypedConfig config = geometries[g];
         config.load = hints[h].load;
         config.store = hints[h].store;
