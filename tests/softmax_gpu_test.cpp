@@ -90,12 +90,16 @@ TEST_F(SoftmaxGpu, RowsThatBlocksShare) {
     for (Case& c : case_if_valid(op, fields, config)) cases.push_back(std::move(c));
   };
   for (const std::string_view op : test::softmax_ops) {
-    for (const char* blocks : {"2", "4", "8", "16"})
+    for (const char* blocks : {"2", "3", "4", "5", "6", "8", "16"})
       add(op, "rows=17,cols=65536,dtype=bf16", std::string("variant=cluster,blocks_per_row=") + blocks);
     add(op, "rows=17,cols=131072,mask=keep,causal=1,safe=1", "variant=cluster,blocks_per_row=16");
     add(op, "rows=60,cols=30000,valid_cols=1,safe=1",
         "variant=grid,threads=256,blocks_per_row=30,register_vectors=1,min_blocks=1");
     add(op, "rows=120,cols=30003,dtype=f16", "variant=grid,threads=128,blocks_per_row=7,register_vectors=2,min_blocks=2");
+    // Many rows, whose groups keep every multiprocessor busy with two blocks.
+    add(op, "rows=70,cols=131072", "variant=grid,threads=512,blocks_per_row=8,register_vectors=3,min_blocks=2");
+    add(op, "rows=19,cols=4160,dtype=bf16", "variant=block,threads=96");
+    add(op, "rows=19,cols=12672", "variant=block,threads=288");
     add(op, "rows=15,cols=262144", "variant=grid");
     add(op, "rows=15,cols=262144", "variant=split");
     add(op, "rows=1,cols=1048576", "variant=grid");

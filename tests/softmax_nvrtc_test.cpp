@@ -78,6 +78,25 @@ TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureTha
   compile_all(sources);
 }
 
+// Long rows in the smallest clusters and in groups of few blocks, and blocks that are no power of two: what only the full
+// search tries, and what defaults are.
+TEST_F(SoftmaxNvrtc, BlocksAndClustersThatAreNoPowersOfTwoCompile) {
+  std::vector<Source> sources;
+  for (const std::string_view op : {"softmax", "softmax_backward"})
+    for (const auto& [fields, config] : {std::pair{"rows=4096,cols=131072", "variant=cluster"},
+                                         {"rows=4096,cols=262144,dtype=bf16", "variant=cluster"},
+                                         {"rows=4096,cols=131072",
+                                          "variant=grid,threads=512,blocks_per_row=8,"
+                                          "register_vectors=3,min_blocks=2"},
+                                         {"rows=4096,cols=2112,dtype=bf16", ""},
+                                         {"rows=4096,cols=8256", ""},
+                                         {"rows=4096,cols=6976", ""},
+                                         {"rows=4096,cols=14400", ""},
+                                         {"rows=4096,cols=12672,dtype=bf16", "variant=block,threads=288"}})
+      sources.push_back(source_of(op, fields, config, "sm_90a"));
+  compile_all(sources);
+}
+
 // What tuning tries first: two architectures for each shape.
 TEST_F(SoftmaxNvrtc, TheQuickSpaceOfCommonShapesCompiles) {
   std::vector<Source> sources;

@@ -167,8 +167,8 @@ std::string CopyOp::why_invalid(const Problem& problem, const DeviceInfo& device
     const Fields& fields = config.fields;
     if (fields.size() != 5) return "config '" + fields.text() + "' needs variant, threads, vectors, load and store";
     word_of(fields, "variant", {"stretch"});
-    const int threads = integer_of(fields, "threads", 32, device.max_threads_per_block, true);
-    const int vectors = integer_of(fields, "vectors", 1, 16, true);
+    const int threads = power_of_two_of(fields, "threads", 32, device.max_threads_per_block);
+    const int vectors = power_of_two_of(fields, "vectors", 1, 16);
     const std::string load = word_of(fields, "load", load_words()), store = word_of(fields, "store", store_words());
     if (device.arch.number() < 80 && (load.starts_with("evict") || store.starts_with("evict")))
       return "eviction policies need sm_80 or later; the device is " + tunesmith::name(device.arch);
