@@ -192,6 +192,9 @@ Settings parse(Kind kind, const Problem& problem) {
   settings.predicted = flag(problem, "predicted");
   settings.correct = flag(problem, "correct");
   settings.check_targets = flag(problem, "check_targets");
+  shape.more_registers = (settings.has_gradient() ? 4 : 0) + (settings.label_smoothing != 0 ? 12 : 0) +
+                         (settings.softcap != 0 ? 12 : 0) + (settings.weight && settings.label_smoothing != 0 ? 8 : 0) +
+                         (settings.predicted || settings.correct ? 6 : 0);
   if (kind == Kind::backward) {
     const std::size_t fallback = settings.reduction == Reduction::none ? 1 : 0;
     settings.upstream = word_at(problem, "dloss", backward_upstream_words, fallback) == 0 ? Upstream::scalar : Upstream::row;

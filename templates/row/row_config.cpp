@@ -141,6 +141,7 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
     elements = vectors_in_registers(shape) * shape.vector() * shape.inputs;
   // Addresses, constants of the exponential, one vector in work; the precise one works on a packed vector in two copies.
   int around = halved && shape.output == DType::f32 ? 52 : 26;
+  around += shape.more_registers;
   if (shape.backward()) around += 8;
   if (shape.logarithm) around += 6;
   if (shape.options.mask != Mask::none) around += 14;

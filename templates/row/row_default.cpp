@@ -25,8 +25,8 @@ TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo&
   const bool has_policies = device.arch.number() >= 80;
   if (has_policies && shape.traffic_bytes() >= 4 * device.l2_bytes) {
     config.load = "evict_last";
-    if (config.reads_twice()) config.load_again = "evict_first";
-  } else if (!shape.in_place && !config.reads_twice() && config.smem_bytes(shape) == 0 &&
+    if (config.reads_twice() && shape.writes) config.load_again = "evict_first";
+  } else if (!shape.in_place && (!config.reads_twice() || !shape.writes) && config.smem_bytes(shape) == 0 &&
              shape.traffic_bytes() <= device.l2_bytes) {
     config.load = "no_allocate";
   }
@@ -83,8 +83,11 @@ TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
 TypedConfig tiled_default(Variant variant, const Shape& shape) {
   TypedConfig config;
   config.variant = variant;
-  config.threads = variant == Variant::split ? 256 : power_of_two_up((shape.vectors_per_row() + 3) / 4, 32, 1024);
   config.unroll = 4;
+  // What is only read leaves blocks nothing to wait for but each other: smaller ones do that more smoothly, as long as they
+  // are busy.
+  const int most = shape.writes || size_of(shape.input) == 4 ? 1024 : 256;
+  config.threads = variant == Variant::split ? 256 : power_of_two_up((shape.vectors_per_row() + 3) / 4, 32, most);
   if (variant == Variant::split) config.blocks_per_row = std::max(2, parts_of(1, config, shape));
   return config;
 }
@@ -165,6 +168,10 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   if (shape.rows * 2 <= device.sm_count && row_bytes >= worth_sharing_bytes)
     for (const Variant variant : {Variant::grid, Variant::split})
       if (const TypedConfig config = default_config(variant, shape, device); valid(config)) return config;
+
+  // A row that is read once and leaves a number needs no place to wait.
+  constexpr std::int64_t worth_passing_bytes = 16 << 10;
+  if (!shape.writes && row_bytes >= worth_passing_bytes) return default_config(Variant::online, shape, device);
 
   // Short rows that start anywhere: whole vectors at both ends would cost more than narrow accesses everywhere.
   if (shape.shifted() && row_bytes <= 4 << 10) {

@@ -24,6 +24,12 @@ struct Hints {
 /// reads fastest; what fits into it need not be kept in L1.
 std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Effort effort) {
   const bool has_policies = device.arch.number() >= 80;
+  if (!shape.writes) {
+    std::vector<Hints> loads{{"plain", "plain", "plain"}, {"no_allocate", "plain", "plain"}};
+    if (has_policies) loads.push_back({"evict_last", "plain", "plain"});
+    if (effort == Effort::full) loads.push_back({"streaming", "plain", "plain"});
+    return loads;
+  }
   const bool large = shape.traffic_bytes() >= 2 * device.l2_bytes;
   std::vector<Hints> hints{{"plain", "plain", "plain"}};
   if (has_policies) hints.insert(large ? hints.begin() : hints.end(), {"evict_last", "evict_first", "plain"});
@@ -48,6 +54,13 @@ class Geometries {
     const bool few_rows = shape_.rows < 2 * device_.sm_count;
     const bool shares_rows = few_rows && row_bytes() >= 16 << 10;
     if (shares_rows) grids();
+    if (!shape_.writes) {  // one read whatever the variant: nothing is won by shared memory
+      if (row_bytes() >= 4 << 10) readers();
+      if (shares_rows) splits();
+      if (row_bytes() <= 8 << 10) warps();
+      if (row_bytes() <= 64 << 10) blocks();
+      return std::move(result_);
+    }
     if (!few_rows && row_bytes() >= 48 << 10) hybrids();
     if (row_bytes() >= (few_rows ? 16 << 10 : 100 << 10)) clusters();
     if (full_ && !few_rows && row_bytes() >= 512 << 10) persistent_grids();
@@ -191,6 +204,22 @@ class Geometries {
           config.blocks_per_sm = 1;
           add(config);
         }
+      }
+  }
+
+  /// Blocks that pass over a row once.
+  void readers() {
+    const std::vector<int> sizes =
+        size_of(shape_.input) == 4 ? std::vector<int>{1024, 512, 256, 128} : std::vector<int>{256, 512, 128, 1024};
+    for (const int threads : sizes)
+      for (const int unroll : full_ ? std::vector<int>{4, 8, 2, 1} : std::vector<int>{4, 8}) {
+        if (std::int64_t{threads} * unroll >= 2 * vectors_) continue;
+        if (!full_ && threads == sizes.back()) continue;
+        TypedConfig config;
+        config.variant = Variant::online;
+        config.threads = threads;
+        config.unroll = unroll;
+        add(config);
       }
   }
 
