@@ -139,7 +139,7 @@ def bandwidth(op, cells, run, path):
         panel = Panel(picture, index, [cell["cols"] for cell in group], 0, high)
         panel.axes(f"{op}, {dtype}", range(0, high + 1, 1000), lambda tick: f"{tick}", True)
         ends = []
-        for name in [results.ROOF, *(name for name in STYLES if name != results.OWN), results.OWN]:
+        for name in ["copy", *(name for name in STYLES if name != results.OWN), results.OWN]:
             points = [(panel.x(cell["cols"]), panel.y(results.gbps(cell, name))) for cell in group if name in cell["us"]]
             if not points:
                 continue
@@ -149,9 +149,9 @@ def bandwidth(op, cells, run, path):
                 for x, y in points:
                     picture.dot(x, y, 2.6, colour)
             label = results.NAMES[name]
-            if name == results.ROOF and op.endswith("_backward"):
+            if name == "copy" and op.endswith("_backward"):
                 label = "three-array kernel"
-            ends.append((label, *points[-1], "#777777" if name == results.ROOF else colour, name == results.OWN))
+            ends.append((label, *points[-1], "#777777" if name == "copy" else colour, name == results.OWN))
         panel.labels(ends)
     picture.text(LEFT - 44, 22, f"{op}: GB/s read and written", size=15, bold=True)
     picture.text(LEFT - 44, picture.height - 8, source(run), "#777777", 10)
