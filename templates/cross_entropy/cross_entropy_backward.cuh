@@ -1,30 +1,78 @@
 // The gradient of cross-entropy from the log-sum-exp that the forward operation left: element by element, one read and one
-// write, whatever a row's length. Blocks take tiles of a row.
+// write, whatever a row's length. A block takes a tile of a row.
 #pragma once
 
-#include "cross_entropy/cross_entropy_tiled.cuh"
+#include "cross_entropy/cross_entropy_running.cuh"
+#include "cross_entropy/cross_entropy_totals.cuh"
+#include "row/tiles.cuh"
 
 namespace tunesmith {
 
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config>
 __device__ __forceinline__ void cross_entropy_backward(const CrossEntropyParams& params) {
-  using Loss = RowLoss<typename Types::Input, shape, options>;
-  using Gradient = CrossEntropyGradient<typename Types::Input, shape, options>;
-  over_parts<shape, config>(params.row, [&](int64 index, int part) {
-    const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
-    const Target<TargetType> target(params, index, shape.cols);
-    const float lse = params.lse_in[index];
-    float sum_of_weights = static_cast<float>(params.vocab_size);
-    if constexpr (options.weights && options.smoothing) sum_of_weights = scratch(params, params.totals)[1];
-    const Loss loss(lse, weight_of<options>(params, target.column), sum_of_weights);
-    const Gradient gradient(params, loss, index, target.counts());
-    write_gradient<Types, TargetType, shape, options, config>(params, row, target, part, loss, gradient, [&](float logit) {
-      Loss complete = loss;
-      complete.set_target(logit, options.nll ? params.nll_in[index] : subtract(lse, logit));
-      return Gradient(params, complete, index, target.counts()).target(logit);
-    });
-  });
+  using Input = typename Types::Input;
+  using Output = typename Types::Output;
+  using Gradient = CrossEntropyGradient<shape, options>;
+  constexpr int vector = shape.vector;
+  constexpr int tile_elements = config.threads * config.unroll * vector;
+  const int64 index = block_index() / config.blocks_per_row;
+  if (index >= params.row.rows) return;
+  const auto part = static_cast<int>(block_index() % config.blocks_per_row);
+  const Row<shape> row(params.row, index, static_cast<const Input*>(nullptr));
+  const int64 begin = int64{part} * tile_elements;
+  const bool inside = begin >= row.all.begin && begin + tile_elements <= row.all.end;
+
+  // The tile first: what it needs of its row comes while it is on its way.
+  Packed<Input, vector> tile[config.unroll];
+  load_tile<Input, shape, config, config.load>(row.template input<Input>(params.row, 0), begin, row.all, inside,
+                                               Maximum::identity(), tile);
+  const Target<TargetType> target(params, index, shape.cols);
+  const float lse = params.lse_in[index];
+  float sum_of_weights = static_cast<float>(params.vocab_size);
+  if constexpr (options.weights && options.smoothing) sum_of_weights = scratch(params, params.totals)[1];
+  RowLoss<options> loss(lse, weight_of<options>(params, target.column), sum_of_weights);
+  const LogitScale<options> scale(params);
+  const Gradient gradient(params, loss, index, target.counts());
+
+  Output* const dlogits = row.template output<Output>(params.row);
+  const int64 position = target.column >= 0 ? target.column + row.shift : -1;
+  if (!target.counts()) {  // whatever its logits are
+#pragma unroll
+    for (int i = 0; i < config.unroll; ++i) {
+      const float zeros[vector] = {};
+      store_vector<Output, vector, config.store>(dlogits, begin + (i * config.threads + thread_index()) * vector, row.all,
+                                                 inside, zeros);
+    }
+    return;
+  }
+  const bool in_tile = begin <= position && position < begin + tile_elements;
+  const int at = in_tile ? static_cast<int>(position - begin) : -1;
+  const bool holds_target = in_tile && at / vector % config.threads == thread_index();
+  float target_logit = 0.0f;
+  if (holds_target) {
+#pragma unroll
+    for (int i = 0; i < config.unroll; ++i) {
+      float values[vector];
+      tile[i].unpack(values);
+#pragma unroll
+      for (int j = 0; j < vector; ++j)
+        target_logit = at == (i * config.threads + thread_index()) * vector + j ? values[j] : target_logit;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < config.unroll; ++i) {
+    const int64 column = begin + (i * config.threads + thread_index()) * vector;
+    float values[vector];
+    tile[i].unpack(values);
+    gradient_of_logits(params, row, scale, loss, gradient, column, values);
+    store_vector<Output, vector, config.store>(dlogits, column, row.all, inside, values);
+  }
+  if (!holds_target) return;
+  // After the vector that it lies in, by the same thread.
+  target_logit = scale(target_logit);
+  loss.set_target(target_logit, options.nll ? params.nll_in[index] : subtract(lse, target_logit));
+  store_element(dlogits + position, Gradient(params, loss, index, target.counts()).target(target_logit));
 }
 
 }  // namespace tunesmith

@@ -14,14 +14,14 @@ __device__ __forceinline__ void cross_entropy_combine(const CrossEntropyParams& 
   if (row >= params.row.rows) return;
   const auto* const parts = reinterpret_cast<const ShardPart*>(params.parts);
   const Target<TargetType> target(params, row, params.vocab_size);
-  RunningCrossEntropy<float, no_columns, options> state(params);
+  RunningCrossEntropy<no_columns, options> state;
   float target_logit = Maximum::identity(), target_weight = 1.0f;
   bool has_target = false;
   for (int64 shard = 0; shard < params.shards; ++shard) {
     const ShardPart stored = parts[shard * params.row.rows + row];
     PartOf<options> part;
     part.largest = stored.largest;
-    part.others = multiply(stored.others, most_under<PreciseExponential>(stored.largest));
+    part.others = multiply(stored.others, LogitExponential(stored.largest)(stored.largest));
     if constexpr (options.smoothing) {
       part.below = stored.below;
       part.weights = stored.weights;
@@ -34,9 +34,9 @@ __device__ __forceinline__ void cross_entropy_combine(const CrossEntropyParams& 
       target_weight = stored.target_weight;
     }
   }
-  const RowLoss<float, no_columns, options> loss(params, state.part(), target_logit, target_weight, target.ignored,
-                                                 target.bad || (target.counts() && !has_target));
-  write_loss<TargetType, float, no_columns, options>(params, row, target, loss, target.column);
+  const RowLoss<options> loss(params, state.part(), target_logit, target_weight, target.ignored,
+                              target.bad || (target.counts() && !has_target));
+  write_loss<TargetType, options>(params, row, target, loss, target.column);
 }
 
 }  // namespace tunesmith

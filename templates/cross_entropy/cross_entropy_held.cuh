@@ -14,7 +14,6 @@ template <typename Types, typename TargetType, const RowShape& shape, const Cros
 __device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& params) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
-  using Exponential = typename ArithmeticFor<Input>::Exponential;
   using Part = PartOf<options>;
   constexpr int vector = shape.vector;
   using Waiting = WaitingRow<Input, shape, config, Team>;
@@ -37,26 +36,20 @@ __device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& par
     // Where the gradient overwrites the logits, every thread must have this before any other stores: that is so because it
     // goes into the maximum, which is reduced first.
     float target_logit = Maximum::identity();
-    if (position >= 0) {
-      float value[1];
-      Packed<Input, 1> element;
-      element.access[0] = load<static_cast<int>(sizeof(Input)), LoadHint::plain>(logits + position);
-      element.unpack(value);
-      target_logit = scale(value[0]);
-    }
+    if (position >= 0) target_logit = scale(load_element(logits + position));
     const float target_weight = weight_of<options>(params, target.column);
     const bool holds_target = waiting.take_out(position, member);
 
-    using Local = typename If<Team::distant, LaneTeam<Team::threads, 32>, Team>::type;
+    using Local = typename If<Team::distant, BlockTeam<Team::threads>, Team>::type;
     Local local(nullptr, 0);
     Part part;
     part.largest = maximum_or_nan(local.template reduce<0>(scale(waiting.largest()), Maximum()), target_logit);
-    // A warp of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
+    // A block of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
     const bool nothing = part.largest == Maximum::identity();
     const float under = nothing ? 0.0f : part.largest;
-    const Exponential exponential(under);
+    const LogitExponential exponential(under);
 
-    typename ArithmeticFor<Input>::template RunningSum<vectors> others;
+    SumOf<(vectors > 4)> others;
     float below = 0.0f, weights = 0.0f;
     int first = is_largest(target_logit, part.largest) && position >= 0 ? static_cast<int>(target.column) : no_column;
 #pragma unroll
@@ -68,7 +61,6 @@ __device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& par
       if constexpr (options.smoothing)
         include_below<shape, options>(params, row, column, position, under, values, below, weights);
       if constexpr (options.predicted) first = First()(first, first_largest(row, column, part.largest, values));
-      center(exponential, values);
       others.include(exponentiate<vector>(exponential, values));
       if (Waiting::exact(i) && !keeps_logits) waiting.put(i, values);
     }
@@ -79,44 +71,51 @@ __device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& par
       part.weights = sums.second;
     }
     if constexpr (options.predicted) part.index = float_of(static_cast<uint32>(local.template reduce<5>(first, First())));
-    if constexpr (Team::distant)
-      part = team.combine(part, [&] { return RunningCrossEntropy<Input, shape, options>(params); });
+    if constexpr (Team::distant) {
+      RunningCrossEntropy<shape, options> all;
+      team.exchange(part, [&](const Part& other) { all.include(other); });
+      Local block(nullptr, 0);
+      part = all.over_team(block);
+    }
 
     if (!exists) return;
     if constexpr (options.shard) {
-      if (member == 0) write_part<Input, options>(params, index, part, position >= 0, target_logit, target_weight);
+      if (member == 0) write_part<options>(params, index, part, position >= 0, target_logit, target_weight);
     } else {
-      const RowLoss<Input, shape, options> loss(params, part, target_logit, target_weight, target.ignored, target.bad);
-      if (member == 0) write_loss<TargetType, Input, shape, options>(params, index, target, loss, target.column);
+      const RowLoss<options> loss(params, part, target_logit, target_weight, target.ignored, target.bad);
+      if (member == 0) write_loss<TargetType, options>(params, index, target, loss, target.column);
       if constexpr (options.gradient) {
-        const CrossEntropyGradient<Input, shape, options> gradient(params, loss, index, target.counts());
+        const CrossEntropyGradient<shape, options> gradient(params, loss, index, target.counts());
         // Of the exponentials that wait.
         const float rescale = Team::distant && !nothing ? exponential.rescale_to(loss.exponential) : 1.0f;
         Output* const dlogits = row.template output<Output>(params.row);
+        if (!target.counts()) {  // whatever its logits are
+#pragma unroll
+          for (int i = 0; i < vectors; ++i) {
+            const float zeros[vector] = {};
+            store_vector<Output, vector, config.store>(dlogits, column_of<shape, Team::members>(i, member), row.all,
+                                                       inside_row<shape, Team::members>(i), zeros);
+          }
+          return;
+        }
 #pragma unroll
         for (int i = 0; i < vectors; ++i) {
-          float values[vector], as_scaled[vector] = {};
+          float values[vector];
           waiting.get(i, values);
-          if (!Waiting::exact(i) || keeps_logits) {
-            scale.apply(values);
-#pragma unroll
-            for (int j = 0; j < vector; ++j) as_scaled[j] = values[j];
-            center(loss.exponential, values);
-            exponentiate<vector>(loss.exponential, values);
-          } else if (Team::distant) {
-#pragma unroll
-            for (int j = 0; j < vector; ++j) values[j] = multiply(values[j], rescale);
-          }
           const int64 column = column_of<shape, Team::members>(i, member);
-          gradient.compute(params, row, column, as_scaled, values);
+          if (!Waiting::exact(i) || keeps_logits) {
+            gradient_of_logits(params, row, scale, loss, gradient, column, values);
+          } else {
+            if constexpr (Team::distant) {
+#pragma unroll
+              for (int j = 0; j < vector; ++j) values[j] = multiply(values[j], rescale);
+            }
+            gradient.compute(params, row, column, values, values);
+          }
           store_vector<Output, vector, config.store>(dlogits, column, row.all, inside_row<shape, Team::members>(i), values);
         }
-        if (holds_target) {  // after the vector that it lies in, by the same thread
-          Packed<Output, 1> element;
-          const float value[1] = {gradient.target(target_logit)};
-          element.pack_from(value);
-          store<static_cast<int>(sizeof(Output)), StoreHint::plain>(dlogits + position, element.access[0]);
-        }
+        // After the vector that it lies in, by the same thread.
+        if (holds_target) store_element(dlogits + position, gradient.target(target_logit));
       }
     }
   });

@@ -9,20 +9,12 @@ namespace tunesmith {
 
 /// A row's part of a shard of the vocabulary, as it lies in memory.
 struct alignas(16) ShardPart {
-  float largest, others;  ///< exponentials under `largest`, so that it does not matter how they were formed
-  float below, weights;
-  float target_logit;   ///< -inf unless the target is in this shard
-  float target_weight;  ///< 0 unless it is
-  float has_target;     ///< 1 if it is
-  float index;          ///< bits of the first class with the largest logit
+  float largest, others, below, weights;  ///< as in CrossEntropyPart, but exactly under `largest`
+  float target_logit;                     ///< -inf unless the target is in this shard
+  float target_weight;                    ///< 0 unless it is
+  float has_target;                       ///< 1 if it is
+  float index;                            ///< bits of the first class with the largest logit
 };
-
-/// The exponential of the largest logit, as the kernels' sums have it.
-template <typename Exponential>
-__device__ __forceinline__ float most_under(float largest) {
-  const Exponential exponential(largest == Maximum::identity() ? 0.0f : largest);
-  return exponential(exponential.centered(largest == Maximum::identity() ? 0.0f : largest));
-}
 
 template <typename TargetType, const CrossEntropyOptions& options>
 __device__ __forceinline__ void write_class(const CrossEntropyParams& params, int64 row, int64 value) {
@@ -31,9 +23,9 @@ __device__ __forceinline__ void write_class(const CrossEntropyParams& params, in
 }
 
 /// By one thread for a row.
-template <typename TargetType, typename Input, const RowShape& shape, const CrossEntropyOptions& options>
+template <typename TargetType, const CrossEntropyOptions& options>
 __device__ __forceinline__ void write_loss(const CrossEntropyParams& params, int64 row, const Target<TargetType>& target,
-                                           const RowLoss<Input, shape, options>& result, int64 target_class) {
+                                           const RowLoss<options>& result, int64 target_class) {
   float* const losses = options.reduced ? scratch(params, params.row_losses) : params.loss;
   losses[row] = result.loss;
   params.lse[row] = result.lse;
@@ -50,12 +42,12 @@ __device__ __forceinline__ void write_loss(const CrossEntropyParams& params, int
 }
 
 /// By one thread for a row. `part.largest` includes the target's logit.
-template <typename Input, const CrossEntropyOptions& options>
+template <const CrossEntropyOptions& options>
 __device__ __forceinline__ void write_part(const CrossEntropyParams& params, int64 row, const PartOf<options>& part,
                                            bool has_target, float target_logit, float target_weight) {
-  using Exponential = typename ArithmeticFor<Input>::Exponential;
-  ShardPart result = {
-      part.largest, divide(part.others, most_under<Exponential>(part.largest)), 0.0f, 0.0f, target_logit, 0.0f, 0.0f, 0.0f};
+  const float under = part.largest == Maximum::identity() ? 0.0f : part.largest;
+  const LogitExponential exponential(under);
+  ShardPart result = {part.largest, divide(part.others, exponential(under)), 0.0f, 0.0f, target_logit, 0.0f, 0.0f, 0.0f};
   if (has_target) {
     result.target_weight = target_weight;
     result.has_target = 1.0f;

@@ -124,11 +124,9 @@ double logit_error(const Settings& settings, double logit) {
   return error;
 }
 
-/// Relative: half a dozen roundings and units of the exponential, the sum and the logarithm; for 16-bit logits what their
-/// exponential is off by.
-double relative_error(const Settings& settings) {
-  return settings.kind != Kind::combine && size_of(settings.shape.input) == 2 ? 0x1.0p-15 : 0x1.0p-20;
-}
+/// Relative: the exponential is off by 2^-22 and by what rounding its argument moves, at most 2^-17 where it is smallest and
+/// less than 2^-20 where it counts; half a dozen roundings, the sum and the logarithm come on top.
+constexpr double relative_error = 0x1.0p-18;
 
 struct RowReference {
   double largest = -INFINITY, log_sum = 0, lse = 0, nll = 0, loss = 0, z_loss = 0;
@@ -145,7 +143,6 @@ struct RowReference {
 void complete(const Settings& settings, const Row& row, double target_weight, RowReference& out) {
   const double share = out.target_logit == -INFINITY ? 0 : std::exp(out.target_logit - out.largest);
   const bool finite = std::isfinite(out.largest);
-  const double relative = relative_error(settings);
   if (out.target_logit == out.largest)
     out.log_sum = std::log1p(out.others);
   else
@@ -163,12 +160,12 @@ void complete(const Settings& settings, const Row& row, double target_weight, Ro
   out.z_loss = settings.z_loss * out.lse * out.lse;
   if (settings.z_loss != 0) out.loss += out.z_loss;
 
-  out.lse_error = 0x1.0p-22 * std::fabs(out.largest) + relative * std::fabs(out.log_sum) + 2 * out.logit_error;
+  out.lse_error = 0x1.0p-22 * std::fabs(out.largest) + relative_error * std::fabs(out.log_sum) + 2 * out.logit_error;
   out.z_error =
-      0x1.0p-126 + relative * out.z_loss + settings.z_loss * (2 * std::fabs(out.lse) + out.lse_error) * out.lse_error;
-  out.nll_error = relative * out.nll + 2 * out.logit_error * std::min(1.0, 2 * out.nll) + 0x1.0p-126;
+      0x1.0p-126 + relative_error * out.z_loss + settings.z_loss * (2 * std::fabs(out.lse) + out.lse_error) * out.lse_error;
+  out.nll_error = relative_error * out.nll + 2 * out.logit_error * std::min(1.0, 2 * out.nll) + 0x1.0p-126;
   out.terms = std::fabs(hard * target_weight) * out.nll + smoothed + out.z_loss;
-  out.loss_error = relative * out.terms + std::fabs(hard * target_weight) * out.nll_error + out.z_error +
+  out.loss_error = relative_error * out.terms + std::fabs(hard * target_weight) * out.nll_error + out.z_error +
                    2 * smooth * out.weights * out.logit_error;
   if (row.ignored) out.loss = out.z_loss = out.nll = 0;
   if (row.bad) out.loss = out.z_loss = out.nll = NAN;
@@ -267,7 +264,6 @@ void judge_gradient(const Settings& settings, std::span<const HostArray> arrays,
   const std::byte* const logits = find(arrays, "logits")->data;
   const std::byte* const dlogits = find(arrays, "dlogits")->data;
   const HostArray* const weight = find(arrays, "weight");
-  const double relative = relative_error(settings);
   const double hard = (1 - settings.label_smoothing) * row.target_weight;
   const double smooth = settings.label_smoothing / static_cast<double>(settings.vocab_size);
   const double factor = hard + smooth * reference.weights + 2 * settings.z_loss * reference.lse;
@@ -290,7 +286,7 @@ void judge_gradient(const Settings& settings, std::span<const HostArray> arrays,
     }
     const double slope_here = slope(settings, x);
     value = finite ? value * slope_here * upstream : NAN;
-    double allowance = relative * terms * slope_here + 2 * settings.z_loss * p * reference.lse_error * slope_here;
+    double allowance = relative_error * terms * slope_here + 2 * settings.z_loss * p * reference.lse_error * slope_here;
     allowance += 4 * reference.logit_error * terms * slope_here;
     if (settings.softcap != 0) allowance += 0x1.0p-20 * terms * settings.scale;
     // What is far below the sum is flushed to zero.
@@ -361,13 +357,12 @@ void judge_part(const Settings& settings, std::span<const HostArray> arrays, std
                 const RowReference& reference, Judge& judge) {
   const std::byte* const parts = find(arrays, "parts")->data;
   const auto found = [&](int field) { return read_element(DType::f32, parts, index * 8 + field); };
-  const double relative = relative_error(settings);
   judge.compare(at("parts.largest", index), found(0), reference.largest,
                 reference.logit_error + 0x1.0p-24 * std::fabs(reference.largest));
   // Sums of rows that are NaN or infinite anyway mean nothing.
   if (!std::isfinite(reference.largest)) return;
   judge.compare(at("parts.others", index), found(1), reference.others,
-                (relative + 4 * reference.logit_error) * reference.others + 0x1.0p-100);
+                (relative_error + 4 * reference.logit_error) * reference.others + 0x1.0p-100);
   const bool has_target = row.column >= 0;
   judge.compare(at("parts.has_target", index), found(6), has_target ? 1 : 0, 0x1.0p-30);
   if (has_target) {
@@ -380,9 +375,9 @@ void judge_part(const Settings& settings, std::span<const HostArray> arrays, std
     const double below = reference.below - own;
     judge.compare(
         at("parts.below", index), found(2), std::isnan(own) || std::isinf(own) ? found(2) : below,
-        relative * (std::fabs(reference.below) + own) + 2 * reference.weights * reference.logit_error + 0x1.0p-100);
+        relative_error * (std::fabs(reference.below) + own) + 2 * reference.weights * reference.logit_error + 0x1.0p-100);
     judge.compare(at("parts.weights", index), found(3), reference.weights - (has_target ? row.target_weight : 0),
-                  relative * reference.weights);
+                  relative_error * reference.weights);
   }
   if (settings.predicted && settings.softcap == 0) {
     std::int32_t index_bits = 0;
@@ -521,7 +516,7 @@ CheckResult check(const Settings& settings, std::span<const HostArray> arrays, s
   const row::Shape& shape = settings.shape;
   CheckResult result;
   result.error_unit = "relative";
-  result.allowed_error = relative_error(settings);
+  result.allowed_error = relative_error;
   result.total_rows = shape.rows;
   result.checked_rows = std::min(shape.rows, std::max<std::int64_t>(max_rows, 1));
   const double divisor = settings.reduction == Reduction::mean ? total_weight(settings, arrays) : 1;

@@ -7,9 +7,34 @@
 
 #include "cross_entropy/cross_entropy.cuh"
 #include "device/logarithm.cuh"
-#include "softmax/softmax_running.cuh"
 
 namespace tunesmith {
+
+/// exp(logit - largest) for a loss, which needs it to some 2^-20 and not to its last digit: one multiplication and the
+/// hardware's power of two. What the rounded shift is off by is a factor that the whole row shares, and cancels.
+///
+/// From 2^28 on that factor would leave the range, and neighbouring floats are 32 apart: what is not the largest is as good
+/// as nothing beside it. A power of two stands for log2(e) then, so that the largest itself gives exactly 1.
+struct LogitExponential {
+  static constexpr float log2e = 1.44269504088896340736f;
+
+  float multiplier, shift;
+
+  __device__ __forceinline__ explicit LogitExponential(float largest) {
+    const uint32 exponent = bits_of(largest) >> 23 & 0xffu;
+    const bool huge = exponent >= 127 + 28;
+    multiplier = huge ? float_of((127u + 127u + 29u - exponent) << 23) : log2e;
+    shift = -multiply(largest, multiplier);
+  }
+
+  __device__ __forceinline__ float operator()(float logit) const {
+    return exp2_approx(fused_multiply_add(logit, multiplier, shift));
+  }
+  /// What a sum formed under this largest logit is multiplied with to stand under `other`'s, which is not smaller.
+  __device__ __forceinline__ float rescale_to(const LogitExponential& other) const {
+    return multiplier == other.multiplier ? exp2_approx(subtract(other.shift, shift)) : 0.0f;
+  }
+};
 
 /// A part of a row, the target's logit left out of the sums.
 template <bool smoothing, bool predicted>
@@ -77,68 +102,74 @@ __device__ __forceinline__ void include_below(const CrossEntropyParams& params, 
   }
 }
 
-/// What a thread has seen of its row so far.
-template <typename Input, const RowShape& shape, const CrossEntropyOptions& options>
+/// What a thread has seen of its row so far, after Milakov and Gimelshein, "Online normalizer calculation for softmax"
+/// (2018).
+template <const RowShape& shape, const CrossEntropyOptions& options>
 struct RunningCrossEntropy {
   using Part = PartOf<options>;
 
-  RunningSoftmax<Input, shape> exponentials;
+  float largest = Maximum::identity();
+  LogitExponential exponential;  ///< under the largest so far, or 0 while that is -inf
+  CompensatedSum others;
   float below = 0.0f;
   float weights = 0.0f;
   int index = no_column;
 
-  __device__ __forceinline__ explicit RunningCrossEntropy(const CrossEntropyParams& params) : exponentials(params.row) {}
+  __device__ __forceinline__ RunningCrossEntropy() : exponential(0.0f) {}
 
   /// Sums of -inf stand under 0.
   static __device__ __forceinline__ float finite_or_zero(float largest) {
     return largest == Maximum::identity() ? 0.0f : largest;
   }
-  __device__ __forceinline__ void raise_to(float largest) {
-    if (largest == exponentials.largest) return;
+  __device__ __forceinline__ void raise_to(float now) {
+    if (now == largest) return;
     if constexpr (options.smoothing)
-      below = fused_multiply_add(weights, subtract(finite_or_zero(largest), finite_or_zero(exponentials.largest)), below);
-    if constexpr (options.predicted) index = is_largest(exponentials.largest, largest) ? index : no_column;
-    exponentials.raise_to(largest);
+      below = fused_multiply_add(weights, subtract(finite_or_zero(now), finite_or_zero(largest)), below);
+    if constexpr (options.predicted) index = is_largest(largest, now) ? index : no_column;
+    const LogitExponential raised(now);
+    // Nothing but -inf so far: the sum is 0 whatever it stands under.
+    if (largest != Maximum::identity()) others.rescale(exponential.rescale_to(raised));
+    exponential = raised;
+    largest = now;
   }
 
-  /// Takes in vectors: rescales once for all of them.
+  /// Takes in vectors, the largest of whose logits is `highest`: rescales once for all of them.
   template <int count>
   __device__ __forceinline__ void include(const CrossEntropyParams& params, const Row<shape>& row,
-                                          const int64 (&columns)[count], int64 target,
+                                          const int64 (&columns)[count], int64 target, float highest,
                                           float (&logits)[count][shape.vector]) {
-    float highest = largest_of(logits[0]);
-#pragma unroll
-    for (int i = 1; i < count; ++i) highest = maximum_or_nan(highest, largest_of(logits[i]));
-    raise_to(maximum_or_nan(exponentials.largest, highest));
-    const float under = finite_or_zero(exponentials.largest);
+    if (!(highest <= largest)) raise_to(maximum_or_nan(largest, highest));
+    const float under = finite_or_zero(largest);
+    float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       if constexpr (options.smoothing)
         include_below<shape, options>(params, row, columns[i], target, under, logits[i], below, weights);
-      if constexpr (options.predicted)
-        index = First()(index, first_largest(row, columns[i], exponentials.largest, logits[i]));
+      if constexpr (options.predicted) index = First()(index, first_largest(row, columns[i], largest, logits[i]));
+      sum = add(sum, exponentiate<shape.vector>(exponential, logits[i]));
     }
-    exponentials.include(logits);
+    others.include(sum);
   }
 
   /// Takes in what others made of another part.
   __device__ __forceinline__ void include(const Part& part) {
-    raise_to(maximum_or_nan(exponentials.largest, part.largest));
+    raise_to(maximum_or_nan(largest, part.largest));
     if constexpr (options.smoothing) {
-      const float lifted = subtract(finite_or_zero(exponentials.largest), finite_or_zero(part.largest));
+      const float lifted = subtract(finite_or_zero(largest), finite_or_zero(part.largest));
       below = add(below, fused_multiply_add(part.weights, lifted, part.below));
       weights = add(weights, part.weights);
     }
     if constexpr (options.predicted) {
-      if (is_largest(part.largest, exponentials.largest)) index = First()(index, static_cast<int>(bits_of(part.index)));
+      if (is_largest(part.largest, largest)) index = First()(index, static_cast<int>(bits_of(part.index)));
     }
-    exponentials.include(SoftmaxPart{part.largest, part.others, 0.0f});
+    if (part.largest == Maximum::identity()) return;
+    others.include(multiply(part.others, LogitExponential(part.largest).rescale_to(exponential)));
   }
 
   __device__ __forceinline__ Part part() const {
     Part result;
-    result.largest = exponentials.largest;
-    result.others = exponentials.sum.value();
+    result.largest = largest;
+    result.others = others.value();
     if constexpr (options.smoothing) {
       result.below = below;
       result.weights = weights;
@@ -147,11 +178,11 @@ struct RunningCrossEntropy {
     return result;
   }
 
-  /// What the members of a team have seen between them: a warp, or a block.
+  /// What the members of a team have seen between them: lanes of a warp, or a block.
   template <typename Team>
   __device__ __forceinline__ Part over_team(Team& team) const {
     RunningCrossEntropy state = *this;
-    state.raise_to(team.template reduce<2>(exponentials.largest, Maximum()));
+    state.raise_to(team.template reduce<2>(largest, Maximum()));
     Part result = state.part();
     result.others = team.template reduce<3>(result.others, Sum());
     if constexpr (options.smoothing) {
@@ -163,19 +194,14 @@ struct RunningCrossEntropy {
       result.index = float_of(static_cast<uint32>(team.template reduce<5>(state.index, First())));
     return result;
   }
-  __device__ __forceinline__ Part over_warp() const {
-    LaneTeam<32, 32> warp(nullptr, 0);
-    return over_team(warp);
-  }
 };
 
 /// A row's loss and what its gradient is made of.
-template <typename Input, const RowShape& shape, const CrossEntropyOptions& options>
+template <const CrossEntropyOptions& options>
 struct RowLoss {
-  using Exponential = typename ArithmeticFor<Input>::Exponential;
   using Part = PartOf<options>;
 
-  Exponential exponential;
+  LogitExponential exponential;
   float loss, lse, z_loss, nll;
   float per_exponential;  ///< 1 / sum
   float target_share;     ///< p of the target
@@ -189,10 +215,10 @@ struct RowLoss {
                                      float weight_of_target, bool ignored, bool bad)
       : exponential(part.largest), target_weight(weight_of_target), weights(0.0f), predicted(no_column) {
     const float largest = part.largest;
-    const float most = exponential(exponential.centered(largest));
+    const float most = exponential(largest);
     const float others = divide(part.others, most);
     const bool has_target = target_logit != Maximum::identity();
-    const float of_target = has_target ? divide(exponential(exponential.centered(target_logit)), most) : 0.0f;
+    const float of_target = has_target ? divide(exponential(target_logit), most) : 0.0f;
     // Under the largest logit the larger of both is at least 1, and is what 1 is taken from.
     const float beyond_one = of_target == 1.0f ? others : add(subtract(others, 1.0f), of_target);
     const bool finite = is_finite(largest);
@@ -230,7 +256,7 @@ struct RowLoss {
         lse(row_lse),
         z_loss(0.0f),
         nll(0.0f),
-        per_exponential(is_finite(row_lse) ? divide(1.0f, exponential(exponential.centered(row_lse))) : float_of(nan_bits)),
+        per_exponential(is_finite(row_lse) ? divide(1.0f, exponential(row_lse)) : float_of(nan_bits)),
         target_share(0.0f),
         target_rest(0.0f),
         target_weight(weight_of_target),
@@ -241,7 +267,7 @@ struct RowLoss {
   /// however small it is.
   __device__ __forceinline__ void set_target(float target_logit, float target_nll) {
     nll = target_nll;
-    target_share = multiply(exponential(exponential.centered(target_logit)), per_exponential);
+    target_share = multiply(exponential(target_logit), per_exponential);
     const float half = tanh_of(multiply(0.5f, nll));
     target_rest = is_finite(lse) ? -divide(multiply(2.0f, half), add(1.0f, half)) : float_of(nan_bits);
   }
@@ -251,7 +277,7 @@ struct RowLoss {
 ///   dlogit_c = dloss * slope * (p_c * factor - smooth_share * w_c),
 ///   factor   = hard_share * w_t + smooth_share * sum of w + 2 z lse,
 /// and hard_share * w_t less for the target, which takes the digits of p - 1.
-template <typename Input, const RowShape& shape, const CrossEntropyOptions& options>
+template <const RowShape& shape, const CrossEntropyOptions& options>
 struct CrossEntropyGradient {
   LogitScale<options> scale;
   float upstream;         ///< dloss; 0 for rows without a loss
@@ -260,8 +286,8 @@ struct CrossEntropyGradient {
   float of_target;        ///< the target's, but for its slope
   bool empty;
 
-  __device__ __forceinline__ CrossEntropyGradient(const CrossEntropyParams& params,
-                                                  const RowLoss<Input, shape, options>& loss, int64 row, bool counts)
+  __device__ __forceinline__ CrossEntropyGradient(const CrossEntropyParams& params, const RowLoss<options>& loss, int64 row,
+                                                  bool counts)
       : scale(params), upstream(1.0f), empty(!counts) {
     if constexpr (options.upstream == Upstream::scalar) upstream = params.upstream[0];
     if constexpr (options.upstream == Upstream::row) upstream = params.upstream[row];
@@ -279,7 +305,8 @@ struct CrossEntropyGradient {
     per_weight = multiply(params.smooth_share, upstream);
   }
 
-  /// Exponentials become gradients; `logits` are only looked at for their slope, `column` counts from the row's shift.
+  /// Exponentials become gradients, in a row that has a loss; `logits` are only looked at for their slope, `column` counts
+  /// from the row's shift.
   __device__ __forceinline__ void compute(const CrossEntropyParams& params, const Row<shape>& row, int64 column,
                                           const float (&logits)[shape.vector], float (&values)[shape.vector]) const {
     float weights[shape.vector];
@@ -289,7 +316,6 @@ struct CrossEntropyGradient {
       values[j] = multiply(values[j], per_exponential);
       if constexpr (options.smoothing) values[j] = fused_multiply_add(-per_weight, weights[j], values[j]);
       if constexpr (!LogitScale<options>::plain) values[j] = multiply(values[j], scale.slope(logits[j]));
-      values[j] = empty ? 0.0f : values[j];
     }
   }
   /// The target's gradient; `logit` as LogitScale made it.
@@ -297,5 +323,19 @@ struct CrossEntropyGradient {
     return LogitScale<options>::plain ? of_target : multiply(of_target, empty ? 0.0f : scale.slope(logit));
   }
 };
+
+/// Logits of a vector become their gradients, in a row that has a loss.
+template <const RowShape& shape, const CrossEntropyOptions& options>
+__device__ __forceinline__ void gradient_of_logits(const CrossEntropyParams& params, const Row<shape>& row,
+                                                   const LogitScale<options>& scale, const RowLoss<options>& loss,
+                                                   const CrossEntropyGradient<shape, options>& gradient, int64 column,
+                                                   float (&values)[shape.vector]) {
+  scale.apply(values);
+  float logits[shape.vector];
+#pragma unroll
+  for (int j = 0; j < shape.vector; ++j) logits[j] = values[j];
+  exponentiate<shape.vector>(loss.exponential, values);
+  gradient.compute(params, row, column, logits, values);
+}
 
 }  // namespace tunesmith

@@ -15,6 +15,22 @@ struct StoredPart {
   float target_logit;
 };
 
+/// The element at `position` of a tile becomes -inf.
+template <const RowShape& shape, const TiledConfig& config, typename Input>
+__device__ __forceinline__ void take_out(int64 begin, int64 position, Packed<Input, shape.vector> (&tile)[config.unroll]) {
+  const auto at = static_cast<int>(position - begin);
+#pragma unroll
+  for (int i = 0; i < config.unroll; ++i) {
+    const int element = at - (i * config.threads + thread_index()) * shape.vector;
+    if (element < 0 || element >= shape.vector) continue;
+    float values[shape.vector];
+    tile[i].unpack(values);
+#pragma unroll
+    for (int j = 0; j < shape.vector; ++j) values[j] = j == element ? Maximum::identity() : values[j];
+    tile[i].pack_from(values);
+  }
+}
+
 /// The sums over a block's part of a row, the target's logit left out.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config>
@@ -27,83 +43,76 @@ __device__ __forceinline__ StoredPart<options> cross_entropy_first_pass(const Cr
   const int64 position = target.column >= 0 ? target.column + row.shift : -1;
   StoredPart<options> result;
   result.target_logit = Maximum::identity();
-  if (position >= 0) {
-    Packed<Input, 1> element;
-    element.access[0] = load<static_cast<int>(sizeof(Input)), LoadHint::plain>(logits + position);
-    float value[1];
-    element.unpack(value);
-    result.target_logit = scale(value[0]);
-  }
+  if (position >= 0) result.target_logit = scale(load_element(logits + position));
 
-  RunningCrossEntropy<Input, shape, options> state(params);
+  RunningCrossEntropy<shape, options> state;
   over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
     Packed<Input, shape.vector> tile[config.unroll];
     load_tile<Input, shape, config, config.load>(logits, begin, row.all, inside, Maximum::identity(), tile);
+    if (begin <= position && position < begin + tile_elements<shape, config>) take_out<shape, config>(begin, position, tile);
     float values[config.unroll][shape.vector];
     int64 columns[config.unroll];
+    float highest = Maximum::identity();
+    PackedMaximum<Input> packed_highest;
+    constexpr bool packed = sizeof(Input) == 2 && shape.vector > 1 && LogitScale<options>::plain;
 #pragma unroll
     for (int i = 0; i < config.unroll; ++i) {
       columns[i] = begin + (i * config.threads + thread_index()) * shape.vector;
+      if constexpr (packed) packed_highest.include(tile[i]);
       tile[i].unpack(values[i]);
       scale.apply(values[i]);
-      const int64 target_element = position - columns[i];
-      if (position >= 0 && target_element >= 0 && target_element < shape.vector) {
-#pragma unroll
-        for (int j = 0; j < shape.vector; ++j)
-          values[i][j] = j == static_cast<int>(target_element) ? Maximum::identity() : values[i][j];
-      }
+      if constexpr (!packed) highest = maximum_or_nan(highest, largest_of(values[i]));
     }
-    state.include(params, row, columns, position, values);
+    if constexpr (packed) highest = packed_highest.value();
+    state.include(params, row, columns, position, highest, values);
   });
   BlockTeam<config.threads> team(nullptr, 0);
   // The block that has the target's column makes it count for the maximum and the first class that has it.
-  state.raise_to(maximum_or_nan(state.exponentials.largest, result.target_logit));
+  state.raise_to(maximum_or_nan(state.largest, result.target_logit));
   if constexpr (options.predicted)
-    if (position >= 0 && is_largest(result.target_logit, state.exponentials.largest))
+    if (position >= 0 && is_largest(result.target_logit, state.largest))
       state.index = First()(state.index, static_cast<int>(target.column));
   result.part = state.over_team(team);
   return result;
 }
 
-/// Reads a block's part of a row again and writes its gradient; of_target(logit) is the target's.
+/// Reads a block's part of a row again and writes its gradient.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
-          const TiledConfig& config, typename OfTarget>
-__device__ __forceinline__ void write_gradient(const CrossEntropyParams& params, const Row<shape>& row,
-                                               const Target<TargetType>& target, int part,
-                                               const RowLoss<typename Types::Input, shape, options>& loss,
-                                               const CrossEntropyGradient<typename Types::Input, shape, options>& gradient,
-                                               const OfTarget& of_target) {
+          const TiledConfig& config>
+__device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyParams& params, const Row<shape>& row,
+                                                          const Target<TargetType>& target, int part, float target_logit,
+                                                          const RowLoss<options>& loss) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   const LogitScale<options> scale(params);
+  const CrossEntropyGradient<shape, options> gradient(params, loss, row.index, target.counts());
   const Input* const logits = row.template input<Input>(params.row, 0);
   Output* const dlogits = row.template output<Output>(params.row);
-  const int64 position = target.column >= 0 ? target.column + row.shift : -1;
   over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
+    if (!target.counts()) {  // whatever its logits are
+#pragma unroll
+      for (int i = 0; i < config.unroll; ++i) {
+        const float zeros[shape.vector] = {};
+        store_vector<Output, shape.vector, config.store>(
+            dlogits, begin + (i * config.threads + thread_index()) * shape.vector, row.all, inside, zeros);
+      }
+      return;
+    }
     Packed<Input, shape.vector> tile[config.unroll];
     load_tile<Input, shape, config, config.load_again>(logits, begin, row.all, inside, Maximum::identity(), tile);
 #pragma unroll
     for (int i = 0; i < config.unroll; ++i) {
       const int64 column = begin + (i * config.threads + thread_index()) * shape.vector;
-      float as_scaled[shape.vector], values[shape.vector];
-      tile[i].unpack(as_scaled);
-      scale.apply(as_scaled);
-#pragma unroll
-      for (int j = 0; j < shape.vector; ++j) values[j] = as_scaled[j];
-      center(loss.exponential, values);
-      exponentiate<shape.vector>(loss.exponential, values);
-      gradient.compute(params, row, column, as_scaled, values);
-      const int64 target_element = position - column;
-      if (position >= 0 && target_element >= 0 && target_element < shape.vector) {
-        float logit = 0.0f;
-#pragma unroll
-        for (int j = 0; j < shape.vector; ++j) logit = j == static_cast<int>(target_element) ? as_scaled[j] : logit;
-        const float value = of_target(logit);
-#pragma unroll
-        for (int j = 0; j < shape.vector; ++j) values[j] = j == static_cast<int>(target_element) ? value : values[j];
-      }
+      float values[shape.vector];
+      tile[i].unpack(values);
+      gradient_of_logits(params, row, scale, loss, gradient, column, values);
       store_vector<Output, shape.vector, config.store>(dlogits, column, row.all, inside, values);
     }
+    // After the vector that it lies in, by the same thread.
+    const int64 position = target.column + row.shift;
+    if (target.column >= 0 && begin <= position && position < begin + tile_elements<shape, config> &&
+        static_cast<int>(position - begin) / shape.vector % config.threads == thread_index())
+      store_element(dlogits + position, gradient.target(target_logit));
   });
 }
 
@@ -113,20 +122,15 @@ template <typename Types, typename TargetType, const RowShape& shape, const Cros
 __device__ __forceinline__ void cross_entropy_finish(const CrossEntropyParams& params, const Row<shape>& row,
                                                      const Target<TargetType>& target, int part, bool writes,
                                                      const StoredPart<options>& whole) {
-  using Input = typename Types::Input;
   const float target_weight = weight_of<options>(params, target.column);
   if constexpr (options.shard) {
-    if (writes)
-      write_part<Input, options>(params, row.index, whole.part, target.column >= 0, whole.target_logit, target_weight);
+    if (writes) write_part<options>(params, row.index, whole.part, target.column >= 0, whole.target_logit, target_weight);
   } else {
-    const RowLoss<Input, shape, options> loss(params, whole.part, whole.target_logit, target_weight, target.ignored,
-                                              target.bad);
-    if (writes) write_loss<TargetType, Input, shape, options>(params, row.index, target, loss, target.column);
-    if constexpr (options.gradient) {
-      const CrossEntropyGradient<Input, shape, options> gradient(params, loss, row.index, target.counts());
-      write_gradient<Types, TargetType, shape, options, config>(params, row, target, part, loss, gradient,
-                                                                [&](float logit) { return gradient.target(logit); });
-    }
+    const RowLoss<options> loss(params, whole.part, whole.target_logit, target_weight, target.ignored, target.bad);
+    if (writes) write_loss<TargetType, options>(params, row.index, target, loss, target.column);
+    if constexpr (options.gradient)
+      cross_entropy_second_pass<Types, TargetType, shape, options, config>(params, row, target, part, whole.target_logit,
+                                                                           loss);
   }
 }
 
@@ -165,7 +169,7 @@ __device__ __forceinline__ void cross_entropy_split(const CrossEntropyParams& pa
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
     const Target<TargetType> target(params, index, shape.cols);
     const auto* const parts = static_cast<const StoredPart<options>*>(params.row.workspace) + index * config.blocks_per_row;
-    RunningCrossEntropy<typename Types::Input, shape, options> state(params);
+    RunningCrossEntropy<shape, options> state;
     for (int i = thread_index(); i < config.blocks_per_row; i += config.threads) state.include(parts[i].part);
     BlockTeam<config.threads> team(nullptr, 0);
     const StoredPart<options> whole = {state.over_team(team), parts[0].target_logit};

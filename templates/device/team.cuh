@@ -9,8 +9,8 @@
 //                           itself comes behind them;
 //   reduce<slot>()          over all members. `slot` tells the reductions of one row apart: each has its own shared memory,
 //                           and one barrier suffices.
-// Teams of several blocks are `distant`: they have combine() as well, by which the warps' parts of a row meet once, whatever
-// those parts are.
+// Teams of several blocks are `distant`: they have exchange() as well, by which every block gets what each has found, so
+// that values can be reduced within blocks first and meet once.
 #pragma once
 
 #include "device/reduce.cuh"
@@ -64,20 +64,14 @@ struct BlockTeam {
   }
 };
 
-/// A reduction as what combine() gathers into.
-template <typename Value, typename Reduction>
-struct Gathered {
-  Value value = Reduction::identity();
-  Reduction reduction;
-
-  __device__ __forceinline__ void include(const Value& other) { value = reduction(value, other); }
-  __device__ __forceinline__ Value over_warp() const { return reduce_lanes<32>(value, reduction); }
-};
-
-/// reduce() of a distant team.
-template <typename Team, typename Value, typename Reduction>
+/// reduce() of a team of several blocks: within blocks, between them, and within blocks again.
+template <int slot, typename Team, typename Value, typename Reduction>
 __device__ __forceinline__ Value reduce_distant(Team& team, Value value, Reduction reduction) {
-  return team.combine(reduce_lanes<32>(value, reduction), [] { return Gathered<Value, Reduction>(); });
+  BlockTeam<Team::threads> block(nullptr, 0);
+  value = block.template reduce<2 * slot>(value, reduction);
+  Value all = Reduction::identity();
+  team.exchange(value, [&](const Value& other) { all = reduction(all, other); });
+  return block.template reduce<2 * slot + 1>(all, reduction);
 }
 
 #if TUNESMITH_SM >= 900
@@ -88,7 +82,6 @@ struct ClusterTeam {
   static constexpr bool takes_many = false;
   static constexpr int members = block_threads * blocks;
   static constexpr int threads = block_threads;
-  static constexpr int warps = block_threads / 32;  // of a block
 
   int turn = 0;
 
@@ -98,25 +91,21 @@ struct ClusterTeam {
   __device__ __forceinline__ int member() const { return cluster_rank() * block_threads + thread_index(); }
   __device__ __forceinline__ int64 first_row() const { return block_index() / blocks; }
 
-  /// `own` is the same in all lanes of a warp. What the warps of the team have is gathered: make() gives something that can
-  /// include(Value), and whose over_warp() is, in every lane, what the lanes of a warp have included between them. Every
-  /// thread of the team gets that of all, and the same bits.
-  template <typename Value, typename Make>
-  __device__ __forceinline__ Value combine(const Value& own, const Make& make) {
+  /// `own` is the same in all threads of a block; take(other) is called once for each block of the team, in as many threads.
+  template <typename Value, typename Take>
+  __device__ __forceinline__ void exchange(const Value& own, const Take& take) {
     // Two sets take turns: a block that is one exchange ahead must not overwrite what a slower one has yet to read.
-    TUNESMITH_SHARED(Value, all, 2 * blocks * warps);
-    Value* const set = all + turn * (blocks * warps);
+    TUNESMITH_SHARED(Value, all, 2 * blocks);
+    Value* const set = all + turn * blocks;
     turn ^= 1;
-    if (lane_index() < blocks) *shared_of_rank(&set[cluster_rank() * warps + warp_index()], lane_index()) = own;
+    if (thread_index() < blocks) *shared_of_rank(&set[cluster_rank()], thread_index()) = own;
     sync_cluster();
-    auto gathered = make();
-    for (int i = lane_index(); i < blocks * warps; i += 32) gathered.include(set[i]);
-    return gathered.over_warp();
+    if (thread_index() < blocks) take(set[thread_index()]);
   }
 
   template <int slot, typename Value, typename Reduction>
   __device__ __forceinline__ Value reduce(Value value, Reduction reduction) {
-    return reduce_distant(*this, value, reduction);
+    return reduce_distant<slot>(*this, value, reduction);
   }
 };
 #endif
@@ -134,8 +123,7 @@ struct GridTeam {
   static constexpr bool takes_many = true;
   static constexpr int members = block_threads * blocks;
   static constexpr int threads = block_threads;
-  static constexpr int warps = block_threads / 32;  // of a block
-  static constexpr int max_words = 8;               // of a value; up to four lie in one sector of the L2 cache
+  static constexpr int max_words = 8;  // of a value; up to four lie in one sector of the L2 cache
 
   uint64* words;  // of this team: [2][blocks][max_words]
   int64 teams;    // in the grid
@@ -160,52 +148,34 @@ struct GridTeam {
     return words + (parity * blocks + block) * max_words;
   }
 
-  /// As ClusterTeam's; a value is made of up to max_words floats. One warp of each block does the talking.
-  template <typename Value, typename Make>
-  __device__ __forceinline__ Value combine(const Value& own, const Make& make) {
-    TUNESMITH_SHARED(Value, of_warps, warps);
-    TUNESMITH_SHARED(Value, of_all, 1);
-    ++tag;
-    if (lane_index() == 0) of_warps[warp_index()] = own;
-    sync_block();
-    if (warp_index() == 0) {
-      auto gathered = make();
-      if (lane_index() < warps) gathered.include(of_warps[lane_index()]);
-      const Value all = exchange(gathered.over_warp(), make);
-      if (lane_index() == 0) of_all[0] = all;
-    }
-    sync_block();
-    return of_all[0];
-  }
-
-  template <int slot, typename Value, typename Reduction>
-  __device__ __forceinline__ Value reduce(Value value, Reduction reduction) {
-    return reduce_distant(*this, value, reduction);
-  }
-
- private:
-  /// combine() for one warp of each block.
-  template <typename Value, typename Make>
-  __device__ __forceinline__ Value exchange(const Value& own, const Make& make) {
+  /// `own` is the same in all threads of a block and made of up to max_words floats; take(other) is called once for each
+  /// block of the team, in as many threads as possible.
+  template <typename Value, typename Take>
+  __device__ __forceinline__ void exchange(const Value& own, const Take& take) {
     constexpr int count = sizeof(Value) / sizeof(float);
     static_assert(count <= max_words, "there are words for so much");
+    ++tag;
     const int parity = static_cast<int>(tag & 1);
+    // A lane for each word: they leave together.
     const auto* const own_floats = reinterpret_cast<const float*>(&own);
     uint32 mine = 0;
 #pragma unroll
-    for (int i = 0; i < count; ++i) mine = lane_index() == i ? bits_of(own_floats[i]) : mine;
-    if (lane_index() < count) publish(word(parity, rank()) + lane_index(), tag, mine);
-    auto gathered = make();
-    for (int block = lane_index(); block < blocks; block += 32) {
+    for (int i = 0; i < count; ++i) mine = thread_index() == i ? bits_of(own_floats[i]) : mine;
+    if (thread_index() < count) publish(word(parity, rank()) + thread_index(), tag, mine);
+    for (int block = thread_index(); block < blocks; block += block_threads) {
       uint32 bits[count];
       await_each(word(parity, block), 1, tag, bits);
       Value other;
       auto* const floats = reinterpret_cast<float*>(&other);
 #pragma unroll
       for (int i = 0; i < count; ++i) floats[i] = float_of(bits[i]);
-      gathered.include(other);
+      take(other);
     }
-    return gathered.over_warp();
+  }
+
+  template <int slot, typename Value, typename Reduction>
+  __device__ __forceinline__ Value reduce(Value value, Reduction reduction) {
+    return reduce_distant<slot>(*this, value, reduction);
   }
 };
 

@@ -214,4 +214,21 @@ __device__ __forceinline__ void store_vector(T* row, int64 column, Range range, 
   }
 }
 
+template <typename T>
+__device__ __forceinline__ float load_element(const T* address) {
+  Packed<T, 1> element;
+  element.access[0] = load<static_cast<int>(sizeof(T)), LoadHint::plain>(address);
+  float value[1];
+  element.unpack(value);
+  return value[0];
+}
+
+template <typename T>
+__device__ __forceinline__ void store_element(T* address, float value) {
+  const float values[1] = {value};
+  Packed<T, 1> element;
+  element.pack_from(values);
+  store<static_cast<int>(sizeof(T)), StoreHint::plain>(address, element.access[0]);
+}
+
 }  // namespace tunesmith

@@ -172,7 +172,7 @@ struct WaitingRow {
 #if TUNESMITH_SM >= 800
     if constexpr (config.shared_vectors > 0) {
       async_copy_wait<0>();
-      if (taken_out >= 0) replace(taken_out / vector, taken_out % vector);
+      if (taken_out >= 0) replace_in_memory(taken_out / vector, taken_out % vector);
     }
 #endif
   }
@@ -186,19 +186,32 @@ struct WaitingRow {
     const int at = mine ? whole / members : -1;
     const int element = static_cast<int>(position) % vector;
 #pragma unroll
-    for (int i = 0; i < in_registers; ++i)
-      if (i == at) replace(i, element);
-    if (at >= in_registers) taken_out = at * vector + element;
+    for (int i = 0; i < in_registers; ++i) {
+      if (i == at) {
+        float values[vector];
+        held[i].get(values);
+#pragma unroll
+        for (int j = 0; j < vector; ++j) values[j] = j == element ? Maximum::identity() : values[j];
+        held[i].put(values);
+      }
+    }
+    if constexpr (config.shared_vectors > 0) taken_out = at >= in_registers ? at * vector + element : -1;
     return mine;
   }
 
  private:
-  __device__ __forceinline__ void replace(int i, int element) {
-    float values[vector];
-    get(i, values);
+  /// Which vector it is is known at run time only: registers cannot be asked so.
+  __device__ __forceinline__ void replace_in_memory(int i, int element) {
+    constexpr int per_access = Place::access_bytes / static_cast<int>(sizeof(Element));
+    Access* const access = place(i, element / per_access);
+    Packed<Element, per_access> packed;
+    packed.access[0] = *access;
+    float values[per_access];
+    packed.unpack(values);
 #pragma unroll
-    for (int j = 0; j < vector; ++j) values[j] = j == element ? Maximum::identity() : values[j];
-    put(i, values);
+    for (int j = 0; j < per_access; ++j) values[j] = j == element % per_access ? Maximum::identity() : values[j];
+    packed.pack_from(values);
+    *access = packed.access[0];
   }
 };
 

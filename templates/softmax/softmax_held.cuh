@@ -1,7 +1,7 @@
 // Softmax and log_softmax, one read and one write: the row waits on the chip, in the registers and shared memory of its
 // team, while the maximum and then the sum are reduced over it. The team makes the variants: lanes of a warp, a block, a
 // cluster of blocks, or blocks of a cooperative grid. Where a team is of several blocks, which are far from each other, each
-// warp takes the sum under its own maximum, and all meet once.
+// takes the sum under its own maximum, and all meet once.
 #pragma once
 
 #include "row/waiting_row.cuh"
@@ -44,13 +44,12 @@ __device__ __forceinline__ void softmax_held(const RowParams& params) {
     }
 
     team.start();
-    // Where the team is of several blocks, each warp sums under its own maximum.
-    using Local = typename If<Team::distant, LaneTeam<Team::threads, 32>, Team>::type;
+    using Local = typename If<Team::distant, BlockTeam<Team::threads>, Team>::type;
     Local local(nullptr, 0);
     SoftmaxPart part;
     part.largest = local.template reduce<0>(waiting.largest(), Maximum());
 
-    // A warp of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
+    // A block of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
     const bool nothing = Team::distant && part.largest == Maximum::identity();
     const Exponential exponential(nothing ? 0.0f : part.largest, exponent_scale<shape>(params));
     typename ArithmeticFor<Output>::template RunningSum<vectors> running_sum;
@@ -73,7 +72,9 @@ __device__ __forceinline__ void softmax_held(const RowParams& params) {
 
     SplitPower rescale = {1.0f, 1.0f};  // of the exponentials that wait
     if constexpr (Team::distant) {
-      part = team.combine(part, [&] { return RunningSoftmax<Output, shape>(params); });
+      RunningSoftmax<Output, shape> all(params);
+      team.exchange(part, [&](const SoftmaxPart& other) { all.include(other); });
+      part = combine_block<Team::threads>(all);
       if (!nothing) rescale = exponential.split_rescale_to(Exponential(part.largest, exponent_scale<shape>(params)));
     }
 

@@ -235,8 +235,10 @@ void backward_reference(const Shape& shape, const Masking& masking, const std::b
       out.result[at] = static_cast<double>(shape.options.scale * (gradient(column) - probability * sum));
       const double term = shape.options.scale * std::fabs(static_cast<double>(probability * sum));
       const bool precise = shape.output == DType::f32;
-      out.slack[at] = (precise ? 0x1.8p-22 : 0x1.0p-16) * term +
-                      twice_the_precision * shape.options.scale * static_cast<double>(probability) * size;
+      out.slack[at] =
+          (precise ? 0x1.8p-22 : 0x1.0p-16) * term +
+          twice_the_precision * shape.options.scale * static_cast<double>(probability) * size +
+          0x1.0p-149 * shape.options.scale * std::fabs(static_cast<double>(sum));  // a denormal probability's digits
     } else {
       out.result[at] = static_cast<double>(shape.options.scale * result(column) * (gradient(column) - sum));
       out.slack[at] = twice_the_precision * shape.options.scale * std::fabs(result(column)) * size;
