@@ -4,6 +4,7 @@
 
 #include "templates/copy/copy_op.h"
 #include "templates/op.h"
+#include "templates/row_losses/row_losses_op.h"
 #include "templates/softmax/softmax_op.h"
 #include "tunesmith/error.h"
 
@@ -12,8 +13,12 @@ namespace tunesmith {
 std::span<const Op* const> all_ops() {
   static const SoftmaxOp softmax(false, false), log_softmax(true, false);
   static const SoftmaxOp softmax_backward(false, true), log_softmax_backward(true, true);
+  static const DivisorOp cross_entropy_divisor;
+  static const ReduceOp cross_entropy_reduce;
   static const CopyOp copy;
-  static const std::array<const Op*, 5> ops{&softmax, &log_softmax, &softmax_backward, &log_softmax_backward, &copy};
+  static const std::array<const Op*, 7> ops{
+      &softmax, &log_softmax, &softmax_backward, &log_softmax_backward, &cross_entropy_divisor, &cross_entropy_reduce,
+      &copy};
   return ops;
 }
 
