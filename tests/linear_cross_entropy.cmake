@@ -13,3 +13,7 @@ if(TUNESMITH_TOOLKIT_HEADERS AND EXISTS ${TUNESMITH_TOOLKIT_HEADERS}/cublasLt.h)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/cublas_lt_interface_test.cpp PROPERTIES COMPILE_OPTIONS
     "-isystem;${TUNESMITH_TOOLKIT_HEADERS};-include;cublasLt.h")
 endif()
+
+add_test(NAME example.linear_cross_entropy COMMAND tunesmith_example_linear_cross_entropy)
+set_tests_properties(example.linear_cross_entropy PROPERTIES
+  ENVIRONMENT "TUNESMITH_CACHE=;TUNESMITH_MODE=replay" TIMEOUT 120 PASS_REGULAR_EXPRESSION "mean loss [67]\\.[0-9]")
