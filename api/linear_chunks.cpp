@@ -9,14 +9,18 @@ namespace {
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// As few chunks as fit, of about the same size: a small last one would waste a pass over weight and dweight. Whole tiles of
-/// the matrix products where there are many tokens.
+/// As few chunks as fit, of about the same size: each passes over weight and dweight, and a small last one would do so for
+/// little. Sizes that matrix products like where there are many tokens (on an H200, 2816 tokens of a vocabulary of 128256
+/// take 7% longer than 2048 or 3072 for the same work).
 std::int64_t even_chunk(std::int64_t tokens, std::int64_t most) {
   if (tokens <= most) return tokens;
   const std::int64_t chunks = (tokens + most - 1) / most;
   const std::int64_t even = (tokens + chunks - 1) / chunks;
-  for (const std::int64_t tile : {256, 8})
-    if (const std::int64_t tiled = rounded_up(even, tile); tiled <= most) return tiled;
+  for (const std::int64_t tile : {1024, 256, 8}) {
+    const std::int64_t tiled = rounded_up(even, tile);
+    const std::int64_t last = tokens % tiled;
+    if (tiled <= most && (last == 0 || 2 * last >= tiled)) return tiled;
+  }
   return even;
 }
 

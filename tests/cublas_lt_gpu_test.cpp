@@ -75,7 +75,8 @@ class CublasLtGpu : public testing::Test {
         const double right = read_element(out_dtype, expected.data(), i * 384 + j);
         const double found = read_element(out_dtype, first.data(), i * 384 + j);
         if (std::isnan(right) && std::isnan(found)) continue;
-        ASSERT_NEAR(found, right, 2e-4 + spacing(out_dtype, right)) << i << "," << j;
+        // Two sums of 328 products of float32, in different orders.
+        ASSERT_NEAR(found, right, 1e-3 + spacing(out_dtype, right)) << i << "," << j;
       }
   }
 

@@ -60,6 +60,14 @@ TEST(LinearChunks, TheTargetSizeTakesFewEvenChunksBelowOneGibibyte) {
   EXPECT_GE(chunks.tail_tokens == 0 ? chunks.chunk_tokens : chunks.tail_tokens, 2048);
 }
 
+TEST(LinearChunks, NoSmallLastChunk) {
+  LinearCrossEntropyProblem problem = of(2100, 128256);
+  problem.memory_bytes = (matmul_bytes + (std::size_t{1} << 20)) + 2048 * 128256 * 2;  // 2048 tokens fit
+  const LinearChunks chunks = divide(problem, matmul_bytes);
+  EXPECT_EQ(chunks.chunks, 2);
+  EXPECT_GE(chunks.tail_tokens, 640);
+}
+
 TEST(LinearChunks, PartsOfTheWorkspaceLieApart) {
   for (const bool f32_logits : {false, true}) {
     LinearCrossEntropyProblem problem = of(3000, 1001);
