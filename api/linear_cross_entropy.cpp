@@ -150,10 +150,11 @@ struct Given {
 void check(std::span<const Given> arrays) {
   const auto begin = [](const Given& array) { return reinterpret_cast<std::uintptr_t>(array.address); };
   const auto end = [&](const Given& array) { return begin(array) + static_cast<std::uintptr_t>(array.bytes); };
-  for (const Given& array : arrays) {
+  for (const Given& array : arrays)
     if (!array.wanted && array.address != nullptr)
       throw Error(ErrorCode::invalid_argument, "array '", array.name,
                   "' is given, but the problem was prepared without it; expected nullptr");
+  for (const Given& array : arrays) {
     if (array.address == nullptr) {
       if (array.wanted && !array.optional && array.bytes > 0)
         throw Error(ErrorCode::invalid_argument, "array '", array.name, "' is a null pointer; expected ", array.bytes,
