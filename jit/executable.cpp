@@ -52,7 +52,7 @@ void Executable::check(std::span<void* const> arrays) const {
         throw Error(ErrorCode::invalid_argument, "arrays '", pointer.array, "' (", arrays[i], ", ", pointer.extent_bytes,
                     " bytes) and '", other_pointer.array, "' (", arrays[j], ", ", other_pointer.extent_bytes,
                     " bytes) overlap partly; they must be the same array or apart");
-      if (!plan_.in_place)
+      if (pointer.in_place_of != static_cast<int>(j) && other_pointer.in_place_of != static_cast<int>(i))
         throw Error(ErrorCode::invalid_argument, "arrays '", pointer.array, "' and '", other_pointer.array,
                     "' are the same array; this plan was not prepared with in_place=1");
     }

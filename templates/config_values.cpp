@@ -2,10 +2,29 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "tunesmith/error.h"
 
 namespace tunesmith {
+namespace {
+
+[[noreturn]] void refuse(const Fields& fields, std::string_view field, const std::string& allowed) {
+  const Value* value = fields.find(field);
+  throw Error(ErrorCode::invalid_argument, "config ", field, " is ", value == nullptr ? "missing" : "'" + text(*value) + "'",
+              "; allowed: ", allowed);
+}
+
+std::optional<int> integer_within(const Fields& fields, std::string_view field, int least, int most) {
+  const Value* value = fields.find(field);
+  const auto* integer = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
+  if (integer == nullptr || *integer < least || *integer > most) return std::nullopt;
+  return static_cast<int>(*integer);
+}
+
+std::string range(int least, int most) { return std::to_string(least) + " to " + std::to_string(most); }
+
+}  // namespace
 
 const Words& load_words() {
   static const Words words{"plain", "no_allocate", "streaming", "evict_first", "evict_last"};
@@ -27,18 +46,21 @@ std::string word_of(const Fields& fields, std::string_view field, const Words& a
   const Value* value = fields.find(field);
   const std::string word = value == nullptr ? "" : text(*value);
   if (std::ranges::find(allowed, std::string_view(word)) != allowed.end()) return word;
-  throw Error(ErrorCode::invalid_argument, "config ", field, " is ", value == nullptr ? "missing" : "'" + word + "'",
-              "; allowed: ", joined(allowed));
+  refuse(fields, field, joined(allowed));
 }
 
-int integer_of(const Fields& fields, std::string_view field, int least, int most, bool power_of_two) {
-  const Value* value = fields.find(field);
-  const auto* integer = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
-  if (integer != nullptr && *integer >= least && *integer <= most &&
-      (!power_of_two || std::has_single_bit(static_cast<std::uint64_t>(*integer))))
-    return static_cast<int>(*integer);
-  throw Error(ErrorCode::invalid_argument, "config ", field, " is ", value == nullptr ? "missing" : "'" + text(*value) + "'",
-              "; allowed: ", power_of_two ? "a power of two from " : "", least, " to ", most);
+int integer_of(const Fields& fields, std::string_view field, int least, int most, int multiple_of) {
+  if (const auto integer = integer_within(fields, field, least, most); integer && *integer % multiple_of == 0)
+    return *integer;
+  const std::string kind = multiple_of == 1 ? "" : "a multiple of " + std::to_string(multiple_of) + " from ";
+  refuse(fields, field, kind + range(least, most));
+}
+
+int power_of_two_of(const Fields& fields, std::string_view field, int least, int most) {
+  if (const auto integer = integer_within(fields, field, least, most);
+      integer && std::has_single_bit(static_cast<unsigned>(*integer)))
+    return *integer;
+  refuse(fields, field, "a power of two from " + range(least, most));
 }
 
 }  // namespace tunesmith

@@ -18,8 +18,9 @@ const Words& store_words();
 /// "plain, streaming".
 std::string joined(const Words& words);
 
-/// Both throw Error(invalid_argument) naming the field, its value and what is allowed.
+/// All throw Error(invalid_argument) naming the field, its value and what is allowed.
 std::string word_of(const Fields& fields, std::string_view field, const Words& allowed);
-int integer_of(const Fields& fields, std::string_view field, int least, int most, bool power_of_two);
+int integer_of(const Fields& fields, std::string_view field, int least, int most, int multiple_of = 1);
+int power_of_two_of(const Fields& fields, std::string_view field, int least, int most);
 
 }  // namespace tunesmith

@@ -24,6 +24,7 @@ struct ArrayInfo {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;  ///< elements; the last is 1
   std::int64_t alignment = 1;         ///< bytes the base address is promised to be a multiple of
+  std::string in_place_of{};          ///< an output that is this input's memory; empty: memory of its own
 
   std::int64_t elements() const noexcept;      ///< product of shape
   std::int64_t extent_bytes() const noexcept;  ///< from the base to the end of the last element; 0 when empty

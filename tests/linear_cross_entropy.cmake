@@ -1,7 +1,7 @@
 # Linear + cross-entropy: how tokens are divided, matrix products, the two ends of a mean, and all of it together.
 tunesmith_test(linear_cross_entropy_test LIBRARIES tunesmith_api SOURCES
-  host_matmul_test.cpp linear_chunks_test.cpp linear_cross_entropy_c_test.cpp linear_cross_entropy_reference.cpp
-  linear_cross_entropy_test.cpp row_losses_test.cpp)
+  cross_entropy_ends_test.cpp host_matmul_test.cpp linear_chunks_test.cpp linear_cross_entropy_c_test.cpp
+  linear_cross_entropy_reference.cpp linear_cross_entropy_test.cpp)
 tunesmith_test(linear_cross_entropy_gpu_test LIBRARIES tunesmith_api LABELS gpu SOURCES
   cublas_lt_gpu_test.cpp linear_cross_entropy_gpu_test.cpp linear_cross_entropy_reference.cpp)
 

@@ -3,13 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <map>
-#include <thread>
 
-#include "api/engine_parts.h"
 #include "templates/half.h"
-#include "tests/softmax_cases.h"
+#include "tests/gpu_kernels.h"
 #include "tests/softmax_launches.h"
 #include "tuner/verify.h"
 #include "tunesmith/buffer.h"
@@ -19,52 +16,8 @@ namespace {
 
 using test::Case;
 
-class SoftmaxGpu : public testing::Test {
+class SoftmaxGpu : public test::GpuKernels {
  protected:
-  void SetUp() override {
-    EngineOptions options = EngineOptions::from_environment();
-    options.device = "cuda";
-    options.mode = Mode::off;
-    try {
-      engine_ = std::make_unique<Engine>(options);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::no_device) throw;
-      GTEST_SKIP() << "no GPU here";
-    }
-  }
-  Device& device() { return *engine_->parts().device; }
-  bool has_clusters() { return device().info().arch.number() >= 90; }
-  Case case_of(std::string_view op, const std::string& fields, const std::string& config) {
-    return test::case_of(op, fields, device().info(), config);
-  }
-  /// The case, or nothing where the device cannot run it.
-  std::vector<Case> case_if_valid(std::string_view op, const std::string& fields, const std::string& config) {
-    try {
-      return {case_of(op, fields, config)};
-    } catch (const Error&) {
-      return {};
-    }
-  }
-
-  Built build(const Case& c) {
-    const Engine::Parts& parts = engine_->parts();
-    return build_binary(c.op(), c.problem, c.config, device().info().arch, *parts.compiler, *parts.cache, parts.templates);
-  }
-  std::shared_ptr<const Executable> executable_of(const Case& c) {
-    return make_executable(c.op(), c.problem, c.config, build(c).binary, device());
-  }
-
-  /// Compiles on all cores into the engine's cache.
-  void compile_all(const std::vector<Case>& cases) {
-    std::atomic<std::size_t> next = 0;
-    std::vector<std::thread> compilers;
-    for (unsigned i = 0; i < std::thread::hardware_concurrency(); ++i)
-      compilers.emplace_back([&] {
-        for (std::size_t at = next++; at < cases.size(); at = next++) build(cases[at]);
-      });
-    for (std::thread& compiler : compilers) compiler.join();
-  }
-
   /// Verifies one after the other; returns the smallest of the operations' worst float32 errors.
   double verify_all(const std::vector<Case>& cases) {
     compile_all(cases);
@@ -84,8 +37,6 @@ class SoftmaxGpu : public testing::Test {
     std::printf("%zu configurations\n", cases.size());
     return least;
   }
-
-  std::unique_ptr<Engine> engine_;
 };
 
 TEST_F(SoftmaxGpu, EdgeProblemsInEveryVariant) {
@@ -139,12 +90,16 @@ TEST_F(SoftmaxGpu, RowsThatBlocksShare) {
     for (Case& c : case_if_valid(op, fields, config)) cases.push_back(std::move(c));
   };
   for (const std::string_view op : test::softmax_ops) {
-    for (const char* blocks : {"2", "4", "8", "16"})
+    for (const char* blocks : {"2", "3", "4", "5", "6", "8", "16"})
       add(op, "rows=17,cols=65536,dtype=bf16", std::string("variant=cluster,blocks_per_row=") + blocks);
     add(op, "rows=17,cols=131072,mask=keep,causal=1,safe=1", "variant=cluster,blocks_per_row=16");
     add(op, "rows=60,cols=30000,valid_cols=1,safe=1",
         "variant=grid,threads=256,blocks_per_row=30,register_vectors=1,min_blocks=1");
     add(op, "rows=120,cols=30003,dtype=f16", "variant=grid,threads=128,blocks_per_row=7,register_vectors=2,min_blocks=2");
+    // Many rows, whose groups keep every multiprocessor busy with two blocks.
+    add(op, "rows=70,cols=131072", "variant=grid,threads=512,blocks_per_row=8,register_vectors=3,min_blocks=2");
+    add(op, "rows=19,cols=4160,dtype=bf16", "variant=block,threads=96");
+    add(op, "rows=19,cols=12672", "variant=block,threads=288");
     add(op, "rows=15,cols=262144", "variant=grid");
     add(op, "rows=15,cols=262144", "variant=split");
     add(op, "rows=1,cols=1048576", "variant=grid");

@@ -138,6 +138,21 @@ TEST_F(SoftmaxHost, LongRows) {
   verify_all(cases);
 }
 
+// Warps of a block and blocks of a cluster whose number is no power of two, and groups of few blocks that take many rows.
+TEST_F(SoftmaxHost, AnyNumberOfWarpsAndBlocks) {
+  std::vector<Case> cases;
+  for (const std::string_view op : test::softmax_ops)
+    for (const auto& [fields, config] :
+         {std::pair{"rows=9,cols=3001,dtype=bf16", "variant=block,threads=96"},
+          {"rows=9,cols=4160,dtype=f16,out_dtype=f32", "variant=block,threads=992"},
+          {"rows=5,cols=20011,dtype=bf16", "variant=cluster,threads=160,blocks_per_row=3,min_blocks=1,register_vectors=2"},
+          {"rows=5,cols=9000", "variant=cluster,threads=96,blocks_per_row=7,min_blocks=1,register_vectors=3"},
+          {"rows=97,cols=6000", "variant=grid,threads=224,blocks_per_row=6,register_vectors=1,min_blocks=2"},
+          {"rows=5,cols=9000,dtype=f16", "variant=online,threads=352"}})
+      cases.push_back(case_of(op, fields, config));
+  verify_all(cases);
+}
+
 TEST_F(SoftmaxHost, LongRowsWithMasks) {
   std::vector<Case> cases;
   const char* const shape = "rows=15,cols=20011,dtype=f16,out_dtype=f32,";

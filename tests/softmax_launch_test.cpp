@@ -70,8 +70,8 @@ TEST(SoftmaxLaunch, AGridIsCooperativeAndFits) {
       EXPECT_EQ(kernel.grid.y, 1U);
       EXPECT_EQ(kernel.grid.x % blocks, 0);
       EXPECT_LE(kernel.grid.x, c.config.fields.integer("min_blocks") * h100().sm_count);
-      EXPECT_LE(kernel.grid.x / blocks, std::stoi(rows));                    // no group without a row
-      EXPECT_EQ(plan.workspace_bytes, std::int64_t{kernel.grid.x} * 6 * 8);  // two sets of three tagged words
+      EXPECT_LE(kernel.grid.x / blocks, std::stoi(rows));                     // no group without a row
+      EXPECT_EQ(plan.workspace_bytes, std::int64_t{kernel.grid.x} * 16 * 8);  // two sets of eight tagged words
     }
 }
 
@@ -105,7 +105,7 @@ TEST(SoftmaxLaunch, PointersCarryAlignmentExtentAndPlace) {
   EXPECT_EQ(forward.pointers[1].extent_bytes, (9 * 100 + 64) * 2);
   EXPECT_FALSE(forward.pointers[0].written);
   EXPECT_TRUE(forward.pointers[1].written);
-  EXPECT_FALSE(forward.in_place);
+  for (const auto& pointer : forward.pointers) EXPECT_EQ(pointer.in_place_of, -1) << pointer.array;
 
   const LaunchPlan backward = plan_of("log_softmax_backward", "rows=10,cols=64,in_place=1,mask=keep,valid_cols=1", "");
   const char* const names[] = {"dy", "y", "dx", "mask", "valid_cols"};
@@ -116,7 +116,7 @@ TEST(SoftmaxLaunch, PointersCarryAlignmentExtentAndPlace) {
     EXPECT_EQ(backward.pointers[i].offset, offsets[i]) << names[i];
     EXPECT_EQ(backward.pointers[i].written, i == 2) << names[i];
   }
-  EXPECT_TRUE(backward.in_place);
+  EXPECT_EQ(backward.pointers[2].in_place_of, 0);
   EXPECT_EQ(backward.workspace_offset, 40U);
 }
 

@@ -22,7 +22,7 @@ std::vector<std::byte> Launches::launch(const Executable& executable) const {
     addresses.push_back(array.memory.get());
     if (!array.info.output) continue;
     output = &array;
-    if (executable.plan().in_place) {
+    if (!array.info.in_place_of.empty()) {
       output = arrays_.data();
       addresses.back() = output->memory.get();
     }

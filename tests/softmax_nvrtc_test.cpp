@@ -2,110 +2,22 @@
 // for, and nvcc takes them as they stand.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <mutex>
 #include <set>
-#include <thread>
 #include <tuple>
 
-#include "api/engine_parts.h"
-#include "templates/render.h"
-#include "tests/softmax_cases.h"
-#include "tunesmith/hash.h"
+#include "tests/source_compilation.h"
 
 namespace tunesmith {
 namespace {
 
-const char* const archs[] = {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
-
+using test::archs;
 using test::Case;
+using test::count_of;
 
-class SoftmaxNvrtc : public testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      compiler_ = open_compiler(DeviceInfo::Kind::cuda, EngineOptions::from_environment());
-      supported_ = compiler_->supported_archs();
-    } catch (const Error& error) {
-      ASSERT_EQ(error.code(), ErrorCode::no_compiler);
-      FAIL() << "NVRTC is needed by this test: " << error.what();
-    }
-  }
-
-  bool supports(const Arch& arch) const { return std::ranges::find(supported_, arch) != supported_.end(); }
-
-  struct Source {
-    Case c;
-    std::string text;
-    Arch arch;
-  };
-  static Source source_of(const Case& c, const Arch& arch) { return {c, render(c.op(), c.problem, c.config), arch}; }
-  static Source source_of(std::string_view op, const std::string& fields, const std::string& config, const char* arch_name) {
-    const Arch arch = parse_arch(arch_name);
-    return source_of(test::case_of(op, fields, generic_device(arch), config), arch);
-  }
-  std::string ptx_of(const Source& source) const {
-    return compiler_->assembly({source.c.problem.op + ".cu", source.text, source.arch});
-  }
-  std::string ptx_of(std::string_view op, const std::string& fields, const std::string& config) const {
-    return ptx_of(source_of(op, fields, config, "sm_90a"));
-  }
-
-  /// Compiles all sources on two threads; every distinct one once.
-  void compile_all(const std::vector<Source>& all) {
-    std::vector<const Source*> sources;
-    std::set<std::string> seen;
-    for (const Source& source : all)
-      if (seen.insert(hash_hex(source.text) + name(source.arch)).second) sources.push_back(&source);
-    std::atomic<std::size_t> next = 0;
-    std::mutex mutex;
-    const auto work = [&] {
-      for (std::size_t i = next++; i < sources.size(); i = next++) {
-        const Source& source = *sources[i];
-        const std::string text = source.c.text() + " for " + name(source.arch);
-        try {
-          const Binary binary = compiler_->compile({source.c.problem.op + ".cu", source.text, source.arch});
-          const std::lock_guard lock(mutex);
-          EXPECT_FALSE(binary.image.empty());
-          const DeviceInfo device = generic_device(source.arch);
-          for (const KernelLaunch& kernel : source.c.op().launch_plan(source.c.problem, source.c.config, device).kernels) {
-            ASSERT_TRUE(binary.resources.contains(kernel.entry)) << text << "\n" << binary.log;
-            const KernelResources& resources = binary.resources.at(kernel.entry);
-            // What the search space promises: no candidate drowns in spills, and every one fits.
-            EXPECT_LE(resources.spill_store_bytes, 256) << text;
-            EXPECT_LE(resources.static_smem_bytes + kernel.dynamic_smem_bytes, device.smem_bytes_per_block) << text;
-            worst_spill_ = std::max(worst_spill_, resources.spill_store_bytes);
-          }
-        } catch (const Error& error) {
-          const std::lock_guard lock(mutex);
-          ADD_FAILURE() << text << ": " << error.what() << "\n" << error.log();
-        }
-      }
-    };
-    std::thread other(work);
-    work();
-    other.join();
-    std::printf("%zu sources, at most %d bytes spilled\n", sources.size(), worst_spill_);
-  }
-
-  std::shared_ptr<Compiler> compiler_;
-  std::vector<Arch> supported_;
-  int worst_spill_ = 0;
-};
-
-std::size_t count_of(const std::string& text, const std::string& what) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
-  return count;
-}
+class SoftmaxNvrtc : public test::SourceCompilation {};
 
 TEST_F(SoftmaxNvrtc, SupportsTheArchitecturesOfThisCentury) {
   for (const char* arch : archs) EXPECT_TRUE(supports(parse_arch(arch))) << arch;
@@ -163,6 +75,25 @@ TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureTha
   for (const char* variant : {"warp", "block", "grid", "online", "split"}) EXPECT_EQ(archs_of[variant], all) << variant;
   EXPECT_EQ(archs_of["hybrid"], from_80);
   EXPECT_EQ(archs_of["cluster"], (std::set<std::string>{"sm_90a", "sm_100a", "sm_120a"}));
+  compile_all(sources);
+}
+
+// Long rows in the smallest clusters and in groups of few blocks, and blocks that are no power of two: what only the full
+// search tries, and what defaults are.
+TEST_F(SoftmaxNvrtc, BlocksAndClustersThatAreNoPowersOfTwoCompile) {
+  std::vector<Source> sources;
+  for (const std::string_view op : {"softmax", "softmax_backward"})
+    for (const auto& [fields, config] : {std::pair{"rows=4096,cols=131072", "variant=cluster"},
+                                         {"rows=4096,cols=262144,dtype=bf16", "variant=cluster"},
+                                         {"rows=4096,cols=131072",
+                                          "variant=grid,threads=512,blocks_per_row=8,"
+                                          "register_vectors=3,min_blocks=2"},
+                                         {"rows=4096,cols=2112,dtype=bf16", ""},
+                                         {"rows=4096,cols=8256", ""},
+                                         {"rows=4096,cols=6976", ""},
+                                         {"rows=4096,cols=14400", ""},
+                                         {"rows=4096,cols=12672,dtype=bf16", "variant=block,threads=288"}})
+      sources.push_back(source_of(op, fields, config, "sm_90a"));
   compile_all(sources);
 }
 
@@ -305,16 +236,7 @@ TEST_F(SoftmaxNvrtc, NarrowAccessesAreAsWideAsAsked) {
 }
 
 TEST_F(SoftmaxNvrtc, NvccTakesASampleAsItStands) {
-  if (std::system("command -v nvcc > /dev/null 2>&1") != 0) GTEST_SKIP() << "nvcc is not installed";
-  const auto folder = std::filesystem::temp_directory_path() / ("tunesmith-nvcc-test-" + std::to_string(getpid()));
-  std::filesystem::create_directories(folder);
-  const auto compiles = [&](const Source& source, const std::string& flags) {
-    const std::filesystem::path path = folder / "sample.cu";
-    std::ofstream(path) << source.text;
-    const std::string command =
-        "nvcc -Werror all-warnings " + flags + " '" + path.string() + "' -o '" + (folder / "sample.out").string() + "'";
-    return std::system(command.c_str()) == 0;
-  };
+  if (!has_nvcc()) GTEST_SKIP() << "nvcc is not installed";
   // One of each main template, with options; and with the host pass as well, as a file of somebody's own program.
   for (const auto& [op, fields, config] :
        {std::tuple{"softmax", "rows=4096,cols=32000,dtype=bf16", "variant=block"},
@@ -323,10 +245,9 @@ TEST_F(SoftmaxNvrtc, NvccTakesASampleAsItStands) {
         {"log_softmax", "rows=1,cols=2000000,valid_cols=1", "variant=split"},
         {"softmax_backward", "rows=16,cols=131072,dtype=f16,out_dtype=f32", "variant=grid"},
         {"log_softmax_backward", "rows=4096,cols=100000,mask=keep,safe=1", "variant=online"}})
-    EXPECT_TRUE(compiles(source_of(op, fields, config, "sm_90a"), "-arch=sm_90a -cubin")) << op << " " << config;
-  EXPECT_TRUE(compiles(source_of("softmax", "rows=4096,cols=513,dtype=f16,out_dtype=f32", "variant=warp", "sm_80"),
-                       "-arch=sm_80 -c"));
-  std::filesystem::remove_all(folder);
+    EXPECT_TRUE(nvcc_takes(source_of(op, fields, config, "sm_90a"), "-arch=sm_90a -cubin")) << op << " " << config;
+  EXPECT_TRUE(nvcc_takes(source_of("softmax", "rows=4096,cols=513,dtype=f16,out_dtype=f32", "variant=warp", "sm_80"),
+                         "-arch=sm_80 -c"));
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ class AddOneOp : public Op {
     y.name = "y";
     y.input = false;
     y.output = true;
+    if (problem.fields.integer("in_place") != 0) y.in_place_of = "x";
     return {x, y};
   }
   KeyParts key(const Problem& problem) const override {
@@ -123,8 +124,8 @@ class AddOneOp : public Op {
     std::memcpy(plan.params.data(), &params, sizeof params);
     for (const ArrayInfo& array : arrays(problem))
       plan.pointers.push_back({array.name, static_cast<std::uint32_t>(8 * plan.pointers.size()),
-                               static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, false});
-    plan.in_place = problem.fields.integer("in_place") != 0;
+                               static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, false,
+                               array.in_place_of.empty() ? -1 : 0});
     if (params.rows > 0) plan.kernels.emplace_back().entry = "add_one";
     return plan;
   }

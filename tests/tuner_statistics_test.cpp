@@ -76,17 +76,15 @@ TEST(ArrayLayout, ElementsHaveNames) {
   EXPECT_EQ(element_name(strided({2, 3, 4, 8}, {96, 8, 24, 1}), 96 + 2 * 8 + 3 * 24 + 5), "y[1,2,3,5]");
 }
 
-TEST(ArrayLayout, AnOutputInPlaceTakesTheInputOfItsLayout) {
-  ArrayInfo other = strided({4}, {1});
-  ArrayInfo input = strided({4, 5}, {7, 1});
-  for (ArrayInfo* array : {&other, &input}) {
-    array->input = true;
-    array->output = false;
-  }
-  const ArrayInfo output = strided({4, 5}, {7, 1});
-  EXPECT_EQ(storage_owners({other, input, output}, true), (std::vector<std::size_t>{0, 1, 1}));
-  EXPECT_EQ(storage_owners({other, input, output}, false), (std::vector<std::size_t>{0, 1, 2}));
-  EXPECT_EQ(storage_owners({input, output, output}, true), (std::vector<std::size_t>{0, 0, 2}));
+TEST(ArrayLayout, AnOutputInPlaceTakesTheInputThatItNames) {
+  ArrayInfo other = strided({4, 5}, {7, 1});
+  other.name = "other";
+  ArrayInfo input = other;
+  input.name = "x";
+  ArrayInfo output = strided({4, 5}, {7, 1});
+  EXPECT_EQ(storage_owners({other, input, output}), (std::vector<std::size_t>{0, 1, 2}));
+  output.in_place_of = "x";
+  EXPECT_EQ(storage_owners({other, input, output}), (std::vector<std::size_t>{0, 1, 1}));
 }
 
 }  // namespace

@@ -289,6 +289,25 @@ TEST_F(Tune, AFullRunBuildsOnAQuickOneAndStaysFull) {
   EXPECT_TRUE(device.timed.empty());
 }
 
+TEST_F(Tune, AWinnerThatShipsCompetesButAQuickRunStaysQuick) {
+  scripts[8].time_us = 5;  // not in the quick space
+  TuningRecord shipped;
+  shipped.key = tuning_key(op, problem, device.info(), templates);
+  shipped.config = fakes::AddOneOp::config(8).text();
+  shipped.effort = "full";
+  shipped.problem = problem.text();
+  shipped.provenance = device.provenance();
+  cache.store_record(shipped, {});
+  options.effort = Effort::quick;
+  const TuneResult quick = tune_now();
+  EXPECT_EQ(winner(quick), 8);
+  EXPECT_EQ(quick.timed, 4);
+  EXPECT_EQ(quick.record.effort, "quick");
+  op.widths.push_back(16);
+  options.effort = Effort::full;
+  EXPECT_EQ(tune_now().record.effort, "full");
+}
+
 TEST_F(Tune, AnUnusableOrStaleRecordIsMeasuredAnew) {
   const TuneResult first = tune_now();
   TuningRecord broken = first.record;

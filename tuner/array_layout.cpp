@@ -23,10 +23,6 @@ void over_inner_rows(const ArrayInfo& array, const Visit& visit) {
 
 std::int64_t inner_count(const ArrayInfo& array) { return array.shape.empty() ? 1 : array.shape.back(); }
 
-bool same_layout(const ArrayInfo& a, const ArrayInfo& b) {
-  return a.dtype == b.dtype && a.shape == b.shape && a.strides == b.strides;
-}
-
 }  // namespace
 
 std::vector<ElementRun> element_runs(const ArrayInfo& array) {
@@ -61,17 +57,12 @@ std::string element_name(const ArrayInfo& array, std::int64_t offset) {
   return name;
 }
 
-std::vector<std::size_t> storage_owners(const std::vector<ArrayInfo>& arrays, bool in_place) {
+std::vector<std::size_t> storage_owners(const std::vector<ArrayInfo>& arrays) {
   std::vector<std::size_t> owners(arrays.size());
-  std::vector<bool> taken(arrays.size(), false);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     owners[i] = i;
-    if (!in_place || arrays[i].input || !arrays[i].output) continue;
-    for (std::size_t j = 0; j < arrays.size() && owners[i] == i; ++j) {
-      if (!arrays[j].input || arrays[j].output || taken[j] || !same_layout(arrays[i], arrays[j])) continue;
-      owners[i] = j;
-      taken[j] = true;
-    }
+    for (std::size_t j = 0; j < arrays.size() && !arrays[i].in_place_of.empty(); ++j)
+      if (arrays[j].name == arrays[i].in_place_of) owners[i] = j;
   }
   return owners;
 }

@@ -20,8 +20,7 @@ std::vector<ElementRun> element_runs(const ArrayInfo& array);
 /// "y[3,17]" for the element at this offset from the base, in elements.
 std::string element_name(const ArrayInfo& array, std::int64_t offset);
 
-/// For each array the index of the one whose memory it uses: its own, or, when outputs lie in place of inputs, that of the
-/// first input with the same layout that no other output has taken.
-std::vector<std::size_t> storage_owners(const std::vector<ArrayInfo>& arrays, bool in_place);
+/// For each array the index of the one whose memory it uses: its own, or that of the input it stands in place of.
+std::vector<std::size_t> storage_owners(const std::vector<ArrayInfo>& arrays);
 
 }  // namespace tunesmith

@@ -11,9 +11,9 @@ namespace {
 constexpr std::int64_t host_sample_bytes = 4 << 20;  // generated on the host; the rest is copies of it
 constexpr std::int64_t widest_access = 16;
 
-std::int64_t total_bytes(const Op& op, const Problem& problem, bool in_place) {
+std::int64_t total_bytes(const Op& op, const Problem& problem) {
   const std::vector<ArrayInfo> arrays = op.arrays(problem);
-  const std::vector<std::size_t> owners = storage_owners(arrays, in_place);
+  const std::vector<std::size_t> owners = storage_owners(arrays);
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < arrays.size(); ++i)
     if (owners[i] == i) bytes += arrays[i].extent_bytes();
@@ -29,20 +29,20 @@ Problem with_rows(Problem problem, std::int64_t rows) {
 }
 
 /// Throws Error(out_of_memory) when not even one row fits.
-Problem fit(const Op& op, const Problem& problem, bool in_place, std::int64_t limit_bytes) {
+Problem fit(const Op& op, const Problem& problem, std::int64_t limit_bytes) {
   const auto too_large = [&](std::int64_t bytes) {
     return Error(ErrorCode::out_of_memory, "tuning ", problem.text(), " needs arrays of ", bytes, " bytes; at most ",
                  limit_bytes, " (memory_cap_bytes and half of the device's memory) may be used");
   };
   Problem reduced = problem;
-  std::int64_t bytes = total_bytes(op, reduced, in_place);
+  std::int64_t bytes = total_bytes(op, reduced);
   while (bytes > limit_bytes) {
     const std::int64_t rows = rows_of(reduced);
     if (rows <= 1) throw too_large(bytes);
     const double share = static_cast<double>(limit_bytes) / static_cast<double>(bytes);
     reduced = with_rows(reduced,
                         std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(rows) * share), 1, rows - 1));
-    bytes = total_bytes(op, reduced, in_place);
+    bytes = total_bytes(op, reduced);
   }
   return reduced;
 }
@@ -57,14 +57,14 @@ std::int64_t period_bytes(const ArrayInfo& few, const ArrayInfo& many) {
 
 }  // namespace
 
-TimingArrays::TimingArrays(const Op& op, const Problem& problem, Device& device, bool in_place, std::int64_t cap_bytes,
+TimingArrays::TimingArrays(const Op& op, const Problem& problem, Device& device, std::int64_t cap_bytes,
                            std::uint64_t seed) {
   const std::int64_t half = device.info().memory_bytes / 2;
   const std::int64_t limit_bytes = half > 0 ? std::min(cap_bytes, half) : cap_bytes;
-  problem_ = fit(op, problem, in_place, limit_bytes);
+  problem_ = fit(op, problem, limit_bytes);
   while (true) {
     try {
-      allocate(op, device, in_place);
+      allocate(op, device);
       break;
     } catch (const Error& error) {  // memory that others hold
       if (error.code() != ErrorCode::out_of_memory || rows_of(problem_) <= 1) throw;
@@ -75,9 +75,9 @@ TimingArrays::TimingArrays(const Op& op, const Problem& problem, Device& device,
   fill(op, device, seed);
 }
 
-void TimingArrays::allocate(const Op& op, Device& device, bool in_place) {
+void TimingArrays::allocate(const Op& op, Device& device) {
   const std::vector<ArrayInfo> arrays = op.arrays(problem_);
-  owners_ = storage_owners(arrays, in_place);
+  owners_ = storage_owners(arrays);
   memory_.clear();
   addresses_.clear();
   for (std::size_t i = 0; i < arrays.size(); ++i) {
@@ -97,7 +97,7 @@ void TimingArrays::allocate(const Op& op, Device& device, bool in_place) {
 void TimingArrays::fill(const Op& op, Device& device, std::uint64_t seed) {
   Problem sample = problem_;
   if (const std::int64_t rows = rows_of(problem_); rows > 0) {
-    const std::int64_t row_bytes = std::max<std::int64_t>(1, total_bytes(op, problem_, false) / rows);
+    const std::int64_t row_bytes = std::max<std::int64_t>(1, total_bytes(op, problem_) / rows);
     sample = with_rows(problem_, std::clamp<std::int64_t>(host_sample_bytes / row_bytes, 1, rows));
   }
   const std::vector<ArrayInfo> few = op.arrays(sample);

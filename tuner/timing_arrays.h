@@ -13,8 +13,7 @@ class TimingArrays {
  public:
   /// Reduces the problem's rows until its arrays take at most cap_bytes and half of the device's memory, allocates them and
   /// fills the inputs with random values. Throws Error(out_of_memory) naming the size when that cannot be done.
-  TimingArrays(const Op& op, const Problem& problem, Device& device, bool in_place, std::int64_t cap_bytes,
-               std::uint64_t seed);
+  TimingArrays(const Op& op, const Problem& problem, Device& device, std::int64_t cap_bytes, std::uint64_t seed);
 
   /// What is measured: the problem given, with fewer rows if it was too large.
   const Problem& problem() const noexcept { return problem_; }
@@ -22,7 +21,7 @@ class TimingArrays {
   std::span<void* const> addresses() const noexcept { return addresses_; }
 
  private:
-  void allocate(const Op& op, Device& device, bool in_place);
+  void allocate(const Op& op, Device& device);
   void fill(const Op& op, Device& device, std::uint64_t seed);
 
   Problem problem_;

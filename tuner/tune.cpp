@@ -31,7 +31,7 @@ class TuningRun {
   TuneResult run();
 
  private:
-  void build_and_verify(bool in_place);
+  void build_and_verify();
   void admit(Candidate& candidate, const Built& built, Verifier& verifier);
   TuningRecord make_record(const Contest& contest) const;
   void report(int done, const std::string& what) const {
@@ -77,7 +77,7 @@ TuneResult TuningRun::run() {
   candidates_.front().is_default = true;
 
   budget_.check_wanted();
-  build_and_verify(plan.in_place);
+  build_and_verify();
   Contest contest(bench_.device, arrays_->addresses(), budget_, options_);
   const int built = static_cast<int>(candidates_.size());
   contest.run(candidates_, [&](int round, const std::string& what) { report(built + round, what); });
@@ -98,14 +98,14 @@ TuneResult TuningRun::run() {
   return std::move(result_);
 }
 
-void TuningRun::build_and_verify(bool in_place) {
+void TuningRun::build_and_verify() {
   const Arch& arch = bench_.device.info().arch;
   CompilePool pool(candidates_.size(), options_.jobs, [&](std::size_t index) {
     return build_binary(op_, problem_, candidates_[index].config, arch, bench_.compiler, bench_.cache, bench_.templates,
                         Keep::later);
   });
   // While the first ones compile.
-  arrays_ = std::make_unique<TimingArrays>(op_, problem_, bench_.device, in_place, options_.memory_cap_bytes, options_.seed);
+  arrays_ = std::make_unique<TimingArrays>(op_, problem_, bench_.device, options_.memory_cap_bytes, options_.seed);
   Verifier verifier(op_, small_, bench_.device, options_.seed);
   bool default_is_known = false;
   for (std::size_t done = 0; done < candidates_.size();) {

@@ -126,7 +126,7 @@ CheckResult Verifier::check(const Executable& executable) {
   if (executable.plan().kernels.empty()) return result;
   std::vector<ArrayInfo> infos;
   for (const Guarded& array : arrays_) infos.push_back(array.info);
-  owners_ = storage_owners(infos, executable.plan().in_place);
+  owners_ = storage_owners(infos);
 
   std::vector<void*> addresses;
   std::vector<bool> is_output(arrays_.size(), false);

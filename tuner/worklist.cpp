@@ -39,6 +39,8 @@ Worklist plan_work(const Op& op, const Problem& problem, const Workbench& bench,
   if (std::ranges::find(space, *winner) == space.end()) space.push_back(*winner);
   for (const Config& config : space)
     if (config == standard || config == *winner || !is_tried(config)) work.configs.push_back(config);
+  // A record that came without its trials was measured elsewhere: its winner competes, its effort is not this run's.
+  if (work.trials.empty()) work.record.reset();
   return work;
 }
 

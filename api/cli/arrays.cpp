@@ -265,17 +265,14 @@ void write_array(const HostArray& array, bool one_row, const std::filesystem::pa
   writer.commit();
 }
 
-DeviceArrays::DeviceArrays(Device& device, const std::vector<HostArray>& arrays, bool in_place) : device_(device) {
+DeviceArrays::DeviceArrays(Device& device, const std::vector<HostArray>& arrays) : device_(device) {
   try {
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       const ArrayInfo& info = arrays[i].info;
       const auto bytes = static_cast<std::size_t>(info.extent_bytes());
       void* shared = nullptr;
-      for (std::size_t j = 0; in_place && !info.input && j < i && shared == nullptr; ++j) {
-        const ArrayInfo& other = arrays[j].info;
-        if (other.input && other.dtype == info.dtype && other.shape == info.shape && other.strides == info.strides)
-          shared = addresses_[j];
-      }
+      for (std::size_t j = 0; j < i && !info.in_place_of.empty(); ++j)
+        if (arrays[j].info.name == info.in_place_of) shared = addresses_[j];
       addresses_.push_back(shared);
       if (shared != nullptr || bytes == 0) continue;
       owned_.push_back(nullptr);

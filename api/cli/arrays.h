@@ -62,7 +62,7 @@ void write_array(const HostArray& array, bool one_row, const std::filesystem::pa
 /// Device memory for every array; an output that may share its input's memory does when the problem is in place.
 class DeviceArrays {
  public:
-  DeviceArrays(Device& device, const std::vector<HostArray>& arrays, bool in_place);
+  DeviceArrays(Device& device, const std::vector<HostArray>& arrays);
   ~DeviceArrays();
   DeviceArrays(const DeviceArrays&) = delete;
   DeviceArrays& operator=(const DeviceArrays&) = delete;

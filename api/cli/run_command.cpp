@@ -108,7 +108,7 @@ int run(const RunFlags& flags) {
   report.flops = plan.flops();
 
   Device& device = *engine.parts().device;
-  const DeviceArrays arrays(device, host.arrays(), op.launch_plan(problem, plan.config(), report.device).in_place);
+  const DeviceArrays arrays(device, host.arrays());
   plan.launch(arrays.addresses());
   device.synchronize(nullptr);
   arrays.fetch_outputs(host.arrays());

@@ -1,9 +1,10 @@
-"""Largest and mean error of Tunesmith, PyTorch and torch.compile against float64, in units of the last place (ULP).
+"""Largest and mean error of Tunesmith, PyTorch and torch.compile against float64, in units of the last place (ULP); of
+cross-entropy the relative error, Triton beside them (loss_accuracy.py).
 
     python3 bench/peers/accuracy.py --library build/release/api/libtunesmith.so [--out FOLDER] [--mode off|tune] [--no-compile]
 
 Inputs: normal (standard normal), uniform (|x| <= 100), offset (standard normal plus 1e4), rounded to the dtype first: the error
-is is that of the arithmetic alone. An ULP is that of the output's dtype at the exact result's size, the subnormal spacing at
+is that of the arithmetic alone. An ULP is that of the output's dtype at the exact result's size, the subnormal spacing at
 least. Where a difference of large terms cancels, it is that of the larger: for log_softmax_backward
 max(|dx|, |exp(y) sum(dy)|), for softmax_backward max(|dx|, |y| sum(|dy y|)). Writes a table and accuracy.json.
 """
@@ -18,14 +19,16 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 import torch
 
 import grids
+import loss_accuracy
 import machine
-import peers
 import problems
 import tunesmith
+from family import DEVICE, one_line
 
 # bits of the significand with the implicit one, exponent of the least normal number
 FORMATS = {"float32": (24, -126), "float16": (11, -14), "bfloat16": (8, -126)}
 INPUTS = ("normal", "uniform", "offset")
+CROSS_ENTROPY = "cross_entropy"
 
 
 def ulp(size, dtype):
@@ -47,8 +50,8 @@ def ulp_error(got, want, scale, dtype):
 
 def inputs_of(kind, rows, cols):
     if kind == "uniform":
-        return torch.rand(rows, cols, device=problems.DEVICE) * 200 - 100
-    x = torch.randn(rows, cols, device=problems.DEVICE)
+        return torch.rand(rows, cols, device=DEVICE) * 200 - 100
+    x = torch.randn(rows, cols, device=DEVICE)
     return x + 1e4 if kind == "offset" else x
 
 
@@ -62,7 +65,7 @@ def problem(op, dtype, kind, rows, cols):
         want = plain(x.double())
         return (x,), lambda: plain(x), plain, want, want
     y = torch.log_softmax(x, -1) if log else torch.softmax(x, -1)
-    dy = torch.randn(rows, cols, device=problems.DEVICE).to(dtype)
+    dy = torch.randn(rows, cols, device=DEVICE).to(dtype)
     grad, out = dy.double(), y.double()
     want = problems.exact_backward(op, grad, out)
     terms = torch.exp(out) * grad.sum(-1, keepdim=True) if log else out * (grad * out).abs().sum(-1, keepdim=True)
@@ -76,7 +79,8 @@ def main():
     parser.add_argument("--mode", choices=tunesmith.MODES, default="off")
     parser.add_argument("--cache", default="", help="file with tuned configurations; default: none")
     parser.add_argument("--shapes", nargs="+", default=["1024x1000", "32x50257"], help="ROWSxCOLS")
-    parser.add_argument("--ops", nargs="+", choices=grids.OPS, default=grids.OPS)
+    parser.add_argument("--ops", nargs="+", choices=(*grids.OPS, CROSS_ENTROPY),
+                        default=(*grids.OPS, CROSS_ENTROPY))
     parser.add_argument("--dtypes", nargs="+", choices=FORMATS, default=list(FORMATS))
     parser.add_argument("--no-compile", action="store_true",
                         help="without torch.compile, which takes a second or two per op, dtype and shape")
@@ -90,7 +94,7 @@ def main():
     names = ["tunesmith", "torch"] + ([] if args.no_compile else ["compile"])
     print(f"{run['gpu']}, torch {run['torch']}: largest (mean) error in ULP")
     print("".ljust(52) + "".join(name.rjust(20) for name in names), flush=True)
-    for op in args.ops:
+    for op in (op for op in args.ops if op != CROSS_ENTROPY):
         for name in args.dtypes:
             dtype = getattr(torch, name)
             for shape in args.shapes:
@@ -117,20 +121,26 @@ def main():
                                 result = works[implementation]().double()
                                 cell["ulp"][implementation] = ulp_error(result, want, scale, name)
                             except Exception as error:  # whatever fails is left out and named
-                                reason = cell["left_out"][implementation] = peers.one_line(error)
+                                reason = cell["left_out"][implementation] = one_line(error)
                                 print(f"{op} {name} {shape} {kind}: {implementation} left out: {reason}", flush=True)
                     run["cells"].append(cell)
                     values = [cell["ulp"].get(implementation) for implementation in names]
                     texts = [f"{value[0]:.2f} ({value[1]:.3f})" if value else "-" for value in values]
                     print(f"{op} {name} {shape} {kind}".ljust(52) + "".join(text.rjust(20) for text in texts), flush=True)
+    losses = []
+    if CROSS_ENTROPY in args.ops:
+        shapes = [tuple(map(int, shape.split("x"))) for shape in args.shapes]
+        losses = loss_accuracy.measure(engine, stream, shapes, not args.no_compile, lambda line: print(line, flush=True))
+        run["losses"] = losses
     os.makedirs(args.out, exist_ok=True)
     path = os.path.join(args.out, "accuracy.json")
     with open(path, "w") as file:
         json.dump(run, file, indent=1)
         file.write("\n")
-    print("\n" + "\n".join(summary(run["cells"], names)))
+    for lines in (summary(run["cells"], names) if run["cells"] else [], loss_accuracy.summary(losses) if losses else []):
+        print("\n" + "\n".join(lines))
     print(f"{path}: {time.time() - started:.0f} s")
-    return 0 if run["cells"] else 1
+    return 0 if run["cells"] or losses else 1
 
 
 def summary(cells, names):

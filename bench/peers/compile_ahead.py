@@ -7,16 +7,12 @@ import time
 
 import torch
 
-import masks
-import peers
-import problems
-
 
 class FirstOf:
     """Stands in for timing.Timer: launches every candidate once, which compiles it, and measures nothing."""
 
     @staticmethod
-    def fastest(candidates):
+    def fastest(candidates, before=None):
         for work in candidates.values():
             try:
                 work()
@@ -34,18 +30,18 @@ def configure():
         pass
 
 
-def work(cells, names, index, count):
-    """A process of run(): every count-th problem."""
+def work(of, cells, names, index, count):
+    """A process of run(): every count-th problem. `of`: their family."""
     configure()
     for cell in cells[index::count]:
         if cell.grid == "cliffs":
             continue
         try:
             with torch.no_grad():
-                arrays = masks.make(cell) if cell.mask else problems.make(cell)
+                arrays = of.make(cell)
                 for name in names:
                     try:
-                        launch = peers.PEERS[name](cell, arrays, FirstOf)
+                        launch = of.peers[name](cell, arrays, FirstOf)
                         if launch is not None:
                             launch()
                     except Exception:

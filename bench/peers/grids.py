@@ -1,7 +1,7 @@
-"""Which problems the side-by-side measures: grids of shapes by name, in the terms of the targets that report.py checks."""
-import dataclasses
+"""Which problems of the softmax family are measured: grids of shapes by name, in the terms of the targets that report.py
+checks."""
+from family import SIZES, Cell
 
-SIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
 FORWARD = ("softmax", "log_softmax")
 BACKWARD = ("softmax_backward", "log_softmax_backward")
 OPS = FORWARD + BACKWARD
@@ -12,34 +12,19 @@ LONG_COLS = [65536, 131072, 262144]
 MASKS = ("causal", "valid_cols", "add", "keep", "keep_rows")
 
 
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """One problem. `mask` names a case of masks.py or is ""."""
-    grid: str
-    op: str
-    dtype: str
-    rows: int
-    cols: int
-    mask: str = ""
+def arrays(op):
+    """Arrays that move: x and y, or dy, y and dx."""
+    return 3 if op in BACKWARD else 2
 
-    @property
-    def arrays(self):
-        """Arrays that move: x and y, or dy, y and dx."""
-        return 3 if self.op in BACKWARD else 2
 
-    @property
-    def bytes(self):
-        """Least traffic without a mask, bytes read plus written."""
-        return self.arrays * self.rows * self.cols * SIZES[self.dtype]
-
-    def __str__(self):
-        return f"{self.op} {self.dtype} {self.rows}x{self.cols}" + (f" {self.mask}" if self.mask else "")
+def traffic(cell):
+    """Least traffic without a mask, bytes read plus written."""
+    return arrays(cell.op) * cell.rows * cell.cols * SIZES[cell.dtype]
 
 
 def rows_for(traffic, op, dtype, cols):
     """Rows that move `traffic` bytes."""
-    arrays = 3 if op in BACKWARD else 2
-    return max(1, traffic // (arrays * cols * SIZES[dtype]))
+    return max(1, traffic // (arrays(op) * cols * SIZES[dtype]))
 
 
 def _main(op, dtype):
@@ -80,15 +65,13 @@ GRIDS = {
 
 
 def cells(grid, ops=None, dtypes=None):
-    """The problems of a grid, those of the given ops and dtypes only. `cliffs` takes any op, the others their own."""
+    """The problems of a grid. `ops`: only these (`cliffs` takes any op); `dtypes`: these instead of the grid's own."""
     grid_ops, grid_dtypes, shapes = GRIDS[grid]
     if grid == "cliffs" and ops:
         grid_ops = ops
     found = []
-    for op in grid_ops:
-        for dtype in grid_dtypes:
-            if (ops and op not in ops) or (dtypes and dtype not in dtypes):
-                continue
+    for op in (op for op in grid_ops if not ops or op in ops):
+        for dtype in dtypes or grid_dtypes:
             if grid == "masks":
                 found += [Cell(grid, op, dtype, 16384, 4096, mask) for mask in MASKS]
             else:

@@ -8,9 +8,8 @@ keep_rows   a boolean mask per batch, broadcast over heads and queries (padding)
 """
 import torch
 
-import grids
 import problems
-from problems import DEVICE
+from family import DEVICE, SIZES
 
 BATCH, HEADS = 2, 8
 
@@ -39,7 +38,7 @@ def keep(x, mask):
 def make(cell):
     """Seeded arrays of a masked cell. What PyTorch needs besides (a boolean mask for masked_fill) is made beforehand."""
     torch.manual_seed(cell.cols)
-    dtype, size, cols = getattr(torch, cell.dtype), grids.SIZES[cell.dtype], cell.cols
+    dtype, size, cols = getattr(torch, cell.dtype), SIZES[cell.dtype], cell.cols
     x = torch.randn(cell.rows, cols, device=DEVICE).to(dtype)
     queries = cell.rows // (BATCH * HEADS)
     column = torch.arange(cols, device=DEVICE)
@@ -48,22 +47,23 @@ def make(cell):
         return torch.where(hidden[rows], float("-inf"), x[rows].double())
 
     def arrays(extra, fields, read, eager, plain, exact):
-        return problems.Arrays((x,), torch.empty_like(x), extra, fields, int(read + cell.rows * cols * size), eager, plain,
-                               (x, *extra), lambda rows: torch.softmax(exact(rows), -1))
+        return problems.row_arrays(cell, (x,), lambda rows: torch.softmax(exact(rows), -1), extra=extra, fields=fields,
+                                   traffic=int(read + cell.rows * cols * size), eager=eager, plain=plain,
+                                   plain_inputs=(x, *extra))
 
-    if cell.mask in ("causal", "valid_cols"):
-        if cell.mask == "causal":
+    if cell.case in ("causal", "valid_cols"):
+        if cell.case == "causal":
             valid = torch.arange(cell.rows, device=DEVICE, dtype=torch.int32) % cols + 1
         else:
             valid = torch.randint(1, cols + 1, (cell.rows,), device=DEVICE, dtype=torch.int32)
         hidden = column >= valid[:, None]
         read = int(valid.sum().item()) * size
         eager = lambda: torch.softmax(x.masked_fill(hidden, float("-inf")), -1)
-        if cell.mask == "causal":
+        if cell.case == "causal":
             return arrays((), {"causal": 1}, read, eager, causal, seen)
         return arrays((valid,), {"valid_cols": 1}, read + valid.numel() * 4, eager, valid_cols, seen)
 
-    mask_rows = 1 if cell.mask == "keep_rows" else queries
+    mask_rows = 1 if cell.case == "keep_rows" else queries
     kept = torch.rand(BATCH, mask_rows, cols, device=DEVICE) < 0.9
     kept[..., 0] = True
     fields = {"mask": "keep", "mask_inner": queries, "mask_middle": HEADS, "mask_middle_stride": 0,
@@ -74,7 +74,7 @@ def make(cell):
         return rows // (HEADS * queries), rows % mask_rows
 
     scores = x.view(BATCH, HEADS, queries, cols)
-    if cell.mask == "add":
+    if cell.case == "add":
         bias = torch.where(kept, torch.randn(kept.shape, device=DEVICE), float("-inf")).to(dtype)
         return arrays((bias,), dict(fields, mask="add"), read + bias.numel() * size,
                       lambda: torch.softmax(scores + bias[:, None], -1).view(x.shape), add,

@@ -1,20 +1,20 @@
-"""Measures one problem: arrays, Tunesmith's plan, the copy beside it, every peer, each checked before it is timed."""
+"""Measures one problem: arrays, Tunesmith's plan, the roof beside it, every peer, each checked before it is timed."""
 import torch
 
-import grids
-import masks
-import peers
-import problems
+import family
 import results
+import roofs
 import timing
 import tunesmith
+
+CLIFF_TRAFFIC = 64 * roofs.MIB  # all widths of a sweep are divided by one and the same roof
 
 
 class Bench:
     """An engine, a timer and the cells measured so far."""
 
-    def __init__(self, args, names, say):
-        self.names, self.say, self.said = names, say, set()
+    def __init__(self, args, of, names, say):
+        self.family, self.names, self.say, self.said = of, names, say, set()
         # No shipped records: what is measured is what this engine finds.
         self.engine = tunesmith.Engine(args.library, effort=args.effort, mode=args.mode, cache_file=args.cache,
                                        system_caches="", tune_budget_s=args.tune_budget)
@@ -26,63 +26,42 @@ class Bench:
             self.said.add(line)
             self.say(line)
 
-    def copy(self, cell, arrays):
-        """(works that copy, bytes they move, facts). Tunesmith's copy is tuned whatever the mode; if it fails, PyTorch's
-        stands in."""
-        size, count, inputs = grids.SIZES[cell.dtype], cell.arrays, list(arrays.inputs)
-        elements = (64 * grids.MIB if cell.grid == "cliffs" else arrays.bytes) // (count * size)
-        output, facts = arrays.output, {}
-        if elements != output.numel():
-            inputs = [torch.randn(elements, dtype=output.dtype, device=output.device) for _ in inputs]
-            output = torch.empty_like(inputs[0])
-        works = {"copy": lambda: output.copy_(inputs[0]) if count == 2 else torch.add(*inputs, out=output)}
-        try:
-            # The tuner takes at most 2 GiB for its arrays; what is fastest there is fastest beyond.
-            fields = {"inputs": count - 1, "dtype": tunesmith.dtype_name(output)}
-            tuned = self.engine.plan("copy", mode=tunesmith.MODES["tune"], elements=min(elements, (2 << 30) // (count * size)),
-                                     **fields)
-            plan = self.engine.plan("copy", config=tuned.config, elements=elements, **fields)
-            launch = plan.launcher(*inputs, output, stream=self.stream)
-            launch()
-            torch.cuda.synchronize()
-            for part in (slice(0, 1 << 16), slice(-(1 << 16), None)):
-                if not torch.equal(output.view(-1)[part], sum(array.view(-1)[part] for array in inputs)):
-                    raise RuntimeError("the copy differs from its source")
-            works = {"copy": launch, "torch_copy": works["copy"]}
-            facts = {"copy_config": plan.config, "copy_tune_s": tuned.tune_s}
-        except RuntimeError as error:
-            facts = {"copy_config": "PyTorch's: " + peers.one_line(error)}
-            self.once(f"no copy of Tunesmith's, PyTorch's instead: {peers.one_line(error)}")
-        return works, elements * count * size, facts
-
     def checked(self, name, work, cell, arrays, want, rows):
-        """Runs `work` once: its error; raises when it is too large."""
-        arrays.output.fill_(float("nan"))
+        """Runs `work` once: its largest error; raises when one is too large."""
+        arrays.reset()
         result = work()
-        got = (arrays.output if result is None else result)[rows].double()
-        error, most = problems.relative_error(got, want), problems.bound(want, arrays.output.dtype, name == results.OWN)
-        if not error <= most:
-            raise RuntimeError(f"wrong: relative error {error:.2e}, allowed {most:.2e}")
-        return error
+        own, worst = name == results.OWN, 0.0
+        for part, got in arrays.observe(arrays.outputs if result is None else result, rows).items():
+            error = family.relative_error(got, want[part])
+            # Beside its error it may round twice, which of values below the dtype's normal numbers costs most of their digits.
+            dtype = arrays.outputs[part.split(".")[0]].dtype if own else getattr(torch, cell.dtype)
+            rounding = family.relative_error(want[part].to(dtype).double(), want[part])
+            most = (arrays.own_error if own else arrays.peer_error[cell.dtype]) + 2 * rounding
+            if not error <= most:
+                raise RuntimeError(f"wrong {part}: relative error {error:.2e}, allowed {most:.2e}")
+            worst = max(worst, error)
+        return worst
+
+    def own(self, cell, arrays, record):
+        """Tunesmith's launcher; writes to the record which configuration it is."""
+        plan = self.engine.plan(arrays.op, rows=cell.rows, cols=cell.cols, **arrays.fields)
+        record.update(config=plan.config, origin=plan.origin, tune_s=plan.tune_s)
+        return plan.launcher(*arrays.operands, stream=self.stream)
 
     def measure(self, cell, rounds):
         """The record of one cell."""
-        arrays = masks.make(cell) if cell.mask else problems.make(cell)
-        rows = problems.some_rows(cell.rows)
+        arrays = self.family.make(cell)
+        rows = family.some_rows(cell.rows)
         want = arrays.exact(rows)
-        record = dict(vars(cell), bytes=arrays.bytes, error={}, left_out={})
-        copies, record["copy_bytes"], facts = self.copy(cell, arrays)
+        record = dict(vars(cell), bytes=arrays.bytes, roof=arrays.roof, error={}, left_out={})
+        copies, record["copy_bytes"], facts = roofs.make(self.engine, arrays, self.timer, self.stream,
+                                                         CLIFF_TRAFFIC if cell.grid == "cliffs" else 0)
         record.update(facts)
-
-        def own(cell, arrays, timer):
-            plan = self.engine.plan(cell.op, rows=cell.rows, cols=cell.cols, dtype=tunesmith.dtype_name(arrays.output),
-                                    **arrays.fields)
-            record.update(config=plan.config, origin=plan.origin, tune_s=plan.tune_s)
-            return plan.launcher(*arrays.inputs, arrays.output, *arrays.extra, stream=self.stream)
-
-        builders = {results.OWN: own}
+        if "copy_tune_s" not in facts:
+            self.once(f"no roof of Tunesmith's, {', '.join(copies)} instead: {facts['copy_config']}")
+        builders = {results.OWN: lambda *_: self.own(cell, arrays, record)}
         if cell.grid != "cliffs":
-            builders.update((name, peers.PEERS[name]) for name in self.names)
+            builders.update((name, self.family.peers[name]) for name in self.names)
         works = {}
         for name, build in builders.items():
             try:
@@ -91,10 +70,10 @@ class Bench:
                     record["error"][name] = self.checked(name, work, cell, arrays, want, rows)
                     works[name] = work
             except Exception as error:  # a peer's failure of whatever kind is a line in the report
-                record["left_out"][name] = peers.one_line(error)
+                record["left_out"][name] = family.one_line(error)
                 self.say(f"{cell}: {name} left out: {record['left_out'][name]}")
                 torch.cuda.synchronize()  # raises when the GPU's context is lost: then nothing more can be measured
-        measured = self.timer.measure({**copies, **works}, rounds)
+        measured = self.timer.measure({**copies, **works}, rounds, before=arrays.restore)
         for fact in ("us", "spread", "samples"):
             record[fact] = {name: value[fact] for name, value in measured.items()}
         return record
@@ -106,6 +85,6 @@ class Bench:
         for index, cell in enumerate(cells):
             if results.key(cell) in doubtful:
                 try:
-                    cells[index] = self.measure(grids.Cell(*results.key(cell)), rounds)
+                    cells[index] = self.measure(family.Cell(*results.key(cell)), rounds)
                 except Exception as error:
-                    self.say(f"{results.title(cell)}: not measured again: {peers.one_line(error)}")
+                    self.say(f"{results.title(cell)}: not measured again: {family.one_line(error)}")

@@ -1,9 +1,4 @@
-"""The implementations that Tunesmith is compared with, each built for one cell.
-
-A builder takes (cell, arrays, timer) and returns a function that launches; the function returns its result, or None when it
-writes to arrays.output. A builder returns None when it has nothing to offer for a cell, and raises when it fails: the caller
-leaves it out and says so.
-"""
+"""The implementations that the softmax family is compared with, each built for one cell (family.Family.peers)."""
 import importlib
 
 import torch
@@ -12,20 +7,25 @@ import grids
 import triton_rows
 
 
+def of(result):
+    """What an implementation returns that makes its own output."""
+    return {"y": result}
+
+
 def torch_eager(cell, arrays, timer):
-    return arrays.eager
+    return lambda: of(arrays.eager())
 
 
 def torch_compile(cell, arrays, timer):
     # Dropping earlier shapes keeps the guards short that every call checks.
     torch._dynamo.reset()
     function, inputs = torch.compile(arrays.plain, dynamic=False), arrays.plain_inputs
-    return lambda: function(*inputs)
+    return lambda: of(function(*inputs))
 
 
 def _triton(cell, arrays, timer, kernel, tiles):
     """The fastest of a kernel's tiles and warps."""
-    if cell.mask or not tiles:
+    if cell.case or not tiles:
         return None
     log, grid, cols = cell.op.startswith("log"), (cell.rows,), cell.cols
     operands = (arrays.output, *arrays.inputs)
@@ -52,43 +52,25 @@ def triton_loop(cell, arrays, timer):
 
 
 def quack(cell, arrays, timer):
-    if cell.mask or not cell.op.startswith("softmax"):
+    if cell.case or not cell.op.startswith("softmax"):
         return None
     module = importlib.import_module("quack.softmax")
     if cell.op == "softmax":
-        return lambda: module.softmax_fwd(*arrays.inputs)
-    return lambda: module.softmax_bwd(*arrays.inputs)
+        return lambda: of(module.softmax_fwd(*arrays.inputs))
+    return lambda: of(module.softmax_bwd(*arrays.inputs))
 
 
 def liger(cell, arrays, timer):
-    if cell.mask or not cell.op.startswith("softmax"):
+    if cell.case or not cell.op.startswith("softmax"):
         return None
     module = importlib.import_module("liger_kernel.ops.softmax")
     if cell.op == "softmax":
-        return lambda: module.LigerSoftmaxFunction.apply(*arrays.inputs)
+        return lambda: of(module.LigerSoftmaxFunction.apply(*arrays.inputs))
     dy, y = arrays.inputs
     settings = module._softmax_forward(y)[1:]
-    return lambda: module._softmax_backward(dy, y, *settings)
+    return lambda: of(module._softmax_backward(dy, y, *settings))
 
 
 PEERS = {"torch": torch_eager, "compile": torch_compile, "triton_whole": triton_whole, "triton_loop": triton_loop,
          "quack": quack, "liger": liger}
-OPTIONAL = {"quack": "quack.softmax", "liger": "liger_kernel.ops.softmax"}
-
-
-def available(names):
-    """(names that can be imported, {name: why not})."""
-    found, missing = [], {}
-    for name in names:
-        try:
-            if name in OPTIONAL:
-                importlib.import_module(OPTIONAL[name])
-            found.append(name)
-        except Exception as error:  # whatever an import of somebody else's package raises
-            missing[name] = one_line(error)
-    return found, missing
-
-
-def one_line(error):
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0][:160]}" if text else type(error).__name__
+NEEDS = {"quack": "quack.softmax", "liger": "liger_kernel.ops.softmax"}

@@ -1,7 +1,8 @@
-"""Draws row_ops.py's JSON as SVG: python3 bench/peers/plot.py FILE.json... FOLDER
+"""Draws the side-by-sides' JSON as SVG: python3 bench/peers/plot.py FILE.json... FOLDER
 
-One picture per operation, bandwidth over columns, a panel per dtype, and cliffs.svg, Tunesmith's share of the copy at every
-width. Needs nothing but Python; colours are Okabe and Ito's, which colour-blind readers tell apart, and dashes differ as well.
+Softmax: one picture per operation, bandwidth over columns, a panel per dtype, and cliffs.svg, Tunesmith's share of the copy at
+every width. Cross-entropy: cross_entropy.svg, the share of the roof of every shape, a panel per operation and dtype. Needs
+nothing but Python; colours are Okabe and Ito's, which colour-blind readers tell apart, and dashes differ as well.
 """
 import html
 import math
@@ -11,10 +12,13 @@ import sys
 import results
 
 # colour of line and label, dashes, width
-STYLES = {"tunesmith": ("#d55e00", "", 3.0), "triton_whole": ("#0072b2", "", 1.6), "triton_loop": ("#0072b2", "5 3", 1.6),
+STYLES = {"tunesmith": ("#d55e00", "", 3.0), "triton": ("#0072b2", "", 1.6), "triton_whole": ("#0072b2", "", 1.6), "triton_loop": ("#0072b2", "5 3", 1.6),
           "compile": ("#007a5a", "", 1.6), "torch": ("#4d4d4d", "2 3", 1.6),
           "quack": ("#a0527f", "", 1.6), "liger": ("#a0527f", "5 3", 1.6)}
 GRIDS = ("main", "long", "backward")
+LOSSES = {"cross_entropy": "loss", "cross_entropy_fused": "loss and gradient in place", "cross_entropy_backward": "gradient"}
+BARS = {"tunesmith": "#d55e00", "triton": "#0072b2", "compile": "#007a5a", "torch": "#8c8c8c", "quack": "#a0527f",
+        "liger": "#e0a5c6"}
 PANEL, HEIGHT, LEFT, TOP, BOTTOM, LABELS, GAP = 330, 240, 52, 68, 68, 122, 44
 INK, FAINT, ROOF = "#333333", "#e6e6e6", "#b9b9b9"
 
@@ -34,6 +38,10 @@ class Picture:
     def dot(self, x, y, radius, colour, filled=True):
         paint = f'fill="{colour}"' if filled else f'fill="none" stroke="{colour}" stroke-width="1.5"'
         self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" {paint}/>')
+
+    def box(self, left, top, right, bottom, colour):
+        self.parts.append(f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{max(bottom - top, 0):.1f}" '
+                          f'fill="{colour}"/>')
 
     def text(self, x, y, text, colour=INK, size=11, anchor="start", bold=False):
         weight = ' font-weight="bold"' if bold else ""
@@ -91,6 +99,38 @@ class Panel:
             self.picture.text(edge + 3, place + 4, name, colour, 11.5 if bold else 11, bold=bold)
 
 
+class Bars:
+    """A panel at the index-th place of a picture, two a row, over the labels' room too: a group of bars per shape, upwards from
+    0 to `high` times the roof."""
+
+    def __init__(self, picture, index, groups, high):
+        self.picture, self.left, self.width = picture, LEFT + index % 2 * (PANEL + LABELS + GAP), PANEL + LABELS - 8
+        self.top = TOP + index // 2 * (HEIGHT + BOTTOM + 24)
+        self.bottom, self.high, self.step = self.top + HEIGHT, high, self.width / groups
+
+    def y(self, value):
+        return self.bottom - HEIGHT * min(value, self.high) / self.high
+
+    def axes(self, title):
+        draw = self.picture
+        for tick in range(0, round(self.high * 10) + 1, 2):
+            draw.line([(self.left, self.y(tick / 10)), (self.left + self.width, self.y(tick / 10))], FAINT)
+            draw.text(self.left - 8, self.y(tick / 10) + 4, f"{tick / 10:.1f}", anchor="end")
+        draw.line([(self.left, self.y(1)), (self.left + self.width, self.y(1))], ROOF, 3)
+        draw.line([(self.left, self.bottom), (self.left + self.width, self.bottom)], INK)
+        draw.text(self.left, self.top - 12, title, size=13, bold=True)
+
+    def group(self, number, label, bars):
+        """bars: [(colour, share)], the first with its figure above it."""
+        draw, left = self.picture, self.left + number * self.step + self.step * 0.1
+        width = self.step * 0.8 / len(bars)
+        for place, (colour, value) in enumerate(bars):
+            draw.box(left + place * width, self.y(value), left + (place + 1) * width - 0.6, self.bottom, colour)
+        draw.text(left, self.y(bars[0][1]) - 4, f"{bars[0][1]:.2f}", bars[0][0], 10, bold=True)
+        for line, text in enumerate(label):
+            draw.text(left + self.step * 0.4, self.bottom + 16 + 13 * line, text, size=10, anchor="middle")
+
+
 def count_text(count):
     return f"{count >> 20}M" if count >= 1 << 20 else f"{count >> 10}K" if count >= 1024 else str(count)
 
@@ -139,7 +179,7 @@ def bandwidth(op, cells, run, path):
         panel = Panel(picture, index, [cell["cols"] for cell in group], 0, high)
         panel.axes(f"{op}, {dtype}", range(0, high + 1, 1000), lambda tick: f"{tick}", True)
         ends = []
-        for name in [results.ROOF, *(name for name in STYLES if name != results.OWN), results.OWN]:
+        for name in ["copy", *(name for name in STYLES if name != results.OWN), results.OWN]:
             points = [(panel.x(cell["cols"]), panel.y(results.gbps(cell, name))) for cell in group if name in cell["us"]]
             if not points:
                 continue
@@ -149,9 +189,9 @@ def bandwidth(op, cells, run, path):
                 for x, y in points:
                     picture.dot(x, y, 2.6, colour)
             label = results.NAMES[name]
-            if name == results.ROOF and op.endswith("_backward"):
+            if name == "copy" and op.endswith("_backward"):
                 label = "three-array kernel"
-            ends.append((label, *points[-1], "#777777" if name == results.ROOF else colour, name == results.OWN))
+            ends.append((label, *points[-1], "#777777" if name == "copy" else colour, name == results.OWN))
         panel.labels(ends)
     picture.text(LEFT - 44, 22, f"{op}: GB/s read and written", size=15, bold=True)
     picture.text(LEFT - 44, picture.height - 8, source(run), "#777777", 10)
@@ -183,6 +223,33 @@ def cliffs(sweeps, run, path):
     picture.save(path, "share of the copy over columns")
 
 
+def losses(cells, run, path):
+    """Cross-entropy: a panel per operation and dtype, a group of bars per shape."""
+    panels = [(op, dtype, [cell for cell in cells if (cell["op"], cell["dtype"]) == (op, dtype)])
+              for op in LOSSES for dtype in ("float32", "bfloat16")]
+    picture = frame(len(panels))
+    high = max(1.2, math.ceil(5 * max(results.share(cell) for cell in cells)) / 5)
+    present = {name for cell in cells for name in cell["us"]}
+    for index, (op, dtype, group) in enumerate(panels):
+        if not group:
+            continue
+        panel = Bars(picture, index, len(group), min(high, 1.4))
+        panel.axes(f"{LOSSES[op]}, {dtype} (1: {results.roof_name(group[0])})")
+        for number, cell in enumerate(group):
+            label = [f"{cell['rows']}", f"x {cell['cols']}"] + ([cell["case"]] if cell["case"] else [])
+            panel.group(number, label, [(colour, results.share(cell, name)) for name, colour in BARS.items()
+                                        if name in cell["us"]])
+    picture.text(LEFT - 44, 22, "Cross-entropy: share of the roof", size=15, bold=True)
+    x = LEFT + 240
+    for name, colour in BARS.items():
+        if name in present:
+            picture.box(x, 13, x + 10, 23, colour)
+            picture.text(x + 14, 22, results.NAMES[name], bold=name == results.OWN)
+            x += 30 + 7 * len(results.NAMES[name])
+    picture.text(LEFT - 44, picture.height - 4, source(run), "#777777", 10)
+    picture.save(path, "cross-entropy: share of the roof")
+
+
 def draw(paths, folder):
     """Every picture there are cells for. Returns the files."""
     runs, cells = results.load(paths)
@@ -193,6 +260,10 @@ def draw(paths, folder):
         if len({cell["cols"] for cell in chosen}) > 1:
             drawn.append(os.path.join(folder, op + ".svg"))
             bandwidth(op, chosen, runs[chosen[-1]["run"]], drawn[-1])
+    chosen = [cell for cell in cells if cell["op"] in LOSSES and cell["grid"] != "quick" and results.share(cell)]
+    if chosen:
+        drawn.append(os.path.join(folder, "cross_entropy.svg"))
+        losses(chosen, runs[chosen[-1]["run"]], drawn[-1])
     sweeps = {name: sweep for name, sweep in results.sweeps(cells).items() if len(sweep) > 1}
     if sweeps:
         drawn.append(os.path.join(folder, "cliffs.svg"))

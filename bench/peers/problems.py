@@ -1,25 +1,33 @@
-"""Arrays and meaning of a cell: what Tunesmith is given, what PyTorch computes for it, and a float64 reference."""
+"""Arrays and meaning of a cell of the softmax family: what Tunesmith is given, what PyTorch computes for it, and a float64
+reference."""
 import dataclasses
 import typing
 
 import torch
 
+import family
 import grids
+import tunesmith
+from family import DEVICE
 
-DEVICE = "cuda"
 
-
-@dataclasses.dataclass
-class Arrays:
-    inputs: tuple            # in Tunesmith's order, before the output
+@dataclasses.dataclass(kw_only=True)
+class RowArrays(family.Arrays):
+    inputs: tuple            # x, or dy and y
     output: torch.Tensor
-    extra: tuple             # after the output: mask, valid_cols
-    fields: dict             # of Tunesmith's problem, beside rows, cols and dtype
-    bytes: int               # least traffic, read plus written
     eager: typing.Callable   # () -> result, with PyTorch's own operations
     plain: typing.Callable   # (*plain_inputs) -> result, for torch.compile
     plain_inputs: tuple
-    exact: typing.Callable   # (row numbers) -> those rows of the result, float64
+
+
+def row_arrays(cell, inputs, exact, *, extra=(), fields=None, traffic=None, **forms):
+    """`extra`: Tunesmith's arrays after the output; `exact`: (row numbers) -> those rows of the result, float64; `traffic`:
+    least bytes when they are not those of all elements."""
+    output = torch.empty_like(inputs[-1])
+    return RowArrays(op=cell.op, fields=dict(fields or {}, dtype=tunesmith.dtype_name(output)), inputs=inputs, output=output,
+                     operands=(*inputs, output, *extra), outputs={"y": output},
+                     bytes=grids.traffic(cell) if traffic is None else traffic, roof="add" if len(inputs) == 2 else "copy",
+                     roof_operands=(*inputs, output), exact=lambda rows: {"y": exact(rows)}, **forms)
 
 
 def softmax(x):
@@ -53,37 +61,12 @@ def make(cell):
     x = torch.randn(cell.rows, cell.cols, device=DEVICE, dtype=torch.float32).to(dtype)
     if cell.op in grids.FORWARD:
         plain = softmax if cell.op == "softmax" else log_softmax
-        return Arrays((x,), torch.empty_like(x), (), {}, cell.bytes, lambda: plain(x), plain, (x,),
-                      lambda rows: plain(x[rows].double()))
+        return row_arrays(cell, (x,), lambda rows: plain(x[rows].double()), eager=lambda: plain(x), plain=plain,
+                          plain_inputs=(x,))
     log = cell.op == "log_softmax_backward"
     y = (log_softmax if log else softmax)(x)
     dy = x.normal_()
     eager = torch.ops.aten._log_softmax_backward_data if log else torch.ops.aten._softmax_backward_data
-    return Arrays((dy, y), torch.empty_like(y), (), {}, cell.bytes, lambda: eager(dy, y, -1, dtype),
-                  log_softmax_backward if log else softmax_backward, (dy, y),
-                  lambda rows: exact_backward(cell.op, dy[rows].double(), y[rows].double()))
-
-
-def some_rows(rows, most=64):
-    """Row numbers to check: the first and the last ones, where offsets are largest."""
-    if rows <= most:
-        return torch.arange(rows, device=DEVICE)
-    half = most // 2
-    return torch.cat([torch.arange(half, device=DEVICE), torch.arange(rows - half, rows, device=DEVICE)])
-
-
-def relative_error(got, want):
-    """Norm of the difference over the norm; inf when infinities or NaN differ. Both float64."""
-    finite = torch.isfinite(want)
-    if not bool((torch.where(finite, torch.isfinite(got), got == want)).all()):
-        return float("inf")
-    difference = torch.where(finite, got - want, torch.zeros_like(want))
-    return (difference.norm() / torch.where(finite, want, torch.zeros_like(want)).norm()).item()
-
-
-def bound(want, dtype, own):
-    """Largest relative error allowed. Tunesmith: 1e-6 and twice what rounding the exact result to its dtype costs; peers:
-    1e-5 for float32 and 1e-2 for 16 bits, so that none is left out for its approximations."""
-    if own:
-        return 1e-6 + 2 * relative_error(want.to(dtype).double(), want)
-    return 1e-5 if dtype == torch.float32 else 1e-2
+    return row_arrays(cell, (dy, y), lambda rows: exact_backward(cell.op, dy[rows].double(), y[rows].double()),
+                      eager=lambda: eager(dy, y, -1, dtype),
+                      plain=log_softmax_backward if log else softmax_backward, plain_inputs=(dy, y))

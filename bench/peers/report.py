@@ -1,4 +1,4 @@
-"""Markdown tables of row_ops.py's JSON files, and whether the targets are met: python3 bench/peers/report.py FILE.json...
+"""Markdown tables of the side-by-sides' JSON files, and whether the targets are met: python3 bench/peers/report.py FILE.json...
 
 A problem that is in several files counts once, the last file's. "best" is the best peer's time over Tunesmith's. Needs nothing
 but Python.
@@ -10,7 +10,8 @@ import results
 from results import OWN, SHORT, best_peer, gbps, over_best, share
 
 MIB = 1 << 20
-FORWARD, BACKWARD = ("softmax", "log_softmax"), ("softmax_backward", "log_softmax_backward")
+SOFTMAX = ("softmax", "log_softmax", "softmax_backward", "log_softmax_backward")
+CROSS_ENTROPY = ("cross_entropy", "cross_entropy_fused", "cross_entropy_backward")
 
 
 def geomean(values):
@@ -53,7 +54,11 @@ def of(field, *values):
     return lambda cell: cell[field] in values
 
 
-def targets():
+def shape(*allowed):
+    return lambda cell: (cell["rows"], cell["cols"]) in allowed
+
+
+def softmax_targets():
     main = in_grid("main", columns(128, 32768), lambda cell: cell["bytes"] >= 32 * MIB)
     lines = [Target("forward, 128 to 32768 columns: 0.96 of copy, 0.985 in the mean", main, 0.96, mean=0.985)]
     for cols, least in ((65536, 0.975), (131072, 0.96), (262144, 0.96)):
@@ -71,6 +76,41 @@ def targets():
                                      (1, 1048576, "float32", 0.72), (1, 1048576, "bfloat16", 0.68)):
         lines.append(Target(f"{rows} x {cols}, {SHORT[dtype]}: {least} of copy",
                             in_grid("few", of("rows", rows), of("cols", cols), of("dtype", dtype)), least))
+    return lines
+
+
+def cross_entropy_targets():
+    long = shape((8192, 32000), (8192, 128256), (4096, 262144))
+    wide, main = shape((32768, 4096)), shape((8192, 32000), (8192, 128256), (4096, 262144), (32768, 4096))
+    lines = []
+    for name, chosen, least in (("32000 columns and more", long, {"float32": 0.98, "bfloat16": 0.96}),
+                                ("32768 x 4096", wide, {"float32": 0.96, "bfloat16": 0.92})):
+        for dtype, value in least.items():
+            lines.append(Target(f"loss, {name}, {SHORT[dtype]}: {value} of the best read",
+                                in_grid("forward", chosen, of("dtype", dtype)), value))
+    fused = in_grid("fused", main, of("case", ""))
+    lines.append(Target("loss and gradient in place, 4096 columns and more: 0.97 of the copy in place", fused, 0.97))
+    lines.append(Target("the same: 1.5 x best peer", fused, 1.5, over_best))
+    lines.append(Target("the same, 8192 x 128256, bf16: 1 ms over its time at least 1.0",
+                        in_grid("fused", shape((8192, 128256)), of("dtype", "bfloat16"), of("case", "")), 1.0,
+                        lambda cell: 1000 / cell["us"][OWN] if OWN in cell["us"] else None))
+    lines.append(Target("gradient alone, 4096 columns and more: 0.95 of copy", in_grid("backward", main), 0.95))
+    lines.append(Target("loss, 16384 x 1024, 64 x 128256, 1 x 262144: 1.0 x best peer",
+                        in_grid("forward", shape((16384, 1024), (64, 128256), (1, 262144))), 1.0, over_best))
+    lines.append(Target("loss and gradient in place, 16384 x 1024: 1.0 x best peer",
+                        in_grid("fused", shape((16384, 1024))), 1.0, over_best))
+    return lines
+
+
+def target_lines(cells):
+    """A line per target of the families that were measured."""
+    lines = []
+    softmax = [cell for cell in cells if cell["op"] in SOFTMAX]
+    if softmax:
+        lines += [target.line(softmax) for target in softmax_targets()] + cliff_lines(softmax)
+    losses = [cell for cell in cells if cell["op"] in CROSS_ENTROPY]
+    if losses:
+        lines += [target.line(losses) for target in cross_entropy_targets()]
     return lines
 
 
@@ -97,14 +137,15 @@ def names_of(cells):
 def table(cells):
     """Rows in the order in which they were measured."""
     names = names_of(cells)
-    lines = ["| | " + " | ".join(results.NAMES[name] for name in names) + " | best | configuration |",
+    heads = dict(results.NAMES, copy=results.roof_name(cells[0]))
+    lines = ["| | " + " | ".join(heads[name] for name in names) + " | best | configuration |",
              "|---" * (len(names) + 3) + "|"]
     for cell in cells:
         def value(name):
             speed, ratio = gbps(cell, name), share(cell, name)
             if speed is None:
                 return "-"
-            text = f"{speed:.0f}" + (f" ({ratio:.3f})" if ratio and name != results.ROOF else "")
+            text = f"{speed:.0f}" + (f" ({ratio:.3f})" if ratio and name != results.roof(cell) else "")
             return f"**{text}**" if name == OWN else text
 
         over = over_best(cell)
@@ -120,7 +161,7 @@ def averages(cells):
     for cell in cells:
         if share(cell):
             groups.setdefault((cell["grid"], cell["op"], cell["dtype"]), []).append(cell)
-    lines = ["| grid | op | | cells | share of copy, mean | worst | over best peer, mean | worst |",
+    lines = ["| grid | op | | cells | share of the roof, mean | worst | over best peer, mean | worst |",
              "|---|---|---|---|---|---|---|---|"]
     for (grid, op, dtype), group in groups.items():
         worst = min(group, key=share)
@@ -141,7 +182,7 @@ def left_out(cells):
     for cell in cells:
         for name, reason in cell.get("left_out", {}).items():
             reasons.setdefault((name, reason), []).append(f"{cell['op']} {results.title(cell)}")
-        if cell.get("copy_config", "").startswith("PyTorch's"):
+        if cell.get("copy_config") and "copy_tune_s" not in cell:
             reasons.setdefault(("copy", cell["copy_config"]), []).append(f"{cell['op']} {results.title(cell)}")
     return [f"- {results.NAMES.get(name, name)}, {len(where)} cells ({where[0]}{', ...' if len(where) > 1 else ''}): {reason}"
             for (name, reason), where in reasons.items()]
@@ -157,7 +198,7 @@ def report(paths):
         facts += [f"commit {run['commit']}"] if run.get("commit") else []
         lines += [f"`{run['command']}`: " + ", ".join(facts) + (f" ({run['stopped']})" if run.get("stopped") else ""), ""]
     lines += ["## Targets", "", "| | worst | geometric mean | |", "|---|---|---|---|"]
-    lines += [target.line(cells) for target in targets()] + cliff_lines(cells) + [""]
+    lines += target_lines(cells) + [""]
     lines += ["## Means and worst cells", "", *averages(cells), ""]
     groups = {}
     for cell in cells:

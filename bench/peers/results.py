@@ -1,22 +1,25 @@
-"""What row_ops.py wrote, read back: bandwidths, shares of the copy, best peers, cliffs.
+"""What a side-by-side wrote, read back: bandwidths, shares of the roof, best peers, cliffs.
 
 A file is one run: facts about the machine, and "cells", one per problem. A cell has "us", the median microseconds of each
-implementation; "bytes", the traffic of the problem; "copy_bytes", the traffic of the copy that was timed beside it.
+implementation; "bytes", the traffic of the problem; "roof", which kind of copy is its roof (roofs.KINDS); "copy_bytes", the
+traffic of that copy, which was timed beside it.
 """
 import json
 
-ROOF = "copy"
 OWN = "tunesmith"
 # Column headings and their order; what is not in ROOFS or OWN is a peer.
-ROOFS = (ROOF, "torch_copy")
-NAMES = {"copy": "copy", "torch_copy": "torch copy", "tunesmith": "Tunesmith", "torch": "torch", "compile": "torch.compile",
-         "triton_whole": "Triton, whole row", "triton_loop": "Triton, two passes", "quack": "QuACK", "liger": "Liger"}
+ROOFS = ("copy", "torch_copy", "triton_read")
+NAMES = {"copy": "copy", "torch_copy": "torch copy", "triton_read": "Triton read", "tunesmith": "Tunesmith", "torch": "torch",
+         "compile": "torch.compile", "triton": "Triton", "triton_whole": "Triton, whole row",
+         "triton_loop": "Triton, two passes", "quack": "QuACK", "liger": "Liger"}
+# What Tunesmith's copy is called where it is the roof.
+ROOF_NAMES = {"copy": "copy", "add": "copy", "in_place": "copy in place", "read": "read"}
 SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 CLIFF = 0.05
 
 
 def key(cell):
-    return tuple(cell[name] for name in ("grid", "op", "dtype", "rows", "cols", "mask"))
+    return tuple(cell[name] for name in ("grid", "op", "dtype", "rows", "cols", "case"))
 
 
 def load(paths):
@@ -38,10 +41,21 @@ def gbps(cell, name=OWN):
     return (cell["copy_bytes"] if name in ROOFS else cell["bytes"]) / cell["us"][name] * 1e-3
 
 
+def roof(cell):
+    """Name of the roof: Tunesmith's copy; of two that only read, the faster. None without one."""
+    found = [name for name in ("copy", "triton_read") if name in cell["us"]]
+    return min(found, key=lambda name: cell["us"][name], default=None)
+
+
+def roof_name(cell):
+    """What Tunesmith's copy is called in this cell."""
+    return ROOF_NAMES[cell.get("roof", "copy")]
+
+
 def share(cell, name=OWN):
-    """Bandwidth over that of the copy; None when either is missing."""
-    own, roof = gbps(cell, name), gbps(cell, ROOF)
-    return own / roof if own and roof else None
+    """Bandwidth over that of the roof; None when either is missing."""
+    own, most = gbps(cell, name), roof(cell)
+    return own / gbps(cell, most) if own and most else None
 
 
 def best_peer(cell):
@@ -57,7 +71,7 @@ def over_best(cell):
 
 
 def title(cell):
-    return f"{SHORT[cell['dtype']]} {cell['rows']}x{cell['cols']}" + (f" {cell['mask']}" if cell["mask"] else "")
+    return f"{SHORT[cell['dtype']]} {cell['rows']}x{cell['cols']}" + (f" {cell['case']}" if cell["case"] else "")
 
 
 def sweeps(cells):

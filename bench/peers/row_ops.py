@@ -3,156 +3,29 @@ on the same arrays.
 
     python3 bench/peers/row_ops.py --library build/release/api/libtunesmith.so --grid main long [--out FOLDER] [--jobs 12]
 
-Each implementation is checked against float64 on up to 64 rows (problems.bound says how closely), then timed interleaved with
+Each implementation is checked against float64 on up to 64 rows (family.Arrays says how closely), then timed interleaved with
 the others, each launch behind a flushed L2 cache; figures are medians. The roof is Tunesmith's tuned `copy` of the same bytes,
 two arrays forward and three backward. Whatever fails is left out and named. Writes row_ops.json after every problem, so that a
 run that is stopped keeps what it has, a table to the screen, and the plots (plot.py). report.py makes tables of the JSON.
 
 Grids: main, long, unaligned, few, backward, cliffs, masks, quick (see grids.py). Needs torch and triton.
 """
-import argparse
-import json
-import os
 import sys
-import time
 
-os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a pool of processes for one kernel at a time only costs time
-
-import torch
-
-import compile_ahead
+import family
 import grids
-import machine
-import measure
+import masks
 import peers
-import plot
-import results
-import tunesmith
+import problems
+import side_by_side
 
 
-def say(line):
-    print(line, flush=True)
+def make(cell):
+    return masks.make(cell) if cell.case else problems.make(cell)
 
 
-def row(cell, names):
-    """One line of the table."""
-    def value(name):
-        speed = results.gbps(cell, name)
-        ratio = results.share(cell, name)
-        return "-" if speed is None else f"{speed:.0f} ({ratio:.3f})" if ratio else f"{speed:.0f}"
-
-    over = results.over_best(cell)
-    columns = [f"{cell['op']} {results.title(cell)}".ljust(44)] + [value(name).rjust(14) for name in names]
-    tuned = f"{cell['config']} ({cell['origin']}, {cell['tune_s']:.2f} s)" if "config" in cell else ""
-    return "".join(columns) + (f"{over:8.3f}  " if over else "       -  ") + tuned
-
-
-def write(path, run):
-    """Atomically: a run that is killed leaves the file of its last problem."""
-    with open(path + ".part", "w") as file:
-        json.dump(run, file, indent=1)
-        file.write("\n")
-    os.replace(path + ".part", path)
-
-
-def say_cliffs(cells):
-    for (op, dtype), sweep in results.sweeps(cells).items():
-        drops = results.drops(sweep)
-        for drop, before, after in drops:
-            if drop > results.CLIFF:
-                say(f"cliff: {op} {results.title(before)} {results.share(before):.3f} ({before['config']}) -> "
-                    f"{results.title(after)} {results.share(after):.3f} ({after['config']}): -{100 * drop:.1f}%")
-        if drops:
-            say(f"largest drop, {op} {results.SHORT[dtype]}: {100 * max(drop for drop, _, _ in drops):.1f}%")
-
-
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library", required=True, help="libtunesmith.so")
-    parser.add_argument("--grid", nargs="+", choices=grids.GRIDS, default=["main"])
-    parser.add_argument("--ops", nargs="+", choices=grids.OPS, help="only these")
-    parser.add_argument("--dtypes", nargs="+", choices=grids.SIZES, help="only these")
-    parser.add_argument("--peers", nargs="*", choices=peers.PEERS, default=list(peers.PEERS),
-                        help="only these; none: Tunesmith alone")
-    parser.add_argument("--rounds", type=int, default=21, help="launches of each; 7 at most for kernels above 1 ms")
-    parser.add_argument("--effort", choices=("quick", "full"), default="full", help="of Tunesmith's tuning")
-    parser.add_argument("--mode", choices=tunesmith.MODES, default="tune",
-                        help="off: default configurations; replay: --cache's")
-    parser.add_argument("--tune-budget", type=float, default=10, help="seconds per problem")
-    parser.add_argument("--cache", default="", help="file that keeps what was tuned; default: none, so that all is found anew")
-    parser.add_argument("--out", default=".", help="folder for row_ops.json and the plots")
-    parser.add_argument("--budget", type=float, default=540, help="seconds; no problem is begun after it")
-    parser.add_argument("--jobs", type=int, default=0, help="processes that compile the peers' kernels beforehand")
-    parser.add_argument("--quick-check", action="store_true", help="two small shapes of each op, three rounds")
-    parser.add_argument("--no-plots", action="store_true")
-    parser.add_argument("--compile-slice", help=argparse.SUPPRESS)  # of a process of --jobs: I/N
-    args = parser.parse_args()
-    if args.quick_check:
-        args.grid, args.rounds, args.effort = ["quick"], 3, "quick"
-    return args
-
-
-def main():
-    args = arguments()
-    started = time.time()
-    cells = [cell for grid in args.grid for cell in grids.cells(grid, args.ops, args.dtypes)]
-    names, missing = peers.available(args.peers)
-    if args.compile_slice:
-        return compile_ahead.work(cells, names, *map(int, args.compile_slice.split("/")))
-    os.makedirs(args.out, exist_ok=True)
-    torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10000
-    compile_ahead.configure()
-    bench = measure.Bench(args, names, say)
-    run = {**machine.facts(bench.engine.version), "mode": args.mode, "effort": args.effort, "flush_us": bench.timer.flush_us,
-           "missing": missing, "cells": []}
-    heads = ("gpu", "driver_version", "torch", "triton", "tunesmith", "commit")
-    say(", ".join(f"{name} {run[name]}" for name in heads if run.get(name)))
-    for name, reason in missing.items():
-        say(f"{name} left out: {reason}")
-    if args.jobs and any(cell.grid != "cliffs" for cell in cells):
-        say(f"compiled ahead: {compile_ahead.run(args.jobs, args.budget / 3):.1f} s")
-    columns = ["copy", "torch_copy", "tunesmith"] + names
-    say("GB/s of bytes read and written (share of copy); last the best peer's time over ours, Tunesmith's configuration")
-    say("problem".ljust(44) + "".join(name.rjust(14) for name in columns) + "    best")
-    path, stopped = os.path.join(args.out, "row_ops.json"), ""
-    for index, cell in enumerate(cells):
-        if time.time() - started > args.budget:
-            stopped = f"stopped after {args.budget:.0f} s: {len(cells) - index} of {len(cells)} problems not measured"
-            break
-        try:
-            with torch.no_grad():
-                run["cells"].append(bench.measure(cell, args.rounds))
-            say(row(run["cells"][-1], columns))
-        except Exception as error:
-            say(f"{cell}: not measured: {peers.one_line(error)}")
-            try:
-                torch.cuda.synchronize()
-            except Exception as lost:
-                stopped = f"stopped: the GPU's context is lost: {peers.one_line(lost)}"
-                break
-        run["seconds"] = time.time() - started
-        if cell.grid != "cliffs" or index % 32 == 0:
-            write(path, run)
-        if cell.bytes > 1 << 30:
-            torch.cuda.empty_cache()
-    if not stopped and "cliffs" in args.grid:
-        with torch.no_grad():
-            bench.again(run["cells"], 3 * args.rounds)
-        say_cliffs(run["cells"])
-    run["seconds"], run["stopped"] = time.time() - started, stopped
-    write(path, run)
-    say(stopped or f"done: {len(run['cells'])} problems")
-    say(f"{path}: {run['seconds']:.0f} s")
-    if not args.no_plots:
-        try:
-            plot.draw([path], args.out)
-        except Exception as error:  # the figures are safe in the JSON
-            say(f"no plots: {peers.one_line(error)}")
-    failed = stopped.startswith("stopped: ") or not run["cells"]
-    if args.quick_check:
-        failed |= any(results.OWN not in cell["us"] for cell in run["cells"]) or len(run["cells"]) < len(cells)
-    return 1 if failed else 0
-
+FAMILY = family.Family(name="row_ops", ops=grids.OPS, grids=tuple(grids.GRIDS), cells=grids.cells, make=make,
+                       peers=peers.PEERS, needs=peers.NEEDS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(side_by_side.main(FAMILY, __doc__))

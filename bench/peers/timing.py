@@ -51,10 +51,14 @@ class Timer:
         slowest = max(self.host_us(work) for work in works.values())
         return min(8, max(1, math.ceil(1.5 * slowest / self.flush_us)))
 
-    def measure(self, works, rounds=21, long_rounds=7, long_us=1000.0):
+    def measure(self, works, rounds=21, long_rounds=7, long_us=1000.0, before=None):
         """{name: {"us": median, "spread": interquartile range over median, "samples": count}}. A warm-up round comes first.
         Those that take longer than `long_us` are measured in `long_rounds` rounds only, all of them when the copy does; the
-        order rotates and turns round from round to round."""
+        order rotates and turns round from round to round.
+
+        `before` runs ahead of every launch, outside of its time and ahead of the flush: whatever overwrites its input gets it
+        back as it was, so that each launch sees the same values (kernels may take shortcuts that depend on them), and L2 keeps
+        nothing of it."""
         passes = self.passes(works)
         samples = {name: [] for name in works}
         todo = {}
@@ -70,6 +74,8 @@ class Timer:
                 if round_number > todo.get(name, rounds):
                     continue
                 start, stop = events(2)
+                if before:
+                    before()
                 self.flush(passes)
                 start.record()
                 works[name]()
@@ -88,8 +94,9 @@ class Timer:
             round_number += 1
         return {name: summary(us) for name, us in samples.items()}
 
-    def fastest(self, candidates, rounds=3):
-        """The key of the fastest of {key: work}; those that fail are left out. When all do, the last one's error is raised."""
+    def fastest(self, candidates, rounds=3, before=None):
+        """The key of the fastest of {key: work}; those that fail are left out. When all do, the last one's error is raised.
+        `before`: see measure."""
         works, failure = {}, None
         for key, work in candidates.items():
             try:
@@ -102,7 +109,7 @@ class Timer:
             raise failure
         if len(works) == 1:
             return next(iter(works))
-        measured = self.measure(works, rounds, min(rounds, 2))
+        measured = self.measure(works, rounds, min(rounds, 2), before=before)
         return min(measured, key=lambda key: measured[key]["us"])
 
 

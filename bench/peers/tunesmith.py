@@ -3,6 +3,7 @@ import ctypes
 import os
 
 _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+_C_DTYPES = {"f32": 0, "f16": 1, "bf16": 2}  # tunesmith_dtype
 MODES = {"tune": 0, "replay": 1, "off": 2}
 
 
@@ -12,6 +13,25 @@ class Options(ctypes.Structure):
                 ("system_caches", ctypes.c_char_p), ("cuda_folders", ctypes.c_char_p),
                 ("templates_folder", ctypes.c_char_p), ("dump_folder", ctypes.c_char_p),
                 ("log", ctypes.c_void_p), ("log_context", ctypes.c_void_p)]
+
+
+class LinearProblem(ctypes.Structure):
+    """tunesmith_linear_cross_entropy_problem; what is not set is zero, the default."""
+    _fields_ = ([("struct_size", ctypes.c_size_t)] +
+                [(name, ctypes.c_int64) for name in ("tokens", "hidden_size", "vocab_size")] +
+                [(name, ctypes.c_int) for name in ("dtype", "i32_targets", "f32_logits", "dhidden", "dweight", "f32_dweight",
+                                                   "reduction", "dloss", "class_weight", "nll", "predicted",
+                                                   "caller_workspace")] +
+                [("ignore_index", ctypes.POINTER(ctypes.c_int64))] +
+                [(name, ctypes.c_double) for name in ("label_smoothing", "z_loss", "softcap", "scale")] +
+                [(name, ctypes.c_int64) for name in ("memory_bytes", "chunk_tokens")])
+
+
+class LinearArrays(ctypes.Structure):
+    """tunesmith_linear_cross_entropy_arrays."""
+    _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in (
+        "hidden", "weight", "targets", "class_weight", "dloss", "loss", "lse", "z_loss", "nll", "predicted", "dhidden",
+        "dweight", "workspace")]
 
 
 class Engine:
@@ -52,6 +72,30 @@ class Engine:
         finally:
             lib.tunesmith_problem_destroy(problem)
         return Plan(self, plan)
+
+
+    def linear(self, hidden, weight, targets, *, stream, memory_bytes=0, **arrays):
+        """(launch, scratch bytes, tokens of a chunk) of linear + cross-entropy with the mean of the loss and both gradients.
+        `arrays`: loss, lse, dhidden, dweight. Raises when the library has no such function."""
+        lib = self._lib
+        if not hasattr(lib, "tunesmith_linear_cross_entropy_prepare"):
+            raise RuntimeError(f"libtunesmith {self.version} has no tunesmith_linear_cross_entropy_prepare")
+        lib.tunesmith_linear_cross_entropy_workspace_bytes.restype = ctypes.c_size_t
+        lib.tunesmith_linear_cross_entropy_chunk_tokens.restype = ctypes.c_int64
+        problem = LinearProblem(struct_size=ctypes.sizeof(LinearProblem), tokens=hidden.shape[0], hidden_size=hidden.shape[1],
+                                vocab_size=weight.shape[0], dtype=_C_DTYPES[dtype_name(hidden)], dhidden=1, dweight=1,
+                                memory_bytes=memory_bytes)
+        prepared = ctypes.c_void_p()
+        self._check(lib.tunesmith_linear_cross_entropy_prepare(self._handle, ctypes.byref(problem), ctypes.byref(prepared)))
+        tensors = dict(arrays, hidden=hidden, weight=weight, targets=targets)
+        given = LinearArrays(struct_size=ctypes.sizeof(LinearArrays), **{name: t.data_ptr() for name, t in tensors.items()})
+
+        def launch():
+            self._check(lib.tunesmith_linear_cross_entropy_launch(prepared, ctypes.byref(given), ctypes.c_void_p(stream)))
+
+        launch.tensors = tensors  # kept alive as long as the function; `prepared` lives until the process ends
+        return (launch, lib.tunesmith_linear_cross_entropy_workspace_bytes(prepared),
+                lib.tunesmith_linear_cross_entropy_chunk_tokens(prepared))
 
 
 class Plan:

@@ -1,7 +1,9 @@
 // The roof: what any kernel that reads these bytes once and writes those bytes once can reach. One array is copied, or two
-// are added; each thread has `vectors` loads of 16 bytes in flight.
+// are added, or one is only read; each thread has `vectors` loads of 16 bytes in flight.
 #pragma once
 
+#include "device/reduce.cuh"
+#include "device/team.cuh"
 #include "device/vector.cuh"
 
 namespace tunesmith {
@@ -52,6 +54,39 @@ __device__ __forceinline__ void copy(const CopyParams& params) {
       store_vector<Element, vector, config.store>(output, column(i), all, inside, values);
     }
   }
+}
+
+/// Elements that one block reads when nothing else is written than their maximum.
+constexpr int read_tile = 8192;
+
+/// output[i] = the largest of the i-th read_tile elements, as float: the least that proves that all were read.
+template <typename Element, const CopyConfig& config>
+__device__ __forceinline__ void read_maxima(const CopyParams& params) {
+  constexpr int vector = 16 / static_cast<int>(sizeof(Element));
+  constexpr int step = config.threads * config.vectors * vector;
+  static_assert(read_tile % step == 0, "a tile is so many steps");
+  const Range all = {0, params.elements};
+  const int64 begin = block_index() * read_tile;
+  if (begin >= params.elements) return;
+  const bool inside = begin + read_tile <= params.elements;
+  const auto* const input = static_cast<const Element*>(params.input[0]);
+  float largest = Maximum::identity();
+  for (int done = 0; done < read_tile; done += step) {
+    Packed<Element, vector> loaded[config.vectors];
+#pragma unroll
+    for (int i = 0; i < config.vectors; ++i)
+      loaded[i] = load_vector<Element, vector, config.load>(
+          input, begin + done + (int64{i} * config.threads + thread_index()) * vector, all, inside, Maximum::identity());
+#pragma unroll
+    for (int i = 0; i < config.vectors; ++i) {
+      float values[vector];
+      loaded[i].unpack(values);
+      largest = maximum_or_nan(largest, largest_of(values));
+    }
+  }
+  BlockTeam<config.threads> team(nullptr, 0);
+  largest = team.template reduce<0>(largest, Maximum());
+  if (thread_index() == 0) static_cast<float*>(params.output)[block_index()] = largest;
 }
 
 }  // namespace tunesmith

@@ -22,19 +22,22 @@ struct Params {
 };
 
 constexpr std::int64_t max_elements = std::int64_t{1} << 50;
+constexpr std::int64_t read_tile = 8192;  // as in copy.cuh
 
 struct Shape {
   std::int64_t elements;
   DType dtype;
   std::int64_t inputs;
-  bool in_place;
+  bool in_place, writes;
 
   explicit Shape(const Problem& problem)
       : elements(problem.fields.integer("elements")),
         dtype(parse_float_dtype(problem.fields.word("dtype"))),
         inputs(problem.fields.integer("inputs")),
-        in_place(problem.fields.integer("in_place") != 0) {}
-  std::int64_t bytes() const noexcept { return elements * (inputs + 1) * size_of(dtype); }
+        in_place(problem.fields.integer("in_place") != 0),
+        writes(problem.fields.integer("write") != 0) {}
+  std::int64_t bytes() const noexcept { return elements * (inputs + (writes ? 1 : 0)) * size_of(dtype); }
+  std::int64_t tiles() const noexcept { return (elements + read_tile - 1) / read_tile; }
 };
 
 Config config_of(std::int64_t threads, std::int64_t vectors, const std::string& load, const std::string& store) {
@@ -47,7 +50,8 @@ std::vector<FieldInfo> CopyOp::problem_fields() const {
   return {{"elements", "elements of each array, from 0", "", {}},
           {"dtype", "element type", "f32", {"f32", "f16", "bf16"}},
           {"inputs", "1: y = a; 2: y = a + b", "1", {}},
-          {"in_place", "1: y is a", "0", {}}};
+          {"in_place", "1: y is a", "0", {}},
+          {"write", "0: nothing is written but the maximum of every 8192 elements: a read", "1", {}}};
 }
 
 std::vector<FieldInfo> CopyOp::config_fields() const {
@@ -60,11 +64,18 @@ std::vector<FieldInfo> CopyOp::config_fields() const {
 
 Problem CopyOp::normalize(const Problem& problem) const {
   row::check_names({std::string(name()), problem.fields}, problem_fields(), {"elements"});
+  const std::int64_t inputs = row::integer_between(problem, "inputs", 1, 1, 2);
+  const std::int64_t in_place = row::integer_between(problem, "in_place", 0, 0, 1);
+  const std::int64_t write = row::integer_between(problem, "write", 1, 0, 1);
+  if (write == 0 && (inputs == 2 || in_place == 1))
+    throw Error(ErrorCode::invalid_argument, "write is 0, but inputs is ", inputs, " and in_place ", in_place,
+                "; a read has one input and is not in place");
   return {std::string(name()),
           {{"elements", row::integer_between(problem, "elements", 0, 0, max_elements)},
            {"dtype", std::string(tunesmith::name(row::float_dtype_field(problem, "dtype", DType::f32)))},
-           {"inputs", row::integer_between(problem, "inputs", 1, 1, 2)},
-           {"in_place", row::integer_between(problem, "in_place", 0, 0, 1)}}};
+           {"inputs", inputs},
+           {"in_place", in_place},
+           {"write", write}}};
 }
 
 std::vector<ArrayInfo> CopyOp::arrays(const Problem& problem) const {
@@ -82,6 +93,11 @@ std::vector<ArrayInfo> CopyOp::arrays(const Problem& problem) const {
   add("a", false);
   if (shape.inputs == 2) add("b", false);
   add("y", true);
+  if (!shape.writes) {
+    arrays.back().dtype = DType::f32;
+    arrays.back().shape = {shape.tiles()};
+  }
+  if (shape.in_place) arrays.back().in_place_of = "a";
   return arrays;
 }
 
@@ -89,7 +105,7 @@ KeyParts CopyOp::key(const Problem& problem) const {
   const Shape shape(problem);
   KeyParts parts;
   parts.semantics = std::string(tunesmith::name(shape.dtype)) + ",inputs=" + std::to_string(shape.inputs) +
-                    ",in_place=" + (shape.in_place ? "1" : "0");
+                    ",in_place=" + (shape.in_place ? "1" : "0") + (shape.writes ? "" : ",read");
   parts.n_cols = shape.elements;
   parts.rows_bucket = 1;
   return parts;
@@ -98,7 +114,8 @@ KeyParts CopyOp::key(const Problem& problem) const {
 Cost CopyOp::cost(const Problem& problem) const {
   const Shape shape(problem);
   const auto bytes = static_cast<double>(shape.elements * size_of(shape.dtype));
-  return {bytes * static_cast<double>(shape.inputs), bytes, shape.inputs == 2 ? static_cast<double>(shape.elements) : 0.0};
+  return {bytes * static_cast<double>(shape.inputs), shape.writes ? bytes : static_cast<double>(4 * shape.tiles()),
+          shape.inputs == 2 ? static_cast<double>(shape.elements) : 0.0};
 }
 
 Config CopyOp::default_config(const Problem& problem, const DeviceInfo& device) const {
@@ -150,14 +167,17 @@ std::string CopyOp::why_invalid(const Problem& problem, const DeviceInfo& device
     const Fields& fields = config.fields;
     if (fields.size() != 5) return "config '" + fields.text() + "' needs variant, threads, vectors, load and store";
     word_of(fields, "variant", {"stretch"});
-    const int threads = integer_of(fields, "threads", 32, device.max_threads_per_block, true);
-    const int vectors = integer_of(fields, "vectors", 1, 16, true);
+    const int threads = power_of_two_of(fields, "threads", 32, device.max_threads_per_block);
+    const int vectors = power_of_two_of(fields, "vectors", 1, 16);
     const std::string load = word_of(fields, "load", load_words()), store = word_of(fields, "store", store_words());
     if (device.arch.number() < 80 && (load.starts_with("evict") || store.starts_with("evict")))
       return "eviction policies need sm_80 or later; the device is " + tunesmith::name(device.arch);
     if (Shape(problem).in_place && load == "no_allocate")
       return "load no_allocate reads through the read-only path, which in_place=1 rules out";
-    if (threads * (vectors * 4 * Shape(problem).inputs + 24) > device.registers_per_sm)
+    const Shape shape(problem);
+    if (!shape.writes && read_tile % (threads * vectors * (16 / size_of(shape.dtype))) != 0)
+      return "so many vectors of so many threads are more than the " + std::to_string(read_tile) + " elements of a read";
+    if (threads * (vectors * 4 * shape.inputs + 24) > device.registers_per_sm)
       return "so many vectors of so many threads do not fit into the registers";
     return {};
   } catch (const Error& error) {
@@ -172,7 +192,8 @@ SourceParts CopyOp::source_parts(const Problem& problem, const Config& config) c
   parts.main_template = "copy/copy.cuh";
   if (fields.word("load").starts_with("evict") || fields.word("store").starts_with("evict")) parts.least_arch = "sm_80";
   parts.specialized_for = {{"specialized for", std::string(tunesmith::name(shape.dtype)) +
-                                                   (shape.inputs == 2 ? ", the sum of two arrays" : ", one array")},
+                                                   (shape.inputs == 2 ? ", the sum of two arrays" : ", one array") +
+                                                   (shape.writes ? "" : ", only read")},
                            {"elements", "any number, arrays aligned to 16 bytes"}};
   parts.constants =
       "using Element = " +
@@ -182,9 +203,10 @@ SourceParts CopyOp::source_parts(const Problem& problem, const Config& config) c
       ",\n    .store = tunesmith::StoreHint::" + fields.word("store") + ",\n};\n\n" +
       "static_assert(sizeof(tunesmith::CopyParams) == " + std::to_string(sizeof(Params)) +
       ", \"the host fills the parameters by this layout\");\n";
+  const std::string call = shape.writes ? "copy<Element, " + std::to_string(shape.inputs) + ", config>"
+                                        : std::string("read_maxima<Element, config>");
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + text(*fields.find("threads")) +
-                  ")\ncopy(const __grid_constant__ tunesmith::CopyParams params) {\n  tunesmith::copy<Element, " +
-                  std::to_string(shape.inputs) + ", config>(params);\n}\n";
+                  ")\ncopy(const __grid_constant__ tunesmith::CopyParams params) {\n  tunesmith::" + call + "(params);\n}\n";
   return parts;
 }
 
@@ -199,12 +221,12 @@ LaunchPlan CopyOp::launch_plan(const Problem& problem, const Config& config, con
     plan.pointers.push_back(
         {layouts[i].name,
          static_cast<std::uint32_t>(layouts[i].output ? offsetof(Params, output) : i * sizeof(std::uint64_t)),
-         static_cast<std::uint32_t>(layouts[i].alignment), layouts[i].extent_bytes(), layouts[i].output, false});
-  plan.in_place = shape.in_place;
+         static_cast<std::uint32_t>(layouts[i].alignment), layouts[i].extent_bytes(), layouts[i].output, false,
+         layouts[i].in_place_of.empty() ? -1 : 0});
   if (shape.elements == 0) return plan;
   const std::int64_t threads = config.fields.integer("threads");
   const std::int64_t per_block = threads * config.fields.integer("vectors") * (16 / size_of(shape.dtype));
-  const std::int64_t blocks = (shape.elements + per_block - 1) / per_block;
+  const std::int64_t blocks = shape.writes ? (shape.elements + per_block - 1) / per_block : shape.tiles();
   KernelLaunch launch;
   launch.entry = "copy";
   launch.grid = folded_grid(blocks);
@@ -234,6 +256,20 @@ CheckResult CopyOp::check(const Problem& problem, std::span<const HostArray> arr
   const Shape shape(problem);
   CheckResult result;
   result.error_unit = "ULP";
+  if (!shape.writes) {
+    result.checked_rows = result.total_rows = shape.tiles();
+    for (std::int64_t tile = 0; tile < shape.tiles() && result.passed; ++tile) {
+      double largest = -INFINITY;
+      for (std::int64_t i = tile * read_tile; i < std::min(shape.elements, (tile + 1) * read_tile); ++i)
+        largest = std::max(largest, read_element(shape.dtype, arrays[0].data, i));
+      const double found = read_element(DType::f32, arrays[1].data, tile);
+      result.passed = found == largest;
+      if (!result.passed)
+        result.first_failure =
+            "y[" + std::to_string(tile) + "] is " + std::to_string(found) + ", expected " + std::to_string(largest);
+    }
+    return result;
+  }
   result.allowed_error = shape.inputs == 1 ? 0.0 : 0.5;
   result.total_rows = shape.elements;
   // "Rows" are elements here; a caller who asks for few still gets a good sample.

@@ -41,9 +41,9 @@ std::vector<FieldInfo> config_field_infos() {
        "who shares a row and where it waits: lanes of a warp; a block (registers); a block (registers and shared memory); a "
        "cluster; blocks of a cooperative grid; two passes by one block; two passes by several blocks",
        "", variant_words},
-      {"threads", "threads per block, a power of two from 32 to 1024", "", {}},
+      {"threads", "threads per block, a multiple of 32 from 32 to 1024 (warp: a power of two)", "", {}},
       {"lanes", "warp: lanes per row, a power of two up to 32", "", {}},
-      {"blocks_per_row", "cluster (2, 4, 8, 16), grid and split (2 to 1024): blocks that share a row", "", {}},
+      {"blocks_per_row", "cluster (2 to 16), grid and split (2 to 1024): blocks that share a row", "", {}},
       {"register_vectors", "hybrid, cluster, grid: vectors of a thread in registers, the rest in shared memory", "", {}},
       {"min_blocks", "resident blocks per multiprocessor that bound a thread's registers", "", {}},
       {"registers", "how the row waits in registers", "", register_words},
@@ -69,16 +69,17 @@ TypedConfig TypedConfig::parse(const Config& config) {
       throw Error(ErrorCode::invalid_argument, "config field '", field, "' does not belong to variant ",
                   row::name(typed.variant), "; allowed: ", joined(allowed));
   for (const std::string_view field : allowed) {
-    if (field == "threads") typed.threads = integer_of(fields, field, 32, 1024, true);
-    if (field == "lanes") typed.lanes = integer_of(fields, field, 1, 32, true);
+    if (field == "threads")
+      typed.threads = typed.variant == Variant::warp ? power_of_two_of(fields, field, 32, 1024)
+                                                     : integer_of(fields, field, 32, 1024, 32);
+    if (field == "lanes") typed.lanes = power_of_two_of(fields, field, 1, 32);
     if (field == "blocks_per_row")
-      typed.blocks_per_row = typed.variant == Variant::cluster ? integer_of(fields, field, 2, 16, true)
-                                                               : integer_of(fields, field, 2, 1024, false);
-    if (field == "register_vectors") typed.register_vectors = integer_of(fields, field, 0, 64, false);
-    if (field == "min_blocks") typed.min_blocks = integer_of(fields, field, 1, 32, false);
+      typed.blocks_per_row = integer_of(fields, field, 2, typed.variant == Variant::cluster ? 16 : 1024);
+    if (field == "register_vectors") typed.register_vectors = integer_of(fields, field, 0, 64);
+    if (field == "min_blocks") typed.min_blocks = integer_of(fields, field, 1, 32);
     if (field == "registers") typed.registers = word_of(fields, field, register_words);
-    if (field == "unroll") typed.unroll = integer_of(fields, field, 1, 16, true);
-    if (field == "blocks_per_sm") typed.blocks_per_sm = integer_of(fields, field, 0, 32, false);
+    if (field == "unroll") typed.unroll = power_of_two_of(fields, field, 1, 16);
+    if (field == "blocks_per_sm") typed.blocks_per_sm = integer_of(fields, field, 0, 32);
     if (field == "access" && fields.contains(field)) typed.access = word_of(fields, field, access_words);
     if (field == "load") typed.load = word_of(fields, field, load_words());
     if (field == "load_again") typed.load_again = word_of(fields, field, load_words());
@@ -140,6 +141,7 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
     elements = vectors_in_registers(shape) * shape.vector() * shape.inputs;
   // Addresses, constants of the exponential, one vector in work; the precise one works on a packed vector in two copies.
   int around = halved && shape.output == DType::f32 ? 52 : 26;
+  around += shape.more_registers;
   if (shape.backward()) around += 8;
   if (shape.logarithm) around += 6;
   if (shape.options.mask != Mask::none) around += 14;

@@ -6,10 +6,14 @@
 #include <bit>
 
 #include "templates/row/row_geometry.h"
+#include "templates/row/row_model.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::row {
 namespace {
+
+/// A warp with more of a row than that is slower than a block.
+constexpr int most_vectors_of_a_lane = 8;
 
 int power_of_two_up(std::int64_t value, int least, int most) {
   const auto clamped = static_cast<std::uint64_t>(std::clamp<std::int64_t>(value, least, most));
@@ -21,31 +25,44 @@ TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo&
   const bool has_policies = device.arch.number() >= 80;
   if (has_policies && shape.traffic_bytes() >= 4 * device.l2_bytes) {
     config.load = "evict_last";
-    if (config.reads_twice()) config.load_again = "evict_first";
-  } else if (!shape.in_place && !config.reads_twice() && config.smem_bytes(shape) == 0 &&
+    if (config.reads_twice() && shape.writes) config.load_again = "evict_first";
+  } else if (!shape.in_place && (!config.reads_twice() || !shape.writes) && config.smem_bytes(shape) == 0 &&
              shape.traffic_bytes() <= device.l2_bytes) {
     config.load = "no_allocate";
   }
   return config;
 }
 
-TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
-  // About 32 elements a thread: enough in flight, few enough for several blocks on a multiprocessor. Longer 16-bit rows go
-  // packed, 64 elements in the same registers, before a block grows beyond 512 threads.
-  const std::int64_t elements = shape.cols * shape.inputs;
-  const bool wide = size_of(shape.input) == 4;
+TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
+  const int threads = size_of(shape.input) == 4 ? 64 : 256;
+  if (std::vector<TypedConfig> warps = ranked_warps(threads, most_vectors_of_a_lane, shape, device); !warps.empty())
+    return warps.front();
   TypedConfig config;
-  config.threads = power_of_two_up((elements + 31) / 32, 64, wide || elements > 512 * 64 ? 1024 : 512);
-  if (may_pack(shape) && config.vectors_per_thread(shape) * shape.vector() * shape.inputs > 32) config.registers = "packed";
-  bound_registers(config, shape, device);
+  config.variant = Variant::warp;
+  config.threads = threads;
   return config;
 }
 
+TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
+  // More of a row in a thread's registers is slow to compile and leaves few threads.
+  constexpr double most_values = 96;
+  std::vector<TypedConfig> blocks = ranked_blocks(shape, device);
+  for (const TypedConfig& config : blocks)
+    if (expectation(config, shape, device).row_values <= most_values) return config;
+  if (!blocks.empty()) return blocks.front();
+  TypedConfig config;
+  config.threads = 1024;
+  if (may_pack(shape)) config.registers = "packed";
+  return config;
+}
+
+/// The fewest blocks that hold a row leave room for the most rows, and few blocks fit best into the groups of
+/// multiprocessors that a cluster cannot leave.
 TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::cluster;
   for (const int blocks : {2, 1})
-    for (const int size : {2, 4, 8}) {
+    for (const int size : {2, 3, 4, 5, 6, 8}) {
       config.blocks_per_row = size;
       if (fill_chip(config, 512, blocks, shape, device)) return config;
     }
@@ -66,16 +83,27 @@ TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
 TypedConfig tiled_default(Variant variant, const Shape& shape) {
   TypedConfig config;
   config.variant = variant;
-  config.threads = variant == Variant::split ? 256 : power_of_two_up((shape.vectors_per_row() + 3) / 4, 32, 1024);
   config.unroll = 4;
+  // What is only read leaves blocks nothing to wait for but each other: smaller ones do that more smoothly, as long as they
+  // are busy.
+  const int most = shape.writes || size_of(shape.input) == 4 ? 1024 : 256;
+  config.threads = variant == Variant::split ? 256 : power_of_two_up((shape.vectors_per_row() + 3) / 4, 32, most);
   if (variant == Variant::split) config.blocks_per_row = std::max(2, parts_of(1, config, shape));
   return config;
 }
 
 }  // namespace
 
+int resident_warps(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  // Each of four schedulers allots its quarter of the registers to warps, 8 for each thread at a time; the compiler reckons
+  // with that when it is told how many blocks there are to be.
+  constexpr int schedulers = 4, unit = 8, margin = 2;
+  const int registers = (config.registers_needed(shape) + margin + unit - 1) / unit * unit;
+  return schedulers * (device.registers_per_sm / schedulers / (32 * registers));
+}
+
 void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  const int by_registers = device.registers_per_sm / (config.threads * std::max(1, config.registers_needed(shape) + 6));
+  const int by_registers = resident_warps(config, shape, device) / (config.threads / 32);
   const int by_threads = device.max_threads_per_sm / config.threads;
   config.min_blocks = std::clamp(std::min(by_registers, by_threads), 1, 32);
 }
@@ -115,10 +143,7 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
   TypedConfig config;
   config.variant = variant;
   switch (variant) {
-    case Variant::warp:
-      config.threads = size_of(shape.input) == 4 ? 64 : 256;
-      config.lanes = power_of_two_up((shape.vectors_per_row() * shape.inputs + 3) / 4, 1, 32);
-      break;
+    case Variant::warp: config = warp_default(shape, device); break;
     case Variant::block: config = block_default(shape, device); break;
     case Variant::hybrid:
       // Two blocks overlap well; one is what is left for the longest rows.
@@ -144,6 +169,10 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
     for (const Variant variant : {Variant::grid, Variant::split})
       if (const TypedConfig config = default_config(variant, shape, device); valid(config)) return config;
 
+  // A row that is read once and leaves a number needs no place to wait.
+  constexpr std::int64_t worth_passing_bytes = 16 << 10;
+  if (!shape.writes && row_bytes >= worth_passing_bytes) return default_config(Variant::online, shape, device);
+
   // Short rows that start anywhere: whole vectors at both ends would cost more than narrow accesses everywhere.
   if (shape.shifted() && row_bytes <= 4 << 10) {
     TypedConfig narrow = default_config(Variant::warp, shape, device);
@@ -154,13 +183,15 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
     if (valid(narrow)) return narrow;
   }
   const TypedConfig warp = default_config(Variant::warp, shape, device);
-  if (warp.vectors_per_thread(shape) * shape.inputs <= 8 && valid(warp)) return warp;
+  if (warp.vectors_per_thread(shape) * shape.inputs <= most_vectors_of_a_lane && valid(warp)) return warp;
 
   const TypedConfig block = default_config(Variant::block, shape, device);
   const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);
   const TypedConfig cluster = default_config(Variant::cluster, shape, device);
   // A block that has a multiprocessor to itself computes while no data moves; two smaller shares overlap.
-  if (valid(block) && (block.threads * block.min_blocks > 1024 || block.threads <= 512)) return block;
+  // Few threads with much of a row each are for where they hold more rows than hybrid's many do.
+  const bool crowded = expectation(block, shape, device).row_values > 64 && valid(hybrid);
+  if (valid(block) && block.min_blocks > (crowded ? hybrid.min_blocks : 1)) return block;
   if (valid(hybrid) && hybrid.min_blocks > 1) return hybrid;
   if (valid(cluster) && cluster.min_blocks > 1) return cluster;
   for (const TypedConfig& config : {block, hybrid, cluster})

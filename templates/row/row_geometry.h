@@ -12,6 +12,10 @@ inline bool may_pack(const Shape& shape) noexcept {
   return size_of(shape.input) == 2 && shape.output != DType::f32 && shape.options.mask != Mask::add && shape.vector() > 1;
 }
 
+/// Warps of threads that each need as many registers as estimated for this configuration that a multiprocessor has registers
+/// for.
+int resident_warps(const TypedConfig& config, const Shape& shape, const DeviceInfo& device);
+
 /// min_blocks: as many resident blocks as registers and threads allow, so that the compiler does not spend registers it need
 /// not.
 void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& device);

@@ -26,10 +26,10 @@ struct Params {
   float large_maximum;
   float reserved;
 };
-static_assert(sizeof(Params) == params_bytes);
+static_assert(sizeof(Params) == params_bytes && offsetof(Params, input) == input_offset &&
+              offsetof(Params, output) == output_offset && offsetof(Params, workspace) == workspace_offset);
 
 constexpr std::int64_t max_grid_x = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t part_bytes = 16;  // SoftmaxPart, GradientPart
 
 Params parameters(const Shape& shape) {
   Params params{};
@@ -63,16 +63,15 @@ std::size_t pointer_offset(const ArrayInfo& array, std::size_t position) {
 }  // namespace
 
 LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, const DeviceInfo& device,
-                       const std::string& entry, const std::vector<ArrayInfo>& arrays) {
+                       const std::string& entry, const std::vector<ArrayInfo>& arrays, std::int64_t part_bytes) {
   const Shape shape = config.view(problem_shape);
   Params params = parameters(shape);
   LaunchPlan plan;
   for (std::size_t i = 0; i < arrays.size(); ++i)
     plan.pointers.push_back({arrays[i].name, static_cast<std::uint32_t>(pointer_offset(arrays[i], i)),
                              static_cast<std::uint32_t>(arrays[i].alignment), arrays[i].extent_bytes(), arrays[i].output,
-                             false});
-  plan.in_place = shape.in_place;
-  plan.workspace_offset = offsetof(Params, workspace);
+                             false, arrays[i].in_place_of.empty() ? -1 : 0});
+  plan.workspace_offset = workspace_offset;
 
   KernelLaunch launch;
   launch.entry = entry;
@@ -94,7 +93,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
       params.groups = std::clamp<std::int64_t>(resident, 1, std::max<std::int64_t>(shape.rows, 1));
       blocks = params.groups * config.blocks_per_row;
       launch.cooperative = true;
-      constexpr std::int64_t words = 6;  // two sets of three
+      constexpr std::int64_t words = 16;  // two sets of eight
       plan.workspace_bytes = blocks * words * static_cast<std::int64_t>(sizeof(std::uint64_t));
       break;
     }

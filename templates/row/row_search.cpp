@@ -5,12 +5,16 @@
 // per row where rows are fewer than multiprocessors.
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "templates/row/row_geometry.h"
+#include "templates/row/row_model.h"
 
 namespace tunesmith::row {
 namespace {
+
+constexpr std::int64_t easy_bytes = 64 << 10;  ///< rows up to here wait in registers alone
 
 struct Hints {
   const char *load, *load_again, *store;
@@ -20,6 +24,12 @@ struct Hints {
 /// reads fastest; what fits into it need not be kept in L1.
 std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Effort effort) {
   const bool has_policies = device.arch.number() >= 80;
+  if (!shape.writes) {
+    std::vector<Hints> loads{{"plain", "plain", "plain"}, {"no_allocate", "plain", "plain"}};
+    if (has_policies) loads.push_back({"evict_last", "plain", "plain"});
+    if (effort == Effort::full) loads.push_back({"streaming", "plain", "plain"});
+    return loads;
+  }
   const bool large = shape.traffic_bytes() >= 2 * device.l2_bytes;
   std::vector<Hints> hints{{"plain", "plain", "plain"}};
   if (has_policies) hints.insert(large ? hints.begin() : hints.end(), {"evict_last", "evict_first", "plain"});
@@ -44,36 +54,39 @@ class Geometries {
     const bool few_rows = shape_.rows < 2 * device_.sm_count;
     const bool shares_rows = few_rows && row_bytes() >= 16 << 10;
     if (shares_rows) grids();
+    if (!shape_.writes) {  // one read whatever the variant: nothing is won by shared memory
+      if (row_bytes() >= 4 << 10) readers();
+      if (shares_rows) splits();
+      if (row_bytes() <= 8 << 10) warps();
+      if (row_bytes() <= 64 << 10) blocks();
+      return std::move(result_);
+    }
+    if (!few_rows && row_bytes() >= 48 << 10) hybrids();
     if (row_bytes() >= (few_rows ? 16 << 10 : 100 << 10)) clusters();
+    if (full_ && !few_rows && row_bytes() >= 512 << 10) persistent_grids();
     if (shares_rows && row_bytes() >= 64 << 10) splits();
     if (row_bytes() <= (full_ ? 16 << 10 : 8 << 10)) warps();
     blocks();
-    if (row_bytes() >= (full_ ? 24 << 10 : 48 << 10) && (full_ || !shares_rows)) hybrids();
-    const bool fits_easily = row_bytes() <= 64 << 10;
-    if (full_ || !fits_easily) onlines();
+    if (full_ && row_bytes() >= 24 << 10 && (few_rows || row_bytes() < 48 << 10)) hybrids();
+    if (full_ || !fits_easily()) onlines();
     return std::move(result_);
   }
 
  private:
   std::int64_t row_bytes() const { return shape_.cols * shape_.waiting_bytes(); }
+  bool fits_easily() const { return row_bytes() <= easy_bytes; }
 
   void add(const TypedConfig& config) {
     if (why_invalid(config, shape_, device_).empty()) result_.push_back(config);
   }
 
   void warps() {
-    for (int lanes = full_ ? 1 : 2; lanes <= 32; lanes *= 2) {
-      const std::int64_t per_lane = (vectors_ + lanes - 1) / lanes * shape_.inputs;
-      if (per_lane > (full_ ? 16 : 8) || vectors_ * 2 <= lanes) continue;
-      for (const int threads : full_ ? std::vector<int>{64, 128, 256, 512} : std::vector<int>{128}) {
-        TypedConfig config;
-        config.variant = Variant::warp;
-        config.lanes = lanes;
-        config.threads = threads;
+    for (const int threads : full_ ? std::vector<int>{64, 128, 256, 512} : std::vector<int>{128})
+      for (const TypedConfig& config : ranked_warps(threads, full_ ? 16 : 8, shape_, device_)) {
+        if (vectors_ * 2 <= config.lanes || (!full_ && config.lanes == 1)) continue;
         add(config);
         narrower(config);
       }
-    }
   }
 
   /// The same in narrower accesses, where that is a choice and a row takes few enough of them.
@@ -88,56 +101,75 @@ class Geometries {
     }
   }
 
+  /// Powers of two, and the best of the other thread counts that leave next to no lane idle.
   void blocks() {
-    for (int threads = 32; threads <= 1024; threads *= 2) {
-      const std::int64_t per_thread = (vectors_ + threads - 1) / threads;
-      const std::int64_t elements = per_thread * shape_.vector() * shape_.inputs;
-      if (vectors_ * 2 <= threads || elements > (full_ ? 128 : 96) || (!full_ && elements < 8)) continue;
-      for (const char* const registers : {"float32", "packed"}) {
-        if (*registers == 'p' && !may_pack(shape_)) continue;
-        if (*registers == 'f' && elements > (full_ ? 128 : 64)) continue;
-        if (!full_ && may_pack(shape_) && (*registers == 'p') != (elements > 32)) continue;
-        TypedConfig config;
-        config.variant = Variant::block;
-        config.threads = threads;
-        config.registers = registers;
-        bound_registers(config, shape_, device_);
-        add(config);
-        if (*registers == 'f') narrower(config);
-        if (full_ && config.min_blocks > 1) {
-          config.min_blocks = 1;  // the compiler's own choice of registers
-          add(config);
-        }
+    int others = full_ ? 4 : 1;
+    int most = full_ || fits_easily() ? 64 : 3;  // long rows take long to compile
+    for (const TypedConfig& config : ranked_blocks(shape_, device_)) {
+      const std::int64_t elements = config.vectors_per_thread(shape_) * shape_.vector() * shape_.inputs;
+      const bool packed = config.registers == "packed";
+      if (vectors_ * 2 <= config.threads || elements > (full_ ? 128 : 96) || (!full_ && elements < 8)) continue;
+      if (!full_ && !packed && elements > 64) continue;
+      if (!full_ && may_pack(shape_) && packed != (elements > 32)) continue;
+      const bool power_of_two = std::has_single_bit(static_cast<unsigned>(config.threads));
+      if (!power_of_two && (expectation(config, shape_, device_).lane_use < 0.97 || others-- <= 0)) continue;
+      if (most-- <= 0) return;
+      add(config);
+      if (!power_of_two) continue;
+      if (!packed) narrower(config);
+      if (full_ && config.min_blocks > 1) {
+        TypedConfig free = config;
+        free.min_blocks = 1;  // the compiler's own choice of registers
+        add(free);
       }
     }
   }
 
   void hybrids() {
-    for (const int threads : {256, 512, 1024})
-      for (const int blocks : full_ ? std::vector<int>{2, 3, 4, 1} : std::vector<int>{2, 1}) {
-        if (!full_ && blocks == 1 && (threads == 256 || !result_.empty())) continue;
+    for (const int blocks : full_ ? std::vector<int>{2, 3, 4, 1} : std::vector<int>{2, 1})
+      for (const int threads : full_ ? std::vector<int>{512, 256, 1024} : std::vector<int>{512, 256}) {
+        if (!full_ && blocks == 1 && !result_.empty()) continue;
         TypedConfig config;
         config.variant = Variant::hybrid;
         if (!fill_chip(config, threads, blocks, shape_, device_)) continue;
         add(config);
-        if (full_) lighter(config);
+        if (full_ && blocks == 2) lighter(config);
       }
   }
 
+  /// The smallest clusters that hold a row, and a few larger ones.
   void clusters() {
-    for (const int blocks : full_ ? std::vector<int>{2, 3, 4, 1} : std::vector<int>{2, 1})
-      for (const int size : full_ ? std::vector<int>{2, 4, 8, 16} : std::vector<int>{2, 4, 8})
+    for (const int blocks : full_ ? std::vector<int>{2, 3, 4, 1} : std::vector<int>{2, 1}) {
+      int sizes = !full_ ? 2 : blocks == 2 ? 4 : blocks == 1 ? 3 : 1;
+      if (!full_ && blocks == 1 && !result_.empty()) return;
+      for (const int size : full_ ? std::vector<int>{2, 3, 4, 5, 6, 8, 16} : std::vector<int>{2, 3, 4, 5, 6, 8}) {
+        const std::size_t before = result_.size();
         for (const int threads : full_ ? std::vector<int>{512, 256, 1024} : std::vector<int>{512, 256}) {
           TypedConfig config;
           config.variant = Variant::cluster;
           config.blocks_per_row = size;
           config.threads = threads;
-          if (vectors_ < 2 * config.members()) continue;
-          if (!full_ && blocks == 1 && !result_.empty()) continue;
-          if (!fill_chip(config, threads, blocks, shape_, device_)) continue;
+          if (vectors_ < 2 * config.members() || !fill_chip(config, threads, blocks, shape_, device_)) continue;
           add(config);
-          if (full_) lighter(config);
+          if (full_ && blocks == 2 && sizes == 4) lighter(config);
         }
+        if (result_.size() > before && --sizes == 0) break;
+      }
+    }
+  }
+
+  /// Groups of just enough blocks of a cooperative grid take row after row: unlike clusters they need not lie side by side,
+  /// so that every multiprocessor has work.
+  void persistent_grids() {
+    for (const int threads : {512, 256, 1024}) {
+      TypedConfig config;
+      config.variant = Variant::grid;
+      for (config.blocks_per_row = 2; config.blocks_per_row <= 2 * device_.sm_count; ++config.blocks_per_row)
+        if (fill_chip(config, threads, 2, shape_, device_)) {
+          add(config);
+          break;
+        }
+    }
   }
 
   /// The same with fewer vectors in registers: more of the row is copied without the threads' help.
@@ -160,7 +192,7 @@ class Geometries {
   }
 
   void onlines() {
-    for (const int threads : full_ ? std::vector<int>{256, 512, 1024} : std::vector<int>{512, 1024})
+    for (const int threads : full_ ? std::vector<int>{512, 1024, 256} : std::vector<int>{512, 1024})
       for (const int unroll : full_ ? std::vector<int>{2, 4, 8} : std::vector<int>{4}) {
         if (std::int64_t{threads} * unroll >= 2 * vectors_ || unroll * shape_.inputs > 8) continue;
         TypedConfig config;
@@ -172,6 +204,22 @@ class Geometries {
           config.blocks_per_sm = 1;
           add(config);
         }
+      }
+  }
+
+  /// Blocks that pass over a row once.
+  void readers() {
+    const std::vector<int> sizes =
+        size_of(shape_.input) == 4 ? std::vector<int>{1024, 512, 256, 128} : std::vector<int>{256, 512, 128, 1024};
+    for (const int threads : sizes)
+      for (const int unroll : full_ ? std::vector<int>{4, 8, 2, 1} : std::vector<int>{4, 8}) {
+        if (std::int64_t{threads} * unroll >= 2 * vectors_) continue;
+        if (!full_ && threads == sizes.back()) continue;
+        TypedConfig config;
+        config.variant = Variant::online;
+        config.threads = threads;
+        config.unroll = unroll;
+        add(config);
       }
   }
 
@@ -199,20 +247,29 @@ class Geometries {
 std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, Effort effort) {
   std::vector<Config> space{default_config(shape, device).to_config()};
   std::set<std::string> known{space.front().text()};
-  const auto add = [&](const TypedConfig& config) {
-    if (!why_invalid(config, shape, device).empty()) return;
-    Config candidate = config.to_config();
-    if (known.insert(candidate.text()).second) space.push_back(std::move(candidate));
-  };
-  // Every geometry with the most promising hints first: a budget that ends early has seen all of them.
-  const std::vector<TypedConfig> geometries = Geometries(shape, device, effort).all();
-  for (const Hints& hints : hints_to_try(shape, device, effort))
-    for (TypedConfig config : geometries) {
-      config.load = hints.load;
-      config.store = hints.store;
-      if (config.reads_twice()) config.load_again = hints.load_again;
-      add(config);
+  // Every geometry with the most promising hints first: a budget that ends early has seen all of them. The hints that seldom
+  // win are for the best geometries.
+  const auto add = [&](Effort part, std::size_t most) {
+    const bool full = part == Effort::full;
+    const std::vector<TypedConfig> geometries = Geometries(shape, device, part).all();
+    const std::vector<Hints> hints = hints_to_try(shape, device, part);
+    for (std::size_t h = 0; h < hints.size(); ++h) {
+      const bool common = h < (full ? 3 : 2);
+      const std::size_t count = common ? geometries.size() : std::min<std::size_t>(geometries.size(), full ? 8 : 3);
+      for (std::size_t g = 0; g < count; ++g) {
+        TypedConfig config = geometries[g];
+        config.load = hints[h].load;
+        config.store = hints[h].store;
+        if (config.reads_twice()) config.load_again = hints[h].load_again;
+        Config candidate = config.to_config();
+        if (space.size() < most && why_invalid(config, shape, device).empty() && known.insert(candidate.text()).second)
+          space.push_back(std::move(candidate));
+      }
     }
+  };
+  // Long rows take long to compile.
+  add(Effort::quick, shape.cols * shape.waiting_bytes() > easy_bytes ? 12 : 24);
+  if (effort == Effort::full) add(Effort::full, 220);
   return space;
 }
 

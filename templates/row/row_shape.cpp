@@ -44,7 +44,7 @@ int Shape::line() const noexcept {
 std::int64_t Shape::waiting_bytes() const noexcept { return inputs * (options.mask == Mask::add ? 4 : size_of(input)); }
 
 std::string Shape::semantics() const {
-  std::string text = "in=" + std::string(name(input)) + ",out=" + std::string(name(output)) +
+  std::string text = "in=" + std::string(name(input)) + ",out=" + std::string(writes ? name(output) : "none") +
                      ",vector=" + std::to_string(vector()) + (shifted() ? "s" : "") + ",in_place=" + (in_place ? "1" : "0");
   if (options.scaled()) text += ",scaled";
   if (options.causal) text += ",causal";

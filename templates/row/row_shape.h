@@ -22,7 +22,9 @@ struct Shape {
   std::array<Rows, 2> in;
   Rows out;
   bool in_place = false;
+  bool writes = true;  ///< rows: else only a few numbers come of each, and out is that of in
   bool logarithm = false;
+  int more_registers = 0;  ///< of a thread, for what an operation does beside the row
   int widest = 16;  ///< elements of a vector at most: a configuration's choice for rows that start between two vectors
   Options options;
 
@@ -42,7 +44,9 @@ struct Shape {
   /// Rows differ in how many columns take part.
   bool ragged() const noexcept { return options.causal || options.valid_cols; }
   /// Read plus written, masks not counted.
-  std::int64_t traffic_bytes() const noexcept { return rows * cols * (inputs * size_of(input) + size_of(output)); }
+  std::int64_t traffic_bytes() const noexcept {
+    return rows * cols * (inputs * size_of(input) + (writes ? size_of(output) : 0));
+  }
   /// What changes the generated text or which configuration is fast, but for rows and cols.
   std::string semantics() const;
 

@@ -73,13 +73,12 @@ std::string constants(const TypedConfig& config, const Shape& shape) {
          ", \"the host fills the parameters by this layout\");\n";
 }
 
-std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& function,
-                   const std::string& arguments) {
+std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& params,
+                   const std::string& function, const std::string& arguments) {
   const int min_blocks = config.bounds_registers() ? config.min_blocks : 1;
   return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(config.threads) + ", " +
-         std::to_string(min_blocks) + ")\n" + entry +
-         "(const __grid_constant__ tunesmith::RowParams params) {\n  tunesmith::" + function + "<" + arguments +
-         ">(params);\n}\n";
+         std::to_string(min_blocks) + ")\n" + entry + "(const __grid_constant__ tunesmith::" + params +
+         " params) {\n  tunesmith::" + function + "<" + arguments + ">(params);\n}\n";
 }
 
 std::string least_arch(const TypedConfig& config, const Shape& shape) {
@@ -91,9 +90,9 @@ std::string least_arch(const TypedConfig& config, const Shape& shape) {
 
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape) {
   const Options& options = shape.options;
-  std::string what = "cols = " + std::to_string(shape.cols) + (shape.backward() ? ", dy and y " : ", x ") +
-                     std::string(name(shape.input)) + (shape.backward() ? ", dx " : ", y ") +
-                     std::string(name(shape.output)) + (shape.in_place ? ", in place" : "");
+  std::string what = "cols = " + std::to_string(shape.cols) + ", reads " + (shape.backward() ? "two arrays of " : "") +
+                     std::string(name(shape.input));
+  if (shape.writes) what += ", writes " + std::string(name(shape.output)) + (shape.in_place ? ", in place" : "");
   if (options.scaled()) what += ", scaled";
   if (options.causal) what += ", causal";
   if (options.valid_cols) what += ", rows of different lengths";

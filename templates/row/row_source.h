@@ -10,9 +10,9 @@ namespace tunesmith::row {
 /// "Types", "shape" and, as the variant has them, "config" and "Team": what a kernel template is instantiated with.
 std::string constants(const TypedConfig& config, const Shape& shape);
 
-/// extern "C" entry point `entry` that calls tunesmith::`function`<`arguments`>(params).
-std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& function,
-                   const std::string& arguments);
+/// extern "C" entry point `entry` that calls tunesmith::`function`<`arguments`>(params) with tunesmith::`params`.
+std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& params,
+                   const std::string& function, const std::string& arguments);
 
 /// The first architecture that has what this configuration uses.
 std::string least_arch(const TypedConfig& config, const Shape& shape);

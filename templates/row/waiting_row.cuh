@@ -65,7 +65,8 @@ struct WaitingRow {
   using Held = WaitingVector<Element, vector, config.registers>;
 
   Held held[in_registers > 0 ? in_registers : 1];
-  Access* places;  // of this thread; accesses of neighbouring threads are neighbours
+  Access* places;      // of this thread; accesses of neighbouring threads are neighbours
+  int taken_out = -1;  // an element in shared memory that goes as soon as it has arrived: vector * shape.vector + element
 
   /// Of a block.
   static constexpr int shared_bytes = config.shared_vectors * threads * Place::bytes;
@@ -167,10 +168,37 @@ struct WaitingRow {
     if constexpr (sizeof(Element) == 2 && vector > 1) result = maximum_or_nan(result, packed.value());
     return result;
   }
-  __device__ __forceinline__ void arrived() const {
+  __device__ __forceinline__ void arrived() {
 #if TUNESMITH_SM >= 800
-    if constexpr (config.shared_vectors > 0) async_copy_wait<0>();
+    if constexpr (config.shared_vectors > 0) {
+      async_copy_wait<0>();
+      if (taken_out >= 0) replace(taken_out / vector, taken_out % vector);
+    }
 #endif
+  }
+
+  /// The element at `position` (columns, counted from the row's shift) becomes -inf; a negative one is nobody's. To be
+  /// called between load() and largest(). True in the thread that holds it.
+  __device__ __forceinline__ bool take_out(int64 position, int member) {
+    constexpr int members = Team::members;
+    const int whole = static_cast<int>(position) / vector;
+    const bool mine = position >= 0 && whole % members == member;
+    const int at = mine ? whole / members : -1;
+    const int element = static_cast<int>(position) % vector;
+#pragma unroll
+    for (int i = 0; i < in_registers; ++i)
+      if (i == at) replace(i, element);
+    if (at >= in_registers) taken_out = at * vector + element;
+    return mine;
+  }
+
+ private:
+  __device__ __forceinline__ void replace(int i, int element) {
+    float values[vector];
+    get(i, values);
+#pragma unroll
+    for (int j = 0; j < vector; ++j) values[j] = j == element ? Maximum::identity() : values[j];
+    put(i, values);
   }
 };
 

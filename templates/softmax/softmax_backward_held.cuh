@@ -18,19 +18,13 @@ __device__ __forceinline__ void softmax_backward_held(const RowParams& params) {
   constexpr int vectors = Waiting::vectors;
 
   Team team(params.workspace, params.groups);
-  int64 index = team.first_row();
-  const bool stores = index < params.rows;
-  if (!stores) {
-    if (teams_stay_whole<Team>) return;  // the grid is folded when there are more rows than one dimension has places
-    index = params.rows - 1;             // follows along with that row, because shuffles need all lanes, and stores nothing
-  }
   const int member = team.member();
   const float absent = absent_y<Input, shape>();
   unsigned char* const memory = config.shared_vectors > 0 ? dynamic_shared() : nullptr;
   Waiting dy(memory);
   Waiting y(memory + Waiting::shared_bytes);
 
-  while (true) {
+  over_rows(team, params.rows, [&](int64 index, bool exists) {
     const Row<shape> row(params, index, static_cast<const Input*>(nullptr));
     dy.load(row.template input<Input>(params, 0), row.seen, member, 0.0f);
     y.load(row.template input<Input>(params, 1), row.seen, member, absent);
@@ -59,7 +53,7 @@ __device__ __forceinline__ void softmax_backward_held(const RowParams& params) {
     if constexpr (shape.safe && shape.logarithm) not_empty = team.template reduce<1>(not_empty, Maximum());
 
     const SoftmaxGradient<Output, shape> gradient(params, sum, not_empty);
-    if (!stores) return;
+    if (!exists) return;
     Output* const dx = row.template output<Output>(params);
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
@@ -70,13 +64,7 @@ __device__ __forceinline__ void softmax_backward_held(const RowParams& params) {
       store_vector<Output, vector, config.store>(dx, column_of<shape, Team::members>(i, member), row.all,
                                                  inside_row<shape, Team::members>(i), dy_values);
     }
-    if constexpr (!Team::takes_many) {
-      return;
-    } else {
-      index += team.row_step();
-      if (index >= params.rows) return;
-    }
-  }
+  });
 }
 
 }  // namespace tunesmith

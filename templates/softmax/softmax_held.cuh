@@ -1,7 +1,7 @@
 // Softmax and log_softmax, one read and one write: the row waits on the chip, in the registers and shared memory of its
 // team, while the maximum and then the sum are reduced over it. The team makes the variants: lanes of a warp, a block, a
 // cluster of blocks, or blocks of a cooperative grid. Where a team is of several blocks, which are far from each other, each
-// takes the sum under its own maximum, and both meet in one exchange.
+// warp takes the sum under its own maximum, and all meet once.
 #pragma once
 
 #include "row/waiting_row.cuh"
@@ -24,16 +24,10 @@ __device__ __forceinline__ void softmax_held(const RowParams& params) {
 
   const float outside = Maximum::identity();
   Team team(params.workspace, params.groups);
-  int64 index = team.first_row();
-  const bool stores = index < params.rows;
-  if (!stores) {
-    if (teams_stay_whole<Team>) return;  // the grid is folded when there are more rows than one dimension has places
-    index = params.rows - 1;             // follows along with that row, because shuffles need all lanes, and stores nothing
-  }
   const int member = team.member();
   Waiting waiting(config.shared_vectors > 0 ? dynamic_shared() : nullptr);
 
-  while (true) {
+  over_rows(team, params.rows, [&](int64 index, bool exists) {
     const Row<shape> row(params, index, static_cast<const Input*>(nullptr));
     const Input* const x = row.template input<Input>(params, 0);
     if constexpr (shape.mask == Mask::none) {
@@ -50,12 +44,13 @@ __device__ __forceinline__ void softmax_held(const RowParams& params) {
     }
 
     team.start();
-    using Local = typename If<Team::distant, BlockTeam<Team::threads>, Team>::type;
+    // Where the team is of several blocks, each warp sums under its own maximum.
+    using Local = typename If<Team::distant, LaneTeam<Team::threads, 32>, Team>::type;
     Local local(nullptr, 0);
     SoftmaxPart part;
     part.largest = local.template reduce<0>(waiting.largest(), Maximum());
 
-    // A block of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
+    // A warp of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
     const bool nothing = Team::distant && part.largest == Maximum::identity();
     const Exponential exponential(nothing ? 0.0f : part.largest, exponent_scale<shape>(params));
     typename ArithmeticFor<Output>::template RunningSum<vectors> running_sum;
@@ -78,15 +73,13 @@ __device__ __forceinline__ void softmax_held(const RowParams& params) {
 
     SplitPower rescale = {1.0f, 1.0f};  // of the exponentials that wait
     if constexpr (Team::distant) {
-      RunningSoftmax<Output, shape> all(params);
-      team.exchange(part, [&](const SoftmaxPart& other) { all.include(other); });
-      part = combine_block<Team::threads>(all);
+      part = team.combine(part, [&] { return RunningSoftmax<Output, shape>(params); });
       if (!nothing) rescale = exponential.split_rescale_to(Exponential(part.largest, exponent_scale<shape>(params)));
     }
 
     SoftmaxResult<Output, shape> result(params, part.largest, {part.sum, part.ties}, rescale);
     if constexpr (Team::distant) result.under(exponential);
-    if (!stores) return;
+    if (!exists) return;
     Output* const y = row.template output<Output>(params);
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
@@ -99,13 +92,7 @@ __device__ __forceinline__ void softmax_held(const RowParams& params) {
       store_vector<Output, vector, config.store>(y, column_of<shape, Team::members>(i, member), row.all,
                                                  inside_row<shape, Team::members>(i), values);
     }
-    if constexpr (!Team::takes_many) {
-      return;
-    } else {
-      index += team.row_step();
-      if (index >= params.rows) return;
-    }
-  }
+  });
 }
 
 }  // namespace tunesmith

@@ -145,6 +145,7 @@ std::vector<ArrayInfo> SoftmaxOp::arrays(const Problem& problem) const {
                       .shape = {shape.rows, shape.cols},
                       .strides = {rows.stride, 1},
                       .alignment = rows.alignment});
+    if (output && shape.in_place) arrays.back().in_place_of = names.front();
   }
   row::append_arrays(shape.options, shape.rows, shape.cols, arrays);
   return arrays;

@@ -1,14 +1,12 @@
 // Inputs that try the softmax family, and the reference in double or better that judges it.
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cmath>
 #include <sstream>
-#include <thread>
 #include <vector>
 
 #include "templates/half.h"
+#include "templates/sampling.h"
 #include "templates/softmax/softmax_op.h"
 
 namespace tunesmith {
@@ -16,23 +14,6 @@ namespace {
 
 using row::Mask;
 using row::Shape;
-
-/// SplitMix64 (Steele, Lea and Flood, 2014): one multiply-xor chain per number, seekable by construction.
-std::uint64_t scramble(std::uint64_t state) noexcept {
-  state += 0x9e3779b97f4a7c15u;
-  state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
-  state = (state ^ (state >> 27)) * 0x94d049bb133111ebu;
-  return state ^ (state >> 31);
-}
-
-double uniform(std::uint64_t bits) noexcept { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
-
-/// Close to a standard normal: the sum of four uniform numbers, scaled. Cheap, and its tails do not matter here.
-double bell(std::uint64_t bits) noexcept {
-  const double sum = static_cast<double>(bits & 0xffff) + static_cast<double>((bits >> 16) & 0xffff) +
-                     static_cast<double>((bits >> 32) & 0xffff) + static_cast<double>(bits >> 48);
-  return (sum / 65536 - 2) * 1.7320508;
-}
 
 constexpr std::int64_t awkward_rows = 14;
 
@@ -55,18 +36,6 @@ double awkward(std::int64_t row, std::int64_t column, std::int64_t cols, DType d
     case 12: return column < cols / 2 ? -INFINITY : normal;              // whole threads and tiles see nothing but -inf
     default: return column == 0 ? normal : normal - 90 * uniform(bits);  // results down to denormals
   }
-}
-
-/// Runs work(begin, end) over [0, count), on several threads when it is worth starting them.
-template <typename Work>
-void over_rows(std::int64_t count, std::int64_t cols, const Work& work) {
-  const std::int64_t threads =
-      std::clamp<std::int64_t>(count * cols >> 16, 1, std::max(1u, std::min(16u, std::thread::hardware_concurrency())));
-  if (threads == 1) return work(std::int64_t{0}, count);
-  std::vector<std::thread> pool;
-  for (std::int64_t i = 0; i < threads; ++i)
-    pool.emplace_back([&, i] { work(count * i / threads, count * (i + 1) / threads); });
-  for (std::thread& thread : pool) thread.join();
 }
 
 /// dy of the rows that y's awkward rows belong to: gradients that cancel, are large, or are all the same.

@@ -71,6 +71,14 @@ struct RunningSoftmax {
     sum.include(other.sum.value());
     ties = add(ties, other.ties);
   }
+
+  /// What the lanes of a warp have seen between them.
+  __device__ __forceinline__ SoftmaxPart over_warp() const {
+    RunningSoftmax state = *this;
+    state.raise_to(reduce_lanes<32>(largest, Maximum()));
+    const SoftmaxSums sums = reduce_lanes<32>(SoftmaxSums{state.sum.value(), state.ties}, SumOfEach());
+    return {state.largest, sums.first, sums.second};
+  }
 };
 
 /// Maximum and sums over all threads of a block; every thread gets them.

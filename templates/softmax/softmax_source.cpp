@@ -18,15 +18,15 @@ SourceParts SoftmaxOp::source_parts(const Problem& problem, const Config& config
   parts.constants = row::constants(typed, shape);
   if (typed.holds_row()) {
     parts.main_template = "softmax/" + family + "_held.cuh";
-    parts.kernels = row::kernel(typed, entry, family + "_held", "Types, shape, config, Team");
+    parts.kernels = row::kernel(typed, entry, "RowParams", family + "_held", "Types, shape, config, Team");
   } else {
     parts.main_template = "softmax/" + family + "_tiled.cuh";
     const std::string arguments = "Types, shape, config";
     if (typed.variant == Variant::split)
-      parts.kernels = row::kernel(typed, entry + "_sums", family + "_split_sums", arguments) + "\n" +
-                      row::kernel(typed, entry, family + "_split", arguments);
+      parts.kernels = row::kernel(typed, entry + "_sums", "RowParams", family + "_split_sums", arguments) + "\n" +
+                      row::kernel(typed, entry, "RowParams", family + "_split", arguments);
     else
-      parts.kernels = row::kernel(typed, entry, family + "_online", arguments);
+      parts.kernels = row::kernel(typed, entry, "RowParams", family + "_online", arguments);
   }
   return parts;
 }

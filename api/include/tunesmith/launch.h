@@ -28,6 +28,7 @@ struct LaunchPlan {
     std::int64_t extent_bytes = 0;  ///< from the address to the end of the last element; 0: never touched
     bool written = false;
     bool optional = false;  ///< may be nullptr
+    int in_place_of = -1;   ///< position of the input that this output may be; they never overlap otherwise
   };
 
   std::vector<KernelLaunch> kernels;
@@ -35,7 +36,6 @@ struct LaunchPlan {
   std::vector<Pointer> pointers;       ///< in the order of Op::arrays()
   std::int64_t workspace_bytes = 0;    ///< scratch memory for each stream, 256-byte aligned, zeroed once when it is made
   std::uint32_t workspace_offset = 0;  ///< in `params`; used when workspace_bytes > 0
-  bool in_place = false;               ///< input and output may be the same array (never partly overlapping)
 };
 
 }  // namespace tunesmith

@@ -1,4 +1,4 @@
-#include "templates/row_losses/row_losses_op.h"
+#include "templates/cross_entropy/cross_entropy_ends_op.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +10,10 @@
 #include "templates/row/row_fields.h"
 #include "tunesmith/error.h"
 
-namespace tunesmith {
+namespace tunesmith::cross_entropy {
 namespace {
 
-// Must agree with row_losses.cuh; the generated source asserts the sizes.
+// Must agree with cross_entropy_ends.cuh; the generated source asserts the sizes.
 struct DivisorParams {
   std::uint64_t targets, weight, dloss, divisor, gradient_scale;
   std::int64_t rows, cols, ignore_index;
@@ -24,6 +24,7 @@ struct ReduceParams {
   std::int64_t rows;
 };
 
+constexpr int threads = 1024;  // totals_threads in cross_entropy_totals.cuh
 constexpr std::int64_t max_rows_of_a_problem = std::int64_t{1} << 50;
 
 std::int64_t rows_of(const Problem& problem) { return problem.fields.integer("rows"); }
@@ -51,7 +52,7 @@ std::pair<std::string, Value> flag(const Problem& problem, const char* name) {
 /// `offsets`: where each array of the problem has its address in the parameters.
 template <typename Params>
 LaunchPlan plan_of(const char* entry, const Params& params, const std::vector<ArrayInfo>& arrays,
-                   const std::vector<std::size_t>& offsets, const Config& config) {
+                   const std::vector<std::size_t>& offsets) {
   LaunchPlan plan;
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
@@ -61,22 +62,22 @@ LaunchPlan plan_of(const char* entry, const Params& params, const std::vector<Ar
                              false});
   KernelLaunch launch;
   launch.entry = entry;
-  launch.block = {static_cast<std::uint32_t>(config.fields.integer("threads")), 1, 1};
+  launch.block = {threads, 1, 1};
   plan.kernels.push_back(launch);
   return plan;
 }
 
 SourceParts source_of(const std::string& entry, const std::string& params, std::size_t params_bytes,
-                      const std::string& arguments, const Config& config) {
-  const std::string threads = text(*config.fields.find("threads"));
+                      const std::string& arguments) {
   SourceParts parts;
-  parts.main_template = "row_losses/row_losses.cuh";
-  parts.specialized_for = {{"specialized for", "any number of rows, one block of " + threads + " threads"}};
+  parts.main_template = "cross_entropy/cross_entropy_ends.cuh";
+  parts.specialized_for = {{"specialized for", "any number of rows"}};
   parts.constants = "static_assert(sizeof(tunesmith::" + params + ") == " + std::to_string(params_bytes) +
-                    ", \"the host fills the parameters by this layout\");\n";
-  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + threads + ")\n" + entry +
-                  "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + entry + "<" + arguments +
-                  threads + ">(params);\n}\n";
+                    " && tunesmith::totals_threads == " + std::to_string(threads) +
+                    ", \"the host launches and fills the parameters by this\");\n";
+  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n" + entry +
+                  "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + entry + arguments +
+                  "(params);\n}\n";
   return parts;
 }
 
@@ -140,47 +141,39 @@ Sum sum_of(const HostArray& array) {
 
 }  // namespace
 
-std::vector<FieldInfo> RowLossesOp::config_fields() const {
-  return {{"variant", "the kernel; there is one", "", {"block"}},
-          {"threads", "threads of the block, a power of two from 32 to 1024", "", {}}};
-}
+std::vector<FieldInfo> EndsOp::config_fields() const { return {{"variant", "the kernel; there is one", "", {"block"}}}; }
 
-Config RowLossesOp::default_config(const Problem& problem, const DeviceInfo& device) const {
-  return complete_config(problem, device, {});
-}
+Config EndsOp::default_config(const Problem&, const DeviceInfo&) const { return {{{"variant", std::string("block")}}}; }
 
-Config RowLossesOp::complete_config(const Problem& problem, const DeviceInfo& device, const Config& partial) const {
-  Config config{{{"variant", std::string("block")}, {"threads", std::int64_t{1024}}}};
-  for (const auto& item : partial.fields) {
-    if (!config.fields.contains(item.first))
+Config EndsOp::complete_config(const Problem& problem, const DeviceInfo& device, const Config& partial) const {
+  for (const auto& item : partial.fields)
+    if (item.first != "variant")
       throw Error(ErrorCode::invalid_argument, "config field '", item.first, "' is not one of ", name(),
-                  "; allowed: variant, threads");
-    config.fields.set(item.first, item.second);
-  }
+                  "; allowed: variant");
+  Config config = partial.fields.empty() ? default_config(problem, device) : partial;
   if (const std::string reason = why_invalid(problem, device, config); !reason.empty())
     throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
   return config;
 }
 
-std::vector<Config> RowLossesOp::search_space(const Problem& problem, const DeviceInfo& device, Effort) const {
-  std::vector<Config> space{default_config(problem, device)};
-  for (const std::int64_t threads : {512, 256, 128})
-    space.push_back(complete_config(problem, device, {{{"threads", threads}}}));
-  return space;
+std::vector<Config> EndsOp::search_space(const Problem& problem, const DeviceInfo& device, Effort) const {
+  return {default_config(problem, device)};
 }
 
-std::string RowLossesOp::why_invalid(const Problem&, const DeviceInfo& device, const Config& config) const {
+std::string EndsOp::why_invalid(const Problem&, const DeviceInfo& device, const Config& config) const {
   try {
-    if (config.fields.size() != 2) return "config '" + config.text() + "' needs variant and threads";
+    if (config.fields.size() != 1) return "config '" + config.text() + "' needs variant and nothing else";
     word_of(config.fields, "variant", {"block"});
-    integer_of(config.fields, "threads", 32, device.max_threads_per_block, true);
+    if (device.max_threads_per_block < threads)
+      return "it takes blocks of " + std::to_string(threads) + " threads; the device allows " +
+             std::to_string(device.max_threads_per_block);
     return {};
   } catch (const Error& error) {
     return error.what();
   }
 }
 
-Cost RowLossesOp::cost(const Problem& problem) const {
+Cost EndsOp::cost(const Problem& problem) const {
   Cost cost;
   for (const ArrayInfo& array : arrays(problem))
     (array.output ? cost.bytes_written : cost.bytes_read) += static_cast<double>(array.elements() * size_of(array.dtype));
@@ -188,7 +181,7 @@ Cost RowLossesOp::cost(const Problem& problem) const {
   return cost;
 }
 
-Problem RowLossesOp::verification_problem(const Problem& problem) const {
+Problem EndsOp::verification_problem(const Problem& problem) const {
   Problem small = problem;
   small.fields.set("rows", std::int64_t{5003});  // a number that no block divides
   return small;
@@ -234,13 +227,12 @@ KeyParts DivisorOp::key(const Problem& problem) const {
           std::max<std::int64_t>(rows_of(problem), 1), 1};
 }
 
-SourceParts DivisorOp::source_parts(const Problem& problem, const Config& config) const {
+SourceParts DivisorOp::source_parts(const Problem& problem, const Config&) const {
   const bool narrow = target_dtype_of(problem) == DType::i32;
-  return source_of("cross_entropy_divisor", "DivisorParams", sizeof(DivisorParams), narrow ? "int, " : "tunesmith::int64, ",
-                   config);
+  return source_of("cross_entropy_divisor", "DivisorParams", sizeof(DivisorParams), narrow ? "<int>" : "<tunesmith::int64>");
 }
 
-LaunchPlan DivisorOp::launch_plan(const Problem& problem, const Config& config, const DeviceInfo&) const {
+LaunchPlan DivisorOp::launch_plan(const Problem& problem, const Config&, const DeviceInfo&) const {
   const DivisorParams params{
       0, 0, 0, 0, 0, rows_of(problem), problem.fields.integer("cols"), problem.fields.integer("ignore_index")};
   std::vector<std::size_t> offsets{offsetof(DivisorParams, targets)};
@@ -248,7 +240,7 @@ LaunchPlan DivisorOp::launch_plan(const Problem& problem, const Config& config, 
   if (problem.fields.word("dloss") == "scalar") offsets.push_back(offsetof(DivisorParams, dloss));
   offsets.push_back(offsetof(DivisorParams, divisor));
   offsets.push_back(offsetof(DivisorParams, gradient_scale));
-  return plan_of("cross_entropy_divisor", params, arrays(problem), offsets, config);
+  return plan_of("cross_entropy_divisor", params, arrays(problem), offsets);
 }
 
 void DivisorOp::fill_inputs(const Problem& problem, std::uint64_t seed, InputKind, std::span<const HostArray> arrays) const {
@@ -318,18 +310,18 @@ KeyParts ReduceOp::key(const Problem& problem) const {
   return {std::string("z_losses=") + (has(problem, "z_losses") ? "1" : "0"), std::max<std::int64_t>(rows_of(problem), 1), 1};
 }
 
-SourceParts ReduceOp::source_parts(const Problem&, const Config& config) const {
-  return source_of("cross_entropy_reduce", "ReduceParams", sizeof(ReduceParams), "", config);
+SourceParts ReduceOp::source_parts(const Problem&, const Config&) const {
+  return source_of("cross_entropy_reduce", "ReduceParams", sizeof(ReduceParams), "");
 }
 
-LaunchPlan ReduceOp::launch_plan(const Problem& problem, const Config& config, const DeviceInfo&) const {
+LaunchPlan ReduceOp::launch_plan(const Problem& problem, const Config&, const DeviceInfo&) const {
   const ReduceParams params{0, 0, 0, 0, 0, rows_of(problem)};
   std::vector<std::size_t> offsets{offsetof(ReduceParams, losses)};
   if (has(problem, "z_losses")) offsets.push_back(offsetof(ReduceParams, z_losses));
   if (has(problem, "divisor")) offsets.push_back(offsetof(ReduceParams, divisor));
   offsets.push_back(offsetof(ReduceParams, loss));
   if (has(problem, "z_losses")) offsets.push_back(offsetof(ReduceParams, z_loss));
-  return plan_of("cross_entropy_reduce", params, arrays(problem), offsets, config);
+  return plan_of("cross_entropy_reduce", params, arrays(problem), offsets);
 }
 
 void ReduceOp::fill_inputs(const Problem&, std::uint64_t seed, InputKind, std::span<const HostArray> arrays) const {
@@ -352,4 +344,4 @@ CheckResult ReduceOp::check(const Problem& problem, std::span<const HostArray> a
   return comparison.result();
 }
 
-}  // namespace tunesmith
+}  // namespace tunesmith::cross_entropy

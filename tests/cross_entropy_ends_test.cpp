@@ -18,7 +18,7 @@ namespace {
 
 using fakes::expect_error;
 
-class RowLosses : public testing::Test {
+class CrossEntropyEnds : public testing::Test {
  protected:
   RowLosses()
       : engine_([] {
@@ -33,11 +33,11 @@ class RowLosses : public testing::Test {
     return find_op(op).normalize({op, parse_fields(fields, "fields")});
   }
 
-  void expect_verified(const std::string& name, const std::string& fields, const std::string& config) {
+  void expect_verified(const std::string& name, const std::string& fields) {
     const Op& op = find_op(name);
     const Problem small = op.verification_problem(problem(name, fields));
     Engine::Parts& parts = engine_.parts();
-    const Config whole = op.complete_config(small, parts.device->info(), {parse_fields(config, "config")});
+    const Config whole = op.default_config(small, parts.device->info());
     const Built built =
         build_binary(op, small, whole, parts.device->info().arch, *parts.compiler, *parts.cache, parts.templates);
     const Executable executable(*parts.device, parts.device->load(built.binary),
@@ -50,15 +50,15 @@ class RowLosses : public testing::Test {
   Engine engine_;
 };
 
-TEST_F(RowLosses, EveryOptionAgreesWithFloat64) {
+TEST_F(CrossEntropyEnds, EveryOptionAgreesWithFloat64) {
   for (const char* fields :
        {"rows=9,cols=50", "rows=9,cols=50,target_dtype=i32,weight=1", "rows=9,cols=50,weight=1,dloss=scalar,ignore_index=3"})
-    for (const char* config : {"threads=1024", "threads=32"}) expect_verified("cross_entropy_divisor", fields, config);
+    expect_verified("cross_entropy_divisor", fields);
   for (const char* fields : {"rows=9", "rows=9,divisor=1", "rows=9,z_losses=1", "rows=9,z_losses=1,divisor=1"})
-    for (const char* config : {"threads=512", "threads=64"}) expect_verified("cross_entropy_reduce", fields, config);
+    expect_verified("cross_entropy_reduce", fields);
 }
 
-TEST_F(RowLosses, WithoutAValidRowTheDivisorAndTheGradientsFactorAreZero) {
+TEST_F(CrossEntropyEnds, WithoutAValidRowTheDivisorAndTheGradientsFactorAreZero) {
   std::array<std::int64_t, 3> targets{-100, 7, -1};
   float divisor = -1, scale = -1;
   engine_.run(problem("cross_entropy_divisor", "rows=3,cols=7"), std::array<void*, 3>{targets.data(), &divisor, &scale});
@@ -72,7 +72,7 @@ TEST_F(RowLosses, WithoutAValidRowTheDivisorAndTheGradientsFactorAreZero) {
   EXPECT_EQ(scale, 1);
 }
 
-TEST_F(RowLosses, IgnoreIndexMayBeAClass) {
+TEST_F(CrossEntropyEnds, IgnoreIndexMayBeAClass) {
   std::array<std::int32_t, 4> targets{2, 0, 2, 1};
   float divisor = 0, scale = 0, dloss = 8;
   engine_.run(problem("cross_entropy_divisor", "rows=4,cols=3,target_dtype=i32,ignore_index=2,dloss=scalar"),
@@ -81,7 +81,7 @@ TEST_F(RowLosses, IgnoreIndexMayBeAClass) {
   EXPECT_EQ(scale, 4);
 }
 
-TEST_F(RowLosses, InfiniteAndUndefinedLossesStayWhatTheyAre) {
+TEST_F(CrossEntropyEnds, InfiniteAndUndefinedLossesStayWhatTheyAre) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   std::array<float, 40> losses{};
   float loss = 0;
@@ -98,20 +98,19 @@ TEST_F(RowLosses, InfiniteAndUndefinedLossesStayWhatTheyAre) {
   EXPECT_TRUE(std::isnan(loss)) << "the mean of nothing";
 }
 
-TEST_F(RowLosses, BadProblemsAndConfigurationsAreNamed) {
+TEST_F(CrossEntropyEnds, BadProblemsAndConfigurationsAreNamed) {
   expect_error([&] { problem("cross_entropy_divisor", "rows=3"); }, ErrorCode::invalid_argument, {"cols is missing"});
   expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=0"); }, ErrorCode::invalid_argument, {"cols is 0"});
   expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=2,dloss=row"); }, ErrorCode::invalid_argument,
                {"dloss is 'row'", "none, scalar"});
   expect_error([&] { problem("cross_entropy_reduce", "rows=3,weight=1"); }, ErrorCode::invalid_argument, {"'weight'"});
-  expect_error(
-      [&] {
-        engine_.prepare(problem("cross_entropy_reduce", "rows=3"), {.config = {parse_fields("threads=48", "config")}});
-      },
-      ErrorCode::invalid_argument, {"threads is '48'"});
-  expect_error(
-      [&] { engine_.prepare(problem("cross_entropy_reduce", "rows=3"), {.config = {parse_fields("lanes=4", "config")}}); },
-      ErrorCode::invalid_argument, {"'lanes'", "variant, threads"});
+  const auto expect_refused = [&](const char* config, std::initializer_list<std::string_view> words) {
+    expect_error(
+        [&] { engine_.prepare(problem("cross_entropy_reduce", "rows=3"), {.config = {parse_fields(config, "config")}}); },
+        ErrorCode::invalid_argument, words);
+  };
+  expect_refused("lanes=4", {"'lanes'", "allowed: variant"});
+  expect_refused("variant=grid", {"variant is 'grid'", "block"});
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 
 #include "templates/op.h"
 
-namespace tunesmith {
+namespace tunesmith::cross_entropy {
 
-/// What the two have in common: one kernel of one block, tuned over its threads.
-class RowLossesOp : public Op {
+/// What the two have in common: one kernel of one block, and nothing to tune.
+class EndsOp : public Op {
  public:
   std::vector<FieldInfo> config_fields() const override;
   Config default_config(const Problem& problem, const DeviceInfo& device) const override;
@@ -21,7 +21,7 @@ class RowLossesOp : public Op {
 /// targets (rows), [weight] f32 (cols), [dloss] f32 (1) -> divisor f32 (1): the sum over valid rows of the weight of their
 /// target (1 without weights); gradient_scale f32 (1): dloss / divisor, 0 where the divisor is 0. A row is valid when its
 /// target is a class and not ignore_index.
-class DivisorOp final : public RowLossesOp {
+class DivisorOp final : public EndsOp {
  public:
   std::string_view name() const noexcept override { return "cross_entropy_divisor"; }
   std::string_view summary() const noexcept override {
@@ -40,7 +40,7 @@ class DivisorOp final : public RowLossesOp {
 
 /// losses f32 (rows), [z_losses] f32 (rows), [divisor] f32 (1) -> loss f32 (1), [z_loss] f32 (1): their sums, divided by the
 /// divisor where there is one.
-class ReduceOp final : public RowLossesOp {
+class ReduceOp final : public EndsOp {
  public:
   std::string_view name() const noexcept override { return "cross_entropy_reduce"; }
   std::string_view summary() const noexcept override { return "loss = sum of the rows' losses [/ divisor]"; }
@@ -55,4 +55,4 @@ class ReduceOp final : public RowLossesOp {
   CheckResult check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 };
 
-}  // namespace tunesmith
+}  // namespace tunesmith::cross_entropy

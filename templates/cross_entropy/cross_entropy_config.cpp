@@ -1,0 +1,103 @@
+#include "templates/cross_entropy/cross_entropy_config.h"
+
+#include <algorithm>
+
+#include "templates/config_values.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::cross_entropy {
+
+std::vector<FieldInfo> tile_config_fields() {
+  return {{"variant", "the kernel; there is one", "", {"tiles"}},
+          {"threads", "threads per block, a power of two from 32 to 1024", "", {}},
+          {"unroll", "vectors that a thread has in flight, a power of two up to 8", "", {}},
+          {"load", "cache hint of the loads", "", load_words()},
+          {"store", "cache hint of the stores", "", store_words()}};
+}
+
+TileConfig TileConfig::parse(const Config& config) {
+  const Fields& fields = config.fields;
+  for (const auto& item : fields)
+    if (!std::ranges::any_of(tile_config_fields(), [&](const FieldInfo& info) { return info.name == item.first; }))
+      throw Error(ErrorCode::invalid_argument, "config field '", item.first,
+                  "' is not one of cross_entropy_backward; allowed: variant, threads, unroll, load, store");
+  word_of(fields, "variant", {"tiles"});
+  TileConfig typed;
+  typed.threads = integer_of(fields, "threads", 32, 1024, true);
+  typed.unroll = integer_of(fields, "unroll", 1, 8, true);
+  typed.load = word_of(fields, "load", load_words());
+  typed.store = word_of(fields, "store", store_words());
+  return typed;
+}
+
+Config TileConfig::to_config() const {
+  return {{{"variant", std::string("tiles")},
+           {"threads", std::int64_t{threads}},
+           {"unroll", std::int64_t{unroll}},
+           {"load", load},
+           {"store", store}}};
+}
+
+std::int64_t TileConfig::blocks_per_row(const row::Shape& shape) const noexcept {
+  const std::int64_t tile = std::int64_t{threads} * unroll;
+  return (shape.vectors_per_row() + tile - 1) / tile;
+}
+
+std::string why_invalid(const TileConfig& config, const row::Shape& shape, const DeviceInfo& device) {
+  if (config.threads > device.max_threads_per_block)
+    return "threads is " + std::to_string(config.threads) + "; the device allows " +
+           std::to_string(device.max_threads_per_block);
+  if (device.arch.number() < 80 && (config.load.starts_with("evict") || config.store.starts_with("evict")))
+    return "eviction policies need sm_80 or later; the device is " + name(device.arch);
+  if (shape.in_place && config.load == "no_allocate")
+    return "load no_allocate reads through the read-only path, which in_place=1 rules out";
+  if (config.threads * (config.unroll * shape.vector() + 40) > device.registers_per_sm)
+    return "so many vectors of so many threads do not fit into the registers";
+  return {};
+}
+
+TileConfig default_tile_config(const row::Shape& shape, const DeviceInfo& device) {
+  TileConfig config;
+  config.threads = 128;
+  while (config.threads > 32 && config.threads / 2 >= shape.vectors_per_row()) config.threads /= 2;
+  const bool large = shape.traffic_bytes() >= 4 * device.l2_bytes;
+  config.unroll = 2;
+  while (config.unroll > 1 && config.threads * config.unroll / 2 >= shape.vectors_per_row()) config.unroll /= 2;
+  if (large && device.arch.number() >= 80) config.load = "evict_last";
+  return config;
+}
+
+Config complete_tile_config(const Config& partial, const row::Shape& shape, const DeviceInfo& device) {
+  Config config = default_tile_config(shape, device).to_config();
+  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
+  const TileConfig typed = TileConfig::parse(config);
+  if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())
+    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
+  return typed.to_config();
+}
+
+std::vector<Config> tile_search_space(const row::Shape& shape, const DeviceInfo& device, Effort effort) {
+  std::vector<Config> space{default_tile_config(shape, device).to_config()};
+  const bool full = effort == Effort::full;
+  using Hints = std::vector<std::pair<const char*, const char*>>;
+  const Hints quick_hints{{"evict_last", "plain"}, {"plain", "plain"}};
+  const Hints full_hints{{"evict_last", "plain"},      {"plain", "plain"},         {"no_allocate", "plain"},
+                         {"plain", "streaming"},       {"streaming", "streaming"}, {"no_allocate", "streaming"},
+                         {"evict_last", "evict_first"}};
+  for (const auto& [load, store] : full ? full_hints : quick_hints)
+    for (const int threads : full ? std::vector<int>{128, 256, 64, 512, 1024, 32} : std::vector<int>{128, 256, 512})
+      for (const int unroll : full ? std::vector<int>{1, 2, 4, 8} : std::vector<int>{1, 2, 4}) {
+        TileConfig config;
+        config.threads = threads;
+        config.unroll = unroll;
+        config.load = load;
+        config.store = store;
+        const bool mostly_idle = threads * unroll >= 2 * shape.vectors_per_row() && threads * unroll > 32;
+        if (mostly_idle || !why_invalid(config, shape, device).empty()) continue;
+        if (Config candidate = config.to_config(); std::ranges::find(space, candidate) == space.end())
+          space.push_back(std::move(candidate));
+      }
+  return space;
+}
+
+}  // namespace tunesmith::cross_entropy

@@ -1,0 +1,125 @@
+// Cross-entropy in one read of the logits, with their gradient in one write: the row waits on the chip, in the registers and
+// shared memory of its team, while its largest logit and then the sum over all classes but the target are reduced. The team
+// makes the variants, as in softmax_held.cuh. The target's logit is taken out of the row as soon as that has arrived.
+#pragma once
+
+#include "cross_entropy/cross_entropy_outcome.cuh"
+#include "row/waiting_row.cuh"
+
+namespace tunesmith {
+
+/// `Types` has Input (of logits), Output (of dlogits).
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const HeldConfig& config, typename Team>
+__device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& params) {
+  using Input = typename Types::Input;
+  using Output = typename Types::Output;
+  using Exponential = typename ArithmeticFor<Input>::Exponential;
+  using Part = PartOf<options>;
+  constexpr int vector = shape.vector;
+  using Waiting = WaitingRow<Input, shape, config, Team>;
+  constexpr int vectors = Waiting::vectors;
+  // Exponentials wait in place of logits where they can, and nothing asks for the logits again.
+  constexpr bool keeps_logits = !options.gradient || !LogitScale<options>::plain;
+
+  Team team(params.row.workspace, params.row.groups);
+  const int member = team.member();
+  const LogitScale<options> scale(params);
+  Waiting waiting(config.shared_vectors > 0 ? dynamic_shared() : nullptr);
+
+  over_rows(team, params.row.rows, [&](int64 index, bool exists) {
+    const Row<shape> row(params.row, index, static_cast<const Input*>(nullptr));
+    const Input* const logits = row.template input<Input>(params.row, 0);
+    const Target<TargetType> target(params, index, shape.cols);
+    waiting.load(logits, row.seen, member, Maximum::identity());
+    team.start();
+    const int64 position = target.column >= 0 ? target.column + row.shift : -1;
+    // Where the gradient overwrites the logits, every thread must have this before any other stores: that is so because it
+    // goes into the maximum, which is reduced first.
+    float target_logit = Maximum::identity();
+    if (position >= 0) {
+      float value[1];
+      Packed<Input, 1> element;
+      element.access[0] = load<static_cast<int>(sizeof(Input)), LoadHint::plain>(logits + position);
+      element.unpack(value);
+      target_logit = scale(value[0]);
+    }
+    const float target_weight = weight_of<options>(params, target.column);
+    const bool holds_target = waiting.take_out(position, member);
+
+    using Local = typename If<Team::distant, LaneTeam<Team::threads, 32>, Team>::type;
+    Local local(nullptr, 0);
+    Part part;
+    part.largest = maximum_or_nan(local.template reduce<0>(scale(waiting.largest()), Maximum()), target_logit);
+    // A warp of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
+    const bool nothing = part.largest == Maximum::identity();
+    const float under = nothing ? 0.0f : part.largest;
+    const Exponential exponential(under);
+
+    typename ArithmeticFor<Input>::template RunningSum<vectors> others;
+    float below = 0.0f, weights = 0.0f;
+    int first = is_largest(target_logit, part.largest) && position >= 0 ? static_cast<int>(target.column) : no_column;
+#pragma unroll
+    for (int i = 0; i < vectors; ++i) {
+      float values[vector];
+      waiting.get(i, values);
+      scale.apply(values);
+      const int64 column = column_of<shape, Team::members>(i, member);
+      if constexpr (options.smoothing)
+        include_below<shape, options>(params, row, column, position, under, values, below, weights);
+      if constexpr (options.predicted) first = First()(first, first_largest(row, column, part.largest, values));
+      center(exponential, values);
+      others.include(exponentiate<vector>(exponential, values));
+      if (Waiting::exact(i) && !keeps_logits) waiting.put(i, values);
+    }
+    part.others = local.template reduce<1>(others.value(), Sum());
+    if constexpr (options.smoothing) {
+      const FloatPair sums = local.template reduce<4>(FloatPair{below, weights}, SumOfEach());
+      part.below = sums.first;
+      part.weights = sums.second;
+    }
+    if constexpr (options.predicted) part.index = float_of(static_cast<uint32>(local.template reduce<5>(first, First())));
+    if constexpr (Team::distant)
+      part = team.combine(part, [&] { return RunningCrossEntropy<Input, shape, options>(params); });
+
+    if (!exists) return;
+    if constexpr (options.shard) {
+      if (member == 0) write_part<Input, options>(params, index, part, position >= 0, target_logit, target_weight);
+    } else {
+      const RowLoss<Input, shape, options> loss(params, part, target_logit, target_weight, target.ignored, target.bad);
+      if (member == 0) write_loss<TargetType, Input, shape, options>(params, index, target, loss, target.column);
+      if constexpr (options.gradient) {
+        const CrossEntropyGradient<Input, shape, options> gradient(params, loss, index, target.counts());
+        // Of the exponentials that wait.
+        const float rescale = Team::distant && !nothing ? exponential.rescale_to(loss.exponential) : 1.0f;
+        Output* const dlogits = row.template output<Output>(params.row);
+#pragma unroll
+        for (int i = 0; i < vectors; ++i) {
+          float values[vector], as_scaled[vector] = {};
+          waiting.get(i, values);
+          if (!Waiting::exact(i) || keeps_logits) {
+            scale.apply(values);
+#pragma unroll
+            for (int j = 0; j < vector; ++j) as_scaled[j] = values[j];
+            center(loss.exponential, values);
+            exponentiate<vector>(loss.exponential, values);
+          } else if (Team::distant) {
+#pragma unroll
+            for (int j = 0; j < vector; ++j) values[j] = multiply(values[j], rescale);
+          }
+          const int64 column = column_of<shape, Team::members>(i, member);
+          gradient.compute(params, row, column, as_scaled, values);
+          store_vector<Output, vector, config.store>(dlogits, column, row.all, inside_row<shape, Team::members>(i), values);
+        }
+        if (holds_target) {  // after the vector that it lies in, by the same thread
+          Packed<Output, 1> element;
+          const float value[1] = {gradient.target(target_logit)};
+          element.pack_from(value);
+          store<static_cast<int>(sizeof(Output)), StoreHint::plain>(dlogits + position, element.access[0]);
+        }
+      }
+    }
+  });
+}
+
+}  // namespace tunesmith

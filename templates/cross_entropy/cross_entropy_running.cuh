@@ -1,0 +1,301 @@
+// Sums over the logits of a row but for its target's, which grow with what is seen; and the loss and gradient that they
+// make once the row is complete.
+//
+// The target is kept apart because of confident rows: with p near 1, loss = log(1 + others) and p - 1 = -others / sum have
+// all their digits in the sum over the others, which would be lost if the target's exponential were in it.
+#pragma once
+
+#include "cross_entropy/cross_entropy.cuh"
+#include "device/logarithm.cuh"
+#include "softmax/softmax_running.cuh"
+
+namespace tunesmith {
+
+/// A part of a row, the target's logit left out of the sums.
+template <bool smoothing, bool predicted>
+struct CrossEntropyPart {
+  float largest;  ///< logit, the target's included where it is known
+  float others;   ///< exponentials under it
+  float below;    ///< smoothing: sum of weight * (largest - logit)
+  float weights;  ///< smoothing: sum of the weights of those classes
+  float index;    ///< predicted: the bits of the first column that has the largest logit
+};
+template <>
+struct CrossEntropyPart<true, false> {
+  float largest, others, below, weights;
+};
+template <>
+struct CrossEntropyPart<false, true> {
+  float largest, others, index;
+};
+template <>
+struct CrossEntropyPart<false, false> {
+  float largest, others;
+};
+
+template <const CrossEntropyOptions& options>
+using PartOf = CrossEntropyPart<options.smoothing, options.predicted>;
+
+/// No column.
+constexpr int no_column = 0x7fffffff;
+
+struct First {
+  static __device__ __forceinline__ int identity() { return no_column; }
+  __device__ __forceinline__ int operator()(int a, int b) const { return a < b ? a : b; }
+};
+
+/// Whether a logit is the one that argmax looks for: NaN counts as the largest.
+__device__ __forceinline__ bool is_largest(float logit, float largest) {
+  return logit == largest || (largest != largest && logit != logit);
+}
+
+/// The first of a vector's columns that has the largest logit; `column` counts from the row's shift, the result does not.
+template <const RowShape& shape>
+__device__ __forceinline__ int first_largest(const Row<shape>& row, int64 column, float largest,
+                                             const float (&logits)[shape.vector]) {
+  int first = no_column;
+#pragma unroll
+  for (int j = shape.vector - 1; j >= 0; --j)
+    if (is_largest(logits[j], largest) && row.all.template holds<1>(column + j))
+      first = static_cast<int>(column - row.shift) + j;
+  return first;
+}
+
+/// Adds up weight * (largest - logit) and the weights over a vector, but for the target, which is at `target` (counted from
+/// the row's shift; negative: not in this row).
+template <const RowShape& shape, const CrossEntropyOptions& options>
+__device__ __forceinline__ void include_below(const CrossEntropyParams& params, const Row<shape>& row, int64 column,
+                                              int64 target, float largest, const float (&logits)[shape.vector], float& below,
+                                              float& sum_of_weights) {
+  float weights[shape.vector];
+  weights_of<shape, options>(params, row, column, weights);
+#pragma unroll
+  for (int j = 0; j < shape.vector; ++j) {
+    const bool takes_part = row.all.template holds<1>(column + j) && column + j != target;
+    below = add(below, takes_part ? multiply(weights[j], subtract(largest, logits[j])) : 0.0f);
+    sum_of_weights = add(sum_of_weights, takes_part ? weights[j] : 0.0f);
+  }
+}
+
+/// What a thread has seen of its row so far.
+template <typename Input, const RowShape& shape, const CrossEntropyOptions& options>
+struct RunningCrossEntropy {
+  using Part = PartOf<options>;
+
+  RunningSoftmax<Input, shape> exponentials;
+  float below = 0.0f;
+  float weights = 0.0f;
+  int index = no_column;
+
+  __device__ __forceinline__ explicit RunningCrossEntropy(const CrossEntropyParams& params) : exponentials(params.row) {}
+
+  /// Sums of -inf stand under 0.
+  static __device__ __forceinline__ float finite_or_zero(float largest) {
+    return largest == Maximum::identity() ? 0.0f : largest;
+  }
+  __device__ __forceinline__ void raise_to(float largest) {
+    if (largest == exponentials.largest) return;
+    if constexpr (options.smoothing)
+      below = fused_multiply_add(weights, subtract(finite_or_zero(largest), finite_or_zero(exponentials.largest)), below);
+    if constexpr (options.predicted) index = is_largest(exponentials.largest, largest) ? index : no_column;
+    exponentials.raise_to(largest);
+  }
+
+  /// Takes in vectors: rescales once for all of them.
+  template <int count>
+  __device__ __forceinline__ void include(const CrossEntropyParams& params, const Row<shape>& row,
+                                          const int64 (&columns)[count], int64 target,
+                                          float (&logits)[count][shape.vector]) {
+    float highest = largest_of(logits[0]);
+#pragma unroll
+    for (int i = 1; i < count; ++i) highest = maximum_or_nan(highest, largest_of(logits[i]));
+    raise_to(maximum_or_nan(exponentials.largest, highest));
+    const float under = finite_or_zero(exponentials.largest);
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      if constexpr (options.smoothing)
+        include_below<shape, options>(params, row, columns[i], target, under, logits[i], below, weights);
+      if constexpr (options.predicted)
+        index = First()(index, first_largest(row, columns[i], exponentials.largest, logits[i]));
+    }
+    exponentials.include(logits);
+  }
+
+  /// Takes in what others made of another part.
+  __device__ __forceinline__ void include(const Part& part) {
+    raise_to(maximum_or_nan(exponentials.largest, part.largest));
+    if constexpr (options.smoothing) {
+      const float lifted = subtract(finite_or_zero(exponentials.largest), finite_or_zero(part.largest));
+      below = add(below, fused_multiply_add(part.weights, lifted, part.below));
+      weights = add(weights, part.weights);
+    }
+    if constexpr (options.predicted) {
+      if (is_largest(part.largest, exponentials.largest)) index = First()(index, static_cast<int>(bits_of(part.index)));
+    }
+    exponentials.include(SoftmaxPart{part.largest, part.others, 0.0f});
+  }
+
+  __device__ __forceinline__ Part part() const {
+    Part result;
+    result.largest = exponentials.largest;
+    result.others = exponentials.sum.value();
+    if constexpr (options.smoothing) {
+      result.below = below;
+      result.weights = weights;
+    }
+    if constexpr (options.predicted) result.index = float_of(static_cast<uint32>(index));
+    return result;
+  }
+
+  /// What the members of a team have seen between them: a warp, or a block.
+  template <typename Team>
+  __device__ __forceinline__ Part over_team(Team& team) const {
+    RunningCrossEntropy state = *this;
+    state.raise_to(team.template reduce<2>(exponentials.largest, Maximum()));
+    Part result = state.part();
+    result.others = team.template reduce<3>(result.others, Sum());
+    if constexpr (options.smoothing) {
+      const FloatPair sums = team.template reduce<4>(FloatPair{result.below, result.weights}, SumOfEach());
+      result.below = sums.first;
+      result.weights = sums.second;
+    }
+    if constexpr (options.predicted)
+      result.index = float_of(static_cast<uint32>(team.template reduce<5>(state.index, First())));
+    return result;
+  }
+  __device__ __forceinline__ Part over_warp() const {
+    LaneTeam<32, 32> warp(nullptr, 0);
+    return over_team(warp);
+  }
+};
+
+/// A row's loss and what its gradient is made of.
+template <typename Input, const RowShape& shape, const CrossEntropyOptions& options>
+struct RowLoss {
+  using Exponential = typename ArithmeticFor<Input>::Exponential;
+  using Part = PartOf<options>;
+
+  Exponential exponential;
+  float loss, lse, z_loss, nll;
+  float per_exponential;  ///< 1 / sum
+  float target_share;     ///< p of the target
+  float target_rest;      ///< p - 1 of the target
+  float target_weight;
+  float weights;  ///< of all classes
+  int predicted;
+
+  /// `part` of the whole row, whose `largest` is no less than the target's logit, -inf for rows without one.
+  __device__ __forceinline__ RowLoss(const CrossEntropyParams& params, const Part& part, float target_logit,
+                                     float weight_of_target, bool ignored, bool bad)
+      : exponential(part.largest), target_weight(weight_of_target), weights(0.0f), predicted(no_column) {
+    const float largest = part.largest;
+    const float most = exponential(exponential.centered(largest));
+    const float others = divide(part.others, most);
+    const bool has_target = target_logit != Maximum::identity();
+    const float of_target = has_target ? divide(exponential(exponential.centered(target_logit)), most) : 0.0f;
+    // Under the largest logit the larger of both is at least 1, and is what 1 is taken from.
+    const float beyond_one = of_target == 1.0f ? others : add(subtract(others, 1.0f), of_target);
+    const bool finite = is_finite(largest);
+    const float log_sum = finite ? log_of_one_plus(beyond_one) : float_of(nan_bits);
+    const float sum = add(others, of_target);
+    lse = finite ? add(largest, log_sum) : largest;
+    nll = add(subtract(largest, target_logit), log_sum);
+    per_exponential = finite ? divide(1.0f, add(part.others, multiply(of_target, most))) : float_of(nan_bits);
+    target_share = finite ? divide(of_target, sum) : float_of(nan_bits);
+    target_rest = finite ? -divide(others, sum) : float_of(nan_bits);
+
+    loss = multiply(multiply(params.hard_share, target_weight), nll);
+    if constexpr (options.smoothing) {
+      weights = add(part.weights, ignored || bad ? 0.0f : target_weight);
+      // The sum of weight * (lse - logit), in terms none of which is negative.
+      const float below = fused_multiply_add(target_weight, subtract(largest, target_logit), part.below);
+      loss = fused_multiply_add(params.smooth_share, fused_multiply_add(weights, log_sum, below), loss);
+    }
+    z_loss = 0.0f;
+    if constexpr (options.z_loss) {
+      z_loss = multiply(params.z_factor, multiply(lse, lse));
+      loss = add(loss, z_loss);
+    }
+    if (ignored) loss = z_loss = 0.0f;
+    if (bad) loss = z_loss = float_of(nan_bits);
+    if (ignored) nll = 0.0f;
+    if (bad) nll = float_of(nan_bits);
+    if constexpr (options.predicted) predicted = static_cast<int>(bits_of(part.index));
+  }
+
+  /// From what the forward operation found: for gradients only. `sum_of_weights` of all classes.
+  __device__ __forceinline__ RowLoss(float row_lse, float weight_of_target, float sum_of_weights)
+      : exponential(row_lse),
+        loss(0.0f),
+        lse(row_lse),
+        z_loss(0.0f),
+        nll(0.0f),
+        per_exponential(is_finite(row_lse) ? divide(1.0f, exponential(exponential.centered(row_lse))) : float_of(nan_bits)),
+        target_share(0.0f),
+        target_rest(0.0f),
+        target_weight(weight_of_target),
+        weights(sum_of_weights),
+        predicted(no_column) {}
+
+  /// The same once the target's logit is known. 1 - exp(-nll) = 2 t / (1 + t) with t = tanh(nll / 2): no digits are lost
+  /// however small it is.
+  __device__ __forceinline__ void set_target(float target_logit, float target_nll) {
+    nll = target_nll;
+    target_share = multiply(exponential(exponential.centered(target_logit)), per_exponential);
+    const float half = tanh_of(multiply(0.5f, nll));
+    target_rest = is_finite(lse) ? -divide(multiply(2.0f, half), add(1.0f, half)) : float_of(nan_bits);
+  }
+};
+
+/// What becomes of a row's logits when their gradient is asked for:
+///   dlogit_c = dloss * slope * (p_c * factor - smooth_share * w_c),
+///   factor   = hard_share * w_t + smooth_share * sum of w + 2 z lse,
+/// and hard_share * w_t less for the target, which takes the digits of p - 1.
+template <typename Input, const RowShape& shape, const CrossEntropyOptions& options>
+struct CrossEntropyGradient {
+  LogitScale<options> scale;
+  float upstream;         ///< dloss; 0 for rows without a loss
+  float per_exponential;  ///< dloss * factor / sum
+  float per_weight;       ///< dloss * smooth_share
+  float of_target;        ///< the target's, but for its slope
+  bool empty;
+
+  __device__ __forceinline__ CrossEntropyGradient(const CrossEntropyParams& params,
+                                                  const RowLoss<Input, shape, options>& loss, int64 row, bool counts)
+      : scale(params), upstream(1.0f), empty(!counts) {
+    if constexpr (options.upstream == Upstream::scalar) upstream = params.upstream[0];
+    if constexpr (options.upstream == Upstream::row) upstream = params.upstream[row];
+    if constexpr (options.mean) upstream = divide(upstream, scratch(params, params.totals)[0]);
+    const float hard = multiply(params.hard_share, loss.target_weight);
+    float from_share = 0.0f;  // what stands beside hard * (p - 1)
+    if constexpr (options.smoothing) from_share = multiply(params.smooth_share, loss.weights);
+    if constexpr (options.z_loss) from_share = fused_multiply_add(multiply(2.0f, params.z_factor), loss.lse, from_share);
+    of_target = multiply(hard, loss.target_rest);
+    if constexpr (options.smoothing || options.z_loss)
+      of_target = fused_multiply_add(from_share, loss.target_share, of_target);
+    if constexpr (options.smoothing) of_target = fused_multiply_add(-params.smooth_share, loss.target_weight, of_target);
+    of_target = empty ? 0.0f : multiply(of_target, upstream);
+    per_exponential = multiply(multiply(add(hard, from_share), upstream), loss.per_exponential);
+    per_weight = multiply(params.smooth_share, upstream);
+  }
+
+  /// Exponentials become gradients; `logits` are only looked at for their slope, `column` counts from the row's shift.
+  __device__ __forceinline__ void compute(const CrossEntropyParams& params, const Row<shape>& row, int64 column,
+                                          const float (&logits)[shape.vector], float (&values)[shape.vector]) const {
+    float weights[shape.vector];
+    if constexpr (options.smoothing) weights_of<shape, options>(params, row, column, weights);
+#pragma unroll
+    for (int j = 0; j < shape.vector; ++j) {
+      values[j] = multiply(values[j], per_exponential);
+      if constexpr (options.smoothing) values[j] = fused_multiply_add(-per_weight, weights[j], values[j]);
+      if constexpr (!LogitScale<options>::plain) values[j] = multiply(values[j], scale.slope(logits[j]));
+      values[j] = empty ? 0.0f : values[j];
+    }
+  }
+  /// The target's gradient; `logit` as LogitScale made it.
+  __device__ __forceinline__ float target(float logit) const {
+    return LogitScale<options>::plain ? of_target : multiply(of_target, empty ? 0.0f : scale.slope(logit));
+  }
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,182 @@
+// Cross-entropy of rows that do not wait on the chip. The loss alone takes one read whatever the length: a block, or several
+// that share a row, keep running sums. With the gradient the logits are read twice, the second time from the L2 cache where
+// they still lie there.
+#pragma once
+
+#include "cross_entropy/cross_entropy_outcome.cuh"
+#include "row/tiles.cuh"
+
+namespace tunesmith {
+
+/// What a block leaves for the second kernel: its part, and the target's logit, which that kernel may overwrite.
+template <const CrossEntropyOptions& options>
+struct StoredPart {
+  PartOf<options> part;
+  float target_logit;
+};
+
+/// The sums over a block's part of a row, the target's logit left out.
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const TiledConfig& config>
+__device__ __forceinline__ StoredPart<options> cross_entropy_first_pass(const CrossEntropyParams& params,
+                                                                        const Row<shape>& row,
+                                                                        const Target<TargetType>& target, int part) {
+  using Input = typename Types::Input;
+  const LogitScale<options> scale(params);
+  const Input* const logits = row.template input<Input>(params.row, 0);
+  const int64 position = target.column >= 0 ? target.column + row.shift : -1;
+  StoredPart<options> result;
+  result.target_logit = Maximum::identity();
+  if (position >= 0) {
+    Packed<Input, 1> element;
+    element.access[0] = load<static_cast<int>(sizeof(Input)), LoadHint::plain>(logits + position);
+    float value[1];
+    element.unpack(value);
+    result.target_logit = scale(value[0]);
+  }
+
+  RunningCrossEntropy<Input, shape, options> state(params);
+  over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
+    Packed<Input, shape.vector> tile[config.unroll];
+    load_tile<Input, shape, config, config.load>(logits, begin, row.all, inside, Maximum::identity(), tile);
+    float values[config.unroll][shape.vector];
+    int64 columns[config.unroll];
+#pragma unroll
+    for (int i = 0; i < config.unroll; ++i) {
+      columns[i] = begin + (i * config.threads + thread_index()) * shape.vector;
+      tile[i].unpack(values[i]);
+      scale.apply(values[i]);
+      const int64 target_element = position - columns[i];
+      if (position >= 0 && target_element >= 0 && target_element < shape.vector) {
+#pragma unroll
+        for (int j = 0; j < shape.vector; ++j)
+          values[i][j] = j == static_cast<int>(target_element) ? Maximum::identity() : values[i][j];
+      }
+    }
+    state.include(params, row, columns, position, values);
+  });
+  BlockTeam<config.threads> team(nullptr, 0);
+  // The block that has the target's column makes it count for the maximum and the first class that has it.
+  state.raise_to(maximum_or_nan(state.exponentials.largest, result.target_logit));
+  if constexpr (options.predicted)
+    if (position >= 0 && is_largest(result.target_logit, state.exponentials.largest))
+      state.index = First()(state.index, static_cast<int>(target.column));
+  result.part = state.over_team(team);
+  return result;
+}
+
+/// Reads a block's part of a row again and writes its gradient; of_target(logit) is the target's.
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const TiledConfig& config, typename OfTarget>
+__device__ __forceinline__ void write_gradient(const CrossEntropyParams& params, const Row<shape>& row,
+                                               const Target<TargetType>& target, int part,
+                                               const RowLoss<typename Types::Input, shape, options>& loss,
+                                               const CrossEntropyGradient<typename Types::Input, shape, options>& gradient,
+                                               const OfTarget& of_target) {
+  using Input = typename Types::Input;
+  using Output = typename Types::Output;
+  const LogitScale<options> scale(params);
+  const Input* const logits = row.template input<Input>(params.row, 0);
+  Output* const dlogits = row.template output<Output>(params.row);
+  const int64 position = target.column >= 0 ? target.column + row.shift : -1;
+  over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
+    Packed<Input, shape.vector> tile[config.unroll];
+    load_tile<Input, shape, config, config.load_again>(logits, begin, row.all, inside, Maximum::identity(), tile);
+#pragma unroll
+    for (int i = 0; i < config.unroll; ++i) {
+      const int64 column = begin + (i * config.threads + thread_index()) * shape.vector;
+      float as_scaled[shape.vector], values[shape.vector];
+      tile[i].unpack(as_scaled);
+      scale.apply(as_scaled);
+#pragma unroll
+      for (int j = 0; j < shape.vector; ++j) values[j] = as_scaled[j];
+      center(loss.exponential, values);
+      exponentiate<shape.vector>(loss.exponential, values);
+      gradient.compute(params, row, column, as_scaled, values);
+      const int64 target_element = position - column;
+      if (position >= 0 && target_element >= 0 && target_element < shape.vector) {
+        float logit = 0.0f;
+#pragma unroll
+        for (int j = 0; j < shape.vector; ++j) logit = j == static_cast<int>(target_element) ? as_scaled[j] : logit;
+        const float value = of_target(logit);
+#pragma unroll
+        for (int j = 0; j < shape.vector; ++j) values[j] = j == static_cast<int>(target_element) ? value : values[j];
+      }
+      store_vector<Output, shape.vector, config.store>(dlogits, column, row.all, inside, values);
+    }
+  });
+}
+
+/// The outcome of a row, by every thread of a block; `writes`: of this one.
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const TiledConfig& config>
+__device__ __forceinline__ void cross_entropy_finish(const CrossEntropyParams& params, const Row<shape>& row,
+                                                     const Target<TargetType>& target, int part, bool writes,
+                                                     const StoredPart<options>& whole) {
+  using Input = typename Types::Input;
+  const float target_weight = weight_of<options>(params, target.column);
+  if constexpr (options.shard) {
+    if (writes)
+      write_part<Input, options>(params, row.index, whole.part, target.column >= 0, whole.target_logit, target_weight);
+  } else {
+    const RowLoss<Input, shape, options> loss(params, whole.part, whole.target_logit, target_weight, target.ignored,
+                                              target.bad);
+    if (writes) write_loss<TargetType, Input, shape, options>(params, row.index, target, loss, target.column);
+    if constexpr (options.gradient) {
+      const CrossEntropyGradient<Input, shape, options> gradient(params, loss, row.index, target.counts());
+      write_gradient<Types, TargetType, shape, options, config>(params, row, target, part, loss, gradient,
+                                                                [&](float logit) { return gradient.target(logit); });
+    }
+  }
+}
+
+/// One block per row.
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const TiledConfig& config>
+__device__ __forceinline__ void cross_entropy_online(const CrossEntropyParams& params) {
+  over_parts<shape, config>(params.row, [&](int64 index, int part) {
+    const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
+    const Target<TargetType> target(params, index, shape.cols);
+    const StoredPart<options> whole =
+        cross_entropy_first_pass<Types, TargetType, shape, options, config>(params, row, target, part);
+    cross_entropy_finish<Types, TargetType, shape, options, config>(params, row, target, part, thread_index() == 0, whole);
+  });
+}
+
+/// Many blocks per row, first kernel: leaves [rows][blocks_per_row] parts.
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const TiledConfig& config>
+__device__ __forceinline__ void cross_entropy_split_sums(const CrossEntropyParams& params) {
+  over_parts<shape, config>(params.row, [&](int64 index, int part) {
+    const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
+    const Target<TargetType> target(params, index, shape.cols);
+    const StoredPart<options> sums =
+        cross_entropy_first_pass<Types, TargetType, shape, options, config>(params, row, target, part);
+    if (thread_index() == 0)
+      static_cast<StoredPart<options>*>(params.row.workspace)[index * config.blocks_per_row + part] = sums;
+  });
+}
+
+/// Many blocks per row, second kernel: puts the parts together. Without a gradient one block does that for a row.
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const TiledConfig& config>
+__device__ __forceinline__ void cross_entropy_split(const CrossEntropyParams& params) {
+  const auto finish = [&](int64 index, int part) {
+    const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
+    const Target<TargetType> target(params, index, shape.cols);
+    const auto* const parts = static_cast<const StoredPart<options>*>(params.row.workspace) + index * config.blocks_per_row;
+    RunningCrossEntropy<typename Types::Input, shape, options> state(params);
+    for (int i = thread_index(); i < config.blocks_per_row; i += config.threads) state.include(parts[i].part);
+    BlockTeam<config.threads> team(nullptr, 0);
+    const StoredPart<options> whole = {state.over_team(team), parts[0].target_logit};
+    cross_entropy_finish<Types, TargetType, shape, options, config>(params, row, target, part,
+                                                                    part == 0 && thread_index() == 0, whole);
+  };
+  if constexpr (options.gradient) {
+    over_parts<shape, config>(params.row, finish);
+  } else if (block_index() < params.row.rows) {
+    finish(block_index(), 0);
+  }
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,136 @@
+// Sums over rows: the reduced loss, how many rows were predicted right, which targets are no class; and, before a gradient
+// is written, what its mean is divided by. Sums are formed in two floats and in an order that the number of rows alone
+// decides. Up to some thousand rows one block does it; beyond, many blocks leave partial totals for it.
+#pragma once
+
+#include "cross_entropy/cross_entropy.cuh"
+
+namespace tunesmith {
+
+constexpr int totals_threads = 1024;
+constexpr int rows_per_partial = 4096;
+
+struct CountSum {
+  static __device__ __forceinline__ int64 identity() { return 0; }
+  __device__ __forceinline__ int64 operator()(int64 a, int64 b) const { return a + b; }
+};
+struct FirstRow {
+  static __device__ __forceinline__ int64 identity() { return 0x7fffffffffffffff; }
+  __device__ __forceinline__ int64 operator()(int64 a, int64 b) const { return a < b ? a : b; }
+};
+
+struct Totals {
+  FloatPair loss, z_loss, weight;
+  int64 hits, bad, first_bad;
+};
+
+__device__ __forceinline__ FloatPair exact(float value) { return {value, 0.0f}; }
+
+__device__ __forceinline__ Totals no_totals() { return {exact(0.0f), exact(0.0f), exact(0.0f), 0, 0, FirstRow::identity()}; }
+
+__device__ __forceinline__ void include(Totals& totals, const Totals& other) {
+  totals.loss = SumOfTwoFloats()(totals.loss, other.loss);
+  totals.z_loss = SumOfTwoFloats()(totals.z_loss, other.z_loss);
+  totals.weight = SumOfTwoFloats()(totals.weight, other.weight);
+  totals.hits += other.hits;
+  totals.bad += other.bad;
+  totals.first_bad = FirstRow()(totals.first_bad, other.first_bad);
+}
+
+/// A value that is not finite makes a two-float sum's second part NaN; the first says it all.
+__device__ __forceinline__ float rounded(FloatPair sum) {
+  return is_finite(sum.first) ? add(sum.first, sum.second) : sum.first;
+}
+
+/// What one row adds. `before`: only the weight, from the targets; else from what the row's kernel left.
+template <typename TargetType, const CrossEntropyOptions& options, bool before>
+__device__ __forceinline__ Totals totals_of_row(const CrossEntropyParams& params, int64 row) {
+  Totals totals = no_totals();
+  const Target<TargetType> target(params, row, params.vocab_size);
+  if constexpr (before) {
+    totals.weight = exact(target.counts() ? weight_of<options>(params, target.column) : 0.0f);
+  } else {
+    if constexpr (options.reduced) {
+      totals.loss = exact(scratch(params, params.row_losses)[row]);
+      if constexpr (options.z_loss) totals.z_loss = exact(scratch(params, params.row_z_losses)[row]);
+      totals.weight = exact(options.weights ? scratch(params, params.row_weights)[row] : (target.counts() ? 1.0f : 0.0f));
+    }
+    if constexpr (options.count_hits) totals.hits = scratch(params, params.row_hits)[row] != 0.0f ? 1 : 0;
+    if constexpr (options.check_targets) {
+      totals.bad = target.bad ? 1 : 0;
+      totals.first_bad = target.bad ? row : FirstRow::identity();
+    }
+  }
+  return totals;
+}
+
+template <typename TargetType, const CrossEntropyOptions& options, bool before>
+__device__ __forceinline__ Totals totals_of_rows(const CrossEntropyParams& params, int64 begin, int64 end) {
+  Totals totals = no_totals();
+#pragma unroll 4
+  for (int64 row = begin + thread_index(); row < end; row += totals_threads)
+    include(totals, totals_of_row<TargetType, options, before>(params, row));
+  return totals;
+}
+
+__device__ __forceinline__ Totals over_block(Totals totals) {
+  BlockTeam<totals_threads> team(nullptr, 0);
+  totals.loss = team.template reduce<0>(totals.loss, SumOfTwoFloats());
+  totals.z_loss = team.template reduce<1>(totals.z_loss, SumOfTwoFloats());
+  totals.weight = team.template reduce<2>(totals.weight, SumOfTwoFloats());
+  totals.hits = team.template reduce<3>(totals.hits, CountSum());
+  totals.bad = team.template reduce<4>(totals.bad, CountSum());
+  totals.first_bad = team.template reduce<5>(totals.first_bad, FirstRow());
+  return totals;
+}
+
+/// Many blocks: leaves [partials] totals.
+template <typename TargetType, const CrossEntropyOptions& options, bool before>
+__device__ __forceinline__ void cross_entropy_partial_totals(const CrossEntropyParams& params) {
+  const int64 begin = block_index() * rows_per_partial;
+  const int64 end = begin + rows_per_partial < params.row.rows ? begin + rows_per_partial : params.row.rows;
+  const Totals totals = over_block(totals_of_rows<TargetType, options, before>(params, begin, end));
+  if (thread_index() == 0) reinterpret_cast<Totals*>(scratch(params, params.partial_totals))[block_index()] = totals;
+}
+
+/// One block.
+template <typename TargetType, const CrossEntropyOptions& options, bool before>
+__device__ __forceinline__ void cross_entropy_totals(const CrossEntropyParams& params) {
+  Totals totals = no_totals();
+  if (params.partials == 0) {
+    totals = totals_of_rows<TargetType, options, before>(params, 0, params.row.rows);
+  } else {
+    const auto* const partials = reinterpret_cast<const Totals*>(scratch(params, params.partial_totals));
+    for (int64 i = thread_index(); i < params.partials; i += totals_threads) include(totals, partials[i]);
+  }
+  totals = over_block(totals);
+  if (thread_index() != 0) return;
+  const float weight = rounded(totals.weight);
+  if constexpr (before) {
+    scratch(params, params.totals)[0] = weight;
+    return;
+  }
+  if constexpr (options.reduced) {
+    params.loss[0] = options.mean ? divide(rounded(totals.loss), weight) : rounded(totals.loss);
+    if constexpr (options.z_loss)
+      params.z_loss[0] = options.mean ? divide(rounded(totals.z_loss), weight) : rounded(totals.z_loss);
+  }
+  if constexpr (options.count_hits) params.hits[0] = totals.hits;
+  if constexpr (options.check_targets) {
+    params.bad_targets[0] = totals.bad;
+    params.bad_targets[1] = totals.bad > 0 ? totals.first_bad : -1;
+  }
+}
+
+/// One block: the sum of all classes' weights, which the backward operation needs for label smoothing.
+__device__ __forceinline__ void sum_class_weights(const CrossEntropyParams& params) {
+  FloatPair sum = exact(0.0f);
+#pragma unroll 4
+  for (int64 i = thread_index(); i < params.vocab_size; i += totals_threads)
+    sum = SumOfTwoFloats()(sum, exact(params.weight[i]));
+  BlockTeam<totals_threads> team(nullptr, 0);
+  sum = team.template reduce<0>(sum, SumOfTwoFloats());
+  if (thread_index() == 0) scratch(params, params.totals)[1] = rounded(sum);
+}
+
+}  // namespace tunesmith
