@@ -20,7 +20,7 @@ using fakes::expect_error;
 
 class CrossEntropyEnds : public testing::Test {
  protected:
-  RowLosses()
+  CrossEntropyEnds()
       : engine_([] {
           EngineOptions options;
           options.device = "host";
