@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
 #include <memory>
 
 #include "api/engine_parts.h"
+#include "templates/half.h"
 #include "tests/linear_cross_entropy_reference.h"
+#include "tunesmith/buffer.h"
 
 namespace tunesmith {
 namespace {
@@ -84,6 +88,47 @@ TEST_F(LinearCrossEntropyGpu, ChunksAgreeWithOneAndRepeatBitForBit) {
   EXPECT_EQ(first.dhidden, second.dhidden);
   EXPECT_EQ(first.dweight, second.dweight);
   test::expect_near(first, whole, 3e-2);
+}
+
+TEST_F(LinearCrossEntropyGpu, WithoutTokensOrValidTargetsGradientsAreZero) {
+  for (const std::int64_t tokens : {0, 203}) {
+    LinearCrossEntropyProblem problem = problem_of(DType::bf16);
+    problem.tokens = tokens;
+    problem.chunk_tokens = 100;
+    LinearInputs inputs = test::linear_inputs(problem);
+    for (std::int64_t t = 0; t < tokens; ++t) write_integer(DType::i64, inputs.targets.data(), t, -100);
+    const LinearOutputs outputs = run(problem, inputs);
+    EXPECT_TRUE(std::isnan(outputs.loss[0])) << "the mean of nothing";
+    EXPECT_EQ(outputs.dhidden, std::vector<double>(outputs.dhidden.size(), 0));
+    EXPECT_EQ(outputs.dweight, std::vector<double>(outputs.dweight.size(), 0));
+  }
+}
+
+TEST_F(LinearCrossEntropyGpu, AFurtherStreamHasScratchMemoryOfItsOwn) {
+  LinearCrossEntropyProblem problem = problem_of(DType::f32);
+  const LinearInputs inputs = test::linear_inputs(problem);
+  const LinearCrossEntropy prepared(*engine_, problem);
+  const LinearOutputs expected = test::launch(*engine_, prepared, inputs);
+  // The device's own stream for measurements stands for a second one.
+  const auto send = [&](const std::vector<std::byte>& data) {
+    DeviceBuffer buffer(*engine_, data.size());
+    buffer.copy_from_host(data.data(), data.size());
+    return buffer;
+  };
+  const DeviceBuffer hidden = send(inputs.hidden), weight = send(inputs.weight), targets = send(inputs.targets);
+  const DeviceBuffer dhidden(*engine_, hidden.bytes()), dweight(*engine_, weight.bytes()), loss(*engine_, 4);
+  LinearCrossEntropyArrays arrays;
+  arrays.hidden = hidden.data();
+  arrays.weight = weight.data();
+  arrays.targets = targets.data();
+  arrays.loss = static_cast<float*>(loss.data());
+  arrays.dhidden = dhidden.data();
+  arrays.dweight = dweight.data();
+  const std::function<void(Stream)> work = [&](Stream stream) { prepared.launch(arrays, stream); };
+  engine_->parts().device->time_us({&work, 1}, false);
+  float found = 0;
+  loss.copy_to_host(&found, sizeof found);
+  EXPECT_EQ(found, static_cast<float>(expected.loss[0]));
 }
 
 TEST_F(LinearCrossEntropyGpu, ScratchMemoryStaysBelowTheLimit) {

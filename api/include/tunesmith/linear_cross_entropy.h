@@ -29,7 +29,7 @@ struct LinearCrossEntropyProblem {
   DType target_dtype = DType::i64;        ///< i64 or i32
   bool f32_logits = false;                ///< logits in f32 (their gradient in dtype); else in dtype
   bool dhidden = false, dweight = false;  ///< which gradients launch() computes besides the loss
-  /// dweight in f32; else in dtype, where each chunk rounds the sum so far once: an error of up to (chunks + 1) / 2 units in
+  /// dweight in f32; else in dtype, where each chunk rounds the sum so far once: an error of up to chunks / 2 units in
   /// the last place of the largest partial sum, against 1/2 unit. It makes dweight twice as large for 16-bit dtypes.
   bool f32_dweight = false;
 
