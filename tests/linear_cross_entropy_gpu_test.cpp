@@ -1,5 +1,5 @@
-// Linear + cross-entropy on a GPU: against float64 on small problems, against one chunk on larger ones, and again bit for
-// bit.
+// Linear + cross-entropy on a GPU: against float64 on small problems, against one chunk on larger ones, again bit for bit,
+// and captured.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,9 @@
 #include <memory>
 
 #include "api/engine_parts.h"
+#include "jit/cuda/cuda_device.h"
 #include "templates/half.h"
+#include "tests/graph_calls.h"
 #include "tests/linear_cross_entropy_reference.h"
 #include "tunesmith/buffer.h"
 
@@ -104,12 +106,11 @@ TEST_F(LinearCrossEntropyGpu, WithoutTokensOrValidTargetsGradientsAreZero) {
   }
 }
 
-TEST_F(LinearCrossEntropyGpu, AFurtherStreamHasScratchMemoryOfItsOwn) {
+TEST_F(LinearCrossEntropyGpu, RunsOnAFurtherStreamAndIsCapturedThere) {
   LinearCrossEntropyProblem problem = problem_of(DType::f32);
   const LinearInputs inputs = test::linear_inputs(problem);
   const LinearCrossEntropy prepared(*engine_, problem);
   const LinearOutputs expected = test::launch(*engine_, prepared, inputs);
-  // The device's own stream for measurements stands for a second one.
   const auto send = [&](const std::vector<std::byte>& data) {
     DeviceBuffer buffer(*engine_, data.size());
     buffer.copy_from_host(data.data(), data.size());
@@ -124,11 +125,34 @@ TEST_F(LinearCrossEntropyGpu, AFurtherStreamHasScratchMemoryOfItsOwn) {
   arrays.loss = static_cast<float*>(loss.data());
   arrays.dhidden = dhidden.data();
   arrays.dweight = dweight.data();
-  const std::function<void(Stream)> work = [&](Stream stream) { prepared.launch(arrays, stream); };
-  engine_->parts().device->time_us({&work, 1}, false);
-  float found = 0;
-  loss.copy_to_host(&found, sizeof found);
-  EXPECT_EQ(found, static_cast<float>(expected.loss[0]));
+  const auto found = [&] {
+    std::vector<float> values(weight.bytes() / 4 + 1);
+    loss.copy_to_host(values.data(), 4);
+    dweight.copy_to_host(values.data() + 1, weight.bytes());
+    return std::vector<double>(values.begin(), values.end());
+  };
+  std::vector<double> right = expected.loss;
+  right.insert(right.end(), expected.dweight.begin(), expected.dweight.end());
+  Device& device = *engine_->parts().device;
+  const GraphCalls calls(dynamic_cast<const CudaDevice&>(device).driver());
+  const std::function<void(Stream)> work = [&](Stream stream) {
+    prepared.launch(arrays, stream);  // what is loaded and allocated at the first time may not be during a capture
+    device.synchronize(stream);
+    EXPECT_EQ(found(), right);
+    device.fill(dweight.data(), 0, dweight.bytes());
+    ASSERT_EQ(calls.begin_capture(stream, 0), 0);  // CU_STREAM_CAPTURE_MODE_GLOBAL
+    prepared.launch(arrays, stream);
+    GraphCalls::Handle graph = nullptr, exec = nullptr;
+    ASSERT_EQ(calls.end_capture(stream, &graph), 0);
+    EXPECT_NE(found(), right) << "captured, not run";
+    ASSERT_EQ(calls.instantiate(&exec, graph, 0), 0);
+    EXPECT_EQ(calls.launch(exec, stream), 0);
+    device.synchronize(stream);
+    EXPECT_EQ(found(), right);
+    calls.exec_destroy(exec);
+    calls.destroy(graph);
+  };
+  device.time_us({&work, 1}, false);
 }
 
 TEST_F(LinearCrossEntropyGpu, ScratchMemoryStaysBelowTheLimit) {
