@@ -8,15 +8,13 @@
 #include <new>
 #include <vector>
 
+#include "api/c_calls.h"
 #include "api/c_options.h"
 #include "api/engine_parts.h"
 #include "api/plan_state.h"
 
 using namespace tunesmith;
 
-struct tunesmith_engine {
-  Engine engine;
-};
 struct tunesmith_problem {
   Problem problem;
 };
@@ -48,34 +46,6 @@ tunesmith_status fail(tunesmith_status status, const char* message) noexcept {
   } catch (const std::bad_alloc&) {  // the status alone has to do
   }
   return status;
-}
-
-template <typename Body>
-tunesmith_status guarded(const Body& body) noexcept {
-  try {
-    body();
-    return TUNESMITH_OK;
-  } catch (const Error& error) {
-    const tunesmith_status status = fail(status_of(error.code()), error.what());
-    try {
-      last_error.log = error.log();
-      last_error.source_path = error.source_path();
-    } catch (const std::bad_alloc&) {
-    }
-    return status;
-  } catch (const std::bad_alloc&) {
-    return fail(TUNESMITH_OUT_OF_MEMORY, "host memory is exhausted");
-  } catch (const std::exception& error) {
-    return fail(TUNESMITH_INTERNAL, error.what());
-  } catch (...) {
-    return fail(TUNESMITH_INTERNAL, "an exception of unknown type");
-  }
-}
-
-template <typename T>
-T& given(T* argument, const char* name) {
-  if (argument == nullptr) throw Error(ErrorCode::invalid_argument, name, " is NULL");
-  return *argument;
 }
 
 DType dtype_of(int number, const char* argument) {
@@ -123,6 +93,26 @@ void require_memory(const void* device, const void* host, size_t bytes) {
 }
 
 }  // namespace
+
+tunesmith_status tunesmith::status_of_current_exception() noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    const tunesmith_status status = fail(status_of(error.code()), error.what());
+    try {
+      last_error.log = error.log();
+      last_error.source_path = error.source_path();
+    } catch (const std::bad_alloc&) {
+    }
+    return status;
+  } catch (const std::bad_alloc&) {
+    return fail(TUNESMITH_OUT_OF_MEMORY, "host memory is exhausted");
+  } catch (const std::exception& error) {
+    return fail(TUNESMITH_INTERNAL, error.what());
+  } catch (...) {
+    return fail(TUNESMITH_INTERNAL, "an exception of unknown type");
+  }
+}
 
 const char* tunesmith_version(void) { return TUNESMITH_VERSION; }
 

@@ -29,6 +29,12 @@ std::unique_ptr<Engine::Parts> open_parts(EngineOptions options) {
 Engine::Parts::Parts() : templates(TemplateSet::embedded()), plans(std::make_unique<PlanTable>()) {}
 Engine::Parts::~Parts() = default;
 
+std::shared_ptr<MatmulLibrary> Engine::Parts::matmul() {
+  const std::lock_guard lock(matmul_mutex_);
+  if (matmul_ == nullptr) matmul_ = open_matmul(device, options);
+  return matmul_;
+}
+
 Engine::Engine(EngineOptions options) : Engine(open_parts(std::move(options))) {}
 Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Engine::~Engine() = default;

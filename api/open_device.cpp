@@ -3,10 +3,12 @@
 #include <charconv>
 
 #include "api/engine_parts.h"
+#include "jit/cuda/cublas_lt.h"
 #include "jit/cuda/cuda_device.h"
 #include "jit/cuda/nvrtc_compiler.h"
 #include "jit/host/host_compiler.h"
 #include "jit/host/host_device.h"
+#include "jit/host/host_matmul.h"
 
 namespace tunesmith {
 namespace {
@@ -47,13 +49,30 @@ std::shared_ptr<Compiler> open_compiler(DeviceInfo::Kind kind, const EngineOptio
     return std::make_shared<HostCompiler>(std::move(host));
   }
   NvrtcOptions nvrtc;
-  nvrtc.folders.given = options.cuda_folders;
-  nvrtc.folders.toolkits = options.cuda_environment.toolkits;
-  nvrtc.folders.loader = options.cuda_environment.library_folders;
-  nvrtc.folders.wheels = options.cuda_environment.python_folders;
+  nvrtc.folders = cuda_folders(options);
   nvrtc.dump_folder = options.dump_folder;
   nvrtc.append_flags = options.cuda_environment.nvrtc_append_flags;
   return std::make_shared<NvrtcCompiler>(std::move(nvrtc));
+}
+
+CudaFolders cuda_folders(const EngineOptions& options) {
+  CudaFolders folders;
+  folders.given = options.cuda_folders;
+  folders.toolkits = options.cuda_environment.toolkits;
+  folders.loader = options.cuda_environment.library_folders;
+  folders.wheels = options.cuda_environment.python_folders;
+  return folders;
+}
+
+std::shared_ptr<MatmulLibrary> open_matmul(const std::shared_ptr<Device>& device, const EngineOptions& options) {
+  if (device->info().kind == DeviceInfo::Kind::host) return std::make_shared<HostMatmul>();
+  const auto cuda = std::dynamic_pointer_cast<const CudaDevice>(device);
+  if (cuda == nullptr)
+    throw Error(ErrorCode::unsupported, "matrix products need a CUDA device or the host executor; this is ",
+                device->info().name);
+  const int newest_major = cuda->driver().api_version() / 1000;
+  return std::make_shared<CublasLt>(
+      cuda, std::make_shared<const CublasLtLibrary>(find_cublas_lt(cuda_folders(options), newest_major), newest_major));
 }
 
 }  // namespace tunesmith

@@ -9,6 +9,7 @@
 namespace tunesmith::bench {
 void register_softmax(Engine& engine);
 void register_dispatch(Engine& engine);
+void register_linear_cross_entropy(Engine& engine);
 }  // namespace tunesmith::bench
 
 int main(int argc, char** argv) {
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   for (const auto& [name, value] : engine->parts().device->provenance()) benchmark::AddCustomContext(name, value);
   tunesmith::bench::register_softmax(*engine);
   tunesmith::bench::register_dispatch(*engine);
+  tunesmith::bench::register_linear_cross_entropy(*engine);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

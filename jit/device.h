@@ -51,6 +51,8 @@ class Device {
   /// The same, enqueued on `stream`: what a copy roof is timed with. A device that works synchronously need not override it.
   virtual void copy_async(void* to, const void* from, std::size_t bytes, Stream) { copy_on_device(to, from, bytes); }
   virtual void fill(void* device, unsigned char byte, std::size_t bytes) = 0;
+  /// The same, enqueued on `stream`.
+  virtual void fill_async(void* device, unsigned char byte, std::size_t bytes, Stream) { fill(device, byte, bytes); }
 
   /// Throws Error(device_failed) for an image this device cannot run.
   virtual std::shared_ptr<Module> load(const Binary& binary) = 0;

@@ -15,8 +15,8 @@ std::uintptr_t owner_of(Stream stream) noexcept {
 
 }  // namespace
 
-Workspaces::Workspaces(Device& device, std::size_t bytes) : device_(device), bytes_(bytes) {
-  for (std::size_t i = 0; i < prepared; ++i) pieces_[i].memory = make();
+Workspaces::Workspaces(Device& device, std::size_t bytes, std::size_t ready) : device_(device), bytes_(bytes) {
+  for (std::size_t i = 0; i < ready; ++i) pieces_[i].memory = make();
 }
 
 Workspaces::~Workspaces() {

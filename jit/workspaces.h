@@ -15,13 +15,13 @@ namespace tunesmith {
 
 class Workspaces {
  public:
-  /// Pieces that exist from the start, so that as many streams are served without a lock and during a capture.
+  /// Pieces that exist from the start unless told otherwise; so many streams are served without a lock and during a capture.
   static constexpr std::size_t prepared = 4;
   /// Streams that a plan can be used on in all.
   static constexpr std::size_t capacity = 256;
 
-  /// Pieces of `bytes`, zeroed. `device` must outlive this object.
-  Workspaces(Device& device, std::size_t bytes);
+  /// Pieces of `bytes`, zeroed; `ready` of them from the start, at most `capacity`. `device` must outlive this object.
+  Workspaces(Device& device, std::size_t bytes, std::size_t ready = prepared);
   ~Workspaces();
   Workspaces(const Workspaces&) = delete;
   Workspaces& operator=(const Workspaces&) = delete;

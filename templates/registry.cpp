@@ -3,6 +3,7 @@
 #include <array>
 
 #include "templates/copy/copy_op.h"
+#include "templates/cross_entropy/cross_entropy_ends_op.h"
 #include "templates/cross_entropy/cross_entropy_op.h"
 #include "templates/op.h"
 #include "templates/softmax/softmax_op.h"
@@ -16,16 +17,20 @@ std::span<const Op* const> all_ops() {
   using cross_entropy::Kind;
   static const CrossEntropyOp cross_entropy(Kind::loss), cross_entropy_backward(Kind::backward);
   static const CrossEntropyOp cross_entropy_shard(Kind::shard), cross_entropy_combine(Kind::combine);
+  static const cross_entropy::DivisorOp cross_entropy_divisor;
+  static const cross_entropy::ReduceOp cross_entropy_reduce;
   static const CopyOp copy;
-  static const std::array<const Op*, 9> ops{&softmax,
-                                            &log_softmax,
-                                            &softmax_backward,
-                                            &log_softmax_backward,
-                                            &cross_entropy,
-                                            &cross_entropy_backward,
-                                            &cross_entropy_shard,
-                                            &cross_entropy_combine,
-                                            &copy};
+  static const std::array<const Op*, 11> ops{&softmax,
+                                             &log_softmax,
+                                             &softmax_backward,
+                                             &log_softmax_backward,
+                                             &cross_entropy,
+                                             &cross_entropy_backward,
+                                             &cross_entropy_shard,
+                                             &cross_entropy_combine,
+                                             &cross_entropy_divisor,
+                                             &cross_entropy_reduce,
+                                             &copy};
   return ops;
 }
 

@@ -58,7 +58,7 @@ TEST_F(CliTest, AnNvrtcThatCannotBeOpened) {
 TEST_F(CliTest, DoctorSaysWhatItFound) {
   environment["TUNESMITH_MODE"] = "replay";
   const nlohmann::json report = run_json({"doctor"});
-  for (const char* key : {"version", "driver", "nvrtc", "host_compiler", "cache", "environment"})
+  for (const char* key : {"version", "driver", "nvrtc", "cublas_lt", "host_compiler", "cache", "environment"})
     EXPECT_TRUE(report.contains(key)) << key;
   EXPECT_EQ(report["cache"]["file"], cache_file());
   EXPECT_EQ(report["cache"]["healthy"], true);
@@ -66,7 +66,8 @@ TEST_F(CliTest, DoctorSaysWhatItFound) {
   EXPECT_FALSE(report["cache"]["sqlite_version"].get<std::string>().empty());
   const Outcome table = run({"doctor"});
   EXPECT_EQ(table.code, 0);
-  for (const char* text : {"driver", "GPU", "NVRTC", "host compiler", "SQLite", "cache", "TUNESMITH_MODE=replay"})
+  for (const char* text :
+       {"driver", "GPU", "NVRTC", "cuBLASLt", "host compiler", "SQLite", "cache", "TUNESMITH_MODE=replay"})
     EXPECT_NE(table.out.find(text), std::string::npos) << text;
   EXPECT_TRUE(files().empty());
 

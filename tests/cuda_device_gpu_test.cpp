@@ -1,6 +1,5 @@
 // CudaDevice and NVRTC together on a real GPU. Every test skips, with the reason, where there is no driver, GPU or NVRTC.
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "jit/cuda/context_scope.h"
 #include "jit/cuda/cuda_module.h"
+#include "tests/graph_calls.h"
 #include "tests/nvrtc_fixture.h"
 
 namespace tunesmith {
@@ -123,30 +123,6 @@ struct Params {
   long long n = 0;
   float factor = 1;
   int repeats = 1;
-};
-
-// The driver's calls that only an application makes.
-struct GraphCalls {
-  using Handle = void*;
-  explicit GraphCalls(const Driver& driver) {
-    void* const library = dlopen(driver.path().c_str(), RTLD_NOW);
-    const auto resolve = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-      ASSERT_NE(function, nullptr) << name;
-    };
-    resolve(begin_capture, "cuStreamBeginCapture_v2");
-    resolve(end_capture, "cuStreamEndCapture");
-    resolve(instantiate, "cuGraphInstantiateWithFlags");
-    resolve(launch, "cuGraphLaunch");
-    resolve(exec_destroy, "cuGraphExecDestroy");
-    resolve(destroy, "cuGraphDestroy");
-  }
-  int (*begin_capture)(Handle stream, int mode) = nullptr;
-  int (*end_capture)(Handle stream, Handle* graph) = nullptr;
-  int (*instantiate)(Handle* exec, Handle graph, unsigned long long flags) = nullptr;
-  int (*launch)(Handle exec, Handle stream) = nullptr;
-  int (*exec_destroy)(Handle exec) = nullptr;
-  int (*destroy)(Handle graph) = nullptr;
 };
 
 class CudaGpu : public testing::Test {

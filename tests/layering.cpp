@@ -53,6 +53,7 @@ std::vector<Include> includes_of(const SourceTree& tree) {
 const std::vector<std::pair<std::string_view, std::string_view>> layer_prefixes = {
     {"api/include/tunesmith/buffer.h", "api"},
     {"api/include/tunesmith/engine.h", "api"},
+    {"api/include/tunesmith/linear_cross_entropy.h", "api"},
     {"api/include/tunesmith/tunesmith.h", "api"},
     {"api/include/tunesmith/c_api.h", "api"},
     {"api/include/", "vocabulary"},

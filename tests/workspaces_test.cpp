@@ -30,6 +30,13 @@ TEST(Workspaces, AStreamKeepsItsOwnZeroedPiece) {
     EXPECT_EQ(static_cast<unsigned char*>(workspaces.of(stream(i)))[4095], i + 1);
 }
 
+TEST(Workspaces, FewerThanUsualMayBeReady) {
+  HostDevice device;
+  Workspaces workspaces(device, 64, 1);
+  EXPECT_NE(workspaces.of(stream(1)), workspaces.of(stream(2)));
+  EXPECT_EQ(*static_cast<unsigned char*>(workspaces.of(stream(2))), 0);
+}
+
 TEST(Workspaces, ThePerThreadStreamIsAnotherOneInEachThread) {
   HostDevice device;
   Workspaces workspaces(device, 64);

@@ -13,6 +13,7 @@
 #include "api/cli/flags.h"
 #include "api/cli/table.h"
 #include "api/engine_parts.h"
+#include "jit/cuda/cublas_lt_library.h"
 #include "jit/cuda/driver.h"
 #include "jit/cuda/nvrtc_compiler.h"
 #include "tunesmith/version.h"
@@ -109,6 +110,29 @@ Finding look_for_nvrtc(const EngineOptions& options) {
   } catch (const Error& error) {
     finding.facts["error"] = error.what();
     finding.lines.emplace_back("NVRTC", std::string("not usable: ") + error.what());
+  }
+  return finding;
+}
+
+/// Optional: linear + cross-entropy alone needs it.
+Finding look_for_cublas_lt(const EngineOptions& options) {
+  Finding finding{{{"found", false}}, {}};
+  int newest_major = 13;
+  try {
+    newest_major = Driver::open()->api_version() / 1000;
+  } catch (const Error&) {  // without a driver it can still be said what there is
+  }
+  try {
+    const CublasLtLibrary library(find_cublas_lt(cuda_folders(options), newest_major), newest_major);
+    finding.facts = {{"found", true},
+                     {"version", library.version()},
+                     {"path", library.location().library.string()},
+                     {"found_in", library.location().found_in}};
+    finding.lines.emplace_back("cuBLASLt", library.version() + ", " + library.location().library.string() + " (" +
+                                               library.location().found_in + ")");
+  } catch (const Error& error) {
+    finding.facts["error"] = error.what();
+    finding.lines.emplace_back("cuBLASLt", std::string("not usable, only linear + cross-entropy needs it: ") + error.what());
   }
   return finding;
 }
@@ -211,6 +235,7 @@ int doctor(const EngineFlags& flags, bool json) {
   options.log = nullptr;  // what a warning would say stands in the report
   const std::pair<const char*, Finding> findings[] = {{"driver", look_for_gpus()},
                                                       {"nvrtc", look_for_nvrtc(options)},
+                                                      {"cublas_lt", look_for_cublas_lt(options)},
                                                       {"host_compiler", look_for_host_compiler(options)},
                                                       {"cache", look_at_cache(options)},
                                                       {"shipped", look_at_shipped_records(options)},
@@ -228,7 +253,8 @@ int doctor(const EngineFlags& flags, bool json) {
 }  // namespace
 
 void add_doctor(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("doctor", "what was found: driver, GPUs, NVRTC, SQLite, host compiler, cache");
+  CLI::App* command =
+      app.add_subcommand("doctor", "what was found: driver, GPUs, NVRTC, cuBLASLt, SQLite, host compiler, cache");
   auto flags = std::make_shared<EngineFlags>();
   auto json = std::make_shared<bool>(false);
   flags->add_cache(*command);

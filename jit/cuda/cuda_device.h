@@ -39,6 +39,7 @@ class CudaDevice final : public Device {
   void copy_on_device(void* to, const void* from, std::size_t bytes) override;
   void copy_async(void* to, const void* from, std::size_t bytes, Stream stream) override;
   void fill(void* device, unsigned char byte, std::size_t bytes) override;
+  void fill_async(void* device, unsigned char byte, std::size_t bytes, Stream stream) override;
 
   std::shared_ptr<Module> load(const Binary& binary) override;
   std::unique_ptr<PreparedKernel> prepare(const Module& module, const KernelLaunch& launch) override;

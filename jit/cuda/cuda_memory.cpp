@@ -11,6 +11,12 @@ namespace {
 
 cuda::Address address(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
+cuda::Result set(const Driver& driver, cuda::Address memory, unsigned char byte, std::size_t bytes,
+                 cuda::StreamHandle stream) {
+  if (memory % 4 == 0 && bytes % 4 == 0) return driver->set_words(memory, byte * 0x01010101u, bytes / 4, stream);
+  return driver->set_bytes(memory, byte, bytes, stream);
+}
+
 }  // namespace
 
 void* CudaDevice::allocate(std::size_t bytes) {
@@ -73,11 +79,15 @@ void CudaDevice::copy_async(void* to, const void* from, std::size_t bytes, Strea
 }
 
 void CudaDevice::fill(void* device, unsigned char byte, std::size_t bytes) {
-  copy("cuMemsetAsync", bytes, [&](cuda::StreamHandle stream) {
-    if (address(device) % 4 == 0 && bytes % 4 == 0)
-      return (*driver_)->set_words(address(device), byte * 0x01010101u, bytes / 4, stream);
-    return (*driver_)->set_bytes(address(device), byte, bytes, stream);
-  });
+  copy("cuMemsetAsync", bytes,
+       [&](cuda::StreamHandle stream) { return set(*driver_, address(device), byte, bytes, stream); });
+}
+
+void CudaDevice::fill_async(void* device, unsigned char byte, std::size_t bytes, Stream stream) {
+  if (bytes == 0) return;
+  const ContextScope scope(*this);
+  driver_->check(set(*driver_, address(device), byte, bytes, static_cast<cuda::StreamHandle>(stream)), "cuMemsetAsync",
+                 "filling ", bytes, " bytes on cuda:", options_.ordinal);
 }
 
 }  // namespace tunesmith

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -26,6 +27,17 @@ struct Place {
   fs::path folder;
   const char* kind;
 };
+
+/// A library by its file name without the version, and where its wheels put it.
+struct LibraryName {
+  std::string_view stem;
+  std::array<const char*, 2> wheels;
+};
+
+constexpr LibraryName nvrtc_name{"libnvrtc.so.", {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"}};
+constexpr LibraryName cublas_lt_name{"libcublasLt.so.", {"nvidia/cu13/lib", "nvidia/cublas/lib"}};
+
+std::string file_of(const LibraryName& name, int version) { return std::string(name.stem) + std::to_string(version); }
 
 bool is_there(const fs::path& path) {
   std::error_code error;
@@ -59,24 +71,54 @@ std::vector<fs::path> installed_toolkits(const fs::path& root) {
 }
 
 // Where the file lies if `folder` is a library folder, a toolkit, a pip target or a virtual environment; empty if nowhere.
-fs::path library_below(const fs::path& folder, int version) {
+fs::path library_below(const fs::path& folder, const LibraryName& name, int version) {
   if (!is_there(folder)) return {};
-  const std::string file = "libnvrtc.so." + std::to_string(version);
-  constexpr std::array wheels{"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"};
-  for (const char* layout : {"", "lib64", "lib", toolkit_target, wheels[0], wheels[1]})
+  const std::string file = file_of(name, version);
+  for (const char* layout : {"", "lib64", "lib", toolkit_target, name.wheels[0], name.wheels[1]})
     if (fs::path library = *layout != '\0' ? folder / layout / file : folder / file; is_there(library)) return library;
   for (const fs::path& python : folders_in(folder / "lib", "python3"))
     for (const char* packages : {"site-packages", "dist-packages"})
-      for (const char* wheel : wheels)
+      for (const char* wheel : name.wheels)
         if (fs::path library = python / packages / wheel / file; is_there(library)) return library;
   return {};
 }
 
-void accept(NvrtcLocation& location, const fs::path& library, const Place& place) {
-  NvrtcLocation found = describe_nvrtc(library);
-  found.tried = std::move(location.tried);
-  found.found_in = place.kind;
-  location = std::move(found);
+LibraryLocation search(const LibraryName& name, std::span<const int> majors, const CudaFolders& folders) {
+  LibraryLocation location;
+  const auto accept = [&](const fs::path& library, int version, const Place& place) {
+    location.library = library;
+    location.major = version;
+    location.found_in = place.kind;
+  };
+  std::vector<Place> places;
+  for (const fs::path& folder : folders.given) places.push_back({folder, "given folder"});
+  for (const fs::path& folder : folders.toolkits) places.push_back({folder, "toolkit"});
+  for (const Place& place : places) {
+    location.tried.push_back(place.folder.string());
+    for (const int version : majors)
+      if (const fs::path library = library_below(place.folder, name, version); !library.empty()) {
+        accept(library, version, place);
+        return location;
+      }
+  }
+
+  places.clear();
+  for (const fs::path& folder : installed_toolkits(folders.root)) places.push_back({folder, "toolkit"});
+  if (places.empty()) location.tried.push_back((folders.root / "usr/local/cuda*").string());
+  for (const fs::path& folder : folders.loader) places.push_back({folder, "loader path"});
+  for (const char* folder : {multiarch, "usr/lib64", "usr/lib", "usr/local/lib", "lib64"})
+    places.push_back({folders.root / folder, "system"});
+  for (const fs::path& folder : folders.wheels) places.push_back({folder, "wheel"});
+  for (const int version : majors)
+    for (const Place& place : places) {
+      if (version == majors.front()) location.tried.push_back(place.folder.string());
+      const fs::path library = std::string_view(place.kind) == "system" ? place.folder / file_of(name, version)
+                                                                        : library_below(place.folder, name, version);
+      if (library.empty() || !is_there(library)) continue;
+      accept(library, version, place);
+      return location;
+    }
+  return location;
 }
 
 }  // namespace
@@ -102,37 +144,18 @@ NvrtcLocation describe_nvrtc(const fs::path& library) {
 }
 
 NvrtcLocation find_nvrtc(const CudaFolders& folders) {
+  LibraryLocation found = search(nvrtc_name, versions, folders);
   NvrtcLocation location;
-  std::vector<Place> places;
-  for (const fs::path& folder : folders.given) places.push_back({folder, "given folder"});
-  for (const fs::path& folder : folders.toolkits) places.push_back({folder, "toolkit"});
-  for (const Place& place : places) {
-    location.tried.push_back(place.folder.string());
-    for (const int version : versions)
-      if (const fs::path library = library_below(place.folder, version); !library.empty()) {
-        accept(location, library, place);
-        return location;
-      }
-  }
-
-  places.clear();
-  for (const fs::path& folder : installed_toolkits(folders.root)) places.push_back({folder, "toolkit"});
-  if (places.empty()) location.tried.push_back((folders.root / "usr/local/cuda*").string());
-  for (const fs::path& folder : folders.loader) places.push_back({folder, "loader path"});
-  for (const char* folder : {multiarch, "usr/lib64", "usr/lib", "usr/local/lib", "lib64"})
-    places.push_back({folders.root / folder, "system"});
-  for (const fs::path& folder : folders.wheels) places.push_back({folder, "wheel"});
-  for (const int version : versions)
-    for (const Place& place : places) {
-      if (version == versions.front()) location.tried.push_back(place.folder.string());
-      const fs::path library = std::string_view(place.kind) == "system"
-                                   ? place.folder / ("libnvrtc.so." + std::to_string(version))
-                                   : library_below(place.folder, version);
-      if (library.empty() || !is_there(library)) continue;
-      accept(location, library, place);
-      return location;
-    }
+  if (found.found()) location = describe_nvrtc(found.library);
+  location.found_in = std::move(found.found_in);
+  location.tried = std::move(found.tried);
   return location;
+}
+
+LibraryLocation find_cublas_lt(const CudaFolders& folders, int newest_major) {
+  std::vector<int> usable(versions.begin(), versions.end());
+  std::erase_if(usable, [&](int version) { return version > newest_major; });
+  return search(cublas_lt_name, usable, folders);
 }
 
 std::string nvrtc_identity(const NvrtcLocation& location) {

@@ -17,6 +17,16 @@ struct CudaFolders {
   std::filesystem::path root = "/";             ///< the standard places are below it; tests set it
 };
 
+/// A library file.
+struct LibraryLocation {
+  std::filesystem::path library;   ///< empty: in none of the places looked at
+  int major = 0;                   ///< version in the file's name
+  std::string found_in;            ///< which kind of place, e.g. "toolkit"
+  std::vector<std::string> tried;  ///< every place looked at, in order; the last one is where it was found
+
+  bool found() const noexcept { return !library.empty(); }
+};
+
 /// An NVRTC library file with its builtins beside it.
 struct NvrtcLocation {
   std::filesystem::path library;   ///< empty: in none of the places looked at
@@ -34,6 +44,9 @@ struct NvrtcLocation {
 NvrtcLocation find_nvrtc(const CudaFolders& folders);
 /// The location that a library file which is already known has: its version and its builtins.
 NvrtcLocation describe_nvrtc(const std::filesystem::path& library);
+/// cuBLASLt (libcublasLt.so.13, else .12), in the same places and order. `newest_major`: the CUDA version of the driver; a
+/// library of a newer one would not start. Never throws.
+LibraryLocation find_cublas_lt(const CudaFolders& folders, int newest_major);
 /// "nvrtc libnvrtc=<build-id> libnvrtc-builtins=<build-id>", or "nvrtc none". Opens no library.
 std::string nvrtc_identity(const NvrtcLocation& location);
 

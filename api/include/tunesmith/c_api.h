@@ -173,6 +173,60 @@ TUNESMITH_API tunesmith_status tunesmith_log_softmax_backward(tunesmith_engine* 
                                                               int64_t y_row_stride, int64_t dx_row_stride, int dtype,
                                                               int out_dtype, tunesmith_stream stream);
 
+/*
+ * Linear + cross-entropy in chunks of tokens: the logits of all tokens never exist. tunesmith/linear_cross_entropy.h says
+ * what each field means. Set struct_size to the struct's size and everything else to zero, then the fields you care about.
+ */
+typedef enum tunesmith_reduction {
+  TUNESMITH_REDUCTION_MEAN = 0,
+  TUNESMITH_REDUCTION_SUM = 1,
+  TUNESMITH_REDUCTION_NONE = 2
+} tunesmith_reduction;
+
+typedef struct tunesmith_linear_cross_entropy tunesmith_linear_cross_entropy;
+
+typedef struct tunesmith_linear_cross_entropy_problem {
+  size_t struct_size; /* tells which fields exist */
+  int64_t tokens, hidden_size, vocab_size;
+  int dtype;                   /* a tunesmith_dtype: of hidden, weight and dhidden */
+  int i32_targets;             /* 1: targets and predicted are int32_t, else int64_t */
+  int f32_logits;              /* 1: logits in f32, else in dtype */
+  int dhidden, dweight;        /* 1: launch computes this gradient */
+  int f32_dweight;             /* 1: dweight in f32, else in dtype, rounded once for each chunk */
+  int reduction;               /* a tunesmith_reduction */
+  int dloss;                   /* 1: launch is given the upstream gradient */
+  int class_weight;            /* 1: launch is given a weight for each class */
+  int nll, predicted;          /* 1: launch writes these */
+  int caller_workspace;        /* 1: launch is given its scratch memory */
+  const int64_t* ignore_index; /* NULL: -100 */
+  double label_smoothing, z_loss, softcap;
+  double scale;         /* 0: 1 */
+  int64_t memory_bytes; /* most scratch memory; 0: 1 GiB */
+  int64_t chunk_tokens; /* 0: as memory_bytes allows */
+} tunesmith_linear_cross_entropy_problem;
+
+typedef struct tunesmith_linear_cross_entropy_arrays {
+  size_t struct_size;
+  const void *hidden, *weight, *targets;
+  const float *class_weight, *dloss;
+  float *loss, *lse, *z_loss, *nll;
+  void *predicted, *dhidden, *dweight, *workspace;
+} tunesmith_linear_cross_entropy_arrays;
+
+/* Prepares kernels and matrix products; on a GPU it needs cuBLASLt (TUNESMITH_NOT_FOUND). Outlives its engine. Not while any
+ * stream captures a graph. */
+TUNESMITH_API tunesmith_status tunesmith_linear_cross_entropy_prepare(tunesmith_engine* engine,
+                                                                      const tunesmith_linear_cross_entropy_problem* problem,
+                                                                      tunesmith_linear_cross_entropy** prepared);
+TUNESMITH_API void tunesmith_linear_cross_entropy_destroy(tunesmith_linear_cross_entropy* prepared);
+/* Enqueues everything and returns. May be captured once it has been launched outside of a capture. */
+TUNESMITH_API tunesmith_status tunesmith_linear_cross_entropy_launch(const tunesmith_linear_cross_entropy* prepared,
+                                                                     const tunesmith_linear_cross_entropy_arrays* arrays,
+                                                                     tunesmith_stream stream);
+/* Scratch memory of a launch in bytes, and the tokens of a chunk; 0 for NULL. */
+TUNESMITH_API size_t tunesmith_linear_cross_entropy_workspace_bytes(const tunesmith_linear_cross_entropy* prepared);
+TUNESMITH_API int64_t tunesmith_linear_cross_entropy_chunk_tokens(const tunesmith_linear_cross_entropy* prepared);
+
 #ifdef __cplusplus
 }
 #endif

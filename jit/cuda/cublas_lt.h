@@ -1,0 +1,34 @@
+#pragma once
+// Matrix products by cuBLASLt.
+
+#include <memory>
+#include <string>
+
+#include "jit/cuda/cublas_lt_library.h"
+#include "jit/cuda/cuda_device.h"
+#include "jit/matmul.h"
+
+namespace tunesmith {
+
+/// Thread-safe. Products repeat bit for bit: partial sums are added in float32 in a fixed order. The first launch of a
+/// product may load its kernel: make it before a stream capture begins.
+class CublasLt final : public MatmulLibrary {
+ public:
+  /// Makes a handle in the device's context. Throws what CublasLtLibrary::check() does.
+  CublasLt(std::shared_ptr<const CudaDevice> device, std::shared_ptr<const CublasLtLibrary> library);
+  ~CublasLt() override;
+  CublasLt(const CublasLt&) = delete;
+  CublasLt& operator=(const CublasLt&) = delete;
+
+  /// The algorithm is the library's first choice for the shape.
+  std::unique_ptr<PreparedMatmul> prepare(const MatmulProblem& problem) override;
+  std::size_t workspace_bytes() const noexcept override { return std::size_t{32} << 20; }
+  std::string identity() const override { return "cublasLt " + library_->version(); }
+
+ private:
+  const std::shared_ptr<const CudaDevice> device_;
+  const std::shared_ptr<const CublasLtLibrary> library_;
+  cublas_lt::Handle handle_ = nullptr;
+};
+
+}  // namespace tunesmith

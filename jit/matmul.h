@@ -1,0 +1,67 @@
+#pragma once
+// Matrix products beside the generated kernels: problem -> prepared product -> launches. Implementations:
+// jit/cuda/cublas_lt.h and jit/host/host_matmul.h.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tunesmith/types.h"
+
+namespace tunesmith {
+
+/// c = alpha * A B + beta * c with A (m, k), B (k, n), c (m, n), all row-major, accumulated in float32 and rounded once to
+/// out_dtype. With beta 0, c is not read.
+struct MatmulProblem {
+  std::int64_t m = 1, n = 1, k = 1;  ///< each >= 1
+  bool transpose_a = false;          ///< the array a holds A transposed: (k, m)
+  bool transpose_b = false;          ///< the array b holds B transposed: (n, k)
+  std::int64_t a_row_stride = 1;     ///< elements between rows of the array a
+  std::int64_t b_row_stride = 1;     ///< the same for b
+  std::int64_t c_row_stride = 1;     ///< the same for c
+  DType dtype = DType::f32;          ///< of a and b: f32, f16 or bf16
+  DType out_dtype = DType::f32;      ///< of c: that of a and b, or f32
+  std::int64_t alignment = 16;       ///< bytes that each of the three addresses is a multiple of
+
+  /// "4096x1024 = A (4096x512) B^T (512x1024), bf16 to f32": for errors. Shapes are those of A and B.
+  std::string text() const {
+    const auto shape = [](std::int64_t rows, std::int64_t cols) {
+      return std::to_string(rows) + "x" + std::to_string(cols);
+    };
+    return shape(m, n) + " = A" + (transpose_a ? "^T" : "") + " (" + shape(m, k) + ") B" + (transpose_b ? "^T" : "") + " (" +
+           shape(k, n) + "), " + std::string(name(dtype)) + " to " + std::string(name(out_dtype));
+  }
+};
+
+/// Device addresses of one product. alpha and beta are single float32 values in device memory.
+struct MatmulArrays {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* c = nullptr;
+  const float* alpha = nullptr;
+  const float* beta = nullptr;
+  void* workspace = nullptr;  ///< MatmulLibrary::workspace_bytes() bytes, 256-byte aligned; used until the product is done
+};
+
+/// A product whose algorithm is chosen: starting it allocates nothing. Thread-safe. The same bits for the same input on the
+/// same device and library.
+class PreparedMatmul {
+ public:
+  virtual ~PreparedMatmul() = default;
+  /// Asynchronous on CUDA, synchronous on the host. Throws Error(device_failed).
+  virtual void enqueue(const MatmulArrays& arrays, Stream stream) const = 0;
+};
+
+/// Thread-safe; must outlive what it prepared.
+class MatmulLibrary {
+ public:
+  virtual ~MatmulLibrary() = default;
+  /// Throws Error(unsupported) for a product that the library does not have on this device.
+  virtual std::unique_ptr<PreparedMatmul> prepare(const MatmulProblem& problem) = 0;
+  virtual std::size_t workspace_bytes() const noexcept = 0;
+  /// "cublasLt 13.0.2" or "host".
+  virtual std::string identity() const = 0;
+};
+
+}  // namespace tunesmith
