@@ -61,7 +61,7 @@ TileConfig default_tile_config(const row::Shape& shape, const DeviceInfo& device
   config.threads = 128;
   while (config.threads > 32 && config.threads / 2 >= shape.vectors_per_row()) config.threads /= 2;
   const bool large = shape.traffic_bytes() >= 4 * device.l2_bytes;
-  config.unroll = 2;
+  config.unroll = 4;
   while (config.unroll > 1 && config.threads * config.unroll / 2 >= shape.vectors_per_row()) config.unroll /= 2;
   if (large && device.arch.number() >= 80) config.load = "evict_last";
   return config;
@@ -85,8 +85,8 @@ std::vector<Config> tile_search_space(const row::Shape& shape, const DeviceInfo&
                          {"plain", "streaming"},       {"streaming", "streaming"}, {"no_allocate", "streaming"},
                          {"evict_last", "evict_first"}};
   for (const auto& [load, store] : full ? full_hints : quick_hints)
-    for (const int threads : full ? std::vector<int>{128, 256, 64, 512, 1024, 32} : std::vector<int>{128, 256, 512})
-      for (const int unroll : full ? std::vector<int>{1, 2, 4, 8} : std::vector<int>{1, 2, 4}) {
+    for (const int threads : full ? std::vector<int>{128, 64, 256, 512, 1024, 32} : std::vector<int>{128, 64, 256})
+      for (const int unroll : full ? std::vector<int>{4, 2, 1, 8} : std::vector<int>{4, 2}) {
         TileConfig config;
         config.threads = threads;
         config.unroll = unroll;

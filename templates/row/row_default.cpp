@@ -23,9 +23,9 @@ int power_of_two_up(std::int64_t value, int least, int most) {
 /// The hints that win where nothing was measured: keep what is read in L2 once the arrays are far larger than it.
 TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
   const bool has_policies = device.arch.number() >= 80;
-  if (has_policies && shape.traffic_bytes() >= 4 * device.l2_bytes) {
+  if (has_policies && shape.writes && shape.traffic_bytes() >= 4 * device.l2_bytes) {
     config.load = "evict_last";
-    if (config.reads_twice() && shape.writes) config.load_again = "evict_first";
+    if (config.reads_twice()) config.load_again = "evict_first";
   } else if (!shape.in_place && (!config.reads_twice() || !shape.writes) && config.smem_bytes(shape) == 0 &&
              shape.traffic_bytes() <= device.l2_bytes) {
     config.load = "no_allocate";
@@ -56,13 +56,13 @@ TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
-/// The fewest blocks that hold a row leave room for the most rows, and few blocks fit best into the groups of
-/// multiprocessors that a cluster cannot leave.
+/// The fewest blocks that hold a row leave room for the most rows. Of other sizes than powers of two a few were faster on an
+/// H200 and more were slower; those are for tuning to try.
 TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::cluster;
   for (const int blocks : {2, 1})
-    for (const int size : {2, 3, 4, 5, 6, 8}) {
+    for (const int size : {2, 4, 8}) {
       config.blocks_per_row = size;
       if (fill_chip(config, 512, blocks, shape, device)) return config;
     }
@@ -84,9 +84,8 @@ TypedConfig tiled_default(Variant variant, const Shape& shape) {
   TypedConfig config;
   config.variant = variant;
   config.unroll = 4;
-  // What is only read leaves blocks nothing to wait for but each other: smaller ones do that more smoothly, as long as they
-  // are busy.
-  const int most = shape.writes || size_of(shape.input) == 4 ? 1024 : 256;
+  // What is only read leaves blocks nothing to wait for but each other, which small ones do more smoothly.
+  const int most = shape.writes ? 1024 : 128;
   config.threads = variant == Variant::split ? 256 : power_of_two_up((shape.vectors_per_row() + 3) / 4, 32, most);
   if (variant == Variant::split) config.blocks_per_row = std::max(2, parts_of(1, config, shape));
   return config;

@@ -25,9 +25,12 @@ struct Hints {
 std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Effort effort) {
   const bool has_policies = device.arch.number() >= 80;
   if (!shape.writes) {
-    std::vector<Hints> loads{{"plain", "plain", "plain"}, {"no_allocate", "plain", "plain"}};
+    const bool large = shape.traffic_bytes() >= 4 * device.l2_bytes;
+    std::vector<Hints> loads{{"plain", "plain", "plain"}};
+    loads.insert(large ? loads.end() : loads.begin(), {"streaming", "plain", "plain"});
+    if (effort == Effort::quick) return loads;
+    loads.push_back({"no_allocate", "plain", "plain"});
     if (has_policies) loads.push_back({"evict_last", "plain", "plain"});
-    if (effort == Effort::full) loads.push_back({"streaming", "plain", "plain"});
     return loads;
   }
   const bool large = shape.traffic_bytes() >= 2 * device.l2_bytes;
@@ -127,31 +130,32 @@ class Geometries {
 
   void hybrids() {
     for (const int blocks : full_ ? std::vector<int>{2, 3, 4, 1} : std::vector<int>{2, 1})
-      for (const int threads : full_ ? std::vector<int>{512, 256, 1024} : std::vector<int>{512, 256}) {
+      for (const int threads : full_ ? std::vector<int>{512, 384, 256, 1024} : std::vector<int>{512, 256}) {
         if (!full_ && blocks == 1 && !result_.empty()) continue;
         TypedConfig config;
         config.variant = Variant::hybrid;
         if (!fill_chip(config, threads, blocks, shape_, device_)) continue;
         add(config);
-        if (full_ && blocks == 2) lighter(config);
+        if (blocks == 2) lighter(config);
       }
   }
 
   /// The smallest clusters that hold a row, and a few larger ones.
   void clusters() {
-    for (const int blocks : full_ ? std::vector<int>{2, 3, 4, 1} : std::vector<int>{2, 1}) {
-      int sizes = !full_ ? 2 : blocks == 2 ? 4 : blocks == 1 ? 3 : 1;
+    for (const int blocks : {2, 3, 1}) {
+      int sizes = !full_ ? 1 : blocks == 2 ? 4 : 2;
       if (!full_ && blocks == 1 && !result_.empty()) return;
-      for (const int size : full_ ? std::vector<int>{2, 3, 4, 5, 6, 8, 16} : std::vector<int>{2, 3, 4, 5, 6, 8}) {
+      for (const int size : full_ ? std::vector<int>{2, 3, 4, 5, 6, 8, 16} : std::vector<int>{2, 4, 8}) {
         const std::size_t before = result_.size();
-        for (const int threads : full_ ? std::vector<int>{512, 256, 1024} : std::vector<int>{512, 256}) {
+        for (const int threads : full_ ? std::vector<int>{512, 384, 256, 1024} : std::vector<int>{512, 256}) {
+          if (blocks == 3 && threads > 384) continue;
           TypedConfig config;
           config.variant = Variant::cluster;
           config.blocks_per_row = size;
           config.threads = threads;
           if (vectors_ < 2 * config.members() || !fill_chip(config, threads, blocks, shape_, device_)) continue;
           add(config);
-          if (full_ && blocks == 2 && sizes == 4) lighter(config);
+          if (blocks == 2) lighter(config);
         }
         if (result_.size() > before && --sizes == 0) break;
       }
@@ -172,10 +176,21 @@ class Geometries {
     }
   }
 
-  /// The same with fewer vectors in registers: more of the row is copied without the threads' help.
+  /// The same with fewer vectors in registers: more of the row is copied without the threads' help. 16-bit elements that do
+  /// not wait packed keep what was made of them, where that is used again.
   void lighter(TypedConfig config) {
     const int most = config.register_vectors;
-    for (const int held : {most / 2, most / 4}) {
+    if (config.registers == "packed") {
+      TypedConfig converted = config;
+      converted.registers = "float32";
+      for (converted.register_vectors = most; converted.register_vectors > 1; converted.register_vectors /= 2)
+        if (why_invalid(converted, shape_, device_).empty()) {
+          add(converted);
+          break;
+        }
+    }
+    if (!full_ && config.registers == "packed") return;
+    for (const int held : full_ ? std::vector<int>{most / 2, most / 4} : std::vector<int>{most / 2}) {
       if (held == config.register_vectors) continue;
       config.register_vectors = held;
       add(config);
@@ -268,7 +283,7 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
     }
   };
   // Long rows take long to compile.
-  add(Effort::quick, shape.cols * shape.waiting_bytes() > easy_bytes ? 12 : 24);
+  add(Effort::quick, shape.cols * shape.waiting_bytes() > easy_bytes ? 14 : 24);
   if (effort == Effort::full) add(Effort::full, 220);
   return space;
 }
