@@ -1,41 +1,18 @@
 #include "api/c_options.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
 
+#include "api/c_struct.h"
 #include "api/cache_files.h"
 #include "api/path_list.h"
 
 namespace tunesmith {
-namespace {
-
-/// The fields the caller's header knows; the rest zero. Fields of a newer header are fine as long as they are not used.
-tunesmith_options known_fields(const tunesmith_options& options) {
-  std::size_t size = 0;
-  std::memcpy(&size, &options, sizeof size);
-  constexpr std::size_t first_version = offsetof(tunesmith_options, log_context) + sizeof(void*);
-  if (size < first_version)
-    throw Error(ErrorCode::invalid_argument, "options.struct_size is ", size, "; expected sizeof(tunesmith_options), ",
-                sizeof(tunesmith_options));
-  const auto* bytes = reinterpret_cast<const unsigned char*>(&options);
-  // A size nobody's header will ever have is an uninitialized struct: do not read beyond it.
-  constexpr std::size_t absurd = 4096;
-  if (size > absurd ||
-      std::any_of(bytes + std::min(size, sizeof options), bytes + size, [](unsigned char byte) { return byte != 0; }))
-    throw Error(ErrorCode::invalid_argument, "options.struct_size is ", size, ", but this library (", TUNESMITH_VERSION,
-                ") knows only the first ", sizeof(tunesmith_options), " bytes and the others are not zero");
-  tunesmith_options known{};
-  std::memcpy(&known, &options, std::min(size, sizeof known));
-  return known;
-}
-
-}  // namespace
 
 EngineOptions options_from_c(const tunesmith_options* options) {
   EngineOptions result = EngineOptions::from_environment();
   if (options == nullptr) return result;
-  const tunesmith_options given = known_fields(*options);
+  constexpr std::size_t first_version = offsetof(tunesmith_options, log_context) + sizeof(void*);
+  const tunesmith_options given = known_fields(*options, first_version, "options", "tunesmith_options");
   if (given.device != nullptr) result.device = given.device;
   if (given.mode != nullptr) result.mode = parse_mode(given.mode);
   if (given.effort != nullptr) result.effort = parse_effort(given.effort);

@@ -1,6 +1,6 @@
 tunesmith_test(api_test LIBRARIES tunesmith_api SOURCES
-  api_bad_input_test.cpp api_c_test.cpp api_dispatch_test.cpp api_engine_test.cpp api_options_test.cpp
-  api_shipped_test.cpp api_single_flight_test.cpp api_softmax_test.cpp)
+  api_bad_input_test.cpp api_c_test.cpp api_cross_entropy_test.cpp api_dispatch_test.cpp api_engine_test.cpp
+  api_options_test.cpp api_shipped_test.cpp api_single_flight_test.cpp api_softmax_test.cpp)
 # By itself: it replaces operator new.
 tunesmith_test(api_hot_path_test LIBRARIES tunesmith_api SOURCES api_hot_path_test.cpp)
 
