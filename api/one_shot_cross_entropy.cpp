@@ -1,7 +1,6 @@
 // Engine's one-shot calls of the cross-entropy family: a plan looked up by value, without lock or allocation, and launched.
 
-#include <cstring>
-
+#include "api/bad_targets.h"
 #include "api/cross_entropy_key.h"
 #include "api/engine_parts.h"
 #include "api/one_shot.h"
@@ -271,9 +270,8 @@ template <typename Call, typename Arrays, typename Problem>
   std::int64_t bad[2] = {};  // how many, and the first
   device.copy_to_host(bad, arrays.bad_targets, sizeof bad);
   if (bad[0] == 0) return;
-  throw Error(ErrorCode::invalid_argument, "targets[", bad[1], "] is ",
-              target_at(device, arrays.targets, problem.target_dtype, bad[1]), "; allowed: 0 to ", classes - 1,
-              ", or ignore_index ", problem.ignore_index, " (", bad[0], bad[0] == 1 ? " row" : " rows", " in all)");
+  const std::int64_t target = target_at(device, arrays.targets, problem.target_dtype, bad[1]);
+  throw Error(ErrorCode::invalid_argument, bad_target_text(bad[1], target, classes, problem.ignore_index, bad[0]));
 }
 
 }  // namespace

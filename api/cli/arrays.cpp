@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "api/cli/flags.h"
 #include "api/cli/nearest.h"
@@ -39,12 +40,16 @@ std::vector<std::string> names_of(const std::vector<ArrayInfo>& arrays, bool Arr
   return names;
 }
 
-const ArrayInfo& find_array(const std::vector<ArrayInfo>& arrays, const std::string& name, bool ArrayInfo::*kind,
-                            const char* flag) {
+bool has_option(const Op& op, std::string_view field) {
+  return std::ranges::any_of(op.problem_fields(), [&](const FieldInfo& info) { return info.option && info.name == field; });
+}
+
+const ArrayInfo& find_array(const Op& op, const std::vector<ArrayInfo>& arrays, const std::string& name,
+                            bool ArrayInfo::*kind, const char* flag) {
   for (const ArrayInfo& array : arrays)
     if (array.name == name && array.*kind) return array;
   const std::vector<std::string> allowed = names_of(arrays, kind);
-  const std::string how = is_option(name) ? "; '" + name + "' comes with --option " + name + "=VALUE" : "";
+  const std::string how = has_option(op, name) ? "; '" + name + "' comes with --option " + name + "=VALUE" : "";
   throw Error(ErrorCode::invalid_argument, flag, " names the array '", name, "'; allowed: ", listed(allowed), how);
 }
 
@@ -105,15 +110,69 @@ Problem with_options(const Op& op, Problem probe, const Problem& given) {
   return probe;
 }
 
-/// Whether the array's elements are what the field dtype says.
-bool follows_dtype(const Op& op, Problem probe, const std::string& array) {
-  for (const DType dtype : {DType::f32, DType::f16}) {
-    probe.fields.set("dtype", std::string(name(dtype)));
-    const std::vector<ArrayInfo> arrays = op.arrays(op.normalize(probe));
-    const auto info = std::ranges::find(arrays, array, &ArrayInfo::name);
-    if (info == arrays.end() || info->dtype != dtype) return false;
+/// The array as the problem has it; nothing when it has not, or when the problem is refused.
+std::optional<ArrayInfo> array_of(const Op& op, const Problem& problem, const std::string& name, bool ArrayInfo::*kind) {
+  try {
+    for (ArrayInfo& array : op.arrays(op.normalize(problem)))
+      if (array.name == name && array.*kind) return std::move(array);
+  } catch (const Error&) {
   }
-  return true;
+  return std::nullopt;
+}
+
+/// The field (dtype, target_dtype) whose word is the array's element type; empty when none is.
+std::string_view dtype_field_of(const Op& op, const Problem& probe, const std::string& array) {
+  for (const FieldInfo& field : op.problem_fields()) {
+    if (field.option || field.words.size() < 2 || !field.name.ends_with("dtype")) continue;
+    const bool follows = std::ranges::all_of(field.words, [&](std::string_view word) {
+      Problem variant = probe;
+      variant.fields.set(field.name, std::string(word));
+      const std::optional<ArrayInfo> info = array_of(op, variant, array, &ArrayInfo::input);
+      return !info || tunesmith::name(info->dtype) == word;  // a variant that is refused says nothing
+    });
+    if (follows) return field.name;
+  }
+  return {};
+}
+
+bool is_refused(const Op& op, const Problem& problem) {
+  try {
+    (void)op.normalize(problem);
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+/// Whether the field is one of 0 and 1, and 0 unless it is given.
+bool is_switch(const Op& op, const Problem& problem, const FieldInfo& field) {
+  if (!field.words.empty() || field.default_text != "0") return false;
+  Problem two = problem;
+  two.fields.set(field.name, std::int64_t{2});
+  return is_refused(op, two);
+}
+
+/// Every way to bring an array that the problem does not have: a field and its value, in the order of the fields.
+std::vector<std::pair<std::string, Value>> ways_to_bring(const Op& op, const Problem& problem, const std::string& name,
+                                                         bool ArrayInfo::*kind) {
+  std::vector<std::pair<std::string, Value>> ways;
+  for (const FieldInfo& field : op.problem_fields()) {
+    if (problem.fields.contains(field.name)) continue;
+    std::vector<Value> values;
+    for (const std::string_view word : field.words) values.emplace_back(std::string(word));
+    if (is_switch(op, problem, field)) values.emplace_back(std::int64_t{1});
+    for (const Value& value : values) {
+      Problem with = problem;
+      with.fields.set(field.name, value);
+      if (array_of(op, with, name, kind)) ways.emplace_back(field.name, value);
+    }
+  }
+  return ways;
+}
+
+std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
+  std::erase(shape, 1);
+  return shape;
 }
 
 /// "2 (rows x cols), or 1 for a single row".
@@ -126,12 +185,14 @@ std::string dimensions_text(const ArrayInfo& info, const std::map<std::int64_t, 
   return std::to_string(info.shape.size()) + " (" + names + ")" + (info.shape.size() == 2 ? ", or 1 for a single row" : "");
 }
 
-void set_extent(Problem& problem, std::string_view field, std::int64_t extent, const std::string& name,
+/// `asked`: what was given beside the files.
+void set_extent(Problem& problem, const Fields& asked, std::string_view field, std::int64_t extent, const std::string& name,
                 const NpyReader& file) {
-  const Value* given = problem.fields.find(field);
-  if (given != nullptr && *given != Value(extent))
-    throw Error(ErrorCode::invalid_argument, field, " is ", text(*given), ", but ", name, " from '", file.path().string(),
-                "' is ", shape_text(file.header().shape), "; leave ", flag_of(field), " out or give the file's");
+  const Value* known = problem.fields.find(field);
+  if (known != nullptr && *known != Value(extent))
+    throw Error(ErrorCode::invalid_argument, field, " is ", text(*known), asked.contains(field) ? "" : " by another file",
+                ", but ", name, " from '", file.path().string(), "' is ", shape_text(file.header().shape),
+                asked.contains(field) ? "; leave " + flag_of(field) + " out or give the file's" : "; files must agree");
   problem.fields.set(field, extent);
 }
 
@@ -141,22 +202,37 @@ std::string_view dtype_of(NpyType type, bool bf16_bits) {
     case NpyType::f4: return "f32";
     case NpyType::f2: return "f16";
     case NpyType::u2: return bf16_bits ? "bf16" : "";
+    case NpyType::i4: return "i32";
+    case NpyType::i8: return "i64";
     default: return "";
   }
 }
 
-void set_dtype(Problem& problem, const std::string& name, const NpyReader& file) {
+/// "f32 takes '<f4', f16 '<f2', bf16 '<u2'".
+std::string descriptions_of(const std::vector<std::string_view>& dtypes) {
+  std::string text;
+  for (const std::string_view dtype : dtypes)
+    text += (text.empty() ? std::string(dtype) + " takes" : ", " + std::string(dtype)) + " '" +
+            std::string(descr(npy_type(parse_dtype(dtype)))) + "'";
+  return text;
+}
+
+void set_dtype(const Op& op, Problem& problem, std::string_view field, const std::string& name, const NpyReader& file) {
+  const std::vector<FieldInfo> fields = op.problem_fields();
+  const std::vector<std::string_view> words = std::ranges::find(fields, field, &FieldInfo::name)->words;
   const NpyType type = file.header().type;
-  const Value* given = problem.fields.find("dtype");
+  const Value* given = problem.fields.find(field);
   const std::string wanted = given == nullptr ? "" : text(*given);
   const std::string_view held = dtype_of(type, wanted == "bf16");
   const std::string what = name + " from '" + file.path().string() + "' holds '" + std::string(descr(type)) + "'";
-  if (given == nullptr && type == NpyType::u2)
-    throw Error(ErrorCode::invalid_argument, what, " (16-bit integers); give --dtype bf16 when they are the bits of bf16");
-  if (held.empty() || (given != nullptr && wanted != held))
-    throw Error(ErrorCode::invalid_argument, given == nullptr ? "" : "dtype is " + wanted + ", but ", what,
-                "; f32 takes '<f4', f16 '<f2', bf16 '<u2'");
-  problem.fields.set("dtype", std::string(held));
+  const bool takes_bf16 = std::ranges::find(words, "bf16") != words.end();
+  if (given == nullptr && type == NpyType::u2 && takes_bf16)
+    throw Error(ErrorCode::invalid_argument, what, " (16-bit integers); give ", flag_of(field),
+                " bf16 when they are the bits of bf16");
+  if (std::ranges::find(words, held) == words.end() || (given != nullptr && wanted != held))
+    throw Error(ErrorCode::invalid_argument, given == nullptr ? "" : std::string(field) + " is " + wanted + ", but ", what,
+                "; ", descriptions_of(words));
+  problem.fields.set(field, std::string(held));
 }
 
 }  // namespace
@@ -179,14 +255,15 @@ InputFiles open_inputs(const FileMap& files) {
 
 Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files) {
   if (files.empty()) return problem;
+  const Fields asked = problem.fields;
   std::map<std::int64_t, std::string> lengths;
   const Problem probe = make_probe(op, problem, lengths);
   const std::vector<ArrayInfo> always = op.arrays(op.normalize(probe));
   const std::vector<ArrayInfo> all = op.arrays(with_options(op, probe, problem));
-  const bool typed = std::ranges::any_of(op.problem_fields(), [](const FieldInfo& info) { return info.name == "dtype"; });
   for (const auto& [name, file] : files) {
-    find_array(all, name, &ArrayInfo::input, "--input");
     const auto info = std::ranges::find(always, name, &ArrayInfo::name);
+    if (info == always.end() && has_option(op, name)) continue;  // it may still be switched on
+    find_array(op, all, name, &ArrayInfo::input, "--input");
     if (info == always.end()) continue;
     std::vector<std::int64_t> shape = file->header().shape;
     if (shape.size() == 1 && info->shape.size() == 2) shape.insert(shape.begin(), 1);
@@ -195,8 +272,30 @@ Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files)
                   " dimensions (", shape_text(shape), "); ", op.name(), " takes ", dimensions_text(*info, lengths));
     for (std::size_t d = 0; d < shape.size(); ++d)
       if (const auto field = lengths.find(info->shape[d]); field != lengths.end())
-        set_extent(problem, field->second, shape[d], name, *file);
-    if (typed && follows_dtype(op, probe, name)) set_dtype(problem, name, *file);
+        set_extent(problem, asked, field->second, shape[d], name, *file);
+    if (const std::string_view field = dtype_field_of(op, probe, name); !field.empty())
+      set_dtype(op, problem, field, name, *file);
+  }
+  return problem;
+}
+
+Problem with_arrays_of_files(const Op& op, Problem problem, const InputFiles& inputs, const FileMap& outputs) {
+  // Outputs first: an upstream gradient goes with a gradient.
+  for (const auto& [name, path] : outputs) {
+    if (array_of(op, problem, name, &ArrayInfo::output)) continue;
+    const auto ways = ways_to_bring(op, problem, name, &ArrayInfo::output);
+    if (!ways.empty()) problem.fields.set(ways.front().first, ways.front().second);
+  }
+  for (const auto& [name, file] : inputs) {
+    if (array_of(op, problem, name, &ArrayInfo::input)) continue;
+    auto ways = ways_to_bring(op, problem, name, &ArrayInfo::input);
+    if (ways.size() > 1)
+      std::erase_if(ways, [&](const auto& way) {
+        Problem with = problem;
+        with.fields.set(way.first, way.second);
+        return without_ones(array_of(op, with, name, &ArrayInfo::input)->shape) != without_ones(file->header().shape);
+      });
+    if (ways.size() == 1) problem.fields.set(ways.front().first, ways.front().second);
   }
   return problem;
 }
@@ -208,23 +307,19 @@ bool one_row_given(const std::vector<ArrayInfo>& arrays, const InputFiles& files
   });
 }
 
-void check_files(const std::vector<ArrayInfo>& arrays, const InputFiles& files) {
-  const auto counting = [](std::vector<std::int64_t> shape) {
-    std::erase(shape, 1);
-    return shape;
-  };
+void check_files(const Op& op, const std::vector<ArrayInfo>& arrays, const InputFiles& files) {
   for (const auto& [name, file] : files) {
-    const ArrayInfo& info = find_array(arrays, name, &ArrayInfo::input, "--input");
+    const ArrayInfo& info = find_array(op, arrays, name, &ArrayInfo::input, "--input");
     const NpyHeader& header = file->header();
-    if (counting(header.shape) != counting(info.shape) || header.type != npy_type(info.dtype))
+    if (without_ones(header.shape) != without_ones(info.shape) || header.type != npy_type(info.dtype))
       throw Error(ErrorCode::invalid_argument, name, " from '", file->path().string(), "' is ", shape_text(header.shape),
                   " of '", descr(header.type), "'; the problem takes ", shape_text(info.shape), " of '",
                   descr(npy_type(info.dtype)), "' (", tunesmith::name(info.dtype), ")");
   }
 }
 
-void check_outputs(const std::vector<ArrayInfo>& arrays, const FileMap& files) {
-  for (const auto& [name, path] : files) find_array(arrays, name, &ArrayInfo::output, "--output");
+void check_outputs(const Op& op, const std::vector<ArrayInfo>& arrays, const FileMap& files) {
+  for (const auto& [name, path] : files) find_array(op, arrays, name, &ArrayInfo::output, "--output");
 }
 
 HostArrays::HostArrays(const std::vector<ArrayInfo>& arrays) {

@@ -25,19 +25,25 @@ using InputFiles = std::map<std::string, std::unique_ptr<NpyReader>>;
 InputFiles open_inputs(const FileMap& files);
 
 /// Adds shape and dtype to a problem as the input files have them: each required field (rows, cols) that is a length of an
-/// array which the operation always has (x, dy), and dtype where the array has it. Arrays that an option brings (mask,
-/// valid_cols) tell nothing. A 1-D file is one row where the operation takes a matrix. Throws Error(invalid_argument) when a
-/// file has another rank, or contradicts a field that was given, or when its array is no input of the operation.
+/// array which the operation always has (x, dy), and the element type (dtype, target_dtype) that the array follows. Arrays
+/// that an option brings (mask, valid_cols) tell nothing. A 1-D file is one row where the operation takes a matrix. Throws
+/// Error(invalid_argument) when a file has another rank, or contradicts a field that was given, or when its array is no
+/// input of the operation.
 Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files);
+
+/// Switches on what brings the arrays that files are given for, unless it was given already: an option that is 0 or 1, a
+/// word of which one alone makes an input as long as its file (dloss=row), the first word that makes an output
+/// (gradient=separate). `problem` has its shape. What cannot be told is left as it is.
+Problem with_arrays_of_files(const Op& op, Problem problem, const InputFiles& inputs, const FileMap& outputs);
 
 /// Whether a file gave a single row without the dimension of rows: then results are written so too.
 bool one_row_given(const std::vector<ArrayInfo>& arrays, const InputFiles& files);
 
 /// Throws Error(invalid_argument) unless every file fits its array in dtype and in shape, where dimensions of length 1 do
 /// not count.
-void check_files(const std::vector<ArrayInfo>& arrays, const InputFiles& files);
+void check_files(const Op& op, const std::vector<ArrayInfo>& arrays, const InputFiles& files);
 /// Throws Error(invalid_argument) unless every name is an output of the operation.
-void check_outputs(const std::vector<ArrayInfo>& arrays, const FileMap& files);
+void check_outputs(const Op& op, const std::vector<ArrayInfo>& arrays, const FileMap& files);
 
 /// Host memory for every array of a problem. Optional arrays that are not asked for stay empty.
 class HostArrays {
