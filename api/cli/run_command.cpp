@@ -9,6 +9,7 @@
 #include "api/cli/errors.h"
 #include "api/cli/flags.h"
 #include "api/cli/interrupt.h"
+#include "api/cli/problem_from_files.h"
 #include "api/cli/run_report.h"
 #include "api/engine_parts.h"
 #include "tuner/select.h"
