@@ -51,7 +51,8 @@ enum class Upstream : std::uint8_t {
 ///   a reduced loss; its gradient is 0. (PyTorch stops the process's CUDA context with an assertion.) check_targets names
 ///   it.
 /// - A row that holds NaN or +inf, or nothing but -inf, has a loss and a gradient of NaN, as PyTorch has; lse is the largest
-///   logit. Single logits of -inf are masked classes: probability and gradient 0. A masked target has a loss of +inf.
+///   logit. Single logits of -inf are masked classes: probability 0, gradient 0. A masked target has a loss of +inf, and so
+///   has, with label smoothing, a row with any masked class, whose gradient then is that of smoothing.
 ///
 /// After Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018 (arXiv:1805.02867). z_loss: Chowdhery et
 /// al., "PaLM", 2022 (arXiv:2204.02311). softcap: Gemma Team, "Gemma 2", 2024 (arXiv:2408.00118).
