@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/c_calls.h"
+#include "api/c_cross_entropy.h"
 #include "api/c_options.h"
 #include "api/engine_parts.h"
 #include "api/plan_state.h"
@@ -37,6 +38,7 @@ static_assert(status_of(ErrorCode::compile_failed) == TUNESMITH_COMPILE_FAILED);
 static_assert(status_of(ErrorCode::capturing) == TUNESMITH_CAPTURING);
 static_assert(status_of(ErrorCode::cache_failed) == TUNESMITH_CACHE_FAILED);
 static_assert(static_cast<int>(DType::f16) == TUNESMITH_F16 && static_cast<int>(DType::bf16) == TUNESMITH_BF16);
+static_assert(static_cast<int>(DType::i32) == TUNESMITH_I32 && static_cast<int>(DType::i64) == TUNESMITH_I64);
 static_assert(static_cast<int>(Mode::replay) == TUNESMITH_MODE_REPLAY && static_cast<int>(Mode::off) == TUNESMITH_MODE_OFF);
 
 tunesmith_status fail(tunesmith_status status, const char* message) noexcept {
@@ -48,17 +50,10 @@ tunesmith_status fail(tunesmith_status status, const char* message) noexcept {
   return status;
 }
 
-DType dtype_of(int number, const char* argument) {
-  if (number < TUNESMITH_F32 || number > TUNESMITH_BF16)
-    throw Error(ErrorCode::invalid_argument, argument, " is ", number,
-                "; allowed: TUNESMITH_F32 (0), TUNESMITH_F16 (1), TUNESMITH_BF16 (2)");
-  return static_cast<DType>(number);
-}
-
 SoftmaxProblem forward_problem(int64_t rows, int64_t cols, int64_t x_row_stride, int64_t y_row_stride, int dtype,
                                int out_dtype) {
-  SoftmaxProblem problem = SoftmaxProblem::contiguous(rows, cols, dtype_of(dtype, "dtype"));
-  problem.out_dtype = dtype_of(out_dtype, "out_dtype");
+  SoftmaxProblem problem = SoftmaxProblem::contiguous(rows, cols, float_dtype_from_c(dtype, "dtype"));
+  problem.out_dtype = float_dtype_from_c(out_dtype, "out_dtype");
   problem.x_row_stride = x_row_stride;
   problem.y_row_stride = y_row_stride;
   return problem;
@@ -66,8 +61,8 @@ SoftmaxProblem forward_problem(int64_t rows, int64_t cols, int64_t x_row_stride,
 
 SoftmaxBackwardProblem backward_problem(int64_t rows, int64_t cols, int64_t dy_row_stride, int64_t y_row_stride,
                                         int64_t dx_row_stride, int dtype, int out_dtype) {
-  SoftmaxBackwardProblem problem = SoftmaxBackwardProblem::contiguous(rows, cols, dtype_of(dtype, "dtype"));
-  problem.out_dtype = dtype_of(out_dtype, "out_dtype");
+  SoftmaxBackwardProblem problem = SoftmaxBackwardProblem::contiguous(rows, cols, float_dtype_from_c(dtype, "dtype"));
+  problem.out_dtype = float_dtype_from_c(out_dtype, "out_dtype");
   problem.dy_row_stride = dy_row_stride;
   problem.y_row_stride = y_row_stride;
   problem.dx_row_stride = dx_row_stride;
@@ -285,5 +280,22 @@ tunesmith_status tunesmith_log_softmax_backward(tunesmith_engine* engine, const 
     const SoftmaxBackwardProblem problem =
         backward_problem(rows, cols, dy_row_stride, y_row_stride, dx_row_stride, dtype, out_dtype);
     given(engine, "engine").engine.log_softmax_backward(dy, y, dx, problem, stream);
+  });
+}
+
+tunesmith_status tunesmith_cross_entropy(tunesmith_engine* engine, const tunesmith_cross_entropy_arrays* arrays,
+                                         const tunesmith_cross_entropy_problem* problem, tunesmith_stream stream) {
+  return guarded([&] {
+    const CrossEntropyCall call = cross_entropy_from_c(given(arrays, "arrays"), given(problem, "problem"));
+    given(engine, "engine").engine.cross_entropy(call.logits, call.arrays, call.problem, stream);
+  });
+}
+
+tunesmith_status tunesmith_cross_entropy_backward(tunesmith_engine* engine,
+                                                  const tunesmith_cross_entropy_backward_arrays* arrays,
+                                                  const tunesmith_cross_entropy_problem* problem, tunesmith_stream stream) {
+  return guarded([&] {
+    const CrossEntropyBackwardCall call = cross_entropy_backward_from_c(given(arrays, "arrays"), given(problem, "problem"));
+    given(engine, "engine").engine.cross_entropy_backward(call.logits, call.arrays, call.problem, stream);
   });
 }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "api/c_calls.h"
-#include "api/known_fields.h"
+#include "api/c_struct.h"
 #include "tunesmith/c_api.h"
 #include "tunesmith/linear_cross_entropy.h"
 
@@ -17,7 +17,6 @@ struct tunesmith_linear_cross_entropy {
 
 namespace {
 
-using Reduction = LinearCrossEntropyProblem::Reduction;
 static_assert(static_cast<int>(Reduction::sum) == TUNESMITH_REDUCTION_SUM &&
               static_cast<int>(Reduction::none) == TUNESMITH_REDUCTION_NONE);
 

@@ -2,11 +2,12 @@
 
 #include <cstddef>
 
+#include "api/c_struct.h"
 #include "api/cache_files.h"
-#include "api/known_fields.h"
 #include "api/path_list.h"
 
 namespace tunesmith {
+
 EngineOptions options_from_c(const tunesmith_options* options) {
   EngineOptions result = EngineOptions::from_environment();
   if (options == nullptr) return result;

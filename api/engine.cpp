@@ -1,4 +1,4 @@
-// Engine: the parts put together, plans remembered. One-shot calls are in one_shot_softmax.cpp.
+// Engine: the parts put together, plans remembered. One-shot calls are in one_shot_*.cpp.
 
 #include "tunesmith/engine.h"
 

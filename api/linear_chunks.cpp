@@ -38,7 +38,7 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
   const std::int64_t logits_row = chunks.row_stride * size_of(problem.f32_logits ? DType::f32 : problem.dtype);
   const std::int64_t dlogits_row = separate ? chunks.row_stride * size_of(problem.dtype) : 0;
 
-  const bool reduced = problem.reduction != LinearCrossEntropyProblem::Reduction::none;
+  const bool reduced = problem.reduction != Reduction::none;
   const std::int64_t losses = reduced ? rounded_up(problem.tokens * 4, line) : 0;
   const std::int64_t z_losses = problem.z_loss > 0 ? rounded_up(problem.tokens * 4, line) : 0;
   const std::int64_t fixed =

@@ -14,8 +14,6 @@
 namespace tunesmith {
 namespace {
 
-using Reduction = LinearCrossEntropyProblem::Reduction;
-
 constexpr std::int64_t matrix_alignment = 16;
 
 void require_size(const char* field, std::int64_t value, std::int64_t least, std::int64_t most) {

@@ -1,9 +1,7 @@
 // Engine's one-shot calls of the softmax family: a plan looked up by value, without lock or allocation, and launched.
 
-#include <array>
-#include <span>
-
 #include "api/engine_parts.h"
+#include "api/one_shot.h"
 #include "api/plan_table.h"
 
 namespace tunesmith {
@@ -12,19 +10,6 @@ namespace {
 bool is_plain(const SoftmaxOptions& options) noexcept {
   return options.scale == 1 && !options.causal && !options.valid_cols && !options.safe &&
          options.mask.kind == SoftmaxMask::Kind::none;
-}
-
-/// The alignment that an address has, after a look at whether it can be the array's. Without rows nothing is touched, and an
-/// address may be anything. (Fewer than none: prepare names it.)
-std::int64_t alignment_of(const char* array, const void* address, DType dtype, std::int64_t rows) {
-  const std::int64_t element = size_of(dtype);
-  if (rows <= 0) return element;
-  if (address == nullptr) throw Error(ErrorCode::invalid_argument, array, " is a null pointer; expected device memory");
-  const auto alignment = static_cast<std::int64_t>(alignment_class(address));
-  if (alignment < element)
-    throw Error(ErrorCode::invalid_argument, array, " is at ", address, "; ", name(dtype),
-                " needs an address that is a multiple of ", element, " bytes");
-  return alignment;
 }
 
 /// Forgetting to switch an option on must not pass for an answer.
@@ -51,23 +36,10 @@ void settle(SoftmaxOptions& options, const SoftmaxArrays& arrays, std::int64_t r
     options.valid_cols_group = 1;
 }
 
-/// A call's arrays in the operation's order.
-class Addresses {
- public:
-  template <typename... Pointers>
-  explicit Addresses(Pointers... pointers) noexcept
-      : addresses_{const_cast<void*>(static_cast<const void*>(pointers))...}, count_(sizeof...(pointers)) {}
-
-  void add_extras(const SoftmaxOptions& options, const SoftmaxArrays& arrays) noexcept {
-    if (options.mask.kind != SoftmaxMask::Kind::none) addresses_[count_++] = const_cast<void*>(arrays.mask);
-    if (options.valid_cols) addresses_[count_++] = const_cast<void*>(arrays.valid_cols);
-  }
-  std::span<void* const> span() const noexcept { return {addresses_.data(), count_}; }
-
- private:
-  std::array<void*, 5> addresses_;
-  std::size_t count_;
-};
+void add_extras(Addresses<5>& addresses, const SoftmaxOptions& options, const SoftmaxArrays& arrays) noexcept {
+  if (options.mask.kind != SoftmaxMask::Kind::none) addresses.add(arrays.mask);
+  if (options.valid_cols) addresses.add(arrays.valid_cols);
+}
 
 struct ForwardCall {
   using Key = SoftmaxKey;
@@ -78,7 +50,7 @@ struct ForwardCall {
 
   Key key() const noexcept { return {x, y, problem, logarithm}; }
   SoftmaxOptionsKey key(const SoftmaxArrays& arrays) const noexcept { return {x, y, problem, logarithm, arrays}; }
-  Addresses addresses() const noexcept { return Addresses(x, y); }
+  Addresses<5> addresses() const noexcept { return Addresses<5>(x, y); }
   static auto& table(PlanTable& plans) noexcept { return plans.softmax; }
 
   /// The first call for a key: names what is wrong with the addresses in the caller's terms, then prepares.
@@ -103,7 +75,7 @@ struct BackwardCall {
 
   Key key() const noexcept { return {dy, y, dx, problem, logarithm}; }
   SoftmaxOptionsKey key(const SoftmaxArrays& arrays) const noexcept { return {dy, y, dx, problem, logarithm, arrays}; }
-  Addresses addresses() const noexcept { return Addresses(dy, y, dx); }
+  Addresses<5> addresses() const noexcept { return Addresses<5>(dy, y, dx); }
   static auto& table(PlanTable& plans) noexcept { return plans.softmax_backward; }
 
   Plan prepare(Engine& engine, const SoftmaxArrays& arrays, Stream stream) const {
@@ -120,7 +92,7 @@ struct BackwardCall {
 
 template <typename Table, typename Key, typename Call>
 void launch(Engine& engine, Table& table, const Key& key, const Call& call, const SoftmaxArrays& arrays,
-            const Addresses& addresses, Stream stream) {
+            const Addresses<5>& addresses, Stream stream) {
   const Executable* executable = table.find(key);
   if (executable == nullptr) [[unlikely]] {
     executable = call.prepare(engine, arrays, stream).state().executable.get();
@@ -131,8 +103,8 @@ void launch(Engine& engine, Table& table, const Key& key, const Call& call, cons
 
 template <typename Call>
 [[gnu::noinline]] void launch_with_options(Engine& engine, const Call& call, const SoftmaxArrays& arrays, Stream stream) {
-  Addresses addresses = call.addresses();
-  addresses.add_extras(call.problem.options, arrays);
+  Addresses<5> addresses = call.addresses();
+  add_extras(addresses, call.problem.options, arrays);
   launch(engine, engine.parts().plans->softmax_options, call.key(arrays), call, arrays, addresses, stream);
 }
 

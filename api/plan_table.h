@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 
+#include "api/cross_entropy_key.h"
 #include "api/dispatch_table.h"
 #include "api/plan_state.h"
 #include "api/single_flight.h"
@@ -18,6 +19,7 @@ struct PlanTable {
   DispatchTable<SoftmaxKey, Executable> softmax;
   DispatchTable<SoftmaxBackwardKey, Executable> softmax_backward;
   DispatchTable<SoftmaxOptionsKey, Executable> softmax_options;
+  DispatchTable<CrossEntropyKey, Executable> cross_entropy;
   std::atomic<bool> told_of_stale_records{false};
 };
 

@@ -290,6 +290,126 @@ TEST_F(CApi, OptionsAreFieldsOfTheProblem) {
   expect_message({"mask is 'multiply'", "keep"});
 }
 
+TEST_F(CApi, CrossEntropyInOneShot) {
+  constexpr std::size_t rows = 3, cols = 4;
+  alignas(16) const float logits[rows * cols] = {1, 2, 3, 4, 0, 0, 0, 0, 5, -1, 2, 0};
+  const std::int32_t targets[rows] = {2, -100, 0};
+  float loss = -1, lse[rows] = {}, nll[rows] = {};
+  std::int32_t predicted[rows] = {};
+  std::int64_t correct = -1;
+  alignas(16) float dlogits[rows * cols] = {}, from_lse[rows * cols] = {};
+  tunesmith_cross_entropy_problem problem{};
+  problem.struct_size = sizeof problem;
+  problem.rows = rows;
+  problem.cols = cols;
+  problem.target_dtype = TUNESMITH_I32;
+  tunesmith_cross_entropy_arrays arrays{};
+  arrays.struct_size = sizeof arrays;
+  arrays.logits = logits;
+  arrays.targets = targets;
+  arrays.loss = &loss;
+  arrays.lse = lse;
+  arrays.nll = nll;
+  arrays.predicted = predicted;
+  arrays.correct = &correct;
+  arrays.dlogits = dlogits;
+  ASSERT_EQ(tunesmith_cross_entropy(engine_, &arrays, &problem, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+
+  tunesmith_cross_entropy_backward_arrays backward{};
+  const float one = 1;
+  backward.struct_size = sizeof backward;
+  backward.logits = logits;
+  backward.targets = targets;
+  backward.lse = lse;
+  backward.dloss = &one;
+  backward.nll = nll;
+  backward.dlogits = from_lse;
+  ASSERT_EQ(tunesmith_cross_entropy_backward(engine_, &backward, &problem, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  double sum_of_losses = 0;
+  for (std::size_t r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (std::size_t c = 0; c < cols; ++c) sum += std::exp(static_cast<double>(logits[r * cols + c]));
+    EXPECT_NEAR(lse[r], std::log(sum), 1e-6);
+    const bool counts = targets[r] >= 0;
+    if (counts) sum_of_losses += std::log(sum) - logits[r * cols + static_cast<std::size_t>(targets[r])];
+    for (std::size_t c = 0; c < cols; ++c) {
+      const double p = std::exp(static_cast<double>(logits[r * cols + c])) / sum;
+      const double expected = counts ? (p - (static_cast<std::size_t>(targets[r]) == c ? 1 : 0)) / 2 : 0;
+      EXPECT_NEAR(dlogits[r * cols + c], expected, 1e-6);
+      EXPECT_NEAR(from_lse[r * cols + c], expected, 1e-6);
+    }
+  }
+  EXPECT_NEAR(loss, sum_of_losses / 2, 1e-6);
+  EXPECT_EQ(predicted[0], 3);
+  EXPECT_EQ(predicted[2], 0);
+  EXPECT_EQ(correct, 1);
+
+  // A class may be what is ignored; what is left out has its default.
+  problem.has_ignore_index = 1;
+  problem.ignore_index = 2;
+  problem.reduction = TUNESMITH_REDUCTION_SUM;
+  const std::int32_t others[rows] = {2, 2, 0};
+  arrays.targets = others;
+  arrays.nll = arrays.correct = arrays.predicted = arrays.dlogits = nullptr;
+  ASSERT_EQ(tunesmith_cross_entropy(engine_, &arrays, &problem, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  EXPECT_NEAR(loss, static_cast<double>(lse[2]) - 5, 1e-6);
+}
+
+TEST_F(CApi, CrossEntropySaysWhatIsWrong) {
+  alignas(16) float memory[64] = {};
+  const std::int64_t targets[2] = {1, 7};
+  tunesmith_cross_entropy_problem problem{};
+  tunesmith_cross_entropy_arrays arrays{};
+  const auto expect_refused = [&](std::initializer_list<const char*> words) {
+    EXPECT_EQ(tunesmith_cross_entropy(engine_, &arrays, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
+    expect_message(words);
+  };
+  expect_refused({"arrays.struct_size is 0", "sizeof(tunesmith_cross_entropy_arrays)"});
+  arrays.struct_size = sizeof arrays;
+  expect_refused({"problem.struct_size is 0", "sizeof(tunesmith_cross_entropy_problem)"});
+  problem.struct_size = sizeof problem;
+  problem.rows = 2;
+  problem.cols = 4;
+  expect_refused({"logits is a null pointer"});
+  arrays.logits = memory;
+  arrays.targets = targets;
+  arrays.loss = memory + 16;
+  expect_refused({"lse is a null pointer"});
+  arrays.lse = memory + 20;
+  const auto with = [&](auto member, auto value, std::initializer_list<const char*> words) {
+    const auto before = problem.*member;
+    problem.*member = value;
+    expect_refused(words);
+    problem.*member = before;
+  };
+  with(&tunesmith_cross_entropy_problem::dtype, 5, {"dtype is 5", "TUNESMITH_BF16"});
+  with(&tunesmith_cross_entropy_problem::target_dtype, 1, {"target_dtype is 1", "TUNESMITH_I32"});
+  with(&tunesmith_cross_entropy_problem::reduction, 3, {"reduction is 3", "TUNESMITH_REDUCTION_NONE"});
+  with(&tunesmith_cross_entropy_problem::vocab_size, 9, {"vocab_size is 9", "cross_entropy_shard"});
+  with(&tunesmith_cross_entropy_problem::scale, -1.0, {"scale is -1"});
+  with(&tunesmith_cross_entropy_problem::check_targets, 1, {"targets[1] is 7; allowed: 0 to 3", "(1 row in all)"});
+  EXPECT_EQ(tunesmith_cross_entropy(engine_, nullptr, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"arrays is NULL"});
+  EXPECT_EQ(tunesmith_cross_entropy(engine_, &arrays, nullptr, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"problem is NULL"});
+
+  tunesmith_cross_entropy_backward_arrays backward{};
+  backward.struct_size = sizeof backward;
+  backward.logits = memory;
+  backward.targets = targets;
+  backward.lse = memory + 20;
+  backward.dlogits = memory + 32;
+  EXPECT_EQ(tunesmith_cross_entropy_backward(engine_, &backward, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"dloss is a null pointer"});
+  problem.dloss = 3;
+  EXPECT_EQ(tunesmith_cross_entropy_backward(engine_, &backward, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"dloss is 3", "TUNESMITH_UPSTREAM_ROW"});
+  problem.dloss = 0;
+  problem.check_targets = 1;
+  EXPECT_EQ(tunesmith_cross_entropy_backward(engine_, &backward, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"check_targets is 1"});
+}
+
 TEST_F(CApi, LogLinesReachTheCallback) {
   std::string lines;
   tunesmith_options options = host_options();

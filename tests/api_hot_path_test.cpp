@@ -97,5 +97,30 @@ TEST_F(HotPath, NorDoOptions) {
   EXPECT_EQ(fake_.device->launches, 40);
 }
 
+TEST_F(HotPath, NorDoesCrossEntropy) {
+  CrossEntropyProblem problem = CrossEntropyProblem::contiguous(4, 64, DType::f32);
+  problem.z_loss = 1e-4;
+  float* const more = dx_;
+  const CrossEntropyArrays arrays{.targets = valid_cols_,
+                                  .weight = mask_,
+                                  .loss = more,
+                                  .lse = more + 64,
+                                  .z_loss = more + 128,
+                                  .predicted = more + 192,
+                                  .correct = more + 256,
+                                  .dlogits = y_};
+  const auto loss = [&] { fake_.engine->cross_entropy(x_, arrays, problem); };
+  EXPECT_GT(allocations_of(loss), 0);
+  EXPECT_EQ(allocations_of(loss), 0);
+  const CrossEntropyBackwardProblem backward = CrossEntropyBackwardProblem::contiguous(4, 64, DType::f32);
+  const auto gradient = [&] {
+    fake_.engine->cross_entropy_backward(
+        x_, {.targets = valid_cols_, .lse = more + 64, .dloss = more, .nll = mask_, .dlogits = x_}, backward);
+  };
+  EXPECT_GT(allocations_of(gradient), 0);
+  EXPECT_EQ(allocations_of(gradient), 0);
+  EXPECT_EQ(fake_.compiler->compilations, 2);
+}
+
 }  // namespace
 }  // namespace tunesmith

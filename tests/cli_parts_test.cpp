@@ -6,6 +6,7 @@
 #include "api/cli/flags.h"
 #include "api/cli/nearest.h"
 #include "api/cli/occupancy.h"
+#include "api/cli/run_report.h"
 #include "api/cli/table.h"
 #include "tunesmith/error.h"
 
@@ -89,6 +90,35 @@ TEST(Files, PairsAreSplitAtTheFirstEquals) {
   EXPECT_EQ(files.at("x"), "a=b.npy");
   for (const char* text : {"x", "=a.npy", "x=", ""}) EXPECT_THROW(parse_files({text}, "--input"), Error) << text;
   EXPECT_THROW(parse_files({"x=a", "x=b"}, "--input"), Error);
+}
+
+RunReport report_of_a_run() {
+  RunReport report;
+  report.problem = find_op("softmax").normalize({"softmax", {{"rows", 8}, {"cols", 16}}});
+  report.config = {parse_fields("variant=warp,threads=64", "config")};
+  report.launched = true;
+  return report;
+}
+
+TEST(RunReport, ACopyIsTheRoofOnlyOfWhatWritesMuch) {
+  RunReport report = report_of_a_run();
+  report.measurement = Measurement{10, 0.1, 12, 20};
+  report.bytes = 1e6;
+  report.bytes_written = 5e5;
+  EXPECT_NE(to_table(report).find("\nroof        120.0 % of a device copy"), std::string::npos) << to_table(report);
+  report.bytes_written = 1e4;
+  const std::string table = to_table(report);
+  EXPECT_EQ(table.find("roof"), std::string::npos) << table;
+  EXPECT_NE(table.find("1.20x the rate of a device copy"), std::string::npos) << table;
+  EXPECT_NE(table.find("this writes 1.0 %"), std::string::npos) << table;
+}
+
+TEST(RunReport, RelativeErrorsShowTheirDigits) {
+  RunReport report = report_of_a_run();
+  report.check.max_error = 2.25e-7;
+  report.check.allowed_error = 3e-5;
+  report.check.error_unit = "relative";
+  EXPECT_NE(to_table(report).find("max error 2.2e-07 relative, allowed 3.0e-05"), std::string::npos) << to_table(report);
 }
 
 }  // namespace

@@ -17,7 +17,6 @@
 namespace tunesmith {
 namespace {
 
-using Reduction = LinearCrossEntropyProblem::Reduction;
 using test::LinearInputs;
 using test::LinearOutputs;
 

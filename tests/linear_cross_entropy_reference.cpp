@@ -13,8 +13,6 @@
 namespace tunesmith::test {
 namespace {
 
-using Reduction = LinearCrossEntropyProblem::Reduction;
-
 std::vector<std::byte> noise(DType dtype, std::int64_t elements, double seed, double size) {
   std::vector<std::byte> data(static_cast<std::size_t>(elements * size_of(dtype)));
   std::uint64_t state = static_cast<std::uint64_t>(seed * 1000) + 1;

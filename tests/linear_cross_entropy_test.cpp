@@ -19,7 +19,6 @@ namespace {
 using fakes::expect_error;
 using test::LinearInputs;
 using test::LinearOutputs;
-using Reduction = LinearCrossEntropyProblem::Reduction;
 
 class LinearCrossEntropyHost : public testing::Test {
  protected:

@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 
 #include "api/cli/flags.h"
 #include "api/cli/nearest.h"
@@ -14,38 +12,11 @@
 namespace tunesmith::cli {
 namespace {
 
-NpyType npy_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return NpyType::f4;
-    case DType::f16: return NpyType::f2;
-    case DType::bf16: return NpyType::u2;
-    case DType::u8: return NpyType::u1;
-    case DType::i32: return NpyType::i4;
-    case DType::i64: return NpyType::i8;
-  }
-  return NpyType::f4;
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
-  return shape.empty() ? "a single value" : text;
-}
-
 std::vector<std::string> names_of(const std::vector<ArrayInfo>& arrays, bool ArrayInfo::*kind) {
   std::vector<std::string> names;
   for (const ArrayInfo& array : arrays)
     if (array.*kind) names.push_back(array.name);
   return names;
-}
-
-const ArrayInfo& find_array(const std::vector<ArrayInfo>& arrays, const std::string& name, bool ArrayInfo::*kind,
-                            const char* flag) {
-  for (const ArrayInfo& array : arrays)
-    if (array.name == name && array.*kind) return array;
-  const std::vector<std::string> allowed = names_of(arrays, kind);
-  const std::string how = is_option(name) ? "; '" + name + "' comes with --option " + name + "=VALUE" : "";
-  throw Error(ErrorCode::invalid_argument, flag, " names the array '", name, "'; allowed: ", listed(allowed), how);
 }
 
 /// Calls visit(first element's index in the strided array, elements) for every stretch of adjacent elements, row-major.
@@ -68,98 +39,43 @@ void over_runs(const ArrayInfo& info, const Visit& visit) {
   }
 }
 
-// Lengths that tell the required fields of a probe apart.
-constexpr std::array<std::int64_t, 10> probe_lengths{2, 3, 5, 7, 11, 13, 17, 19, 23, 29};
-
-/// A small problem with the given words (element types and the like): it tells which arrays there always are, and which
-/// required fields their dimensions stand for. `lengths` gets those fields.
-Problem make_probe(const Op& op, const Problem& given, std::map<std::int64_t, std::string>& lengths) {
-  Problem probe{given.op, {}};
-  for (const FieldInfo& field : op.problem_fields())
-    if (const Value* value = given.fields.find(field.name); !field.words.empty() && !field.option && value != nullptr) {
-      probe.fields.set(field.name, *value);
-    } else if (field.default_text.empty()) {
-      const std::int64_t length = probe_lengths.at(lengths.size());
-      lengths.emplace(length, field.name);
-      probe.fields.set(field.name, length);
-    }
-  return probe;
-}
-
-/// The same with what else was given, options above all. A number that goes with the true lengths only is left out.
-Problem with_options(const Op& op, Problem probe, const Problem& given) {
-  for (const FieldInfo& field : op.problem_fields())
-    if (const Value* value = given.fields.find(field.name); field.option && !field.words.empty() && value != nullptr)
-      probe.fields.set(field.name, *value);
-  probe = op.normalize(probe);
-  for (const FieldInfo& field : op.problem_fields())
-    if (const Value* value = given.fields.find(field.name);
-        !field.default_text.empty() && field.words.empty() && value != nullptr) {
-      Problem more = probe;
-      more.fields.set(field.name, *value);
-      try {
-        probe = op.normalize(more);
-      } catch (const Error&) {  // the problem itself will be refused with it, if it is wrong there too
-      }
-    }
-  return probe;
-}
-
-/// Whether the array's elements are what the field dtype says.
-bool follows_dtype(const Op& op, Problem probe, const std::string& array) {
-  for (const DType dtype : {DType::f32, DType::f16}) {
-    probe.fields.set("dtype", std::string(name(dtype)));
-    const std::vector<ArrayInfo> arrays = op.arrays(op.normalize(probe));
-    const auto info = std::ranges::find(arrays, array, &ArrayInfo::name);
-    if (info == arrays.end() || info->dtype != dtype) return false;
-  }
-  return true;
-}
-
-/// "2 (rows x cols), or 1 for a single row".
-std::string dimensions_text(const ArrayInfo& info, const std::map<std::int64_t, std::string>& lengths) {
-  std::string names;
-  for (const std::int64_t length : info.shape) {
-    const auto field = lengths.find(length);
-    names += (names.empty() ? "" : " x ") + (field == lengths.end() ? std::to_string(length) : field->second);
-  }
-  return std::to_string(info.shape.size()) + " (" + names + ")" + (info.shape.size() == 2 ? ", or 1 for a single row" : "");
-}
-
-void set_extent(Problem& problem, std::string_view field, std::int64_t extent, const std::string& name,
-                const NpyReader& file) {
-  const Value* given = problem.fields.find(field);
-  if (given != nullptr && *given != Value(extent))
-    throw Error(ErrorCode::invalid_argument, field, " is ", text(*given), ", but ", name, " from '", file.path().string(),
-                "' is ", shape_text(file.header().shape), "; leave ", flag_of(field), " out or give the file's");
-  problem.fields.set(field, extent);
-}
-
-/// What a file's element type stands for; nothing for integers that are not the bits of bf16.
-std::string_view dtype_of(NpyType type, bool bf16_bits) {
-  switch (type) {
-    case NpyType::f4: return "f32";
-    case NpyType::f2: return "f16";
-    case NpyType::u2: return bf16_bits ? "bf16" : "";
-    default: return "";
-  }
-}
-
-void set_dtype(Problem& problem, const std::string& name, const NpyReader& file) {
-  const NpyType type = file.header().type;
-  const Value* given = problem.fields.find("dtype");
-  const std::string wanted = given == nullptr ? "" : text(*given);
-  const std::string_view held = dtype_of(type, wanted == "bf16");
-  const std::string what = name + " from '" + file.path().string() + "' holds '" + std::string(descr(type)) + "'";
-  if (given == nullptr && type == NpyType::u2)
-    throw Error(ErrorCode::invalid_argument, what, " (16-bit integers); give --dtype bf16 when they are the bits of bf16");
-  if (held.empty() || (given != nullptr && wanted != held))
-    throw Error(ErrorCode::invalid_argument, given == nullptr ? "" : "dtype is " + wanted + ", but ", what,
-                "; f32 takes '<f4', f16 '<f2', bf16 '<u2'");
-  problem.fields.set("dtype", std::string(held));
-}
-
 }  // namespace
+
+NpyType npy_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return NpyType::f4;
+    case DType::f16: return NpyType::f2;
+    case DType::bf16: return NpyType::u2;
+    case DType::u8: return NpyType::u1;
+    case DType::i32: return NpyType::i4;
+    case DType::i64: return NpyType::i8;
+  }
+  return NpyType::f4;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return shape.empty() ? "a single value" : text;
+}
+
+std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
+bool has_option(const Op& op, std::string_view field) {
+  return std::ranges::any_of(op.problem_fields(), [&](const FieldInfo& info) { return info.option && info.name == field; });
+}
+
+const ArrayInfo& find_array(const Op& op, const std::vector<ArrayInfo>& arrays, const std::string& name,
+                            bool ArrayInfo::*kind, const char* flag) {
+  for (const ArrayInfo& array : arrays)
+    if (array.name == name && array.*kind) return array;
+  const std::vector<std::string> allowed = names_of(arrays, kind);
+  const std::string how = has_option(op, name) ? "; '" + name + "' comes with --option " + name + "=VALUE" : "";
+  throw Error(ErrorCode::invalid_argument, flag, " names the array '", name, "'; allowed: ", listed(allowed), how);
+}
 
 FileMap parse_files(const std::vector<std::string>& texts, std::string_view flag) {
   FileMap files;
@@ -177,30 +93,6 @@ InputFiles open_inputs(const FileMap& files) {
   return readers;
 }
 
-Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files) {
-  if (files.empty()) return problem;
-  std::map<std::int64_t, std::string> lengths;
-  const Problem probe = make_probe(op, problem, lengths);
-  const std::vector<ArrayInfo> always = op.arrays(op.normalize(probe));
-  const std::vector<ArrayInfo> all = op.arrays(with_options(op, probe, problem));
-  const bool typed = std::ranges::any_of(op.problem_fields(), [](const FieldInfo& info) { return info.name == "dtype"; });
-  for (const auto& [name, file] : files) {
-    find_array(all, name, &ArrayInfo::input, "--input");
-    const auto info = std::ranges::find(always, name, &ArrayInfo::name);
-    if (info == always.end()) continue;
-    std::vector<std::int64_t> shape = file->header().shape;
-    if (shape.size() == 1 && info->shape.size() == 2) shape.insert(shape.begin(), 1);
-    if (shape.size() != info->shape.size())
-      throw Error(ErrorCode::invalid_argument, name, " from '", file->path().string(), "' has ", shape.size(),
-                  " dimensions (", shape_text(shape), "); ", op.name(), " takes ", dimensions_text(*info, lengths));
-    for (std::size_t d = 0; d < shape.size(); ++d)
-      if (const auto field = lengths.find(info->shape[d]); field != lengths.end())
-        set_extent(problem, field->second, shape[d], name, *file);
-    if (typed && follows_dtype(op, probe, name)) set_dtype(problem, name, *file);
-  }
-  return problem;
-}
-
 bool one_row_given(const std::vector<ArrayInfo>& arrays, const InputFiles& files) {
   return std::ranges::any_of(arrays, [&](const ArrayInfo& info) {
     const auto file = files.find(info.name);
@@ -208,23 +100,19 @@ bool one_row_given(const std::vector<ArrayInfo>& arrays, const InputFiles& files
   });
 }
 
-void check_files(const std::vector<ArrayInfo>& arrays, const InputFiles& files) {
-  const auto counting = [](std::vector<std::int64_t> shape) {
-    std::erase(shape, 1);
-    return shape;
-  };
+void check_files(const Op& op, const std::vector<ArrayInfo>& arrays, const InputFiles& files) {
   for (const auto& [name, file] : files) {
-    const ArrayInfo& info = find_array(arrays, name, &ArrayInfo::input, "--input");
+    const ArrayInfo& info = find_array(op, arrays, name, &ArrayInfo::input, "--input");
     const NpyHeader& header = file->header();
-    if (counting(header.shape) != counting(info.shape) || header.type != npy_type(info.dtype))
+    if (without_ones(header.shape) != without_ones(info.shape) || header.type != npy_type(info.dtype))
       throw Error(ErrorCode::invalid_argument, name, " from '", file->path().string(), "' is ", shape_text(header.shape),
                   " of '", descr(header.type), "'; the problem takes ", shape_text(info.shape), " of '",
                   descr(npy_type(info.dtype)), "' (", tunesmith::name(info.dtype), ")");
   }
 }
 
-void check_outputs(const std::vector<ArrayInfo>& arrays, const FileMap& files) {
-  for (const auto& [name, path] : files) find_array(arrays, name, &ArrayInfo::output, "--output");
+void check_outputs(const Op& op, const std::vector<ArrayInfo>& arrays, const FileMap& files) {
+  for (const auto& [name, path] : files) find_array(op, arrays, name, &ArrayInfo::output, "--output");
 }
 
 HostArrays::HostArrays(const std::vector<ArrayInfo>& arrays) {

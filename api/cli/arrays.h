@@ -24,20 +24,26 @@ using InputFiles = std::map<std::string, std::unique_ptr<NpyReader>>;
 /// Throws what NpyReader throws.
 InputFiles open_inputs(const FileMap& files);
 
-/// Adds shape and dtype to a problem as the input files have them: each required field (rows, cols) that is a length of an
-/// array which the operation always has (x, dy), and dtype where the array has it. Arrays that an option brings (mask,
-/// valid_cols) tell nothing. A 1-D file is one row where the operation takes a matrix. Throws Error(invalid_argument) when a
-/// file has another rank, or contradicts a field that was given, or when its array is no input of the operation.
-Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files);
+/// The element type that stands for it in files; bf16 as the 16-bit integers of its bits.
+NpyType npy_type(DType dtype);
+/// "3 x 4", "a single value".
+std::string shape_text(const std::vector<std::int64_t>& shape);
+/// Dimensions of length 1 make no difference to a file.
+std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape);
+/// Whether the operation has an option of this name.
+bool has_option(const Op& op, std::string_view field);
+/// The array of this name and kind; throws Error(invalid_argument) that says what `flag` may name.
+const ArrayInfo& find_array(const Op& op, const std::vector<ArrayInfo>& arrays, const std::string& name,
+                            bool ArrayInfo::*kind, const char* flag);
 
 /// Whether a file gave a single row without the dimension of rows: then results are written so too.
 bool one_row_given(const std::vector<ArrayInfo>& arrays, const InputFiles& files);
 
 /// Throws Error(invalid_argument) unless every file fits its array in dtype and in shape, where dimensions of length 1 do
 /// not count.
-void check_files(const std::vector<ArrayInfo>& arrays, const InputFiles& files);
+void check_files(const Op& op, const std::vector<ArrayInfo>& arrays, const InputFiles& files);
 /// Throws Error(invalid_argument) unless every name is an output of the operation.
-void check_outputs(const std::vector<ArrayInfo>& arrays, const FileMap& files);
+void check_outputs(const Op& op, const std::vector<ArrayInfo>& arrays, const FileMap& files);
 
 /// Host memory for every array of a problem. Optional arrays that are not asked for stay empty.
 class HostArrays {

@@ -4,10 +4,12 @@
 #include <cstdio>
 
 #include "api/cli/arrays.h"
+#include "api/cli/check_targets.h"
 #include "api/cli/commands.h"
 #include "api/cli/errors.h"
 #include "api/cli/flags.h"
 #include "api/cli/interrupt.h"
+#include "api/cli/problem_from_files.h"
 #include "api/cli/run_report.h"
 #include "api/engine_parts.h"
 #include "tuner/select.h"
@@ -24,7 +26,7 @@ struct RunFlags {
   ConfigFlag config;
   std::vector<std::string> inputs, outputs;
   std::uint64_t seed = 1;
-  bool json = false;
+  bool json = false, check_targets = false;
 };
 
 std::int64_t rows_to_check(const std::vector<ArrayInfo>& arrays) {
@@ -77,10 +79,13 @@ int run(const RunFlags& flags) {
   InputFiles input_files = open_inputs(parse_files(flags.inputs, "--input"));
   const Config pinned = flags.config.config();
   EngineOptions options = flags.engine.options();
-  const Problem problem = op.normalize(with_file_shapes(op, flags.problem.problem(), input_files));
+  Problem asked = flags.problem.problem();
+  if (flags.check_targets) asked = with_checked_targets(op, std::move(asked));
+  const Problem shaped = with_file_shapes(op, std::move(asked), input_files);
+  const Problem problem = op.normalize(with_arrays_of_files(op, shaped, input_files, output_files));
   const std::vector<ArrayInfo> infos = op.arrays(problem);
-  check_files(infos, input_files);
-  check_outputs(infos, output_files);
+  check_files(op, infos, input_files);
+  check_outputs(op, infos, output_files);
   for (const auto& [array, path] : output_files) check_writable(path);
 
   HostArrays host(infos);
@@ -105,6 +110,7 @@ int run(const RunFlags& flags) {
   report.resources = plan.resources();
   report.tuning = std::move(prepared.tuning);
   report.bytes = plan.bytes();
+  report.bytes_written = op.cost(problem).bytes_written;
   report.flops = plan.flops();
 
   Device& device = *engine.parts().device;
@@ -116,7 +122,8 @@ int run(const RunFlags& flags) {
   if (report.check.passed && report.launched)
     report.measurement = measure(
         device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.bytes);
-  if (report.check.passed) {
+  const std::string bad = flags.check_targets ? bad_targets(problem, host.arrays()) : "";
+  if (report.check.passed && bad.empty()) {
     const bool one_row = one_row_given(infos, input_files);
     for (const HostArray& array : host.arrays())
       if (const auto file = output_files.find(array.info.name); file != output_files.end()) {
@@ -129,7 +136,9 @@ int run(const RunFlags& flags) {
     throw Error(ErrorCode::verification_failed,
                 "the result differs from the float64 reference: ", report.check.first_failure,
                 output_files.empty() ? "" : "; no output was written");
-  return exit_done;
+  if (bad.empty()) return exit_done;
+  std::fprintf(stderr, "tunesmith: error: %s%s\n", bad.c_str(), output_files.empty() ? "" : "; no output was written");
+  return exit_failed;
 }
 
 }  // namespace
@@ -140,13 +149,17 @@ void add_run(CLI::App& app, Action& chosen) {
   flags->problem.add_to(*command);
   command
       ->add_option("--input", flags->inputs,
-                   "take an array from a file, e.g. x=data.npy; rows, cols and dtype follow from it.\n"
+                   "take an array from a file, e.g. x=data.npy; rows, cols and dtype follow from it, and what switches an\n"
+                   "optional array on is set.\n"
                    "Element types: f32 '<f4', f16 '<f2', bf16 '<u2', u8 '|u1' or '|b1', i32 '<i4', i64 '<i8'")
       ->type_name("NAME=FILE.npy")
       ->allow_extra_args(false);
-  command->add_option("--output", flags->outputs, "write an array to a file, e.g. y=result.npy")
+  command
+      ->add_option("--output", flags->outputs, "write an array to a file, e.g. y=result.npy; an optional one is switched on")
       ->type_name("NAME=FILE.npy")
       ->allow_extra_args(false);
+  command->add_flag("--check-targets", flags->check_targets,
+                    "fail, naming the first, when a target is neither a class nor ignore_index (cross_entropy)");
   command->add_option("--seed", flags->seed, "of the random arrays, where no file is given (default: 1)")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
@@ -161,7 +174,11 @@ void add_run(CLI::App& app, Action& chosen) {
       "  tunesmith run softmax --input x=logits.npy --output y=probabilities.npy\n"
       "  tunesmith run softmax --rows 8 --cols 1000 --device host --config variant=online,threads=128\n"
       "  tunesmith run softmax --input x=scores.npy --input mask=mask.npy --option mask=keep --option scale=0.125\n"
-      "  tunesmith run softmax_backward --rows 4096 --cols 32000 --dtype bf16 --option causal=1");
+      "  tunesmith run softmax_backward --rows 4096 --cols 32000 --dtype bf16 --option causal=1\n"
+      "  tunesmith run cross_entropy --input logits=l.npy --input targets=t.npy --output loss=loss.npy --output "
+      "dlogits=d.npy\n"
+      "  tunesmith run cross_entropy --rows 8192 --cols 128256 --dtype bf16 --gradient in_place --option "
+      "label_smoothing=0.1");
   command->callback([&chosen, flags] { chosen = [flags] { return run(*flags); }; });
 }
 

@@ -7,6 +7,7 @@
 
 #include "templates/op.h"
 #include "templates/row/row_shape.h"
+#include "tunesmith/cross_entropy.h"
 
 namespace tunesmith::cross_entropy {
 
@@ -16,9 +17,6 @@ enum class Kind : std::uint8_t {
   shard,     ///< some columns of the vocabulary -> parts
   combine,   ///< parts -> loss, lse
 };
-enum class Gradient : std::uint8_t { none, separate, in_place };
-enum class Reduction : std::uint8_t { mean, sum, none };
-enum class Upstream : std::uint8_t { none, scalar, row };
 
 /// See tunesmith/cross_entropy.h for what the options mean.
 struct Settings {

@@ -44,7 +44,28 @@ typedef enum tunesmith_status {
   TUNESMITH_INTERNAL = 99 /* a defect of Tunesmith */
 } tunesmith_status;
 
-typedef enum tunesmith_dtype { TUNESMITH_F32 = 0, TUNESMITH_F16 = 1, TUNESMITH_BF16 = 2 } tunesmith_dtype;
+/* Element types: of what kernels compute with, and of class indices. */
+typedef enum tunesmith_dtype {
+  TUNESMITH_F32 = 0,
+  TUNESMITH_F16 = 1,
+  TUNESMITH_BF16 = 2,
+  TUNESMITH_I32 = 4,
+  TUNESMITH_I64 = 5
+} tunesmith_dtype;
+
+/* What becomes of the rows' losses. */
+typedef enum tunesmith_reduction {
+  TUNESMITH_REDUCTION_MEAN = 0, /* over the weights of the targets; NaN when no row counts */
+  TUNESMITH_REDUCTION_SUM = 1,
+  TUNESMITH_REDUCTION_NONE = 2
+} tunesmith_reduction;
+
+/* What an upstream gradient (dloss) holds. */
+typedef enum tunesmith_upstream {
+  TUNESMITH_UPSTREAM_BY_REDUCTION = 0, /* an element a row for TUNESMITH_REDUCTION_NONE, else one */
+  TUNESMITH_UPSTREAM_SCALAR = 1,       /* one element */
+  TUNESMITH_UPSTREAM_ROW = 2           /* an element a row */
+} tunesmith_upstream;
 
 typedef enum tunesmith_mode {
   TUNESMITH_MODE_OF_ENGINE = -1,
@@ -117,7 +138,17 @@ TUNESMITH_API tunesmith_status tunesmith_copy_to_host(tunesmith_engine* engine, 
  * Options are fields too, and this is how they are given: softmax, log_softmax and their gradients (softmax_backward,
  * log_softmax_backward) have scale (real), causal, valid_cols, valid_cols_group, safe (int), mask (word: "none", "add",
  * "keep"), mask_dtype (word), and mask_inner, mask_middle, mask_row_stride, mask_middle_stride, mask_outer_stride,
- * mask_alignment (int); tunesmith/softmax_options.h says what they mean. */
+ * mask_alignment (int); tunesmith/softmax_options.h says what they mean.
+ * The cross-entropy family, whose fields tunesmith/cross_entropy.h explains (int unless something else is said; those of a
+ * second operation only where they differ):
+ * cross_entropy: rows, cols, dtype, target_dtype, out_dtype (words), logits_row_stride, dlogits_row_stride,
+ * logits_alignment, dlogits_alignment, gradient (word: "none", "separate", "in_place"), ignore_index, label_smoothing,
+ * z_loss, scale, softcap (real), reduction (word: "mean", "sum", "none"), weight, dloss (word: "none", "scalar", "row"),
+ * nll, predicted, correct, check_targets. cross_entropy_backward: no gradient, predicted, correct, check_targets; in_place,
+ * vocab_start, vocab_size; dloss is "scalar" or "row". cross_entropy_shard: rows, cols, dtype, target_dtype,
+ * logits_row_stride, logits_alignment, vocab_start, vocab_size, ignore_index, label_smoothing, scale, softcap, weight,
+ * predicted. cross_entropy_combine: rows, shards, vocab_size, target_dtype, ignore_index, label_smoothing, z_loss,
+ * reduction, weight, nll, predicted, correct, check_targets. */
 TUNESMITH_API tunesmith_status tunesmith_problem_create(const char* op, tunesmith_problem** problem);
 TUNESMITH_API void tunesmith_problem_destroy(tunesmith_problem* problem);
 TUNESMITH_API tunesmith_status tunesmith_problem_set_int(tunesmith_problem* problem, const char* field, int64_t value);
@@ -130,8 +161,11 @@ TUNESMITH_API tunesmith_status tunesmith_prepare(tunesmith_engine* engine, const
                                                  const char* config, int mode, tunesmith_plan** plan);
 TUNESMITH_API void tunesmith_plan_destroy(tunesmith_plan* plan);
 /* Enqueues the kernels and returns. `arrays`: device addresses in the operation's order, valid until the work is done:
- * softmax and log_softmax x, y, their gradients dy, y, dx; then the mask and valid_cols, each if the problem has it. May be
- * captured. */
+ * softmax and log_softmax x, y, their gradients dy, y, dx; then the mask and valid_cols, each if the problem has it;
+ * cross_entropy logits, targets, [weight], [dloss], loss, lse, [z_loss], [nll], [predicted], [correct], [bad_targets],
+ * [dlogits]; cross_entropy_backward logits, targets, lse, dloss, [nll], [weight], dlogits; cross_entropy_shard logits,
+ * targets, [weight], parts; cross_entropy_combine parts, targets, loss, lse, [z_loss], [nll], [predicted], [correct],
+ * [bad_targets]: those in brackets if the problem has them. May be captured. */
 TUNESMITH_API tunesmith_status tunesmith_plan_launch(const tunesmith_plan* plan, void* const* arrays, size_t count,
                                                      tunesmith_stream stream);
 /* Device time of `repeats` launches one after the other, each with a flushed last-level cache if flush_cache is not 0;
@@ -174,15 +208,79 @@ TUNESMITH_API tunesmith_status tunesmith_log_softmax_backward(tunesmith_engine* 
                                                               int out_dtype, tunesmith_stream stream);
 
 /*
+ * Cross-entropy: the formulas, and what becomes of ignored rows, targets that are no class, NaN and infinities, are in
+ * tunesmith/cross_entropy.h. In all structs set struct_size to the struct's size and everything else to zero, then the
+ * fields you care about: zero is the default.
+ */
+typedef struct tunesmith_cross_entropy_problem {
+  size_t struct_size;         /* tells which fields exist */
+  int64_t rows;               /* tokens */
+  int64_t cols;               /* classes; for the gradient of a shard of the vocabulary its classes */
+  int dtype;                  /* of logits: TUNESMITH_F32, TUNESMITH_F16 or TUNESMITH_BF16 */
+  int out_dtype;              /* of dlogits, likewise; counts only with dlogits */
+  int target_dtype;           /* of targets and predicted: TUNESMITH_I64 (0 is too) or TUNESMITH_I32 */
+  int reduction;              /* tunesmith_reduction. Default mean */
+  int64_t logits_row_stride;  /* elements between rows; 0: cols */
+  int64_t dlogits_row_stride; /* elements between rows; 0: cols */
+  int has_ignore_index;       /* 0: rows with target -100 count for nothing; else those with target ignore_index */
+  int dloss;                  /* tunesmith_upstream. Default by reduction */
+  int64_t ignore_index;       /* counts only with has_ignore_index */
+  double label_smoothing;     /* 0 to 1 */
+  double z_loss;              /* factor of lse^2 */
+  double scale;               /* factor of logits; 0: 1 */
+  double softcap;             /* logits become softcap * tanh(logits / softcap); 0: they do not */
+  int64_t vocab_start;        /* gradient only: class of the first column */
+  int64_t vocab_size;         /* gradient only: classes in all shards; 0: vocab_start + cols */
+  int check_targets;          /* loss only. Not 0: the call waits for the stream and fails with TUNESMITH_INVALID_ARGUMENT,
+                                 naming the first row, when a target is neither a class nor ignored; not during a capture */
+  int reserved;               /* 0 */
+} tunesmith_cross_entropy_problem;
+
+/* Device addresses. An array that may be NULL switches its option on when it is not. */
+typedef struct tunesmith_cross_entropy_arrays {
+  size_t struct_size;  /* tells which fields exist */
+  const void* logits;  /* (rows, cols) */
+  const void* targets; /* (rows) */
+  const void* weight;  /* float32 (cols), or NULL */
+  const void* dloss;   /* float32, (1) or (rows) as the problem says, or NULL */
+  void* loss;          /* float32: (rows) without a reduction, else (1) */
+  void* lse;           /* float32 (rows) */
+  void* z_loss;        /* float32, as loss; for a z_loss above 0 only, then required */
+  void* nll;           /* float32 (rows), or NULL */
+  void* predicted;     /* (rows) of target_dtype, or NULL */
+  void* correct;       /* int64 (1), or NULL */
+  void* bad_targets;   /* int64 (2): how many targets are neither a class nor ignored, and the first row or -1; or NULL */
+  void* dlogits;       /* (rows, cols), may be logits; or NULL: no gradient */
+} tunesmith_cross_entropy_arrays;
+
+typedef struct tunesmith_cross_entropy_backward_arrays {
+  size_t struct_size;  /* tells which fields exist */
+  const void* logits;  /* (rows, cols) */
+  const void* targets; /* (rows) */
+  const void* lse;     /* float32 (rows), as the loss left it */
+  const void* dloss;   /* float32, (1) or (rows) as the problem says */
+  const void* nll;     /* float32 (rows), as the loss left it: digits for rows of which the model is sure; or NULL */
+  const void* weight;  /* float32 (cols), or NULL */
+  void* dlogits;       /* (rows, cols), may be logits */
+} tunesmith_cross_entropy_backward_arrays;
+
+/* The loss, lse and what else is asked for; with dlogits the gradient in the same pass. The first call for a problem
+ * prepares a plan, later ones look it up in nanoseconds. The loss of a vocabulary that is spread over devices
+ * ("cross_entropy_shard", "cross_entropy_combine") goes through tunesmith_problem_create. */
+TUNESMITH_API tunesmith_status tunesmith_cross_entropy(tunesmith_engine* engine,
+                                                       const tunesmith_cross_entropy_arrays* arrays,
+                                                       const tunesmith_cross_entropy_problem* problem,
+                                                       tunesmith_stream stream);
+/* The gradient alone, from lse. */
+TUNESMITH_API tunesmith_status tunesmith_cross_entropy_backward(tunesmith_engine* engine,
+                                                                const tunesmith_cross_entropy_backward_arrays* arrays,
+                                                                const tunesmith_cross_entropy_problem* problem,
+                                                                tunesmith_stream stream);
+
+/*
  * Linear + cross-entropy in chunks of tokens: the logits of all tokens never exist. tunesmith/linear_cross_entropy.h says
  * what each field means. Set struct_size to the struct's size and everything else to zero, then the fields you care about.
  */
-typedef enum tunesmith_reduction {
-  TUNESMITH_REDUCTION_MEAN = 0,
-  TUNESMITH_REDUCTION_SUM = 1,
-  TUNESMITH_REDUCTION_NONE = 2
-} tunesmith_reduction;
-
 typedef struct tunesmith_linear_cross_entropy tunesmith_linear_cross_entropy;
 
 typedef struct tunesmith_linear_cross_entropy_problem {

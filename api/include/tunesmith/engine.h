@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tunesmith/cross_entropy.h"
 #include "tunesmith/device_info.h"
 #include "tunesmith/error.h"
 #include "tunesmith/problem.h"
@@ -79,9 +80,13 @@ class Plan {
  public:
   /// Starts the kernels on `stream` and returns. `arrays` are device addresses in the operation's order: softmax and
   /// log_softmax x, y, their gradients dy, y, dx; then the mask and valid_cols, each if the problem's options have it.
-  /// They must be valid for the problem's shapes and strides until the work is done. Safe during CUDA graph capture.
-  /// Throws Error(invalid_argument) for null, misaligned or partly overlapping arrays, Error(device_failed) when the driver
-  /// refuses. Costs a few nanoseconds over cuLaunchKernel: no allocation, no lock.
+  /// cross_entropy logits, targets, weight, dloss, loss, lse, z_loss, nll, predicted, correct, bad_targets, dlogits;
+  /// cross_entropy_backward logits, targets, lse, dloss, nll, weight, dlogits; cross_entropy_shard logits, targets, weight,
+  /// parts; cross_entropy_combine parts and, from targets to bad_targets, what cross_entropy has but for weight and dloss;
+  /// of all these weight, cross_entropy's dloss and dlogits, z_loss, nll, predicted, correct and bad_targets each if the
+  /// problem's options have it. They must be valid for the problem's shapes and strides until the work is done. Safe during
+  /// CUDA graph capture. Throws Error(invalid_argument) for null, misaligned or partly overlapping arrays,
+  /// Error(device_failed) when the driver refuses. Costs a few nanoseconds over cuLaunchKernel: no allocation, no lock.
   void launch(std::span<void* const> arrays, Stream stream = nullptr) const;
   /// The same for operations of two arrays.
   void launch(const void* x, void* y, Stream stream = nullptr) const;
@@ -133,6 +138,10 @@ class Engine {
   Plan prepare(const Problem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
   Plan prepare(const SoftmaxProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
   Plan prepare(const SoftmaxBackwardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
+  Plan prepare(const CrossEntropyProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
+  Plan prepare(const CrossEntropyBackwardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
+  Plan prepare(const CrossEntropyShardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
+  Plan prepare(const CrossEntropyCombineProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
 
   /// One-shot calls: contiguous rows unless strides are given. The first call for a shape and its options prepares a plan
   /// (seconds when it tunes, milliseconds from a warm cache), later ones look it up without lock or allocation and launch on
@@ -154,6 +163,23 @@ class Engine {
                             const SoftmaxArrays& arrays, Stream stream = nullptr);
   void log_softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
                             Stream stream = nullptr);
+
+  /// One-shot cross-entropy; plans are found as above. `arrays` are what the call reads and writes: an optional array that
+  /// is given switches its option on, dlogits the gradient, in place where it is logits; the problem's alignments count for
+  /// nothing. Error(invalid_argument) for an array that is missing, or that the problem asks for and the call does not give.
+  /// A problem with check_targets makes the call wait for the stream and throw Error(invalid_argument) that names the first
+  /// row whose target is neither a class nor ignore_index, its target, and how many there are: for debugging, and not during
+  /// a capture (Error(capturing)). To look later instead, leave check_targets out and give bad_targets.
+  void cross_entropy(const void* logits, const CrossEntropyArrays& arrays, const CrossEntropyProblem& problem,
+                     Stream stream = nullptr);
+  /// The gradient from lse, with or without nll and weights; dlogits may be logits.
+  void cross_entropy_backward(const void* logits, const CrossEntropyBackwardArrays& arrays,
+                              const CrossEntropyBackwardProblem& problem, Stream stream = nullptr);
+  /// Both halves of a loss whose vocabulary is spread over devices; check_targets as for cross_entropy.
+  void cross_entropy_shard(const void* logits, const CrossEntropyShardArrays& arrays,
+                           const CrossEntropyShardProblem& problem, Stream stream = nullptr);
+  void cross_entropy_combine(const void* parts, const CrossEntropyCombineArrays& arrays,
+                             const CrossEntropyCombineProblem& problem, Stream stream = nullptr);
 
   /// Any operation, looked up by value; slower than the typed calls (text keys), for tools and rarely called code.
   void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);

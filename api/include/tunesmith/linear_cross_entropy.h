@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "tunesmith/cross_entropy.h"
 #include "tunesmith/engine.h"
 #include "tunesmith/types.h"
 
@@ -33,11 +34,8 @@ struct LinearCrossEntropyProblem {
   /// the last place of the largest partial sum, against 1/2 unit. It makes dweight twice as large for 16-bit dtypes.
   bool f32_dweight = false;
 
-  enum class Reduction : std::uint8_t {
-    mean,  ///< loss is the sum divided by the sum of w[target] over tokens with a valid target; NaN when there is none
-    sum,
-    none,  ///< a loss for each token
-  };
+  /// Of the losses of tokens; the mean divides by the sum of w[target] over tokens with a valid target, and is NaN without
+  /// any.
   Reduction reduction = Reduction::mean;
   bool dloss = false;  ///< an array holds the upstream gradient, shaped like loss; else it is 1. Needs a gradient
 
