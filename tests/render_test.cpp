@@ -145,7 +145,7 @@ TEST(Render, LineMarksPointAtTheTemplates) {
 
 TEST(Render, ConfigurationAndProblemAreNamedAtTheTop) {
   const std::string head = rendered(golden_cases[1]).substr(0, 800);
-  for (const char* part : {"// softmax,", "cols = 32000, x bf16, y bf16",
+  for (const char* part : {"// softmax,", "cols = 32000, reads bf16, writes bf16",
                            "variant=block,threads=", "nvcc -arch=sm_90a -cubin", "another architecture from sm_80"})
     EXPECT_NE(head.find(part), std::string::npos) << part;
 }

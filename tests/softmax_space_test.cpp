@@ -107,31 +107,24 @@ TEST(SoftmaxSpace, QuickTriesFewCandidatesOnLongRows) {
         for (const char* cols : {",cols=40000", ",cols=65536", ",cols=151937", ",cols=262144"}) {
           const auto space =
               find_op(op).search_space(normalized(op, std::string(rows) + cols + dtype), h100(), Effort::quick);
-          EXPECT_LE(space.size(), 12U) << op << rows << cols << dtype;
+          EXPECT_LE(space.size(), 14U) << op << rows << cols << dtype;
           EXPECT_GE(space.size(), 4U) << op << rows << cols << dtype;
         }
 }
 
-// Every multiprocessor has work: clusters of 3 or 6 where 2 or 4 do not fit, and groups of blocks that need not be
-// neighbours.
 TEST(SoftmaxSpace, LongRowsAreSharedByAsFewBlocksAsHoldThem) {
   const auto offers = [](const char* fields, Effort effort, const std::string& start) {
     const auto space = find_op("softmax").search_space(normalized("softmax", fields), h100(), effort);
     return std::ranges::any_of(space, [&](const Config& config) { return config.text().starts_with(start); });
   };
   for (const Effort effort : {Effort::quick, Effort::full}) {
-    for (const char* size : {"3", "4"})
-      EXPECT_TRUE(
-          offers("rows=4096,cols=131072", effort, std::string("variant=cluster,threads=512,blocks_per_row=") + size));
+    EXPECT_TRUE(offers("rows=4096,cols=131072", effort, "variant=cluster,threads=512,blocks_per_row=4,"));
     EXPECT_FALSE(offers("rows=4096,cols=131072", effort,
-                        "variant=cluster,threads=512,blocks_per_row=2,"
-                        "register_vectors=9,min_blocks=2"));
-    EXPECT_TRUE(offers("rows=4096,cols=262144", effort,
-                       "variant=cluster,threads=512,blocks_per_row=6,register_vectors=9,min_blocks=2"));
+                        "variant=cluster,threads=512,blocks_per_row=2,register_vectors=9,min_blocks=2"));
+    EXPECT_FALSE(offers("rows=4096,cols=262144", effort, "variant=grid"));
   }
-  EXPECT_TRUE(offers("rows=4096,cols=262144", Effort::full,
-                     "variant=grid,threads=512,blocks_per_row=6,register_vectors=9,min_blocks=2"));
-  EXPECT_FALSE(offers("rows=4096,cols=262144", Effort::quick, "variant=grid"));
+  EXPECT_TRUE(offers("rows=4096,cols=131072", Effort::full, "variant=cluster,threads=512,blocks_per_row=3,"));
+  EXPECT_TRUE(offers("rows=4096,cols=262144", Effort::full, "variant=cluster,threads=384,blocks_per_row=6,"));
 }
 
 TEST(SoftmaxSpace, ThreadCountsThatDivideARowAreTried) {
@@ -170,7 +163,7 @@ TEST(SoftmaxSpace, VariantsAreOfferedWhereTheyFit) {
       {"rows=4096,cols=781", "warp block", "hybrid cluster grid split online"},
       {"rows=4096,cols=4096", "block online", "cluster grid split"},
       {"rows=4096,cols=60000,dtype=bf16", "hybrid cluster online", "warp grid split"},
-      {"rows=4096,cols=4194304", "grid online", "warp block hybrid cluster split"},
+      {"rows=4096,cols=4194304", "online", "warp block hybrid cluster grid split"},
       {"rows=4096,cols=16777216", "online", "warp block hybrid cluster grid split"},
       {"rows=16,cols=262144", "grid cluster split online", "warp block hybrid"},
       {"rows=1,cols=1048576", "grid split online", "warp block hybrid"},

@@ -66,7 +66,6 @@ class Geometries {
     }
     if (!few_rows && row_bytes() >= 48 << 10) hybrids();
     if (row_bytes() >= (few_rows ? 16 << 10 : 100 << 10)) clusters();
-    if (full_ && !few_rows && row_bytes() >= 512 << 10) persistent_grids();
     if (shares_rows && row_bytes() >= 64 << 10) splits();
     if (row_bytes() <= (full_ ? 16 << 10 : 8 << 10)) warps();
     blocks();
@@ -159,20 +158,6 @@ class Geometries {
         }
         if (result_.size() > before && --sizes == 0) break;
       }
-    }
-  }
-
-  /// Groups of just enough blocks of a cooperative grid take row after row: unlike clusters they need not lie side by side,
-  /// so that every multiprocessor has work.
-  void persistent_grids() {
-    for (const int threads : {512, 256, 1024}) {
-      TypedConfig config;
-      config.variant = Variant::grid;
-      for (config.blocks_per_row = 2; config.blocks_per_row <= 2 * device_.sm_count; ++config.blocks_per_row)
-        if (fill_chip(config, threads, 2, shape_, device_)) {
-          add(config);
-          break;
-        }
     }
   }
 
