@@ -51,6 +51,8 @@ TEST(CopyDescriptor, ErrorsNameFieldValueAndWhatIsAllowed) {
   expect_parts(error("elements=8,dtype=i32"), {"dtype", "'i32'", "f32, f16, bf16"});
   expect_parts(error("elements=8,inputs=3"), {"inputs", "3", "1 to 2"});
   expect_parts(error("elements=8,in_place=2"), {"in_place", "2", "0 to 1"});
+  expect_parts(error("elements=8,write=0,inputs=2"), {"write is 0", "inputs is 2"});
+  expect_parts(error("elements=8,write=0,in_place=1"), {"write is 0", "in_place 1"});
   expect_parts(error("elements=8,rows=1"), {"rows", "copy", "elements"});
 }
 
@@ -62,6 +64,7 @@ TEST(CopyDescriptor, ArraysKeyAndCostFollowTheProblem) {
   };
   EXPECT_EQ(names(normalized("elements=100")), "a< y> ");
   EXPECT_EQ(names(normalized("elements=100,inputs=2")), "a< b< y> ");
+  EXPECT_EQ(copy().arrays(normalized("elements=8193,write=0,dtype=f16"))[1].shape, (std::vector<std::int64_t>{2}));
   EXPECT_EQ(copy().cost(normalized("elements=100,dtype=bf16")).bytes(), 400);
   EXPECT_EQ(copy().cost(normalized("elements=100,inputs=2")).bytes(), 1200);
   EXPECT_EQ(copy().key(normalized("elements=100")).n_cols, 100);
@@ -93,7 +96,8 @@ TEST(CopyDescriptor, ConfigurationsThatCannotRunAreExplained) {
 TEST(CopyDescriptor, EveryCandidateIsValidAndDistinctAndTheDefaultComesFirst) {
   for (const char* arch : archs)
     for (const char* fields : {"elements=0", "elements=1000", "elements=100000000", "elements=100000000,dtype=bf16,inputs=2",
-                               "elements=5000000,in_place=1", "elements=5000000,inputs=2,in_place=1"}) {
+                               "elements=5000000,in_place=1", "elements=5000000,inputs=2,in_place=1",
+                               "elements=5000000,write=0", "elements=5000000,dtype=bf16,write=0"}) {
       const Problem problem = normalized(fields);
       const DeviceInfo device = device_of(arch);
       const auto quick = copy().search_space(problem, device, Effort::quick);
@@ -122,6 +126,8 @@ TEST(CopyDescriptor, LaunchesAsManyBlocksAsTheElementsTake) {
   EXPECT_EQ(grid("elements=512"), 1U);
   EXPECT_EQ(grid("elements=513"), 2U);
   EXPECT_EQ(grid("elements=1024,dtype=f16"), 1U);
+  EXPECT_EQ(grid("elements=8192,write=0"), 1U);
+  EXPECT_EQ(grid("elements=8193,write=0"), 2U);
 }
 
 TEST(CopyHost, EveryElementArrivesAndNothingElseIsWritten) {
@@ -138,6 +144,8 @@ TEST(CopyHost, EveryElementArrivesAndNothingElseIsWritten) {
               "copy",
               std::string("elements=") + elements + ",dtype=" + dtype + ",inputs=" + inputs + ",in_place=" + in_place,
               device.info(), configs[cases.size() % std::size(configs)]));
+  for (const char* fields : {"elements=7,write=0", "elements=30011,write=0", "elements=30011,dtype=bf16,write=0"})
+    cases.push_back(test::case_of("copy", fields, device.info(), "threads=128,vectors=2"));
   std::vector<CompileRequest> requests;
   for (const test::Case& c : cases) requests.push_back({"copy.cu", render(c.op(), c.problem, c.config), device.info().arch});
   const auto modules = device.load_all(compiler.compile_many(requests));
@@ -146,7 +154,7 @@ TEST(CopyHost, EveryElementArrivesAndNothingElseIsWritten) {
     const Executable executable(device, modules[i], c.op().launch_plan(c.problem, c.config, device.info()));
     const CheckResult result = verify(c.op(), c.problem, executable, device, 3);
     EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
-    EXPECT_EQ(result.checked_rows, c.problem.fields.integer("elements")) << c.text();
+    EXPECT_EQ(result.checked_rows, c.op().arrays(c.problem).back().shape[0]) << c.text();
   }
 }
 
@@ -172,7 +180,8 @@ TEST(CopyHost, TheCheckSeesASingleWrongElement) {
 TEST(CopyNvrtc, CompilesForEveryArchitectureAndReadsAndWritesVectors) {
   const auto compiler = open_compiler(DeviceInfo::Kind::cuda, EngineOptions::from_environment());
   for (const char* arch : archs)
-    for (const char* fields : {"elements=100000000", "elements=100000000,dtype=bf16,inputs=2"}) {
+    for (const char* fields :
+         {"elements=100000000", "elements=100000000,dtype=bf16,inputs=2", "elements=100000000,dtype=f16,write=0"}) {
       const test::Case c =
           test::case_of("copy", fields, device_of(arch), "threads=128,vectors=4,load=plain,store=streaming");
       const CompileRequest request{"copy.cu", render(c.op(), c.problem, c.config), parse_arch(arch)};
@@ -181,7 +190,8 @@ TEST(CopyNvrtc, CompilesForEveryArchitectureAndReadsAndWritesVectors) {
       EXPECT_EQ(binary.resources.at("copy").spill_store_bytes, 0) << c.text() << " for " << arch;
       const std::string ptx = compiler->assembly(request);
       EXPECT_NE(ptx.find("ld.global.v4.b32"), std::string::npos) << c.text() << " for " << arch;
-      EXPECT_NE(ptx.find("st.global.cs.v4.b32"), std::string::npos) << c.text() << " for " << arch;
+      EXPECT_EQ(ptx.find("st.global.cs.v4.b32") != std::string::npos, !c.problem.fields.contains("write"))
+          << c.text() << " for " << arch;
     }
 }
 

@@ -35,7 +35,7 @@ struct Shape {
         dtype(parse_float_dtype(problem.fields.word("dtype"))),
         inputs(problem.fields.integer("inputs")),
         in_place(problem.fields.integer("in_place") != 0),
-        writes(problem.fields.integer("write") != 0) {}
+        writes(!problem.fields.contains("write") || problem.fields.integer("write") != 0) {}
   std::int64_t bytes() const noexcept { return elements * (inputs + (writes ? 1 : 0)) * size_of(dtype); }
   std::int64_t tiles() const noexcept { return (elements + read_tile - 1) / read_tile; }
 };
@@ -70,12 +70,13 @@ Problem CopyOp::normalize(const Problem& problem) const {
   if (write == 0 && (inputs == 2 || in_place == 1))
     throw Error(ErrorCode::invalid_argument, "write is 0, but inputs is ", inputs, " and in_place ", in_place,
                 "; a read has one input and is not in place");
-  return {std::string(name()),
-          {{"elements", row::integer_between(problem, "elements", 0, 0, max_elements)},
-           {"dtype", std::string(tunesmith::name(row::float_dtype_field(problem, "dtype", DType::f32)))},
-           {"inputs", inputs},
-           {"in_place", in_place},
-           {"write", write}}};
+  Problem normal{std::string(name()),
+                 {{"elements", row::integer_between(problem, "elements", 0, 0, max_elements)},
+                  {"dtype", std::string(tunesmith::name(row::float_dtype_field(problem, "dtype", DType::f32)))},
+                  {"inputs", inputs},
+                  {"in_place", in_place}}};
+  if (write == 0) normal.fields.set("write", write);
+  return normal;
 }
 
 std::vector<ArrayInfo> CopyOp::arrays(const Problem& problem) const {

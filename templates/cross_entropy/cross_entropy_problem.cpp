@@ -192,6 +192,7 @@ Settings parse(Kind kind, const Problem& problem) {
   settings.predicted = flag(problem, "predicted");
   settings.correct = flag(problem, "correct");
   settings.check_targets = flag(problem, "check_targets");
+  shape.keeps_exponentials = settings.has_gradient() && settings.scale == 1 && settings.softcap == 0;
   shape.more_registers = (settings.has_gradient() ? 4 : 0) + (settings.label_smoothing != 0 ? 12 : 0) +
                          (settings.softcap != 0 ? 12 : 0) + (settings.weight && settings.label_smoothing != 0 ? 8 : 0) +
                          (settings.predicted || settings.correct ? 6 : 0);

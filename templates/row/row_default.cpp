@@ -56,15 +56,26 @@ TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
+/// Fewer threads with a moderate share in registers, converted once: of what was tried on an H200 the fastest where a row's
+/// exponentials wait for its gradient.
+TypedConfig keeping_exponentials(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
+  constexpr int moderate = 8;
+  TypedConfig converted = config;
+  converted.registers = "float32";
+  converted.register_vectors = std::min(config.register_vectors, moderate);
+  return shape.keeps_exponentials && why_invalid(converted, shape, device).empty() ? converted : config;
+}
+
 /// The fewest blocks that hold a row leave room for the most rows. Of other sizes than powers of two a few were faster on an
 /// H200 and more were slower; those are for tuning to try.
 TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::cluster;
+  const int threads = shape.keeps_exponentials ? 256 : 512;
   for (const int blocks : {2, 1})
     for (const int size : {2, 4, 8}) {
       config.blocks_per_row = size;
-      if (fill_chip(config, 512, blocks, shape, device)) return config;
+      if (fill_chip(config, threads, blocks, shape, device)) return keeping_exponentials(config, shape, device);
     }
   config.blocks_per_row = 8;
   return config;
@@ -147,8 +158,9 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
     case Variant::hybrid:
       // Two blocks overlap well; one is what is left for the longest rows.
       for (const int blocks : {2, 1})
-        for (const int threads : {512, 1024})
-          if (fill_chip(config, threads, blocks, shape, device)) return with_hints(config, shape, device);
+        for (const int threads : {shape.keeps_exponentials ? 256 : 512, 1024})
+          if (fill_chip(config, threads, blocks, shape, device))
+            return with_hints(keeping_exponentials(config, shape, device), shape, device);
       break;
     case Variant::cluster: config = cluster_default(shape, device); break;
     case Variant::grid: config = grid_default(shape, device); break;
