@@ -81,6 +81,10 @@ expect '^binary +loaded from the cache' "the second process compiled"
 expect_not '^tuning ' "the second process tuned"
 [[ -z $gpu ]] || expect '^origin +exact' "the second process did not find the tuned record"
 
+title "Loss and gradient of a language model's last layer, in one pass over the logits"
+show "$tunesmith" run cross_entropy --rows "$rows" --cols 32000 --dtype bf16 --gradient in_place --device "$device"
+expect '^check +passed' "the loss or its gradient was not verified"
+
 title "The source for sm_90a, which needs no GPU, and what NVRTC makes of it"
 target=(softmax --rows 4096 --cols 32000 --dtype bf16 --arch sm_90a)
 source_file=$work/softmax_bf16_4096x32000_sm_90a.cu

@@ -7,10 +7,7 @@
 #include <memory>
 #include <set>
 
-#include "jit/host/host_compiler.h"
-#include "jit/host/host_device.h"
-#include "templates/render.h"
-#include "tests/softmax_cases.h"
+#include "tests/host_kernels.h"
 #include "tests/softmax_launches.h"
 #include "tuner/verify.h"
 
@@ -19,7 +16,7 @@ namespace {
 
 using test::Case;
 
-class SoftmaxHost : public testing::Test {
+class SoftmaxHost : public test::HostKernels {
  protected:
   struct Worst {
     double ulp = 0;
@@ -28,24 +25,6 @@ class SoftmaxHost : public testing::Test {
 
   Case case_of(std::string_view op, const std::string& fields, const std::string& config) {
     return test::case_of(op, fields, device_.info(), config);
-  }
-
-  /// Compiles all cases in few compiler runs and hands each executable on.
-  template <typename Use>
-  void with_executables(const std::vector<Case>& cases, const Use& use) {
-    constexpr std::size_t batch = 24;
-    for (std::size_t begin = 0; begin < cases.size(); begin += batch) {
-      const std::size_t end = std::min(begin + batch, cases.size());
-      std::vector<CompileRequest> requests;
-      for (std::size_t i = begin; i < end; ++i)
-        requests.push_back(
-            {cases[i].problem.op + ".cu", render(cases[i].op(), cases[i].problem, cases[i].config), device_.info().arch});
-      const auto modules = device_.load_all(compiler_.compile_many(requests));
-      for (std::size_t i = begin; i < end; ++i) {
-        const Case& c = cases[i];
-        use(c, Executable(device_, modules[i - begin], c.op().launch_plan(c.problem, c.config, device_.info())));
-      }
-    }
   }
 
   void verify_all(const std::vector<Case>& cases) {
@@ -65,8 +44,6 @@ class SoftmaxHost : public testing::Test {
     }
   }
 
-  HostDevice device_;
-  HostCompiler compiler_;
   std::map<std::string, Worst> worst_;
 };
 
