@@ -9,6 +9,7 @@
 
 #include "api/engine_parts.h"
 #include "api/linear_chunks.h"
+#include "api/one_shot.h"
 #include "jit/workspaces.h"
 
 namespace tunesmith {
@@ -179,20 +180,6 @@ T* part(T* array, std::int64_t elements, std::int64_t element_bytes) {
   return array == nullptr ? nullptr : reinterpret_cast<T*>(reinterpret_cast<Byte*>(array) + elements * element_bytes);
 }
 
-/// Arrays in an operation's order.
-class ArrayList {
- public:
-  void add(const void* address) { addresses_[count_++] = const_cast<void*>(address); }
-  void add_if(bool condition, const void* address) {
-    if (condition) add(address);
-  }
-  std::span<void* const> span() const noexcept { return {addresses_.data(), count_}; }
-
- private:
-  std::array<void*, 12> addresses_{};
-  std::size_t count_ = 0;
-};
-
 }  // namespace
 
 struct LinearCrossEntropy::State {
@@ -275,7 +262,7 @@ void LinearCrossEntropy::State::launch_chunk(const Chunk& chunk, std::int64_t fi
   chunk.logits->enqueue({hidden, arrays.weight, logits, one, zero, scratch}, stream);
 
   const float* const z_losses = each && arrays.z_loss != nullptr ? arrays.z_loss : floats_at(chunks.z_losses);
-  ArrayList list;
+  Addresses<12> list;
   list.add(logits);
   list.add(part(arrays.targets, first, size_of(problem.target_dtype)));
   list.add_if(problem.class_weight, arrays.class_weight);
@@ -300,7 +287,7 @@ void LinearCrossEntropy::State::launch(const LinearCrossEntropyArrays& arrays, s
   const auto floats_at = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace + offset); };
   const float* scale = constants + 1;
   if (divisor) {
-    ArrayList list;
+    Addresses<12> list;
     list.add(arrays.targets);
     list.add_if(problem.class_weight, arrays.class_weight);
     list.add_if(problem.dloss, arrays.dloss);
@@ -321,7 +308,7 @@ void LinearCrossEntropy::State::launch(const LinearCrossEntropyArrays& arrays, s
                        stream);
 
   if (!reduce) return;
-  ArrayList list;
+  Addresses<12> list;
   list.add(floats_at(chunks.losses));
   list.add_if(problem.z_loss > 0, floats_at(chunks.z_losses));
   list.add_if(divisor.has_value(), floats_at(chunks.divisor));

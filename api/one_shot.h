@@ -33,6 +33,9 @@ class Addresses {
       : addresses_{const_cast<void*>(static_cast<const void*>(pointers))...}, count_(sizeof...(pointers)) {}
 
   void add(const void* address) noexcept { addresses_[count_++] = const_cast<void*>(address); }
+  void add_if(bool condition, const void* address) noexcept {
+    if (condition) add(address);
+  }
   std::span<void* const> span() const noexcept { return {addresses_.data(), count_}; }
 
  private:

@@ -5,6 +5,8 @@
 #include "api/engine_parts.h"
 #include "api/one_shot.h"
 #include "api/plan_table.h"
+#include "templates/half.h"
+#include "tuner/device_memory.h"
 
 namespace tunesmith {
 namespace {
@@ -55,11 +57,11 @@ template <typename Problem, typename Arrays>
 void add_losses(CallAddresses& addresses, const Problem& problem, const Arrays& arrays) noexcept {
   addresses.add(arrays.loss);
   addresses.add(arrays.lse);
-  if (problem.z_loss != 0) addresses.add(arrays.z_loss);
-  if (problem.nll) addresses.add(arrays.nll);
-  if (problem.predicted) addresses.add(arrays.predicted);
-  if (problem.correct) addresses.add(arrays.correct);
-  if (problem.check_targets) addresses.add(arrays.bad_targets);
+  addresses.add_if(problem.z_loss != 0, arrays.z_loss);
+  addresses.add_if(problem.nll, arrays.nll);
+  addresses.add_if(problem.predicted, arrays.predicted);
+  addresses.add_if(problem.correct, arrays.correct);
+  addresses.add_if(problem.check_targets, arrays.bad_targets);
 }
 
 template <typename Problem, typename Arrays>
@@ -71,8 +73,7 @@ void settle_losses(Problem& problem, const Arrays& arrays) {
   problem.check_targets = arrays.bad_targets != nullptr;
 }
 
-// ---- A call of each operation: the problem as its addresses settle it, a check for the first time, and the arrays
-// ----------
+// ---- A call of each operation: its problem, a check for the first time, its arrays -------------------------------------
 
 struct LossCall {
   const void* logits;
@@ -121,10 +122,10 @@ struct LossCall {
 
   CallAddresses addresses() const noexcept {
     CallAddresses all(logits, arrays.targets);
-    if (problem.weight) all.add(arrays.weight);
-    if (problem.dloss != Upstream::none) all.add(arrays.dloss);
+    all.add_if(problem.weight, arrays.weight);
+    all.add_if(problem.dloss != Upstream::none, arrays.dloss);
     add_losses(all, problem, arrays);
-    if (problem.gradient != Gradient::none) all.add(arrays.dlogits);
+    all.add_if(problem.gradient != Gradient::none, arrays.dlogits);
     return all;
   }
 };
@@ -157,8 +158,8 @@ struct BackwardCall {
 
   CallAddresses addresses() const noexcept {
     CallAddresses all(logits, arrays.targets, arrays.lse, arrays.dloss);
-    if (problem.nll) all.add(arrays.nll);
-    if (problem.weight) all.add(arrays.weight);
+    all.add_if(problem.nll, arrays.nll);
+    all.add_if(problem.weight, arrays.weight);
     all.add(arrays.dlogits);
     return all;
   }
@@ -184,7 +185,7 @@ struct ShardCall {
 
   CallAddresses addresses() const noexcept {
     CallAddresses all(logits, arrays.targets);
-    if (problem.weight) all.add(arrays.weight);
+    all.add_if(problem.weight, arrays.weight);
     all.add(arrays.parts);
     return all;
   }
@@ -225,34 +226,13 @@ void launch(Engine& engine, const Call& call, Stream stream) {
   executable->enqueue(call.addresses().span(), stream);
 }
 
-// ---- check_targets
-// ---------------------------------------------------------------------------------------------------------
-
-/// Device memory for the length of a call.
-class Scratch {
- public:
-  Scratch(Device& device, std::size_t bytes) : device_(device), memory_(device.allocate(bytes)) {}
-  ~Scratch() { device_.release(memory_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  void* data() const noexcept { return memory_; }
-
- private:
-  Device& device_;
-  void* memory_;
-};
+// ---- check_targets -----------------------------------------------------------------------------------------------------
 
 std::int64_t target_at(Device& device, const void* targets, DType dtype, std::int64_t row) {
-  const auto* const address = static_cast<const std::byte*>(targets) + row * size_of(dtype);
-  if (dtype == DType::i32) {
-    std::int32_t target = 0;
-    device.copy_to_host(&target, address, sizeof target);
-    return target;
-  }
-  std::int64_t target = 0;
-  device.copy_to_host(&target, address, sizeof target);
-  return target;
+  std::byte target[sizeof(std::int64_t)];
+  const std::int64_t bytes = size_of(dtype);
+  device.copy_to_host(target, static_cast<const std::byte*>(targets) + row * bytes, static_cast<std::size_t>(bytes));
+  return read_integer(dtype, target, 0);
 }
 
 /// Launches, waits, and throws for targets that are no class.
@@ -263,8 +243,8 @@ template <typename Call, typename Arrays, typename Problem>
   if (device.is_capturing(stream))
     throw Error(ErrorCode::capturing,
                 "check_targets is set and would wait for the stream, which is capturing; leave it out and give bad_targets");
-  const Scratch scratch(device, 2 * sizeof(std::int64_t));
-  if (arrays.bad_targets == nullptr) arrays.bad_targets = scratch.data();
+  const DeviceMemory scratch(device, 2 * sizeof(std::int64_t));
+  if (arrays.bad_targets == nullptr) arrays.bad_targets = scratch.get();
   launch(engine, Call(first, arrays, problem), stream);
   device.synchronize(stream);
   std::int64_t bad[2] = {};  // how many, and the first

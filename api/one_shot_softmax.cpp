@@ -37,8 +37,8 @@ void settle(SoftmaxOptions& options, const SoftmaxArrays& arrays, std::int64_t r
 }
 
 void add_extras(Addresses<5>& addresses, const SoftmaxOptions& options, const SoftmaxArrays& arrays) noexcept {
-  if (options.mask.kind != SoftmaxMask::Kind::none) addresses.add(arrays.mask);
-  if (options.valid_cols) addresses.add(arrays.valid_cols);
+  addresses.add_if(options.mask.kind != SoftmaxMask::Kind::none, arrays.mask);
+  addresses.add_if(options.valid_cols, arrays.valid_cols);
 }
 
 struct ForwardCall {

@@ -6,8 +6,10 @@
 #include <cstring>
 
 #include "templates/config_values.h"
+#include "templates/cross_entropy/cross_entropy_problem.h"
 #include "templates/half.h"
 #include "templates/row/row_fields.h"
+#include "templates/sampling.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cross_entropy {
@@ -81,19 +83,6 @@ SourceParts source_of(const std::string& entry, const std::string& params, std::
   return parts;
 }
 
-/// Numbers in [0, 1) that repeat for a seed.
-class Noise {
- public:
-  explicit Noise(std::uint64_t seed) : state_(seed * 2 + 1) {}
-  double next() {
-    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<double>(state_ >> 40) / static_cast<double>(1 << 24);
-  }
-
- private:
-  std::uint64_t state_;
-};
-
 /// Compares single float32 values with float64 ones; `magnitude` is the sum of the absolute terms.
 class Comparison {
  public:
@@ -119,10 +108,9 @@ class Comparison {
   CheckResult result_;
 };
 
-/// The array of this name.
-const HostArray* find(std::span<const HostArray> arrays, std::string_view name) {
-  const auto found = std::ranges::find_if(arrays, [&](const HostArray& array) { return array.info.name == name; });
-  return found == arrays.end() ? nullptr : &*found;
+/// In [0, 1), for element `i` of an array; arrays of an operation differ by the lengths of their names.
+double noise(std::uint64_t seed, const HostArray& array, std::int64_t i) {
+  return uniform(scramble(scramble(seed + array.info.name.size()) + static_cast<std::uint64_t>(i)));
 }
 
 struct Sum {
@@ -244,12 +232,11 @@ LaunchPlan DivisorOp::launch_plan(const Problem& problem, const Config&, const D
 }
 
 void DivisorOp::fill_inputs(const Problem& problem, std::uint64_t seed, InputKind, std::span<const HostArray> arrays) const {
-  Noise noise(seed);
   const std::int64_t cols = problem.fields.integer("cols"), ignored = problem.fields.integer("ignore_index");
   for (const HostArray& array : arrays) {
     if (!array.info.input) continue;
     for (std::int64_t i = 0; i < array.info.shape[0]; ++i) {
-      const double value = noise.next();
+      const double value = noise(seed, array, i);
       if (is_float(array.info.dtype))
         write_element(array.info.dtype, array.data, i, static_cast<float>(value + 0.5));
       else  // every eighth row is ignored, some are no class at all
@@ -325,10 +312,11 @@ LaunchPlan ReduceOp::launch_plan(const Problem& problem, const Config&, const De
 }
 
 void ReduceOp::fill_inputs(const Problem&, std::uint64_t seed, InputKind, std::span<const HostArray> arrays) const {
-  Noise noise(seed);
-  for (const HostArray& array : arrays)
-    for (std::int64_t i = 0; array.info.input && i < array.info.shape[0]; ++i)
-      write_element(DType::f32, array.data, i, static_cast<float>(12 * noise.next() + 0.25));
+  for (const HostArray& array : arrays) {
+    if (!array.info.input) continue;
+    for (std::int64_t i = 0; i < array.info.shape[0]; ++i)
+      write_element(DType::f32, array.data, i, static_cast<float>(12 * noise(seed, array, i) + 0.25));
+  }
 }
 
 CheckResult ReduceOp::check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t) const {

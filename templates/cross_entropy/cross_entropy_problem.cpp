@@ -6,13 +6,12 @@
 #include <cmath>
 #include <limits>
 
+#include "templates/config_values.h"
 #include "templates/row/row_fields.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cross_entropy {
 namespace {
-
-using Words = std::vector<std::string_view>;
 
 constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
 const Words float_words{"f32", "f16", "bf16"}, target_words{"i64", "i32"};
@@ -25,9 +24,7 @@ std::size_t word_at(const Problem& problem, std::string_view field, const Words&
   const std::string& word = problem.fields.word(field);
   const auto found = std::ranges::find(allowed, std::string_view(word));
   if (found != allowed.end()) return static_cast<std::size_t>(found - allowed.begin());
-  std::string list;
-  for (const std::string_view one : allowed) list += (list.empty() ? "" : ", ") + std::string(one);
-  throw Error(ErrorCode::invalid_argument, field, " is '", word, "'; allowed: ", list);
+  throw Error(ErrorCode::invalid_argument, field, " is '", word, "'; allowed: ", joined(allowed));
 }
 
 double real_between(const Problem& problem, std::string_view field, double fallback, double least, double most) {

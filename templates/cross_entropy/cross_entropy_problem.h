@@ -54,6 +54,8 @@ std::string_view name_of(Kind kind) noexcept;
 /// In the order of the operation.
 std::vector<ArrayInfo> arrays_of(const Settings& settings);
 
+/// The array of this name; null where there is none.
+const HostArray* find(std::span<const HostArray> arrays, std::string_view name) noexcept;
 /// Writes every input array; deterministic.
 void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays);
 /// Compares with a float64 reference.

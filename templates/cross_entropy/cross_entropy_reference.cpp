@@ -11,13 +11,14 @@
 #include "templates/sampling.h"
 
 namespace tunesmith::cross_entropy {
-namespace {
 
-const HostArray* find(std::span<const HostArray> arrays, std::string_view name) {
+const HostArray* find(std::span<const HostArray> arrays, std::string_view name) noexcept {
   for (const HostArray& array : arrays)
     if (array.info.name == name) return &array;
   return nullptr;
 }
+
+namespace {
 
 // ---- Inputs -------------------------------------------------------------------------------------------------------------
 
