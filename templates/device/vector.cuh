@@ -171,18 +171,22 @@ __device__ __forceinline__ void load_straight(const T* row, int64 column, Range 
   if constexpr (by_element && count > 1) {
     constexpr int bytes = static_cast<int>(sizeof(T));
     constexpr int per_word = 4 / bytes;
+    // The elements to ask for, as small numbers: comparisons of 64 bits for each would be branched around.
+    const int64 before = range.begin - column, after = range.end - column;
+    const int from = whole || before >= count ? count : (before > 0 ? static_cast<int>(before) : 0);
+    const int to = after >= count ? count : (after > 0 ? static_cast<int>(after) : 0);
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       uint32& word = vector.access[i / (Packed<T, count>::access_bytes / bytes)]
                          .word[i / per_word % (Packed<T, count>::access_bytes / 4)];
-      const bool there = !whole && range.holds<1>(column + i);
+      const bool there = static_cast<bool>(static_cast<int>(i >= from) & static_cast<int>(i < to));
       if constexpr (bytes == 4) {
         word = load_if<4, hint>(there, row + column + i, Bits<4>{{word}}).word[0];
       } else {
         const int shift = i % per_word * 16;
         const uint32 kept = word & (0xffff0000u >> shift);
-        const auto before = static_cast<uint16>(word >> shift);
-        word = kept | uint32{load_if<2, hint>(there, row + column + i, Bits<2>{before}).word} << shift;
+        const auto old = static_cast<uint16>(word >> shift);
+        word = kept | uint32{load_if<2, hint>(there, row + column + i, Bits<2>{old}).word} << shift;
       }
     }
   }
