@@ -109,7 +109,7 @@ TEST_F(SoftmaxFamily, ValidColsAreClampedAndShared) {
 TEST_F(SoftmaxFamily, KeepMaskOfBatchesUnderAllHeads) {
   // (batch, heads, queries, cols) = (2, 2, 3, cols); the mask is (batch, 1, queries, cols).
   Aligned<std::uint8_t> mask;
-  for (std::int64_t i = 0; i < 6 * cols; ++i) mask.values[i] = i % 3 == 1 ? 0 : static_cast<std::uint8_t>(i % 255 + 1);
+  for (std::int64_t i = 0; i < 6 * cols; ++i) mask.values[i] = static_cast<std::uint8_t>(i % 3 == 1 ? 0 : i % 255 + 1);
   SoftmaxOptions options;
   options.mask.kind = SoftmaxMask::Kind::keep;
   options.mask.inner = 3;

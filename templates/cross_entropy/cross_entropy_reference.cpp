@@ -94,9 +94,9 @@ Row row_of(const Settings& settings, std::span<const HostArray> arrays, std::int
   result.target = read_integer(settings.target, find(arrays, "targets")->data, row);
   result.ignored = result.target == settings.ignore_index;
   result.bad = !result.ignored && (result.target < 0 || result.target >= settings.vocab_size);
-  const std::int64_t local = result.target - settings.vocab_start;
+  const std::int64_t local = result.counts() ? result.target - settings.vocab_start : -1;
   const std::int64_t at_hand = settings.kind == Kind::combine ? settings.vocab_size : settings.shape.cols;
-  if (result.counts() && local >= 0 && local < at_hand) result.column = local;
+  if (local >= 0 && local < at_hand) result.column = local;
   const HostArray* const weight = find(arrays, "weight");
   if (weight != nullptr && result.column >= 0) result.target_weight = read_element(DType::f32, weight->data, result.column);
   return result;
@@ -468,7 +468,8 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
   if (const HostArray* const logits = find(arrays, "logits"); logits != nullptr)
     over_rows(shape.rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
-        const std::int64_t target = read_integer(settings.target, targets->data, r) - settings.vocab_start;
+        const std::int64_t target =
+            std::max<std::int64_t>(read_integer(settings.target, targets->data, r), -1) - settings.vocab_start;
         for (std::int64_t c = 0; c < shape.cols; ++c) {
           const std::uint64_t bits = bits_at(seed, 4, r * shape.cols + c);
           const double value = awkward && r < awkward_rows
