@@ -478,5 +478,34 @@ TEST(HostExecutorDevice, MemoryAndFacts) {
 #endif
 }
 
+// An address that is not there is not touched.
+TEST(HostExecutorPlatform, LoadsHappenOnlyWhereTheirPredicateHolds) {
+  struct Params {
+    const std::uint32_t* in;
+    std::uint32_t* out;
+  };
+  Kernels kernels(R"(
+struct Params { const tunesmith::uint32* in; tunesmith::uint32* out; };
+extern "C" __global__ void __launch_bounds__(32) pick(const __grid_constant__ Params params) {
+  using namespace tunesmith;
+  const int i = thread_index();
+  const bool there = i % 2 == 0;
+  const auto* const address = there ? params.in : nullptr;
+  params.out[4 * i + 0] = load_if<2, LoadHint::plain>(there, address, Bits<2>{7}).word;
+  params.out[4 * i + 1] = load_if<4, LoadHint::streaming>(there, address, Bits<4>{{8}}).word[0];
+  params.out[4 * i + 2] = load_if<8, LoadHint::evict_last>(there, address, Bits<8>{{9, 10}}).word[1];
+  params.out[4 * i + 3] = load_if<16, LoadHint::no_allocate>(there, address, Bits<16>{{11, 12, 13, 14}}).word[3];
+})");
+  alignas(16) const std::uint32_t in[4] = {0x10002, 3, 4, 5};
+  std::vector<std::uint32_t> out(32 * 4, 0);
+  kernels.run(launch_of("pick", {1}, {32}), Params{in, out.data()});
+  for (std::size_t i = 0; i < 32; ++i) {
+    const std::vector<std::uint32_t> found(out.begin() + static_cast<std::ptrdiff_t>(4 * i),
+                                           out.begin() + static_cast<std::ptrdiff_t>(4 * i + 4));
+    EXPECT_EQ(found,
+              i % 2 == 0 ? (std::vector<std::uint32_t>{2, 0x10002, 3, 5}) : (std::vector<std::uint32_t>{7, 8, 10, 14}));
+  }
+}
+
 }  // namespace
 }  // namespace tunesmith

@@ -185,6 +185,20 @@ TEST_F(SoftmaxNvrtc, WhatWaitsOnTheChipIsReadOnce) {
     }
 }
 
+// A row whose last vectors are not everyone's: they are predicated, not branched around, or they would be asked for only
+// when the others have arrived.
+TEST_F(SoftmaxNvrtc, LoadsOfARowAreNotBrokenByBranches) {
+  for (const auto& [fields, config] : {std::pair{"rows=9,cols=11008", "variant=block,threads=320"},
+                                       {"rows=9,cols=30001", "variant=block,threads=1024"},
+                                       {"rows=9,cols=781,dtype=bf16", "variant=warp,lanes=32,access=vectors"},
+                                       {"rows=9,cols=12672,dtype=f16", "variant=block,threads=256"}}) {
+    const std::string ptx = ptx_of("softmax", fields, std::string(config) + ",load=streaming");
+    const std::size_t first = ptx.find("ld.global.cs"), last = ptx.rfind("ld.global.cs");
+    ASSERT_NE(first, std::string::npos) << fields;
+    EXPECT_EQ(ptx.substr(first, last - first).find("bra"), std::string::npos) << fields << " " << config;
+  }
+}
+
 TEST_F(SoftmaxNvrtc, BlocksOfAClusterMeetThroughSharedMemory) {
   for (const std::string_view op : test::softmax_ops) {
     const std::string ptx = ptx_of(op, "rows=64,cols=65536", "variant=cluster");

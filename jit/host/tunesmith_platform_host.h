@@ -150,6 +150,11 @@ __device__ __forceinline__ Bits<bytes> load(const void* address) {
   return bits;
 }
 
+template <int bytes, LoadHint hint>
+__device__ __forceinline__ Bits<bytes> load_if(bool there, const void* address, Bits<bytes> otherwise) {
+  return there ? load<bytes, hint>(address) : otherwise;
+}
+
 template <int bytes, StoreHint hint>
 __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
   static_assert(TUNESMITH_SM >= 800 || hint != StoreHint::evict_first,

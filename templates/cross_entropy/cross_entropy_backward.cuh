@@ -41,8 +41,8 @@ __device__ __forceinline__ void cross_entropy_backward(const CrossEntropyParams&
 #pragma unroll
     for (int i = 0; i < config.unroll; ++i) {
       const float zeros[vector] = {};
-      store_vector<Output, vector, config.store>(dlogits, begin + (i * config.threads + thread_index()) * vector, row.all,
-                                                 inside, zeros);
+      store_vector<Output, vector, config.store, edges_of_all<shape>>(
+          dlogits, begin + (i * config.threads + thread_index()) * vector, row.all, inside, zeros);
     }
     return;
   }
@@ -66,7 +66,7 @@ __device__ __forceinline__ void cross_entropy_backward(const CrossEntropyParams&
     float values[vector];
     tile[i].unpack(values);
     gradient_of_logits(params, row, scale, loss, gradient, column, values);
-    store_vector<Output, vector, config.store>(dlogits, column, row.all, inside, values);
+    store_vector<Output, vector, config.store, edges_of_all<shape>>(dlogits, column, row.all, inside, values);
   }
   if (!holds_target) return;
   // After the vector that it lies in, by the same thread.

@@ -28,14 +28,15 @@ struct ReduceParams {
 template <typename TargetType>
 __device__ __forceinline__ void cross_entropy_divisor(const DivisorParams& params) {
   const auto* const targets = static_cast<const TargetType*>(params.targets);
-  Totals totals = no_totals();
+  FloatPair weights = exact(0.0f);
   for (int64 row = thread_index(); row < params.rows; row += totals_threads) {
     const int64 target = targets[row];
     if (target == params.ignore_index || target < 0 || target >= params.cols) continue;
     const float weight = params.weight != nullptr ? params.weight[target] : 1.0f;
-    totals.weight = SumOfTwoFloats()(totals.weight, exact(weight));
+    weights = SumOfTwoFloats()(weights, exact(weight));
   }
-  const float divisor = rounded(over_block(totals).weight);
+  BlockTeam<totals_threads> team(nullptr, 0);
+  const float divisor = rounded(team.template reduce<0>(weights, SumOfTwoFloats()));
   if (thread_index() != 0) return;
   *params.divisor = divisor;
   // Without a row that counts every gradient is 0, and 0 / 0 must not get into it.
@@ -43,14 +44,16 @@ __device__ __forceinline__ void cross_entropy_divisor(const DivisorParams& param
 }
 
 __device__ __forceinline__ void cross_entropy_reduce(const ReduceParams& params) {
-  Totals totals = no_totals();
+  FloatPair losses = exact(0.0f), z_losses = exact(0.0f);
   for (int64 row = thread_index(); row < params.rows; row += totals_threads) {
-    totals.loss = SumOfTwoFloats()(totals.loss, exact(params.losses[row]));
-    if (params.z_losses != nullptr) totals.z_loss = SumOfTwoFloats()(totals.z_loss, exact(params.z_losses[row]));
+    losses = SumOfTwoFloats()(losses, exact(params.losses[row]));
+    if (params.z_losses != nullptr) z_losses = SumOfTwoFloats()(z_losses, exact(params.z_losses[row]));
   }
-  totals = over_block(totals);
+  BlockTeam<totals_threads> team(nullptr, 0);
+  losses = team.template reduce<0>(losses, SumOfTwoFloats());
+  z_losses = team.template reduce<1>(z_losses, SumOfTwoFloats());
   if (thread_index() != 0) return;
-  const float loss = rounded(totals.loss), z_loss = rounded(totals.z_loss);
+  const float loss = rounded(losses), z_loss = rounded(z_losses);
   *params.loss = params.divisor != nullptr ? divide(loss, *params.divisor) : loss;
   if (params.z_losses != nullptr) *params.z_loss = params.divisor != nullptr ? divide(z_loss, *params.divisor) : z_loss;
 }

@@ -93,8 +93,8 @@ __device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& par
 #pragma unroll
           for (int i = 0; i < vectors; ++i) {
             const float zeros[vector] = {};
-            store_vector<Output, vector, config.store>(dlogits, column_of<shape, Team::members>(i, member), row.all,
-                                                       inside_row<shape, Team::members>(i), zeros);
+            store_vector<Output, vector, config.store, edges_of_all<shape>>(
+                dlogits, column_of<shape, Team::members>(i, member), row.all, inside_row<shape, Team::members>(i), zeros);
           }
           return;
         }
@@ -112,7 +112,8 @@ __device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& par
             }
             gradient.compute(params, row, column, values, values);
           }
-          store_vector<Output, vector, config.store>(dlogits, column, row.all, inside_row<shape, Team::members>(i), values);
+          store_vector<Output, vector, config.store, edges_of_all<shape>>(dlogits, column, row.all,
+                                                                          inside_row<shape, Team::members>(i), values);
         }
         // After the vector that it lies in, by the same thread.
         if (holds_target) store_element(dlogits + position, gradient.target(target_logit));

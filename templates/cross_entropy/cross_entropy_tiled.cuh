@@ -93,7 +93,7 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
 #pragma unroll
       for (int i = 0; i < config.unroll; ++i) {
         const float zeros[shape.vector] = {};
-        store_vector<Output, shape.vector, config.store>(
+        store_vector<Output, shape.vector, config.store, edges_of_all<shape>>(
             dlogits, begin + (i * config.threads + thread_index()) * shape.vector, row.all, inside, zeros);
       }
       return;
@@ -106,7 +106,7 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
       float values[shape.vector];
       tile[i].unpack(values);
       gradient_of_logits(params, row, scale, loss, gradient, column, values);
-      store_vector<Output, shape.vector, config.store>(dlogits, column, row.all, inside, values);
+      store_vector<Output, shape.vector, config.store, edges_of_all<shape>>(dlogits, column, row.all, inside, values);
     }
     // After the vector that it lies in, by the same thread.
     const int64 position = target.column + row.shift;

@@ -197,6 +197,53 @@ __device__ __forceinline__ Bits<bytes> load(const void* address) {
   return bits;
 }
 
+#define TUNESMITH_LOAD_IF(instruction, policy_operand, ...)                                       \
+  if constexpr (bytes == 2)                                                                       \
+    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %2, 0;\n@there " instruction           \
+                 ".b16 %0, [%1]" policy_operand(3) ";\n}"                                         \
+                 : "+h"(bits.word)                                                                \
+                 : "l"(address), "r"(wanted)__VA_ARGS__);                                         \
+  else if constexpr (bytes == 4)                                                                  \
+    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %2, 0;\n@there " instruction           \
+                 ".b32 %0, [%1]" policy_operand(3) ";\n}"                                         \
+                 : "+r"(bits.word[0])                                                             \
+                 : "l"(address), "r"(wanted)__VA_ARGS__);                                         \
+  else if constexpr (bytes == 8)                                                                  \
+    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %3, 0;\n@there " instruction           \
+                 ".v2.b32 {%0, %1}, [%2]" policy_operand(4) ";\n}"                                \
+                 : "+r"(bits.word[0]), "+r"(bits.word[1])                                         \
+                 : "l"(address), "r"(wanted)__VA_ARGS__);                                         \
+  else                                                                                            \
+    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %5, 0;\n@there " instruction           \
+                 ".v4.b32 {%0, %1, %2, %3}, [%4]" policy_operand(6) ";\n}"                        \
+                 : "+r"(bits.word[0]), "+r"(bits.word[1]), "+r"(bits.word[2]), "+r"(bits.word[3]) \
+                 : "l"(address), "r"(wanted)__VA_ARGS__)
+#define TUNESMITH_NO_POLICY(operand) ""
+#define TUNESMITH_POLICY(operand) ", %" #operand
+
+/// load() of 2, 4, 8 or 16 bytes if `there` is true, else `otherwise`: predicated, not branched around, so that the compiler
+/// keeps it among the loads that stand beside it.
+template <int bytes, LoadHint hint>
+__device__ __forceinline__ Bits<bytes> load_if(bool there, const void* address, Bits<bytes> otherwise) {
+  Bits<bytes> bits = otherwise;
+  const int wanted = there ? 1 : 0;
+  if constexpr (hint == LoadHint::no_allocate) {
+    TUNESMITH_LOAD_IF("ld.global.nc.L1::no_allocate", TUNESMITH_NO_POLICY);
+  } else if constexpr (hint == LoadHint::streaming) {
+    TUNESMITH_LOAD_IF("ld.global.cs", TUNESMITH_NO_POLICY);
+#if TUNESMITH_SM >= 800
+  } else if constexpr (hint == LoadHint::evict_first) {
+    TUNESMITH_LOAD_IF("ld.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_first_policy()));
+  } else if constexpr (hint == LoadHint::evict_last) {
+    TUNESMITH_LOAD_IF("ld.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_last_policy()));
+#endif
+  } else {
+    static_assert(hint == LoadHint::plain, "this architecture has no L2 eviction policies (sm_80 and later have)");
+    TUNESMITH_LOAD_IF("ld.global", TUNESMITH_NO_POLICY);
+  }
+  return bits;
+}
+
 #define TUNESMITH_STORE(instruction)                                                                                     \
   if constexpr (bytes == 1)                                                                                              \
     asm volatile(instruction ".b8 [%0], %1;" ::"l"(address), "h"(static_cast<uint16>(bits.word)) : "memory");            \
@@ -246,6 +293,9 @@ __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
 
 #undef TUNESMITH_LOAD
 #undef TUNESMITH_LOAD_WITH_POLICY
+#undef TUNESMITH_LOAD_IF
+#undef TUNESMITH_NO_POLICY
+#undef TUNESMITH_POLICY
 #undef TUNESMITH_STORE
 #undef TUNESMITH_STORE_WITH_POLICY
 

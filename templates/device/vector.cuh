@@ -154,13 +154,64 @@ __device__ __forceinline__ Packed<u8, count> load_bytes(const u8* row, int64 col
   return vector;
 }
 
+/// load_vector() without a branch; `by_element`: of vectors across an end of the range the elements inside it.
+template <typename T, int count, LoadHint hint, bool by_element>
+__device__ __forceinline__ void load_straight(const T* row, int64 column, Range range, float outside,
+                                              Packed<T, count>& vector) {
+  float values[count];
+#pragma unroll
+  for (int i = 0; i < count; ++i) values[i] = outside;
+  vector.pack_from(values);
+  const bool whole = range.holds<count>(column);
+#pragma unroll
+  for (int i = 0; i < vector.accesses; ++i) {
+    const auto* address = reinterpret_cast<const char*>(row + column) + i * vector.access_bytes;
+    vector.access[i] = load_if<Packed<T, count>::access_bytes, hint>(whole, address, vector.access[i]);
+  }
+  if constexpr (by_element && count > 1) {
+    constexpr int bytes = static_cast<int>(sizeof(T));
+    constexpr int per_word = 4 / bytes;
+    // The elements to ask for, as small numbers: comparisons of 64 bits for each would be branched around.
+    const int64 before = range.begin - column, after = range.end - column;
+    const int from = whole || before >= count ? count : (before > 0 ? static_cast<int>(before) : 0);
+    const int to = after >= count ? count : (after > 0 ? static_cast<int>(after) : 0);
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      uint32& word = vector.access[i / (Packed<T, count>::access_bytes / bytes)]
+                         .word[i / per_word % (Packed<T, count>::access_bytes / 4)];
+      const bool there = static_cast<bool>(static_cast<int>(i >= from) & static_cast<int>(i < to));
+      if constexpr (bytes == 4) {
+        word = load_if<4, hint>(there, row + column + i, Bits<4>{{word}}).word[0];
+      } else {
+        const int shift = i % per_word * 16;
+        const uint32 kept = word & (0xffff0000u >> shift);
+        const auto old = static_cast<uint16>(word >> shift);
+        word = kept | uint32{load_if<2, hint>(there, row + column + i, Bits<2>{old}).word} << shift;
+      }
+    }
+  }
+}
+
+/// How vectors may lie across the ends of a range.
+enum class Edges {
+  none,      ///< they do not: each is inside or outside
+  straight,  ///< few may: their elements are asked for one by one without a branch, while other loads are on their way
+  branch,    ///< many may: elements one by one behind a branch, which code for all of them would be too long for
+};
+
 /// Loads elements [column, column + count); those outside the range read as `outside` (of a mask: as false). A vector within
 /// the range is one access (or a few of 16 bytes); only vectors at the ends go element by element. `inside`: the caller
 /// knows that the vector is within the range, and nothing is asked.
-template <typename T, int count, LoadHint hint>
+template <typename T, int count, LoadHint hint, Edges edges = Edges::branch>
 __device__ __forceinline__ Packed<T, count> load_vector(const T* row, int64 column, Range range, bool inside,
                                                         float outside) {
   Packed<T, count> vector;
+  if constexpr (edges != Edges::branch) {
+    if (!inside) {
+      load_straight<T, count, hint, edges == Edges::straight>(row, column, range, outside, vector);
+      return vector;
+    }
+  }
   if (inside || range.holds<count>(column)) {
 #pragma unroll
     for (int i = 0; i < vector.accesses; ++i) {
@@ -191,7 +242,7 @@ __device__ __forceinline__ Packed<T, count> load_vector(const T* row, int64 colu
 }
 
 /// Stores the elements of [column, column + count) that lie within the range.
-template <typename T, int count, StoreHint hint>
+template <typename T, int count, StoreHint hint, Edges edges = Edges::branch>
 __device__ __forceinline__ void store_vector(T* row, int64 column, Range range, bool inside, const float (&values)[count]) {
   if (inside || range.holds<count>(column)) {
     Packed<T, count> vector;
@@ -201,7 +252,7 @@ __device__ __forceinline__ void store_vector(T* row, int64 column, Range range, 
       auto* address = reinterpret_cast<char*>(row + column) + i * vector.access_bytes;
       store<Packed<T, count>::access_bytes, hint>(address, vector.access[i]);
     }
-  } else {
+  } else if constexpr (edges != Edges::none) {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       if (range.holds<1>(column + i)) {

@@ -33,6 +33,13 @@ struct RowShape {
 template <const RowShape& shape>
 constexpr bool ragged = shape.causal || shape.valid_cols;
 
+/// How vectors lie across the ends of what exists of a row, and of what takes part.
+template <const RowShape& shape>
+constexpr Edges edges_of_all = shape.vector == 1 || (!shape.shifted && shape.cols % shape.vector == 0) ? Edges::none
+                                                                                                       : Edges::straight;
+template <const RowShape& shape>
+constexpr Edges edges_of_seen = ragged<shape>&& shape.vector > 1 ? Edges::branch : edges_of_all<shape>;
+
 /// The kernels' only argument. Strides are in elements. Forward reads input[0] = x; backward input[0] = dy, input[1] = y.
 struct RowParams {
   const void* input[2];
@@ -124,8 +131,8 @@ __device__ __forceinline__ int64 column_of(int i, int member) {
 template <typename Element, const RowShape& shape, LoadHint hint, int members>
 __device__ __forceinline__ Packed<Element, shape.vector> load_of_row(const Element* row, int i, int member, Range seen,
                                                                      float outside) {
-  return load_vector<Element, shape.vector, hint>(row, column_of<shape, members>(i, member), seen,
-                                                  !ragged<shape> && inside_row<shape, members>(i), outside);
+  return load_vector<Element, shape.vector, hint, edges_of_seen<shape>>(
+      row, column_of<shape, members>(i, member), seen, !ragged<shape> && inside_row<shape, members>(i), outside);
 }
 
 /// The elements of the mask that lie over a vector: the addends, or 0 where an element is masked out and 1 elsewhere.

@@ -134,8 +134,6 @@ struct WaitingRow {
           for (int k = 0; k < Place::accesses; ++k)
             async_copy<Place::access_bytes, config.load>(
                 place(i, k), reinterpret_cast<const char*>(row + column) + k * Place::access_bytes);
-        } else {
-          hold(i, load_of_row<Element, shape, LoadHint::plain, members>(row, i, member, seen, outside));
         }
       }
       async_copy_commit();
@@ -146,6 +144,14 @@ struct WaitingRow {
 #pragma unroll
     for (int i = 0; i < in_registers; ++i)
       held[i].hold(load_of_row<Element, shape, config.load, members>(row, i, member, seen, outside));
+      // What cannot be copied as a whole comes last: it passes through registers, and waits for that.
+#pragma unroll
+    for (int i = in_registers; i < vectors; ++i) {
+      if ((!ragged<shape> && inside_row<shape, members>(i)) ||
+          seen.template holds<vector>(column_of<shape, members>(i, member)))
+        continue;
+      hold(i, load_of_row<Element, shape, LoadHint::plain, members>(row, i, member, seen, outside));
+    }
   }
 
   /// Of all that was loaded; waits for it.

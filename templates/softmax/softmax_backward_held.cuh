@@ -61,8 +61,8 @@ __device__ __forceinline__ void softmax_backward_held(const RowParams& params) {
       dy.get(i, dy_values);
       y.get(i, y_values);
       gradient.compute(dy_values, y_values);
-      store_vector<Output, vector, config.store>(dx, column_of<shape, Team::members>(i, member), row.all,
-                                                 inside_row<shape, Team::members>(i), dy_values);
+      store_vector<Output, vector, config.store, edges_of_all<shape>>(
+          dx, column_of<shape, Team::members>(i, member), row.all, inside_row<shape, Team::members>(i), dy_values);
     }
   });
 }

@@ -71,7 +71,7 @@ __device__ __forceinline__ void gradient_second_pass(const RowParams& params, co
     over_gradient_tile<Types, shape, config, config.load_again>(
         params, row, begin, inside && !ragged<shape>, [&](int64 column, float(&dy)[shape.vector], float(&y)[shape.vector]) {
           gradient.compute(dy, y);
-          store_vector<Output, shape.vector, config.store>(dx, column, row.all, inside, dy);
+          store_vector<Output, shape.vector, config.store, edges_of_all<shape>>(dx, column, row.all, inside, dy);
         });
   });
 }

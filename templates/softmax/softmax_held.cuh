@@ -90,8 +90,8 @@ __device__ __forceinline__ void softmax_held(const RowParams& params) {
         result.template finish<Team::distant>(values);
       else
         result.template compute<Team::distant>(values);
-      store_vector<Output, vector, config.store>(y, column_of<shape, Team::members>(i, member), row.all,
-                                                 inside_row<shape, Team::members>(i), values);
+      store_vector<Output, vector, config.store, edges_of_all<shape>>(y, column_of<shape, Team::members>(i, member), row.all,
+                                                                      inside_row<shape, Team::members>(i), values);
     }
   });
 }

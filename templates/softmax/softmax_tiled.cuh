@@ -51,7 +51,7 @@ __device__ __forceinline__ void softmax_second_pass(const RowParams& params, con
       apply_mask<typename Types::MaskElement, shape>(params, row, column, inside && !ragged<shape>, Maximum::identity(),
                                                      values);
       result.compute(values);
-      store_vector<Output, shape.vector, config.store>(y, column, row.all, inside, values);
+      store_vector<Output, shape.vector, config.store, edges_of_all<shape>>(y, column, row.all, inside, values);
     }
   });
 }
