@@ -69,9 +69,8 @@ struct Target {
     ignored = value == params.ignore_index;
     const bool is_class = !ignored && value >= 0 && value < params.vocab_size;
     bad = !ignored && !is_class;
-    // Of a value that is no class it may wrap, and does not count.
-    const auto local = static_cast<int64>(static_cast<uint64>(value) - static_cast<uint64>(params.vocab_start));
-    column = is_class && local >= 0 && local < cols ? local : -1;
+    const int64 local = is_class ? value - params.vocab_start : -1;
+    column = local >= 0 && local < cols ? local : -1;
   }
   /// The row has a loss.
   __device__ __forceinline__ bool counts() const { return !ignored && !bad; }

@@ -16,12 +16,6 @@ struct alignas(16) ShardPart {
   float index;                            ///< bits of the first class with the largest logit
 };
 
-template <typename TargetType, const CrossEntropyOptions& options>
-__device__ __forceinline__ void write_class(const CrossEntropyParams& params, int64 row, int64 value) {
-  if constexpr (options.predicted)
-    if (params.predicted != nullptr) static_cast<TargetType*>(params.predicted)[row] = static_cast<TargetType>(value);
-}
-
 /// By one thread for a row.
 template <typename TargetType, const CrossEntropyOptions& options>
 __device__ __forceinline__ void write_loss(const CrossEntropyParams& params, int64 row, const Target<TargetType>& target,
@@ -36,7 +30,9 @@ __device__ __forceinline__ void write_loss(const CrossEntropyParams& params, int
   if constexpr (options.nll) params.nll[row] = result.nll;
   if constexpr (options.reduced && options.weights)
     scratch(params, params.row_weights)[row] = target.counts() ? result.target_weight : 0.0f;
-  write_class<TargetType, options>(params, row, result.predicted);
+  if constexpr (options.predicted)
+    if (params.predicted != nullptr)
+      static_cast<TargetType*>(params.predicted)[row] = static_cast<TargetType>(result.predicted);
   if constexpr (options.count_hits)
     scratch(params, params.row_hits)[row] = target.counts() && result.predicted == target_class ? 1.0f : 0.0f;
 }
