@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "templates/attention/attention_op.h"
 #include "templates/copy/copy_op.h"
 #include "templates/cross_entropy/cross_entropy_ends_op.h"
 #include "templates/cross_entropy/cross_entropy_op.h"
@@ -19,8 +20,9 @@ std::span<const Op* const> all_ops() {
   static const CrossEntropyOp cross_entropy_shard(Kind::shard), cross_entropy_combine(Kind::combine);
   static const cross_entropy::DivisorOp cross_entropy_divisor;
   static const cross_entropy::ReduceOp cross_entropy_reduce;
+  static const AttentionOp attention;
   static const CopyOp copy;
-  static const std::array<const Op*, 11> ops{&softmax,
+  static const std::array<const Op*, 12> ops{&softmax,
                                              &log_softmax,
                                              &softmax_backward,
                                              &log_softmax_backward,
@@ -30,6 +32,7 @@ std::span<const Op* const> all_ops() {
                                              &cross_entropy_combine,
                                              &cross_entropy_divisor,
                                              &cross_entropy_reduce,
+                                             &attention,
                                              &copy};
   return ops;
 }

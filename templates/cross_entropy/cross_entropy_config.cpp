@@ -23,8 +23,8 @@ TileConfig TileConfig::parse(const Config& config) {
                   "' is not one of cross_entropy_backward; allowed: variant, threads, unroll, load, store");
   word_of(fields, "variant", {"tiles"});
   TileConfig typed;
-  typed.threads = integer_of(fields, "threads", 32, 1024, true);
-  typed.unroll = integer_of(fields, "unroll", 1, 8, true);
+  typed.threads = power_of_two_of(fields, "threads", 32, 1024);
+  typed.unroll = power_of_two_of(fields, "unroll", 1, 8);
   typed.load = word_of(fields, "load", load_words());
   typed.store = word_of(fields, "store", store_words());
   return typed;

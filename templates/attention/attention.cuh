@@ -1,0 +1,135 @@
+// What all attention kernels share: their argument, what they are specialized for, where a sequence lies in its arrays, and
+// which keys a query sees.
+#pragma once
+
+#include "device/reduce.cuh"
+#include "device/vector.cuh"
+
+namespace tunesmith {
+
+/// Elements from one (batch entry, position, head) to the next. With sequences that are packed (variable lengths) there is
+/// no batch stride: positions go through all of them.
+struct AttentionStrides {
+  int64 batch, seq, head;
+};
+
+/// User arrays and numbers that a modification of the scores reads (attention_scores.cuh).
+constexpr int attention_aux_slots = 8;
+
+/// The kernel's only argument.
+struct AttentionParams {
+  const void *q, *k, *v;      ///< (batch, seq, heads, head_dim) in the order of the strides
+  void* o;                    ///< as q, head_dim_v
+  float* lse;                 ///< (batch, heads, seq_q); packed: (heads, total_q). nullptr: not written
+  const float* alibi_slopes;  ///< (heads)
+  const float* sinks;         ///< (heads)
+  const int* cu_seqlens_q;    ///< (batch + 1): where each sequence starts
+  const int* cu_seqlens_kv;   ///< (batch + 1)
+  unsigned char* workspace;
+  uint64 aux[attention_aux_slots];  ///< addresses of arrays, bits of numbers
+  AttentionStrides q_strides, k_strides, v_strides, o_strides;
+  int64 total_q;  ///< positions of all packed sequences
+  int batch, heads, kv_heads;
+  int seq_q, seq_kv;  ///< packed: of the longest sequence
+  int q_tiles;        ///< of the longest sequence
+  int window_left, window_right;
+  int splits;        ///< parts of the keys, for kernels that split them
+  float scale;       ///< factor of a dot product
+  float scale_log2;  ///< scale * log2(e)
+  float softcap, inverse_softcap;
+};
+
+/// Which diagonal a causal mask, a window and a distance are counted from.
+enum class Diagonal {
+  top_left,      ///< query i and key i are at the same place
+  bottom_right,  ///< the last query and the last key are
+};
+
+struct AttentionShape {
+  int head_dim, head_dim_v;
+  int q_vector, k_vector, v_vector, o_vector;  ///< elements that one access may take: all rows start at a multiple of them
+  Diagonal diagonal;
+  bool varlen;
+  bool bounded_left, bounded_right;  ///< keys too far before, or behind, a query's place are not seen; causal: behind
+  bool softcap, alibi, sinks;
+  bool score_mod, mask_mod;
+};
+
+constexpr float log2_e = 1.44269504088896341f;
+constexpr float ln_2 = 0.693147180559945309f;
+
+/// One sequence's queries and keys.
+struct Sequence {
+  int64 q_start, kv_start;  ///< positions before it in packed arrays; 0 otherwise
+  int seq_q, seq_kv;
+};
+
+template <const AttentionShape& shape>
+__device__ __forceinline__ Sequence sequence_of(const AttentionParams& params, int batch) {
+  if constexpr (shape.varlen) {
+    const int q_start = params.cu_seqlens_q[batch], kv_start = params.cu_seqlens_kv[batch];
+    return {q_start, kv_start, params.cu_seqlens_q[batch + 1] - q_start, params.cu_seqlens_kv[batch + 1] - kv_start};
+  }
+  return {0, 0, params.seq_q, params.seq_kv};
+}
+
+/// Where position 0 of the sequence and head lies.
+template <const AttentionShape& shape, typename Element>
+__device__ __forceinline__ Element* head_of(Element* base, const AttentionStrides& strides, int64 start, int batch,
+                                            int head) {
+  return base + (shape.varlen ? start * strides.seq : batch * strides.batch) + head * strides.head;
+}
+
+template <const AttentionShape& shape>
+__device__ __forceinline__ float* lse_of(const AttentionParams& params, const Sequence& sequence, int batch, int head) {
+  if constexpr (shape.varlen) return params.lse + head * params.total_q + sequence.q_start;
+  return params.lse + (static_cast<int64>(batch) * params.heads + head) * params.seq_q;
+}
+
+/// Keys [begin, end).
+struct KeyRange {
+  int begin, end;
+  __device__ __forceinline__ bool empty() const { return begin >= end; }
+  __device__ __forceinline__ bool holds(int first, int last) const { return first >= begin && last < end; }
+};
+
+/// Which keys are seen for where they stand: bounds of a sequence, causal masks and windows.
+template <const AttentionShape& shape>
+struct Visibility {
+  int seq_q, seq_kv;
+  int offset;       ///< query i stands at the place of key i + offset
+  int left, right;  ///< of the window; right is 0 where a mask is causal
+
+  __device__ __forceinline__ Visibility(const AttentionParams& params, const Sequence& sequence)
+      : seq_q(sequence.seq_q),
+        seq_kv(sequence.seq_kv),
+        offset(shape.diagonal == Diagonal::bottom_right ? sequence.seq_kv - sequence.seq_q : 0),
+        left(params.window_left),
+        right(params.window_right) {}
+
+  /// Keys that at least one of the queries [first, last] may see.
+  __device__ __forceinline__ KeyRange of_any(int first, int last) const {
+    KeyRange range = {0, seq_kv};
+    if constexpr (shape.bounded_left) range.begin = largest(0, first + offset - left);
+    if constexpr (shape.bounded_right) range.end = smallest(seq_kv, last + offset + right + 1);
+    return range;
+  }
+  /// Keys that all of them may see.
+  __device__ __forceinline__ KeyRange of_all(int first, int last) const {
+    KeyRange range = {0, seq_kv};
+    if constexpr (shape.bounded_left) range.begin = largest(0, last + offset - left);
+    if constexpr (shape.bounded_right) range.end = smallest(seq_kv, first + offset + right + 1);
+    return range;
+  }
+  __device__ __forceinline__ bool sees(int query, int key) const {
+    bool seen = key < seq_kv;
+    if constexpr (shape.bounded_left) seen = seen && key >= query + offset - left;
+    if constexpr (shape.bounded_right) seen = seen && key <= query + offset + right;
+    return seen;
+  }
+
+  static __device__ __forceinline__ int largest(int a, int b) { return a > b ? a : b; }
+  static __device__ __forceinline__ int smallest(int a, int b) { return a < b ? a : b; }
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,154 @@
+// Constants and entry points of the generated attention kernels, and how they are launched.
+
+#include <cstddef>
+#include <cstring>
+
+#include "templates/attention/attention_config.h"
+#include "templates/attention/attention_op.h"
+#include "templates/folded_grid.h"
+
+namespace tunesmith {
+
+using namespace attention;
+
+namespace {
+
+struct Strides {
+  std::int64_t batch, seq, head;
+};
+
+// Must agree with AttentionParams in attention.cuh; the generated source asserts the size.
+struct Params {
+  std::uint64_t tensors[4];
+  std::uint64_t lse, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_kv, workspace;
+  std::uint64_t aux[8];
+  Strides strides[4];
+  std::int64_t total_q;
+  std::int32_t batch, heads, kv_heads, seq_q, seq_kv, q_tiles, window_left, window_right, splits;
+  float scale, scale_log2, softcap, inverse_softcap;
+  std::int32_t reserved;
+};
+
+std::string device_type(DType dtype) { return dtype == DType::f32 ? "float" : "tunesmith::" + std::string(name(dtype)); }
+
+std::string member(std::string_view name, const std::string& value) {
+  return "    ." + std::string(name) + " = " + value + ",\n";
+}
+std::string member(std::string_view name, std::int64_t value) { return member(name, std::to_string(value)); }
+
+/// What is as an AttentionShape has it by default goes without saying.
+std::string shape_text(const Settings& settings) {
+  std::string text = "static constexpr tunesmith::AttentionShape shape = {\n" + member("head_dim", settings.head_dim) +
+                     member("head_dim_v", settings.head_dim_v);
+  for (const Side side : {Side::q, Side::k, Side::v, Side::o})
+    text += member(std::string(side_names[static_cast<std::size_t>(side)]) + "_vector", settings.vector(side));
+  text += member("diagonal",
+                 std::string("tunesmith::Diagonal::") + (settings.causal == Causal::top_left ? "top_left" : "bottom_right"));
+  const auto flag = [&](bool there, const char* name) {
+    if (there) text += member(name, std::string("true"));
+  };
+  flag(settings.varlen, "varlen");
+  flag(settings.bounded_left(), "bounded_left");
+  flag(settings.bounded_right(), "bounded_right");
+  flag(settings.softcap != 0, "softcap");
+  flag(settings.alibi, "alibi");
+  flag(settings.sinks, "sinks");
+  return text + "};\n\n";
+}
+
+std::string config_text(const TypedConfig& config, const Settings& settings) {
+  std::string text = "static constexpr tunesmith::SimtConfig config = {\n" + member("threads", config.threads) +
+                     member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) + "};\n\n";
+  text += "static_assert(tunesmith::SimtTiles<shape, config>::smem_bytes == " + std::to_string(config.smem_bytes(settings)) +
+          ", \"the host asks for as much shared memory\");\n";
+  return text;
+}
+
+std::vector<std::pair<std::string, std::string>> specialized_for(const Settings& settings) {
+  std::string what = std::string(name(settings.dtype)) + ", head_dim " + std::to_string(settings.head_dim);
+  if (settings.head_dim_v != settings.head_dim) what += " and " + std::to_string(settings.head_dim_v) + " of values";
+  if (settings.causal != Causal::none)
+    what += std::string(", causal ") + (settings.causal == Causal::top_left ? "top-left" : "bottom-right");
+  if (settings.window_left >= 0 || settings.window_right >= 0) what += ", a window";
+  if (settings.softcap != 0) what += ", soft cap";
+  if (settings.alibi) what += ", ALiBi";
+  if (settings.sinks) what += ", sinks";
+  if (settings.varlen) what += ", packed sequences";
+  return {{"specialized for", what}, {"any", "batch, heads, sequence lengths, scale"}};
+}
+
+std::uint32_t pointer_offset(const std::string& array) {
+  for (std::size_t i = 0; i < side_names.size(); ++i)
+    if (array == side_names[i]) return static_cast<std::uint32_t>(offsetof(Params, tensors) + i * sizeof(std::uint64_t));
+  if (array == "lse") return offsetof(Params, lse);
+  if (array == "alibi_slopes") return offsetof(Params, alibi_slopes);
+  if (array == "sinks") return offsetof(Params, sinks);
+  if (array == "cu_seqlens_q") return offsetof(Params, cu_seqlens_q);
+  return offsetof(Params, cu_seqlens_kv);
+}
+
+Params parameters(const TypedConfig& config, const Settings& settings) {
+  Params params{};
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Tensor& tensor = settings.tensors[i];
+    params.strides[i] = {tensor.batch_stride, tensor.seq_stride, tensor.head_stride};
+  }
+  params.total_q = settings.total_q;
+  params.batch = static_cast<std::int32_t>(settings.batch);
+  params.heads = static_cast<std::int32_t>(settings.heads);
+  params.kv_heads = static_cast<std::int32_t>(settings.kv_heads);
+  params.seq_q = static_cast<std::int32_t>(settings.seq_q);
+  params.seq_kv = static_cast<std::int32_t>(settings.seq_kv);
+  params.q_tiles = static_cast<std::int32_t>((settings.seq_q + config.tile_q - 1) / config.tile_q);
+  params.window_left = static_cast<std::int32_t>(settings.window_left);
+  params.window_right = static_cast<std::int32_t>(settings.right());
+  params.splits = 1;
+  const double log2e = 1.44269504088896340736;
+  params.scale = static_cast<float>(settings.scale);
+  params.scale_log2 = static_cast<float>(settings.scale * log2e);
+  params.softcap = static_cast<float>(settings.softcap);
+  params.inverse_softcap = settings.softcap == 0 ? 0.0f : static_cast<float>(1 / settings.softcap);
+  return params;
+}
+
+}  // namespace
+
+SourceParts AttentionOp::source_parts(const Problem& problem, const Config& config) const {
+  const TypedConfig typed = TypedConfig::parse(config);
+  const Settings settings = Settings::of(problem);
+  SourceParts parts;
+  parts.specialized_for = specialized_for(settings);
+  parts.main_template = "attention/attention_simt.cuh";
+  parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + shape_text(settings) +
+                    config_text(typed, settings) +
+                    "static_assert(sizeof(tunesmith::AttentionParams) == " + std::to_string(sizeof(Params)) +
+                    ", \"the host fills the parameters by this layout\");\n";
+  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(typed.threads) +
+                  ")\nattention(const __grid_constant__ tunesmith::AttentionParams params) {\n"
+                  "  tunesmith::attention_simt<Element, shape, tunesmith::NoModification, config>(params);\n}\n";
+  return parts;
+}
+
+LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config, const DeviceInfo&) const {
+  const TypedConfig typed = TypedConfig::parse(config);
+  const Settings settings = Settings::of(problem);
+  const Params params = parameters(typed, settings);
+  LaunchPlan plan;
+  plan.params.resize(sizeof params);
+  std::memcpy(plan.params.data(), &params, sizeof params);
+  plan.workspace_offset = offsetof(Params, workspace);
+  for (const ArrayInfo& array : arrays(problem))
+    plan.pointers.push_back({array.name, pointer_offset(array.name), static_cast<std::uint32_t>(array.alignment),
+                             array.extent_bytes(), array.output, array.optional, -1});
+  const std::int64_t blocks = std::int64_t{params.q_tiles} * settings.heads * settings.batch;
+  if (blocks == 0 || settings.positions(Side::q) == 0) return plan;
+  KernelLaunch launch;
+  launch.entry = "attention";
+  launch.grid = folded_grid(blocks);
+  launch.block = {static_cast<std::uint32_t>(typed.threads), 1, 1};
+  launch.dynamic_smem_bytes = typed.smem_bytes(settings);
+  plan.kernels.push_back(launch);
+  return plan;
+}
+
+}  // namespace tunesmith
