@@ -202,13 +202,6 @@ inline void forget(uint16&) {}
 
 /// 2^x, more exact than the GPU's; denormal results are 0, as ex2.approx.ftz gives.
 __device__ __forceinline__ float exp2_approx(float x) { return x < -126.0f ? 0.0f : __builtin_exp2f(x); }
-/// More exact than the GPU's; denormals are 0 before and after, as rcp.approx.ftz has them.
-__device__ __forceinline__ float reciprocal_approx(float x) {
-  const float size = __builtin_fabsf(x);
-  if (size < 0x1.0p-126f) return __builtin_copysignf(__builtin_inff(), x);
-  const float y = 1.0f / x;
-  return __builtin_fabsf(y) < 0x1.0p-126f ? __builtin_copysignf(0.0f, x) : y;
-}
 __device__ __forceinline__ float fused_multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 // The library is compiled with -ffp-contract=off.
 __device__ __forceinline__ float multiply(float a, float b) { return a * b; }
