@@ -31,3 +31,6 @@ target_compile_definitions(tensor_map_test PRIVATE FAKE_LIBCUDA="$<TARGET_FILE:f
 tunesmith_test(cuda_device_gpu_test LIBRARIES tunesmith_jit_cuda LABELS gpu
   SOURCES ${PROJECT_SOURCE_DIR}/tests/cuda_device_gpu_test.cpp)
 target_link_libraries(cuda_device_gpu_test PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
+
+tunesmith_test(tensor_map_gpu_test LIBRARIES tunesmith_jit LABELS gpu
+  SOURCES ${PROJECT_SOURCE_DIR}/tests/tensor_map_gpu_test.cpp)
