@@ -149,6 +149,16 @@ __device__ __forceinline__ void arrive_threads(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// ---- Blocks that share work ---------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ int64 grid_blocks() { return static_cast<int64>(gridDim.x) * gridDim.y; }
+/// Adds to a word in global memory, for all blocks as one; returns what it was. Orders nothing else.
+__device__ __forceinline__ uint32 atomic_add(uint32* word, uint32 value) {
+  uint32 before;
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(word), "r"(value) : "memory");
+  return before;
+}
+
 // ---- Registers to shared memory -----------------------------------------------------------------------------------------
 
 /// Stores four 8x8 matrices of 16-bit elements. Lane 8*i + r names row r of matrix i, 16 bytes; lane l holds the elements
