@@ -168,18 +168,23 @@ __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
 __device__ __forceinline__ uint64 evict_first_policy() { return 0; }
 __device__ __forceinline__ uint64 evict_last_policy() { return 0; }
 
-/// A plain copy, complete at once.
+/// What is copied is read here, so that a fault has its cause on the stack; it lands in async_copy_wait.
 template <int bytes, LoadHint = LoadHint::plain>
 __device__ __forceinline__ void async_copy(void* shared, const void* global) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16, "cp.async moves 4, 8 or 16 bytes");
   host::check_aligned("async_copy to", shared, bytes);
   host::check_aligned("async_copy from", global, bytes);
-  __builtin_memcpy(shared, global, bytes);
+  Bits<bytes> bits;
+  __builtin_memcpy(&bits, global, sizeof bits);
+  tunesmith_host_abi::services->async_copy(tunesmith_host_abi::current_thread(), shared, &bits, sizeof bits);
 }
-__device__ __forceinline__ void async_copy_commit() {}
+__device__ __forceinline__ void async_copy_commit() {
+  tunesmith_host_abi::services->async_copy_commit(tunesmith_host_abi::current_thread());
+}
 template <int pending>
 __device__ __forceinline__ void async_copy_wait() {
   static_assert(pending >= 0, "a number of groups");
+  tunesmith_host_abi::services->async_copy_wait(tunesmith_host_abi::current_thread(), pending);
 }
 #endif
 
