@@ -46,9 +46,9 @@ struct LaunchPlan {
     int rank = 0;                                ///< 1 to 5; dimension 0 is the innermost, its elements lie side by side
     std::array<std::int64_t, max_rank> sizes{};  ///< elements, 1 to 2^32
     std::array<std::int64_t, max_rank - 1> strides_bytes{};  ///< of dimensions 1 and up: multiples of 16 below 2^40
-    std::array<std::int64_t, max_rank>
-        box{};                  ///< elements that one copy moves, 1 to 256; 16 bytes or a multiple of dimension 0
-    int swizzle_bytes = 0;      ///< 0, 32, 64 or 128: the span whose 16-byte chunks are permuted; box row at most
+    /// Elements that one copy moves, 1 to 256 of each dimension; a row of it, dimension 0, is a multiple of 16 bytes.
+    std::array<std::int64_t, max_rank> box{};
+    int swizzle_bytes = 0;      ///< 0, 32, 64 or 128: the span whose 16-byte chunks are permuted; a row fits
     int promotion_bytes = 128;  ///< 0, 64, 128 or 256: what a read of device memory brings into L2
   };
 
