@@ -32,16 +32,16 @@ __device__ void multiply_accumulate(float (&d)[4], const uint32 (&a)[4], const u
     const uint64* const words = gather(two_words(a[2 * half], a[2 * half + 1]), collective);
     for (int i = 0; i < 4; ++i) {
       const uint64 pairs = words[row * 4 + i];
-      unpack<Element>(static_cast<uint32>(pairs), &rows[0][half * 8 + i * 2]);
-      unpack<Element>(static_cast<uint32>(pairs >> 32), &rows[1][half * 8 + i * 2]);
+      unpack_pair<Element>(static_cast<uint32>(pairs), &rows[0][half * 8 + i * 2]);
+      unpack_pair<Element>(static_cast<uint32>(pairs >> 32), &rows[1][half * 8 + i * 2]);
     }
   }
   const uint64* const words = gather(two_words(b[0], b[1]), collective);
   for (int n = 0; n < 2; ++n)
     for (int i = 0; i < 4; ++i) {
       const uint64 pairs = words[(column + n) * 4 + i];
-      unpack<Element>(static_cast<uint32>(pairs), &columns[n][i * 2]);
-      unpack<Element>(static_cast<uint32>(pairs >> 32), &columns[n][8 + i * 2]);
+      unpack_pair<Element>(static_cast<uint32>(pairs), &columns[n][i * 2]);
+      unpack_pair<Element>(static_cast<uint32>(pairs >> 32), &columns[n][8 + i * 2]);
     }
   for (int i = 0; i < 4; ++i)
     for (int k = 0; k < 16; ++k) d[i] = d[i] + rows[i / 2][k] * columns[i % 2][k];
