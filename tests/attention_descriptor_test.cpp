@@ -131,6 +131,55 @@ TEST(AttentionDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {
   EXPECT_NE(op().why_invalid(normal("seq_q=64,head_dim=64"), hopper(), Config{parse_fields("variant=none", "config")}), "");
 }
 
+// The copy engine is told where rows lie, what a box holds, and what lies outside.
+TEST(AttentionDescriptor, TensorMapsDescribeTheArrays) {
+  const test::Case c = test::case_of("attention",
+                                     "batch=3,heads=6,kv_heads=2,seq_q=1000,seq_kv=777,head_dim=96,head_dim_v=64,"
+                                     "q_seq_stride=1000,q_batch_stride=2000000,layout=bshd",
+                                     hopper(), "variant=wgmma,tile_q=128,tile_kv=112");
+  const LaunchPlan plan = op().launch_plan(c.problem, c.config, hopper());
+  ASSERT_EQ(plan.tensor_maps.size(), 4U);
+  const auto sizes = [](const LaunchPlan::TensorMap& map) {
+    return std::vector<std::int64_t>(map.sizes.begin(), map.sizes.begin() + map.rank);
+  };
+  using Numbers = std::vector<std::int64_t>;
+  EXPECT_EQ(sizes(plan.tensor_maps[0]), (Numbers{96, 1000, 6, 3}));
+  EXPECT_EQ(sizes(plan.tensor_maps[2]), (Numbers{64, 777, 2, 3}));
+  const auto& q = plan.tensor_maps[0];
+  EXPECT_EQ((Numbers{q.strides_bytes.begin(), q.strides_bytes.begin() + 3}), (Numbers{2000, 192, 4000000}));
+  EXPECT_EQ(q.box[0], 64);
+  EXPECT_EQ(q.box[1], 128);
+  EXPECT_EQ(plan.tensor_maps[1].box[1], 112);
+  EXPECT_EQ(plan.tensor_maps[3].box[1], 64);
+  for (const LaunchPlan::TensorMap& map : plan.tensor_maps) {
+    EXPECT_EQ(map.swizzle_bytes, 128);
+    EXPECT_EQ(map.offset % LaunchPlan::TensorMap::alignment, 0U);
+    EXPECT_LE(map.offset + LaunchPlan::TensorMap::bytes, plan.params.size());
+  }
+  EXPECT_EQ(plan.pointers[static_cast<std::size_t>(plan.tensor_maps[3].array)].array, "o");
+  // Blocks take one tile after the other.
+  EXPECT_EQ(plan.kernels.at(0).grid.x, static_cast<std::uint32_t>(hopper().sm_count));
+  EXPECT_EQ(plan.kernels.at(0).block.x, 384U);
+}
+
+TEST(AttentionDescriptor, WgmmaIsOfferedWhereItRuns) {
+  const auto has = [](const std::string& fields, const char* arch) {
+    const DeviceInfo device = generic_device(parse_arch(arch));
+    const Problem problem = normal(fields);
+    for (const Config& config : op().search_space(problem, device, Effort::quick))
+      if (config.variant() == "wgmma") return true;
+    return false;
+  };
+  EXPECT_TRUE(has("seq_q=4096,head_dim=128", "sm_90a"));
+  EXPECT_TRUE(has("seq_q=4096,head_dim=256,dtype=f16,causal=top-left", "sm_90a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128", "sm_100a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128", "sm_80"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128,dtype=f32", "sm_90a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128,k_alignment=8", "sm_90a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128,v_seq_stride=132", "sm_90a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128,varlen=1", "sm_90a"));
+}
+
 TEST(AttentionDescriptor, TypedProblemsAreTheSame) {
   AttentionProblem typed;
   typed.batch = 2;
