@@ -31,7 +31,7 @@ Variant parse_variant(const Fields& fields) {
 Words fields_of(Variant variant) {
   switch (variant) {
     case Variant::simt: return {"variant", "threads", "tile_q", "tile_kv"};
-    case Variant::wgmma: return {"variant", "tile_q", "tile_kv", "stages", "o_slabs", "order", "rescale"};
+    case Variant::wgmma: return {"variant", "tile_q", "tile_kv", "q_stages", "stages", "o_slabs", "order", "rescale"};
     case Variant::mma: return {"variant", "warps", "tile_q", "tile_kv", "stages", "q_in_registers", "rescale"};
   }
   return {};
@@ -53,6 +53,7 @@ std::vector<FieldInfo> config_field_infos() {
        "mma: 1: queries stay in registers; 0: they are fetched from shared memory for every tile of keys",
        "",
        {}},
+      {"q_stages", "wgmma: tiles of queries that are on their way or in use, 1 or 2", "", {}},
       {"o_slabs", "wgmma: 64 columns of the output that a warpgroup stages at a time, 1 to 4", "", {}},
       {"order", "wgmma: a block takes each n-th tile of queries, or the next one that is left", "", order_words},
       {"rescale", "wgmma, mma: growth of a row's largest score, as an exponent of 2, without rescaling, 0 to 8", "", {}},
@@ -75,6 +76,7 @@ TypedConfig TypedConfig::parse(const Config& config) {
     if (field == "tile_kv") typed.tile_kv = integer_of(fields, field, 16, 256, 16);
     if (field == "stages") typed.stages = integer_of(fields, field, 1, typed.variant == Variant::mma ? 3 : 8);
     if (field == "q_in_registers") typed.q_in_registers = integer_of(fields, field, 0, 1);
+    if (field == "q_stages") typed.q_stages = integer_of(fields, field, 1, 2);
     if (field == "o_slabs") typed.o_slabs = integer_of(fields, field, 1, 4);
     if (field == "order") typed.order = word_of(fields, field, order_words);
     if (field == "rescale") typed.rescale = integer_of(fields, field, 0, 8);
@@ -92,6 +94,7 @@ Config TypedConfig::to_config() const {
     if (field == "tile_kv") config.fields.set(field, std::int64_t{tile_kv});
     if (field == "stages") config.fields.set(field, std::int64_t{stages});
     if (field == "q_in_registers") config.fields.set(field, std::int64_t{q_in_registers});
+    if (field == "q_stages") config.fields.set(field, std::int64_t{q_stages});
     if (field == "o_slabs") config.fields.set(field, std::int64_t{o_slabs});
     if (field == "order") config.fields.set(field, order);
     if (field == "rescale") config.fields.set(field, std::int64_t{rescale});
@@ -112,9 +115,9 @@ std::int64_t simt_smem_bytes(const TypedConfig& config, const Settings& settings
 }
 std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& settings) {
   constexpr std::int64_t row = 128;
-  const std::int64_t q = slabs(settings.head_dim) * config.tile_q * row;
+  const std::int64_t q = config.q_stages * slabs(settings.head_dim) * config.tile_q * row;
   const std::int64_t kv = config.stages * (slabs(settings.head_dim) + slabs(settings.head_dim_v)) * config.tile_kv * row;
-  const std::int64_t o = config.o_slabs * config.tile_q * row, barriers = 8 * (2 + 4 * config.stages) + 16;
+  const std::int64_t o = config.o_slabs * config.tile_q * row, barriers = 8 * (2 * config.q_stages + 4 * config.stages) + 16;
   return q + kv + o + barriers;
 }
 
@@ -247,8 +250,20 @@ TypedConfig default_simt(const Settings& settings, const DeviceInfo& device) {
   return config;
 }
 
-/// What was fastest on an H200 (bench/RESULTS.md): as many queries as registers allow, two stages, an output staged as a
-/// whole where it fits.
+/// With as much of the next tile's queries and of the output in shared memory as fits: two tiles of queries let the next
+/// tile's first product run behind the end of this one, and an output that is staged as a whole waits once.
+TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInfo& device) {
+  const int all = static_cast<int>(slabs(settings.head_dim_v));
+  for (const int q_stages : {2, 1})
+    for (int o_slabs = all; o_slabs >= 1; --o_slabs) {
+      config.q_stages = q_stages;
+      config.o_slabs = o_slabs;
+      if (config.smem_bytes(settings) <= device.smem_bytes_per_block) return config;
+    }
+  return config;
+}
+
+/// What was fastest on an H200 (bench/RESULTS.md): as many queries as registers allow, two stages.
 TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::wgmma;
@@ -258,8 +273,7 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   config.tile_kv = widest <= 128 ? 128 : (widest <= 192 ? 96 : 64);
   config.stages = 2;
   config.order = settings.bounded_left() || settings.bounded_right() ? "counter" : "fixed";
-  config.o_slabs = static_cast<int>(slabs(settings.head_dim_v));
-  while (config.o_slabs > 1 && config.smem_bytes(settings) > device.smem_bytes_per_block) --config.o_slabs;
+  config = fitted(config, settings, device);
   while (config.tile_kv > 16 && config.smem_bytes(settings) > device.smem_bytes_per_block) config.tile_kv -= 16;
   return config;
 }
@@ -344,12 +358,11 @@ void add_simt(const Settings& settings, bool full, std::vector<TypedConfig>& spa
       }
 }
 
-void add_wgmma(const Settings& settings, bool full, std::vector<TypedConfig>& space) {
+void add_wgmma(const Settings& settings, const DeviceInfo& device, bool full, std::vector<TypedConfig>& space) {
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
-  const std::vector<int> tiles_kv = widest <= 64    ? std::vector<int>{128, 96, 160, 176, 64}
-                                    : widest <= 128 ? std::vector<int>{128, 112, 96, 176, 64}
-                                                    : std::vector<int>{64, 80, 96, 48};
-  const int slabs_v = static_cast<int>(slabs(settings.head_dim_v));
+  const std::vector<int> tiles_kv = widest <= 64    ? std::vector<int>{128, 64, 96, 160, 176}
+                                    : widest <= 128 ? std::vector<int>{128, 64, 112, 96, 176}
+                                                    : std::vector<int>{64, 80, 48, 96};
   const std::size_t some = full ? tiles_kv.size() : 2;
   for (const int tile_q : {192, 128, 64})
     for (std::size_t i = 0; i < some; ++i)
@@ -364,9 +377,10 @@ void add_wgmma(const Settings& settings, bool full, std::vector<TypedConfig>& sp
             config.stages = stages;
             config.order = order;
             config.rescale = rescale;
-            for (const int o_slabs : {slabs_v, std::min(slabs_v, 2), 1}) {
-              config.o_slabs = o_slabs;
-              if (space.empty() || std::ranges::find(space, config) == space.end()) space.push_back(config);
+            space.push_back(fitted(config, settings, device));
+            if (full && space.back().q_stages == 2) {
+              space.push_back(space.back());
+              space.back().q_stages = 1;
             }
           }
 }
@@ -405,7 +419,7 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
   std::vector<TypedConfig> candidates{default_config(settings, device)};
   const Variant best = candidates.front().variant;
   if (best == Variant::wgmma) {
-    add_wgmma(settings, full, candidates);
+    add_wgmma(settings, device, full, candidates);
     const std::vector<MmaTiling> tilings = mma_tilings(settings, device);
     for (std::size_t i = 0; i < std::min<std::size_t>(tilings.size(), full ? 8 : 3); ++i)
       candidates.push_back(mma_config(tilings[i]));
