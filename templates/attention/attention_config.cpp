@@ -31,7 +31,8 @@ Variant parse_variant(const Fields& fields) {
 Words fields_of(Variant variant) {
   switch (variant) {
     case Variant::simt: return {"variant", "threads", "tile_q", "tile_kv"};
-    case Variant::wgmma: return {"variant", "tile_q", "tile_kv", "q_stages", "stages", "o_slabs", "order", "rescale"};
+    case Variant::wgmma:
+      return {"variant", "tile_q", "tile_kv", "q_stages", "stages", "o_slabs", "order", "turns", "rescale"};
     case Variant::mma: return {"variant", "warps", "tile_q", "tile_kv", "stages", "q_in_registers", "rescale"};
   }
   return {};
@@ -53,6 +54,7 @@ std::vector<FieldInfo> config_field_infos() {
        "mma: 1: queries stay in registers; 0: they are fetched from shared memory for every tile of keys",
        "",
        {}},
+      {"turns", "wgmma: 1: warpgroups issue their products in turns", "", {}},
       {"q_stages", "wgmma: tiles of queries that are on their way or in use, 1 or 2", "", {}},
       {"o_slabs", "wgmma: 64 columns of the output that a warpgroup stages at a time, 1 to 4", "", {}},
       {"order", "wgmma: a block takes each n-th tile of queries, or the next one that is left", "", order_words},
@@ -76,6 +78,7 @@ TypedConfig TypedConfig::parse(const Config& config) {
     if (field == "tile_kv") typed.tile_kv = integer_of(fields, field, 16, 256, 16);
     if (field == "stages") typed.stages = integer_of(fields, field, 1, typed.variant == Variant::mma ? 3 : 8);
     if (field == "q_in_registers") typed.q_in_registers = integer_of(fields, field, 0, 1);
+    if (field == "turns") typed.turns = integer_of(fields, field, 0, 1);
     if (field == "q_stages") typed.q_stages = integer_of(fields, field, 1, 2);
     if (field == "o_slabs") typed.o_slabs = integer_of(fields, field, 1, 4);
     if (field == "order") typed.order = word_of(fields, field, order_words);
@@ -94,6 +97,7 @@ Config TypedConfig::to_config() const {
     if (field == "tile_kv") config.fields.set(field, std::int64_t{tile_kv});
     if (field == "stages") config.fields.set(field, std::int64_t{stages});
     if (field == "q_in_registers") config.fields.set(field, std::int64_t{q_in_registers});
+    if (field == "turns") config.fields.set(field, std::int64_t{turns});
     if (field == "q_stages") config.fields.set(field, std::int64_t{q_stages});
     if (field == "o_slabs") config.fields.set(field, std::int64_t{o_slabs});
     if (field == "order") config.fields.set(field, order);
@@ -193,6 +197,7 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
     if (settings.vector(side) < 8)
       return std::string("the copy engine takes rows that start at multiples of 16 bytes; those of ") +
              side_names[static_cast<std::size_t>(side)] + " do not";
+  if (config.turns == 1 && config.tile_q == 64) return "turns is 1, but tile_q is 64: there is one warpgroup";
   const int limit = config.tile_q == 192 ? 160 : 240;
   if (const int registers = config.registers_needed(settings); registers > limit)
     return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are " +
@@ -378,9 +383,9 @@ void add_wgmma(const Settings& settings, const DeviceInfo& device, bool full, st
             config.order = order;
             config.rescale = rescale;
             space.push_back(fitted(config, settings, device));
-            if (full && space.back().q_stages == 2) {
+            if (tile_q > 64 && (full || i == 0)) {
               space.push_back(space.back());
-              space.back().q_stages = 1;
+              space.back().turns = 1;
             }
           }
 }

@@ -43,6 +43,7 @@ struct WgmmaConfig {
   int stages;     ///< tiles of K, and of V, that are on their way or in use
   int o_slabs;    ///< 64 columns of the output that a warpgroup stages at a time
   TileOrder order;
+  bool turns;  ///< warpgroups issue their products in turns, so that one computes exponentials while another multiplies
   float rescale_above;  ///< growth of the largest score, as an exponent of 2, from which accumulators are rescaled
 };
 
@@ -239,7 +240,7 @@ struct Consumer {
     const Visibility<shape> visibility(params.attention, sequence());
     work.coming = some_key_tiles<shape, keys>(visibility, block_q, block_q + Tiles::tile_q - 1);
     work.seen = work.coming;
-    if constexpr (shape.bounded_left || shape.bounded_right) {
+    if constexpr ((shape.bounded_left || shape.bounded_right) && !config.turns) {
       const KeyRange own = key_tiles<shape, keys>(visibility, work.first_q, work.first_q + 63);
       // Of none that it sees the last one that comes, all of it masked.
       work.seen = own.empty() ? KeyRange{work.coming.end - 1, work.coming.end} : own;
@@ -317,6 +318,16 @@ struct Consumer {
     }
   }
 
+  // Turns: a named barrier for each warpgroup, at which the one before it arrives. All take as many turns, since with turns
+  // none skips a tile.
+  static constexpr int first_turn = 1 + config.consumers;
+  __device__ __forceinline__ void await_turn() const {
+    if constexpr (config.turns) sync_threads(first_turn + warpgroup, 256);
+  }
+  __device__ __forceinline__ void pass_turn() const {
+    if constexpr (config.turns) arrive_threads(first_turn + (warpgroup + 1 == config.consumers ? 0 : warpgroup + 1), 256);
+  }
+
   __device__ __forceinline__ void round() {
 #pragma unroll
     for (int step = 0; step < steps; ++step) round_weights<Element>(scores, step, weights[step]);
@@ -327,8 +338,12 @@ struct Consumer {
     int number = await_queries();
     Work work = work_of(number);
     skip(work.ahead());
+    // The first one's turn comes from nobody.
+    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();
     await_keys();
+    await_turn();
     multiply_keys();
+    pass_turn();
     while (true) {
       const TileOfQueries tile = work.tile;
       const Rule rule(params.attention, sequence(), tile.batch, tile.head);
@@ -349,8 +364,10 @@ struct Consumer {
       round();
       for (int index = work.seen.end - 2; index >= work.seen.begin; --index) {
         await_keys();
+        await_turn();
         multiply_keys();
         multiply_values(index == work.seen.end - 2);
+        pass_turn();
         wgmma_wait<1>(scores);
         free_keys();
         exponentiate(index, rescale);
@@ -387,7 +404,9 @@ struct Consumer {
         await_keys();
       }
       // Without a next tile what lies there is multiplied, for nobody: the tensor cores' work does not depend on it.
+      await_turn();
       multiply_keys();
+      pass_turn();
       if constexpr (config.q_stages > 1) {
         await_values<1>();
         if (!values_done) free_values();
