@@ -10,8 +10,8 @@
 namespace tunesmith::cli {
 namespace {
 
-// Lengths that tell the required fields of a probe apart.
-constexpr std::array<std::int64_t, 10> probe_lengths{2, 3, 5, 7, 11, 13, 17, 19, 23, 29};
+// Lengths that tell the required fields of a probe apart, in the steps that head_dim comes in.
+constexpr std::array<std::int64_t, 10> probe_lengths{16, 24, 40, 56, 88, 104, 136, 152, 184, 232};
 
 /// A small problem with the given words (element types and the like): it tells which arrays there always are, and which
 /// required fields their dimensions stand for. `lengths` gets those fields.

@@ -1,9 +1,11 @@
 // Constants and entry points of the generated attention kernels, and how they are launched.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
 #include "templates/attention/attention_config.h"
+#include "templates/attention/attention_modification.h"
 #include "templates/attention/attention_op.h"
 #include "templates/folded_grid.h"
 
@@ -21,7 +23,7 @@ struct Strides {
 struct Params {
   std::uint64_t tensors[4];
   std::uint64_t lse, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_kv, workspace;
-  std::uint64_t aux[8];
+  std::uint64_t aux[most_aux];
   Strides strides[4];
   std::int64_t total_q;
   std::int32_t batch, heads, kv_heads, seq_q, seq_kv, q_tiles, window_left, window_right, splits;
@@ -53,6 +55,8 @@ std::string shape_text(const Settings& settings) {
   flag(settings.softcap != 0, "softcap");
   flag(settings.alibi, "alibi");
   flag(settings.sinks, "sinks");
+  flag(!settings.score_mod.empty(), "score_mod");
+  flag(!settings.mask_mod.empty(), "mask_mod");
   return text + "};\n\n";
 }
 
@@ -74,10 +78,17 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Settings&
   if (settings.alibi) what += ", ALiBi";
   if (settings.sinks) what += ", sinks";
   if (settings.varlen) what += ", packed sequences";
-  return {{"specialized for", what}, {"any", "batch, heads, sequence lengths, scale"}};
+  std::string any = "batch, heads, sequence lengths, scale";
+  if (settings.modified()) {
+    what += ", the user's text";
+    any += ", lengths and numbers that the text reads";
+  }
+  return {{"specialized for", what}, {"any", any}};
 }
 
-std::uint32_t pointer_offset(const std::string& array) {
+std::uint32_t pointer_offset(const std::string& array, const Settings& settings) {
+  for (std::size_t i = 0; i < settings.aux.size(); ++i)
+    if (array == settings.aux[i].name) return static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t));
   for (std::size_t i = 0; i < side_names.size(); ++i)
     if (array == side_names[i]) return static_cast<std::uint32_t>(offsetof(Params, tensors) + i * sizeof(std::uint64_t));
   if (array == "lse") return offsetof(Params, lse);
@@ -93,6 +104,7 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
     const Tensor& tensor = settings.tensors[i];
     params.strides[i] = {tensor.batch_stride, tensor.seq_stride, tensor.head_stride};
   }
+  std::ranges::copy(aux_bits(settings), params.aux);
   params.total_q = settings.total_q;
   params.batch = static_cast<std::int32_t>(settings.batch);
   params.heads = static_cast<std::int32_t>(settings.heads);
@@ -119,13 +131,14 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
   SourceParts parts;
   parts.specialized_for = specialized_for(settings);
   parts.main_template = "attention/attention_simt.cuh";
-  parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + shape_text(settings) +
-                    config_text(typed, settings) +
+  parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
+                    shape_text(settings) + config_text(typed, settings) +
                     "static_assert(sizeof(tunesmith::AttentionParams) == " + std::to_string(sizeof(Params)) +
                     ", \"the host fills the parameters by this layout\");\n";
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(typed.threads) +
                   ")\nattention(const __grid_constant__ tunesmith::AttentionParams params) {\n"
-                  "  tunesmith::attention_simt<Element, shape, tunesmith::NoModification, config>(params);\n}\n";
+                  "  tunesmith::attention_simt<Element, shape, " +
+                  modification_type(settings) + ", config>(params);\n}\n" + modification_entry(settings);
   return parts;
 }
 
@@ -138,7 +151,7 @@ LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config
   std::memcpy(plan.params.data(), &params, sizeof params);
   plan.workspace_offset = offsetof(Params, workspace);
   for (const ArrayInfo& array : arrays(problem))
-    plan.pointers.push_back({array.name, pointer_offset(array.name), static_cast<std::uint32_t>(array.alignment),
+    plan.pointers.push_back({array.name, pointer_offset(array.name, settings), static_cast<std::uint32_t>(array.alignment),
                              array.extent_bytes(), array.output, array.optional, -1});
   const std::int64_t blocks = std::int64_t{params.q_tiles} * settings.heads * settings.batch;
   if (blocks == 0 || settings.positions(Side::q) == 0) return plan;
