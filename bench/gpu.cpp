@@ -1,6 +1,9 @@
 #include "bench/gpu.h"
 
 #include <algorithm>
+#include <random>
+
+#include "templates/half.h"
 
 namespace tunesmith::bench {
 
@@ -30,6 +33,18 @@ std::vector<double> interleaved_us(Device& device, const std::vector<std::functi
   std::vector<double> medians;
   for (auto& of_work : samples) medians.push_back(median(std::move(of_work)));
   return medians;
+}
+
+DeviceBuffer random_numbers(Engine& engine, DType dtype, std::int64_t elements, float deviation, unsigned seed) {
+  std::vector<std::byte> pattern(static_cast<std::size_t>(std::min<std::int64_t>(elements, 1 << 20) * size_of(dtype)));
+  std::mt19937 random(seed);
+  std::normal_distribution<float> number(0, deviation);
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(pattern.size()) / size_of(dtype); ++i)
+    write_element(dtype, pattern.data(), i, number(random));
+  DeviceBuffer buffer(engine, static_cast<std::size_t>(elements * size_of(dtype)));
+  for (std::size_t at = 0; at < buffer.bytes(); at += pattern.size())
+    buffer.copy_from_host(pattern.data(), std::min(pattern.size(), buffer.bytes() - at), at);
+  return buffer;
 }
 
 }  // namespace tunesmith::bench

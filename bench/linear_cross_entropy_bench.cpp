@@ -3,29 +3,14 @@
 
 #include <benchmark/benchmark.h>
 
-#include <random>
 #include <string>
 
 #include "bench/gpu.h"
-#include "templates/half.h"
 #include "tunesmith/buffer.h"
 #include "tunesmith/linear_cross_entropy.h"
 
 namespace tunesmith::bench {
 namespace {
-
-/// Normally distributed numbers: products of zeros draw less power and run faster.
-DeviceBuffer random_numbers(Engine& engine, DType dtype, std::int64_t elements, float deviation) {
-  std::vector<std::byte> pattern(static_cast<std::size_t>(std::min<std::int64_t>(elements, 1 << 20) * size_of(dtype)));
-  std::mt19937 random(1);
-  std::normal_distribution<float> number(0, deviation);
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(pattern.size()) / size_of(dtype); ++i)
-    write_element(dtype, pattern.data(), i, number(random));
-  DeviceBuffer buffer(engine, static_cast<std::size_t>(elements * size_of(dtype)));
-  for (std::size_t at = 0; at < buffer.bytes(); at += pattern.size())
-    buffer.copy_from_host(pattern.data(), std::min(pattern.size(), buffer.bytes() - at), at);
-  return buffer;
-}
 
 /// logits = hidden weight^T, dhidden = logits weight, dweight = logits^T hidden.
 class ThreeProducts {

@@ -7,6 +7,7 @@
 #include "bench/gpu.h"
 
 namespace tunesmith::bench {
+void register_attention(Engine& engine);
 void register_softmax(Engine& engine);
 void register_dispatch(Engine& engine);
 void register_linear_cross_entropy(Engine& engine);
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("gpu", engine->device().name);
   for (const auto& [name, value] : engine->parts().device->provenance()) benchmark::AddCustomContext(name, value);
   tunesmith::bench::register_softmax(*engine);
+  tunesmith::bench::register_attention(*engine);
   tunesmith::bench::register_dispatch(*engine);
   tunesmith::bench::register_linear_cross_entropy(*engine);
   benchmark::RunSpecifiedBenchmarks();

@@ -11,6 +11,7 @@
 
 #include "jit/compiler.h"
 #include "tunesmith/device_info.h"
+#include "tunesmith/error.h"
 #include "tunesmith/launch.h"
 
 namespace tunesmith {
@@ -29,6 +30,15 @@ class PreparedKernel {
   virtual ~PreparedKernel() = default;
   /// Asynchronous on CUDA; synchronous on the host executor. Throws Error(device_failed).
   virtual void enqueue(const void* params, Stream stream) const = 0;
+};
+
+/// A tensor map of which only the address is open. Thread-safe.
+class PreparedTensorMap {
+ public:
+  virtual ~PreparedTensorMap() = default;
+  /// Writes LaunchPlan::TensorMap::bytes bytes to `map`, a multiple of 64; `array` is a multiple of 16. No allocation, no
+  /// lock. Throws Error(device_failed).
+  virtual void encode(void* map, void* array) const = 0;
 };
 
 /// One GPU, or the host executor. Thread-safe. CUDA: uses the calling thread's current context if that belongs to this
@@ -58,6 +68,15 @@ class Device {
   virtual std::shared_ptr<Module> load(const Binary& binary) = 0;
   /// Resolves the entry and sets its attributes (shared-memory limit, cluster) once. `module` must outlive the result.
   virtual std::unique_ptr<PreparedKernel> prepare(const Module& module, const KernelLaunch& launch) = 0;
+
+  /// `map` has passed TensorMaps' checks; `array` is the name of its array, for errors. Throws Error(unsupported) on a
+  /// device without the copy engine: a GPU before sm_90, and the host executor, which would have to imitate the asynchronous
+  /// half of the GPU (barriers that count bytes, wgmma) for a test that says nothing about it.
+  virtual std::unique_ptr<PreparedTensorMap> prepare_tensor_map(const LaunchPlan::TensorMap& map, const std::string& array) {
+    static_cast<void>(map);
+    throw Error(ErrorCode::unsupported, "array '", array, "' is moved through a tensor map, which ", info().name,
+                " does not have; configurations with tensor maps and wgmma run on sm_90a GPUs only");
+  }
 
   virtual void synchronize(Stream stream) = 0;
   /// Whether the stream is recording a CUDA graph: then nothing may be compiled, tuned, loaded or synchronized.

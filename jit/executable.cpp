@@ -14,7 +14,7 @@ constexpr std::size_t max_param_bytes = 4096;
 }  // namespace
 
 Executable::Executable(Device& device, std::shared_ptr<Module> module, LaunchPlan plan)
-    : device_(device), module_(std::move(module)), plan_(std::move(plan)) {
+    : device_(device), module_(std::move(module)), plan_(std::move(plan)), tensor_maps_(device, plan_) {
   if (plan_.params.size() > max_param_bytes)
     throw Error(ErrorCode::unsupported, "the kernel's parameters take ", plan_.params.size(), " bytes; at most ",
                 max_param_bytes, " can be passed");
@@ -61,7 +61,8 @@ void Executable::check(std::span<void* const> arrays) const {
 
 void Executable::enqueue(std::span<void* const> arrays, Stream stream) const {
   check(arrays);
-  alignas(64) std::array<std::byte, max_param_bytes> params;  // NOLINT: only the first params.size() bytes are used
+  // Aligned for the tensor maps, which are encoded in place.
+  alignas(128) std::array<std::byte, max_param_bytes> params;  // NOLINT: only the first params.size() bytes are used
   std::memcpy(params.data(), plan_.params.data(), plan_.params.size());
   for (std::size_t i = 0; i < arrays.size(); ++i)
     std::memcpy(params.data() + plan_.pointers[i].offset, &arrays[i], sizeof arrays[i]);
@@ -69,6 +70,7 @@ void Executable::enqueue(std::span<void* const> arrays, Stream stream) const {
     void* const workspace = workspaces_->of(stream);
     std::memcpy(params.data() + plan_.workspace_offset, &workspace, sizeof workspace);
   }
+  tensor_maps_.encode(arrays, params.data());
   for (const auto& kernel : kernels_) kernel->enqueue(params.data(), stream);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "jit/device.h"
+#include "jit/tensor_maps.h"
 #include "jit/workspaces.h"
 #include "tunesmith/launch.h"
 
@@ -13,7 +14,8 @@ namespace tunesmith {
 
 class Executable {
  public:
-  /// Prepares every kernel of the plan and allocates its workspace. `device` must outlive this object.
+  /// Prepares every kernel and tensor map of the plan and allocates its workspace. `device` must outlive this object. Throws
+  /// what Device::prepare and TensorMaps do, and Error(unsupported) for too many parameters.
   Executable(Device& device, std::shared_ptr<Module> module, LaunchPlan plan);
   ~Executable();
   Executable(const Executable&) = delete;
@@ -34,6 +36,7 @@ class Executable {
   Device& device_;
   std::shared_ptr<Module> module_;
   LaunchPlan plan_;
+  TensorMaps tensor_maps_;
   std::vector<std::unique_ptr<PreparedKernel>> kernels_;
   std::unique_ptr<Workspaces> workspaces_;
 };

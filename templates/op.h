@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -110,6 +111,13 @@ class Op {
   /// Empty when the configuration can run this problem on this device, else one line that says why not. Never throws,
   /// whatever the text of the configuration (it may come from a cache written by another version).
   virtual std::string why_invalid(const Problem& problem, const DeviceInfo& device, const Config& config) const = 0;
+
+  /// Bytes per thread that a kernel of this configuration may spill, as its compilation reports them, and still be tried by
+  /// the tuner. Default: any number, and the clock decides; for kernels whose spills are known to lose, compiling is enough.
+  virtual int max_spill_bytes(const Problem& problem, const Config& config) const {
+    static_cast<void>(problem), static_cast<void>(config);
+    return std::numeric_limits<int>::max();
+  }
 
   virtual SourceParts source_parts(const Problem& problem, const Config& config) const = 0;
   virtual LaunchPlan launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const = 0;

@@ -8,6 +8,7 @@
 #include "api/engine_parts.h"
 #include "templates/half.h"
 #include "tests/host_kernels.h"
+#include "tuner/acceptance.h"
 #include "tuner/evaluate.h"
 #include "tuner/verify.h"
 #include "tunesmith/error.h"
@@ -213,13 +214,14 @@ TEST(AttentionModsNvrtc, EveryExampleCompiles) {
   const Op& op = find_op("attention");
   for (const Example& example : examples())
     for (const char* arch : {"sm_80", "sm_90a"}) {
-      const Problem problem = example.problem("heads=4,seq_q=512,head_dim=64,dtype=bf16,causal=bottom-right");
+      const Problem problem = example.problem("heads=4,seq_q=4096,head_dim=64,dtype=bf16,causal=bottom-right");
       const Config config = op.default_config(problem, generic_device(parse_arch(arch)));
+      SCOPED_TRACE(std::string(example.name) + " " + config.text());
       const Binary binary = compiler->compile({"attention.cu", render(op, problem, config), parse_arch(arch)});
-      ASSERT_TRUE(binary.resources.contains("attention")) << example.name;
-      ASSERT_TRUE(binary.resources.contains("attention_modification")) << example.name;
-      EXPECT_EQ(binary.resources.at("attention").spill_store_bytes, 0) << example.name;
-      EXPECT_EQ(binary.resources.at("attention").local_bytes, 0) << example.name;
+      ASSERT_TRUE(binary.resources.contains("attention"));
+      ASSERT_TRUE(binary.resources.contains("attention_modification"));
+      EXPECT_LE(binary.resources.at("attention").spill_store_bytes, 32);
+      EXPECT_EQ(why_not_worth_timing(op, problem, config, binary), "");
     }
 }
 

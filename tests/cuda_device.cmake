@@ -23,6 +23,14 @@ if(TUNESMITH_TOOLKIT_HEADERS AND EXISTS ${TUNESMITH_TOOLKIT_HEADERS}/nvrtc.h)
     "-isystem;${TUNESMITH_TOOLKIT_HEADERS};-include;cuda.h;-include;nvrtc.h")
 endif()
 
+tunesmith_test(tensor_map_test LIBRARIES tunesmith_jit LABELS cuda SOURCES ${PROJECT_SOURCE_DIR}/tests/tensor_map_test.cpp)
+add_dependencies(tensor_map_test fake_libcuda)
+target_link_libraries(tensor_map_test PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
+target_compile_definitions(tensor_map_test PRIVATE FAKE_LIBCUDA="$<TARGET_FILE:fake_libcuda>")
+
 tunesmith_test(cuda_device_gpu_test LIBRARIES tunesmith_jit_cuda LABELS gpu
   SOURCES ${PROJECT_SOURCE_DIR}/tests/cuda_device_gpu_test.cpp)
 target_link_libraries(cuda_device_gpu_test PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
+
+tunesmith_test(tensor_map_gpu_test LIBRARIES tunesmith_jit LABELS gpu
+  SOURCES ${PROJECT_SOURCE_DIR}/tests/tensor_map_gpu_test.cpp)

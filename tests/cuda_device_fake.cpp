@@ -79,7 +79,7 @@ Result launch(const std::string& call, FunctionHandle function, const LaunchConf
   const Result result = made(call, text);
   if (result != success) return result;
   const std::lock_guard lock(state.mutex);
-  state.last_params.assign(static_cast<const char*>(params[0]), 16);
+  state.last_params.assign(static_cast<const char*>(params[0]), state.param_bytes);
   state.clock_us += config.grid_x;  // one microsecond for each block
   return check_function(function);
 }
@@ -243,6 +243,27 @@ Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, FunctionHandle f
 Result cuOccupancyMaxActiveClusters(int* clusters, FunctionHandle, const LaunchConfig* config) {
   *clusters = state.active_clusters;
   return config->attribute_count == 1 ? made("cuOccupancyMaxActiveClusters") : error_invalid_value;
+}
+
+Result cuTensorMapEncodeTiled(TensorMap* map, TensorMapType type, std::uint32_t rank, void* address,
+                              const std::uint64_t* sizes, const std::uint64_t* strides, const std::uint32_t* box,
+                              const std::uint32_t* steps, TensorMapInterleave interleave, TensorMapSwizzle swizzle,
+                              TensorMapPromotion promotion, TensorMapFill fill) {
+  std::string text = "type=" + std::to_string(static_cast<int>(type)) + " at=" + hex(address) + " sizes=";
+  for (std::uint32_t i = 0; i < rank; ++i) text += std::to_string(sizes[i]) + ",";
+  text += " strides=";
+  for (std::uint32_t i = 1; i < rank; ++i) text += std::to_string(strides[i - 1]) + ",";
+  text += " box=";
+  for (std::uint32_t i = 0; i < rank; ++i) text += std::to_string(box[i]) + "/" + std::to_string(steps[i]) + ",";
+  for (const int option :
+       {static_cast<int>(interleave), static_cast<int>(swizzle), static_cast<int>(promotion), static_cast<int>(fill)})
+    text += " " + std::to_string(option);
+  if (!contexts.empty()) text += " context=" + hex(contexts.back());
+  const Result result = in_context(made("cuTensorMapEncodeTiled", text));
+  if (result != success || number(map) % 64 != 0) return result != success ? result : error_invalid_value;
+  map->opaque[0] = number(address);
+  for (std::size_t i = 1; i < std::size(map->opaque); ++i) map->opaque[i] = 0x7e7e000000000000 + i;
+  return success;
 }
 
 Result cuStreamCreate(StreamHandle* stream, unsigned flags) {

@@ -31,7 +31,8 @@ struct FakeCuda {
   std::vector<std::string> calls;          // "cuLaunchKernel scale 4x1x1 32x1x1 smem=0 stream=0x0"
   std::vector<std::string> unsafe_calls;   // made while this thread's capture mode was not relaxed
   std::map<std::string, int> max_dynamic;  // by kernel
-  std::string last_params;                 // the first 16 bytes of the last launch's parameter block
+  std::size_t param_bytes = 16;            // of a parameter block, kept below
+  std::string last_params;                 // the first bytes of the last launch's parameter block
   int primary_references = 0, libraries = 0, allocations = 0, streams = 0, events = 0;
   double clock_us = 0;
   std::mutex mutex;

@@ -73,6 +73,21 @@ SAME(cuda::proc_address_legacy_stream, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
 SAME(cuda::LaunchAttributeId::cooperative, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
 SAME(cuda::LaunchAttributeId::cluster_dimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
 
+SAME(cuda::TensorMapType::f16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
+SAME(cuda::TensorMapType::f32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
+SAME(cuda::TensorMapType::bf16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+SAME(cuda::TensorMapInterleave::none, CU_TENSOR_MAP_INTERLEAVE_NONE);
+SAME(cuda::TensorMapSwizzle::none, CU_TENSOR_MAP_SWIZZLE_NONE);
+SAME(cuda::TensorMapSwizzle::bytes_32, CU_TENSOR_MAP_SWIZZLE_32B);
+SAME(cuda::TensorMapSwizzle::bytes_64, CU_TENSOR_MAP_SWIZZLE_64B);
+SAME(cuda::TensorMapSwizzle::bytes_128, CU_TENSOR_MAP_SWIZZLE_128B);
+SAME(cuda::TensorMapPromotion::none, CU_TENSOR_MAP_L2_PROMOTION_NONE);
+SAME(cuda::TensorMapPromotion::bytes_64, CU_TENSOR_MAP_L2_PROMOTION_L2_64B);
+SAME(cuda::TensorMapPromotion::bytes_128, CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
+SAME(cuda::TensorMapPromotion::bytes_256, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
+SAME(cuda::TensorMapFill::zero, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+
+SAME(sizeof(cuda::TensorMap), sizeof(CUtensorMap));
 SAME(sizeof(cuda::Address), sizeof(CUdeviceptr));
 SAME(sizeof(cuda::Result), sizeof(CUresult));
 SAME(sizeof(cuda::DeviceHandle), sizeof(CUdevice));

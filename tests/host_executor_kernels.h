@@ -49,8 +49,9 @@ inline HostCompilerOptions test_compiler_options() {
 /// Kernels built once, run many times.
 class Kernels {
  public:
-  explicit Kernels(const std::string& text, HostDeviceOptions options = {})
-      : device(std::move(options)), module(device.load(HostCompiler(test_compiler_options()).compile(request(text)))) {}
+  explicit Kernels(const std::string& text, HostDeviceOptions options = {}) : Kernels(request(text), std::move(options)) {}
+  explicit Kernels(const CompileRequest& request, HostDeviceOptions options = {})
+      : device(std::move(options)), module(device.load(HostCompiler(test_compiler_options()).compile(request))) {}
 
   template <typename Params>
   void run(const KernelLaunch& launch, const Params& params) {

@@ -62,6 +62,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"templates/copy/x.cpp", "\"templates/softmax/softmax_op.h\"", false}, Case{"tuner/x.cpp", "<sqlite3.h>", false},
         Case{"jit/cuda/x.cpp", "<cuda.h>", false}, Case{"tuner/x.cpp", "\"tuner/missing.h\"", false},
         Case{"tools/x.cpp", "\"tuner/tune.h\"", false},
+        Case{"templates/device/matrix.cuh", "<tunesmith_platform_host.h>", false},
+        Case{"templates/attention/x.cuh", "<tunesmith_matrix_host.h>", false},
 
         Case{"templates/x.cpp", "\"tunesmith/types.h\"", true}, Case{"jit/x.cpp", "\"templates/op.h\"", true},
         Case{"jit/host/x.h", "\"device/types.cuh\"", true}, Case{"cache/x.cpp", "<sqlite3.h>", true},
@@ -74,7 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"templates/cross_entropy/x.cuh", "\"row/row.cuh\"", true},
         Case{"templates/copy/x.cpp", "\"templates/row/row_fields.h\"", true},
         Case{"templates/x.cpp", "\"templates/softmax/softmax_op.h\"", true},
-        Case{"templates/device/platform.cuh", "<tunesmith_platform_host.h>", true}, Case{"jit/x.cpp", "<vector>", true}));
+        Case{"templates/device/platform.cuh", "<tunesmith_platform_host.h>", true},
+        Case{"templates/device/matrix.cuh", "<tunesmith_matrix_host.h>", true}, Case{"jit/x.cpp", "<vector>", true}));
 
 }  // namespace
 }  // namespace tunesmith

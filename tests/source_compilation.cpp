@@ -68,6 +68,7 @@ void SourceCompilation::compile_all(const std::vector<Source>& all) {
         const Binary binary = compiler_->compile({source.c.problem.op + ".cu", source.text, source.arch});
         const std::lock_guard lock(mutex);
         EXPECT_FALSE(binary.image.empty());
+        EXPECT_EQ(binary.log.find("(C75"), std::string::npos) << text << "\n" << binary.log;  // wgmma that is waited for
         const DeviceInfo device = generic_device(source.arch);
         for (const KernelLaunch& kernel : source.c.op().launch_plan(source.c.problem, source.c.config, device).kernels) {
           ASSERT_TRUE(binary.resources.contains(kernel.entry)) << text << "\n" << binary.log;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -40,6 +41,8 @@ struct Script {
   bool compile_fails = false, launch_fails = false, kills_device = false;
   bool timed_launch_fails = false;
   int occupancy = 4;
+  std::string log{};  ///< of the compilation
+  int spill_bytes = 0;
 };
 
 /// Row 0 holds NaN, so that an output that was poisoned and never written could pass there.
@@ -47,6 +50,7 @@ class AddOneOp : public Op {
  public:
   std::vector<int> widths{1, 2, 4, 8};  ///< search space of Effort::full; quick leaves out the last
   int verification_rows = 19;
+  int spill_bound = std::numeric_limits<int>::max();
 
   std::string_view name() const noexcept override { return "add_one"; }
   std::string_view summary() const noexcept override { return "y = x + 1"; }
@@ -109,6 +113,7 @@ class AddOneOp : public Op {
     if (*number > problem.fields.integer("cols")) return "width is more than cols";
     return config.fields.size() > 2 ? "too many fields" : "";
   }
+  int max_spill_bytes(const Problem&, const Config&) const override { return spill_bound; }
   SourceParts source_parts(const Problem&, const Config& config) const override {
     SourceParts parts;
     parts.main_template = "add_one/add_one.cuh";
@@ -205,6 +210,10 @@ class ScriptedCompiler : public Compiler {
     Binary binary;
     binary.image = request.source;
     binary.resources["add_one"] = {.registers = 40, .spill_load_bytes = 8};
+    if (script != scripts_.end()) {
+      binary.log = script->second.log;
+      binary.resources["add_one"].spill_store_bytes = script->second.spill_bytes;
+    }
     return binary;
   }
 

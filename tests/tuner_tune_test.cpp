@@ -163,6 +163,60 @@ TEST_F(Tune, CandidatesThatCannotBeTriedSayWhy) {
   EXPECT_EQ(winner(result), 1);
 }
 
+constexpr const char* serialized_log =
+    "ptxas info    : 0 bytes gmem\n"
+    "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n"
+    "ptxas info    : Compiling entry function 'add_one' for 'sm_90a'\n";
+
+TEST_F(Tune, ACandidateWhosePipelineTheCompilerBreaksIsNotTimed) {
+  scripts[4] = {.time_us = 1, .log = serialized_log};
+  scripts[8] = {.time_us = 2, .log = "ptxas info    : (C7600) something else, (C75) and C7510\n"};
+  const TuneResult result = tune_now();
+  EXPECT_EQ(status(result, 4), "rejected");
+  EXPECT_EQ(trial(result, 4).reason,
+            "the compiler breaks the pipeline: (C7510) Potential Performance Loss: wgmma.mma_async instructions are "
+            "serialized");
+  EXPECT_EQ(device.times_timed(4), 0);
+  EXPECT_EQ(winner(result), 8) << "other messages are none of ours";
+  EXPECT_EQ(result.verified, 3);
+  for (const Trial& kept : cache.find_trials(result.record.key)) {
+    if (kept.config == fakes::AddOneOp::config(4).text()) {
+      EXPECT_EQ(kept.reason, trial(result, 4).reason);
+    }
+  }
+}
+
+TEST_F(Tune, ACandidateThatSpillsBeyondTheBoundIsNotTimed) {
+  scripts[2] = {.time_us = 2, .spill_bytes = 100};
+  scripts[4] = {.time_us = 1, .spill_bytes = 104};
+  EXPECT_EQ(winner(tune_now()), 4) << "without a bound the clock decides";
+  op.spill_bound = 100;
+  options.force = true;
+  const TuneResult result = tune_now();
+  EXPECT_EQ(winner(result), 2);
+  EXPECT_EQ(status(result, 4), "rejected");
+  EXPECT_EQ(trial(result, 4).reason, "kernel add_one spills 104 bytes; at most 100 are allowed");
+  op.spill_bound = 7;
+  EXPECT_EQ(trial(tune_now(), 8).reason, "kernel add_one spills 8 bytes; at most 7 are allowed")
+      << "what it loads again counts";
+}
+
+TEST_F(Tune, ADefaultWithABrokenPipelineCompetesAndItsTrialSaysSo) {
+  scripts[1] = {.time_us = 5, .log = serialized_log};
+  const TuneResult result = tune_now();
+  EXPECT_EQ(winner(result), 1);
+  EXPECT_EQ(status(result, 1), "timed");
+  EXPECT_TRUE(trial(result, 1).reason.starts_with("the compiler breaks the pipeline: (C7510)"));
+}
+
+TEST_F(Tune, ABinaryFromTheCacheIsJudgedByTheLogThatWasKept) {
+  scripts[4] = {.time_us = 1, .log = serialized_log};
+  build_binary(op, problem, fakes::AddOneOp::config(4), device.info().arch, compiler, cache, templates);
+  const TuneResult result = tune_now();
+  EXPECT_EQ(result.compiled, 3);
+  EXPECT_EQ(status(result, 4), "rejected");
+}
+
 TEST_F(Tune, ADefaultThatFailsFailsTheRun) {
   scripts[1].compile_fails = true;
   fakes::expect_error([&] { tune_now(); }, ErrorCode::compile_failed, "does not compile");

@@ -2,6 +2,7 @@
 
 #include <ctime>
 
+#include "tuner/acceptance.h"
 #include "tuner/budget.h"
 #include "tuner/candidate.h"
 #include "tuner/compile_pool.h"
@@ -135,6 +136,10 @@ void TuningRun::build_and_verify() {
 
 // What passes is bound to the timed problem; anything else is settled with its reason.
 void TuningRun::admit(Candidate& candidate, const Built& built, Verifier& verifier) {
+  if (const std::string reason = why_not_worth_timing(op_, problem_, candidate.config, built.binary); !reason.empty()) {
+    if (!candidate.is_default) return candidate.settle("rejected", reason);
+    candidate.trial.reason = reason;  // the default is what is launched without tuning: it competes, and its trial says so
+  }
   Device& device = bench_.device;
   try {
     const std::shared_ptr<Module> module = device.load(built.binary);

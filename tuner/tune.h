@@ -38,9 +38,10 @@ struct TuneResult {
 ///
 /// Throws Error(unsupported) on a device that cannot time, Error(invalid_argument) for a problem without work (no rows),
 /// Error(out_of_memory) naming the size when its arrays do not fit, Error(verification_failed) when not even the default
-/// configuration is right, and whatever the default configuration's compilation throws; other candidates' failures are
-/// recorded in their trials. Error(device_failed): a candidate faulted and took the device with it; nothing is stored.
-/// `progress` and `cancel` are the only ties to other threads; several runs may be under way at once.
+/// configuration is right, and whatever the default configuration's compilation throws; other candidates' failures, and
+/// what their compilation alone says against them (tuner/acceptance.h), are recorded in their trials. Error(device_failed):
+/// a candidate faulted and took the device with it; nothing is stored. `progress` and `cancel` are the only ties to other
+/// threads; several runs may be under way at once.
 TuneResult tune(const Op& op, const Problem& problem, const Workbench& bench, const TuneOptions& options);
 
 }  // namespace tunesmith

@@ -18,7 +18,7 @@ import cross_entropy_peers
 import cross_entropy_problems as problems
 import family
 import side_by_side
-from family import Cell
+from cells import Cell
 
 LONG = [(8192, 32000), (8192, 128256), (4096, 262144)]
 MAIN = [*LONG, (32768, 4096)]

@@ -5,7 +5,8 @@ import torch
 
 import family
 import tunesmith
-from family import DEVICE, SIZES
+from cells import SIZES
+from family import DEVICE
 
 FORWARD, FUSED, BACKWARD = "cross_entropy", "cross_entropy_fused", "cross_entropy_backward"
 OPS = (FORWARD, FUSED, BACKWARD)

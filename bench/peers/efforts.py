@@ -22,9 +22,10 @@ import results
 import side_by_side
 import timing
 import tunesmith
-from report import geomean
+from cells import SIZES
+from targets import geomean
 
-FAMILIES = {"softmax": "row_ops", "cross_entropy": "cross_entropy"}
+FAMILIES = {"softmax": "row_ops", "cross_entropy": "cross_entropy", "attention": "attention"}
 ALLOWED = 1.02
 KINDS = {"full": ("full", "tune"), "quick": ("quick", "tune"), "default": ("quick", "off")}  # name: effort, mode
 
@@ -33,22 +34,23 @@ def benches(args, of, folder):
     """A measure.Bench per kind; what one engine finds no other sees."""
     found = {}
     for name, (effort, mode) in KINDS.items():
-        settings = argparse.Namespace(library=args.library, effort=effort, mode=mode, tune_budget=args.tune_budget,
-                                      cache=os.path.join(folder, name + ".db"))
+        settings = argparse.Namespace(library=args.library, effort=effort, mode=mode, config=None,
+                                      tune_budget=args.tune_budget, cache=os.path.join(folder, name + ".db"))
         found[name] = measure.Bench(settings, of, [], side_by_side.say)
     return found
 
 
 def measured(cell, of, found, timer, rounds):
     """The record of one cell: per kind microseconds, configuration and seconds of tuning."""
-    arrays, rows = of.make(cell), family.some_rows(cell.rows)
+    arrays = of.make(cell)
+    rows = family.some_rows(cell.rows, arrays.checked_rows)
     want, works, record = arrays.exact(rows), {}, dict(vars(cell), config={}, tune_s={}, us={})
     for name, bench in found.items():
         facts = {}
         works[name] = bench.own(cell, arrays, facts)
         bench.checked(results.OWN, works[name], cell, arrays, want, rows)
         record["config"][name], record["tune_s"][name] = facts["config"], facts["tune_s"]
-    for name, value in timer.measure(works, rounds, before=arrays.restore).items():
+    for name, value in timer.measure(works, rounds, before=arrays.restore, flush=not arrays.flops).items():
         record["us"][name] = value["us"]
     return record
 
@@ -63,7 +65,7 @@ def arguments():
     parser.add_argument("--family", choices=FAMILIES, default="softmax")
     parser.add_argument("--grid", nargs="+", help="default: the first of the family")
     parser.add_argument("--ops", nargs="+")
-    parser.add_argument("--dtypes", nargs="+", choices=family.SIZES, type=side_by_side.dtype_word)
+    parser.add_argument("--dtypes", nargs="+", choices=SIZES, type=side_by_side.dtype_word)
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--tune-budget", type=float, default=10, help="seconds per problem and effort")
     parser.add_argument("--budget", type=float, default=540, help="seconds; no problem is begun after it")

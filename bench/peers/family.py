@@ -1,27 +1,14 @@
-"""What a side-by-side of one family of operations is made of: its problems, their arrays, its peers. row_ops.py and
-cross_entropy.py each describe one; side_by_side.py measures it."""
+"""What a side-by-side of one family of operations is made of: its problems, their arrays, its peers. row_ops.py,
+cross_entropy.py and attention.py each describe one; side_by_side.py measures it."""
 import dataclasses
 import importlib
 import typing
 
 import torch
 
-SIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
+import results
+
 DEVICE = "cuda"
-
-
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """One problem. `case` names what its shape does not say (a mask, a reduction) or is ""."""
-    grid: str
-    op: str
-    dtype: str
-    rows: int
-    cols: int
-    case: str = ""
-
-    def __str__(self):
-        return f"{self.op} {self.dtype} {self.rows}x{self.cols}" + (f" {self.case}" if self.case else "")
 
 
 def all_of(results, rows):
@@ -36,12 +23,16 @@ class Arrays:
     An implementation is a function that launches. It returns {name: array} of its own results, or None when it wrote to
     `outputs`."""
     op: str                  # Tunesmith's name of the operation
-    fields: dict             # of Tunesmith's problem, beside rows, cols and dtype
+    fields: dict             # of Tunesmith's problem, beside or instead of the cell's own
     operands: tuple          # in Tunesmith's order
     outputs: dict            # those of them that are results, by name
     bytes: int               # least traffic, read plus written
-    roof: str                # of roofs.KINDS
-    roof_operands: tuple     # inputs, then the output if there is one
+    flops: float = 0         # where these bound the problem: its speed is in TFLOP/s, and L2 is not flushed before launches
+    roof: str = ""           # of roofs.KINDS; none where nothing simpler moves the same bytes
+    roof_operands: tuple = ()  # inputs, then the output if there is one
+    baseline: str = ""       # without a roof: the peer by whose speed the others are divided
+    beside: dict = dataclasses.field(default_factory=dict)  # other problems of Tunesmith's to time: {name: (fields, operands)}
+    timed: bool = True       # or only checked
     exact: typing.Callable   # (row numbers) -> what `observe` makes of those rows of an exact result
     observe: typing.Callable = all_of
     in_place: str = ""       # the output that lies in an input
@@ -49,6 +40,23 @@ class Arrays:
     # Relative errors allowed beside that of rounding: Tunesmith's, and any of the peers', by dtype of the cell.
     own_error: float = 1e-6
     peer_error: dict = dataclasses.field(default_factory=lambda: {"float32": 1e-5, "bfloat16": 1e-2, "float16": 1e-2})
+    checked_rows: int = 64
+
+    def allowed(self, part, want, dtype, own):
+        """The largest relative error of a part of the result. `dtype`: the cell's; `own`: Tunesmith's result."""
+        # Beside its error it may round twice, which of values below the dtype's normal numbers costs most of their digits.
+        rounded = want.to(self.outputs[part.split(".")[0]].dtype if own else getattr(torch, dtype))
+        return (self.own_error if own else self.peer_error[dtype]) + 2 * relative_error(rounded.double(), want)
+
+    def worst_error(self, result, rows, want, dtype, own):
+        """The largest error of any part of a result; raises when one is too large. `want`: exact(rows)."""
+        worst = 0.0
+        for part, got in self.observe(result, rows).items():
+            error, most = relative_error(got, want[part]), self.allowed(part, want[part], dtype, own)
+            if not error <= most:
+                raise RuntimeError(f"wrong {part}: relative error {error:.2e}, allowed {most:.2e}")
+            worst = max(worst, error)
+        return worst
 
     def reset(self):
         """Before a checked launch: NaN in every output, the inputs as they were made."""
@@ -68,6 +76,8 @@ class Family:
     make: typing.Callable    # (cell) -> Arrays
     peers: dict              # name: builder (cell, arrays, timer) -> function that launches, or None: nothing to offer
     needs: dict              # name of a peer: the module without which it is left out
+    roofs: tuple = results.ROOFS  # those that may stand in its table
+    figures: str = "GB/s of bytes read and written (share of the roof)"
 
     def available(self, names):
         """(peers that can be imported, {name: why not})."""
@@ -88,11 +98,12 @@ def one_line(error):
 
 
 def some_rows(rows, most=64):
-    """Row numbers to check: the first and the last ones, where offsets are largest."""
+    """Row numbers to check, rising: the first and the last ones, where offsets are largest, and as many between them."""
     if rows <= most:
         return torch.arange(rows, device=DEVICE)
-    half = most // 2
-    return torch.cat([torch.arange(half, device=DEVICE), torch.arange(rows - half, rows, device=DEVICE)])
+    end = most // 4
+    between = torch.randint(end, rows - end, (most - 2 * end,), generator=torch.Generator().manual_seed(rows)).unique()
+    return torch.cat([torch.arange(end), between, torch.arange(rows - end, rows)]).to(DEVICE)
 
 
 def relative_error(got, want):

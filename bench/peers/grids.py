@@ -1,6 +1,6 @@
 """Which problems of the softmax family are measured: grids of shapes by name, in the terms of the targets that report.py
 checks."""
-from family import SIZES, Cell
+from cells import SIZES, Cell
 
 FORWARD = ("softmax", "log_softmax")
 BACKWARD = ("softmax_backward", "log_softmax_backward")

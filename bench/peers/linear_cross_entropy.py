@@ -28,6 +28,7 @@ import results
 import side_by_side
 import timing
 import tunesmith
+from cells import SIZES
 from family import DEVICE
 
 CHUNK = 512  # tokens whose logits the reference holds at a time
@@ -203,7 +204,7 @@ def arguments():
     parser.add_argument("--tokens", type=int, default=8192)
     parser.add_argument("--hidden", type=int, default=4096)
     parser.add_argument("--vocab", type=int, default=128256)
-    parser.add_argument("--dtype", choices=family.SIZES, type=side_by_side.dtype_word, default="bfloat16")
+    parser.add_argument("--dtype", choices=SIZES, type=side_by_side.dtype_word, default="bfloat16")
     parser.add_argument("--memory-mib", type=int, default=0, help="most scratch memory of Tunesmith; 0: its own default")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
     parser.add_argument("--rounds", type=int, default=7)

@@ -33,6 +33,7 @@ def commit():
 def facts(version):
     """For the head of a JSON file. `version`: Tunesmith's."""
     return {"gpu": torch.cuda.get_device_name(), **smi(), "torch": torch.__version__, "triton": triton.__version__,
+            "cudnn": torch.backends.cudnn.version(),
             "cuda": torch.version.cuda, "tunesmith": version, "commit": commit(), "python": platform.python_version(),
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "command": shlex.join(["python3", *sys.argv])}

@@ -9,7 +9,8 @@ keep_rows   a boolean mask per batch, broadcast over heads and queries (padding)
 import torch
 
 import problems
-from family import DEVICE, SIZES
+from cells import SIZES
+from family import DEVICE
 
 BATCH, HEADS = 2, 8
 

@@ -15,6 +15,7 @@ class Bench:
 
     def __init__(self, args, of, names, say):
         self.family, self.names, self.say, self.said = of, names, say, set()
+        self.config = args.config
         # No shipped records: what is measured is what this engine finds.
         self.engine = tunesmith.Engine(args.library, effort=args.effort, mode=args.mode, cache_file=args.cache,
                                        system_caches="", tune_budget_s=args.tune_budget)
@@ -30,35 +31,27 @@ class Bench:
         """Runs `work` once: its largest error; raises when one is too large."""
         arrays.reset()
         result = work()
-        own, worst = name == results.OWN, 0.0
-        for part, got in arrays.observe(arrays.outputs if result is None else result, rows).items():
-            error = family.relative_error(got, want[part])
-            # Beside its error it may round twice, which of values below the dtype's normal numbers costs most of their digits.
-            dtype = arrays.outputs[part.split(".")[0]].dtype if own else getattr(torch, cell.dtype)
-            rounding = family.relative_error(want[part].to(dtype).double(), want[part])
-            most = (arrays.own_error if own else arrays.peer_error[cell.dtype]) + 2 * rounding
-            if not error <= most:
-                raise RuntimeError(f"wrong {part}: relative error {error:.2e}, allowed {most:.2e}")
-            worst = max(worst, error)
-        return worst
+        return arrays.worst_error(arrays.outputs if result is None else result, rows, want, cell.dtype, name == results.OWN)
 
     def own(self, cell, arrays, record):
         """Tunesmith's launcher; writes to the record which configuration it is."""
-        plan = self.engine.plan(arrays.op, rows=cell.rows, cols=cell.cols, **arrays.fields)
+        plan = self.engine.plan(arrays.op, config=self.config, **{**cell.fields, **arrays.fields})
         record.update(config=plan.config, origin=plan.origin, tune_s=plan.tune_s)
         return plan.launcher(*arrays.operands, stream=self.stream)
+
+    def beside(self, arrays):
+        """Launchers of Tunesmith's that are timed only: a cell of their own checks them."""
+        return {name: self.engine.plan(arrays.op, config=self.config, **fields).launcher(*operands, stream=self.stream)
+                for name, (fields, operands) in arrays.beside.items()}
 
     def measure(self, cell, rounds):
         """The record of one cell."""
         arrays = self.family.make(cell)
-        rows = family.some_rows(cell.rows)
+        rows = family.some_rows(cell.rows, arrays.checked_rows)
         want = arrays.exact(rows)
         record = dict(vars(cell), bytes=arrays.bytes, roof=arrays.roof, error={}, left_out={})
-        copies, record["copy_bytes"], facts = roofs.make(self.engine, arrays, self.timer, self.stream,
-                                                         CLIFF_TRAFFIC if cell.grid == "cliffs" else 0)
-        record.update(facts)
-        if "copy_tune_s" not in facts:
-            self.once(f"no roof of Tunesmith's, {', '.join(copies)} instead: {facts['copy_config']}")
+        record.update((name, value) for name, value in (("flops", arrays.flops), ("baseline", arrays.baseline)) if value)
+        copies = self.roof(cell, arrays, record) if arrays.roof and arrays.timed else {}
         builders = {results.OWN: lambda *_: self.own(cell, arrays, record)}
         if cell.grid != "cliffs":
             builders.update((name, self.family.peers[name]) for name in self.names)
@@ -73,10 +66,24 @@ class Bench:
                 record["left_out"][name] = family.one_line(error)
                 self.say(f"{cell}: {name} left out: {record['left_out'][name]}")
                 torch.cuda.synchronize()  # raises when the GPU's context is lost: then nothing more can be measured
-        measured = self.timer.measure({**copies, **works}, rounds, before=arrays.restore)
+        if results.OWN in works:
+            works.update(self.beside(arrays))
+        measured = {}
+        if arrays.timed:
+            measured = self.timer.measure({**copies, **works}, rounds, before=arrays.restore, flush=not arrays.flops,
+                                          twice=("copy", results.OWN, arrays.baseline))
         for fact in ("us", "spread", "samples"):
             record[fact] = {name: value[fact] for name, value in measured.items()}
         return record
+
+    def roof(self, cell, arrays, record):
+        """The copies that are timed beside a cell; writes to the record what they are."""
+        copies, record["copy_bytes"], facts = roofs.make(self.engine, arrays, self.timer, self.stream,
+                                                         CLIFF_TRAFFIC if cell.grid == "cliffs" else 0)
+        record.update(facts)
+        if "copy_tune_s" not in facts:
+            self.once(f"no roof of Tunesmith's, {', '.join(copies)} instead: {facts['copy_config']}")
+        return copies
 
     def again(self, cells, rounds):
         """Measures both sides of every cliff again, in place: a cliff is a finding, noise is not."""
@@ -85,6 +92,6 @@ class Bench:
         for index, cell in enumerate(cells):
             if results.key(cell) in doubtful:
                 try:
-                    cells[index] = self.measure(family.Cell(*results.key(cell)), rounds)
+                    cells[index] = self.measure(results.key(cell), rounds)
                 except Exception as error:
                     self.say(f"{results.title(cell)}: not measured again: {family.one_line(error)}")

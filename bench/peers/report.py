@@ -4,133 +4,14 @@ A problem that is in several files counts once, the last file's. "best" is the b
 but Python.
 """
 import argparse
-import math
 
 import results
-from results import OWN, SHORT, best_peer, gbps, over_best, share
-
-MIB = 1 << 20
-SOFTMAX = ("softmax", "log_softmax", "softmax_backward", "log_softmax_backward")
-CROSS_ENTROPY = ("cross_entropy", "cross_entropy_fused", "cross_entropy_backward")
-
-
-def geomean(values):
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
-class Target:
-    """A line of the summary: each cell chosen by `applies` has to reach `least`, their geometric mean `mean`."""
-
-    def __init__(self, text, applies, least, value=share, mean=None):
-        self.text, self.applies, self.least, self.value, self.mean = text, applies, least, value, mean
-
-    def line(self, cells):
-        chosen = [cell for cell in cells if self.applies(cell)]
-        if not chosen:
-            return f"| {self.text} | no cells | | |"
-        lost = [cell for cell in chosen if OWN not in cell["us"]]
-        known = [(self.value(cell), cell) for cell in chosen if self.value(cell)]
-        if not known:
-            return f"| {self.text} | no figures in {len(chosen)} cells | | **missed** |"
-        low, cell = min(known, key=lambda pair: pair[0])
-        average = geomean([value for value, _ in known])
-        missed = [value for value, _ in known if value < self.least]
-        met = not lost and not missed and (self.mean is None or average >= self.mean)
-        verdict = "met" if met else "**missed**" + (f", {len(missed)} below" if missed else "") + \
-            (f", {len(lost)} without Tunesmith" if lost else "")
-        where = f"{cell['op']} {results.title(cell)}"
-        return f"| {self.text} | {low:.3f} ({where}) | {average:.3f} | {verdict}, {len(known)} cells |"
-
-
-def in_grid(name, *conditions):
-    return lambda cell: cell["grid"] == name and all(condition(cell) for condition in conditions)
-
-
-def columns(least, most):
-    return lambda cell: least <= cell["cols"] <= most
-
-
-def of(field, *values):
-    return lambda cell: cell[field] in values
-
-
-def shape(*allowed):
-    return lambda cell: (cell["rows"], cell["cols"]) in allowed
-
-
-def softmax_targets():
-    main = in_grid("main", columns(128, 32768), lambda cell: cell["bytes"] >= 32 * MIB)
-    lines = [Target("forward, 128 to 32768 columns: 0.96 of copy, 0.985 in the mean", main, 0.96, mean=0.985)]
-    for cols, least in ((65536, 0.975), (131072, 0.96), (262144, 0.96)):
-        lines.append(Target(f"forward, {cols} columns: {least} of copy", in_grid("long", of("cols", cols)), least))
-    lines.append(Target("forward, 65536 columns and more: 1.45 x best peer", in_grid("long"), 1.45, over_best))
-    for dtype, least in (("float32", 0.95), ("bfloat16", 0.92)):
-        lines.append(Target(f"unaligned, {SHORT[dtype]}: {least} of copy", in_grid("unaligned", of("dtype", dtype)), least))
-    lines.append(Target("unaligned: 1.0 x best peer", in_grid("unaligned"), 1.0, over_best))
-    lines.append(Target("forward, 128 to 32768 columns: 1.0 x best peer", main, 1.0, over_best))
-    lines.append(Target("backward, up to 32768 columns: 0.95 of the three-array kernel",
-                        in_grid("backward", columns(0, 32768)), 0.95))
-    lines.append(Target("backward, beyond: 0.93 of the three-array kernel",
-                        in_grid("backward", columns(32769, 1 << 40)), 0.93))
-    for rows, cols, dtype, least in ((16, 262144, "float32", 0.86), (16, 262144, "bfloat16", 0.80),
-                                     (1, 1048576, "float32", 0.72), (1, 1048576, "bfloat16", 0.68)):
-        lines.append(Target(f"{rows} x {cols}, {SHORT[dtype]}: {least} of copy",
-                            in_grid("few", of("rows", rows), of("cols", cols), of("dtype", dtype)), least))
-    return lines
-
-
-def cross_entropy_targets():
-    long = shape((8192, 32000), (8192, 128256), (4096, 262144))
-    wide, main = shape((32768, 4096)), shape((8192, 32000), (8192, 128256), (4096, 262144), (32768, 4096))
-    lines = []
-    for name, chosen, least in (("32000 columns and more", long, {"float32": 0.98, "bfloat16": 0.96}),
-                                ("32768 x 4096", wide, {"float32": 0.96, "bfloat16": 0.92})):
-        for dtype, value in least.items():
-            lines.append(Target(f"loss, {name}, {SHORT[dtype]}: {value} of the best read",
-                                in_grid("forward", chosen, of("dtype", dtype)), value))
-    fused = in_grid("fused", main, of("case", ""))
-    lines.append(Target("loss and gradient in place, 4096 columns and more: 0.97 of the copy in place", fused, 0.97))
-    lines.append(Target("the same: 1.5 x best peer", fused, 1.5, over_best))
-    lines.append(Target("the same, 8192 x 128256, bf16: 1 ms over its time at least 1.0",
-                        in_grid("fused", shape((8192, 128256)), of("dtype", "bfloat16"), of("case", "")), 1.0,
-                        lambda cell: 1000 / cell["us"][OWN] if OWN in cell["us"] else None))
-    lines.append(Target("gradient alone, 4096 columns and more: 0.95 of copy", in_grid("backward", main), 0.95))
-    lines.append(Target("loss, 16384 x 1024, 64 x 128256, 1 x 262144: 1.0 x best peer",
-                        in_grid("forward", shape((16384, 1024), (64, 128256), (1, 262144))), 1.0, over_best))
-    lines.append(Target("loss and gradient in place, 16384 x 1024: 1.0 x best peer",
-                        in_grid("fused", shape((16384, 1024))), 1.0, over_best))
-    return lines
-
-
-def target_lines(cells):
-    """A line per target of the families that were measured."""
-    lines = []
-    softmax = [cell for cell in cells if cell["op"] in SOFTMAX]
-    if softmax:
-        lines += [target.line(softmax) for target in softmax_targets()] + cliff_lines(softmax)
-    losses = [cell for cell in cells if cell["op"] in CROSS_ENTROPY]
-    if losses:
-        lines += [target.line(losses) for target in cross_entropy_targets()]
-    return lines
-
-
-def cliff_lines(cells):
-    """The target on cliffs, a line per sweep: at most 5% of the share lost from one width to the next."""
-    lines = []
-    for (op, dtype), sweep in results.sweeps(cells).items():
-        drops = results.drops(sweep)
-        if drops:
-            drop, before, after = max(drops, key=lambda entry: entry[0])
-            above = sum(1 for entry in drops if entry[0] > results.CLIFF)
-            mean = geomean([share(cell) for cell in sweep])
-            verdict = "met" if not above else f"**missed**, {above} above"
-            lines.append(f"| cliffs, {op} {SHORT[dtype]}: 5% at most between neighbours | {100 * drop:.1f}% "
-                         f"({before['cols']} to {after['cols']}) | {mean:.3f} | {verdict}, {len(drops)} pairs |")
-    return lines or ["| cliffs: 5% at most between neighbours | no cells | | |"]
+from results import OWN, PLAIN, SHORT, best_peer, over, over_best, share
+from targets import geomean, target_lines
 
 
 def names_of(cells):
-    present = {name for cell in cells for name in cell["us"]}
+    present = {name for cell in cells for name in cell["us"] or cell["error"]}
     return [name for name in results.NAMES if name in present]
 
 
@@ -142,17 +23,38 @@ def table(cells):
              "|---" * (len(names) + 3) + "|"]
     for cell in cells:
         def value(name):
-            speed, ratio = gbps(cell, name), share(cell, name)
+            speed, ratio = results.speed(cell, name), share(cell, name)
             if speed is None:
                 return "-"
             text = f"{speed:.0f}" + (f" ({ratio:.3f})" if ratio and name != results.roof(cell) else "")
             return f"**{text}**" if name == OWN else text
 
-        over = over_best(cell)
+        best = over_best(cell)
         config = f"`{cell['config']}`" if cell.get("config") else "-"
         lines.append(f"| {results.title(cell)} | " + " | ".join(map(value, names)) +
-                     f" | {f'{over:.2f}' if over else '-'} | {config} |")
+                     f" | {f'{best:.2f}' if best else '-'} | {config} |")
     return lines
+
+
+def judged(cells):
+    """Of cells that are only checked: the errors, as shares of what is allowed."""
+    names = names_of(cells)
+    lines = ["| | " + " | ".join(results.NAMES[name] for name in names) + " | configuration |", "|---" * (len(names) + 2) + "|"]
+    for cell in cells:
+        errors = [f"{cell['error'][name]:.2f}" if name in cell["error"] else "-" for name in names]
+        lines.append(f"| {results.title(cell)} | " + " | ".join(errors) + f" | `{cell.get('config', '-')}` |")
+    return lines
+
+
+def behind(cells, name):
+    """Cells in which a peer is faster, the worst first."""
+    found = sorted((over(cell, name), str(results.key(cell))) for cell in cells if over(cell, name))
+    return [f"- {ratio:.3f}: {title}" for ratio, title in found if ratio < 1]
+
+
+def costs(cells):
+    """What modifications cost, over the plain kernel of the same shape."""
+    return [f"- {1 / over(cell, PLAIN):.3f}: {results.key(cell)}" for cell in cells if over(cell, PLAIN)]
 
 
 def averages(cells):
@@ -166,13 +68,13 @@ def averages(cells):
     for (grid, op, dtype), group in groups.items():
         worst = min(group, key=share)
         peers = [cell for cell in group if over_best(cell)]
-        over = "- | -"
+        best = "- | -"
         if peers:
             closest = min(peers, key=over_best)
             where = f"{results.title(closest)}, {results.NAMES[best_peer(closest)]}"
-            over = f"{geomean([over_best(cell) for cell in peers]):.3f} | {over_best(closest):.3f} ({where})"
+            best = f"{geomean([over_best(cell) for cell in peers]):.3f} | {over_best(closest):.3f} ({where})"
         lines.append(f"| {grid} | {op} | {SHORT[dtype]} | {len(group)} | {geomean([share(cell) for cell in group]):.3f} | "
-                     f"{share(worst):.3f} ({results.title(worst)}) | {over} |")
+                     f"{share(worst):.3f} ({results.title(worst)}) | {best} |")
     return lines
 
 
@@ -195,6 +97,7 @@ def report(paths):
     for run in runs:
         facts = [f"{run['gpu']}", f"driver {run.get('driver_version', '?')}", f"SM {run.get('clocks.sm', '?')}",
                  f"memory {run.get('clocks.mem', '?')}", f"PyTorch {run['torch']}", f"Triton {run['triton']}", run["date"]]
+        facts += [f"cuDNN {run['cudnn']}"] if run.get("cudnn") else []
         facts += [f"commit {run['commit']}"] if run.get("commit") else []
         lines += [f"`{run['command']}`: " + ", ".join(facts) + (f" ({run['stopped']})" if run.get("stopped") else ""), ""]
     lines += ["## Targets", "", "| | worst | geometric mean | |", "|---|---|---|---|"]
@@ -205,7 +108,17 @@ def report(paths):
         if cell["grid"] != "cliffs":
             groups.setdefault((cell["grid"], cell["op"]), []).append(cell)
     for (grid, op), group in groups.items():
-        lines += [f"### {grid}: {op}", "", *table(group), ""]
+        timed = [cell for cell in group if cell["us"]]
+        checked = [cell for cell in group if not cell["us"]]
+        if timed:
+            unit = "TFLOP/s, in brackets over " + results.roof_name(timed[0]) if timed[0].get("flops") else ""
+            lines += [f"### {grid}: {op}", "", *([unit, ""] if unit else []), *table(timed), ""]
+        if checked:
+            lines += [f"### {grid}: {op}, error over what is allowed", "", *judged(checked), ""]
+    for title, found in (("Slower than cuDNN", behind(cells, "cudnn")),
+                         ("Modifications: time over the plain kernel's", costs(cells))):
+        if found:
+            lines += [f"## {title}", "", *found, ""]
     excluded = left_out(cells)
     if excluded:
         lines += ["## Left out", "", *excluded, ""]

@@ -1,25 +1,30 @@
-"""What a side-by-side wrote, read back: bandwidths, shares of the roof, best peers, cliffs.
+"""What a side-by-side wrote, read back: speeds, shares of the roof, best peers, cliffs.
 
 A file is one run: facts about the machine, and "cells", one per problem. A cell has "us", the median microseconds of each
 implementation; "bytes", the traffic of the problem; "roof", which kind of copy is its roof (roofs.KINDS); "copy_bytes", the
-traffic of that copy, which was timed beside it.
+traffic of that copy, which was timed beside it. One that arithmetic bounds has "flops", and "baseline", the peer by whose
+speed the others are divided.
 """
 import json
+
+from cells import SHORT, of_record
 
 OWN = "tunesmith"
 # Column headings and their order; what is not in ROOFS or OWN is a peer.
 ROOFS = ("copy", "torch_copy", "triton_read")
 NAMES = {"copy": "copy", "torch_copy": "torch copy", "triton_read": "Triton read", "tunesmith": "Tunesmith", "torch": "torch",
          "compile": "torch.compile", "triton": "Triton", "triton_whole": "Triton, whole row",
-         "triton_loop": "Triton, two passes", "quack": "QuACK", "liger": "Liger"}
+         "triton_loop": "Triton, two passes", "quack": "QuACK", "liger": "Liger", "cudnn": "cuDNN",
+         "cudnn_packed": "cuDNN, heads as queries", "flash2": "FlashAttention-2", "flex": "flex_attention"}
+PLAIN = "tunesmith_plain"  # Tunesmith without the modification whose cost is measured
 # What Tunesmith's copy is called where it is the roof.
 ROOF_NAMES = {"copy": "copy", "add": "copy", "in_place": "copy in place", "read": "read"}
-SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 CLIFF = 0.05
 
 
 def key(cell):
-    return tuple(cell[name] for name in ("grid", "op", "dtype", "rows", "cols", "case"))
+    """What identifies the problem of a record."""
+    return of_record(cell)
 
 
 def load(paths):
@@ -34,44 +39,55 @@ def load(paths):
     return runs, list(cells.values())
 
 
-def gbps(cell, name=OWN):
-    """GB/s, bytes read plus written; None when it was not measured."""
+def unit(cell):
+    return "TFLOP/s" if cell.get("flops") else "GB/s"
+
+
+def speed(cell, name=OWN):
+    """TFLOP/s, or GB/s of bytes read plus written; None when it was not measured."""
     if name not in cell["us"]:
         return None
+    if cell.get("flops"):
+        return cell["flops"] / cell["us"][name] * 1e-6
     return (cell["copy_bytes"] if name in ROOFS else cell["bytes"]) / cell["us"][name] * 1e-3
 
 
 def roof(cell):
-    """Name of the roof: Tunesmith's copy; of two that only read, the faster. None without one."""
-    found = [name for name in ("copy", "triton_read") if name in cell["us"]]
+    """Name of what speeds are divided by: Tunesmith's copy; of two that only read, the faster; without either the baseline.
+    None without one."""
+    found = [name for name in ("copy", "triton_read") if name in cell["us"]] or \
+        [name for name in (cell.get("baseline"),) if name in cell["us"]]
     return min(found, key=lambda name: cell["us"][name], default=None)
 
 
 def roof_name(cell):
-    """What Tunesmith's copy is called in this cell."""
-    return ROOF_NAMES[cell.get("roof", "copy")]
+    """What Tunesmith's copy, or the peer in its place, is called in this cell."""
+    return NAMES[cell["baseline"]] if cell.get("baseline") and not cell.get("roof") else ROOF_NAMES[cell.get("roof", "copy")]
 
 
 def share(cell, name=OWN):
-    """Bandwidth over that of the roof; None when either is missing."""
-    own, most = gbps(cell, name), roof(cell)
-    return own / gbps(cell, most) if own and most else None
+    """Speed over that of the roof; None when either is missing."""
+    own, most = speed(cell, name), roof(cell)
+    return own / speed(cell, most) if own and most else None
 
 
 def best_peer(cell):
     """Name of the fastest peer; None without one."""
-    peers = [name for name in cell["us"] if name != OWN and name not in ROOFS]
+    peers = [name for name in cell["us"] if name not in (OWN, PLAIN, *ROOFS)]
     return min(peers, key=lambda name: cell["us"][name], default=None)
 
 
+def over(cell, name):
+    """The time of `name` over ours: above 1 we are faster. None without either."""
+    return cell["us"][name] / cell["us"][OWN] if name in cell["us"] and OWN in cell["us"] else None
+
+
 def over_best(cell):
-    """The best peer's time over ours: above 1 we are faster. None without either."""
-    peer = best_peer(cell)
-    return cell["us"][peer] / cell["us"][OWN] if peer and OWN in cell["us"] else None
+    return over(cell, best_peer(cell))
 
 
 def title(cell):
-    return f"{SHORT[cell['dtype']]} {cell['rows']}x{cell['cols']}" + (f" {cell['case']}" if cell["case"] else "")
+    return key(cell).title
 
 
 def sweeps(cells):

@@ -2,6 +2,7 @@
 import argparse
 import json
 import os
+import re
 import time
 
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a pool of processes for one kernel at a time only costs time
@@ -15,6 +16,7 @@ import measure
 import plot
 import results
 import tunesmith
+from cells import SIZES
 
 
 def say(line):
@@ -24,9 +26,13 @@ def say(line):
 def row(cell, names):
     """One line of the table."""
     def value(name):
-        speed = results.gbps(cell, name)
+        speed = results.speed(cell, name)
         ratio = results.share(cell, name)
         return "-" if speed is None else f"{speed:.0f} ({ratio:.3f})" if ratio else f"{speed:.0f}"
+
+    if not cell["us"]:
+        def value(name):
+            return f"{cell['error'][name]:.3g}" if name in cell["error"] else "-"
 
     over = results.over_best(cell)
     columns = [f"{cell['op']} {results.title(cell)}".ljust(44)] + [value(name).rjust(14) for name in names]
@@ -63,7 +69,8 @@ def arguments(of, description):
     parser.add_argument("--library", required=True, help="libtunesmith.so")
     parser.add_argument("--grid", nargs="+", choices=of.grids, default=[of.grids[0]])
     parser.add_argument("--ops", nargs="+", choices=of.ops, help="only these")
-    parser.add_argument("--dtypes", nargs="+", choices=family.SIZES, type=dtype_word, help="f32, bf16, f16: these instead of "
+    parser.add_argument("--only", help="regular expression: problems whose line in the table it is found in")
+    parser.add_argument("--dtypes", nargs="+", choices=SIZES, type=dtype_word, help="f32, bf16, f16: these instead of "
                         "the grid's own")
     parser.add_argument("--peers", nargs="*", choices=of.peers, default=list(of.peers),
                         help="only these; none: Tunesmith alone")
@@ -71,6 +78,7 @@ def arguments(of, description):
     parser.add_argument("--effort", choices=("quick", "full"), default="full", help="of Tunesmith's tuning")
     parser.add_argument("--mode", choices=tunesmith.MODES, default="tune",
                         help="off: default configurations; replay: --cache's")
+    parser.add_argument("--config", help="NAME=VALUE,...: Tunesmith's configuration, pinned instead of found")
     parser.add_argument("--tune-budget", type=float, default=10, help="seconds per problem")
     parser.add_argument("--cache", default="", help="file that keeps what was tuned; default: none, so that all is found anew")
     parser.add_argument("--out", default=".", help=f"folder for {of.name}.json and the plots")
@@ -89,7 +97,8 @@ def main(of, description):
     """A command of its own for the family `of`: returns the exit status."""
     args = arguments(of, description)
     started = time.time()
-    cells = [cell for grid in args.grid for cell in of.cells(grid, args.ops, args.dtypes)]
+    cells = [cell for grid in args.grid for cell in of.cells(grid, args.ops, args.dtypes)
+             if not args.only or re.search(args.only, str(cell))]
     names, missing = of.available(args.peers)
     if args.compile_slice:
         return compile_ahead.work(of, cells, names, *map(int, args.compile_slice.split("/")))
@@ -105,8 +114,8 @@ def main(of, description):
         say(f"{name} left out: {reason}")
     if args.jobs and any(cell.grid != "cliffs" for cell in cells):
         say(f"compiled ahead: {compile_ahead.run(args.jobs, args.budget / 3):.1f} s")
-    columns = [*results.ROOFS, "tunesmith"] + names
-    say("GB/s of bytes read and written (share of the roof); last the best peer's time over ours, Tunesmith's configuration")
+    columns = [*of.roofs, results.OWN] + names
+    say(f"{of.figures}; last the best peer's time over ours, Tunesmith's configuration")
     say("problem".ljust(44) + "".join(name.rjust(14) for name in columns) + "    best")
     path, stopped = os.path.join(args.out, of.name + ".json"), ""
     for index, cell in enumerate(cells):

@@ -1,5 +1,7 @@
-"""Device time of several implementations of one problem, interleaved, each launch behind a flushed L2 cache."""
+"""Device time of several implementations of one problem, interleaved in shuffled order: each launch behind a flushed L2 cache,
+or, where arithmetic bounds all of them, a few launches one after the other on a preheated GPU."""
 import math
+import random
 import statistics
 import time
 
@@ -8,6 +10,11 @@ import torch
 FLUSH_BYTES = 256 << 20
 # What is measured twice a round: every figure is a ratio with one of these.
 TWICE = ("copy", "tunesmith")
+LONG_US = 1000.0              # what takes longer is measured in fewer rounds
+LONG_US_UNFLUSHED = 20000.0   # the same where launches follow each other
+PREHEAT_S, REHEAT_S = 3.0, 0.3
+SAMPLE_US = 1000.0            # launches one after the other last this long, as far as MOST_LAUNCHES do
+MOST_LAUNCHES = 8
 
 
 def events(count):
@@ -21,13 +28,21 @@ class Timer:
     def __init__(self, device="cuda"):
         self._buffer = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device=device)
         self._buffer.zero_()
+        self.flush_us = self.device_us(self._buffer.zero_, 10)
+        self._preheat_s = PREHEAT_S
+
+    @staticmethod
+    def device_us(work, count=1, ahead=0):
+        """Device time of one of `count` launches in a row, behind `ahead` that do not count."""
         start, stop = events(2)
+        for _ in range(ahead):
+            work()
         start.record()
-        for _ in range(10):
-            self._buffer.zero_()
+        for _ in range(count):
+            work()
         stop.record()
         torch.cuda.synchronize()
-        self.flush_us = start.elapsed_time(stop) * 100
+        return start.elapsed_time(stop) * 1e3 / count
 
     def flush(self, passes):
         for _ in range(passes):
@@ -51,42 +66,81 @@ class Timer:
         slowest = max(self.host_us(work) for work in works.values())
         return min(8, max(1, math.ceil(1.5 * slowest / self.flush_us)))
 
-    def measure(self, works, rounds=21, long_rounds=7, long_us=1000.0, before=None):
-        """{name: {"us": median, "spread": interquartile range over median, "samples": count}}. A warm-up round comes first.
-        Those that take longer than `long_us` are measured in `long_rounds` rounds only, all of them when the copy does; the
-        order rotates and turns round from round to round.
+    def preheat(self, works):
+        """Runs all of them in turn until clocks and temperature are those of a GPU at work: a cold one flatters who runs
+        first. Seconds for the first problem, less for the next ones."""
+        until, self._preheat_s = time.perf_counter() + self._preheat_s, REHEAT_S
+        while time.perf_counter() < until:
+            for work in works.values():
+                work()
+            torch.cuda.synchronize()
 
-        `before` runs ahead of every launch, outside of its time and ahead of the flush: whatever overwrites its input gets it
-        back as it was, so that each launch sees the same values (kernels may take shortcuts that depend on them), and L2 keeps
-        nothing of it."""
-        passes = self.passes(works)
-        samples = {name: [] for name in works}
-        todo = {}
-        sequence = list(works) + [name for name in TWICE if name in works]
-        round_number = 0
-        while round_number == 0 or round_number <= max(todo.values()):
-            turn = round_number % len(sequence)
-            order = sequence[turn:] + sequence[:turn]
-            if round_number % 2:
-                order.reverse()
-            recorded = []
-            for name in order:
-                if round_number > todo.get(name, rounds):
-                    continue
-                start, stop = events(2)
+    def in_a_row(self, works):
+        """{name: (launches ahead, launches that count)} of works that are measured without a flush. Those ahead keep the GPU
+        busy while Python makes the others, one at least."""
+        found = {}
+        for name, work in works.items():
+            host, device = self.host_us(work), self.device_us(work, 1, ahead=1)
+            count = min(MOST_LAUNCHES, max(1, math.ceil(SAMPLE_US / device)))
+            found[name] = (min(32, max(1, math.ceil(1.5 * host * count / device) - count + 1)), count)
+        return found
+
+    def launches(self, works, before, flush):
+        """{name: (function that runs ahead, launches that count)}."""
+        if flush:
+            passes = self.passes(works)
+
+            def ahead():
                 if before:
                     before()
                 self.flush(passes)
+
+            return dict.fromkeys(works, (ahead, 1))
+        if before:
+            raise ValueError("works that restore their inputs are measured behind a flush")
+        self.preheat(works)
+
+        def repeated(work, count):
+            return lambda: [work() for _ in range(count)]
+
+        return {name: (repeated(works[name], ahead), count) for name, (ahead, count) in self.in_a_row(works).items()}
+
+    def measure(self, works, rounds=21, long_rounds=7, before=None, flush=True, twice=TWICE):
+        """{name: {"us": median, "spread": interquartile range over median, "samples": count}}. A warm-up round comes first.
+        Those that take longer than LONG_US (without a flush LONG_US_UNFLUSHED) are measured in `long_rounds` rounds only, all
+        of them when one of `twice` does; every round has an order of its own, seeded. Those of `twice` are measured twice a
+        round.
+
+        `before` runs ahead of every launch, outside of its time and ahead of the flush: whatever overwrites its input gets it
+        back as it was, so that each launch sees the same values (kernels may take shortcuts that depend on them), and L2 keeps
+        nothing of it. Without `flush` a sample is the mean of a few launches one after the other, behind one that does not
+        count: for works that last long in arithmetic, to which what L2 holds means nothing."""
+        if not works:
+            return {}
+        launches = self.launches(works, before, flush)
+        samples, todo = {name: [] for name in works}, {}
+        sequence = list(works) + [name for name in twice if name in works]
+        shuffled, round_number = random.Random(0), 0
+        while round_number == 0 or round_number <= max(todo.values()):
+            shuffled.shuffle(sequence)
+            recorded = []
+            for name in sequence:
+                if round_number > todo.get(name, rounds):
+                    continue
+                start, stop = events(2)
+                ahead, count = launches[name]
+                ahead()
                 start.record()
-                works[name]()
+                for _ in range(count):
+                    works[name]()
                 stop.record()
-                recorded.append((name, start, stop))
+                recorded.append((name, start, stop, count))
             torch.cuda.synchronize()
-            times = [(name, start.elapsed_time(stop) * 1e3) for name, start, stop in recorded]
+            times = [(name, start.elapsed_time(stop) * 1e3 / count) for name, start, stop, count in recorded]
             if round_number == 0:
-                slow = {name for name, us in times if us > long_us}
-                todo = {name: min(rounds, long_rounds) if name in slow and name not in TWICE else rounds for name in works}
-                if slow & set(TWICE):
+                slow = {name for name, us in times if us > (LONG_US if flush else LONG_US_UNFLUSHED)}
+                todo = {name: min(rounds, long_rounds) if name in slow and name not in twice else rounds for name in works}
+                if slow & set(twice):
                     todo = dict.fromkeys(works, min(rounds, long_rounds))
             else:
                 for name, us in times:

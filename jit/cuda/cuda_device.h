@@ -43,6 +43,7 @@ class CudaDevice final : public Device {
 
   std::shared_ptr<Module> load(const Binary& binary) override;
   std::unique_ptr<PreparedKernel> prepare(const Module& module, const KernelLaunch& launch) override;
+  std::unique_ptr<PreparedTensorMap> prepare_tensor_map(const LaunchPlan::TensorMap& map, const std::string& array) override;
 
   void synchronize(Stream stream) override;
   bool is_capturing(Stream stream) const override;

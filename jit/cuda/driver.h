@@ -41,6 +41,12 @@ class Driver {
     using CaptureMode = cuda::CaptureMode;
     using LaunchConfig = cuda::LaunchConfig;
     using Uuid = cuda::Uuid;
+    using TensorMap = cuda::TensorMap;
+    using TensorMapType = cuda::TensorMapType;
+    using TensorMapInterleave = cuda::TensorMapInterleave;
+    using TensorMapSwizzle = cuda::TensorMapSwizzle;
+    using TensorMapPromotion = cuda::TensorMapPromotion;
+    using TensorMapFill = cuda::TensorMapFill;
     TUNESMITH_CUDA_FUNCTIONS(TUNESMITH_MEMBER)
   };
 #undef TUNESMITH_MEMBER

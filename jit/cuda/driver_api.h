@@ -77,6 +77,18 @@ inline constexpr unsigned event_default = 0;                                    
 inline constexpr std::uint64_t proc_address_legacy_stream = 1;                  ///< CU_GET_PROC_ADDRESS_LEGACY_STREAM
 enum class LaunchAttributeId : int { cooperative = 2, cluster_dimension = 4 };  ///< CUlaunchAttributeID
 
+/// CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill.
+enum class TensorMapType : int { f16 = 6, f32 = 7, bf16 = 9 };
+enum class TensorMapInterleave : int { none = 0 };
+enum class TensorMapSwizzle : int { none = 0, bytes_32 = 1, bytes_64 = 2, bytes_128 = 3 };
+enum class TensorMapPromotion : int { none = 0, bytes_64 = 1, bytes_128 = 2, bytes_256 = 3 };
+enum class TensorMapFill : int { zero = 0 };
+
+/// CUtensorMap. Driver and GPU ask for 64 bytes of alignment; CUDA 13 declares it with 128.
+struct alignas(64) TensorMap {
+  std::uint64_t opaque[16];
+};
+
 /// CUuuid.
 struct Uuid {
   unsigned char bytes[16];
@@ -149,6 +161,9 @@ struct LaunchConfig {
     (int*, FunctionHandle, int, std::size_t))                                                                             \
   X(max_active_clusters, cuOccupancyMaxActiveClusters, cuOccupancyMaxActiveClusters, 11070,                               \
     (int*, FunctionHandle, const LaunchConfig*))                                                                          \
+  X(tensor_map_encode_tiled, cuTensorMapEncodeTiled, cuTensorMapEncodeTiled, 12000,                                       \
+    (TensorMap*, TensorMapType, std::uint32_t, void*, const std::uint64_t*, const std::uint64_t*, const std::uint32_t*,   \
+     const std::uint32_t*, TensorMapInterleave, TensorMapSwizzle, TensorMapPromotion, TensorMapFill))                     \
   X(stream_create, cuStreamCreate, cuStreamCreate, 2000, (StreamHandle*, unsigned))                                       \
   X(stream_destroy, cuStreamDestroy, cuStreamDestroy_v2, 4000, (StreamHandle))                                            \
   X(stream_synchronize, cuStreamSynchronize, cuStreamSynchronize, 2000, (StreamHandle))                                   \

@@ -17,7 +17,11 @@ std::string ResidentGroup::describe(const Fiber& fiber, const Fiber* beside) con
 }
 
 std::string ResidentGroup::describe_wait(const Fiber& fiber) const {
-  static constexpr const char* names[] = {"sync_warp", "shuffle_xor", "shuffle", "ballot", "any_in_warp", "all_in_warp"};
+  static constexpr const char* names[] = {"sync_warp",       "shuffle_xor",
+                                          "shuffle",         "ballot",
+                                          "any_in_warp",     "all_in_warp",
+                                          "load_matrix_x4",  "load_matrix_x4_transposed",
+                                          "store_matrix_x4", "multiply_accumulate_16x8x16"};
   switch (fiber.wait) {
     case Wait::nothing: return "runs";
     case Wait::returned: return "has returned";

@@ -11,8 +11,9 @@
 namespace tunesmith::host {
 
 const abi::Services& ResidentGroup::services() noexcept {
-  static constexpr abi::Services table = {abi::version, &sync_block, &sync_cluster,  &cluster_arrive, &cluster_wait,
-                                          &await,       &join_warp,  &static_shared, &shared_of_rank, &misaligned};
+  static constexpr abi::Services table = {abi::version, &sync_block,        &sync_cluster,   &cluster_arrive, &cluster_wait,
+                                          &await,       &join_warp,         &static_shared,  &shared_of_rank, &misaligned,
+                                          &async_copy,  &async_copy_commit, &async_copy_wait};
   return table;
 }
 
@@ -92,6 +93,8 @@ void ResidentGroup::start_fibers(const std::vector<Dim3>& blocks) {
         fiber.thread = thread;
         fiber.wait = Wait::nothing;
         fiber.cluster_arrivals = fiber.cluster_waits = 0;
+        fiber.copies.clear();
+        fiber.copy_groups = 0;
         start_fiber(fiber);
       }
     }
@@ -110,6 +113,7 @@ void ResidentGroup::run_fiber(boost::context::detail::transfer_t transfer) {
   auto& fiber = static_cast<Fiber&>(arrived_context(transfer));
   ResidentGroup& group = *fiber.group;
   group.entry_.invoke(group.params_);
+  check_copies_landed(fiber);
   fiber.wait = Wait::returned;
   --group.running_;
   leave_context(fiber, group.next());
@@ -154,6 +158,12 @@ void ResidentGroup::join_warp(abi::Thread& thread, abi::Collective collective) {
     fiber.wait = wait;
     fiber.group->failure_ = fiber.group->describe(other) + " " + fiber.group->describe_wait(other) + " but " +
                             fiber.group->describe(fiber, &other) + " " + fiber.group->describe_wait(fiber);
+    fiber.group->stop(fiber);
+  }
+  if (collective >= abi::Collective::load_matrix_x4 && warp.present != ~0u) {
+    fiber.wait = wait;
+    fiber.group->failure_ = fiber.group->describe(fiber) + " " + fiber.group->describe_wait(fiber) + ", whose warp has " +
+                            std::to_string(std::popcount(warp.present)) + " threads; all 32 must take part";
     fiber.group->stop(fiber);
   }
   warp.collective = collective;

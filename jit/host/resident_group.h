@@ -3,6 +3,8 @@
 // on. When no fiber can run and some wait, threads have diverged: an error that names them, not a hang.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -52,6 +54,10 @@ class ResidentGroup {
     ballot,
     any_in_warp,
     all_in_warp,
+    load_matrix_x4,
+    load_matrix_x4_transposed,
+    store_matrix_x4,
+    multiply_accumulate,
     sync_block,
     sync_cluster,
     cluster_wait,
@@ -60,6 +66,12 @@ class ResidentGroup {
     returned,
   };
   struct WarpState;
+  /// An asynchronous copy that has not landed.
+  struct Copy {
+    void* shared;
+    std::uint32_t group, bytes;
+    std::array<std::byte, 16> data;
+  };
   struct Fiber : abi::Thread, Context {
     ResidentGroup* group;
     WarpState* warp_state;
@@ -70,6 +82,8 @@ class ResidentGroup {
     std::uint32_t awaited_tag;
     const unsigned long long* awaited_word;
     Fiber* next_awaiting;
+    std::vector<Copy> copies;   // in the order of their groups
+    std::uint32_t copy_groups;  // committed so far: the number of the group that is open
   };
   struct WarpState : abi::Warp {
     WarpState* next_ready;
@@ -94,6 +108,11 @@ class ResidentGroup {
   static void* static_shared(abi::Thread& thread, const void* key, unsigned long long bytes, unsigned long long alignment);
   static void* shared_of_rank(abi::Thread& thread, void* object, int rank);
   static void misaligned(abi::Thread& thread, const char* access, const void* address, int bytes);
+  static void async_copy(abi::Thread& thread, void* shared, const void* data, unsigned bytes);
+  static void async_copy_commit(abi::Thread& thread);
+  static void async_copy_wait(abi::Thread& thread, unsigned pending);
+  /// Copies that nobody waited for moved bytes in vain, or a wait was forgotten.
+  static void check_copies_landed(Fiber& fiber);
 
   /// The upper half of an exchange word. Atomic: blocks that are not resident here may write it.
   static std::uint32_t tag_in(const unsigned long long* word) noexcept {

@@ -77,6 +77,15 @@ void* SharedMemory::static_object(std::size_t block, const void* key, std::size_
   return blocks_[block].statics + offset;
 }
 
+bool SharedMemory::contains(std::size_t block, const void* address, std::size_t bytes) const noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  const auto inside = [&](const unsigned char* base, std::size_t size) {
+    const auto first = reinterpret_cast<std::uintptr_t>(base);
+    return begin >= first && bytes <= size && begin - first <= size - bytes;
+  };
+  return inside(blocks_[block].statics, static_end_) || inside(blocks_[block].dynamic, dynamic_bytes_);
+}
+
 void* SharedMemory::twin(void* object, std::size_t from, std::size_t to) const noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(object);
   const auto statics = reinterpret_cast<std::uintptr_t>(blocks_[from].statics);

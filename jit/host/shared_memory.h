@@ -27,6 +27,7 @@ class SharedMemory {
   /// nullptr when the static shared memory of the kernel exceeds max_static_bytes.
   void* static_object(std::size_t block, const void* key, std::size_t bytes, std::size_t alignment);
   unsigned char* dynamic(std::size_t block) const noexcept { return blocks_[block].dynamic; }
+  bool contains(std::size_t block, const void* address, std::size_t bytes) const noexcept;
   /// The twin of `object`, which lies in block `from`; nullptr when it does not.
   void* twin(void* object, std::size_t from, std::size_t to) const noexcept;
 

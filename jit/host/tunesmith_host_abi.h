@@ -5,10 +5,21 @@
 
 namespace tunesmith_host_abi {
 
-constexpr unsigned version = 2;
+constexpr unsigned version = 3;
 
 /// What the lanes of a warp do together; all of them must do the same.
-enum class Collective : unsigned { sync_warp, shuffle_xor, shuffle, ballot, any_in_warp, all_in_warp };
+enum class Collective : unsigned {
+  sync_warp,
+  shuffle_xor,
+  shuffle,
+  ballot,
+  any_in_warp,
+  all_in_warp,
+  load_matrix_x4,  // this and what follows: for warps of all 32 lanes only
+  load_matrix_x4_transposed,
+  store_matrix_x4,
+  multiply_accumulate,
+};
 
 /// Values under exchange. Two sets take turns: a lane can be one collective ahead of lanes that have yet to read, not two.
 struct Warp {
@@ -41,6 +52,11 @@ struct Services {
   void* (*static_shared)(Thread&, const void* key, unsigned long long bytes, unsigned long long alignment);
   void* (*shared_of_rank)(Thread&, void* object, int rank);
   void (*misaligned)(Thread&, const char* access, const void* address, int bytes);
+  /// Shared memory holds 0xFF from now on, and the `bytes` (at most 16) at `data`, read at once, when this thread's wait
+  /// covers the group of the copy. A thread that returns before is an error.
+  void (*async_copy)(Thread&, void* shared, const void* data, unsigned bytes);
+  void (*async_copy_commit)(Thread&);
+  void (*async_copy_wait)(Thread&, unsigned pending);  ///< of the groups committed, all but the last `pending` land
 };
 
 // Stacks are aligned to their size, so a thread is found from any address within its stack, without thread-local storage.

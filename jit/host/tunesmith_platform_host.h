@@ -168,18 +168,23 @@ __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
 __device__ __forceinline__ uint64 evict_first_policy() { return 0; }
 __device__ __forceinline__ uint64 evict_last_policy() { return 0; }
 
-/// A plain copy, complete at once.
+/// What is copied is read here, so that a fault has its cause on the stack; it lands in async_copy_wait.
 template <int bytes, LoadHint = LoadHint::plain>
 __device__ __forceinline__ void async_copy(void* shared, const void* global) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16, "cp.async moves 4, 8 or 16 bytes");
   host::check_aligned("async_copy to", shared, bytes);
   host::check_aligned("async_copy from", global, bytes);
-  __builtin_memcpy(shared, global, bytes);
+  Bits<bytes> bits;
+  __builtin_memcpy(&bits, global, sizeof bits);
+  tunesmith_host_abi::services->async_copy(tunesmith_host_abi::current_thread(), shared, &bits, sizeof bits);
 }
-__device__ __forceinline__ void async_copy_commit() {}
+__device__ __forceinline__ void async_copy_commit() {
+  tunesmith_host_abi::services->async_copy_commit(tunesmith_host_abi::current_thread());
+}
 template <int pending>
 __device__ __forceinline__ void async_copy_wait() {
   static_assert(pending >= 0, "a number of groups");
+  tunesmith_host_abi::services->async_copy_wait(tunesmith_host_abi::current_thread(), pending);
 }
 #endif
 
@@ -202,13 +207,6 @@ inline void forget(uint16&) {}
 
 /// 2^x, more exact than the GPU's; denormal results are 0, as ex2.approx.ftz gives.
 __device__ __forceinline__ float exp2_approx(float x) { return x < -126.0f ? 0.0f : __builtin_exp2f(x); }
-/// More exact than the GPU's; denormals are 0 before and after, as rcp.approx.ftz has them.
-__device__ __forceinline__ float reciprocal_approx(float x) {
-  const float size = __builtin_fabsf(x);
-  if (size < 0x1.0p-126f) return __builtin_copysignf(__builtin_inff(), x);
-  const float y = 1.0f / x;
-  return __builtin_fabsf(y) < 0x1.0p-126f ? __builtin_copysignf(0.0f, x) : y;
-}
 __device__ __forceinline__ float fused_multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 // The library is compiled with -ffp-contract=off.
 __device__ __forceinline__ float multiply(float a, float b) { return a * b; }

@@ -33,9 +33,10 @@ struct AttentionParams {
   int seq_q, seq_kv;  ///< packed: of the longest sequence
   int q_tiles;        ///< of the longest sequence
   int window_left, window_right;
-  int splits;        ///< parts of the keys, for kernels that split them
-  float scale;       ///< factor of a dot product
-  float scale_log2;  ///< scale * log2(e)
+  int splits;             ///< parts of the keys, for kernels that split them
+  int heads_per_section;  ///< neighbouring heads whose keys and values fit into L2 together
+  float scale;            ///< factor of a dot product
+  float scale_log2;       ///< scale * log2(e)
   float softcap, inverse_softcap;
 };
 

@@ -14,20 +14,28 @@
 namespace tunesmith::attention {
 
 enum class Variant : std::uint8_t {
-  simt,  ///< without tensor cores: float32, and any architecture
+  simt,   ///< without tensor cores: float32, and any architecture
+  wgmma,  ///< Hopper's tensor cores and copy engine (sm_90a)
 };
 
 /// A variant has only the fields that fields_of() lists.
 struct TypedConfig {
   Variant variant = Variant::simt;
-  int threads = 256;
-  int tile_q = 64;   ///< queries of a block
-  int tile_kv = 64;  ///< keys of a tile
+  int threads = 256;            ///< simt
+  int tile_q = 64;              ///< queries of a block; wgmma: 64 for each warpgroup that computes
+  int tile_kv = 64;             ///< keys of a tile
+  int stages = 2;               ///< wgmma: tiles of keys that are on their way or in use
+  int o_slabs = 1;              ///< wgmma: 64 columns of the output that a warpgroup stages at a time
+  std::string order = "fixed";  ///< wgmma: which tile of queries a block takes next: fixed, counter
+  int rescale = 8;              ///< wgmma: growth of the largest score, as an exponent of 2, that is let pass
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
   static TypedConfig parse(const Config& config);
   Config to_config() const;
 
+  bool operator==(const TypedConfig&) const = default;
+  /// Of a block.
+  int block_threads() const noexcept { return variant == Variant::wgmma ? tile_q * 2 + 128 : threads; }
   /// Dynamic shared memory of a block.
   std::int64_t smem_bytes(const Settings& settings) const noexcept;
   /// An estimate of the registers a thread needs.

@@ -129,7 +129,7 @@ Problem AttentionOp::verification_problem(const Problem& problem) const {
     fields.set("total_kv", small.total_kv);
   }
   set_narrow_strides(settings, small, fields);
-  return result;
+  return normalize(result);
 }
 
 }  // namespace tunesmith

@@ -374,9 +374,9 @@ CheckResult AttentionOp::judge(const Problem& problem, std::span<const HostArray
   CheckResult result;
   result.error_unit = "relative";
   result.total_rows = settings.batch * settings.heads * settings.seq_q;
-  // As many as take about a second.
+  // As many as take some tenths of a second.
   const std::int64_t affordable =
-      std::max<std::int64_t>(64, 300'000'000 / (settings.seq_kv * (settings.head_dim + settings.head_dim_v)));
+      std::max<std::int64_t>(64, 100'000'000 / (settings.seq_kv * (settings.head_dim + settings.head_dim_v)));
   result.checked_rows = std::min({result.total_rows, std::max<std::int64_t>(max_rows, 1), affordable});
 
   std::mutex mutex;

@@ -8,7 +8,7 @@ namespace tunesmith {
 /// tanh(x) from one power of two, within 2^-21 of 1; for scores, whose own rounding is larger.
 __device__ __forceinline__ float fast_tanh(float x) {
   const float power = exp2_approx(multiply(x, 2.0f * log2_e));  // e^(2 x); +inf and 0 give 1 and -1
-  return fused_multiply_add(-2.0f, reciprocal_approx(add(power, 1.0f)), 1.0f);
+  return subtract(1.0f, divide(2.0f, add(power, 1.0f)));
 }
 
 /// Scores of one head of one batch entry. `Modification` is made of the user's text by the generated source: score()

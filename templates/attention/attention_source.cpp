@@ -27,8 +27,13 @@ struct Params {
   Strides strides[4];
   std::int64_t total_q;
   std::int32_t batch, heads, kv_heads, seq_q, seq_kv, q_tiles, window_left, window_right, splits;
+  std::int32_t heads_per_section;
   float scale, scale_log2, softcap, inverse_softcap;
-  std::int32_t reserved;
+};
+// Must agree with WgmmaParams in attention_wgmma.cuh.
+struct WgmmaParams {
+  Params attention;
+  alignas(LaunchPlan::TensorMap::alignment) std::byte maps[4][LaunchPlan::TensorMap::bytes];
 };
 
 std::string device_type(DType dtype) { return dtype == DType::f32 ? "float" : "tunesmith::" + std::string(name(dtype)); }
@@ -37,6 +42,10 @@ std::string member(std::string_view name, const std::string& value) {
   return "    ." + std::string(name) + " = " + value + ",\n";
 }
 std::string member(std::string_view name, std::int64_t value) { return member(name, std::to_string(value)); }
+
+std::string asserts(const std::string& what, std::int64_t value, const std::string& why) {
+  return "static_assert(tunesmith::" + what + " == " + std::to_string(value) + ", \"" + why + "\");\n";
+}
 
 /// What is as an AttentionShape has it by default goes without saying.
 std::string shape_text(const Settings& settings) {
@@ -61,11 +70,18 @@ std::string shape_text(const Settings& settings) {
 }
 
 std::string config_text(const TypedConfig& config, const Settings& settings) {
-  std::string text = "static constexpr tunesmith::SimtConfig config = {\n" + member("threads", config.threads) +
-                     member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) + "};\n\n";
-  text += "static_assert(tunesmith::SimtTiles<shape, config>::smem_bytes == " + std::to_string(config.smem_bytes(settings)) +
-          ", \"the host asks for as much shared memory\");\n";
-  return text;
+  const bool wgmma = config.variant == Variant::wgmma;
+  const std::string kind = wgmma ? "Wgmma" : "Simt";
+  std::string text = "static constexpr tunesmith::" + kind + "Config config = {\n";
+  if (wgmma)
+    text += member("consumers", config.tile_q / 64) + member("tile_kv", config.tile_kv) + member("stages", config.stages) +
+            member("o_slabs", config.o_slabs) + member("order", "tunesmith::TileOrder::" + config.order) +
+            member("rescale_above", std::to_string(config.rescale) + ".0f");
+  else
+    text += member("threads", config.threads) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv);
+  return text + "};\n\n" +
+         asserts(kind + "Tiles<shape, config>::smem_bytes", config.smem_bytes(settings),
+                 "the host asks for as much shared memory");
 }
 
 std::vector<std::pair<std::string, std::string>> specialized_for(const Settings& settings) {
@@ -115,6 +131,13 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
   params.window_left = static_cast<std::int32_t>(settings.window_left);
   params.window_right = static_cast<std::int32_t>(settings.right());
   params.splits = 1;
+  constexpr double section_bytes = 32 << 20;  // of an L2 that others use as well
+  const double head_bytes =
+      static_cast<double>(settings.seq_kv * (settings.head_dim + settings.head_dim_v) * size_of(settings.dtype)) /
+      static_cast<double>(settings.group());
+  params.heads_per_section = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(section_bytes / head_bytes), settings.group(),
+                               std::max(settings.batch * settings.heads, settings.group())));
   const double log2e = 1.44269504088896340736;
   params.scale = static_cast<float>(settings.scale);
   params.scale_log2 = static_cast<float>(settings.scale * log2e);
@@ -128,21 +151,66 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
 SourceParts AttentionOp::source_parts(const Problem& problem, const Config& config) const {
   const TypedConfig typed = TypedConfig::parse(config);
   const Settings settings = Settings::of(problem);
+  const bool wgmma = typed.variant == Variant::wgmma;
+  const std::string variant(attention::name(typed.variant)), params = wgmma ? "WgmmaParams" : "AttentionParams";
   SourceParts parts;
   parts.specialized_for = specialized_for(settings);
-  parts.main_template = "attention/attention_simt.cuh";
+  if (wgmma) parts.least_arch = "sm_90a";
+  parts.main_template = "attention/attention_" + variant + ".cuh";
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
-                    shape_text(settings) + config_text(typed, settings) +
-                    "static_assert(sizeof(tunesmith::AttentionParams) == " + std::to_string(sizeof(Params)) +
+                    shape_text(settings) + config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
+                    ") == " + std::to_string(wgmma ? sizeof(WgmmaParams) : sizeof(Params)) +
                     ", \"the host fills the parameters by this layout\");\n";
-  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(typed.threads) +
-                  ")\nattention(const __grid_constant__ tunesmith::AttentionParams params) {\n"
-                  "  tunesmith::attention_simt<Element, shape, " +
-                  modification_type(settings) + ", config>(params);\n}\n" + modification_entry(settings);
+  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(typed.block_threads()) +
+                  (wgmma ? ", 1" : "") + ")\nattention(const __grid_constant__ tunesmith::" + params +
+                  " params) {\n  tunesmith::attention_" + variant + "<Element, shape, " + modification_type(settings) +
+                  ", config>(params);\n}\n" + modification_entry(settings);
   return parts;
 }
 
-LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config, const DeviceInfo&) const {
+namespace {
+
+/// One of q, k, v, o for the copy engine: boxes of 64 columns, as many as 128 bytes hold, and `rows` positions of a head.
+LaunchPlan::TensorMap tensor_map(const Settings& settings, Side side, int array, std::int64_t rows) {
+  const Tensor& tensor = settings.tensor(side);
+  LaunchPlan::TensorMap map;
+  map.array = array;
+  map.offset = static_cast<std::uint32_t>(offsetof(WgmmaParams, maps) +
+                                          static_cast<std::size_t>(side) * LaunchPlan::TensorMap::bytes);
+  map.dtype = settings.dtype;
+  map.rank = 4;
+  map.sizes = {settings.width(side), settings.positions(side), settings.heads_of(side), settings.batch};
+  // A dimension of one element may have any stride; the engine wants multiples of 16 bytes.
+  const auto bytes = [&](std::int64_t count, std::int64_t stride) {
+    return count > 1 ? stride * size_of(settings.dtype) : std::int64_t{16};
+  };
+  map.strides_bytes = {bytes(map.sizes[1], tensor.seq_stride), bytes(map.sizes[2], tensor.head_stride),
+                       bytes(map.sizes[3], tensor.batch_stride)};
+  map.box = {64, rows, 1, 1};
+  map.swizzle_bytes = 128;
+  return map;
+}
+
+void use_tensor_maps(const TypedConfig& config, const Settings& settings, const Params& params, const DeviceInfo& device,
+                     LaunchPlan& plan) {
+  plan.params.resize(sizeof(WgmmaParams));
+  for (const Side side : {Side::q, Side::k, Side::v, Side::o}) {
+    std::int64_t rows = config.tile_kv;
+    if (side == Side::q) rows = config.tile_q;
+    if (side == Side::o) rows = 64;
+    const auto found =
+        std::ranges::find(plan.pointers, side_names[static_cast<std::size_t>(side)], &LaunchPlan::Pointer::array);
+    plan.tensor_maps.push_back(tensor_map(settings, side, static_cast<int>(found - plan.pointers.begin()), rows));
+  }
+  const std::int64_t tiles = std::int64_t{params.q_tiles} * settings.heads * settings.batch;
+  KernelLaunch& launch = plan.kernels.front();
+  launch.grid = {static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, device.sm_count)), 1, 1};
+  if (config.order == "counter") plan.workspace_bytes = 8;
+}
+
+}  // namespace
+
+LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const {
   const TypedConfig typed = TypedConfig::parse(config);
   const Settings settings = Settings::of(problem);
   const Params params = parameters(typed, settings);
@@ -158,9 +226,10 @@ LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config
   KernelLaunch launch;
   launch.entry = "attention";
   launch.grid = folded_grid(blocks);
-  launch.block = {static_cast<std::uint32_t>(typed.threads), 1, 1};
+  launch.block = {static_cast<std::uint32_t>(typed.block_threads()), 1, 1};
   launch.dynamic_smem_bytes = typed.smem_bytes(settings);
   plan.kernels.push_back(launch);
+  if (typed.variant == Variant::wgmma) use_tensor_maps(typed, settings, params, device, plan);
   return plan;
 }
 

@@ -340,12 +340,6 @@ __device__ __forceinline__ float exp2_approx(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-/// 1 / x within one unit in the last place; 0 for infinities, infinity for denormals.
-__device__ __forceinline__ float reciprocal_approx(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 /// a * b + c, a * b, a + b, a - b, a / b, each rounded once and never contracted: what two-float arithmetic relies on.
 __device__ __forceinline__ float fused_multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ __forceinline__ float multiply(float a, float b) { return __fmul_rn(a, b); }

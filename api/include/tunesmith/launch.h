@@ -1,6 +1,8 @@
 #pragma once
 // How compiled kernels are started: the result of a descriptor's geometry, the input of a device.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,9 +33,29 @@ struct LaunchPlan {
     int in_place_of = -1;   ///< position of the input that this output may be; they never overlap otherwise
   };
 
+  /// A CUtensorMap in the parameter block: an array of up to five dimensions as the copy engine of sm_90 and later (TMA) is
+  /// told about it. Encoded at every launch, when the array's address is known; a null address leaves zeros. What a box
+  /// holds beyond the sizes is read as zero and not written. Interleave none, element strides 1.
+  struct TensorMap {
+    static constexpr std::uint32_t bytes = 128, alignment = 64;
+    static constexpr int max_rank = 5;
+
+    int array = 0;                               ///< position in `pointers`; that address is a multiple of at least 16
+    std::uint32_t offset = 0;                    ///< in `params`, a multiple of 64
+    DType dtype = DType::bf16;                   ///< bf16, f16 or f32
+    int rank = 0;                                ///< 1 to 5; dimension 0 is the innermost, its elements lie side by side
+    std::array<std::int64_t, max_rank> sizes{};  ///< elements, 1 to 2^32
+    std::array<std::int64_t, max_rank - 1> strides_bytes{};  ///< of dimensions 1 and up: multiples of 16 below 2^40
+    /// Elements that one copy moves, 1 to 256 of each dimension; a row of it, dimension 0, is a multiple of 16 bytes.
+    std::array<std::int64_t, max_rank> box{};
+    int swizzle_bytes = 0;      ///< 0, 32, 64 or 128: the span whose 16-byte chunks are permuted; a row fits
+    int promotion_bytes = 128;  ///< 0, 64, 128 or 256: what a read of device memory brings into L2
+  };
+
   std::vector<KernelLaunch> kernels;
-  std::vector<std::byte> params;       ///< strides, sizes and scalars filled in, addresses zero
+  std::vector<std::byte> params;       ///< strides, sizes and scalars filled in, addresses and tensor maps zero
   std::vector<Pointer> pointers;       ///< in the order of Op::arrays()
+  std::vector<TensorMap> tensor_maps;  ///< none for a kernel that has none
   std::int64_t workspace_bytes = 0;    ///< scratch memory for each stream, 256-byte aligned, zeroed once when it is made
   std::uint32_t workspace_offset = 0;  ///< in `params`; used when workspace_bytes > 0
 };

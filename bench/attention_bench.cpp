@@ -1,0 +1,64 @@
+// Attention forward: TFLOP/s of 16384 tokens and 2048 elements over all heads. What others reach in the same run:
+// bench/peers/attention.py.
+
+#include <benchmark/benchmark.h>
+
+#include <array>
+#include <string>
+
+#include "bench/gpu.h"
+#include "tunesmith/attention.h"
+
+namespace tunesmith::bench {
+namespace {
+
+constexpr std::int64_t tokens = 16384, hidden = 2048;
+
+void run(benchmark::State& state, Engine& engine, const AttentionProblem& problem, Mode mode) {
+  const DeviceBuffer q = random_numbers(engine, problem.dtype, tokens * hidden, 1);
+  const DeviceBuffer k = random_numbers(engine, problem.dtype, tokens * hidden, 1, 2);
+  const DeviceBuffer v = random_numbers(engine, problem.dtype, tokens * hidden, 1, 3);
+  const DeviceBuffer o(engine, q.bytes());
+  const DeviceBuffer lse(engine, static_cast<std::size_t>(tokens * problem.heads) * sizeof(float));
+  const std::array<void*, 5> arrays{q.data(), k.data(), v.data(), o.data(), lse.data()};
+  PrepareOptions options;
+  options.mode = mode;
+  const Plan plan = engine.prepare(to_problem(problem), options);
+
+  // Two products for each pair of a query and a key; of a causal mask half of them count, as everywhere.
+  const double flops = 4.0 * static_cast<double>(tokens) * static_cast<double>(problem.seq_q * hidden) *
+                       (problem.causal == Causal::none ? 1 : 0.5);
+  for (auto _ : state) {
+    const double us =
+        interleaved_us(*engine.parts().device, {[&](Stream stream) { plan.launch(arrays, stream); }}, 15).front();
+    state.SetIterationTime(us * 1e-6);
+    state.counters["TFLOP/s"] = flops / us * 1e-6;
+  }
+  state.SetLabel(std::string(name(plan.origin())) + " " + plan.config().text());
+}
+
+}  // namespace
+
+void register_attention(Engine& engine) {
+  for (const std::int64_t head_dim : {64, 128, 256})
+    for (const Causal causal : {Causal::none, Causal::bottom_right})
+      for (const std::int64_t seq : {512, 2048, 16384})
+        for (const Mode mode : {Mode::tune, Mode::off}) {
+          AttentionProblem problem;
+          problem.batch = tokens / seq;
+          problem.heads = hidden / head_dim;
+          problem.seq_q = seq;
+          problem.head_dim = head_dim;
+          problem.causal = causal;
+          const std::string title = "attention/bf16/d" + std::to_string(head_dim) +
+                                    (causal == Causal::none ? "/full/" : "/causal/") + std::to_string(seq) +
+                                    (mode == Mode::tune ? "/tuned" : "/default");
+          benchmark::RegisterBenchmark(
+              title.c_str(), [&engine, problem, mode](benchmark::State& state) { run(state, engine, problem, mode); })
+              ->UseManualTime()
+              ->Iterations(1)
+              ->Unit(benchmark::kMicrosecond);
+        }
+}
+
+}  // namespace tunesmith::bench

@@ -1,0 +1,97 @@
+"""The implementations that attention is compared with, each built for one cell (family.Family.peers).
+
+Whoever offers several ways is taken by the fastest that a user can call: PyTorch's kernels take q, k and v as views of
+Tunesmith's (batch, sequence, heads, head_dim) memory or copied to (batch, heads, sequence, head_dim), whichever is faster.
+"""
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import attention_grids as grids
+from family import DEVICE
+
+
+def of(o):
+    return {"o": o}
+
+
+def layouts(arrays):
+    """(q, k, v) by name of the layout in memory."""
+    views = (arrays.q, arrays.k, arrays.v)
+    return {"bshd": views, "bhsd": tuple(view.contiguous() for view in views)}
+
+
+def by_backend(backend, q, k, v, causal):
+    """PyTorch's function on one of its kernels."""
+    grouped = q.shape[1] != k.shape[1]
+
+    def launch():
+        with sdpa_kernel(backend):
+            return of(F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped))
+
+    return launch
+
+
+def sdpa(backend):
+    """The builder of a peer that is one of PyTorch's kernels. PyTorch's causal mask is the top-left one."""
+    def build(cell, arrays, timer):
+        if cell.case or (cell.causal == "bottom-right" and not cell.square):
+            return None
+        works = {name: by_backend(backend, *given, cell.causal != "none") for name, given in layouts(arrays).items()}
+        return works[timer.fastest(works)]
+    return build
+
+
+def cudnn_packed(cell, arrays, timer):
+    """Decoding with grouped heads: the query heads that share a key head as queries of one head."""
+    if cell.grid != "decode" or cell.heads == cell.kv_heads:
+        return None
+
+    def launcher(q, k, v):
+        launch = by_backend(SDPBackend.CUDNN_ATTENTION, q.reshape(cell.batch, cell.kv_heads, -1, cell.head_dim), k, v, False)
+        return lambda: of(launch()["o"].reshape(arrays.q.shape))
+
+    works = {name: launcher(*given) for name, given in layouts(arrays).items()}
+    return works[timer.fastest(works)]
+
+
+def masks(cell):
+    """flex_attention's mask of a cell, or None."""
+    def causal(entry, head, query, key):
+        return query >= key
+
+    def window(entry, head, query, key):
+        return (query >= key) & (query - key <= grids.WINDOW)
+
+    def document(entry, head, query, key):
+        return query // grids.DOCUMENT == key // grids.DOCUMENT
+
+    return {"window": window, "document": document}.get(cell.case, None if cell.causal == "none" else causal)
+
+
+def scores(cell, slopes):
+    """flex_attention's modification of a cell's scores, or None."""
+    def alibi(score, entry, head, query, key):
+        return score - slopes[head] * (query - key).abs()
+
+    def softcap(score, entry, head, query, key):
+        return grids.SOFTCAP * torch.tanh(score / grids.SOFTCAP)
+
+    return {"alibi": alibi, "softcap": softcap}.get(cell.case)
+
+
+def flex(cell, arrays, timer):
+    """flex_attention as torch.compile makes it."""
+    if cell.grid not in ("mods", "quick"):
+        return None
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    torch._dynamo.reset()
+    mask = masks(cell)
+    blocks = create_block_mask(mask, None, None, cell.seq_q, cell.seq_kv, device=DEVICE) if mask else None
+    compiled, given, score = torch.compile(flex_attention, dynamic=False), layouts(arrays)["bhsd"], scores(cell, arrays.slopes)
+    return lambda: of(compiled(*given, score_mod=score, block_mask=blocks))
+
+
+PEERS = {"cudnn": sdpa(SDPBackend.CUDNN_ATTENTION), "flash2": sdpa(SDPBackend.FLASH_ATTENTION), "flex": flex,
+         "cudnn_packed": cudnn_packed}
+NEEDS = {"flex": "torch.nn.attention.flex_attention"}

@@ -1,0 +1,44 @@
+// ResidentGroup's asynchronous copies, as asynchronous as a GPU may make them: the destination is lost at once and has its
+// new contents no sooner than the thread that copies has waited. A kernel that reads too early, or overwrites what others
+// still read, computes with 0xFF bytes (NaNs) here, not now and then somewhere else.
+#include <algorithm>
+#include <cstring>
+
+#include "jit/host/resident_group.h"
+
+namespace tunesmith::host {
+
+void ResidentGroup::async_copy(abi::Thread& thread, void* shared, const void* data, unsigned bytes) {
+  Fiber& fiber = fiber_of(thread);
+  ResidentGroup& group = *fiber.group;
+  if (!group.shared_.contains(fiber.block, shared, bytes)) {
+    group.failure_ = group.describe(fiber) + " copies asynchronously to an address that is not in its block's shared memory";
+    group.stop(fiber);
+  }
+  Copy& copy = fiber.copies.emplace_back();
+  copy.shared = shared;
+  copy.group = fiber.copy_groups;
+  copy.bytes = bytes;
+  std::memcpy(copy.data.data(), data, bytes);
+  std::memset(shared, 0xff, bytes);
+}
+
+void ResidentGroup::async_copy_commit(abi::Thread& thread) { ++fiber_of(thread).copy_groups; }
+
+void ResidentGroup::async_copy_wait(abi::Thread& thread, unsigned pending) {
+  Fiber& fiber = fiber_of(thread);
+  const std::uint32_t landed_groups = fiber.copy_groups - std::min(fiber.copy_groups, pending);
+  auto at = fiber.copies.begin();
+  for (; at != fiber.copies.end() && at->group < landed_groups; ++at) std::memcpy(at->shared, at->data.data(), at->bytes);
+  fiber.copies.erase(fiber.copies.begin(), at);
+}
+
+void ResidentGroup::check_copies_landed(Fiber& fiber) {
+  if (fiber.copies.empty()) return;
+  ResidentGroup& group = *fiber.group;
+  group.failure_ = group.describe(fiber) + " returns before it has waited for " + std::to_string(fiber.copies.size()) +
+                   " of its asynchronous copies";
+  group.stop(fiber);
+}
+
+}  // namespace tunesmith::host

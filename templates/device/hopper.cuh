@@ -1,0 +1,180 @@
+// Hopper's asynchronous half (sm_90a, CUDA only): barriers that count bytes, the copy engine (TMA), registers that move
+// between warpgroups. Thin wrappers over PTX, as in platform_cuda.cuh; device/wgmma.cuh has the tensor cores. Only templates
+// that run on sm_90a alone include this: the host executor has no such names, and other architectures see nothing here.
+#pragma once
+
+#include "device/platform.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+/// A CUtensorMap, member of a kernel's __grid_constant__ parameter block; the launch plan says what it holds.
+struct alignas(64) TensorMap {
+  unsigned char opaque[128];
+};
+
+/// Shared memory is addressed in 32 bits here: tiles and barriers are computed with, and one register holds an address.
+__device__ __forceinline__ uint32 shared_address(const void* shared) {
+  return static_cast<uint32>(__cvta_generic_to_shared(shared));
+}
+
+// ---- Barriers in shared memory (mbarrier) -------------------------------------------------------------------------------
+
+// A barrier is 8 bytes, aligned to 8. A phase is complete when `arrivals` threads have arrived and all bytes that were
+// announced have come. Waiting names the parity of the phase: 0 for the first, 1 for the second, 0 again. On a new barrier,
+// a wait for parity 1 passes at once, which is how a producer finds every stage free at the start.
+
+/// One thread; then barriers_ready() by the same thread and a barrier of the block before others use it.
+__device__ __forceinline__ void barrier_init(uint32 barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/// Shows initialized barriers to the copy engine.
+__device__ __forceinline__ void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void barrier_arrive(uint32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// Arrives and announces bytes that copies will bring; before those copies are issued.
+__device__ __forceinline__ void barrier_arrive_expecting(uint32 barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+/// Whether the phase is complete; may sleep for a while before it says no.
+__device__ __forceinline__ bool barrier_try(uint32 barrier, uint32 parity) {
+  uint32 complete;
+  asm volatile(
+      "{\n.reg .pred complete;\nmbarrier.try_wait.parity.shared::cta.b64 complete, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, complete;\n}"
+      : "=r"(complete)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return complete != 0;
+}
+/// Every thread that reads what the copies brought waits itself.
+__device__ __forceinline__ void barrier_wait(uint32 barrier, uint32 parity) {
+  while (!barrier_try(barrier, parity)) {
+  }
+}
+
+// ---- The copy engine ----------------------------------------------------------------------------------------------------
+
+/// What a copy tells L2 about its lines: the words that createpolicy makes for whole accesses.
+enum class L2Hint : uint64 {
+  evict_normal = 0x1000000000000000ull,
+  evict_first = 0x12F0000000000000ull,  ///< read once: Q
+  evict_last = 0x14F0000000000000ull,   ///< read by many blocks: K and V
+};
+
+/// Fetches the map ahead of its first use. One thread.
+__device__ __forceinline__ void prefetch_tensor_map(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+/// Starts the copy of a box of the array, whose first element has these coordinates (dimension 0 first; negative and too
+/// large ones are allowed), to shared memory: 128-byte aligned, 1024 for whole tiles with a swizzle of 128 bytes. `barrier`
+/// counts the bytes of a whole box, those filled with zeros included. One thread.
+__device__ __forceinline__ void load_tile(uint32 to, const TensorMap& map, uint32 barrier, L2Hint hint, int x0, int x1,
+                                          int x2, int x3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1, {%4, %5, %6, %7}], [%2], %3;" ::"r"(to),
+      "l"(&map), "r"(barrier), "l"(static_cast<uint64>(hint)), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+      : "memory");
+}
+__device__ __forceinline__ void load_tile(uint32 to, const TensorMap& map, uint32 barrier, L2Hint hint, int x0, int x1,
+                                          int x2, int x3, int x4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1, {%4, %5, %6, %7, %8}], [%2], %3;" ::"r"(to),
+      "l"(&map), "r"(barrier), "l"(static_cast<uint64>(hint)), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+      : "memory");
+}
+
+/// Makes this thread's writes to shared memory visible to the copy engine and the tensor cores. Each writing thread, before
+/// the barrier that joins them with the thread that starts the store (or the wgmma).
+__device__ __forceinline__ void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/// Starts the copy of a box from shared memory to the array; what lies outside the array is not written. One thread, which
+/// also closes the group and waits for it.
+__device__ __forceinline__ void store_tile(const TensorMap& map, uint32 from, int x0, int x1, int x2, int x3) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+               "r"(from), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+               : "memory");
+}
+__device__ __forceinline__ void store_tile(const TensorMap& map, uint32 from, int x0, int x1, int x2, int x3, int x4) {
+  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map),
+               "r"(from), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+               : "memory");
+}
+__device__ __forceinline__ void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/// Waits until at most `pending` of this thread's groups still read their shared memory, which may then be written again.
+template <int pending>
+__device__ __forceinline__ void store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+/// Waits until at most `pending` of this thread's groups are unfinished; shared memory must live until the reads are done.
+template <int pending>
+__device__ __forceinline__ void store_wait() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+// ---- Warpgroups and their roles -----------------------------------------------------------------------------------------
+
+/// Gives registers back to the block's pool, or takes them from it (waiting until they are there): a multiple of 8, 24 to
+/// 256, per thread. All four warps of the warpgroup. The pool is what the kernel entered with times its threads, not the
+/// multiprocessor's 64K; without __launch_bounds__(threads, 1) the compiler ignores both (warning C7508).
+template <int registers>
+__device__ __forceinline__ void give_registers() {
+  static_assert(registers % 8 == 0 && registers >= 24 && registers <= 256, "a multiple of 8, 24 to 256");
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+template <int registers>
+__device__ __forceinline__ void take_registers() {
+  static_assert(registers % 8 == 0 && registers >= 24 && registers <= 256, "a multiple of 8, 24 to 256");
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+/// True for one lane of the warp, always the same. All 32 lanes together.
+__device__ __forceinline__ bool elect_one() {
+  uint32 elected;
+  asm volatile("{\n.reg .pred elected;\nelect.sync _|elected, 0xffffffff;\nselp.u32 %0, 1, 0, elected;\n}" : "=r"(elected));
+  return elected != 0;
+}
+
+/// Barrier `id` (1 to 15; 0 is sync_block's) of `threads` threads of the block, a multiple of 32: waits for all of them.
+__device__ __forceinline__ void sync_threads(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+/// Counts for the barrier without waiting; `threads` is of those that arrive and those that sync.
+__device__ __forceinline__ void arrive_threads(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// ---- Blocks that share work ---------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ int64 grid_blocks() { return static_cast<int64>(gridDim.x) * gridDim.y; }
+/// Adds to a word in global memory, for all blocks as one; returns what it was. Orders nothing else.
+__device__ __forceinline__ uint32 atomic_add(uint32* word, uint32 value) {
+  uint32 before;
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(word), "r"(value) : "memory");
+  return before;
+}
+
+// ---- Registers to shared memory -----------------------------------------------------------------------------------------
+
+/// Stores four 8x8 matrices of 16-bit elements. Lane 8*i + r names row r of matrix i, 16 bytes; lane l holds the elements
+/// 2*(l%4) and the next one of row l/4 of each: two accumulators side by side, packed. All 32 lanes together.
+__device__ __forceinline__ void store_matrices(uint32 row, const uint32 (&words)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(words[0]), "r"(words[1]),
+               "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+/// The same, each matrix transposed.
+__device__ __forceinline__ void store_matrices_transposed(uint32 row, const uint32 (&words)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(words[0]),
+               "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
+}  // namespace tunesmith
+
+#endif

@@ -1,0 +1,84 @@
+// Tensor cores for CUDA: mma.sync, ldmatrix, stmatrix and cp.async with a condition. device/matrix.cuh says what lies where.
+// The host executor has the same names in jit/host/tunesmith_matrix_host.h; change both together.
+#pragma once
+
+#include "device/platform_cuda.cuh"
+
+namespace tunesmith {
+
+namespace cuda {
+__device__ __forceinline__ uint32 shared_address(const void* shared) {
+  return static_cast<uint32>(__cvta_generic_to_shared(shared));
+}
+}  // namespace cuda
+
+/// d += a * b: 16 x 16 by 16 x 8 elements, f16 (sm_75 and later) or bf16 (sm_80 and later), products and sums in float.
+template <typename Element>
+__device__ __forceinline__ void multiply_accumulate_16x8x16(float (&)[4], const uint32 (&)[4], const uint32 (&)[2]) {
+  static_assert(sizeof(Element) == 0, "tensor cores multiply f16 and, on sm_80 and later, bf16");
+}
+#if TUNESMITH_SM >= 800
+#define TUNESMITH_MULTIPLY_ACCUMULATE(type)                                           \
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                 \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                       \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+template <>
+__device__ __forceinline__ void multiply_accumulate_16x8x16<f16>(float (&d)[4], const uint32 (&a)[4], const uint32 (&b)[2]) {
+  TUNESMITH_MULTIPLY_ACCUMULATE("f16");
+}
+template <>
+__device__ __forceinline__ void multiply_accumulate_16x8x16<bf16>(float (&d)[4], const uint32 (&a)[4],
+                                                                  const uint32 (&b)[2]) {
+  TUNESMITH_MULTIPLY_ACCUMULATE("bf16");
+}
+#undef TUNESMITH_MULTIPLY_ACCUMULATE
+#else
+/// Turing multiplies half as deep: the two halves of k, one after the other.
+template <>
+__device__ __forceinline__ void multiply_accumulate_16x8x16<f16>(float (&d)[4], const uint32 (&a)[4], const uint32 (&b)[2]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[2 * half]), "r"(a[2 * half + 1]), "r"(b[half]));
+}
+#endif
+
+/// Four matrices of 8 x 8 16-bit elements from shared memory; every lane names a row, aligned to 16 bytes.
+__device__ __forceinline__ void load_matrix_x4(uint32 (&r)[4], const void* shared_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(cuda::shared_address(shared_row))
+               : "memory");
+}
+/// The same, each matrix transposed on its way.
+__device__ __forceinline__ void load_matrix_x4_transposed(uint32 (&r)[4], const void* shared_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(cuda::shared_address(shared_row))
+               : "memory");
+}
+#if TUNESMITH_SM >= 900
+/// The way back: what load_matrix_x4 would fetch as r.
+__device__ __forceinline__ void store_matrix_x4(void* shared_row, const uint32 (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(cuda::shared_address(shared_row)),
+               "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
+}
+#endif
+
+#if TUNESMITH_SM >= 800
+/// Copies 16 bytes from global to shared memory, past L1 and without registers; zeros where it is not `there`, and then
+/// `global` is not read but aligned all the same. Both addresses are multiples of 16. Complete after async_copy_wait, which
+/// no thread may return without: a copy that nobody waited for is of no use, and the host executor takes it for a mistake.
+__device__ __forceinline__ void async_copy_16(void* shared, const void* global, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(cuda::shared_address(shared)), "l"(global),
+               "r"(there ? 16 : 0)
+               : "memory");
+}
+/// Without the condition: one operand less.
+__device__ __forceinline__ void async_copy_16(void* shared, const void* global) { async_copy<16>(shared, global); }
+#endif
+
+}  // namespace tunesmith

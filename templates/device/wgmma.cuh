@@ -1,0 +1,236 @@
+// Hopper's tensor cores (wgmma, sm_90a, CUDA only): D += A B for a warpgroup, D of 64 rows in registers, B in shared memory,
+// A in shared memory or in registers. f16 and bf16 with float32 accumulators.
+// Layouts are those of the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
+#pragma once
+
+#include "device/hopper.cuh"
+#include "device/vector.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+// ---- Matrices in shared memory ------------------------------------------------------------------------------------------
+
+/// Describes a matrix in shared memory as the copy engine writes it with the same swizzle (bytes). With 128: rows of 128
+/// bytes, 8 of them to an atom of 1024 bytes, tiles aligned to 1024. Dimension k innermost (Q and K): stride = 1024, from 8
+/// rows to the next 8; leading is ignored. A step of 16 along k is 32 bytes further, within the 128; the next 64 elements of
+/// k are another tile. Dimension n innermost (V): stride = 1024, from 8 k to the next 8; leading = the bytes of a tile, from
+/// 64 columns to the next 64. A step of 16 along k is 2048 bytes.
+template <int swizzle_bytes = 128>
+__device__ __forceinline__ constexpr uint64 matrix_descriptor(uint32 address, int stride_bytes, int leading_bytes = 16) {
+  static_assert(swizzle_bytes == 0 || swizzle_bytes == 32 || swizzle_bytes == 64 || swizzle_bytes == 128, "see TensorMap");
+  constexpr uint64 layout = swizzle_bytes == 128 ? 1 : swizzle_bytes == 64 ? 2 : swizzle_bytes == 32 ? 3 : 0;
+  return layout << 62 | static_cast<uint64>((stride_bytes & 0x3ffff) >> 4) << 32 |
+         static_cast<uint64>((leading_bytes & 0x3ffff) >> 4) << 16 | (address & 0x3ffff) >> 4;
+}
+/// The same matrix `bytes` further on: descriptors are made once, outside of loops.
+__device__ __forceinline__ constexpr uint64 advance(uint64 descriptor, int bytes) {
+  return descriptor + static_cast<uint64>(bytes >> 4);
+}
+
+// ---- Order --------------------------------------------------------------------------------------------------------------
+
+// wgmma reads and writes registers behind the compiler's back, and the compiler moves float arithmetic across volatile
+// instructions: what is computed must be tied down before the tensor cores read it, and what they computed until they are
+// done. Hence both functions take every accumulator (and A in registers) that is in flight.
+
+template <int count>
+__device__ __forceinline__ void pin(float (&values)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) asm volatile("" : "+f"(values[i]));
+}
+template <int count>
+__device__ __forceinline__ void pin(uint32 (&values)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) asm volatile("" : "+r"(values[i]));
+}
+
+/// Before the first wgmma, and whenever other instructions wrote its registers. All four warps, as everything below.
+template <typename... Registers>
+__device__ __forceinline__ void wgmma_fence(Registers&... registers) {
+  (pin(registers), ...);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+/// Closes the group of the products issued so far.
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/// Waits until at most `pending` groups are unfinished. Takes the registers of the groups that then are done.
+template <int pending, typename... Registers>
+__device__ __forceinline__ void wgmma_wait(Registers&... registers) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+  (pin(registers), ...);
+}
+
+// ---- Products -----------------------------------------------------------------------------------------------------------
+
+/// How B lies in shared memory: n rows with k innermost (K of attention), or k rows with n innermost (V).
+enum class Innermost : int { k = 0, n = 1 };
+
+/// The instructions for n columns; specialized below for n = 8, 16, ..., 256.
+template <int n>
+struct Wgmma;
+
+/// d (64 x n) = A (64 x 16) B (16 x n), plus d when `accumulate`. T is f16 or bf16. Thread t of the warpgroup holds the rows
+/// 16*(t/32) + t%32/4 and 8 more, and of every 8 columns 2*(t%4) and the next: d[4*j] and d[4*j + 1] are the columns
+/// 8*j + 2*(t%4) and the next of the first row, d[4*j + 2] and d[4*j + 3] those of the second. Asynchronous: see Order.
+template <typename T, Innermost b_order, int count>
+__device__ __forceinline__ void wgmma(float (&d)[count], uint64 a, uint64 b, bool accumulate) {
+  Wgmma<2 * count>::template multiply<T, b_order>(d, a, b, accumulate);
+}
+/// A in registers, pairs packed: a[0] and a[2] are the columns 2*(t%4) and 8 + 2*(t%4), each with the next, of the first
+/// row, a[1] and a[3] of the second: accumulators 8*k to 8*k + 7 of an earlier product, packed in order, are A for its
+/// columns 16*k to 16*k + 15.
+template <typename T, Innermost b_order, int count>
+__device__ __forceinline__ void wgmma(float (&d)[count], const uint32 (&a)[4], uint64 b, bool accumulate) {
+  Wgmma<2 * count>::template multiply<T, b_order>(d, a, b, accumulate);
+}
+
+// What is left is text: inline PTX names every register of d by its number, so each n needs a list of its own.
+
+// clang-format off
+// d in the instruction's text, and as operands: each list is the one before and four more.
+#define TUNESMITH_D8_TEXT "%0, %1, %2, %3"
+#define TUNESMITH_D16_TEXT TUNESMITH_D8_TEXT ", %4, %5, %6, %7"
+#define TUNESMITH_D24_TEXT TUNESMITH_D16_TEXT ", %8, %9, %10, %11"
+#define TUNESMITH_D32_TEXT TUNESMITH_D24_TEXT ", %12, %13, %14, %15"
+#define TUNESMITH_D40_TEXT TUNESMITH_D32_TEXT ", %16, %17, %18, %19"
+#define TUNESMITH_D48_TEXT TUNESMITH_D40_TEXT ", %20, %21, %22, %23"
+#define TUNESMITH_D56_TEXT TUNESMITH_D48_TEXT ", %24, %25, %26, %27"
+#define TUNESMITH_D64_TEXT TUNESMITH_D56_TEXT ", %28, %29, %30, %31"
+#define TUNESMITH_D72_TEXT TUNESMITH_D64_TEXT ", %32, %33, %34, %35"
+#define TUNESMITH_D80_TEXT TUNESMITH_D72_TEXT ", %36, %37, %38, %39"
+#define TUNESMITH_D88_TEXT TUNESMITH_D80_TEXT ", %40, %41, %42, %43"
+#define TUNESMITH_D96_TEXT TUNESMITH_D88_TEXT ", %44, %45, %46, %47"
+#define TUNESMITH_D104_TEXT TUNESMITH_D96_TEXT ", %48, %49, %50, %51"
+#define TUNESMITH_D112_TEXT TUNESMITH_D104_TEXT ", %52, %53, %54, %55"
+#define TUNESMITH_D120_TEXT TUNESMITH_D112_TEXT ", %56, %57, %58, %59"
+#define TUNESMITH_D128_TEXT TUNESMITH_D120_TEXT ", %60, %61, %62, %63"
+#define TUNESMITH_D136_TEXT TUNESMITH_D128_TEXT ", %64, %65, %66, %67"
+#define TUNESMITH_D144_TEXT TUNESMITH_D136_TEXT ", %68, %69, %70, %71"
+#define TUNESMITH_D152_TEXT TUNESMITH_D144_TEXT ", %72, %73, %74, %75"
+#define TUNESMITH_D160_TEXT TUNESMITH_D152_TEXT ", %76, %77, %78, %79"
+#define TUNESMITH_D168_TEXT TUNESMITH_D160_TEXT ", %80, %81, %82, %83"
+#define TUNESMITH_D176_TEXT TUNESMITH_D168_TEXT ", %84, %85, %86, %87"
+#define TUNESMITH_D184_TEXT TUNESMITH_D176_TEXT ", %88, %89, %90, %91"
+#define TUNESMITH_D192_TEXT TUNESMITH_D184_TEXT ", %92, %93, %94, %95"
+#define TUNESMITH_D200_TEXT TUNESMITH_D192_TEXT ", %96, %97, %98, %99"
+#define TUNESMITH_D208_TEXT TUNESMITH_D200_TEXT ", %100, %101, %102, %103"
+#define TUNESMITH_D216_TEXT TUNESMITH_D208_TEXT ", %104, %105, %106, %107"
+#define TUNESMITH_D224_TEXT TUNESMITH_D216_TEXT ", %108, %109, %110, %111"
+#define TUNESMITH_D232_TEXT TUNESMITH_D224_TEXT ", %112, %113, %114, %115"
+#define TUNESMITH_D240_TEXT TUNESMITH_D232_TEXT ", %116, %117, %118, %119"
+#define TUNESMITH_D248_TEXT TUNESMITH_D240_TEXT ", %120, %121, %122, %123"
+#define TUNESMITH_D256_TEXT TUNESMITH_D248_TEXT ", %124, %125, %126, %127"
+#define TUNESMITH_D(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define TUNESMITH_D8 TUNESMITH_D(0)
+#define TUNESMITH_D16 TUNESMITH_D8, TUNESMITH_D(4)
+#define TUNESMITH_D24 TUNESMITH_D16, TUNESMITH_D(8)
+#define TUNESMITH_D32 TUNESMITH_D24, TUNESMITH_D(12)
+#define TUNESMITH_D40 TUNESMITH_D32, TUNESMITH_D(16)
+#define TUNESMITH_D48 TUNESMITH_D40, TUNESMITH_D(20)
+#define TUNESMITH_D56 TUNESMITH_D48, TUNESMITH_D(24)
+#define TUNESMITH_D64 TUNESMITH_D56, TUNESMITH_D(28)
+#define TUNESMITH_D72 TUNESMITH_D64, TUNESMITH_D(32)
+#define TUNESMITH_D80 TUNESMITH_D72, TUNESMITH_D(36)
+#define TUNESMITH_D88 TUNESMITH_D80, TUNESMITH_D(40)
+#define TUNESMITH_D96 TUNESMITH_D88, TUNESMITH_D(44)
+#define TUNESMITH_D104 TUNESMITH_D96, TUNESMITH_D(48)
+#define TUNESMITH_D112 TUNESMITH_D104, TUNESMITH_D(52)
+#define TUNESMITH_D120 TUNESMITH_D112, TUNESMITH_D(56)
+#define TUNESMITH_D128 TUNESMITH_D120, TUNESMITH_D(60)
+#define TUNESMITH_D136 TUNESMITH_D128, TUNESMITH_D(64)
+#define TUNESMITH_D144 TUNESMITH_D136, TUNESMITH_D(68)
+#define TUNESMITH_D152 TUNESMITH_D144, TUNESMITH_D(72)
+#define TUNESMITH_D160 TUNESMITH_D152, TUNESMITH_D(76)
+#define TUNESMITH_D168 TUNESMITH_D160, TUNESMITH_D(80)
+#define TUNESMITH_D176 TUNESMITH_D168, TUNESMITH_D(84)
+#define TUNESMITH_D184 TUNESMITH_D176, TUNESMITH_D(88)
+#define TUNESMITH_D192 TUNESMITH_D184, TUNESMITH_D(92)
+#define TUNESMITH_D200 TUNESMITH_D192, TUNESMITH_D(96)
+#define TUNESMITH_D208 TUNESMITH_D200, TUNESMITH_D(100)
+#define TUNESMITH_D216 TUNESMITH_D208, TUNESMITH_D(104)
+#define TUNESMITH_D224 TUNESMITH_D216, TUNESMITH_D(108)
+#define TUNESMITH_D232 TUNESMITH_D224, TUNESMITH_D(112)
+#define TUNESMITH_D240 TUNESMITH_D232, TUNESMITH_D(116)
+#define TUNESMITH_D248 TUNESMITH_D240, TUNESMITH_D(120)
+#define TUNESMITH_D256 TUNESMITH_D248, TUNESMITH_D(124)
+// clang-format on
+
+#define TUNESMITH_WGMMA_ADD(operand) "{\n.reg .pred add;\nsetp.ne.s32 add, %" #operand ", 0;\n"
+#define TUNESMITH_WGMMA_NAME(n, type) "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type
+#define TUNESMITH_WGMMA_SHARED(type, n, i0, i1, i2, i3)                                            \
+  asm volatile(TUNESMITH_WGMMA_ADD(i2) TUNESMITH_WGMMA_NAME(n, type) " {" TUNESMITH_D##n##_TEXT    \
+               "}, %" #i0 ", %" #i1 ", add, 1, 1, 0, %" #i3 ";\n}"                                 \
+               : TUNESMITH_D##n                                                                    \
+               : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(static_cast<int>(b_order)) \
+               : "memory")
+#define TUNESMITH_WGMMA_REGISTERS(type, n, i0, i1, i2, i3, i4, i5, i6)                                  \
+  asm volatile(TUNESMITH_WGMMA_ADD(i5) TUNESMITH_WGMMA_NAME(n, type) " {" TUNESMITH_D##n##_TEXT         \
+               "}, {%" #i0 ", %" #i1 ", %" #i2 ", %" #i3 "}, %" #i4 ", add, 1, 1, %" #i6 ";\n}"         \
+               : TUNESMITH_D##n                                                                         \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), \
+                 "n"(static_cast<int>(b_order))                                                         \
+               : "memory")
+/// n columns; then the numbers of the operands after d.
+#define TUNESMITH_WGMMA(n, i0, i1, i2, i3, i4, i5, i6)                                                                    \
+  template <>                                                                                                             \
+  struct Wgmma<n> {                                                                                                       \
+    template <typename T, Innermost b_order>                                                                              \
+    __device__ __forceinline__ static void multiply(float (&d)[n / 2], uint64 a, uint64 b, bool accumulate) {             \
+      static_assert(is_same<T, bf16> || is_same<T, f16>, "what the tensor cores take here");                              \
+      if constexpr (is_same<T, bf16>)                                                                                     \
+        TUNESMITH_WGMMA_SHARED("bf16", n, i0, i1, i2, i3);                                                                \
+      else                                                                                                                \
+        TUNESMITH_WGMMA_SHARED("f16", n, i0, i1, i2, i3);                                                                 \
+    }                                                                                                                     \
+    template <typename T, Innermost b_order>                                                                              \
+    __device__ __forceinline__ static void multiply(float (&d)[n / 2], const uint32 (&a)[4], uint64 b, bool accumulate) { \
+      static_assert(is_same<T, bf16> || is_same<T, f16>, "what the tensor cores take here");                              \
+      if constexpr (is_same<T, bf16>)                                                                                     \
+        TUNESMITH_WGMMA_REGISTERS("bf16", n, i0, i1, i2, i3, i4, i5, i6);                                                 \
+      else                                                                                                                \
+        TUNESMITH_WGMMA_REGISTERS("f16", n, i0, i1, i2, i3, i4, i5, i6);                                                  \
+    }                                                                                                                     \
+  };
+TUNESMITH_WGMMA(8, 4, 5, 6, 7, 8, 9, 10)
+TUNESMITH_WGMMA(16, 8, 9, 10, 11, 12, 13, 14)
+TUNESMITH_WGMMA(24, 12, 13, 14, 15, 16, 17, 18)
+TUNESMITH_WGMMA(32, 16, 17, 18, 19, 20, 21, 22)
+TUNESMITH_WGMMA(40, 20, 21, 22, 23, 24, 25, 26)
+TUNESMITH_WGMMA(48, 24, 25, 26, 27, 28, 29, 30)
+TUNESMITH_WGMMA(56, 28, 29, 30, 31, 32, 33, 34)
+TUNESMITH_WGMMA(64, 32, 33, 34, 35, 36, 37, 38)
+TUNESMITH_WGMMA(72, 36, 37, 38, 39, 40, 41, 42)
+TUNESMITH_WGMMA(80, 40, 41, 42, 43, 44, 45, 46)
+TUNESMITH_WGMMA(88, 44, 45, 46, 47, 48, 49, 50)
+TUNESMITH_WGMMA(96, 48, 49, 50, 51, 52, 53, 54)
+TUNESMITH_WGMMA(104, 52, 53, 54, 55, 56, 57, 58)
+TUNESMITH_WGMMA(112, 56, 57, 58, 59, 60, 61, 62)
+TUNESMITH_WGMMA(120, 60, 61, 62, 63, 64, 65, 66)
+TUNESMITH_WGMMA(128, 64, 65, 66, 67, 68, 69, 70)
+TUNESMITH_WGMMA(136, 68, 69, 70, 71, 72, 73, 74)
+TUNESMITH_WGMMA(144, 72, 73, 74, 75, 76, 77, 78)
+TUNESMITH_WGMMA(152, 76, 77, 78, 79, 80, 81, 82)
+TUNESMITH_WGMMA(160, 80, 81, 82, 83, 84, 85, 86)
+TUNESMITH_WGMMA(168, 84, 85, 86, 87, 88, 89, 90)
+TUNESMITH_WGMMA(176, 88, 89, 90, 91, 92, 93, 94)
+TUNESMITH_WGMMA(184, 92, 93, 94, 95, 96, 97, 98)
+TUNESMITH_WGMMA(192, 96, 97, 98, 99, 100, 101, 102)
+TUNESMITH_WGMMA(200, 100, 101, 102, 103, 104, 105, 106)
+TUNESMITH_WGMMA(208, 104, 105, 106, 107, 108, 109, 110)
+TUNESMITH_WGMMA(216, 108, 109, 110, 111, 112, 113, 114)
+TUNESMITH_WGMMA(224, 112, 113, 114, 115, 116, 117, 118)
+TUNESMITH_WGMMA(232, 116, 117, 118, 119, 120, 121, 122)
+TUNESMITH_WGMMA(240, 120, 121, 122, 123, 124, 125, 126)
+TUNESMITH_WGMMA(248, 124, 125, 126, 127, 128, 129, 130)
+TUNESMITH_WGMMA(256, 128, 129, 130, 131, 132, 133, 134)
+
+#undef TUNESMITH_WGMMA
+#undef TUNESMITH_WGMMA_REGISTERS
+#undef TUNESMITH_WGMMA_SHARED
+#undef TUNESMITH_WGMMA_NAME
+#undef TUNESMITH_WGMMA_ADD
+
+}  // namespace tunesmith
+
+#endif

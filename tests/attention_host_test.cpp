@@ -1,0 +1,82 @@
+// Numerics of the generated attention kernels on the host executor, against float64, with poisoned outputs, canaries, NaN in
+// every gap between rows, and a second run that must give the same bits (tuner/verify.h).
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/attention_cases.h"
+#include "tests/host_kernels.h"
+#include "tuner/verify.h"
+
+namespace tunesmith {
+namespace {
+
+using test::Case;
+
+class AttentionHost : public test::HostKernels {
+ protected:
+  Case case_of(const std::string& fields, const std::string& config) {
+    return test::case_of("attention", fields, device_.info(), config);
+  }
+  void verify_all(const std::vector<Case>& cases) {
+    double worst = 0;
+    with_executables(cases, [&](const Case& c, const Executable& executable) {
+      const CheckResult result = verify(c.op(), c.problem, executable, device_, 3);
+      EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
+      if (c.problem.fields.word("dtype") == "f32") worst = std::max(worst, result.max_error);
+    });
+    if (worst > 0) std::printf("worst float32 error %.2e relative\n", worst);
+  }
+};
+
+TEST_F(AttentionHost, EveryProblemInEveryVariant) {
+  std::vector<Case> cases = test::attention_cases(test::attention_problems(false), device_.info(), 0, 7);
+  std::set<std::string> variants;
+  for (const Case& c : cases) variants.insert(c.config.variant());
+  EXPECT_TRUE(variants.contains("simt"));
+  verify_all(cases);
+}
+
+TEST_F(AttentionHost, TheWholeSpaceOfOneShape) {
+  const Problem problem =
+      test::normalized("attention", "seq_q=70,seq_kv=131,head_dim=40,heads=2,causal=bottom-right,dtype=f32");
+  std::vector<Case> cases;
+  for (const Config& config : find_op("attention").search_space(problem, device_.info(), Effort::full))
+    cases.push_back({problem, config});
+  ASSERT_GT(cases.size(), 10U);
+  verify_all(cases);
+}
+
+// Verification is of a smaller problem that runs the same binary: with every option, and strides that would reach far.
+TEST_F(AttentionHost, TheVerificationProblemRunsTheSameSource) {
+  for (const char* fields :
+       {"seq_q=8192,head_dim=64,heads=32,kv_heads=8,batch=2", "seq_q=1,seq_kv=65536,head_dim=128,heads=32,kv_heads=8",
+        "seq_q=4096,head_dim=64,heads=3,q_seq_stride=576,q_batch_stride=123456789,causal=bottom-right,window_left=1024",
+        "seq_q=4096,head_dim=64,heads=3,layout=bhsd,o_head_stride=1000001,o_batch_stride=3000003,varlen=1,batch=4,"
+        "total_q=9000",
+        "seq_q=4096,head_dim=72,heads=16,softcap=30,alibi=1,sinks=1,causal=top-left,dtype=f32"}) {
+    std::string text = fields;
+    if (text.find("varlen") != text.npos) text.replace(text.find(",o_batch_stride=3000003"), 23, "");
+    const Case large = case_of(text, "");
+    const Case small{large.op().verification_problem(large.problem), large.config};
+    EXPECT_EQ(large.op().normalize(small.problem), small.problem) << small.text();
+    EXPECT_EQ(render(large.op(), large.problem, large.config), render(small.op(), small.problem, small.config))
+        << large.text();
+    std::int64_t bytes = 0;
+    for (const ArrayInfo& array : small.op().arrays(small.problem)) bytes += array.extent_bytes();
+    EXPECT_LT(bytes, 64 << 20) << small.text();
+  }
+}
+
+// The judge is strict: a result that one wrong key changes is refused.
+TEST_F(AttentionHost, AWrongMaskIsSeen) {
+  const Case right = case_of("seq_q=40,seq_kv=40,head_dim=16,dtype=bf16", "");
+  const Case wrong = case_of("seq_q=40,seq_kv=40,head_dim=16,dtype=bf16,window_left=38", "");
+  with_executables({wrong}, [&](const Case&, const Executable& executable) {
+    EXPECT_FALSE(verify(right.op(), right.problem, executable, device_, 3).passed);
+  });
+}
+
+}  // namespace
+}  // namespace tunesmith

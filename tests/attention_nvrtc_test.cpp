@@ -1,0 +1,71 @@
+// Generated attention kernels: NVRTC takes them for every architecture, without spills.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "tests/attention_cases.h"
+#include "tests/source_compilation.h"
+
+namespace tunesmith {
+namespace {
+
+using test::archs;
+
+class AttentionNvrtc : public test::SourceCompilation {};
+
+TEST_F(AttentionNvrtc, EveryProblemCompilesForTwoArchitectures) {
+  std::vector<Source> sources;
+  std::size_t turn = 0;
+  for (const Problem& problem : test::attention_problems(false))
+    for (int i = 0; i < 2; ++i) {
+      const Arch arch = parse_arch(archs[turn++ % std::size(archs)]);
+      for (const Config& config : test::sample_space(problem, generic_device(arch), 1, turn))
+        sources.push_back(source_of({problem, config}, arch));
+    }
+  compile_all(sources);
+}
+
+TEST_F(AttentionNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
+  std::vector<Source> sources;
+  std::map<std::string, std::set<std::string>> archs_of;
+  for (const char* name : archs)
+    for (const char* fields :
+         {"seq_q=4096,head_dim=128,heads=16,causal=bottom-right", "seq_q=4096,head_dim=64,heads=16,dtype=f16",
+          "seq_q=4096,head_dim=256,heads=16,dtype=f32", "seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8"}) {
+      const Problem problem = test::normalized("attention", fields);
+      for (const Config& config : test::sample_space(problem, generic_device(parse_arch(name)), 1, sources.size())) {
+        archs_of[config.variant()].insert(name);
+        sources.push_back(source_of({problem, config}, parse_arch(name)));
+      }
+    }
+  EXPECT_EQ(archs_of["simt"], (std::set<std::string>(std::begin(archs), std::end(archs))));
+  EXPECT_EQ(archs_of["wgmma"], (std::set<std::string>{"sm_90a"}));
+  compile_all(sources);
+}
+
+// The tensor cores are never waited for where the kernel does not say so (warnings C75xx), for any tile that tuning tries.
+TEST_F(AttentionNvrtc, WgmmaIsNotSerialized) {
+  std::vector<Source> sources;
+  for (const char* fields : {"seq_q=4096,head_dim=64,heads=16", "seq_q=4096,head_dim=128,heads=16,causal=bottom-right",
+                             "seq_q=4096,head_dim=256,heads=16,dtype=f16", "seq_q=4096,head_dim=192,head_dim_v=128,heads=16",
+                             "seq_q=4096,head_dim=72,heads=16,softcap=30,alibi=1,sinks=1,window_left=100"}) {
+    const Problem problem = test::normalized("attention", fields);
+    const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+    std::set<std::string> tiles;
+    for (const Config& config : find_op("attention").search_space(problem, device, Effort::quick)) {
+      if (config.variant() != "wgmma") continue;
+      const std::string tile = text(*config.fields.find("tile_q")) + "x" + text(*config.fields.find("tile_kv"));
+      if (tiles.insert(tile).second) sources.push_back(source_of({problem, config}, device.arch));
+    }
+  }
+  ASSERT_GT(sources.size(), 10U);
+  compile_all(sources);
+  const std::string ptx = ptx_of(sources.front());
+  for (const char* instruction : {"wgmma.mma_async", "cp.async.bulk.tensor.4d", "mbarrier.try_wait", "setmaxnreg.inc"})
+    EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
+}
+
+}  // namespace
+}  // namespace tunesmith

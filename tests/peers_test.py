@@ -1,0 +1,148 @@
+"""What of bench/peers needs neither PyTorch nor a GPU: the problems of attention, how results are read, targets, pictures."""
+import json
+import os
+import py_compile
+import sys
+import tempfile
+import unittest
+
+PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench", "peers")
+sys.path.insert(0, PEERS)
+sys.dont_write_bytecode = True
+
+import attention_grids
+import cells
+import plot
+import report
+import results
+import targets
+
+RUN = {"gpu": "a GPU", "torch": "1", "triton": "2", "date": "2026-01-01T00:00:00", "command": "attention.py"}
+
+
+def record(cell, **times):
+    """A cell as measure.py writes it; `times` in microseconds."""
+    facts = {"bytes": attention_grids.kv_bytes(cell), "roof": "", "baseline": "cudnn", "flops": attention_grids.flops(cell)}
+    if cell.grid == "decode":
+        facts.update(flops=0, roof="read", copy_bytes=facts["bytes"])
+    if cell.grid == "mods":
+        facts["baseline"] = "flex"
+    return dict(vars(cell), **facts, error=dict.fromkeys(times, 0.5), left_out={}, us=times, config="variant=simt")
+
+
+def line(records, start):
+    found, = [line for line in targets.target_lines(records) if line.startswith("| " + start)]
+    return found
+
+
+class Grids(unittest.TestCase):
+    def test_forward_is_every_head_dim_mask_and_length_at_the_same_size(self):
+        found = attention_grids.cells("forward")
+        self.assertEqual(len(found), 36)
+        self.assertEqual(len(set(found)), 36)
+        for cell in found:
+            self.assertEqual((cell.batch * cell.seq_q, cell.heads * cell.head_dim), (16384, 2048))
+
+    def test_flops_are_four_head_dim_a_visible_pair(self):
+        full, causal = [cell for cell in attention_grids.cells("forward") if (cell.head_dim, cell.seq_q) == (128, 4096)]
+        self.assertEqual(attention_grids.flops(full), 4 * 4 * 16 * 4096 * 4096 * 128)
+        self.assertEqual(attention_grids.flops(causal), attention_grids.flops(full) / 2)
+        by_case = {cell.case: cell for cell in attention_grids.cells("mods")}
+        self.assertEqual(attention_grids.pairs(by_case["document"]), 4096 * 1024)
+        seen = sum(1 for query in range(4096) for key in range(max(0, query - 1024), query + 1))
+        self.assertEqual(attention_grids.pairs(by_case["window"]), seen)
+
+    def test_documents_are_packed_sequences_of_the_same_tokens(self):
+        cell, = [cell for cell in attention_grids.cells("mods") if (cell.case, cell.head_dim) == ("document", 64)]
+        fields = attention_grids.own_fields(cell)
+        self.assertEqual((fields["batch"], fields["seq_q"], fields["total_q"], fields["varlen"]), (16, 1024, 16384, 1))
+
+    def test_a_record_says_which_cell_it_is_of(self):
+        rows = cells.Cell("main", "softmax", "float32", 4096, 128)
+        for cell in (rows, *attention_grids.cells("accuracy"), *attention_grids.cells("decode")):
+            self.assertEqual(cells.of_record(json.loads(json.dumps(vars(cell)))), cell)
+        self.assertEqual(str(rows), "softmax f32 4096x128")
+        titles = [str(cell) for grid in attention_grids.GRIDS for cell in attention_grids.cells(grid)]
+        self.assertIn("attention bf16 d128 1x32/8x1:65536", titles)
+        self.assertIn("attention bf16 d64 4x32x4096 causal window", titles)
+
+
+class Targets(unittest.TestCase):
+    def setUp(self):
+        self.forward = [record(cell, tunesmith=100.0, cudnn=120.0, flash2=200.0) for cell in attention_grids.cells("forward")]
+
+    def test_forward_needs_the_mean_and_every_cell(self):
+        self.assertIn("| met, 36 cells", line(self.forward, "forward: 1.0 x cuDNN"))
+        self.assertIn("| met, 36 cells", line(self.forward, "forward: 1.8 x Flash"))
+        self.forward[7]["us"]["cudnn"] = 99.0
+        self.assertIn("**missed**, 1 below", line(self.forward, "forward: 1.0 x cuDNN"))
+        self.assertIn(f"- 0.990: {results.key(self.forward[7])}", report.behind(self.forward, "cudnn"))
+        for cell in self.forward:
+            cell["us"].update(cudnn=110.0, flash2=170.0)
+        self.assertIn("**missed**", line(self.forward, "forward: 1.0 x cuDNN"))
+        self.assertIn("**missed**", line(self.forward, "forward: 1.8 x Flash"))
+
+    def test_a_cell_without_tunesmith_is_missed(self):
+        self.forward[3].update(us={"cudnn": 1.0}, error={"cudnn": 0.0})
+        self.assertIn("1 without Tunesmith", line(self.forward, "forward: 1.0 x cuDNN"))
+
+    def test_modifications_against_flex_and_the_plain_kernel(self):
+        mods = [record(cell, tunesmith=120.0, tunesmith_plain=100.0, flex=170.0) for cell in attention_grids.cells("mods")]
+        self.assertIn("| met, 12 cells", line(mods, "modifications: 1.4"))
+        self.assertIn("| met, 6 cells", line(mods, "ALiBi, soft cap"))
+        mods[4]["us"].update(tunesmith=126.0)
+        self.assertEqual(mods[4]["case"], "alibi")
+        self.assertIn("**missed**, 1 below", line(mods, "ALiBi, soft cap"))
+        self.assertIn("**missed**, 1 below", line(mods, "modifications: 1.4"))
+        self.assertEqual(results.best_peer(mods[4]), "flex")
+
+    def test_decode_against_cudnn_and_the_read_where_there_is_much_to_read(self):
+        decode = [record(cell, tunesmith=100.0, cudnn=100.0, copy=91.0) for cell in attention_grids.cells("decode")]
+        self.assertIn("| met, 6 cells", line(decode, "decode: 1.0"))
+        self.assertIn("| met, 4 cells", line(decode, "decode, 256 MiB"))
+        decode[2]["us"]["copy"] = 89.0
+        self.assertIn("**missed**, 1 below", line(decode, "decode, 256 MiB"))
+        decode[0]["us"]["copy"] = 50.0  # 128 MiB
+        self.assertIn("**missed**, 1 below", line(decode, "decode, 256 MiB"))
+
+    def test_accuracy_needs_no_times(self):
+        judged = [dict(record(cell), error={"tunesmith": 0.9}) for cell in attention_grids.cells("accuracy")]
+        self.assertIn("met, 48 cells", line(judged, "accuracy"))
+        judged[5]["error"] = {}
+        self.assertIn("1 without Tunesmith", line(judged, "accuracy"))
+
+
+class Files(unittest.TestCase):
+    def test_every_script_compiles(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in os.listdir(PEERS):
+                if name.endswith(".py"):
+                    py_compile.compile(os.path.join(PEERS, name), os.path.join(folder, name + "c"), doraise=True)
+
+    def test_report_and_pictures_of_a_run(self):
+        times = {"forward": {"cudnn": 120.0, "flash2": 200.0}, "mods": {"flex": 170.0, "tunesmith_plain": 90.0},
+                 "decode": {"cudnn": 110.0, "copy": 95.0}}
+        found = [record(cell, tunesmith=100.0, **others) for grid, others in times.items()
+                 for cell in attention_grids.cells(grid)]
+        found += [dict(record(cell), error={"tunesmith": 0.9}) for cell in attention_grids.cells("accuracy")]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "attention.json")
+            with open(path, "w") as file:
+                json.dump(dict(RUN, cells=found), file)
+            text = "\n".join(report.report([path]))
+            drawn = [os.path.basename(name) for name in plot.draw([path], folder)]
+        self.assertEqual(drawn, ["attention.svg", "attention_mods.svg", "attention_decode.svg"])
+        # 4 * 4 * 16 * 4096^2 * 128 operations in 100 us
+        self.assertIn("| bf16 d128 4x16x4096 | **5498 (1.200)** | 4581 | 2749 (0.600) | 1.20 |", text)
+        self.assertIn("- 1.111: attention bf16 d64 4x32x4096 alibi", text)
+        self.assertIn("| bf16 d40 2x4x113:203 | 0.90 |", text)
+
+    def test_what_lies_in_plots_is_still_read(self):
+        folder = os.path.join(PEERS, "..", "plots")
+        files = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".json")]
+        self.assertTrue(files)
+        self.assertIn("## Targets", report.report(files))
+
+
+if __name__ == "__main__":
+    unittest.main()
