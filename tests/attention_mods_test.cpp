@@ -25,7 +25,7 @@ constexpr double f32_tolerance = 1e-5;  // weights of 53 keys, values of a few u
 
 class AttentionMods : public test::HostKernels {
  protected:
-  Case case_of(const Problem& problem, const char* config = "tile_q=16,tile_kv=32,threads=64") {
+  Case case_of(const Problem& problem, const char* config = "variant=simt,tile_q=16,tile_kv=32,threads=64") {
     return {problem, find_op("attention").complete_config(problem, device_.info(), {parse_fields(config, "config")})};
   }
 
@@ -141,7 +141,9 @@ TEST_F(AttentionMods, EveryExampleIsWhatItSays) {
 TEST_F(AttentionMods, CandidatesAreVerified) {
   std::vector<Case> cases;
   for (const Example& example : examples())
-    cases.push_back(case_of(example.problem("batch=2,heads=4,kv_heads=2,seq_q=77,seq_kv=81,head_dim=16,dtype=bf16")));
+    for (const char* config : {"variant=simt,tile_q=16,tile_kv=32,threads=64", "variant=mma"})
+      cases.push_back(
+          case_of(example.problem("batch=2,heads=4,kv_heads=2,seq_q=77,seq_kv=81,head_dim=16,dtype=bf16"), config));
   cases.push_back(
       case_of(modified("batch=3,heads=2,seq_q=40,seq_kv=67,head_dim=24,dtype=f16,causal=bottom-right,alibi=1,"
                        "sinks=1,softcap=3,window_left=31,varlen=1",
@@ -207,6 +209,50 @@ TEST_F(AttentionMods, AQueryOfWhichEveryKeyIsHiddenGetsZeros) {
                                        [](Int, Int, Int q, Int k) { return q % 3 != 0 && k % 2 == 0; }),
               f32_tolerance);
   });
+}
+
+// One-shot calls look a text up by itself: two that differ in nothing else are two.
+TEST(AttentionModsEngine, OneShotCallsTellTextsApart) {
+  EngineOptions options;
+  options.device = "host";
+  options.cache_file.clear();
+  options.mode = Mode::off;
+  Engine engine(options);
+  const std::string head =
+      "// aux: table:f32[heads]\n__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {";
+  const std::string mask =
+      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return aux.open[k] != 0; }";
+  AttentionProblem problem;
+  problem.heads = 2;
+  problem.seq_q = 5;
+  problem.head_dim = 8;
+  problem.dtype = DType::f32;
+  problem.mask_mod = mask;
+  problem.aux = {{.name = "open", .dtype = DType::u8, .length = 5}};
+  const std::vector<float> zeros(80, 0.0F);
+  std::vector<float> v(80), o(80, -1.0F);
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(i / 16);  // the key's number
+  const float table[] = {1.0F, 3.0F};
+  const std::uint8_t open[] = {0, 1, 0, 1, 0};
+  AttentionArrays arrays;
+  arrays.aux = {table, open};
+  arrays.o = o.data();
+  const auto expect = [&](const char* body, double head_0, double head_1) {
+    problem.score_mod = head + body + "}";
+    engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+    for (std::size_t i = 0; i < o.size(); ++i) EXPECT_NEAR(o[i], i / 8 % 2 == 0 ? head_0 : head_1, 1e-5) << body << i;
+  };
+  const auto weighed = [](double a, double b) { return (std::exp(a) + 3 * std::exp(b)) / (std::exp(a) + std::exp(b)); };
+  expect("return aux.table[h] * k;", weighed(1, 3), weighed(3, 9));
+  expect("return aux.table[h] * -k;", weighed(-1, -3), weighed(-3, -9));
+  expect("return aux.table[h] * k;", weighed(1, 3), weighed(3, 9));
+  arrays.aux[1] = nullptr;
+  try {
+    engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+    ADD_FAILURE() << "a missing array is taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("'open' is a null pointer"), std::string::npos) << error.what();
+  }
 }
 
 TEST(AttentionModsNvrtc, EveryExampleCompiles) {

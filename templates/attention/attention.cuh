@@ -87,6 +87,19 @@ __device__ __forceinline__ float* lse_of(const AttentionParams& params, const Se
   return params.lse + (static_cast<int64>(batch) * params.heads + head) * params.seq_q;
 }
 
+/// Stores neighbouring elements by accesses of at most `vector` of them.
+template <int vector, typename Element, int count>
+__device__ __forceinline__ void store_part(Element* address, const float (&values)[count]) {
+  constexpr int width = vector < count ? vector : count;
+#pragma unroll
+  for (int i = 0; i < count; i += width) {
+    float part[width];
+#pragma unroll
+    for (int j = 0; j < width; ++j) part[j] = values[i + j];
+    store_vector<Element, width, StoreHint::plain>(address, i, Range{0, count}, true, part);
+  }
+}
+
 /// Keys [begin, end).
 struct KeyRange {
   int begin, end;

@@ -7,8 +7,17 @@
 namespace tunesmith::attention {
 namespace {
 
-const Words variant_words{"simt", "wgmma"};
+const Words variant_words{"simt", "wgmma", "mma"};
 const Words order_words{"fixed", "counter"};
+
+int tile_q_of(const Fields& fields, Variant variant) {
+  switch (variant) {
+    case Variant::simt: return power_of_two_of(fields, "tile_q", 16, 256);
+    case Variant::wgmma: return integer_of(fields, "tile_q", 64, 192, 64);
+    case Variant::mma: return integer_of(fields, "tile_q", 16, 512, 16);
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -23,20 +32,30 @@ Words fields_of(Variant variant) {
   switch (variant) {
     case Variant::simt: return {"variant", "threads", "tile_q", "tile_kv"};
     case Variant::wgmma: return {"variant", "tile_q", "tile_kv", "stages", "o_slabs", "order", "rescale"};
+    case Variant::mma: return {"variant", "warps", "tile_q", "tile_kv", "stages", "q_in_registers", "rescale"};
   }
   return {};
 }
 
 std::vector<FieldInfo> config_field_infos() {
   return {
-      {"variant", "the kernel: without tensor cores; with Hopper's, fed by the copy engine", "", variant_words},
+      {"variant", "the kernel: without tensor cores; with Hopper's, fed by the copy engine; with those of sm_80 and later",
+       "", variant_words},
       {"threads", "simt: threads per block, a power of two from 32 to 512", "", {}},
-      {"tile_q", "queries of a block; simt: a power of two from 16 to 256; wgmma: 64, 128 or 192", "", {}},
+      {"warps", "mma: warps per block, 1 to 16", "", {}},
+      {"tile_q",
+       "queries of a block; simt: a power of two from 16 to 256; wgmma: 64, 128 or 192; mma: 16 or 32 for each warp",
+       "",
+       {}},
       {"tile_kv", "keys of a tile, a multiple of 16 up to 256", "", {}},
-      {"stages", "wgmma: tiles of keys that are on their way or in use, 1 to 8", "", {}},
+      {"stages", "wgmma, mma: tiles of keys that are on their way or in use, 1 to 8; mma: 1 to 3", "", {}},
+      {"q_in_registers",
+       "mma: 1: queries stay in registers; 0: they are fetched from shared memory for every tile of keys",
+       "",
+       {}},
       {"o_slabs", "wgmma: 64 columns of the output that a warpgroup stages at a time, 1 to 4", "", {}},
       {"order", "wgmma: a block takes each n-th tile of queries, or the next one that is left", "", order_words},
-      {"rescale", "wgmma: growth of a row's largest score, as an exponent of 2, without rescaling, 0 to 8", "", {}},
+      {"rescale", "wgmma, mma: growth of a row's largest score, as an exponent of 2, without rescaling, 0 to 8", "", {}},
   };
 }
 
@@ -51,11 +70,11 @@ TypedConfig TypedConfig::parse(const Config& config) {
                   attention::name(typed.variant), "; allowed: ", joined(allowed));
   for (const std::string_view field : allowed) {
     if (field == "threads") typed.threads = power_of_two_of(fields, field, 32, 512);
-    if (field == "tile_q")
-      typed.tile_q =
-          typed.variant == Variant::wgmma ? integer_of(fields, field, 64, 192, 64) : power_of_two_of(fields, field, 16, 256);
+    if (field == "warps") typed.warps = integer_of(fields, field, 1, 16);
+    if (field == "tile_q") typed.tile_q = tile_q_of(fields, typed.variant);
     if (field == "tile_kv") typed.tile_kv = integer_of(fields, field, 16, 256, 16);
-    if (field == "stages") typed.stages = integer_of(fields, field, 1, 8);
+    if (field == "stages") typed.stages = integer_of(fields, field, 1, typed.variant == Variant::mma ? 3 : 8);
+    if (field == "q_in_registers") typed.q_in_registers = integer_of(fields, field, 0, 1);
     if (field == "o_slabs") typed.o_slabs = integer_of(fields, field, 1, 4);
     if (field == "order") typed.order = word_of(fields, field, order_words);
     if (field == "rescale") typed.rescale = integer_of(fields, field, 0, 8);
@@ -68,9 +87,11 @@ Config TypedConfig::to_config() const {
   for (const std::string_view field : fields_of(variant)) {
     if (field == "variant") config.fields.set(field, std::string(attention::name(variant)));
     if (field == "threads") config.fields.set(field, std::int64_t{threads});
+    if (field == "warps") config.fields.set(field, std::int64_t{warps});
     if (field == "tile_q") config.fields.set(field, std::int64_t{tile_q});
     if (field == "tile_kv") config.fields.set(field, std::int64_t{tile_kv});
     if (field == "stages") config.fields.set(field, std::int64_t{stages});
+    if (field == "q_in_registers") config.fields.set(field, std::int64_t{q_in_registers});
     if (field == "o_slabs") config.fields.set(field, std::int64_t{o_slabs});
     if (field == "order") config.fields.set(field, order);
     if (field == "rescale") config.fields.set(field, std::int64_t{rescale});
@@ -82,7 +103,7 @@ namespace {
 
 std::int64_t slabs(std::int64_t columns) { return (columns + 63) / 64; }
 
-/// As SimtTiles and WgmmaTiles lay it out; the generated source asserts the size.
+/// As SimtTiles, WgmmaTiles and MmaTiles lay it out; the generated source asserts the size.
 std::int64_t simt_smem_bytes(const TypedConfig& config, const Settings& settings) {
   constexpr std::int64_t pad = 4;
   const std::int64_t q = config.tile_q * (settings.head_dim + pad);
@@ -97,20 +118,49 @@ std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& setting
   return q + kv + o + barriers;
 }
 
+std::int64_t mma_smem_bytes(const TypedConfig& config, const Settings& settings) {
+  const std::int64_t q = config.tile_q * settings.head_dim * 2, k = config.tile_kv * settings.head_dim * 2;
+  const std::int64_t stage = k + config.tile_kv * settings.head_dim_v * 2, stages = config.stages * stage;
+  const std::int64_t o = settings.vector(Side::o) >= 8 ? config.tile_q * settings.head_dim_v * 2 : 0;
+  if (config.q_in_registers == 0) return std::max(q + stages, o);
+  return std::max({stages, (config.stages == 1 ? k : stages - stage) + q, o});
+}
+
 }  // namespace
 
+int TypedConfig::block_threads() const noexcept {
+  switch (variant) {
+    case Variant::simt: return threads;
+    case Variant::wgmma: return tile_q * 2 + 128;
+    case Variant::mma: return warps * 32;
+  }
+  return 0;
+}
+
 std::int64_t TypedConfig::smem_bytes(const Settings& settings) const noexcept {
-  return variant == Variant::wgmma ? wgmma_smem_bytes(*this, settings) : simt_smem_bytes(*this, settings);
+  switch (variant) {
+    case Variant::simt: return simt_smem_bytes(*this, settings);
+    case Variant::wgmma: return wgmma_smem_bytes(*this, settings);
+    case Variant::mma: return mma_smem_bytes(*this, settings);
+  }
+  return 0;
 }
 
 int TypedConfig::registers_needed(const Settings& settings) const noexcept {
   std::int64_t registers = 32;  // for what stands around the tiles
-  if (variant == Variant::wgmma) {
-    registers += settings.head_dim_v / 2 + tile_kv / 2 + tile_kv / 4;  // outputs, scores, weights
-  } else {
-    // Outputs, scores, and what they are computed from.
-    const std::int64_t queries = tile_q * 16 / threads, keys = tile_kv / 16, groups = slabs(settings.head_dim_v);
-    registers += queries * groups * 4 + queries * keys + 4 * std::max(queries + keys, queries + 1);
+  switch (variant) {
+    case Variant::simt: {
+      // Outputs, scores, and what they are computed from.
+      const std::int64_t queries = tile_q * 16 / threads, keys = tile_kv / 16, groups = slabs(settings.head_dim_v);
+      registers += queries * groups * 4 + queries * keys + 4 * std::max(queries + keys, queries + 1);
+      break;
+    }
+    case Variant::wgmma: registers += settings.head_dim_v / 2 + tile_kv / 2 + tile_kv / 4; break;  // and weights
+    case Variant::mma: {
+      const std::int64_t blocks = tile_q / (16 * warps), steps = q_in_registers == 1 ? (settings.head_dim + 15) / 16 : 1;
+      registers += blocks * (settings.head_dim_v / 2 + tile_kv / 2 + steps * 4);
+      break;
+    }
   }
   return static_cast<int>(registers);
 }
@@ -150,11 +200,28 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   return {};
 }
 
+std::string why_mma_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  if (device.arch.number() < 80) return "mma takes sm_80 or later; the device is " + tunesmith::name(device.arch);
+  if (settings.dtype == DType::f32) return "mma multiplies f16 and bf16; dtype is f32";
+  if (config.tile_q != 16 * config.warps && config.tile_q != 32 * config.warps)
+    return "tile_q is " + std::to_string(config.tile_q) + " with " + std::to_string(config.warps) +
+           " warps; each has 16 or 32 queries";
+  const int limit = std::min(255, device.registers_per_sm / config.block_threads() / 8 * 8);
+  if (const int registers = config.registers_needed(settings); registers > limit)
+    return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are " +
+           std::to_string(limit);
+  return {};
+}
+
 }  // namespace
 
 std::string why_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
-  const std::string reason = config.variant == Variant::wgmma ? why_wgmma_invalid(config, settings, device)
-                                                              : why_simt_invalid(config, settings, device);
+  std::string reason;
+  switch (config.variant) {
+    case Variant::simt: reason = why_simt_invalid(config, settings, device); break;
+    case Variant::wgmma: reason = why_wgmma_invalid(config, settings, device); break;
+    case Variant::mma: reason = why_mma_invalid(config, settings, device); break;
+  }
   if (!reason.empty()) return reason;
   if (const std::int64_t bytes = config.smem_bytes(settings); bytes > device.smem_bytes_per_block)
     return "tiles of these sizes take " + std::to_string(bytes) + " bytes of shared memory; a block has " +
@@ -196,6 +263,73 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   while (config.o_slabs > 1 && config.smem_bytes(settings) > device.smem_bytes_per_block) --config.o_slabs;
   while (config.tile_kv > 16 && config.smem_bytes(settings) > device.smem_bytes_per_block) config.tile_kv -= 16;
   return config;
+}
+
+/// What one warp, or a few, keep busy with: tiles that leave room for two blocks on a multiprocessor.
+struct MmaTiling {
+  int tile_q, warps, tile_kv, stages, q_in_registers;
+};
+TypedConfig mma_config(const MmaTiling& tiling) {
+  TypedConfig config;
+  config.variant = Variant::mma;
+  config.tile_q = tiling.tile_q;
+  config.warps = tiling.warps;
+  config.tile_kv = tiling.tile_kv;
+  config.stages = tiling.stages;
+  config.q_in_registers = tiling.q_in_registers;
+  return config;
+}
+
+/// Good ones, the best guess first. Much shared memory is sm_80's and the large chips' after it.
+std::vector<MmaTiling> mma_tilings(const Settings& settings, const DeviceInfo& device) {
+  const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
+  const bool roomy = device.smem_bytes_per_block > 128 << 10;
+  if (settings.seq_q <= 16)
+    return {{16, 1, 64, 2, 1}, {16, 1, 32, 3, 1}, {16, 1, 64, 1, 1}, {16, 1, 128, 1, 1}, {16, 1, 32, 2, 1}};
+  if (settings.seq_q <= 32)
+    return {{32, 2, 64, 2, 1}, {32, 2, 64, 1, 1}, {32, 1, 64, 2, 0}, {32, 2, 32, 3, 1}, {32, 2, 32, 2, 1}};
+  std::vector<MmaTiling> tilings;
+  if (widest <= 64)
+    tilings = {{128, 4, 64, 2, 0}, {128, 4, 64, 1, 1}, {128, 4, 112, 1, 0}, {64, 4, 64, 2, 1}, {128, 8, 128, 1, 1},
+               {128, 8, 64, 2, 1}, {64, 4, 128, 1, 1}, {128, 4, 96, 1, 0},  {64, 2, 64, 2, 0}, {64, 4, 64, 1, 1}};
+  else if (widest <= 128 && roomy)
+    tilings = {{128, 4, 64, 1, 0}, {64, 4, 64, 2, 1},  {128, 8, 64, 1, 1}, {64, 4, 64, 1, 1}, {128, 8, 128, 1, 1},
+               {128, 4, 48, 1, 0}, {128, 8, 64, 2, 1}, {64, 4, 128, 1, 0}, {128, 4, 32, 2, 0}};
+  else if (widest <= 128)
+    tilings = {{64, 4, 64, 1, 1},   {128, 4, 32, 1, 0}, {128, 8, 64, 1, 1}, {64, 4, 32, 2, 1},
+               {128, 8, 128, 1, 1}, {64, 4, 64, 2, 1},  {128, 4, 64, 1, 0}, {64, 4, 96, 1, 1}};
+  else
+    tilings = {{64, 4, 64, 1, 0}, {128, 8, 64, 1, 0}, {64, 4, 32, 2, 0}, {64, 4, 48, 1, 0}, {128, 8, 32, 2, 0},
+               {64, 4, 96, 1, 0}, {64, 4, 32, 1, 0},  {32, 2, 32, 2, 0}, {64, 4, 16, 2, 0}};
+  if (settings.seq_q <= 64)
+    std::stable_partition(tilings.begin(), tilings.end(), [](const MmaTiling& tiling) { return tiling.tile_q <= 64; });
+  return tilings;
+}
+
+/// The first that is valid; always one where mma is.
+TypedConfig default_mma(const Settings& settings, const DeviceInfo& device) {
+  const std::vector<MmaTiling> tilings = mma_tilings(settings, device);
+  for (const MmaTiling& tiling : tilings)
+    if (const TypedConfig config = mma_config(tiling); why_invalid(config, settings, device).empty()) return config;
+  return mma_config(tilings.front());
+}
+
+void add_mma(const Settings& settings, const DeviceInfo& device, bool full, std::vector<TypedConfig>& space) {
+  for (const MmaTiling& tiling : mma_tilings(settings, device)) space.push_back(mma_config(tiling));
+  if (!full) return;
+  for (const int tile_q : {128, 64, 256, 32, 16})
+    for (const int rows : {32, 16})
+      for (const int tile_kv : {64, 128, 96, 32, 48, 112})
+        for (const int stages : {1, 2, 3})
+          for (const int q_in_registers : {0, 1})
+            for (const int rescale : {8, 0}) {
+              const int warps = tile_q / rows;
+              if (warps < 1 || warps > 8) continue;
+              if (tile_q > 16 && tile_q / 2 >= settings.seq_q) continue;  // mostly idle
+              TypedConfig config = mma_config({tile_q, warps, tile_kv, stages, q_in_registers});
+              config.rescale = rescale;
+              space.push_back(config);
+            }
 }
 
 void add_simt(const Settings& settings, bool full, std::vector<TypedConfig>& space) {
@@ -241,12 +375,18 @@ void add_wgmma(const Settings& settings, bool full, std::vector<TypedConfig>& sp
 }  // namespace
 
 TypedConfig default_config(Variant variant, const Settings& settings, const DeviceInfo& device) {
-  return variant == Variant::wgmma ? default_wgmma(settings, device) : default_simt(settings, device);
+  switch (variant) {
+    case Variant::simt: return default_simt(settings, device);
+    case Variant::wgmma: return default_wgmma(settings, device);
+    case Variant::mma: return default_mma(settings, device);
+  }
+  return {};
 }
 
 TypedConfig default_config(const Settings& settings, const DeviceInfo& device) {
-  if (const TypedConfig config = default_wgmma(settings, device); why_invalid(config, settings, device).empty())
-    return config;
+  for (const Variant variant : {Variant::wgmma, Variant::mma})
+    if (const TypedConfig config = default_config(variant, settings, device); why_invalid(config, settings, device).empty())
+      return config;
   return default_simt(settings, device);
 }
 
@@ -264,13 +404,19 @@ Config complete_config(const Config& partial, const Settings& settings, const De
 std::vector<Config> search_space(const Settings& settings, const DeviceInfo& device, Effort effort) {
   const bool full = effort == Effort::full;
   std::vector<TypedConfig> candidates{default_config(settings, device)};
-  const bool tensor_cores = candidates.front().variant == Variant::wgmma;
-  if (tensor_cores) add_wgmma(settings, full, candidates);
+  const Variant best = candidates.front().variant;
+  if (best == Variant::wgmma) {
+    add_wgmma(settings, full, candidates);
+    const std::vector<MmaTiling> tilings = mma_tilings(settings, device);
+    for (std::size_t i = 0; i < std::min<std::size_t>(tilings.size(), full ? 8 : 3); ++i)
+      candidates.push_back(mma_config(tilings[i]));
+  }
+  if (best == Variant::mma) add_mma(settings, device, full, candidates);
   // Where tensor cores can be had, nothing else comes near them.
-  if (tensor_cores)
-    candidates.push_back(default_simt(settings, device));
-  else
+  if (best == Variant::simt)
     add_simt(settings, full, candidates);
+  else
+    candidates.push_back(default_simt(settings, device));
   std::vector<Config> space;
   for (const TypedConfig& candidate : candidates) {
     if (!why_invalid(candidate, settings, device).empty()) continue;

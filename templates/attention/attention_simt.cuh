@@ -49,19 +49,6 @@ __device__ __forceinline__ void stage_rows(const Element* head, int64 row_stride
   }
 }
 
-/// Stores neighbouring elements by accesses of at most `vector` of them.
-template <int vector, typename Element, int count>
-__device__ __forceinline__ void store_part(Element* address, const float (&values)[count]) {
-  constexpr int width = vector < count ? vector : count;
-#pragma unroll
-  for (int i = 0; i < count; i += width) {
-    float part[width];
-#pragma unroll
-    for (int j = 0; j < width; ++j) part[j] = values[i + j];
-    store_vector<Element, width, StoreHint::plain>(address, i, Range{0, count}, true, part);
-  }
-}
-
 struct alignas(16) Four {
   float values[4];
 };

@@ -70,16 +70,27 @@ std::string shape_text(const Settings& settings) {
 }
 
 std::string config_text(const TypedConfig& config, const Settings& settings) {
-  const bool wgmma = config.variant == Variant::wgmma;
-  const std::string kind = wgmma ? "Wgmma" : "Simt";
-  std::string text = "static constexpr tunesmith::" + kind + "Config config = {\n";
-  if (wgmma)
-    text += member("consumers", config.tile_q / 64) + member("tile_kv", config.tile_kv) + member("stages", config.stages) +
-            member("o_slabs", config.o_slabs) + member("order", "tunesmith::TileOrder::" + config.order) +
-            member("rescale_above", std::to_string(config.rescale) + ".0f");
-  else
-    text += member("threads", config.threads) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv);
-  return text + "};\n\n" +
+  std::string kind, members;
+  const std::string rescale = member("rescale_above", std::to_string(config.rescale) + ".0f");
+  switch (config.variant) {
+    case Variant::simt:
+      kind = "Simt";
+      members = member("threads", config.threads) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv);
+      break;
+    case Variant::wgmma:
+      kind = "Wgmma";
+      members = member("consumers", config.tile_q / 64) + member("tile_kv", config.tile_kv) +
+                member("stages", config.stages) + member("o_slabs", config.o_slabs) +
+                member("order", "tunesmith::TileOrder::" + config.order) + rescale;
+      break;
+    case Variant::mma:
+      kind = "Mma";
+      members = member("warps", config.warps) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) +
+                member("stages", config.stages) +
+                member("q_in_registers", std::string(config.q_in_registers == 1 ? "true" : "false")) + rescale;
+      break;
+  }
+  return "static constexpr tunesmith::" + kind + "Config config = {\n" + members + "};\n\n" +
          asserts(kind + "Tiles<shape, config>::smem_bytes", config.smem_bytes(settings),
                  "the host asks for as much shared memory");
 }
@@ -156,6 +167,7 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
   SourceParts parts;
   parts.specialized_for = specialized_for(settings);
   if (wgmma) parts.least_arch = "sm_90a";
+  if (typed.variant == Variant::mma) parts.least_arch = "sm_80";
   parts.main_template = "attention/attention_" + variant + ".cuh";
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
                     shape_text(settings) + config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +

@@ -105,8 +105,8 @@ struct AttentionProblem {
   bool alibi = false;               ///< alibi_slopes are given
   bool sinks = false;               ///< sinks are given
   bool varlen = false;              ///< sequences are packed, cu_seqlens are given
-  std::int64_t total_q = 0;         ///< varlen: queries of all sequences together
-  std::int64_t total_kv = 0;        ///< varlen: keys of all sequences together
+  std::int64_t total_q = -1;        ///< varlen: queries of all sequences together; to be given
+  std::int64_t total_kv = -1;       ///< varlen: keys of all sequences together; to be given
   std::string score_mod{};          ///< CUDA text; empty: none
   std::string mask_mod{};           ///< CUDA text; empty: none
   std::vector<AttentionAux> aux{};  ///< what they read, beside what they declare themselves

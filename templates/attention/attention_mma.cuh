@@ -1,0 +1,376 @@
+// Attention on the tensor cores of sm_80 and later, f16 and bf16, one warp at a time. A block takes a tile of queries
+// through all keys that they may see; each of its warps has 16 or 32 of the queries:
+//
+//   S = Q K^T in registers; softmax; S, rounded, is the A of O += P V without leaving the registers.
+//
+// Q, K and V come into shared memory by copies that run beside the computation, rows as long as they are, swizzled; what
+// lies beyond the end of a sequence is zeros there, so that neither garbage nor another sequence reaches a sum. With one
+// stage the copies of V run behind Q K^T and those of the next K behind the rest; with more, K and V of the tiles to come
+// run behind a whole tile. Rows that do not start at multiples of 16 bytes are loaded and stored by threads.
+//
+// Keys go from the last tile to the first, so that tiles which a causal mask crosses come first. A row's accumulators are
+// rescaled only when its largest score has grown by more than 2^8 since the last time.
+//
+// After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691).
+#pragma once
+
+#include "attention/attention_quads.cuh"
+#include "device/matrix.cuh"
+
+namespace tunesmith {
+
+struct MmaConfig {
+  int warps;
+  int tile_q;           ///< queries of a block: 16 or 32 for each warp
+  int tile_kv;          ///< keys of a tile, a multiple of 16
+  int stages;           ///< tiles of K and V that are on their way or in use
+  bool q_in_registers;  ///< and then not in shared memory; or fetched from there for every tile of keys
+  float rescale_above;  ///< growth of the largest score, as an exponent of 2, from which accumulators are rescaled
+};
+
+template <const AttentionShape& shape, const MmaConfig& config>
+struct MmaTiles {
+  static constexpr int threads = 32 * config.warps;
+  static constexpr int blocks = config.tile_q / (16 * config.warps);  // of 16 queries, of a warp
+  static constexpr int qk_steps = (shape.head_dim + 15) / 16, v_pairs = (shape.head_dim_v + 15) / 16;
+
+  static constexpr int larger(int a, int b) { return a > b ? a : b; }
+  static constexpr int q_bytes = config.tile_q * shape.head_dim * 2, k_bytes = config.tile_kv * shape.head_dim * 2;
+  static constexpr int v_bytes = config.tile_kv * shape.head_dim_v * 2, stage_bytes = k_bytes + v_bytes;
+  // A Q that goes on to registers lies where the first tiles of keys do not come.
+  static constexpr int stages_at = config.q_in_registers ? 0 : q_bytes;
+  static constexpr int q_at = config.q_in_registers ? (config.stages == 1 ? k_bytes : (config.stages - 1) * stage_bytes) : 0;
+  // The output takes the place of everything.
+  static constexpr bool staged_output = shape.o_vector >= 8;
+  static constexpr int o_bytes = staged_output ? config.tile_q * shape.head_dim_v * 2 : 0;
+  static constexpr int smem_bytes = larger(larger(stages_at + config.stages * stage_bytes, q_at + q_bytes), o_bytes);
+};
+
+/// Eight elements of which one access may take `vector`.
+template <typename Element, int vector>
+__device__ __forceinline__ Bits<16> load_chunk(const Element* address) {
+  Bits<16> chunk{};
+#pragma unroll
+  for (int i = 0; i < 8; i += vector) {
+    const auto part = load<2 * vector, LoadHint::plain>(address + i);
+    if constexpr (vector == 1) {
+      chunk.word[i / 2] |= uint32{part.word} << (16 * (i % 2));
+    } else {
+#pragma unroll
+      for (int j = 0; j < vector / 2; ++j) chunk.word[i / 2 + j] = part.word[j];
+    }
+  }
+  return chunk;
+}
+
+/// Rows [first, first + rows) of a head, `width` elements each, into a swizzled tile; rows from `end` on become zeros. All
+/// threads of a block; complete after async_copy_wait and a barrier.
+template <typename Element, int threads, int rows, int width, int vector>
+__device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* tile) {
+  constexpr int per_row = width / 8, chunks = rows * per_row, turns = (chunks + threads - 1) / threads;
+  const int thread = thread_index();
+  // Where each thread stays in its column, its address goes on by a constant.
+  constexpr bool straight = threads % per_row == 0;
+  const Element* source = head + (first + thread / per_row) * stride + thread % per_row * 8;
+#pragma unroll(turns <= 16 ? turns : 8)
+  for (int i = 0; i < turns; ++i) {
+    const int number = thread + i * threads, row = number / per_row, chunk = number % per_row;
+    if constexpr (!straight) source = head + (first + row) * stride + chunk * 8;
+    if (chunks % threads == 0 || number < chunks) {
+      unsigned char* const place = tile + swizzled<2 * width>(row, chunk);
+      const bool there = first + row < end;
+      if constexpr (vector >= 8)
+        async_copy_16(place, source, there);
+      else
+        *reinterpret_cast<Bits<16>*>(place) = there ? load_chunk<Element, vector>(source) : Bits<16>{};
+    }
+    if constexpr (straight) source += threads / per_row * stride;
+  }
+}
+
+/// Where the rows start that this lane names to ldmatrix, in a swizzled tile of rows of `width` elements: `row` of 16, and
+/// the first or the second `half` of 16 elements. A second half that lies beyond a row's end is replaced by the first.
+template <int width>
+struct MatrixRows {
+  static constexpr int chunks = width / 8, row_bytes = 2 * width;
+  // The swizzle repeats after 16 rows, and goes on by as much after 64 elements.
+  int places[4], last;
+
+  __device__ __forceinline__ MatrixRows(int row, int half) : last(swizzled<row_bytes>(row, chunks - 1)) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) places[i] = swizzled<row_bytes>(row, 2 * i + half);
+  }
+  static __device__ __forceinline__ constexpr bool is_half(int step) { return 2 * step + 1 == chunks; }
+  /// Of the 16 rows `block`, elements 16 `step` and on.
+  __device__ __forceinline__ int at(int block, int step) const {
+    return block * 16 * row_bytes + (is_half(step) ? last : places[step % 4] + step / 4 * 128);
+  }
+};
+
+/// sums += a * b in columns 8 `tile` to 8 `tile` + 7.
+template <typename Element, int count>
+__device__ __forceinline__ void accumulate_tile(float (&sums)[count], int tile, const uint32 (&a)[4], uint32 b0, uint32 b1) {
+  float d[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) d[i] = sums[4 * tile + i];
+  const uint32 b[2] = {b0, b1};
+  multiply_accumulate_16x8x16<Element>(d, a, b);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) sums[4 * tile + i] = d[i];
+}
+
+/// The queries of a warp.
+template <typename Element, const AttentionShape& shape, typename Modification, const MmaConfig& config>
+struct MmaWarp {
+  using Tiles = MmaTiles<shape, config>;
+  using Rule = Scores<shape, Modification>;
+  static constexpr int keys = config.tile_kv, blocks = Tiles::blocks,
+                       held_steps = config.q_in_registers ? Tiles::qk_steps : 1;
+
+  const Rule& rule;
+  const int lane, first_q;            ///< of 16 * blocks queries
+  const KeyRange seen, whole;         ///< keys that some of them see, that all of them see
+  const unsigned char* const q_tile;  ///< this warp's rows
+  const MatrixRows<shape.head_dim> q_rows, k_rows;
+  const MatrixRows<shape.head_dim_v> v_rows;
+
+  uint32 q[held_steps][blocks][4];
+  float scores[blocks][keys / 2];
+  float output[blocks][shape.head_dim_v / 2];
+  QuadSoftmax<Element, shape, Modification, keys> softmax[blocks];
+
+  __device__ __forceinline__ MmaWarp(const Rule& scores_rule, int query, int warp_lane, const unsigned char* shared_q)
+      : rule(scores_rule),
+        lane(warp_lane),
+        first_q(query),
+        seen(rule.visibility().of_any(first_q, first_q + 16 * blocks - 1)),
+        whole(rule.visibility().of_all(first_q, first_q + 16 * blocks - 1)),
+        q_tile(shared_q),
+        q_rows(lane % 16, lane / 16),
+        k_rows(lane / 16 * 8 + lane % 8, lane / 8 % 2),
+        v_rows(lane % 16, lane / 16) {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) {
+      softmax[block].reset();
+#pragma unroll
+      for (int i = 0; i < shape.head_dim_v / 2; ++i) output[block][i] = 0.0f;
+    }
+  }
+
+  __device__ __forceinline__ void fetch_queries(int step, uint32 (&a)[blocks][4]) const {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) {
+      load_matrix_x4(a[block], q_tile + q_rows.at(block, step));
+      if (q_rows.is_half(step)) a[block][2] = a[block][3] = 0;
+    }
+  }
+  __device__ __forceinline__ void hold_queries() {
+#pragma unroll
+    for (int step = 0; step < held_steps; ++step) fetch_queries(step, q[step]);
+  }
+
+  /// S = Q K^T.
+  __device__ __forceinline__ void multiply_keys(const unsigned char* k_tile) {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block)
+#pragma unroll
+      for (int i = 0; i < keys / 2; ++i) scores[block][i] = 0.0f;
+#pragma unroll
+    for (int step = 0; step < Tiles::qk_steps; ++step) {
+      if constexpr (!config.q_in_registers) fetch_queries(step, q[0]);
+      const uint32(&a)[blocks][4] = q[config.q_in_registers ? step : 0];
+#pragma unroll
+      for (int pair = 0; pair < keys / 16; ++pair) {
+        uint32 b[4];
+        load_matrix_x4(b, k_tile + k_rows.at(pair, step));
+        if (k_rows.is_half(step)) b[1] = b[3] = 0;
+#pragma unroll
+        for (int block = 0; block < blocks; ++block) {
+          accumulate_tile<Element>(scores[block], 2 * pair, a[block], b[0], b[1]);
+          accumulate_tile<Element>(scores[block], 2 * pair + 1, a[block], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  /// Scores become weights, and the output ready for what they weigh.
+  __device__ __forceinline__ void weigh(int first_k) {
+    float rescale[blocks][2];
+    if (whole.holds(first_k, first_k + keys - 1))
+      exponentiate<true>(first_k, rescale);
+    else
+      exponentiate<false>(first_k, rescale);
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) rescale_rows(output[block], rescale[block]);
+  }
+  template <bool all_count>
+  __device__ __forceinline__ void exponentiate(int first_k, float (&rescale)[blocks][2]) {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block)
+      softmax[block].template exponentiate<all_count>(scores[block], rule, first_q + 16 * block + lane / 4, first_k, lane,
+                                                      config.rescale_above, rescale[block]);
+  }
+
+  /// O += P V.
+  __device__ __forceinline__ void multiply_values(const unsigned char* v_tile) {
+#pragma unroll
+    for (int step = 0; step < keys / 16; ++step) {
+      uint32 a[blocks][4];
+#pragma unroll
+      for (int block = 0; block < blocks; ++block) round_weights<Element>(scores[block], step, a[block]);
+#pragma unroll
+      for (int pair = 0; pair < Tiles::v_pairs; ++pair) {
+        uint32 b[4];
+        load_matrix_x4_transposed(b, v_tile + v_rows.at(step, pair));
+#pragma unroll
+        for (int block = 0; block < blocks; ++block) {
+          accumulate_tile<Element>(output[block], 2 * pair, a[block], b[0], b[1]);
+          if (!v_rows.is_half(pair)) accumulate_tile<Element>(output[block], 2 * pair + 1, a[block], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  /// Whether any of the queries sees a key of the tile.
+  __device__ __forceinline__ bool meets(int first_k) const {
+    if constexpr (!shape.bounded_left && !shape.bounded_right) return true;
+    return first_k < seen.end && first_k + keys > seen.begin;
+  }
+
+  /// Outputs and lse. `o`: the head's query 0; `staged`: this warp's rows in shared memory, which nobody else uses.
+  __device__ __forceinline__ void finish(const AttentionParams& params, const Sequence& sequence, int batch, int head,
+                                         Element* o, unsigned char* staged) {
+    constexpr int chunks = shape.head_dim_v / 8, row_bytes = 2 * shape.head_dim_v;
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const SoftmaxEnd end = softmax[block].end(params, head, rule.factor(), r);
+        const int row = 16 * block + 8 * r + lane / 4, query = first_q + row;
+        const bool there = query < sequence.seq_q;
+        if (lane % 4 == 0 && there && params.lse != nullptr) lse_of<shape>(params, sequence, batch, head)[query] = end.lse;
+#pragma unroll
+        for (int n = 0; n < chunks; ++n) {
+          const float values[2] = {multiply(output[block][4 * n + 2 * r], end.scale),
+                                   multiply(output[block][4 * n + 2 * r + 1], end.scale)};
+          if constexpr (Tiles::staged_output) {
+            *reinterpret_cast<uint32*>(staged + swizzled<row_bytes>(row, n) + lane % 4 * 4) =
+                pack<Element>(values[0], values[1]);
+          } else if (there) {
+            store_part<shape.o_vector>(o + query * params.o_strides.seq + 8 * n + lane % 4 * 2, values);
+          }
+        }
+      }
+    }
+    if constexpr (Tiles::staged_output) {
+      sync_warp();
+#pragma unroll 4
+      for (int i = lane; i < 16 * blocks * chunks; i += 32) {
+        const int row = i / chunks, chunk = i % chunks;
+        if (first_q + row < sequence.seq_q)
+          store<16, StoreHint::plain>(o + (first_q + row) * params.o_strides.seq + chunk * 8,
+                                      *reinterpret_cast<const Bits<16>*>(staged + swizzled<row_bytes>(row, chunk)));
+      }
+    }
+  }
+};
+
+template <typename Element, const AttentionShape& shape, typename Modification, const MmaConfig& config>
+__device__ __forceinline__ void attention_mma(const AttentionParams& params) {
+  using Tiles = MmaTiles<shape, config>;
+  constexpr int keys = config.tile_kv, stages = config.stages, threads = Tiles::threads, warp_q = 16 * Tiles::blocks;
+  unsigned char* const shared = dynamic_shared();
+  unsigned char* const shared_kv = shared + Tiles::stages_at;
+
+  // Neighbouring blocks are heads of one tile: what a causal mask leaves of a tile is then the same for all that run at
+  // once. The last queries come first, which see most keys.
+  const int64 work = block_index();
+  const int head = static_cast<int>(work % params.heads);
+  const int batch = static_cast<int>(work / params.heads % params.batch);
+  const auto tile = params.q_tiles - 1 - static_cast<int>(work / params.heads / params.batch);
+  const int kv_head = head / (params.heads / params.kv_heads);
+  const Sequence sequence = sequence_of<shape>(params, batch);
+  const int first_q = tile * config.tile_q;
+  if (tile < 0 || first_q >= sequence.seq_q) return;
+  const int last_q = (first_q + config.tile_q < sequence.seq_q ? first_q + config.tile_q : sequence.seq_q) - 1;
+
+  const auto* const q =
+      head_of<shape>(static_cast<const Element*>(params.q), params.q_strides, sequence.q_start, batch, head);
+  const auto* const k =
+      head_of<shape>(static_cast<const Element*>(params.k), params.k_strides, sequence.kv_start, batch, kv_head);
+  const auto* const v =
+      head_of<shape>(static_cast<const Element*>(params.v), params.v_strides, sequence.kv_start, batch, kv_head);
+  const auto copy_keys = [&](int index, int stage) {
+    copy_rows<Element, threads, keys, shape.head_dim, shape.k_vector>(k, params.k_strides.seq, index * keys, sequence.seq_kv,
+                                                                      shared_kv + stage * Tiles::stage_bytes);
+  };
+  const auto copy_values = [&](int index, int stage) {
+    copy_rows<Element, threads, keys, shape.head_dim_v, shape.v_vector>(
+        v, params.v_strides.seq, index * keys, sequence.seq_kv, shared_kv + stage * Tiles::stage_bytes + Tiles::k_bytes);
+  };
+
+  const Scores<shape, Modification> rule(params, sequence, batch, head);
+  const KeyRange tiles = key_tiles<shape, keys>(rule.visibility(), first_q, last_q);
+  const int warp = warp_index();
+  MmaWarp<Element, shape, Modification, config> mine(rule, first_q + warp * warp_q, lane_index(),
+                                                     shared + Tiles::q_at + warp * warp_q * 2 * shape.head_dim);
+  if (!tiles.empty()) {
+    copy_rows<Element, threads, config.tile_q, shape.head_dim, shape.q_vector>(q, params.q_strides.seq, first_q,
+                                                                               sequence.seq_q, shared + Tiles::q_at);
+    async_copy_commit();
+    // What is waited for is counted in groups: of Q, then one for every tile or half a tile, be there any left or not.
+    constexpr int ahead = stages == 1 ? 1 : stages - 1;
+#pragma unroll
+    for (int stage = 0; stage < ahead; ++stage) {
+      const int index = tiles.end - 1 - stage;
+      if (index >= tiles.begin) {
+        copy_keys(index, stage);
+        if constexpr (stages > 1) copy_values(index, stage);
+      }
+      async_copy_commit();
+    }
+    if constexpr (config.q_in_registers) {
+      async_copy_wait<ahead>();
+      sync_block();
+      mine.hold_queries();
+    }
+    int stage = 0, next_stage = ahead;
+    for (int index = tiles.end - 1; index >= tiles.begin; --index) {
+      const unsigned char* const k_tile = shared_kv + stage * Tiles::stage_bytes;
+      const bool meets = mine.meets(index * keys);
+      async_copy_wait<ahead - 1>();
+      sync_block();
+      if constexpr (stages == 1) {
+        copy_values(index, 0);
+        async_copy_commit();
+        if (meets) mine.multiply_keys(k_tile);
+        async_copy_wait<0>();
+        sync_block();
+        if (index > tiles.begin) copy_keys(index - 1, 0);
+        async_copy_commit();
+      } else {
+        if (index - ahead >= tiles.begin) {
+          copy_keys(index - ahead, next_stage);
+          copy_values(index - ahead, next_stage);
+        }
+        async_copy_commit();
+        next_stage = next_stage + 1 == stages ? 0 : next_stage + 1;
+        stage = stage + 1 == stages ? 0 : stage + 1;
+        if (meets) mine.multiply_keys(k_tile);
+      }
+      if (meets) {
+        mine.weigh(index * keys);
+        mine.multiply_values(k_tile + Tiles::k_bytes);
+      }
+    }
+  }
+  // Where a warp's outputs fit over its own queries nobody else is in the way.
+  if constexpr (Tiles::staged_output && (config.q_in_registers || shape.head_dim_v > shape.head_dim)) sync_block();
+  constexpr int staged_row =
+      2 * (config.q_in_registers || shape.head_dim_v > shape.head_dim ? shape.head_dim_v : shape.head_dim);
+  mine.finish(params, sequence, batch, head,
+              head_of<shape>(static_cast<Element*>(params.o), params.o_strides, sequence.q_start, batch, head),
+              shared + warp * warp_q * staged_row);
+}
+
+}  // namespace tunesmith
