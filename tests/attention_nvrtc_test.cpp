@@ -42,6 +42,7 @@ TEST_F(AttentionNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
     }
   EXPECT_EQ(archs_of["simt"], (std::set<std::string>(std::begin(archs), std::end(archs))));
   EXPECT_EQ(archs_of["wgmma"], (std::set<std::string>{"sm_90a"}));
+  EXPECT_EQ(archs_of["mma"], (std::set<std::string>(std::begin(archs) + 1, std::end(archs))));
   compile_all(sources);
 }
 
@@ -64,6 +65,29 @@ TEST_F(AttentionNvrtc, WgmmaIsNotSerialized) {
   compile_all(sources);
   const std::string ptx = ptx_of(sources.front());
   for (const char* instruction : {"wgmma.mma_async", "cp.async.bulk.tensor.4d", "mbarrier.try_wait", "setmaxnreg.inc"})
+    EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
+}
+
+// Every tile that tuning tries where there is nothing better, on chips with little and with much shared memory; and those
+// that are not tried because they would spill.
+TEST_F(AttentionNvrtc, MmaFitsIntoRegisters) {
+  std::vector<Source> sources;
+  int turn = 0;
+  for (const char* fields :
+       {"seq_q=4096,head_dim=64,heads=16", "seq_q=4096,head_dim=128,heads=16,causal=bottom-right",
+        "seq_q=4096,head_dim=256,heads=16,dtype=f16", "seq_q=4096,head_dim=192,head_dim_v=128,heads=16,varlen=1",
+        "seq_q=4096,head_dim=72,heads=16,softcap=30,alibi=1,sinks=1,window_left=100", "seq_q=7,seq_kv=4096,head_dim=128"}) {
+    const Problem problem = test::normalized("attention", fields);
+    const DeviceInfo device = generic_device(parse_arch(++turn % 2 == 0 ? "sm_80" : "sm_120a"));
+    for (const Config& config : find_op("attention").search_space(problem, device, Effort::quick))
+      if (config.variant() == "mma") sources.push_back(source_of({problem, config}, device.arch));
+  }
+  ASSERT_GT(sources.size(), 20U);
+  compile_all(sources);
+  const std::string ptx = ptx_of("attention", "seq_q=4096,head_dim=128", "variant=mma");
+  for (const char* instruction :
+       {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "ldmatrix.sync.aligned.m8n8.x4.shared",
+        "ldmatrix.sync.aligned.m8n8.x4.trans.shared", "cp.async.cg.shared.global"})
     EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
 }
 

@@ -34,7 +34,6 @@ struct MmaTiles {
   static constexpr int blocks = config.tile_q / (16 * config.warps);  // of 16 queries, of a warp
   static constexpr int qk_steps = (shape.head_dim + 15) / 16, v_pairs = (shape.head_dim_v + 15) / 16;
 
-  static constexpr int larger(int a, int b) { return a > b ? a : b; }
   static constexpr int q_bytes = config.tile_q * shape.head_dim * 2, k_bytes = config.tile_kv * shape.head_dim * 2;
   static constexpr int v_bytes = config.tile_kv * shape.head_dim_v * 2, stage_bytes = k_bytes + v_bytes;
   // A Q that goes on to registers lies where the first tiles of keys do not come.
@@ -43,7 +42,9 @@ struct MmaTiles {
   // The output takes the place of everything.
   static constexpr bool staged_output = shape.o_vector >= 8;
   static constexpr int o_bytes = staged_output ? config.tile_q * shape.head_dim_v * 2 : 0;
-  static constexpr int smem_bytes = larger(larger(stages_at + config.stages * stage_bytes, q_at + q_bytes), o_bytes);
+  static constexpr int inputs_end = stages_at + config.stages * stage_bytes, q_end = q_at + q_bytes;
+  static constexpr int used_bytes = inputs_end > q_end ? inputs_end : q_end;
+  static constexpr int smem_bytes = used_bytes > o_bytes ? used_bytes : o_bytes;
 };
 
 /// Eight elements of which one access may take `vector`.

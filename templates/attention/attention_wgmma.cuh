@@ -18,7 +18,7 @@
 // rescaling is FlashAttention-4's (Zadouri et al., 2025).
 #pragma once
 
-#include "attention/attention_softmax.cuh"
+#include "attention/attention_quads.cuh"
 #include "device/wgmma.cuh"
 
 #if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
@@ -101,14 +101,6 @@ struct Barriers {
   __device__ __forceinline__ uint32 v_come(int stage) const { return base + 32 + 32 * stage; }
   __device__ __forceinline__ uint32 v_free(int stage) const { return base + 40 + 32 * stage; }
 };
-
-/// Tiles of keys that some query of [first_q, last_q] sees: [begin, end).
-template <const AttentionShape& shape, int tile_kv>
-__device__ __forceinline__ KeyRange key_tiles(const Visibility<shape>& visibility, int first_q, int last_q) {
-  const KeyRange seen = visibility.of_any(first_q, last_q);
-  if (seen.empty()) return {0, 0};
-  return {seen.begin / tile_kv, (seen.end + tile_kv - 1) / tile_kv};
-}
 
 /// One thread.
 template <const AttentionShape& shape, const WgmmaConfig& config>
@@ -195,7 +187,6 @@ template <typename Element, const AttentionShape& shape, typename Modification, 
 struct Consumer {
   using Tiles = WgmmaTiles<shape, config>;
   static constexpr int keys = config.tile_kv, steps = keys / 16;
-  static constexpr bool linear = Scores<shape, Modification>::linear;
 
   const WgmmaParams& params;
   const uint32 shared;
@@ -203,10 +194,10 @@ struct Consumer {
   const int warpgroup, warp, lane;
   Stage<config.stages> k_stage, v_stage;
 
-  float scores[keys / 2];  ///< of a tile; then their exponentials
+  float scores[keys / 2];  ///< of a tile; then weights
   float output[shape.head_dim_v / 2];
-  uint32 weights[steps][4];  ///< exponentials of the tile before, rounded
-  float largest[2], sum[2];  ///< of this thread's two rows; the sum is this thread's part
+  uint32 weights[steps][4];  ///< of the tile before, rounded
+  QuadSoftmax<Element, shape, Modification, keys> running;
 
   __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, uint32 shared_base, int group)
       : params(kernel_params),
@@ -263,56 +254,9 @@ struct Consumer {
     v_stage.next();
   }
 
-  /// Scores become exponentials. Returns what the output has to be multiplied with.
-  template <bool all_count>
-  __device__ __forceinline__ void exponentiate(const Scores<shape, Modification>& rule, int query, int first_k,
-                                               float (&rescale)[2]) {
-    const float factor = rule.factor();
-    float top[2] = {largest[0], largest[1]};
+  __device__ __forceinline__ void round_all() {
 #pragma unroll
-    for (int i = 0; i < keys / 2; ++i) {
-      const int r = i / 2 % 2, key = first_k + i / 4 * 8 + lane % 4 * 2 + i % 2;
-      if constexpr (all_count && !shape.mask_mod && !shape.score_mod) {
-        if constexpr (!linear) scores[i] = rule(scores[i], query + 8 * r, key);
-      } else {
-        const bool counts = rule.counts(query + 8 * r, key, all_count);
-        if constexpr (shape.score_mod)
-          scores[i] = counts ? rule(scores[i], query + 8 * r, key) : Maximum::identity();
-        else
-          scores[i] = counts ? (linear ? scores[i] : rule(scores[i], query + 8 * r, key)) : Maximum::identity();
-      }
-      top[r] = maximum(top[r], scores[i]);
-    }
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      top[r] = maximum(top[r], shuffle_xor(top[r], 1));
-      top[r] = maximum(top[r], shuffle_xor(top[r], 2));
-      rescale[r] = 1.0f;
-      // Also from -inf, where the difference is infinite; -inf less itself is NaN, and nothing changes.
-      if (multiply(subtract(top[r], largest[r]), factor) > config.rescale_above) {
-        rescale[r] = exp2_approx(multiply(subtract(largest[r], top[r]), factor));
-        largest[r] = top[r];
-        sum[r] = multiply(sum[r], rescale[r]);
-      }
-    }
-    const float origin[2] = {-multiply(subtracted(largest[0]), factor), -multiply(subtracted(largest[1]), factor)};
-#pragma unroll
-    for (int i = 0; i < keys / 2; ++i) {
-      const int r = i / 2 % 2;
-      scores[i] = exp2_approx(fused_multiply_add(scores[i], factor, origin[r]));
-      sum[r] = add(sum[r], scores[i]);
-    }
-  }
-  __device__ __forceinline__ void round_weights() {
-#pragma unroll
-    for (int step = 0; step < steps; ++step)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) weights[step][i] = pack<Element>(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1]);
-  }
-  __device__ __forceinline__ void rescale_output(const float (&rescale)[2]) {
-    if (!any_in_warp(rescale[0] != 1.0f || rescale[1] != 1.0f)) return;
-#pragma unroll
-    for (int i = 0; i < shape.head_dim_v / 2; ++i) output[i] = multiply(output[i], rescale[i / 2 % 2]);
+    for (int step = 0; step < steps; ++step) round_weights<Element>(scores, step, weights[step]);
   }
 
   __device__ __forceinline__ void attend(const TileOfQueries& tile) {
@@ -322,20 +266,16 @@ struct Consumer {
     const int block_q = tile.tile * Tiles::tile_q, first_q = block_q + 64 * warpgroup, query = first_q + row();
     const KeyRange tiles = key_tiles<shape, keys>(rule.visibility(), block_q, block_q + Tiles::tile_q - 1);
     const KeyRange whole = rule.visibility().of_all(first_q, first_q + 63);
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      largest[r] = Maximum::identity();
-      sum[r] = 0.0f;
-    }
+    running.reset();
 #pragma unroll
     for (int i = 0; i < shape.head_dim_v / 2; ++i) output[i] = 0.0f;
 
     const auto softmax = [&](int index, float(&rescale)[2]) {
       const int first_k = index * keys;
       if (whole.holds(first_k, first_k + keys - 1))
-        exponentiate<true>(rule, query, first_k, rescale);
+        running.template exponentiate<true>(scores, rule, query, first_k, lane, config.rescale_above, rescale);
       else
-        exponentiate<false>(rule, query, first_k, rescale);
+        running.template exponentiate<false>(scores, rule, query, first_k, lane, config.rescale_above, rescale);
     };
     float rescale[2];
     if (!tiles.empty()) {
@@ -343,7 +283,7 @@ struct Consumer {
       wgmma_wait<0>(scores);
       free_keys();
       softmax(tiles.end - 1, rescale);
-      round_weights();
+      round_all();
       for (int index = tiles.end - 2; index >= tiles.begin; --index) {
         multiply_keys();
         multiply_values();
@@ -351,8 +291,8 @@ struct Consumer {
         free_keys();
         softmax(index, rescale);
         await_values();
-        rescale_output(rescale);
-        round_weights();
+        rescale_rows(output, rescale);
+        round_all();
       }
     }
     sync_warp();  // without a tile nothing else has held the lanes together that read the tile's number
@@ -371,8 +311,7 @@ struct Consumer {
     float scale[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      sum[r] = reduce_lanes<4>(sum[r], Sum());
-      const SoftmaxEnd end = end_of<shape>(attention, tile.head, multiply(largest[r], rule.factor()), sum[r]);
+      const SoftmaxEnd end = running.end(attention, tile.head, rule.factor(), r);
       scale[r] = end.scale;
       if (lane % 4 == 0 && query + 8 * r < attention.seq_q && attention.lse != nullptr)
         lse_of<shape>(attention, sequence, tile.batch, tile.head)[query + 8 * r] = end.lse;
