@@ -144,13 +144,16 @@ TEST_F(AttentionMods, CandidatesAreVerified) {
     for (const char* config : {"variant=simt,tile_q=16,tile_kv=32,threads=64", "variant=mma"})
       cases.push_back(
           case_of(example.problem("batch=2,heads=4,kv_heads=2,seq_q=77,seq_kv=81,head_dim=16,dtype=bf16"), config));
-  cases.push_back(
-      case_of(modified("batch=3,heads=2,seq_q=40,seq_kv=67,head_dim=24,dtype=f16,causal=bottom-right,alibi=1,"
-                       "sinks=1,softcap=3,window_left=31,varlen=1",
-                       {{"score_mod", test::mod_example("softcap")}, {"mask_mod", R"(
+  const Problem packed = modified(
+      "batch=3,heads=2,seq_q=40,seq_kv=67,head_dim=24,dtype=f16,causal=bottom-right,alibi=1,sinks=1,softcap=3,window_left="
+      "31,"
+      "varlen=1",
+      {{"score_mod", test::mod_example("softcap")}, {"mask_mod", R"(
 // aux: flags:u8[total_kv]; shift:i64=3
 __device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return aux.flags[k] != 0 || (q + aux.shift) % 2 == h; }
-)"}})));
+)"}});
+  for (const char* config : {"variant=simt,tile_q=16,tile_kv=32,threads=64", "variant=mma"})
+    cases.push_back(case_of(packed, config));
   with_executables(cases, [&](const Case& c, const Executable& executable) {
     const CheckResult check = verify(c.op(), c.problem, executable, device_, 3);
     EXPECT_TRUE(check.passed) << c.problem.short_text() << ": " << check.first_failure;
@@ -266,7 +269,7 @@ TEST(AttentionModsNvrtc, EveryExampleCompiles) {
       const Binary binary = compiler->compile({"attention.cu", render(op, problem, config), parse_arch(arch)});
       ASSERT_TRUE(binary.resources.contains("attention"));
       ASSERT_TRUE(binary.resources.contains("attention_modification"));
-      EXPECT_LE(binary.resources.at("attention").spill_store_bytes, 32);
+      EXPECT_LE(binary.resources.at("attention").spill_store_bytes, 64);
       EXPECT_EQ(why_not_worth_timing(op, problem, config, binary), "");
     }
 }
