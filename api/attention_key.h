@@ -1,6 +1,7 @@
 #pragma once
 // Everything that decides which plan a one-shot attention call needs, as a few words. Made from a problem that says what the
-// call's addresses told already, so that equal keys are equal problems.
+// call's addresses told already, so that equal keys are equal problems. Of
+// problems without a user's text: those are looked up by it.
 
 #include <algorithm>
 #include <bit>

@@ -51,7 +51,7 @@ Plan Engine::prepare(const Problem& problem, const PrepareOptions& options, Stre
   if (auto state = parts_->plans->plans.find(key)) return Plan(std::move(*state));
   if (parts_->device->is_capturing(stream))
     throw Error(
-        ErrorCode::capturing, "no plan exists for ", request.problem.text(),
+        ErrorCode::capturing, "no plan exists for ", request.problem.short_text(),
         " and none can be made while the stream is capturing; call Engine::prepare for it before the capture begins");
   return Plan(parts_->plans->plans.get(key, [&] { return make_plan(*parts_, request); }));
 }

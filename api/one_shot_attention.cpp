@@ -53,17 +53,30 @@ struct AttentionCall {
     if (arrays.lse != nullptr) alignment_of("lse", arrays.lse, DType::f32, queries);
   }
 
-  Addresses<9> addresses() const noexcept {
-    Addresses<9> all(q, k, v);
+  bool is_modified() const noexcept { return !problem.score_mod.empty() || !problem.mask_mod.empty(); }
+
+  /// `aux`: arrays of the user's that there are.
+  Addresses<17> addresses(std::size_t aux = 0) const noexcept {
+    Addresses<17> all(q, k, v);
     all.add_if(problem.alibi, arrays.alibi_slopes);
     all.add_if(problem.sinks, arrays.sinks);
     all.add_if(problem.varlen, arrays.cu_seqlens_q);
     all.add_if(problem.varlen, arrays.cu_seqlens_kv);
+    for (std::size_t i = 0; i < aux; ++i) all.add(arrays.aux[i]);
     all.add(arrays.o);
     all.add(arrays.lse);
     return all;
   }
 };
+
+/// How many arrays a text reads is known once it has been looked at, and texts are no part of the small keys of one-shot
+/// calls: the plan is looked up as prepare() does.
+void launch_modified(Engine& engine, const AttentionCall& call, Stream stream) {
+  call.check();
+  const Plan plan = engine.prepare(call.problem, {}, stream);
+  const std::size_t all = plan.state().executable->plan().pointers.size();
+  plan.launch(call.addresses(all - call.addresses().span().size()).span(), stream);
+}
 
 }  // namespace
 
@@ -73,7 +86,9 @@ Plan Engine::prepare(const AttentionProblem& problem, const PrepareOptions& opti
 
 void Engine::attention(const void* q, const void* k, const void* v, const AttentionArrays& arrays,
                        const AttentionProblem& problem, Stream stream) {
-  launch_known(*this, parts().plans->attention, AttentionCall(q, k, v, arrays, problem), stream);
+  const AttentionCall call(q, k, v, arrays, problem);
+  if (call.is_modified()) return launch_modified(*this, call, stream);
+  launch_known(*this, parts().plans->attention, call, stream);
 }
 
 }  // namespace tunesmith

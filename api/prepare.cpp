@@ -39,9 +39,9 @@ Choice tune_now(Engine::Parts& parts, const PlanRequest& request) {
   options.effort = parts.options.effort;
   options.budget_s = parts.options.tune_budget_s;
   const TuneResult result = tune(*request.op, request.problem, parts.bench(), options);
-  say(parts.options, Level::info, "tuned ", request.problem.text(), " in ", result.wall_s, " s: ", result.record.config,
-      " takes ", result.record.median_us, " us, the default ", result.record.default_median_us, " us (", result.timed,
-      " of ", result.candidates, " candidates timed)");
+  say(parts.options, Level::info, "tuned ", request.problem.short_text(), " in ", result.wall_s,
+      " s: ", result.record.config, " takes ", result.record.median_us, " us, the default ", result.record.default_median_us,
+      " us (", result.timed, " of ", result.candidates, " candidates timed)");
   Choice choice;
   choice.selection.config = {parse_fields(result.record.config, "tuned config")};
   choice.selection.origin = Origin::tuned;
@@ -68,7 +68,7 @@ Choice choose(Engine::Parts& parts, const PlanRequest& request) {
   if (may_tune && selection.origin != Origin::exact && has_work(request, selection.config, device))
     return tune_now(parts, request);
   if (selection.stale && !parts.plans->told_of_stale_records.exchange(true))
-    say(parts.options, Level::info, "the record for ", request.problem.text(),
+    say(parts.options, Level::info, "the record for ", request.problem.short_text(),
         " was measured under another driver, clock or power limit; it is used, and tuning with force measures it again "
         "(said once)");
   return choice;
@@ -81,8 +81,8 @@ std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, B
     return parts.device->load(built.binary);
   } catch (const Error& error) {
     if (!built.from_cache || error.code() != ErrorCode::device_failed) throw;
-    say(parts.options, Level::warning, "the cached binary of ", request.problem.text(), " cannot be loaded (", error.what(),
-        "); compiling it again");
+    say(parts.options, Level::warning, "the cached binary of ", request.problem.short_text(), " cannot be loaded (",
+        error.what(), "); compiling it again");
   }
   built.binary = parts.compiler->compile({std::string(request.op->name()) + ".cu", built.source, parts.device->info().arch});
   built.from_cache = false;
@@ -95,8 +95,8 @@ std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanReques
   auto loaded = std::make_shared<LoadedSource>();
   loaded->module = load(parts, request, built);
   if (!built.from_cache)
-    say(parts.options, Level::info, "compiled ", request.problem.text(), " (", config.text(), ") for ", name(arch), " in ",
-        built.binary.compile_ms, " ms");
+    say(parts.options, Level::info, "compiled ", request.problem.short_text(), " (", config.text(), ") for ", name(arch),
+        " in ", built.binary.compile_ms, " ms");
   loaded->source = std::move(built.source);
   loaded->binary = std::move(built.binary);
   loaded->binary.image = {};

@@ -28,7 +28,7 @@ class Executable {
   void enqueue(std::span<void* const> arrays, Stream stream) const;
 
   const LaunchPlan& plan() const noexcept { return plan_; }
-  const Module& module() const noexcept { return *module_; }
+  const std::shared_ptr<Module>& module() const noexcept { return module_; }
 
  private:
   void check(std::span<void* const> arrays) const;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -55,7 +56,9 @@ struct SourceParts {
   std::string main_template;                                         ///< "softmax/softmax_block.cuh"
   std::vector<std::pair<std::string, std::string>> specialized_for;  ///< provenance lines, e.g. {"cols", "32000"}
   std::string least_arch = "sm_75";                                  ///< that compiles it
-  std::string constants;                                             ///< constexpr objects with designated initializers
+  /// Constexpr objects with designated initializers. Text that is not of the generated file may stand below a #line of its
+  /// own; a line "#line here" after it becomes one of the generated file again.
+  std::string constants;
   std::string kernels;  ///< the extern "C" entry points that instantiate the template
 };
 
@@ -72,7 +75,12 @@ struct CheckResult {
   double allowed_error = 0;
   std::int64_t checked_rows = 0, total_rows = 0;  ///< checked < total: evenly spread rows were sampled
   std::string first_failure;                      ///< "y[3,17] is 0.25, reference 0.5 (...)": empty when passed
+  std::string note;                               ///< what of the reference was not computed in float64; may be empty
 };
+
+/// Launches a plan of kernels that a problem's generated source holds, on arrays of the host in the order of its pointers:
+/// inputs are copied to the device, outputs back. Throws what launches throw.
+using Evaluate = std::function<void(const LaunchPlan& plan, std::span<const HostArray> arrays)>;
 
 class Op {
  public:
@@ -123,6 +131,14 @@ class Op {
   /// they were before the run (for an in-place problem the caller keeps a copy), outputs as they are after it. At most
   /// max_rows rows are looked at, evenly spread.
   virtual CheckResult check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const = 0;
+  /// The same where the problem holds CUDA text of the user's, which no host can compute: check() throws
+  /// Error(unsupported) then, and this asks the device for what the text alone makes of numbers that the reference has
+  /// computed. Other operations do not use `evaluate`.
+  virtual CheckResult judge(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows,
+                            const Evaluate& evaluate) const {
+    (void)evaluate;
+    return check(problem, arrays, max_rows);
+  }
 };
 
 /// Every operation, in the order of the help text.

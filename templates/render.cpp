@@ -1,12 +1,22 @@
 #include "templates/render.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <sstream>
 
 namespace tunesmith {
 namespace {
 
 std::string comment_line(const std::string& label, const std::string& text) {
   return "//   " + label + std::string(label.size() < 16 ? 16 - label.size() : 1, ' ') + text + "\n";
+}
+
+/// Text of the generated file's own, with every "#line here" made true.
+void append_own(std::string& source, const std::string& text, const std::string& file) {
+  std::ptrdiff_t line = std::ranges::count(source, '\n') + 1;
+  std::istringstream lines(text);
+  for (std::string own; std::getline(lines, own); ++line)
+    source += own == "#line here" ? "#line " + std::to_string(line + 1) + " \"" + file + "\"\n" : own + "\n";
 }
 
 }  // namespace
@@ -21,9 +31,10 @@ std::string render(const Op& op, const Problem& problem, const Config& config, c
   source +=
       comment_line("compile", "nvcc -arch=sm_90a -cubin, as it stands; or another architecture from " + parts.least_arch);
   source += "\n" + templates.flatten(parts.main_template);
-  source += "#line " + std::to_string(std::ranges::count(source, '\n') + 2) + " \"" + std::string(op.name()) + ".cu\"\n";
+  const std::string file = std::string(op.name()) + ".cu";
+  source += "#line " + std::to_string(std::ranges::count(source, '\n') + 2) + " \"" + file + "\"\n";
   source += "\n// ---- This problem, this configuration " + std::string(80, '-') + "\n\n";
-  source += parts.constants + "\n" + parts.kernels;
+  append_own(source, parts.constants + "\n" + parts.kernels, file);
   return source;
 }
 

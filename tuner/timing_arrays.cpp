@@ -31,7 +31,7 @@ Problem with_rows(Problem problem, std::int64_t rows) {
 /// Throws Error(out_of_memory) when not even one row fits.
 Problem fit(const Op& op, const Problem& problem, std::int64_t limit_bytes) {
   const auto too_large = [&](std::int64_t bytes) {
-    return Error(ErrorCode::out_of_memory, "tuning ", problem.text(), " needs arrays of ", bytes, " bytes; at most ",
+    return Error(ErrorCode::out_of_memory, "tuning ", problem.short_text(), " needs arrays of ", bytes, " bytes; at most ",
                  limit_bytes, " (memory_cap_bytes and half of the device's memory) may be used");
   };
   Problem reduced = problem;

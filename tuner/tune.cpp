@@ -59,7 +59,7 @@ TuneResult TuningRun::run() {
                 " is the host executor, which never claims a speed");
   const LaunchPlan plan = op_.launch_plan(problem_, op_.default_config(problem_, device), device);
   if (plan.kernels.empty())
-    throw Error(ErrorCode::invalid_argument, "there is nothing to tune: ", problem_.text(), " launches no kernel");
+    throw Error(ErrorCode::invalid_argument, "there is nothing to tune: ", problem_.short_text(), " launches no kernel");
 
   key_ = tuning_key(op_, problem_, device, bench_.templates);
   work_ = plan_work(op_, problem_, bench_, key_, options_);
@@ -152,7 +152,7 @@ void TuningRun::admit(Candidate& candidate, const Built& built, Verifier& verifi
     if (!check.passed) {
       if (candidate.is_default)
         throw Error(ErrorCode::verification_failed, "the default configuration ", candidate.config.text(), " of ",
-                    problem_.text(), " is wrong: ", check.first_failure);
+                    problem_.short_text(), " is wrong: ", check.first_failure);
       candidate.settle("wrong", check.first_failure);
       return;
     }

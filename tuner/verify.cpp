@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "tuner/evaluate.h"
 #include "tuner/verifier.h"
 #include "tunesmith/error.h"
 
@@ -156,7 +157,7 @@ CheckResult Verifier::check(const Executable& executable) {
     Guarded& owner = arrays_[owners_[i]];
     arrays.push_back({arrays_[i].info, owner.elements(arrays_[i].info.output ? owner.first : owner.input)});
   }
-  return op_.check(problem_, arrays, std::numeric_limits<std::int64_t>::max());
+  return op_.judge(problem_, arrays, std::numeric_limits<std::int64_t>::max(), evaluate_on(device_, executable.module()));
 }
 
 CheckResult verify(const Op& op, const Problem& verification_problem, const Executable& executable, Device& device,

@@ -4,6 +4,8 @@
 #include <ctime>
 
 #include "api/cli/table.h"
+#include "tunesmith/error.h"
+#include "tunesmith/problem.h"
 
 namespace tunesmith::cli {
 namespace {
@@ -14,6 +16,17 @@ std::string date(std::int64_t unix_s) {
   gmtime_r(&time, &utc);
   char text[32];
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc)};
+}
+
+/// A recorded problem for people.
+std::string readable(const std::string& problem) {
+  const std::size_t end = problem.find(' ');
+  if (end == std::string::npos) return problem;
+  try {
+    return Problem{problem.substr(0, end), parse_fields(problem.substr(end + 1), "recorded problem")}.short_text();
+  } catch (const Error&) {  // written by another version
+    return problem;
+  }
 }
 
 double speedup(const TuningRecord& record) { return record.median_us > 0 ? record.default_median_us / record.median_us : 0; }
@@ -65,7 +78,7 @@ std::string records_table(const std::vector<TuningRecord>& records) {
 std::string record_listing(const TuningRecord& record) {
   std::vector<std::pair<std::string, std::string>> rows{
       {"operation", record.key.op},
-      {"problem", record.problem},
+      {"problem", readable(record.problem)},
       {"key", "n_cols=" + std::to_string(record.key.n_cols) + ",rows_bucket=" + std::to_string(record.key.rows_bucket) +
                   "," + record.key.semantics},
       {"device class", record.key.device_class},

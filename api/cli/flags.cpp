@@ -35,7 +35,7 @@ std::string brief(const Problem& problem) {
     const Value* same = implied.fields.find(field);
     if (field == "dtype" || same == nullptr || *same != value) shown.fields.set(field, value);
   }
-  return shown.fields.text();
+  return shown.fields.short_text();
 }
 
 void EngineFlags::add_device(CLI::App& command) {

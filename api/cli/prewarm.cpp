@@ -30,7 +30,7 @@ struct Job {
   Config config;
   Arch arch;
 
-  std::string text() const { return problem.text() + " (" + config.text() + ") for " + name(arch); }
+  std::string text() const { return problem.short_text() + " (" + config.text() + ") for " + name(arch); }
 };
 
 /// Each distinct source and architecture once: problems that differ in rows alone share a binary.
@@ -140,10 +140,10 @@ PrewarmResult tune_ahead(const std::vector<Problem>& problems, const PrewarmSett
     } catch (const Error& error) {
       if (error.code() == ErrorCode::no_device || error.code() == ErrorCode::no_compiler) throw;  // true for all of them
       if (error.code() == ErrorCode::cancelled) break;
-      result.failures.push_back({problem.text(), error});
+      result.failures.push_back({problem.short_text(), error});
     }
     std::fprintf(stderr, "tunesmith: %d of %d: %s\n", result.done + static_cast<int>(result.failures.size()), result.total,
-                 problem.text().c_str());
+                 problem.short_text().c_str());
   }
   result.interrupted = interrupted();
   result.wall_s = seconds_since(start);

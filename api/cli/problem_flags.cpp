@@ -1,6 +1,9 @@
 // The problem on the command line, and its help, both from the operations' descriptors.
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "api/cli/flags.h"
 #include "api/cli/nearest.h"
@@ -33,7 +36,7 @@ void append(std::string& names, std::string_view name) { names += (names.empty()
 /// A flag or an option, over all operations that have it.
 struct SharedField {
   std::string name, ops;                                   ///< "in_place", "softmax, log_softmax"
-  bool word = false;                                       ///< as the first of them has it
+  const char* type = "N";                                  ///< as the first of them has it
   std::vector<std::pair<std::string, std::string>> texts;  ///< what it means, and to which of them
 
   std::string help() const {
@@ -44,6 +47,11 @@ struct SharedField {
   }
 };
 
+const char* type_of(const FieldInfo& info) {
+  if (info.text) return "FILE";
+  return info.words.empty() ? "N" : "WORD";
+}
+
 /// In the order in which the operations name them.
 std::vector<SharedField> shared_flags() {
   std::vector<SharedField> fields;
@@ -51,7 +59,7 @@ std::vector<SharedField> shared_flags() {
     for (const FieldInfo& info : op->problem_fields()) {
       if (info.option) continue;
       auto field = std::ranges::find(fields, info.name, &SharedField::name);
-      if (field == fields.end()) field = fields.insert(fields.end(), {std::string(info.name), "", !info.words.empty(), {}});
+      if (field == fields.end()) field = fields.insert(fields.end(), {std::string(info.name), "", type_of(info), {}});
       append(field->ops, op->name());
       const std::string help = help_of(info);
       auto text = std::ranges::find(field->texts, help, &std::pair<std::string, std::string>::first);
@@ -65,7 +73,8 @@ std::vector<SharedField> shared_flags() {
 std::string option_line(const FieldInfo& info) {
   std::string line = std::string(info.name) + "=";
   for (std::size_t i = 0; i < info.words.size(); ++i) line += (i == 0 ? "" : "|") + std::string(info.words[i]);
-  return line + (info.words.empty() ? "N  " : "  ") + std::string(info.meaning) +
+  const char* const value = info.text ? "TEXT  " : "N  ";
+  return line + (info.words.empty() ? value : "  ") + std::string(info.meaning) +
          " (default: " + std::string(info.default_text) + ")";
 }
 
@@ -99,12 +108,23 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& al
 
 /// A word stays one even when it looks like a number; a number that is none is left for the operation to judge.
 Value value_of(const FieldInfo& field, const std::string& typed) {
-  if (!field.words.empty()) return typed;
+  if (!field.words.empty() || field.text) return typed;
   Value value = parse_value(typed);
   const bool digits = typed.find_first_not_of("+-0123456789") == std::string::npos;
   if (digits && !std::holds_alternative<std::int64_t>(value))
     throw Error(ErrorCode::invalid_argument, field.name, " is ", typed, "; expected a number that fits 64 bits");
   return value;
+}
+
+/// A text that a flag names the file of.
+std::string read_text(const std::string& flag, const std::string& file) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) throw Error(ErrorCode::not_found, flag, ": '", file, "' does not exist");
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  if (!std::filesystem::is_regular_file(file, error) || !(text << stream.rdbuf()))
+    throw Error(ErrorCode::io, flag, ": '", file, "' cannot be read, or is empty");
+  return text.str();
 }
 
 }  // namespace
@@ -122,7 +142,7 @@ void ProblemFlags::add_to(CLI::App& command) {
     command
         .add_option_function<std::string>(
             flag_of(field.name), [this, key = field.name](const std::string& typed) { fields_[key] = typed; }, field.help())
-        ->type_name(field.word ? "WORD" : "N")
+        ->type_name(field.type)
         ->group("Problem of " + field.ops);
   command.add_option("--option", options_, options_help())->type_name("NAME=VALUE")->allow_extra_args(false);
 }
@@ -156,7 +176,7 @@ Problem ProblemFlags::problem() const {
     if (info->option)  // the flag is another operation's
       throw Error(ErrorCode::invalid_argument, op_, " has no flag ", flag_of(field), "; expected --option ", field,
                   "=VALUE");
-    problem.fields.set(field, value_of(*info, typed));
+    problem.fields.set(field, info->text ? read_text(flag_of(field), typed) : value_of(*info, typed));
   }
   for (const std::string& option : options_) {
     const auto [field, typed] = split_pair(option, "--option", "NAME=VALUE");

@@ -13,6 +13,8 @@
 #include "api/cli/problem_from_files.h"
 #include "api/cli/run_report.h"
 #include "api/engine_parts.h"
+#include "api/plan_state.h"
+#include "tuner/evaluate.h"
 #include "tuner/select.h"
 
 namespace tunesmith::cli {
@@ -119,7 +121,7 @@ int run(const RunFlags& flags) {
   plan.launch(arrays.addresses());
   device.synchronize(nullptr);
   arrays.fetch_outputs(host.arrays());
-  report.check = op.check(problem, host.arrays(), rows_to_check(infos));
+  report.check = op.judge(problem, host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
   if (report.check.passed && report.launched)
     report.measurement = measure(
         device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.bytes);

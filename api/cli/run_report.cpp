@@ -96,6 +96,7 @@ std::string check_text(const RunReport& report) {
           error_text(check.allowed_error, check.error_unit) + ", against float64";
   if (check.checked_rows < check.total_rows)
     text += "; " + std::to_string(check.checked_rows) + " of " + std::to_string(check.total_rows) + " rows sampled";
+  if (!check.note.empty()) text += "; " + check.note;
   return text;
 }
 
@@ -166,6 +167,7 @@ Json to_json(const RunReport& report) {
                {"max_error", report.check.max_error},
                {"error_unit", report.check.error_unit},
                {"allowed_error", report.check.allowed_error}});
+  if (!report.check.note.empty()) json["check_note"] = report.check.note;
   if (!report.check.passed) json["first_failure"] = report.check.first_failure;
   json["outputs"] = report.outputs;
   return json;

@@ -108,7 +108,7 @@ Json tune_in_child(const TuneRequest& request) {
   const Json answer = Json::parse(child.out, nullptr, false);
   if (child.signal != 0 || !answer.is_object())
     throw Error(
-        ErrorCode::device_failed, "a candidate crashed the device while tuning ", request.problem.text(),
+        ErrorCode::device_failed, "a candidate crashed the device while tuning ", request.problem.short_text(),
         ": the tuning process ended with ",
         child.signal != 0 ? "signal " + std::string(strsignal(child.signal)) : "exit code " + std::to_string(child.code));
   if (!answer.contains("error")) return answer;

@@ -1,9 +1,11 @@
 #include "tunesmith/fields.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
 #include "tunesmith/error.h"
+#include "tunesmith/hash.h"
 
 namespace tunesmith {
 
@@ -70,10 +72,60 @@ const std::string& Fields::word(std::string_view name) const {
   throw Error(ErrorCode::invalid_argument, name, " is ", tunesmith::text(value), "; expected a word");
 }
 
-std::string Fields::text() const {
+namespace {
+
+bool needs_escape(char c) { return c == ',' || c == '%' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
+std::string escaped(const std::string& word) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
   std::string result;
-  for (const auto& [name, value] : items_) result += (result.empty() ? "" : ",") + name + "=" + tunesmith::text(value);
+  for (const char c : word) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (needs_escape(c))
+      result += {'%', digits[byte >> 4], digits[byte & 15]};
+    else
+      result += c;
+  }
   return result;
+}
+
+std::string unescaped(std::string_view text, std::string_view argument) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      result += text[i];
+      continue;
+    }
+    unsigned byte = 0;
+    const char* const begin = text.data() + i + 1;
+    const char* const end = text.data() + std::min(text.size(), i + 3);
+    if (const auto read = std::from_chars(begin, end, byte, 16); read.ec != std::errc() || read.ptr != begin + 2)
+      throw Error(ErrorCode::invalid_argument, argument, " contains '", text.substr(i, 3),
+                  "'; expected two hexadecimal digits after a percent sign, which itself is %25");
+    result += static_cast<char>(byte);
+    i += 2;
+  }
+  return result;
+}
+
+template <typename Word>
+std::string listed(const std::vector<std::pair<std::string, Value>>& items, const Word& word_text) {
+  std::string result;
+  for (const auto& [name, value] : items) {
+    const auto* word = std::get_if<std::string>(&value);
+    result += (result.empty() ? "" : ",") + name + "=" + (word != nullptr ? word_text(*word) : tunesmith::text(value));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string Fields::text() const { return listed(items_, escaped); }
+
+std::string Fields::short_text() const {
+  return listed(items_, [](const std::string& word) {
+    return std::ranges::any_of(word, needs_escape) ? "<" + hash_hex(word).substr(0, 8) + ">" : word;
+  });
 }
 
 Fields parse_fields(std::string_view text, std::string_view argument) {
@@ -87,7 +139,8 @@ Fields parse_fields(std::string_view text, std::string_view argument) {
       throw Error(ErrorCode::invalid_argument, argument, " contains '", item, "'; expected NAME=VALUE,NAME=VALUE,...");
     const std::string_view name = item.substr(0, equals);
     if (fields.contains(name)) throw Error(ErrorCode::invalid_argument, argument, " names '", name, "' twice");
-    fields.set(name, parse_value(item.substr(equals + 1)));
+    const std::string_view value = item.substr(equals + 1);
+    fields.set(name, value.find('%') == std::string_view::npos ? parse_value(value) : unescaped(value, argument));
   }
   return fields;
 }

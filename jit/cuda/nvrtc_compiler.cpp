@@ -6,6 +6,7 @@
 #include "jit/cuda/nvrtc_diagnostics.h"
 #include "jit/cuda/nvrtc_library.h"
 #include "jit/cuda/ptxas_log.h"
+#include "jit/source_line.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -176,7 +177,8 @@ NvrtcCompiler::Output NvrtcCompiler::run(const CompileRequest& request, Format f
                                       : opened.functions().get_error_string(result);
   const std::string path = dump_source(settings_.dump_folder, request.name, request.source);
   throw Error(result == nvrtc::out_of_memory ? ErrorCode::out_of_memory : ErrorCode::compile_failed, request.name,
-              " does not compile for ", name(request.arch), ": ", reason, path.empty() ? "" : "; the source is in ", path)
+              " does not compile for ", name(request.arch), ": ", reason, shown_line(request.source, request.name, reason),
+              path.empty() ? "" : "; the source is in ", path)
       .with_compilation(output.log, space_separated(options), path);
 }
 

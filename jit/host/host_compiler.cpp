@@ -11,6 +11,7 @@
 #include "jit/host/temporary_folder.h"
 #include "jit/host/translation_unit.h"
 #include "jit/host/tunesmith_host_abi.h"
+#include "jit/source_line.h"
 #include "tunesmith/error.h"
 #include "tunesmith/hash.h"
 
@@ -145,7 +146,7 @@ Error HostCompiler::State::failure(const CompileRequest& request, const std::str
   const std::size_t begin = at == std::string::npos ? 0 : log.rfind('\n', at) + 1;
   const std::string summary = first_line(log.substr(begin));
   return Error(ErrorCode::compile_failed, request.name, " does not compile for the host (", found.command, " ended with ",
-               exit_code, "): ", summary.empty() ? "no message" : summary,
+               exit_code, "): ", summary.empty() ? "no message" : summary, shown_line(request.source, request.name, summary),
                dump.empty() ? "" : "; the source is " + dump.string())
       .with_compilation(log, options_text(request.arch), dump.string());
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tunesmith_host_abi.h"
+#include "tunesmith_host_math.h"
 
 namespace tunesmith_host_abi {
 

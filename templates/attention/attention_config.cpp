@@ -273,7 +273,8 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::wgmma;
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
-  config.tile_q = widest <= 64 ? 192 : 128;
+  // A user's text takes registers too, and three warpgroups have none left: they spill.
+  config.tile_q = widest <= 64 && !settings.modified() ? 192 : 128;
   while (config.tile_q > 64 && config.tile_q - 64 >= settings.seq_q) config.tile_q -= 64;
   config.tile_kv = widest <= 128 ? 128 : (widest <= 192 ? 96 : 64);
   config.stages = 2;

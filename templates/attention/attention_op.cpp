@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "templates/attention/attention_config.h"
+#include "templates/attention/attention_modification.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -28,6 +29,7 @@ KeyParts AttentionOp::key(const Problem& problem) const {
   if (settings.alibi) text += ",alibi";
   if (settings.sinks) text += ",sinks";
   if (settings.varlen) text += ",varlen";
+  text += modification_key(settings);
   text += ",vectors=";
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) text += std::to_string(settings.vector(side)) + ".";
   text.pop_back();
@@ -104,6 +106,8 @@ Problem AttentionOp::verification_problem(const Problem& problem) const {
   small.kv_heads = std::min<std::int64_t>(settings.kv_heads, 2);
   small.heads = small.kv_heads * settings.group();
   small.batch = std::clamp<std::int64_t>(128 / small.heads, 1, 33);
+  // Arrays that a user's text reads may be declared by numbers: what indexes them must not grow.
+  if (settings.modified()) small.batch = std::clamp<std::int64_t>(settings.batch, 1, small.batch);
   small.seq_q = std::clamp<std::int64_t>(settings.seq_q, 1, 173);
   small.seq_kv = std::min<std::int64_t>(settings.seq_kv, 331);
   small.total_q = small.batch * small.seq_q * 2 / 3;

@@ -27,6 +27,8 @@ class AttentionOp final : public Op {
   void fill_inputs(const Problem& problem, std::uint64_t seed, InputKind kind,
                    std::span<const HostArray> arrays) const override;
   CheckResult check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+  CheckResult judge(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows,
+                    const Evaluate& evaluate) const override;
 };
 
 }  // namespace tunesmith

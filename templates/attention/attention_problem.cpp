@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "templates/attention/attention_modification.h"
 #include "templates/attention/attention_op.h"
 #include "templates/row/row_fields.h"
 #include "tunesmith/error.h"
@@ -150,6 +151,7 @@ Settings read(const Problem& problem) {
   }
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) read_tensor(problem, settings, side);
   check_apart(settings);
+  read_modification(problem, settings);
   return settings;
 }
 
@@ -175,6 +177,13 @@ int Settings::vector(Side side) const noexcept {
   divides(positions(side), strides.seq_stride);
   divides(heads_of(side), strides.head_stride);
   return static_cast<int>(std::max<std::int64_t>(widest, 1));
+}
+
+std::vector<Dimension> Settings::dimensions() const {
+  std::vector<Dimension> all{{"batch", batch},   {"heads", heads},       {"kv_heads", kv_heads},    {"seq_q", seq_q},
+                             {"seq_kv", seq_kv}, {"head_dim", head_dim}, {"head_dim_v", head_dim_v}};
+  if (varlen) all.insert(all.end(), {{"total_q", total_q}, {"total_kv", total_kv}});
+  return all;
 }
 
 double Settings::visible_pairs() const noexcept {
@@ -234,7 +243,20 @@ std::vector<FieldInfo> AttentionOp::problem_fields() const {
       {"sinks", "1: a float32 array sinks of one logit a head, which has no value", "0", {}, true},
       {"varlen", "1: sequences are packed; int32 arrays cu_seqlens_q and cu_seqlens_kv say where they start", "0", {}, true},
       {"total_q", "varlen: queries of all sequences", "batch * seq_q", {}, true},
-      {"total_kv", "varlen: keys of all sequences", "batch * seq_kv", {}, true}};
+      {"total_kv", "varlen: keys of all sequences", "batch * seq_kv", {}, true},
+      {"score_mod",
+       "CUDA text of float score_mod(float score, int b, int h, int q, int k, const Aux& aux)",
+       "none",
+       {},
+       false,
+       true},
+      {"mask_mod", "CUDA text of bool mask_mod(int b, int h, int q, int k, const Aux& aux)", "none", {}, false, true},
+      {"aux",
+       "what they read, such as slopes:f32[heads];window:i64=128",
+       "as lines '// aux: ...' of the texts declare it",
+       {},
+       true,
+       true}};
   for (std::size_t i = 0; i < 4; ++i)
     fields.push_back({batch_stride_fields[i], "elements between batch entries", "that of the layout", {}, true});
   for (std::size_t i = 0; i < 4; ++i)
@@ -249,6 +271,7 @@ std::vector<FieldInfo> AttentionOp::problem_fields() const {
 Problem AttentionOp::normalize(const Problem& problem) const {
   row::check_names({std::string(name()), problem.fields}, problem_fields(), {"seq_q", "head_dim"});
   const Settings settings = read(problem);
+  check_modification(settings);
   Problem normal{std::string(name()),
                  {{"batch", settings.batch},
                   {"heads", settings.heads},
@@ -276,6 +299,9 @@ Problem AttentionOp::normalize(const Problem& problem) const {
     fields.set("total_q", settings.total_q);
     fields.set("total_kv", settings.total_kv);
   }
+  if (!settings.score_mod.empty()) fields.set("score_mod", settings.score_mod);
+  if (!settings.mask_mod.empty()) fields.set("mask_mod", settings.mask_mod);
+  if (!settings.aux.empty()) fields.set("aux", text_of(settings.aux));
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) {
     const auto at = static_cast<std::size_t>(side);
     const Tensor plain = dense(settings, side), &tensor = settings.tensor(side);
@@ -300,6 +326,8 @@ std::vector<ArrayInfo> AttentionOp::arrays(const Problem& problem) const {
   input(settings.sinks, "sinks", DType::f32, settings.heads);
   input(settings.varlen, "cu_seqlens_q", DType::i32, settings.batch + 1);
   input(settings.varlen, "cu_seqlens_kv", DType::i32, settings.batch + 1);
+  for (const Aux& aux : settings.aux)
+    if (aux.is_array) arrays.push_back(aux_info(settings, aux));
   arrays.push_back(tensor_info(settings, Side::o));
   ArrayInfo lse{.name = "lse",
                 .output = true,
@@ -343,6 +371,13 @@ Problem to_problem(const AttentionProblem& problem) {
     general.fields.set("total_q", problem.total_q);
     general.fields.set("total_kv", problem.total_kv);
   }
+  if (!problem.score_mod.empty()) general.fields.set("score_mod", problem.score_mod);
+  if (!problem.mask_mod.empty()) general.fields.set("mask_mod", problem.mask_mod);
+  std::string declarations;
+  for (const AttentionAux& aux : problem.aux)
+    declarations += (declarations.empty() ? "" : ";") + aux.name + ":" + std::string(name(aux.dtype)) +
+                    (aux.length ? "[" + std::to_string(*aux.length) + "]" : "=" + text(aux.value));
+  if (!declarations.empty()) general.fields.set("aux", declarations);
   const std::array<const AttentionArrayStrides*, 4> strides{&problem.q_strides, &problem.k_strides, &problem.v_strides,
                                                             &problem.o_strides};
   const std::array<std::int64_t, 4> alignments{problem.q_alignment, problem.k_alignment, problem.v_alignment,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "templates/attention/attention_aux.h"
 #include "templates/op.h"
 #include "tunesmith/attention.h"
 
@@ -31,6 +32,8 @@ struct Settings {
   double softcap = 0;
   bool alibi = false, sinks = false, varlen = false;
   std::int64_t total_q = 0, total_kv = 0;
+  std::string score_mod, mask_mod;  ///< the user's texts; empty: none
+  std::vector<Aux> aux;             ///< what they read
 
   /// Of a normalized problem.
   static Settings of(const Problem& problem);
@@ -48,6 +51,9 @@ struct Settings {
   /// Elements that one access of at most 16 bytes may take: every row starts at a multiple of them.
   int vector(Side side) const noexcept;
   std::int64_t group() const noexcept { return heads / kv_heads; }
+  bool modified() const noexcept { return !score_mod.empty() || !mask_mod.empty(); }
+  /// What declarations of auxiliary arrays may name.
+  std::vector<Dimension> dimensions() const;
 
   bool bounded_left() const noexcept { return window_left >= 0; }
   bool bounded_right() const noexcept { return window_right >= 0 || causal != Causal::none; }

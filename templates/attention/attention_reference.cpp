@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <mutex>
 #include <sstream>
+#include <tuple>
 #include <vector>
 
+#include "templates/attention/attention_modification.h"
 #include "templates/attention/attention_op.h"
 #include "templates/attention/attention_problem.h"
 #include "templates/half.h"
 #include "templates/sampling.h"
+#include "tunesmith/error.h"
 
 namespace tunesmith {
 
@@ -39,6 +43,20 @@ void fill_starts(const HostArray& array, std::int64_t total, std::int64_t longes
     start += std::clamp(length, least, most);
   }
   write_integer(DType::i32, array.data, batch, total);
+}
+
+/// What a user's text may sensibly read: bytes are flags; other integers do not fall and are below `bound`, so that they can
+/// be documents, lengths, and places in the shortest of the arrays; the rest is scattered around 0.
+void fill_aux(const HostArray& array, std::uint64_t seed, std::int64_t bound) {
+  const std::int64_t length = array.info.shape[0];
+  for (std::int64_t i = 0; i < length; ++i) {
+    const std::uint64_t bits = scramble(seed + static_cast<std::uint64_t>(i));
+    if (is_float(array.info.dtype))
+      write_element(array.info.dtype, array.data, i, static_cast<float>(bell(bits)));
+    else
+      write_integer(array.info.dtype, array.data, i,
+                    array.info.dtype == DType::u8 ? static_cast<std::int64_t>(bits % 4 != 0) : i * bound / length);
+  }
 }
 
 /// Visits every (batch, position, head) of a tensor with the offset of its first element.
@@ -97,14 +115,21 @@ class Reference {
     double largest_score_error = 0;  ///< bound of the rounding of any score that takes part
   };
 
-  void compute(std::int64_t batch, std::int64_t head, std::int64_t query, const Bounds& bounds, Row& row) const {
+  /// A query, and what it makes of the keys that it sees.
+  struct Query {
+    std::int64_t batch = 0, head = 0, query = 0;
+    Bounds bounds;
+    std::int64_t first_key = 0;
+    std::vector<double> scores, errors;  ///< of each key from there on: natural, and the bound of its rounding
+    bool undecided = false;              ///< whether a key counts at all is a matter of rounding
+  };
+
+  /// Scaled and capped.
+  void compute_scores(Query& at) const {
+    const std::int64_t batch = at.batch, head = at.head, query = at.query;
+    const Bounds& bounds = at.bounds;
     const std::int64_t kv_head = head / settings_.group();
-    const auto width = static_cast<std::size_t>(settings_.head_dim_v);
-    row.output.assign(width, 0);
-    row.size.assign(width, 0);
-    row.lost.assign(width, 0);
-    row.largest_score_error = 0;
-    std::vector<double> q(static_cast<std::size_t>(settings_.head_dim));
+    std::vector<double> q(static_cast<std::size_t>(settings_.head_dim)), k(q.size());
     read_row(Side::q, batch, bounds.q_start + query, head, q);
 
     const std::int64_t offset = settings_.offset(bounds.queries, bounds.keys);
@@ -112,9 +137,7 @@ class Reference {
         settings_.bounded_left() ? std::max<std::int64_t>(0, query + offset - settings_.window_left) : 0;
     const std::int64_t end =
         settings_.bounded_right() ? std::min(bounds.keys, query + offset + settings_.right() + 1) : bounds.keys;
-    std::vector<double> scores, k(q.size()), v(width);
-    double largest = -INFINITY;
-    bool broken = false;
+    at.first_key = begin;
     for (std::int64_t key = begin; key < end; ++key) {
       read_row(Side::k, batch, bounds.kv_start + key, kv_head, k);
       double dot = 0, size = 0;
@@ -128,6 +151,29 @@ class Reference {
         score = settings_.softcap * std::tanh(score / settings_.softcap);
         error += settings_.softcap * 0x1p-21;
       }
+      at.scores.push_back(score);
+      at.errors.push_back(error);
+    }
+  }
+
+  /// From scores, which it completes, to the row.
+  void compute(Query& at, Row& row) const {
+    const std::int64_t batch = at.batch, head = at.head, query = at.query;
+    const Bounds& bounds = at.bounds;
+    const std::int64_t kv_head = head / settings_.group(), begin = at.first_key;
+    const std::int64_t offset = settings_.offset(bounds.queries, bounds.keys);
+    const auto width = static_cast<std::size_t>(settings_.head_dim_v);
+    row.output.assign(width, 0);
+    row.size.assign(width, 0);
+    row.lost.assign(width, 0);
+    row.largest_score_error = 0;
+    std::vector<double>& scores = at.scores;
+    std::vector<double> v(width);
+    double largest = -INFINITY;
+    bool broken = false;
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+      double &score = scores[j], &error = at.errors[j];
+      const std::int64_t key = begin + static_cast<std::int64_t>(j);
       if (settings_.alibi) {
         const double slope = read_element(DType::f32, find(arrays_, "alibi_slopes")->data, head);
         const double bias = slope * static_cast<double>(std::llabs(query + offset - key));
@@ -139,7 +185,6 @@ class Reference {
       broken = broken || std::isnan(score) || score == INFINITY;
       if (std::isfinite(score)) row.largest_score_error = std::max(row.largest_score_error, error);
       largest = std::max(largest, score);
-      scores.push_back(score);
     }
     double sum = 0, top = largest;
     const HostArray* const sinks = find(arrays_, "sinks");
@@ -182,6 +227,70 @@ class Reference {
 
   const Settings& settings_;
   const std::span<const HostArray> arrays_;
+};
+
+/// Asks the device what the user's text makes of the reference's scores, and of both ends of their rounding: how far these
+/// lie from it bounds what the rounding of a kernel's score becomes.
+class Modifier {
+ public:
+  Modifier(const Settings& settings, std::span<const HostArray> arrays, const Evaluate& evaluate)
+      : settings_(settings), evaluate_(evaluate) {
+    for (const Aux& aux : settings.aux)
+      if (aux.is_array) arrays_.push_back(*find(arrays, aux.name));
+  }
+
+  /// Rows to hand over at once, so that the device has work and the host memory for it.
+  std::int64_t rows_at_once() const noexcept { return std::max<std::int64_t>(1, (1 << 20) / (3 * settings_.seq_kv)); }
+
+  /// One at a time.
+  void apply(std::span<Reference::Query> queries) const {
+    const auto rows = static_cast<std::int64_t>(3 * queries.size());
+    std::size_t keys = 0;
+    for (const Reference::Query& query : queries) keys = std::max(keys, query.scores.size());
+    if (keys == 0) return;
+    std::vector<std::int32_t> places;
+    std::vector<float> scores(static_cast<std::size_t>(rows) * keys);
+    for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+      const Reference::Query& query = queries[row / 3];
+      for (const std::int64_t word :
+           {query.batch, query.head, query.query, query.first_key, static_cast<std::int64_t>(query.scores.size())})
+        places.push_back(static_cast<std::int32_t>(word));
+      for (std::size_t j = 0; j < query.scores.size(); ++j) {
+        const double score = query.scores[j];
+        const double shift = std::isfinite(score) ? static_cast<double>(static_cast<int>(row % 3) - 1) * query.errors[j] : 0;
+        scores[row * keys + j] = static_cast<float>(score + shift);
+      }
+    }
+    std::vector<HostArray> arrays = arrays_;
+    const std::int64_t width = 5, length = static_cast<std::int64_t>(keys);
+    arrays.push_back({{.name = "places", .input = true, .dtype = DType::i32, .shape = {rows, width}, .strides = {width, 1}},
+                      reinterpret_cast<std::byte*>(places.data())});
+    arrays.push_back({{.name = "scores", .input = true, .output = true, .shape = {rows, length}, .strides = {length, 1}},
+                      reinterpret_cast<std::byte*>(scores.data())});
+    evaluate_(modification_plan(settings_, rows, length), arrays);
+    for (std::size_t i = 0; i < queries.size(); ++i)
+      for (std::size_t j = 0; j < queries[i].scores.size(); ++j) {
+        const float* const low = &scores[3 * i * keys + j];
+        take(queries[i], j, low[0], low[keys], low[2 * keys]);
+      }
+  }
+
+ private:
+  static void take(Reference::Query& query, std::size_t at, double low, double middle, double high) {
+    if (std::isfinite(low) && std::isfinite(middle) && std::isfinite(high)) {
+      // Its own arithmetic, which another kernel may fuse otherwise.
+      const double own = (std::fabs(middle) + std::fabs(query.scores[at])) * 0x1p-22;
+      query.errors[at] = std::max(std::fabs(low - middle), std::fabs(high - middle)) + own;
+    } else if (!same(low, middle) || !same(high, middle)) {
+      query.undecided = true;
+    }
+    query.scores[at] = middle;
+  }
+  static bool same(double a, double b) noexcept { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+  const Settings& settings_;
+  const Evaluate& evaluate_;
+  std::vector<HostArray> arrays_;
 };
 
 /// The error that is allowed of an output, relative to the sum of its terms' sizes, beside what the scores' rounding moves:
@@ -237,6 +346,9 @@ void AttentionOp::fill_inputs(const Problem& problem, std::uint64_t seed, InputK
       }
     });
   }
+  std::int64_t shortest = 8;
+  for (const Aux& aux : settings.aux)
+    if (aux.is_array) shortest = std::max<std::int64_t>(1, std::min(shortest, aux.length(settings.dimensions())));
   for (const HostArray& array : arrays) {
     if (array.info.name == "alibi_slopes")
       for (std::int64_t h = 0; h < settings.heads; ++h)
@@ -246,12 +358,22 @@ void AttentionOp::fill_inputs(const Problem& problem, std::uint64_t seed, InputK
     if (array.info.name == "sinks")
       for (std::int64_t h = 0; h < settings.heads; ++h)
         write_element(DType::f32, array.data, h, awkward && h % 3 == 2 ? 40.0f : static_cast<float>(h % 4 - 1));
+    for (const Aux& aux : settings.aux)
+      if (aux.is_array && aux.name == array.info.name) fill_aux(array, seed + scramble(7), shortest);
     if (array.info.name == "cu_seqlens_q") fill_starts(array, settings.total_q, settings.seq_q, seed + 11, awkward);
     if (array.info.name == "cu_seqlens_kv") fill_starts(array, settings.total_kv, settings.seq_kv, seed + 12, awkward);
   }
 }
 
 CheckResult AttentionOp::check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const {
+  if (Settings::of(problem).modified())
+    throw Error(ErrorCode::unsupported,
+                "score_mod and mask_mod are CUDA text, which check() cannot evaluate; judge() asks a device");
+  return judge(problem, arrays, max_rows, {});
+}
+
+CheckResult AttentionOp::judge(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows,
+                               const Evaluate& evaluate) const {
   const Settings settings = Settings::of(problem);
   const Reference reference(settings, arrays);
   const HostArray &o = *find(arrays, "o"), &lse = *find(arrays, "lse");
@@ -264,18 +386,34 @@ CheckResult AttentionOp::check(const Problem& problem, std::span<const HostArray
   result.checked_rows = std::min({result.total_rows, std::max<std::int64_t>(max_rows, 1), affordable});
 
   std::mutex mutex;
-  const auto judge = [&](std::int64_t begin, std::int64_t end) {
-    Reference::Row row;
-    Outcome outcome;
+  std::exception_ptr failure;
+  const Modifier modifier(settings, arrays, evaluate);
+  const std::int64_t at_once = settings.modified() ? modifier.rows_at_once() : 1;
+  if (settings.modified()) result.note = "score_mod and mask_mod as the device evaluates them alone";
+  const auto compare_rows = [&](std::int64_t begin, std::int64_t end, Outcome& outcome) {
+    std::vector<Reference::Query> queries;
     for (std::int64_t i = begin; i < end; ++i) {
       // Evenly spread, the first and the last row included.
       const std::int64_t at = result.checked_rows > 1 ? (result.total_rows - 1) * i / (result.checked_rows - 1) : 0;
-      const std::int64_t query = at % settings.seq_q, head = at / settings.seq_q % settings.heads,
-                         batch = at / settings.seq_q / settings.heads;
-      const Reference::Bounds bounds = reference.sequence(batch);
-      if (query >= bounds.queries) continue;
-      reference.compute(batch, head, query, bounds, row);
-      const std::int64_t position = bounds.q_start + query;
+      Reference::Query query;
+      query.batch = at / settings.seq_q / settings.heads;
+      query.head = at / settings.seq_q % settings.heads;
+      query.query = at % settings.seq_q;
+      query.bounds = reference.sequence(query.batch);
+      if (query.query >= query.bounds.queries) continue;
+      reference.compute_scores(query);
+      queries.push_back(std::move(query));
+    }
+    if (settings.modified()) {
+      const std::lock_guard lock(mutex);
+      modifier.apply(queries);
+    }
+    Reference::Row row;
+    for (Reference::Query& at : queries) {
+      if (at.undecided) continue;
+      reference.compute(at, row);
+      const auto& [batch, head, query] = std::tie(at.batch, at.head, at.query);
+      const std::int64_t position = at.bounds.q_start + query;
       const std::string place =
           "batch " + std::to_string(batch) + ", head " + std::to_string(head) + ", query " + std::to_string(query);
       // A weight's error is its exponent's, twice: the sum has it too.
@@ -294,12 +432,23 @@ CheckResult AttentionOp::check(const Problem& problem, std::span<const HostArray
       outcome.compare("lse", place, read_element(DType::f32, lse.data, lse_at), row.lse, std::max(1.0, std::fabs(row.lse)),
                       0, allowed);
     }
+  };
+  const auto judge_rows = [&](std::int64_t begin, std::int64_t end) {
+    Outcome outcome;
+    std::exception_ptr thrown;
+    try {
+      for (std::int64_t i = begin; i < end; i += at_once) compare_rows(i, std::min(end, i + at_once), outcome);
+    } catch (...) {  // the device refused; threads hand it on
+      thrown = std::current_exception();
+    }
     const std::lock_guard lock(mutex);
+    if (thrown != nullptr) failure = thrown;
     result.max_error = std::max(result.max_error, outcome.max_error);
     result.allowed_error = std::max(result.allowed_error, outcome.allowed);
     if (result.first_failure.empty()) result.first_failure = outcome.failure;
   };
-  over_rows(result.checked_rows, settings.seq_kv * (settings.head_dim + settings.head_dim_v), judge);
+  over_rows(result.checked_rows, settings.seq_kv * (settings.head_dim + settings.head_dim_v), judge_rows);
+  if (failure != nullptr) std::rethrow_exception(failure);
   result.passed = result.first_failure.empty();
   return result;
 }

@@ -1,7 +1,7 @@
 // From a dot product to what the softmax takes: scale, soft cap, a user's modification, ALiBi; and which scores count.
 #pragma once
 
-#include "attention/attention.cuh"
+#include "attention/attention_modification.cuh"
 
 namespace tunesmith {
 
@@ -11,8 +11,8 @@ __device__ __forceinline__ float fast_tanh(float x) {
   return subtract(1.0f, divide(2.0f, add(power, 1.0f)));
 }
 
-/// Scores of one head of one batch entry. `Modification` is the user's (attention_modification.cuh): a score and whether it
-/// counts, from where it stands.
+/// Scores of one head of one batch entry. `Modification` is made of the user's text by the generated source: score()
+/// is what becomes of a score, keeps() whether it counts, from where it stands; of each only what the shape says there is.
 template <const AttentionShape& shape, typename Modification>
 class Scores {
  public:

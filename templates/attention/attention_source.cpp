@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "templates/attention/attention_config.h"
+#include "templates/attention/attention_modification.h"
 #include "templates/attention/attention_op.h"
 #include "templates/folded_grid.h"
 
@@ -22,7 +23,7 @@ struct Strides {
 struct Params {
   std::uint64_t tensors[4];
   std::uint64_t lse, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_kv, workspace;
-  std::uint64_t aux[8];
+  std::uint64_t aux[most_aux];
   Strides strides[4];
   std::int64_t total_q;
   std::int32_t batch, heads, kv_heads, seq_q, seq_kv, q_tiles, window_left, window_right, splits;
@@ -63,6 +64,8 @@ std::string shape_text(const Settings& settings) {
   flag(settings.softcap != 0, "softcap");
   flag(settings.alibi, "alibi");
   flag(settings.sinks, "sinks");
+  flag(!settings.score_mod.empty(), "score_mod");
+  flag(!settings.mask_mod.empty(), "mask_mod");
   return text + "};\n\n";
 }
 
@@ -103,10 +106,17 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Settings&
   if (settings.alibi) what += ", ALiBi";
   if (settings.sinks) what += ", sinks";
   if (settings.varlen) what += ", packed sequences";
-  return {{"specialized for", what}, {"any", "batch, heads, sequence lengths, scale"}};
+  std::string any = "batch, heads, sequence lengths, scale";
+  if (settings.modified()) {
+    what += ", the user's text";
+    any += ", lengths and numbers that the text reads";
+  }
+  return {{"specialized for", what}, {"any", any}};
 }
 
-std::uint32_t pointer_offset(const std::string& array) {
+std::uint32_t pointer_offset(const std::string& array, const Settings& settings) {
+  for (std::size_t i = 0; i < settings.aux.size(); ++i)
+    if (array == settings.aux[i].name) return static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t));
   for (std::size_t i = 0; i < side_names.size(); ++i)
     if (array == side_names[i]) return static_cast<std::uint32_t>(offsetof(Params, tensors) + i * sizeof(std::uint64_t));
   if (array == "lse") return offsetof(Params, lse);
@@ -122,6 +132,7 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
     const Tensor& tensor = settings.tensors[i];
     params.strides[i] = {tensor.batch_stride, tensor.seq_stride, tensor.head_stride};
   }
+  std::ranges::copy(aux_bits(settings), params.aux);
   params.total_q = settings.total_q;
   params.batch = static_cast<std::int32_t>(settings.batch);
   params.heads = static_cast<std::int32_t>(settings.heads);
@@ -159,14 +170,14 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
   if (wgmma) parts.least_arch = "sm_90a";
   if (typed.variant == Variant::mma) parts.least_arch = "sm_80";
   parts.main_template = "attention/attention_" + variant + ".cuh";
-  parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + shape_text(settings) +
-                    config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
+  parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
+                    shape_text(settings) + config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
                     ") == " + std::to_string(wgmma ? sizeof(WgmmaParams) : sizeof(Params)) +
                     ", \"the host fills the parameters by this layout\");\n";
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(typed.block_threads()) +
                   (wgmma ? ", 1" : "") + ")\nattention(const __grid_constant__ tunesmith::" + params +
-                  " params) {\n  tunesmith::attention_" + variant +
-                  "<Element, shape, tunesmith::NoModification, config>(params);\n}\n";
+                  " params) {\n  tunesmith::attention_" + variant + "<Element, shape, " + modification_type(settings) +
+                  ", config>(params);\n}\n" + modification_entry(settings);
   return parts;
 }
 
@@ -221,7 +232,7 @@ LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config
   std::memcpy(plan.params.data(), &params, sizeof params);
   plan.workspace_offset = offsetof(Params, workspace);
   for (const ArrayInfo& array : arrays(problem))
-    plan.pointers.push_back({array.name, pointer_offset(array.name), static_cast<std::uint32_t>(array.alignment),
+    plan.pointers.push_back({array.name, pointer_offset(array.name, settings), static_cast<std::uint32_t>(array.alignment),
                              array.extent_bytes(), array.output, array.optional, -1});
   const std::int64_t blocks = std::int64_t{params.q_tiles} * settings.heads * settings.batch;
   if (blocks == 0 || settings.positions(Side::q) == 0) return plan;

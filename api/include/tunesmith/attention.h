@@ -1,7 +1,11 @@
 #pragma once
 // Attention as a typed problem: softmax of scores of queries and keys, weighing values.
 
+#include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "tunesmith/problem.h"
 #include "tunesmith/types.h"
@@ -25,6 +29,16 @@ struct AttentionArrayStrides {
   bool operator==(const AttentionArrayStrides&) const = default;
 };
 
+/// An array or a number that AttentionProblem::score_mod and mask_mod read as a member of their argument aux.
+struct AttentionAux {
+  std::string name;                      ///< of the member: "slopes"
+  DType dtype = DType::f32;              ///< of an array any; of a number f32, i32 or i64
+  std::optional<std::int64_t> length{};  ///< elements of an array; without one it is a number
+  /// Of a number. A word may name sizes of the problem: "seq_kv", "2*seq_kv-1". Kernels are not specialized for it.
+  Value value = std::int64_t{0};
+  bool operator==(const AttentionAux&) const = default;
+};
+
 /// For every batch entry b, head h and query i, with key head g = h / (heads / kv_heads):
 ///   s[j] = scale * dot(q[b,i,h,:], k[b,j,g,:]), then softcap * tanh(s[j] / softcap), then - alibi_slopes[h] * |i + d - j|
 ///   o[b,i,h,:] = sum_j softmax(s)[j] * v[b,j,g,:],  lse[b,h,i] = log(sum_j exp(s[j]))
@@ -41,6 +55,28 @@ struct AttentionArrayStrides {
 /// - Variable lengths: q and o are (total_q, heads, ...), k and v (total_kv, kv_heads, ...) (bhsd: heads first), lse is
 ///   (heads, total_q). Sequence b has queries cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1, likewise keys; seq_q and seq_kv
 ///   are upper bounds of the lengths. Lengths may be 0. cu_seqlens start with 0 and do not fall; what they say is trusted.
+/// - Modifications: CUDA text of the user's, built into the kernel wherever a score is computed. `score_mod` defines
+///     __device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux)
+///   which makes another score of what scale and soft cap left, before ALiBi is subtracted; `mask_mod` defines
+///     __device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux)
+///   which says whether key k counts for query q, on top of causal masks and windows. b is the batch entry (the sequence of
+///   packed ones), h the query's head, q and k positions within the sequence, both from 0: where causal masks are
+///   bottom-right, query q stands at key q + seq_kv - seq_q. Only pairs that exist and are seen are asked for, each of them
+///   any number of times, so that the functions must have no side effects. A score may become -inf; NaN or +inf makes the
+///   query's row NaN.
+/// - Aux has a member for everything in `aux`, and for what lines such as
+///     // aux: slopes:f32[heads]; window:i64=128; last:i32=seq_kv-1
+///   in the comment that a text opens with declare; of one name, `aux` counts. At most 8 together. Arrays are pointers to
+///   const float, int, long long, unsigned char, or f16 and bf16, which to_float(aux.bias[i]) converts; numbers are float,
+///   int or long long. Lengths and values are integers, or sums and products of them with batch, heads, kv_heads, seq_q,
+///   seq_kv, head_dim, head_dim_v (total_q and total_kv of packed sequences). Arrays are inputs, after cu_seqlens, aligned
+///   to an element. Candidates are verified on a problem with fewer sequences, heads and positions, and arrays as long as
+///   their declarations then say: what indexes an array must not grow when sizes shrink.
+/// - Texts are part of every key, numbers and lengths are not. There is nothing to include; C's functions of float32 (expf,
+///   tanhf, fminf, ...), min and max are there on every device. A mistake is reported as score_mod.cu:LINE.
+/// - Results of modified problems are checked against float64 too, but for the texts themselves: what they make of a score
+///   is asked of the device, from the same text alone, for the reference's scores and ends of their rounding. Rows in which
+///   a score's rounding decides whether a key counts are not judged.
 /// - A query among whose scores are NaN or +inf gets NaN, lse too. NaN and infinities among values reach every query of
 ///   the tile that could have seen them, also those that a mask hides them from, as everywhere in FlashAttention's kernels;
 ///   beyond the ends of a sequence nothing is ever read.
@@ -62,15 +98,18 @@ struct AttentionProblem {
   std::int64_t q_alignment = 16;  ///< bytes q's address is promised to be a multiple of: a power of two up to 16
   std::int64_t k_alignment = 16, v_alignment = 16, o_alignment = 16;
   Causal causal = Causal::none;
-  std::int64_t window_left = -1;   ///< keys before its place that a query sees; -1: all
-  std::int64_t window_right = -1;  ///< keys behind its place that a query sees; -1: all
-  double scale = 0;                ///< factor of the dot products, positive; 0: 1 / sqrt(head_dim)
-  double softcap = 0;              ///< from 0; 0: none
-  bool alibi = false;              ///< alibi_slopes are given
-  bool sinks = false;              ///< sinks are given
-  bool varlen = false;             ///< sequences are packed, cu_seqlens are given
-  std::int64_t total_q = -1;       ///< varlen: queries of all sequences together; to be given
-  std::int64_t total_kv = -1;      ///< varlen: keys of all sequences together; to be given
+  std::int64_t window_left = -1;    ///< keys before its place that a query sees; -1: all
+  std::int64_t window_right = -1;   ///< keys behind its place that a query sees; -1: all
+  double scale = 0;                 ///< factor of the dot products, positive; 0: 1 / sqrt(head_dim)
+  double softcap = 0;               ///< from 0; 0: none
+  bool alibi = false;               ///< alibi_slopes are given
+  bool sinks = false;               ///< sinks are given
+  bool varlen = false;              ///< sequences are packed, cu_seqlens are given
+  std::int64_t total_q = -1;        ///< varlen: queries of all sequences together; to be given
+  std::int64_t total_kv = -1;       ///< varlen: keys of all sequences together; to be given
+  std::string score_mod{};          ///< CUDA text; empty: none
+  std::string mask_mod{};           ///< CUDA text; empty: none
+  std::vector<AttentionAux> aux{};  ///< what they read, beside what they declare themselves
 
   bool operator==(const AttentionProblem&) const = default;
 };
@@ -82,6 +121,9 @@ struct AttentionArrays {
   const float* sinks = nullptr;                 ///< (heads), or left out
   const std::int32_t* cu_seqlens_q = nullptr;   ///< (batch + 1), or left out
   const std::int32_t* cu_seqlens_kv = nullptr;  ///< (batch + 1), or left out
+  /// Auxiliary arrays in the order of their declarations: those of score_mod's opening lines, of mask_mod's, then what
+  /// AttentionProblem::aux adds. Numbers take no place.
+  std::array<const void*, 8> aux{};
   void* o = nullptr;
   float* lse = nullptr;  ///< may be left out
 };

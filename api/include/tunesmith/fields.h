@@ -41,8 +41,11 @@ class Fields {
   auto begin() const noexcept { return items_.begin(); }
   auto end() const noexcept { return items_.end(); }
 
-  /// "threads=256,load=plain": canonical for a given order; parse_fields() reads it back.
+  /// "threads=256,load=plain": canonical for a given order; parse_fields() reads it back. In words, commas, percent signs
+  /// and control characters such as line ends are written as %2C.
   std::string text() const;
+  /// The same for people: a word that text() could not write as it is, such as a user's source, is shown as <its hash>.
+  std::string short_text() const;
   bool operator==(const Fields&) const = default;
 
  private:
@@ -59,6 +62,7 @@ struct FieldInfo {
   std::string_view default_text;        ///< empty: required
   std::vector<std::string_view> words;  ///< allowed words; empty for numbers
   bool option = false;                  ///< no shape, no dtype: --option NAME=VALUE on the command line instead of a flag
+  bool text = false;                    ///< a word of any characters and lines; a flag of it takes the name of a file
 };
 
 }  // namespace tunesmith

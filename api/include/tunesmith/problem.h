@@ -15,6 +15,8 @@ struct Problem {
 
   /// "softmax rows=4096,cols=32000,...".
   std::string text() const { return op + " " + fields.text(); }
+  /// For people: see Fields::short_text().
+  std::string short_text() const { return op + " " + fields.short_text(); }
   bool operator==(const Problem&) const = default;
 };
 

@@ -1,0 +1,51 @@
+#pragma once
+// Arrays and numbers that a user's text reads beside scores, as they are declared: "slopes:f32[heads]; window:i64=128".
+// Internal to templates/.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tunesmith/types.h"
+
+namespace tunesmith::attention {
+
+inline constexpr std::size_t most_aux = 8;  // attention_aux_slots of attention.cuh
+
+/// A length that declarations may name, and what it is: {"heads", 32}.
+using Dimension = std::pair<std::string_view, std::int64_t>;
+
+struct Aux {
+  std::string name;
+  DType dtype = DType::f32;
+  bool is_array = false;
+  /// Length of the array or value of the number, without blanks: a number, or sums and products of numbers and dimensions,
+  /// such as heads*(2*seq_kv-1); for f32 numbers also 0.5.
+  std::string size;
+
+  /// "slopes:f32[heads]".
+  std::string text() const;
+  /// What kernels are specialized for: "slopes:f32[]", "window:i64".
+  std::string type_text() const;
+  /// Elements of the array. Throws Error(invalid_argument) when that is no length from 0 to 2^40.
+  std::int64_t length(std::span<const Dimension> dimensions) const;
+  /// The number as the kernel's parameters hold it. Throws Error(invalid_argument) when it does not fit its type.
+  std::uint64_t bits(std::span<const Dimension> dimensions) const;
+
+  bool operator==(const Aux&) const = default;
+};
+
+/// Declarations divided by semicolons. Throws Error(invalid_argument) that calls them `argument`, names what is wrong with
+/// one and says what is allowed. `reserved`: names that are taken.
+std::vector<Aux> parse_aux(std::string_view declarations, std::string_view argument,
+                           std::span<const std::string_view> reserved);
+/// Those of the lines "// aux: ..." among the comment that a user's text opens with.
+std::string aux_lines(std::string_view text);
+/// Declarations of both; of one name, `later` counts.
+std::vector<Aux> merged(std::vector<Aux> earlier, const std::vector<Aux>& later);
+std::string text_of(const std::vector<Aux>& all);
+
+}  // namespace tunesmith::attention

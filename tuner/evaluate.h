@@ -1,0 +1,14 @@
+#pragma once
+// What a judge of results asks of a device: kernels of a loaded binary on arrays of the host.
+
+#include <memory>
+
+#include "jit/device.h"
+#include "templates/op.h"
+
+namespace tunesmith {
+
+/// See Evaluate. `device` must outlive the result. Arrays have device memory of their own, for the call.
+Evaluate evaluate_on(Device& device, std::shared_ptr<Module> module);
+
+}  // namespace tunesmith
