@@ -198,6 +198,11 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
       return std::string("the copy engine takes rows that start at multiples of 16 bytes; those of ") +
              side_names[static_cast<std::size_t>(side)] + " do not";
   if (config.turns == 1 && config.tile_q == 64) return "turns is 1, but tile_q is 64: there is one warpgroup";
+  // Tiles of keys that the first warpgroup of a block does not see and the last one does.
+  if (const std::int64_t ahead = (config.tile_q - 64 + config.tile_kv - 1) / config.tile_kv;
+      settings.bounded_right() && config.turns == 0 && ahead > config.stages)
+    return "the first queries of a block would have to pass over " + std::to_string(ahead) + " tiles of keys; with " +
+           std::to_string(config.stages) + " stages it can be as many";
   const int limit = config.tile_q == 192 ? 160 : 240;
   if (const int registers = config.registers_needed(settings); registers > limit)
     return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are " +
@@ -277,8 +282,8 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   config.tile_q = widest <= 64 && !settings.modified() ? 192 : 128;
   while (config.tile_q > 64 && config.tile_q - 64 >= settings.seq_q) config.tile_q -= 64;
   config.tile_kv = widest <= 128 ? 128 : (widest <= 192 ? 96 : 64);
-  config.stages = 2;
-  config.order = settings.bounded_left() || settings.bounded_right() ? "counter" : "fixed";
+  config.stages = widest <= 64 ? 4 : 2;
+  config.order = "counter";
   config = fitted(config, settings, device);
   while (config.tile_kv > 16 && config.smem_bytes(settings) > device.smem_bytes_per_block) config.tile_kv -= 16;
   return config;

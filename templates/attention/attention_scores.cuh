@@ -20,25 +20,25 @@ class Scores {
   static constexpr bool linear = !shape.softcap && !shape.alibi && !shape.score_mod;
 
   __device__ __forceinline__ Scores(const AttentionParams& params, const Sequence& sequence, int batch, int head)
-      : params_(params), visibility_(params, sequence), batch_(batch), head_(head) {
+      : params_(&params), visibility_(params, sequence), batch_(batch), head_(head) {
     if constexpr (shape.alibi) slope_ = multiply(params.alibi_slopes[head], log2_e);
   }
 
   __device__ __forceinline__ const Visibility<shape>& visibility() const { return visibility_; }
 
   /// What a value of operator() is multiplied with to be an exponent of 2.
-  __device__ __forceinline__ float factor() const { return linear ? params_.scale_log2 : 1.0f; }
+  __device__ __forceinline__ float factor() const { return linear ? params_->scale_log2 : 1.0f; }
 
   /// Of the dot product of query and key: the dot product itself where scores are linear, else the exponent of 2.
   __device__ __forceinline__ float operator()(float dot, int query, int key) const {
     if constexpr (linear) {
       return dot;
     } else if constexpr (!shape.softcap && !shape.score_mod) {
-      return fused_multiply_add(dot, params_.scale_log2, distance_bias(query, key));
+      return fused_multiply_add(dot, params_->scale_log2, distance_bias(query, key));
     } else {
-      float score = multiply(dot, params_.scale);
-      if constexpr (shape.softcap) score = multiply(params_.softcap, fast_tanh(multiply(score, params_.inverse_softcap)));
-      if constexpr (shape.score_mod) score = Modification::score(score, batch_, head_, query, key, params_.aux);
+      float score = multiply(dot, params_->scale);
+      if constexpr (shape.softcap) score = multiply(params_->softcap, fast_tanh(multiply(score, params_->inverse_softcap)));
+      if constexpr (shape.score_mod) score = Modification::score(score, batch_, head_, query, key, params_->aux);
       return shape.alibi ? fused_multiply_add(score, log2_e, distance_bias(query, key)) : multiply(score, log2_e);
     }
   }
@@ -48,7 +48,7 @@ class Scores {
   __device__ __forceinline__ bool counts(int query, int key, bool inside) const {
     bool seen = inside || visibility_.sees(query, key);
     if constexpr (shape.score_mod || shape.mask_mod) seen = seen && query < visibility_.seq_q;
-    if constexpr (shape.mask_mod) seen = seen && Modification::keeps(batch_, head_, query, key, params_.aux);
+    if constexpr (shape.mask_mod) seen = seen && Modification::keeps(batch_, head_, query, key, params_->aux);
     return seen;
   }
 
@@ -60,7 +60,7 @@ class Scores {
     return multiply(-slope_, static_cast<float>(distance < 0 ? -distance : distance));
   }
 
-  const AttentionParams& params_;
+  const AttentionParams* params_;
   Visibility<shape> visibility_;
   int batch_, head_;
   float slope_ = 0.0f;

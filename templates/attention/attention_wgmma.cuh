@@ -7,8 +7,8 @@
 //   consumer    S = Q K^T; softmax in registers; O += P V. The product of the next K is issued before that of the last V, so
 //               that the tensor cores work while the exponentials of a tile are computed:
 //                 S0 | softmax S0 | S1  P0 V0 | softmax S1 | S2  P1 V1 | ...
-//               With two stages of Q the same holds from one tile of queries to the next: the first product of the next
-//               tile runs while O / sum goes to shared memory, and from there to the output by the copy engine.
+//               With two stages of Q the same holds from one tile of queries to the next. O / sum goes to shared memory, and
+//               from there to the output by the copy engine, while the next product runs.
 //
 // Keys go from the last tile to the first, so that tiles which a causal mask crosses come first and the mask's code is gone
 // from the rest. Tiles of which a warpgroup sees no key it only hands back. A row's accumulators are rescaled only when its
@@ -204,9 +204,9 @@ struct Consumer {
     int first_q;
     KeyRange coming, seen;
 
-    /// Tiles that this warpgroup only hands back, before and after.
+    /// Tiles that this warpgroup only hands back. No more than there are stages: K of the first one that it sees comes
+    /// behind V of those, of which the last one but a stage is still in work.
     __device__ __forceinline__ int ahead() const { return coming.end - seen.end; }
-    __device__ __forceinline__ int behind() const { return seen.begin - coming.begin; }
   };
 
   const WgmmaParams& params;
@@ -242,8 +242,9 @@ struct Consumer {
     work.seen = work.coming;
     if constexpr ((shape.bounded_left || shape.bounded_right) && !config.turns) {
       const KeyRange own = key_tiles<shape, keys>(visibility, work.first_q, work.first_q + 63);
-      // Of none that it sees the last one that comes, all of it masked.
-      work.seen = own.empty() ? KeyRange{work.coming.end - 1, work.coming.end} : own;
+      // Of none that it sees the last one that comes, all of it masked. What comes behind the last one that it sees is
+      // masked too, and multiplied: the next tile of queries must not wait for it.
+      work.seen = {work.coming.begin, own.empty() ? work.coming.end : own.end};
     }
     return work;
   }
@@ -305,13 +306,17 @@ struct Consumer {
     v_stage.next();
   }
 
-  /// Hands back tiles of which this warpgroup sees nothing, K and V in the order in which they come, so that neither holds
-  /// up the other. All lanes wait, lest one still waits when the stage has gone around.
-  __device__ __forceinline__ void skip(int count) {
+  /// Hands back tiles of which this warpgroup sees nothing. All lanes wait, lest one still waits when the stage has gone
+  /// around.
+  __device__ __forceinline__ void skip_keys(int count) {
     for (int i = 0; i < count; ++i) {
       await_keys();
       sync_warp();
       free_keys();
+    }
+  }
+  __device__ __forceinline__ void skip_values(int count) {
+    for (int i = 0; i < count; ++i) {
       barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
       sync_warp();
       free_values();
@@ -333,102 +338,150 @@ struct Consumer {
     for (int step = 0; step < steps; ++step) round_weights<Element>(scores, step, weights[step]);
   }
 
-  /// All tiles of queries that the block gets; one at least.
-  __device__ __forceinline__ void run() {
-    int number = await_queries();
-    Work work = work_of(number);
-    skip(work.ahead());
-    // The first one's turn comes from nobody.
-    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();
+  /// A tile of queries in work: where it lies, and what a score of it is.
+  struct Current {
+    Work work;
+    Rule rule;
+    KeyRange whole;  ///< keys that all of the warpgroup's queries see
+    int query;       ///< this thread's first; the second one is 8 further
+
+    __device__ __forceinline__ Current(const Consumer& consumer, int number)
+        : work(consumer.work_of(number)),
+          rule(consumer.params.attention, consumer.sequence(), work.tile.batch, work.tile.head),
+          whole(rule.visibility().of_all(work.first_q, work.first_q + 63)),
+          query(work.first_q + 16 * consumer.warp + consumer.lane / 4) {}
+  };
+  __device__ __forceinline__ void exponentiate(const Current& current, int index, float (&rescale)[2]) {
+    const int first_k = index * keys;
+    if (current.whole.holds(first_k, first_k + keys - 1))
+      softmax.template exponentiate<true>(scores, current.rule, current.query, first_k, lane, config.rescale_above, rescale);
+    else
+      softmax.template exponentiate<false>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
+                                           rescale);
+  }
+  /// The first tile of keys, on its own.
+  __device__ __forceinline__ void begin(const Current& current) {
+    skip_keys(current.work.ahead());
     await_keys();
     await_turn();
     multiply_keys();
     pass_turn();
+    wgmma_wait<0>(scores);
+    free_keys();
+    skip_values(current.work.ahead());
+    float rescale[2];
+    softmax.reset();
+    exponentiate(current, current.work.seen.end - 1, rescale);
+    round();
+  }
+
+  /// All tiles of queries that the block gets, one at least, as one sequence of tiles of keys: the first product of a tile
+  /// of queries runs beside the last one of the tile before, as within a tile.
+  __device__ __forceinline__ void run_through() {
+    Current current(*this, await_queries());
+    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();  // the first one's turn comes from nobody
+    begin(current);
+    int index = current.work.seen.end - 1;
+    bool first = true, waiting = false;  // an output waits to be written until the next product runs
+    Results results = {};                // its tile's
     while (true) {
-      const TileOfQueries tile = work.tile;
-      const Rule rule(params.attention, sequence(), tile.batch, tile.head);
-      const int query = work.first_q + 16 * warp + lane / 4;  // this thread's first; the second one is 8 further
-      const KeyRange whole = rule.visibility().of_all(work.first_q, work.first_q + 63);
-      const auto exponentiate = [&](int index, float(&rescale)[2]) {
-        const int first_k = index * keys;
-        if (whole.holds(first_k, first_k + keys - 1))
-          softmax.template exponentiate<true>(scores, rule, query, first_k, lane, config.rescale_above, rescale);
-        else
-          softmax.template exponentiate<false>(scores, rule, query, first_k, lane, config.rescale_above, rescale);
-      };
-      float rescale[2];
-      softmax.reset();
-      wgmma_wait<0>(scores);
+      const bool last = index == current.work.seen.begin;
+      Results ended = results;
+      if (last) {
+        free_queries();
+        ended = end(current);
+        const int number = await_queries();
+        if (number < 0) {
+          if (waiting) write(results);
+          multiply_values(first);
+          await_values<0>();
+          write(ended);
+          break;
+        }
+        current = Current(*this, number);
+        index = current.work.seen.end;
+        skip_keys(current.work.ahead());
+      }
+      --index;
+      await_keys();
+      await_turn();
+      multiply_keys();
+      if (waiting) write(results);
+      multiply_values(first);
+      pass_turn();
+      wgmma_wait<1>(scores);
       free_keys();
-      exponentiate(work.seen.end - 1, rescale);
+      float rescale[2];
+      if (last) softmax.reset();
+      exponentiate(current, index, rescale);
+      await_values<0>();
+      free_values();
+      if (last)
+        skip_values(current.work.ahead());
+      else
+        rescale_rows(output, rescale);
       round();
-      for (int index = work.seen.end - 2; index >= work.seen.begin; --index) {
+      first = waiting = last;
+      results = ended;
+    }
+    store_wait<0>();
+  }
+
+  /// The same, each tile of queries on its own, where there is room for one only.
+  __device__ __forceinline__ void run_apart() {
+    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();
+    for (int number = await_queries(); number >= 0; number = await_queries()) {
+      const Current current(*this, number);
+      const KeyRange seen = current.work.seen;
+      begin(current);
+      for (int index = seen.end - 2; index >= seen.begin; --index) {
         await_keys();
         await_turn();
         multiply_keys();
-        multiply_values(index == work.seen.end - 2);
+        multiply_values(index == seen.end - 2);
         pass_turn();
         wgmma_wait<1>(scores);
         free_keys();
-        exponentiate(index, rescale);
+        float rescale[2];
+        exponentiate(current, index, rescale);
         await_values<0>();
         free_values();
         rescale_rows(output, rescale);
         round();
       }
       free_queries();
-      multiply_values(work.seen.end - work.seen.begin == 1);
-
-      // What comes and is not seen has to be handed back first, else nothing else comes.
-      bool values_done = config.q_stages == 1 || work.behind() > 0;
-      const auto finish_values = [&] {
-        wgmma_wait<0>();
-        free_values();
-      };
-      if (values_done) {
-        finish_values();
-        skip(work.behind());
-      }
-      if constexpr (config.q_stages == 1) {
-        await_values<0>();
-        finish(rule, tile, query);
-      }
-      number = await_queries();
-      if (number >= 0) {
-        work = work_of(number);
-        if (work.ahead() > 0 && !values_done) {
-          finish_values();
-          values_done = true;
-        }
-        skip(work.ahead());
-        await_keys();
-      }
-      // Without a next tile what lies there is multiplied, for nobody: the tensor cores' work does not depend on it.
-      await_turn();
-      multiply_keys();
-      pass_turn();
-      if constexpr (config.q_stages > 1) {
-        await_values<1>();
-        if (!values_done) free_values();
-        finish(rule, tile, query);
-      }
-      if (number < 0) break;
+      multiply_values(seen.end - seen.begin == 1);
+      const Results results = end(current);
+      await_values<0>();
+      free_values();
+      write(results);
     }
-    wgmma_wait<0>(scores);
     store_wait<0>();
   }
 
-  /// The tile's results, by the copy engine; the lse by the threads themselves.
-  __device__ __forceinline__ void finish(const Rule& rule, const TileOfQueries& tile, int query) {
+  /// What is known of a tile of queries before its output is.
+  struct Results {
+    TileOfQueries tile;
+    float scale[2];  ///< of the output's rows
+  };
+  /// Writes the lse.
+  __device__ __forceinline__ Results end(const Current& current) const {
     const AttentionParams& attention = params.attention;
-    float scale[2];
+    const TileOfQueries& tile = current.work.tile;
+    Results results = {tile, {}};
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const SoftmaxEnd end = softmax.end(attention, tile.head, rule.factor(), r);
-      scale[r] = end.scale;
-      if (lane % 4 == 0 && query + 8 * r < attention.seq_q && attention.lse != nullptr)
-        lse_of<shape>(attention, sequence(), tile.batch, tile.head)[query + 8 * r] = end.lse;
+      const SoftmaxEnd end = softmax.end(attention, tile.head, current.rule.factor(), r);
+      results.scale[r] = end.scale;
+      if (lane % 4 == 0 && current.query + 8 * r < attention.seq_q && attention.lse != nullptr)
+        lse_of<shape>(attention, sequence(), tile.batch, tile.head)[current.query + 8 * r] = end.lse;
     }
+    return results;
+  }
+  /// The output, by way of shared memory and the copy engine.
+  __device__ __forceinline__ void write(const Results& results) {
+    const TileOfQueries& tile = results.tile;
+    const float(&scale)[2] = results.scale;
     const uint32 staged = shared + Tiles::o_at + warpgroup * config.o_slabs * Tiles::o_slab;
     const bool stores = warp == 0 && elect_one();
 #pragma unroll
@@ -494,7 +547,11 @@ __device__ __forceinline__ void attention_wgmma(const WgmmaParams& params) {
     if (warp_index() == 0 && elect_one()) produce<shape, config>(params, shared, memory);
   } else {
     if constexpr (config.consumers > 1) take_registers<(config.consumers == 2 ? 240 : 160)>();
-    Consumer<Element, shape, Modification, config>(params, memory, group - 1).run();
+    Consumer<Element, shape, Modification, config> consumer(params, memory, group - 1);
+    if constexpr (config.q_stages > 1)
+      consumer.run_through();
+    else
+      consumer.run_apart();
   }
 }
 
