@@ -162,10 +162,12 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
                     config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
                     ") == " + std::to_string(wgmma ? sizeof(WgmmaParams) : sizeof(Params)) +
                     ", \"the host fills the parameters by this layout\");\n";
-  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(typed.block_threads()) +
-                  (wgmma ? ", 1" : "") + ")\nattention(const __grid_constant__ tunesmith::" + params +
-                  " params) {\n  tunesmith::attention_" + variant +
-                  "<Element, shape, tunesmith::NoModification, config>(params);\n}\n";
+  std::string bounds = std::to_string(typed.block_threads());
+  if (wgmma) bounds += ", 1";
+  if (typed.variant == Variant::mma && typed.blocks_per_sm > 1) bounds += ", " + std::to_string(typed.blocks_per_sm);
+  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + bounds +
+                  ")\nattention(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::attention_" +
+                  variant + "<Element, shape, tunesmith::NoModification, config>(params);\n}\n";
   return parts;
 }
 
