@@ -1,13 +1,14 @@
 #pragma once
-// What one-shot calls of all operations share: a look at addresses, and arrays in an operation's order. Internal.
+// What one-shot calls of all operations share: a look at addresses, arrays in an operation's order, and the launch of a
+// plan that is looked up by value. Internal.
 
 #include <array>
 #include <cstdint>
 #include <span>
 
-#include "api/dispatch_key.h"
+#include "api/engine_parts.h"
+#include "api/plan_table.h"
 #include "tunesmith/error.h"
-#include "tunesmith/types.h"
 
 namespace tunesmith {
 
@@ -22,6 +23,21 @@ inline std::int64_t alignment_of(const char* array, const void* address, DType d
     throw Error(ErrorCode::invalid_argument, array, " is at ", address, "; ", name(dtype),
                 " needs an address that is a multiple of ", element, " bytes");
   return alignment;
+}
+
+/// What one-shot calls take for promised: the address itself. Without elements nothing is touched.
+inline std::int64_t promise_of(const void* address, DType dtype, std::int64_t elements) noexcept {
+  return elements > 0 ? static_cast<std::int64_t>(alignment_class(address)) : size_of(dtype);
+}
+
+/// Whether an array is given that an option of the problem brings. What the problem asks for must be there: forgetting it
+/// must not pass for an answer. `option`: the problem's field, where it is not called as the array.
+inline bool is_given(const char* array, const void* address, bool asked, const char* option = nullptr) {
+  if (option == nullptr) option = array;
+  if (asked && address == nullptr) [[unlikely]]
+    throw Error(ErrorCode::invalid_argument, array, " is a null pointer, but problem.", option,
+                " is set; expected device memory, or problem.", option, " not set");
+  return address != nullptr;
 }
 
 /// A call's arrays in the operation's order.
@@ -42,5 +58,19 @@ class Addresses {
   std::array<void*, most> addresses_;
   std::size_t count_;
 };
+
+/// Finds the call's plan without lock or allocation, or prepares it, and enqueues it. A call has a `problem` that says what
+/// its addresses told already, of which Key is made, check(), which throws in the caller's terms, and addresses().
+template <typename Key, typename Call>
+void launch_known(Engine& engine, DispatchTable<Key, Executable>& table, const Call& call, Stream stream) {
+  const Key key(call.problem);
+  const Executable* executable = table.find(key);
+  if (executable == nullptr) [[unlikely]] {
+    call.check();  // before any work
+    executable = engine.prepare(call.problem, {}, stream).state().executable.get();
+    table.insert(key, *executable);  // the plan table keeps it alive
+  }
+  executable->enqueue(call.addresses().span(), stream);
+}
 
 }  // namespace tunesmith

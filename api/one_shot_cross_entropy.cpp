@@ -1,10 +1,7 @@
 // Engine's one-shot calls of the cross-entropy family: a plan looked up by value, without lock or allocation, and launched.
 
 #include "api/bad_targets.h"
-#include "api/cross_entropy_key.h"
-#include "api/engine_parts.h"
 #include "api/one_shot.h"
-#include "api/plan_table.h"
 #include "templates/half.h"
 #include "tuner/device_memory.h"
 
@@ -13,23 +10,10 @@ namespace {
 
 using CallAddresses = Addresses<12>;
 
-/// What the problem asks for must be there: forgetting it must not pass for an answer.
-bool is_given(const char* array, const void* address, bool asked) {
-  if (asked && address == nullptr) [[unlikely]]
-    throw Error(ErrorCode::invalid_argument, array, " is a null pointer, but problem.", array,
-                " is set; expected device memory, or problem.", array, " not set");
-  return address != nullptr;
-}
-
 void refuse_unused_z_loss(double factor, const void* z_loss) {
   if (factor == 0 && z_loss != nullptr) [[unlikely]]
     throw Error(ErrorCode::invalid_argument,
                 "z_loss is given, but problem.z_loss is 0; expected a factor above 0, or no array");
-}
-
-/// What one-shot calls take for promised: the address itself. A call without rows touches nothing.
-std::int64_t promise_of(const void* address, DType dtype, std::int64_t rows) noexcept {
-  return rows > 0 ? static_cast<std::int64_t>(alignment_class(address)) : size_of(dtype);
 }
 
 std::int64_t losses_of(Reduction reduction, std::int64_t rows) noexcept { return reduction == Reduction::none ? rows : 1; }
@@ -215,15 +199,7 @@ struct CombineCall {
 
 template <typename Call>
 void launch(Engine& engine, const Call& call, Stream stream) {
-  DispatchTable<CrossEntropyKey, Executable>& table = engine.parts().plans->cross_entropy;
-  const CrossEntropyKey key(call.problem);
-  const Executable* executable = table.find(key);
-  if (executable == nullptr) [[unlikely]] {
-    call.check();  // in the caller's terms, before any work
-    executable = engine.prepare(call.problem, {}, stream).state().executable.get();
-    table.insert(key, *executable);  // the plan table keeps it alive
-  }
-  executable->enqueue(call.addresses().span(), stream);
+  launch_known(engine, engine.parts().plans->cross_entropy, call, stream);
 }
 
 // ---- check_targets -----------------------------------------------------------------------------------------------------

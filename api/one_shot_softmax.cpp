@@ -1,8 +1,6 @@
 // Engine's one-shot calls of the softmax family: a plan looked up by value, without lock or allocation, and launched.
 
-#include "api/engine_parts.h"
 #include "api/one_shot.h"
-#include "api/plan_table.h"
 
 namespace tunesmith {
 namespace {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 
+#include "api/attention_key.h"
 #include "api/cross_entropy_key.h"
 #include "api/dispatch_table.h"
 #include "api/plan_state.h"
@@ -20,6 +21,7 @@ struct PlanTable {
   DispatchTable<SoftmaxBackwardKey, Executable> softmax_backward;
   DispatchTable<SoftmaxOptionsKey, Executable> softmax_options;
   DispatchTable<CrossEntropyKey, Executable> cross_entropy;
+  DispatchTable<AttentionKey, Executable> attention;
   std::atomic<bool> told_of_stale_records{false};
 };
 

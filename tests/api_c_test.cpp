@@ -410,6 +410,102 @@ TEST_F(CApi, CrossEntropySaysWhatIsWrong) {
   expect_message({"check_targets is 1"});
 }
 
+TEST_F(CApi, AttentionInOneShotAndByFields) {
+  // Two query heads share a key head; a query sees the keys up to its place.
+  constexpr std::size_t queries = 2, heads = 2, width = 8;
+  alignas(16) float q[queries * heads * width] = {}, k[queries * width] = {}, v[queries * width], o[queries * heads * width];
+  float lse[heads * queries] = {};
+  for (std::size_t i = 0; i < queries * width; ++i) v[i] = static_cast<float>(i);
+  tunesmith_attention_problem problem{};
+  problem.struct_size = sizeof problem;
+  problem.batch = 1;
+  problem.heads = heads;
+  problem.kv_heads = 1;
+  problem.seq_q = queries;
+  problem.head_dim = width;
+  problem.causal = TUNESMITH_CAUSAL_TOP_LEFT;
+  tunesmith_attention_arrays arrays{};
+  arrays.struct_size = sizeof arrays;
+  arrays.q = q;
+  arrays.k = k;
+  arrays.v = v;
+  arrays.o = o;
+  arrays.lse = lse;
+  const auto expect_means = [&] {
+    for (std::size_t h = 0; h < heads; ++h)
+      for (std::size_t c = 0; c < width; ++c) {
+        EXPECT_NEAR(o[h * width + c], v[c], 1e-6);
+        EXPECT_NEAR(o[(heads + h) * width + c], (v[c] + v[width + c]) / 2, 1e-6);
+      }
+    for (std::size_t h = 0; h < heads; ++h) {
+      EXPECT_NEAR(lse[h * queries], 0, 1e-6);
+      EXPECT_NEAR(lse[h * queries + 1], std::log(2), 1e-6);
+    }
+  };
+  ASSERT_EQ(tunesmith_attention(engine_, &arrays, &problem, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  expect_means();
+
+  tunesmith_problem* fields = nullptr;
+  ASSERT_EQ(tunesmith_problem_create("attention", &fields), TUNESMITH_OK);
+  tunesmith_problem_set_int(fields, "heads", heads);
+  tunesmith_problem_set_int(fields, "kv_heads", 1);
+  tunesmith_problem_set_int(fields, "seq_q", queries);
+  tunesmith_problem_set_int(fields, "head_dim", width);
+  tunesmith_problem_set_word(fields, "dtype", "f32");
+  tunesmith_problem_set_word(fields, "causal", "top-left");
+  tunesmith_plan* plan = nullptr;
+  ASSERT_EQ(tunesmith_prepare(engine_, fields, nullptr, TUNESMITH_MODE_OFF, &plan), TUNESMITH_OK)
+      << tunesmith_last_error() << tunesmith_last_error_log();
+  std::fill(std::begin(o), std::end(o), -1.0f);
+  void* const in_order[5] = {q, k, v, o, lse};
+  ASSERT_EQ(tunesmith_plan_launch(plan, in_order, 5, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  expect_means();
+  tunesmith_plan_destroy(plan);
+  tunesmith_problem_destroy(fields);
+}
+
+TEST_F(CApi, AttentionSaysWhatIsWrong) {
+  alignas(16) float memory[64] = {};
+  tunesmith_attention_problem problem{};
+  tunesmith_attention_arrays arrays{};
+  const auto expect_refused = [&](std::initializer_list<const char*> words) {
+    EXPECT_EQ(tunesmith_attention(engine_, &arrays, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
+    expect_message(words);
+  };
+  expect_refused({"arrays.struct_size is 0", "sizeof(tunesmith_attention_arrays)"});
+  arrays.struct_size = sizeof arrays;
+  expect_refused({"problem.struct_size is 0", "sizeof(tunesmith_attention_problem)"});
+  problem.struct_size = sizeof problem;
+  problem.batch = problem.seq_q = 1;
+  problem.heads = 1;
+  problem.head_dim = 8;
+  expect_refused({"q is a null pointer"});
+  arrays.q = arrays.k = arrays.v = memory;
+  expect_refused({"o is a null pointer"});
+  arrays.o = memory + 16;
+  const auto with = [&](auto member, auto value, std::initializer_list<const char*> words) {
+    const auto before = problem.*member;
+    problem.*member = value;
+    expect_refused(words);
+    problem.*member = before;
+  };
+  with(&tunesmith_attention_problem::dtype, 5, {"dtype is 5", "TUNESMITH_BF16"});
+  with(&tunesmith_attention_problem::layout, 2, {"layout is 2", "TUNESMITH_BHSD"});
+  with(&tunesmith_attention_problem::causal, 3, {"causal is 3", "TUNESMITH_CAUSAL_BOTTOM_RIGHT"});
+  with(&tunesmith_attention_problem::heads, 0, {"heads is 0"});
+  with(&tunesmith_attention_problem::head_dim, 0, {"head_dim is 0"});
+  with(&tunesmith_attention_problem::scale, -1.0, {"scale is -1"});
+  problem.has_window_left = 1;
+  with(&tunesmith_attention_problem::window_left, -2, {"window_left is -2"});
+  const int32_t starts[2] = {0, 1};
+  arrays.cu_seqlens_q = starts;
+  expect_refused({"cu_seqlens_kv is a null pointer"});
+  EXPECT_EQ(tunesmith_attention(engine_, &arrays, nullptr, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"problem is NULL"});
+  EXPECT_EQ(tunesmith_attention(engine_, nullptr, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"arrays is NULL"});
+}
+
 TEST_F(CApi, LogLinesReachTheCallback) {
   std::string lines;
   tunesmith_options options = host_options();

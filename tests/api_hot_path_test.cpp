@@ -122,5 +122,21 @@ TEST_F(HotPath, NorDoesCrossEntropy) {
   EXPECT_EQ(fake_.compiler->compilations, 2);
 }
 
+TEST_F(HotPath, NorDoesAttention) {
+  AttentionProblem problem;
+  problem.heads = 4;
+  problem.kv_heads = 2;
+  problem.seq_q = 8;
+  problem.head_dim = 16;
+  problem.dtype = DType::f32;
+  problem.causal = Causal::bottom_right;
+  const AttentionArrays arrays{.sinks = valid_cols_, .o = dx_, .lse = dx_ + 1024};
+  const auto attention = [&] { fake_.engine->attention(x_, y_, mask_, arrays, problem); };
+  EXPECT_GT(allocations_of(attention), 0);
+  EXPECT_EQ(allocations_of(attention), 0);
+  EXPECT_EQ(fake_.compiler->compilations, 1);
+  EXPECT_EQ(fake_.device->launches, 20);
+}
+
 }  // namespace
 }  // namespace tunesmith

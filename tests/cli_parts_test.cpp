@@ -6,6 +6,7 @@
 #include "api/cli/flags.h"
 #include "api/cli/nearest.h"
 #include "api/cli/occupancy.h"
+#include "api/cli/probe.h"
 #include "api/cli/run_report.h"
 #include "api/cli/table.h"
 #include "tunesmith/error.h"
@@ -92,6 +93,43 @@ TEST(Files, PairsAreSplitAtTheFirstEquals) {
   EXPECT_THROW(parse_files({"x=a", "x=b"}, "--input"), Error);
 }
 
+/// "batch x seq_q x 8" of an array of a probe.
+std::string extents_of(const Probe& probe, const std::string& name) {
+  const auto array = std::ranges::find(probe.arrays(), name, &ArrayInfo::name);
+  if (array == probe.arrays().end()) return "none";
+  std::string text;
+  for (std::size_t d = 0; d < array->shape.size(); ++d) {
+    const Extent& extent = probe.extents(name)[d];
+    text += (d == 0 ? "" : " x ") + (extent.field.empty() ? std::to_string(array->shape[d]) : extent.field) +
+            (extent.more == 0 ? "" : "+" + std::to_string(extent.more));
+  }
+  return text;
+}
+
+TEST(Probe, FindsWhatExtentsStandFor) {
+  const Probe softmax(find_op("softmax"), {"softmax", {}});
+  EXPECT_EQ(extents_of(softmax, "x"), "rows x cols");
+  EXPECT_EQ(extents_of(softmax, "mask"), "none");
+  const Probe combine(find_op("cross_entropy_combine"), {"cross_entropy_combine", {{"weight", 1}}});
+  EXPECT_EQ(extents_of(combine, "targets"), "rows");
+  const Probe copy(find_op("copy"), {"copy", {{"inputs", 2}}});
+  EXPECT_EQ(extents_of(copy, "b"), "elements");
+  EXPECT_TRUE(copy.is_always_there("a"));
+  EXPECT_FALSE(copy.is_always_there("b"));
+
+  const Op& op = find_op("attention");
+  const Probe plain(op, {"attention", {{"heads", 71}, {"kv_heads", 1}, {"head_dim", 200}}});  // its lengths are its own
+  EXPECT_EQ(extents_of(plain, "q"), "batch x seq_q x heads x head_dim");
+  EXPECT_EQ(extents_of(plain, "k"), "batch x seq_kv x kv_heads x head_dim");
+  EXPECT_EQ(extents_of(plain, "v"), "batch x seq_kv x kv_heads x head_dim_v");
+  EXPECT_EQ(extents_of(plain, "lse"), "batch x heads x seq_q");
+  const Probe packed(op, {"attention", {{"layout", std::string("bhsd")}, {"varlen", 1}, {"total_q", 1000000}}});
+  EXPECT_EQ(extents_of(packed, "q"), "heads x total_q x head_dim");
+  EXPECT_EQ(extents_of(packed, "v"), "kv_heads x total_kv x head_dim_v");
+  EXPECT_EQ(extents_of(packed, "cu_seqlens_kv"), "batch+1");
+  EXPECT_FALSE(packed.is_always_there("cu_seqlens_kv"));
+}
+
 RunReport report_of_a_run() {
   RunReport report;
   report.problem = find_op("softmax").normalize({"softmax", {{"rows", 8}, {"cols", 16}}});
@@ -111,6 +149,21 @@ TEST(RunReport, ACopyIsTheRoofOnlyOfWhatWritesMuch) {
   EXPECT_EQ(table.find("roof"), std::string::npos) << table;
   EXPECT_NE(table.find("1.20x the rate of a device copy"), std::string::npos) << table;
   EXPECT_NE(table.find("this writes 1.0 %"), std::string::npos) << table;
+}
+
+TEST(RunReport, ACopyIsNoRoofOfArithmetic) {
+  RunReport report = report_of_a_run();
+  report.measurement = Measurement{10, 0.1, 12, 20};
+  report.bytes = 1e6;
+  report.bytes_written = 5e5;
+  report.flops = 2e9;
+  const std::string table = to_table(report);
+  EXPECT_NE(table.find("throughput  200.0 TFLOP/s, 100 GB/s\n"), std::string::npos) << table;
+  EXPECT_EQ(table.find("copy"), std::string::npos) << table;
+  const Json json = to_json(report);
+  EXPECT_EQ(json["tflop_per_s"], 200);
+  EXPECT_EQ(json["gb_per_s"], 100);
+  EXPECT_EQ(json["share_of_copy"], 1.2);
 }
 
 TEST(RunReport, RelativeErrorsShowTheirDigits) {

@@ -52,6 +52,23 @@ TEST(Spec, OptionsAreKeysLikeAnyOther) {
             1u);
 }
 
+TEST(Spec, AKeyIsWhatItIsOfItsOperation) {
+  // causal is 0 or 1 of softmax and a word of attention; scale an option there and a flag here.
+  const std::vector<Problem> problems = parse_spec(
+      R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "causal": [0, 1], "scale": 2},
+                       {"op": "attention", "seq_q": [1, 512], "seq_kv": 512, "heads": 8, "kv_heads": [1, 8], "head_dim": 64,
+                        "causal": ["none", "bottom-right"], "scale": 0.5, "varlen": true}]})",
+      "spec.json");
+  ASSERT_EQ(problems.size(), 10u);
+  EXPECT_EQ(problems[1].fields.integer("causal"), 1);
+  EXPECT_FALSE(problems[2].fields.contains("causal"));
+  EXPECT_EQ(problems[3].fields.word("causal"), "bottom-right");
+  EXPECT_EQ(problems[3].fields.integer("seq_q"), 1);
+  EXPECT_EQ(problems[3].fields.real("scale"), 0.5);
+  EXPECT_EQ(problems[9].fields.integer("kv_heads"), 8);
+  EXPECT_EQ(problems[9].fields.integer("total_q"), 512);
+}
+
 TEST(Spec, TheSameProblemCountsOnce) {
   EXPECT_EQ(parse_spec(R"({"problems": [{"op": "softmax", "rows": [4, 4], "cols": 8},
                                         {"op": "softmax", "rows": 4, "cols": 8, "dtype": "f32"}]})",
@@ -86,6 +103,11 @@ TEST(Spec, NamesTheMistakeAndItsPlace) {
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "scale": [1, -0.5]}]})",
        {"problems[0].scale[1] is -0.5", "allowed: 1e-30 to 1e+30"}},
       {R"({"problems": [{"op": "softmax_backward", "rows": 4, "cols": 8, "mask": "add"}]})", {"problems[0].mask is 'add'"}},
+      {R"({"problems": [{"op": "attention", "seq_q": 4}]})", {"problems[0]: head_dim is missing"}},
+      {R"({"problems": [{"op": "attention", "seq_q": 4, "head_dim": 8, "causal": true}]})",
+       {"problems[0].causal is 1", "expected a word"}},
+      {R"({"problems": [{"op": "attention", "seq_q": 4, "head_dim": 8, "heads": 8, "kv_heads": [2, 3]}]})",
+       {"problems[0].heads is 8 and kv_heads is 3"}},
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "cols": 9}]})", {"'cols' stands twice"}},
   };
   for (const auto& [text, parts] : cases) {

@@ -20,11 +20,12 @@ TEST_F(CliTest, HelpAndVersionAreNoErrors) {
     EXPECT_NE(outcome.out.find("Usage: "), std::string::npos) << outcome.out;
   }
   const Outcome help = run({"run", "--help"});
-  for (const char* text : {"--rows", "--out-dtype", "f32|f16|bf16", "Problem of softmax", "Examples:",
-                           "log_softmax: y[r,:] = log(softmax(", "\nProblem of softmax_backward, log_softmax_backward:\n",
-                           "scale=N  ", "mask=none|add|keep  ", "mask_inner=N  ", "Of softmax, log_softmax:\n"})
+  for (const char* text :
+       {"--rows", "--out-dtype", "f32|f16|bf16", "Problem of softmax", "Examples:", "log_softmax: y[r,:] = log(softmax(",
+        "\nProblem of softmax_backward, log_softmax_backward:\n", "scale=N  ", "mask=none|add|keep  ", "mask_inner=N  ",
+        "Of softmax, log_softmax:\n", "\nProblem of attention:\n", "none|top-left|bottom-right"})
     EXPECT_NE(help.out.find(text), std::string::npos) << text << " in:\n" << help.out;
-  EXPECT_EQ(help.out.find("--scale"), std::string::npos);  // options are no flags
+  EXPECT_EQ(help.out.find("--valid-cols"), std::string::npos);  // options are no flags
   EXPECT_EQ(run({"--version"}).out.substr(0, 10), "tunesmith ");
 }
 

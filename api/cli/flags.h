@@ -16,7 +16,7 @@ namespace tunesmith::cli {
 
 /// "x_row_stride" -> "--x-row-stride".
 std::string flag_of(std::string_view field);
-/// Whether some operation has an option of this name, which --option takes and no flag.
+/// Whether some operation has an option of this name: --option takes it, and no flag of that operation.
 bool is_option(std::string_view field);
 
 /// OP and the fields of every operation's problem: shapes and element types as flags, options through --option. An operation

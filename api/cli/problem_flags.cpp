@@ -153,6 +153,9 @@ Problem ProblemFlags::problem() const {
     const FieldInfo* info = info_of(field);
     if (info == nullptr)
       throw Error(ErrorCode::invalid_argument, op_, " has no flag ", flag_of(field), suggestion(flag_of(field), flags));
+    if (info->option)  // the flag is another operation's
+      throw Error(ErrorCode::invalid_argument, op_, " has no flag ", flag_of(field), "; expected --option ", field,
+                  "=VALUE");
     problem.fields.set(field, value_of(*info, typed));
   }
   for (const std::string& option : options_) {

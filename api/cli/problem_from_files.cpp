@@ -1,51 +1,14 @@
 #include "api/cli/problem_from_files.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "api/cli/flags.h"
+#include "api/cli/probe.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
 namespace {
-
-// Lengths that tell the required fields of a probe apart.
-constexpr std::array<std::int64_t, 10> probe_lengths{2, 3, 5, 7, 11, 13, 17, 19, 23, 29};
-
-/// A small problem with the given words (element types and the like): it tells which arrays there always are, and which
-/// required fields their dimensions stand for. `lengths` gets those fields.
-Problem make_probe(const Op& op, const Problem& given, std::map<std::int64_t, std::string>& lengths) {
-  Problem probe{given.op, {}};
-  for (const FieldInfo& field : op.problem_fields())
-    if (const Value* value = given.fields.find(field.name); !field.words.empty() && !field.option && value != nullptr) {
-      probe.fields.set(field.name, *value);
-    } else if (field.default_text.empty()) {
-      const std::int64_t length = probe_lengths.at(lengths.size());
-      lengths.emplace(length, field.name);
-      probe.fields.set(field.name, length);
-    }
-  return probe;
-}
-
-/// The same with what else was given, options above all. A number that goes with the true lengths only is left out.
-Problem with_options(const Op& op, Problem probe, const Problem& given) {
-  for (const FieldInfo& field : op.problem_fields())
-    if (const Value* value = given.fields.find(field.name); field.option && !field.words.empty() && value != nullptr)
-      probe.fields.set(field.name, *value);
-  probe = op.normalize(probe);
-  for (const FieldInfo& field : op.problem_fields())
-    if (const Value* value = given.fields.find(field.name);
-        !field.default_text.empty() && field.words.empty() && value != nullptr) {
-      Problem more = probe;
-      more.fields.set(field.name, *value);
-      try {
-        probe = op.normalize(more);
-      } catch (const Error&) {  // the problem itself will be refused with it, if it is wrong there too
-      }
-    }
-  return probe;
-}
 
 /// The array as the problem has it; nothing when it has not, or when the problem is refused.
 std::optional<ArrayInfo> array_of(const Op& op, const Problem& problem, const std::string& name, bool ArrayInfo::*kind) {
@@ -117,26 +80,43 @@ bool makes_fit(const Op& op, const Problem& problem, const Way& way, const std::
   return info && without_ones(info->shape) == without_ones(file.header().shape);
 }
 
+/// "batch + 1", "8".
+std::string extent_text(const Extent& extent, std::int64_t length) {
+  if (extent.field.empty()) return std::to_string(length);
+  return extent.field + (extent.more == 0 ? "" : " + " + std::to_string(extent.more));
+}
+
 /// "2 (rows x cols), or 1 for a single row".
-std::string dimensions_text(const ArrayInfo& info, const std::map<std::int64_t, std::string>& lengths) {
+std::string dimensions_text(const ArrayInfo& info, const std::vector<Extent>& extents) {
   std::string names;
-  for (const std::int64_t length : info.shape) {
-    const auto field = lengths.find(length);
-    names += (names.empty() ? "" : " x ") + (field == lengths.end() ? std::to_string(length) : field->second);
-  }
+  for (std::size_t d = 0; d < extents.size(); ++d)
+    names += (names.empty() ? "" : " x ") + extent_text(extents[d], info.shape[d]);
   return std::to_string(info.shape.size()) + " (" + names + ")" + (info.shape.size() == 2 ? ", or 1 for a single row" : "");
 }
 
-/// `asked`: what was given beside the files.
-void set_extent(Problem& problem, const Fields& asked, std::string_view field, std::int64_t extent, const std::string& name,
-                const NpyReader& file) {
-  const Value* known = problem.fields.find(field);
-  if (known != nullptr && *known != Value(extent))
-    throw Error(ErrorCode::invalid_argument, field, " is ", text(*known), asked.contains(field) ? "" : " by another file",
-                ", but ", name, " from '", file.path().string(), "' is ", shape_text(file.header().shape),
-                asked.contains(field) ? "; leave " + flag_of(field) + " out or give the file's" : "; files must agree");
-  problem.fields.set(field, extent);
+/// "--seq-q", "--option total_q".
+std::string way_to_give(const Op& op, std::string_view field) {
+  return has_option(op, field) ? "--option " + std::string(field) : flag_of(field);
 }
+
+/// A problem that gets the lengths of its files. `asked`: what was given beside them.
+struct Shaping {
+  const Op& op;
+  Problem problem;
+  const Fields asked;
+
+  void set(const Extent& extent, std::int64_t length, const std::string& name, const NpyReader& file) {
+    const Value value(length - extent.more);
+    const Value* known = problem.fields.find(extent.field);
+    if (known != nullptr && *known != value) {
+      const bool by_hand = asked.contains(extent.field);
+      throw Error(ErrorCode::invalid_argument, extent.field, " is ", text(*known), by_hand ? "" : " by another file",
+                  ", but ", name, " from '", file.path().string(), "' is ", shape_text(file.header().shape),
+                  by_hand ? "; leave " + way_to_give(op, extent.field) + " out or give the file's" : "; files must agree");
+    }
+    problem.fields.set(extent.field, value);
+  }
+};
 
 /// What a file's element type stands for; nothing for integers that are not the bits of bf16.
 std::string_view dtype_of(NpyType type, bool bf16_bits) {
@@ -177,32 +157,57 @@ void set_dtype(const Op& op, Problem& problem, std::string_view field, const std
   problem.fields.set(field, std::string(held));
 }
 
+/// Whether it is a field with a flag, and no extent of an array that there always is.
+bool is_told_by_no_other(const Op& op, const Probe& probe, const Extent& extent) {
+  if (extent.field.empty() || has_option(op, extent.field)) return false;
+  return std::ranges::none_of(probe.arrays(), [&](const ArrayInfo& array) {
+    return probe.is_always_there(array.name) &&
+           std::ranges::find(probe.extents(array.name), extent.field, &Extent::field) != probe.extents(array.name).end();
+  });
+}
+
+/// Switches on what alone brings an array that a file is given for, whatever the file's shape: it may decide what the shapes
+/// of others are (packed sequences).
+Problem with_unmistakable_options(const Op& op, Problem problem, const InputFiles& files) {
+  for (const auto& [name, file] : files) {
+    const Problem probe = Probe(op, problem).problem();
+    if (array_of(op, probe, name, &ArrayInfo::input)) continue;
+    const auto ways = ways_to_bring(op, probe, name, &ArrayInfo::input);
+    if (ways.size() == 1 && !problem.fields.contains(ways.front().first))
+      problem = with_way(std::move(problem), ways.front());
+  }
+  return problem;
+}
+
 }  // namespace
 
 Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files) {
   if (files.empty()) return problem;
-  const Fields asked = problem.fields;
-  std::map<std::int64_t, std::string> lengths;
-  const Problem probe = make_probe(op, problem, lengths);
-  const std::vector<ArrayInfo> always = op.arrays(op.normalize(probe));
-  const std::vector<ArrayInfo> all = op.arrays(with_options(op, probe, problem));
+  problem = with_unmistakable_options(op, std::move(problem), files);
+  const Probe probe(op, problem);
+  Shaping shaping{op, problem, problem.fields};
   for (const auto& [name, file] : files) {
-    const auto info = std::ranges::find(always, name, &ArrayInfo::name);
-    if (info == always.end() && has_option(op, name)) continue;  // it may still be switched on
-    find_array(op, all, name, &ArrayInfo::input, "--input");
-    if (info == always.end()) continue;
+    const bool always = probe.is_always_there(name);
+    if (!always && has_option(op, name)) continue;  // it may still be switched on
+    const ArrayInfo& info = find_array(op, probe.arrays(), name, &ArrayInfo::input, "--input");
+    const std::vector<Extent>& extents = probe.extents(name);
     std::vector<std::int64_t> shape = file->header().shape;
-    if (shape.size() == 1 && info->shape.size() == 2) shape.insert(shape.begin(), 1);
-    if (shape.size() != info->shape.size())
+    if (!always) {
+      if (shape.size() == extents.size())
+        for (std::size_t d = 0; d < shape.size(); ++d)
+          if (is_told_by_no_other(op, probe, extents[d])) shaping.set(extents[d], shape[d], name, *file);
+      continue;
+    }
+    if (shape.size() == 1 && extents.size() == 2) shape.insert(shape.begin(), 1);
+    if (shape.size() != extents.size())
       throw Error(ErrorCode::invalid_argument, name, " from '", file->path().string(), "' has ", shape.size(),
-                  " dimensions (", shape_text(shape), "); ", op.name(), " takes ", dimensions_text(*info, lengths));
+                  " dimensions (", shape_text(shape), "); ", op.name(), " takes ", dimensions_text(info, extents));
     for (std::size_t d = 0; d < shape.size(); ++d)
-      if (const auto field = lengths.find(info->shape[d]); field != lengths.end())
-        set_extent(problem, asked, field->second, shape[d], name, *file);
-    if (const std::string_view field = dtype_field_of(op, probe, name); !field.empty())
-      set_dtype(op, problem, field, name, *file);
+      if (!extents[d].field.empty()) shaping.set(extents[d], shape[d], name, *file);
+    if (const std::string_view field = dtype_field_of(op, probe.plain(), name); !field.empty())
+      set_dtype(op, shaping.problem, field, name, *file);
   }
-  return problem;
+  return std::move(shaping.problem);
 }
 
 Problem with_arrays_of_files(const Op& op, Problem problem, const InputFiles& inputs, const FileMap& outputs) {

@@ -6,9 +6,10 @@
 
 namespace tunesmith::cli {
 
-/// Adds shape and dtype to a problem as the input files have them: each required field (rows, cols) that is a length of an
-/// array which the operation always has (x, dy), and the element type (dtype, target_dtype) that the array follows. Arrays
-/// that an option brings (mask, valid_cols) tell nothing. A 1-D file is one row where the operation takes a matrix. Throws
+/// Adds shape and dtype to a problem as the input files have them: each field that is a length of an array which the
+/// operation always has (rows, cols; batch, heads, seq_q), and the element type (dtype, target_dtype) that the array
+/// follows. Arrays that an option brings tell what no other array could (mask, valid_cols: nothing; cu_seqlens_q: batch);
+/// where one option alone brings them it is switched on. A 1-D file is one row where the operation takes a matrix. Throws
 /// Error(invalid_argument) when a file has another rank, or contradicts a field that was given, or when its array is no
 /// input of the operation.
 Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files);

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "api/cli/arrays.h"
+#include "api/cli/check_starts.h"
 #include "api/cli/check_targets.h"
 #include "api/cli/commands.h"
 #include "api/cli/errors.h"
@@ -32,8 +33,7 @@ struct RunFlags {
 std::int64_t rows_to_check(const std::vector<ArrayInfo>& arrays) {
   std::int64_t per_row = 1;
   for (const ArrayInfo& array : arrays)
-    if (array.output && array.shape.size() > 1 && array.elements() > 0)
-      per_row = std::max(per_row, array.elements() / array.shape.front());
+    if (array.output && array.shape.size() > 1) per_row = std::max(per_row, array.shape.back());
   return std::max<std::int64_t>(1, max_checked_elements / per_row);
 }
 
@@ -97,6 +97,7 @@ int run(const RunFlags& flags) {
     std::fputs("tunesmith: no GPU here; the host executor runs the same generated source on the CPU\n", stderr);
   if (!pinned.fields.empty()) op.complete_config(problem, report.device, pinned);  // before any work
   host.fill(op, problem, flags.seed, input_files);
+  check_starts(problem, host.arrays());
 
   Prepared prepared = prepare(engine, op, problem, pinned);
   const Plan& plan = prepared.plan;
@@ -148,10 +149,11 @@ void add_run(CLI::App& app, Action& chosen) {
   auto flags = std::make_shared<RunFlags>();
   flags->problem.add_to(*command);
   command
-      ->add_option("--input", flags->inputs,
-                   "take an array from a file, e.g. x=data.npy; rows, cols and dtype follow from it, and what switches an\n"
-                   "optional array on is set.\n"
-                   "Element types: f32 '<f4', f16 '<f2', bf16 '<u2', u8 '|u1' or '|b1', i32 '<i4', i64 '<i8'")
+      ->add_option(
+          "--input", flags->inputs,
+          "take an array from a file, e.g. x=data.npy; its lengths (rows, cols; batch, heads, ...) and dtype follow\n"
+          "from it, and what switches an optional array on is set.\n"
+          "Element types: f32 '<f4', f16 '<f2', bf16 '<u2', u8 '|u1' or '|b1', i32 '<i4', i64 '<i8'")
       ->type_name("NAME=FILE.npy")
       ->allow_extra_args(false);
   command
@@ -178,7 +180,10 @@ void add_run(CLI::App& app, Action& chosen) {
       "  tunesmith run cross_entropy --input logits=l.npy --input targets=t.npy --output loss=loss.npy --output "
       "dlogits=d.npy\n"
       "  tunesmith run cross_entropy --rows 8192 --cols 128256 --dtype bf16 --gradient in_place --option "
-      "label_smoothing=0.1");
+      "label_smoothing=0.1\n"
+      "  tunesmith run attention --batch 4 --heads 32 --kv-heads 8 --seq-q 4096 --head-dim 128 --causal bottom-right\n"
+      "  tunesmith run attention --input q=q.npy --input k=k.npy --input v=v.npy --layout bhsd --output o=o.npy --output "
+      "lse=lse.npy");
   command->callback([&chosen, flags] { chosen = [flags] { return run(*flags); }; });
 }
 

@@ -50,25 +50,32 @@ double tflop_per_s(const RunReport& report) { return report.flops / report.measu
 double copy_gb_per_s(const RunReport& report) { return report.bytes / report.measurement->copy_median_us * 1e-3; }
 double share_of_copy(const RunReport& report) { return report.measurement->copy_median_us / report.measurement->median_us; }
 
+bool is_compute_bound(const RunReport& report) { return report.flops > compute_bound_flops_per_byte * report.bytes; }
+
 std::string throughput_text(const RunReport& report) {
   if (!report.measurement || report.measurement->median_us <= 0) return {};
-  if (report.flops > compute_bound_flops_per_byte * report.bytes) return fixed(tflop_per_s(report), 1) + " TFLOP/s";
-  return fixed(gb_per_s(report), 0) + " GB/s";
+  const std::string traffic = fixed(gb_per_s(report), 0) + " GB/s";
+  return is_compute_bound(report) ? fixed(tflop_per_s(report), 1) + " TFLOP/s, " + traffic : traffic;
 }
 
-// A copy writes half of its bytes; what writes much less may be faster than one, and it is no roof.
+// A copy writes half of its bytes; what writes much less may be faster than one, and it is no roof. Neither is it one of
+// what arithmetic takes its time for.
 constexpr double least_written_share = 0.25;
 
 bool copy_is_roof(const RunReport& report) { return report.bytes_written >= least_written_share * report.bytes; }
 
+bool is_beside_copy(const RunReport& report) {
+  return report.measurement && report.measurement->copy_median_us > 0 && !is_compute_bound(report);
+}
+
 std::string roof_text(const RunReport& report) {
-  if (!report.measurement || report.measurement->copy_median_us <= 0 || !copy_is_roof(report)) return {};
+  if (!is_beside_copy(report) || !copy_is_roof(report)) return {};
   return fixed(100 * share_of_copy(report), 1) + " % of a device copy in the same run (" + fixed(copy_gb_per_s(report), 0) +
          " GB/s)";
 }
 
 std::string beside_copy_text(const RunReport& report) {
-  if (!report.measurement || report.measurement->copy_median_us <= 0 || copy_is_roof(report)) return {};
+  if (!is_beside_copy(report) || copy_is_roof(report)) return {};
   return times(share_of_copy(report)) + " the rate of a device copy of as many bytes in the same run (" +
          fixed(copy_gb_per_s(report), 0) + " GB/s), which writes half of them: this writes " +
          fixed(100 * report.bytes_written / report.bytes, 1) + " %";

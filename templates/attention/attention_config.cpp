@@ -31,7 +31,8 @@ Variant parse_variant(const Fields& fields) {
 Words fields_of(Variant variant) {
   switch (variant) {
     case Variant::simt: return {"variant", "threads", "tile_q", "tile_kv"};
-    case Variant::wgmma: return {"variant", "tile_q", "tile_kv", "stages", "o_slabs", "order", "rescale"};
+    case Variant::wgmma:
+      return {"variant", "tile_q", "tile_kv", "q_stages", "stages", "o_slabs", "order", "turns", "rescale"};
     case Variant::mma:
       return {"variant", "warps", "tile_q", "tile_kv", "stages", "q_in_registers", "blocks_per_sm", "rescale"};
   }
@@ -55,6 +56,8 @@ std::vector<FieldInfo> config_field_infos() {
        "",
        {}},
       {"blocks_per_sm", "mma: blocks that a multiprocessor must have registers for, 1 to 8", "", {}},
+      {"turns", "wgmma: 1: warpgroups issue their products in turns", "", {}},
+      {"q_stages", "wgmma: tiles of queries that are on their way or in use, 1 or 2", "", {}},
       {"o_slabs", "wgmma: 64 columns of the output that a warpgroup stages at a time, 1 to 4", "", {}},
       {"order", "wgmma: a block takes each n-th tile of queries, or the next one that is left", "", order_words},
       {"rescale", "wgmma, mma: growth of a row's largest score, as an exponent of 2, without rescaling, 0 to 8", "", {}},
@@ -78,6 +81,8 @@ TypedConfig TypedConfig::parse(const Config& config) {
     if (field == "stages") typed.stages = integer_of(fields, field, 1, typed.variant == Variant::mma ? 3 : 8);
     if (field == "q_in_registers") typed.q_in_registers = integer_of(fields, field, 0, 1);
     if (field == "blocks_per_sm") typed.blocks_per_sm = integer_of(fields, field, 1, 8);
+    if (field == "turns") typed.turns = integer_of(fields, field, 0, 1);
+    if (field == "q_stages") typed.q_stages = integer_of(fields, field, 1, 2);
     if (field == "o_slabs") typed.o_slabs = integer_of(fields, field, 1, 4);
     if (field == "order") typed.order = word_of(fields, field, order_words);
     if (field == "rescale") typed.rescale = integer_of(fields, field, 0, 8);
@@ -96,6 +101,8 @@ Config TypedConfig::to_config() const {
     if (field == "stages") config.fields.set(field, std::int64_t{stages});
     if (field == "q_in_registers") config.fields.set(field, std::int64_t{q_in_registers});
     if (field == "blocks_per_sm") config.fields.set(field, std::int64_t{blocks_per_sm});
+    if (field == "turns") config.fields.set(field, std::int64_t{turns});
+    if (field == "q_stages") config.fields.set(field, std::int64_t{q_stages});
     if (field == "o_slabs") config.fields.set(field, std::int64_t{o_slabs});
     if (field == "order") config.fields.set(field, order);
     if (field == "rescale") config.fields.set(field, std::int64_t{rescale});
@@ -116,9 +123,9 @@ std::int64_t simt_smem_bytes(const TypedConfig& config, const Settings& settings
 }
 std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& settings) {
   constexpr std::int64_t row = 128;
-  const std::int64_t q = slabs(settings.head_dim) * config.tile_q * row;
+  const std::int64_t q = config.q_stages * slabs(settings.head_dim) * config.tile_q * row;
   const std::int64_t kv = config.stages * (slabs(settings.head_dim) + slabs(settings.head_dim_v)) * config.tile_kv * row;
-  const std::int64_t o = config.o_slabs * config.tile_q * row, barriers = 8 * (2 + 4 * config.stages) + 16;
+  const std::int64_t o = config.o_slabs * config.tile_q * row, barriers = 8 * (2 * config.q_stages + 4 * config.stages) + 16;
   return q + kv + o + barriers;
 }
 
@@ -194,6 +201,7 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
     if (settings.vector(side) < 8)
       return std::string("the copy engine takes rows that start at multiples of 16 bytes; those of ") +
              side_names[static_cast<std::size_t>(side)] + " do not";
+  if (config.turns == 1 && config.tile_q == 64) return "turns is 1, but tile_q is 64: there is one warpgroup";
   const int limit = config.tile_q == 192 ? 160 : 240;
   if (const int registers = config.registers_needed(settings); registers > limit)
     return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are " +
@@ -256,8 +264,20 @@ TypedConfig default_simt(const Settings& settings, const DeviceInfo& device) {
   return config;
 }
 
-/// What was fastest on an H200 (bench/RESULTS.md): as many queries as registers allow, two stages, an output staged as a
-/// whole where it fits.
+/// With as much of the next tile's queries and of the output in shared memory as fits: two tiles of queries let the next
+/// tile's first product run behind the end of this one, and an output that is staged as a whole waits once.
+TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInfo& device) {
+  const int all = static_cast<int>(slabs(settings.head_dim_v));
+  for (const int q_stages : {2, 1})
+    for (int o_slabs = all; o_slabs >= 1; --o_slabs) {
+      config.q_stages = q_stages;
+      config.o_slabs = o_slabs;
+      if (config.smem_bytes(settings) <= device.smem_bytes_per_block) return config;
+    }
+  return config;
+}
+
+/// What was fastest on an H200 (bench/RESULTS.md): as many queries as registers allow, two stages.
 TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::wgmma;
@@ -267,8 +287,7 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   config.tile_kv = widest <= 128 ? 128 : (widest <= 192 ? 96 : 64);
   config.stages = 2;
   config.order = settings.bounded_left() || settings.bounded_right() ? "counter" : "fixed";
-  config.o_slabs = static_cast<int>(slabs(settings.head_dim_v));
-  while (config.o_slabs > 1 && config.smem_bytes(settings) > device.smem_bytes_per_block) --config.o_slabs;
+  config = fitted(config, settings, device);
   while (config.tile_kv > 16 && config.smem_bytes(settings) > device.smem_bytes_per_block) config.tile_kv -= 16;
   return config;
 }
@@ -365,12 +384,11 @@ void add_simt(const Settings& settings, bool full, std::vector<TypedConfig>& spa
       }
 }
 
-void add_wgmma(const Settings& settings, bool full, std::vector<TypedConfig>& space) {
+void add_wgmma(const Settings& settings, const DeviceInfo& device, bool full, std::vector<TypedConfig>& space) {
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
-  const std::vector<int> tiles_kv = widest <= 64    ? std::vector<int>{128, 96, 160, 176, 64}
-                                    : widest <= 128 ? std::vector<int>{128, 112, 96, 176, 64}
-                                                    : std::vector<int>{64, 80, 96, 48};
-  const int slabs_v = static_cast<int>(slabs(settings.head_dim_v));
+  const std::vector<int> tiles_kv = widest <= 64    ? std::vector<int>{128, 64, 96, 160, 176}
+                                    : widest <= 128 ? std::vector<int>{128, 64, 112, 96, 176}
+                                                    : std::vector<int>{64, 80, 48, 96};
   const std::size_t some = full ? tiles_kv.size() : 2;
   for (const int tile_q : {192, 128, 64})
     for (std::size_t i = 0; i < some; ++i)
@@ -385,9 +403,10 @@ void add_wgmma(const Settings& settings, bool full, std::vector<TypedConfig>& sp
             config.stages = stages;
             config.order = order;
             config.rescale = rescale;
-            for (const int o_slabs : {slabs_v, std::min(slabs_v, 2), 1}) {
-              config.o_slabs = o_slabs;
-              if (space.empty() || std::ranges::find(space, config) == space.end()) space.push_back(config);
+            space.push_back(fitted(config, settings, device));
+            if (tile_q > 64 && (full || i == 0)) {
+              space.push_back(space.back());
+              space.back().turns = 1;
             }
           }
 }
@@ -426,7 +445,7 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
   std::vector<TypedConfig> candidates{default_config(settings, device)};
   const Variant best = candidates.front().variant;
   if (best == Variant::wgmma) {
-    add_wgmma(settings, full, candidates);
+    add_wgmma(settings, device, full, candidates);
     const std::vector<MmaTiling> tilings = mma_tilings(settings, device);
     for (std::size_t i = 0; i < std::min<std::size_t>(tilings.size(), full ? 8 : 3); ++i)
       candidates.push_back(mma_config(tilings[i], settings, device));

@@ -27,6 +27,8 @@ struct TypedConfig {
   int tile_q = 64;         ///< queries of a block; wgmma: 64 for each warpgroup that computes; mma: 16 or 32 for each warp
   int tile_kv = 64;        ///< keys of a tile
   int stages = 2;          ///< wgmma, mma: tiles of keys that are on their way or in use
+  int q_stages = 2;        ///< wgmma: tiles of queries likewise
+  int turns = 0;           ///< wgmma: 1: warpgroups issue their products in turns
   int q_in_registers = 0;  ///< mma: 1: queries stay there; 0: they are fetched from shared memory for every tile of keys
   int o_slabs = 1;         ///< wgmma: 64 columns of the output that a warpgroup stages at a time
   std::string order = "fixed";  ///< wgmma: which tile of queries a block takes next: fixed, counter

@@ -48,17 +48,30 @@ struct QuadSoftmax {
                                                float rescale_above, float (&rescale)[2]) {
     const float factor = rule.factor();
     float top[2] = {largest[0], largest[1]};
+    constexpr bool modified = shape.score_mod || shape.mask_mod;
+    // Where the keys that a row sees begin and end, counted from this thread's first one: comparisons with constants.
+    const int first = first_k + lane % 4 * 2;
+    int begin[2] = {0, 0}, end[2] = {keys, keys};
+    if constexpr (!all_count && !modified) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const KeyRange range = rule.visibility().of_any(query + 8 * r, query + 8 * r);
+        begin[r] = range.begin - first;
+        end[r] = range.end - first;
+      }
+    }
 #pragma unroll
     for (int i = 0; i < keys / 2; ++i) {
-      const int r = i / 2 % 2, key = first_k + i / 4 * 8 + lane % 4 * 2 + i % 2;
-      if constexpr (all_count && !shape.mask_mod && !shape.score_mod) {
-        if constexpr (!Rule::linear) scores[i] = rule(scores[i], query + 8 * r, key);
+      const int r = i / 2 % 2, at = i / 4 * 8 + i % 2;
+      const auto score = [&] { return Rule::linear ? scores[i] : rule(scores[i], query + 8 * r, first + at); };
+      if constexpr (modified) {
+        scores[i] = rule.counts(query + 8 * r, first + at, all_count) ? score() : Maximum::identity();
       } else {
-        const bool counts = rule.counts(query + 8 * r, key, all_count);
-        if constexpr (shape.score_mod)
-          scores[i] = counts ? rule(scores[i], query + 8 * r, key) : Maximum::identity();
-        else
-          scores[i] = counts ? (Rule::linear ? scores[i] : rule(scores[i], query + 8 * r, key)) : Maximum::identity();
+        scores[i] = score();
+        if constexpr (!all_count) {
+          const bool counts = at < end[r] && (!shape.bounded_left || at >= begin[r]);
+          scores[i] = counts ? scores[i] : Maximum::identity();
+        }
       }
       top[r] = maximum(top[r], scores[i]);
     }

@@ -77,8 +77,9 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
     case Variant::wgmma:
       kind = "Wgmma";
       members = member("consumers", config.tile_q / 64) + member("tile_kv", config.tile_kv) +
-                member("stages", config.stages) + member("o_slabs", config.o_slabs) +
-                member("order", "tunesmith::TileOrder::" + config.order) + rescale;
+                member("q_stages", config.q_stages) + member("stages", config.stages) + member("o_slabs", config.o_slabs) +
+                member("order", "tunesmith::TileOrder::" + config.order) +
+                member("turns", std::string(config.turns == 1 ? "true" : "false")) + rescale;
       break;
     case Variant::mma:
       kind = "Mma";

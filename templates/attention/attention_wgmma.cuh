@@ -7,12 +7,12 @@
 //   consumer    S = Q K^T; softmax in registers; O += P V. The product of the next K is issued before that of the last V, so
 //               that the tensor cores work while the exponentials of a tile are computed:
 //                 S0 | softmax S0 | S1  P0 V0 | softmax S1 | S2  P1 V1 | ...
-//               At the end O / sum goes to shared memory and from there to the output by the copy engine, while the producer
-//               already fetches the next tile.
+//               With two stages of Q the same holds from one tile of queries to the next: the first product of the next
+//               tile runs while O / sum goes to shared memory, and from there to the output by the copy engine.
 //
 // Keys go from the last tile to the first, so that tiles which a causal mask crosses come first and the mask's code is gone
-// from the rest. A row's accumulators are rescaled only when its largest score has grown by more than 2^8 since the last
-// time: what is added up meanwhile is larger, never wrong.
+// from the rest. Tiles of which a warpgroup sees no key it only hands back. A row's accumulators are rescaled only when its
+// largest score has grown by more than 2^8 since the last time: what is added up meanwhile is larger, never wrong.
 //
 // After Shah, Bikshandi, Zhang, Thakkar, Ramani and Dao, "FlashAttention-3", 2024 (arXiv:2407.08608); the threshold for
 // rescaling is FlashAttention-4's (Zadouri et al., 2025).
@@ -39,9 +39,11 @@ enum class TileOrder {
 struct WgmmaConfig {
   int consumers;  ///< warpgroups of 64 queries, 1 to 3
   int tile_kv;    ///< keys of a tile, a multiple of 16 up to 256
+  int q_stages;   ///< tiles of Q likewise, 1 or 2
   int stages;     ///< tiles of K, and of V, that are on their way or in use
   int o_slabs;    ///< 64 columns of the output that a warpgroup stages at a time
   TileOrder order;
+  bool turns;  ///< warpgroups issue their products in turns, so that one computes exponentials while another multiplies
   float rescale_above;  ///< growth of the largest score, as an exponent of 2, from which accumulators are rescaled
 };
 
@@ -53,12 +55,13 @@ struct WgmmaTiles {
   static constexpr int qk_slabs = (shape.head_dim + 63) / 64, v_slabs = (shape.head_dim_v + 63) / 64;
   static constexpr int q_slab = tile_q * row_bytes, kv_slab = config.tile_kv * row_bytes, o_slab = 64 * row_bytes;
   static constexpr int q_bytes = qk_slabs * q_slab, k_bytes = qk_slabs * kv_slab, v_bytes = v_slabs * kv_slab;
-  static constexpr int k_at = q_bytes, v_at = k_at + config.stages * k_bytes, o_at = v_at + config.stages * v_bytes;
+  static constexpr int k_at = config.q_stages * q_bytes, v_at = k_at + config.stages * k_bytes,
+                       o_at = v_at + config.stages * v_bytes;
   static constexpr int barriers_at = o_at + config.consumers * config.o_slabs * o_slab;
-  // Barriers: Q has come, Q is free, and for each stage: K has come, is free, V has come, is free. Then the tile's number.
-  static constexpr int barriers = 2 + 4 * config.stages;
-  static constexpr int tile_at = barriers_at + 8 * barriers;
-  static constexpr int smem_bytes = tile_at + 16;
+  // Barriers: for each stage of Q, K and V, that it has come, and that it is free. Then the number of each tile of Q.
+  static constexpr int barriers = 2 * config.q_stages + 4 * config.stages;
+  static constexpr int numbers_at = barriers_at + 8 * barriers;
+  static constexpr int smem_bytes = numbers_at + 16;
 };
 
 /// A tile of queries of one head.
@@ -91,25 +94,32 @@ struct Stage {
 };
 
 /// Addresses of barriers in shared memory.
-template <typename Tiles>
+template <int q_stages>
 struct Barriers {
   uint32 base;
-  __device__ __forceinline__ uint32 q_come() const { return base; }
-  __device__ __forceinline__ uint32 q_free() const { return base + 8; }
-  __device__ __forceinline__ uint32 k_come(int stage) const { return base + 16 + 32 * stage; }
-  __device__ __forceinline__ uint32 k_free(int stage) const { return base + 24 + 32 * stage; }
-  __device__ __forceinline__ uint32 v_come(int stage) const { return base + 32 + 32 * stage; }
-  __device__ __forceinline__ uint32 v_free(int stage) const { return base + 40 + 32 * stage; }
+  __device__ __forceinline__ uint32 q_come(int stage) const { return base + 16 * stage; }
+  __device__ __forceinline__ uint32 q_free(int stage) const { return base + 16 * stage + 8; }
+  __device__ __forceinline__ uint32 k_come(int stage) const { return base + 16 * q_stages + 32 * stage; }
+  __device__ __forceinline__ uint32 k_free(int stage) const { return k_come(stage) + 8; }
+  __device__ __forceinline__ uint32 v_come(int stage) const { return k_come(stage) + 16; }
+  __device__ __forceinline__ uint32 v_free(int stage) const { return k_come(stage) + 24; }
 };
+
+/// key_tiles(), or the first tile where there is none: every tile of queries takes the same way.
+template <const AttentionShape& shape, int tile_kv>
+__device__ __forceinline__ KeyRange some_key_tiles(const Visibility<shape>& visibility, int first_q, int last_q) {
+  const KeyRange tiles = key_tiles<shape, tile_kv>(visibility, first_q, last_q);
+  return tiles.empty() ? KeyRange{0, 1} : tiles;
+}
 
 /// One thread.
 template <const AttentionShape& shape, const WgmmaConfig& config>
 __device__ __forceinline__ void produce(const WgmmaParams& params, uint32 shared, unsigned char* memory) {
   using Tiles = WgmmaTiles<shape, config>;
   const AttentionParams& attention = params.attention;
-  const Barriers<Tiles> barriers = {shared + Tiles::barriers_at};
+  const Barriers<config.q_stages> barriers = {shared + Tiles::barriers_at};
   auto* const counter = reinterpret_cast<uint32*>(attention.workspace);
-  auto* const shared_tile = reinterpret_cast<volatile int*>(memory + Tiles::tile_at);
+  auto* const numbers = reinterpret_cast<volatile int*>(memory + Tiles::numbers_at);
   const int tiles = attention.batch * attention.heads * attention.q_tiles;
   const int blocks = static_cast<int>(grid_blocks());
   const Sequence sequence = {0, 0, attention.seq_q, attention.seq_kv};
@@ -120,24 +130,28 @@ __device__ __forceinline__ void produce(const WgmmaParams& params, uint32 shared
   prefetch_tensor_map(params.v);
   prefetch_tensor_map(params.o);
 
+  Stage<config.q_stages> q_stage;
   Stage<config.stages> k_stage, v_stage;
-  uint32 q_parity = 1;
   for (int number = static_cast<int>(block_index());;) {
     const bool more = number < tiles;
-    barrier_wait(barriers.q_free(), q_parity);
-    q_parity ^= 1;
-    *shared_tile = more ? number : -1;
+    const uint32 q_come = barriers.q_come(q_stage.index);
+    barrier_wait(barriers.q_free(q_stage.index), q_stage.parity ^ 1);
+    numbers[q_stage.index] = more ? number : -1;
     if (!more) {
-      barrier_arrive(barriers.q_come());
+      barrier_arrive(q_come);
       break;
     }
+    // Asked for now, needed when this tile's copies have been issued.
+    uint32 next = 0;
+    if constexpr (config.order == TileOrder::counter) next = atomic_add(counter, 1u);
     const TileOfQueries tile = tile_of(attention, number);
     const int kv_head = tile.head / group, first_q = tile.tile * Tiles::tile_q;
-    barrier_arrive_expecting(barriers.q_come(), Tiles::q_bytes);
+    barrier_arrive_expecting(q_come, Tiles::q_bytes);
 #pragma unroll
     for (int slab = 0; slab < Tiles::qk_slabs; ++slab)
-      load_tile(shared + slab * Tiles::q_slab, params.q, barriers.q_come(), L2Hint::evict_first, slab * 64, first_q,
-                tile.head, tile.batch);
+      load_tile(shared + q_stage.index * Tiles::q_bytes + slab * Tiles::q_slab, params.q, q_come, L2Hint::evict_first,
+                slab * 64, first_q, tile.head, tile.batch);
+    q_stage.next();
 
     const auto load_k = [&](int index) {
       const int stage = k_stage.index;
@@ -159,19 +173,14 @@ __device__ __forceinline__ void produce(const WgmmaParams& params, uint32 shared
                   L2Hint::evict_last, slab * 64, index * config.tile_kv, kv_head, tile.batch);
       v_stage.next();
     };
-    const KeyRange keys = key_tiles<shape, config.tile_kv>(visibility, first_q, first_q + Tiles::tile_q - 1);
-    if (!keys.empty()) {
-      load_k(keys.end - 1);
-      for (int index = keys.end - 2; index >= keys.begin; --index) {
-        load_k(index);
-        load_v(index + 1);
-      }
-      load_v(keys.begin);
+    const KeyRange keys = some_key_tiles<shape, config.tile_kv>(visibility, first_q, first_q + Tiles::tile_q - 1);
+    load_k(keys.end - 1);
+    for (int index = keys.end - 2; index >= keys.begin; --index) {
+      load_k(index);
+      load_v(index + 1);
     }
-    if constexpr (config.order == TileOrder::counter)
-      number = blocks + static_cast<int>(atomic_add(counter, 1u));
-    else
-      number += blocks;
+    load_v(keys.begin);
+    number = config.order == TileOrder::counter ? blocks + static_cast<int>(next) : number + blocks;
   }
   if constexpr (config.order == TileOrder::counter) {
     // The last block to finish leaves the counters as it found them.
@@ -182,40 +191,79 @@ __device__ __forceinline__ void produce(const WgmmaParams& params, uint32 shared
   }
 }
 
-/// 64 queries of a tile, by a warpgroup.
+/// A warpgroup of 64 queries.
 template <typename Element, const AttentionShape& shape, typename Modification, const WgmmaConfig& config>
 struct Consumer {
   using Tiles = WgmmaTiles<shape, config>;
+  using Rule = Scores<shape, Modification>;
   static constexpr int keys = config.tile_kv, steps = keys / 16;
 
+  /// A tile of queries, and its tiles of keys: those that come, and among them those that this warpgroup looks at.
+  struct Work {
+    TileOfQueries tile;
+    int first_q;
+    KeyRange coming, seen;
+
+    /// Tiles that this warpgroup only hands back, before and after.
+    __device__ __forceinline__ int ahead() const { return coming.end - seen.end; }
+    __device__ __forceinline__ int behind() const { return seen.begin - coming.begin; }
+  };
+
   const WgmmaParams& params;
+  unsigned char* const memory;
   const uint32 shared;
-  const Barriers<Tiles> barriers;
+  const Barriers<config.q_stages> barriers;
   const int warpgroup, warp, lane;
+  Stage<config.q_stages> q_stage;
   Stage<config.stages> k_stage, v_stage;
 
-  float scores[keys / 2];  ///< of a tile; then weights
+  float scores[keys / 2];  ///< of a tile; then their exponentials
   float output[shape.head_dim_v / 2];
-  uint32 weights[steps][4];  ///< of the tile before, rounded
-  QuadSoftmax<Element, shape, Modification, keys> running;
+  uint32 weights[steps][4];  ///< exponentials of the tile before, rounded
+  QuadSoftmax<Element, shape, Modification, keys> softmax;
 
-  __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, uint32 shared_base, int group)
+  __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, unsigned char* shared_memory, int group)
       : params(kernel_params),
-        shared(shared_base),
-        barriers{shared_base + Tiles::barriers_at},
+        memory(shared_memory),
+        shared(shared_address(shared_memory)),
+        barriers{shared + Tiles::barriers_at},
         warpgroup(group),
         warp(warp_index() & 3),
         lane(lane_index()) {}
 
-  /// This thread's first row among the 64; the second one is 8 further.
-  __device__ __forceinline__ int row() const { return 16 * warp + lane / 4; }
+  __device__ __forceinline__ Sequence sequence() const { return {0, 0, params.attention.seq_q, params.attention.seq_kv}; }
+  __device__ __forceinline__ Work work_of(int number) const {
+    Work work;
+    work.tile = tile_of(params.attention, number);
+    const int block_q = work.tile.tile * Tiles::tile_q;
+    work.first_q = block_q + 64 * warpgroup;
+    const Visibility<shape> visibility(params.attention, sequence());
+    work.coming = some_key_tiles<shape, keys>(visibility, block_q, block_q + Tiles::tile_q - 1);
+    work.seen = work.coming;
+    if constexpr ((shape.bounded_left || shape.bounded_right) && !config.turns) {
+      const KeyRange own = key_tiles<shape, keys>(visibility, work.first_q, work.first_q + 63);
+      // Of none that it sees the last one that comes, all of it masked.
+      work.seen = own.empty() ? KeyRange{work.coming.end - 1, work.coming.end} : own;
+    }
+    return work;
+  }
 
+  /// The number of the next tile of queries, once that has come; negative when there is none.
+  __device__ __forceinline__ int await_queries() const {
+    barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+    return reinterpret_cast<volatile int*>(memory + Tiles::numbers_at)[q_stage.index];
+  }
+  __device__ __forceinline__ void free_queries() {
+    sync_warp();  // all lanes have read the number
+    if (lane == 0) barrier_arrive(barriers.q_free(q_stage.index));
+    q_stage.next();
+  }
+
+  __device__ __forceinline__ void await_keys() const { barrier_wait(barriers.k_come(k_stage.index), k_stage.parity); }
   /// S = Q K^T, not awaited.
   __device__ __forceinline__ void multiply_keys() {
-    const int stage = k_stage.index;
-    barrier_wait(barriers.k_come(stage), k_stage.parity);
-    const uint64 q = matrix_descriptor(shared + warpgroup * 64 * Tiles::row_bytes, 1024);
-    const uint64 k = matrix_descriptor(shared + Tiles::k_at + stage * Tiles::k_bytes, 1024);
+    const uint64 q = matrix_descriptor(shared + q_stage.index * Tiles::q_bytes + warpgroup * 64 * Tiles::row_bytes, 1024);
+    const uint64 k = matrix_descriptor(shared + Tiles::k_at + k_stage.index * Tiles::k_bytes, 1024);
     wgmma_fence(scores);
 #pragma unroll
     for (int step = 0; step < (shape.head_dim + 15) / 16; ++step) {
@@ -230,16 +278,15 @@ struct Consumer {
     k_stage.next();
   }
 
-  /// O += P V, not awaited.
-  __device__ __forceinline__ void multiply_values() {
-    const int stage = v_stage.index;
-    barrier_wait(barriers.v_come(stage), v_stage.parity);
-    const uint64 v = matrix_descriptor(shared + Tiles::v_at + stage * Tiles::v_bytes, 1024, Tiles::kv_slab);
+  /// O += P V, not awaited; O = P V for the first tile, so that nothing but the tensor cores writes O while they work.
+  __device__ __forceinline__ void multiply_values(bool first) {
+    barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
+    const uint64 v = matrix_descriptor(shared + Tiles::v_at + v_stage.index * Tiles::v_bytes, 1024, Tiles::kv_slab);
     pin_weights();
     wgmma_fence(output);
 #pragma unroll
     for (int step = 0; step < steps; ++step)
-      wgmma<Element, Innermost::n>(output, weights[step], advance(v, step * 2048), true);
+      wgmma<Element, Innermost::n>(output, weights[step], advance(v, step * 2048), step > 0 || !first);
     wgmma_commit();
   }
   /// Their registers are read until the product is done.
@@ -247,74 +294,140 @@ struct Consumer {
 #pragma unroll
     for (int step = 0; step < steps; ++step) pin(weights[step]);
   }
+  /// `pending`: products issued since, which may go on.
+  template <int pending>
   __device__ __forceinline__ void await_values() {
-    wgmma_wait<0>(output);
+    wgmma_wait<pending>(output);
     pin_weights();
+  }
+  __device__ __forceinline__ void free_values() {
     if (lane == 0) barrier_arrive(barriers.v_free(v_stage.index));
     v_stage.next();
   }
 
-  __device__ __forceinline__ void round_all() {
+  /// Hands back tiles of which this warpgroup sees nothing, K and V in the order in which they come, so that neither holds
+  /// up the other. All lanes wait, lest one still waits when the stage has gone around.
+  __device__ __forceinline__ void skip(int count) {
+    for (int i = 0; i < count; ++i) {
+      await_keys();
+      sync_warp();
+      free_keys();
+      barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
+      sync_warp();
+      free_values();
+    }
+  }
+
+  // Turns: a named barrier for each warpgroup, at which the one before it arrives. All take as many turns, since with turns
+  // none skips a tile.
+  static constexpr int first_turn = 1 + config.consumers;
+  __device__ __forceinline__ void await_turn() const {
+    if constexpr (config.turns) sync_threads(first_turn + warpgroup, 256);
+  }
+  __device__ __forceinline__ void pass_turn() const {
+    if constexpr (config.turns) arrive_threads(first_turn + (warpgroup + 1 == config.consumers ? 0 : warpgroup + 1), 256);
+  }
+
+  __device__ __forceinline__ void round() {
 #pragma unroll
     for (int step = 0; step < steps; ++step) round_weights<Element>(scores, step, weights[step]);
   }
 
-  __device__ __forceinline__ void attend(const TileOfQueries& tile) {
-    const AttentionParams& attention = params.attention;
-    const Sequence sequence = {0, 0, attention.seq_q, attention.seq_kv};
-    const Scores<shape, Modification> rule(attention, sequence, tile.batch, tile.head);
-    const int block_q = tile.tile * Tiles::tile_q, first_q = block_q + 64 * warpgroup, query = first_q + row();
-    const KeyRange tiles = key_tiles<shape, keys>(rule.visibility(), block_q, block_q + Tiles::tile_q - 1);
-    const KeyRange whole = rule.visibility().of_all(first_q, first_q + 63);
-    running.reset();
-#pragma unroll
-    for (int i = 0; i < shape.head_dim_v / 2; ++i) output[i] = 0.0f;
-
-    const auto softmax = [&](int index, float(&rescale)[2]) {
-      const int first_k = index * keys;
-      if (whole.holds(first_k, first_k + keys - 1))
-        running.template exponentiate<true>(scores, rule, query, first_k, lane, config.rescale_above, rescale);
-      else
-        running.template exponentiate<false>(scores, rule, query, first_k, lane, config.rescale_above, rescale);
-    };
-    float rescale[2];
-    if (!tiles.empty()) {
-      multiply_keys();
+  /// All tiles of queries that the block gets; one at least.
+  __device__ __forceinline__ void run() {
+    int number = await_queries();
+    Work work = work_of(number);
+    skip(work.ahead());
+    // The first one's turn comes from nobody.
+    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();
+    await_keys();
+    await_turn();
+    multiply_keys();
+    pass_turn();
+    while (true) {
+      const TileOfQueries tile = work.tile;
+      const Rule rule(params.attention, sequence(), tile.batch, tile.head);
+      const int query = work.first_q + 16 * warp + lane / 4;  // this thread's first; the second one is 8 further
+      const KeyRange whole = rule.visibility().of_all(work.first_q, work.first_q + 63);
+      const auto exponentiate = [&](int index, float(&rescale)[2]) {
+        const int first_k = index * keys;
+        if (whole.holds(first_k, first_k + keys - 1))
+          softmax.template exponentiate<true>(scores, rule, query, first_k, lane, config.rescale_above, rescale);
+        else
+          softmax.template exponentiate<false>(scores, rule, query, first_k, lane, config.rescale_above, rescale);
+      };
+      float rescale[2];
+      softmax.reset();
       wgmma_wait<0>(scores);
       free_keys();
-      softmax(tiles.end - 1, rescale);
-      round_all();
-      for (int index = tiles.end - 2; index >= tiles.begin; --index) {
+      exponentiate(work.seen.end - 1, rescale);
+      round();
+      for (int index = work.seen.end - 2; index >= work.seen.begin; --index) {
+        await_keys();
+        await_turn();
         multiply_keys();
-        multiply_values();
+        multiply_values(index == work.seen.end - 2);
+        pass_turn();
         wgmma_wait<1>(scores);
         free_keys();
-        softmax(index, rescale);
-        await_values();
+        exponentiate(index, rescale);
+        await_values<0>();
+        free_values();
         rescale_rows(output, rescale);
-        round_all();
+        round();
       }
+      free_queries();
+      multiply_values(work.seen.end - work.seen.begin == 1);
+
+      // What comes and is not seen has to be handed back first, else nothing else comes.
+      bool values_done = config.q_stages == 1 || work.behind() > 0;
+      const auto finish_values = [&] {
+        wgmma_wait<0>();
+        free_values();
+      };
+      if (values_done) {
+        finish_values();
+        skip(work.behind());
+      }
+      if constexpr (config.q_stages == 1) {
+        await_values<0>();
+        finish(rule, tile, query);
+      }
+      number = await_queries();
+      if (number >= 0) {
+        work = work_of(number);
+        if (work.ahead() > 0 && !values_done) {
+          finish_values();
+          values_done = true;
+        }
+        skip(work.ahead());
+        await_keys();
+      }
+      // Without a next tile what lies there is multiplied, for nobody: the tensor cores' work does not depend on it.
+      await_turn();
+      multiply_keys();
+      pass_turn();
+      if constexpr (config.q_stages > 1) {
+        await_values<1>();
+        if (!values_done) free_values();
+        finish(rule, tile, query);
+      }
+      if (number < 0) break;
     }
-    sync_warp();  // without a tile nothing else has held the lanes together that read the tile's number
-    if (lane == 0) barrier_arrive(barriers.q_free());
-    if (!tiles.empty()) {
-      multiply_values();
-      await_values();
-    }
-    finish(rule, tile, query);
+    wgmma_wait<0>(scores);
+    store_wait<0>();
   }
 
   /// The tile's results, by the copy engine; the lse by the threads themselves.
-  __device__ __forceinline__ void finish(const Scores<shape, Modification>& rule, const TileOfQueries& tile, int query) {
+  __device__ __forceinline__ void finish(const Rule& rule, const TileOfQueries& tile, int query) {
     const AttentionParams& attention = params.attention;
-    const Sequence sequence = {0, 0, attention.seq_q, attention.seq_kv};
     float scale[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const SoftmaxEnd end = running.end(attention, tile.head, rule.factor(), r);
+      const SoftmaxEnd end = softmax.end(attention, tile.head, rule.factor(), r);
       scale[r] = end.scale;
       if (lane % 4 == 0 && query + 8 * r < attention.seq_q && attention.lse != nullptr)
-        lse_of<shape>(attention, sequence, tile.batch, tile.head)[query + 8 * r] = end.lse;
+        lse_of<shape>(attention, sequence(), tile.batch, tile.head)[query + 8 * r] = end.lse;
     }
     const uint32 staged = shared + Tiles::o_at + warpgroup * config.o_slabs * Tiles::o_slab;
     const bool stores = warp == 0 && elect_one();
@@ -357,11 +470,13 @@ __device__ __forceinline__ void attention_wgmma(const WgmmaParams& params) {
   using Tiles = WgmmaTiles<shape, config>;
   unsigned char* const memory = dynamic_shared();
   const uint32 shared = shared_address(memory);
-  const Barriers<Tiles> barriers = {shared + Tiles::barriers_at};
+  const Barriers<config.q_stages> barriers = {shared + Tiles::barriers_at};
   if (thread_index() == 0) {
     constexpr int warps = 4 * config.consumers;
-    barrier_init(barriers.q_come(), 1);
-    barrier_init(barriers.q_free(), warps);
+    for (int stage = 0; stage < config.q_stages; ++stage) {
+      barrier_init(barriers.q_come(stage), 1);
+      barrier_init(barriers.q_free(stage), warps);
+    }
     for (int stage = 0; stage < config.stages; ++stage) {
       barrier_init(barriers.k_come(stage), 1);
       barrier_init(barriers.k_free(stage), warps);
@@ -379,14 +494,7 @@ __device__ __forceinline__ void attention_wgmma(const WgmmaParams& params) {
     if (warp_index() == 0 && elect_one()) produce<shape, config>(params, shared, memory);
   } else {
     if constexpr (config.consumers > 1) take_registers<(config.consumers == 2 ? 240 : 160)>();
-    Consumer<Element, shape, Modification, config> consumer(params, shared, group - 1);
-    for (uint32 parity = 0;; parity ^= 1) {
-      barrier_wait(barriers.q_come(), parity);
-      const int number = *reinterpret_cast<volatile int*>(memory + Tiles::tile_at);
-      if (number < 0) break;
-      consumer.attend(tile_of(params.attention, number));
-    }
-    store_wait<0>();
+    Consumer<Element, shape, Modification, config>(params, memory, group - 1).run();
   }
 }
 

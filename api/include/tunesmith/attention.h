@@ -58,7 +58,7 @@ struct AttentionProblem {
   std::int64_t head_dim_v = 0;  ///< of v and o, likewise; 0: head_dim
   DType dtype = DType::bf16;    ///< f32, f16 or bf16
   AttentionLayout layout = AttentionLayout::bshd;
-  AttentionArrayStrides q_strides, k_strides, v_strides, o_strides;
+  AttentionArrayStrides q_strides{}, k_strides{}, v_strides{}, o_strides{};
   std::int64_t q_alignment = 16;  ///< bytes q's address is promised to be a multiple of: a power of two up to 16
   std::int64_t k_alignment = 16, v_alignment = 16, o_alignment = 16;
   Causal causal = Causal::none;
@@ -69,8 +69,8 @@ struct AttentionProblem {
   bool alibi = false;              ///< alibi_slopes are given
   bool sinks = false;              ///< sinks are given
   bool varlen = false;             ///< sequences are packed, cu_seqlens are given
-  std::int64_t total_q = 0;        ///< varlen: queries of all sequences together
-  std::int64_t total_kv = 0;       ///< varlen: keys of all sequences together
+  std::int64_t total_q = -1;       ///< varlen: queries of all sequences together; to be given
+  std::int64_t total_kv = -1;      ///< varlen: keys of all sequences together; to be given
 
   bool operator==(const AttentionProblem&) const = default;
 };

@@ -148,7 +148,11 @@ TUNESMITH_API tunesmith_status tunesmith_copy_to_host(tunesmith_engine* engine, 
  * vocab_start, vocab_size; dloss is "scalar" or "row". cross_entropy_shard: rows, cols, dtype, target_dtype,
  * logits_row_stride, logits_alignment, vocab_start, vocab_size, ignore_index, label_smoothing, scale, softcap, weight,
  * predicted. cross_entropy_combine: rows, shards, vocab_size, target_dtype, ignore_index, label_smoothing, z_loss,
- * reduction, weight, nll, predicted, correct, check_targets. */
+ * reduction, weight, nll, predicted, correct, check_targets.
+ * attention, whose fields tunesmith/attention.h explains: batch, heads, kv_heads, seq_q, seq_kv, head_dim, head_dim_v,
+ * dtype, layout (word: "bshd", "bhsd"), causal (word: "none", "top-left", "bottom-right"), window_left, window_right, scale,
+ * softcap (real), alibi, sinks, varlen, total_q, total_kv, and for each array A of q, k, v, o A_batch_stride, A_seq_stride,
+ * A_head_stride, A_alignment. Only seq_q and head_dim must be given. */
 TUNESMITH_API tunesmith_status tunesmith_problem_create(const char* op, tunesmith_problem** problem);
 TUNESMITH_API void tunesmith_problem_destroy(tunesmith_problem* problem);
 TUNESMITH_API tunesmith_status tunesmith_problem_set_int(tunesmith_problem* problem, const char* field, int64_t value);
@@ -165,7 +169,8 @@ TUNESMITH_API void tunesmith_plan_destroy(tunesmith_plan* plan);
  * cross_entropy logits, targets, [weight], [dloss], loss, lse, [z_loss], [nll], [predicted], [correct], [bad_targets],
  * [dlogits]; cross_entropy_backward logits, targets, lse, dloss, [nll], [weight], dlogits; cross_entropy_shard logits,
  * targets, [weight], parts; cross_entropy_combine parts, targets, loss, lse, [z_loss], [nll], [predicted], [correct],
- * [bad_targets]: those in brackets if the problem has them. May be captured. */
+ * [bad_targets]; attention q, k, v, [alibi_slopes], [sinks], [cu_seqlens_q], [cu_seqlens_kv], o, lse (or NULL): those in
+ * brackets if the problem has them. May be captured. */
 TUNESMITH_API tunesmith_status tunesmith_plan_launch(const tunesmith_plan* plan, void* const* arrays, size_t count,
                                                      tunesmith_stream stream);
 /* Device time of `repeats` launches one after the other, each with a flushed last-level cache if flush_cache is not 0;
@@ -276,6 +281,71 @@ TUNESMITH_API tunesmith_status tunesmith_cross_entropy_backward(tunesmith_engine
                                                                 const tunesmith_cross_entropy_backward_arrays* arrays,
                                                                 const tunesmith_cross_entropy_problem* problem,
                                                                 tunesmith_stream stream);
+
+/*
+ * Attention: the formulas, and what masks, windows, packed sequences and queries that see no key mean, are in
+ * tunesmith/attention.h. In all structs set struct_size to the struct's size and everything else to zero, then the fields
+ * you care about: zero is the default.
+ */
+/* Order of the dimensions of q, k, v and o. */
+typedef enum tunesmith_layout {
+  TUNESMITH_BSHD = 0, /* batch, sequence, heads, head_dim */
+  TUNESMITH_BHSD = 1  /* batch, heads, sequence, head_dim */
+} tunesmith_layout;
+
+/* Which keys behind its own place a query does not see. */
+typedef enum tunesmith_causal {
+  TUNESMITH_CAUSAL_NONE = 0,
+  TUNESMITH_CAUSAL_TOP_LEFT = 1,    /* query i stands at key i */
+  TUNESMITH_CAUSAL_BOTTOM_RIGHT = 2 /* the last query stands at the last key */
+} tunesmith_causal;
+
+/* Elements between neighbours in each dimension but head_dim; 0: as the layout gives them without gaps. */
+typedef struct tunesmith_attention_strides {
+  int64_t batch, seq, head;
+} tunesmith_attention_strides;
+
+typedef struct tunesmith_attention_problem {
+  size_t struct_size;   /* tells which fields exist */
+  int64_t batch;        /* sequences */
+  int64_t heads;        /* of queries */
+  int64_t kv_heads;     /* of keys and values, a divisor of heads; 0: heads */
+  int64_t seq_q;        /* queries of a sequence; packed: of the longest at most */
+  int64_t seq_kv;       /* keys of a sequence, likewise; 0: seq_q */
+  int64_t head_dim;     /* of q and k, 8 to 256 in steps of 8 */
+  int64_t head_dim_v;   /* of v and o, likewise; 0: head_dim */
+  int dtype;            /* of q, k, v and o: TUNESMITH_F32, TUNESMITH_F16 or TUNESMITH_BF16 */
+  int layout;           /* a tunesmith_layout */
+  int causal;           /* a tunesmith_causal */
+  int has_window_left;  /* 0: a query sees all keys before its place; else window_left of them */
+  int has_window_right; /* 0: a query sees all keys behind its place, unless causal; else window_right of them */
+  int reserved;         /* 0 */
+  int64_t window_left;
+  int64_t window_right;
+  double scale;     /* factor of the dot products; 0: 1 / sqrt(head_dim) */
+  double softcap;   /* scores become softcap * tanh(scores / softcap); 0: they do not */
+  int64_t total_q;  /* packed sequences only, that is with cu_seqlens: queries of all together */
+  int64_t total_kv; /* likewise keys */
+  tunesmith_attention_strides q_strides, k_strides, v_strides, o_strides;
+} tunesmith_attention_problem;
+
+/* Device addresses. An array that may be NULL switches its option on when it is not. */
+typedef struct tunesmith_attention_arrays {
+  size_t struct_size;           /* tells which fields exist */
+  const void* q;                /* (batch, seq_q, heads, head_dim) or as the layout says; packed: (total_q, ...) */
+  const void* k;                /* (batch, seq_kv, kv_heads, head_dim), likewise */
+  const void* v;                /* (batch, seq_kv, kv_heads, head_dim_v), likewise */
+  const float* alibi_slopes;    /* (heads), or NULL */
+  const float* sinks;           /* (heads), or NULL */
+  const int32_t* cu_seqlens_q;  /* (batch + 1) where packed sequences start, or NULL */
+  const int32_t* cu_seqlens_kv; /* likewise of keys; both or neither */
+  void* o;                      /* (batch, seq_q, heads, head_dim_v), likewise */
+  float* lse;                   /* (batch, heads, seq_q), packed: (heads, total_q); or NULL */
+} tunesmith_attention_arrays;
+
+/* o and, where it is given, lse. The first call for a problem prepares a plan, later ones look it up in nanoseconds. */
+TUNESMITH_API tunesmith_status tunesmith_attention(tunesmith_engine* engine, const tunesmith_attention_arrays* arrays,
+                                                   const tunesmith_attention_problem* problem, tunesmith_stream stream);
 
 /*
  * Linear + cross-entropy in chunks of tokens: the logits of all tokens never exist. tunesmith/linear_cross_entropy.h says

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tunesmith/attention.h"
 #include "tunesmith/cross_entropy.h"
 #include "tunesmith/device_info.h"
 #include "tunesmith/error.h"
@@ -84,9 +85,11 @@ class Plan {
   /// cross_entropy_backward logits, targets, lse, dloss, nll, weight, dlogits; cross_entropy_shard logits, targets, weight,
   /// parts; cross_entropy_combine parts and, from targets to bad_targets, what cross_entropy has but for weight and dloss;
   /// of all these weight, cross_entropy's dloss and dlogits, z_loss, nll, predicted, correct and bad_targets each if the
-  /// problem's options have it. They must be valid for the problem's shapes and strides until the work is done. Safe during
-  /// CUDA graph capture. Throws Error(invalid_argument) for null, misaligned or partly overlapping arrays,
-  /// Error(device_failed) when the driver refuses. Costs a few nanoseconds over cuLaunchKernel: no allocation, no lock.
+  /// problem's options have it. attention q, k, v; then alibi_slopes, sinks, and cu_seqlens_q with cu_seqlens_kv, each if
+  /// the problem's options have it; then o, and lse, which may be null. They must be valid for the problem's shapes and
+  /// strides until the work is done. Safe during CUDA graph capture. Throws Error(invalid_argument) for null, misaligned or
+  /// partly overlapping arrays, Error(device_failed) when the driver refuses. Costs a few nanoseconds over cuLaunchKernel:
+  /// no allocation, no lock.
   void launch(std::span<void* const> arrays, Stream stream = nullptr) const;
   /// The same for operations of two arrays.
   void launch(const void* x, void* y, Stream stream = nullptr) const;
@@ -142,6 +145,7 @@ class Engine {
   Plan prepare(const CrossEntropyBackwardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
   Plan prepare(const CrossEntropyShardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
   Plan prepare(const CrossEntropyCombineProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
+  Plan prepare(const AttentionProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
 
   /// One-shot calls: contiguous rows unless strides are given. The first call for a shape and its options prepares a plan
   /// (seconds when it tunes, milliseconds from a warm cache), later ones look it up without lock or allocation and launch on
@@ -180,6 +184,12 @@ class Engine {
                            const CrossEntropyShardProblem& problem, Stream stream = nullptr);
   void cross_entropy_combine(const void* parts, const CrossEntropyCombineArrays& arrays,
                              const CrossEntropyCombineProblem& problem, Stream stream = nullptr);
+
+  /// One-shot attention; plans are found as above. alibi_slopes, sinks and cu_seqlens that are given switch their options
+  /// on, and lse is written where it is given; the problem's alignments count for nothing. Error(invalid_argument) for an
+  /// array that is missing, or that the problem asks for and the call does not give.
+  void attention(const void* q, const void* k, const void* v, const AttentionArrays& arrays, const AttentionProblem& problem,
+                 Stream stream = nullptr);
 
   /// Any operation, looked up by value; slower than the typed calls (text keys), for tools and rarely called code.
   void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);

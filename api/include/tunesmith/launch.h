@@ -35,7 +35,8 @@ struct LaunchPlan {
 
   /// A CUtensorMap in the parameter block: an array of up to five dimensions as the copy engine of sm_90 and later (TMA) is
   /// told about it. Encoded at every launch, when the array's address is known; a null address leaves zeros. What a box
-  /// holds beyond the sizes is read as zero and not written. Interleave none, element strides 1.
+  /// holds beyond the sizes is read as zero and not written, but for what completes a row's last 16 bytes, which is (seen on
+  /// an H200): where something lies behind rows, let them be multiples of 16 bytes. Interleave none, element strides 1.
   struct TensorMap {
     static constexpr std::uint32_t bytes = 128, alignment = 64;
     static constexpr int max_rank = 5;
