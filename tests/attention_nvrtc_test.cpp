@@ -68,8 +68,7 @@ TEST_F(AttentionNvrtc, WgmmaIsNotSerialized) {
     EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
 }
 
-// Every tile that tuning tries where there is nothing better, on chips with little and with much shared memory; and those
-// that are not tried because they would spill.
+// Every tile that tuning tries where there is nothing better, on chips with little and with much shared memory.
 TEST_F(AttentionNvrtc, MmaFitsIntoRegisters) {
   std::vector<Source> sources;
   int turn = 0;
@@ -79,7 +78,10 @@ TEST_F(AttentionNvrtc, MmaFitsIntoRegisters) {
         "seq_q=4096,head_dim=72,heads=16,softcap=30,alibi=1,sinks=1,window_left=100", "seq_q=7,seq_kv=4096,head_dim=128"}) {
     const Problem problem = test::normalized("attention", fields);
     const DeviceInfo device = generic_device(parse_arch(++turn % 2 == 0 ? "sm_80" : "sm_120a"));
-    for (const Config& config : find_op("attention").search_space(problem, device, Effort::quick))
+    const std::vector<Config> space = find_op("attention").search_space(problem, device, Effort::quick);
+    EXPECT_EQ(space.front().variant(), "mma");
+    EXPECT_LE(space.size(), 12U);
+    for (const Config& config : space)
       if (config.variant() == "mma") sources.push_back(source_of({problem, config}, device.arch));
   }
   ASSERT_GT(sources.size(), 20U);

@@ -66,8 +66,9 @@ __device__ __forceinline__ void multiply_accumulate_16x8x16<bf16>(float (&d)[4],
 
 /// Each lane reads the row that it names when it gets here: what other lanes write must be ordered by a barrier, as on the
 /// GPU.
-__device__ inline void load_matrix_x4(uint32 (&r)[4], const void* shared_row) {
+__device__ inline void load_matrix_x4(uint32 (&r)[4], const void* shared_row, int offset = 0) {
   constexpr auto collective = tunesmith_host_abi::Collective::load_matrix_x4;
+  shared_row = static_cast<const char*>(shared_row) + offset;
   host::check_aligned("load_matrix_x4 from", shared_row, 16);
   const int lane = tunesmith_host_abi::current_thread().lane;
   const int row = lane / 4, word = lane % 4;
@@ -79,8 +80,9 @@ __device__ inline void load_matrix_x4(uint32 (&r)[4], const void* shared_row) {
       r[matrix] = static_cast<uint32>(rows[matrix * 8 + row] >> (word % 2 * 32));
   }
 }
-__device__ inline void load_matrix_x4_transposed(uint32 (&r)[4], const void* shared_row) {
+__device__ inline void load_matrix_x4_transposed(uint32 (&r)[4], const void* shared_row, int offset = 0) {
   constexpr auto collective = tunesmith_host_abi::Collective::load_matrix_x4_transposed;
+  shared_row = static_cast<const char*>(shared_row) + offset;
   host::check_aligned("load_matrix_x4_transposed from", shared_row, 16);
   const int lane = tunesmith_host_abi::current_thread().lane;
   const int row = lane % 4 * 2, element = lane / 4;
@@ -120,6 +122,9 @@ __device__ __forceinline__ void async_copy_16(void* shared, const void* global, 
   Bits<16> bits{};
   if (there) __builtin_memcpy(&bits, global, sizeof bits);
   tunesmith_host_abi::services->async_copy(tunesmith_host_abi::current_thread(), shared, &bits, sizeof bits);
+}
+__device__ __forceinline__ void async_copy_16(void* shared, int offset, const void* global, bool there) {
+  async_copy_16(static_cast<char*>(shared) + offset, global, there);
 }
 __device__ __forceinline__ void async_copy_16(void* shared, const void* global) { async_copy_16(shared, global, true); }
 #endif

@@ -33,7 +33,8 @@ Words fields_of(Variant variant) {
     case Variant::simt: return {"variant", "threads", "tile_q", "tile_kv"};
     case Variant::wgmma:
       return {"variant", "tile_q", "tile_kv", "q_stages", "stages", "o_slabs", "order", "turns", "rescale"};
-    case Variant::mma: return {"variant", "warps", "tile_q", "tile_kv", "stages", "q_in_registers", "rescale"};
+    case Variant::mma:
+      return {"variant", "warps", "tile_q", "tile_kv", "stages", "q_in_registers", "blocks_per_sm", "rescale"};
   }
   return {};
 }
@@ -54,6 +55,7 @@ std::vector<FieldInfo> config_field_infos() {
        "mma: 1: queries stay in registers; 0: they are fetched from shared memory for every tile of keys",
        "",
        {}},
+      {"blocks_per_sm", "mma: blocks that a multiprocessor must have registers for, 1 to 8", "", {}},
       {"turns", "wgmma: 1: warpgroups issue their products in turns", "", {}},
       {"q_stages", "wgmma: tiles of queries that are on their way or in use, 1 or 2", "", {}},
       {"o_slabs", "wgmma: 64 columns of the output that a warpgroup stages at a time, 1 to 4", "", {}},
@@ -78,6 +80,7 @@ TypedConfig TypedConfig::parse(const Config& config) {
     if (field == "tile_kv") typed.tile_kv = integer_of(fields, field, 16, 256, 16);
     if (field == "stages") typed.stages = integer_of(fields, field, 1, typed.variant == Variant::mma ? 3 : 8);
     if (field == "q_in_registers") typed.q_in_registers = integer_of(fields, field, 0, 1);
+    if (field == "blocks_per_sm") typed.blocks_per_sm = integer_of(fields, field, 1, 8);
     if (field == "turns") typed.turns = integer_of(fields, field, 0, 1);
     if (field == "q_stages") typed.q_stages = integer_of(fields, field, 1, 2);
     if (field == "o_slabs") typed.o_slabs = integer_of(fields, field, 1, 4);
@@ -97,6 +100,7 @@ Config TypedConfig::to_config() const {
     if (field == "tile_kv") config.fields.set(field, std::int64_t{tile_kv});
     if (field == "stages") config.fields.set(field, std::int64_t{stages});
     if (field == "q_in_registers") config.fields.set(field, std::int64_t{q_in_registers});
+    if (field == "blocks_per_sm") config.fields.set(field, std::int64_t{blocks_per_sm});
     if (field == "turns") config.fields.set(field, std::int64_t{turns});
     if (field == "q_stages") config.fields.set(field, std::int64_t{q_stages});
     if (field == "o_slabs") config.fields.set(field, std::int64_t{o_slabs});
@@ -213,13 +217,18 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   return {};
 }
 
+/// Registers a thread has where as many blocks are to share a multiprocessor.
+int register_limit(const TypedConfig& config, const DeviceInfo& device) {
+  return std::min(255, device.registers_per_sm / (config.block_threads() * config.blocks_per_sm) / 8 * 8);
+}
+
 std::string why_mma_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   if (device.arch.number() < 80) return "mma takes sm_80 or later; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "mma multiplies f16 and bf16; dtype is f32";
   if (config.tile_q != 16 * config.warps && config.tile_q != 32 * config.warps)
     return "tile_q is " + std::to_string(config.tile_q) + " with " + std::to_string(config.warps) +
            " warps; each has 16 or 32 queries";
-  const int limit = std::min(255, device.registers_per_sm / config.block_threads() / 8 * 8);
+  const int limit = register_limit(config, device);
   if (const int registers = config.registers_needed(settings); registers > limit)
     return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are " +
            std::to_string(limit);
@@ -289,11 +298,11 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   return config;
 }
 
-/// What one warp, or a few, keep busy with: tiles that leave room for two blocks on a multiprocessor.
 struct MmaTiling {
-  int tile_q, warps, tile_kv, stages, q_in_registers;
+  int tile_q, warps, tile_kv, stages, q_in_registers, blocks_per_sm;
 };
-TypedConfig mma_config(const MmaTiling& tiling) {
+/// With as many blocks as shared memory has room for, or one where more make no difference.
+TypedConfig mma_config(const MmaTiling& tiling, const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::mma;
   config.tile_q = tiling.tile_q;
@@ -301,30 +310,38 @@ TypedConfig mma_config(const MmaTiling& tiling) {
   config.tile_kv = tiling.tile_kv;
   config.stages = tiling.stages;
   config.q_in_registers = tiling.q_in_registers;
+  const auto room = static_cast<int>(device.smem_bytes_per_sm / (config.smem_bytes(settings) + 1024));
+  config.blocks_per_sm = std::clamp(tiling.blocks_per_sm, 1, std::max(room, 1));
+  if (register_limit(config, device) == 255) config.blocks_per_sm = 1;
   return config;
 }
 
-/// Good ones, the best guess first. Much shared memory is sm_80's and the large chips' after it.
+/// Good ones, the best guess first: two or three blocks to a multiprocessor, so that one computes while another waits.
 std::vector<MmaTiling> mma_tilings(const Settings& settings, const DeviceInfo& device) {
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
-  const bool roomy = device.smem_bytes_per_block > 128 << 10;
   if (settings.seq_q <= 16)
-    return {{16, 1, 64, 2, 1}, {16, 1, 32, 3, 1}, {16, 1, 64, 1, 1}, {16, 1, 128, 1, 1}, {16, 1, 32, 2, 1}};
+    return {{16, 1, 64, 2, 1, 1},  {16, 1, 32, 3, 1, 1}, {16, 1, 64, 1, 1, 1},
+            {16, 1, 128, 1, 1, 1}, {16, 1, 32, 2, 1, 1}, {16, 1, 32, 2, 0, 1}};
   if (settings.seq_q <= 32)
-    return {{32, 2, 64, 2, 1}, {32, 2, 64, 1, 1}, {32, 1, 64, 2, 0}, {32, 2, 32, 3, 1}, {32, 2, 32, 2, 1}};
+    return {{32, 2, 64, 2, 1, 1}, {32, 2, 64, 1, 1, 1}, {32, 1, 64, 2, 0, 1},
+            {32, 2, 32, 3, 1, 1}, {32, 2, 32, 2, 1, 1}, {32, 2, 32, 2, 0, 1}};
   std::vector<MmaTiling> tilings;
   if (widest <= 64)
-    tilings = {{128, 4, 64, 2, 0}, {128, 4, 64, 1, 1}, {128, 4, 112, 1, 0}, {64, 4, 64, 2, 1}, {128, 8, 128, 1, 1},
-               {128, 8, 64, 2, 1}, {64, 4, 128, 1, 1}, {128, 4, 96, 1, 0},  {64, 2, 64, 2, 0}, {64, 4, 64, 1, 1}};
-  else if (widest <= 128 && roomy)
-    tilings = {{128, 4, 64, 1, 0}, {64, 4, 64, 2, 1},  {128, 8, 64, 1, 1}, {64, 4, 64, 1, 1}, {128, 8, 128, 1, 1},
-               {128, 4, 48, 1, 0}, {128, 8, 64, 2, 1}, {64, 4, 128, 1, 0}, {128, 4, 32, 2, 0}};
+    tilings = {{128, 4, 64, 2, 0, 3}, {128, 4, 64, 1, 0, 3},  {64, 4, 64, 2, 1, 3},  {128, 4, 64, 1, 1, 1},
+               {64, 4, 128, 1, 1, 3}, {128, 4, 112, 1, 0, 1}, {128, 8, 64, 2, 1, 2}, {64, 4, 64, 1, 1, 4},
+               {128, 4, 64, 2, 0, 1}, {128, 8, 128, 1, 1, 1}};
+  else if (widest <= 128 && device.smem_bytes_per_block > 128 << 10)
+    tilings = {{128, 4, 64, 1, 0, 1}, {64, 4, 64, 1, 0, 3},   {64, 4, 64, 1, 1, 3}, {128, 8, 64, 1, 1, 1},
+               {64, 4, 64, 2, 1, 1},  {128, 8, 128, 1, 1, 1}, {64, 4, 32, 2, 0, 4}, {128, 4, 32, 2, 0, 1},
+               {128, 4, 48, 1, 0, 1}, {64, 4, 128, 1, 0, 1}};
   else if (widest <= 128)
-    tilings = {{64, 4, 64, 1, 1},   {128, 4, 32, 1, 0}, {128, 8, 64, 1, 1}, {64, 4, 32, 2, 1},
-               {128, 8, 128, 1, 1}, {64, 4, 64, 2, 1},  {128, 4, 64, 1, 0}, {64, 4, 96, 1, 1}};
+    tilings = {{64, 4, 64, 1, 1, 3},  {128, 4, 32, 1, 0, 1},  {64, 4, 64, 1, 1, 1}, {128, 8, 64, 1, 1, 1},
+               {64, 4, 32, 2, 1, 3},  {128, 8, 128, 1, 1, 1}, {64, 4, 64, 2, 1, 1}, {64, 4, 64, 1, 0, 1},
+               {128, 8, 64, 2, 1, 1}, {64, 4, 96, 1, 1, 1}};
   else
-    tilings = {{64, 4, 64, 1, 0}, {128, 8, 64, 1, 0}, {64, 4, 32, 2, 0}, {64, 4, 48, 1, 0}, {128, 8, 32, 2, 0},
-               {64, 4, 96, 1, 0}, {64, 4, 32, 1, 0},  {32, 2, 32, 2, 0}, {64, 4, 16, 2, 0}};
+    tilings = {{64, 4, 64, 1, 0, 1}, {128, 8, 64, 1, 0, 1}, {64, 4, 32, 2, 0, 1},
+               {64, 4, 48, 1, 0, 1}, {64, 4, 32, 1, 0, 1},  {128, 8, 32, 2, 0, 1},
+               {64, 4, 96, 1, 0, 1}, {32, 2, 32, 2, 0, 1},  {64, 4, 16, 2, 0, 1}};
   if (settings.seq_q <= 64)
     std::stable_partition(tilings.begin(), tilings.end(), [](const MmaTiling& tiling) { return tiling.tile_q <= 64; });
   return tilings;
@@ -334,26 +351,30 @@ std::vector<MmaTiling> mma_tilings(const Settings& settings, const DeviceInfo& d
 TypedConfig default_mma(const Settings& settings, const DeviceInfo& device) {
   const std::vector<MmaTiling> tilings = mma_tilings(settings, device);
   for (const MmaTiling& tiling : tilings)
-    if (const TypedConfig config = mma_config(tiling); why_invalid(config, settings, device).empty()) return config;
-  return mma_config(tilings.front());
+    if (const TypedConfig config = mma_config(tiling, settings, device); why_invalid(config, settings, device).empty())
+      return config;
+  return mma_config(tilings.front(), settings, device);
 }
 
 void add_mma(const Settings& settings, const DeviceInfo& device, bool full, std::vector<TypedConfig>& space) {
-  for (const MmaTiling& tiling : mma_tilings(settings, device)) space.push_back(mma_config(tiling));
+  for (const MmaTiling& tiling : mma_tilings(settings, device)) space.push_back(mma_config(tiling, settings, device));
   if (!full) return;
-  for (const int tile_q : {128, 64, 256, 32, 16})
+  for (const int tile_q : {128, 64, 32, 16})
     for (const int rows : {32, 16})
       for (const int tile_kv : {64, 128, 96, 32, 48, 112})
         for (const int stages : {1, 2, 3})
           for (const int q_in_registers : {0, 1})
-            for (const int rescale : {8, 0}) {
-              const int warps = tile_q / rows;
-              if (warps < 1 || warps > 8) continue;
-              if (tile_q > 16 && tile_q / 2 >= settings.seq_q) continue;  // mostly idle
-              TypedConfig config = mma_config({tile_q, warps, tile_kv, stages, q_in_registers});
-              config.rescale = rescale;
-              space.push_back(config);
-            }
+            for (const int blocks_per_sm : {1, 2, 3, 4})
+              for (const int rescale : {8, 0}) {
+                const int warps = tile_q / rows;
+                if (warps < 1 || warps > 8) continue;
+                if (tile_q > 16 && tile_q / 2 >= settings.seq_q) continue;  // mostly idle
+                TypedConfig config =
+                    mma_config({tile_q, warps, tile_kv, stages, q_in_registers, blocks_per_sm}, settings, device);
+                if (config.blocks_per_sm != blocks_per_sm || (rescale != 8 && blocks_per_sm > 1)) continue;
+                config.rescale = rescale;
+                space.push_back(config);
+              }
 }
 
 void add_simt(const Settings& settings, bool full, std::vector<TypedConfig>& space) {
@@ -433,7 +454,7 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
     add_wgmma(settings, device, full, candidates);
     const std::vector<MmaTiling> tilings = mma_tilings(settings, device);
     for (std::size_t i = 0; i < std::min<std::size_t>(tilings.size(), full ? 8 : 3); ++i)
-      candidates.push_back(mma_config(tilings[i]));
+      candidates.push_back(mma_config(tilings[i], settings, device));
   }
   if (best == Variant::mma) add_mma(settings, device, full, candidates);
   // Where tensor cores can be had, nothing else comes near them.

@@ -32,6 +32,7 @@ struct TypedConfig {
   int q_in_registers = 0;  ///< mma: 1: queries stay there; 0: they are fetched from shared memory for every tile of keys
   int o_slabs = 1;         ///< wgmma: 64 columns of the output that a warpgroup stages at a time
   std::string order = "fixed";  ///< wgmma: which tile of queries a block takes next: fixed, counter
+  int blocks_per_sm = 1;        ///< mma: as many as a multiprocessor must have registers for
   int rescale = 8;              ///< wgmma, mma: growth of the largest score, as an exponent of 2, that is let pass
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.

@@ -67,7 +67,8 @@ __device__ __forceinline__ Bits<16> load_chunk(const Element* address) {
 /// Rows [first, first + rows) of a head, `width` elements each, into a swizzled tile; rows from `end` on become zeros. All
 /// threads of a block; complete after async_copy_wait and a barrier.
 template <typename Element, int threads, int rows, int width, int vector>
-__device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* tile) {
+__device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* shared,
+                                          int tile_at) {
   constexpr int per_row = width / 8, chunks = rows * per_row, turns = (chunks + threads - 1) / threads;
   const int thread = thread_index();
   // Where each thread stays in its column, its address goes on by a constant.
@@ -78,12 +79,12 @@ __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int
     const int number = thread + i * threads, row = number / per_row, chunk = number % per_row;
     if constexpr (!straight) source = head + (first + row) * stride + chunk * 8;
     if (chunks % threads == 0 || number < chunks) {
-      unsigned char* const place = tile + swizzled<2 * width>(row, chunk);
+      const int place = tile_at + swizzled<2 * width>(row, chunk);
       const bool there = first + row < end;
       if constexpr (vector >= 8)
-        async_copy_16(place, source, there);
+        async_copy_16(shared, place, source, there);
       else
-        *reinterpret_cast<Bits<16>*>(place) = there ? load_chunk<Element, vector>(source) : Bits<16>{};
+        *reinterpret_cast<Bits<16>*>(shared + place) = there ? load_chunk<Element, vector>(source) : Bits<16>{};
     }
     if constexpr (straight) source += threads / per_row * stride;
   }
@@ -94,12 +95,13 @@ __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int
 template <int width>
 struct MatrixRows {
   static constexpr int chunks = width / 8, row_bytes = 2 * width;
-  // The swizzle repeats after 16 rows, and goes on by as much after 64 elements.
-  int places[4], last;
+  // The swizzle repeats after 8 rows, and after 64 elements.
+  static constexpr int count = chunks < 8 ? (chunks + 1) / 2 : 4;
+  int places[count], last;
 
   __device__ __forceinline__ MatrixRows(int row, int half) : last(swizzled<row_bytes>(row, chunks - 1)) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) places[i] = swizzled<row_bytes>(row, 2 * i + half);
+    for (int i = 0; i < count; ++i) places[i] = swizzled<row_bytes>(row, 2 * i + half);
   }
   static __device__ __forceinline__ constexpr bool is_half(int step) { return 2 * step + 1 == chunks; }
   /// Of the 16 rows `block`, elements 16 `step` and on.
@@ -129,9 +131,10 @@ struct MmaWarp {
                        held_steps = config.q_in_registers ? Tiles::qk_steps : 1;
 
   const Rule& rule;
-  const int lane, first_q;            ///< of 16 * blocks queries
-  const KeyRange seen, whole;         ///< keys that some of them see, that all of them see
-  const unsigned char* const q_tile;  ///< this warp's rows
+  const int lane, first_q;     ///< of 16 * blocks queries
+  const KeyRange seen, whole;  ///< keys that some of them see, that all of them see
+  const unsigned char* const shared;
+  const int q_at;  ///< where this warp's queries lie in it
   const MatrixRows<shape.head_dim> q_rows, k_rows;
   const MatrixRows<shape.head_dim_v> v_rows;
 
@@ -140,13 +143,15 @@ struct MmaWarp {
   float output[blocks][shape.head_dim_v / 2];
   QuadSoftmax<Element, shape, Modification, keys> softmax[blocks];
 
-  __device__ __forceinline__ MmaWarp(const Rule& scores_rule, int query, int warp_lane, const unsigned char* shared_q)
+  __device__ __forceinline__ MmaWarp(const Rule& scores_rule, int query, int warp_lane, const unsigned char* memory,
+                                     int q_offset)
       : rule(scores_rule),
         lane(warp_lane),
         first_q(query),
         seen(rule.visibility().of_any(first_q, first_q + 16 * blocks - 1)),
         whole(rule.visibility().of_all(first_q, first_q + 16 * blocks - 1)),
-        q_tile(shared_q),
+        shared(memory),
+        q_at(q_offset),
         q_rows(lane % 16, lane / 16),
         k_rows(lane / 16 * 8 + lane % 8, lane / 8 % 2),
         v_rows(lane % 16, lane / 16) {
@@ -161,7 +166,7 @@ struct MmaWarp {
   __device__ __forceinline__ void fetch_queries(int step, uint32 (&a)[blocks][4]) const {
 #pragma unroll
     for (int block = 0; block < blocks; ++block) {
-      load_matrix_x4(a[block], q_tile + q_rows.at(block, step));
+      load_matrix_x4(a[block], shared, q_at + q_rows.at(block, step));
       if (q_rows.is_half(step)) a[block][2] = a[block][3] = 0;
     }
   }
@@ -171,7 +176,7 @@ struct MmaWarp {
   }
 
   /// S = Q K^T.
-  __device__ __forceinline__ void multiply_keys(const unsigned char* k_tile) {
+  __device__ __forceinline__ void multiply_keys(int k_at) {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
 #pragma unroll
@@ -183,7 +188,7 @@ struct MmaWarp {
 #pragma unroll
       for (int pair = 0; pair < keys / 16; ++pair) {
         uint32 b[4];
-        load_matrix_x4(b, k_tile + k_rows.at(pair, step));
+        load_matrix_x4(b, shared, k_at + k_rows.at(pair, step));
         if (k_rows.is_half(step)) b[1] = b[3] = 0;
 #pragma unroll
         for (int block = 0; block < blocks; ++block) {
@@ -213,7 +218,7 @@ struct MmaWarp {
   }
 
   /// O += P V.
-  __device__ __forceinline__ void multiply_values(const unsigned char* v_tile) {
+  __device__ __forceinline__ void multiply_values(int v_at) {
 #pragma unroll
     for (int step = 0; step < keys / 16; ++step) {
       uint32 a[blocks][4];
@@ -222,7 +227,7 @@ struct MmaWarp {
 #pragma unroll
       for (int pair = 0; pair < Tiles::v_pairs; ++pair) {
         uint32 b[4];
-        load_matrix_x4_transposed(b, v_tile + v_rows.at(step, pair));
+        load_matrix_x4_transposed(b, shared, v_at + v_rows.at(step, pair));
 #pragma unroll
         for (int block = 0; block < blocks; ++block) {
           accumulate_tile<Element>(output[block], 2 * pair, a[block], b[0], b[1]);
@@ -281,7 +286,6 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   using Tiles = MmaTiles<shape, config>;
   constexpr int keys = config.tile_kv, stages = config.stages, threads = Tiles::threads, warp_q = 16 * Tiles::blocks;
   unsigned char* const shared = dynamic_shared();
-  unsigned char* const shared_kv = shared + Tiles::stages_at;
 
   // Neighbouring blocks are heads of one tile: what a causal mask leaves of a tile is then the same for all that run at
   // once. The last queries come first, which see most keys.
@@ -303,21 +307,22 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
       head_of<shape>(static_cast<const Element*>(params.v), params.v_strides, sequence.kv_start, batch, kv_head);
   const auto copy_keys = [&](int index, int stage) {
     copy_rows<Element, threads, keys, shape.head_dim, shape.k_vector>(k, params.k_strides.seq, index * keys, sequence.seq_kv,
-                                                                      shared_kv + stage * Tiles::stage_bytes);
+                                                                      shared, Tiles::stages_at + stage * Tiles::stage_bytes);
   };
   const auto copy_values = [&](int index, int stage) {
     copy_rows<Element, threads, keys, shape.head_dim_v, shape.v_vector>(
-        v, params.v_strides.seq, index * keys, sequence.seq_kv, shared_kv + stage * Tiles::stage_bytes + Tiles::k_bytes);
+        v, params.v_strides.seq, index * keys, sequence.seq_kv, shared,
+        Tiles::stages_at + stage * Tiles::stage_bytes + Tiles::k_bytes);
   };
 
   const Scores<shape, Modification> rule(params, sequence, batch, head);
   const KeyRange tiles = key_tiles<shape, keys>(rule.visibility(), first_q, last_q);
   const int warp = warp_index();
-  MmaWarp<Element, shape, Modification, config> mine(rule, first_q + warp * warp_q, lane_index(),
-                                                     shared + Tiles::q_at + warp * warp_q * 2 * shape.head_dim);
+  MmaWarp<Element, shape, Modification, config> mine(rule, first_q + warp * warp_q, lane_index(), shared,
+                                                     Tiles::q_at + warp * warp_q * 2 * shape.head_dim);
   if (!tiles.empty()) {
     copy_rows<Element, threads, config.tile_q, shape.head_dim, shape.q_vector>(q, params.q_strides.seq, first_q,
-                                                                               sequence.seq_q, shared + Tiles::q_at);
+                                                                               sequence.seq_q, shared, Tiles::q_at);
     async_copy_commit();
     // What is waited for is counted in groups: of Q, then one for every tile or half a tile, be there any left or not.
     constexpr int ahead = stages == 1 ? 1 : stages - 1;
@@ -337,14 +342,14 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
     }
     int stage = 0, next_stage = ahead;
     for (int index = tiles.end - 1; index >= tiles.begin; --index) {
-      const unsigned char* const k_tile = shared_kv + stage * Tiles::stage_bytes;
+      const int k_at = Tiles::stages_at + stage * Tiles::stage_bytes;
       const bool meets = mine.meets(index * keys);
       async_copy_wait<ahead - 1>();
       sync_block();
       if constexpr (stages == 1) {
         copy_values(index, 0);
         async_copy_commit();
-        if (meets) mine.multiply_keys(k_tile);
+        if (meets) mine.multiply_keys(k_at);
         async_copy_wait<0>();
         sync_block();
         if (index > tiles.begin) copy_keys(index - 1, 0);
@@ -357,11 +362,11 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
         async_copy_commit();
         next_stage = next_stage + 1 == stages ? 0 : next_stage + 1;
         stage = stage + 1 == stages ? 0 : stage + 1;
-        if (meets) mine.multiply_keys(k_tile);
+        if (meets) mine.multiply_keys(k_at);
       }
       if (meets) {
         mine.weigh(index * keys);
-        mine.multiply_values(k_tile + Tiles::k_bytes);
+        mine.multiply_values(k_at + Tiles::k_bytes);
       }
     }
   }

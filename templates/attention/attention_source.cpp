@@ -174,10 +174,13 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
                     shape_text(settings) + config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
                     ") == " + std::to_string(wgmma ? sizeof(WgmmaParams) : sizeof(Params)) +
                     ", \"the host fills the parameters by this layout\");\n";
-  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(typed.block_threads()) +
-                  (wgmma ? ", 1" : "") + ")\nattention(const __grid_constant__ tunesmith::" + params +
-                  " params) {\n  tunesmith::attention_" + variant + "<Element, shape, " + modification_type(settings) +
-                  ", config>(params);\n}\n" + modification_entry(settings);
+  std::string bounds = std::to_string(typed.block_threads());
+  if (wgmma) bounds += ", 1";
+  if (typed.variant == Variant::mma && typed.blocks_per_sm > 1) bounds += ", " + std::to_string(typed.blocks_per_sm);
+  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + bounds +
+                  ")\nattention(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::attention_" +
+                  variant + "<Element, shape, " + modification_type(settings) + ", config>(params);\n}\n" +
+                  modification_entry(settings);
   return parts;
 }
 

@@ -45,18 +45,19 @@ __device__ __forceinline__ void multiply_accumulate_16x8x16<f16>(float (&d)[4], 
 }
 #endif
 
-/// Four matrices of 8 x 8 16-bit elements from shared memory; every lane names a row, aligned to 16 bytes.
-__device__ __forceinline__ void load_matrix_x4(uint32 (&r)[4], const void* shared_row) {
+/// Four matrices of 8 x 8 16-bit elements from shared memory; every lane names a row, aligned to 16 bytes. `offset`: bytes
+/// from shared_row on, which cost no arithmetic of 64 bits and, where they are known, none at all.
+__device__ __forceinline__ void load_matrix_x4(uint32 (&r)[4], const void* shared_row, int offset = 0) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(cuda::shared_address(shared_row))
+               : "r"(cuda::shared_address(shared_row) + offset)
                : "memory");
 }
 /// The same, each matrix transposed on its way.
-__device__ __forceinline__ void load_matrix_x4_transposed(uint32 (&r)[4], const void* shared_row) {
+__device__ __forceinline__ void load_matrix_x4_transposed(uint32 (&r)[4], const void* shared_row, int offset = 0) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(cuda::shared_address(shared_row))
+               : "r"(cuda::shared_address(shared_row) + offset)
                : "memory");
 }
 #if TUNESMITH_SM >= 900
@@ -74,6 +75,12 @@ __device__ __forceinline__ void store_matrix_x4(void* shared_row, const uint32 (
 /// no thread may return without: a copy that nobody waited for is of no use, and the host executor takes it for a mistake.
 __device__ __forceinline__ void async_copy_16(void* shared, const void* global, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(cuda::shared_address(shared)), "l"(global),
+               "r"(there ? 16 : 0)
+               : "memory");
+}
+/// `offset` bytes from `shared` on, as for load_matrix_x4.
+__device__ __forceinline__ void async_copy_16(void* shared, int offset, const void* global, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(cuda::shared_address(shared) + offset), "l"(global),
                "r"(there ? 16 : 0)
                : "memory");
 }
