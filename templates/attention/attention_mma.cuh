@@ -14,8 +14,7 @@
 // After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691).
 #pragma once
 
-#include "attention/attention_quads.cuh"
-#include "device/matrix.cuh"
+#include "attention/attention_fragments.cuh"
 
 namespace tunesmith {
 
@@ -32,7 +31,6 @@ template <const AttentionShape& shape, const MmaConfig& config>
 struct MmaTiles {
   static constexpr int threads = 32 * config.warps;
   static constexpr int blocks = config.tile_q / (16 * config.warps);  // of 16 queries, of a warp
-  static constexpr int qk_steps = (shape.head_dim + 15) / 16, v_pairs = (shape.head_dim_v + 15) / 16;
 
   static constexpr int q_bytes = config.tile_q * shape.head_dim * 2, k_bytes = config.tile_kv * shape.head_dim * 2;
   static constexpr int v_bytes = config.tile_kv * shape.head_dim_v * 2, stage_bytes = k_bytes + v_bytes;
@@ -47,115 +45,37 @@ struct MmaTiles {
   static constexpr int smem_bytes = used_bytes > o_bytes ? used_bytes : o_bytes;
 };
 
-/// Eight elements of which one access may take `vector`.
-template <typename Element, int vector>
-__device__ __forceinline__ Bits<16> load_chunk(const Element* address) {
-  Bits<16> chunk{};
-#pragma unroll
-  for (int i = 0; i < 8; i += vector) {
-    const auto part = load<2 * vector, LoadHint::plain>(address + i);
-    if constexpr (vector == 1) {
-      chunk.word[i / 2] |= uint32{part.word} << (16 * (i % 2));
-    } else {
-#pragma unroll
-      for (int j = 0; j < vector / 2; ++j) chunk.word[i / 2 + j] = part.word[j];
-    }
-  }
-  return chunk;
-}
-
-/// Rows [first, first + rows) of a head, `width` elements each, into a swizzled tile; rows from `end` on become zeros. All
-/// threads of a block; complete after async_copy_wait and a barrier.
-template <typename Element, int threads, int rows, int width, int vector>
-__device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* tile) {
-  constexpr int per_row = width / 8, chunks = rows * per_row, turns = (chunks + threads - 1) / threads;
-  const int thread = thread_index();
-  // Where each thread stays in its column, its address goes on by a constant.
-  constexpr bool straight = threads % per_row == 0;
-  const Element* source = head + (first + thread / per_row) * stride + thread % per_row * 8;
-#pragma unroll(turns <= 16 ? turns : 8)
-  for (int i = 0; i < turns; ++i) {
-    const int number = thread + i * threads, row = number / per_row, chunk = number % per_row;
-    if constexpr (!straight) source = head + (first + row) * stride + chunk * 8;
-    if (chunks % threads == 0 || number < chunks) {
-      unsigned char* const place = tile + swizzled<2 * width>(row, chunk);
-      const bool there = first + row < end;
-      if constexpr (vector >= 8)
-        async_copy_16(place, source, there);
-      else
-        *reinterpret_cast<Bits<16>*>(place) = there ? load_chunk<Element, vector>(source) : Bits<16>{};
-    }
-    if constexpr (straight) source += threads / per_row * stride;
-  }
-}
-
-/// Where the rows start that this lane names to ldmatrix, in a swizzled tile of rows of `width` elements: `row` of 16, and
-/// the first or the second `half` of 16 elements. A second half that lies beyond a row's end is replaced by the first.
-template <int width>
-struct MatrixRows {
-  static constexpr int chunks = width / 8, row_bytes = 2 * width;
-  // The swizzle repeats after 16 rows, and goes on by as much after 64 elements.
-  int places[4], last;
-
-  __device__ __forceinline__ MatrixRows(int row, int half) : last(swizzled<row_bytes>(row, chunks - 1)) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) places[i] = swizzled<row_bytes>(row, 2 * i + half);
-  }
-  static __device__ __forceinline__ constexpr bool is_half(int step) { return 2 * step + 1 == chunks; }
-  /// Of the 16 rows `block`, elements 16 `step` and on.
-  __device__ __forceinline__ int at(int block, int step) const {
-    return block * 16 * row_bytes + (is_half(step) ? last : places[step % 4] + step / 4 * 128);
-  }
-};
-
-/// sums += a * b in columns 8 `tile` to 8 `tile` + 7.
-template <typename Element, int count>
-__device__ __forceinline__ void accumulate_tile(float (&sums)[count], int tile, const uint32 (&a)[4], uint32 b0, uint32 b1) {
-  float d[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) d[i] = sums[4 * tile + i];
-  const uint32 b[2] = {b0, b1};
-  multiply_accumulate_16x8x16<Element>(d, a, b);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) sums[4 * tile + i] = d[i];
-}
-
 /// The queries of a warp.
 template <typename Element, const AttentionShape& shape, typename Modification, const MmaConfig& config>
-struct MmaWarp {
+struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, config.tile_kv> {
   using Tiles = MmaTiles<shape, config>;
   using Rule = Scores<shape, Modification>;
-  static constexpr int keys = config.tile_kv, blocks = Tiles::blocks,
-                       held_steps = config.q_in_registers ? Tiles::qk_steps : 1;
+  static constexpr int keys = config.tile_kv, blocks = Tiles::blocks;
+  using Products = WarpProducts<Element, shape, blocks, keys>;
+  using Products::output;
+  using Products::scores;
+  static constexpr int held_steps = config.q_in_registers ? Products::qk_steps : 1;
 
   const Rule& rule;
   const int lane, first_q;            ///< of 16 * blocks queries
   const KeyRange seen, whole;         ///< keys that some of them see, that all of them see
   const unsigned char* const q_tile;  ///< this warp's rows
-  const MatrixRows<shape.head_dim> q_rows, k_rows;
-  const MatrixRows<shape.head_dim_v> v_rows;
+  const MatrixRows<shape.head_dim> q_rows;
 
   uint32 q[held_steps][blocks][4];
-  float scores[blocks][keys / 2];
-  float output[blocks][shape.head_dim_v / 2];
   QuadSoftmax<Element, shape, Modification, keys> softmax[blocks];
 
   __device__ __forceinline__ MmaWarp(const Rule& scores_rule, int query, int warp_lane, const unsigned char* shared_q)
-      : rule(scores_rule),
+      : Products(warp_lane),
+        rule(scores_rule),
         lane(warp_lane),
         first_q(query),
         seen(rule.visibility().of_any(first_q, first_q + 16 * blocks - 1)),
         whole(rule.visibility().of_all(first_q, first_q + 16 * blocks - 1)),
         q_tile(shared_q),
-        q_rows(lane % 16, lane / 16),
-        k_rows(lane / 16 * 8 + lane % 8, lane / 8 % 2),
-        v_rows(lane % 16, lane / 16) {
+        q_rows(lane % 16, lane / 16) {
 #pragma unroll
-    for (int block = 0; block < blocks; ++block) {
-      softmax[block].reset();
-#pragma unroll
-      for (int i = 0; i < shape.head_dim_v / 2; ++i) output[block][i] = 0.0f;
-    }
+    for (int block = 0; block < blocks; ++block) softmax[block].reset();
   }
 
   __device__ __forceinline__ void fetch_queries(int step, uint32 (&a)[blocks][4]) const {
@@ -172,26 +92,10 @@ struct MmaWarp {
 
   /// S = Q K^T.
   __device__ __forceinline__ void multiply_keys(const unsigned char* k_tile) {
-#pragma unroll
-    for (int block = 0; block < blocks; ++block)
-#pragma unroll
-      for (int i = 0; i < keys / 2; ++i) scores[block][i] = 0.0f;
-#pragma unroll
-    for (int step = 0; step < Tiles::qk_steps; ++step) {
+    Products::multiply_keys(k_tile, [this](int step) -> const typename Products::Fragments& {
       if constexpr (!config.q_in_registers) fetch_queries(step, q[0]);
-      const uint32(&a)[blocks][4] = q[config.q_in_registers ? step : 0];
-#pragma unroll
-      for (int pair = 0; pair < keys / 16; ++pair) {
-        uint32 b[4];
-        load_matrix_x4(b, k_tile + k_rows.at(pair, step));
-        if (k_rows.is_half(step)) b[1] = b[3] = 0;
-#pragma unroll
-        for (int block = 0; block < blocks; ++block) {
-          accumulate_tile<Element>(scores[block], 2 * pair, a[block], b[0], b[1]);
-          accumulate_tile<Element>(scores[block], 2 * pair + 1, a[block], b[2], b[3]);
-        }
-      }
-    }
+      return q[config.q_in_registers ? step : 0];
+    });
   }
 
   /// Scores become weights, and the output ready for what they weigh.
@@ -210,26 +114,6 @@ struct MmaWarp {
     for (int block = 0; block < blocks; ++block)
       softmax[block].template exponentiate<all_count>(scores[block], rule, first_q + 16 * block + lane / 4, first_k, lane,
                                                       config.rescale_above, rescale[block]);
-  }
-
-  /// O += P V.
-  __device__ __forceinline__ void multiply_values(const unsigned char* v_tile) {
-#pragma unroll
-    for (int step = 0; step < keys / 16; ++step) {
-      uint32 a[blocks][4];
-#pragma unroll
-      for (int block = 0; block < blocks; ++block) round_weights<Element>(scores[block], step, a[block]);
-#pragma unroll
-      for (int pair = 0; pair < Tiles::v_pairs; ++pair) {
-        uint32 b[4];
-        load_matrix_x4_transposed(b, v_tile + v_rows.at(step, pair));
-#pragma unroll
-        for (int block = 0; block < blocks; ++block) {
-          accumulate_tile<Element>(output[block], 2 * pair, a[block], b[0], b[1]);
-          if (!v_rows.is_half(pair)) accumulate_tile<Element>(output[block], 2 * pair + 1, a[block], b[2], b[3]);
-        }
-      }
-    }
   }
 
   /// Whether any of the queries sees a key of the tile.
@@ -302,12 +186,13 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   const auto* const v =
       head_of<shape>(static_cast<const Element*>(params.v), params.v_strides, sequence.kv_start, batch, kv_head);
   const auto copy_keys = [&](int index, int stage) {
-    copy_rows<Element, threads, keys, shape.head_dim, shape.k_vector>(k, params.k_strides.seq, index * keys, sequence.seq_kv,
-                                                                      shared_kv + stage * Tiles::stage_bytes);
+    copy_rows<Element, threads, keys, shape.head_dim, shape.k_vector>(
+        k, params.k_strides.seq, index * keys, sequence.seq_kv, shared_kv + stage * Tiles::stage_bytes, thread_index());
   };
   const auto copy_values = [&](int index, int stage) {
     copy_rows<Element, threads, keys, shape.head_dim_v, shape.v_vector>(
-        v, params.v_strides.seq, index * keys, sequence.seq_kv, shared_kv + stage * Tiles::stage_bytes + Tiles::k_bytes);
+        v, params.v_strides.seq, index * keys, sequence.seq_kv, shared_kv + stage * Tiles::stage_bytes + Tiles::k_bytes,
+        thread_index());
   };
 
   const Scores<shape, Modification> rule(params, sequence, batch, head);
@@ -316,8 +201,8 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   MmaWarp<Element, shape, Modification, config> mine(rule, first_q + warp * warp_q, lane_index(),
                                                      shared + Tiles::q_at + warp * warp_q * 2 * shape.head_dim);
   if (!tiles.empty()) {
-    copy_rows<Element, threads, config.tile_q, shape.head_dim, shape.q_vector>(q, params.q_strides.seq, first_q,
-                                                                               sequence.seq_q, shared + Tiles::q_at);
+    copy_rows<Element, threads, config.tile_q, shape.head_dim, shape.q_vector>(
+        q, params.q_strides.seq, first_q, sequence.seq_q, shared + Tiles::q_at, thread_index());
     async_copy_commit();
     // What is waited for is counted in groups: of Q, then one for every tile or half a tile, be there any left or not.
     constexpr int ahead = stages == 1 ? 1 : stages - 1;
