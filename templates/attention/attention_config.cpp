@@ -179,9 +179,7 @@ int TypedConfig::registers_needed(const Settings& settings) const noexcept {
       registers += blocks * (settings.head_dim_v / 2 + tile_kv / 2 + steps * 4);
       break;
     }
-    case Variant::split:
-      registers += tile_q / 16 * (settings.head_dim_v / 2 + tile_kv / 2 + (settings.head_dim + 15) / 16 * 4);
-      break;
+    case Variant::split: return split_registers_needed(*this, settings);
   }
   return static_cast<int>(registers);
 }

@@ -29,13 +29,18 @@ struct SplitTiles {
   static constexpr int threads = 32 * config.warps, blocks = config.tile_q / 16;
   static constexpr int k_bytes = config.tile_kv * shape.head_dim * 2;
   static constexpr int stage_bytes = k_bytes + config.tile_kv * shape.head_dim_v * 2;
+  static constexpr int q_bytes = config.tile_q * shape.head_dim * 2;
+  static constexpr int qk_steps = (shape.head_dim + 15) / 16;
+  // Queries stay in registers where outputs leave room for them, or are fetched from shared memory for every tile of keys.
+  static constexpr bool q_in_registers = blocks * (shape.head_dim_v / 2 + qk_steps * 4) <= 160;
   // At the end a warp's output takes the place of its stages. Rows are eight floats longer than that, so that neighbouring
   // ones start eight banks apart.
   static constexpr int staged_row = shape.head_dim_v + 8;
   static constexpr int staged_bytes = config.tile_q * staged_row * 4, stages_bytes = config.stages * stage_bytes;
   static constexpr int warp_bytes = stages_bytes > staged_bytes ? stages_bytes : staged_bytes;
-  // Then the rows' largest scores and sums, of each warp, and what the rows are multiplied with.
-  static constexpr int largest_at = config.warps * warp_bytes, sums_at = largest_at + config.warps * config.tile_q * 4;
+  // Then the queries; the rows' largest scores and sums, of each warp; and what the rows are multiplied with.
+  static constexpr int q_at = config.warps * warp_bytes, largest_at = q_at + q_bytes;
+  static constexpr int sums_at = largest_at + config.warps * config.tile_q * 4;
   static constexpr int scales_at = sums_at + config.warps * config.tile_q * 4;
   static constexpr int smem_bytes = scales_at + config.tile_q * 4;
 };
@@ -146,13 +151,23 @@ struct PackedBlocks<shape, Modification, 1> {
   __device__ __forceinline__ const PackedScores<shape, Modification>& at(int) const { return last; }
 };
 
-/// Two neighbouring elements of which one access may take `vector`.
-template <typename Element, int vector>
-__device__ __forceinline__ uint32 load_pair(const Element* address) {
-  if constexpr (vector == 1)
-    return uint32{load<2, LoadHint::plain>(address).word} | uint32{load<2, LoadHint::plain>(address + 1).word} << 16;
-  else
-    return load<4, LoadHint::plain>(address).word[0];
+/// The rows of a tile into a swizzled tile in shared memory; those that do not exist become zeros. All threads of a block;
+/// complete after a barrier. Without cp.async, whose groups are counted for keys.
+template <typename Element, const AttentionShape& shape, const SplitConfig& config>
+__device__ __forceinline__ void stage_queries(const AttentionParams& params, const Sequence& sequence,
+                                              const SplitWork<shape, config>& work, int batch, int kv_head,
+                                              unsigned char* tile) {
+  constexpr int per_row = shape.head_dim / 8;
+#pragma unroll 1
+  for (int i = thread_index(); i < config.tile_q * per_row; i += SplitTiles<shape, config>::threads) {
+    const int row = i / per_row, chunk = i % per_row;
+    Bits<16> elements{};
+    if (row < work.rows)
+      elements = load_chunk<Element, shape.q_vector>(head_of<shape>(static_cast<const Element*>(params.q), params.q_strides,
+                                                                    sequence.q_start, batch, work.head_of(kv_head, row)) +
+                                                     work.query_of(row) * params.q_strides.seq + chunk * 8);
+    *reinterpret_cast<Bits<16>*>(tile + swizzled<2 * shape.head_dim>(row, chunk)) = elements;
+  }
 }
 
 /// All rows of a tile with the keys of one warp.
@@ -163,52 +178,49 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
   using Products = WarpProducts<Element, shape, blocks, keys>;
   using Products::output;
   using Products::scores;
+  static constexpr int held_steps = Tiles::q_in_registers ? Tiles::qk_steps : 1;
 
   const PackedBlocks<shape, Modification, blocks> rules;
   const int lane;
-  KeyRange whole;  ///< keys that all rows see
+  const KeyRange whole;  ///< keys that all rows see
 
-  uint32 q[Products::qk_steps][blocks][4];
+  const unsigned char* const q_tile;
+  const MatrixRows<shape.head_dim> q_rows;
+
+  uint32 q[held_steps][blocks][4];
   QuadSoftmax<Element, shape, Modification, keys, PackedScores<shape, Modification>> softmax[blocks];
 
   template <typename Work>
   __device__ __forceinline__ SplitWarp(const AttentionParams& params, const Sequence& sequence, const Work& work, int batch,
-                                       int kv_head, int warp_lane)
+                                       int kv_head, int warp_lane, const unsigned char* shared_q)
       : Products(warp_lane),
         rules(params, sequence, work, batch, kv_head, warp_lane / 4),
         lane(warp_lane),
-        whole(Visibility<shape>(params, sequence).of_all(work.query_of(0), work.query_of(work.rows - 1))) {
+        whole(Visibility<shape>(params, sequence).of_all(work.query_of(0), work.query_of(work.rows - 1))),
+        q_tile(shared_q),
+        q_rows(warp_lane % 16, warp_lane / 16) {
 #pragma unroll
     for (int block = 0; block < blocks; ++block) softmax[block].reset();
   }
 
-  /// Queries from global memory straight to where they are multiplied: there are few, and keys need not wait for them.
-  template <typename Work>
-  __device__ __forceinline__ void hold_queries(const AttentionParams& params, const Sequence& sequence, const Work& work,
-                                               int batch, int kv_head) {
+  __device__ __forceinline__ void fetch_queries(int step, typename Products::Fragments& a) const {
 #pragma unroll
-    for (int block = 0; block < blocks; ++block)
+    for (int block = 0; block < blocks; ++block) {
+      load_matrix_x4(a[block], q_tile + q_rows.at(block, step));
+      if (q_rows.is_half(step)) a[block][2] = a[block][3] = 0;
+    }
+  }
+  __device__ __forceinline__ void hold_queries() {
+    if constexpr (Tiles::q_in_registers)
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const int row = 16 * block + 8 * r + lane / 4;
-        const bool there = row < work.rows;
-        const Element* const query = head_of<shape>(static_cast<const Element*>(params.q), params.q_strides,
-                                                    sequence.q_start, batch, work.head_of(kv_head, row)) +
-                                     work.query_of(row) * params.q_strides.seq + lane % 4 * 2;
-#pragma unroll
-        for (int step = 0; step < Products::qk_steps; ++step)
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            uint32& pair = q[step][block][r + 2 * half];
-            pair = 0;
-            if (there && 16 * step + 8 * half < shape.head_dim)
-              pair = load_pair<Element, shape.q_vector>(query + 16 * step + 8 * half);
-          }
-      }
+      for (int step = 0; step < held_steps; ++step) fetch_queries(step, q[step]);
   }
 
   __device__ __forceinline__ void take(const unsigned char* tile, int first_k) {
-    Products::multiply_keys(tile, [this](int step) -> const typename Products::Fragments& { return q[step]; });
+    Products::multiply_keys(tile, [this](int step) -> const typename Products::Fragments& {
+      if constexpr (!Tiles::q_in_registers) fetch_queries(step, q[0]);
+      return q[Tiles::q_in_registers ? step : 0];
+    });
     float rescale[blocks][2];
     if (whole.holds(first_k, first_k + keys - 1))
       exponentiate<true>(first_k, rescale);
@@ -282,11 +294,16 @@ struct CombinedEnd {
   /// Of parts, by all lanes of a warp together.
   static __device__ __forceinline__ CombinedEnd of_parts(const float* ends, int parts, int lane) {
     CombinedEnd end;
-    for (int part = lane; part < parts; part += 32) end.largest = maximum(end.largest, ends[2 * part]);
-    end.largest = reduce_lanes<32>(end.largest, Maximum());
-    for (int part = lane; part < parts; part += 32)
-      end.sum = fused_multiply_add(ends[2 * part + 1], end.weight_of(ends[2 * part]), end.sum);
-    end.sum = reduce_lanes<32>(end.sum, Sum());
+    for (int part = lane; part < parts; part += 32) {
+      const Bits<8> found = load<8, LoadHint::plain>(ends + 2 * part);
+      const float top = end.largest;
+      end.largest = maximum(top, float_of(found.word[0]));
+      end.sum = fused_multiply_add(float_of(found.word[1]), end.weight_of(float_of(found.word[0])),
+                                   multiply(end.sum, end.weight_of(top)));
+    }
+    const float top = end.largest;
+    end.largest = reduce_lanes<32>(top, Maximum());
+    end.sum = reduce_lanes<32>(multiply(end.sum, end.weight_of(top)), Sum());
     return end;
   }
 };
@@ -298,13 +315,15 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
   unsigned char* const shared = dynamic_shared();
 
   // Neighbouring blocks read the same keys, then those of the next head, which lie beside them in most layouts.
-  int64 number = block_index();
-  const auto row_tile = static_cast<int>(number % params.q_tiles);
-  number /= params.q_tiles;
-  const auto kv_head = static_cast<int>(number % params.kv_heads);
-  number /= params.kv_heads;
-  const auto part = static_cast<int>(number % params.splits);
-  const auto batch = static_cast<int>(number / params.splits);
+  // There are fewer than 2^31 of them.
+  auto number = static_cast<uint32>(block_index());
+  const auto next = [&](int count) {
+    const auto size = static_cast<uint32>(count), index = number % size;
+    number /= size;
+    return static_cast<int>(index);
+  };
+  const int row_tile = next(params.q_tiles), kv_head = next(params.kv_heads), part = next(params.splits);
+  const auto batch = static_cast<int>(number);
   if (batch >= params.batch) return;
   const Sequence sequence = sequence_of<shape>(params, batch);
   const SplitWork<shape, config> work(params, sequence, row_tile);
@@ -330,10 +349,12 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
   };
 
   int index = tiles.begin + warp;
-#pragma unroll
+#pragma unroll 1
   for (int stage = 0; stage < stages; ++stage) copy_tile(index + stage * config.warps, stage);
-  SplitWarp<Element, shape, Modification, config> mine(params, sequence, work, batch, kv_head, lane);
-  mine.hold_queries(params, sequence, work, batch, kv_head);
+  stage_queries<Element, shape, config>(params, sequence, work, batch, kv_head, shared + Tiles::q_at);
+  SplitWarp<Element, shape, Modification, config> mine(params, sequence, work, batch, kv_head, lane, shared + Tiles::q_at);
+  sync_block();
+  mine.hold_queries();
   int stage = 0;
   for (; index < tiles.end; index += config.warps) {
     async_copy_wait<stages - 1>();
@@ -400,10 +421,10 @@ __device__ __forceinline__ void attention_split_combine(const AttentionParams& p
                 groups = (shape.head_dim_v + 32 * columns - 1) / (32 * columns);
   TUNESMITH_SHARED(float, staged, warps* shape.head_dim_v);
   const int group = params.heads / params.kv_heads, rows = params.seq_q * group;
-  const int64 number = block_index();
-  const auto row = static_cast<int>(number % rows);
-  const auto kv_head = static_cast<int>(number / rows % params.kv_heads);
-  const auto batch = static_cast<int>(number / rows / params.kv_heads);
+  const auto number = static_cast<uint32>(block_index());
+  const int index = static_cast<int>(number / static_cast<uint32>(rows)),
+            row = static_cast<int>(number % static_cast<uint32>(rows));
+  const int batch = index / params.kv_heads, kv_head = index % params.kv_heads;
   if (batch >= params.batch) return;
   const Sequence sequence = sequence_of<shape>(params, batch);
   const SplitWork<shape, config> work(params, sequence, row / config.tile_q);
@@ -412,18 +433,34 @@ __device__ __forceinline__ void attention_split_combine(const AttentionParams& p
   const SplitParts<shape> parts(params, batch, kv_head, row);
 
   const int warp = warp_index(), lane = lane_index();
+  // Several outputs are on their way at once, the first of them before anything else is asked for.
+  constexpr int together = 8;
+  Bits<16> found[together][groups];
   float values[groups][columns] = {};
+  const auto load_parts = [&](int first) {
+#pragma unroll
+    for (int i = 0; i < together; ++i)
+#pragma unroll
+      for (int g = 0; g < groups; ++g) {
+        const int part = first + i * warps, column = (g * 32 + lane) * columns;
+        found[i][g] = load_if<16, LoadHint::plain>(part < work.parts && column < shape.head_dim_v,
+                                                   parts.outputs + int64{part} * shape.head_dim_v + column, Bits<16>{});
+      }
+  };
+  load_parts(warp);
   const CombinedEnd combined = CombinedEnd::of_parts(parts.ends, work.parts, lane);
-#pragma unroll 4
-  for (int part = warp; part < work.parts; part += warps) {
-    const float weight = combined.weight_of(parts.ends[2 * part]);
+  for (int first = warp; first < work.parts; first += together * warps) {
+    if (first != warp) load_parts(first);
 #pragma unroll
-    for (int g = 0; g < groups; ++g) {
-      const int column = (g * 32 + lane) * columns;
-      if (column >= shape.head_dim_v) continue;
-      const Bits<16> found = load<16, LoadHint::plain>(parts.outputs + part * shape.head_dim_v + column);
+    for (int i = 0; i < together; ++i) {
+      const int part = first + i * warps;
+      if (part >= work.parts) break;
+      const float weight = combined.weight_of(parts.ends[2 * part]);
 #pragma unroll
-      for (int c = 0; c < columns; ++c) values[g][c] = fused_multiply_add(float_of(found.word[c]), weight, values[g][c]);
+      for (int g = 0; g < groups; ++g)
+#pragma unroll
+        for (int c = 0; c < columns; ++c)
+          values[g][c] = fused_multiply_add(float_of(found[i][g].word[c]), weight, values[g][c]);
     }
   }
 #pragma unroll

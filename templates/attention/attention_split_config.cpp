@@ -13,6 +13,10 @@ constexpr int most_splits = 1024;
 
 std::int64_t rows_of(const Settings& settings) { return settings.group() * settings.seq_q; }
 
+std::int64_t row_tiles(const TypedConfig& config, const Settings& settings) {
+  return (rows_of(settings) + config.tile_q - 1) / config.tile_q;
+}
+
 /// Tiles of keys that a tile of rows sees, at most: of the longest sequence.
 std::int64_t key_tiles(const TypedConfig& config, const Settings& settings) {
   const std::int64_t rows = rows_of(settings), offset = settings.offset(settings.seq_q, settings.seq_kv);
@@ -56,7 +60,14 @@ bool is_decoding(const Settings& settings) noexcept {
 std::int64_t split_smem_bytes(const TypedConfig& config, const Settings& settings) noexcept {
   const std::int64_t stages = config.stages * config.tile_kv * (settings.head_dim + settings.head_dim_v) * 2;
   const std::int64_t staged = config.tile_q * (settings.head_dim_v + 8) * 4;
-  return config.warps * (std::max(stages, staged) + config.tile_q * 8) + config.tile_q * 4;
+  const std::int64_t q = config.tile_q * settings.head_dim * 2;
+  return config.warps * (std::max(stages, staged) + config.tile_q * 8) + q + config.tile_q * 4;
+}
+
+int split_registers_needed(const TypedConfig& config, const Settings& settings) noexcept {
+  const std::int64_t blocks = config.tile_q / 16, q = (settings.head_dim + 15) / 16 * 4, o = settings.head_dim_v / 2;
+  const std::int64_t held = blocks * (o + q) <= 160 ? q : 4;  // as SplitTiles decides
+  return static_cast<int>(64 + blocks * (o + held + config.tile_kv / 2));
 }
 
 std::string why_split_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
@@ -65,6 +76,10 @@ std::string why_split_invalid(const TypedConfig& config, const Settings& setting
   if (rows_of(settings) > most_rows)
     return "split takes up to " + std::to_string(most_rows) + " queries of the heads that share keys; there are " +
            std::to_string(rows_of(settings));
+  const double blocks = static_cast<double>(row_tiles(config, settings) * settings.kv_heads * settings.batch) *
+                        split_count(config, settings, device);
+  const double rows = static_cast<double>(rows_of(settings) * settings.kv_heads) * static_cast<double>(settings.batch);
+  if (std::max(blocks, rows) >= 0x1p31) return "split counts blocks in 31 bits; there would be more";
   const int limit = std::min(255, device.registers_per_sm / config.block_threads() / 8 * 8);
   if (const int registers = config.registers_needed(settings); registers > limit)
     return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are " +
@@ -75,8 +90,7 @@ std::string why_split_invalid(const TypedConfig& config, const Settings& setting
 int split_count(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   const std::int64_t tiles = std::max<std::int64_t>(key_tiles(config, settings), 1);
   if (config.splits > 0) return static_cast<int>(std::min<std::int64_t>(config.splits, tiles));
-  const std::int64_t row_tiles = (rows_of(settings) + config.tile_q - 1) / config.tile_q;
-  const std::int64_t blocks = std::max<std::int64_t>(row_tiles * settings.kv_heads * settings.batch, 1);
+  const std::int64_t blocks = std::max<std::int64_t>(row_tiles(config, settings) * settings.kv_heads * settings.batch, 1);
   const std::int64_t resident = std::max(device.sm_count, 1) * blocks_per_sm(config, settings, device);
   const std::int64_t most = std::clamp<std::int64_t>(tiles * config.tile_kv / least_keys, 1, most_splits);
   // Blocks come in waves of as many as are resident, and the last one is rarely full: as few parts as come within a tenth of

@@ -13,6 +13,8 @@ bool is_decoding(const Settings& settings) noexcept;
 
 /// As SplitTiles lays it out; the generated source asserts the size.
 std::int64_t split_smem_bytes(const TypedConfig& config, const Settings& settings) noexcept;
+/// An estimate, as TypedConfig::registers_needed.
+int split_registers_needed(const TypedConfig& config, const Settings& settings) noexcept;
 std::string why_split_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
 /// Parts that the keys are split into: TypedConfig::splits, or as many as fill the device. Never more than there are tiles
 /// of keys to see.
