@@ -16,7 +16,7 @@ int tile_q_of(const Fields& fields, Variant variant) {
     case Variant::simt: return power_of_two_of(fields, "tile_q", 16, 256);
     case Variant::wgmma: return integer_of(fields, "tile_q", 64, 192, 64);
     case Variant::mma: return integer_of(fields, "tile_q", 16, 512, 16);
-    case Variant::split: return integer_of(fields, "tile_q", 16, 32, 16);
+    case Variant::split: return integer_of(fields, "tile_q", 16, 64, 16);
   }
   return 0;
 }
@@ -51,7 +51,7 @@ std::vector<FieldInfo> config_field_infos() {
       {"warps", "mma, split: warps per block, 1 to 16", "", {}},
       {"tile_q",
        "queries of a block; simt: a power of two from 16 to 256; wgmma: 64, 128 or 192; mma: 16 or 32 for each warp; split: "
-       "16 or 32, those of all heads that share keys",
+       "16 to 64 in steps of 16, those of all heads that share keys",
        "",
        {}},
       {"tile_kv", "keys of a tile, a multiple of 16 up to 256", "", {}},

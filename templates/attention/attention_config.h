@@ -26,7 +26,7 @@ struct TypedConfig {
   int threads = 256;       ///< simt
   int warps = 4;           ///< mma, split
   int tile_q = 64;         ///< queries of a block; wgmma: 64 for each warpgroup that computes; mma: 16 or 32 for each warp;
-                           ///< split: 16 or 32 rows, each a query of one of the heads that share keys
+                           ///< split: 16 to 64 rows, each a query of one of the heads that share keys
   int tile_kv = 64;        ///< keys of a tile
   int stages = 2;          ///< wgmma, mma, split: tiles of keys that are on their way or in use; split: of each warp
   int splits = 0;          ///< split: parts that a sequence's keys are split into; 0: as many as fill the device

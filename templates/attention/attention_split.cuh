@@ -18,7 +18,7 @@ namespace tunesmith {
 
 struct SplitConfig {
   int warps;
-  int tile_q;           ///< rows of a tile: 16 or 32
+  int tile_q;           ///< rows of a tile: 16, 32, 48 or 64
   int tile_kv;          ///< keys that a warp takes at a time, a multiple of 16
   int stages;           ///< of a warp's tiles of K and V
   float rescale_above;  ///< growth of the largest score, as an exponent of 2, from which accumulators are rescaled
@@ -330,7 +330,8 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
   if (work.rows <= 0 || part >= work.parts) return;
   const KeyRange tiles = work.part_of(part);
 
-  const int warp = warp_index(), lane = lane_index();
+  // The same for all lanes, in a way that the compiler sees.
+  const int warp = shuffle(warp_index(), 0), lane = lane_index();
   unsigned char* const own = shared + warp * Tiles::warp_bytes;
   const auto* const k =
       head_of<shape>(static_cast<const Element*>(params.k), params.k_strides, sequence.kv_start, batch, kv_head);
@@ -373,7 +374,7 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
   sync_block();
   mine.show_output(largest, warp, work.rows, reinterpret_cast<float*>(own));
   const bool alone = params.splits == 1;
-  if (const int row = thread_index(); row < work.rows) {
+  for (int row = thread_index(); row < work.rows; row += Tiles::threads) {
     const auto combined = CombinedEnd::of_warps<config.warps, config.tile_q>(largest + row, sums + row);
     if (alone) {
       const int head = work.head_of(kv_head, row);

@@ -96,8 +96,8 @@ int split_count(const TypedConfig& config, const Settings& settings, const Devic
   // Blocks come in waves of as many as are resident, and the last one is rarely full: as few parts as come within a tenth of
   // the best share.
   const auto filled = [&](std::int64_t splits) {
-    const double waves = static_cast<double>(blocks * splits) / static_cast<double>(resident);
-    return waves / static_cast<double>((blocks * splits + resident - 1) / resident);
+    const std::int64_t waves = (blocks * splits + resident - 1) / resident;
+    return static_cast<double>(blocks * splits) / static_cast<double>(waves * resident);
   };
   double best = 0;
   for (std::int64_t splits = 1; splits <= most; ++splits) best = std::max(best, filled(splits));
@@ -109,7 +109,8 @@ int split_count(const TypedConfig& config, const Settings& settings, const Devic
 TypedConfig default_split(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::split;
-  config.tile_q = rows_of(settings) > 16 ? 32 : 16;
+  // Every further tile of rows reads the keys again.
+  config.tile_q = static_cast<int>(std::clamp<std::int64_t>((rows_of(settings) + 15) / 16 * 16, 16, 64));
   config.tile_kv = 64;
   // Small tiles leave a warp more time for the next one, and 8 KiB of each warp on their way three times over are more than
   // device memory needs to be kept busy.
@@ -118,7 +119,12 @@ TypedConfig default_split(const Settings& settings, const DeviceInfo& device) {
     config.tile_kv /= 2;
   config.stages = 3;
   config.warps = 4;
-  if (config.registers_needed(settings) > 255) config.tile_q = 16;
+  while (config.registers_needed(settings) > 255 && (config.tile_kv > 16 || config.tile_q > 16)) {
+    if (config.tile_kv > 16)
+      config.tile_kv /= 2;
+    else
+      config.tile_q -= 16;
+  }
   return fitted(config, settings, device);
 }
 
@@ -145,13 +151,13 @@ void add_split(const Settings& settings, const DeviceInfo& device, bool full, st
   add(2, 2 * tile, 4, 0);
   add(8, tile, 2, 0);
   if (!full) return;
-  for (const int tile_q : {16, 32})
+  for (const int tile_q : {16, 32, 48, 64})
     for (const int warps : {4, 8, 2, 1, 16})
       for (const int tile_kv : {16, 32, 64, 128})
         for (const int stages : {3, 2, 4, 6, 1})
           for (const int splits : {0, twice, 1})
             for (const int rescale : {8, 0}) {
-              if (tile_q == 32 && rows_of(settings) <= 16) continue;  // half of it idle
+              if (tile_q - 16 >= rows_of(settings) && tile_q > 16) continue;  // the last rows idle
               TypedConfig config = plain;
               config.tile_q = tile_q;
               config.warps = warps;
