@@ -2,6 +2,7 @@
 tunesmith_test(attention_descriptor_test LIBRARIES tunesmith_templates SOURCES attention_descriptor_test.cpp softmax_cases.cpp)
 tunesmith_test(attention_host_test LIBRARIES tunesmith_api
   SOURCES attention_host_test.cpp attention_cases.cpp softmax_cases.cpp TIMEOUT 900)
+tunesmith_test(attention_split_test LIBRARIES tunesmith_api SOURCES attention_split_test.cpp softmax_cases.cpp TIMEOUT 900)
 tunesmith_test(attention_nvrtc_test LIBRARIES tunesmith_api
   SOURCES attention_nvrtc_test.cpp attention_cases.cpp softmax_cases.cpp source_compilation.cpp TIMEOUT 900)
 tunesmith_test(attention_gpu_test LIBRARIES tunesmith_api LABELS gpu

@@ -35,7 +35,7 @@ TEST_F(AttentionHost, EveryProblemInEveryVariant) {
   std::vector<Case> cases = test::attention_cases(test::attention_problems(false), device_.info(), 0, 7);
   std::set<std::string> variants;
   for (const Case& c : cases) variants.insert(c.config.variant());
-  EXPECT_EQ(variants, (std::set<std::string>{"simt", "mma"}));
+  EXPECT_EQ(variants, (std::set<std::string>{"simt", "mma", "split"}));
   verify_all(cases);
 }
 

@@ -43,6 +43,7 @@ TEST_F(AttentionNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
   EXPECT_EQ(archs_of["simt"], (std::set<std::string>(std::begin(archs), std::end(archs))));
   EXPECT_EQ(archs_of["wgmma"], (std::set<std::string>{"sm_90a"}));
   EXPECT_EQ(archs_of["mma"], (std::set<std::string>(std::begin(archs) + 1, std::end(archs))));
+  EXPECT_EQ(archs_of["split"], archs_of["mma"]);
   compile_all(sources);
 }
 
@@ -91,6 +92,25 @@ TEST_F(AttentionNvrtc, MmaFitsIntoRegisters) {
        {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "ldmatrix.sync.aligned.m8n8.x4.shared",
         "ldmatrix.sync.aligned.m8n8.x4.trans.shared", "cp.async.cg.shared.global"})
     EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
+}
+
+// The same of the kernel for few queries: rows of one tile and of two, and every width of them.
+TEST_F(AttentionNvrtc, SplitFitsIntoRegisters) {
+  std::vector<Source> sources;
+  std::size_t turn = 0;
+  for (const char* fields :
+       {"seq_q=1,head_dim=64,heads=32", "seq_q=1,head_dim=128,heads=32,kv_heads=8",
+        "seq_q=8,head_dim=128,heads=32,kv_heads=8", "seq_q=1,head_dim=256,heads=8,kv_heads=1,dtype=f16",
+        "seq_q=8,head_dim=192,head_dim_v=128,heads=16,kv_heads=4,varlen=1",
+        "seq_q=6,head_dim=72,heads=16,kv_heads=4,softcap=30,alibi=1,sinks=1,causal=bottom-right,window_left=1000"}) {
+    const Problem problem = test::normalized("attention", std::string(fields) + ",seq_kv=8192");
+    const char* const some[] = {"sm_90a", "sm_80", "sm_120a"};
+    const DeviceInfo device = generic_device(parse_arch(some[turn++ % std::size(some)]));
+    for (const Config& config : find_op("attention").search_space(problem, device, Effort::quick))
+      if (config.variant() == "split") sources.push_back(source_of({problem, config}, device.arch));
+  }
+  ASSERT_GT(sources.size(), 30U);
+  compile_all(sources);
 }
 
 }  // namespace

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "templates/attention/attention_split_config.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::attention {
 namespace {
 
-const Words variant_words{"simt", "wgmma", "mma"};
+const Words variant_words{"simt", "wgmma", "mma", "split"};
 const Words order_words{"fixed", "counter"};
 
 int tile_q_of(const Fields& fields, Variant variant) {
@@ -15,6 +16,7 @@ int tile_q_of(const Fields& fields, Variant variant) {
     case Variant::simt: return power_of_two_of(fields, "tile_q", 16, 256);
     case Variant::wgmma: return integer_of(fields, "tile_q", 64, 192, 64);
     case Variant::mma: return integer_of(fields, "tile_q", 16, 512, 16);
+    case Variant::split: return integer_of(fields, "tile_q", 16, 64, 16);
   }
   return 0;
 }
@@ -35,22 +37,28 @@ Words fields_of(Variant variant) {
       return {"variant", "tile_q", "tile_kv", "q_stages", "stages", "o_slabs", "order", "turns", "rescale"};
     case Variant::mma:
       return {"variant", "warps", "tile_q", "tile_kv", "stages", "q_in_registers", "blocks_per_sm", "rescale"};
+    case Variant::split: return {"variant", "warps", "tile_q", "tile_kv", "stages", "splits", "rescale"};
   }
   return {};
 }
 
 std::vector<FieldInfo> config_field_infos() {
   return {
-      {"variant", "the kernel: without tensor cores; with Hopper's, fed by the copy engine; with those of sm_80 and later",
+      {"variant",
+       "the kernel: without tensor cores; with Hopper's, fed by the copy engine; with those of sm_80 and later; the same "
+       "for "
+       "few queries",
        "", variant_words},
       {"threads", "simt: threads per block, a power of two from 32 to 512", "", {}},
-      {"warps", "mma: warps per block, 1 to 16", "", {}},
+      {"warps", "mma, split: warps per block, 1 to 16", "", {}},
       {"tile_q",
-       "queries of a block; simt: a power of two from 16 to 256; wgmma: 64, 128 or 192; mma: 16 or 32 for each warp",
+       "queries of a block; simt: a power of two from 16 to 256; wgmma: 64, 128 or 192; mma: 16 or 32 for each warp; split: "
+       "16 to 64 in steps of 16, those of all heads that share keys",
        "",
        {}},
       {"tile_kv", "keys of a tile, a multiple of 16 up to 256", "", {}},
-      {"stages", "wgmma, mma: tiles of keys that are on their way or in use, 1 to 8; mma: 1 to 3", "", {}},
+      {"stages", "wgmma, mma, split: tiles of keys that are on their way or in use, 1 to 8; mma: 1 to 3", "", {}},
+      {"splits", "split: parts that the keys are split into, 1 to 1024; 0: as many as fill the device", "", {}},
       {"q_in_registers",
        "mma: 1: queries stay in registers; 0: they are fetched from shared memory for every tile of keys",
        "",
@@ -60,7 +68,10 @@ std::vector<FieldInfo> config_field_infos() {
       {"q_stages", "wgmma: tiles of queries that are on their way or in use, 1 or 2", "", {}},
       {"o_slabs", "wgmma: 64 columns of the output that a warpgroup stages at a time, 1 to 4", "", {}},
       {"order", "wgmma: a block takes each n-th tile of queries, or the next one that is left", "", order_words},
-      {"rescale", "wgmma, mma: growth of a row's largest score, as an exponent of 2, without rescaling, 0 to 8", "", {}},
+      {"rescale",
+       "wgmma, mma, split: growth of a row's largest score, as an exponent of 2, without rescaling, 0 to 8",
+       "",
+       {}},
   };
 }
 
@@ -79,6 +90,7 @@ TypedConfig TypedConfig::parse(const Config& config) {
     if (field == "tile_q") typed.tile_q = tile_q_of(fields, typed.variant);
     if (field == "tile_kv") typed.tile_kv = integer_of(fields, field, 16, 256, 16);
     if (field == "stages") typed.stages = integer_of(fields, field, 1, typed.variant == Variant::mma ? 3 : 8);
+    if (field == "splits") typed.splits = integer_of(fields, field, 0, 1024);
     if (field == "q_in_registers") typed.q_in_registers = integer_of(fields, field, 0, 1);
     if (field == "blocks_per_sm") typed.blocks_per_sm = integer_of(fields, field, 1, 8);
     if (field == "turns") typed.turns = integer_of(fields, field, 0, 1);
@@ -99,6 +111,7 @@ Config TypedConfig::to_config() const {
     if (field == "tile_q") config.fields.set(field, std::int64_t{tile_q});
     if (field == "tile_kv") config.fields.set(field, std::int64_t{tile_kv});
     if (field == "stages") config.fields.set(field, std::int64_t{stages});
+    if (field == "splits") config.fields.set(field, std::int64_t{splits});
     if (field == "q_in_registers") config.fields.set(field, std::int64_t{q_in_registers});
     if (field == "blocks_per_sm") config.fields.set(field, std::int64_t{blocks_per_sm});
     if (field == "turns") config.fields.set(field, std::int64_t{turns});
@@ -143,7 +156,8 @@ int TypedConfig::block_threads() const noexcept {
   switch (variant) {
     case Variant::simt: return threads;
     case Variant::wgmma: return tile_q * 2 + 128;
-    case Variant::mma: return warps * 32;
+    case Variant::mma:
+    case Variant::split: return warps * 32;
   }
   return 0;
 }
@@ -153,6 +167,7 @@ std::int64_t TypedConfig::smem_bytes(const Settings& settings) const noexcept {
     case Variant::simt: return simt_smem_bytes(*this, settings);
     case Variant::wgmma: return wgmma_smem_bytes(*this, settings);
     case Variant::mma: return mma_smem_bytes(*this, settings);
+    case Variant::split: return split_smem_bytes(*this, settings);
   }
   return 0;
 }
@@ -172,6 +187,7 @@ int TypedConfig::registers_needed(const Settings& settings) const noexcept {
       registers += blocks * (settings.head_dim_v / 2 + tile_kv / 2 + steps * 4);
       break;
     }
+    case Variant::split: return split_registers_needed(*this, settings);
   }
   return static_cast<int>(registers);
 }
@@ -243,6 +259,7 @@ std::string why_invalid(const TypedConfig& config, const Settings& settings, con
     case Variant::simt: reason = why_simt_invalid(config, settings, device); break;
     case Variant::wgmma: reason = why_wgmma_invalid(config, settings, device); break;
     case Variant::mma: reason = why_mma_invalid(config, settings, device); break;
+    case Variant::split: reason = why_split_invalid(config, settings, device); break;
   }
   if (!reason.empty()) return reason;
   if (const std::int64_t bytes = config.smem_bytes(settings); bytes > device.smem_bytes_per_block)
@@ -424,11 +441,15 @@ TypedConfig default_config(Variant variant, const Settings& settings, const Devi
     case Variant::simt: return default_simt(settings, device);
     case Variant::wgmma: return default_wgmma(settings, device);
     case Variant::mma: return default_mma(settings, device);
+    case Variant::split: return default_split(settings, device);
   }
   return {};
 }
 
 TypedConfig default_config(const Settings& settings, const DeviceInfo& device) {
+  if (is_decoding(settings))
+    if (const TypedConfig config = default_split(settings, device); why_invalid(config, settings, device).empty())
+      return config;
   for (const Variant variant : {Variant::wgmma, Variant::mma})
     if (const TypedConfig config = default_config(variant, settings, device); why_invalid(config, settings, device).empty())
       return config;
@@ -457,6 +478,8 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
       candidates.push_back(mma_config(tilings[i], settings, device));
   }
   if (best == Variant::mma) add_mma(settings, device, full, candidates);
+  if (best == Variant::split) candidates.push_back(default_mma(settings, device));
+  if (best == Variant::split || settings.seq_q <= 64) add_split(settings, device, full, candidates);
   // Where tensor cores can be had, nothing else comes near them.
   if (best == Variant::simt)
     add_simt(settings, full, candidates);

@@ -17,23 +17,26 @@ enum class Variant : std::uint8_t {
   simt,   ///< without tensor cores: float32, and any architecture
   wgmma,  ///< Hopper's tensor cores and copy engine (sm_90a)
   mma,    ///< tensor cores one warp at a time (sm_80 and later)
+  split,  ///< the same for few queries: keys split over blocks and warps
 };
 
 /// A variant has only the fields that fields_of() lists.
 struct TypedConfig {
   Variant variant = Variant::simt;
   int threads = 256;       ///< simt
-  int warps = 4;           ///< mma
-  int tile_q = 64;         ///< queries of a block; wgmma: 64 for each warpgroup that computes; mma: 16 or 32 for each warp
+  int warps = 4;           ///< mma, split
+  int tile_q = 64;         ///< queries of a block; wgmma: 64 for each warpgroup that computes; mma: 16 or 32 for each warp;
+                           ///< split: 16 to 64 rows, each a query of one of the heads that share keys
   int tile_kv = 64;        ///< keys of a tile
-  int stages = 2;          ///< wgmma, mma: tiles of keys that are on their way or in use
+  int stages = 2;          ///< wgmma, mma, split: tiles of keys that are on their way or in use; split: of each warp
+  int splits = 0;          ///< split: parts that a sequence's keys are split into; 0: as many as fill the device
   int q_stages = 2;        ///< wgmma: tiles of queries likewise
   int turns = 0;           ///< wgmma: 1: warpgroups issue their products in turns
   int q_in_registers = 0;  ///< mma: 1: queries stay there; 0: they are fetched from shared memory for every tile of keys
   int o_slabs = 1;         ///< wgmma: 64 columns of the output that a warpgroup stages at a time
   std::string order = "fixed";  ///< wgmma: which tile of queries a block takes next: fixed, counter
   int blocks_per_sm = 1;        ///< mma: as many as a multiprocessor must have registers for
-  int rescale = 8;              ///< wgmma, mma: growth of the largest score, as an exponent of 2, that is let pass
+  int rescale = 8;              ///< wgmma, mma, split: growth of the largest score, as an exponent of 2, that is let pass
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
   static TypedConfig parse(const Config& config);

@@ -24,11 +24,11 @@ constexpr float weight_exponent = is_same<Element, f16> ? 7.0f : 0.0f;
 template <typename Element>
 constexpr float inverse_weight_factor = is_same<Element, f16> ? 1.0f / 128.0f : 1.0f;
 
-/// Of a thread's two rows, over tiles of `keys` keys.
-template <typename Element, const AttentionShape& shape, typename Modification, int keys>
+/// Of a thread's two rows, over tiles of `keys` keys. `Rule`: what a row's scores are and which of them count; a Scores, or
+/// what looks like one where rows are not neighbouring queries of one head.
+template <typename Element, const AttentionShape& shape, typename Modification, int keys,
+          typename Rule = Scores<shape, Modification>>
 struct QuadSoftmax {
-  using Rule = Scores<shape, Modification>;
-
   float largest[2];  ///< score so far, before Scores::factor()
   float sum[2];      ///< this thread's part of the weights'
 

@@ -7,6 +7,7 @@
 #include "templates/attention/attention_config.h"
 #include "templates/attention/attention_modification.h"
 #include "templates/attention/attention_op.h"
+#include "templates/attention/attention_split_config.h"
 #include "templates/folded_grid.h"
 
 namespace tunesmith {
@@ -90,10 +91,18 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
                 member("stages", config.stages) +
                 member("q_in_registers", std::string(config.q_in_registers == 1 ? "true" : "false")) + rescale;
       break;
+    case Variant::split:
+      kind = "Split";
+      members = member("warps", config.warps) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) +
+                member("stages", config.stages) + rescale;
+      break;
   }
   return "static constexpr tunesmith::" + kind + "Config config = {\n" + members + "};\n\n" +
          asserts(kind + "Tiles<shape, config>::smem_bytes", config.smem_bytes(settings),
-                 "the host asks for as much shared memory");
+                 "the host asks for as much shared memory") +
+         (config.variant == Variant::split
+              ? asserts("split_combine_threads", split_combine_threads, "the host starts as many")
+              : "");
 }
 
 std::vector<std::pair<std::string, std::string>> specialized_for(const Settings& settings) {
@@ -126,7 +135,13 @@ std::uint32_t pointer_offset(const std::string& array, const Settings& settings)
   return offsetof(Params, cu_seqlens_kv);
 }
 
-Params parameters(const TypedConfig& config, const Settings& settings) {
+/// Tiles of queries, or of what is packed with them, of the longest sequence.
+std::int64_t q_tiles(const TypedConfig& config, const Settings& settings) {
+  const std::int64_t rows = config.variant == Variant::split ? settings.seq_q * settings.group() : settings.seq_q;
+  return (rows + config.tile_q - 1) / config.tile_q;
+}
+
+Params parameters(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   Params params{};
   for (std::size_t i = 0; i < 4; ++i) {
     const Tensor& tensor = settings.tensors[i];
@@ -139,10 +154,10 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
   params.kv_heads = static_cast<std::int32_t>(settings.kv_heads);
   params.seq_q = static_cast<std::int32_t>(settings.seq_q);
   params.seq_kv = static_cast<std::int32_t>(settings.seq_kv);
-  params.q_tiles = static_cast<std::int32_t>((settings.seq_q + config.tile_q - 1) / config.tile_q);
+  params.q_tiles = static_cast<std::int32_t>(q_tiles(config, settings));
   params.window_left = static_cast<std::int32_t>(settings.window_left);
   params.window_right = static_cast<std::int32_t>(settings.right());
-  params.splits = 1;
+  params.splits = config.variant == Variant::split ? split_count(config, settings, device) : 1;
   constexpr double section_bytes = 32 << 20;  // of an L2 that others use as well
   const double head_bytes =
       static_cast<double>(settings.seq_kv * (settings.head_dim + settings.head_dim_v) * size_of(settings.dtype)) /
@@ -168,7 +183,7 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
   SourceParts parts;
   parts.specialized_for = specialized_for(settings);
   if (wgmma) parts.least_arch = "sm_90a";
-  if (typed.variant == Variant::mma) parts.least_arch = "sm_80";
+  if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.least_arch = "sm_80";
   parts.main_template = "attention/attention_" + variant + ".cuh";
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
                     shape_text(settings) + config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
@@ -179,8 +194,12 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
   if (typed.variant == Variant::mma && typed.blocks_per_sm > 1) bounds += ", " + std::to_string(typed.blocks_per_sm);
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + bounds +
                   ")\nattention(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::attention_" +
-                  variant + "<Element, shape, " + modification_type(settings) + ", config>(params);\n}\n" +
-                  modification_entry(settings);
+                  variant + "<Element, shape, " + modification_type(settings) + ", config>(params);\n}\n";
+  if (typed.variant == Variant::split)
+    parts.kernels += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(split_combine_threads) +
+                     ")\nattention_combine(const __grid_constant__ tunesmith::AttentionParams params) {\n"
+                     "  tunesmith::attention_split_combine<Element, shape, config>(params);\n}\n";
+  parts.kernels += modification_entry(settings);
   return parts;
 }
 
@@ -224,12 +243,24 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, const 
   if (config.order == "counter") plan.workspace_bytes = 8;
 }
 
+/// Parts go to the workspace, and a second kernel takes them from there.
+void combine_splits(const Settings& settings, const Params& params, LaunchPlan& plan) {
+  const std::int64_t rows = settings.batch * settings.heads * settings.seq_q;
+  const std::int64_t part_bytes = (settings.head_dim_v + 2) * 4;
+  plan.workspace_bytes = rows * params.splits * part_bytes;
+  KernelLaunch combine;
+  combine.entry = "attention_combine";
+  combine.grid = folded_grid(rows);
+  combine.block = {static_cast<std::uint32_t>(split_combine_threads), 1, 1};
+  plan.kernels.push_back(combine);
+}
+
 }  // namespace
 
 LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const {
   const TypedConfig typed = TypedConfig::parse(config);
   const Settings settings = Settings::of(problem);
-  const Params params = parameters(typed, settings);
+  const Params params = parameters(typed, settings, device);
   LaunchPlan plan;
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
@@ -237,7 +268,8 @@ LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config
   for (const ArrayInfo& array : arrays(problem))
     plan.pointers.push_back({array.name, pointer_offset(array.name, settings), static_cast<std::uint32_t>(array.alignment),
                              array.extent_bytes(), array.output, array.optional, -1});
-  const std::int64_t blocks = std::int64_t{params.q_tiles} * settings.heads * settings.batch;
+  const std::int64_t heads = typed.variant == Variant::split ? settings.kv_heads * params.splits : settings.heads;
+  const std::int64_t blocks = params.q_tiles * heads * settings.batch;
   if (blocks == 0 || settings.positions(Side::q) == 0) return plan;
   KernelLaunch launch;
   launch.entry = "attention";
@@ -246,6 +278,7 @@ LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config
   launch.dynamic_smem_bytes = typed.smem_bytes(settings);
   plan.kernels.push_back(launch);
   if (typed.variant == Variant::wgmma) use_tensor_maps(typed, settings, params, device, plan);
+  if (params.splits > 1) combine_splits(settings, params, plan);
   return plan;
 }
 
