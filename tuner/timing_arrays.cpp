@@ -20,11 +20,20 @@ std::int64_t total_bytes(const Op& op, const Problem& problem) {
   return bytes;
 }
 
-/// 0 when the operation has none.
-std::int64_t rows_of(const Problem& problem) { return problem.fields.contains("rows") ? problem.fields.integer("rows") : 0; }
+/// What a problem may have less of and be timed all the same: rows, or sequences that are not packed; empty when nothing.
+std::string_view count_field(const Problem& problem) {
+  if (problem.fields.contains("rows")) return "rows";
+  return problem.fields.contains("batch") && !problem.fields.contains("total_q") ? "batch" : "";
+}
+
+/// 0 when there is nothing to have less of.
+std::int64_t rows_of(const Problem& problem) {
+  const std::string_view field = count_field(problem);
+  return field.empty() ? 0 : problem.fields.integer(field);
+}
 
 Problem with_rows(Problem problem, std::int64_t rows) {
-  problem.fields.set("rows", rows);
+  problem.fields.set(count_field(problem), rows);
   return problem;
 }
 

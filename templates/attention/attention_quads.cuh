@@ -63,7 +63,7 @@ struct QuadSoftmax {
 #pragma unroll
     for (int i = 0; i < keys / 2; ++i) {
       const int r = i / 2 % 2, at = i / 4 * 8 + i % 2;
-      const auto score = [&] { return Rule::linear ? scores[i] : rule(scores[i], query + 8 * r, first + at); };
+      const auto score = [&] { return Rule::linear ? scores[i] : rule(scores[i], query + 8 * r, first, at); };
       if constexpr (modified) {
         scores[i] = rule.counts(query + 8 * r, first + at, all_count) ? score() : Maximum::identity();
       } else {

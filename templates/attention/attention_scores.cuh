@@ -2,14 +2,9 @@
 #pragma once
 
 #include "attention/attention_modification.cuh"
+#include "device/matrix.cuh"
 
 namespace tunesmith {
-
-/// tanh(x) from one power of two, within 2^-21 of 1; for scores, whose own rounding is larger.
-__device__ __forceinline__ float fast_tanh(float x) {
-  const float power = exp2_approx(multiply(x, 2.0f * log2_e));  // e^(2 x); +inf and 0 give 1 and -1
-  return subtract(1.0f, divide(2.0f, add(power, 1.0f)));
-}
 
 /// Scores of one head of one batch entry. `Modification` is made of the user's text by the generated source: score()
 /// is what becomes of a score, keeps() whether it counts, from where it stands; of each only what the shape says there is.
@@ -29,17 +24,22 @@ class Scores {
   /// What a value of operator() is multiplied with to be an exponent of 2.
   __device__ __forceinline__ float factor() const { return linear ? params_->scale_log2 : 1.0f; }
 
-  /// Of the dot product of query and key: the dot product itself where scores are linear, else the exponent of 2.
-  __device__ __forceinline__ float operator()(float dot, int query, int key) const {
+  /// Of the dot product of the query and key `first` + `at`: the dot product itself where scores are linear, else the
+  /// exponent of 2. `at` is a constant in unrolled code, and `first` the same for all elements of a row: what depends on it
+  /// alone is computed once.
+  __device__ __forceinline__ float operator()(float dot, int query, int first, int at) const {
     if constexpr (linear) {
       return dot;
     } else if constexpr (!shape.softcap && !shape.score_mod) {
-      return fused_multiply_add(dot, params_->scale_log2, distance_bias(query, key));
+      return fused_multiply_add(dot, params_->scale_log2, distance_bias(query, first, at));
+    } else if constexpr (!shape.alibi && !shape.score_mod) {
+      const float cap = multiply(params_->softcap, log2_e);
+      return fused_multiply_add(-2.0f * cap, below_tanh(dot), cap);
     } else {
       float score = multiply(dot, params_->scale);
-      if constexpr (shape.softcap) score = multiply(params_->softcap, fast_tanh(multiply(score, params_->inverse_softcap)));
-      if constexpr (shape.score_mod) score = Modification::score(score, batch_, head_, query, key, params_->aux);
-      return shape.alibi ? fused_multiply_add(score, log2_e, distance_bias(query, key)) : multiply(score, log2_e);
+      if constexpr (shape.softcap) score = fused_multiply_add(-2.0f * params_->softcap, below_tanh(dot), params_->softcap);
+      if constexpr (shape.score_mod) score = Modification::score(score, batch_, head_, query, first + at, params_->aux);
+      return shape.alibi ? fused_multiply_add(score, log2_e, distance_bias(query, first, at)) : multiply(score, log2_e);
     }
   }
 
@@ -53,11 +53,16 @@ class Scores {
   }
 
  private:
-  /// -slope * distance of the key from the query's place, as an exponent of 2.
-  __device__ __forceinline__ float distance_bias(int query, int key) const {
+  /// -slope * distance of the key from the query's place, as an exponent of 2; exact below 2^24.
+  __device__ __forceinline__ float distance_bias(int query, int first, int at) const {
     if constexpr (!shape.alibi) return 0.0f;
-    const int distance = query + visibility_.offset - key;
-    return multiply(-slope_, static_cast<float>(distance < 0 ? -distance : distance));
+    const float distance = subtract(static_cast<float>(query + visibility_.offset - first), static_cast<float>(at));
+    return multiply(-slope_, distance < 0.0f ? -distance : distance);
+  }
+  /// (1 - tanh(x)) / 2 for x = scale * dot / softcap: 1 / (e^(2 x) + 1), 0 and 1 far out; within 2^-22.
+  __device__ __forceinline__ float below_tanh(float dot) const {
+    const float to_exponent = multiply(multiply(params_->scale, params_->inverse_softcap), 2.0f * log2_e);
+    return reciprocal_approx(add(exp2_approx(multiply(dot, to_exponent)), 1.0f));
   }
 
   const AttentionParams* params_;

@@ -133,7 +133,8 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
       for (int j = 0; j < keys; ++j) {
         const int key = first_k + across + j * Tiles::across;
         const bool counts = scores.counts(query, key, inside);
-        score[i][j] = counts ? multiply(scores(score[i][j], query, key), scores.factor()) : Maximum::identity();
+        score[i][j] = counts ? multiply(scores(score[i][j], query, first_k + across, j * Tiles::across), scores.factor())
+                             : Maximum::identity();
         top = maximum(top, score[i][j]);
       }
       top = reduce_lanes<Tiles::across>(top, Maximum());

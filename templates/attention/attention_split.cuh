@@ -112,8 +112,8 @@ class PackedScores {
     return first_.visibility().of_any(query, query);
   }
   __device__ __forceinline__ float factor() const { return first_.factor(); }
-  __device__ __forceinline__ float operator()(float dot, int row, int key) const {
-    return row == 0 ? first_(dot, queries_[0], key) : second_(dot, queries_[1], key);
+  __device__ __forceinline__ float operator()(float dot, int row, int first, int at) const {
+    return row == 0 ? first_(dot, queries_[0], first, at) : second_(dot, queries_[1], first, at);
   }
   __device__ __forceinline__ bool counts(int row, int key, bool inside) const {
     return row == 0 ? first_.counts(queries_[0], key, inside) : second_.counts(queries_[1], key, inside);

@@ -88,4 +88,11 @@ __device__ __forceinline__ void async_copy_16(void* shared, int offset, const vo
 __device__ __forceinline__ void async_copy_16(void* shared, const void* global) { async_copy<16>(shared, global); }
 #endif
 
+/// 1 / x within one unit in the last place; 0 for infinities, infinity for denormals.
+__device__ __forceinline__ float reciprocal_approx(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 }  // namespace tunesmith
