@@ -136,4 +136,6 @@ __device__ __forceinline__ float reciprocal_approx(float x) {
   return __builtin_fabsf(y) < 0x1.0p-126f ? __builtin_copysignf(0.0f, x) : y;
 }
 
+__device__ __forceinline__ float absolute(float x) { return __builtin_fabsf(x); }
+
 }  // namespace tunesmith

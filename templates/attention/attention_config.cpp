@@ -138,7 +138,8 @@ std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& setting
   constexpr std::int64_t row = 128;
   const std::int64_t q = config.q_stages * slabs(settings.head_dim) * config.tile_q * row;
   const std::int64_t kv = config.stages * (slabs(settings.head_dim) + slabs(settings.head_dim_v)) * config.tile_kv * row;
-  const std::int64_t o = config.o_slabs * config.tile_q * row, barriers = 8 * (2 * config.q_stages + 4 * config.stages) + 16;
+  const std::int64_t o = config.o_slabs * config.tile_q * row,
+                     barriers = 8 * (2 * config.q_stages + 4 * config.stages) + 16 * config.q_stages;
   return q + kv + o + barriers;
 }
 

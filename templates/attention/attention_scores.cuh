@@ -13,25 +13,30 @@ class Scores {
  public:
   /// A score is `factor` times a dot product and nothing else, so that the maximum may be taken of dot products.
   static constexpr bool linear = !shape.softcap && !shape.alibi && !shape.score_mod;
+  /// The scale is left to factor().
+  static constexpr bool unscaled = !shape.softcap && !shape.score_mod;
 
   __device__ __forceinline__ Scores(const AttentionParams& params, const Sequence& sequence, int batch, int head)
       : params_(&params), visibility_(params, sequence), batch_(batch), head_(head) {
-    if constexpr (shape.alibi) slope_ = multiply(params.alibi_slopes[head], log2_e);
+    if constexpr (shape.alibi)
+      slope_ = unscaled ? divide(params.alibi_slopes[head], params.scale) : multiply(params.alibi_slopes[head], log2_e);
   }
 
   __device__ __forceinline__ const Visibility<shape>& visibility() const { return visibility_; }
 
   /// What a value of operator() is multiplied with to be an exponent of 2.
-  __device__ __forceinline__ float factor() const { return linear ? params_->scale_log2 : 1.0f; }
+  __device__ __forceinline__ float factor() const { return factor(*params_); }
+  static __device__ __forceinline__ float factor(const AttentionParams& params) {
+    return unscaled ? params.scale_log2 : 1.0f;
+  }
 
-  /// Of the dot product of the query and key `first` + `at`: the dot product itself where scores are linear, else the
-  /// exponent of 2. `at` is a constant in unrolled code, and `first` the same for all elements of a row: what depends on it
-  /// alone is computed once.
+  /// Of the dot product of the query and key `first` + `at`: what times factor() is the exponent of 2. `at` is a constant in
+  /// unrolled code, and `first` the same for all elements of a row: what depends on it alone is computed once.
   __device__ __forceinline__ float operator()(float dot, int query, int first, int at) const {
     if constexpr (linear) {
       return dot;
-    } else if constexpr (!shape.softcap && !shape.score_mod) {
-      return fused_multiply_add(dot, params_->scale_log2, distance_bias(query, first, at));
+    } else if constexpr (unscaled) {
+      return biased(dot, query, first, at);
     } else if constexpr (!shape.alibi && !shape.score_mod) {
       const float cap = multiply(params_->softcap, log2_e);
       return fused_multiply_add(-2.0f * cap, below_tanh(dot), cap);
@@ -39,7 +44,7 @@ class Scores {
       float score = multiply(dot, params_->scale);
       if constexpr (shape.softcap) score = fused_multiply_add(-2.0f * params_->softcap, below_tanh(dot), params_->softcap);
       if constexpr (shape.score_mod) score = Modification::score(score, batch_, head_, query, first + at, params_->aux);
-      return shape.alibi ? fused_multiply_add(score, log2_e, distance_bias(query, first, at)) : multiply(score, log2_e);
+      return biased(multiply(score, log2_e), query, first, at);
     }
   }
 
@@ -53,11 +58,11 @@ class Scores {
   }
 
  private:
-  /// -slope * distance of the key from the query's place, as an exponent of 2; exact below 2^24.
-  __device__ __forceinline__ float distance_bias(int query, int first, int at) const {
-    if constexpr (!shape.alibi) return 0.0f;
+  /// The score less slope * distance of the key from the query's place, which is exact below 2^24.
+  __device__ __forceinline__ float biased(float score, int query, int first, int at) const {
+    if constexpr (!shape.alibi) return score;
     const float distance = subtract(static_cast<float>(query + visibility_.offset - first), static_cast<float>(at));
-    return multiply(-slope_, distance < 0.0f ? -distance : distance);
+    return fused_multiply_add(-slope_, absolute(distance), score);
   }
   /// (1 - tanh(x)) / 2 for x = scale * dot / softcap: 1 / (e^(2 x) + 1), 0 and 1 far out; within 2^-22.
   __device__ __forceinline__ float below_tanh(float dot) const {
@@ -68,7 +73,7 @@ class Scores {
   const AttentionParams* params_;
   Visibility<shape> visibility_;
   int batch_, head_;
-  float slope_ = 0.0f;
+  float slope_ = 0.0f;  ///< in units of what it is subtracted from
 };
 
 /// Of attention without a user's modification.

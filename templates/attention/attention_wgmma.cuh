@@ -58,14 +58,14 @@ struct WgmmaTiles {
   static constexpr int k_at = config.q_stages * q_bytes, v_at = k_at + config.stages * k_bytes,
                        o_at = v_at + config.stages * v_bytes;
   static constexpr int barriers_at = o_at + config.consumers * config.o_slabs * o_slab;
-  // Barriers: for each stage of Q, K and V, that it has come, and that it is free. Then the number of each tile of Q.
+  // Barriers: for each stage of Q, K and V, that it has come, and that it is free. Then which tiles of Q they are.
   static constexpr int barriers = 2 * config.q_stages + 4 * config.stages;
-  static constexpr int numbers_at = barriers_at + 8 * barriers;
-  static constexpr int smem_bytes = numbers_at + 16;
+  static constexpr int tiles_at = barriers_at + 8 * barriers;
+  static constexpr int smem_bytes = tiles_at + 16 * config.q_stages;
 };
 
-/// A tile of queries of one head.
-struct TileOfQueries {
+/// A tile of queries of one head; one below 0 is none.
+struct alignas(16) TileOfQueries {
   int batch, head, tile;
 };
 
@@ -119,7 +119,7 @@ __device__ __forceinline__ void produce(const WgmmaParams& params, uint32 shared
   const AttentionParams& attention = params.attention;
   const Barriers<config.q_stages> barriers = {shared + Tiles::barriers_at};
   auto* const counter = reinterpret_cast<uint32*>(attention.workspace);
-  auto* const numbers = reinterpret_cast<volatile int*>(memory + Tiles::numbers_at);
+  auto* const queries = reinterpret_cast<TileOfQueries*>(memory + Tiles::tiles_at);
   const int tiles = attention.batch * attention.heads * attention.q_tiles;
   const int blocks = static_cast<int>(grid_blocks());
   const Sequence sequence = {0, 0, attention.seq_q, attention.seq_kv};
@@ -136,7 +136,9 @@ __device__ __forceinline__ void produce(const WgmmaParams& params, uint32 shared
     const bool more = number < tiles;
     const uint32 q_come = barriers.q_come(q_stage.index);
     barrier_wait(barriers.q_free(q_stage.index), q_stage.parity ^ 1);
-    numbers[q_stage.index] = more ? number : -1;
+    // Which tile it is is worked out here, not by those who compute with it.
+    const TileOfQueries tile = more ? tile_of(attention, number) : TileOfQueries{0, 0, -1};
+    queries[q_stage.index] = tile;
     if (!more) {
       barrier_arrive(q_come);
       break;
@@ -144,7 +146,6 @@ __device__ __forceinline__ void produce(const WgmmaParams& params, uint32 shared
     // Asked for now, needed when this tile's copies have been issued.
     uint32 next = 0;
     if constexpr (config.order == TileOrder::counter) next = atomic_add(counter, 1u);
-    const TileOfQueries tile = tile_of(attention, number);
     const int kv_head = tile.head / group, first_q = tile.tile * Tiles::tile_q;
     barrier_arrive_expecting(q_come, Tiles::q_bytes);
 #pragma unroll
@@ -232,9 +233,9 @@ struct Consumer {
         lane(lane_index()) {}
 
   __device__ __forceinline__ Sequence sequence() const { return {0, 0, params.attention.seq_q, params.attention.seq_kv}; }
-  __device__ __forceinline__ Work work_of(int number) const {
+  __device__ __forceinline__ Work work_of(const TileOfQueries& tile) const {
     Work work;
-    work.tile = tile_of(params.attention, number);
+    work.tile = tile;
     const int block_q = work.tile.tile * Tiles::tile_q;
     work.first_q = block_q + 64 * warpgroup;
     const Visibility<shape> visibility(params.attention, sequence());
@@ -249,13 +250,13 @@ struct Consumer {
     return work;
   }
 
-  /// The number of the next tile of queries, once that has come; negative when there is none.
-  __device__ __forceinline__ int await_queries() const {
+  /// The next tile of queries, once it has come; none after the last one.
+  __device__ __forceinline__ TileOfQueries await_queries() const {
     barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
-    return reinterpret_cast<volatile int*>(memory + Tiles::numbers_at)[q_stage.index];
+    return reinterpret_cast<const TileOfQueries*>(memory + Tiles::tiles_at)[q_stage.index];
   }
   __device__ __forceinline__ void free_queries() {
-    sync_warp();  // all lanes have read the number
+    sync_warp();  // all lanes have read which tile it is
     if (lane == 0) barrier_arrive(barriers.q_free(q_stage.index));
     q_stage.next();
   }
@@ -345,8 +346,8 @@ struct Consumer {
     KeyRange whole;  ///< keys that all of the warpgroup's queries see
     int query;       ///< this thread's first; the second one is 8 further
 
-    __device__ __forceinline__ Current(const Consumer& consumer, int number)
-        : work(consumer.work_of(number)),
+    __device__ __forceinline__ Current(const Consumer& consumer, const TileOfQueries& tile)
+        : work(consumer.work_of(tile)),
           rule(consumer.params.attention, consumer.sequence(), work.tile.batch, work.tile.head),
           whole(rule.visibility().of_all(work.first_q, work.first_q + 63)),
           query(work.first_q + 16 * consumer.warp + consumer.lane / 4) {}
@@ -386,19 +387,20 @@ struct Consumer {
     Results results = {};                // its tile's
     while (true) {
       const bool last = index == current.work.seen.begin;
-      Results ended = results;
+      const TileOfQueries tile = current.work.tile;
+      const int query = current.query;
       if (last) {
         free_queries();
-        ended = end(current);
-        const int number = await_queries();
-        if (number < 0) {
+        const TileOfQueries next = await_queries();
+        if (next.tile < 0) {
           if (waiting) write(results);
           multiply_values(first);
+          const Results ended = end(tile, query);
           await_values<0>();
           write(ended);
           break;
         }
-        current = Current(*this, number);
+        current = Current(*this, next);
         index = current.work.seen.end;
         skip_keys(current.work.ahead());
       }
@@ -412,7 +414,10 @@ struct Consumer {
       wgmma_wait<1>(scores);
       free_keys();
       float rescale[2];
-      if (last) softmax.reset();
+      if (last) {
+        results = end(tile, query);
+        softmax.reset();
+      }
       exponentiate(current, index, rescale);
       await_values<0>();
       free_values();
@@ -422,7 +427,6 @@ struct Consumer {
         rescale_rows(output, rescale);
       round();
       first = waiting = last;
-      results = ended;
     }
     store_wait<0>();
   }
@@ -430,8 +434,8 @@ struct Consumer {
   /// The same, each tile of queries on its own, where there is room for one only.
   __device__ __forceinline__ void run_apart() {
     if (config.turns && warpgroup + 1 == config.consumers) pass_turn();
-    for (int number = await_queries(); number >= 0; number = await_queries()) {
-      const Current current(*this, number);
+    for (TileOfQueries tile = await_queries(); tile.tile >= 0; tile = await_queries()) {
+      const Current current(*this, tile);
       const KeyRange seen = current.work.seen;
       begin(current);
       for (int index = seen.end - 2; index >= seen.begin; --index) {
@@ -451,7 +455,7 @@ struct Consumer {
       }
       free_queries();
       multiply_values(seen.end - seen.begin == 1);
-      const Results results = end(current);
+      const Results results = end(tile, current.query);
       await_values<0>();
       free_values();
       write(results);
@@ -465,16 +469,15 @@ struct Consumer {
     float scale[2];  ///< of the output's rows
   };
   /// Writes the lse.
-  __device__ __forceinline__ Results end(const Current& current) const {
+  __device__ __forceinline__ Results end(const TileOfQueries& tile, int query) const {
     const AttentionParams& attention = params.attention;
-    const TileOfQueries& tile = current.work.tile;
     Results results = {tile, {}};
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const SoftmaxEnd end = softmax.end(attention, tile.head, current.rule.factor(), r);
+      const SoftmaxEnd end = softmax.end(attention, tile.head, Rule::factor(attention), r);
       results.scale[r] = end.scale;
-      if (lane % 4 == 0 && current.query + 8 * r < attention.seq_q && attention.lse != nullptr)
-        lse_of<shape>(attention, sequence(), tile.batch, tile.head)[current.query + 8 * r] = end.lse;
+      if (lane % 4 == 0 && query + 8 * r < attention.seq_q && attention.lse != nullptr)
+        lse_of<shape>(attention, sequence(), tile.batch, tile.head)[query + 8 * r] = end.lse;
     }
     return results;
   }

@@ -95,4 +95,6 @@ __device__ __forceinline__ float reciprocal_approx(float x) {
   return y;
 }
 
+__device__ __forceinline__ float absolute(float x) { return fabsf(x); }
+
 }  // namespace tunesmith
