@@ -300,16 +300,22 @@ TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInf
   return config;
 }
 
-/// What was fastest on an H200 (bench/RESULTS.md): as many queries as registers allow, two stages.
+/// What was fastest on an H200 (bench/RESULTS.md): as many queries as registers allow, and keys that leave room for stages.
 TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::wgmma;
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
   // A user's text takes registers too, and three warpgroups have none left: they spill.
-  config.tile_q = widest <= 64 && !settings.modified() ? 192 : 128;
+  config.tile_q = widest <= 128 && !settings.modified() ? 192 : 128;
   while (config.tile_q > 64 && config.tile_q - 64 >= settings.seq_q) config.tile_q -= 64;
-  config.tile_kv = widest <= 128 ? 128 : (widest <= 192 ? 96 : 64);
-  config.stages = widest <= 64 ? 4 : 2;
+  const bool three = config.tile_q == 192;
+  if (widest <= 64)
+    config.tile_kv = 128;
+  else if (widest <= 128)
+    config.tile_kv = three ? 64 : 128;
+  else
+    config.tile_kv = widest <= 192 ? 96 : 64;
+  config.stages = widest <= 64 || three ? 4 : 2;
   config.order = "counter";
   config = fitted(config, settings, device);
   while (config.tile_kv > 16 && config.smem_bytes(settings) > device.smem_bytes_per_block) config.tile_kv -= 16;
