@@ -85,6 +85,10 @@ title "Loss and gradient of a language model's last layer, in one pass over the 
 show "$tunesmith" run cross_entropy --rows "$rows" --cols 32000 --dtype bf16 --gradient in_place --device "$device"
 expect '^check +passed' "the loss or its gradient was not verified"
 
+title "Attention of $rows positions, grouped heads, causal"
+show "$tunesmith" run attention --heads 8 --kv-heads 2 --seq-q "$rows" --head-dim 64 --causal bottom-right --device "$device"
+expect '^check +passed' "the attention was not verified"
+
 title "The source for sm_90a, which needs no GPU, and what NVRTC makes of it"
 target=(softmax --rows 4096 --cols 32000 --dtype bf16 --arch sm_90a)
 source_file=$work/softmax_bf16_4096x32000_sm_90a.cu
