@@ -166,10 +166,10 @@ __device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return au
 TEST_F(AttentionMods, TheJudgeSeesATextThatIsAskedForTheWrongKey) {
   const Case c = case_of(examples()[1].problem());
   std::string source = render(c.op(), c.problem, c.config);
-  const std::string right = "Modification::score(score, batch_, head_, query, key,";
+  const std::string right = "Modification::score(score, batch_, head_, query, first + at,";
   const std::size_t at = source.find(right);
   ASSERT_NE(at, std::string::npos);
-  source.replace(at, right.size(), "Modification::score(score, batch_, head_, query, key ^ 1,");
+  source.replace(at, right.size(), "Modification::score(score, batch_, head_, query, (first + at) ^ 1,");
   const auto module = device_.load(compiler_.compile({"attention.cu", source, device_.info().arch}));
   const Executable executable(device_, module, c.op().launch_plan(c.problem, c.config, device_.info()));
   const CheckResult check = verify(c.op(), c.problem, executable, device_, 3);

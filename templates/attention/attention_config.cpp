@@ -334,8 +334,10 @@ TypedConfig mma_config(const MmaTiling& tiling, const Settings& settings, const 
   config.tile_kv = tiling.tile_kv;
   config.stages = tiling.stages;
   config.q_in_registers = tiling.q_in_registers;
+  // A user's text takes registers too.
+  const int wanted = settings.modified() ? std::min(tiling.blocks_per_sm, 2) : tiling.blocks_per_sm;
   const auto room = static_cast<int>(device.smem_bytes_per_sm / (config.smem_bytes(settings) + 1024));
-  config.blocks_per_sm = std::clamp(tiling.blocks_per_sm, 1, std::max(room, 1));
+  config.blocks_per_sm = std::clamp(wanted, 1, std::max(room, 1));
   if (register_limit(config, device) == 255) config.blocks_per_sm = 1;
   return config;
 }
@@ -468,9 +470,20 @@ Config complete_config(const Config& partial, const Settings& settings, const De
       partial.fields.contains("variant") ? parse_variant(partial.fields) : default_config(settings, device).variant;
   Config config = default_config(variant, settings, device).to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
-  const TypedConfig typed = TypedConfig::parse(config);
+  TypedConfig typed = TypedConfig::parse(config);
+  // Of shared memory the default has what its own tiles leave; other tiles leave something else.
+  if (variant == Variant::wgmma) {
+    const auto is_free = [&](const char* field) { return !partial.fields.contains(field); };
+    const auto fits = [&] { return typed.smem_bytes(settings) <= device.smem_bytes_per_block; };
+    const bool refit = is_free("q_stages") && is_free("o_slabs");
+    if (refit) typed = fitted(typed, settings, device);
+    while (is_free("stages") && typed.stages > 1 && !fits()) {
+      --typed.stages;
+      if (refit) typed = fitted(typed, settings, device);
+    }
+  }
   if (const std::string reason = why_invalid(typed, settings, device); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
+    throw Error(ErrorCode::invalid_argument, "config '", typed.to_config().text(), "' cannot be used: ", reason);
   return typed.to_config();
 }
 
