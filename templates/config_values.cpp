@@ -63,4 +63,11 @@ int power_of_two_of(const Fields& fields, std::string_view field, int least, int
   refuse(fields, field, "a power of two from " + range(least, most));
 }
 
+void check_fields_of_variant(const Fields& fields, std::string_view variant, const Words& allowed) {
+  for (const auto& item : fields)
+    if (std::ranges::find(allowed, std::string_view(item.first)) == allowed.end())
+      throw Error(ErrorCode::invalid_argument, "config field '", item.first, "' does not belong to variant ", variant,
+                  "; allowed: ", joined(allowed));
+}
+
 }  // namespace tunesmith

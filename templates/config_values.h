@@ -22,5 +22,7 @@ std::string joined(const Words& words);
 std::string word_of(const Fields& fields, std::string_view field, const Words& allowed);
 int integer_of(const Fields& fields, std::string_view field, int least, int most, int multiple_of = 1);
 int power_of_two_of(const Fields& fields, std::string_view field, int least, int most);
+/// Throws for a field that the variant does not have.
+void check_fields_of_variant(const Fields& fields, std::string_view variant, const Words& allowed);
 
 }  // namespace tunesmith

@@ -3,26 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
-#include "api/cli/npy_header.h"
+#include "tests/cli_arrays.h"
 #include "tests/cli_process.h"
 
 namespace tunesmith::cli {
 namespace {
-
-template <typename T>
-std::string npy(NpyType type, const std::vector<std::int64_t>& shape, const std::vector<T>& values) {
-  return npy_header_text({type, shape}) +
-         std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-}
-
-std::vector<float> floats_in(const std::string& file) {
-  const std::size_t header = file.find('\n') + 1;
-  std::vector<float> values((file.size() - header) / sizeof(float));
-  std::memcpy(values.data(), file.data() + header, values.size() * sizeof(float));
-  return values;
-}
 
 class CliAttention : public CliTest {
  protected:

@@ -5,17 +5,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "api/cli/npy_header.h"
+#include "tests/cli_arrays.h"
 #include "tests/cli_process.h"
 
 namespace tunesmith::cli {
 namespace {
-
-template <typename T>
-std::string npy(NpyType type, const std::vector<std::int64_t>& shape, const std::vector<T>& values) {
-  return npy_header_text({type, shape}) +
-         std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-}
 
 template <typename T>
 std::vector<T> values_in(const std::string& file) {

@@ -1,9 +1,9 @@
 // Arrays from files: shapes and dtypes that follow from them, and files that do not fit.
 
 #include <cmath>
-#include <cstring>
 
 #include "api/cli/npy_header.h"
+#include "tests/cli_arrays.h"
 #include "tests/cli_process.h"
 
 namespace tunesmith::cli {
@@ -15,13 +15,6 @@ std::string npy(NpyType type, const std::vector<std::int64_t>& shape, const std:
 
 std::string bytes_of(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-}
-
-std::vector<float> floats_in(const std::string& file) {
-  const std::size_t header = file.find('\n') + 1;
-  std::vector<float> values((file.size() - header) / sizeof(float));
-  std::memcpy(values.data(), file.data() + header, values.size() * sizeof(float));
-  return values;
 }
 
 TEST_F(CliTest, ShapeAndDtypeFollowFromTheFile) {

@@ -1,26 +1,12 @@
 // Options of operations and the arrays they bring, as a user gives them: --option, and files of masks and lengths.
 
 #include <cmath>
-#include <cstring>
 
-#include "api/cli/npy_header.h"
+#include "tests/cli_arrays.h"
 #include "tests/cli_process.h"
 
 namespace tunesmith::cli {
 namespace {
-
-template <typename T>
-std::string npy(NpyType type, const std::vector<std::int64_t>& shape, const std::vector<T>& values) {
-  return npy_header_text({type, shape}) +
-         std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-}
-
-std::vector<float> floats_in(const std::string& file) {
-  const std::size_t header = file.find('\n') + 1;
-  std::vector<float> values((file.size() - header) / sizeof(float));
-  std::memcpy(values.data(), file.data() + header, values.size() * sizeof(float));
-  return values;
-}
 
 std::vector<std::string> host_run(const std::string& op, const std::vector<std::string>& more) {
   std::vector<std::string> arguments{"run", op, "--device", "host"};

@@ -80,10 +80,7 @@ TypedConfig TypedConfig::parse(const Config& config) {
   TypedConfig typed;
   typed.variant = parse_variant(fields);
   const Words allowed = fields_of(typed.variant);
-  for (const auto& [field, value] : fields)
-    if (std::ranges::find(allowed, std::string_view(field)) == allowed.end())
-      throw Error(ErrorCode::invalid_argument, "config field '", field, "' does not belong to variant ",
-                  attention::name(typed.variant), "; allowed: ", joined(allowed));
+  check_fields_of_variant(fields, attention::name(typed.variant), allowed);
   for (const std::string_view field : allowed) {
     if (field == "threads") typed.threads = power_of_two_of(fields, field, 32, 512);
     if (field == "warps") typed.warps = integer_of(fields, field, 1, 16);

@@ -25,28 +25,7 @@ constexpr std::array<const char*, 4> seq_stride_fields{"q_seq_stride", "k_seq_st
 constexpr std::array<const char*, 4> head_stride_fields{"q_head_stride", "k_head_stride", "v_head_stride", "o_head_stride"};
 constexpr std::array<const char*, 4> alignment_fields{"q_alignment", "k_alignment", "v_alignment", "o_alignment"};
 
-const std::vector<std::string_view> causal_words{"none", "top-left", "bottom-right"}, layout_words{"bshd", "bhsd"};
-
-/// The position of the field's word, or of `fallback`.
-std::size_t word_field(const Problem& problem, std::string_view field, const std::vector<std::string_view>& words) {
-  if (!problem.fields.contains(field)) return 0;
-  const std::string& word = problem.fields.word(field);
-  const auto found = std::ranges::find(words, std::string_view(word));
-  if (found == words.end()) {
-    std::string allowed;
-    for (const std::string_view known : words) allowed += (allowed.empty() ? "" : ", ") + std::string(known);
-    throw Error(ErrorCode::invalid_argument, field, " is '", word, "'; allowed: ", allowed);
-  }
-  return static_cast<std::size_t>(found - words.begin());
-}
-
-double real_field(const Problem& problem, std::string_view field, double fallback, double least, double most) {
-  if (!problem.fields.contains(field)) return fallback;
-  const double value = problem.fields.real(field);
-  if (!(value >= least && value <= most))
-    throw Error(ErrorCode::invalid_argument, field, " is ", text(value), "; allowed: ", text(least), " to ", text(most));
-  return value;
-}
+const Words causal_words{"none", "top-left", "bottom-right"}, layout_words{"bshd", "bhsd"};
 
 std::int64_t head_dim_field(const Problem& problem, std::string_view field, std::int64_t fallback) {
   const std::int64_t value = row::integer_between(problem, field, fallback, 8, 256);
@@ -126,13 +105,13 @@ Settings read(const Problem& problem) {
   settings.head_dim = head_dim_field(problem, "head_dim", 64);
   settings.head_dim_v = head_dim_field(problem, "head_dim_v", settings.head_dim);
   settings.dtype = row::float_dtype_field(problem, "dtype", DType::bf16);
-  settings.layout = static_cast<AttentionLayout>(word_field(problem, "layout", layout_words));
-  settings.causal = static_cast<Causal>(word_field(problem, "causal", causal_words));
+  settings.layout = static_cast<AttentionLayout>(row::word_at(problem, "layout", layout_words, 0));
+  settings.causal = static_cast<Causal>(row::word_at(problem, "causal", causal_words, 0));
   settings.window_left = row::integer_between(problem, "window_left", -1, -1, most);
   settings.window_right = row::integer_between(problem, "window_right", -1, -1, most);
   if (settings.causal != Causal::none) settings.window_right = -1;  // a causal mask hides those keys whatever it is
-  settings.scale = real_field(problem, "scale", 1 / std::sqrt(static_cast<double>(settings.head_dim)), 1e-6, 1e6);
-  settings.softcap = real_field(problem, "softcap", 0, 0, 1e6);
+  settings.scale = row::real_between(problem, "scale", 1 / std::sqrt(static_cast<double>(settings.head_dim)), 1e-6, 1e6);
+  settings.softcap = row::real_between(problem, "softcap", 0, 0, 1e6);
   settings.alibi = row::integer_between(problem, "alibi", 0, 0, 1) == 1;
   settings.sinks = row::integer_between(problem, "sinks", 0, 0, 1) == 1;
   settings.varlen = row::integer_between(problem, "varlen", 0, 0, 1) == 1;

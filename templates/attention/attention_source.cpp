@@ -9,6 +9,7 @@
 #include "templates/attention/attention_op.h"
 #include "templates/attention/attention_split_config.h"
 #include "templates/folded_grid.h"
+#include "templates/source_text.h"
 
 namespace tunesmith {
 
@@ -37,13 +38,6 @@ struct WgmmaParams {
   alignas(LaunchPlan::TensorMap::alignment) std::byte maps[4][LaunchPlan::TensorMap::bytes];
 };
 
-std::string device_type(DType dtype) { return dtype == DType::f32 ? "float" : "tunesmith::" + std::string(name(dtype)); }
-
-std::string member(std::string_view name, const std::string& value) {
-  return "    ." + std::string(name) + " = " + value + ",\n";
-}
-std::string member(std::string_view name, std::int64_t value) { return member(name, std::to_string(value)); }
-
 std::string asserts(const std::string& what, std::int64_t value, const std::string& why) {
   return "static_assert(tunesmith::" + what + " == " + std::to_string(value) + ", \"" + why + "\");\n";
 }
@@ -57,7 +51,7 @@ std::string shape_text(const Settings& settings) {
   text += member("diagonal",
                  std::string("tunesmith::Diagonal::") + (settings.causal == Causal::top_left ? "top_left" : "bottom_right"));
   const auto flag = [&](bool there, const char* name) {
-    if (there) text += member(name, std::string("true"));
+    if (there) text += member(name, true);
   };
   flag(settings.varlen, "varlen");
   flag(settings.bounded_left(), "bounded_left");
@@ -82,14 +76,12 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
       kind = "Wgmma";
       members = member("consumers", config.tile_q / 64) + member("tile_kv", config.tile_kv) +
                 member("q_stages", config.q_stages) + member("stages", config.stages) + member("o_slabs", config.o_slabs) +
-                member("order", "tunesmith::TileOrder::" + config.order) +
-                member("turns", std::string(config.turns == 1 ? "true" : "false")) + rescale;
+                member("order", "tunesmith::TileOrder::" + config.order) + member("turns", config.turns == 1) + rescale;
       break;
     case Variant::mma:
       kind = "Mma";
       members = member("warps", config.warps) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) +
-                member("stages", config.stages) +
-                member("q_in_registers", std::string(config.q_in_registers == 1 ? "true" : "false")) + rescale;
+                member("stages", config.stages) + member("q_in_registers", config.q_in_registers == 1) + rescale;
       break;
     case Variant::split:
       kind = "Split";

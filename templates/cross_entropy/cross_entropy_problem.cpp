@@ -18,24 +18,6 @@ const Words float_words{"f32", "f16", "bf16"}, target_words{"i64", "i32"};
 const Words gradient_words{"none", "separate", "in_place"}, reduction_words{"mean", "sum", "none"};
 const Words upstream_words{"none", "scalar", "row"}, backward_upstream_words{"scalar", "row"};
 
-/// Position of the field's word among those allowed.
-std::size_t word_at(const Problem& problem, std::string_view field, const Words& allowed, std::size_t fallback) {
-  if (!problem.fields.contains(field)) return fallback;
-  const std::string& word = problem.fields.word(field);
-  const auto found = std::ranges::find(allowed, std::string_view(word));
-  if (found != allowed.end()) return static_cast<std::size_t>(found - allowed.begin());
-  throw Error(ErrorCode::invalid_argument, field, " is '", word, "'; allowed: ", joined(allowed));
-}
-
-double real_between(const Problem& problem, std::string_view field, double fallback, double least, double most) {
-  if (!problem.fields.contains(field)) return fallback;
-  const double value = problem.fields.real(field);
-  if (!(value >= least && value <= most))
-    throw Error(ErrorCode::invalid_argument, field, " is ", text(*problem.fields.find(field)),
-                "; allowed: ", text(Value(least)), " to ", text(Value(most)));
-  return value;
-}
-
 bool flag(const Problem& problem, std::string_view field) { return row::integer_between(problem, field, 0, 0, 1) != 0; }
 
 std::int64_t stride_of(const Problem& problem, std::string_view field, std::int64_t cols) {
@@ -50,7 +32,7 @@ void parse_gradient(const Problem& problem, Settings& settings) {
   if (settings.kind == Kind::backward)
     settings.gradient = flag(problem, "in_place") ? Gradient::in_place : Gradient::separate;
   else
-    settings.gradient = static_cast<Gradient>(word_at(problem, "gradient", gradient_words, 0));
+    settings.gradient = static_cast<Gradient>(row::word_at(problem, "gradient", gradient_words, 0));
   shape.output = row::float_dtype_field(problem, "out_dtype", shape.input);
   shape.out.stride = stride_of(problem, "dlogits_row_stride", shape.cols);
   shape.out.alignment = row::alignment_field(problem, "dlogits_alignment", shape.output);
@@ -163,7 +145,7 @@ Settings parse(Kind kind, const Problem& problem) {
   }
   shape.rows = row::integer_between(problem, "rows", 0, 0, any);
   shape.input = row::float_dtype_field(problem, "dtype", DType::f32);
-  settings.target = word_at(problem, "target_dtype", target_words, 0) == 0 ? DType::i64 : DType::i32;
+  settings.target = row::word_at(problem, "target_dtype", target_words, 0) == 0 ? DType::i64 : DType::i32;
   shape.in[0].stride = stride_of(problem, "logits_row_stride", shape.cols);
   shape.in[0].alignment = row::alignment_field(problem, "logits_alignment", shape.input);
   row::check_extent("logits", shape.rows, shape.in[0].stride, shape.input);
@@ -176,14 +158,14 @@ Settings parse(Kind kind, const Problem& problem) {
                                                settings.vocab_start + shape.cols, row::max_cols);
   }
   settings.ignore_index = row::integer_between(problem, "ignore_index", -100, std::numeric_limits<std::int64_t>::min(), any);
-  settings.label_smoothing = real_between(problem, "label_smoothing", 0, 0, 1);
-  settings.z_loss = real_between(problem, "z_loss", 0, 0, 1e6);
-  settings.scale = real_between(problem, "scale", 1, 1e-6, 1e6);
-  settings.softcap = real_between(problem, "softcap", 0, 0, 1e6);
+  settings.label_smoothing = row::real_between(problem, "label_smoothing", 0, 0, 1);
+  settings.z_loss = row::real_between(problem, "z_loss", 0, 0, 1e6);
+  settings.scale = row::real_between(problem, "scale", 1, 1e-6, 1e6);
+  settings.softcap = row::real_between(problem, "softcap", 0, 0, 1e6);
   if (settings.softcap != 0 && settings.softcap < 1e-3)
     throw Error(ErrorCode::invalid_argument, "softcap is ", text(Value(settings.softcap)),
                 "; allowed: 0, or 0.001 to 1000000");
-  settings.reduction = static_cast<Reduction>(word_at(problem, "reduction", reduction_words, 0));
+  settings.reduction = static_cast<Reduction>(row::word_at(problem, "reduction", reduction_words, 0));
   settings.weight = flag(problem, "weight");
   settings.nll = flag(problem, "nll");
   settings.predicted = flag(problem, "predicted");
@@ -195,7 +177,8 @@ Settings parse(Kind kind, const Problem& problem) {
                          (settings.predicted || settings.correct ? 6 : 0);
   if (kind == Kind::backward) {
     const std::size_t fallback = settings.reduction == Reduction::none ? 1 : 0;
-    settings.upstream = word_at(problem, "dloss", backward_upstream_words, fallback) == 0 ? Upstream::scalar : Upstream::row;
+    settings.upstream =
+        row::word_at(problem, "dloss", backward_upstream_words, fallback) == 0 ? Upstream::scalar : Upstream::row;
     if (settings.vocab_size != shape.cols && settings.weight && settings.label_smoothing > 0)
       throw Error(ErrorCode::invalid_argument, "label_smoothing with weight needs the weights of all classes; cols is ",
                   shape.cols, " of vocab_size ", settings.vocab_size);
@@ -203,7 +186,7 @@ Settings parse(Kind kind, const Problem& problem) {
       throw Error(ErrorCode::invalid_argument, "reduction mean with weight needs the weights of all classes; cols is ",
                   shape.cols, " of vocab_size ", settings.vocab_size, ": divide dloss and use reduction sum");
   } else {
-    settings.upstream = static_cast<Upstream>(word_at(problem, "dloss", upstream_words, 0));
+    settings.upstream = static_cast<Upstream>(row::word_at(problem, "dloss", upstream_words, 0));
     if (settings.upstream != Upstream::none && !settings.has_gradient())
       throw Error(ErrorCode::invalid_argument, "dloss is ", upstream_words[static_cast<std::size_t>(settings.upstream)],
                   ", but gradient is none; expected a gradient, or no dloss");

@@ -21,6 +21,23 @@ std::int64_t integer_between(const Problem& problem, std::string_view field, std
   return value;
 }
 
+std::size_t word_at(const Problem& problem, std::string_view field, const Words& allowed, std::size_t fallback) {
+  if (!problem.fields.contains(field)) return fallback;
+  const std::string& word = problem.fields.word(field);
+  const auto found = std::ranges::find(allowed, std::string_view(word));
+  if (found != allowed.end()) return static_cast<std::size_t>(found - allowed.begin());
+  throw Error(ErrorCode::invalid_argument, field, " is '", word, "'; allowed: ", joined(allowed));
+}
+
+double real_between(const Problem& problem, std::string_view field, double fallback, double least, double most) {
+  if (!problem.fields.contains(field)) return fallback;
+  const double value = problem.fields.real(field);
+  if (!(value >= least && value <= most))
+    throw Error(ErrorCode::invalid_argument, field, " is ", text(*problem.fields.find(field)),
+                "; allowed: ", text(Value(least)), " to ", text(Value(most)));
+  return value;
+}
+
 std::int64_t alignment_field(const Problem& problem, std::string_view field, DType dtype) {
   const std::int64_t value = integer_between(problem, field, 16, 1, std::int64_t{1} << 40);
   if (!std::has_single_bit(static_cast<std::uint64_t>(value)) || value < size_of(dtype))

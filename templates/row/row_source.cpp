@@ -1,22 +1,10 @@
 #include "templates/row/row_source.h"
 
-#include <type_traits>
-
 #include "templates/row/row_launch.h"
+#include "templates/source_text.h"
 
 namespace tunesmith::row {
 namespace {
-
-std::string member(std::string_view name, const std::string& value) {
-  return "    ." + std::string(name) + " = " + value + ",\n";
-}
-template <typename Number>
-requires std::is_arithmetic_v<Number> std::string member(std::string_view name, Number value) {
-  if constexpr (std::is_same_v<Number, bool>) return member(name, std::string(value ? "true" : "false"));
-  return member(name, std::to_string(value));
-}
-
-std::string device_type(DType dtype) { return dtype == DType::f32 ? "float" : "tunesmith::" + std::string(name(dtype)); }
 
 std::string load_hint(const std::string& word) { return "tunesmith::LoadHint::" + word; }
 std::string store_hint(const std::string& word) { return "tunesmith::StoreHint::" + word; }

@@ -1,0 +1,27 @@
+#pragma once
+// Pieces of generated source that operations share. Internal to templates/.
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "tunesmith/types.h"
+
+namespace tunesmith {
+
+/// A line of a designated initializer.
+inline std::string member(std::string_view name, const std::string& value) {
+  return "    ." + std::string(name) + " = " + value + ",\n";
+}
+template <typename Number>
+requires std::is_arithmetic_v<Number> std::string member(std::string_view name, Number value) {
+  if constexpr (std::is_same_v<Number, bool>) return member(name, std::string(value ? "true" : "false"));
+  return member(name, std::to_string(value));
+}
+
+/// Of elements that kernels compute with: float, tunesmith::f16, tunesmith::bf16.
+inline std::string device_type(DType dtype) {
+  return dtype == DType::f32 ? "float" : "tunesmith::" + std::string(name(dtype));
+}
+
+}  // namespace tunesmith
