@@ -24,7 +24,9 @@ std::vector<Problem> attention_problems(bool tensor_cores) {
       // Options.
       "seq_q=70,seq_kv=90,head_dim=64,scale=0.5",
       "seq_q=70,seq_kv=90,head_dim=64,softcap=15",
+      "seq_q=70,seq_kv=90,head_dim=64,softcap=0.5",  // most scores are far out
       "seq_q=70,seq_kv=90,head_dim=64,heads=4,alibi=1",
+      "seq_q=280,seq_kv=300,head_dim=64,heads=2,alibi=1",  // tiles of keys on either side of the queries
       "seq_q=70,seq_kv=90,head_dim=64,heads=3,sinks=1",
       "seq_q=90,seq_kv=70,head_dim=64,heads=3,sinks=1,causal=bottom-right",
       "seq_q=90,seq_kv=110,head_dim=80,heads=6,kv_heads=3,batch=2,alibi=1,sinks=1,softcap=30,causal=bottom-right,"
@@ -35,6 +37,9 @@ std::vector<Problem> attention_problems(bool tensor_cores) {
       "layout=bhsd",
       "seq_q=60,seq_kv=90,head_dim=48,heads=2,batch=5,varlen=1,total_q=150,total_kv=170,causal=top-left,window_left=11,"
       "alibi=1,sinks=1",
+      "seq_q=300,seq_kv=500,head_dim=128,heads=2,batch=5,varlen=1,total_q=900,total_kv=1100,causal=bottom-right",
+      "seq_q=520,seq_kv=400,head_dim=64,heads=3,batch=4,varlen=1,total_q=1100,total_kv=700,window_left=100,softcap=20",
+      "seq_q=150,seq_kv=200,head_dim=200,head_dim_v=136,heads=2,batch=3,varlen=1,total_q=290,total_kv=210,layout=bhsd",
       // Strides: q, k and v in one array; gaps; bases and rows that only an element is aligned to.
       "seq_q=50,seq_kv=50,head_dim=64,heads=2,batch=2,q_seq_stride=384,k_seq_stride=384,v_seq_stride=384,"
       "q_batch_stride=19200,k_batch_stride=19200,v_batch_stride=19200",

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
+#include <vector>
 
 #include "tests/attention_cases.h"
 #include "tests/gpu_kernels.h"
 #include "tuner/verify.h"
+#include "tunesmith/buffer.h"
+#include "tunesmith/tunesmith.h"
 
 namespace tunesmith {
 namespace {
@@ -50,6 +54,56 @@ TEST_F(AttentionGpu, TheSpacesOfCommonShapes) {
       cases.push_back({small, config});
   }
   verify_all(cases);
+}
+
+// What lies in the array behind a sequence's end belongs to the next one: whatever it is, it must not be felt.
+TEST_F(AttentionGpu, PackedSequencesDoNotFeelTheirNeighbours) {
+  constexpr std::int32_t starts[] = {0, 70, 71, 71, 333, 700};
+  constexpr std::int64_t batch = std::size(starts) - 1, total = starts[batch], heads = 2;
+  for (const std::int64_t head_dim : {64, 128, 256})
+    for (const char* variant : {"wgmma", "mma"}) {
+      AttentionProblem problem{.batch = batch, .heads = heads, .seq_q = 400, .head_dim = head_dim};
+      problem.varlen = true;
+      problem.total_q = problem.total_kv = total;
+      PrepareOptions options;
+      options.config.fields = parse_fields(std::string("variant=") + variant, "config");
+      if (device().info().arch.number() != 90 && std::string_view(variant) == "wgmma") continue;
+      const Plan plan = engine_->prepare(problem, options);
+      const auto run = [&](bool poisoned) {
+        const auto count = static_cast<std::size_t>(total * heads * head_dim);
+        std::vector<std::uint16_t> q(count), kv(count), o(count, 0x7fc0);
+        for (std::size_t i = 0; i < count; ++i) {
+          q[i] = static_cast<std::uint16_t>(0x3f00 + i * 7919 % 200 - (i % 3 == 0 ? 0x8000 : 0));
+          kv[i] = static_cast<std::uint16_t>(0x3f00 + i * 104729 % 160 + (i % 2 == 0 ? 0x8000 : 0));
+        }
+        // The keys and values of every second sequence.
+        if (poisoned)
+          for (std::int64_t b = 1; b < batch; b += 2)
+            std::fill(kv.begin() + starts[b] * heads * head_dim, kv.begin() + starts[b + 1] * heads * head_dim,
+                      std::uint16_t{0x7fc0});
+        const std::size_t bytes = count * sizeof(std::uint16_t);
+        DeviceBuffer device_q(*engine_, bytes), device_kv(*engine_, bytes), device_o(*engine_, bytes);
+        DeviceBuffer device_starts(*engine_, sizeof starts);
+        device_q.copy_from_host(q.data(), bytes);
+        device_kv.copy_from_host(kv.data(), bytes);
+        device_o.copy_from_host(o.data(), bytes);
+        device_starts.copy_from_host(starts, sizeof starts);
+        void* const arrays[] = {device_q.data(),      device_kv.data(), device_kv.data(), device_starts.data(),
+                                device_starts.data(), device_o.data(),  nullptr};
+        plan.launch(arrays);
+        engine_->synchronize();
+        device_o.copy_to_host(o.data(), bytes);
+        return o;
+      };
+      const std::vector<std::uint16_t> clean = run(false), poisoned = run(true);
+      for (std::int64_t b = 0; b < batch; b += 2)
+        for (std::int64_t i = starts[b] * heads * head_dim; i < starts[b + 1] * heads * head_dim; ++i)
+          ASSERT_EQ(clean[static_cast<std::size_t>(i)], poisoned[static_cast<std::size_t>(i)])
+              << variant << ", head_dim " << head_dim << ", sequence " << b;
+      // And the poison was there to be felt.
+      const std::uint16_t felt = poisoned[static_cast<std::size_t>(starts[1] * heads * head_dim)];
+      EXPECT_GT(felt & 0x7fff, 0x7f80) << variant << ", head_dim " << head_dim;
+    }
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ SAME(cuda::event_default, CU_EVENT_DEFAULT);
 SAME(cuda::proc_address_legacy_stream, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
 SAME(cuda::LaunchAttributeId::cooperative, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
 SAME(cuda::LaunchAttributeId::cluster_dimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+SAME(cuda::LaunchAttributeId::programmatic_stream_serialization, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 
 SAME(cuda::TensorMapType::f16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
 SAME(cuda::TensorMapType::f32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32);

@@ -15,6 +15,7 @@ std::string describe(const KernelLaunch& launch) {
   std::string geometry = launch.entry + " with grid " + text(launch.grid) + ", block " + text(launch.block);
   if (launch.cluster.count() != 1) geometry += ", cluster " + text(launch.cluster);
   if (launch.cooperative) geometry += ", cooperative";
+  if (launch.overlaps) geometry += ", overlapping";
   return geometry + ", " + std::to_string(launch.dynamic_smem_bytes) + " bytes of dynamic shared memory";
 }
 
@@ -37,6 +38,11 @@ LaunchAttributes::LaunchAttributes(const KernelLaunch& launch) {
     cuda::LaunchAttribute& attribute = attributes_[count_++];
     attribute.id = cuda::LaunchAttributeId::cooperative;
     attribute.value.cooperative = 1;
+  }
+  if (launch.overlaps) {
+    cuda::LaunchAttribute& attribute = attributes_[count_++];
+    attribute.id = cuda::LaunchAttributeId::programmatic_stream_serialization;
+    attribute.value.programmatic_stream_serialization = 1;
   }
 }
 

@@ -21,7 +21,7 @@ class LaunchAttributes {
 
  private:
   // The driver takes a pointer to non-const and does not write through it.
-  mutable std::array<cuda::LaunchAttribute, 2> attributes_ = {};
+  mutable std::array<cuda::LaunchAttribute, 3> attributes_ = {};
   unsigned count_ = 0;
 };
 

@@ -75,7 +75,8 @@ enum class CaptureMode : int { global = 0, relaxed = 2 };                       
 inline constexpr unsigned stream_non_blocking = 1;                              ///< CU_STREAM_NON_BLOCKING
 inline constexpr unsigned event_default = 0;                                    ///< CU_EVENT_DEFAULT
 inline constexpr std::uint64_t proc_address_legacy_stream = 1;                  ///< CU_GET_PROC_ADDRESS_LEGACY_STREAM
-enum class LaunchAttributeId : int { cooperative = 2, cluster_dimension = 4 };  ///< CUlaunchAttributeID
+/// CUlaunchAttributeID.
+enum class LaunchAttributeId : int { cooperative = 2, cluster_dimension = 4, programmatic_stream_serialization = 6 };
 
 /// CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill.
 enum class TensorMapType : int { f16 = 6, f32 = 7, bf16 = 9 };
@@ -101,6 +102,7 @@ struct LaunchAttribute {
   union Value {
     char pad[64];
     int cooperative;
+    int programmatic_stream_serialization;
     struct {
       unsigned x, y, z;
     } cluster;

@@ -14,7 +14,7 @@ const Words order_words{"fixed", "counter"};
 int tile_q_of(const Fields& fields, Variant variant) {
   switch (variant) {
     case Variant::simt: return power_of_two_of(fields, "tile_q", 16, 256);
-    case Variant::wgmma: return integer_of(fields, "tile_q", 64, 192, 64);
+    case Variant::wgmma: return integer_of(fields, "tile_q", 64, 256, 64);
     case Variant::mma: return integer_of(fields, "tile_q", 16, 512, 16);
     case Variant::split: return integer_of(fields, "tile_q", 16, 64, 16);
   }
@@ -52,7 +52,7 @@ std::vector<FieldInfo> config_field_infos() {
       {"threads", "simt: threads per block, a power of two from 32 to 512", "", {}},
       {"warps", "mma, split: warps per block, 1 to 16", "", {}},
       {"tile_q",
-       "queries of a block; simt: a power of two from 16 to 256; wgmma: 64, 128 or 192; mma: 16 or 32 for each warp; split: "
+       "queries of a block; simt: a power of two from 16 to 256; wgmma: 64 to 256 in steps of 64; mma: 16 or 32 for each warp; split: "
        "16 to 64 in steps of 16, those of all heads that share keys",
        "",
        {}},
@@ -136,7 +136,7 @@ std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& setting
   const std::int64_t q = config.q_stages * slabs(settings.head_dim) * config.tile_q * row;
   const std::int64_t kv = config.stages * (slabs(settings.head_dim) + slabs(settings.head_dim_v)) * config.tile_kv * row;
   const std::int64_t o = config.o_slabs * config.tile_q * row,
-                     barriers = 8 * (2 * config.q_stages + 4 * config.stages) + 16 * config.q_stages;
+                     barriers = 8 * (2 * config.q_stages + 4 * config.stages) + 32 * config.q_stages;
   return q + kv + o + barriers;
 }
 
@@ -210,18 +210,18 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   if (device.kind != DeviceInfo::Kind::cuda) return "wgmma runs on GPUs of sm_90a; the device is " + device.name;
   if (tunesmith::name(device.arch) != "sm_90a") return "wgmma is sm_90a's; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "wgmma multiplies f16 and bf16; dtype is f32";
-  if (settings.varlen) return "wgmma's copies do not know where a packed sequence ends";
   for (const Side side : {Side::q, Side::k, Side::v, Side::o})
     if (settings.vector(side) < 8)
       return std::string("the copy engine takes rows that start at multiples of 16 bytes; those of ") +
              side_names[static_cast<std::size_t>(side)] + " do not";
+  if (settings.positions(Side::k) == 0) return "the copy engine takes no empty arrays, and there are no keys";
   if (config.turns == 1 && config.tile_q == 64) return "turns is 1, but tile_q is 64: there is one warpgroup";
   // Tiles of keys that the first warpgroup of a block does not see and the last one does.
   if (const std::int64_t ahead = (config.tile_q - 64 + config.tile_kv - 1) / config.tile_kv;
       settings.bounded_right() && config.turns == 0 && ahead > config.stages)
     return "the first queries of a block would have to pass over " + std::to_string(ahead) + " tiles of keys; with " +
            std::to_string(config.stages) + " stages it can be as many";
-  const int limit = config.tile_q == 192 ? 160 : 240;
+  const int limit = config.tile_q == 256 ? 112 : config.tile_q == 192 ? 160 : 240;
   if (const int registers = config.registers_needed(settings); registers > limit)
     return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are " +
            std::to_string(limit);
@@ -304,10 +304,12 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
   // A user's text takes registers too, and three warpgroups have none left: they spill.
   config.tile_q = widest <= 128 && !settings.modified() ? 192 : 128;
+  const bool plain = !settings.modified() && settings.softcap == 0 && !settings.alibi && !settings.sinks;
+  if (widest <= 64 && plain && settings.seq_q <= 1024) config.tile_q = 256;
   while (config.tile_q > 64 && config.tile_q - 64 >= settings.seq_q) config.tile_q -= 64;
   const bool three = config.tile_q == 192;
   if (widest <= 64)
-    config.tile_kv = 128;
+    config.tile_kv = config.tile_q == 256 ? 64 : three && settings.softcap != 0 ? 96 : 128;
   else if (widest <= 128)
     config.tile_kv = three ? 64 : 128;
   else
@@ -415,14 +417,16 @@ void add_simt(const Settings& settings, bool full, std::vector<TypedConfig>& spa
 
 void add_wgmma(const Settings& settings, const DeviceInfo& device, bool full, std::vector<TypedConfig>& space) {
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
-  const std::vector<int> tiles_kv = widest <= 64    ? std::vector<int>{128, 64, 96, 160, 176}
+  const std::vector<int> tiles_kv = widest <= 64    ? std::vector<int>{128, 64, 96, 48, 160, 176}
                                     : widest <= 128 ? std::vector<int>{128, 64, 112, 96, 176}
                                                     : std::vector<int>{64, 80, 48, 96};
-  const std::size_t some = full ? tiles_kv.size() : 2;
-  for (const int tile_q : {192, 128, 64})
+  const std::size_t some = full ? tiles_kv.size() : 3;
+  const std::vector<const char*> orders =
+      full ? std::vector<const char*>{"counter", "fixed"} : std::vector<const char*>{"counter"};
+  for (const int tile_q : {256, 192, 128, 64})
     for (std::size_t i = 0; i < some; ++i)
-      for (const int stages : full ? std::vector<int>{2, 3, 4} : std::vector<int>{2, 4})
-        for (const char* order : {"counter", "fixed"})
+      for (const int stages : full ? std::vector<int>{2, 3, 4, 6} : std::vector<int>{2, 4})
+        for (const char* order : orders)
           for (const int rescale : full ? std::vector<int>{8, 0} : std::vector<int>{8}) {
             if (tile_q > 64 && tile_q - 64 >= settings.seq_q) continue;  // a warpgroup without queries
             TypedConfig config;

@@ -29,6 +29,10 @@ constexpr float inverse_weight_factor = is_same<Element, f16> ? 1.0f / 128.0f : 
 template <typename Element, const AttentionShape& shape, typename Modification, int keys,
           typename Rule = Scores<shape, Modification>>
 struct QuadSoftmax {
+  /// Soft cap and ALiBi by ways that what a warp's tile has in common allows.
+  static constexpr bool in_steps = Rule::neighbours && !shape.score_mod && (shape.softcap || shape.alibi);
+  static constexpr bool has_base = in_steps && shape.alibi;
+
   float largest[2];  ///< score so far, before Scores::factor()
   float sum[2];      ///< this thread's part of the weights'
 
@@ -47,7 +51,41 @@ struct QuadSoftmax {
   __device__ __forceinline__ void exponentiate(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
                                                float rescale_above, float (&rescale)[2]) {
     const float factor = rule.factor();
-    float top[2] = {largest[0], largest[1]};
+    float top[2] = {Maximum::identity(), Maximum::identity()};
+    float base[2] = {0.0f, 0.0f};  // what this thread's scores of a row have in common, beyond what stands in their places
+    score<all_count>(scores, rule, query, first_k, lane, top, base);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if constexpr (has_base) top[r] = add(top[r], base[r]);
+      top[r] = maximum(top[r], shuffle_xor(top[r], 1));
+      top[r] = maximum(largest[r], maximum(top[r], shuffle_xor(top[r], 2)));
+      rescale[r] = 1.0f;
+      // Also from -inf, where the difference is infinite; -inf less itself is NaN, and nothing changes.
+      if (multiply(subtract(top[r], largest[r]), factor) > rescale_above) {
+        rescale[r] = exp2_approx(multiply(subtract(largest[r], top[r]), factor));
+        largest[r] = top[r];
+        sum[r] = multiply(sum[r], rescale[r]);
+      }
+    }
+    float origin[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float from = subtracted(largest[r]);
+      origin[r] = fused_multiply_add(has_base ? subtract(base[r], from) : -from, factor, weight_exponent<Element>);
+    }
+#pragma unroll
+    for (int i = 0; i < keys / 2; ++i) {
+      const int r = i / 2 % 2;
+      scores[i] = exp2_approx(fused_multiply_add(scores[i], factor, origin[r]));
+      sum[r] = add(sum[r], scores[i]);
+    }
+  }
+
+  /// Dot products become scores less `base`, those that do not count -inf; `top`: the largest of each row that this thread
+  /// has.
+  template <bool all_count>
+  __device__ __forceinline__ void score(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
+                                        float (&top)[2], float (&base)[2]) const {
     constexpr bool modified = shape.score_mod || shape.mask_mod;
     // Where the keys that a row sees begin and end, counted from this thread's first one: comparisons with constants.
     const int first = first_k + lane % 4 * 2;
@@ -60,14 +98,16 @@ struct QuadSoftmax {
         end[r] = range.end - first;
       }
     }
+    if constexpr (in_steps && shape.softcap) cap(scores, rule);
+    if constexpr (has_base) bias(scores, rule, query, first_k, lane, base);
 #pragma unroll
     for (int i = 0; i < keys / 2; ++i) {
       const int r = i / 2 % 2, at = i / 4 * 8 + i % 2;
-      const auto score = [&] { return Rule::linear ? scores[i] : rule(scores[i], query + 8 * r, first, at); };
+      const auto value = [&] { return Rule::linear || in_steps ? scores[i] : rule(scores[i], query + 8 * r, first, at); };
       if constexpr (modified) {
-        scores[i] = rule.counts(query + 8 * r, first + at, all_count) ? score() : Maximum::identity();
+        scores[i] = rule.counts(query + 8 * r, first + at, all_count) ? value() : Maximum::identity();
       } else {
-        scores[i] = score();
+        scores[i] = value();
         if constexpr (!all_count) {
           const bool counts = at < end[r] && (!shape.bounded_left || at >= begin[r]);
           scores[i] = counts ? scores[i] : Maximum::identity();
@@ -75,32 +115,47 @@ struct QuadSoftmax {
       }
       top[r] = maximum(top[r], scores[i]);
     }
+  }
+
+  /// Soft cap. The special function unit has enough to do with the exponentials: where all dot products of the warp are near
+  /// 0, as they mostly are, a polynomial takes its place.
+  __device__ __forceinline__ void cap(float (&scores)[keys / 2], const Rule& rule) const {
+    float farthest = 0.0f;
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      top[r] = maximum(top[r], shuffle_xor(top[r], 1));
-      top[r] = maximum(top[r], shuffle_xor(top[r], 2));
-      rescale[r] = 1.0f;
-      // Also from -inf, where the difference is infinite; -inf less itself is NaN, and nothing changes.
-      if (multiply(subtract(top[r], largest[r]), factor) > rescale_above) {
-        rescale[r] = exp2_approx(multiply(subtract(largest[r], top[r]), factor));
-        largest[r] = top[r];
-        sum[r] = multiply(sum[r], rescale[r]);
-      }
+    for (int i = 0; i < keys / 2; ++i) farthest = maximum(farthest, absolute(scores[i]));
+    if (all_in_warp(farthest <= rule.near_bound())) {
+#pragma unroll
+      for (int i = 0; i < keys / 2; ++i) scores[i] = rule.near_capped(scores[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < keys / 2; ++i) scores[i] = rule.capped(scores[i]);
     }
-    const float origin[2] = {fused_multiply_add(-subtracted(largest[0]), factor, weight_exponent<Element>),
-                             fused_multiply_add(-subtracted(largest[1]), factor, weight_exponent<Element>)};
+  }
+
+  /// ALiBi. Where all of the warp's queries stand on the same side of all keys, the bias grows with the key alone, and what
+  /// a thread's scores of a row have in common is left to their base.
+  __device__ __forceinline__ void bias(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
+                                       float (&base)[2]) const {
+    const int first = first_k + lane % 4 * 2, place = query + rule.visibility().offset;
+    const int first_place = place - lane / 4, last_place = first_place + 15;
+    const bool behind = first_k + keys - 1 <= first_place;
+    if (behind || first_k >= last_place) {
+      const float slope = behind ? rule.slope() : -rule.slope();
 #pragma unroll
-    for (int i = 0; i < keys / 2; ++i) {
-      const int r = i / 2 % 2;
-      scores[i] = exp2_approx(fused_multiply_add(scores[i], factor, origin[r]));
-      sum[r] = add(sum[r], scores[i]);
+      for (int r = 0; r < 2; ++r) base[r] = multiply(slope, static_cast<float>(first - (place + 8 * r)));
+#pragma unroll
+      for (int i = 0; i < keys / 2; ++i)
+        scores[i] = fused_multiply_add(slope, static_cast<float>(i / 4 * 8 + i % 2), scores[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < keys / 2; ++i) scores[i] = rule.biased(scores[i], query + i / 2 % 2 * 8, first, i / 4 * 8 + i % 2);
     }
   }
 
   /// What becomes of row r; all lanes together.
   __device__ __forceinline__ SoftmaxEnd end(const AttentionParams& params, int head, float factor, int r) const {
     const float total = multiply(reduce_lanes<4>(sum[r], Sum()), inverse_weight_factor<Element>);
-    const SoftmaxEnd end = end_of<shape>(params, head, multiply(largest[r], factor), total);
+    const SoftmaxEnd end = approximate_end_of<shape>(params, head, multiply(largest[r], factor), total);
     return {multiply(end.scale, inverse_weight_factor<Element>), end.lse};
   }
 };

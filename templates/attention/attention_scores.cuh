@@ -13,8 +13,10 @@ class Scores {
  public:
   /// A score is `factor` times a dot product and nothing else, so that the maximum may be taken of dot products.
   static constexpr bool linear = !shape.softcap && !shape.alibi && !shape.score_mod;
-  /// The scale is left to factor().
-  static constexpr bool unscaled = !shape.softcap && !shape.score_mod;
+  /// The scale is left to factor(): scores are in units of dot products.
+  static constexpr bool unscaled = !shape.score_mod;
+  /// Rows are neighbouring queries of one head.
+  static constexpr bool neighbours = true;
 
   __device__ __forceinline__ Scores(const AttentionParams& params, const Sequence& sequence, int batch, int head)
       : params_(&params), visibility_(params, sequence), batch_(batch), head_(head) {
@@ -36,17 +38,34 @@ class Scores {
     if constexpr (linear) {
       return dot;
     } else if constexpr (unscaled) {
-      return biased(dot, query, first, at);
-    } else if constexpr (!shape.alibi && !shape.score_mod) {
-      const float cap = multiply(params_->softcap, log2_e);
-      return fused_multiply_add(-2.0f * cap, below_tanh(dot), cap);
+      return biased(shape.softcap ? capped(dot) : dot, query, first, at);
     } else {
-      float score = multiply(dot, params_->scale);
-      if constexpr (shape.softcap) score = fused_multiply_add(-2.0f * params_->softcap, below_tanh(dot), params_->softcap);
-      if constexpr (shape.score_mod) score = Modification::score(score, batch_, head_, query, first + at, params_->aux);
-      return biased(multiply(score, log2_e), query, first, at);
+      const float score = multiply(shape.softcap ? capped(dot) : dot, params_->scale);
+      return biased(multiply(Modification::score(score, batch_, head_, query, first + at, params_->aux), log2_e), query,
+                    first, at);
     }
   }
+
+  /// The steps of operator() on their own, for whoever takes them for a tile at a time.
+  __device__ __forceinline__ float capped(float dot) const {
+    const float cap = divide(params_->softcap, params_->scale);
+    return fused_multiply_add(-2.0f * cap, below_tanh(dot), cap);
+  }
+  /// The same for dot products up to near_bound() in size, without the special function unit.
+  __device__ __forceinline__ float near_capped(float dot) const {
+    const float square = multiply(dot, dot);
+    float ratio = fused_multiply_add(square, params_->cap_terms[2], params_->cap_terms[1]);
+    ratio = fused_multiply_add(square, ratio, params_->cap_terms[0]);
+    return multiply(dot, fused_multiply_add(square, ratio, 1.0f));
+  }
+  __device__ __forceinline__ float near_bound() const { return params_->cap_near; }
+  /// The score less slope * distance of the key from the query's place, which is exact below 2^24.
+  __device__ __forceinline__ float biased(float score, int query, int first, int at) const {
+    if constexpr (!shape.alibi) return score;
+    const float distance = subtract(static_cast<float>(query + visibility_.offset - first), static_cast<float>(at));
+    return fused_multiply_add(-slope_, absolute(distance), score);
+  }
+  __device__ __forceinline__ float slope() const { return slope_; }
 
   /// Whether the score of query and key takes part. Without this a score must not be asked for: modifications read the
   /// user's arrays. `inside`: the two are known to see each other as far as Visibility goes.
@@ -58,12 +77,6 @@ class Scores {
   }
 
  private:
-  /// The score less slope * distance of the key from the query's place, which is exact below 2^24.
-  __device__ __forceinline__ float biased(float score, int query, int first, int at) const {
-    if constexpr (!shape.alibi) return score;
-    const float distance = subtract(static_cast<float>(query + visibility_.offset - first), static_cast<float>(at));
-    return fused_multiply_add(-slope_, absolute(distance), score);
-  }
   /// (1 - tanh(x)) / 2 for x = scale * dot / softcap: 1 / (e^(2 x) + 1), 0 and 1 far out; within 2^-22.
   __device__ __forceinline__ float below_tanh(float dot) const {
     const float to_exponent = multiply(multiply(params_->scale, params_->inverse_softcap), 2.0f * log2_e);

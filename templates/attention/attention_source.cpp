@@ -1,6 +1,8 @@
 // Constants and entry points of the generated attention kernels, and how they are launched.
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -30,7 +32,7 @@ struct Params {
   std::int64_t total_q;
   std::int32_t batch, heads, kv_heads, seq_q, seq_kv, q_tiles, window_left, window_right, splits;
   std::int32_t heads_per_section;
-  float scale, scale_log2, softcap, inverse_softcap;
+  float scale, scale_log2, softcap, inverse_softcap, cap_terms[3], cap_near;
 };
 // Must agree with WgmmaParams in attention_wgmma.cuh.
 struct WgmmaParams {
@@ -127,10 +129,23 @@ std::uint32_t pointer_offset(const std::string& array, const Settings& settings)
   return offsetof(Params, cu_seqlens_kv);
 }
 
-/// Tiles of queries, or of what is packed with them, of the longest sequence.
+/// Tiles of queries, or of what is packed with them, of the longest sequence. For wgmma, which counts through packed
+/// sequences, places for the tiles of all (packed_tile_of in attention_wgmma_tiles.cuh).
 std::int64_t q_tiles(const TypedConfig& config, const Settings& settings) {
+  if (config.variant == Variant::wgmma && settings.varlen) return settings.total_q / config.tile_q + settings.batch;
   const std::int64_t rows = config.variant == Variant::split ? settings.seq_q * settings.group() : settings.seq_q;
   return (rows + config.tile_q - 1) / config.tile_q;
+}
+
+/// tanh(x) = x (1 + c0 x^2 + c1 x^4 + c2 x^6) for |x| <= 1/2 within 6.5e-7 of its value (minimax, fitted by reweighted least
+/// squares), in terms of the dot product that scale / softcap makes an x of.
+void fill_cap_terms(const Settings& settings, Params& params) {
+  constexpr std::array<double, 3> terms{-0.333281606, 0.132053599, -0.0447506309};
+  const double to_x = settings.scale / settings.softcap;
+  params.inverse_softcap = static_cast<float>(1 / settings.softcap);
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    params.cap_terms[i] = static_cast<float>(terms[i] * std::pow(to_x, 2.0 * static_cast<double>(i + 1)));
+  params.cap_near = static_cast<float>(0.5 / to_x);
 }
 
 Params parameters(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
@@ -161,7 +176,7 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
   params.scale = static_cast<float>(settings.scale);
   params.scale_log2 = static_cast<float>(settings.scale * log2e);
   params.softcap = static_cast<float>(settings.softcap);
-  params.inverse_softcap = settings.softcap == 0 ? 0.0f : static_cast<float>(1 / settings.softcap);
+  if (settings.softcap != 0) fill_cap_terms(settings, params);
   return params;
 }
 
@@ -206,7 +221,8 @@ LaunchPlan::TensorMap tensor_map(const Settings& settings, Side side, int array,
                                           static_cast<std::size_t>(side) * LaunchPlan::TensorMap::bytes);
   map.dtype = settings.dtype;
   map.rank = 4;
-  map.sizes = {settings.width(side), settings.positions(side), settings.heads_of(side), settings.batch};
+  map.sizes = {settings.width(side), settings.positions(side), settings.heads_of(side),
+               settings.varlen ? 1 : settings.batch};
   // A dimension of one element may have any stride; the engine wants multiples of 16 bytes.
   const auto bytes = [&](std::int64_t count, std::int64_t stride) {
     return count > 1 ? stride * size_of(settings.dtype) : std::int64_t{16};
@@ -224,19 +240,19 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, const 
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) {
     std::int64_t rows = config.tile_kv;
     if (side == Side::q) rows = config.tile_q;
-    if (side == Side::o) rows = 64;
+    if (side == Side::o) rows = 16;
     const auto found =
         std::ranges::find(plan.pointers, side_names[static_cast<std::size_t>(side)], &LaunchPlan::Pointer::array);
     plan.tensor_maps.push_back(tensor_map(settings, side, static_cast<int>(found - plan.pointers.begin()), rows));
   }
-  const std::int64_t tiles = std::int64_t{params.q_tiles} * settings.heads * settings.batch;
+  const std::int64_t tiles = std::int64_t{params.q_tiles} * settings.heads * (settings.varlen ? 1 : settings.batch);
   KernelLaunch& launch = plan.kernels.front();
   launch.grid = {static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, device.sm_count)), 1, 1};
   if (config.order == "counter") plan.workspace_bytes = 8;
 }
 
 /// Parts go to the workspace, and a second kernel takes them from there.
-void combine_splits(const Settings& settings, const Params& params, LaunchPlan& plan) {
+void combine_splits(const Settings& settings, const Params& params, const DeviceInfo& device, LaunchPlan& plan) {
   const std::int64_t rows = settings.batch * settings.heads * settings.seq_q;
   const std::int64_t part_bytes = (settings.head_dim_v + 2) * 4;
   plan.workspace_bytes = rows * params.splits * part_bytes;
@@ -244,6 +260,7 @@ void combine_splits(const Settings& settings, const Params& params, LaunchPlan& 
   combine.entry = "attention_combine";
   combine.grid = folded_grid(rows);
   combine.block = {static_cast<std::uint32_t>(split_combine_threads), 1, 1};
+  combine.overlaps = device.kind == DeviceInfo::Kind::cuda && device.arch.number() >= 90;
   plan.kernels.push_back(combine);
 }
 
@@ -270,7 +287,7 @@ LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config
   launch.dynamic_smem_bytes = typed.smem_bytes(settings);
   plan.kernels.push_back(launch);
   if (typed.variant == Variant::wgmma) use_tensor_maps(typed, settings, params, device, plan);
-  if (params.splits > 1) combine_splits(settings, params, plan);
+  if (params.splits > 1) combine_splits(settings, params, device, plan);
   return plan;
 }
 

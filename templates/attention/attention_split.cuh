@@ -97,7 +97,7 @@ struct SplitParts {
 template <const AttentionShape& shape, typename Modification>
 class PackedScores {
  public:
-  static constexpr bool linear = Scores<shape, Modification>::linear;
+  static constexpr bool linear = Scores<shape, Modification>::linear, neighbours = false;
 
   template <typename Work>
   __device__ __forceinline__ PackedScores(const AttentionParams& params, const Sequence& sequence, const Work& work,

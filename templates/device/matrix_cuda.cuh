@@ -95,6 +95,13 @@ __device__ __forceinline__ float reciprocal_approx(float x) {
   return y;
 }
 
+/// log2(x) within 2^-22, or 2^-22 of its value beyond [1/2, 2]; -infinity for 0 and denormals, NaN below 0.
+__device__ __forceinline__ float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 __device__ __forceinline__ float absolute(float x) { return fabsf(x); }
 
 }  // namespace tunesmith

@@ -12,21 +12,28 @@ namespace tunesmith {
 
 // ---- Matrices in shared memory ------------------------------------------------------------------------------------------
 
-/// Describes a matrix in shared memory as the copy engine writes it with the same swizzle (bytes). With 128: rows of 128
-/// bytes, 8 of them to an atom of 1024 bytes, tiles aligned to 1024. Dimension k innermost (Q and K): stride = 1024, from 8
-/// rows to the next 8; leading is ignored. A step of 16 along k is 32 bytes further, within the 128; the next 64 elements of
-/// k are another tile. Dimension n innermost (V): stride = 1024, from 8 k to the next 8; leading = the bytes of a tile, from
-/// 64 columns to the next 64. A step of 16 along k is 2048 bytes.
+/// A matrix in shared memory as the copy engine writes it with the same swizzle. All that moves is in the low word, so that
+/// to go on within a matrix is one addition.
+struct MatrixDescriptor {
+  uint32 low, high;
+  __device__ __forceinline__ constexpr uint64 bits() const { return static_cast<uint64>(high) << 32 | low; }
+};
+/// With a swizzle of 128 bytes: rows of 128 bytes, 8 of them to an atom of 1024 bytes, tiles aligned to 1024. Dimension k
+/// innermost (Q and K): stride = 1024, from 8 rows to the next 8; leading is ignored. A step of 16 along k is 32 bytes
+/// further, within the 128; the next 64 elements of k are another tile. Dimension n innermost (V): stride = 1024, from 8 k
+/// to the next 8; leading = the bytes of a tile, from 64 columns to the next 64. A step of 16 along k is 2048 bytes. Shared
+/// memory ends below 2^18.
 template <int swizzle_bytes = 128>
-__device__ __forceinline__ constexpr uint64 matrix_descriptor(uint32 address, int stride_bytes, int leading_bytes = 16) {
+__device__ __forceinline__ constexpr MatrixDescriptor matrix_descriptor(uint32 address, int stride_bytes,
+                                                                        int leading_bytes = 16) {
   static_assert(swizzle_bytes == 0 || swizzle_bytes == 32 || swizzle_bytes == 64 || swizzle_bytes == 128, "see TensorMap");
-  constexpr uint64 layout = swizzle_bytes == 128 ? 1 : swizzle_bytes == 64 ? 2 : swizzle_bytes == 32 ? 3 : 0;
-  return layout << 62 | static_cast<uint64>((stride_bytes & 0x3ffff) >> 4) << 32 |
-         static_cast<uint64>((leading_bytes & 0x3ffff) >> 4) << 16 | (address & 0x3ffff) >> 4;
+  constexpr uint32 layout = swizzle_bytes == 128 ? 1 : swizzle_bytes == 64 ? 2 : swizzle_bytes == 32 ? 3 : 0;
+  return {(static_cast<uint32>(leading_bytes) >> 4 << 16) + (address >> 4),
+          layout << 30 | static_cast<uint32>(stride_bytes) >> 4};
 }
-/// The same matrix `bytes` further on: descriptors are made once, outside of loops.
-__device__ __forceinline__ constexpr uint64 advance(uint64 descriptor, int bytes) {
-  return descriptor + static_cast<uint64>(bytes >> 4);
+/// The same matrix `bytes` further on.
+__device__ __forceinline__ constexpr MatrixDescriptor advance(MatrixDescriptor matrix, int bytes) {
+  return {matrix.low + static_cast<uint32>(bytes >> 4), matrix.high};
 }
 
 // ---- Order --------------------------------------------------------------------------------------------------------------
@@ -74,15 +81,15 @@ struct Wgmma;
 /// 16*(t/32) + t%32/4 and 8 more, and of every 8 columns 2*(t%4) and the next: d[4*j] and d[4*j + 1] are the columns
 /// 8*j + 2*(t%4) and the next of the first row, d[4*j + 2] and d[4*j + 3] those of the second. Asynchronous: see Order.
 template <typename T, Innermost b_order, int count>
-__device__ __forceinline__ void wgmma(float (&d)[count], uint64 a, uint64 b, bool accumulate) {
-  Wgmma<2 * count>::template multiply<T, b_order>(d, a, b, accumulate);
+__device__ __forceinline__ void wgmma(float (&d)[count], MatrixDescriptor a, MatrixDescriptor b, bool accumulate) {
+  Wgmma<2 * count>::template multiply<T, b_order>(d, a.bits(), b.bits(), accumulate);
 }
 /// A in registers, pairs packed: a[0] and a[2] are the columns 2*(t%4) and 8 + 2*(t%4), each with the next, of the first
 /// row, a[1] and a[3] of the second: accumulators 8*k to 8*k + 7 of an earlier product, packed in order, are A for its
 /// columns 16*k to 16*k + 15.
 template <typename T, Innermost b_order, int count>
-__device__ __forceinline__ void wgmma(float (&d)[count], const uint32 (&a)[4], uint64 b, bool accumulate) {
-  Wgmma<2 * count>::template multiply<T, b_order>(d, a, b, accumulate);
+__device__ __forceinline__ void wgmma(float (&d)[count], const uint32 (&a)[4], MatrixDescriptor b, bool accumulate) {
+  Wgmma<2 * count>::template multiply<T, b_order>(d, a, b.bits(), accumulate);
 }
 
 // What is left is text: inline PTX names every register of d by its number, so each n needs a list of its own.

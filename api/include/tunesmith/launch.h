@@ -17,6 +17,8 @@ struct KernelLaunch {
   Dim3 grid, block, cluster;  ///< blocks, threads, blocks per cluster (1,1,1: no cluster)
   std::int64_t dynamic_smem_bytes = 0;
   bool cooperative = false;  ///< all blocks resident at once: the kernel has a grid barrier
+  /// The kernel may start while the plan's one before it ends, and waits itself (griddepcontrol.wait): sm_90 and later.
+  bool overlaps = false;
 };
 
 /// Everything needed to run a problem once: kernels in stream order, all taking the same parameter block by value.

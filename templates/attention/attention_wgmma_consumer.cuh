@@ -1,0 +1,391 @@
+// The consumers of attention_wgmma.cuh: warpgroups that multiply, and compute exponentials meanwhile.
+#pragma once
+
+#include "attention/attention_wgmma_tiles.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+/// A warpgroup of 64 queries.
+template <typename Element, const AttentionShape& shape, typename Modification, const WgmmaConfig& config>
+struct Consumer {
+  using Tiles = WgmmaTiles<shape, config>;
+  using Rule = Scores<shape, Modification>;
+  static constexpr int keys = config.tile_kv, steps = keys / 16;
+
+  /// A tile of queries, and its tiles of keys: those that come, and among them those that this warpgroup looks at.
+  struct Work {
+    TileOfQueries tile;
+    int first_q;
+    KeyRange coming, seen;
+
+    /// Tiles that this warpgroup only hands back. No more than there are stages: K of the first one that it sees comes
+    /// behind V of those, of which the last one but a stage is still in work.
+    __device__ __forceinline__ int ahead() const { return coming.end - seen.end; }
+  };
+
+  const WgmmaParams& params;
+  unsigned char* const memory;
+  const uint32 shared;
+  const Barriers<config.q_stages> barriers;
+  const int warpgroup, warp, lane;
+  Stage<config.q_stages> q_stage;
+  Stage<config.stages> k_stage, v_stage;
+
+  float scores[keys / 2];  ///< of a tile; then their exponentials
+  float output[shape.head_dim_v / 2];
+  uint32 weights[steps][4];  ///< exponentials of the tile before, rounded
+  QuadSoftmax<Element, shape, Modification, keys> softmax;
+
+  __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, unsigned char* shared_memory, int group)
+      : params(kernel_params),
+        memory(shared_memory),
+        shared(shuffle(shared_address(shared_memory), 0)),  // the same for a whole warp, and known to be
+        barriers{shared + Tiles::barriers_at},
+        warpgroup(group),
+        warp(warp_index() & 3),
+        lane(lane_index()) {}
+
+  __device__ __forceinline__ Sequence sequence_of(const TileOfQueries& tile) const {
+    return tunesmith::sequence_of<shape>(params.attention, tile);
+  }
+  __device__ __forceinline__ Work work_of(const TileOfQueries& tile) const {
+    Work work;
+    work.tile = tile;
+    const int block_q = work.tile.tile * Tiles::tile_q;
+    work.first_q = block_q + 64 * warpgroup;
+    const Visibility<shape> visibility(params.attention, sequence_of(tile));
+    work.coming = some_key_tiles<shape, keys>(visibility, block_q, block_q + Tiles::tile_q - 1);
+    work.seen = work.coming;
+    if constexpr ((shape.bounded_left || shape.bounded_right) && !config.turns) {
+      const KeyRange own = key_tiles<shape, keys>(visibility, work.first_q, work.first_q + 63);
+      // Of none that it sees the last one that comes, all of it masked. What comes behind the last one that it sees is
+      // masked too, and multiplied: the next tile of queries must not wait for it.
+      work.seen = {work.coming.begin, own.empty() ? work.coming.end : own.end};
+    }
+    return work;
+  }
+
+  /// The next tile of queries, once it has come; none after the last one.
+  __device__ __forceinline__ TileOfQueries await_queries() const {
+    barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+    return reinterpret_cast<const TileOfQueries*>(memory + Tiles::tiles_at)[q_stage.index];
+  }
+  __device__ __forceinline__ void free_queries() {
+    sync_warp();  // all lanes have read which tile it is
+    if (lane == 0) barrier_arrive(barriers.q_free(q_stage.index));
+    q_stage.next();
+  }
+
+  __device__ __forceinline__ void await_keys() const { barrier_wait(barriers.k_come(k_stage.index), k_stage.parity); }
+  /// S = Q K^T, not awaited.
+  __device__ __forceinline__ void multiply_keys() {
+    const MatrixDescriptor q =
+        matrix_descriptor(shared + q_stage.index * Tiles::q_bytes + warpgroup * 64 * Tiles::row_bytes, 1024);
+    const MatrixDescriptor k = matrix_descriptor(shared + Tiles::k_at + k_stage.index * Tiles::k_bytes, 1024);
+    wgmma_fence(scores);
+#pragma unroll
+    for (int step = 0; step < (shape.head_dim + 15) / 16; ++step) {
+      const int slab = step / 4, within = step % 4 * 32;
+      wgmma<Element, Innermost::k>(scores, advance(q, slab * Tiles::q_slab + within),
+                                   advance(k, slab * Tiles::kv_slab + within), step > 0);
+    }
+    wgmma_commit();
+  }
+  __device__ __forceinline__ void free_keys() {
+    if (lane == 0) barrier_arrive(barriers.k_free(k_stage.index));
+    k_stage.next();
+  }
+
+  /// O += P V, not awaited; O = P V for the first tile, so that nothing but the tensor cores writes O while they work. The
+  /// first tile is the one that the end of a packed sequence may cross: `beyond` of its keys are another one's.
+  __device__ __forceinline__ void multiply_values(bool first, int beyond) {
+    barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
+    if constexpr (shape.varlen)
+      if (first && beyond > 0) clear_values(beyond);
+    const MatrixDescriptor v =
+        matrix_descriptor(shared + Tiles::v_at + v_stage.index * Tiles::v_bytes, 1024, Tiles::kv_slab);
+    pin_weights();
+    wgmma_fence(output);
+#pragma unroll
+    for (int step = 0; step < steps; ++step)
+      wgmma<Element, Innermost::n>(output, weights[step], advance(v, step * 2048), step > 0 || !first);
+    wgmma_commit();
+  }
+  /// What lies beyond a sequence's end may be NaN or infinite, and weights of 0 would not hide it. Every warpgroup writes
+  /// the same zeros, before its own product reads them.
+  __device__ __forceinline__ void clear_values(int rows) {
+    unsigned char* const first = memory + Tiles::v_at + v_stage.index * Tiles::v_bytes + (keys - rows) * Tiles::row_bytes;
+#pragma unroll
+    for (int slab = 0; slab < Tiles::v_slabs; ++slab)
+      for (int chunk = 32 * warp + lane; chunk < rows * Tiles::row_bytes / 16; chunk += 128)
+        *reinterpret_cast<Bits<16>*>(first + slab * Tiles::kv_slab + chunk * 16) = Bits<16>{};
+    fence_async_shared();
+    sync_threads(1 + warpgroup, 128);
+  }
+  /// Their registers are read until the product is done.
+  __device__ __forceinline__ void pin_weights() {
+#pragma unroll
+    for (int step = 0; step < steps; ++step) pin(weights[step]);
+  }
+  /// `pending`: products issued since, which may go on.
+  template <int pending>
+  __device__ __forceinline__ void await_values() {
+    wgmma_wait<pending>(output);
+    pin_weights();
+  }
+  __device__ __forceinline__ void free_values() {
+    if (lane == 0) barrier_arrive(barriers.v_free(v_stage.index));
+    v_stage.next();
+  }
+
+  /// Hands back tiles of which this warpgroup sees nothing. All lanes wait, lest one still waits when the stage has gone
+  /// around.
+  __device__ __forceinline__ void skip_keys(int count) {
+    for (int i = 0; i < count; ++i) {
+      await_keys();
+      sync_warp();
+      free_keys();
+    }
+  }
+  __device__ __forceinline__ void skip_values(int count) {
+    for (int i = 0; i < count; ++i) {
+      barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
+      sync_warp();
+      free_values();
+    }
+  }
+
+  // Turns: a named barrier for each warpgroup, at which the one before it arrives. All take as many turns, since with turns
+  // none skips a tile.
+  static constexpr int first_turn = 1 + config.consumers;
+  __device__ __forceinline__ void await_turn() const {
+    if constexpr (config.turns) sync_threads(first_turn + warpgroup, 256);
+  }
+  __device__ __forceinline__ void pass_turn() const {
+    if constexpr (config.turns) arrive_threads(first_turn + (warpgroup + 1 == config.consumers ? 0 : warpgroup + 1), 256);
+  }
+
+  __device__ __forceinline__ void round() {
+#pragma unroll
+    for (int step = 0; step < steps; ++step) round_weights<Element>(scores, step, weights[step]);
+  }
+
+  /// A tile of queries in work: where it lies, and what a score of it is.
+  struct Current {
+    Work work;
+    Rule rule;
+    KeyRange whole;  ///< keys that all of the warpgroup's queries see
+    int query;       ///< this thread's first; the second one is 8 further
+    int beyond;      ///< keys of the first tile that lie beyond the sequence's end
+
+    __device__ __forceinline__ Current(const Consumer& consumer, const TileOfQueries& tile)
+        : work(consumer.work_of(tile)),
+          rule(consumer.params.attention, consumer.sequence_of(tile), work.tile.batch, work.tile.head),
+          whole(rule.visibility().of_all(work.first_q, work.first_q + 63)),
+          query(work.first_q + 16 * consumer.warp + consumer.lane / 4),
+          beyond(work.seen.end * keys - rule.visibility().seq_kv) {}
+  };
+  __device__ __forceinline__ void exponentiate(const Current& current, int index, float (&rescale)[2]) {
+    const int first_k = index * keys;
+    if (current.whole.holds(first_k, first_k + keys - 1))
+      softmax.template exponentiate<true>(scores, current.rule, current.query, first_k, lane, config.rescale_above, rescale);
+    else
+      softmax.template exponentiate<false>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
+                                           rescale);
+  }
+  /// The first tile of keys, on its own.
+  __device__ __forceinline__ void begin(const Current& current) {
+    skip_keys(current.work.ahead());
+    await_keys();
+    await_turn();
+    multiply_keys();
+    pass_turn();
+    wgmma_wait<0>(scores);
+    free_keys();
+    skip_values(current.work.ahead());
+    float rescale[2];
+    softmax.reset();
+    exponentiate(current, current.work.seen.end - 1, rescale);
+    round();
+  }
+
+  /// All tiles of queries that the block gets (one at least, unless sequences are packed) as one sequence of tiles of keys:
+  /// the first product of a tile of queries runs beside the last one of the tile before, as within a tile.
+  __device__ __forceinline__ void run_through() {
+    const TileOfQueries first_tile = await_queries();
+    if constexpr (shape.varlen)
+      if (first_tile.tile < 0) return;
+    Current current(*this, first_tile);
+    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();  // the first one's turn comes from nobody
+    begin(current);
+    int index = current.work.seen.end - 1;
+    bool first = true, waiting = false;  // an output waits to be written until the next product runs
+    Results results = {};                // its tile's
+    while (true) {
+      const bool last = index == current.work.seen.begin;
+      const TileOfQueries tile = current.work.tile;
+      const int query = current.query, beyond = current.beyond;
+      if (last) {
+        free_queries();
+        const TileOfQueries next = await_queries();
+        if (next.tile < 0) {
+          if (waiting) write(results);
+          multiply_values(first, beyond);
+          const Results ended = end(tile, query);
+          await_values<0>();
+          write(ended);
+          break;
+        }
+        current = Current(*this, next);
+        index = current.work.seen.end;
+        skip_keys(current.work.ahead());
+      }
+      --index;
+      await_keys();
+      await_turn();
+      multiply_keys();
+      if (waiting) write(results);
+      multiply_values(first, beyond);
+      pass_turn();
+      wgmma_wait<1>(scores);
+      free_keys();
+      float rescale[2];
+      if (last) {
+        results = end(tile, query);
+        softmax.reset();
+      }
+      exponentiate(current, index, rescale);
+      await_values<0>();
+      free_values();
+      if (last)
+        skip_values(current.work.ahead());
+      else
+        rescale_rows(output, rescale);
+      round();
+      first = waiting = last;
+    }
+    store_wait<0>();
+  }
+
+  /// The same, each tile of queries on its own, where there is room for one only.
+  __device__ __forceinline__ void run_apart() {
+    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();
+    for (TileOfQueries tile = await_queries(); tile.tile >= 0; tile = await_queries()) {
+      const Current current(*this, tile);
+      const KeyRange seen = current.work.seen;
+      begin(current);
+      for (int index = seen.end - 2; index >= seen.begin; --index) {
+        await_keys();
+        await_turn();
+        multiply_keys();
+        multiply_values(index == seen.end - 2, current.beyond);
+        pass_turn();
+        wgmma_wait<1>(scores);
+        free_keys();
+        float rescale[2];
+        exponentiate(current, index, rescale);
+        await_values<0>();
+        free_values();
+        rescale_rows(output, rescale);
+        round();
+      }
+      free_queries();
+      multiply_values(seen.end - seen.begin == 1, current.beyond);
+      const Results results = end(tile, current.query);
+      await_values<0>();
+      free_values();
+      write(results);
+    }
+    store_wait<0>();
+  }
+
+  /// What is known of a tile of queries before its output is.
+  struct Results {
+    TileOfQueries tile;
+    float scale[2];  ///< of the output's rows
+  };
+  /// Writes the lse.
+  __device__ __forceinline__ Results end(const TileOfQueries& tile, int query) const {
+    const AttentionParams& attention = params.attention;
+    Results results = {tile, {}};
+    const Sequence sequence = sequence_of(tile);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const SoftmaxEnd end = softmax.end(attention, tile.head, Rule::factor(attention), r);
+      results.scale[r] = end.scale;
+      if (lane % 4 == 0 && query + 8 * r < sequence.seq_q && attention.lse != nullptr)
+        lse_of<shape>(attention, sequence, tile.batch, tile.head)[query + 8 * r] = end.lse;
+    }
+    return results;
+  }
+  /// The output, by way of shared memory and the copy engine, the 16 rows of each warp on their own.
+  __device__ __forceinline__ void write(const Results& results) {
+    const TileOfQueries& tile = results.tile;
+    constexpr int chunks = shape.head_dim_v / 8;
+    const int first_q = tile.tile * Tiles::tile_q + 64 * warpgroup + 16 * warp;
+    const int staged_at = Tiles::o_at + warpgroup * config.o_slabs * Tiles::o_slab + warp * 16 * Tiles::row_bytes;
+    const int row = lane % 16;
+#pragma unroll
+    for (int first = 0; first < Tiles::v_slabs; first += config.o_slabs) {
+      if (lane == 0) store_wait_read<0>();  // the slabs may still be on their way to the output
+      sync_warp();
+#pragma unroll
+      for (int slab = first; slab < first + config.o_slabs && slab < Tiles::v_slabs; ++slab) {
+#pragma unroll
+        for (int chunk = 8 * slab; chunk < 8 * slab + 8 && chunk < chunks; chunk += 2) {
+          uint32 words[4] = {0, 0, 0, 0};
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int at = 4 * chunk + 2 * i;
+            if (at < shape.head_dim_v / 2)
+              words[i] =
+                  pack<Element>(multiply(output[at], results.scale[i % 2]), multiply(output[at + 1], results.scale[i % 2]));
+          }
+          store_matrices(shared + staged_at + (slab - first) * Tiles::o_slab + row_chunk(row, chunk % 8 + lane / 16), words);
+        }
+      }
+      fence_async_shared();
+      sync_warp();
+      if constexpr (shape.varlen) {
+        if (first_q + 16 > tile.seq_q) {
+          write_some_rows(tile, first_q, first, staged_at);
+          continue;
+        }
+      }
+      if (lane == 0) {
+#pragma unroll
+        for (int slab = first; slab < first + config.o_slabs && slab < Tiles::v_slabs; ++slab)
+          store_tile(params.o, shared + staged_at + (slab - first) * Tiles::o_slab, slab * Tiles::slab_columns,
+                     tile.q_start + first_q, tile.head, shape.varlen ? 0 : tile.batch);
+        store_commit();
+      }
+    }
+  }
+  /// Where a swizzled slab has a chunk of 8 elements.
+  static __device__ __forceinline__ constexpr int row_chunk(int row, int chunk) {
+    return row * Tiles::row_bytes + (chunk ^ row % 8) * 16;
+  }
+  /// Of the 16 rows those that belong to the sequence: behind it lies the next one's output, which the copy engine would
+  /// write to.
+  __device__ __forceinline__ void write_some_rows(const TileOfQueries& tile, int first_q, int first_slab, int staged_at) {
+    constexpr int columns = Tiles::slab_columns / 8;
+    const AttentionParams& attention = params.attention;
+    auto* const o =
+        head_of<shape>(static_cast<Element*>(attention.o), attention.o_strides, int64{tile.q_start}, tile.batch, tile.head);
+#pragma unroll 1
+    for (int i = lane; i < config.o_slabs * 16 * columns; i += 32) {
+      const int slab = i / (16 * columns), row = i / columns % 16, chunk = i % columns;
+      const int column = (first_slab + slab) * columns + chunk;
+      if (first_q + row >= tile.seq_q || column >= shape.head_dim_v / 8) continue;
+      const unsigned char* const staged = memory + staged_at + slab * Tiles::o_slab + row_chunk(row, chunk);
+      store<16, StoreHint::plain>(o + (first_q + row) * attention.o_strides.seq + column * 8,
+                                  *reinterpret_cast<const Bits<16>*>(staged));
+    }
+  }
+};
+
+}  // namespace tunesmith
+
+#endif

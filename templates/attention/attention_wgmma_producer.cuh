@@ -1,0 +1,118 @@
+// The producer of attention_wgmma.cuh: one thread that has the copy engine fill stage after stage.
+#pragma once
+
+#include "attention/attention_wgmma_tiles.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+template <const AttentionShape& shape, const WgmmaConfig& config>
+struct Producer {
+  using Tiles = WgmmaTiles<shape, config>;
+  static constexpr bool counts = config.order == TileOrder::counter;
+
+  const WgmmaParams& params;
+  unsigned char* const memory;
+  const uint32 shared;
+  const Barriers<config.q_stages> barriers;
+  Stage<config.q_stages> q_stage;
+  Stage<config.stages> k_stage, v_stage;
+
+  __device__ __forceinline__ Producer(const WgmmaParams& kernel_params, unsigned char* shared_memory)
+      : params(kernel_params),
+        memory(shared_memory),
+        shared(shared_address(shared_memory)),
+        barriers{shared + Tiles::barriers_at} {}
+
+  __device__ __forceinline__ int tiles() const {
+    return params.attention.heads * params.attention.q_tiles * (shape.varlen ? 1 : params.attention.batch);
+  }
+  __device__ __forceinline__ TileOfQueries tile(int number) const {
+    if (number >= tiles()) return {0, 0, -1, 0, 0, 0, 0};
+    if constexpr (shape.varlen) return packed_tile_of<Tiles::tile_q>(params.attention, number);
+    return tile_of(params.attention, number);
+  }
+  __device__ __forceinline__ uint32* counter() const { return reinterpret_cast<uint32*>(params.attention.workspace); }
+  /// What the number of the next tile is made of, asked for early.
+  __device__ __forceinline__ uint32 ask() const { return counts ? atomic_add(counter(), 1u) : 0; }
+  __device__ __forceinline__ int next(int number, uint32 answer) const {
+    const int blocks = static_cast<int>(grid_blocks());
+    return counts ? blocks + static_cast<int>(answer) : number + blocks;
+  }
+  /// `first` row of the head in the array, which has another batch entry only where sequences are not packed.
+  __device__ __forceinline__ void load(int to, const TensorMap& map, uint32 barrier, L2Hint hint, int slab, int row,
+                                       int head, int batch) const {
+    load_tile(shared + to, map, barrier, hint, slab * Tiles::slab_columns, row, head, shape.varlen ? 0 : batch);
+  }
+
+  __device__ __forceinline__ void load_queries(const TileOfQueries& tile, uint32 come) {
+    barrier_arrive_expecting(come, Tiles::q_bytes);
+#pragma unroll
+    for (int slab = 0; slab < Tiles::qk_slabs; ++slab)
+      load(q_stage.index * Tiles::q_bytes + slab * Tiles::q_slab, params.q, come, L2Hint::evict_first, slab,
+           tile.q_start + tile.tile * Tiles::tile_q, tile.head, tile.batch);
+    q_stage.next();
+  }
+  __device__ __forceinline__ void load_keys(const TileOfQueries& tile, int kv_head, int index) {
+    const int stage = k_stage.index;
+    barrier_wait(barriers.k_free(stage), k_stage.parity ^ 1);
+    barrier_arrive_expecting(barriers.k_come(stage), Tiles::k_bytes);
+#pragma unroll
+    for (int slab = 0; slab < Tiles::qk_slabs; ++slab)
+      load(Tiles::k_at + stage * Tiles::k_bytes + slab * Tiles::kv_slab, params.k, barriers.k_come(stage),
+           L2Hint::evict_last, slab, tile.kv_start + index * config.tile_kv, kv_head, tile.batch);
+    k_stage.next();
+  }
+  __device__ __forceinline__ void load_values(const TileOfQueries& tile, int kv_head, int index) {
+    const int stage = v_stage.index;
+    barrier_wait(barriers.v_free(stage), v_stage.parity ^ 1);
+    barrier_arrive_expecting(barriers.v_come(stage), Tiles::v_bytes);
+#pragma unroll
+    for (int slab = 0; slab < Tiles::v_slabs; ++slab)
+      load(Tiles::v_at + stage * Tiles::v_bytes + slab * Tiles::kv_slab, params.v, barriers.v_come(stage),
+           L2Hint::evict_last, slab, tile.kv_start + index * config.tile_kv, kv_head, tile.batch);
+    v_stage.next();
+  }
+
+  /// One thread.
+  __device__ __forceinline__ void run() {
+    const int group = params.attention.heads / params.attention.kv_heads;
+    int number = static_cast<int>(block_index());
+    while (true) {
+      // Which tile it is is worked out here, not by those who compute with it.
+      const TileOfQueries current = tile(number);
+      if constexpr (shape.varlen) {
+        if (current.tile < 0 && number < tiles()) {
+          number = next(number, ask());
+          continue;
+        }
+      }
+      const uint32 come = barriers.q_come(q_stage.index);
+      barrier_wait(barriers.q_free(q_stage.index), q_stage.parity ^ 1);
+      reinterpret_cast<TileOfQueries*>(memory + Tiles::tiles_at)[q_stage.index] = current;
+      if (current.tile < 0) {
+        barrier_arrive(come);
+        break;
+      }
+      const uint32 answer = ask();  // needed when this tile's copies have been issued
+      load_queries(current, come);
+      const int kv_head = current.head / group, first_q = current.tile * Tiles::tile_q;
+      const Visibility<shape> visibility(params.attention, sequence_of<shape>(params.attention, current));
+      const KeyRange keys = some_key_tiles<shape, config.tile_kv>(visibility, first_q, first_q + Tiles::tile_q - 1);
+      load_keys(current, kv_head, keys.end - 1);
+      for (int index = keys.end - 2; index >= keys.begin; --index) {
+        load_keys(current, kv_head, index);
+        load_values(current, kv_head, index + 1);
+      }
+      load_values(current, kv_head, keys.begin);
+      number = next(number, answer);
+    }
+    // The last block to finish leaves the counters as it found them.
+    if (counts && atomic_add(counter() + 1, 1u) == static_cast<uint32>(grid_blocks()) - 1) counter()[0] = counter()[1] = 0;
+  }
+};
+
+}  // namespace tunesmith
+
+#endif

@@ -1,0 +1,130 @@
+// What the producer and the consumers of attention_wgmma.cuh agree on: where tiles and barriers lie in shared memory, and
+// which tile of queries comes when.
+#pragma once
+
+#include "attention/attention_quads.cuh"
+#include "device/wgmma.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+/// The kernel's only argument.
+struct WgmmaParams {
+  AttentionParams attention;
+  /// (head_dim, seq, heads, batch), of packed sequences (head_dim, all positions, heads, 1); boxes of 64 columns, swizzled
+  /// over 128 bytes. Those of o have 16 rows, a warp's.
+  TensorMap q, k, v, o;
+};
+
+enum class TileOrder {
+  fixed,    ///< every block takes each n-th tile
+  counter,  ///< every block takes the next one that is left: tiles of different lengths even out
+};
+
+struct WgmmaConfig {
+  int consumers;  ///< warpgroups of 64 queries, 1 to 4
+  int tile_kv;    ///< keys of a tile, a multiple of 16 up to 256
+  int q_stages;   ///< tiles of Q likewise, 1 or 2
+  int stages;     ///< tiles of K, and of V, that are on their way or in use
+  int o_slabs;    ///< 64 columns of the output that a warpgroup stages at a time
+  TileOrder order;
+  bool turns;  ///< warpgroups issue their products in turns, so that one computes exponentials while another multiplies
+  float rescale_above;  ///< growth of the largest score, as an exponent of 2, from which accumulators are rescaled
+};
+
+/// A tile of queries of one head and, of packed sequences, where they lie. One below 0 is none.
+struct alignas(16) TileOfQueries {
+  int batch, head, tile;
+  int q_start, kv_start, seq_q, seq_kv;
+};
+
+template <const AttentionShape& shape, const WgmmaConfig& config>
+struct WgmmaTiles {
+  static constexpr int tile_q = 64 * config.consumers, threads = 128 * (config.consumers + 1);
+  // Shared memory: slabs of 64 columns, rows of 128 bytes, swizzled.
+  static constexpr int row_bytes = 128, slab_columns = 64;
+  static constexpr int qk_slabs = (shape.head_dim + 63) / 64, v_slabs = (shape.head_dim_v + 63) / 64;
+  static constexpr int q_slab = tile_q * row_bytes, kv_slab = config.tile_kv * row_bytes, o_slab = 64 * row_bytes;
+  static constexpr int q_bytes = qk_slabs * q_slab, k_bytes = qk_slabs * kv_slab, v_bytes = v_slabs * kv_slab;
+  static constexpr int k_at = config.q_stages * q_bytes, v_at = k_at + config.stages * k_bytes,
+                       o_at = v_at + config.stages * v_bytes;
+  static constexpr int barriers_at = o_at + config.consumers * config.o_slabs * o_slab;
+  // Barriers: for each stage of Q, K and V, that it has come, and that it is free. Then which tiles of Q they are.
+  static constexpr int barriers = 2 * config.q_stages + 4 * config.stages;
+  static constexpr int tiles_at = barriers_at + 8 * barriers;
+  static constexpr int smem_bytes = tiles_at + static_cast<int>(sizeof(TileOfQueries)) * config.q_stages;
+};
+
+/// The tile that comes `number`-th. Heads are taken in sections whose keys and values fit into L2 together; within one, the
+/// last queries of all its heads come first, which see most keys where a mask is causal.
+__device__ __forceinline__ TileOfQueries tile_of(const AttentionParams& params, int number) {
+  const int per_section = params.heads_per_section * params.q_tiles;
+  const int section = number / per_section, rest = number - section * per_section;
+  const int first = section * params.heads_per_section, all = params.batch * params.heads;
+  const int heads = all - first < params.heads_per_section ? all - first : params.heads_per_section;
+  const int tile = rest / heads, head = first + rest - tile * heads, batch = head / params.heads;
+  return {batch, head - batch * params.heads, params.q_tiles - 1 - tile, 0, 0, 0, 0};
+}
+
+/// The same of packed sequences, all heads of a tile one after the other; none where the number is nobody's. Sequence b,
+/// which starts at position s, has the places from s / tile_q + b on: as many as it has tiles, or one more, so that nobody
+/// has to count the tiles of all sequences before.
+template <int tile_q>
+__device__ __forceinline__ TileOfQueries packed_tile_of(const AttentionParams& params, int number) {
+  const int place = params.q_tiles - 1 - number / params.heads, head = number % params.heads;
+  int batch = 0;
+  for (int end = params.batch; end - batch > 1;) {
+    const int middle = (batch + end) / 2;
+    if (params.cu_seqlens_q[middle] / tile_q + middle <= place)
+      batch = middle;
+    else
+      end = middle;
+  }
+  const int q_start = params.cu_seqlens_q[batch], kv_start = params.cu_seqlens_kv[batch];
+  const int seq_q = params.cu_seqlens_q[batch + 1] - q_start, seq_kv = params.cu_seqlens_kv[batch + 1] - kv_start;
+  const int tile = place - q_start / tile_q - batch;
+  return {batch, head, tile * tile_q < seq_q ? tile : -1, q_start, kv_start, seq_q, seq_kv};
+}
+
+template <const AttentionShape& shape>
+__device__ __forceinline__ Sequence sequence_of(const AttentionParams& params, const TileOfQueries& tile) {
+  if constexpr (shape.varlen) return {tile.q_start, tile.kv_start, tile.seq_q, tile.seq_kv};
+  return {0, 0, params.seq_q, params.seq_kv};
+}
+
+/// key_tiles(), or the first tile where there is none: every tile of queries takes the same way.
+template <const AttentionShape& shape, int tile_kv>
+__device__ __forceinline__ KeyRange some_key_tiles(const Visibility<shape>& visibility, int first_q, int last_q) {
+  const KeyRange tiles = key_tiles<shape, tile_kv>(visibility, first_q, last_q);
+  return tiles.empty() ? KeyRange{0, 1} : tiles;
+}
+
+/// Stages one after the other, over and over; a barrier's parity changes each time around.
+template <int count>
+struct Stage {
+  int index = 0;
+  uint32 parity = 0;
+  __device__ __forceinline__ void next() {
+    if (++index == count) {
+      index = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+/// Addresses of barriers in shared memory.
+template <int q_stages>
+struct Barriers {
+  uint32 base;
+  __device__ __forceinline__ uint32 q_come(int stage) const { return base + 16 * stage; }
+  __device__ __forceinline__ uint32 q_free(int stage) const { return base + 16 * stage + 8; }
+  __device__ __forceinline__ uint32 k_come(int stage) const { return base + 16 * q_stages + 32 * stage; }
+  __device__ __forceinline__ uint32 k_free(int stage) const { return k_come(stage) + 8; }
+  __device__ __forceinline__ uint32 v_come(int stage) const { return k_come(stage) + 16; }
+  __device__ __forceinline__ uint32 v_free(int stage) const { return k_come(stage) + 24; }
+};
+
+}  // namespace tunesmith
+
+#endif
