@@ -102,8 +102,8 @@ class Plan {
   bool compiled() const noexcept;                ///< the compiler ran for it in this process (else the binary was loaded)
   double compile_ms() const noexcept;            ///< 0 unless compiled(); all candidates when origin() is tuned
   double tune_s() const noexcept;                ///< wall seconds spent tuning; 0 unless origin() is tuned
-  int occupancy() const noexcept;                ///< resident blocks per multiprocessor of the first kernel
-  std::string resources() const;  ///< "registers=40,static_smem_bytes=0,..." of the first kernel; may be empty
+  int occupancy() const noexcept;                ///< resident blocks per multiprocessor of the main kernel
+  std::string resources() const;  ///< "registers=40,static_smem_bytes=0,..." of the main kernel; may be empty
   double bytes() const noexcept;  ///< least memory traffic of one launch
   double flops() const noexcept;
 
