@@ -64,7 +64,9 @@ TEST(AttentionMaskScan, WhatIsNotCertainIsUsed) {
            "%:define ROW b\n" + function("int b, int h", "return q < k;"),
            function("int b, int h", "return b\\\nb < q;"),
            "// goes on \\\n" + function("int b, int h", "return q < k;") + function("int b, int h"),
-           function("int b, int h", "return q < k;  // ?" "?/"),
+           function("int b, int h",
+                    "return q < k;  // ?"
+                    "?/"),
            function("int b, int h", "const char* text = R\"()\"; return text[0] < k;"),
            function("int b, int h", "return u'\"' < b + h;  // \""),
            function("int b, int h", "int x; asm(\"\" : \"=r\"(x)); return x < k;"),
