@@ -37,8 +37,9 @@ struct AttentionKey : DispatchKey<26> {
     set_strides(19, problem.v_strides);
     set_strides(22, problem.o_strides);
     words[25] = bits(problem.dtype, 0) | bits(problem.layout, 8) | bits(problem.causal, 16) | bits(problem.alibi, 24) |
-                bits(problem.sinks, 25) | bits(problem.varlen, 26) | bits(problem.q_alignment, 32) |
-                bits(problem.k_alignment, 40) | bits(problem.v_alignment, 48) | bits(problem.o_alignment, 56);
+                bits(problem.sinks, 25) | bits(problem.varlen, 26) | bits(problem.mask_tiles, 27) |
+                bits(problem.q_alignment, 32) | bits(problem.k_alignment, 40) | bits(problem.v_alignment, 48) |
+                bits(problem.o_alignment, 56);
   }
 
  private:

@@ -193,6 +193,24 @@ tunesmith_status tunesmith_problem_set_word(tunesmith_problem* problem, const ch
   return guarded([&] { set_field(problem, field, std::string(&given(word, "word"))); });
 }
 
+tunesmith_status tunesmith_problem_elements(const tunesmith_problem* problem, const char* array, int64_t* elements) {
+  return guarded([&] {
+    const std::string name = &given(array, "array");
+    int64_t& result = given(elements, "elements");
+    const Problem& asked = given(problem, "problem").problem;
+    const Op& op = find_op(asked.op);
+    std::string names;
+    for (const ArrayInfo& info : op.arrays(op.normalize(asked))) {
+      if (info.name == name) {
+        result = info.elements();
+        return;
+      }
+      names += (names.empty() ? "" : ", ") + info.name;
+    }
+    throw Error(ErrorCode::invalid_argument, "the problem has no array '", name, "'; it has: ", names);
+  });
+}
+
 tunesmith_status tunesmith_prepare(tunesmith_engine* engine, const tunesmith_problem* problem, const char* config, int mode,
                                    tunesmith_plan** plan) {
   return guarded([&] {

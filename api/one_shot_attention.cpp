@@ -31,6 +31,7 @@ struct AttentionCall {
     problem.alibi = is_given("alibi_slopes", arrays.alibi_slopes, problem.alibi, "alibi");
     problem.sinks = is_given("sinks", arrays.sinks, problem.sinks);
     problem.varlen = are_packed(problem, arrays);
+    check_mask_tiles();
     queries = problem.varlen ? problem.total_q : std::min(problem.batch, problem.seq_q);
     keys = problem.varlen ? problem.total_kv : problem.batch;
     problem.q_alignment = promise_of(q, problem.dtype, queries);
@@ -49,20 +50,32 @@ struct AttentionCall {
       alignment_of("cu_seqlens_q", arrays.cu_seqlens_q, DType::i32, 1);
       alignment_of("cu_seqlens_kv", arrays.cu_seqlens_kv, DType::i32, 1);
     }
+    if (arrays.mask_tiles != nullptr) alignment_of("mask_tiles", arrays.mask_tiles, DType::i32, 1);
     alignment_of("o", arrays.o, problem.dtype, queries);
     if (arrays.lse != nullptr) alignment_of("lse", arrays.lse, DType::f32, queries);
+  }
+
+  /// An array alone does not tell which of the two is meant.
+  void check_mask_tiles() const {
+    const bool asked = problem.mask_tiles != MaskTiles::internal;
+    if (is_given("mask_tiles", arrays.mask_tiles, asked) && !asked) [[unlikely]]
+      throw Error(
+          ErrorCode::invalid_argument,
+          "mask_tiles is given, but problem.mask_tiles is MaskTiles::internal; expected MaskTiles::write or read, or "
+          "a null pointer");
   }
 
   bool is_modified() const noexcept { return !problem.score_mod.empty() || !problem.mask_mod.empty(); }
 
   /// `aux`: arrays of the user's that there are.
-  Addresses<17> addresses(std::size_t aux = 0) const noexcept {
-    Addresses<17> all(q, k, v);
+  Addresses<18> addresses(std::size_t aux = 0) const noexcept {
+    Addresses<18> all(q, k, v);
     all.add_if(problem.alibi, arrays.alibi_slopes);
     all.add_if(problem.sinks, arrays.sinks);
     all.add_if(problem.varlen, arrays.cu_seqlens_q);
     all.add_if(problem.varlen, arrays.cu_seqlens_kv);
     for (std::size_t i = 0; i < aux; ++i) all.add(arrays.aux[i]);
+    all.add_if(problem.mask_tiles != MaskTiles::internal, arrays.mask_tiles);
     all.add(arrays.o);
     all.add(arrays.lse);
     return all;

@@ -27,10 +27,10 @@ double Plan::bytes() const noexcept { return state_->bytes; }
 double Plan::flops() const noexcept { return state_->flops; }
 
 std::string Plan::resources() const {
-  const auto& kernels = state_->executable->plan().kernels;
-  if (kernels.empty()) return {};
+  const LaunchPlan& plan = state_->executable->plan();
+  if (plan.kernels.empty()) return {};
   const auto& all = state_->loaded->binary.resources;
-  const auto found = all.find(kernels.front().entry);
+  const auto found = all.find(plan.kernels[plan.main_kernel].entry);
   if (found == all.end()) return {};
   return text(found->second);
 }

@@ -140,7 +140,7 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
     });
     if (built_here) state->compile_ms += state->loaded->from_cache ? 0 : state->loaded->binary.compile_ms;
     module = state->loaded->module;
-    state->occupancy = module->occupancy(launch.kernels.front());
+    state->occupancy = module->occupancy(launch.kernels[launch.main_kernel]);
   }
   state->compiled = state->compile_ms > 0;
   state->executable = std::make_unique<Executable>(*parts.device, std::move(module), std::move(launch));

@@ -39,4 +39,8 @@ endif()
 # The tuned results that ship, where programs look for them relative to themselves (cache/shipped/).
 install(FILES ${TUNESMITH_SHIPPED_CACHE} DESTINATION ${CMAKE_INSTALL_DATADIR}/tunesmith)
 
+# Examples of score_mod and mask_mod, to be used as they are or changed.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/api/examples/mods DESTINATION ${CMAKE_INSTALL_DATADIR}/tunesmith
+  FILES_MATCHING PATTERN "*.cu")
+
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tunesmith)

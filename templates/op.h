@@ -122,6 +122,9 @@ class Op {
   virtual SourceParts source_parts(const Problem& problem, const Config& config) const = 0;
   virtual LaunchPlan launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const = 0;
 
+  /// The problem that is tuned in place of this one, where its inputs could not be made up; of the same key() and the same
+  /// text. Default: itself.
+  virtual Problem tuned_as(const Problem& problem) const { return problem; }
   /// A problem that runs the same binary (render() gives the same text) on few rows, ragged where the grid allows it.
   virtual Problem verification_problem(const Problem& problem) const = 0;
   /// Writes every input array of the problem; deterministic in (problem, seed, kind).

@@ -373,7 +373,9 @@ TEST(AttentionKeys, HoldEveryField) {
                                                                    [](auto& p) { p.v_strides.head = 9; },
                                                                    [](auto& p) { p.o_strides.batch = 9; },
                                                                    [](auto& p) { p.o_strides.seq = 9; },
-                                                                   [](auto& p) { p.o_strides.head = 9; }};
+                                                                   [](auto& p) { p.o_strides.head = 9; },
+                                                                   [](auto& p) { p.mask_tiles = MaskTiles::write; },
+                                                                   [](auto& p) { p.mask_tiles = MaskTiles::read; }};
   for (const auto& change : changes) {
     AttentionProblem problem = plain;
     change(problem);
@@ -407,6 +409,11 @@ TEST(AttentionProblems, TheGenericFormSaysWhatTheTypedOneSays) {
   problem.total_kv = 100;
   problem.k_strides = {0, 72, 8192};
   problem.o_alignment = 2;
+  problem.mask_mod = "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return true; }";
+  problem.mask_tiles = MaskTiles::read;
+  EXPECT_EQ(op.normalize(to_problem(problem)).fields.word("mask_tiles"), "read");
+  problem.mask_mod.clear();
+  problem.mask_tiles = MaskTiles::internal;
   EXPECT_EQ(op.normalize(to_problem(problem)).text(),
             "attention batch=3,heads=8,kv_heads=2,seq_q=32,seq_kv=64,head_dim=64,head_dim_v=128,dtype=f16,layout=bhsd,"
             "causal=top-left,window_left=9,scale=0.5,softcap=30,alibi=1,sinks=1,varlen=1,total_q=40,total_kv=100,"

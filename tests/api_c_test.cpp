@@ -464,6 +464,42 @@ TEST_F(CApi, AttentionInOneShotAndByFields) {
   tunesmith_problem_destroy(fields);
 }
 
+// What a mask_mod leaves of tiles, found out by one plan and read by another.
+TEST_F(CApi, TilesOfAMaskAreReused) {
+  constexpr std::size_t seq = 70, width = 8;
+  std::vector<float> zeros(seq * width), v(seq * width), o(seq * width, -1);
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(i / width);  // the key's number
+  tunesmith_problem* problem = nullptr;
+  ASSERT_EQ(tunesmith_problem_create("attention", &problem), TUNESMITH_OK);
+  tunesmith_problem_set_int(problem, "seq_q", seq);
+  tunesmith_problem_set_int(problem, "head_dim", width);
+  tunesmith_problem_set_word(problem, "dtype", "f32");
+  tunesmith_problem_set_word(problem, "mask_mod",
+                             "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return k >= 64; }");
+  tunesmith_problem_set_word(problem, "mask_tiles", "write");
+  int64_t elements = -1;
+  ASSERT_EQ(tunesmith_problem_elements(problem, "mask_tiles", &elements), TUNESMITH_OK) << tunesmith_last_error();
+  ASSERT_EQ(elements, 2 * 2);
+  std::vector<std::int32_t> tiles(4, -1);
+  for (const char* way : {"write", "read"}) {
+    tunesmith_problem_set_word(problem, "mask_tiles", way);
+    tunesmith_plan* plan = nullptr;
+    ASSERT_EQ(tunesmith_prepare(engine_, problem, nullptr, TUNESMITH_MODE_OFF, &plan), TUNESMITH_OK)
+        << tunesmith_last_error() << tunesmith_last_error_log();
+    std::fill(o.begin(), o.end(), -1.0f);
+    void* const in_order[] = {zeros.data(), zeros.data(), v.data(), tiles.data(), o.data(), nullptr};
+    ASSERT_EQ(tunesmith_plan_launch(plan, in_order, std::size(in_order), nullptr), TUNESMITH_OK) << tunesmith_last_error();
+    EXPECT_EQ(tiles, (std::vector<std::int32_t>{2, -2, 2, -2})) << "all of the second tile is kept, and of what is padding";
+    for (const float value : o) EXPECT_NEAR(value, 66.5, 1e-4);
+    tunesmith_plan_destroy(plan);
+  }
+  EXPECT_EQ(tunesmith_problem_elements(problem, "tiles", &elements), TUNESMITH_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(tunesmith_last_error()).find("no array 'tiles'; it has: q, k, v, mask_tiles, o, lse"),
+            std::string::npos)
+      << tunesmith_last_error();
+  tunesmith_problem_destroy(problem);
+}
+
 TEST_F(CApi, AttentionSaysWhatIsWrong) {
   alignas(16) float memory[64] = {};
   tunesmith_attention_problem problem{};

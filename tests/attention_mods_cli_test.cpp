@@ -62,6 +62,43 @@ TEST_F(CliTest, NumbersAreGivenAsAnOption) {
   EXPECT_TRUE(report.contains("check_note"));
 }
 
+// A file for the array is enough to say whether it is written or read.
+TEST_F(CliTest, TilesOfAMaskGoToAFileAndComeFromOne) {
+  const std::string text = write("half.cu",
+                                 "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) {\n"
+                                 "  return k < 64 && q >= 64;\n}\n");
+  const std::vector<std::string> problem{"run", "attention",  "--device", "host",       "--seq-q",
+                                         "130", "--head-dim", "8",        "--mask-mod", text};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = problem;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const nlohmann::json written = run_json(
+      with({"--output", "mask_tiles=" + path("tiles.npy"), "--output", "o=" + path("a.npy"), "--config", "variant=mma"}));
+  EXPECT_EQ(written["problem"]["mask_tiles"], "write");
+  EXPECT_TRUE(written["verified"]);
+  const std::string tiles = read("tiles.npy");
+  EXPECT_NE(tiles.find("(1, 1, 3, 2, 1)"), std::string::npos) << tiles.substr(0, 128);
+  ASSERT_EQ(tiles.size(), 128U + 24U);
+  std::vector<std::uint32_t> words(6);
+  std::memcpy(words.data(), tiles.data() + 128, 24);
+  EXPECT_EQ(words, (std::vector<std::uint32_t>{0, ~7U, 1, ~6U, 1, ~6U}));
+  const nlohmann::json read_back = run_json(
+      with({"--input", "mask_tiles=" + path("tiles.npy"), "--output", "o=" + path("b.npy"), "--config", "variant=mma"}));
+  EXPECT_EQ(read_back["problem"]["mask_tiles"], "read");
+  EXPECT_EQ(read("a.npy"), read("b.npy"));
+  // Without a file: words that say nothing.
+  EXPECT_TRUE(run_json(with({"--option", "mask_tiles=read"}))["verified"]);
+  const Outcome source = run({"source", "attention", "--arch", "sm_80", "--seq-q", "130", "--head-dim", "8", "--mask-mod",
+                              text, "--option", "mask_tiles=write"});
+  EXPECT_NE(source.out.find("\nattention_mask_tiles(const __grid_constant__ tunesmith::AttentionParams params)"),
+            std::string::npos);
+  expect_refused(
+      {"run", "attention", "--device", "host", "--seq-q", "130", "--head-dim", "8", "--option", "mask_tiles=write"},
+      {"mask_tiles is write without mask_mod"});
+}
+
 TEST_F(CliTest, MistakesAreShownInTheUsersLines) {
   const std::string wrong =
       write("wrong.cu",

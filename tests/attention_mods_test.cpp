@@ -261,6 +261,54 @@ TEST(AttentionModsEngine, OneShotCallsTellTextsApart) {
   }
 }
 
+TEST(AttentionModsEngine, OneShotCallsWriteAndReadTiles) {
+  EngineOptions options;
+  options.device = "host";
+  options.cache_file.clear();
+  options.mode = Mode::off;
+  Engine engine(options);
+  AttentionProblem problem;
+  problem.heads = 2;
+  problem.seq_q = 70;
+  problem.head_dim = 8;
+  problem.dtype = DType::f32;
+  problem.mask_mod =
+      "// aux: open:u8[seq_kv]\n"
+      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return aux.open[k] != 0; }";
+  const std::vector<float> zeros(70 * 16, 0.0F);
+  std::vector<float> v(70 * 16), o(70 * 16, -1.0F);
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(i / 16);
+  std::vector<std::uint8_t> open(70, 0);
+  open[65] = open[67] = 1;
+  ASSERT_EQ(mask_tiles_size(problem), 2 * 2);
+  std::vector<std::int32_t> tiles(4, -1);
+  AttentionArrays arrays;
+  arrays.aux = {open.data()};
+  arrays.o = o.data();
+  const auto refused = [&](const char* what) {
+    try {
+      engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+      ADD_FAILURE() << what << " is taken";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+    }
+  };
+  problem.mask_tiles = MaskTiles::write;
+  refused("mask_tiles is a null pointer");
+  arrays.mask_tiles = tiles.data();
+  problem.mask_tiles = MaskTiles::internal;
+  refused("mask_tiles is given, but problem.mask_tiles is MaskTiles::internal");
+  for (const MaskTiles way : {MaskTiles::write, MaskTiles::read}) {
+    problem.mask_tiles = way;
+    o.assign(o.size(), -1.0F);
+    engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+    for (const float value : o) EXPECT_NEAR(value, 66, 1e-4);
+    EXPECT_EQ(tiles, (std::vector<std::int32_t>{2, -4, 2, -4}));
+  }
+  problem.mask_mod.clear();
+  refused("mask_tiles is read without mask_mod");
+}
+
 TEST(AttentionModsNvrtc, EveryExampleCompiles) {
   const auto compiler = open_compiler(DeviceInfo::Kind::cuda, EngineOptions::from_environment());
   const Op& op = find_op("attention");
@@ -272,6 +320,7 @@ TEST(AttentionModsNvrtc, EveryExampleCompiles) {
       const Binary binary = compiler->compile({"attention.cu", render(op, problem, config), parse_arch(arch)});
       ASSERT_TRUE(binary.resources.contains("attention"));
       ASSERT_TRUE(binary.resources.contains("attention_modification"));
+      EXPECT_EQ(binary.resources.contains("attention_mask_tiles"), problem.fields.contains("mask_mod"));
       EXPECT_LE(binary.resources.at("attention").spill_store_bytes, 64);
       EXPECT_EQ(why_not_worth_timing(op, problem, config, binary), "");
     }

@@ -3,7 +3,7 @@
 #   - find_package(tunesmith) works for api/examples/consumer, copied out of the tree, and the program gives the right result;
 #   - a version that is too new is refused;
 #   - pkg-config's flags build the same program;
-#   - the installed command line runs and finds its library;
+#   - the installed command line runs and finds its library, and the examples of score_mod and mask_mod are there;
 #   - it and the library find the tuning results that were installed with them, wherever the tree was moved to.
 set -euo pipefail
 source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -50,6 +50,14 @@ LD_LIBRARY_PATH=$(pkg-config --variable=libdir tunesmith) "$scratch/with-pkg-con
 step "command line"
 "$prefix/bin/tunesmith" source softmax --rows 16 --cols 1000 --dtype f32 --arch sm_90a >"$scratch/softmax.cu"
 grep -q "softmax" "$scratch/softmax.cu" || fail "the installed command line printed no source"
+
+step "examples of users' texts"
+for text in "$source_folder"/api/examples/mods/*.cu; do
+  cmp "$text" "$prefix/share/tunesmith/mods/$(basename "$text")" || fail "$(basename "$text") was not installed"
+done
+"$prefix/bin/tunesmith" source attention --seq-q 64 --head-dim 64 --arch sm_90a \
+  --mask-mod "$prefix/share/tunesmith/mods/document_mask.cu" >"$scratch/attention.cu"
+grep -q "query_document" "$scratch/attention.cu" || fail "the installed example is not in the source"
 
 step "shipped records"
 unset TUNESMITH_SYSTEM_CACHE

@@ -193,7 +193,7 @@ TuningRecord TuningRun::make_record(const Contest& contest) const {
 }  // namespace
 
 TuneResult tune(const Op& op, const Problem& problem, const Workbench& bench, const TuneOptions& options) {
-  return TuningRun(op, op.normalize(problem), bench, options).run();
+  return TuningRun(op, op.tuned_as(op.normalize(problem)), bench, options).run();
 }
 
 }  // namespace tunesmith

@@ -46,6 +46,15 @@ void over_extents(const std::vector<Trial>& trials, const Visit& visit) {
   }
 }
 
+bool is_accepted(const Op& op, const Problem& problem) {
+  try {
+    (void)op.normalize(problem);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 bool is_length(const Op& op, const Problem& problem, std::string_view field) {
   bool found = false;
   over_extents(trials_of(op, problem, field), [&](const std::string&, std::size_t, std::int64_t) { found = true; });
@@ -65,6 +74,12 @@ Probe::Probe(const Op& op, const Problem& given) : op_(op), plain_{given.op, {}}
   for (const FieldInfo& field : fields)
     if (const Value* value = given.fields.find(field.name); !field.words.empty() && field.option && value != nullptr)
       problem_.fields.set(field.name, *value);
+  // Options may need a text; one that goes with the true lengths only is left out.
+  Problem with_texts = problem_;
+  for (const FieldInfo& field : fields)
+    if (const Value* value = given.fields.find(field.name); field.text && value != nullptr)
+      with_texts.fields.set(field.name, *value);
+  if (is_accepted(op, with_texts)) problem_ = std::move(with_texts);
   (void)op.normalize(problem_);
   choose_lengths(given);
   arrays_ = op.arrays(op.normalize(problem_));
@@ -91,11 +106,7 @@ void Probe::choose_lengths(const Problem& given) {
       } else if (const Value* value = given.fields.find(field.name); value != nullptr && !field.default_text.empty()) {
         more.fields.set(field.name, *value);
       }
-      try {
-        (void)op_.normalize(more);
-        problem_ = std::move(more);
-      } catch (const Error&) {
-      }
+      if (is_accepted(op_, more)) problem_ = std::move(more);
     }
   } while (lengths_.size() > known);
 }

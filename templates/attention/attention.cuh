@@ -25,18 +25,21 @@ struct AttentionParams {
   const float* sinks;         ///< (heads)
   const int* cu_seqlens_q;    ///< (batch + 1): where each sequence starts
   const int* cu_seqlens_kv;   ///< (batch + 1)
+  uint32* mask_tiles;         ///< see attention_mask_tiles.cuh; nullptr: they are in the workspace
   unsigned char* workspace;
   uint64 aux[attention_aux_slots];  ///< addresses of arrays, bits of numbers
   AttentionStrides q_strides, k_strides, v_strides, o_strides;
-  int64 total_q;  ///< positions of all packed sequences
+  int64 total_q;                              ///< positions of all packed sequences
+  int64 mask_batch_stride, mask_head_stride;  ///< words of mask_tiles; 0: one for all
   int batch, heads, kv_heads;
   int seq_q, seq_kv;  ///< packed: of the longest sequence
   int q_tiles;        ///< of the longest sequence
   int window_left, window_right;
-  int splits;             ///< parts of the keys, for kernels that split them
-  int heads_per_section;  ///< neighbouring heads whose keys and values fit into L2 together
-  float scale;            ///< factor of a dot product
-  float scale_log2;       ///< scale * log2(e)
+  int splits;                 ///< parts of the keys, for kernels that split them
+  int heads_per_section;      ///< neighbouring heads whose keys and values fit into L2 together
+  int mask_rows, mask_words;  ///< tiles of 64 queries; words of each kind in a row
+  float scale;                ///< factor of a dot product
+  float scale_log2;           ///< scale * log2(e)
   float softcap, inverse_softcap;
   float cap_terms[3];  ///< of a polynomial in the square of a dot product (Scores::near_capped)
   float cap_near;      ///< dot products that it serves

@@ -24,11 +24,12 @@ __device__ __forceinline__ Bits<16> load_chunk(const Element* address) {
   return chunk;
 }
 
-/// Rows [first, first + rows) of a head, `width` elements each, into a swizzled tile; rows from `end` on become zeros. By
-/// `threads` threads, of which this is `thread`; complete after async_copy_wait and a barrier among them.
+/// Rows [first, first + rows) of a head, `width` elements each, into a swizzled tile `tile_at` bytes from `shared`; rows
+/// from `end` on become zeros. By `threads` threads, of which this is `thread`; complete after async_copy_wait and a barrier
+/// among them.
 template <typename Element, int threads, int rows, int width, int vector>
-__device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* tile,
-                                          int thread) {
+__device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* shared,
+                                          int tile_at, int thread) {
   constexpr int per_row = width / 8, chunks = rows * per_row, turns = (chunks + threads - 1) / threads;
   // Where each thread stays in its column, its address goes on by a constant.
   constexpr bool straight = threads % per_row == 0;
@@ -38,12 +39,12 @@ __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int
     const int number = thread + i * threads, row = number / per_row, chunk = number % per_row;
     if constexpr (!straight) source = head + (first + row) * stride + chunk * 8;
     if (chunks % threads == 0 || number < chunks) {
-      unsigned char* const place = tile + swizzled<2 * width>(row, chunk);
+      const int place = tile_at + swizzled<2 * width>(row, chunk);
       const bool there = first + row < end;
       if constexpr (vector >= 8)
-        async_copy_16(place, source, there);
+        async_copy_16(shared, place, source, there);
       else
-        *reinterpret_cast<Bits<16>*>(place) = there ? load_chunk<Element, vector>(source) : Bits<16>{};
+        *reinterpret_cast<Bits<16>*>(shared + place) = there ? load_chunk<Element, vector>(source) : Bits<16>{};
     }
     if constexpr (straight) source += threads / per_row * stride;
   }
@@ -54,12 +55,13 @@ __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int
 template <int width>
 struct MatrixRows {
   static constexpr int chunks = width / 8, row_bytes = 2 * width;
-  // The swizzle repeats after 16 rows, and goes on by as much after 64 elements.
-  int places[4], last;
+  // The swizzle repeats after 8 rows, and after 64 elements.
+  static constexpr int count = chunks < 8 ? (chunks + 1) / 2 : 4;
+  int places[count], last;
 
   __device__ __forceinline__ MatrixRows(int row, int half) : last(swizzled<row_bytes>(row, chunks - 1)) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) places[i] = swizzled<row_bytes>(row, 2 * i + half);
+    for (int i = 0; i < count; ++i) places[i] = swizzled<row_bytes>(row, 2 * i + half);
   }
   static __device__ __forceinline__ constexpr bool is_half(int step) { return 2 * step + 1 == chunks; }
   /// Of the 16 rows `block`, elements 16 `step` and on.
@@ -80,11 +82,48 @@ __device__ __forceinline__ void accumulate_tile(float (&sums)[count], int tile, 
   for (int i = 0; i < 4; ++i) sums[4 * tile + i] = d[i];
 }
 
+/// A of 16 columns, for `blocks` times 16 rows.
+template <int blocks>
+using Fragments = uint32[blocks][4];
+
+/// `blocks` times 16 queries of a warp, from a swizzled tile `tile_at` bytes from `shared`: held in registers, or fetched
+/// whenever they are multiplied.
+template <const AttentionShape& shape, int blocks, bool in_registers>
+struct WarpQueries {
+  static constexpr int steps = (shape.head_dim + 15) / 16, held_steps = in_registers ? steps : 1;
+
+  const unsigned char* const shared;
+  const int tile_at;
+  const MatrixRows<shape.head_dim> rows;
+  Fragments<blocks> held[held_steps];
+
+  __device__ __forceinline__ WarpQueries(const unsigned char* memory, int at, int lane)
+      : shared(memory), tile_at(at), rows(lane % 16, lane / 16) {}
+
+  __device__ __forceinline__ void fetch(int step, Fragments<blocks>& a) const {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) {
+      load_matrix_x4(a[block], shared, tile_at + rows.at(block, step));
+      if (rows.is_half(step)) a[block][2] = a[block][3] = 0;
+    }
+  }
+  /// Once the tile has come.
+  __device__ __forceinline__ void hold() {
+    if constexpr (in_registers)
+#pragma unroll
+      for (int step = 0; step < held_steps; ++step) fetch(step, held[step]);
+  }
+  /// Elements 16 `step` and on.
+  __device__ __forceinline__ const Fragments<blocks>& at(int step) {
+    if constexpr (!in_registers) fetch(step, held[0]);
+    return held[in_registers ? step : 0];
+  }
+};
+
 /// What a warp multiplies: `blocks` times 16 rows of queries with `keys` keys.
 template <typename Element, const AttentionShape& shape, int blocks, int keys>
 struct WarpProducts {
-  static constexpr int qk_steps = (shape.head_dim + 15) / 16, v_pairs = (shape.head_dim_v + 15) / 16;
-  using Fragments = uint32[blocks][4];  ///< A of 16 columns
+  static constexpr int v_pairs = (shape.head_dim_v + 15) / 16;
 
   const MatrixRows<shape.head_dim> k_rows;
   const MatrixRows<shape.head_dim_v> v_rows;
@@ -99,20 +138,21 @@ struct WarpProducts {
       for (int i = 0; i < shape.head_dim_v / 2; ++i) output[block][i] = 0.0f;
   }
 
-  /// S = Q K^T. `queries(step)`: the fragments of elements 16 `step` and on.
-  template <typename Queries>
-  __device__ __forceinline__ void multiply_keys(const unsigned char* k_tile, Queries queries) {
+  /// S = Q K^T of the keys `tile_at` bytes from `shared`.
+  template <bool in_registers>
+  __device__ __forceinline__ void multiply_keys(WarpQueries<shape, blocks, in_registers>& queries,
+                                                const unsigned char* shared, int tile_at) {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
 #pragma unroll
       for (int i = 0; i < keys / 2; ++i) scores[block][i] = 0.0f;
 #pragma unroll
-    for (int step = 0; step < qk_steps; ++step) {
-      const Fragments& a = queries(step);
+    for (int step = 0; step < queries.steps; ++step) {
+      const Fragments<blocks>& a = queries.at(step);
 #pragma unroll
       for (int pair = 0; pair < keys / 16; ++pair) {
         uint32 b[4];
-        load_matrix_x4(b, k_tile + k_rows.at(pair, step));
+        load_matrix_x4(b, shared, tile_at + k_rows.at(pair, step));
         if (k_rows.is_half(step)) b[1] = b[3] = 0;
 #pragma unroll
         for (int block = 0; block < blocks; ++block) {
@@ -123,17 +163,17 @@ struct WarpProducts {
     }
   }
 
-  /// O += P V, where the scores have become weights.
-  __device__ __forceinline__ void multiply_values(const unsigned char* v_tile) {
+  /// O += P V, where the scores have become weights; the values lie likewise.
+  __device__ __forceinline__ void multiply_values(const unsigned char* shared, int tile_at) {
 #pragma unroll
     for (int step = 0; step < keys / 16; ++step) {
-      Fragments a;
+      Fragments<blocks> a;
 #pragma unroll
       for (int block = 0; block < blocks; ++block) round_weights<Element>(scores[block], step, a[block]);
 #pragma unroll
       for (int pair = 0; pair < v_pairs; ++pair) {
         uint32 b[4];
-        load_matrix_x4_transposed(b, v_tile + v_rows.at(step, pair));
+        load_matrix_x4_transposed(b, shared, tile_at + v_rows.at(step, pair));
 #pragma unroll
         for (int block = 0; block < blocks; ++block) {
           accumulate_tile<Element>(output[block], 2 * pair, a[block], b[0], b[1]);

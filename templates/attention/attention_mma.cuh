@@ -14,8 +14,7 @@
 // After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691).
 #pragma once
 
-#include "attention/attention_quads.cuh"
-#include "device/matrix.cuh"
+#include "attention/attention_fragments.cuh"
 
 namespace tunesmith {
 
@@ -32,7 +31,6 @@ template <const AttentionShape& shape, const MmaConfig& config>
 struct MmaTiles {
   static constexpr int threads = 32 * config.warps;
   static constexpr int blocks = config.tile_q / (16 * config.warps);  // of 16 queries, of a warp
-  static constexpr int qk_steps = (shape.head_dim + 15) / 16, v_pairs = (shape.head_dim_v + 15) / 16;
 
   static constexpr int q_bytes = config.tile_q * shape.head_dim * 2, k_bytes = config.tile_kv * shape.head_dim * 2;
   static constexpr int v_bytes = config.tile_kv * shape.head_dim_v * 2, stage_bytes = k_bytes + v_bytes;
@@ -47,162 +45,45 @@ struct MmaTiles {
   static constexpr int smem_bytes = used_bytes > o_bytes ? used_bytes : o_bytes;
 };
 
-/// Eight elements of which one access may take `vector`.
-template <typename Element, int vector>
-__device__ __forceinline__ Bits<16> load_chunk(const Element* address) {
-  Bits<16> chunk{};
-#pragma unroll
-  for (int i = 0; i < 8; i += vector) {
-    const auto part = load<2 * vector, LoadHint::plain>(address + i);
-    if constexpr (vector == 1) {
-      chunk.word[i / 2] |= uint32{part.word} << (16 * (i % 2));
-    } else {
-#pragma unroll
-      for (int j = 0; j < vector / 2; ++j) chunk.word[i / 2 + j] = part.word[j];
-    }
-  }
-  return chunk;
-}
-
-/// Rows [first, first + rows) of a head, `width` elements each, into a swizzled tile; rows from `end` on become zeros. All
-/// threads of a block; complete after async_copy_wait and a barrier.
-template <typename Element, int threads, int rows, int width, int vector>
-__device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* shared,
-                                          int tile_at) {
-  constexpr int per_row = width / 8, chunks = rows * per_row, turns = (chunks + threads - 1) / threads;
-  const int thread = thread_index();
-  // Where each thread stays in its column, its address goes on by a constant.
-  constexpr bool straight = threads % per_row == 0;
-  const Element* source = head + (first + thread / per_row) * stride + thread % per_row * 8;
-#pragma unroll(turns <= 16 ? turns : 8)
-  for (int i = 0; i < turns; ++i) {
-    const int number = thread + i * threads, row = number / per_row, chunk = number % per_row;
-    if constexpr (!straight) source = head + (first + row) * stride + chunk * 8;
-    if (chunks % threads == 0 || number < chunks) {
-      const int place = tile_at + swizzled<2 * width>(row, chunk);
-      const bool there = first + row < end;
-      if constexpr (vector >= 8)
-        async_copy_16(shared, place, source, there);
-      else
-        *reinterpret_cast<Bits<16>*>(shared + place) = there ? load_chunk<Element, vector>(source) : Bits<16>{};
-    }
-    if constexpr (straight) source += threads / per_row * stride;
-  }
-}
-
-/// Where the rows start that this lane names to ldmatrix, in a swizzled tile of rows of `width` elements: `row` of 16, and
-/// the first or the second `half` of 16 elements. A second half that lies beyond a row's end is replaced by the first.
-template <int width>
-struct MatrixRows {
-  static constexpr int chunks = width / 8, row_bytes = 2 * width;
-  // The swizzle repeats after 8 rows, and after 64 elements.
-  static constexpr int count = chunks < 8 ? (chunks + 1) / 2 : 4;
-  int places[count], last;
-
-  __device__ __forceinline__ MatrixRows(int row, int half) : last(swizzled<row_bytes>(row, chunks - 1)) {
-#pragma unroll
-    for (int i = 0; i < count; ++i) places[i] = swizzled<row_bytes>(row, 2 * i + half);
-  }
-  static __device__ __forceinline__ constexpr bool is_half(int step) { return 2 * step + 1 == chunks; }
-  /// Of the 16 rows `block`, elements 16 `step` and on.
-  __device__ __forceinline__ int at(int block, int step) const {
-    return block * 16 * row_bytes + (is_half(step) ? last : places[step % 4] + step / 4 * 128);
-  }
-};
-
-/// sums += a * b in columns 8 `tile` to 8 `tile` + 7.
-template <typename Element, int count>
-__device__ __forceinline__ void accumulate_tile(float (&sums)[count], int tile, const uint32 (&a)[4], uint32 b0, uint32 b1) {
-  float d[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) d[i] = sums[4 * tile + i];
-  const uint32 b[2] = {b0, b1};
-  multiply_accumulate_16x8x16<Element>(d, a, b);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) sums[4 * tile + i] = d[i];
-}
-
 /// The queries of a warp.
 template <typename Element, const AttentionShape& shape, typename Modification, const MmaConfig& config>
-struct MmaWarp {
+struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, config.tile_kv> {
   using Tiles = MmaTiles<shape, config>;
   using Rule = Scores<shape, Modification>;
-  static constexpr int keys = config.tile_kv, blocks = Tiles::blocks,
-                       held_steps = config.q_in_registers ? Tiles::qk_steps : 1;
+  using Block = BlockOfQueries<shape, config.tile_q>;
+  static constexpr int keys = config.tile_kv, blocks = Tiles::blocks;
+  using Products = WarpProducts<Element, shape, blocks, keys>;
+  using Products::output;
+  using Products::scores;
 
   const Rule& rule;
   const int lane, first_q;     ///< of 16 * blocks queries
   const KeyRange seen, whole;  ///< keys that some of them see, that all of them see
-  const unsigned char* const shared;
-  const int q_at;  ///< where this warp's queries lie in it
-  const MatrixRows<shape.head_dim> q_rows, k_rows;
-  const MatrixRows<shape.head_dim_v> v_rows;
-
-  uint32 q[held_steps][blocks][4];
-  float scores[blocks][keys / 2];
-  float output[blocks][shape.head_dim_v / 2];
+  MaskRows<16 * blocks> kept;  ///< where there is a mask_mod
+  WarpQueries<shape, blocks, config.q_in_registers> queries;
   QuadSoftmax<Element, shape, Modification, keys> softmax[blocks];
 
-  __device__ __forceinline__ MmaWarp(const Rule& scores_rule, int query, int warp_lane, const unsigned char* memory,
-                                     int q_offset)
-      : rule(scores_rule),
+  /// `query`: the first one, of those that `block` has up to last_q; `q_at`: where they lie in shared memory.
+  __device__ __forceinline__ MmaWarp(const AttentionParams& params, const Block& block_of_queries, const Rule& scores_rule,
+                                     int query, int warp_lane, const unsigned char* shared, int q_at)
+      : Products(warp_lane),
+        rule(scores_rule),
         lane(warp_lane),
         first_q(query),
         seen(rule.visibility().of_any(first_q, first_q + 16 * blocks - 1)),
         whole(rule.visibility().of_all(first_q, first_q + 16 * blocks - 1)),
-        shared(memory),
-        q_at(q_offset),
-        q_rows(lane % 16, lane / 16),
-        k_rows(lane / 16 * 8 + lane % 8, lane / 8 % 2),
-        v_rows(lane % 16, lane / 16) {
+        queries(shared, q_at, warp_lane) {
+    if constexpr (shape.mask_mod)
+      kept = {params, block_of_queries.batch, block_of_queries.head, first_q, block_of_queries.last_q};
 #pragma unroll
-    for (int block = 0; block < blocks; ++block) {
-      softmax[block].reset();
-#pragma unroll
-      for (int i = 0; i < shape.head_dim_v / 2; ++i) output[block][i] = 0.0f;
-    }
-  }
-
-  __device__ __forceinline__ void fetch_queries(int step, uint32 (&a)[blocks][4]) const {
-#pragma unroll
-    for (int block = 0; block < blocks; ++block) {
-      load_matrix_x4(a[block], shared, q_at + q_rows.at(block, step));
-      if (q_rows.is_half(step)) a[block][2] = a[block][3] = 0;
-    }
-  }
-  __device__ __forceinline__ void hold_queries() {
-#pragma unroll
-    for (int step = 0; step < held_steps; ++step) fetch_queries(step, q[step]);
-  }
-
-  /// S = Q K^T.
-  __device__ __forceinline__ void multiply_keys(int k_at) {
-#pragma unroll
-    for (int block = 0; block < blocks; ++block)
-#pragma unroll
-      for (int i = 0; i < keys / 2; ++i) scores[block][i] = 0.0f;
-#pragma unroll
-    for (int step = 0; step < Tiles::qk_steps; ++step) {
-      if constexpr (!config.q_in_registers) fetch_queries(step, q[0]);
-      const uint32(&a)[blocks][4] = q[config.q_in_registers ? step : 0];
-#pragma unroll
-      for (int pair = 0; pair < keys / 16; ++pair) {
-        uint32 b[4];
-        load_matrix_x4(b, shared, k_at + k_rows.at(pair, step));
-        if (k_rows.is_half(step)) b[1] = b[3] = 0;
-#pragma unroll
-        for (int block = 0; block < blocks; ++block) {
-          accumulate_tile<Element>(scores[block], 2 * pair, a[block], b[0], b[1]);
-          accumulate_tile<Element>(scores[block], 2 * pair + 1, a[block], b[2], b[3]);
-        }
-      }
-    }
+    for (int block = 0; block < blocks; ++block) softmax[block].reset();
   }
 
   /// Scores become weights, and the output ready for what they weigh.
-  __device__ __forceinline__ void weigh(int first_k) {
+  __device__ __forceinline__ void weigh(int index) {
+    const int first_k = index * keys;
     float rescale[blocks][2];
-    if (whole.holds(first_k, first_k + keys - 1))
+    if (whole.holds(first_k, first_k + keys - 1) && keeps_all(index))
       exponentiate<true>(first_k, rescale);
     else
       exponentiate<false>(first_k, rescale);
@@ -213,48 +94,36 @@ struct MmaWarp {
   __device__ __forceinline__ void exponentiate(int first_k, float (&rescale)[blocks][2]) {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
-      softmax[block].template exponentiate<all_count>(scores[block], rule, first_q + 16 * block + lane / 4, first_k, lane,
-                                                      config.rescale_above, rescale[block]);
+      softmax[block].template exponentiate<all_count, all_count>(scores[block], rule, first_q + 16 * block + lane / 4,
+                                                                 first_k, lane, config.rescale_above, rescale[block]);
   }
 
-  /// O += P V.
-  __device__ __forceinline__ void multiply_values(int v_at) {
-#pragma unroll
-    for (int step = 0; step < keys / 16; ++step) {
-      uint32 a[blocks][4];
-#pragma unroll
-      for (int block = 0; block < blocks; ++block) round_weights<Element>(scores[block], step, a[block]);
-#pragma unroll
-      for (int pair = 0; pair < Tiles::v_pairs; ++pair) {
-        uint32 b[4];
-        load_matrix_x4_transposed(b, shared, v_at + v_rows.at(step, pair));
-#pragma unroll
-        for (int block = 0; block < blocks; ++block) {
-          accumulate_tile<Element>(output[block], 2 * pair, a[block], b[0], b[1]);
-          if (!v_rows.is_half(pair)) accumulate_tile<Element>(output[block], 2 * pair + 1, a[block], b[2], b[3]);
-        }
-      }
-    }
+  /// Whether any of the queries sees a key of the tile that counts.
+  __device__ __forceinline__ bool meets(int index) const {
+    if constexpr (shape.bounded_left || shape.bounded_right)
+      if (index * keys >= seen.end || index * keys + keys <= seen.begin) return false;
+    // Of a block's only 64 queries it is known before the tile comes.
+    if constexpr (shape.mask_mod && mask_tile % config.tile_q != 0) return kept.template keeps_any<keys>(index);
+    return true;
+  }
+  __device__ __forceinline__ bool keeps_all(int index) const {
+    if constexpr (shape.mask_mod) return kept.template keeps_all<keys>(index);
+    return true;
   }
 
-  /// Whether any of the queries sees a key of the tile.
-  __device__ __forceinline__ bool meets(int first_k) const {
-    if constexpr (!shape.bounded_left && !shape.bounded_right) return true;
-    return first_k < seen.end && first_k + keys > seen.begin;
-  }
-
-  /// Outputs and lse. `o`: the head's query 0; `staged`: this warp's rows in shared memory, which nobody else uses.
-  __device__ __forceinline__ void finish(const AttentionParams& params, const Sequence& sequence, int batch, int head,
-                                         Element* o, unsigned char* staged) {
+  /// Outputs and lse. `staged`: this warp's rows in shared memory, which nobody else uses.
+  __device__ __forceinline__ void finish(const AttentionParams& params, const Block& of, unsigned char* staged) {
+    Element* const o = of.template o<Element>(params);
     constexpr int chunks = shape.head_dim_v / 8, row_bytes = 2 * shape.head_dim_v;
 #pragma unroll
     for (int block = 0; block < blocks; ++block) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const SoftmaxEnd end = softmax[block].end(params, head, rule.factor(), r);
+        const SoftmaxEnd end = softmax[block].end(params, of.head, rule.factor(), r);
         const int row = 16 * block + 8 * r + lane / 4, query = first_q + row;
-        const bool there = query < sequence.seq_q;
-        if (lane % 4 == 0 && there && params.lse != nullptr) lse_of<shape>(params, sequence, batch, head)[query] = end.lse;
+        const bool there = query < of.sequence.seq_q;
+        if (lane % 4 == 0 && there && params.lse != nullptr)
+          lse_of<shape>(params, of.sequence, of.batch, of.head)[query] = end.lse;
 #pragma unroll
         for (int n = 0; n < chunks; ++n) {
           const float values[2] = {multiply(output[block][4 * n + 2 * r], end.scale),
@@ -273,7 +142,7 @@ struct MmaWarp {
 #pragma unroll 4
       for (int i = lane; i < 16 * blocks * chunks; i += 32) {
         const int row = i / chunks, chunk = i % chunks;
-        if (first_q + row < sequence.seq_q)
+        if (first_q + row < of.sequence.seq_q)
           store<16, StoreHint::plain>(o + (first_q + row) * params.o_strides.seq + chunk * 8,
                                       *reinterpret_cast<const Bits<16>*>(staged + swizzled<row_bytes>(row, chunk)));
       }
@@ -287,96 +156,91 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   constexpr int keys = config.tile_kv, stages = config.stages, threads = Tiles::threads, warp_q = 16 * Tiles::blocks;
   unsigned char* const shared = dynamic_shared();
 
-  // Neighbouring blocks are heads of one tile: what a causal mask leaves of a tile is then the same for all that run at
-  // once. The last queries come first, which see most keys.
-  const int64 work = block_index();
-  const int head = static_cast<int>(work % params.heads);
-  const int batch = static_cast<int>(work / params.heads % params.batch);
-  const auto tile = params.q_tiles - 1 - static_cast<int>(work / params.heads / params.batch);
-  const int kv_head = head / (params.heads / params.kv_heads);
-  const Sequence sequence = sequence_of<shape>(params, batch);
-  const int first_q = tile * config.tile_q;
-  if (tile < 0 || first_q >= sequence.seq_q) return;
-  const int last_q = (first_q + config.tile_q < sequence.seq_q ? first_q + config.tile_q : sequence.seq_q) - 1;
-
-  const auto* const q =
-      head_of<shape>(static_cast<const Element*>(params.q), params.q_strides, sequence.q_start, batch, head);
-  const auto* const k =
-      head_of<shape>(static_cast<const Element*>(params.k), params.k_strides, sequence.kv_start, batch, kv_head);
-  const auto* const v =
-      head_of<shape>(static_cast<const Element*>(params.v), params.v_strides, sequence.kv_start, batch, kv_head);
+  const BlockOfQueries<shape, config.tile_q> block(params);
+  if (block.is_empty()) return;
+  const Sequence& sequence = block.sequence;
+  const auto* const k = block.template k<Element>(params);
+  const auto* const v = block.template v<Element>(params);
   const auto copy_keys = [&](int index, int stage) {
     copy_rows<Element, threads, keys, shape.head_dim, shape.k_vector>(k, params.k_strides.seq, index * keys, sequence.seq_kv,
-                                                                      shared, Tiles::stages_at + stage * Tiles::stage_bytes);
+                                                                      shared, Tiles::stages_at + stage * Tiles::stage_bytes,
+                                                                      thread_index());
   };
   const auto copy_values = [&](int index, int stage) {
     copy_rows<Element, threads, keys, shape.head_dim_v, shape.v_vector>(
         v, params.v_strides.seq, index * keys, sequence.seq_kv, shared,
-        Tiles::stages_at + stage * Tiles::stage_bytes + Tiles::k_bytes);
+        Tiles::stages_at + stage * Tiles::stage_bytes + Tiles::k_bytes, thread_index());
   };
 
-  const Scores<shape, Modification> rule(params, sequence, batch, head);
-  const KeyRange tiles = key_tiles<shape, keys>(rule.visibility(), first_q, last_q);
+  const Scores<shape, Modification> rule(params, sequence, block.batch, block.head);
+  TileSequence<shape, config.tile_q, keys> tiles(params, rule.visibility(), block.batch, block.head, block.first_q,
+                                                 block.last_q);
   const int warp = warp_index();
-  MmaWarp<Element, shape, Modification, config> mine(rule, first_q + warp * warp_q, lane_index(), shared,
-                                                     Tiles::q_at + warp * warp_q * 2 * shape.head_dim);
-  if (!tiles.empty()) {
-    copy_rows<Element, threads, config.tile_q, shape.head_dim, shape.q_vector>(q, params.q_strides.seq, first_q,
-                                                                               sequence.seq_q, shared, Tiles::q_at);
+  MmaWarp<Element, shape, Modification, config> mine(params, block, rule, block.first_q + warp * warp_q, lane_index(),
+                                                     shared, Tiles::q_at + warp * warp_q * 2 * shape.head_dim);
+  // Tiles that are in work or on their way, in the order of the sequence; beyond its end there is nothing to copy.
+  constexpr int ahead = stages == 1 ? 1 : stages - 1;
+  int coming[ahead];
+  coming[0] = tiles.last();
+  if (coming[0] >= tiles.begin()) {
+    copy_rows<Element, threads, config.tile_q, shape.head_dim, shape.q_vector>(
+        block.template q<Element>(params), params.q_strides.seq, block.first_q, sequence.seq_q, shared, Tiles::q_at,
+        thread_index());
     async_copy_commit();
     // What is waited for is counted in groups: of Q, then one for every tile or half a tile, be there any left or not.
-    constexpr int ahead = stages == 1 ? 1 : stages - 1;
 #pragma unroll
     for (int stage = 0; stage < ahead; ++stage) {
-      const int index = tiles.end - 1 - stage;
-      if (index >= tiles.begin) {
-        copy_keys(index, stage);
-        if constexpr (stages > 1) copy_values(index, stage);
+      if (stage > 0) coming[stage] = tiles.after(coming[stage - 1]);
+      if (coming[stage] >= tiles.begin()) {
+        copy_keys(coming[stage], stage);
+        if constexpr (stages > 1) copy_values(coming[stage], stage);
       }
       async_copy_commit();
     }
     if constexpr (config.q_in_registers) {
       async_copy_wait<ahead>();
       sync_block();
-      mine.hold_queries();
+      mine.queries.hold();
     }
     int stage = 0, next_stage = ahead;
-    for (int index = tiles.end - 1; index >= tiles.begin; --index) {
+    while (coming[0] >= tiles.begin()) {
+      const int index = coming[0], next = tiles.after(coming[ahead - 1]);
       const int k_at = Tiles::stages_at + stage * Tiles::stage_bytes;
-      const bool meets = mine.meets(index * keys);
+      const bool meets = mine.meets(index);
       async_copy_wait<ahead - 1>();
       sync_block();
       if constexpr (stages == 1) {
         copy_values(index, 0);
         async_copy_commit();
-        if (meets) mine.multiply_keys(k_at);
+        if (meets) mine.multiply_keys(mine.queries, shared, k_at);
         async_copy_wait<0>();
         sync_block();
-        if (index > tiles.begin) copy_keys(index - 1, 0);
+        if (next >= tiles.begin()) copy_keys(next, 0);
         async_copy_commit();
       } else {
-        if (index - ahead >= tiles.begin) {
-          copy_keys(index - ahead, next_stage);
-          copy_values(index - ahead, next_stage);
+        if (next >= tiles.begin()) {
+          copy_keys(next, next_stage);
+          copy_values(next, next_stage);
         }
         async_copy_commit();
         next_stage = next_stage + 1 == stages ? 0 : next_stage + 1;
         stage = stage + 1 == stages ? 0 : stage + 1;
-        if (meets) mine.multiply_keys(k_at);
+        if (meets) mine.multiply_keys(mine.queries, shared, k_at);
       }
       if (meets) {
-        mine.weigh(index * keys);
-        mine.multiply_values(k_at + Tiles::k_bytes);
+        mine.weigh(index);
+        mine.multiply_values(shared, k_at + Tiles::k_bytes);
       }
+#pragma unroll
+      for (int i = 1; i < ahead; ++i) coming[i - 1] = coming[i];
+      coming[ahead - 1] = next;
     }
   }
   // Where a warp's outputs fit over its own queries nobody else is in the way.
   if constexpr (Tiles::staged_output && (config.q_in_registers || shape.head_dim_v > shape.head_dim)) sync_block();
   constexpr int staged_row =
       2 * (config.q_in_registers || shape.head_dim_v > shape.head_dim ? shape.head_dim_v : shape.head_dim);
-  mine.finish(params, sequence, batch, head,
-              head_of<shape>(static_cast<Element*>(params.o), params.o_strides, sequence.q_start, batch, head),
-              shared + warp * warp_q * staged_row);
+  mine.finish(params, block, shared + warp * warp_q * staged_row);
 }
 
 }  // namespace tunesmith

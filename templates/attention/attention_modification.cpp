@@ -4,14 +4,15 @@
 #include <cstddef>
 #include <cstring>
 
+#include "templates/attention/attention_text.h"
 #include "tunesmith/error.h"
 #include "tunesmith/hash.h"
 
 namespace tunesmith::attention {
 namespace {
 
-constexpr std::array<std::string_view, 9> reserved_names{
-    "q", "k", "v", "o", "lse", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_kv"};
+constexpr std::array<std::string_view, 10> reserved_names{
+    "q", "k", "v", "o", "lse", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_kv", "mask_tiles"};
 constexpr std::size_t most_text_bytes = 64 << 10;
 
 /// One of the two functions that a user may write.
@@ -30,83 +31,7 @@ constexpr std::array<Function, 2> functions{
 
 std::string file_of(const Function& function) { return std::string(function.name) + ".cu"; }
 
-/// A user's text as far as it must be understood here: where comments and literals are, which hold no code.
-class Reader {
- public:
-  Reader(const Function& function, const std::string& text) : function_(function), text_(text), code_(text) { blank(); }
-
-  /// The line in which the function is declared first. Throws Error(invalid_argument).
-  int line_of_function() const {
-    for (std::size_t at = code_.find(function_.name); at != std::string::npos; at = code_.find(function_.name, at + 1)) {
-      const std::size_t end = at + function_.name.size();
-      const std::size_t next = code_.find_first_not_of(" \t\r\n", end);
-      if ((at == 0 || !is_word(code_[at - 1])) && next != std::string::npos && code_[next] == '(') return line_at(at);
-    }
-    throw Error(ErrorCode::invalid_argument, function_.name, " holds no function ", function_.name, "; expected ",
-                function_.signature);
-  }
-
-  /// Text with directives may show the compiler other brackets than are seen here.
-  void check_brackets() const {
-    if (code_.find('#') != std::string::npos) return;
-    std::vector<std::size_t> open;
-    for (std::size_t at = 0; at < code_.size(); ++at) {
-      constexpr std::string_view opening = "({[", closing = ")}]";
-      if (opening.find(code_[at]) != std::string_view::npos) open.push_back(at);
-      const std::size_t kind = closing.find(code_[at]);
-      if (kind == std::string_view::npos) continue;
-      if (open.empty() || code_[open.back()] != opening[kind])
-        fail(at, std::string("'") + code_[at] + "' closes nothing that is open");
-      open.pop_back();
-    }
-    if (!open.empty()) fail(open.back(), std::string("'") + code_[open.back()] + "' is never closed");
-  }
-
- private:
-  static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  }
-
-  int line_at(std::size_t at) const {
-    return 1 + static_cast<int>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
-  }
-
-  [[noreturn]] void fail(std::size_t at, const std::string& what) const {
-    const std::size_t begin = at == 0 ? 0 : text_.rfind('\n', at - 1) + 1;
-    std::string line = text_.substr(begin, std::min(text_.find('\n', at), text_.size()) - begin);
-    line.erase(0, std::min(line.find_first_not_of(" \t"), line.size()));
-    throw Error(ErrorCode::invalid_argument, file_of(function_), ":", line_at(at), ": ", what, ", in '", line, "'");
-  }
-
-  void blank_from(std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i)
-      if (code_[i] != '\n') code_[i] = ' ';
-  }
-
-  void blank() {
-    for (std::size_t at = 0; at < text_.size(); ++at) {
-      std::size_t end = at;
-      if (text_.compare(at, 2, "//") == 0) {
-        end = std::min(text_.find('\n', at), text_.size());
-      } else if (text_.compare(at, 2, "/*") == 0) {
-        end = text_.find("*/", at + 2);
-        if (end == std::string::npos) fail(at, "the comment is never closed");
-        end += 2;
-      } else if (text_[at] == '"' || (text_[at] == '\'' && (at == 0 || !is_word(text_[at - 1])))) {  // no digit separator
-        end = at + 1;
-        while (end < text_.size() && text_[end] != text_[at] && text_[end] != '\n') end += text_[end] == '\\' ? 2 : 1;
-        end = std::min(end + 1, text_.size());
-      }
-      if (end == at) continue;
-      blank_from(at, end);
-      at = end - 1;
-    }
-  }
-
-  const Function& function_;
-  const std::string& text_;
-  std::string code_;
-};
+TextReader reader_of(const Function& function, const std::string& text) { return {function.name, function.signature, text}; }
 
 std::string read_text(const Problem& problem, const Function& function) {
   if (!problem.fields.contains(function.name)) return {};
@@ -157,7 +82,7 @@ constexpr const char* line_here = "#line here\n";  // see SourceParts
 std::string text_definition(const Function& function, const std::string& text) {
   std::string definition = "namespace of_" + std::string(function.name) + " {\n" + line_mark(function, 1) + text;
   if (!definition.ends_with('\n')) definition += '\n';
-  definition += line_mark(function, Reader(function, text).line_of_function());
+  definition += line_mark(function, reader_of(function, text).line_of_function());
   definition += "static_assert(tunesmith::is_same<decltype(&" + std::string(function.name) + "), " +
                 std::string(function.result) + " (*)(" + std::string(function.parameters) + ")>, \"expected " +
                 std::string(function.signature) + "\");\n";
@@ -169,7 +94,7 @@ std::string member_definition(const Function& function, const std::string& text)
   const std::string arguments = std::string(score ? "score, " : "") + "b, h, q, k, aux_of(slots)";
   return "  static __device__ __forceinline__ " + std::string(function.result) +
          (score ? " score(float score, " : " keeps(") + "int b, int h, int q, int k, const Slots& slots) {\n" +
-         line_mark(function, Reader(function, text).line_of_function()) + "    return of_" + std::string(function.name) +
+         line_mark(function, reader_of(function, text).line_of_function()) + "    return of_" + std::string(function.name) +
          "::" + std::string(function.name) + "(" + arguments + ");\n" + line_here + "  }\n";
 }
 
@@ -210,13 +135,18 @@ void check_modification(const Settings& settings) {
   for (const Function& function : functions) {
     const std::string& text = settings.*function.text;
     if (text.empty()) continue;
-    const Reader reader(function, text);
+    const TextReader reader = reader_of(function, text);
     (void)reader.line_of_function();
     reader.check_brackets();
   }
   (void)aux_bits(settings);
   for (const Aux& aux : settings.aux)
     if (aux.is_array) (void)aux_info(settings, aux);
+}
+
+bool mask_may_use(const Settings& settings, MaskPlace place) {
+  const Function& mask_mod = functions[1];
+  return reader_of(mask_mod, settings.mask_mod).may_use(static_cast<std::size_t>(place), 5);
 }
 
 std::string modification_key(const Settings& settings) {

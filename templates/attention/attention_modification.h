@@ -2,6 +2,7 @@
 // A user's text in a problem: its fields, its checks, and what becomes of it in generated sources. Internal to templates/.
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,11 @@ void read_modification(const Problem& problem, Settings& settings);
 /// Throws Error(invalid_argument) that names the text, the line, what is wrong and what is right: the function is missing,
 /// brackets that would end in the wrong place. The rest is for the compiler to say.
 void check_modification(const Settings& settings);
+
+/// Parameters of mask_mod.
+enum class MaskPlace : std::uint8_t { batch, head };
+/// Whether mask_mod, which must be there, may look at it; certainly not where this is false.
+bool mask_may_use(const Settings& settings, MaskPlace place);
 
 /// What of the texts decides which configuration is fast; empty without one.
 std::string modification_key(const Settings& settings);

@@ -98,6 +98,12 @@ void set_narrow_strides(const Settings& large, const Settings& small, Fields& fi
 
 }  // namespace
 
+Problem AttentionOp::tuned_as(const Problem& problem) const {
+  Problem result = problem;
+  result.fields.set("mask_tiles", std::string("internal"));
+  return normalize(result);
+}
+
 Problem AttentionOp::verification_problem(const Problem& problem) const {
   const Settings settings = Settings::of(problem);
   // Ragged in every direction, with more tiles than a GPU has multiprocessors, so that a kernel that takes several of them
@@ -115,7 +121,7 @@ Problem AttentionOp::verification_problem(const Problem& problem) const {
   small.window_left = std::min<std::int64_t>(settings.window_left, 57);
   small.window_right = std::min<std::int64_t>(settings.window_right, 39);
 
-  Problem result = problem;
+  Problem result = tuned_as(problem);
   Fields& fields = result.fields;
   fields.set("batch", small.batch);
   fields.set("heads", small.heads);

@@ -23,6 +23,7 @@ class AttentionOp final : public Op {
   std::string why_invalid(const Problem& problem, const DeviceInfo& device, const Config& config) const override;
   SourceParts source_parts(const Problem& problem, const Config& config) const override;
   LaunchPlan launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const override;
+  Problem tuned_as(const Problem& problem) const override;
   Problem verification_problem(const Problem& problem) const override;
   void fill_inputs(const Problem& problem, std::uint64_t seed, InputKind kind,
                    std::span<const HostArray> arrays) const override;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "templates/attention/attention_mask_tiles.h"
 #include "templates/attention/attention_modification.h"
 #include "templates/attention/attention_op.h"
 #include "templates/row/row_fields.h"
@@ -26,6 +27,7 @@ constexpr std::array<const char*, 4> head_stride_fields{"q_head_stride", "k_head
 constexpr std::array<const char*, 4> alignment_fields{"q_alignment", "k_alignment", "v_alignment", "o_alignment"};
 
 const Words causal_words{"none", "top-left", "bottom-right"}, layout_words{"bshd", "bhsd"};
+const Words mask_tiles_words{"internal", "write", "read"};
 
 std::int64_t head_dim_field(const Problem& problem, std::string_view field, std::int64_t fallback) {
   const std::int64_t value = row::integer_between(problem, field, fallback, 8, 256);
@@ -131,6 +133,11 @@ Settings read(const Problem& problem) {
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) read_tensor(problem, settings, side);
   check_apart(settings);
   read_modification(problem, settings);
+  settings.mask_tiles = static_cast<MaskTiles>(row::word_at(problem, "mask_tiles", mask_tiles_words, 0));
+  if (settings.mask_tiles != MaskTiles::internal && settings.mask_mod.empty())
+    throw Error(ErrorCode::invalid_argument, "mask_tiles is ",
+                mask_tiles_words[static_cast<std::size_t>(settings.mask_tiles)],
+                " without mask_mod, which alone leaves tiles out; give mask_mod, or leave mask_tiles out");
   return settings;
 }
 
@@ -235,7 +242,9 @@ std::vector<FieldInfo> AttentionOp::problem_fields() const {
        "as lines '// aux: ...' of the texts declare it",
        {},
        true,
-       true}};
+       true},
+      {"mask_tiles", "what mask_mod leaves of tiles: found out, and written to or read from an array of that name",
+       "internal", mask_tiles_words, true}};
   for (std::size_t i = 0; i < 4; ++i)
     fields.push_back({batch_stride_fields[i], "elements between batch entries", "that of the layout", {}, true});
   for (std::size_t i = 0; i < 4; ++i)
@@ -281,6 +290,8 @@ Problem AttentionOp::normalize(const Problem& problem) const {
   if (!settings.score_mod.empty()) fields.set("score_mod", settings.score_mod);
   if (!settings.mask_mod.empty()) fields.set("mask_mod", settings.mask_mod);
   if (!settings.aux.empty()) fields.set("aux", text_of(settings.aux));
+  if (settings.mask_tiles != MaskTiles::internal)
+    fields.set("mask_tiles", std::string(mask_tiles_words[static_cast<std::size_t>(settings.mask_tiles)]));
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) {
     const auto at = static_cast<std::size_t>(side);
     const Tensor plain = dense(settings, side), &tensor = settings.tensor(side);
@@ -307,6 +318,7 @@ std::vector<ArrayInfo> AttentionOp::arrays(const Problem& problem) const {
   input(settings.varlen, "cu_seqlens_kv", DType::i32, settings.batch + 1);
   for (const Aux& aux : settings.aux)
     if (aux.is_array) arrays.push_back(aux_info(settings, aux));
+  if (settings.mask_tiles != MaskTiles::internal) arrays.push_back(mask_tiles_info(settings));
   arrays.push_back(tensor_info(settings, Side::o));
   ArrayInfo lse{.name = "lse",
                 .output = true,
@@ -357,6 +369,8 @@ Problem to_problem(const AttentionProblem& problem) {
     declarations += (declarations.empty() ? "" : ";") + aux.name + ":" + std::string(name(aux.dtype)) +
                     (aux.length ? "[" + std::to_string(*aux.length) + "]" : "=" + text(aux.value));
   if (!declarations.empty()) general.fields.set("aux", declarations);
+  if (problem.mask_tiles != MaskTiles::internal)
+    general.fields.set("mask_tiles", std::string(mask_tiles_words[static_cast<std::size_t>(problem.mask_tiles)]));
   const std::array<const AttentionArrayStrides*, 4> strides{&problem.q_strides, &problem.k_strides, &problem.v_strides,
                                                             &problem.o_strides};
   const std::array<std::int64_t, 4> alignments{problem.q_alignment, problem.k_alignment, problem.v_alignment,
@@ -368,6 +382,10 @@ Problem to_problem(const AttentionProblem& problem) {
     integer(alignment_fields[i], alignments[i], 16);
   }
   return general;
+}
+
+std::int64_t mask_tiles_size(const AttentionProblem& problem) {
+  return MaskTilesLayout::of(Settings::of(find_op("attention").normalize(to_problem(problem)))).elements();
 }
 
 }  // namespace tunesmith

@@ -34,6 +34,7 @@ struct Settings {
   std::int64_t total_q = 0, total_kv = 0;
   std::string score_mod, mask_mod;  ///< the user's texts; empty: none
   std::vector<Aux> aux;             ///< what they read
+  MaskTiles mask_tiles = MaskTiles::internal;
 
   /// Of a normalized problem.
   static Settings of(const Problem& problem);

@@ -6,16 +6,9 @@
 #pragma once
 
 #include "attention/attention_softmax.cuh"
+#include "attention/attention_tiles.cuh"
 
 namespace tunesmith {
-
-/// Tiles of keys that some query of [first_q, last_q] sees: [begin, end).
-template <const AttentionShape& shape, int tile_kv>
-__device__ __forceinline__ KeyRange key_tiles(const Visibility<shape>& visibility, int first_q, int last_q) {
-  const KeyRange seen = visibility.of_any(first_q, last_q);
-  if (seen.empty()) return {0, 0};
-  return {seen.begin / tile_kv, (seen.end + tile_kv - 1) / tile_kv};
-}
 
 /// Weights are rounded to 16 bits, f16 ones after a factor of 2^7: so much larger may those be that are denormal, and the
 /// largest stays finite although it may exceed 1 (rescale_above, at most 8).
@@ -44,16 +37,17 @@ struct QuadSoftmax {
     }
   }
 
-  /// Dot products of a tile become weights, 2^(score - largest + weight_exponent). `query`: of the first row; `all_count`:
-  /// no place is masked; `rescale`: what the output has to be multiplied with. A row is rescaled when its largest score has
-  /// grown by more than 2^rescale_above since the last time: what is added up meanwhile is larger, never wrong.
-  template <bool all_count>
+  /// Dot products of a tile become weights, 2^(score - largest + weight_exponent). `query`: of the first row; `all_seen`: no
+  /// place is hidden for where it is; `all_kept`: nor by a mask_mod; `rescale`: what the output has to be multiplied with. A
+  /// row is rescaled when its largest score has grown by more than 2^rescale_above since the last time: what is added up
+  /// meanwhile is larger, never wrong.
+  template <bool all_seen, bool all_kept = !shape.mask_mod>
   __device__ __forceinline__ void exponentiate(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
                                                float rescale_above, float (&rescale)[2]) {
     const float factor = rule.factor();
     float top[2] = {Maximum::identity(), Maximum::identity()};
     float base[2] = {0.0f, 0.0f};  // what this thread's scores of a row have in common, beyond what stands in their places
-    score<all_count>(scores, rule, query, first_k, lane, top, base);
+    score<all_seen, all_kept>(scores, rule, query, first_k, lane, top, base);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       if constexpr (has_base) top[r] = add(top[r], base[r]);
@@ -83,14 +77,15 @@ struct QuadSoftmax {
 
   /// Dot products become scores less `base`, those that do not count -inf; `top`: the largest of each row that this thread
   /// has.
-  template <bool all_count>
+  template <bool all_seen, bool all_kept>
   __device__ __forceinline__ void score(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
                                         float (&top)[2], float (&base)[2]) const {
-    constexpr bool modified = shape.score_mod || shape.mask_mod;
+    // A text is asked for a pair that exists only.
+    constexpr bool modified = shape.score_mod || (shape.mask_mod && !(all_seen && all_kept));
     // Where the keys that a row sees begin and end, counted from this thread's first one: comparisons with constants.
     const int first = first_k + lane % 4 * 2;
     int begin[2] = {0, 0}, end[2] = {keys, keys};
-    if constexpr (!all_count && !modified) {
+    if constexpr (!all_seen && !modified) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const KeyRange range = rule.visibility().of_any(query + 8 * r, query + 8 * r);
@@ -105,10 +100,10 @@ struct QuadSoftmax {
       const int r = i / 2 % 2, at = i / 4 * 8 + i % 2;
       const auto value = [&] { return Rule::linear || in_steps ? scores[i] : rule(scores[i], query + 8 * r, first, at); };
       if constexpr (modified) {
-        scores[i] = rule.counts(query + 8 * r, first + at, all_count) ? value() : Maximum::identity();
+        scores[i] = rule.counts(query + 8 * r, first + at, all_seen, all_kept) ? value() : Maximum::identity();
       } else {
         scores[i] = value();
-        if constexpr (!all_count) {
+        if constexpr (!all_seen) {
           const bool counts = at < end[r] && (!shape.bounded_left || at >= begin[r]);
           scores[i] = counts ? scores[i] : Maximum::identity();
         }

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "templates/attention/attention_mask_tiles.h"
 #include "templates/attention/attention_modification.h"
 #include "templates/attention/attention_op.h"
 #include "templates/attention/attention_problem.h"
@@ -360,6 +361,7 @@ void AttentionOp::fill_inputs(const Problem& problem, std::uint64_t seed, InputK
         write_element(DType::f32, array.data, h, awkward && h % 3 == 2 ? 40.0f : static_cast<float>(h % 4 - 1));
     for (const Aux& aux : settings.aux)
       if (aux.is_array && aux.name == array.info.name) fill_aux(array, seed + scramble(7), shortest);
+    if (array.info.name == "mask_tiles" && array.info.input) fill_mask_tiles(array);
     if (array.info.name == "cu_seqlens_q") fill_starts(array, settings.total_q, settings.seq_q, seed + 11, awkward);
     if (array.info.name == "cu_seqlens_kv") fill_starts(array, settings.total_kv, settings.seq_kv, seed + 12, awkward);
   }

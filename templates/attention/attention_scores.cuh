@@ -68,11 +68,12 @@ class Scores {
   __device__ __forceinline__ float slope() const { return slope_; }
 
   /// Whether the score of query and key takes part. Without this a score must not be asked for: modifications read the
-  /// user's arrays. `inside`: the two are known to see each other as far as Visibility goes.
-  __device__ __forceinline__ bool counts(int query, int key, bool inside) const {
+  /// user's arrays. `inside`: the two are known to see each other as far as Visibility goes; `kept`: mask_mod is known to
+  /// keep the pair if it is one.
+  __device__ __forceinline__ bool counts(int query, int key, bool inside, bool kept) const {
     bool seen = inside || visibility_.sees(query, key);
     if constexpr (shape.score_mod || shape.mask_mod) seen = seen && query < visibility_.seq_q;
-    if constexpr (shape.mask_mod) seen = seen && Modification::keeps(batch_, head_, query, key, params_->aux);
+    if constexpr (shape.mask_mod) seen = seen && (kept || Modification::keeps(batch_, head_, query, key, params_->aux));
     return seen;
   }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "attention/attention_softmax.cuh"
+#include "attention/attention_tiles.cuh"
 
 namespace tunesmith {
 
@@ -63,27 +64,17 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
   float* const shared_kv = shared + Tiles::kv_at;
   float* const shared_p = shared + Tiles::p_at;
 
-  // Neighbouring blocks are heads of one tile: what a causal mask leaves of a tile is then the same for all that run at
-  // once.
-  const int64 work = block_index();
-  const int head = static_cast<int>(work % params.heads);
-  const int batch = static_cast<int>(work / params.heads % params.batch);
-  const auto tile = params.q_tiles - 1 - static_cast<int>(work / params.heads / params.batch);
-  const int kv_head = head / (params.heads / params.kv_heads);
-  const Sequence sequence = sequence_of<shape>(params, batch);
-  const int first_q = tile * config.tile_q;
-  if (tile < 0 || first_q >= sequence.seq_q) return;
-  const int last_q = (first_q + config.tile_q < sequence.seq_q ? first_q + config.tile_q : sequence.seq_q) - 1;
+  const BlockOfQueries<shape, config.tile_q> block(params);
+  if (block.is_empty()) return;
+  const Sequence& sequence = block.sequence;
+  const int first_q = block.first_q, last_q = block.last_q;
+  const auto* const k = block.template k<Element>(params);
+  const auto* const v = block.template v<Element>(params);
 
-  const auto* const q =
-      head_of<shape>(static_cast<const Element*>(params.q), params.q_strides, sequence.q_start, batch, head);
-  const auto* const k =
-      head_of<shape>(static_cast<const Element*>(params.k), params.k_strides, sequence.kv_start, batch, kv_head);
-  const auto* const v =
-      head_of<shape>(static_cast<const Element*>(params.v), params.v_strides, sequence.kv_start, batch, kv_head);
-
-  const Scores<shape, Modification> scores(params, sequence, batch, head);
-  const KeyRange seen = scores.visibility().of_any(first_q, last_q), whole = scores.visibility().of_all(first_q, last_q);
+  const Scores<shape, Modification> scores(params, sequence, block.batch, block.head);
+  const KeyRange whole = scores.visibility().of_all(first_q, last_q);
+  TileSequence<shape, config.tile_q, config.tile_kv> tiles(params, scores.visibility(), block.batch, block.head, first_q,
+                                                           last_q);
   const int across = thread_index() % Tiles::across, down = thread_index() / Tiles::across;
 
   float largest[queries], sum[queries], output[queries][groups][columns];
@@ -97,9 +88,10 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
       for (int c = 0; c < columns; ++c) output[i][g][c] = 0.0f;
   }
   stage_rows<Element, config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::q_stride>(
-      q, params.q_strides.seq, first_q, sequence.seq_q, shared_q);
+      block.template q<Element>(params), params.q_strides.seq, first_q, sequence.seq_q, shared_q);
 
-  for (int first_k = seen.begin / config.tile_kv * config.tile_kv; first_k < seen.end; first_k += config.tile_kv) {
+  for (int tile = tiles.last(); tile >= tiles.begin(); tile = tiles.after(tile)) {
+    const int first_k = tile * config.tile_kv;
     sync_block();
     stage_rows<Element, config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::kv_stride>(
         k, params.k_strides.seq, first_k, sequence.seq_kv, shared_kv);
@@ -124,7 +116,7 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
           for (int j = 0; j < keys; ++j) score[i][j] = fused_multiply_add(a[i].values[e], b[j].values[e], score[i][j]);
     }
 
-    const bool inside = whole.holds(first_k, first_k + config.tile_kv - 1);
+    const bool inside = whole.holds(first_k, first_k + config.tile_kv - 1), kept = tiles.keeps_all(tile);
 #pragma unroll
     for (int i = 0; i < queries; ++i) {
       const int query = first_q + down + i * Tiles::down;
@@ -132,7 +124,7 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
 #pragma unroll
       for (int j = 0; j < keys; ++j) {
         const int key = first_k + across + j * Tiles::across;
-        const bool counts = scores.counts(query, key, inside);
+        const bool counts = scores.counts(query, key, inside, kept);
         score[i][j] = counts ? multiply(scores(score[i][j], query, first_k + across, j * Tiles::across), scores.factor())
                              : Maximum::identity();
         top = maximum(top, score[i][j]);
@@ -177,13 +169,13 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
     }
   }
 
-  auto* const o = head_of<shape>(static_cast<Element*>(params.o), params.o_strides, sequence.q_start, batch, head);
+  auto* const o = block.template o<Element>(params);
 #pragma unroll
   for (int i = 0; i < queries; ++i) {
     const int query = first_q + down + i * Tiles::down;
-    const SoftmaxEnd end = end_of<shape>(params, head, largest[i], reduce_lanes<Tiles::across>(sum[i], Sum()));
+    const SoftmaxEnd end = end_of<shape>(params, block.head, largest[i], reduce_lanes<Tiles::across>(sum[i], Sum()));
     if (query > last_q) continue;
-    if (across == 0 && params.lse != nullptr) lse_of<shape>(params, sequence, batch, head)[query] = end.lse;
+    if (across == 0 && params.lse != nullptr) lse_of<shape>(params, sequence, block.batch, block.head)[query] = end.lse;
 #pragma unroll
     for (int g = 0; g < groups; ++g) {
       const int column = (across + g * Tiles::across) * columns;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "templates/attention/attention_config.h"
+#include "templates/attention/attention_mask_tiles.h"
 #include "templates/attention/attention_modification.h"
 #include "templates/attention/attention_op.h"
 #include "templates/attention/attention_split_config.h"
@@ -26,12 +27,12 @@ struct Strides {
 // Must agree with AttentionParams in attention.cuh; the generated source asserts the size.
 struct Params {
   std::uint64_t tensors[4];
-  std::uint64_t lse, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_kv, workspace;
+  std::uint64_t lse, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_kv, mask_tiles, workspace;
   std::uint64_t aux[most_aux];
   Strides strides[4];
-  std::int64_t total_q;
+  std::int64_t total_q, mask_batch_stride, mask_head_stride;
   std::int32_t batch, heads, kv_heads, seq_q, seq_kv, q_tiles, window_left, window_right, splits;
-  std::int32_t heads_per_section;
+  std::int32_t heads_per_section, mask_rows, mask_words;
   float scale, scale_log2, softcap, inverse_softcap, cap_terms[3], cap_near;
 };
 // Must agree with WgmmaParams in attention_wgmma.cuh.
@@ -126,6 +127,7 @@ std::uint32_t pointer_offset(const std::string& array, const Settings& settings)
   if (array == "alibi_slopes") return offsetof(Params, alibi_slopes);
   if (array == "sinks") return offsetof(Params, sinks);
   if (array == "cu_seqlens_q") return offsetof(Params, cu_seqlens_q);
+  if (array == "mask_tiles") return offsetof(Params, mask_tiles);
   return offsetof(Params, cu_seqlens_kv);
 }
 
@@ -172,6 +174,11 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
   params.heads_per_section = static_cast<std::int32_t>(
       std::clamp<std::int64_t>(static_cast<std::int64_t>(section_bytes / head_bytes), settings.group(),
                                std::max(settings.batch * settings.heads, settings.group())));
+  const MaskTilesLayout tiles = MaskTilesLayout::of(settings);
+  params.mask_batch_stride = tiles.batch_stride();
+  params.mask_head_stride = tiles.head_stride();
+  params.mask_rows = static_cast<std::int32_t>(tiles.rows);
+  params.mask_words = static_cast<std::int32_t>(tiles.words);
   const double log2e = 1.44269504088896340736;
   params.scale = static_cast<float>(settings.scale);
   params.scale_log2 = static_cast<float>(settings.scale * log2e);
@@ -206,11 +213,14 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
     parts.kernels += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(split_combine_threads) +
                      ")\nattention_combine(const __grid_constant__ tunesmith::AttentionParams params) {\n"
                      "  tunesmith::attention_split_combine<Element, shape, config>(params);\n}\n";
-  parts.kernels += modification_entry(settings);
+  parts.kernels += mask_tiles_entry(settings, params, wgmma ? "params.attention" : "params") + modification_entry(settings);
   return parts;
 }
 
 namespace {
+
+constexpr std::int64_t counter_bytes = 8;  // of wgmma, at the start of the workspace
+static_assert(counter_bytes <= mask_tiles_at);
 
 /// One of q, k, v, o for the copy engine: boxes of 64 columns, as many as 128 bytes hold, and `rows` positions of a head.
 LaunchPlan::TensorMap tensor_map(const Settings& settings, Side side, int array, std::int64_t rows) {
@@ -248,7 +258,7 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, const 
   const std::int64_t tiles = std::int64_t{params.q_tiles} * settings.heads * (settings.varlen ? 1 : settings.batch);
   KernelLaunch& launch = plan.kernels.front();
   launch.grid = {static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, device.sm_count)), 1, 1};
-  if (config.order == "counter") plan.workspace_bytes = 8;
+  if (config.order == "counter") plan.workspace_bytes = counter_bytes;
 }
 
 /// Parts go to the workspace, and a second kernel takes them from there.
@@ -262,6 +272,20 @@ void combine_splits(const Settings& settings, const Params& params, const Device
   combine.block = {static_cast<std::uint32_t>(split_combine_threads), 1, 1};
   combine.overlaps = device.kind == DeviceInfo::Kind::cuda && device.arch.number() >= 90;
   plan.kernels.push_back(combine);
+}
+
+/// Whether the kernel asks for the classes of tiles. With few queries to find them out costs as much as to do without.
+bool reads_mask_tiles(Variant variant) { return variant != Variant::split; }
+
+/// What the plan's kernel reads is found out before it, unless it is known; and what is to be written is, read or not.
+void classify_mask_tiles(const TypedConfig& config, const Settings& settings, LaunchPlan& plan) {
+  if (settings.mask_mod.empty() || settings.mask_tiles == MaskTiles::read) return;
+  if (settings.mask_tiles == MaskTiles::internal) {
+    if (!reads_mask_tiles(config.variant)) return;
+    plan.workspace_bytes = mask_tiles_at + MaskTilesLayout::of(settings).elements() * 4;
+  }
+  plan.kernels.insert(plan.kernels.begin(), mask_tiles_launch(settings));
+  ++plan.main_kernel;
 }
 
 }  // namespace
@@ -288,6 +312,7 @@ LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config
   plan.kernels.push_back(launch);
   if (typed.variant == Variant::wgmma) use_tensor_maps(typed, settings, params, device, plan);
   if (params.splits > 1) combine_splits(settings, params, device, plan);
+  classify_mask_tiles(typed, settings, plan);
   return plan;
 }
 

@@ -115,8 +115,8 @@ class PackedScores {
   __device__ __forceinline__ float operator()(float dot, int row, int first, int at) const {
     return row == 0 ? first_(dot, queries_[0], first, at) : second_(dot, queries_[1], first, at);
   }
-  __device__ __forceinline__ bool counts(int row, int key, bool inside) const {
-    return row == 0 ? first_.counts(queries_[0], key, inside) : second_.counts(queries_[1], key, inside);
+  __device__ __forceinline__ bool counts(int row, int key, bool inside, bool kept) const {
+    return row == 0 ? first_.counts(queries_[0], key, inside, kept) : second_.counts(queries_[1], key, inside, kept);
   }
 
  private:
@@ -178,49 +178,31 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
   using Products = WarpProducts<Element, shape, blocks, keys>;
   using Products::output;
   using Products::scores;
-  static constexpr int held_steps = Tiles::q_in_registers ? Tiles::qk_steps : 1;
 
   const PackedBlocks<shape, Modification, blocks> rules;
   const int lane;
   const KeyRange whole;  ///< keys that all rows see
 
-  const unsigned char* const q_tile;
-  const MatrixRows<shape.head_dim> q_rows;
-
-  uint32 q[held_steps][blocks][4];
+  unsigned char* const shared;
+  WarpQueries<shape, blocks, Tiles::q_in_registers> queries;
   QuadSoftmax<Element, shape, Modification, keys, PackedScores<shape, Modification>> softmax[blocks];
 
   template <typename Work>
   __device__ __forceinline__ SplitWarp(const AttentionParams& params, const Sequence& sequence, const Work& work, int batch,
-                                       int kv_head, int warp_lane, const unsigned char* shared_q)
+                                       int kv_head, int warp_lane, unsigned char* memory)
       : Products(warp_lane),
         rules(params, sequence, work, batch, kv_head, warp_lane / 4),
         lane(warp_lane),
         whole(Visibility<shape>(params, sequence).of_all(work.query_of(0), work.query_of(work.rows - 1))),
-        q_tile(shared_q),
-        q_rows(warp_lane % 16, warp_lane / 16) {
+        shared(memory),
+        queries(memory, Tiles::q_at, warp_lane) {
 #pragma unroll
     for (int block = 0; block < blocks; ++block) softmax[block].reset();
   }
 
-  __device__ __forceinline__ void fetch_queries(int step, typename Products::Fragments& a) const {
-#pragma unroll
-    for (int block = 0; block < blocks; ++block) {
-      load_matrix_x4(a[block], q_tile + q_rows.at(block, step));
-      if (q_rows.is_half(step)) a[block][2] = a[block][3] = 0;
-    }
-  }
-  __device__ __forceinline__ void hold_queries() {
-    if constexpr (Tiles::q_in_registers)
-#pragma unroll
-      for (int step = 0; step < held_steps; ++step) fetch_queries(step, q[step]);
-  }
-
-  __device__ __forceinline__ void take(const unsigned char* tile, int first_k) {
-    Products::multiply_keys(tile, [this](int step) -> const typename Products::Fragments& {
-      if constexpr (!Tiles::q_in_registers) fetch_queries(step, q[0]);
-      return q[Tiles::q_in_registers ? step : 0];
-    });
+  /// `tile_at`: where its keys and values lie.
+  __device__ __forceinline__ void take(int tile_at, int first_k) {
+    Products::multiply_keys(queries, shared, tile_at);
     float rescale[blocks][2];
     if (whole.holds(first_k, first_k + keys - 1))
       exponentiate<true>(first_k, rescale);
@@ -228,7 +210,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
       exponentiate<false>(first_k, rescale);
 #pragma unroll
     for (int block = 0; block < blocks; ++block) rescale_rows(output[block], rescale[block]);
-    Products::multiply_values(tile + Tiles::k_bytes);
+    Products::multiply_values(shared, tile_at + Tiles::k_bytes);
   }
   template <bool all_count>
   __device__ __forceinline__ void exponentiate(int first_k, float (&rescale)[blocks][2]) {
@@ -332,18 +314,18 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
 
   // The same for all lanes, in a way that the compiler sees.
   const int warp = shuffle(warp_index(), 0), lane = lane_index();
-  unsigned char* const own = shared + warp * Tiles::warp_bytes;
+  const int own_at = warp * Tiles::warp_bytes;
   const auto* const k =
       head_of<shape>(static_cast<const Element*>(params.k), params.k_strides, sequence.kv_start, batch, kv_head);
   const auto* const v =
       head_of<shape>(static_cast<const Element*>(params.v), params.v_strides, sequence.kv_start, batch, kv_head);
   const auto copy_tile = [&](int index, int stage) {
-    unsigned char* const place = own + stage * Tiles::stage_bytes;
+    const int place = own_at + stage * Tiles::stage_bytes;
     if (index < tiles.end) {
       copy_rows<Element, 32, keys, shape.head_dim, shape.k_vector>(k, params.k_strides.seq, index * keys, sequence.seq_kv,
-                                                                   place, lane);
+                                                                   shared, place, lane);
       copy_rows<Element, 32, keys, shape.head_dim_v, shape.v_vector>(v, params.v_strides.seq, index * keys, sequence.seq_kv,
-                                                                     place + Tiles::k_bytes, lane);
+                                                                     shared, place + Tiles::k_bytes, lane);
     }
     // What is waited for is counted in groups, so that there is one for every tile, be there any left or not.
     async_copy_commit();
@@ -353,14 +335,14 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
 #pragma unroll 1
   for (int stage = 0; stage < stages; ++stage) copy_tile(index + stage * config.warps, stage);
   stage_queries<Element, shape, config>(params, sequence, work, batch, kv_head, shared + Tiles::q_at);
-  SplitWarp<Element, shape, Modification, config> mine(params, sequence, work, batch, kv_head, lane, shared + Tiles::q_at);
+  SplitWarp<Element, shape, Modification, config> mine(params, sequence, work, batch, kv_head, lane, shared);
   sync_block();
-  mine.hold_queries();
+  mine.queries.hold();
   int stage = 0;
   for (; index < tiles.end; index += config.warps) {
     async_copy_wait<stages - 1>();
     sync_warp();  // other lanes' copies are there as well
-    mine.take(own + stage * Tiles::stage_bytes, index * keys);
+    mine.take(own_at + stage * Tiles::stage_bytes, index * keys);
     sync_warp();  // and nobody reads them any more
     copy_tile(index + stages * config.warps, stage);
     stage = stage + 1 == stages ? 0 : stage + 1;
@@ -372,7 +354,7 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
   auto* const scales = reinterpret_cast<float*>(shared + Tiles::scales_at);
   mine.show_ends(largest + warp * config.tile_q, sums + warp * config.tile_q);
   sync_block();
-  mine.show_output(largest, warp, work.rows, reinterpret_cast<float*>(own));
+  mine.show_output(largest, warp, work.rows, reinterpret_cast<float*>(shared + own_at));
   const bool alone = params.splits == 1;
   for (int row = thread_index(); row < work.rows; row += Tiles::threads) {
     const auto combined = CombinedEnd::of_warps<config.warps, config.tile_q>(largest + row, sums + row);

@@ -14,15 +14,16 @@ struct Consumer {
   using Rule = Scores<shape, Modification>;
   static constexpr int keys = config.tile_kv, steps = keys / 16;
 
-  /// A tile of queries, and its tiles of keys: those that come, and among them those that this warpgroup looks at.
+  using KeyTiles = SomeTiles<shape, Tiles::tile_q, keys>;
+
+  /// A tile of queries, and the tiles of keys that come for it.
   struct Work {
     TileOfQueries tile;
-    int first_q;
-    KeyRange coming, seen;
-
-    /// Tiles that this warpgroup only hands back. No more than there are stages: K of the first one that it sees comes
-    /// behind V of those, of which the last one but a stage is still in work.
-    __device__ __forceinline__ int ahead() const { return coming.end - seen.end; }
+    int first_q;  ///< of this warpgroup
+    KeyTiles tiles;
+    /// Tiles that this warpgroup only hands back, and the first one that it looks at. No more are handed back than there are
+    /// stages: K of the first one that it sees comes behind V of those, of which the last one but a stage is still in work.
+    int ahead, first;
   };
 
   const WgmmaParams& params;
@@ -51,18 +52,23 @@ struct Consumer {
     return tunesmith::sequence_of<shape>(params.attention, tile);
   }
   __device__ __forceinline__ Work work_of(const TileOfQueries& tile) const {
-    Work work;
-    work.tile = tile;
-    const int block_q = work.tile.tile * Tiles::tile_q;
-    work.first_q = block_q + 64 * warpgroup;
     const Visibility<shape> visibility(params.attention, sequence_of(tile));
-    work.coming = some_key_tiles<shape, keys>(visibility, block_q, block_q + Tiles::tile_q - 1);
-    work.seen = work.coming;
+    Work work = {tile, tile.tile * Tiles::tile_q + 64 * warpgroup, KeyTiles(params.attention, visibility, tile), 0, 0};
+    work.first = work.tiles.last();
     if constexpr ((shape.bounded_left || shape.bounded_right) && !config.turns) {
+      // What comes behind the last tile that it sees is masked too, and multiplied: the next tile of queries must not wait.
       const KeyRange own = key_tiles<shape, keys>(visibility, work.first_q, work.first_q + 63);
-      // Of none that it sees the last one that comes, all of it masked. What comes behind the last one that it sees is
-      // masked too, and multiplied: the next tile of queries must not wait for it.
-      work.seen = {work.coming.begin, own.empty() ? work.coming.end : own.end};
+      if (own.empty()) return work;
+      if constexpr (shape.mask_mod) {
+        for (int next = work.tiles.after(work.first); work.first >= own.end && next >= work.tiles.begin();
+             next = work.tiles.after(next)) {
+          work.first = next;
+          ++work.ahead;
+        }
+      } else {
+        work.ahead = work.first + 1 - own.end;
+        work.first = own.end - 1;
+      }
     }
     return work;
   }
@@ -185,29 +191,30 @@ struct Consumer {
           rule(consumer.params.attention, consumer.sequence_of(tile), work.tile.batch, work.tile.head),
           whole(rule.visibility().of_all(work.first_q, work.first_q + 63)),
           query(work.first_q + 16 * consumer.warp + consumer.lane / 4),
-          beyond(work.seen.end * keys - rule.visibility().seq_kv) {}
+          beyond((work.first + 1) * keys - rule.visibility().seq_kv) {}
   };
   __device__ __forceinline__ void exponentiate(const Current& current, int index, float (&rescale)[2]) {
     const int first_k = index * keys;
-    if (current.whole.holds(first_k, first_k + keys - 1))
-      softmax.template exponentiate<true>(scores, current.rule, current.query, first_k, lane, config.rescale_above, rescale);
+    if (current.whole.holds(first_k, first_k + keys - 1) && current.work.tiles.keeps_all(warpgroup, index))
+      softmax.template exponentiate<true, true>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
+                                                rescale);
     else
-      softmax.template exponentiate<false>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
-                                           rescale);
+      softmax.template exponentiate<false, false>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
+                                                  rescale);
   }
   /// The first tile of keys, on its own.
   __device__ __forceinline__ void begin(const Current& current) {
-    skip_keys(current.work.ahead());
+    skip_keys(current.work.ahead);
     await_keys();
     await_turn();
     multiply_keys();
     pass_turn();
     wgmma_wait<0>(scores);
     free_keys();
-    skip_values(current.work.ahead());
+    skip_values(current.work.ahead);
     float rescale[2];
     softmax.reset();
-    exponentiate(current, current.work.seen.end - 1, rescale);
+    exponentiate(current, current.work.first, rescale);
     round();
   }
 
@@ -220,11 +227,12 @@ struct Consumer {
     Current current(*this, first_tile);
     if (config.turns && warpgroup + 1 == config.consumers) pass_turn();  // the first one's turn comes from nobody
     begin(current);
-    int index = current.work.seen.end - 1;
+    int index = current.work.first;
     bool first = true, waiting = false;  // an output waits to be written until the next product runs
     Results results = {};                // its tile's
     while (true) {
-      const bool last = index == current.work.seen.begin;
+      index = current.work.tiles.after(index);
+      const bool last = index < current.work.tiles.begin();
       const TileOfQueries tile = current.work.tile;
       const int query = current.query, beyond = current.beyond;
       if (last) {
@@ -239,10 +247,9 @@ struct Consumer {
           break;
         }
         current = Current(*this, next);
-        index = current.work.seen.end;
-        skip_keys(current.work.ahead());
+        index = current.work.first;
+        skip_keys(current.work.ahead);
       }
-      --index;
       await_keys();
       await_turn();
       multiply_keys();
@@ -260,7 +267,7 @@ struct Consumer {
       await_values<0>();
       free_values();
       if (last)
-        skip_values(current.work.ahead());
+        skip_values(current.work.ahead);
       else
         rescale_rows(output, rescale);
       round();
@@ -274,13 +281,15 @@ struct Consumer {
     if (config.turns && warpgroup + 1 == config.consumers) pass_turn();
     for (TileOfQueries tile = await_queries(); tile.tile >= 0; tile = await_queries()) {
       const Current current(*this, tile);
-      const KeyRange seen = current.work.seen;
+      const KeyTiles& tiles = current.work.tiles;
+      bool first = true;
       begin(current);
-      for (int index = seen.end - 2; index >= seen.begin; --index) {
+      for (int index = tiles.after(current.work.first); index >= tiles.begin(); index = tiles.after(index)) {
         await_keys();
         await_turn();
         multiply_keys();
-        multiply_values(index == seen.end - 2, current.beyond);
+        multiply_values(first, current.beyond);
+        first = false;
         pass_turn();
         wgmma_wait<1>(scores);
         free_keys();
@@ -292,7 +301,7 @@ struct Consumer {
         round();
       }
       free_queries();
-      multiply_values(seen.end - seen.begin == 1, current.beyond);
+      multiply_values(first, current.beyond);
       const Results results = end(tile, current.query);
       await_values<0>();
       free_values();

@@ -97,15 +97,17 @@ struct Producer {
       }
       const uint32 answer = ask();  // needed when this tile's copies have been issued
       load_queries(current, come);
-      const int kv_head = current.head / group, first_q = current.tile * Tiles::tile_q;
+      const int kv_head = current.head / group;
       const Visibility<shape> visibility(params.attention, sequence_of<shape>(params.attention, current));
-      const KeyRange keys = some_key_tiles<shape, config.tile_kv>(visibility, first_q, first_q + Tiles::tile_q - 1);
-      load_keys(current, kv_head, keys.end - 1);
-      for (int index = keys.end - 2; index >= keys.begin; --index) {
-        load_keys(current, kv_head, index);
-        load_values(current, kv_head, index + 1);
+      const SomeTiles<shape, Tiles::tile_q, config.tile_kv> keys(params.attention, visibility, current);
+      int index = keys.last();
+      load_keys(current, kv_head, index);
+      for (int next = keys.after(index); next >= keys.begin(); next = keys.after(index)) {
+        load_keys(current, kv_head, next);
+        load_values(current, kv_head, index);
+        index = next;
       }
-      load_values(current, kv_head, keys.begin);
+      load_values(current, kv_head, index);
       number = next(number, answer);
     }
     // The last block to finish leaves the counters as it found them.

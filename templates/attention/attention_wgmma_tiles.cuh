@@ -93,12 +93,20 @@ __device__ __forceinline__ Sequence sequence_of(const AttentionParams& params, c
   return {0, 0, params.seq_q, params.seq_kv};
 }
 
-/// key_tiles(), or the first tile where there is none: every tile of queries takes the same way.
-template <const AttentionShape& shape, int tile_kv>
-__device__ __forceinline__ KeyRange some_key_tiles(const Visibility<shape>& visibility, int first_q, int last_q) {
-  const KeyRange tiles = key_tiles<shape, tile_kv>(visibility, first_q, last_q);
-  return tiles.empty() ? KeyRange{0, 1} : tiles;
-}
+/// The tiles of keys of a tile of queries, one at least, so that every tile of queries takes the same way: where none is
+/// seen the first one comes, all of it masked.
+template <const AttentionShape& shape, int tile_q, int tile_kv>
+class SomeTiles : public TileSequence<shape, tile_q, tile_kv> {
+ public:
+  using Sequence = TileSequence<shape, tile_q, tile_kv>;
+  __device__ __forceinline__ SomeTiles(const AttentionParams& params, const Visibility<shape>& visibility,
+                                       const TileOfQueries& tile)
+      : Sequence(params, visibility, tile.batch, tile.head, tile.tile * tile_q, tile.tile * tile_q + tile_q - 1) {}
+  __device__ __forceinline__ int last() const {
+    const int index = Sequence::last();
+    return index < Sequence::begin() ? Sequence::begin() : index;
+  }
+};
 
 /// Stages one after the other, over and over; a barrier's parity changes each time around.
 template <int count>

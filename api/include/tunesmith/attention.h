@@ -22,6 +22,13 @@ enum class Causal : std::uint8_t {
   bottom_right,  ///< the last query stands at the last key (FlashAttention's causal)
 };
 
+/// Where it is kept what mask_mod leaves of tiles of 64 queries and 64 keys.
+enum class MaskTiles : std::uint8_t {
+  internal,  ///< found out by every call, in memory of the plan's
+  write,     ///< found out, and written to AttentionArrays::mask_tiles
+  read,      ///< read from there: nothing has changed since a call wrote it that decides about it
+};
+
 /// Elements between neighbours of one array in each dimension but the last, whose elements are neighbours; 0: as the layout
 /// gives them without gaps.
 struct AttentionArrayStrides {
@@ -72,6 +79,17 @@ struct AttentionAux {
 ///   seq_kv, head_dim, head_dim_v (total_q and total_kv of packed sequences). Arrays are inputs, after cu_seqlens, aligned
 ///   to an element. Candidates are verified on a problem with fewer sequences, heads and positions, and arrays as long as
 ///   their declarations then say: what indexes an array must not grow when sizes shrink.
+/// - Tiles: ahead of kernels for many queries a small one asks mask_mod, for each pair once, what it leaves of each tile of
+///   64 queries and 64 keys. Tiles of which nothing is left are then neither read nor computed, and where everything is left
+///   mask_mod is not asked again. One batch entry, or head, is asked about for all where the text does not look at b, or h:
+///   where that name occurs in its code once, as an int parameter's, or is left out, and there are no directives, no
+///   backslashes and no assembly. (Kernels for few queries ask about each pair anyway.) What it costs to find out can be
+///   saved: a call with MaskTiles::write leaves the result in an array, and calls with MaskTiles::read take it from there,
+///   for as long as mask_mod, what it reads, batch, heads, lengths, causal and windows stay the same. It is trusted. The
+///   array is int32 (batches, heads, ceil(seq_q / 64), 2, ceil(ceil(seq_kv / 64) / 32)), mask_tiles_size() elements, with 1
+///   for batches, or heads, where one serves all, which is never so for batches of packed sequences. Of the two rows the
+///   first has bit i % 32 of element i / 32 set where mask_mod keeps any pair of the tile whose first key is 64 * i, the
+///   second where it keeps all of them: of those that exist and are seen. Without such pairs: not any, but all.
 /// - Texts are part of every key, numbers and lengths are not. There is nothing to include; C's functions of float32 (expf,
 ///   tanhf, fminf, ...), min and max are there on every device. A mistake is reported as score_mod.cu:LINE.
 /// - Results of modified problems are checked against float64 too, but for the texts themselves: what they make of a score
@@ -98,18 +116,19 @@ struct AttentionProblem {
   std::int64_t q_alignment = 16;  ///< bytes q's address is promised to be a multiple of: a power of two up to 16
   std::int64_t k_alignment = 16, v_alignment = 16, o_alignment = 16;
   Causal causal = Causal::none;
-  std::int64_t window_left = -1;    ///< keys before its place that a query sees; -1: all
-  std::int64_t window_right = -1;   ///< keys behind its place that a query sees; -1: all
-  double scale = 0;                 ///< factor of the dot products, positive; 0: 1 / sqrt(head_dim)
-  double softcap = 0;               ///< from 0; 0: none
-  bool alibi = false;               ///< alibi_slopes are given
-  bool sinks = false;               ///< sinks are given
-  bool varlen = false;              ///< sequences are packed, cu_seqlens are given
-  std::int64_t total_q = -1;        ///< varlen: queries of all sequences together; to be given
-  std::int64_t total_kv = -1;       ///< varlen: keys of all sequences together; to be given
-  std::string score_mod{};          ///< CUDA text; empty: none
-  std::string mask_mod{};           ///< CUDA text; empty: none
-  std::vector<AttentionAux> aux{};  ///< what they read, beside what they declare themselves
+  std::int64_t window_left = -1;               ///< keys before its place that a query sees; -1: all
+  std::int64_t window_right = -1;              ///< keys behind its place that a query sees; -1: all
+  double scale = 0;                            ///< factor of the dot products, positive; 0: 1 / sqrt(head_dim)
+  double softcap = 0;                          ///< from 0; 0: none
+  bool alibi = false;                          ///< alibi_slopes are given
+  bool sinks = false;                          ///< sinks are given
+  bool varlen = false;                         ///< sequences are packed, cu_seqlens are given
+  std::int64_t total_q = -1;                   ///< varlen: queries of all sequences together; to be given
+  std::int64_t total_kv = -1;                  ///< varlen: keys of all sequences together; to be given
+  std::string score_mod{};                     ///< CUDA text; empty: none
+  std::string mask_mod{};                      ///< CUDA text; empty: none
+  std::vector<AttentionAux> aux{};             ///< what they read, beside what they declare themselves
+  MaskTiles mask_tiles = MaskTiles::internal;  ///< else with mask_mod only
 
   bool operator==(const AttentionProblem&) const = default;
 };
@@ -124,9 +143,14 @@ struct AttentionArrays {
   /// Auxiliary arrays in the order of their declarations: those of score_mod's opening lines, of mask_mod's, then what
   /// AttentionProblem::aux adds. Numbers take no place.
   std::array<const void*, 8> aux{};
+  /// mask_tiles_size() elements where the problem's mask_tiles says that they are written or read; or left out.
+  std::int32_t* mask_tiles = nullptr;
   void* o = nullptr;
   float* lse = nullptr;  ///< may be left out
 };
+
+/// Elements of AttentionArrays::mask_tiles; 0 without mask_mod. Throws what Engine::prepare does for a wrong problem.
+std::int64_t mask_tiles_size(const AttentionProblem& problem);
 
 /// The generic form. Options at their defaults are left out. Checks nothing: Engine::prepare does.
 Problem to_problem(const AttentionProblem& problem);

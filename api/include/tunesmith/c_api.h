@@ -151,13 +151,18 @@ TUNESMITH_API tunesmith_status tunesmith_copy_to_host(tunesmith_engine* engine, 
  * reduction, weight, nll, predicted, correct, check_targets.
  * attention, whose fields tunesmith/attention.h explains: batch, heads, kv_heads, seq_q, seq_kv, head_dim, head_dim_v,
  * dtype, layout (word: "bshd", "bhsd"), causal (word: "none", "top-left", "bottom-right"), window_left, window_right, scale,
- * softcap (real), alibi, sinks, varlen, total_q, total_kv, and for each array A of q, k, v, o A_batch_stride, A_seq_stride,
- * A_head_stride, A_alignment. Only seq_q and head_dim must be given. */
+ * softcap (real), alibi, sinks, varlen, total_q, total_kv, score_mod, mask_mod (words: CUDA text), aux (word: declarations
+ * such as "slopes:f32[heads];window:i64=128"), mask_tiles (word: "internal", "write", "read"), and for each array A of q, k,
+ * v, o A_batch_stride, A_seq_stride, A_head_stride, A_alignment. Only seq_q and head_dim must be given. */
 TUNESMITH_API tunesmith_status tunesmith_problem_create(const char* op, tunesmith_problem** problem);
 TUNESMITH_API void tunesmith_problem_destroy(tunesmith_problem* problem);
 TUNESMITH_API tunesmith_status tunesmith_problem_set_int(tunesmith_problem* problem, const char* field, int64_t value);
 TUNESMITH_API tunesmith_status tunesmith_problem_set_real(tunesmith_problem* problem, const char* field, double value);
 TUNESMITH_API tunesmith_status tunesmith_problem_set_word(tunesmith_problem* problem, const char* field, const char* word);
+
+/* How many elements one of the problem's arrays has, called as at tunesmith_plan_launch: "mask_tiles". */
+TUNESMITH_API tunesmith_status tunesmith_problem_elements(const tunesmith_problem* problem, const char* array,
+                                                          int64_t* elements);
 
 /* Selects, compiles or loads, tunes when the mode says so. `config`: NULL, or a configuration to use as it is, complete or
  * in part: "variant=online,threads=512". `mode`: -1 for the engine's. Not while any stream captures a graph. */
@@ -169,8 +174,8 @@ TUNESMITH_API void tunesmith_plan_destroy(tunesmith_plan* plan);
  * cross_entropy logits, targets, [weight], [dloss], loss, lse, [z_loss], [nll], [predicted], [correct], [bad_targets],
  * [dlogits]; cross_entropy_backward logits, targets, lse, dloss, [nll], [weight], dlogits; cross_entropy_shard logits,
  * targets, [weight], parts; cross_entropy_combine parts, targets, loss, lse, [z_loss], [nll], [predicted], [correct],
- * [bad_targets]; attention q, k, v, [alibi_slopes], [sinks], [cu_seqlens_q], [cu_seqlens_kv], o, lse (or NULL): those in
- * brackets if the problem has them. May be captured. */
+ * [bad_targets]; attention q, k, v, [alibi_slopes], [sinks], [cu_seqlens_q], [cu_seqlens_kv], arrays that score_mod and
+ * mask_mod declare, [mask_tiles], o, lse (or NULL): those in brackets if the problem has them. May be captured. */
 TUNESMITH_API tunesmith_status tunesmith_plan_launch(const tunesmith_plan* plan, void* const* arrays, size_t count,
                                                      tunesmith_stream stream);
 /* Device time of `repeats` launches one after the other, each with a flushed last-level cache if flush_cache is not 0;

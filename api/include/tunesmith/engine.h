@@ -85,8 +85,8 @@ class Plan {
   /// cross_entropy_backward logits, targets, lse, dloss, nll, weight, dlogits; cross_entropy_shard logits, targets, weight,
   /// parts; cross_entropy_combine parts and, from targets to bad_targets, what cross_entropy has but for weight and dloss;
   /// of all these weight, cross_entropy's dloss and dlogits, z_loss, nll, predicted, correct and bad_targets each if the
-  /// problem's options have it. attention q, k, v; then alibi_slopes, sinks, and cu_seqlens_q with cu_seqlens_kv, each if
-  /// the problem's options have it; then o, and lse, which may be null. They must be valid for the problem's shapes and
+  /// problem's options have it. attention q, k, v; then alibi_slopes, sinks, cu_seqlens_q with cu_seqlens_kv, arrays that
+  /// score_mod and mask_mod read, and mask_tiles, each if the problem has it; then o, and lse, which may be null. They must be valid for the problem's shapes and
   /// strides until the work is done. Safe during CUDA graph capture. Throws Error(invalid_argument) for null, misaligned or
   /// partly overlapping arrays, Error(device_failed) when the driver refuses. Costs a few nanoseconds over cuLaunchKernel:
   /// no allocation, no lock.
@@ -102,8 +102,8 @@ class Plan {
   bool compiled() const noexcept;                ///< the compiler ran for it in this process (else the binary was loaded)
   double compile_ms() const noexcept;            ///< 0 unless compiled(); all candidates when origin() is tuned
   double tune_s() const noexcept;                ///< wall seconds spent tuning; 0 unless origin() is tuned
-  int occupancy() const noexcept;                ///< resident blocks per multiprocessor of the first kernel
-  std::string resources() const;  ///< "registers=40,static_smem_bytes=0,..." of the first kernel; may be empty
+  int occupancy() const noexcept;                ///< resident blocks per multiprocessor of the main kernel
+  std::string resources() const;  ///< "registers=40,static_smem_bytes=0,..." of the main kernel; may be empty
   double bytes() const noexcept;  ///< least memory traffic of one launch
   double flops() const noexcept;
 

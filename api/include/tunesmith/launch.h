@@ -56,6 +56,7 @@ struct LaunchPlan {
   };
 
   std::vector<KernelLaunch> kernels;
+  std::size_t main_kernel = 0;         ///< position in `kernels` of the one that does most of the work
   std::vector<std::byte> params;       ///< strides, sizes and scalars filled in, addresses and tensor maps zero
   std::vector<Pointer> pointers;       ///< in the order of Op::arrays()
   std::vector<TensorMap> tensor_maps;  ///< none for a kernel that has none

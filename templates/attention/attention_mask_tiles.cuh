@@ -1,0 +1,188 @@
+// What mask_mod leaves of tiles of 64 queries and 64 keys, found out once by a kernel of its own, so that those that compute
+// attention pass over tiles of which nothing is left and ask for no pair in tiles that are whole. The tiles are the same
+// whatever the configuration of that kernel, so that the result can be used again.
+//
+// Two bits for each tile, over its pairs that exist (of the sequence's queries and keys) and are seen (causal masks,
+// windows): `any`, some of them is kept; `whole`, all of them are. Where there is no such pair: not any, but whole. For each
+// batch entry, head and 64 queries a row of words of `any`, then one of `whole`; key 64 * i is bit i % 32 of word i / 32.
+// Where the text does not look at the batch entry, or at the head, there is one for all.
+#pragma once
+
+#include "attention/attention.cuh"
+
+namespace tunesmith {
+
+constexpr int mask_tile = 64;           ///< queries, and keys
+constexpr int mask_tiles_at = 128;      ///< in the workspace, where they are in no array of the user's
+constexpr int mask_tile_threads = 512;  ///< of a block that makes one word of each kind
+
+__device__ __forceinline__ uint32* mask_tiles_of(const AttentionParams& params) {
+  if (params.mask_tiles != nullptr) return params.mask_tiles;
+  return reinterpret_cast<uint32*>(params.workspace + mask_tiles_at);
+}
+/// The words of `any` of the tiles of queries `row`; those of `whole` follow, then the next row's.
+__device__ __forceinline__ uint32* mask_words_of(const AttentionParams& params, int batch, int head, int row) {
+  return mask_tiles_of(params) + batch * params.mask_batch_stride + head * params.mask_head_stride +
+         int64{row} * 2 * params.mask_words;
+}
+
+struct TileClass {
+  bool any, whole;
+};
+
+/// Of the tile of these first query and key; all lanes of a warp together, side by side along keys. No pair is asked for
+/// twice, and none any more once the tile is known to be mixed.
+template <const AttentionShape& shape, typename Modification>
+__device__ __forceinline__ TileClass class_of_tile(const AttentionParams& params, const Sequence& sequence, int batch,
+                                                   int head, int first_q, int first_k) {
+  const Visibility<shape> visibility(params, sequence);
+  const int end_q = first_q + mask_tile < sequence.seq_q ? first_q + mask_tile : sequence.seq_q;
+  const KeyRange seen = visibility.of_any(first_q, end_q - 1);
+  bool any = false, whole = true;
+  if (end_q <= first_q || first_k >= seen.end || first_k + mask_tile <= seen.begin) return {any, whole};
+  constexpr int together = 4;
+#pragma unroll 1
+  for (int i = 0; i < mask_tile; i += together) {
+#pragma unroll
+    for (int j = 0; j < 2 * together; ++j) {
+      // Queries that lie far apart come one after the other: where what is kept ends inside the tile it shows soon.
+      const int query = first_q + (i + j / 2) * 21 % mask_tile, key = first_k + j % 2 * 32 + lane_index();
+      if (query >= end_q || !visibility.sees(query, key)) continue;
+      const bool keeps = Modification::keeps(batch, head, query, key, params.aux);
+      any = any || keeps;
+      whole = whole && keeps;
+    }
+    if (any_in_warp(any) && any_in_warp(!whole)) return {true, false};
+  }
+  return {any_in_warp(any), !any_in_warp(!whole)};
+}
+
+/// Fills all words, padding included.
+template <const AttentionShape& shape, typename Modification>
+__device__ __forceinline__ void classify_mask_tiles(const AttentionParams& params) {
+  TUNESMITH_SHARED(TileClass, found, 32);
+  int64 number = block_index();
+  const auto next = [&](int count) {
+    const int64 rest = number / count;
+    const auto index = static_cast<int>(number - rest * count);
+    number = rest;
+    return index;
+  };
+  const int word = next(params.mask_words), row = next(params.mask_rows);
+  const int head = next(params.mask_head_stride == 0 ? 1 : params.heads);
+  if (number >= (params.mask_batch_stride == 0 ? 1 : params.batch)) return;
+  const auto batch = static_cast<int>(number);
+  const Sequence sequence = sequence_of<shape>(params, batch);
+  for (int tile = warp_index(); tile < 32; tile += mask_tile_threads / 32) {
+    const TileClass one =
+        class_of_tile<shape, Modification>(params, sequence, batch, head, row * mask_tile, (word * 32 + tile) * mask_tile);
+    if (lane_index() == 0) found[tile] = one;
+  }
+  sync_block();
+  if (warp_index() != 0) return;
+  const uint32 any = ballot(found[lane_index()].any), whole = ballot(found[lane_index()].whole);
+  uint32* const words = mask_words_of(params, batch, head, row);
+  if (lane_index() == 0) {
+    words[word] = any;
+    words[params.mask_words + word] = whole;
+  }
+}
+
+/// What is known of the tiles of keys of up to `most_q` queries; nothing where last_q is in an earlier tile than first_q.
+template <int most_q>
+class MaskRows {
+ public:
+  __device__ __forceinline__ MaskRows() : first_(nullptr), words_(0), rows_(0) {}
+  __device__ __forceinline__ MaskRows(const AttentionParams& params, int batch, int head, int first_q, int last_q)
+      : first_(mask_words_of(params, batch, head, first_q / mask_tile)),
+        words_(params.mask_words),
+        rows_(last_q / mask_tile - first_q / mask_tile + 1) {}
+
+  /// Bits of tiles of which some query keeps something.
+  __device__ __forceinline__ uint32 any(int word) const {
+    uint32 bits = 0;
+#pragma unroll
+    for (int row = 0; row < most; ++row)
+      if (row < rows_) bits |= first_[row * 2 * words_ + word];
+    return bits;
+  }
+  /// Bits of tiles of which all queries keep everything.
+  __device__ __forceinline__ uint32 whole(int word) const {
+    uint32 bits = 0xffffffffu;
+#pragma unroll
+    for (int row = 0; row < most; ++row)
+      if (row < rows_) bits &= first_[(row * 2 + 1) * words_ + word];
+    return bits;
+  }
+
+  /// The last tile of `tile_kv` keys from `index` down to `begin` of which something is kept; begin - 1 if there is none.
+  /// `word` and `bits` are kept from call to call, at first -1 and anything.
+  template <int tile_kv>
+  __device__ __forceinline__ int last_kept(int begin, int index, int& word, uint32& bits) const {
+    if (index < begin) return begin - 1;
+    const int from = begin * tile_kv / mask_tile;
+    for (int tile = last_tile<tile_kv>(index); tile >= from; tile = (tile & ~31) - 1) {
+      if (tile / 32 != word) {
+        word = tile / 32;
+        bits = any(word);
+      }
+      const uint32 left = bits & (0xffffffffu >> (31 - tile % 32));
+      if (left == 0) continue;
+      // Tiles of keys behind the one that ends in there, or holds it, meet none that is kept.
+      const int end = ((tile & ~31) + highest_bit(left)) * mask_tile + mask_tile - 1;
+      const int found = end / tile_kv < index ? end / tile_kv : index;
+      return found < begin ? begin - 1 : found;
+    }
+    return begin - 1;
+  }
+  /// Whether something of the tile of keys is kept.
+  template <int tile_kv>
+  __device__ __forceinline__ bool keeps_any(int index) const {
+    bool found = false;
+    over_words<tile_kv>(index, [&](int word, uint32 tiles) { found = found || (any(word) & tiles) != 0; });
+    return found;
+  }
+  /// Whether everything is that is seen.
+  template <int tile_kv>
+  __device__ __forceinline__ bool keeps_all(int index) const {
+    bool all = true;
+    over_words<tile_kv>(index, [&](int word, uint32 tiles) { all = all && (whole(word) & tiles) == tiles; });
+    return all;
+  }
+
+ private:
+  // Divisors of 64 queries begin at multiples of themselves, and so do multiples.
+  static constexpr int most = mask_tile % most_q == 0   ? 1
+                              : most_q % mask_tile == 0 ? most_q / mask_tile
+                                                        : most_q / mask_tile + 2;
+
+  /// The exponent of the number without what could round it up to the next power of 2.
+  static __device__ __forceinline__ int highest_bit(uint32 bits) {
+    return static_cast<int>(bits_of(static_cast<float>(bits & ~(bits >> 1))) >> 23) - 127;
+  }
+  /// The last tile of 64 keys that a tile of keys meets, and that has a bit.
+  template <int tile_kv>
+  __device__ __forceinline__ int last_tile(int index) const {
+    const int tile = (index * tile_kv + tile_kv - 1) / mask_tile;
+    return tile < words_ * 32 ? tile : words_ * 32 - 1;
+  }
+  /// Calls visit(word, bits of the tiles that a tile of keys meets).
+  template <int tile_kv, typename Visit>
+  __device__ __forceinline__ void over_words(int index, Visit visit) const {
+    const int first = index * tile_kv / mask_tile;
+    if constexpr (mask_tile % tile_kv == 0) {
+      visit(first / 32, 1u << first % 32);
+    } else {
+      const int last = last_tile<tile_kv>(index);
+      for (int word = first / 32; word <= last / 32; ++word) {
+        const int low = word == first / 32 ? first % 32 : 0, high = word == last / 32 ? last % 32 : 31;
+        visit(word, (0xffffffffu << low) & (0xffffffffu >> (31 - high)));
+      }
+    }
+  }
+
+  const uint32* first_;
+  int words_, rows_;
+};
+
+}  // namespace tunesmith
