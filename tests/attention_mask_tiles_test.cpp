@@ -95,13 +95,16 @@ TEST_F(AttentionMaskTiles, HiddenTilesAreNotTouched) {
   const std::string shape = "heads=2,seq_q=190,seq_kv=250,head_dim=16,dtype=f16";
   const auto problem = test::modified(shape, {{"mask_mod", mask_text("(q / 64 + k / 64) % 2 == 0")}});
   std::vector<Case> cases;
-  for (const std::string& config : configs()) {
+  std::vector<std::string> all = configs();
+  all.insert(all.end(), {"variant=mma,tile_q=96,warps=3,tile_kv=64,stages=1,q_in_registers=0",
+                         "variant=mma,tile_q=64,warps=2,tile_kv=64,stages=3,q_in_registers=1"});
+  for (const std::string& config : all) {
     const Case c = case_of(problem, config);
     // Warps of mma pass over tiles on their own, blocks of simt together.
     const bool apart = c.config.variant() == "mma" || c.config.fields.integer("tile_q") <= 64;
     if (apart && 64 % c.config.fields.integer("tile_kv") == 0) cases.push_back(c);
   }
-  ASSERT_GE(cases.size(), 4U);
+  ASSERT_EQ(cases.size(), 5U);
   with_executables(cases, [&](const Case& c, const Executable& executable) {
     for (const Int poisoned : {0, 1}) {  // tiles of keys that are even, or odd
       const AttentionArraysOnHost arrays(c.problem, 5), clean(c.problem, 5);

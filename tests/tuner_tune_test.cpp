@@ -390,6 +390,20 @@ TEST_F(Tune, TheMemoryCapReducesTheRowsThatAreMeasured) {
   EXPECT_EQ(result.record.key.rows_bucket, 4096) << "filed under what was asked for";
 }
 
+TEST_F(Tune, AProblemWhoseInputsCannotBeMadeUpIsTunedAsAnother) {
+  struct OutOfPlace final : fakes::AddOneOp {
+    Problem tuned_as(const Problem& problem) const override {
+      Problem other = problem;
+      other.fields.set("in_place", std::int64_t{0});
+      return other;
+    }
+  };
+  problem = fakes::add_one_problem(64, 100, {{"in_place", std::int64_t{1}}});
+  const TuneResult result = tune(OutOfPlace(), problem, bench(), options);
+  EXPECT_NE(device.timed_params.x, device.timed_params.y);
+  EXPECT_EQ(result.record.problem, fakes::add_one_problem(64, 100).text());
+}
+
 TEST_F(Tune, InPlaceIsTimedInPlace) {
   problem = fakes::add_one_problem(64, 100, {{"in_place", std::int64_t{1}}});
   tune_now();

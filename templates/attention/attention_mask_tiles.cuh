@@ -30,24 +30,21 @@ struct TileClass {
   bool any, whole;
 };
 
-/// Of the tile of these first query and key; all lanes of a warp together, side by side along keys. No pair is asked for
-/// twice, and none any more once the tile is known to be mixed.
-template <const AttentionShape& shape, typename Modification>
-__device__ __forceinline__ TileClass class_of_tile(const AttentionParams& params, const Sequence& sequence, int batch,
-                                                   int head, int first_q, int first_k) {
-  const Visibility<shape> visibility(params, sequence);
-  const int end_q = first_q + mask_tile < sequence.seq_q ? first_q + mask_tile : sequence.seq_q;
-  const KeyRange seen = visibility.of_any(first_q, end_q - 1);
+/// Of a tile of which some pair exists and is seen; `inside`: all of them. All lanes of a warp together, side by side along
+/// keys. No pair is asked for twice, and none any more once the tile is known to be mixed.
+template <const AttentionShape& shape, typename Modification, bool inside>
+__device__ __forceinline__ TileClass class_of_pairs(const AttentionParams& params, const Visibility<shape>& visibility,
+                                                    int batch, int head, int first_q, int first_k) {
   bool any = false, whole = true;
-  if (end_q <= first_q || first_k >= seen.end || first_k + mask_tile <= seen.begin) return {any, whole};
-  constexpr int together = 4;
+  // Where nothing is in doubt the compiler sees what of the text depends on the key, or the query, alone.
+  constexpr int together = inside ? 4 : 1;
 #pragma unroll 1
   for (int i = 0; i < mask_tile; i += together) {
 #pragma unroll
     for (int j = 0; j < 2 * together; ++j) {
       // Queries that lie far apart come one after the other: where what is kept ends inside the tile it shows soon.
       const int query = first_q + (i + j / 2) * 21 % mask_tile, key = first_k + j % 2 * 32 + lane_index();
-      if (query >= end_q || !visibility.sees(query, key)) continue;
+      if (!inside && (query >= visibility.seq_q || !visibility.sees(query, key))) continue;
       const bool keeps = Modification::keeps(batch, head, query, key, params.aux);
       any = any || keeps;
       whole = whole && keeps;
@@ -55,6 +52,19 @@ __device__ __forceinline__ TileClass class_of_tile(const AttentionParams& params
     if (any_in_warp(any) && any_in_warp(!whole)) return {true, false};
   }
   return {any_in_warp(any), !any_in_warp(!whole)};
+}
+
+/// Of the tile of these first query and key.
+template <const AttentionShape& shape, typename Modification>
+__device__ __forceinline__ TileClass class_of_tile(const AttentionParams& params, const Sequence& sequence, int batch,
+                                                   int head, int first_q, int first_k) {
+  const Visibility<shape> visibility(params, sequence);
+  const int last_q = (first_q + mask_tile < sequence.seq_q ? first_q + mask_tile : sequence.seq_q) - 1;
+  const KeyRange seen = visibility.of_any(first_q, last_q), by_all = visibility.of_all(first_q, last_q);
+  if (last_q < first_q || first_k >= seen.end || first_k + mask_tile <= seen.begin) return {false, true};
+  if (last_q - first_q == mask_tile - 1 && by_all.holds(first_k, first_k + mask_tile - 1))
+    return class_of_pairs<shape, Modification, true>(params, visibility, batch, head, first_q, first_k);
+  return class_of_pairs<shape, Modification, false>(params, visibility, batch, head, first_q, first_k);
 }
 
 /// Fills all words, padding included.
@@ -88,7 +98,8 @@ __device__ __forceinline__ void classify_mask_tiles(const AttentionParams& param
   }
 }
 
-/// What is known of the tiles of keys of up to `most_q` queries; nothing where last_q is in an earlier tile than first_q.
+/// What is known of the tiles of keys of up to `most_q` queries, those beyond the end included. Words are read whenever they
+/// are asked for: they stay in L1, and registers are for something else.
 template <int most_q>
 class MaskRows {
  public:
@@ -96,7 +107,14 @@ class MaskRows {
   __device__ __forceinline__ MaskRows(const AttentionParams& params, int batch, int head, int first_q, int last_q)
       : first_(mask_words_of(params, batch, head, first_q / mask_tile)),
         words_(params.mask_words),
-        rows_(last_q / mask_tile - first_q / mask_tile + 1) {}
+        rows_((last_q / mask_tile < params.mask_rows ? last_q / mask_tile + 1 : params.mask_rows) - first_q / mask_tile) {}
+  __device__ __forceinline__ MaskRows(const uint32* first, int words, int rows)
+      : first_(first), words_(words), rows_(rows) {}
+
+  /// Of the 64 queries `row` alone; nothing is kept where there are none.
+  __device__ __forceinline__ MaskRows<mask_tile> one(int row) const {
+    return {first_ + row * 2 * words_, words_, row < rows_ ? 1 : 0};
+  }
 
   /// Bits of tiles of which some query keeps something.
   __device__ __forceinline__ uint32 any(int word) const {
@@ -116,20 +134,15 @@ class MaskRows {
   }
 
   /// The last tile of `tile_kv` keys from `index` down to `begin` of which something is kept; begin - 1 if there is none.
-  /// `word` and `bits` are kept from call to call, at first -1 and anything.
   template <int tile_kv>
-  __device__ __forceinline__ int last_kept(int begin, int index, int& word, uint32& bits) const {
+  __device__ __forceinline__ int last_kept(int begin, int index) const {
     if (index < begin) return begin - 1;
     const int from = begin * tile_kv / mask_tile;
     for (int tile = last_tile<tile_kv>(index); tile >= from; tile = (tile & ~31) - 1) {
-      if (tile / 32 != word) {
-        word = tile / 32;
-        bits = any(word);
-      }
-      const uint32 left = bits & (0xffffffffu >> (31 - tile % 32));
-      if (left == 0) continue;
+      const uint32 kept = any(tile / 32) & (0xffffffffu >> (31 - tile % 32));
+      if (kept == 0) continue;
       // Tiles of keys behind the one that ends in there, or holds it, meet none that is kept.
-      const int end = ((tile & ~31) + highest_bit(left)) * mask_tile + mask_tile - 1;
+      const int end = ((tile & ~31) + highest_bit(kept)) * mask_tile + mask_tile - 1;
       const int found = end / tile_kv < index ? end / tile_kv : index;
       return found < begin ? begin - 1 : found;
     }

@@ -51,32 +51,38 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
   using Tiles = MmaTiles<shape, config>;
   using Rule = Scores<shape, Modification>;
   using Block = BlockOfQueries<shape, config.tile_q>;
+  using KeyTiles = TileSequence<shape, config.tile_q, config.tile_kv>;
   static constexpr int keys = config.tile_kv, blocks = Tiles::blocks;
   using Products = WarpProducts<Element, shape, blocks, keys>;
   using Products::output;
   using Products::scores;
 
   const Rule& rule;
+  const KeyTiles& tiles;       ///< of the block
   const int lane, first_q;     ///< of 16 * blocks queries
   const KeyRange seen, whole;  ///< keys that some of them see, that all of them see
-  MaskRows<16 * blocks> kept;  ///< where there is a mask_mod
   WarpQueries<shape, blocks, config.q_in_registers> queries;
   QuadSoftmax<Element, shape, Modification, keys> softmax[blocks];
 
-  /// `query`: the first one, of those that `block` has up to last_q; `q_at`: where they lie in shared memory.
-  __device__ __forceinline__ MmaWarp(const AttentionParams& params, const Block& block_of_queries, const Rule& scores_rule,
-                                     int query, int warp_lane, const unsigned char* shared, int q_at)
+  /// `query`: the first one; `q_at`: where they lie in shared memory.
+  __device__ __forceinline__ MmaWarp(const Rule& scores_rule, const KeyTiles& key_tiles_of_block, int query, int warp_lane,
+                                     const unsigned char* shared, int q_at)
       : Products(warp_lane),
         rule(scores_rule),
+        tiles(key_tiles_of_block),
         lane(warp_lane),
         first_q(query),
         seen(rule.visibility().of_any(first_q, first_q + 16 * blocks - 1)),
         whole(rule.visibility().of_all(first_q, first_q + 16 * blocks - 1)),
         queries(shared, q_at, warp_lane) {
-    if constexpr (shape.mask_mod)
-      kept = {params, block_of_queries.batch, block_of_queries.head, first_q, block_of_queries.last_q};
 #pragma unroll
     for (int block = 0; block < blocks; ++block) softmax[block].reset();
+  }
+
+  /// Whether other warps' queries are in other tiles of a mask, and which tile this warp's are in, of the block's.
+  static constexpr bool rows_apart = mask_tile % config.tile_q != 0;
+  __device__ __forceinline__ int mask_row() const {
+    return first_q / mask_tile - first_q / config.tile_q * config.tile_q / mask_tile;
   }
 
   /// Scores become weights, and the output ready for what they weigh.
@@ -102,13 +108,10 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
   __device__ __forceinline__ bool meets(int index) const {
     if constexpr (shape.bounded_left || shape.bounded_right)
       if (index * keys >= seen.end || index * keys + keys <= seen.begin) return false;
-    // Of a block's only 64 queries it is known before the tile comes.
-    if constexpr (shape.mask_mod && mask_tile % config.tile_q != 0) return kept.template keeps_any<keys>(index);
-    return true;
+    return !rows_apart || tiles.keeps_any(mask_row(), index);
   }
   __device__ __forceinline__ bool keeps_all(int index) const {
-    if constexpr (shape.mask_mod) return kept.template keeps_all<keys>(index);
-    return true;
+    return rows_apart ? tiles.keeps_all(mask_row(), index) : tiles.keeps_all(index);
   }
 
   /// Outputs and lse. `staged`: this warp's rows in shared memory, which nobody else uses.
@@ -173,11 +176,11 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   };
 
   const Scores<shape, Modification> rule(params, sequence, block.batch, block.head);
-  TileSequence<shape, config.tile_q, keys> tiles(params, rule.visibility(), block.batch, block.head, block.first_q,
-                                                 block.last_q);
+  const TileSequence<shape, config.tile_q, keys> tiles(params, rule.visibility(), block.batch, block.head, block.first_q,
+                                                       block.last_q);
   const int warp = warp_index();
-  MmaWarp<Element, shape, Modification, config> mine(params, block, rule, block.first_q + warp * warp_q, lane_index(),
-                                                     shared, Tiles::q_at + warp * warp_q * 2 * shape.head_dim);
+  MmaWarp<Element, shape, Modification, config> mine(rule, tiles, block.first_q + warp * warp_q, lane_index(), shared,
+                                                     Tiles::q_at + warp * warp_q * 2 * shape.head_dim);
   // Tiles that are in work or on their way, in the order of the sequence; beyond its end there is nothing to copy.
   constexpr int ahead = stages == 1 ? 1 : stages - 1;
   int coming[ahead];

@@ -73,8 +73,8 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
 
   const Scores<shape, Modification> scores(params, sequence, block.batch, block.head);
   const KeyRange whole = scores.visibility().of_all(first_q, last_q);
-  TileSequence<shape, config.tile_q, config.tile_kv> tiles(params, scores.visibility(), block.batch, block.head, first_q,
-                                                           last_q);
+  const TileSequence<shape, config.tile_q, config.tile_kv> tiles(params, scores.visibility(), block.batch, block.head,
+                                                                 first_q, last_q);
   const int across = thread_index() % Tiles::across, down = thread_index() / Tiles::across;
 
   float largest[queries], sum[queries], output[queries][groups][columns];

@@ -53,7 +53,8 @@ __device__ __forceinline__ KeyRange key_tiles(const Visibility<shape>& visibilit
 }
 
 /// The tiles of keys that up to `most_q` queries work on, from the last one down: those that some of them see and, where
-/// there is a mask_mod, of which it keeps something for some of them. Whoever walks along has an object of its own.
+/// there is a mask_mod, of which it keeps something for some of them. It has no state: who copies a tile and who multiplies
+/// it may walk on their own.
 template <const AttentionShape& shape, int most_q, int tile_kv>
 class TileSequence {
  public:
@@ -63,28 +64,36 @@ class TileSequence {
     if constexpr (shape.mask_mod) rows_ = MaskRows<most_q>(params, batch, head, first_q, last_q);
   }
 
-  /// Every tile is in there, and so is none but them: an index below is the end.
+  /// An index below it is the end.
   __device__ __forceinline__ int begin() const { return range_.begin; }
-  __device__ __forceinline__ int last() { return from(range_.end - 1); }
+  __device__ __forceinline__ int last() const { return from(range_.end - 1); }
   /// The one that comes after `index`, which may be the end already.
-  __device__ __forceinline__ int after(int index) { return from(index - 1); }
+  __device__ __forceinline__ int after(int index) const { return from(index - 1); }
 
   /// Whether mask_mod keeps everything of the tile that is seen.
   __device__ __forceinline__ bool keeps_all(int index) const {
     if constexpr (shape.mask_mod) return rows_.template keeps_all<tile_kv>(index);
     return true;
   }
+  /// The same for the 64 queries `row` alone, counted from the first multiple of 64 that the queries meet; and whether it
+  /// keeps anything.
+  __device__ __forceinline__ bool keeps_all(int row, int index) const {
+    if constexpr (shape.mask_mod) return rows_.one(row).template keeps_all<tile_kv>(index);
+    return true;
+  }
+  __device__ __forceinline__ bool keeps_any(int row, int index) const {
+    if constexpr (shape.mask_mod) return rows_.one(row).template keeps_any<tile_kv>(index);
+    return true;
+  }
 
  private:
-  __device__ __forceinline__ int from(int index) {
-    if constexpr (shape.mask_mod) return rows_.template last_kept<tile_kv>(range_.begin, index, word_, bits_);
+  __device__ __forceinline__ int from(int index) const {
+    if constexpr (shape.mask_mod) return rows_.template last_kept<tile_kv>(range_.begin, index);
     return index;
   }
 
   KeyRange range_;
   MaskRows<most_q> rows_;
-  int word_ = -1;
-  uint32 bits_ = 0;
 };
 
 }  // namespace tunesmith

@@ -85,19 +85,19 @@ struct AttentionAux {
 ///   where that name occurs in its code once, as an int parameter's, or is left out, and there are no directives, no
 ///   backslashes and no assembly. (Kernels for few queries ask about each pair anyway.) What it costs to find out can be
 ///   saved: a call with MaskTiles::write leaves the result in an array, and calls with MaskTiles::read take it from there,
-///   for as long as mask_mod, what it reads, batch, heads, lengths, causal and windows stay the same. It is trusted. The
-///   array is int32 (batches, heads, ceil(seq_q / 64), 2, ceil(ceil(seq_kv / 64) / 32)), mask_tiles_size() elements, with 1
-///   for batches, or heads, where one serves all, which is never so for batches of packed sequences. Of the two rows the
-///   first has bit i % 32 of element i / 32 set where mask_mod keeps any pair of the tile whose first key is 64 * i, the
-///   second where it keeps all of them: of those that exist and are seen. Without such pairs: not any, but all.
+///   for as long as mask_mod, what it reads, batch, heads, lengths (cu_seqlens too), causal and windows stay the same. It is
+///   trusted. The array is int32 (batches, heads, ceil(seq_q / 64), 2, ceil(ceil(seq_kv / 64) / 32)), mask_tiles_size()
+///   elements, with 1 for batches, or heads, where one serves all, which is never so for batches of packed sequences. Of the
+///   two rows the first has bit i % 32 of element i / 32 set where mask_mod keeps any pair of the tile whose first key is 64
+///   * i, the second where it keeps all of them: of those that exist and are seen. Without such pairs: not any, but all.
 /// - Texts are part of every key, numbers and lengths are not. There is nothing to include; C's functions of float32 (expf,
 ///   tanhf, fminf, ...), min and max are there on every device. A mistake is reported as score_mod.cu:LINE.
 /// - Results of modified problems are checked against float64 too, but for the texts themselves: what they make of a score
 ///   is asked of the device, from the same text alone, for the reference's scores and ends of their rounding. Rows in which
 ///   a score's rounding decides whether a key counts are not judged.
 /// - A query among whose scores are NaN or +inf gets NaN, lse too. NaN and infinities among values reach every query of
-///   the tile that could have seen them, also those that a mask hides them from, as everywhere in FlashAttention's kernels;
-///   beyond the ends of a sequence nothing is ever read.
+///   the tile that could have seen them, also those that a mask hides them from, as everywhere in FlashAttention's kernels,
+///   unless the tile is passed over; beyond the ends of a sequence nothing is ever read.
 ///
 /// After Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022 (arXiv:2205.14135), and Dao, "FlashAttention-2", 2023
 /// (arXiv:2307.08691). ALiBi: Press, Smith and Lewis, 2021 (arXiv:2108.12409). Sinks: Xiao et al., "Efficient streaming

@@ -86,10 +86,10 @@ class Plan {
   /// parts; cross_entropy_combine parts and, from targets to bad_targets, what cross_entropy has but for weight and dloss;
   /// of all these weight, cross_entropy's dloss and dlogits, z_loss, nll, predicted, correct and bad_targets each if the
   /// problem's options have it. attention q, k, v; then alibi_slopes, sinks, cu_seqlens_q with cu_seqlens_kv, arrays that
-  /// score_mod and mask_mod read, and mask_tiles, each if the problem has it; then o, and lse, which may be null. They must be valid for the problem's shapes and
-  /// strides until the work is done. Safe during CUDA graph capture. Throws Error(invalid_argument) for null, misaligned or
-  /// partly overlapping arrays, Error(device_failed) when the driver refuses. Costs a few nanoseconds over cuLaunchKernel:
-  /// no allocation, no lock.
+  /// score_mod and mask_mod read, and mask_tiles, each if the problem has it; then o, and lse, which may be null. They must
+  /// be valid for the problem's shapes and strides until the work is done. Safe during CUDA graph capture. Throws
+  /// Error(invalid_argument) for null, misaligned or partly overlapping arrays, Error(device_failed) when the driver
+  /// refuses. Costs a few nanoseconds over cuLaunchKernel: no allocation, no lock.
   void launch(std::span<void* const> arrays, Stream stream = nullptr) const;
   /// The same for operations of two arrays.
   void launch(const void* x, void* y, Stream stream = nullptr) const;
@@ -103,8 +103,8 @@ class Plan {
   double compile_ms() const noexcept;            ///< 0 unless compiled(); all candidates when origin() is tuned
   double tune_s() const noexcept;                ///< wall seconds spent tuning; 0 unless origin() is tuned
   int occupancy() const noexcept;                ///< resident blocks per multiprocessor of the main kernel
-  std::string resources() const;  ///< "registers=40,static_smem_bytes=0,..." of the main kernel; may be empty
-  double bytes() const noexcept;  ///< least memory traffic of one launch
+  std::string resources() const;                 ///< "registers=40,static_smem_bytes=0,..." of the main kernel; may be empty
+  double bytes() const noexcept;                 ///< least memory traffic of one launch
   double flops() const noexcept;
 
   struct State;
