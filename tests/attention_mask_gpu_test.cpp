@@ -62,6 +62,13 @@ TEST_F(AttentionMaskGpu, EveryMaskInEveryVariant) {
 }
 
 TEST_F(AttentionMaskGpu, WordsAreRightAndCanBeReadAgain) {
+  // One source serves all three ways.
+  std::vector<Case> cases;
+  for (const Mask& mask : test::masks())
+    for (const std::string& shape : shapes())
+      for (const Config& config : test::sample_space(mask.problem(shape), device().info(), 1, 3))
+        cases.push_back({mask.problem(shape), config});
+  compile_all(cases);
   for (const Mask& mask : test::masks())
     for (const std::string& shape : shapes()) {
       const Problem problem = mask.problem(shape);
@@ -90,7 +97,9 @@ TEST_F(AttentionMaskGpu, HiddenTilesAreNotTouched) {
   const Problem problem = test::modified("heads=2,seq_q=190,seq_kv=250,head_dim=64,dtype=f16",
                                          {{"mask_mod", test::mask_text("(q / 64 + k / 64) % 2 == 0")}});
   for (const char* fields : {"variant=simt,tile_q=64,tile_kv=32", "variant=mma,tile_q=128,warps=4,tile_kv=64,stages=1",
-                             "variant=mma,tile_q=64,warps=4,tile_kv=32,stages=3"}) {
+                             "variant=mma,tile_q=64,warps=4,tile_kv=32,stages=3", "variant=wgmma,tile_q=64,tile_kv=64",
+                             "variant=wgmma,tile_q=64,tile_kv=32,q_stages=1"}) {
+    if (device().info().arch.number() != 90 && std::string_view(fields).starts_with("variant=wgmma")) continue;
     const Case c{problem, find_op("attention").complete_config(problem, device().info(), {parse_fields(fields, "config")})};
     for (const Int poisoned : {0, 1}) {  // tiles of keys that are even, or odd
       const AttentionArraysOnHost arrays(problem, 5);

@@ -5,6 +5,8 @@ decode    one query per sequence, head_dim 128: what moves is the keys and value
 mods      4096 positions, head_dim 64 and 128, as in MODS
 accuracy  small and odd shapes, judged by FlashAttention's criterion, not timed
 """
+import pathlib
+
 from cells import SIZES, AttentionCell
 
 OP = "attention"
@@ -16,9 +18,14 @@ DECODE = ((1, 32, 32, 8192), (1, 32, 8, 8192), (1, 32, 8, 65536), (8, 32, 8, 819
 WINDOW, DOCUMENT, SOFTCAP = 1024, 1024, 30.0
 # Modifications, and the mask they come with: a sliding window looks back only.
 MODS = (("", "none"), ("", "bottom-right"), ("window", "bottom-right"), ("document", "none"), ("alibi", "none"),
-        ("softcap", "none"))
+        ("softcap", "none"), ("alibi text", "none"), ("softcap text", "none"), ("document text", "none"),
+        ("document text classified", "none"))
 # Those whose cost is measured against the plain kernel of the same shape.
 MODIFIED = ("document", "alibi", "softcap")
+# The user's text of a case: the examples that Tunesmith ships.
+TEXTS = {"alibi": ("score_mod", "alibi.cu"), "softcap": ("score_mod", "softcap.cu"),
+         "document": ("mask_mod", "document_mask.cu")}
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "api" / "examples" / "mods"
 # seq_q, seq_kv: those of FlashAttention's tests and a few tiles' worth
 ODD_LENGTHS = ((1, 1), (64, 128), (113, 203), (239, 1), (799, 3), (512, 768))
 ODD_HEAD_DIMS = (40, 64, 128, 256)
@@ -59,9 +66,9 @@ def cells(grid, ops=None, dtypes=None):
 
 def pairs(cell):
     """Pairs of a query and a key that a head of a sequence sees. Of a causal mask half of all, as everybody counts."""
-    if cell.case == "window":
+    if cell.kind == "window":
         return sum(min(query, WINDOW) + 1 for query in range(cell.seq_q))
-    if cell.case == "document":
+    if cell.kind == "document":
         return cell.seq_q * DOCUMENT
     return cell.seq_q * cell.seq_kv / (1 if cell.causal == "none" else 2)
 
@@ -77,8 +84,17 @@ def kv_bytes(cell):
 
 def own_fields(cell):
     """Tunesmith's problem without its dtype. A modification is a case in MODS and its fields here, built in or as CUDA text;
-    its formula stands in attention_problems.modified."""
+    its formula stands in attention_problems.modified. Which tiles a document text leaves is known beforehand, as it is for
+    flex_attention, or found out ("classified") at every launch."""
     fields = dict(cell.fields, layout="bshd")
+    if cell.in_text:
+        function, example = TEXTS[cell.kind]
+        fields[function] = (EXAMPLES / example).read_text()
+        if cell.kind == "softcap":
+            fields["aux"] = f"cap:f32={SOFTCAP}"
+        if cell.case == "document text":
+            fields["mask_tiles"] = "read"
+        return fields
     if cell.case == "window":
         fields["window_left"] = WINDOW
     elif cell.case == "document":  # the documents of all sequences, packed

@@ -66,7 +66,7 @@ def masks(cell):
     def document(entry, head, query, key):
         return query // grids.DOCUMENT == key // grids.DOCUMENT
 
-    return {"window": window, "document": document}.get(cell.case, None if cell.causal == "none" else causal)
+    return {"window": window, "document": document}.get(cell.kind, None if cell.causal == "none" else causal)
 
 
 def scores(cell, slopes):
@@ -77,7 +77,7 @@ def scores(cell, slopes):
     def softcap(score, entry, head, query, key):
         return grids.SOFTCAP * torch.tanh(score / grids.SOFTCAP)
 
-    return {"alibi": alibi, "softcap": softcap}.get(cell.case)
+    return {"alibi": alibi, "softcap": softcap}.get(cell.kind)
 
 
 def flex(cell, arrays, timer):

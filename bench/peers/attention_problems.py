@@ -64,9 +64,9 @@ def visible(cell, query, key):
     seen = key >= 0
     if cell.causal != "none":
         seen = seen & (key <= query)
-    if cell.case == "window":
+    if cell.kind == "window":
         seen = seen & (query - key <= grids.WINDOW)
-    if cell.case == "document":
+    if cell.kind == "document":
         seen = seen & (query // grids.DOCUMENT == key // grids.DOCUMENT)
     return seen
 
@@ -101,7 +101,7 @@ def exact_rows(cell, arrays, rows):
                               arrays.k[entry, head // group].double()) * scale
         at = (query + shift(cell))[:, None]
         slopes = None if arrays.slopes is None else arrays.slopes[head, None].double()
-        scores = modified(cell.case, scores, slopes, at, key)
+        scores = modified(cell.kind, scores, slopes, at, key)
         scores = torch.where(visible(cell, at, key), scores, float("-inf"))
         parts.append((torch.einsum("rk,rkd->rd", softmax(scores), arrays.v[entry, head // group].double()),
                       torch.logsumexp(scores, -1)))
@@ -135,13 +135,30 @@ def by_place(result, rows, q):
 
 def extra_arrays(cell):
     """(slopes or None, what Tunesmith takes between v and o)."""
-    if cell.case == "alibi":
+    if cell.kind == "alibi":
         slopes = torch.exp2(-torch.arange(1, cell.heads + 1, device=DEVICE) * (8.0 / cell.heads))
         return slopes, (slopes,)
     if cell.case == "document":
         starts = torch.arange(0, cell.batch * cell.seq_q + 1, grids.DOCUMENT, device=DEVICE, dtype=torch.int32)
         return None, (starts, starts)
+    if cell.kind == "document":
+        document = torch.arange(cell.batch * cell.seq_q, device=DEVICE, dtype=torch.int32) // grids.DOCUMENT
+        return None, (document, document) + ((document_tiles(cell),) if cell.case == "document text" else ())
     return None, ()
+
+
+def document_tiles(cell):
+    """Tunesmith's words of tiles of 64 queries and keys: any (some pair is kept), whole (all are), which are the same here."""
+    tiles, per_document = cell.seq_kv // 64, grids.DOCUMENT // 64
+    row, column = torch.arange(cell.seq_q // 64)[:, None], torch.arange((tiles + 31) // 32 * 32)
+    kept = (row // per_document == column // per_document) & (column < tiles)
+
+    def words(bits):
+        value = (bits.view(len(row), -1, 32).long() << torch.arange(32)).sum(-1)
+        return torch.where(value < 1 << 31, value, value - (1 << 32)).to(torch.int32)
+
+    both = torch.stack((words(kept), words(kept | (column >= tiles))), 1)
+    return both.expand(cell.batch, 1, *both.shape).contiguous().to(DEVICE)
 
 
 def make(cell):
@@ -173,7 +190,7 @@ def make(cell):
         bytes=grids.kv_bytes(cell) if decode else grids.kv_bytes(cell) + moved * q.element_size(),
         flops=0 if decode else grids.flops(cell), roof="read" if decode else "", roof_operands=(kv,),
         baseline="flex" if cell.grid == "mods" else "cudnn", timed=not judged,
-        beside={results.PLAIN: (plain, (q, *kv, o, lse))} if cell.grid == "mods" and cell.case in grids.MODIFIED else {},
+        beside={results.PLAIN: (plain, (q, *kv, o, lse))} if cell.grid == "mods" and cell.kind in grids.MODIFIED else {},
         cell=cell, exact=exact, observe=lambda result, rows: compared(result, rows, q_view, not judged),
         # Beside o, probabilities are rounded to the dtype before they weigh values.
         own_error={"float32": 1e-5, "bfloat16": 2e-3, "float16": 3e-4}[cell.dtype],

@@ -50,7 +50,16 @@ class AttentionCell(Problem):
     seq_kv: int
     head_dim: int
     causal: str = "none"  # none, top-left or bottom-right
-    case: str = ""
+    case: str = ""        # a modification, and "text" where the user's text makes it
+
+    @property
+    def kind(self):
+        """What the case means, however it is made."""
+        return self.case.split(" ")[0]
+
+    @property
+    def in_text(self):
+        return "text" in self.case
 
     @property
     def rows(self):

@@ -156,7 +156,7 @@ def attention_mods(cells, run, path):
     for head_dim in sorted({cell["head_dim"] for cell in cells}):
         group = [cell for cell in cells if cell["head_dim"] == head_dim]
         panels.append((f"head_dim {head_dim}", group,
-                       [[cell["case"] or ("full" if cell["causal"] == "none" else "causal")] for cell in group]))
+                       [(cell["case"] or ("full" if cell["causal"] == "none" else "causal")).split() for cell in group]))
     shares(panels, run, path, "Modified scores and masks", 4.0, flushed=False)
 
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "attention/attention_fragments.cuh"
+#include "device/dependent_launch.cuh"
 
 namespace tunesmith {
 
@@ -296,6 +297,7 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
   constexpr int keys = config.tile_kv, stages = config.stages;
   unsigned char* const shared = dynamic_shared();
 
+  let_next_kernel_start();  // its blocks wait where these have ended
   // Neighbouring blocks read the same keys, then those of the next head, which lie beside them in most layouts.
   // There are fewer than 2^31 of them.
   auto number = static_cast<uint32>(block_index());
@@ -430,6 +432,7 @@ __device__ __forceinline__ void attention_split_combine(const AttentionParams& p
                                                    parts.outputs + int64{part} * shape.head_dim_v + column, Bits<16>{});
       }
   };
+  await_last_kernel();
   load_parts(warp);
   const CombinedEnd combined = CombinedEnd::of_parts(parts.ends, work.parts, lane);
   for (int first = warp; first < work.parts; first += together * warps) {

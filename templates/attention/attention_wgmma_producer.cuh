@@ -102,10 +102,10 @@ struct Producer {
       const SomeTiles<shape, Tiles::tile_q, config.tile_kv> keys(params.attention, visibility, current);
       int index = keys.last();
       load_keys(current, kv_head, index);
-      for (int next = keys.after(index); next >= keys.begin(); next = keys.after(index)) {
-        load_keys(current, kv_head, next);
+      for (int ahead = keys.after(index); ahead >= keys.begin(); ahead = keys.after(index)) {
+        load_keys(current, kv_head, ahead);
         load_values(current, kv_head, index);
-        index = next;
+        index = ahead;
       }
       load_values(current, kv_head, index);
       number = next(number, answer);

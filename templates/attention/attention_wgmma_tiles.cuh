@@ -98,13 +98,13 @@ __device__ __forceinline__ Sequence sequence_of(const AttentionParams& params, c
 template <const AttentionShape& shape, int tile_q, int tile_kv>
 class SomeTiles : public TileSequence<shape, tile_q, tile_kv> {
  public:
-  using Sequence = TileSequence<shape, tile_q, tile_kv>;
+  using Walk = TileSequence<shape, tile_q, tile_kv>;
   __device__ __forceinline__ SomeTiles(const AttentionParams& params, const Visibility<shape>& visibility,
                                        const TileOfQueries& tile)
-      : Sequence(params, visibility, tile.batch, tile.head, tile.tile * tile_q, tile.tile * tile_q + tile_q - 1) {}
+      : Walk(params, visibility, tile.batch, tile.head, tile.tile * tile_q, tile.tile * tile_q + tile_q - 1) {}
   __device__ __forceinline__ int last() const {
-    const int index = Sequence::last();
-    return index < Sequence::begin() ? Sequence::begin() : index;
+    const int index = Walk::last();
+    return index < Walk::begin() ? Walk::begin() : index;
   }
 };
 
