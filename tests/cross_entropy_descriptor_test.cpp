@@ -135,6 +135,38 @@ TEST(CrossEntropyDescriptor, LossesAloneAreReadOnce) {
   }
 }
 
+// Few large blocks, and registers bounded so that as many as can be share a multiprocessor.
+TEST(CrossEntropyDescriptor, DefaultsOfLossesFillAMultiprocessor) {
+  for (const auto& [fields, start] :
+       {std::pair{"rows=8192,cols=32000", "variant=online,threads=512,unroll=4,min_blocks=3,"},
+        {"rows=8192,cols=128256", "variant=online,threads=512,unroll=4,min_blocks=3,"},
+        {"rows=8192,cols=4096", "variant=online,threads=256,unroll=4,min_blocks=6,"},
+        {"rows=8192,cols=32000,dtype=bf16", "variant=block,threads=1024,min_blocks=2,registers=packed,"},
+        {"rows=8192,cols=50257,dtype=bf16", "variant=online,threads=256,unroll=4,min_blocks=6,"},
+        {"rows=4096,cols=262144,dtype=bf16", "variant=online,threads=512,unroll=2,min_blocks=4,"}}) {
+    const Config config = find_op("cross_entropy").default_config(normalized("cross_entropy", fields), hopper());
+    EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
+  }
+}
+
+// min_blocks of online stands in a configuration where it bounds something.
+TEST(CrossEntropyDescriptor, OnlineMayBoundItsRegisters) {
+  const auto text = [](const char* config) {
+    return test::case_of("cross_entropy", "rows=8192,cols=32000,reduction=none", hopper(), config).config.text();
+  };
+  EXPECT_NE(text("variant=online,threads=512,unroll=4,min_blocks=3").find("min_blocks=3"), std::string::npos);
+  EXPECT_EQ(text("variant=online,threads=512,unroll=4,min_blocks=1").find("min_blocks"), std::string::npos);
+  EXPECT_NE(text("variant=online,threads=1024,unroll=4").find("threads=1024,unroll=4"), std::string::npos)
+      << "the bound of the default's block size gives way";
+  const Op& op = find_op("cross_entropy");
+  const Problem problem = normalized("cross_entropy", "rows=8192,cols=32000,reduction=none");
+  Config config = op.default_config(problem, hopper());
+  config.fields.set("min_blocks", std::int64_t{5});
+  EXPECT_NE(op.why_invalid(problem, hopper(), config).find("2048 threads"), std::string::npos);
+  config.fields.set("min_blocks", std::int64_t{4});
+  EXPECT_NE(op.why_invalid(problem, hopper(), config).find("registers"), std::string::npos);
+}
+
 TEST(CrossEntropyDescriptor, KernelsBesideTheRowsOwn) {
   using List = std::vector<std::string>;
   EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64,reduction=none"), (List{"cross_entropy"}));

@@ -39,8 +39,9 @@ TEST_F(CrossEntropyNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
 // What tuning tries first for the vocabularies of language models.
 TEST_F(CrossEntropyNvrtc, TheQuickSpaceOfCommonShapesCompiles) {
   std::vector<Source> sources;
-  for (const char* fields : {"rows=8192,cols=32000", "rows=8192,cols=128256,dtype=bf16,gradient=in_place",
-                             "rows=8192,cols=50257,dtype=bf16,gradient=in_place"}) {
+  for (const char* fields :
+       {"rows=8192,cols=32000", "rows=8192,cols=32000,dtype=bf16,reduction=none",
+        "rows=8192,cols=128256,dtype=bf16,gradient=in_place", "rows=8192,cols=50257,dtype=bf16,gradient=in_place"}) {
     const Problem problem = test::normalized("cross_entropy", fields);
     const Arch arch = parse_arch("sm_90a");
     for (const Config& config : find_op("cross_entropy").search_space(problem, generic_device(arch), Effort::quick))
@@ -63,6 +64,22 @@ TEST_F(CrossEntropyNvrtc, LogitsAreReadAsOftenAsTheyMust) {
                                    "variant=online,threads=256,unroll=4,load=evict_last,load_again=streaming");
   EXPECT_GE(count_of(twice, "ld.global.cs.v4.b32"), 4U);
   EXPECT_GE(count_of(twice, "st.global.v4.b32"), 4U);
+}
+
+// A block that waits for its target, or for the target's logit, loads nothing in that time.
+TEST_F(CrossEntropyNvrtc, TheTargetIsAskedForBehindWhatIsLoadedFirst) {
+  for (const char* config : {"variant=online,threads=512,unroll=4,load=evict_last",
+                             "variant=block,threads=1024,registers=packed,min_blocks=2,load=evict_last",
+                             "variant=split,threads=256,unroll=4,blocks_per_row=2,load=evict_last"}) {
+    const std::string ptx = ptx_of("cross_entropy", "rows=9,cols=32000,dtype=bf16,reduction=none", config);
+    const std::size_t row = ptx.find("ld.global.L2::cache_hint.v4.b32");
+    const std::size_t target = ptx.find("ld.global.u64", row);
+    const std::size_t logit = ptx.find("@there ld.global.b16", row);
+    EXPECT_LT(row, target) << config;
+    EXPECT_LT(target, logit) << config;
+    EXPECT_NE(logit, std::string::npos) << config;
+    EXPECT_GE(count_of(ptx.substr(row, target - row), "ld.global.L2::cache_hint.v4.b32"), 4U) << config;
+  }
 }
 
 TEST_F(CrossEntropyNvrtc, NvccTakesASampleAsItStands) {

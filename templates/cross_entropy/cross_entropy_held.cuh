@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cross_entropy/cross_entropy_outcome.cuh"
+#include "cross_entropy/cross_entropy_target.cuh"
 #include "row/waiting_row.cuh"
 
 namespace tunesmith {
@@ -29,21 +30,24 @@ __device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& par
   over_rows(team, params.row.rows, [&](int64 index, bool exists) {
     const Row<shape> row(params.row, index, static_cast<const Input*>(nullptr));
     const Input* const logits = row.template input<Input>(params.row, 0);
-    const Target<TargetType> target(params, index, shape.cols);
+    // The row is asked for before its target is waited for. The target's logit is not waited for until the row's largest is
+    // known; where the gradient overwrites the logits, every thread must have it before any other stores: that is so because
+    // the exponentials, which are reduced first, are under the maximum that it goes into.
     waiting.load(logits, row.seen, member, Maximum::identity());
     team.start();
+    const Target<TargetType> target(params, index, shape.cols);
     const int64 position = target.column >= 0 ? target.column + row.shift : -1;
-    // Where the gradient overwrites the logits, every thread must have this before any other stores: that is so because it
-    // goes into the maximum, which is reduced first.
-    float target_logit = Maximum::identity();
-    if (position >= 0) target_logit = scale(load_element(logits + position));
+    TargetElement<Input> target_element;
+    target_element.ask(position >= 0, logits + position);
     const float target_weight = weight_of<options>(params, target.column);
     const bool holds_target = waiting.take_out(position, member);
 
     using Local = typename If<Team::distant, BlockTeam<Team::threads>, Team>::type;
     Local local(nullptr, 0);
     Part part;
-    part.largest = maximum_or_nan(local.template reduce<0>(scale(waiting.largest()), Maximum()), target_logit);
+    part.largest = local.template reduce<0>(scale(waiting.largest()), Maximum());
+    const float target_logit = target_element.value(scale, position >= 0);
+    part.largest = maximum_or_nan(part.largest, target_logit);
     // A block of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
     const bool nothing = part.largest == Maximum::identity();
     const float under = nothing ? 0.0f : part.largest;

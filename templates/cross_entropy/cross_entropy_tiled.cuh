@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cross_entropy/cross_entropy_outcome.cuh"
+#include "cross_entropy/cross_entropy_target.cuh"
 #include "row/tiles.cuh"
 
 namespace tunesmith {
@@ -15,10 +16,9 @@ struct StoredPart {
   float target_logit;
 };
 
-/// The element at `position` of a tile becomes -inf.
+/// The element `at` of a tile becomes -inf.
 template <const RowShape& shape, const TiledConfig& config, typename Input>
-__device__ __forceinline__ void take_out(int64 begin, int64 position, Packed<Input, shape.vector> (&tile)[config.unroll]) {
-  const auto at = static_cast<int>(position - begin);
+__device__ __forceinline__ void take_out(int at, Packed<Input, shape.vector> (&tile)[config.unroll]) {
 #pragma unroll
   for (int i = 0; i < config.unroll; ++i) {
     const int element = at - (i * config.threads + thread_index()) * shape.vector;
@@ -31,25 +31,63 @@ __device__ __forceinline__ void take_out(int64 begin, int64 position, Packed<Inp
   }
 }
 
+/// A row's target, and what a block found in its part of the row.
+template <typename TargetType, const CrossEntropyOptions& options>
+struct FirstPass {
+  Target<TargetType> target;
+  StoredPart<options> found;
+};
+
 /// The sums over a block's part of a row, the target's logit left out.
+///
+/// The first tile is asked for before the target is, and the target before its logit: neither keeps the block from loading.
+/// With few large blocks on a multiprocessor nobody else would in that time.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config>
-__device__ __forceinline__ StoredPart<options> cross_entropy_first_pass(const CrossEntropyParams& params,
-                                                                        const Row<shape>& row,
-                                                                        const Target<TargetType>& target, int part) {
+__device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pass(const CrossEntropyParams& params,
+                                                                                   const Row<shape>& row, int part) {
   using Input = typename Types::Input;
+  constexpr int64 elements = tile_elements<shape, config>;
   const LogitScale<options> scale(params);
   const Input* const logits = row.template input<Input>(params.row, 0);
+  const int64 first = part * part_elements<shape, config>;
+  const int64 part_end = first + part_elements<shape, config>;
+  const int64 end = row.all.end < part_end ? row.all.end : part_end;
+  const int64 inside_end = end < shape.cols ? end : shape.cols;
+  // Tiles are counted in 32 bits and addressed by one pointer: registers decide how many blocks share a multiprocessor.
+  const int tiles = end > first ? static_cast<int>((end - first + elements - 1) / elements) : 1;
+  const int whole_tiles = inside_end > first ? static_cast<int>((inside_end - first) / elements) : 0;
+
+  const int own = thread_index() * shape.vector;
+  const Input* next = logits + first + own;
+  Packed<Input, shape.vector> tile[config.unroll];
+  const auto load_next = [&](int number) {
+    if ((!shape.shifted || number > 0 || first > 0) && number < whole_tiles) {  // within every row, whatever its shift
+#pragma unroll
+      for (int i = 0; i < config.unroll; ++i)
+        tile[i] = load_vector<Input, shape.vector, config.load>(next, i * config.threads * shape.vector, row.all, true,
+                                                                Maximum::identity());
+    } else {
+      const int64 begin = first + number * elements + own;
+      const Range rest = {shape.shifted ? row.all.begin - begin : 0, row.all.end - begin};
+#pragma unroll
+      for (int i = 0; i < config.unroll; ++i)
+        tile[i] = load_vector<Input, shape.vector, config.load, edges_of_all<shape>>(next, i * config.threads * shape.vector,
+                                                                                     rest, false, Maximum::identity());
+    }
+    next += elements;
+  };
+  load_next(0);
+  const Target<TargetType> target(params, row.index, shape.cols);
   const int64 position = target.column >= 0 ? target.column + row.shift : -1;
-  StoredPart<options> result;
-  result.target_logit = Maximum::identity();
-  if (position >= 0) result.target_logit = scale(load_element(logits + position));
+  TargetElement<Input> target_element;
+  auto to_target = static_cast<uint32>(position - first);  // from the tile's first element; what is before it is far behind
 
   RunningCrossEntropy<shape, options> state;
-  over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
-    Packed<Input, shape.vector> tile[config.unroll];
-    load_tile<Input, shape, config, config.load>(logits, begin, row.all, inside, Maximum::identity(), tile);
-    if (begin <= position && position < begin + tile_elements<shape, config>) take_out<shape, config>(begin, position, tile);
+#pragma unroll 1
+  for (int number = 0;;) {
+    if (to_target < static_cast<uint32>(elements)) take_out<shape, config>(static_cast<int>(to_target), tile);
+    to_target -= static_cast<uint32>(elements);
     float values[config.unroll][shape.vector];
     int64 columns[config.unroll];
     float highest = Maximum::identity();
@@ -57,7 +95,7 @@ __device__ __forceinline__ StoredPart<options> cross_entropy_first_pass(const Cr
     constexpr bool packed = sizeof(Input) == 2 && shape.vector > 1 && LogitScale<options>::plain;
 #pragma unroll
     for (int i = 0; i < config.unroll; ++i) {
-      columns[i] = begin + (i * config.threads + thread_index()) * shape.vector;
+      columns[i] = first + number * elements + i * config.threads * shape.vector + own;
       if constexpr (packed) packed_highest.include(tile[i]);
       tile[i].unpack(values[i]);
       scale.apply(values[i]);
@@ -65,7 +103,14 @@ __device__ __forceinline__ StoredPart<options> cross_entropy_first_pass(const Cr
     }
     if constexpr (packed) highest = packed_highest.value();
     state.include(params, row, columns, position, highest, values);
-  });
+    // Once, when the first tile is done with and the target has come.
+    target_element.ask(number == 0 && position >= 0, logits + position);
+    if (++number >= tiles) break;
+    load_next(number);
+  }
+
+  StoredPart<options> result;
+  result.target_logit = target_element.value(scale, position >= 0);
   BlockTeam<config.threads> team(nullptr, 0);
   // The block that has the target's column makes it count for the maximum and the first class that has it.
   state.raise_to(maximum_or_nan(state.largest, result.target_logit));
@@ -73,7 +118,7 @@ __device__ __forceinline__ StoredPart<options> cross_entropy_first_pass(const Cr
     if (position >= 0 && is_largest(result.target_logit, state.largest))
       state.index = First()(state.index, static_cast<int>(target.column));
   result.part = state.over_team(team);
-  return result;
+  return {target, result};
 }
 
 /// Reads a block's part of a row again and writes its gradient.
@@ -140,10 +185,10 @@ template <typename Types, typename TargetType, const RowShape& shape, const Cros
 __device__ __forceinline__ void cross_entropy_online(const CrossEntropyParams& params) {
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
-    const Target<TargetType> target(params, index, shape.cols);
-    const StoredPart<options> whole =
-        cross_entropy_first_pass<Types, TargetType, shape, options, config>(params, row, target, part);
-    cross_entropy_finish<Types, TargetType, shape, options, config>(params, row, target, part, thread_index() == 0, whole);
+    const FirstPass<TargetType, options> pass =
+        cross_entropy_first_pass<Types, TargetType, shape, options, config>(params, row, part);
+    cross_entropy_finish<Types, TargetType, shape, options, config>(params, row, pass.target, part, thread_index() == 0,
+                                                                    pass.found);
   });
 }
 
@@ -153,11 +198,10 @@ template <typename Types, typename TargetType, const RowShape& shape, const Cros
 __device__ __forceinline__ void cross_entropy_split_sums(const CrossEntropyParams& params) {
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
-    const Target<TargetType> target(params, index, shape.cols);
-    const StoredPart<options> sums =
-        cross_entropy_first_pass<Types, TargetType, shape, options, config>(params, row, target, part);
+    const FirstPass<TargetType, options> pass =
+        cross_entropy_first_pass<Types, TargetType, shape, options, config>(params, row, part);
     if (thread_index() == 0)
-      static_cast<StoredPart<options>*>(params.row.workspace)[index * config.blocks_per_row + part] = sums;
+      static_cast<StoredPart<options>*>(params.row.workspace)[index * config.blocks_per_row + part] = pass.found;
   });
 }
 

@@ -29,7 +29,8 @@ Words fields_of(Variant variant) {
     case Variant::cluster:
     case Variant::grid:
       return {"variant", "threads", "blocks_per_row", "register_vectors", "min_blocks", "registers", "load", "store"};
-    case Variant::online: return {"variant", "threads", "unroll", "blocks_per_sm", "load", "load_again", "store"};
+    case Variant::online:
+      return {"variant", "threads", "unroll", "min_blocks", "blocks_per_sm", "load", "load_again", "store"};
     case Variant::split: return {"variant", "threads", "unroll", "blocks_per_row", "load", "load_again", "store"};
   }
   return {};
@@ -73,7 +74,8 @@ TypedConfig TypedConfig::parse(const Config& config) {
     if (field == "blocks_per_row")
       typed.blocks_per_row = integer_of(fields, field, 2, typed.variant == Variant::cluster ? 16 : 1024);
     if (field == "register_vectors") typed.register_vectors = integer_of(fields, field, 0, 64);
-    if (field == "min_blocks") typed.min_blocks = integer_of(fields, field, 1, 32);
+    if (field == "min_blocks" && (typed.holds_row() || fields.contains(field)))
+      typed.min_blocks = integer_of(fields, field, 1, 32);
     if (field == "registers") typed.registers = word_of(fields, field, register_words);
     if (field == "unroll") typed.unroll = power_of_two_of(fields, field, 1, 16);
     if (field == "blocks_per_sm") typed.blocks_per_sm = integer_of(fields, field, 0, 32);
@@ -93,7 +95,7 @@ Config TypedConfig::to_config() const {
     if (field == "lanes") config.fields.set(field, std::int64_t{lanes});
     if (field == "blocks_per_row") config.fields.set(field, std::int64_t{blocks_per_row});
     if (field == "register_vectors") config.fields.set(field, std::int64_t{register_vectors});
-    if (field == "min_blocks") config.fields.set(field, std::int64_t{min_blocks});
+    if (field == "min_blocks" && (holds_row() || min_blocks > 1)) config.fields.set(field, std::int64_t{min_blocks});
     if (field == "registers") config.fields.set(field, registers);
     if (field == "unroll") config.fields.set(field, std::int64_t{unroll});
     if (field == "blocks_per_sm") config.fields.set(field, std::int64_t{blocks_per_sm});
@@ -131,6 +133,10 @@ std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
 
 int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   const bool halved = registers == "packed" && shape.waiting_bytes() == 2 * shape.inputs && shape.vector() > 1;
+  if (reads_twice() && !shape.writes) {  // one tile, and a few numbers: no row, no second pass
+    const std::int64_t words = std::int64_t{unroll} * shape.vector() * size_of(shape.input) / 4;
+    return static_cast<int>(words) + 22 + shape.more_registers;
+  }
   std::int64_t elements = 0;
   if (reads_twice())
     elements = std::int64_t{unroll} * shape.vector() * 2 * shape.inputs;
@@ -138,6 +144,7 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
     elements = vectors_in_registers(shape) * shape.vector() * shape.inputs;
   // Addresses, constants of the exponential, one vector in work; the precise one works on a packed vector in two copies.
   int around = halved && shape.output == DType::f32 ? 52 : 26;
+  if (!shape.writes && variant == Variant::block) around = 14;
   around += shape.more_registers;
   if (shape.backward()) around += 8;
   if (shape.logarithm) around += 6;

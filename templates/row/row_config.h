@@ -54,7 +54,9 @@ struct TypedConfig {
   std::int64_t vectors_in_registers(const Shape& shape) const noexcept;
   /// The row waits on the chip between one read and one write.
   bool holds_row() const noexcept { return variant <= Variant::grid; }
-  bool bounds_registers() const noexcept { return holds_row() && variant != Variant::warp; }
+  bool bounds_registers() const noexcept {
+    return (holds_row() && variant != Variant::warp) || variant == Variant::online;
+  }
   bool has_shared_vectors() const noexcept { return holds_row() && variant >= Variant::hybrid; }
   bool reads_twice() const noexcept { return variant == Variant::online || variant == Variant::split; }
   /// Dynamic shared memory of a block.

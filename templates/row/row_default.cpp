@@ -91,15 +91,39 @@ TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
-TypedConfig tiled_default(Variant variant, const Shape& shape) {
+/// What is only read needs bytes in flight and few blocks, whose ends then fall together less: of what was tried on an H200
+/// the fastest. Registers are bounded, or one block fewer would share a multiprocessor.
+TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
+  const bool wide = size_of(shape.input) == 4;
+  const bool long_rows = shape.cols * size_of(shape.input) >= 128 << 10;
+  TypedConfig config;
+  config.variant = Variant::online;
+  config.unroll = wide || !long_rows ? 4 : 2;
+  config.threads =
+      power_of_two_up((shape.vectors_per_row() + config.unroll - 1) / config.unroll, 32, wide || long_rows ? 512 : 256);
+  bound_registers(config, shape, device);
+  return config;
+}
+
+TypedConfig tiled_default(Variant variant, const Shape& shape, const DeviceInfo& device) {
+  if (variant == Variant::online && !shape.writes) return reader_default(shape, device);
   TypedConfig config;
   config.variant = variant;
   config.unroll = 4;
-  // What is only read leaves blocks nothing to wait for but each other, which small ones do more smoothly.
-  const int most = shape.writes ? 1024 : 128;
-  config.threads = variant == Variant::split ? 256 : power_of_two_up((shape.vectors_per_row() + 3) / 4, 32, most);
+  config.threads = variant == Variant::split ? 256 : power_of_two_up((shape.vectors_per_row() + 3) / 4, 32, 1024);
   if (variant == Variant::split) config.blocks_per_row = std::max(2, parts_of(1, config, shape));
   return config;
+}
+
+/// Rows of 16-bit elements that two blocks of 1024 threads hold in half of their registers: a whole row in flight while
+/// another one is computed with.
+bool holds_two_rows(TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  config.variant = Variant::block;
+  config.threads = 1024;
+  config.min_blocks = 2;
+  config.registers = "packed";
+  constexpr int vectors = 4;
+  return may_pack(shape) && config.vectors_per_thread(shape) == vectors && why_invalid(config, shape, device).empty();
 }
 
 }  // namespace
@@ -165,7 +189,7 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
     case Variant::cluster: config = cluster_default(shape, device); break;
     case Variant::grid: config = grid_default(shape, device); break;
     case Variant::online:
-    case Variant::split: config = tiled_default(variant, shape); break;
+    case Variant::split: config = tiled_default(variant, shape, device); break;
   }
   return with_hints(config, shape, device);
 }
@@ -182,7 +206,10 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
 
   // A row that is read once and leaves a number needs no place to wait.
   constexpr std::int64_t worth_passing_bytes = 16 << 10;
-  if (!shape.writes && row_bytes >= worth_passing_bytes) return default_config(Variant::online, shape, device);
+  if (!shape.writes && row_bytes >= worth_passing_bytes) {
+    if (TypedConfig whole; holds_two_rows(whole, shape, device)) return with_hints(whole, shape, device);
+    return default_config(Variant::online, shape, device);
+  }
 
   // Short rows that start anywhere: whole vectors at both ends would cost more than narrow accesses everywhere.
   if (shape.shifted() && row_bytes <= 4 << 10) {

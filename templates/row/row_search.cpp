@@ -61,7 +61,7 @@ class Geometries {
       if (row_bytes() >= 4 << 10) readers();
       if (shares_rows) splits();
       if (row_bytes() <= 8 << 10) warps();
-      if (row_bytes() <= 64 << 10) blocks();
+      if (row_bytes() <= 128 << 10) blocks();
       return std::move(result_);
     }
     if (!few_rows && row_bytes() >= 48 << 10) hybrids();
@@ -112,7 +112,8 @@ class Geometries {
       const bool packed = config.registers == "packed";
       if (vectors_ * 2 <= config.threads || elements > (full_ ? 128 : 96) || (!full_ && elements < 8)) continue;
       if (!full_ && !packed && elements > 64) continue;
-      if (!full_ && may_pack(shape_) && packed != (elements > 32)) continue;
+      // What is only read gains by another row beside it as soon as packing makes room for one.
+      if (!full_ && may_pack(shape_) && packed != (elements > (shape_.writes ? 32 : 31))) continue;
       const bool power_of_two = std::has_single_bit(static_cast<unsigned>(config.threads));
       if (!power_of_two && (expectation(config, shape_, device_).lane_use < 0.97 || others-- <= 0)) continue;
       if (most-- <= 0) return;
@@ -207,20 +208,34 @@ class Geometries {
       }
   }
 
-  /// Blocks that pass over a row once.
+  /// Blocks that pass over a row once, as many on a multiprocessor as a tile's registers allow.
   void readers() {
-    const std::vector<int> sizes =
-        size_of(shape_.input) == 4 ? std::vector<int>{1024, 512, 256, 128} : std::vector<int>{256, 512, 128, 1024};
-    for (const int threads : sizes)
-      for (const int unroll : full_ ? std::vector<int>{4, 8, 2, 1} : std::vector<int>{4, 8}) {
-        if (std::int64_t{threads} * unroll >= 2 * vectors_) continue;
-        if (!full_ && threads == sizes.back()) continue;
-        TypedConfig config;
-        config.variant = Variant::online;
-        config.threads = threads;
-        config.unroll = unroll;
-        add(config);
-      }
+    struct Tile {
+      int threads, unroll;
+    };
+    std::vector<Tile> tiles;
+    if (full_) {
+      for (const int threads : {512, 256, 1024, 128})
+        for (const int unroll : {4, 2, 8, 1}) tiles.push_back({threads, unroll});
+    } else if (shape_.rows < 2 * device_.sm_count) {
+      tiles = {{1024, 8}, {512, 4}, {1024, 4}, {512, 8}, {256, 8}};
+    } else if (size_of(shape_.input) == 4) {
+      tiles = {{512, 4}, {512, 2}, {1024, 4}, {256, 4}, {256, 8}};
+    } else {
+      tiles = {{256, 4}, {512, 2}, {512, 4}, {128, 8}, {1024, 2}};
+    }
+    for (const Tile& tile : tiles) {
+      if (std::int64_t{tile.threads} * tile.unroll >= 2 * vectors_) continue;
+      TypedConfig config;
+      config.variant = Variant::online;
+      config.threads = tile.threads;
+      config.unroll = tile.unroll;
+      bound_registers(config, shape_, device_);
+      add(config);
+      if (!full_ || config.min_blocks == 1) continue;
+      config.min_blocks = 1;  // the compiler's own choice of registers
+      add(config);
+    }
   }
 
   void splits() {

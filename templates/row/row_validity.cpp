@@ -50,13 +50,19 @@ std::string why_not_held(const TypedConfig& config, const Shape& shape, const De
              " bytes of shared memory for " + number(shape.cols) + " columns; there are " + number(available) +
              " for each of " + number(config.min_blocks) + " blocks";
   }
-  if (config.bounds_registers() && config.min_blocks * config.threads > device.max_threads_per_sm)
-    return "min_blocks is " + number(config.min_blocks) + " of " + number(config.threads) +
-           " threads; a multiprocessor holds " + number(device.max_threads_per_sm) + " threads";
   if (config.variant == Variant::grid && config.blocks_per_row > config.min_blocks * device.sm_count)
     return "blocks_per_row is " + number(config.blocks_per_row) + "; the device holds " +
            number(std::int64_t{config.min_blocks} * device.sm_count) + " such blocks at once";
+  return {};
+}
+
+std::string why_not_resident(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   const int blocks = config.bounds_registers() ? config.min_blocks : 1;
+  if (blocks * config.threads > device.max_threads_per_sm)
+    return "min_blocks is " + number(blocks) + " of " + number(config.threads) + " threads; a multiprocessor holds " +
+           number(device.max_threads_per_sm) + " threads";
+  // Unbounded, what does not keep rows takes what it needs.
+  if (config.reads_twice() && blocks == 1) return {};
   const int available = std::min(255, device.registers_per_sm / (config.threads * blocks));
   if (config.registers_needed(shape) > available)
     return std::string(name(config.variant)) + " with these settings needs about " + number(config.registers_needed(shape)) +
@@ -73,6 +79,7 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
   const Shape shape = config.view(problem_shape);
   std::string reason = why_not_on_device(config, shape, device);
   if (reason.empty() && !config.reads_twice()) reason = why_not_held(config, shape, device);
+  if (reason.empty()) reason = why_not_resident(config, shape, device);
   if (reason.empty() && config.variant == Variant::split && config.blocks_per_row > shape.vectors_per_row())
     reason = "blocks_per_row is " + number(config.blocks_per_row) + "; a row has only " + number(shape.vectors_per_row()) +
              " vectors";
