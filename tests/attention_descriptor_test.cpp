@@ -150,7 +150,7 @@ TEST(AttentionDescriptor, TensorMapsDescribeTheArrays) {
   EXPECT_EQ(q.box[0], 64);
   EXPECT_EQ(q.box[1], 128);
   EXPECT_EQ(plan.tensor_maps[1].box[1], 112);
-  EXPECT_EQ(plan.tensor_maps[3].box[1], 64);
+  EXPECT_EQ(plan.tensor_maps[3].box[1], 16);  // a warp's
   for (const LaunchPlan::TensorMap& map : plan.tensor_maps) {
     EXPECT_EQ(map.swizzle_bytes, 128);
     EXPECT_EQ(map.offset % LaunchPlan::TensorMap::alignment, 0U);
@@ -177,7 +177,30 @@ TEST(AttentionDescriptor, WgmmaIsOfferedWhereItRuns) {
   EXPECT_FALSE(has("seq_q=4096,head_dim=128,dtype=f32", "sm_90a"));
   EXPECT_FALSE(has("seq_q=4096,head_dim=128,k_alignment=8", "sm_90a"));
   EXPECT_FALSE(has("seq_q=4096,head_dim=128,v_seq_stride=132", "sm_90a"));
-  EXPECT_FALSE(has("seq_q=4096,head_dim=128,varlen=1", "sm_90a"));
+  EXPECT_TRUE(has("seq_q=4096,head_dim=128,batch=3,varlen=1", "sm_90a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128,batch=3,varlen=1,total_kv=0", "sm_90a"));
+}
+
+TEST(AttentionDescriptor, PackedSequencesAreOneArrayForTheCopyEngine) {
+  const test::Case c = test::case_of("attention", "batch=5,heads=4,seq_q=300,head_dim=64,varlen=1,total_q=1000,total_kv=900",
+                                     hopper(), "variant=wgmma,tile_q=64");
+  const LaunchPlan plan = op().launch_plan(c.problem, c.config, hopper());
+  ASSERT_EQ(plan.tensor_maps.size(), 4U);
+  const auto& sizes = plan.tensor_maps[1].sizes;
+  EXPECT_EQ((std::vector<std::int64_t>{sizes.begin(), sizes.begin() + 4}), (std::vector<std::int64_t>{64, 900, 4, 1}));
+  // A place for every tile of 64 queries, and one for each sequence; no more blocks than there are of both.
+  EXPECT_EQ(plan.kernels.at(0).grid.x, std::min<std::uint32_t>((1000 / 64 + 5) * 4, hopper().sm_count));
+}
+
+TEST(AttentionDescriptor, PartsAreCombinedByAnOverlappingKernelWhereThereIsOne) {
+  for (const char* arch : {"sm_80", "sm_90a", "sm_120a"}) {
+    const DeviceInfo device = generic_device(parse_arch(arch));
+    const test::Case c = test::case_of("attention", "seq_q=1,seq_kv=65536,heads=8,head_dim=128", device, "variant=split");
+    const LaunchPlan plan = op().launch_plan(c.problem, c.config, device);
+    ASSERT_EQ(plan.kernels.size(), 2U);
+    EXPECT_FALSE(plan.kernels[0].overlaps);
+    EXPECT_EQ(plan.kernels[1].overlaps, device.arch.number() >= 90) << arch;
+  }
 }
 
 TEST(AttentionDescriptor, TypedProblemsAreTheSame) {
