@@ -133,8 +133,10 @@ struct Visibility {
     if constexpr (shape.bounded_right) range.end = smallest(seq_kv, last + offset + right + 1);
     return range;
   }
-  /// Keys that all of them may see.
+  /// Keys that all of them may see. None where a text would be asked for queries that do not exist.
   __device__ __forceinline__ KeyRange of_all(int first, int last) const {
+    if constexpr (shape.score_mod || shape.mask_mod)
+      if (last >= seq_q) return {0, 0};
     KeyRange range = {0, seq_kv};
     if constexpr (shape.bounded_left) range.begin = largest(0, last + offset - left);
     if constexpr (shape.bounded_right) range.end = smallest(seq_kv, first + offset + right + 1);

@@ -37,10 +37,10 @@ struct QuadSoftmax {
     }
   }
 
-  /// Dot products of a tile become weights, 2^(score - largest + weight_exponent). `query`: of the first row; `all_seen`: no
-  /// place is hidden for where it is; `all_kept`: nor by a mask_mod; `rescale`: what the output has to be multiplied with. A
-  /// row is rescaled when its largest score has grown by more than 2^rescale_above since the last time: what is added up
-  /// meanwhile is larger, never wrong.
+  /// Dot products of a tile become weights, 2^(score - largest + weight_exponent). `query`: of the first row; `all_seen`:
+  /// all pairs exist and are seen (Visibility::of_all); `all_kept`: nor by a mask_mod; `rescale`: what the output has to be
+  /// multiplied with. A row is rescaled when its largest score has grown by more than 2^rescale_above since the last time:
+  /// what is added up meanwhile is larger, never wrong.
   template <bool all_seen, bool all_kept = !shape.mask_mod>
   __device__ __forceinline__ void exponentiate(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
                                                float rescale_above, float (&rescale)[2]) {
@@ -80,8 +80,8 @@ struct QuadSoftmax {
   template <bool all_seen, bool all_kept>
   __device__ __forceinline__ void score(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
                                         float (&top)[2], float (&base)[2]) const {
-    // A text is asked for a pair that exists only.
-    constexpr bool modified = shape.score_mod || (shape.mask_mod && !(all_seen && all_kept));
+    // A text is asked for a pair that exists and is seen only; where all do and are, without branches.
+    constexpr bool modified = (shape.score_mod && !all_seen) || (shape.mask_mod && !(all_seen && all_kept));
     // Where the keys that a row sees begin and end, counted from this thread's first one: comparisons with constants.
     const int first = first_k + lane % 4 * 2;
     int begin[2] = {0, 0}, end[2] = {keys, keys};

@@ -194,7 +194,10 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
       : Products(warp_lane),
         rules(params, sequence, work, batch, kv_head, warp_lane / 4),
         lane(warp_lane),
-        whole(Visibility<shape>(params, sequence).of_all(work.query_of(0), work.query_of(work.rows - 1))),
+        // A text must not be asked for rows that do not exist.
+        whole((shape.score_mod || shape.mask_mod) && work.rows < config.tile_q
+                  ? KeyRange{0, 0}
+                  : Visibility<shape>(params, sequence).of_all(work.query_of(0), work.query_of(work.rows - 1))),
         shared(memory),
         queries(memory, Tiles::q_at, warp_lane) {
 #pragma unroll

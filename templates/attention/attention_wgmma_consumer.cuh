@@ -193,9 +193,13 @@ struct Consumer {
           query(work.first_q + 16 * consumer.warp + consumer.lane / 4),
           beyond((work.first + 1) * keys - rule.visibility().seq_kv) {}
   };
-  __device__ __forceinline__ void exponentiate(const Current& current, int index, float (&rescale)[2]) {
+  /// Whether all pairs of the tile exist, are seen and kept: no mask's code is needed.
+  __device__ __forceinline__ bool is_whole(const Current& current, int index) const {
+    return current.whole.holds(index * keys, index * keys + keys - 1) && current.work.tiles.keeps_all(warpgroup, index);
+  }
+  __device__ __forceinline__ void exponentiate(const Current& current, int index, bool whole, float (&rescale)[2]) {
     const int first_k = index * keys;
-    if (current.whole.holds(first_k, first_k + keys - 1) && current.work.tiles.keeps_all(warpgroup, index))
+    if (whole)
       softmax.template exponentiate<true, true>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
                                                 rescale);
     else
@@ -214,7 +218,7 @@ struct Consumer {
     skip_values(current.work.ahead);
     float rescale[2];
     softmax.reset();
-    exponentiate(current, current.work.first, rescale);
+    exponentiate(current, current.work.first, is_whole(current, current.work.first), rescale);
     round();
   }
 
@@ -227,11 +231,11 @@ struct Consumer {
     Current current(*this, first_tile);
     if (config.turns && warpgroup + 1 == config.consumers) pass_turn();  // the first one's turn comes from nobody
     begin(current);
-    int index = current.work.first;
+    int index = current.work.first, following = current.work.tiles.after(index);
     bool first = true, waiting = false;  // an output waits to be written until the next product runs
     Results results = {};                // its tile's
     while (true) {
-      index = current.work.tiles.after(index);
+      index = following;
       const bool last = index < current.work.tiles.begin();
       const TileOfQueries tile = current.work.tile;
       const int query = current.query, beyond = current.beyond;
@@ -253,6 +257,9 @@ struct Consumer {
       await_keys();
       await_turn();
       multiply_keys();
+      // What a mask has to be asked about the tiles is asked while the products run.
+      following = current.work.tiles.after(index);
+      const bool whole = is_whole(current, index);
       if (waiting) write(results);
       multiply_values(first, beyond);
       pass_turn();
@@ -263,7 +270,7 @@ struct Consumer {
         results = end(tile, query);
         softmax.reset();
       }
-      exponentiate(current, index, rescale);
+      exponentiate(current, index, whole, rescale);
       await_values<0>();
       free_values();
       if (last)
@@ -284,17 +291,19 @@ struct Consumer {
       const KeyTiles& tiles = current.work.tiles;
       bool first = true;
       begin(current);
-      for (int index = tiles.after(current.work.first); index >= tiles.begin(); index = tiles.after(index)) {
+      for (int index = tiles.after(current.work.first), following; index >= tiles.begin(); index = following) {
         await_keys();
         await_turn();
         multiply_keys();
+        following = tiles.after(index);
+        const bool whole = is_whole(current, index);
         multiply_values(first, current.beyond);
         first = false;
         pass_turn();
         wgmma_wait<1>(scores);
         free_keys();
         float rescale[2];
-        exponentiate(current, index, rescale);
+        exponentiate(current, index, whole, rescale);
         await_values<0>();
         free_values();
         rescale_rows(output, rescale);
