@@ -15,14 +15,12 @@
 namespace tunesmith {
 
 /// The same options but for what the gradient is multiplied with, which is not looked up row by row here.
-constexpr CrossEntropyOptions without_upstream(CrossEntropyOptions options) {
-  options.upstream = Upstream::none;
-  options.mean = false;
-  return options;
-}
 template <const CrossEntropyOptions& options>
 struct WithoutUpstream {
-  static constexpr CrossEntropyOptions value = without_upstream(options);
+  static constexpr CrossEntropyOptions value = {options.scaled,       options.softcap, options.smoothing, options.weights,
+                                                options.z_loss,       options.nll,     options.predicted, options.gradient,
+                                                options.shard,        options.reduced, false /* mean */,  options.count_hits,
+                                                options.check_targets};
 };
 
 /// What the producer knows of a row.
@@ -100,7 +98,7 @@ struct PipelineSource {
   }
 };
 
-/// One warp, all 32 lanes: brings together what the working warps found, row after row. `options`: without_upstream().
+/// One warp, all 32 lanes: brings together what the working warps found, row after row. `options`: WithoutUpstream of all.
 template <typename TargetType, const RowShape& shape, const CrossEntropyOptions& all_options,
           const CrossEntropyOptions& options, const PipelineConfig& config, typename Geometry, typename Control>
 __device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Control& control, const Tickets& tickets,

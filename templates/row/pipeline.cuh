@@ -34,18 +34,19 @@ struct PipelineConfig {
 };
 
 /// The least multiple of `unit` that is not less.
-constexpr int rounded_up(int64 value, int64 unit) { return static_cast<int>((value + unit - 1) / unit * unit); }
+template <int64 value, int64 unit>
+constexpr int rounded_up = static_cast<int>((value + unit - 1) / unit * unit);
 
 /// How a row of `Element`s lies in the ring.
 template <typename Element, const RowShape& shape, const PipelineConfig& config>
 struct Pipeline {
   static constexpr int row_bytes = static_cast<int>(shape.cols * static_cast<int64>(sizeof(Element)));
   static constexpr int vector_bytes = shape.vector * static_cast<int>(sizeof(Element));
-  static constexpr int piece = rounded_up(rounded_up(row_bytes, config.blocks_per_row) / config.blocks_per_row, 128);
+  static constexpr int piece = rounded_up<rounded_up<row_bytes, config.blocks_per_row> / config.blocks_per_row, 128>;
   static constexpr int chunks = (piece + config.chunk_bytes - 1) / config.chunk_bytes;  // of a piece
-  static constexpr int chunk = rounded_up(rounded_up(piece, chunks) / chunks, 128);
+  static constexpr int chunk = rounded_up<rounded_up<piece, chunks> / chunks, 128>;
   /// Vectors of a chunk that a warp has: the last warps' parts may end before, or lie beyond the chunk.
-  static constexpr int part = rounded_up(rounded_up(chunk / vector_bytes, config.warps) / config.warps, 8);
+  static constexpr int part = rounded_up<rounded_up<chunk / vector_bytes, config.warps> / config.warps, 8>;
   static constexpr int per_lane = (part + 31) / 32;
   static constexpr int results = 8;
   static constexpr int most_tickets = config.stages / chunks + 2 < 6 ? config.stages / chunks + 2 : 6;
