@@ -86,12 +86,16 @@ std::vector<Case> cross_entropy_variants(const DeviceInfo& device) {
       {"cols=5001,dtype=f16", "variant=online,threads=64,unroll=4,blocks_per_sm=1"},
       {"cols=5000", "variant=split,threads=64,unroll=2,blocks_per_row=4"},
       {"cols=9001,dtype=bf16", "variant=split,threads=128,unroll=1,blocks_per_row=3"},
+      {"cols=6000", "variant=pipeline,threads=128,blocks_per_row=2,stages=7,chunk_bytes=4096,ahead=1"},
+      {"cols=9008,dtype=bf16", "variant=pipeline,threads=64,blocks_per_row=4,stages=3,chunk_bytes=4096,ahead=0"},
+      {"cols=5000,dtype=f16", "variant=pipeline,threads=256,blocks_per_row=1,stages=8,chunk_bytes=4096,ahead=1"},
   };
   const char* const asked[] = {
       ",reduction=none,nll=1",
       ",reduction=none,gradient=separate,predicted=1,nll=1",
       ",reduction=none,gradient=in_place,label_smoothing=0.1,weight=1,predicted=1",
       ",gradient=in_place,softcap=20,dloss=scalar,z_loss=0.001",
+      ",reduction=none,gradient=in_place,nll=1,weight=1,dloss=row",
   };
   std::vector<Case> cases;
   const auto add = [&](std::string_view op, const std::string& fields, const char* config) {

@@ -167,6 +167,80 @@ TEST(CrossEntropyDescriptor, OnlineMayBoundItsRegisters) {
   EXPECT_NE(op.why_invalid(problem, hopper(), config).find("registers"), std::string::npos);
 }
 
+// Long rows with a gradient stream through clusters that stay; where those cannot be, they wait as before.
+TEST(CrossEntropyDescriptor, LongRowsStreamWhereTheyCan) {
+  const Op& op = find_op("cross_entropy");
+  for (const auto& [fields, start] :
+       {std::pair{"rows=8192,cols=128256,dtype=bf16,gradient=in_place",
+                  "variant=pipeline,threads=256,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1,load=evict_last,"},
+        {"rows=4096,cols=262144,dtype=bf16,gradient=in_place",
+         "variant=pipeline,threads=256,blocks_per_row=8,stages=13,chunk_bytes=16384,ahead=1,load=evict_last,"},
+        {"rows=8192,cols=128256,gradient=in_place",
+         "variant=pipeline,threads=512,blocks_per_row=4,stages=26,chunk_bytes=8192,ahead=0,load=evict_last,"},
+        {"rows=8192,cols=32000,dtype=bf16,gradient=in_place", "variant=block,"},
+        {"rows=100,cols=128256,dtype=bf16,gradient=in_place", "variant=cluster,"},
+        {"rows=8192,cols=128257,dtype=bf16,gradient=in_place", "variant=cluster,"},
+        {"rows=8192,cols=128256,dtype=bf16,gradient=in_place,label_smoothing=0.1", "variant=cluster,"}}) {
+    const Config config = op.default_config(normalized("cross_entropy", fields), hopper());
+    EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
+  }
+  const Problem problem = normalized("cross_entropy", "rows=8192,cols=128256,dtype=bf16,gradient=in_place");
+  EXPECT_NE(op.default_config(problem, generic_device(parse_arch("sm_100a"))).variant(), "pipeline");
+  std::size_t streamed = 0;
+  for (const Config& config : op.search_space(problem, hopper(), Effort::quick)) streamed += config.variant() == "pipeline";
+  EXPECT_GE(streamed, 2U);
+  EXPECT_LE(streamed, 4U) << "others are left room";
+}
+
+TEST(CrossEntropyDescriptor, WhatCannotStreamIsRefusedWithAReason) {
+  const Op& op = find_op("cross_entropy");
+  const std::string usual = "variant=pipeline,threads=256,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1,";
+  const auto reason = [&](const std::string& fields, const std::string& config, const char* arch = "sm_90a") {
+    return op.why_invalid(normalized("cross_entropy", "rows=8192," + fields), generic_device(parse_arch(arch)),
+                          Config{parse_fields(config, "config")});
+  };
+  const std::string in_place = "cols=128256,dtype=bf16,gradient=in_place", hints = "load=evict_last,store=plain";
+  EXPECT_EQ(reason(in_place, usual + hints), "");
+  EXPECT_NE(reason(in_place, usual + hints, "sm_100a").find("sm_90a"), std::string::npos);
+  EXPECT_NE(reason(in_place, usual + hints, "sm_80").find("sm_90a"), std::string::npos);
+  EXPECT_NE(reason("cols=128256,dtype=bf16", usual + hints).find("with a gradient"), std::string::npos);
+  for (const char* option : {",label_smoothing=0.1", ",predicted=1", ",correct=1"})
+    EXPECT_NE(reason(in_place + option, usual + hints).find("without label smoothing"), std::string::npos) << option;
+  EXPECT_NE(reason("cols=128257,dtype=bf16,gradient=in_place", usual + hints).find("16 bytes"), std::string::npos);
+  EXPECT_NE(reason(in_place + ",logits_alignment=8", usual + hints).find("16 bytes"), std::string::npos);
+  EXPECT_NE(reason(in_place, usual + "load=streaming,store=plain").find("evict_last"), std::string::npos);
+  const auto geometry = [&](int threads, int blocks, int stages, int chunk, int ahead) {
+    return reason(in_place, "variant=pipeline,threads=" + std::to_string(threads) +
+                                ",blocks_per_row=" + std::to_string(blocks) + ",stages=" + std::to_string(stages) +
+                                ",chunk_bytes=" + std::to_string(chunk) + ",ahead=" + std::to_string(ahead) + "," + hints);
+  };
+  EXPECT_NE(geometry(1024, 4, 13, 16384, 1).find("64 more"), std::string::npos);
+  EXPECT_NE(geometry(256, 4, 8, 16384, 1).find("there must be 9 to 23"), std::string::npos);
+  EXPECT_NE(geometry(256, 4, 24, 16384, 0).find("there must be 5 to 23"), std::string::npos);
+  EXPECT_NE(geometry(256, 1, 32, 16384, 0).find("shared memory"), std::string::npos);
+  EXPECT_NE(geometry(256, 2, 13, 16384, 2).find("ahead"), std::string::npos);
+  EXPECT_NE(reason("cols=256,gradient=in_place",
+                   "variant=pipeline,threads=32,blocks_per_row=16,stages=3,chunk_bytes=4096,ahead=0," + hints)
+                .find("would have nothing"),
+            std::string::npos);
+}
+
+// As many clusters as have room on the device, whatever the rows; rows are taken from two words of the workspace.
+TEST(CrossEntropyDescriptor, ClustersThatStayAreLaunchedOnce) {
+  for (const char* rows : {"1", "8192"}) {
+    const test::Case c = test::case_of(
+        "cross_entropy", std::string("rows=") + rows + ",cols=128256,dtype=bf16,gradient=in_place,reduction=none", hopper(),
+        "variant=pipeline,threads=256,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1");
+    const LaunchPlan plan = c.op().launch_plan(c.problem, c.config, hopper());
+    ASSERT_EQ(plan.kernels.size(), 1U);
+    EXPECT_EQ(plan.kernels[0].grid.x, static_cast<unsigned>(hopper().sm_count / 4 * 4));
+    EXPECT_EQ(plan.kernels[0].cluster.x, 4U);
+    EXPECT_EQ(plan.kernels[0].block.x, 320U);
+    EXPECT_GT(plan.kernels[0].dynamic_smem_bytes, 13 * 16128);
+    EXPECT_EQ(plan.workspace_bytes, 16);
+  }
+}
+
 TEST(CrossEntropyDescriptor, KernelsBesideTheRowsOwn) {
   using List = std::vector<std::string>;
   EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64,reduction=none"), (List{"cross_entropy"}));

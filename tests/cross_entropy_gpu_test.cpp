@@ -50,6 +50,90 @@ TEST_F(CrossEntropyGpu, VocabulariesOfLanguageModels) {
   verify_all(cases);
 }
 
+// What tuning tries of rows that stream, on awkward rows: more of them than a cluster has at once, and no cluster's share.
+TEST_F(CrossEntropyGpu, RowsThatStreamAreRightInEveryGeometry) {
+  std::vector<Case> cases;
+  for (const char* fields :
+       {"cols=128256,dtype=bf16,gradient=in_place,reduction=none", "cols=128256,gradient=in_place,reduction=none,nll=1",
+        "cols=262144,gradient=in_place,dloss=scalar", "cols=151936,dtype=f16,gradient=separate,z_loss=0.001,weight=1",
+        "cols=128256,dtype=bf16,out_dtype=f32,gradient=separate,reduction=none,dloss=row,softcap=30,scale=2"}) {
+    const Problem many = test::normalized("cross_entropy", std::string("rows=8192,") + fields);
+    const Problem few = test::normalized("cross_entropy", std::string("rows=61,") + fields);
+    std::size_t count = 0;
+    for (const Config& config : find_op("cross_entropy").search_space(many, device().info(), Effort::full))
+      if (config.variant() == "pipeline" && config.text().find("store=plain") != std::string::npos && count++ < 12)
+        cases.push_back({few, config});
+  }
+  verify_all(cases);
+}
+
+// Fewer rows than clusters, as many as the clusters number ahead and one beside it, none; clusters that find nothing left.
+TEST_F(CrossEntropyGpu, RowsThatStreamInAnyNumber) {
+  std::vector<Case> cases;
+  for (const char* config :
+       {"blocks_per_row=1,stages=12,ahead=0,threads=128", "blocks_per_row=2,stages=12,ahead=1,threads=128",
+        "blocks_per_row=4,stages=6,ahead=1,threads=256", "blocks_per_row=8,stages=3,ahead=0,threads=64",
+        "blocks_per_row=16,stages=5,ahead=1,threads=128", "blocks_per_row=4,stages=4,ahead=0,threads=512",
+        "blocks_per_row=2,stages=12,ahead=0,threads=256,min_blocks=2"})
+    for (const int rows : {0, 1, 2, 3, 8, 16, 31, 66, 67, 132, 133, 165, 264, 265, 397, 660, 1000})
+      for (Case& c :
+           case_if_valid("cross_entropy", "rows=" + std::to_string(rows) + ",cols=16384,dtype=bf16,gradient=in_place",
+                         std::string("variant=pipeline,chunk_bytes=4096,load=evict_last,") + config))
+        cases.push_back(std::move(c));
+  EXPECT_GE(cases.size(), tunesmith::name(device().info().arch) == "sm_90a" ? 100U : 0U);
+  verify_all(cases);
+}
+
+// The target in every column, those at the borders of pieces, chunks, warps' parts and vectors among them.
+TEST_F(CrossEntropyGpu, RowsThatStreamFindTheTargetInEveryColumn) {
+  std::vector<Case> cases;
+  for (const auto& [fields, config] :
+       {std::pair{"rows=6008,cols=6008,dtype=bf16", "threads=64,blocks_per_row=2,stages=5,ahead=1"},
+        {"rows=4100,cols=4100", "threads=128,blocks_per_row=4,stages=4,ahead=0"},
+        {"rows=4104,cols=4104,dtype=f16,out_dtype=f32", "threads=32,blocks_per_row=1,stages=9,ahead=1"}})
+    for (Case& c : case_if_valid("cross_entropy", std::string(fields) + ",gradient=separate,reduction=none",
+                                 std::string("variant=pipeline,chunk_bytes=4096,") + config))
+      cases.push_back(std::move(c));
+  compile_all(cases);
+  for (const Case& c : cases) {
+    const std::vector<ArrayInfo> infos = c.op().arrays(c.problem);
+    std::vector<std::vector<std::byte>> images;
+    std::vector<DeviceMemory> memories;
+    std::vector<HostArray> host;
+    std::vector<void*> addresses;
+    for (const ArrayInfo& info : infos) images.emplace_back(static_cast<std::size_t>(info.extent_bytes()), std::byte{0xFF});
+    for (std::size_t i = 0; i < infos.size(); ++i) host.push_back({infos[i], images[i].data()});
+    c.op().fill_inputs(c.problem, 3, InputKind::random, host);
+    for (std::int64_t row = 0; row < infos[1].shape[0]; ++row) write_integer(infos[1].dtype, images[1].data(), row, row);
+    for (std::size_t i = 0; i < infos.size(); ++i) {
+      memories.emplace_back(device(), images[i].size());
+      device().copy_to_device(memories[i].get(), images[i].data(), images[i].size());
+      addresses.push_back(memories[i].get());
+    }
+    executable_of(c)->enqueue(addresses, nullptr);
+    device().synchronize(nullptr);
+    for (std::size_t i = 0; i < infos.size(); ++i)
+      device().copy_to_host(images[i].data(), memories[i].get(), images[i].size());
+    const CheckResult result = c.op().check(c.problem, host, infos[1].shape[0]);
+    EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
+  }
+}
+
+TEST_F(CrossEntropyGpu, RowsThatStreamRepeatBitForBit) {
+  std::vector<Case> cases;
+  for (const auto& [fields, config] :
+       {std::pair{"rows=500,cols=128256,dtype=bf16,gradient=in_place", "variant=pipeline"},
+        {"rows=300,cols=128256,gradient=in_place", "variant=pipeline"},
+        {"rows=1000,cols=32000,gradient=in_place",
+         "variant=pipeline,blocks_per_row=2,threads=256,stages=13,chunk_bytes=16384,ahead=1,load=evict_last"},
+        {"rows=3000,cols=8192,dtype=bf16,gradient=in_place",
+         "variant=pipeline,blocks_per_row=2,threads=64,stages=11,chunk_bytes=4096,ahead=0,min_blocks=2"}})
+    for (Case& c : case_if_valid("cross_entropy", fields, config)) cases.push_back(std::move(c));
+  compile_all(cases);
+  for (const Case& c : cases)
+    EXPECT_EQ(test::difference_between_launches(c.op(), c.problem, *executable_of(c), device(), 50), "") << c.text();
+}
+
 // More rows than one block sums up.
 TEST_F(CrossEntropyGpu, ManyRowsAreSummed) {
   std::vector<Case> cases;
@@ -96,7 +180,7 @@ TEST_F(CrossEntropyGpu, OffsetsAreSixtyFourBits) {
 
   const double sum = static_cast<double>(cols - 1) + std::exp(1.0);
   std::vector<Case> cases;
-  for (const char* variant : {"block", "hybrid", "cluster", "grid", "online", "split,blocks_per_row=5"})
+  for (const char* variant : {"block", "hybrid", "cluster", "grid", "online", "split,blocks_per_row=5", "pipeline"})
     for (Case& c : case_if_valid("cross_entropy", "rows=70000,cols=40000,dtype=bf16,reduction=none,gradient=separate",
                                  std::string("variant=") + variant))
       cases.push_back(std::move(c));

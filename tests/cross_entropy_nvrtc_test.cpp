@@ -66,6 +66,27 @@ TEST_F(CrossEntropyNvrtc, LogitsAreReadAsOftenAsTheyMust) {
   EXPECT_GE(count_of(twice, "st.global.v4.b32"), 4U);
 }
 
+// Rows that stream: filled by the copy engine, brought together without a barrier of the cluster, and nothing spilled.
+TEST_F(CrossEntropyNvrtc, RowsThatStreamUseTheCopyEngine) {
+  std::vector<Source> sources;
+  for (const char* fields :
+       {"rows=8192,cols=128256,dtype=bf16,gradient=in_place", "rows=8192,cols=128256,gradient=in_place,reduction=none",
+        "rows=4096,cols=262144,gradient=separate,out_dtype=bf16,dloss=row,reduction=none",
+        "rows=8192,cols=151936,dtype=f16,gradient=separate,out_dtype=f32,softcap=30,scale=2,weight=1,z_loss=0.1"}) {
+    const Source source = source_of("cross_entropy", fields, "variant=pipeline", "sm_90a");
+    const std::string ptx = ptx_of(source);
+    for (const char* instruction : {"cp.async.bulk.shared::cluster.global.mbarrier", "mbarrier.try_wait.parity",
+                                    "st.async.shared::cluster", "atom.relaxed.gpu.global.add.u32"})
+      EXPECT_GE(count_of(ptx, instruction), 1U) << fields << " " << instruction;
+    EXPECT_EQ(count_of(ptx, "barrier.cluster.wait"), 3U) << "two at the start, one at the end";
+    sources.push_back(source);
+    for (const Config& config : source.c.op().search_space(source.c.problem, generic_device(source.arch), Effort::full))
+      if (config.variant() == "pipeline" && config.text().find("load=evict_last,store=plain") != std::string::npos)
+        sources.push_back(source_of({source.c.problem, config}, source.arch));
+  }
+  compile_all(sources);
+}
+
 // A block that waits for its target, or for the target's logit, loads nothing in that time.
 TEST_F(CrossEntropyNvrtc, TheTargetIsAskedForBehindWhatIsLoadedFirst) {
   for (const char* config : {"variant=online,threads=512,unroll=4,load=evict_last",
@@ -87,6 +108,7 @@ TEST_F(CrossEntropyNvrtc, NvccTakesASampleAsItStands) {
   // One of each main template, with options.
   for (const auto& [op, fields, config] :
        {std::tuple{"cross_entropy", "rows=9,cols=128256,dtype=bf16,gradient=in_place", "variant=cluster"},
+        {"cross_entropy", "rows=9,cols=128256,dtype=bf16,gradient=in_place,weight=1", "variant=pipeline"},
         {"cross_entropy", "rows=9,cols=50257,label_smoothing=0.1,weight=1,z_loss=0.1,softcap=30,gradient=separate,correct=1",
          "variant=online"},
         {"cross_entropy_shard", "rows=9,cols=2000,vocab_size=4000,predicted=1,dtype=f16", "variant=warp,lanes=32"},

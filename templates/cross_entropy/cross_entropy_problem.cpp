@@ -175,6 +175,8 @@ Settings parse(Kind kind, const Problem& problem) {
   shape.more_registers = (settings.has_gradient() ? 4 : 0) + (settings.label_smoothing != 0 ? 12 : 0) +
                          (settings.softcap != 0 ? 12 : 0) + (settings.weight && settings.label_smoothing != 0 ? 8 : 0) +
                          (settings.predicted || settings.correct ? 6 : 0);
+  // A warp's part of a row is two floats there.
+  shape.streams = kind == Kind::loss && settings.has_gradient() && settings.label_smoothing == 0 && !settings.finds_class();
   if (kind == Kind::backward) {
     const std::size_t fallback = settings.reduction == Reduction::none ? 1 : 0;
     settings.upstream =

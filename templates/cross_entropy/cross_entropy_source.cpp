@@ -165,6 +165,9 @@ SourceParts CrossEntropyOp::source_parts(const Problem& problem, const Config& c
       parts.main_template = "cross_entropy/cross_entropy_held.cuh";
       arguments += ", Team";
       parts.kernels = kernel(entry, "cross_entropy_held");
+    } else if (typed.variant == row::Variant::pipeline) {
+      parts.main_template = "cross_entropy/cross_entropy_pipeline.cuh";
+      parts.kernels = kernel(entry, "cross_entropy_pipeline");
     } else {
       parts.main_template = "cross_entropy/cross_entropy_tiled.cuh";
       if (typed.variant == row::Variant::split)

@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "templates/config_values.h"
+#include "templates/row/row_pipeline.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::row {
 namespace {
 
-const Words variant_words{"warp", "block", "hybrid", "cluster", "grid", "online", "split"};
+const Words variant_words{"warp", "block", "hybrid", "cluster", "grid", "online", "split", "pipeline"};
 const Words register_words{"float32", "packed"};
 const Words access_words{"vectors", "pairs", "elements"};
 
@@ -32,6 +33,8 @@ Words fields_of(Variant variant) {
     case Variant::online:
       return {"variant", "threads", "unroll", "min_blocks", "blocks_per_sm", "load", "load_again", "store"};
     case Variant::split: return {"variant", "threads", "unroll", "blocks_per_row", "load", "load_again", "store"};
+    case Variant::pipeline:
+      return {"variant", "threads", "blocks_per_row", "stages", "chunk_bytes", "ahead", "min_blocks", "load", "store"};
   }
   return {};
 }
@@ -40,16 +43,28 @@ std::vector<FieldInfo> config_field_infos() {
   return {
       {"variant",
        "who shares a row and where it waits: lanes of a warp; a block (registers); a block (registers and shared memory); a "
-       "cluster; blocks of a cooperative grid; two passes by one block; two passes by several blocks",
+       "cluster; blocks of a cooperative grid; two passes by one block; two passes by several blocks; clusters that stay, "
+       "rows streaming through "
+       "their shared memory",
        "", variant_words},
-      {"threads", "threads per block, a multiple of 32 from 32 to 1024 (warp: a power of two)", "", {}},
+      {"threads",
+       "threads per block, a multiple of 32 from 32 to 1024 (warp: a power of two; pipeline: that too, and 64 more beside "
+       "them)",
+       "",
+       {}},
       {"lanes", "warp: lanes per row, a power of two up to 32", "", {}},
-      {"blocks_per_row", "cluster (2 to 16), grid and split (2 to 1024): blocks that share a row", "", {}},
+      {"blocks_per_row",
+       "cluster (2 to 16), grid and split (2 to 1024), pipeline (1 to 16): blocks that share a row",
+       "",
+       {}},
       {"register_vectors", "hybrid, cluster, grid: vectors of a thread in registers, the rest in shared memory", "", {}},
       {"min_blocks", "resident blocks per multiprocessor that bound a thread's registers", "", {}},
       {"registers", "how the row waits in registers", "", register_words},
       {"unroll", "online, split: vectors a thread has in flight, a power of two up to 16", "", {}},
       {"blocks_per_sm", "online: blocks in the grid per multiprocessor, 0: one per row", "", {}},
+      {"stages", "pipeline: chunks of a row that a block's shared memory holds, 2 to 32", "", {}},
+      {"chunk_bytes", "pipeline: bytes of a chunk at most, a multiple of 1024 from 4096 to 32768", "", {}},
+      {"ahead", "pipeline: rows whose first pass is done before a row's second, 0 or 1", "", {}},
       {"access",
        "warp, block, where rows start between two vectors: shifted to whole vectors (default), to pairs, or element by "
        "element",
@@ -68,11 +83,17 @@ TypedConfig TypedConfig::parse(const Config& config) {
   check_fields_of_variant(fields, row::name(typed.variant), allowed);
   for (const std::string_view field : allowed) {
     if (field == "threads")
-      typed.threads = typed.variant == Variant::warp ? power_of_two_of(fields, field, 32, 1024)
-                                                     : integer_of(fields, field, 32, 1024, 32);
+      typed.threads = typed.variant == Variant::warp || typed.variant == Variant::pipeline
+                          ? power_of_two_of(fields, field, 32, 1024)
+                          : integer_of(fields, field, 32, 1024, 32);
     if (field == "lanes") typed.lanes = power_of_two_of(fields, field, 1, 32);
     if (field == "blocks_per_row")
-      typed.blocks_per_row = integer_of(fields, field, 2, typed.variant == Variant::cluster ? 16 : 1024);
+      typed.blocks_per_row = typed.variant == Variant::pipeline
+                                 ? power_of_two_of(fields, field, 1, 16)
+                                 : integer_of(fields, field, 2, typed.variant == Variant::cluster ? 16 : 1024);
+    if (field == "stages") typed.stages = integer_of(fields, field, 2, 32);
+    if (field == "chunk_bytes") typed.chunk_bytes = integer_of(fields, field, 4096, 32768, 1024);
+    if (field == "ahead") typed.ahead = integer_of(fields, field, 0, 1);
     if (field == "register_vectors") typed.register_vectors = integer_of(fields, field, 0, 64);
     if (field == "min_blocks" && (typed.holds_row() || fields.contains(field)))
       typed.min_blocks = integer_of(fields, field, 1, 32);
@@ -99,6 +120,9 @@ Config TypedConfig::to_config() const {
     if (field == "registers") config.fields.set(field, registers);
     if (field == "unroll") config.fields.set(field, std::int64_t{unroll});
     if (field == "blocks_per_sm") config.fields.set(field, std::int64_t{blocks_per_sm});
+    if (field == "stages") config.fields.set(field, std::int64_t{stages});
+    if (field == "chunk_bytes") config.fields.set(field, std::int64_t{chunk_bytes});
+    if (field == "ahead") config.fields.set(field, std::int64_t{ahead});
     if (field == "access" && access != access_words.front()) config.fields.set(field, access);
     if (field == "load") config.fields.set(field, load);
     if (field == "load_again") config.fields.set(field, load_again);
@@ -112,6 +136,7 @@ std::int64_t TypedConfig::members() const noexcept {
     case Variant::warp: return lanes;
     case Variant::cluster:
     case Variant::grid:
+    case Variant::pipeline:
     case Variant::split: return std::int64_t{threads} * blocks_per_row;
     default: return threads;
   }
@@ -127,6 +152,7 @@ std::int64_t TypedConfig::vectors_in_registers(const Shape& shape) const noexcep
 }
 
 std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
+  if (variant == Variant::pipeline) return pipeline_geometry(*this, shape).smem_bytes;
   if (!has_shared_vectors()) return 0;
   return (vectors_per_thread(shape) - vectors_in_registers(shape)) * threads * shape.vector() * shape.waiting_bytes();
 }
@@ -136,6 +162,11 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   if (reads_twice() && !shape.writes) {  // one tile, and a few numbers: no row, no second pass
     const std::int64_t words = std::int64_t{unroll} * shape.vector() * size_of(shape.input) / 4;
     return static_cast<int>(words) + 22 + shape.more_registers;
+  }
+  if (variant == Variant::pipeline) {  // a warp's part of a chunk as it lies in memory, two vectors of it in work
+    const PipelineGeometry geometry = pipeline_geometry(*this, shape);
+    const std::int64_t words = geometry.vectors_of_a_lane * shape.vector() * size_of(shape.input) / 4;
+    return static_cast<int>(std::min<std::int64_t>(words, 4096)) + 32 + shape.more_registers;
   }
   std::int64_t elements = 0;
   if (reads_twice())

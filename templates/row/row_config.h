@@ -13,26 +13,30 @@
 namespace tunesmith::row {
 
 enum class Variant : std::uint8_t {
-  warp,     ///< lanes of a warp per row, in registers
-  block,    ///< block per row, in registers
-  hybrid,   ///< block per row, in registers and shared memory
-  cluster,  ///< cluster of blocks per row, in registers and shared memory
-  grid,     ///< several blocks of a cooperative grid per row, in registers and shared memory
-  online,   ///< block per row, two passes
-  split,    ///< several blocks per row, two passes in two kernels
+  warp,      ///< lanes of a warp per row, in registers
+  block,     ///< block per row, in registers
+  hybrid,    ///< block per row, in registers and shared memory
+  cluster,   ///< cluster of blocks per row, in registers and shared memory
+  grid,      ///< several blocks of a cooperative grid per row, in registers and shared memory
+  online,    ///< block per row, two passes
+  split,     ///< several blocks per row, two passes in two kernels
+  pipeline,  ///< clusters that stay, rows streaming through their shared memory
 };
 
 /// Words as they stand in a configuration; a variant has only the fields that fields_of() lists.
 struct TypedConfig {
   Variant variant = Variant::block;
-  int threads = 256;
+  int threads = 256;                  ///< pipeline: that work; 64 more fill the ring and bring results together
   int lanes = 32;                     ///< warp: lanes per row
-  int blocks_per_row = 1;             ///< cluster, grid, split
+  int blocks_per_row = 1;             ///< cluster, grid, split, pipeline
   int register_vectors = 4;           ///< hybrid, cluster, grid: vectors of a thread in registers, the rest in shared memory
   int min_blocks = 1;                 ///< resident blocks per multiprocessor that bound a thread's registers
   std::string registers = "float32";  ///< block, hybrid, cluster, grid
   int unroll = 4;                     ///< online, split: vectors in flight per thread
   int blocks_per_sm = 0;              ///< online: blocks in the grid per multiprocessor; 0: one per row
+  int stages = 13;                    ///< pipeline: chunks in the ring
+  int chunk_bytes = 16384;            ///< pipeline: of a chunk at most
+  int ahead = 0;                      ///< pipeline: rows whose first pass is done before a row's second
   std::string access = "vectors";     ///< warp, block: how rows are taken that start between two vectors
   std::string load = "plain";
   std::string load_again = "plain";  ///< online, split: second pass
@@ -55,7 +59,7 @@ struct TypedConfig {
   /// The row waits on the chip between one read and one write.
   bool holds_row() const noexcept { return variant <= Variant::grid; }
   bool bounds_registers() const noexcept {
-    return (holds_row() && variant != Variant::warp) || variant == Variant::online;
+    return (holds_row() && variant != Variant::warp) || variant == Variant::online || variant == Variant::pipeline;
   }
   bool has_shared_vectors() const noexcept { return holds_row() && variant >= Variant::hybrid; }
   bool reads_twice() const noexcept { return variant == Variant::online || variant == Variant::split; }

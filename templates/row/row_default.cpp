@@ -7,6 +7,7 @@
 
 #include "templates/row/row_geometry.h"
 #include "templates/row/row_model.h"
+#include "templates/row/row_pipeline.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::row {
@@ -190,6 +191,7 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
     case Variant::grid: config = grid_default(shape, device); break;
     case Variant::online:
     case Variant::split: config = tiled_default(variant, shape, device); break;
+    case Variant::pipeline: return pipeline_default(shape, device);
   }
   return with_hints(config, shape, device);
 }
@@ -222,6 +224,9 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   }
   const TypedConfig warp = default_config(Variant::warp, shape, device);
   if (warp.vectors_per_thread(shape) * shape.inputs <= most_vectors_of_a_lane && valid(warp)) return warp;
+
+  if (worth_streaming(shape, device))
+    if (const TypedConfig streamed = default_config(Variant::pipeline, shape, device); valid(streamed)) return streamed;
 
   const TypedConfig block = default_config(Variant::block, shape, device);
   const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "templates/folded_grid.h"
+#include "templates/row/row_pipeline.h"
 
 namespace tunesmith::row {
 namespace {
@@ -107,6 +108,16 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
       blocks = shape.rows * config.blocks_per_row;
       plan.workspace_bytes = blocks * part_bytes;
       break;
+    case Variant::pipeline: {
+      // No matter how many are resident: rows are taken from a counter, and those that start late find none left.
+      const std::int64_t clusters = std::int64_t{config.min_blocks} * device.sm_count / config.blocks_per_row;
+      params.groups = std::max<std::int64_t>(clusters, 1);
+      blocks = params.groups * config.blocks_per_row;
+      launch.block = {static_cast<std::uint32_t>(config.threads + pipeline_extra_threads), 1, 1};
+      if (config.blocks_per_row > 1) launch.cluster = {static_cast<std::uint32_t>(config.blocks_per_row), 1, 1};
+      plan.workspace_bytes = 16;  // the counter, and how many clusters have ended
+      break;
+    }
     case Variant::block:
     case Variant::hybrid: break;
   }

@@ -10,6 +10,7 @@
 
 #include "templates/row/row_geometry.h"
 #include "templates/row/row_model.h"
+#include "templates/row/row_pipeline.h"
 
 namespace tunesmith::row {
 namespace {
@@ -64,6 +65,8 @@ class Geometries {
       if (row_bytes() <= 128 << 10) blocks();
       return std::move(result_);
     }
+    if (worth_streaming(shape_, device_))
+      for (const TypedConfig& config : pipelines_to_try(shape_, device_, full_)) add(config);
     if (!few_rows && row_bytes() >= 48 << 10) hybrids();
     if (row_bytes() >= (few_rows ? 16 << 10 : 100 << 10)) clusters();
     if (shares_rows && row_bytes() >= 64 << 10) splits();
@@ -273,6 +276,7 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
       const std::size_t count = common ? geometries.size() : std::min<std::size_t>(geometries.size(), full ? 8 : 3);
       for (std::size_t g = 0; g < count; ++g) {
         TypedConfig config = geometries[g];
+        if (config.variant == Variant::pipeline && !full && h > 0) continue;  // other hints never won
         config.load = hints[h].load;
         config.store = hints[h].store;
         if (config.reads_twice()) config.load_again = hints[h].load_again;

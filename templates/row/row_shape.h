@@ -24,6 +24,7 @@ struct Shape {
   bool in_place = false;
   bool writes = true;  ///< rows: else only a few numbers come of each, and out is that of in
   bool logarithm = false;
+  bool streams = false;             ///< the operation has kernels for rows that stream through shared memory (pipeline)
   int more_registers = 0;           ///< of a thread, for what an operation does beside the row
   bool keeps_exponentials = false;  ///< in place of the elements that wait, where those are floats: else they are made twice
   int widest = 16;  ///< elements of a vector at most: a configuration's choice for rows that start between two vectors

@@ -1,6 +1,7 @@
 #include "templates/row/row_source.h"
 
 #include "templates/row/row_launch.h"
+#include "templates/row/row_pipeline.h"
 #include "templates/source_text.h"
 
 namespace tunesmith::row {
@@ -14,6 +15,15 @@ std::string held_config(const TypedConfig& config, const Shape& shape) {
   return "static constexpr tunesmith::HeldConfig config = {\n" + member("register_vectors", held) +
          member("shared_vectors", config.vectors_per_thread(shape) - held) +
          member("registers", "tunesmith::Registers::" + config.registers) + member("load", load_hint(config.load)) +
+         member("store", store_hint(config.store)) + "};\n";
+}
+
+std::string pipeline_config(const TypedConfig& config) {
+  const std::string hint = config.load == "plain" ? "evict_normal" : config.load;
+  return "static constexpr tunesmith::PipelineConfig config = {\n" + member("warps", config.threads / 32) +
+         member("blocks_per_row", config.blocks_per_row) + member("stages", config.stages) +
+         member("chunk_bytes", config.chunk_bytes) + member("ahead", config.ahead) +
+         member("control_bytes", pipeline_control_bytes(config)) + member("load", "tunesmith::L2Hint::" + hint) +
          member("store", store_hint(config.store)) + "};\n";
 }
 
@@ -50,6 +60,8 @@ std::string constants(const TypedConfig& config, const Shape& shape) {
   text += "};\n\n";
   if (config.holds_row()) {
     text += held_config(config, shape) + "\nusing Team = tunesmith::" + team(config) + ";\n";
+  } else if (config.variant == Variant::pipeline) {
+    text += pipeline_config(config);
   } else {
     text += "static constexpr tunesmith::TiledConfig config = {\n" + member("threads", config.threads) +
             member("unroll", config.unroll) +
@@ -64,12 +76,14 @@ std::string constants(const TypedConfig& config, const Shape& shape) {
 std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& params,
                    const std::string& function, const std::string& arguments) {
   const int min_blocks = config.bounds_registers() ? config.min_blocks : 1;
-  return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(config.threads) + ", " +
-         std::to_string(min_blocks) + ")\n" + entry + "(const __grid_constant__ tunesmith::" + params +
-         " params) {\n  tunesmith::" + function + "<" + arguments + ">(params);\n}\n";
+  const int threads = config.threads + (config.variant == Variant::pipeline ? pipeline_extra_threads : 0);
+  return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", " + std::to_string(min_blocks) +
+         ")\n" + entry + "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + function + "<" +
+         arguments + ">(params);\n}\n";
 }
 
 std::string least_arch(const TypedConfig& config, const Shape& shape) {
+  if (config.variant == Variant::pipeline) return "sm_90a";
   if (config.variant == Variant::cluster) return "sm_90";
   for (const std::string* hint : {&config.load, &config.load_again, &config.store})
     if (hint->starts_with("evict")) return "sm_80";

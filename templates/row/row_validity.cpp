@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "templates/row/row_config.h"
+#include "templates/row/row_pipeline.h"
 
 namespace tunesmith::row {
 namespace {
@@ -58,12 +59,13 @@ std::string why_not_held(const TypedConfig& config, const Shape& shape, const De
 
 std::string why_not_resident(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   const int blocks = config.bounds_registers() ? config.min_blocks : 1;
-  if (blocks * config.threads > device.max_threads_per_sm)
-    return "min_blocks is " + number(blocks) + " of " + number(config.threads) + " threads; a multiprocessor holds " +
+  const int threads = config.threads + (config.variant == Variant::pipeline ? pipeline_extra_threads : 0);
+  if (blocks * threads > device.max_threads_per_sm)
+    return "min_blocks is " + number(blocks) + " of " + number(threads) + " threads; a multiprocessor holds " +
            number(device.max_threads_per_sm) + " threads";
   // Unbounded, what does not keep rows takes what it needs.
   if (config.reads_twice() && blocks == 1) return {};
-  const int available = std::min(255, device.registers_per_sm / (config.threads * blocks));
+  const int available = std::min(255, device.registers_per_sm / (threads * blocks));
   if (config.registers_needed(shape) > available)
     return std::string(name(config.variant)) + " with these settings needs about " + number(config.registers_needed(shape)) +
            " registers a thread for " + number(shape.cols) + " columns; there are " + number(available);
@@ -78,7 +80,8 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
            number(problem_shape.vector()) + " elements";
   const Shape shape = config.view(problem_shape);
   std::string reason = why_not_on_device(config, shape, device);
-  if (reason.empty() && !config.reads_twice()) reason = why_not_held(config, shape, device);
+  if (reason.empty() && config.variant == Variant::pipeline) reason = why_not_streamed(config, shape, device);
+  if (reason.empty() && config.holds_row()) reason = why_not_held(config, shape, device);
   if (reason.empty()) reason = why_not_resident(config, shape, device);
   if (reason.empty() && config.variant == Variant::split && config.blocks_per_row > shape.vectors_per_row())
     reason = "blocks_per_row is " + number(config.blocks_per_row) + "; a row has only " + number(shape.vectors_per_row()) +
