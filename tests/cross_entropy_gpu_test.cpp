@@ -122,16 +122,16 @@ TEST_F(CrossEntropyGpu, RowsThatStreamFindTheTargetInEveryColumn) {
 TEST_F(CrossEntropyGpu, RowsThatStreamRepeatBitForBit) {
   std::vector<Case> cases;
   for (const auto& [fields, config] :
-       {std::pair{"rows=500,cols=128256,dtype=bf16,gradient=in_place", "variant=pipeline"},
-        {"rows=300,cols=128256,gradient=in_place", "variant=pipeline"},
-        {"rows=1000,cols=32000,gradient=in_place",
+       {std::pair{"rows=300,cols=128256,dtype=bf16,gradient=in_place", "variant=pipeline"},
+        {"rows=270,cols=60000,gradient=in_place", "variant=pipeline"},
+        {"rows=500,cols=32000,gradient=in_place",
          "variant=pipeline,blocks_per_row=2,threads=256,stages=13,chunk_bytes=16384,ahead=1,load=evict_last"},
-        {"rows=3000,cols=8192,dtype=bf16,gradient=in_place",
+        {"rows=1500,cols=8192,dtype=bf16,gradient=in_place",
          "variant=pipeline,blocks_per_row=2,threads=64,stages=11,chunk_bytes=4096,ahead=0,min_blocks=2"}})
     for (Case& c : case_if_valid("cross_entropy", fields, config)) cases.push_back(std::move(c));
   compile_all(cases);
   for (const Case& c : cases)
-    EXPECT_EQ(test::difference_between_launches(c.op(), c.problem, *executable_of(c), device(), 50), "") << c.text();
+    EXPECT_EQ(test::difference_between_launches(c.op(), c.problem, *executable_of(c), device(), 20), "") << c.text();
 }
 
 // More rows than one block sums up.

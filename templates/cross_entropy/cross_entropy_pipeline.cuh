@@ -278,7 +278,9 @@ struct PipelineWorker {
       }
       highest = scale(highest);  // which keeps the order
     }
-    if (!(highest <= state.largest)) state.raise_to(maximum_or_nan(state.largest, highest));
+    // What sums stand under need not be the largest logit: a warp in which one lane found a larger one would wait for it.
+    constexpr float slack = 10.0f;
+    if (!(highest <= add(state.largest, slack))) state.raise_to(maximum_or_nan(state.largest, highest));
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < per_lane; ++i) {

@@ -49,14 +49,14 @@ std::vector<Choice> choices(const Shape& shape, bool full) {
   constexpr int small = 8192, large = 16384;
   std::vector<Choice> list;
   if (size_of(shape.input) == 2)
-    list = {{half, 256, large, 1, 1}, {whole, 256, large, 0, 1}, {between, 256, large, 1, 1}};
+    list = {{half, 512, large, 1, 1}, {half, 512, small, 1, 1}, {half / 2, 512, large, 1, 1}};
   else
-    list = {{whole, 512, small, 0, 1}, {half, 512, small, 1, 1}, {half, 256, large, 1, 1}};
+    list = {{half, 256, large, 1, 1}, {half, 512, small, 1, 1}, {whole, 512, small, 0, 1}};
   if (!full) return list;
-  const Choice more[] = {{half, 512, large, 1, 1},     {whole, 512, large, 0, 1},    {whole, 256, large, 0, 1},
-                         {between, 512, small, 1, 1},  {between, 256, large, 1, 1},  {half, 256, small, 0, 2},
-                         {half, 512, small, 1, 1},     {half / 2, 256, large, 1, 1}, {whole, 512, small, 0, 1},
-                         {half / 2, 256, small, 1, 2}, {half, 256, large, 0, 1}};
+  const Choice more[] = {{half, 256, large, 1, 1},     {half / 2, 512, small, 1, 2}, {half / 2, 256, large, 1, 2},
+                         {half / 2, 256, small, 1, 2}, {whole, 512, large, 0, 1},    {between, 512, small, 1, 1},
+                         {half / 2, 512, small, 1, 1}, {half, 512, large, 1, 1},     {whole, 512, small, 0, 1},
+                         {half, 256, small, 0, 2}};
   list.insert(list.end(), std::begin(more), std::end(more));
   return list;
 }
