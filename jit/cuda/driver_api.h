@@ -70,11 +70,11 @@ enum class FunctionAttribute : int {
   non_portable_cluster_size_allowed = 14,
 };
 
-enum class CaptureStatus : int { none = 0, active = 1, invalidated = 2 };       ///< CUstreamCaptureStatus
-enum class CaptureMode : int { global = 0, relaxed = 2 };                       ///< CUstreamCaptureMode
-inline constexpr unsigned stream_non_blocking = 1;                              ///< CU_STREAM_NON_BLOCKING
-inline constexpr unsigned event_default = 0;                                    ///< CU_EVENT_DEFAULT
-inline constexpr std::uint64_t proc_address_legacy_stream = 1;                  ///< CU_GET_PROC_ADDRESS_LEGACY_STREAM
+enum class CaptureStatus : int { none = 0, active = 1, invalidated = 2 };  ///< CUstreamCaptureStatus
+enum class CaptureMode : int { global = 0, relaxed = 2 };                  ///< CUstreamCaptureMode
+inline constexpr unsigned stream_non_blocking = 1;                         ///< CU_STREAM_NON_BLOCKING
+inline constexpr unsigned event_default = 0;                               ///< CU_EVENT_DEFAULT
+inline constexpr std::uint64_t proc_address_legacy_stream = 1;             ///< CU_GET_PROC_ADDRESS_LEGACY_STREAM
 /// CUlaunchAttributeID.
 enum class LaunchAttributeId : int { cooperative = 2, cluster_dimension = 4, programmatic_stream_serialization = 6 };
 
