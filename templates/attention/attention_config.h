@@ -58,6 +58,11 @@ Words fields_of(Variant variant);
 /// Every field of every variant, described.
 std::vector<FieldInfo> config_field_infos();
 
+/// Slabs of 64 columns that hold as many.
+std::int64_t slabs(std::int64_t columns) noexcept;
+/// Registers a thread has where as many blocks are to share a multiprocessor.
+int register_limit(const TypedConfig& config, const DeviceInfo& device) noexcept;
+
 /// Empty, or why a well-formed configuration cannot run this problem on this device.
 std::string why_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
 
