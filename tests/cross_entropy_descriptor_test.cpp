@@ -172,11 +172,11 @@ TEST(CrossEntropyDescriptor, LongRowsStreamWhereTheyCan) {
   const Op& op = find_op("cross_entropy");
   for (const auto& [fields, start] :
        {std::pair{"rows=8192,cols=128256,dtype=bf16,gradient=in_place",
-                  "variant=pipeline,threads=256,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1,load=evict_last,"},
+                  "variant=pipeline,threads=512,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1,load=evict_last,"},
         {"rows=4096,cols=262144,dtype=bf16,gradient=in_place",
-         "variant=pipeline,threads=256,blocks_per_row=8,stages=13,chunk_bytes=16384,ahead=1,load=evict_last,"},
+         "variant=pipeline,threads=512,blocks_per_row=8,stages=13,chunk_bytes=16384,ahead=1,load=evict_last,"},
         {"rows=8192,cols=128256,gradient=in_place",
-         "variant=pipeline,threads=512,blocks_per_row=4,stages=26,chunk_bytes=8192,ahead=0,load=evict_last,"},
+         "variant=pipeline,threads=256,blocks_per_row=8,stages=13,chunk_bytes=16384,ahead=1,load=evict_last,"},
         {"rows=8192,cols=32000,dtype=bf16,gradient=in_place", "variant=block,"},
         {"rows=100,cols=128256,dtype=bf16,gradient=in_place", "variant=cluster,"},
         {"rows=8192,cols=128257,dtype=bf16,gradient=in_place", "variant=cluster,"},

@@ -84,7 +84,7 @@ __device__ __forceinline__ void product(const Params& p) {
       const int stage = step % stages;
       barrier_wait(full + 8 * stage, step / stages & 1);
       const uint32 a_tile = a_tiles + stage * a_bytes + wgroup * slab_bytes;
-      const uint64 b = matrix_descriptor(b_tiles + stage * b_bytes, 1024, slab_bytes);
+      const MatrixDescriptor b = matrix_descriptor(b_tiles + stage * b_bytes, 1024, slab_bytes);
       constexpr int b_step = b_order == Innermost::k ? 32 : 2048;
       if constexpr (a_in_registers) {
         uint32 a[4][4];
@@ -102,7 +102,7 @@ __device__ __forceinline__ void product(const Params& p) {
         wgmma_commit();
         wgmma_wait<0>(d, a[0], a[1], a[2], a[3]);
       } else {
-        const uint64 a = matrix_descriptor(a_tile, 1024);
+        const MatrixDescriptor a = matrix_descriptor(a_tile, 1024);
         wgmma_fence(d);
 #pragma unroll
         for (int k = 0; k < 4; ++k) wgmma<T, b_order>(d, advance(a, 32 * k), advance(b, k * b_step), step + k > 0);

@@ -79,7 +79,8 @@ TEST_F(HopperSource, EveryWidthNamesItsRegistersInOrder) {
       const std::string n = std::to_string(columns), half = std::to_string(columns / 2);
       kernels +=
           "extern \"C\" __global__ void __launch_bounds__(128, 1) width_" + n + "_" + a +
-          "(uint64 matrix, uint64 b, float* out) {\n  float d[" + half + "];\n  for (int i = 0; i < " + half +
+          "(MatrixDescriptor matrix, MatrixDescriptor b, float* out) {\n  float d[" + half + "];\n  for (int i = 0; i < " +
+          half +
           "; ++i) d[i] = out[i];\n  uint32 registers[4];\n  for (int i = 0; i < 4; ++i) registers[i] = bits_of(out[i]);\n"
           "  wgmma_fence(d, registers);\n  wgmma<f16, Innermost::k>(d, " +
           a + ", b, true);\n  wgmma_commit();\n  wgmma_wait<0>(d, registers);\n  for (int i = 0; i < " + half +
@@ -123,7 +124,8 @@ TEST_F(HopperSource, OtherArchitecturesSeeNothingOfIt) {
 // What the tuner looks for in a log: the words that ptxas has for accumulators that are touched before they are done.
 TEST_F(HopperSource, SerializationShowsInTheLog) {
   const Binary binary = compile(tensor_map_source(
-      "extern \"C\" __global__ void __launch_bounds__(128, 1) hasty(uint64 a, uint64 b, float* out) {\n  float d[32];\n"
+      "extern \"C\" __global__ void __launch_bounds__(128, 1) hasty(MatrixDescriptor a, MatrixDescriptor b, float* out) {\n "
+      " float d[32];\n"
       "  wgmma_fence();\n  wgmma<bf16, Innermost::k>(d, a, b, false);\n  wgmma_commit();\n  out[threadIdx.x] = d[3];\n"
       "  wgmma_wait<0>();\n}\n"));
   EXPECT_TRUE(std::regex_search(binary.log, std::regex("\\(C75[0-9][0-9]\\)"))) << binary.log;

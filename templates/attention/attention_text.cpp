@@ -137,7 +137,7 @@ bool TextReader::may_hide_words() const {
   constexpr std::array<std::string_view, 2> in_code{"#", "%:"};
   constexpr std::array<std::string_view, 3> words{"asm", "__asm", "__asm__"};
   const auto in = [](const std::string& text) {
-    return [&](std::string_view mark) { return text.find(mark) != text.npos; };
+    return [&](std::string_view mark) { return text.find(mark) != std::string::npos; };
   };
   if (std::ranges::any_of(anywhere, in(text_)) || std::ranges::any_of(in_code, in(code_))) return true;
   for (std::size_t at = code_.find('\''); at != std::string::npos; at = code_.find('\'', at + 1))
