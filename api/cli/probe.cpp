@@ -6,6 +6,15 @@
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
+bool is_accepted(const Op& op, const Problem& problem) {
+  try {
+    (void)op.normalize(problem);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 namespace {
 
 // Lengths of the probe, and what each is changed to. Divisors and multiples: some are allowed whatever a length goes with
@@ -43,15 +52,6 @@ void over_extents(const std::vector<Trial>& trials, const Visit& visit) {
     for (std::size_t d = 0; d < array.shape.size(); ++d)
       if (const std::int64_t more = array.shape[d] - trials[0].value; other->shape[d] - trials[1].value == more)
         visit(array.name, d, more);
-  }
-}
-
-bool is_accepted(const Op& op, const Problem& problem) {
-  try {
-    (void)op.normalize(problem);
-    return true;
-  } catch (const Error&) {
-    return false;
   }
 }
 

@@ -16,6 +16,9 @@ struct Extent {
   std::int64_t more = 0;
 };
 
+/// Whether the operation takes the problem as it is.
+bool is_accepted(const Op& op, const Problem& problem);
+
 /// A small problem with the words and options of a given one. Its own lengths say which fields are lengths.
 class Probe {
  public:

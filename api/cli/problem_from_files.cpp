@@ -35,21 +35,12 @@ std::string_view dtype_field_of(const Op& op, const Problem& probe, const std::s
   return {};
 }
 
-bool is_refused(const Op& op, const Problem& problem) {
-  try {
-    (void)op.normalize(problem);
-    return false;
-  } catch (const Error&) {
-    return true;
-  }
-}
-
 /// Whether the field is one of 0 and 1, and 0 unless it is given.
 bool is_switch(const Op& op, const Problem& problem, const FieldInfo& field) {
   if (!field.words.empty() || field.default_text != "0") return false;
   Problem two = problem;
   two.fields.set(field.name, std::int64_t{2});
-  return is_refused(op, two);
+  return !is_accepted(op, two);
 }
 
 /// A field and its value.
