@@ -89,7 +89,8 @@ __device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& par
       const RowLoss<options> loss(params, part, target_logit, target_weight, target.ignored, target.bad);
       if (member == 0) write_loss<TargetType, options>(params, index, target, loss, target.column);
       if constexpr (options.gradient) {
-        const CrossEntropyGradient<shape, options> gradient(params, loss, index, target.counts());
+        const CrossEntropyGradient<shape, options> gradient(params, loss, GradientScale<options>(params, index),
+                                                            target.counts());
         // Of the exponentials that wait.
         const float rescale = Team::distant && !nothing ? exponential.rescale_to(loss.exponential) : 1.0f;
         Output* const dlogits = row.template output<Output>(params.row);

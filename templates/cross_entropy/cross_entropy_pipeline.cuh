@@ -156,7 +156,7 @@ __device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Co
       part = state.part();
     }
     const RowLoss<options> loss(params, part, target_logit, target_weight, target.ignored, target.bad);
-    const CrossEntropyGradient<shape, options> gradient(params, loss, row, target.counts());
+    const CrossEntropyGradient<shape, options> gradient(params, loss, GradientScale<options>(params, row), target.counts());
     if (lane == 0) {
       control.result[place.index] = {part.largest, multiply(gradient.per_exponential, upstream),
                                      target.counts() ? multiply(gradient.target(target_logit), upstream) : 0.0f, 0.0f};

@@ -30,6 +30,10 @@ struct LogitExponential {
   __device__ __forceinline__ float operator()(float logit) const {
     return exp2_approx(fused_multiply_add(logit, multiplier, shift));
   }
+  /// 1 / (*this)(logit)
+  __device__ __forceinline__ float reciprocal(float logit) const {
+    return exp2_approx(-fused_multiply_add(logit, multiplier, shift));
+  }
   /// What a sum formed under this largest logit is multiplied with to stand under `other`'s, which is not smaller.
   __device__ __forceinline__ float rescale_to(const LogitExponential& other) const {
     return multiplier == other.multiplier ? exp2_approx(subtract(other.shift, shift)) : 0.0f;
@@ -256,7 +260,7 @@ struct RowLoss {
         lse(row_lse),
         z_loss(0.0f),
         nll(0.0f),
-        per_exponential(is_finite(row_lse) ? divide(1.0f, exponential(row_lse)) : float_of(nan_bits)),
+        per_exponential(is_finite(row_lse) ? exponential.reciprocal(row_lse) : float_of(nan_bits)),
         target_share(0.0f),
         target_rest(0.0f),
         target_weight(weight_of_target),
@@ -273,6 +277,20 @@ struct RowLoss {
   }
 };
 
+/// What a row's gradient is multiplied with, as it lies in memory: asked for long before it is looked at.
+template <const CrossEntropyOptions& options>
+struct GradientScale {
+  float dloss = 1.0f;    ///< the row's, or the one of all
+  float divisor = 1.0f;  ///< mean: what the rows weigh together
+
+  __device__ __forceinline__ GradientScale(const CrossEntropyParams& params, int64 row) {
+    if constexpr (options.upstream == Upstream::scalar) dloss = params.upstream[0];
+    if constexpr (options.upstream == Upstream::row) dloss = params.upstream[row];
+    if constexpr (options.mean) divisor = scratch(params, params.totals)[0];
+  }
+  __device__ __forceinline__ float value() const { return options.mean ? divide(dloss, divisor) : dloss; }
+};
+
 /// What becomes of a row's logits when their gradient is asked for:
 ///   dlogit_c = dloss * slope * (p_c * factor - smooth_share * w_c),
 ///   factor   = hard_share * w_t + smooth_share * sum of w + 2 z lse,
@@ -286,12 +304,9 @@ struct CrossEntropyGradient {
   float of_target;        ///< the target's, but for its slope
   bool empty;
 
-  __device__ __forceinline__ CrossEntropyGradient(const CrossEntropyParams& params, const RowLoss<options>& loss, int64 row,
-                                                  bool counts)
-      : scale(params), upstream(1.0f), empty(!counts) {
-    if constexpr (options.upstream == Upstream::scalar) upstream = params.upstream[0];
-    if constexpr (options.upstream == Upstream::row) upstream = params.upstream[row];
-    if constexpr (options.mean) upstream = divide(upstream, scratch(params, params.totals)[0]);
+  __device__ __forceinline__ CrossEntropyGradient(const CrossEntropyParams& params, const RowLoss<options>& loss,
+                                                  const GradientScale<options>& by, bool counts)
+      : scale(params), upstream(by.value()), empty(!counts) {
     const float hard = multiply(params.hard_share, loss.target_weight);
     float from_share = 0.0f;  // what stands beside hard * (p - 1)
     if constexpr (options.smoothing) from_share = multiply(params.smooth_share, loss.weights);

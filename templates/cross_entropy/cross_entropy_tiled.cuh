@@ -130,7 +130,8 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   const LogitScale<options> scale(params);
-  const CrossEntropyGradient<shape, options> gradient(params, loss, row.index, target.counts());
+  const CrossEntropyGradient<shape, options> gradient(params, loss, GradientScale<options>(params, row.index),
+                                                      target.counts());
   const Input* const logits = row.template input<Input>(params.row, 0);
   Output* const dlogits = row.template output<Output>(params.row);
   over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
