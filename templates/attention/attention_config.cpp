@@ -158,8 +158,9 @@ std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& setting
   const std::int64_t q = config.q_stages * slabs(settings.head_dim) * config.tile_q * row;
   const std::int64_t kv = config.stages * (slabs(settings.head_dim) + slabs(settings.head_dim_v)) * config.tile_kv * row;
   const std::int64_t o = config.o_slabs * config.tile_q * row,
-                     barriers = 8 * (2 * config.q_stages + 4 * config.stages) + 32 * config.q_stages;
-  return q + kv + o + barriers;
+                     barriers = 8 * (2 * config.q_stages + 4 * config.stages) + 32 * config.q_stages,
+                     sent = settings.mask_mod.empty() ? 0 : 4 * config.stages;
+  return q + kv + o + barriers + sent;
 }
 
 std::int64_t mma_smem_bytes(const TypedConfig& config, const Settings& settings) {

@@ -88,7 +88,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
   /// Scores become weights, and the output ready for what they weigh.
   __device__ __forceinline__ void weigh(int index) {
     const int first_k = index * keys;
-    float rescale[blocks][2];
+    Rescale rescale[blocks];
     if (whole.holds(first_k, first_k + keys - 1) && keeps_all(index))
       exponentiate<true>(first_k, rescale);
     else
@@ -97,7 +97,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
     for (int block = 0; block < blocks; ++block) rescale_rows(output[block], rescale[block]);
   }
   template <bool all_count>
-  __device__ __forceinline__ void exponentiate(int first_k, float (&rescale)[blocks][2]) {
+  __device__ __forceinline__ void exponentiate(int first_k, Rescale (&rescale)[blocks]) {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
       softmax[block].template exponentiate<all_count, all_count>(scores[block], rule, first_q + 16 * block + lane / 4,

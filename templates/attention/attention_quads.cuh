@@ -17,6 +17,12 @@ constexpr float weight_exponent = is_same<Element, f16> ? 7.0f : 0.0f;
 template <typename Element>
 constexpr float inverse_weight_factor = is_same<Element, f16> ? 1.0f / 128.0f : 1.0f;
 
+/// What the accumulators of a thread's two rows have to be multiplied with, where `any` of the warp's have to be.
+struct Rescale {
+  bool any;
+  float rows[2];
+};
+
 /// Of a thread's two rows, over tiles of `keys` keys. `Rule`: what a row's scores are and which of them count; a Scores, or
 /// what looks like one where rows are not neighbouring queries of one head.
 template <typename Element, const AttentionShape& shape, typename Modification, int keys,
@@ -43,22 +49,30 @@ struct QuadSoftmax {
   /// what is added up meanwhile is larger, never wrong.
   template <bool all_seen, bool all_kept = !shape.mask_mod>
   __device__ __forceinline__ void exponentiate(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
-                                               float rescale_above, float (&rescale)[2]) {
+                                               float rescale_above, Rescale& rescale) {
     const float factor = rule.factor();
-    float top[2] = {Maximum::identity(), Maximum::identity()};
+    float top[2];
     float base[2] = {0.0f, 0.0f};  // what this thread's scores of a row have in common, beyond what stands in their places
     score<all_seen, all_kept>(scores, rule, query, first_k, lane, top, base);
+    // Also from -inf, where the difference is infinite; -inf less itself is NaN, and nothing changes.
+    const auto grown = [&](int r) { return multiply(subtract(top[r], largest[r]), factor) > rescale_above; };
+    if constexpr (has_base) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      if constexpr (has_base) top[r] = add(top[r], base[r]);
-      top[r] = maximum(top[r], shuffle_xor(top[r], 1));
-      top[r] = maximum(largest[r], maximum(top[r], shuffle_xor(top[r], 2)));
-      rescale[r] = 1.0f;
-      // Also from -inf, where the difference is infinite; -inf less itself is NaN, and nothing changes.
-      if (multiply(subtract(top[r], largest[r]), factor) > rescale_above) {
-        rescale[r] = exp2_approx(multiply(subtract(largest[r], top[r]), factor));
-        largest[r] = top[r];
-        sum[r] = multiply(sum[r], rescale[r]);
+      for (int r = 0; r < 2; ++r) top[r] = add(top[r], base[r]);
+    }
+    // Of most tiles no lane's own scores have, and then no lane has to hear of the others'.
+    rescale.any = any_in_warp(grown(0) || grown(1));
+    if (rescale.any) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        top[r] = maximum(top[r], shuffle_xor(top[r], 1));
+        top[r] = maximum(largest[r], maximum(top[r], shuffle_xor(top[r], 2)));
+        rescale.rows[r] = 1.0f;
+        if (grown(r)) {
+          rescale.rows[r] = exp2_approx(multiply(subtract(largest[r], top[r]), factor));
+          largest[r] = top[r];
+          sum[r] = multiply(sum[r], rescale.rows[r]);
+        }
       }
     }
     float origin[2];
@@ -95,6 +109,8 @@ struct QuadSoftmax {
     }
     if constexpr (in_steps && shape.softcap) cap(scores, rule);
     if constexpr (has_base) bias(scores, rule, query, first_k, lane, base);
+    // Two for each row, in turns: a warp has few others beside it that would hide what one waits for the one before.
+    float highest[2][2];
 #pragma unroll
     for (int i = 0; i < keys / 2; ++i) {
       const int r = i / 2 % 2, at = i / 4 * 8 + i % 2;
@@ -108,8 +124,10 @@ struct QuadSoftmax {
           scores[i] = counts ? scores[i] : Maximum::identity();
         }
       }
-      top[r] = maximum(top[r], scores[i]);
+      highest[i % 2][r] = i < 4 ? scores[i] : maximum(highest[i % 2][r], scores[i]);
     }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) top[r] = maximum(highest[0][r], highest[1][r]);
   }
 
   /// Soft cap. The special function unit has enough to do with the exponentials: where all dot products of the warp are near
@@ -162,12 +180,11 @@ __device__ __forceinline__ void round_weights(const float (&scores)[count], int 
   for (int i = 0; i < 4; ++i) weights[i] = pack<Element>(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1]);
 }
 
-/// Multiplies accumulators of the two rows, where any lane of the warp has to.
 template <int count>
-__device__ __forceinline__ void rescale_rows(float (&output)[count], const float (&rescale)[2]) {
-  if (!any_in_warp(rescale[0] != 1.0f || rescale[1] != 1.0f)) return;
+__device__ __forceinline__ void rescale_rows(float (&output)[count], const Rescale& rescale) {
+  if (!rescale.any) return;
 #pragma unroll
-  for (int i = 0; i < count; ++i) output[i] = multiply(output[i], rescale[i / 2 % 2]);
+  for (int i = 0; i < count; ++i) output[i] = multiply(output[i], rescale.rows[i / 2 % 2]);
 }
 
 }  // namespace tunesmith

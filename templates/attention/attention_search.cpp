@@ -53,10 +53,10 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   if (widest <= 64)
     config.tile_kv = config.tile_q == 256 ? 64 : three && settings.softcap != 0 ? 96 : 128;
   else if (widest <= 128)
-    config.tile_kv = three ? 64 : 128;
+    config.tile_kv = !three ? 128 : plain ? 80 : 64;
   else
     config.tile_kv = widest <= 192 ? 96 : 64;
-  config.stages = widest <= 64 || three ? 4 : 2;
+  config.stages = widest <= 64 ? 4 : !three ? 2 : plain ? 3 : 4;
   config.order = "counter";
   config = fitted(config, settings, device);
   while (config.tile_kv > 16 && config.smem_bytes(settings) > device.smem_bytes_per_block) config.tile_kv -= 16;
@@ -160,14 +160,14 @@ void add_simt(const Settings& settings, bool full, std::vector<TypedConfig>& spa
 void add_wgmma(const Settings& settings, const DeviceInfo& device, bool full, std::vector<TypedConfig>& space) {
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
   const std::vector<int> tiles_kv = widest <= 64    ? std::vector<int>{128, 64, 96, 48, 160, 176}
-                                    : widest <= 128 ? std::vector<int>{128, 64, 112, 96, 176}
+                                    : widest <= 128 ? std::vector<int>{128, 64, 80, 112, 96, 176}
                                                     : std::vector<int>{64, 80, 48, 96};
   const std::size_t some = full ? tiles_kv.size() : 3;
   const std::vector<const char*> orders =
       full ? std::vector<const char*>{"counter", "fixed"} : std::vector<const char*>{"counter"};
   for (const int tile_q : {256, 192, 128, 64})
     for (std::size_t i = 0; i < some; ++i)
-      for (const int stages : full ? std::vector<int>{2, 3, 4, 6} : std::vector<int>{2, 4})
+      for (const int stages : full ? std::vector<int>{2, 3, 4, 6} : std::vector<int>{2, tiles_kv[i] == 80 ? 3 : 4})
         for (const char* order : orders)
           for (const int rescale : full ? std::vector<int>{8, 0} : std::vector<int>{8}) {
             if (tile_q > 64 && tile_q - 64 >= settings.seq_q) continue;  // a warpgroup without queries

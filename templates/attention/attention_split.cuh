@@ -207,7 +207,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
   /// `tile_at`: where its keys and values lie.
   __device__ __forceinline__ void take(int tile_at, int first_k) {
     Products::multiply_keys(queries, shared, tile_at);
-    float rescale[blocks][2];
+    Rescale rescale[blocks];
     if (whole.holds(first_k, first_k + keys - 1))
       exponentiate<true>(first_k, rescale);
     else
@@ -217,7 +217,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
     Products::multiply_values(shared, tile_at + Tiles::k_bytes);
   }
   template <bool all_count>
-  __device__ __forceinline__ void exponentiate(int first_k, float (&rescale)[blocks][2]) {
+  __device__ __forceinline__ void exponentiate(int first_k, Rescale (&rescale)[blocks]) {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
       softmax[block].template exponentiate<all_count>(scores[block], rules.at(block), 0, first_k, lane, config.rescale_above,

@@ -16,14 +16,18 @@ struct Consumer {
 
   using KeyTiles = SomeTiles<shape, Tiles::tile_q, keys>;
 
-  /// A tile of queries, and the tiles of keys that come for it.
+  /// A tile of queries, and what of the tiles of keys that come for it is this warpgroup's.
   struct Work {
     TileOfQueries tile;
     int first_q;  ///< of this warpgroup
     KeyTiles tiles;
-    /// Tiles that this warpgroup only hands back, and the first one that it looks at. No more are handed back than there are
-    /// stages: K of the first one that it sees comes behind V of those, of which the last one but a stage is still in work.
-    int ahead, first;
+    int own_end;  ///< of the tiles that it sees; those that come before it only hands back
+  };
+  /// A tile of keys that has come.
+  struct KeyTile {
+    int index;
+    bool more;  ///< another one comes for the same queries
+    bool kept;  ///< mask_mod keeps all of this warpgroup's pairs that are seen
   };
 
   const WgmmaParams& params;
@@ -53,23 +57,11 @@ struct Consumer {
   }
   __device__ __forceinline__ Work work_of(const TileOfQueries& tile) const {
     const Visibility<shape> visibility(params.attention, sequence_of(tile));
-    Work work = {tile, tile.tile * Tiles::tile_q + 64 * warpgroup, KeyTiles(params.attention, visibility, tile), 0, 0};
-    work.first = work.tiles.last();
-    if constexpr ((shape.bounded_left || shape.bounded_right) && !config.turns) {
-      // What comes behind the last tile that it sees is masked too, and multiplied: the next tile of queries must not wait.
-      const KeyRange own = key_tiles<shape, keys>(visibility, work.first_q, work.first_q + 63);
-      if (own.empty()) return work;
-      if constexpr (shape.mask_mod) {
-        for (int next = work.tiles.after(work.first); work.first >= own.end && next >= work.tiles.begin();
-             next = work.tiles.after(next)) {
-          work.first = next;
-          ++work.ahead;
-        }
-      } else {
-        work.ahead = work.first + 1 - own.end;
-        work.first = own.end - 1;
-      }
-    }
+    Work work = {tile, tile.tile * Tiles::tile_q + 64 * warpgroup, KeyTiles(params.attention, visibility, tile), 0x7fffffff};
+    // What comes behind the last tile that it sees is masked too, and multiplied: the next tile of queries must not wait.
+    if constexpr ((shape.bounded_left || shape.bounded_right) && !config.turns)
+      if (const KeyRange own = key_tiles<shape, keys>(visibility, work.first_q, work.first_q + 63); !own.empty())
+        work.own_end = own.end;
     return work;
   }
 
@@ -84,7 +76,35 @@ struct Consumer {
     q_stage.next();
   }
 
-  __device__ __forceinline__ void await_keys() const { barrier_wait(barriers.k_come(k_stage.index), k_stage.parity); }
+  /// The tile of keys `index`; where mask_mod hides tiles, the one that the producer says it is.
+  __device__ __forceinline__ KeyTile await_keys(const Work& work, int index) const {
+    barrier_wait(barriers.k_come(k_stage.index), k_stage.parity);
+    if constexpr (shape.mask_mod) {
+      const SentKeys sent = {reinterpret_cast<const int*>(memory + Tiles::sent_at)[k_stage.index]};
+      return {sent.index(), sent.more(), sent.kept(warpgroup)};
+    }
+    return {index, index > work.tiles.begin(), true};
+  }
+  /// The first one that this warpgroup looks at. `ahead` of it were handed back: no more than there are stages, as K of this
+  /// one comes behind V of those, of which the last one but a stage is still in work.
+  __device__ __forceinline__ KeyTile await_first_keys(const Work& work, int& ahead) {
+    ahead = 0;
+    if constexpr (shape.mask_mod) {
+      KeyTile tile = await_keys(work, 0);
+      for (; tile.index >= work.own_end && tile.more; tile = await_keys(work, 0)) {
+        skip_keys();
+        ++ahead;
+      }
+      return tile;
+    }
+    int first = work.tiles.last();
+    for (; first >= work.own_end; --first) {
+      await_keys(work, first);
+      skip_keys();
+      ++ahead;
+    }
+    return await_keys(work, first);
+  }
   /// S = Q K^T, not awaited.
   __device__ __forceinline__ void multiply_keys() {
     const MatrixDescriptor q =
@@ -146,14 +166,11 @@ struct Consumer {
     v_stage.next();
   }
 
-  /// Hands back tiles of which this warpgroup sees nothing. All lanes wait, lest one still waits when the stage has gone
-  /// around.
-  __device__ __forceinline__ void skip_keys(int count) {
-    for (int i = 0; i < count; ++i) {
-      await_keys();
-      sync_warp();
-      free_keys();
-    }
+  /// Hands back tiles of which this warpgroup sees nothing. All lanes have waited, lest one still waits when the stage has
+  /// gone around.
+  __device__ __forceinline__ void skip_keys() {
+    sync_warp();
+    free_keys();
   }
   __device__ __forceinline__ void skip_values(int count) {
     for (int i = 0; i < count; ++i) {
@@ -178,26 +195,33 @@ struct Consumer {
     for (int step = 0; step < steps; ++step) round_weights<Element>(scores, step, weights[step]);
   }
 
+  /// What is known of a tile of queries before its output is.
+  struct Results {
+    TileOfQueries tile;
+    float scale[2];  ///< of the output's rows
+  };
   /// A tile of queries in work: where it lies, and what a score of it is.
   struct Current {
     Work work;
     Rule rule;
     KeyRange whole;  ///< keys that all of the warpgroup's queries see
     int query;       ///< this thread's first; the second one is 8 further
-    int beyond;      ///< keys of the first tile that lie beyond the sequence's end
+    int beyond = 0;  ///< keys of the first tile that lie beyond the sequence's end
 
     __device__ __forceinline__ Current(const Consumer& consumer, const TileOfQueries& tile)
         : work(consumer.work_of(tile)),
           rule(consumer.params.attention, consumer.sequence_of(tile), work.tile.batch, work.tile.head),
           whole(rule.visibility().of_all(work.first_q, work.first_q + 63)),
-          query(work.first_q + 16 * consumer.warp + consumer.lane / 4),
-          beyond((work.first + 1) * keys - rule.visibility().seq_kv) {}
+          query(work.first_q + 16 * consumer.warp + consumer.lane / 4) {}
+    __device__ __forceinline__ void begin_at(const KeyTile& tile) {
+      beyond = (tile.index + 1) * keys - rule.visibility().seq_kv;
+    }
   };
   /// Whether all pairs of the tile exist, are seen and kept: no mask's code is needed.
-  __device__ __forceinline__ bool is_whole(const Current& current, int index) const {
-    return current.whole.holds(index * keys, index * keys + keys - 1) && current.work.tiles.keeps_all(warpgroup, index);
+  __device__ __forceinline__ bool is_whole(const Current& current, const KeyTile& tile) const {
+    return current.whole.holds(tile.index * keys, tile.index * keys + keys - 1) && tile.kept;
   }
-  __device__ __forceinline__ void exponentiate(const Current& current, int index, bool whole, float (&rescale)[2]) {
+  __device__ __forceinline__ void exponentiate(const Current& current, int index, bool whole, Rescale& rescale) {
     const int first_k = index * keys;
     if (whole)
       softmax.template exponentiate<true, true>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
@@ -206,104 +230,113 @@ struct Consumer {
       softmax.template exponentiate<false, false>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
                                                   rescale);
   }
-  /// The first tile of keys, on its own.
-  __device__ __forceinline__ void begin(const Current& current) {
-    skip_keys(current.work.ahead);
-    await_keys();
+  /// The first tile of keys of a tile of queries, on its own. `once`: for a block, so that the masks' code does for it.
+  template <bool once>
+  __device__ __forceinline__ KeyTile begin(Current& current) {
+    int ahead;
+    const KeyTile tile = await_first_keys(current.work, ahead);
+    current.begin_at(tile);
     await_turn();
     multiply_keys();
     pass_turn();
     wgmma_wait<0>(scores);
     free_keys();
-    skip_values(current.work.ahead);
-    float rescale[2];
+    skip_values(ahead);
+    Rescale rescale;
     softmax.reset();
-    exponentiate(current, current.work.first, is_whole(current, current.work.first), rescale);
+    exponentiate(current, tile.index, !once && is_whole(current, tile), rescale);
     round();
+    return tile;
   }
 
-  /// All tiles of queries that the block gets (one at least, unless sequences are packed) as one sequence of tiles of keys:
-  /// the first product of a tile of queries runs beside the last one of the tile before, as within a tile.
-  __device__ __forceinline__ void run_through() {
-    const TileOfQueries first_tile = await_queries();
-    if constexpr (shape.varlen)
-      if (first_tile.tile < 0) return;
-    Current current(*this, first_tile);
-    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();  // the first one's turn comes from nobody
-    begin(current);
-    int index = current.work.first, following = current.work.tiles.after(index);
-    bool first = true, waiting = false;  // an output waits to be written until the next product runs
-    Results results = {};                // its tile's
-    while (true) {
-      index = following;
-      const bool last = index < current.work.tiles.begin();
-      const TileOfQueries tile = current.work.tile;
-      const int query = current.query, beyond = current.beyond;
-      if (last) {
-        free_queries();
-        const TileOfQueries next = await_queries();
-        if (next.tile < 0) {
-          if (waiting) write(results);
-          multiply_values(first, beyond);
-          const Results ended = end(tile, query);
-          await_values<0>();
-          write(ended);
-          break;
-        }
-        current = Current(*this, next);
-        index = current.work.first;
-        skip_keys(current.work.ahead);
-      }
-      await_keys();
-      await_turn();
-      multiply_keys();
-      // What a mask has to be asked about the tiles is asked while the products run.
-      following = current.work.tiles.after(index);
-      const bool whole = is_whole(current, index);
-      if (waiting) write(results);
-      multiply_values(first, beyond);
-      pass_turn();
-      wgmma_wait<1>(scores);
-      free_keys();
-      float rescale[2];
-      if (last) {
-        results = end(tile, query);
-        softmax.reset();
-      }
-      exponentiate(current, index, whole, rescale);
-      await_values<0>();
-      free_values();
-      if (last)
-        skip_values(current.work.ahead);
-      else
-        rescale_rows(output, rescale);
-      round();
-      first = waiting = last;
+  /// Where the sequence of tiles of keys stands that run_through() takes.
+  struct Progress {
+    KeyTile tile;          ///< whose weights' product with values is due
+    bool first = true;     ///< of its queries
+    bool waiting = false;  ///< the output of the queries before is written while the next product runs
+    Results results = {};  ///< theirs
+  };
+  /// The product with the values of a tile of keys, while the next tile's scores become weights: one of the same queries or,
+  /// when theirs are done, the first one of `next`, which `current` is then.
+  template <bool of_next>
+  __device__ __forceinline__ void take_tile(Current& current, Progress& progress, const TileOfQueries& next) {
+    const TileOfQueries tile = current.work.tile;
+    const int query = current.query, beyond = current.beyond;
+    int ahead = 0;
+    if constexpr (of_next) {
+      current = Current(*this, next);
+      progress.tile = await_first_keys(current.work, ahead);
+      current.begin_at(progress.tile);
+    } else {
+      progress.tile = await_keys(current.work, progress.tile.index - 1);
     }
+    await_turn();
+    multiply_keys();
+    if (progress.waiting) write(progress.results);
+    multiply_values(progress.first, beyond);
+    pass_turn();
+    wgmma_wait<1>(scores);
+    free_keys();
+    if constexpr (of_next) {
+      progress.results = end(tile, query);
+      softmax.reset();
+    }
+    // A causal mask crosses the first tile: the code for whole ones would only be longer to compile.
+    const bool whole = !(of_next && shape.bounded_right) && is_whole(current, progress.tile);
+    Rescale rescale;
+    exponentiate(current, progress.tile.index, whole, rescale);
+    await_values<0>();
+    free_values();
+    if constexpr (of_next)
+      skip_values(ahead);
+    else
+      rescale_rows(output, rescale);
+    round();
+    progress.first = progress.waiting = of_next;
+  }
+  /// All tiles of queries that the block gets (one at least, unless sequences are packed) as one sequence of tiles of keys:
+  /// the first product of a tile of queries runs beside the last one of the tile before, as within a tile. Tiles of the same
+  /// queries are a loop of their own, in which nothing of the rest has to be jumped over.
+  __device__ __forceinline__ void run_through() {
+    TileOfQueries next = await_queries();
+    if constexpr (shape.varlen)
+      if (next.tile < 0) return;
+    Current current(*this, next);
+    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();  // the first one's turn comes from nobody
+    Progress progress = {begin<true>(current)};
+    while (true) {
+      while (progress.tile.more) take_tile<false>(current, progress, next);
+      free_queries();
+      next = await_queries();
+      if (next.tile < 0) break;
+      take_tile<true>(current, progress, next);
+    }
+    if (progress.waiting) write(progress.results);
+    multiply_values(progress.first, current.beyond);
+    const Results ended = end(current.work.tile, current.query);
+    await_values<0>();
+    write(ended);
     store_wait<0>();
   }
 
   /// The same, each tile of queries on its own, where there is room for one only.
   __device__ __forceinline__ void run_apart() {
     if (config.turns && warpgroup + 1 == config.consumers) pass_turn();
-    for (TileOfQueries tile = await_queries(); tile.tile >= 0; tile = await_queries()) {
-      const Current current(*this, tile);
-      const KeyTiles& tiles = current.work.tiles;
+    for (TileOfQueries queries = await_queries(); queries.tile >= 0; queries = await_queries()) {
+      Current current(*this, queries);
+      KeyTile tile = begin<false>(current);
       bool first = true;
-      begin(current);
-      for (int index = tiles.after(current.work.first), following; index >= tiles.begin(); index = following) {
-        await_keys();
+      while (tile.more) {
+        tile = await_keys(current.work, tile.index - 1);
         await_turn();
         multiply_keys();
-        following = tiles.after(index);
-        const bool whole = is_whole(current, index);
         multiply_values(first, current.beyond);
         first = false;
         pass_turn();
         wgmma_wait<1>(scores);
         free_keys();
-        float rescale[2];
-        exponentiate(current, index, whole, rescale);
+        Rescale rescale;
+        exponentiate(current, tile.index, is_whole(current, tile), rescale);
         await_values<0>();
         free_values();
         rescale_rows(output, rescale);
@@ -311,7 +344,7 @@ struct Consumer {
       }
       free_queries();
       multiply_values(first, current.beyond);
-      const Results results = end(tile, current.query);
+      const Results results = end(queries, current.query);
       await_values<0>();
       free_values();
       write(results);
@@ -319,11 +352,6 @@ struct Consumer {
     store_wait<0>();
   }
 
-  /// What is known of a tile of queries before its output is.
-  struct Results {
-    TileOfQueries tile;
-    float scale[2];  ///< of the output's rows
-  };
   /// Writes the lse.
   __device__ __forceinline__ Results end(const TileOfQueries& tile, int query) const {
     const AttentionParams& attention = params.attention;

@@ -54,9 +54,13 @@ struct Producer {
            tile.q_start + tile.tile * Tiles::tile_q, tile.head, tile.batch);
     q_stage.next();
   }
-  __device__ __forceinline__ void load_keys(const TileOfQueries& tile, int kv_head, int index) {
+  template <typename KeyTiles>
+  __device__ __forceinline__ void load_keys(const TileOfQueries& tile, int kv_head, const KeyTiles& tiles, int index,
+                                            bool more) {
     const int stage = k_stage.index;
     barrier_wait(barriers.k_free(stage), k_stage.parity ^ 1);
+    if constexpr (shape.mask_mod)
+      reinterpret_cast<int*>(memory + Tiles::sent_at)[stage] = sent_keys<config.consumers>(tiles, index, more).word;
     barrier_arrive_expecting(barriers.k_come(stage), Tiles::k_bytes);
 #pragma unroll
     for (int slab = 0; slab < Tiles::qk_slabs; ++slab)
@@ -75,40 +79,55 @@ struct Producer {
     v_stage.next();
   }
 
+  /// The tile that is `number`-th, or the next one that there is, and its queries. Which tile it is is worked out here, not
+  /// by those who compute with it. Counts on in `number`.
+  __device__ __forceinline__ TileOfQueries send_queries(int& number) {
+    TileOfQueries next_tile = tile(number);
+    if constexpr (shape.varlen) {
+      while (next_tile.tile < 0 && number < tiles()) {
+        number = next(number, ask());
+        next_tile = tile(number);
+      }
+    }
+    const uint32 come = barriers.q_come(q_stage.index);
+    barrier_wait(barriers.q_free(q_stage.index), q_stage.parity ^ 1);
+    reinterpret_cast<TileOfQueries*>(memory + Tiles::tiles_at)[q_stage.index] = next_tile;
+    if (next_tile.tile < 0)
+      barrier_arrive(come);
+    else
+      load_queries(next_tile, come);
+    return next_tile;
+  }
+
   /// One thread.
   __device__ __forceinline__ void run() {
     const int group = params.attention.heads / params.attention.kv_heads;
     int number = static_cast<int>(block_index());
-    while (true) {
-      // Which tile it is is worked out here, not by those who compute with it.
-      const TileOfQueries current = tile(number);
-      if constexpr (shape.varlen) {
-        if (current.tile < 0 && number < tiles()) {
-          number = next(number, ask());
-          continue;
-        }
-      }
-      const uint32 come = barriers.q_come(q_stage.index);
-      barrier_wait(barriers.q_free(q_stage.index), q_stage.parity ^ 1);
-      reinterpret_cast<TileOfQueries*>(memory + Tiles::tiles_at)[q_stage.index] = current;
-      if (current.tile < 0) {
-        barrier_arrive(come);
-        break;
-      }
+    TileOfQueries current = send_queries(number);
+    while (current.tile >= 0) {
       const uint32 answer = ask();  // needed when this tile's copies have been issued
-      load_queries(current, come);
       const int kv_head = current.head / group;
       const Visibility<shape> visibility(params.attention, sequence_of<shape>(params.attention, current));
       const SomeTiles<shape, Tiles::tile_q, config.tile_kv> keys(params.attention, visibility, current);
-      int index = keys.last();
-      load_keys(current, kv_head, index);
-      for (int ahead = keys.after(index); ahead >= keys.begin(); ahead = keys.after(index)) {
-        load_keys(current, kv_head, ahead);
+      int index = keys.last(), following = keys.after(index);
+      load_keys(current, kv_head, keys, index, following >= keys.begin());
+      while (following >= keys.begin()) {
+        const int behind = keys.after(following);
+        load_keys(current, kv_head, keys, following, behind >= keys.begin());
         load_values(current, kv_head, index);
-        index = ahead;
+        index = following;
+        following = behind;
       }
-      load_values(current, kv_head, index);
       number = next(number, answer);
+      // The last values wait until those before them are done with; with room for the next queries, these do not.
+      if constexpr (config.q_stages > 1) {
+        const TileOfQueries following = send_queries(number);
+        load_values(current, kv_head, index);
+        current = following;
+      } else {
+        load_values(current, kv_head, index);
+        current = send_queries(number);
+      }
     }
     // The last block to finish leaves the counters as it found them.
     if (counts && atomic_add(counter() + 1, 1u) == static_cast<uint32>(grid_blocks()) - 1) counter()[0] = counter()[1] = 0;

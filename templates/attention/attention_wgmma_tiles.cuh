@@ -53,7 +53,8 @@ struct WgmmaTiles {
   // Barriers: for each stage of Q, K and V, that it has come, and that it is free. Then which tiles of Q they are.
   static constexpr int barriers = 2 * config.q_stages + 4 * config.stages;
   static constexpr int tiles_at = barriers_at + 8 * barriers;
-  static constexpr int smem_bytes = tiles_at + static_cast<int>(sizeof(TileOfQueries)) * config.q_stages;
+  static constexpr int sent_at = tiles_at + static_cast<int>(sizeof(TileOfQueries)) * config.q_stages;
+  static constexpr int smem_bytes = sent_at + (shape.mask_mod ? static_cast<int>(sizeof(int)) * config.stages : 0);
 };
 
 /// The tile that comes `number`-th. Heads are taken in sections whose keys and values fit into L2 together; within one, the
@@ -107,6 +108,26 @@ class SomeTiles : public TileSequence<shape, tile_q, tile_kv> {
     return index < Walk::begin() ? Walk::begin() : index;
   }
 };
+
+/// Which tile of keys comes in a stage, where mask_mod hides some: the producer asks the mask, once for all warpgroups.
+struct SentKeys {
+  static constexpr int most_warpgroups = 4;
+
+  int word;
+  __device__ __forceinline__ int index() const { return word >> (most_warpgroups + 1); }
+  /// Another one follows for the same queries.
+  __device__ __forceinline__ bool more() const { return (word >> most_warpgroups & 1) != 0; }
+  /// All pairs of the warpgroup's 64 queries that are seen are kept.
+  __device__ __forceinline__ bool kept(int warpgroup) const { return (word >> warpgroup & 1) != 0; }
+};
+template <int warpgroups, typename Tiles>
+__device__ __forceinline__ SentKeys sent_keys(const Tiles& tiles, int index, bool more) {
+  int word = index << 1 | static_cast<int>(more);
+  word <<= SentKeys::most_warpgroups;
+#pragma unroll
+  for (int group = 0; group < warpgroups; ++group) word |= static_cast<int>(tiles.keeps_all(group, index)) << group;
+  return {word};
+}
 
 /// Stages one after the other, over and over; a barrier's parity changes each time around.
 template <int count>
