@@ -193,7 +193,8 @@ TUNESMITH_API int tunesmith_plan_compiled(const tunesmith_plan* plan);          
 TUNESMITH_API double tunesmith_plan_compile_ms(const tunesmith_plan* plan);     /* 0 unless compiled */
 TUNESMITH_API double tunesmith_plan_tune_s(const tunesmith_plan* plan);         /* wall seconds; 0 unless origin is tuned */
 TUNESMITH_API int tunesmith_plan_occupancy(const tunesmith_plan* plan);         /* resident blocks per multiprocessor */
-TUNESMITH_API double tunesmith_plan_bytes(const tunesmith_plan* plan);          /* least memory traffic of one launch */
+/* Least memory traffic and arithmetic of one launch; of attention, as if mask_mod hid nothing. */
+TUNESMITH_API double tunesmith_plan_bytes(const tunesmith_plan* plan);
 TUNESMITH_API double tunesmith_plan_flops(const tunesmith_plan* plan);
 
 /* y[r,:] = softmax(x[r,:]). Strides in elements between rows, 0: cols; dtypes are tunesmith_dtype. The first call for a
