@@ -1,7 +1,7 @@
 # Users' texts in attention: score_mod, mask_mod and what they read.
 tunesmith_test(attention_mods_test LIBRARIES tunesmith_api
-  SOURCES attention_mods.cpp attention_mods_errors_test.cpp attention_mods_fields_test.cpp attention_mods_test.cpp
-          softmax_cases.cpp
+  SOURCES attention_mods.cpp attention_mods_c_test.cpp attention_mods_errors_test.cpp attention_mods_fields_test.cpp
+          attention_mods_test.cpp softmax_cases.cpp
   TIMEOUT 900)
 tunesmith_test(attention_mods_cli_test LIBRARIES tunesmith_cli_parts
   SOURCES attention_mods.cpp attention_mods_cli_test.cpp attention_mods_prewarm_test.cpp cli_process.cpp)
