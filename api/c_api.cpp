@@ -16,9 +16,6 @@
 
 using namespace tunesmith;
 
-struct tunesmith_problem {
-  Problem problem;
-};
 struct tunesmith_plan {
   Plan plan;
   std::string problem, config, resources;
@@ -38,6 +35,7 @@ static_assert(status_of(ErrorCode::compile_failed) == TUNESMITH_COMPILE_FAILED);
 static_assert(status_of(ErrorCode::capturing) == TUNESMITH_CAPTURING);
 static_assert(status_of(ErrorCode::cache_failed) == TUNESMITH_CACHE_FAILED);
 static_assert(static_cast<int>(DType::f16) == TUNESMITH_F16 && static_cast<int>(DType::bf16) == TUNESMITH_BF16);
+static_assert(static_cast<int>(DType::u8) == TUNESMITH_U8);
 static_assert(static_cast<int>(DType::i32) == TUNESMITH_I32 && static_cast<int>(DType::i64) == TUNESMITH_I64);
 static_assert(static_cast<int>(Mode::replay) == TUNESMITH_MODE_REPLAY && static_cast<int>(Mode::off) == TUNESMITH_MODE_OFF);
 

@@ -1,11 +1,14 @@
 #pragma once
-// What every function of the C API is wrapped in. Internal.
+// The handles of the C API, and what each of its functions is wrapped in. Internal.
 
 #include "tunesmith/c_api.h"
 #include "tunesmith/engine.h"
 
 struct tunesmith_engine {
   tunesmith::Engine engine;
+};
+struct tunesmith_problem {
+  tunesmith::Problem problem;
 };
 
 namespace tunesmith {

@@ -88,7 +88,12 @@ void launch_modified(Engine& engine, const AttentionCall& call, Stream stream) {
   call.check();
   const Plan plan = engine.prepare(call.problem, {}, stream);
   const std::size_t all = plan.state().executable->plan().pointers.size();
-  plan.launch(call.addresses(all - call.addresses().span().size()).span(), stream);
+  const std::size_t aux = all - call.addresses().span().size();
+  for (std::size_t i = aux; i < call.arrays.aux.size(); ++i)
+    if (call.arrays.aux[i] != nullptr)
+      throw Error(ErrorCode::invalid_argument, "aux[", i, "] is given, but score_mod and mask_mod read ", aux,
+                  aux == 1 ? " array" : " arrays", "; expected null pointers behind them");
+  plan.launch(call.addresses(aux).span(), stream);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ struct TuningRecord {
   std::string config;  ///< the winner
   double median_us = 0, mad_us = 0;
   double default_median_us = 0;                   ///< the default configuration in the same run
-  double bytes = 0;                               ///< least traffic of the measured problem
+  double bytes = 0;                               ///< least traffic of the measured problem; 0: not known
   std::string problem;                            ///< the exact problem measured, Problem::text()
   std::string effort;                             ///< "quick" or "full"
   std::map<std::string, std::string> provenance;  ///< driver, clocks, NVRTC, tunesmith version, host time

@@ -48,6 +48,9 @@ struct KeyParts {
 /// The least work any implementation must do, for roofs and shares.
 struct Cost {
   double bytes_read = 0, bytes_written = 0, flops = 0;
+  /// What these numbers count though there may be less of it, such as "pairs that mask_mod hides": what a text of the user's
+  /// leaves is not known before it runs. They are upper bounds then, and no rate follows from a time. Empty: nothing.
+  std::string overcounted{};
   double bytes() const noexcept { return bytes_read + bytes_written; }
 };
 

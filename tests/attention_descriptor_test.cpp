@@ -101,6 +101,24 @@ TEST(AttentionDescriptor, CostsCountWhatIsSeen) {
   EXPECT_DOUBLE_EQ(flops("seq_q=100,head_dim=64,window_left=0,window_right=0"), 4.0 * 64 * 100);
 }
 
+// What a mask_mod leaves is not known before it runs.
+TEST(AttentionDescriptor, CostsWithAMaskModAreUpperBounds) {
+  const auto cost = [](const char* field, const char* text) {
+    Problem problem = normal("seq_q=100,head_dim=64,causal=top-left");
+    if (field != nullptr) problem.fields.set(field, std::string(text));
+    return op().cost(op().normalize(problem));
+  };
+  const Cost plain = cost(nullptr, "");
+  const Cost masked = cost("mask_mod", "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return q == k; }");
+  EXPECT_EQ(plain.overcounted, "");
+  EXPECT_EQ(
+      cost("score_mod", "__device__ float score_mod(float s, int, int, int, int, const Aux&) { return s; }").overcounted,
+      "");
+  EXPECT_EQ(masked.overcounted, "pairs that mask_mod hides");
+  EXPECT_EQ(masked.flops, plain.flops);
+  EXPECT_EQ(masked.bytes(), plain.bytes());
+}
+
 TEST(AttentionDescriptor, NothingToDoIsNoLaunch) {
   for (const char* fields : {"batch=0,seq_q=5,head_dim=64", "seq_q=0,seq_kv=5,head_dim=64",
                              "seq_q=5,head_dim=64,varlen=1,total_q=0,total_kv=0"}) {

@@ -20,6 +20,17 @@ using test::Case;
 using test::Mask;
 using Int = std::int64_t;
 
+struct MaskedCase {
+  Mask mask;
+  Case run;
+};
+
+std::vector<Case> plain_cases(const std::vector<MaskedCase>& masked) {
+  std::vector<Case> all;
+  for (const MaskedCase& c : masked) all.push_back(c.run);
+  return all;
+}
+
 class AttentionMaskGpu : public test::GpuKernels {
  protected:
   /// Beside those of the host executor, what all variants take: whole rows of 128 bytes, many tiles.
@@ -29,6 +40,18 @@ class AttentionMaskGpu : public test::GpuKernels {
                            "batch=2,heads=4,seq_q=600,seq_kv=600,head_dim=128,dtype=f16,causal=bottom-right",
                            "batch=1,heads=2,seq_q=333,seq_kv=4200,head_dim=64,head_dim_v=128,dtype=bf16,window_left=1000",
                            "batch=2,heads=2,seq_q=257,seq_kv=513,head_dim=256,dtype=bf16"});
+    return all;
+  }
+  /// Every mask on every shape, in this many configurations, and at least one of each variant.
+  std::vector<MaskedCase> cases(std::size_t configs) {
+    std::vector<MaskedCase> all;
+    std::uint64_t seed = 1;
+    for (const Mask& mask : test::masks())
+      for (const std::string& shape : shapes()) {
+        const Problem problem = mask.problem(shape);
+        for (Config& config : test::sample_space(problem, device().info(), configs, seed++))
+          all.push_back({mask, {problem, std::move(config)}});
+      }
     return all;
   }
   void launch(const Executable& executable, const AttentionArraysOnHost& arrays) {
@@ -46,50 +69,35 @@ std::size_t bytes_of(const AttentionArraysOnHost& arrays, const char* array) {
 }
 
 TEST_F(AttentionMaskGpu, EveryMaskInEveryVariant) {
-  std::vector<Case> cases;
-  std::uint64_t seed = 1;
-  for (const Mask& mask : test::masks())
-    for (const std::string& shape : shapes()) {
-      const Problem problem = mask.problem(shape);
-      for (const Config& config : test::sample_space(problem, device().info(), 4, seed++))
-        cases.push_back({problem, config});
-    }
-  compile_all(cases);
-  for (const Case& c : cases) {
+  const std::vector<Case> all = plain_cases(cases(4));
+  compile_all(all);
+  for (const Case& c : all) {
     const CheckResult result = verify(c.op(), c.problem, *executable_of(c), device(), 5);
     EXPECT_TRUE(result.passed) << c.problem.short_text() << " | " << c.config.text() << ": " << result.first_failure;
   }
 }
 
 TEST_F(AttentionMaskGpu, WordsAreRightAndCanBeReadAgain) {
-  // One source serves all three ways.
-  std::vector<Case> cases;
-  for (const Mask& mask : test::masks())
-    for (const std::string& shape : shapes())
-      for (const Config& config : test::sample_space(mask.problem(shape), device().info(), 1, 3))
-        cases.push_back({mask.problem(shape), config});
-  compile_all(cases);
-  for (const Mask& mask : test::masks())
-    for (const std::string& shape : shapes()) {
-      const Problem problem = mask.problem(shape);
-      for (const Config& config : test::sample_space(problem, device().info(), 1, 3)) {
-        SCOPED_TRACE(mask.name + ", " + shape + " | " + config.text());
-        const Case internal{problem, config}, write{with(problem, "write"), config}, read{with(problem, "read"), config};
-        const AttentionArraysOnHost plain(internal.problem, 5), written(write.problem, 5), again(read.problem, 5);
-        launch(*executable_of(internal), plain);
-        launch(*executable_of(write), written);
-        const Fields& fields = problem.fields;
-        EXPECT_EQ(test::wrong_words(write.problem, written,
-                                    mask.mask_mod(written, fields.integer("seq_q"), fields.integer("seq_kv"))),
-                  "");
-        std::memcpy(again["mask_tiles"].data, written["mask_tiles"].data, bytes_of(written, "mask_tiles"));
-        launch(*executable_of(read), again);
-        for (const char* output : {"o", "lse"}) {
-          EXPECT_EQ(std::memcmp(plain[output].data, written[output].data, bytes_of(plain, output)), 0) << output;
-          EXPECT_EQ(std::memcmp(plain[output].data, again[output].data, bytes_of(plain, output)), 0) << output;
-        }
-      }
+  const std::vector<MaskedCase> masked = cases(1);
+  compile_all(plain_cases(masked));  // one source serves all three ways
+  for (const auto& [mask, internal] : masked) {
+    SCOPED_TRACE(mask.name + ", " + internal.problem.short_text() + " | " + internal.config.text());
+    const Case write{with(internal.problem, "write"), internal.config},
+        read{with(internal.problem, "read"), internal.config};
+    const AttentionArraysOnHost plain(internal.problem, 5), written(write.problem, 5), again(read.problem, 5);
+    launch(*executable_of(internal), plain);
+    launch(*executable_of(write), written);
+    const Fields& fields = internal.problem.fields;
+    EXPECT_EQ(
+        test::wrong_words(write.problem, written, mask.mask_mod(written, fields.integer("seq_q"), fields.integer("seq_kv"))),
+        "");
+    std::memcpy(again["mask_tiles"].data, written["mask_tiles"].data, bytes_of(written, "mask_tiles"));
+    launch(*executable_of(read), again);
+    for (const char* output : {"o", "lse"}) {
+      EXPECT_EQ(std::memcmp(plain[output].data, written[output].data, bytes_of(plain, output)), 0) << output;
+      EXPECT_EQ(std::memcmp(plain[output].data, again[output].data, bytes_of(plain, output)), 0) << output;
     }
+  }
 }
 
 // A kernel that looks at a tile multiplies its NaN with weights of 0.

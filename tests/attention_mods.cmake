@@ -1,10 +1,10 @@
 # Users' texts in attention: score_mod, mask_mod and what they read.
 tunesmith_test(attention_mods_test LIBRARIES tunesmith_api
-  SOURCES attention_mods.cpp attention_mods_errors_test.cpp attention_mods_fields_test.cpp attention_mods_test.cpp
-          softmax_cases.cpp
+  SOURCES attention_mods.cpp attention_mods_c_test.cpp attention_mods_errors_test.cpp attention_mods_fields_test.cpp
+          attention_mods_test.cpp softmax_cases.cpp
   TIMEOUT 900)
 tunesmith_test(attention_mods_cli_test LIBRARIES tunesmith_cli_parts
-  SOURCES attention_mods.cpp attention_mods_cli_test.cpp cli_process.cpp)
+  SOURCES attention_mods.cpp attention_mods_cli_test.cpp attention_mods_prewarm_test.cpp cli_process.cpp)
 target_compile_definitions(attention_mods_cli_test PRIVATE TUNESMITH_CLI="$<TARGET_FILE:tunesmith_cli>")
 add_dependencies(attention_mods_cli_test tunesmith_cli tunesmith_shipped)
 # What a mask_mod leaves of tiles.

@@ -60,6 +60,7 @@ TEST_F(CliTest, NumbersAreGivenAsAnOption) {
   EXPECT_EQ(report["problem"]["mask_mod"], test::mod_example("dilated_window"));
   EXPECT_TRUE(report["verified"]);
   EXPECT_TRUE(report.contains("check_note"));
+  EXPECT_EQ(report["overcounted"], "pairs that mask_mod hides");
 }
 
 // A file for the array is enough to say whether it is written or read.

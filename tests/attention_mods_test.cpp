@@ -259,6 +259,14 @@ TEST(AttentionModsEngine, OneShotCallsTellTextsApart) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("'open' is a null pointer"), std::string::npos) << error.what();
   }
+  arrays.aux = {table, open, table};
+  try {
+    engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+    ADD_FAILURE() << "an array that no text reads is taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("aux[2] is given, but score_mod and mask_mod read 2 arrays"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(AttentionModsEngine, OneShotCallsWriteAndReadTiles) {

@@ -141,10 +141,9 @@ RunReport report_of_a_run() {
 TEST(RunReport, ACopyIsTheRoofOnlyOfWhatWritesMuch) {
   RunReport report = report_of_a_run();
   report.measurement = Measurement{10, 0.1, 12, 20};
-  report.bytes = 1e6;
-  report.bytes_written = 5e5;
+  report.cost = {.bytes_read = 5e5, .bytes_written = 5e5};
   EXPECT_NE(to_table(report).find("\nroof        120.0 % of a device copy"), std::string::npos) << to_table(report);
-  report.bytes_written = 1e4;
+  report.cost = {.bytes_read = 9.9e5, .bytes_written = 1e4};
   const std::string table = to_table(report);
   EXPECT_EQ(table.find("roof"), std::string::npos) << table;
   EXPECT_NE(table.find("1.20x the rate of a device copy"), std::string::npos) << table;
@@ -154,9 +153,7 @@ TEST(RunReport, ACopyIsTheRoofOnlyOfWhatWritesMuch) {
 TEST(RunReport, ACopyIsNoRoofOfArithmetic) {
   RunReport report = report_of_a_run();
   report.measurement = Measurement{10, 0.1, 12, 20};
-  report.bytes = 1e6;
-  report.bytes_written = 5e5;
-  report.flops = 2e9;
+  report.cost = {.bytes_read = 5e5, .bytes_written = 5e5, .flops = 2e9};
   const std::string table = to_table(report);
   EXPECT_NE(table.find("throughput  200.0 TFLOP/s, 100 GB/s\n"), std::string::npos) << table;
   EXPECT_EQ(table.find("copy"), std::string::npos) << table;
@@ -164,6 +161,24 @@ TEST(RunReport, ACopyIsNoRoofOfArithmetic) {
   EXPECT_EQ(json["tflop_per_s"], 200);
   EXPECT_EQ(json["gb_per_s"], 100);
   EXPECT_EQ(json["share_of_copy"], 1.2);
+}
+
+TEST(RunReport, AnUpperBoundOfWorkMakesNoRate) {
+  RunReport report = report_of_a_run();
+  report.measurement = Measurement{10, 0.1, 12, 20};
+  for (const double flops : {1e3, 2e9}) {
+    report.cost = {.bytes_read = 5e5, .bytes_written = 5e5, .flops = flops, .overcounted = "pairs that mask_mod hides"};
+    const std::string table = to_table(report);
+    EXPECT_NE(table.find("\nthroughput  not stated: bytes and operations are counted with pairs that mask_mod hides\n"),
+              std::string::npos)
+        << table;
+    for (const char* rate : {"FLOP/s", "GB/s", "copy"}) EXPECT_EQ(table.find(rate), std::string::npos) << table;
+    const Json json = to_json(report);
+    EXPECT_EQ(json["time_us"], 10);
+    EXPECT_EQ(json["flops"], flops);
+    EXPECT_EQ(json["overcounted"], "pairs that mask_mod hides");
+    for (const char* rate : {"gb_per_s", "tflop_per_s", "share_of_copy"}) EXPECT_TRUE(json[rate].is_null()) << rate;
+  }
 }
 
 TEST(RunReport, RelativeErrorsShowTheirDigits) {

@@ -8,6 +8,15 @@
 namespace tunesmith::cli {
 namespace {
 
+std::vector<Problem> problems_of(std::string_view text) {
+  std::vector<Problem> problems;
+  for (const SpecProblem& asked : parse_spec(text, "spec.json")) {
+    EXPECT_EQ(asked.texts, "");
+    problems.push_back(asked.problem);
+  }
+  return problems;
+}
+
 std::string refusal(std::string_view text) {
   try {
     parse_spec(text, "spec.json");
@@ -19,10 +28,9 @@ std::string refusal(std::string_view text) {
 }
 
 TEST(Spec, ListsMultiply) {
-  const std::vector<Problem> problems = parse_spec(
+  const std::vector<Problem> problems = problems_of(
       R"({"problems": [{"op": "softmax", "rows": 64, "cols": [1024, 32000], "dtype": ["bf16", "f32"]},
-                       {"op": ["softmax"], "rows": [1, 2], "cols": 7, "in_place": true}]})",
-      "spec.json");
+                       {"op": ["softmax"], "rows": [1, 2], "cols": 7, "in_place": true}]})");
   ASSERT_EQ(problems.size(), 6u);
   EXPECT_EQ(problems[0].fields.word("dtype"), "bf16");
   EXPECT_EQ(problems[1].fields.word("dtype"), "f32");
@@ -34,11 +42,10 @@ TEST(Spec, ListsMultiply) {
 }
 
 TEST(Spec, OptionsAreKeysLikeAnyOther) {
-  const std::vector<Problem> problems = parse_spec(
+  const std::vector<Problem> problems = problems_of(
       R"({"problems": [{"op": ["softmax", "log_softmax"], "rows": 64, "cols": 128, "scale": [1, 0.125, 2], "causal": true,
                         "mask": ["none", "keep"]},
-                       {"op": "softmax_backward", "rows": 64, "cols": 128, "safe": 1}]})",
-      "spec.json");
+                       {"op": "softmax_backward", "rows": 64, "cols": 128, "safe": 1}]})");
   ASSERT_EQ(problems.size(), 13u);
   EXPECT_FALSE(problems[0].fields.contains("scale"));  // normalized: a scale of 1 is none
   EXPECT_EQ(problems[2].fields.real("scale"), 0.125);
@@ -48,17 +55,15 @@ TEST(Spec, OptionsAreKeysLikeAnyOther) {
   EXPECT_EQ(problems[3].fields.word("mask"), "keep");
   EXPECT_EQ(problems[6].op, "log_softmax");
   EXPECT_EQ(problems[12].fields.integer("safe"), 1);
-  EXPECT_EQ(parse_spec(R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "scale": [2, 2.0]}]})", "spec.json").size(),
-            1u);
+  EXPECT_EQ(problems_of(R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "scale": [2, 2.0]}]})").size(), 1u);
 }
 
 TEST(Spec, AKeyIsWhatItIsOfItsOperation) {
   // causal is 0 or 1 of softmax and a word of attention; scale an option there and a flag here.
-  const std::vector<Problem> problems = parse_spec(
+  const std::vector<Problem> problems = problems_of(
       R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "causal": [0, 1], "scale": 2},
                        {"op": "attention", "seq_q": [1, 512], "seq_kv": 512, "heads": 8, "kv_heads": [1, 8], "head_dim": 64,
-                        "causal": ["none", "bottom-right"], "scale": 0.5, "varlen": true}]})",
-      "spec.json");
+                        "causal": ["none", "bottom-right"], "scale": 0.5, "varlen": true}]})");
   ASSERT_EQ(problems.size(), 10u);
   EXPECT_EQ(problems[1].fields.integer("causal"), 1);
   EXPECT_FALSE(problems[2].fields.contains("causal"));
@@ -70,9 +75,8 @@ TEST(Spec, AKeyIsWhatItIsOfItsOperation) {
 }
 
 TEST(Spec, TheSameProblemCountsOnce) {
-  EXPECT_EQ(parse_spec(R"({"problems": [{"op": "softmax", "rows": [4, 4], "cols": 8},
-                                        {"op": "softmax", "rows": 4, "cols": 8, "dtype": "f32"}]})",
-                       "spec.json")
+  EXPECT_EQ(problems_of(R"({"problems": [{"op": "softmax", "rows": [4, 4], "cols": 8},
+                                         {"op": "softmax", "rows": 4, "cols": 8, "dtype": "f32"}]})")
                 .size(),
             1u);
 }

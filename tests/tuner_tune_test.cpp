@@ -390,6 +390,18 @@ TEST_F(Tune, TheMemoryCapReducesTheRowsThatAreMeasured) {
   EXPECT_EQ(result.record.key.rows_bucket, 4096) << "filed under what was asked for";
 }
 
+TEST_F(Tune, WorkThatIsAtMostCountedIsNotKept) {
+  struct Overcounting final : fakes::AddOneOp {
+    Cost cost(const Problem& problem) const override {
+      Cost most = AddOneOp::cost(problem);
+      most.overcounted = "elements that may be left out";
+      return most;
+    }
+  };
+  const Overcounting overcounting;
+  EXPECT_EQ(tune(overcounting, problem, bench(), options).record.bytes, 0);
+}
+
 TEST_F(Tune, AProblemWhoseInputsCannotBeMadeUpIsTunedAsAnother) {
   struct OutOfPlace final : fakes::AddOneOp {
     Problem tuned_as(const Problem& problem) const override {

@@ -173,7 +173,7 @@ TuningRecord TuningRun::make_record(const Contest& contest) const {
   record.median_us = winner.trial.median_us;
   record.mad_us = winner.trial.mad_us;
   record.default_median_us = candidates_.front().trial.median_us;
-  record.bytes = op_.cost(arrays_->problem()).bytes();
+  if (const Cost cost = op_.cost(arrays_->problem()); cost.overcounted.empty()) record.bytes = cost.bytes();
   record.problem = arrays_->problem().text();
   const bool was_full = work_.record && work_.record->effort == name(Effort::full);
   record.effort = was_full ? name(Effort::full) : name(options_.effort);

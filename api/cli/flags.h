@@ -18,6 +18,8 @@ namespace tunesmith::cli {
 std::string flag_of(std::string_view field);
 /// Whether some operation has an option of this name: --option takes it, and no flag of that operation.
 bool is_option(std::string_view field);
+/// Whether some operation has a text of this name, whose flag, and key in a spec, takes the name of a file.
+bool names_file(std::string_view field);
 
 /// OP and the fields of every operation's problem: shapes and element types as flags, options through --option. An operation
 /// that is added needs no line here.

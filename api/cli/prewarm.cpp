@@ -26,27 +26,33 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 /// One source to compile for one architecture.
 struct Job {
   const Op* op;
-  Problem problem;
+  SpecProblem asked;
   Config config;
   Arch arch;
 
-  std::string text() const { return problem.short_text() + " (" + config.text() + ") for " + name(arch); }
+  std::string text() const { return asked.problem.short_text() + " (" + config.text() + ") for " + name(arch); }
 };
 
+/// Of a problem with texts most likely they are what is wrong.
+PrewarmFailure failure_of(const std::string& what, const SpecProblem& asked, const Error& error) {
+  return {what + (asked.texts.empty() ? "" : ", with " + asked.texts), error};
+}
+
 /// Each distinct source and architecture once: problems that differ in rows alone share a binary.
-std::vector<Job> list_jobs(const std::vector<Problem>& problems, const std::vector<Target>& targets,
+std::vector<Job> list_jobs(const std::vector<SpecProblem>& problems, const std::vector<Target>& targets,
                            const PrewarmSettings& settings, const TemplateSet& templates, const EngineOptions& options) {
   std::vector<Job> jobs;
   std::set<std::pair<Arch, std::string>> seen;
   for (const Target& target : targets)
-    for (const Problem& problem : problems) {
+    for (const SpecProblem& asked : problems) {
+      const Problem& problem = asked.problem;
       const Op& op = find_op(problem.op);
       std::vector<Config> configs{choose_config(op, problem, target, {}, templates, options)};
       if (settings.all_configs)
         for (Config& config : op.search_space(problem, target.device, settings.effort)) configs.push_back(std::move(config));
       for (Config& config : configs)
         if (seen.emplace(target.device.arch, render(op, problem, config, templates)).second)
-          jobs.push_back({&op, problem, std::move(config), target.device.arch});
+          jobs.push_back({&op, asked, std::move(config), target.device.arch});
     }
   return jobs;
 }
@@ -69,8 +75,8 @@ void require_stored(Cache& cache, const PrewarmResult& result) {
 
 }  // namespace
 
-PrewarmResult compile_ahead(const std::vector<Problem>& problems, const std::string& archs, const PrewarmSettings& settings,
-                            const EngineOptions& options) {
+PrewarmResult compile_ahead(const std::vector<SpecProblem>& problems, const std::string& archs,
+                            const PrewarmSettings& settings, const EngineOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const std::vector<Target> targets = find_targets(archs);
   if (archs.empty() && !targets.front().present)
@@ -92,16 +98,16 @@ PrewarmResult compile_ahead(const std::vector<Problem>& problems, const std::str
       for (std::size_t i = next++; i < jobs.size() && !interrupted(); i = next++) {
         const Job& job = jobs[i];
         try {
-          const Built built = build_binary(*job.op, job.problem, job.config, job.arch, *compiler, *cache, templates);
+          const Built built = build_binary(*job.op, job.asked.problem, job.config, job.arch, *compiler, *cache, templates);
           const std::lock_guard lock(mutex);
           ++result.done;
           if (!built.from_cache) ++result.made;
         } catch (const Error& error) {
           const std::lock_guard lock(mutex);
-          result.failures.push_back({job.text(), error});
+          result.failures.push_back(failure_of(job.text(), job.asked, error));
         } catch (const std::exception& error) {  // must not leave the thread
           const std::lock_guard lock(mutex);
-          result.failures.push_back({job.text(), Error(ErrorCode::compile_failed, error.what())});
+          result.failures.push_back(failure_of(job.text(), job.asked, Error(ErrorCode::compile_failed, error.what())));
         }
         const std::lock_guard lock(mutex);
         progress.update(result.done + static_cast<int>(result.failures.size()), result.total, job.text());
@@ -120,12 +126,13 @@ PrewarmResult compile_ahead(const std::vector<Problem>& problems, const std::str
   return result;
 }
 
-PrewarmResult tune_ahead(const std::vector<Problem>& problems, const PrewarmSettings& settings,
+PrewarmResult tune_ahead(const std::vector<SpecProblem>& problems, const PrewarmSettings& settings,
                          const EngineOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   PrewarmResult result;
   result.problems = result.total = static_cast<int>(problems.size());
-  for (const Problem& problem : problems) {
+  for (const SpecProblem& asked : problems) {
+    const Problem& problem = asked.problem;
     TuneRequest request;
     request.problem = problem;
     request.device = options.device;
@@ -140,7 +147,7 @@ PrewarmResult tune_ahead(const std::vector<Problem>& problems, const PrewarmSett
     } catch (const Error& error) {
       if (error.code() == ErrorCode::no_device || error.code() == ErrorCode::no_compiler) throw;  // true for all of them
       if (error.code() == ErrorCode::cancelled) break;
-      result.failures.push_back({problem.short_text(), error});
+      result.failures.push_back(failure_of(problem.short_text(), asked, error));
     }
     std::fprintf(stderr, "tunesmith: %d of %d: %s\n", result.done + static_cast<int>(result.failures.size()), result.total,
                  problem.short_text().c_str());

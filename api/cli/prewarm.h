@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "api/cli/prewarm_spec.h"
 #include "tunesmith/engine.h"
-#include "tunesmith/problem.h"
 
 namespace tunesmith::cli {
 
@@ -32,11 +32,11 @@ struct PrewarmResult {
 
 /// Compiles for each architecture (comma-separated; empty: this machine's GPU) and stores. Stops between two binaries when
 /// interrupted. Throws Error(no_compiler), Error(cache_failed) when the file cannot be written, Error(invalid_argument).
-PrewarmResult compile_ahead(const std::vector<Problem>& problems, const std::string& archs, const PrewarmSettings& settings,
-                            const EngineOptions& options);
+PrewarmResult compile_ahead(const std::vector<SpecProblem>& problems, const std::string& archs,
+                            const PrewarmSettings& settings, const EngineOptions& options);
 
 /// Tunes each problem in a child process of its own. Throws Error(no_device) without a GPU.
-PrewarmResult tune_ahead(const std::vector<Problem>& problems, const PrewarmSettings& settings,
+PrewarmResult tune_ahead(const std::vector<SpecProblem>& problems, const PrewarmSettings& settings,
                          const EngineOptions& options);
 
 }  // namespace tunesmith::cli

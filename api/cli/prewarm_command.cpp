@@ -1,5 +1,6 @@
 // tunesmith prewarm: makes a cache ready before the programs that use it start.
 
+#include <algorithm>
 #include <cstdio>
 
 #include "api/cli/commands.h"
@@ -48,6 +49,22 @@ void print(const PrewarmResult& result, const EngineOptions& options, const char
              stdout);
 }
 
+/// A mistake in a text is one in every binary that it is built into: it is shown once, below all that it made fail.
+void report_failures(const std::vector<PrewarmFailure>& failures) {
+  std::vector<std::pair<std::string, std::vector<const PrewarmFailure*>>> mistakes;
+  for (const PrewarmFailure& failure : failures) {
+    // The compiler's log is the same wherever a text is compiled; messages name architecture and file too.
+    const std::string log = failure.error.log(), gist = log.empty() ? failure.error.what() : log;
+    auto known = std::ranges::find(mistakes, gist, &decltype(mistakes)::value_type::first);
+    if (known == mistakes.end()) known = mistakes.insert(known, {gist, {}});
+    known->second.push_back(&failure);
+  }
+  for (const auto& [gist, made_fail] : mistakes) {
+    for (const PrewarmFailure* failure : made_fail) std::fprintf(stderr, "tunesmith: failed: %s\n", failure->what.c_str());
+    report(made_fail.front()->error);
+  }
+}
+
 int prewarm(const PrewarmFlags& flags) {
   EngineOptions options = flags.engine.options();
   PrewarmSettings settings;
@@ -58,7 +75,7 @@ int prewarm(const PrewarmFlags& flags) {
   if (!flags.compile_only && (flags.all_configs || !flags.archs.empty()))
     throw Error(ErrorCode::invalid_argument, flags.all_configs ? "--all-configs" : "--arch",
                 " needs --compile-only: tuning is for the GPU of this machine");
-  const std::vector<Problem> problems = read_spec(flags.spec);
+  const std::vector<SpecProblem> problems = read_spec(flags.spec);
   if (options.cache_file.empty())
     throw Error(ErrorCode::invalid_argument, "no cache file to fill; expected --cache FILE or TUNESMITH_CACHE");
   catch_interrupts();
@@ -69,10 +86,7 @@ int prewarm(const PrewarmFlags& flags) {
     std::puts(dump_pretty(to_json(result, options)).c_str());
   else
     print(result, options, flags.compile_only ? "binaries" : "tuned");
-  for (const PrewarmFailure& failure : result.failures) {
-    std::fprintf(stderr, "tunesmith: failed: %s\n", failure.what.c_str());
-    report(failure.error);
-  }
+  report_failures(result.failures);
   if (result.interrupted) throw Error(ErrorCode::cancelled, "interrupted; the cache holds what was finished");
   return result.failures.empty() ? exit_done : exit_failed;
 }
@@ -98,7 +112,10 @@ void add_prewarm(CLI::App& app, Action& chosen) {
   command->add_flag("--json", flags->json, "one JSON object on stdout, nothing else");
   command->footer(
       "A spec:\n"
-      "  {\"problems\": [{\"op\": \"softmax\", \"rows\": 4096, \"cols\": [1024, 32000], \"dtype\": [\"bf16\", \"f32\"]}]}\n"
+      "  {\"problems\": [{\"op\": \"softmax\", \"rows\": 4096, \"cols\": [1024, 32000], \"dtype\": [\"bf16\", \"f32\"]},\n"
+      "                {\"op\": \"attention\", \"heads\": 32, \"seq_q\": 8192, \"head_dim\": 128,\n"
+      "                 \"mask_mod\": [\"documents.cu\", \"masks/prefix.cu\"], \"aux\": \"depth:i32=64\"}]}\n"
+      "Keys are the flags and options of run. Texts (score_mod, mask_mod) are files, named from the spec's folder.\n"
       "Examples:\n"
       "  tunesmith prewarm --spec problems.json --cache service.db\n"
       "  tunesmith prewarm --spec problems.json --compile-only --arch sm_90a,sm_100a --cache service.db");

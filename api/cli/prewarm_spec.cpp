@@ -1,12 +1,12 @@
 #include "api/cli/prewarm_spec.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
+#include "api/cli/flags.h"
 #include "api/cli/nearest.h"
+#include "api/cli/text_file.h"
 #include "templates/op.h"
 #include "tunesmith/error.h"
 
@@ -54,26 +54,36 @@ Value value_of(const Json& json, const std::string& place) {
 /// One key of an entry: its values, each with its place in the file.
 struct Axis {
   std::string key;
+  bool is_text;  ///< values are texts, whose places name their files too
   std::vector<std::pair<Value, std::string>> values;
 };
 
-Axis read_axis(const std::string& key, const Json& json, const std::string& place) {
-  Axis axis{key, {}};
+/// The text in a file that the spec names, and "problems[0].mask_mod ('documents.cu')".
+std::pair<Value, std::string> text_of_file(const Json& json, const std::string& place, const std::filesystem::path& folder) {
+  if (!json.is_string() || json.get<std::string>().empty())
+    fail(place, " is ", json.dump(), "; expected the name of a file");
+  const std::filesystem::path file = folder / json.get<std::string>();
+  return {read_text_file(place, file), place + " ('" + file.string() + "')"};
+}
+
+Axis read_axis(const std::string& key, const Json& json, const std::string& place, const std::filesystem::path& folder) {
+  Axis axis{key, names_file(key), {}};
+  const auto add = [&](const Json& value, const std::string& where) {
+    axis.values.push_back(axis.is_text ? text_of_file(value, where, folder) : std::pair(value_of(value, where), where));
+  };
   if (!json.is_array()) {
-    axis.values.emplace_back(value_of(json, place), place);
+    add(json, place);
     return axis;
   }
   if (json.empty()) fail(place, " is an empty list; expected at least one value");
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const std::string element = place + "[" + std::to_string(i) + "]";
-    axis.values.emplace_back(value_of(json[i], element), element);
-  }
+  for (std::size_t i = 0; i < json.size(); ++i) add(json[i], place + "[" + std::to_string(i) + "]");
   return axis;
 }
 
 /// One combination of an entry's values, made a problem. `choice[i]` is the index into axes[i].
-Problem make_problem(const std::vector<Axis>& axes, const std::vector<std::size_t>& choice, const std::string& entry) {
-  Problem problem;
+SpecProblem make_problem(const std::vector<Axis>& axes, const std::vector<std::size_t>& choice, const std::string& entry) {
+  SpecProblem made;
+  Problem& problem = made.problem;
   const auto chosen = [&](std::size_t i) -> const auto& { return axes[i].values[choice[i]]; };
   const Op* op = nullptr;
   for (std::size_t i = 0; i < axes.size(); ++i)
@@ -93,27 +103,33 @@ Problem make_problem(const std::vector<Axis>& axes, const std::vector<std::size_
       fail(entry, ".", axes[i].key, " is not a field of ", problem.op, did_you_mean(axes[i].key, allowed), " Allowed: op, ",
            listed(allowed));
     problem.fields.set(axes[i].key, chosen(i).first);
+    if (axes[i].is_text) made.texts += (made.texts.empty() ? "" : ", ") + chosen(i).second;
   }
   try {
-    return op->normalize(problem);
+    problem = op->normalize(problem);
   } catch (const Error& error) {
     // The message begins with the field: say where in the file that field's value stands.
     const std::string message = error.what();
-    for (std::size_t i = 0; i < axes.size(); ++i)
+    for (std::size_t i = 0; i < axes.size(); ++i) {
       if (message.starts_with(axes[i].key + " ")) fail(chosen(i).second, message.substr(axes[i].key.size()));
-    fail(entry, ": ", message);
+      if (message.starts_with(axes[i].key + ".")) fail(chosen(i).second, ": ", message);  // a line of a text
+    }
+    fail(entry, ": ", message, made.texts.empty() ? "" : "; texts: " + made.texts);
   }
+  return made;
 }
 
-void add_entry(std::vector<Problem>& problems, const Json& json, const std::string& entry) {
+void add_entry(std::vector<SpecProblem>& problems, const Json& json, const std::string& entry,
+               const std::filesystem::path& folder) {
   if (!json.is_object())
     fail(entry, " is ", json.dump().substr(0, 40), "; expected an object such as {\"op\": \"softmax\", ...}");
   std::vector<Axis> axes;
-  for (const auto& [key, value] : json.items()) axes.push_back(read_axis(key, value, entry + "." + key));
+  for (const auto& [key, value] : json.items()) axes.push_back(read_axis(key, value, entry + "." + key, folder));
   std::vector<std::size_t> choice(axes.size(), 0);
   for (;;) {
-    Problem problem = make_problem(axes, choice, entry);
-    if (std::ranges::find(problems, problem) == problems.end()) problems.push_back(std::move(problem));
+    SpecProblem made = make_problem(axes, choice, entry);
+    if (std::ranges::find(problems, made.problem, &SpecProblem::problem) == problems.end())
+      problems.push_back(std::move(made));
     if (problems.size() > max_problems) fail(entry, " makes more than ", max_problems, " problems");
     std::size_t i = axes.size();
     while (i > 0 && ++choice[i - 1] == axes[i - 1].values.size()) choice[--i] = 0;
@@ -123,30 +139,23 @@ void add_entry(std::vector<Problem>& problems, const Json& json, const std::stri
 
 }  // namespace
 
-std::vector<Problem> parse_spec(std::string_view text, const std::string& file) try {
+std::vector<SpecProblem> parse_spec(std::string_view text, const std::filesystem::path& file) try {
   const Json spec = parse_strictly(text);
   if (!spec.is_object()) fail("expected an object with the key \"problems\"");
   for (const auto& [key, value] : spec.items())
     if (key != "problems") fail("unknown key '", key, "' at the top", did_you_mean(key, {"problems"}), " Allowed: problems");
   if (!spec.contains("problems") || !spec["problems"].is_array() || spec["problems"].empty())
     fail("\"problems\" is missing or no list; expected {\"problems\": [{\"op\": ...}, ...]}");
-  std::vector<Problem> problems;
+  std::vector<SpecProblem> problems;
   for (std::size_t i = 0; i < spec["problems"].size(); ++i)
-    add_entry(problems, spec["problems"][i], "problems[" + std::to_string(i) + "]");
+    add_entry(problems, spec["problems"][i], "problems[" + std::to_string(i) + "]", file.parent_path());
   return problems;
 } catch (const Error& error) {
-  throw Error(error.code(), "'", file, "': ", error.what());
+  throw Error(error.code(), "'", file.string(), "': ", error.what());
 }
 
-std::vector<Problem> read_spec(const std::filesystem::path& file) {
-  std::error_code error;
-  if (!std::filesystem::exists(file, error))
-    throw Error(ErrorCode::not_found, "--spec: '", file.string(), "' does not exist; expected a JSON file");
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  if (!std::filesystem::is_regular_file(file, error) || !(text << stream.rdbuf()))
-    throw Error(ErrorCode::io, "--spec: '", file.string(), "' cannot be read, or is empty");
-  return parse_spec(text.str(), file.string());
+std::vector<SpecProblem> read_spec(const std::filesystem::path& file) {
+  return parse_spec(read_text_file("--spec", file), file);
 }
 
 }  // namespace tunesmith::cli

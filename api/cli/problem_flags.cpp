@@ -1,12 +1,10 @@
 // The problem on the command line, and its help, both from the operations' descriptors.
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "api/cli/flags.h"
 #include "api/cli/nearest.h"
+#include "api/cli/text_file.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
@@ -116,24 +114,23 @@ Value value_of(const FieldInfo& field, const std::string& typed) {
   return value;
 }
 
-/// A text that a flag names the file of.
-std::string read_text(const std::string& flag, const std::string& file) {
-  std::error_code error;
-  if (!std::filesystem::exists(file, error)) throw Error(ErrorCode::not_found, flag, ": '", file, "' does not exist");
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  if (!std::filesystem::is_regular_file(file, error) || !(text << stream.rdbuf()))
-    throw Error(ErrorCode::io, flag, ": '", file, "' cannot be read, or is empty");
-  return text.str();
+/// Whether some operation has a field of this name that is so.
+template <typename Is>
+bool of_any_op(std::string_view field, const Is& is) {
+  for (const Op* op : all_ops())
+    for (const FieldInfo& info : op->problem_fields())
+      if (info.name == field && is(info)) return true;
+  return false;
 }
 
 }  // namespace
 
 bool is_option(std::string_view field) {
-  for (const Op* op : all_ops())
-    for (const FieldInfo& info : op->problem_fields())
-      if (info.name == field && info.option) return true;
-  return false;
+  return of_any_op(field, [](const FieldInfo& info) { return info.option; });
+}
+
+bool names_file(std::string_view field) {
+  return of_any_op(field, [](const FieldInfo& info) { return info.text && !info.option; });
 }
 
 void ProblemFlags::add_to(CLI::App& command) {
@@ -176,7 +173,7 @@ Problem ProblemFlags::problem() const {
     if (info->option)  // the flag is another operation's
       throw Error(ErrorCode::invalid_argument, op_, " has no flag ", flag_of(field), "; expected --option ", field,
                   "=VALUE");
-    problem.fields.set(field, info->text ? read_text(flag_of(field), typed) : value_of(*info, typed));
+    problem.fields.set(field, info->text ? read_text_file(flag_of(field), typed) : value_of(*info, typed));
   }
   for (const std::string& option : options_) {
     const auto [field, typed] = split_pair(option, "--option", "NAME=VALUE");

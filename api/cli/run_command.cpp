@@ -112,9 +112,7 @@ int run(const RunFlags& flags) {
   report.occupancy = plan.occupancy();
   report.resources = plan.resources();
   report.tuning = std::move(prepared.tuning);
-  report.bytes = plan.bytes();
-  report.bytes_written = op.cost(problem).bytes_written;
-  report.flops = plan.flops();
+  report.cost = op.cost(problem);
 
   Device& device = *engine.parts().device;
   const DeviceArrays arrays(device, host.arrays());
@@ -124,7 +122,7 @@ int run(const RunFlags& flags) {
   report.check = op.judge(problem, host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
   if (report.check.passed && report.launched)
     report.measurement = measure(
-        device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.bytes);
+        device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.cost.bytes());
   const std::string bad = flags.check_targets ? bad_targets(problem, host.arrays()) : "";
   if (report.check.passed && bad.empty()) {
     const bool one_row = one_row_given(infos, input_files);

@@ -45,15 +45,21 @@ std::string time_text(const RunReport& report) {
          ", MAD " + microseconds(report.measurement->mad_us) + ", L2 flushed)";
 }
 
-double gb_per_s(const RunReport& report) { return report.bytes / report.measurement->median_us * 1e-3; }
-double tflop_per_s(const RunReport& report) { return report.flops / report.measurement->median_us * 1e-6; }
-double copy_gb_per_s(const RunReport& report) { return report.bytes / report.measurement->copy_median_us * 1e-3; }
+double gb_per_s(const RunReport& report) { return report.cost.bytes() / report.measurement->median_us * 1e-3; }
+double tflop_per_s(const RunReport& report) { return report.cost.flops / report.measurement->median_us * 1e-6; }
+double copy_gb_per_s(const RunReport& report) { return report.cost.bytes() / report.measurement->copy_median_us * 1e-3; }
 double share_of_copy(const RunReport& report) { return report.measurement->copy_median_us / report.measurement->median_us; }
 
-bool is_compute_bound(const RunReport& report) { return report.flops > compute_bound_flops_per_byte * report.bytes; }
+bool is_compute_bound(const RunReport& report) {
+  return report.cost.flops > compute_bound_flops_per_byte * report.cost.bytes();
+}
+
+/// Whether the work that the time was for is known.
+bool has_rate(const RunReport& report) { return report.cost.overcounted.empty(); }
 
 std::string throughput_text(const RunReport& report) {
   if (!report.measurement || report.measurement->median_us <= 0) return {};
+  if (!has_rate(report)) return "not stated: bytes and operations are counted with " + report.cost.overcounted;
   const std::string traffic = fixed(gb_per_s(report), 0) + " GB/s";
   return is_compute_bound(report) ? fixed(tflop_per_s(report), 1) + " TFLOP/s, " + traffic : traffic;
 }
@@ -62,10 +68,10 @@ std::string throughput_text(const RunReport& report) {
 // what arithmetic takes its time for.
 constexpr double least_written_share = 0.25;
 
-bool copy_is_roof(const RunReport& report) { return report.bytes_written >= least_written_share * report.bytes; }
+bool copy_is_roof(const RunReport& report) { return report.cost.bytes_written >= least_written_share * report.cost.bytes(); }
 
 bool is_beside_copy(const RunReport& report) {
-  return report.measurement && report.measurement->copy_median_us > 0 && !is_compute_bound(report);
+  return report.measurement && report.measurement->copy_median_us > 0 && has_rate(report) && !is_compute_bound(report);
 }
 
 std::string roof_text(const RunReport& report) {
@@ -78,7 +84,7 @@ std::string beside_copy_text(const RunReport& report) {
   if (!is_beside_copy(report) || copy_is_roof(report)) return {};
   return times(share_of_copy(report)) + " the rate of a device copy of as many bytes in the same run (" +
          fixed(copy_gb_per_s(report), 0) + " GB/s), which writes half of them: this writes " +
-         fixed(100 * report.bytes_written / report.bytes, 1) + " %";
+         fixed(100 * report.cost.bytes_written / report.cost.bytes(), 1) + " %";
 }
 
 /// "0.512" units in the last place, "2.2e-07" of a value.
@@ -139,9 +145,10 @@ Json to_json(const RunReport& report) {
             {"compile_ms", report.compile_ms},
             {"occupancy", report.occupancy},
             {"resources", is_host(report) ? "" : report.resources},
-            {"bytes", report.bytes},
-            {"bytes_written", report.bytes_written},
-            {"flops", report.flops}};
+            {"bytes", report.cost.bytes()},
+            {"bytes_written", report.cost.bytes_written},
+            {"flops", report.cost.flops},
+            {"overcounted", report.cost.overcounted}};
   Json tuning = report.tuning;
   if (tuning.is_object()) tuning.erase("trials");
   json["tuning"] = std::move(tuning);
@@ -154,11 +161,12 @@ Json to_json(const RunReport& report) {
   if (report.measurement && report.measurement->median_us > 0) {
     json["time_us"] = report.measurement->median_us;
     json["mad_us"] = report.measurement->mad_us;
-    json["gb_per_s"] = gb_per_s(report);
-    json["tflop_per_s"] = tflop_per_s(report);
-    if (report.measurement->copy_median_us > 0) {
-      json["copy_gb_per_s"] = copy_gb_per_s(report);
-      json["share_of_copy"] = share_of_copy(report);
+    const bool copied = report.measurement->copy_median_us > 0;
+    if (copied) json["copy_gb_per_s"] = copy_gb_per_s(report);
+    if (has_rate(report)) {
+      json["gb_per_s"] = gb_per_s(report);
+      json["tflop_per_s"] = tflop_per_s(report);
+      if (copied) json["share_of_copy"] = share_of_copy(report);
     }
   }
   json.update({{"verified", report.check.passed},

@@ -24,8 +24,7 @@ struct RunReport {
   std::string resources;
   Json tuning;  ///< of this run; null when nothing was tuned
   std::optional<Measurement> measurement;
-  double bytes = 0, flops = 0;  ///< of one launch, the least
-  double bytes_written = 0;     ///< of those bytes
+  Cost cost;  ///< of one launch
   CheckResult check;
   std::map<std::string, std::string> outputs;  ///< files written, by array
 };

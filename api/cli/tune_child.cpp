@@ -71,6 +71,8 @@ Json tune_here(const TuneRequest& request, const EngineOptions& options) {
     result = tune(op, problem, {*device, *compiler, *cache, templates}, settings);
   }
   const TuningRecord& record = result.record;
+  const std::string overcounted = op.cost(problem).overcounted;
+  const bool has_rate = overcounted.empty() && record.bytes > 0 && record.median_us > 0;
   return {{"op", problem.op},
           {"problem", to_json(problem.fields)},
           {"device", device->info().name},
@@ -81,7 +83,8 @@ Json tune_here(const TuneRequest& request, const EngineOptions& options) {
           {"default_config", op.default_config(problem, device->info()).text()},
           {"default_median_us", record.default_median_us},
           {"speedup_over_default", record.median_us > 0 ? record.default_median_us / record.median_us : 0},
-          {"gb_per_s", record.median_us > 0 ? record.bytes / record.median_us * 1e-3 : 0},
+          {"gb_per_s", has_rate ? Json(record.bytes / record.median_us * 1e-3) : Json()},
+          {"overcounted", overcounted},
           {"effort", record.effort},
           {"measured", result.timed > 0},
           {"candidates", result.candidates},

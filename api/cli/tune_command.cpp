@@ -46,6 +46,12 @@ std::string trials_table(const Json& result) {
   return text;
 }
 
+std::string time_text(const Json& result) {
+  const Json& rate = result["gb_per_s"];
+  return microseconds(result["median_us"]) + " (MAD " + microseconds(result["mad_us"]) + ")" +
+         (rate.is_null() ? "" : ", " + fixed(rate, 0) + " GB/s");
+}
+
 void print(const Problem& problem, const Json& result) {
   const bool measured = result["measured"];
   std::string text = listing({
@@ -53,8 +59,7 @@ void print(const Problem& problem, const Json& result) {
       {"problem", brief(problem)},
       {"device", result["device"].get<std::string>() + ", " + result["arch"].get<std::string>()},
       {"winner", result["config"]},
-      {"time", microseconds(result["median_us"]) + " (MAD " + microseconds(result["mad_us"]) + "), " +
-                   fixed(result["gb_per_s"], 0) + " GB/s"},
+      {"time", time_text(result)},
       {"default", microseconds(result["default_median_us"]) + ": the winner is " + times(result["speedup_over_default"])},
       {"tuning", measured ? std::to_string(result["timed"].get<int>()) + " of " +
                                 std::to_string(result["candidates"].get<int>()) + " candidates timed in " +

@@ -55,6 +55,7 @@ Cost AttentionOp::cost(const Problem& problem) const {
     sequences = static_cast<double>(settings.total_q) / static_cast<double>(settings.seq_q);
   cost.flops = 2 * sequences * static_cast<double>(settings.heads) * settings.visible_pairs() *
                static_cast<double>(settings.head_dim + settings.head_dim_v);
+  if (!settings.mask_mod.empty()) cost.overcounted = "pairs that mask_mod hides";
   return cost;
 }
 

@@ -44,11 +44,12 @@ typedef enum tunesmith_status {
   TUNESMITH_INTERNAL = 99 /* a defect of Tunesmith */
 } tunesmith_status;
 
-/* Element types: of what kernels compute with, and of class indices. */
+/* Element types: of what kernels compute with, of class indices, and of what a user's text reads. */
 typedef enum tunesmith_dtype {
   TUNESMITH_F32 = 0,
   TUNESMITH_F16 = 1,
   TUNESMITH_BF16 = 2,
+  TUNESMITH_U8 = 3,
   TUNESMITH_I32 = 4,
   TUNESMITH_I64 = 5
 } tunesmith_dtype;
@@ -193,7 +194,8 @@ TUNESMITH_API int tunesmith_plan_compiled(const tunesmith_plan* plan);          
 TUNESMITH_API double tunesmith_plan_compile_ms(const tunesmith_plan* plan);     /* 0 unless compiled */
 TUNESMITH_API double tunesmith_plan_tune_s(const tunesmith_plan* plan);         /* wall seconds; 0 unless origin is tuned */
 TUNESMITH_API int tunesmith_plan_occupancy(const tunesmith_plan* plan);         /* resident blocks per multiprocessor */
-TUNESMITH_API double tunesmith_plan_bytes(const tunesmith_plan* plan);          /* least memory traffic of one launch */
+/* Least memory traffic and arithmetic of one launch; of attention, as if mask_mod hid nothing. */
+TUNESMITH_API double tunesmith_plan_bytes(const tunesmith_plan* plan);
 TUNESMITH_API double tunesmith_plan_flops(const tunesmith_plan* plan);
 
 /* y[r,:] = softmax(x[r,:]). Strides in elements between rows, 0: cols; dtypes are tunesmith_dtype. The first call for a
@@ -288,9 +290,9 @@ TUNESMITH_API tunesmith_status tunesmith_cross_entropy_backward(tunesmith_engine
                                                                 tunesmith_stream stream);
 
 /*
- * Attention: the formulas, and what masks, windows, packed sequences and queries that see no key mean, are in
- * tunesmith/attention.h. In all structs set struct_size to the struct's size and everything else to zero, then the fields
- * you care about: zero is the default.
+ * Attention: the formulas, what masks, windows, packed sequences and queries that see no key mean, and how score_mod and
+ * mask_mod are written, are in tunesmith/attention.h. In all structs set struct_size to the struct's size and everything
+ * else to zero, then the fields you care about: zero is the default.
  */
 /* Order of the dimensions of q, k, v and o. */
 typedef enum tunesmith_layout {
@@ -304,6 +306,26 @@ typedef enum tunesmith_causal {
   TUNESMITH_CAUSAL_TOP_LEFT = 1,    /* query i stands at key i */
   TUNESMITH_CAUSAL_BOTTOM_RIGHT = 2 /* the last query stands at the last key */
 } tunesmith_causal;
+
+/* Where it is kept what mask_mod leaves of tiles of 64 queries and 64 keys. */
+typedef enum tunesmith_mask_tiles {
+  TUNESMITH_MASK_TILES_INTERNAL = 0, /* found out by every call, in memory of the plan's */
+  TUNESMITH_MASK_TILES_WRITE = 1,    /* found out, and written to the array mask_tiles */
+  TUNESMITH_MASK_TILES_READ = 2      /* read from there, as a call wrote it: trusted */
+} tunesmith_mask_tiles;
+
+/* An array or a number that score_mod and mask_mod read as a member of their argument aux, beside those that the comment
+ * which a text opens with declares; of one name, this counts. Kernels are not specialized for lengths and numbers. */
+typedef struct tunesmith_attention_aux {
+  size_t struct_size; /* tells which fields exist */
+  const char* name;   /* of the member: "slopes" */
+  int dtype;          /* a tunesmith_dtype: of an array any; of a number TUNESMITH_F32, TUNESMITH_I32 or TUNESMITH_I64 */
+  int has_length;     /* 0: a number; else an array of `length` elements */
+  int64_t length;     /* counts only with has_length */
+  int64_t integer;    /* the number's value is one of these three, the other two are zero */
+  double real;
+  const char* word; /* integers and sizes of the problem, their sums and products: "2*seq_kv-1" */
+} tunesmith_attention_aux;
 
 /* Elements between neighbours in each dimension but head_dim; 0: as the layout gives them without gaps. */
 typedef struct tunesmith_attention_strides {
@@ -324,7 +346,7 @@ typedef struct tunesmith_attention_problem {
   int causal;           /* a tunesmith_causal */
   int has_window_left;  /* 0: a query sees all keys before its place; else window_left of them */
   int has_window_right; /* 0: a query sees all keys behind its place, unless causal; else window_right of them */
-  int reserved;         /* 0 */
+  int mask_tiles;       /* a tunesmith_mask_tiles; with mask_mod only */
   int64_t window_left;
   int64_t window_right;
   double scale;     /* factor of the dot products; 0: 1 / sqrt(head_dim) */
@@ -332,6 +354,14 @@ typedef struct tunesmith_attention_problem {
   int64_t total_q;  /* packed sequences only, that is with cu_seqlens: queries of all together */
   int64_t total_kv; /* likewise keys */
   tunesmith_attention_strides q_strides, k_strides, v_strides, o_strides;
+  const char* score_mod;              /* CUDA text that makes another score of each, or NULL */
+  const char* mask_mod;               /* CUDA text that says which keys count for a query, or NULL */
+  const tunesmith_attention_aux* aux; /* what they read beside what they declare themselves: aux_count of it, or NULL */
+  size_t aux_count;                   /* up to 8 together with what they declare */
+  int alibi, sinks, varlen;           /* 1: arrays of that option (alibi_slopes, sinks, both cu_seqlens) are given. For
+                                         tunesmith_problem_from_attention; tunesmith_attention goes by the arrays, and
+                                         fails where one is missing */
+  int reserved;                       /* 0 */
 } tunesmith_attention_problem;
 
 /* Device addresses. An array that may be NULL switches its option on when it is not. */
@@ -346,9 +376,22 @@ typedef struct tunesmith_attention_arrays {
   const int32_t* cu_seqlens_kv; /* likewise of keys; both or neither */
   void* o;                      /* (batch, seq_q, heads, head_dim_v), likewise */
   float* lse;                   /* (batch, heads, seq_q), packed: (heads, total_q); or NULL */
+  /* Arrays that the texts read, aligned to an element, in the order of their declarations: those of score_mod's opening
+   * lines, of mask_mod's, then what the problem's aux adds. Numbers take no place; the rest is NULL. */
+  const void* aux[8];
+  int32_t* mask_tiles; /* as many as tunesmith_problem_elements says, where the problem has them written or read; or NULL */
 } tunesmith_attention_arrays;
 
-/* o and, where it is given, lse. The first call for a problem prepares a plan, later ones look it up in nanoseconds. */
+/* The problem by its fields, for tunesmith_problem_elements ("mask_tiles") and tunesmith_prepare, which checks it; of q, k,
+ * v and o it promises addresses that are multiples of 16 bytes, or what q_alignment, k_alignment, v_alignment and
+ * o_alignment are then set to. What `problem` points to is copied. */
+TUNESMITH_API tunesmith_status tunesmith_problem_from_attention(const tunesmith_attention_problem* problem,
+                                                                tunesmith_problem** fields);
+
+/* o and, where it is given, lse. The first call for a problem prepares a plan, later ones look it up in nanoseconds. With
+ * score_mod or mask_mod it is looked up by the whole text, under a lock, in tens of microseconds: launch a plan of
+ * tunesmith_problem_from_attention in a loop. A text that does not compile is TUNESMITH_COMPILE_FAILED, and the message
+ * names its line. */
 TUNESMITH_API tunesmith_status tunesmith_attention(tunesmith_engine* engine, const tunesmith_attention_arrays* arrays,
                                                    const tunesmith_attention_problem* problem, tunesmith_stream stream);
 

@@ -104,8 +104,8 @@ class Plan {
   double tune_s() const noexcept;                ///< wall seconds spent tuning; 0 unless origin() is tuned
   int occupancy() const noexcept;                ///< resident blocks per multiprocessor of the main kernel
   std::string resources() const;                 ///< "registers=40,static_smem_bytes=0,..." of the main kernel; may be empty
-  double bytes() const noexcept;                 ///< least memory traffic of one launch
-  double flops() const noexcept;
+  double bytes() const noexcept;  ///< least memory traffic of one launch; of attention, as if mask_mod hid nothing
+  double flops() const noexcept;  ///< least arithmetic of one launch, likewise
 
   struct State;
   explicit Plan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
