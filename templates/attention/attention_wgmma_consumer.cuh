@@ -272,6 +272,10 @@ struct Consumer {
     }
     await_turn();
     multiply_keys();
+    // Asked while the products run. Of the first tiles, which a causal mask crosses, whole ones have no code of their own
+    // where it would only be long to compile.
+    constexpr bool one_way = of_next && (shape.bounded_right || !Rule::linear);
+    const bool whole = !one_way && is_whole(current, progress.tile);
     if (progress.waiting) write(progress.results);
     multiply_values(progress.first, beyond);
     pass_turn();
@@ -281,8 +285,6 @@ struct Consumer {
       progress.results = end(tile, query);
       softmax.reset();
     }
-    // A causal mask crosses the first tile: the code for whole ones would only be longer to compile.
-    const bool whole = !(of_next && shape.bounded_right) && is_whole(current, progress.tile);
     Rescale rescale;
     exponentiate(current, progress.tile.index, whole, rescale);
     await_values<0>();
@@ -330,13 +332,14 @@ struct Consumer {
         tile = await_keys(current.work, tile.index - 1);
         await_turn();
         multiply_keys();
+        const bool whole = is_whole(current, tile);
         multiply_values(first, current.beyond);
         first = false;
         pass_turn();
         wgmma_wait<1>(scores);
         free_keys();
         Rescale rescale;
-        exponentiate(current, tile.index, is_whole(current, tile), rescale);
+        exponentiate(current, tile.index, whole, rescale);
         await_values<0>();
         free_values();
         rescale_rows(output, rescale);

@@ -54,6 +54,16 @@ struct Producer {
            tile.q_start + tile.tile * Tiles::tile_q, tile.head, tile.batch);
     q_stage.next();
   }
+  /// A tile of keys or of values into a stage.
+  template <int slabs>
+  __device__ __forceinline__ void load_rows(int to, const TensorMap& map, uint32 come, const TileOfQueries& tile,
+                                            int kv_head, int index) const {
+    barrier_arrive_expecting(come, slabs * Tiles::kv_slab);
+#pragma unroll
+    for (int slab = 0; slab < slabs; ++slab)
+      load(to + slab * Tiles::kv_slab, map, come, L2Hint::evict_last, slab, tile.kv_start + index * config.tile_kv, kv_head,
+           tile.batch);
+  }
   template <typename KeyTiles>
   __device__ __forceinline__ void load_keys(const TileOfQueries& tile, int kv_head, const KeyTiles& tiles, int index,
                                             bool more) {
@@ -61,21 +71,13 @@ struct Producer {
     barrier_wait(barriers.k_free(stage), k_stage.parity ^ 1);
     if constexpr (shape.mask_mod)
       reinterpret_cast<int*>(memory + Tiles::sent_at)[stage] = sent_keys<config.consumers>(tiles, index, more).word;
-    barrier_arrive_expecting(barriers.k_come(stage), Tiles::k_bytes);
-#pragma unroll
-    for (int slab = 0; slab < Tiles::qk_slabs; ++slab)
-      load(Tiles::k_at + stage * Tiles::k_bytes + slab * Tiles::kv_slab, params.k, barriers.k_come(stage),
-           L2Hint::evict_last, slab, tile.kv_start + index * config.tile_kv, kv_head, tile.batch);
+    load_rows<Tiles::qk_slabs>(Tiles::k_at + stage * Tiles::k_bytes, params.k, barriers.k_come(stage), tile, kv_head, index);
     k_stage.next();
   }
   __device__ __forceinline__ void load_values(const TileOfQueries& tile, int kv_head, int index) {
     const int stage = v_stage.index;
     barrier_wait(barriers.v_free(stage), v_stage.parity ^ 1);
-    barrier_arrive_expecting(barriers.v_come(stage), Tiles::v_bytes);
-#pragma unroll
-    for (int slab = 0; slab < Tiles::v_slabs; ++slab)
-      load(Tiles::v_at + stage * Tiles::v_bytes + slab * Tiles::kv_slab, params.v, barriers.v_come(stage),
-           L2Hint::evict_last, slab, tile.kv_start + index * config.tile_kv, kv_head, tile.batch);
+    load_rows<Tiles::v_slabs>(Tiles::v_at + stage * Tiles::v_bytes, params.v, barriers.v_come(stage), tile, kv_head, index);
     v_stage.next();
   }
 
