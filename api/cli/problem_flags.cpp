@@ -1,5 +1,6 @@
 // The problem on the command line, and its help, both from the operations' descriptors.
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
