@@ -3,6 +3,7 @@
 #include "cache/maintenance.h"
 
 #include <system_error>
+#include <utility>
 
 #include "cache/binaries.h"
 #include "cache/impl.h"
@@ -135,7 +136,7 @@ CacheInfo Cache::info() {
       with_file.journal_mode = connection.value("PRAGMA journal_mode");
       with_file.schema = static_cast<int>(count(connection, "PRAGMA user_version"));
     });
-    if (outcome == Outcome::done) info = with_file;
+    if (outcome == Outcome::done) info = std::move(with_file);
     std::error_code no_file;
     const auto bytes = fs::file_size(user->path(), no_file);
     info.file_bytes = no_file ? 0 : static_cast<std::int64_t>(bytes);

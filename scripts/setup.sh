@@ -2,11 +2,13 @@
 # Installs what Tunesmith needs to be built and tested on Debian 12 or Ubuntu 24.04, and nothing that is already there.
 # Silent, and done in a fraction of a second, when nothing is missing. Safe to run again at any time.
 #   1. Debian packages, as root or through sudo; with neither, the missing ones are named and the script fails.
-#   2. NVRTC from its Python wheel into .deps/, when the machine has no CUDA toolkit. No GPU or driver is needed for that.
+#   2. Python wheels into .deps/: clang-tidy 23, which no release has; and NVRTC, when the machine has no CUDA toolkit. No GPU
+#      or driver is needed for that.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-nvrtc_folder=.deps/python/nvidia/cu13/lib # where the wheel puts libnvrtc; the Makefile names the same folder
+nvrtc_folder=.deps/python/nvidia/cu13/lib # where the wheel puts libnvrtc; scripts/environment.sh names the same folder
+clang_tidy=.deps/clang-tidy/clang_tidy/data/bin/clang-tidy # so does scripts/tidy.sh
 
 say() { echo "setup: $*"; }
 fail() {
@@ -19,7 +21,7 @@ fail() {
 # A tool counts as present however it was installed; a library counts when its package is installed.
 declare -A tool_package=(
   [g++]=g++ [cmake]=cmake [ninja]=ninja-build [make]=make [git]=git [pkg-config]=pkgconf [ccache]=ccache
-  [clang-format-14]=clang-format-14 [clang-tidy-14]=clang-tidy-14 # the version is part of the rules: others format differently
+  [clang-format-14]=clang-format-14 # the version is part of the rules: others format differently
 )
 libraries=(libsqlite3-dev libboost-context-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libgtest-dev libbenchmark-dev)
 
@@ -69,7 +71,18 @@ require_packages() {
 # at_least HAVE WANT: dotted version numbers.
 at_least() { [[ $(printf '%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]; }
 
-# ---- NVRTC
+# ---- wheels
+
+# install_wheel FOLDER REQUIREMENTS: what a file of hashed requirements names, into a folder of its own.
+install_wheel() {
+  if ! python3 -m pip --version >/dev/null 2>&1; then install_packages python3-pip; fi
+  rm -rf "$1" "$1.partial"
+  mkdir -p "$(dirname "$1")"
+  # --target keeps it away from the system's packages, so an externally managed Python does not object.
+  python3 -m pip install --quiet --retries 1 --disable-pip-version-check --root-user-action=ignore --no-deps --no-compile \
+    --only-binary :all: --require-hashes --requirement "$2" --target "$1.partial" >&2 || return
+  mv "$1.partial" "$1"
+}
 
 have_nvrtc() {
   local file
@@ -85,15 +98,18 @@ have_nvrtc() {
 # and neither are the CUDA headers, because kernels include none.
 install_nvrtc() {
   say "no CUDA toolkit found: downloading NVRTC (about 90 MB) into .deps/"
-  if ! python3 -m pip --version >/dev/null 2>&1; then install_packages python3-pip; fi
-  rm -rf .deps/python .deps/python.partial
-  mkdir -p .deps
-  # --target keeps it away from the system's packages, so an externally managed Python does not object.
-  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --no-compile \
-    --only-binary :all: --require-hashes --requirement scripts/nvrtc-wheel.txt --target .deps/python.partial >&2 ||
+  install_wheel .deps/python scripts/nvrtc-wheel.txt ||
     fail "pip could not install NVRTC (scripts/nvrtc-wheel.txt). Without it nothing can be compiled for a GPU"
-  mv .deps/python.partial .deps/python
   [[ -e $nvrtc_folder/libnvrtc.so.13 ]] || fail "the NVRTC wheel has no $nvrtc_folder/libnvrtc.so.13"
+}
+
+# Its version is part of the rules, and it leaves the system's headers alone, which took 14 three quarters of its time.
+# Where there is no PyPI, Debian's 14 does: it knows most of the checks.
+install_clang_tidy() {
+  say "downloading clang-tidy (about 45 MB) into .deps/"
+  install_wheel .deps/clang-tidy scripts/clang-tidy-wheel.txt && [[ -x $clang_tidy ]] && return
+  say "pip could not install clang-tidy (scripts/clang-tidy-wheel.txt); clang-tidy 14 will do, which is five times slower"
+  command -v clang-tidy-14 >/dev/null || install_packages clang-tidy-14
 }
 
 require_packages
@@ -102,3 +118,4 @@ at_least "$cmake_version" 3.25 || fail "CMake $cmake_version found at $(command 
 gcc_version=$(g++ -dumpfullversion)
 at_least "$gcc_version" 12 || fail "g++ $gcc_version found at $(command -v g++); 12 or newer is needed"
 have_nvrtc || install_nvrtc
+[[ -x $clang_tidy ]] || install_clang_tidy

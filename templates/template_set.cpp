@@ -38,7 +38,7 @@ void append_flat(const TemplateSet& templates, const std::string& name, std::set
       if (is_new)
         mark(number + 1);
       else
-        out += "\n";
+        out += '\n';
     } else {
       out += line == "#pragma once" ? "\n" : line + "\n";
     }

@@ -5,7 +5,6 @@ tunesmith_test(attention_mods_test LIBRARIES tunesmith_api
   TIMEOUT 900)
 tunesmith_test(attention_mods_cli_test LIBRARIES tunesmith_cli_parts
   SOURCES attention_mods.cpp attention_mods_cli_test.cpp attention_mods_prewarm_test.cpp cli_process.cpp)
-target_compile_definitions(attention_mods_cli_test PRIVATE TUNESMITH_CLI="$<TARGET_FILE:tunesmith_cli>")
 add_dependencies(attention_mods_cli_test tunesmith_cli tunesmith_shipped)
 # What a mask_mod leaves of tiles.
 tunesmith_test(attention_mask_tiles_test LIBRARIES tunesmith_api

@@ -6,6 +6,5 @@ tunesmith_test(cli_test LIBRARIES tunesmith_cli_parts SOURCES
   cli_prewarm_test.cpp cli_process.cpp cli_run_test.cpp cli_shipped_test.cpp cli_source_test.cpp cli_usage_test.cpp)
 tunesmith_test(cli_gpu_test LIBRARIES tunesmith_cli_parts LABELS gpu SOURCES cli_gpu_test.cpp cli_process.cpp)
 foreach(test cli_test cli_gpu_test)
-  target_compile_definitions(${test} PRIVATE TUNESMITH_CLI="$<TARGET_FILE:tunesmith_cli>")
   add_dependencies(${test} tunesmith_cli tunesmith_shipped)
 endforeach()

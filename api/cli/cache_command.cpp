@@ -1,5 +1,6 @@
 // tunesmith cache: what is in the file, and what to do with it.
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cstdio>

@@ -1,8 +1,9 @@
 #pragma once
 // The commands of the tool. Each adds itself to the parser and, when it is chosen, leaves what shall be done.
 
-#include <CLI/CLI.hpp>
 #include <functional>
+
+#include "api/cli/cli11.h"
 
 namespace tunesmith::cli {
 

@@ -1,5 +1,6 @@
 #include "api/cli/flags.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>

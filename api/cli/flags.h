@@ -1,12 +1,12 @@
 #pragma once
 // The flags that several commands share: the problem (built from the operations' descriptors) and the engine.
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "api/cli/cli11.h"
 #include "cache/cache.h"
 #include "templates/op.h"
 #include "templates/template_set.h"

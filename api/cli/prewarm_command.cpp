@@ -1,5 +1,6 @@
 // tunesmith prewarm: makes a cache ready before the programs that use it start.
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 

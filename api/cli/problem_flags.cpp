@@ -1,5 +1,6 @@
 // The problem on the command line, and its help, both from the operations' descriptors.
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "api/cli/flags.h"
@@ -100,7 +101,7 @@ std::string options_help() {
 
 /// "; did you mean 'rows'? Allowed: rows, cols".
 std::string suggestion(std::string_view word, const std::vector<std::string>& allowed) {
-  const std::string nearest = did_you_mean(std::string(word), allowed);
+  const std::string nearest = did_you_mean(word, allowed);
   return (nearest.empty() ? "; allowed: " : nearest + " Allowed: ") + listed(allowed);
 }
 

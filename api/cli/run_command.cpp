@@ -1,5 +1,6 @@
 // tunesmith run: the whole machine once, checked and measured.
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 

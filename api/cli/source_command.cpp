@@ -1,5 +1,6 @@
 // tunesmith source: the generated CUDA source, or what a compiler makes of it. Needs no GPU.
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "api/cli/commands.h"

@@ -1,5 +1,6 @@
 // tunesmith tune: measures one problem's search space and keeps the winner.
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cstdio>

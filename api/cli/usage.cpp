@@ -1,5 +1,6 @@
 #include "api/cli/usage.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "api/cli/flags.h"
