@@ -75,7 +75,7 @@ std::int64_t split_smem_bytes(const TypedConfig& config, const Settings& setting
   std::int64_t ends = config.tile_q * 4;
   if (config.cluster > 1) {
     const std::int64_t share = (settings.head_dim_v / 4 + config.cluster - 1) / config.cluster;
-    ends = config.cluster * config.tile_q * (8 + share * 16);
+    ends = 16 + config.cluster * config.tile_q * (16 + share * 16);
   }
   return config.warps * (std::max(stages, staged) + config.tile_q * 8) + q + ends;
 }

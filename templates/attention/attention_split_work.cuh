@@ -38,8 +38,8 @@ struct SplitTiles {
   static constexpr int scales_at = ends_bytes;
   static constexpr int columns = 4, per_row = shape.head_dim_v / columns;  ///< of the outputs that a thread takes together
   static constexpr int share = (per_row + config.cluster - 1) / config.cluster;  ///< of a row, of each block of a cluster
-  static constexpr int sent_largest_at = ends_bytes, sent_sums_at = sent_largest_at + config.cluster * config.tile_q * 4;
-  static constexpr int sent_at = sent_sums_at + config.cluster * config.tile_q * 4;
+  static constexpr int messages_at = ends_bytes, sent_ends_at = messages_at + 16;
+  static constexpr int sent_at = sent_ends_at + config.cluster * config.tile_q * 16;
   static constexpr int sent_bytes = sent_at + config.cluster * (config.tile_q * share * columns * 4);
   static constexpr int smem_bytes = config.cluster > 1 ? sent_bytes : scales_at + config.tile_q * 4;
 };
