@@ -45,7 +45,7 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
   if (batch >= params.batch) return;
   const Sequence sequence = sequence_of<shape>(params, batch);
   const SplitWork<shape, config> work(params, sequence, row_tile);
-  if (work.rows <= 0 || part >= work.parts) return;
+  if (work.empty() || part >= work.parts) return;
   const SplitBlock<Element, shape, Modification, config> block;
   block.take(params, sequence, work, batch, kv_head, work.part_of(part));
 

@@ -77,7 +77,7 @@ __device__ __forceinline__ void attention_split_cluster(const AttentionParams& p
   if (batch >= params.batch) return;
   const Sequence sequence = sequence_of<shape>(params, batch);
   const SplitWork<shape, config> work(params, sequence, row_tile);
-  if (work.rows <= 0) return;
+  if (work.empty()) return;
   const SplitBlock<Element, shape, Modification, config> block;
   const SplitInbox<shape, config> inbox(block.shared, rank, work.rows);
   block.take(params, sequence, work, batch, kv_head, work.part_of(rank));

@@ -52,10 +52,10 @@ struct SplitWork {
   int parts;                   ///< that the keys are split into
 
   __device__ __forceinline__ SplitWork(const AttentionParams& params, const Sequence& sequence, int row_tile)
-      : group(params.heads / params.kv_heads), first_row(row_tile * config.tile_q), rows(0), tiles{0, 0}, parts(1) {
+      : group(quotient(params.heads, params.kv_heads)), first_row(row_tile * config.tile_q), rows(0), tiles{0, 0}, parts(1) {
     const int left = sequence.seq_q * group - first_row;
     rows = left < config.tile_q ? left : config.tile_q;
-    if (rows <= 0) return;
+    if (empty()) return;
     const Visibility<shape> visibility(params, sequence);
     tiles = key_tiles<shape, config.tile_kv>(visibility, query_of(0), query_of(rows - 1));
     if constexpr (config.cluster > 1) {
@@ -68,6 +68,12 @@ struct SplitWork {
     if (parts < 1) parts = 1;
   }
 
+  /// Only where packed sequences are shorter than the longest: elsewhere nobody waits for the number of rows.
+  __device__ __forceinline__ bool empty() const { return shape.varlen && rows <= 0; }
+  /// Of numbers from 0 on: without signs there are fewer instructions to wait for.
+  static __device__ __forceinline__ int quotient(int a, int b) {
+    return static_cast<int>(static_cast<uint32>(a) / static_cast<uint32>(b));
+  }
   struct Place {
     int query, head;
   };
@@ -76,7 +82,7 @@ struct SplitWork {
     const int query = query_of(row);
     return {query, kv_head * group + first_row + row - query * group};
   }
-  __device__ __forceinline__ int query_of(int row) const { return (first_row + row) / group; }
+  __device__ __forceinline__ int query_of(int row) const { return quotient(first_row + row, group); }
   __device__ __forceinline__ int head_of(int kv_head, int row) const { return place_of(kv_head, row).head; }
 
   /// Tiles of keys of part `part`: no two parts differ by more than one.
