@@ -19,4 +19,8 @@ Dim3 folded_grid(std::int64_t blocks, std::int64_t unit) {
   return {static_cast<std::uint32_t>(wide), static_cast<std::uint32_t>(folds), 1};
 }
 
+int most_cluster_blocks(const DeviceInfo& device) noexcept {
+  return device.arch.number() == 90 ? 2 * device.max_cluster_blocks : device.max_cluster_blocks;
+}
+
 }  // namespace tunesmith

@@ -42,6 +42,28 @@ TEST_F(AttentionGpu, TensorCoresOnEveryProblem) {
   verify_all(test::attention_cases(test::attention_problems(true), device().info(), 3, 107));
 }
 
+// Parts that are combined by a second kernel, and by clusters of every size.
+TEST_F(AttentionGpu, SplitKeysOnEveryProblemOfFewQueries) {
+  std::vector<Case> cases;
+  std::vector<Problem> problems = test::attention_problems(true);
+  for (const char* fields :
+       {"seq_q=1,seq_kv=3000,head_dim=128,heads=32,kv_heads=8,batch=3", "seq_q=5,seq_kv=1999,head_dim=64,heads=6,kv_heads=2",
+        "seq_q=30,seq_kv=19,head_dim=64,heads=2,kv_heads=1,causal=bottom-right",
+        "seq_q=4,seq_kv=900,head_dim=128,heads=8,kv_heads=2,batch=7,varlen=1,total_q=15,total_kv=2500,sinks=1,dtype=f16"})
+    problems.push_back(test::normalized("attention", fields));
+  for (const Problem& problem : problems)
+    for (const char* config : {"splits=0", "splits=3", "cluster=2", "cluster=4", "cluster=8", "cluster=16"}) {
+      Config split{parse_fields(std::string("variant=split,") + config, "config")};
+      try {
+        cases.push_back({problem, find_op("attention").complete_config(problem, device().info(), split)});
+      } catch (const Error&) {
+        continue;  // too many rows, or no clusters
+      }
+    }
+  EXPECT_GT(cases.size(), 100U);
+  verify_all(cases);
+}
+
 // What tuning looks at for common shapes, as it looks at them.
 TEST_F(AttentionGpu, TheSpacesOfCommonShapes) {
   std::vector<Case> cases;

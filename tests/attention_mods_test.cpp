@@ -141,11 +141,14 @@ TEST_F(AttentionMods, EveryExampleIsWhatItSays) {
 TEST_F(AttentionMods, CandidatesAreVerified) {
   std::vector<Case> cases;
   const char* const split = "variant=split,warps=2,tile_kv=16,splits=2";
+  const char* const cluster = "variant=split,warps=2,tile_kv=16,cluster=4";
   for (const Example& example : examples()) {
     for (const char* config : {"variant=simt,tile_q=16,tile_kv=32,threads=64", "variant=mma"})
       cases.push_back(
           case_of(example.problem("batch=2,heads=4,kv_heads=2,seq_q=77,seq_kv=81,head_dim=16,dtype=bf16"), config));
     cases.push_back(case_of(example.problem("batch=2,heads=4,kv_heads=2,seq_q=11,seq_kv=81,head_dim=16,dtype=bf16"), split));
+    cases.push_back(
+        case_of(example.problem("batch=2,heads=4,kv_heads=2,seq_q=5,seq_kv=81,head_dim=16,dtype=bf16"), cluster));
   }
   const Problem packed = modified(
       "batch=3,heads=2,seq_q=40,seq_kv=67,head_dim=24,dtype=f16,causal=bottom-right,alibi=1,sinks=1,softcap=3,window_left="
@@ -155,7 +158,7 @@ TEST_F(AttentionMods, CandidatesAreVerified) {
 // aux: flags:u8[total_kv]; shift:i64=3
 __device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return aux.flags[k] != 0 || (q + aux.shift) % 2 == h; }
 )"}});
-  for (const char* config : {"variant=simt,tile_q=16,tile_kv=32,threads=64", "variant=mma", split})
+  for (const char* config : {"variant=simt,tile_q=16,tile_kv=32,threads=64", "variant=mma", split, cluster})
     cases.push_back(case_of(packed, config));
   with_executables(cases, [&](const Case& c, const Executable& executable) {
     const CheckResult check = verify(c.op(), c.problem, executable, device_, 3);

@@ -114,5 +114,28 @@ TEST_F(AttentionNvrtc, SplitFitsIntoRegisters) {
   compile_all(sources);
 }
 
+// Clusters of every size, for every architecture that has them.
+TEST_F(AttentionNvrtc, SplitInClusters) {
+  std::vector<Source> sources;
+  for (const char* arch : {"sm_90", "sm_90a", "sm_100a", "sm_120a"})
+    for (const char* config : {"cluster=2", "cluster=4,tile_q=32", "cluster=8,warps=2", "cluster=16"})
+      for (const char* fields : {"seq_q=1,head_dim=128,heads=32,kv_heads=8",
+                                 "seq_q=6,head_dim=72,heads=16,kv_heads=4,"
+                                 "softcap=30,alibi=1,sinks=1,varlen=1,window_left=1000,dtype=f16"}) {
+        const DeviceInfo device = generic_device(parse_arch(arch));
+        if (std::string_view(config) == "cluster=16" && device.arch.number() != 90) continue;
+        sources.push_back(source_of(
+            test::case_of("attention", std::string(fields) + ",seq_kv=8192", device, std::string("variant=split,") + config),
+            device.arch));
+      }
+  compile_all(sources);
+  // Where messages can be counted nobody waits for a fence.
+  const std::string ptx =
+      ptx_of("attention", "seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8", "variant=split,cluster=4");
+  for (const char* instruction : {"barrier.cluster.arrive.relaxed", "barrier.cluster.wait", "st.async", "mbarrier.try_wait"})
+    EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
+  EXPECT_EQ(ptx.find("barrier.cluster.arrive.release"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tunesmith

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 
 #include "tests/host_kernels.h"
 #include "tuner/verify.h"
@@ -63,12 +64,41 @@ TEST_F(AttentionSplit, EveryOption) {
         "seq_q=4,seq_kv=150,heads=4,kv_heads=2,batch=9,varlen=1,total_q=14,total_kv=400,causal=bottom-right,layout=bhsd,"
         "sinks=1",
         "seq_q=1,seq_kv=90,heads=8,kv_heads=1,batch=5,varlen=1,total_q=3,total_kv=170,alibi=1,window_left=50"})
-    for (const char* config : {"tile_kv=16,splits=3", "tile_kv=32,splits=1,warps=2", "tile_kv=16,splits=0,warps=8"})
+    for (const char* config : {"tile_kv=16,splits=3", "tile_kv=32,splits=1,warps=2", "tile_kv=16,splits=0,warps=8",
+                               "tile_kv=16,cluster=4,warps=2"})
       cases.push_back(case_of(std::string(fields) + ",head_dim=16,dtype=" + (turn++ % 2 == 0 ? "bf16" : "f16"), config));
   // So few keys that a sink which is counted once too often, or with a part that is empty, is seen.
   for (const char* keys : {"seq_kv=33", "seq_kv=20,causal=bottom-right", "batch=6,seq_kv=20,varlen=1,total_q=9,total_kv=50"})
-    cases.push_back(case_of(std::string("seq_q=2,heads=4,kv_heads=2,head_dim=16,sinks=1,dtype=f16,") + keys,
-                            "warps=1,tile_kv=16,splits=3"));
+    for (const char* config : {"warps=1,tile_kv=16,splits=3", "warps=1,tile_kv=16,cluster=8"})
+      cases.push_back(case_of(std::string("seq_q=2,heads=4,kv_heads=2,head_dim=16,sinks=1,dtype=f16,") + keys, config));
+  verify_all(cases);
+}
+
+// Parts that blocks of a cluster combine: keys that give every block some, or only the first of them, or the last ones
+// fewer; rows of several clusters; columns that no number of blocks divides, or fewer than there are blocks.
+TEST_F(AttentionSplit, ClustersOfEverySize) {
+  std::vector<Case> cases;
+  std::size_t turn = 0;
+  for (const char* cluster : {"cluster=2", "cluster=4", "cluster=8", "cluster=16"})
+    for (const char* fields :
+         {"seq_q=1,seq_kv=331,heads=8,kv_heads=2,head_dim=32,batch=2", "seq_q=3,seq_kv=77,heads=4,kv_heads=1,head_dim=40",
+          "seq_q=1,seq_kv=1,heads=4,kv_heads=2,head_dim=64", "seq_q=16,seq_kv=97,heads=5,kv_heads=1,head_dim=24,sinks=1",
+          "seq_q=1,seq_kv=203,heads=6,kv_heads=2,head_dim=16,head_dim_v=8",
+          "seq_q=30,seq_kv=19,heads=2,kv_heads=1,head_dim=16,causal=bottom-right",  // the first rows see nothing
+          "seq_q=2,seq_kv=290,heads=4,kv_heads=1,head_dim=16,head_dim_v=104,window_left=40,causal=bottom-right",
+          "seq_q=4,seq_kv=300,heads=4,kv_heads=2,head_dim=16,batch=7,varlen=1,total_q=11,total_kv=460,layout=bhsd"}) {
+      const char* const tilings[] = {"warps=2,tile_kv=16", "warps=1,tile_kv=32,stages=1", "warps=4,tile_kv=16,stages=2",
+                                     "warps=2,tile_kv=16,tile_q=32"};
+      const std::string dtype = turn % 2 == 0 ? "bf16" : "f16";
+      cases.push_back(case_of(std::string(fields) + ",dtype=" + dtype,
+                              std::string(cluster) + "," + tilings[turn++ % std::size(tilings)]));
+    }
+  for (const Case& c : cases) {
+    const LaunchPlan plan = plan_of(c, device_.info());
+    ASSERT_EQ(plan.kernels.size(), 1U);
+    EXPECT_EQ(plan.kernels[0].cluster.x, static_cast<std::uint32_t>(c.config.fields.integer("cluster")));
+    EXPECT_EQ(plan.workspace_bytes, 0);
+  }
   verify_all(cases);
 }
 
@@ -77,7 +107,7 @@ TEST_F(AttentionSplit, EveryOption) {
 TEST_F(AttentionSplit, FarFromTheDefault) {
   std::vector<Case> cases;
   std::set<std::int64_t> warps, stages, tiles_kv, rows, splits;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 21;
   for (const char* fields :
        {"seq_q=7,seq_kv=331,head_dim=40,heads=8,kv_heads=1,dtype=f16", "seq_q=1,seq_kv=200,head_dim=8,heads=4,dtype=bf16",
         "seq_q=7,seq_kv=270,head_dim=24,head_dim_v=104,heads=6,kv_heads=2,dtype=f16,causal=bottom-right",
@@ -167,6 +197,9 @@ TEST(AttentionSplitCount, FillsTheDevice) {
   // As told, but no more than there are tiles.
   EXPECT_EQ(launch("heads=1,seq_kv=65536" + dims, "splits=5").splits, 5);
   EXPECT_EQ(launch("heads=1,seq_kv=100" + dims, "splits=50,tile_kv=16").splits, 7);
+  // A block of a cluster for each part, whatever there is to split.
+  EXPECT_EQ(launch("heads=32,kv_heads=8,batch=8,seq_kv=8192" + dims, "cluster=4").blocks, 256);
+  EXPECT_EQ(launch("heads=1,seq_kv=20" + dims, "cluster=16").blocks, 16);
   // As many rows as fit are a tile, and more are several.
   EXPECT_EQ(launch("heads=32,kv_heads=1,seq_kv=64,head_dim=128,seq_q=4", "splits=1,tile_q=32").blocks, 4);
   EXPECT_EQ(launch("heads=32,kv_heads=1,seq_kv=64,head_dim=64,seq_q=4", "splits=1").blocks, 2);
@@ -193,15 +226,49 @@ TEST(AttentionSplitCount, OfferedForFewQueries) {
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   const Problem decoding = test::normalized("attention", "seq_q=1,seq_kv=8192,heads=32,kv_heads=8,head_dim=128");
   const std::vector<Config> space = op.search_space(decoding, device, Effort::quick);
-  EXPECT_LE(space.size(), 14U);
+  EXPECT_LE(space.size(), 16U);
   std::set<std::string> variants;
   for (const Config& config : space) variants.insert(config.variant());
   EXPECT_TRUE(variants.contains("mma"));
   EXPECT_TRUE(variants.contains("simt"));
-  for (const char* config : {"variant=split,splits=1025", "variant=split,tile_q=80", "variant=split,q_in_registers=1"})
+  for (const char* config : {"variant=split,splits=1025", "variant=split,tile_q=80", "variant=split,q_in_registers=1",
+                             "variant=split,cluster=3", "variant=split,cluster=32", "variant=split,cluster=4,splits=4"})
     EXPECT_THROW(op.complete_config(decoding, device, Config{parse_fields(config, "config")}), Error) << config;
   const Problem many = test::normalized("attention", "seq_q=65,seq_kv=8192,heads=2,kv_heads=1,head_dim=128");
   EXPECT_NE(op.why_invalid(many, device, op.default_config(decoding, device)), "");
+}
+
+// Few of them, which fill the device as a whole: in one wave, or in two that leave as little idle.
+TEST(AttentionSplitCount, ClustersThatFillTheDeviceAreTried) {
+  const Op& op = find_op("attention");
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const auto tried = [&](const std::string& fields, Effort effort) {
+    std::set<std::pair<std::int64_t, std::int64_t>> found;  // warps and blocks
+    for (const Config& config : op.search_space(test::normalized("attention", fields), device, effort))
+      if (config.variant() == "split" && config.fields.integer("cluster") > 1)
+        found.emplace(config.fields.integer("warps"), config.fields.integer("cluster"));
+    return found;
+  };
+  using Sizes = std::set<std::pair<std::int64_t, std::int64_t>>;
+  const std::string eight = "heads=32,kv_heads=8,seq_q=1,head_dim=128,";
+  EXPECT_EQ(tried(eight + "batch=8,seq_kv=8192", Effort::quick), (Sizes{{4, 4}, {8, 2}}));
+  EXPECT_EQ(tried(eight + "batch=1,seq_kv=65536", Effort::quick), (Sizes{{4, 16}, {8, 16}}));
+  EXPECT_EQ(tried(eight + "batch=64,seq_kv=2048", Effort::quick), Sizes());
+  EXPECT_GT(tried(eight + "batch=8,seq_kv=8192", Effort::full).size(), 6U);
+  // Parts of a few keys are not worth a block.
+  EXPECT_EQ(tried(eight + "batch=1,seq_kv=512", Effort::quick), (Sizes{{4, 4}, {8, 4}}));
+
+  const auto reason = [&](const char* arch, std::int64_t cluster) {
+    const DeviceInfo other = generic_device(parse_arch(arch));
+    const Problem problem = test::normalized("attention", eight + "seq_kv=8192");
+    Config config = op.default_config(problem, device);
+    config.fields.set("cluster", cluster);
+    return op.why_invalid(problem, other, config);
+  };
+  EXPECT_EQ(reason("sm_90", 16), "");
+  EXPECT_EQ(reason("sm_100a", 8), "");
+  EXPECT_EQ(reason("sm_100a", 16), "cluster is 16; the device's clusters have at most 8 blocks");
+  EXPECT_EQ(reason("sm_89", 2), "cluster is 2, which needs sm_90 or later; the device is sm_89");
 }
 
 }  // namespace

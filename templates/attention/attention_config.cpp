@@ -37,7 +37,7 @@ Words fields_of(Variant variant) {
       return {"variant", "tile_q", "tile_kv", "q_stages", "stages", "o_slabs", "order", "turns", "rescale"};
     case Variant::mma:
       return {"variant", "warps", "tile_q", "tile_kv", "stages", "q_in_registers", "blocks_per_sm", "rescale"};
-    case Variant::split: return {"variant", "warps", "tile_q", "tile_kv", "stages", "splits", "rescale"};
+    case Variant::split: return {"variant", "warps", "tile_q", "tile_kv", "stages", "splits", "cluster", "rescale"};
   }
   return {};
 }
@@ -60,6 +60,12 @@ std::vector<FieldInfo> config_field_infos() {
       {"tile_kv", "keys of a tile, a multiple of 16 up to 256", "", {}},
       {"stages", "wgmma, mma, split: tiles of keys that are on their way or in use, 1 to 8; mma: 1 to 3", "", {}},
       {"splits", "split: parts that the keys are split into, 1 to 1024; 0: as many as fill the device", "", {}},
+      {"cluster",
+       "split: blocks of a cluster, a part of the keys each, that combine parts in shared memory, a power of two up to 16; "
+       "1: "
+       "a second kernel combines them",
+       "",
+       {}},
       {"q_in_registers",
        "mma: 1: queries stay in registers; 0: they are fetched from shared memory for every tile of keys",
        "",
@@ -85,12 +91,13 @@ struct NumberField {
   int least, most;
   int multiple_of = 1;
 };
-constexpr std::array<NumberField, 12> number_fields{{{"warps", &TypedConfig::warps, 1, 16},
+constexpr std::array<NumberField, 13> number_fields{{{"warps", &TypedConfig::warps, 1, 16},
                                                      {"threads", &TypedConfig::threads, 32, 512},
                                                      {"tile_q", &TypedConfig::tile_q, 16, 512},
                                                      {"tile_kv", &TypedConfig::tile_kv, 16, 256, 16},
                                                      {"stages", &TypedConfig::stages, 1, 8},
                                                      {"splits", &TypedConfig::splits, 0, 1024},
+                                                     {"cluster", &TypedConfig::cluster, 1, 16},
                                                      {"q_in_registers", &TypedConfig::q_in_registers, 0, 1},
                                                      {"blocks_per_sm", &TypedConfig::blocks_per_sm, 1, 8},
                                                      {"turns", &TypedConfig::turns, 0, 1},
@@ -105,7 +112,8 @@ const NumberField& number_field(std::string_view name) {
 
 int number_of(const Fields& fields, const NumberField& field, Variant variant) {
   if (field.name == "tile_q") return tile_q_of(fields, variant);
-  if (field.name == "threads") return power_of_two_of(fields, field.name, field.least, field.most);
+  if (field.name == "threads" || field.name == "cluster")
+    return power_of_two_of(fields, field.name, field.least, field.most);
   const int most = field.name == "stages" && variant == Variant::mma ? 3 : field.most;
   return integer_of(fields, field.name, field.least, most, field.multiple_of);
 }

@@ -23,15 +23,16 @@ enum class Variant : std::uint8_t {
 /// A variant has only the fields that fields_of() lists.
 struct TypedConfig {
   Variant variant = Variant::simt;
-  int threads = 256;       ///< simt
-  int warps = 4;           ///< mma, split
-  int tile_q = 64;         ///< queries of a block; wgmma: 64 for each warpgroup that computes; mma: 16 or 32 for each warp;
-                           ///< split: 16 to 64 rows, each a query of one of the heads that share keys
-  int tile_kv = 64;        ///< keys of a tile
-  int stages = 2;          ///< wgmma, mma, split: tiles of keys that are on their way or in use; split: of each warp
-  int splits = 0;          ///< split: parts that a sequence's keys are split into; 0: as many as fill the device
-  int q_stages = 2;        ///< wgmma: tiles of queries likewise
-  int turns = 0;           ///< wgmma: 1: warpgroups issue their products in turns
+  int threads = 256;  ///< simt
+  int warps = 4;      ///< mma, split
+  int tile_q = 64;    ///< queries of a block; wgmma: 64 for each warpgroup that computes; mma: 16 or 32 for each warp;
+                      ///< split: 16 to 64 rows, each a query of one of the heads that share keys
+  int tile_kv = 64;   ///< keys of a tile
+  int stages = 2;     ///< wgmma, mma, split: tiles of keys that are on their way or in use; split: of each warp
+  int splits = 0;     ///< split: parts that a sequence's keys are split into; 0: as many as fill the device, or `cluster`
+  int cluster = 1;    ///< split: blocks of a cluster, a part each, that combine them without a second kernel; 1: none
+  int q_stages = 2;   ///< wgmma: tiles of queries likewise
+  int turns = 0;      ///< wgmma: 1: warpgroups issue their products in turns
   int q_in_registers = 0;  ///< mma: 1: queries stay there; 0: they are fetched from shared memory for every tile of keys
   int o_slabs = 1;         ///< wgmma: 64 columns of the output that a warpgroup stages at a time
   std::string order = "fixed";  ///< wgmma: which tile of queries a block takes next: fixed, counter

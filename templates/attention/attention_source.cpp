@@ -67,6 +67,9 @@ std::string shape_text(const Settings& settings) {
   return text + "};\n\n";
 }
 
+/// Whether there is a second kernel for parts.
+bool combines_by_kernel(const TypedConfig& config) { return config.variant == Variant::split && config.cluster == 1; }
+
 std::string config_text(const TypedConfig& config, const Settings& settings) {
   std::string kind, members;
   const std::string rescale = member("rescale_above", std::to_string(config.rescale) + ".0f");
@@ -90,14 +93,14 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
       kind = "Split";
       members = member("warps", config.warps) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) +
                 member("stages", config.stages) + rescale;
+      if (config.cluster > 1) members += member("cluster", config.cluster);
       break;
   }
   return "static constexpr tunesmith::" + kind + "Config config = {\n" + members + "};\n\n" +
          asserts(kind + "Tiles<shape, config>::smem_bytes", config.smem_bytes(settings),
                  "the host asks for as much shared memory") +
-         (config.variant == Variant::split
-              ? asserts("split_combine_threads", split_combine_threads, "the host starts as many")
-              : "");
+         (combines_by_kernel(config) ? asserts("split_combine_threads", split_combine_threads, "the host starts as many")
+                                     : "");
 }
 
 std::vector<std::pair<std::string, std::string>> specialized_for(const Settings& settings) {
@@ -193,11 +196,13 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
   const TypedConfig typed = TypedConfig::parse(config);
   const Settings settings = Settings::of(problem);
   const bool wgmma = typed.variant == Variant::wgmma;
-  const std::string variant(attention::name(typed.variant)), params = wgmma ? "WgmmaParams" : "AttentionParams";
+  const bool cluster = typed.variant == Variant::split && typed.cluster > 1;
+  const std::string variant = std::string(attention::name(typed.variant)) + (cluster ? "_cluster" : ""),
+                    params = wgmma ? "WgmmaParams" : "AttentionParams";
   SourceParts parts;
   parts.specialized_for = specialized_for(settings);
   if (wgmma) parts.least_arch = "sm_90a";
-  if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.least_arch = "sm_80";
+  if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.least_arch = cluster ? "sm_90" : "sm_80";
   parts.main_template = "attention/attention_" + variant + ".cuh";
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
                     shape_text(settings) + config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
@@ -209,7 +214,7 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + bounds +
                   ")\nattention(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::attention_" +
                   variant + "<Element, shape, " + modification_type(settings) + ", config>(params);\n}\n";
-  if (typed.variant == Variant::split)
+  if (combines_by_kernel(typed))
     parts.kernels += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(split_combine_threads) +
                      ")\nattention_combine(const __grid_constant__ tunesmith::AttentionParams params) {\n"
                      "  tunesmith::attention_split_combine<Element, shape, config>(params);\n}\n";
@@ -306,12 +311,14 @@ LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config
   if (blocks == 0 || settings.positions(Side::q) == 0) return plan;
   KernelLaunch launch;
   launch.entry = "attention";
-  launch.grid = folded_grid(blocks);
+  const auto cluster = static_cast<std::uint32_t>(typed.cluster);
+  launch.grid = folded_grid(blocks, cluster);
+  launch.cluster = {cluster, 1, 1};
   launch.block = {static_cast<std::uint32_t>(typed.block_threads()), 1, 1};
   launch.dynamic_smem_bytes = typed.smem_bytes(settings);
   plan.kernels.push_back(launch);
   if (typed.variant == Variant::wgmma) use_tensor_maps(typed, settings, params, device, plan);
-  if (params.splits > 1) combine_splits(settings, params, device, plan);
+  if (params.splits > 1 && combines_by_kernel(typed)) combine_splits(settings, params, device, plan);
   classify_mask_tiles(typed, settings, plan);
   return plan;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "templates/folded_grid.h"
+
 namespace tunesmith::attention {
 namespace {
 
@@ -40,6 +42,15 @@ std::int64_t blocks_per_sm(const TypedConfig& config, const Settings& settings, 
   return std::max<std::int64_t>(1, std::min({by_smem, by_registers, device.max_threads_per_sm / threads}));
 }
 
+/// The share of places for blocks that have work with so many parts: blocks come in waves of as many as are resident, and
+/// the last one is rarely full.
+double filled(std::int64_t splits, const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  const std::int64_t tiles = std::max<std::int64_t>(row_tiles(config, settings) * settings.kv_heads * settings.batch, 1);
+  const std::int64_t resident = std::max(device.sm_count, 1) * blocks_per_sm(config, settings, device);
+  const std::int64_t blocks = tiles * splits, waves = (blocks + resident - 1) / resident;
+  return static_cast<double>(blocks) / static_cast<double>(waves * resident);
+}
+
 /// With fewer stages and then warps, until it fits.
 TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInfo& device) {
   const auto too_large = [&] { return config.smem_bytes(settings) > device.smem_bytes_per_block; };
@@ -61,7 +72,12 @@ std::int64_t split_smem_bytes(const TypedConfig& config, const Settings& setting
   const std::int64_t stages = config.stages * config.tile_kv * (settings.head_dim + settings.head_dim_v) * 2;
   const std::int64_t staged = config.tile_q * (settings.head_dim_v + 8) * 4;
   const std::int64_t q = config.tile_q * settings.head_dim * 2;
-  return config.warps * (std::max(stages, staged) + config.tile_q * 8) + q + config.tile_q * 4;
+  std::int64_t ends = config.tile_q * 4;
+  if (config.cluster > 1) {
+    const std::int64_t share = (settings.head_dim_v / 4 + config.cluster - 1) / config.cluster;
+    ends = 16 + config.cluster * config.tile_q * (16 + share * 16);
+  }
+  return config.warps * (std::max(stages, staged) + config.tile_q * 8) + q + ends;
 }
 
 int split_registers_needed(const TypedConfig& config, const Settings& settings) noexcept {
@@ -70,12 +86,29 @@ int split_registers_needed(const TypedConfig& config, const Settings& settings) 
   return static_cast<int>(64 + blocks * (o + held + config.tile_kv / 2));
 }
 
+namespace {
+
+std::string why_no_cluster(const TypedConfig& config, const DeviceInfo& device) {
+  if (config.cluster == 1) return {};
+  const std::string is = "cluster is " + std::to_string(config.cluster);
+  if (device.arch.number() < 90) return is + ", which needs sm_90 or later; the device is " + tunesmith::name(device.arch);
+  if (const int most = most_cluster_blocks(device); config.cluster > most)
+    return is + "; the device's clusters have at most " + std::to_string(most) + " blocks";
+  if (config.splits != 0)
+    return is + ", and so many parts are what keys are split into; splits is " + std::to_string(config.splits) +
+           " and must be 0";
+  return {};
+}
+
+}  // namespace
+
 std::string why_split_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   if (device.arch.number() < 80) return "split takes sm_80 or later; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "split multiplies f16 and bf16; dtype is f32";
   if (rows_of(settings) > most_rows)
     return "split takes up to " + std::to_string(most_rows) + " queries of the heads that share keys; there are " +
            std::to_string(rows_of(settings));
+  if (std::string reason = why_no_cluster(config, device); !reason.empty()) return reason;
   const double blocks = static_cast<double>(row_tiles(config, settings) * settings.kv_heads * settings.batch) *
                         split_count(config, settings, device);
   const double rows = static_cast<double>(rows_of(settings) * settings.kv_heads) * static_cast<double>(settings.batch);
@@ -88,21 +121,15 @@ std::string why_split_invalid(const TypedConfig& config, const Settings& setting
 }
 
 int split_count(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  if (config.cluster > 1) return config.cluster;
   const std::int64_t tiles = std::max<std::int64_t>(key_tiles(config, settings), 1);
   if (config.splits > 0) return static_cast<int>(std::min<std::int64_t>(config.splits, tiles));
-  const std::int64_t blocks = std::max<std::int64_t>(row_tiles(config, settings) * settings.kv_heads * settings.batch, 1);
-  const std::int64_t resident = std::max(device.sm_count, 1) * blocks_per_sm(config, settings, device);
   const std::int64_t most = std::clamp<std::int64_t>(tiles * config.tile_kv / least_keys, 1, most_splits);
-  // Blocks come in waves of as many as are resident, and the last one is rarely full: as few parts as come within a tenth of
-  // the best share.
-  const auto filled = [&](std::int64_t splits) {
-    const std::int64_t waves = (blocks * splits + resident - 1) / resident;
-    return static_cast<double>(blocks * splits) / static_cast<double>(waves * resident);
-  };
+  // As few parts as come within a tenth of the best share.
   double best = 0;
-  for (std::int64_t splits = 1; splits <= most; ++splits) best = std::max(best, filled(splits));
+  for (std::int64_t splits = 1; splits <= most; ++splits) best = std::max(best, filled(splits, config, settings, device));
   std::int64_t splits = 1;
-  while (splits < most && filled(splits) < 0.9 * best) ++splits;
+  while (splits < most && filled(splits, config, settings, device) < 0.9 * best) ++splits;
   return static_cast<int>(splits);
 }
 
@@ -128,6 +155,29 @@ TypedConfig default_split(const Settings& settings, const DeviceInfo& device) {
   return fitted(config, settings, device);
 }
 
+namespace {
+
+/// The same in clusters of the sizes that come within a tenth of the best share, the smallest first. None where single
+/// blocks do.
+std::vector<TypedConfig> in_clusters(TypedConfig config, const Settings& settings, const DeviceInfo& device) {
+  constexpr int most_blocks = 16;
+  std::vector<TypedConfig> found;
+  config.splits = 0;
+  const auto share = [&](const TypedConfig& one) { return filled(one.cluster, one, settings, device); };
+  const double alone = share(config);
+  double best = alone;
+  for (config.cluster = 2; config.cluster <= most_blocks && why_no_cluster(config, device).empty(); config.cluster *= 2) {
+    if (config.cluster * least_keys > key_tiles(config, settings) * config.tile_kv) break;
+    best = std::max(best, share(config));
+    found.push_back(config);
+  }
+  if (alone >= 0.9 * best) return {};
+  std::erase_if(found, [&](const TypedConfig& one) { return share(one) < 0.9 * best; });
+  return found;
+}
+
+}  // namespace
+
 void add_split(const Settings& settings, const DeviceInfo& device, bool full, std::vector<TypedConfig>& space) {
   const TypedConfig plain = default_split(settings, device);
   const auto add = [&](int warps, int tile_kv, int stages, int splits) {
@@ -150,6 +200,14 @@ void add_split(const Settings& settings, const DeviceInfo& device, bool full, st
   if (automatic > 1) add(plain.warps, tile, plain.stages, (automatic + 1) / 2);
   add(2, 2 * tile, 4, 0);
   add(8, tile, 2, 0);
+  for (const int warps : {plain.warps, 8}) {
+    TypedConfig config = plain;
+    config.warps = warps;
+    for (const TypedConfig& one : in_clusters(config, settings, device)) {
+      space.push_back(one);
+      if (!full) break;
+    }
+  }
   if (!full) return;
   for (const int tile_q : {16, 32, 48, 64})
     for (const int warps : {4, 8, 2, 1, 16})
@@ -166,6 +224,8 @@ void add_split(const Settings& settings, const DeviceInfo& device, bool full, st
               config.splits = splits;
               config.rescale = rescale;
               space.push_back(config);
+              if (splits == 0 && rescale != 0)
+                std::ranges::copy(in_clusters(config, settings, device), std::back_inserter(space));
             }
 }
 

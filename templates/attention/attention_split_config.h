@@ -16,8 +16,8 @@ std::int64_t split_smem_bytes(const TypedConfig& config, const Settings& setting
 /// An estimate, as TypedConfig::registers_needed.
 int split_registers_needed(const TypedConfig& config, const Settings& settings) noexcept;
 std::string why_split_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
-/// Parts that the keys are split into: TypedConfig::splits, or as many as fill the device. Never more than there are tiles
-/// of keys to see.
+/// Parts that the keys are split into: the blocks of a cluster; or TypedConfig::splits, or as many as fill the device, then
+/// never more than there are tiles of keys to see.
 int split_count(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
 
 TypedConfig default_split(const Settings& settings, const DeviceInfo& device);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "templates/folded_grid.h"
 namespace tunesmith::row {
 namespace {
 
@@ -100,10 +101,9 @@ std::string why_not_streamed(const TypedConfig& config, const Shape& shape, cons
   if (config.threads + pipeline_extra_threads > device.max_threads_per_block)
     return "threads is " + number(config.threads) + ", and pipeline has 64 more; the device allows " +
            number(device.max_threads_per_block);
-  const int most_blocks = 2 * device.max_cluster_blocks;  // H100 and H200 form clusters that are not portable
-  if (config.blocks_per_row > std::min(most_blocks, device.sm_count))
-    return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " +
-           number(std::min(most_blocks, device.sm_count)) + " blocks";
+  if (const int most = std::min(most_cluster_blocks(device), device.sm_count); config.blocks_per_row > most)
+    return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " + number(most) +
+           " blocks";
   const PipelineGeometry geometry = pipeline_geometry(config, shape);
   if ((config.blocks_per_row - 1) * geometry.piece >= row_bytes)
     return "blocks_per_row is " + number(config.blocks_per_row) + "; the last of them would have nothing of " +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "templates/folded_grid.h"
 #include "templates/row/row_config.h"
 #include "templates/row/row_pipeline.h"
 
@@ -21,8 +22,7 @@ std::string why_not_on_device(const TypedConfig& config, const Shape& shape, con
     return "load no_allocate reads through the read-only path, which in_place=1 rules out";
   if (config.variant == Variant::cluster) {
     if (device.arch.number() < 90) return "cluster needs sm_90 or later; the device is " + name(device.arch);
-    // Clusters of 16 are not portable; H100 and H200 form them.
-    const int most = device.arch.number() == 90 ? 2 * device.max_cluster_blocks : device.max_cluster_blocks;
+    const int most = most_cluster_blocks(device);
     if (config.blocks_per_row > most)
       return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " + number(most) +
              " blocks";
