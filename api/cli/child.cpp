@@ -1,14 +1,18 @@
 #include "api/cli/child.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <optional>
 
+#include "api/cli/interrupt.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
@@ -20,10 +24,37 @@ constexpr const char* self = "/proc/self/exe";
   throw Error(ErrorCode::io, "cannot start a process of this program: ", call, ": ", std::strerror(error));
 }
 
-std::string read_all(int file) {
+/// Passes on, once, that this process was asked to stop; a child that does not, because a kernel never ends, is killed.
+class Stopper {
+ public:
+  Stopper(pid_t process, std::chrono::milliseconds grace) : process_(process), grace_(grace) {}
+
+  void look() {
+    if (!interrupted()) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (!asked_) {
+      kill(process_, SIGTERM);
+      asked_ = now;
+    } else if (now - *asked_ >= grace_) {
+      kill(process_, SIGKILL);
+    }
+  }
+
+ private:
+  pid_t process_;
+  std::chrono::milliseconds grace_;
+  std::optional<std::chrono::steady_clock::time_point> asked_;
+};
+
+std::string read_all(int file, Stopper& stopper) {
+  constexpr int look_every_ms = 100;
   std::string text;
   std::array<char, 4096> part{};
   for (;;) {
+    stopper.look();
+    pollfd waited{.fd = file, .events = POLLIN, .revents = 0};
+    const int ready = poll(&waited, 1, look_every_ms);
+    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     const ssize_t count = read(file, part.data(), part.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return text;
@@ -33,7 +64,7 @@ std::string read_all(int file) {
 
 }  // namespace
 
-ChildExit run_self(const std::vector<std::string>& arguments) {
+ChildExit run_self(const std::vector<std::string>& arguments, std::chrono::milliseconds grace) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe", errno);
   posix_spawn_file_actions_t actions;
@@ -53,7 +84,8 @@ ChildExit run_self(const std::vector<std::string>& arguments) {
   }
 
   ChildExit result;
-  result.out = read_all(ends[0]);
+  Stopper stopper(process, grace);
+  result.out = read_all(ends[0], stopper);
   close(ends[0]);
   int status = 0;
   while (waitpid(process, &status, 0) < 0)

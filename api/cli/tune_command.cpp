@@ -1,8 +1,11 @@
 // tunesmith tune: measures one problem's search space and keeps the winner.
 
+#include <sys/prctl.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 
 #include "api/cli/commands.h"
@@ -98,7 +101,10 @@ int tune_command(const TuneFlags& flags) {
   request.jobs = flags.jobs;
   request.force = flags.force;
   catch_interrupts();
-  if (flags.here) return tune_as_child(request, options);
+  if (flags.here) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read what it finds
+    return tune_as_child(request, options);
+  }
   const Json result = tune_in_child(request);
   if (flags.json)
     std::puts(dump_pretty(result).c_str());
