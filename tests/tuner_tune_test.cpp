@@ -256,6 +256,18 @@ TEST_F(Tune, TheBudgetIsRespected) {
   EXPECT_GE(rest.trials.size(), op.widths.size());
 }
 
+TEST_F(Tune, AQuickContestLeavesMoreOfTheBudgetForCompiling) {
+  add_widths(200);
+  compiler.takes = std::chrono::milliseconds(50);
+  options.jobs = 1;
+  options.budget_s = 4;
+  options.force = true;
+  const auto compiled = [&](Effort effort) {
+    options.effort = effort;
+    return tune_now().compiled;
+  };
+  EXPECT_GT(compiled(Effort::quick), compiled(Effort::full));  // in 2.5 s and in 2
+}
 TEST_F(Tune, TheDefaultIsMeasuredWhateverTheBudget) {
   compiler.takes = std::chrono::milliseconds(20);
   for (const double budget_s : {0.0, 1e-6}) {

@@ -1,5 +1,6 @@
 #include "tuner/tune.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include "tuner/acceptance.h"
@@ -15,8 +16,12 @@
 namespace tunesmith {
 namespace {
 
-/// Of the budget: the rest is for timing what was compiled by then.
-constexpr double share_for_building = 0.5;
+/// Of the budget: the rest is for timing what was compiled by then, which a quick contest soon has done (contest.cpp).
+double time_for_building_s(const TuneOptions& options) {
+  constexpr double share = 0.5, quick_contest_s = 1.5;
+  const double half_s = share * options.budget_s;
+  return options.effort == Effort::quick ? std::max(half_s, options.budget_s - quick_contest_s) : half_s;
+}
 
 /// One call of tune(): what its stages share.
 class TuningRun {
@@ -108,10 +113,11 @@ void TuningRun::build_and_verify() {
   // While the first ones compile.
   arrays_ = std::make_unique<TimingArrays>(op_, problem_, bench_.device, options_.memory_cap_bytes, options_.seed);
   Verifier verifier(op_, small_, bench_.device, options_.seed);
+  const double until_s = time_for_building_s(options_);
   bool default_is_known = false;
   for (std::size_t done = 0; done < candidates_.size();) {
     budget_.check_wanted();
-    if (default_is_known && budget_.elapsed_s() > share_for_building * budget_.total_s()) break;
+    if (default_is_known && budget_.elapsed_s() > until_s) break;
     auto outcome = pool.next(std::chrono::milliseconds(20));
     if (!outcome) continue;
     Candidate& candidate = candidates_[outcome->index];
