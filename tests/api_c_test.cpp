@@ -9,18 +9,13 @@
 #include <thread>
 #include <vector>
 
+#include "tests/c_host_engine.h"
 #include "tunesmith/c_api.h"
 #include "tunesmith/error.h"
 
 namespace {
 
-tunesmith_options host_options() {
-  tunesmith_options options{};
-  options.struct_size = sizeof options;
-  options.device = "host";
-  options.cache_file = "";
-  return options;
-}
+using tunesmith::test::host_options;
 
 /// The message must contain every word.
 void expect_message(std::initializer_list<const char*> words) {

@@ -9,6 +9,7 @@
 
 #include "templates/op.h"
 #include "tests/attention_mods.h"
+#include "tests/c_host_engine.h"
 #include "tunesmith/c_api.h"
 #include "tunesmith/engine.h"
 
@@ -32,12 +33,6 @@ tunesmith_attention_aux aux_named(const char* name, int dtype) {
 class AttentionModsC : public testing::Test {
  protected:
   AttentionModsC() {
-    tunesmith_options options{};
-    options.struct_size = sizeof options;
-    options.device = "host";
-    options.mode = "off";
-    options.cache_file = "";
-    EXPECT_EQ(tunesmith_engine_create(&options, &engine_), TUNESMITH_OK) << tunesmith_last_error();
     problem_.struct_size = sizeof problem_;
     arrays_.struct_size = sizeof arrays_;
   }
@@ -77,7 +72,7 @@ class AttentionModsC : public testing::Test {
     EXPECT_NE(std::string(tunesmith_last_error()).find(words), std::string::npos) << tunesmith_last_error();
   }
 
-  tunesmith_engine* engine_ = nullptr;
+  tunesmith_engine* engine_ = test::host_engine();
   tunesmith_attention_problem problem_{};
   tunesmith_attention_arrays arrays_{};
   std::vector<tunesmith_attention_aux> aux_;

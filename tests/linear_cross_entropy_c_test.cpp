@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/c_host_engine.h"
 #include "tests/linear_cross_entropy_reference.h"
 #include "tunesmith/c_api.h"
 
@@ -16,12 +17,6 @@ using tunesmith::LinearCrossEntropyProblem;
 class LinearCrossEntropyC : public testing::Test {
  protected:
   LinearCrossEntropyC() {
-    tunesmith_options options{};
-    options.struct_size = sizeof options;
-    options.device = "host";
-    options.mode = "off";
-    options.cache_file = "";
-    EXPECT_EQ(tunesmith_engine_create(&options, &engine_), TUNESMITH_OK) << tunesmith_last_error();
     problem_.struct_size = sizeof problem_;
     problem_.tokens = 21;
     problem_.hidden_size = 8;
@@ -40,7 +35,7 @@ class LinearCrossEntropyC : public testing::Test {
     EXPECT_EQ(prepared_, nullptr);
   }
 
-  tunesmith_engine* engine_ = nullptr;
+  tunesmith_engine* engine_ = tunesmith::test::host_engine();
   tunesmith_linear_cross_entropy_problem problem_{};
   tunesmith_linear_cross_entropy* prepared_ = nullptr;
 };

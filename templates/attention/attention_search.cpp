@@ -167,6 +167,7 @@ void add_wgmma(const Settings& settings, const DeviceInfo& device, bool full, st
       full ? std::vector<const char*>{"counter", "fixed"} : std::vector<const char*>{"counter"};
   for (const int tile_q : {256, 192, 128, 64})
     for (std::size_t i = 0; i < some; ++i)
+      // 80 keys leave room for 3 stages.
       for (const int stages : full ? std::vector<int>{2, 3, 4, 6} : std::vector<int>{2, tiles_kv[i] == 80 ? 3 : 4})
         for (const char* order : orders)
           for (const int rescale : full ? std::vector<int>{8, 0} : std::vector<int>{8}) {
