@@ -36,14 +36,16 @@ template <const AttentionShape& shape, typename Modification, bool inside>
 __device__ __forceinline__ TileClass class_of_pairs(const AttentionParams& params, const Visibility<shape>& visibility,
                                                     int batch, int head, int first_q, int first_k) {
   bool any = false, whole = true;
-  // Where nothing is in doubt the compiler sees what of the text depends on the key, or the query, alone.
-  constexpr int together = inside ? 4 : 1;
+  // Where nothing is in doubt the compiler sees what of the text depends on the key, or the query, alone, and steps from
+  // query to query by constants.
+  constexpr int together = inside ? 8 : 1, apart = mask_tile / together;
 #pragma unroll 1
-  for (int i = 0; i < mask_tile; i += together) {
+  for (int i = 0; i < apart; ++i) {
+    // Queries that lie far apart come one after the other: where what is kept ends inside the tile it shows soon.
+    const int first = first_q + i * (inside ? 1 : 21) % mask_tile;
 #pragma unroll
     for (int j = 0; j < 2 * together; ++j) {
-      // Queries that lie far apart come one after the other: where what is kept ends inside the tile it shows soon.
-      const int query = first_q + (i + j / 2) * 21 % mask_tile, key = first_k + j % 2 * 32 + lane_index();
+      const int query = first + j / 2 * apart, key = first_k + j % 2 * 32 + lane_index();
       if (!inside && (query >= visibility.seq_q || !visibility.sees(query, key))) continue;
       const bool keeps = Modification::keeps(batch, head, query, key, params.aux);
       any = any || keeps;

@@ -53,8 +53,7 @@ __device__ __forceinline__ KeyRange key_tiles(const Visibility<shape>& visibilit
 }
 
 /// The tiles of keys that up to `most_q` queries work on, from the last one down: those that some of them see and, where
-/// there is a mask_mod, of which it keeps something for some of them. It has no state: who copies a tile and who multiplies
-/// it may walk on their own.
+/// there is a mask_mod, of which it keeps something for some of them. It has no state.
 template <const AttentionShape& shape, int most_q, int tile_kv>
 class TileSequence {
  public:
