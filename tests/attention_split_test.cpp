@@ -252,8 +252,8 @@ TEST(AttentionSplitCount, ClustersThatFillTheDeviceAreTried) {
   using Sizes = std::set<std::pair<std::int64_t, std::int64_t>>;
   const std::string eight = "heads=32,kv_heads=8,seq_q=1,head_dim=128,";
   EXPECT_EQ(tried(eight + "batch=8,seq_kv=8192", Effort::quick), (Sizes{{4, 4}, {8, 2}}));
-  EXPECT_EQ(tried(eight + "batch=1,seq_kv=65536", Effort::quick), (Sizes{{4, 16}, {8, 16}}));
-  EXPECT_EQ(tried(eight + "batch=64,seq_kv=2048", Effort::quick), Sizes());
+  EXPECT_EQ(tried(eight + "batch=1,seq_kv=65536", Effort::quick), (Sizes{{4, 8}, {4, 16}, {8, 8}, {8, 16}}));
+  EXPECT_EQ(tried(eight + "batch=64,seq_kv=2048", Effort::quick), (Sizes{{4, 2}}));
   EXPECT_GT(tried(eight + "batch=8,seq_kv=8192", Effort::full).size(), 6U);
   // Parts of a few keys are not worth a block.
   EXPECT_EQ(tried(eight + "batch=1,seq_kv=512", Effort::quick), (Sizes{{4, 4}, {8, 4}}));

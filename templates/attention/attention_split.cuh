@@ -82,7 +82,7 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
   }
 }
 
-constexpr int split_combine_threads = 128;
+constexpr int split_combine_threads = 256;
 
 /// The parts of one row: a block. Sinks are a term of the sum only here, where there is one of it.
 template <typename Element, const AttentionShape& shape, const SplitConfig& config>

@@ -51,6 +51,17 @@ double filled(std::int64_t splits, const TypedConfig& config, const Settings& se
   return static_cast<double>(blocks) / static_cast<double>(waves * resident);
 }
 
+/// As few parts as come near the best share.
+int fewest_splits(double near, const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  const std::int64_t most =
+      std::clamp<std::int64_t>(key_tiles(config, settings) * config.tile_kv / least_keys, 1, most_splits);
+  double best = 0;
+  for (std::int64_t splits = 1; splits <= most; ++splits) best = std::max(best, filled(splits, config, settings, device));
+  std::int64_t splits = 1;
+  while (splits < most && filled(splits, config, settings, device) < near * best) ++splits;
+  return static_cast<int>(splits);
+}
+
 /// With fewer stages and then warps, until it fits.
 TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInfo& device) {
   const auto too_large = [&] { return config.smem_bytes(settings) > device.smem_bytes_per_block; };
@@ -124,13 +135,7 @@ int split_count(const TypedConfig& config, const Settings& settings, const Devic
   if (config.cluster > 1) return config.cluster;
   const std::int64_t tiles = std::max<std::int64_t>(key_tiles(config, settings), 1);
   if (config.splits > 0) return static_cast<int>(std::min<std::int64_t>(config.splits, tiles));
-  const std::int64_t most = std::clamp<std::int64_t>(tiles * config.tile_kv / least_keys, 1, most_splits);
-  // As few parts as come within a tenth of the best share.
-  double best = 0;
-  for (std::int64_t splits = 1; splits <= most; ++splits) best = std::max(best, filled(splits, config, settings, device));
-  std::int64_t splits = 1;
-  while (splits < most && filled(splits, config, settings, device) < 0.9 * best) ++splits;
-  return static_cast<int>(splits);
+  return fewest_splits(0.9, config, settings, device);
 }
 
 TypedConfig default_split(const Settings& settings, const DeviceInfo& device) {
@@ -157,10 +162,11 @@ TypedConfig default_split(const Settings& settings, const DeviceInfo& device) {
 
 namespace {
 
-/// The same in clusters of the sizes that come within a tenth of the best share, the smallest first. None where single
-/// blocks do.
-std::vector<TypedConfig> in_clusters(TypedConfig config, const Settings& settings, const DeviceInfo& device) {
-  constexpr int most_blocks = 16;
+/// The same in clusters of the sizes that come within a tenth of the best share, the smallest first; of these only that one
+/// where not all are asked for. None where single blocks do. Of more than 8 blocks the hardware may not find room for as
+/// many clusters as there are multiprocessors for: then half of them in clusters of 8 may be faster.
+std::vector<TypedConfig> in_clusters(TypedConfig config, bool all, const Settings& settings, const DeviceInfo& device) {
+  constexpr int most_blocks = 16, portable_blocks = 8;
   std::vector<TypedConfig> found;
   config.splits = 0;
   const auto share = [&](const TypedConfig& one) { return filled(one.cluster, one, settings, device); };
@@ -172,7 +178,12 @@ std::vector<TypedConfig> in_clusters(TypedConfig config, const Settings& setting
     found.push_back(config);
   }
   if (alone >= 0.9 * best) return {};
-  std::erase_if(found, [&](const TypedConfig& one) { return share(one) < 0.9 * best; });
+  const auto fills = [&](const TypedConfig& one) { return share(one) >= 0.9 * best; };
+  const auto first = std::ranges::find_if(found, fills);
+  if (!all && first != found.end()) found.erase(first + 1, found.end());
+  std::erase_if(found, [&](const TypedConfig& one) {
+    return !fills(one) && !(one.cluster == portable_blocks && share(one) >= 0.4 * best);
+  });
   return found;
 }
 
@@ -191,6 +202,8 @@ void add_split(const Settings& settings, const DeviceInfo& device, bool full, st
   const int tile = plain.tile_kv, automatic = split_count(plain, settings, device);
   const int twice = std::min<int>(2 * automatic, most_splits);
   space.push_back(plain);
+  if (const int fullest = fewest_splits(0.995, plain, settings, device); fullest != automatic)
+    add(plain.warps, tile, plain.stages, fullest);
   add(8, tile, 3, 0);
   add(4, tile, 4, 0);
   add(4, 2 * tile, 3, 0);
@@ -203,10 +216,12 @@ void add_split(const Settings& settings, const DeviceInfo& device, bool full, st
   for (const int warps : {plain.warps, 8}) {
     TypedConfig config = plain;
     config.warps = warps;
-    for (const TypedConfig& one : in_clusters(config, settings, device)) {
-      space.push_back(one);
-      if (!full) break;
-    }
+    std::ranges::copy(in_clusters(config, full, settings, device), std::back_inserter(space));
+  }
+  // Where single blocks fill the device several times over, pairs with half of the keys each end closer together.
+  if (automatic == 1 && device.arch.number() >= 90) {
+    add(plain.warps, tile, 2, 0);
+    space.back().cluster = 2;
   }
   if (!full) return;
   for (const int tile_q : {16, 32, 48, 64})
@@ -225,7 +240,7 @@ void add_split(const Settings& settings, const DeviceInfo& device, bool full, st
               config.rescale = rescale;
               space.push_back(config);
               if (splits == 0 && rescale != 0)
-                std::ranges::copy(in_clusters(config, settings, device), std::back_inserter(space));
+                std::ranges::copy(in_clusters(config, true, settings, device), std::back_inserter(space));
             }
 }
 

@@ -6,7 +6,7 @@
 namespace tunesmith::attention {
 
 /// Of a block of the kernel that combines parts.
-inline constexpr int split_combine_threads = 128;
+inline constexpr int split_combine_threads = 256;
 
 /// Whether a problem has so few queries and so many keys that reading keys once is what takes time.
 bool is_decoding(const Settings& settings) noexcept;
