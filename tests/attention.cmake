@@ -1,7 +1,7 @@
 # Attention kernels.
 tunesmith_test(attention_descriptor_test LIBRARIES tunesmith_templates SOURCES attention_descriptor_test.cpp softmax_cases.cpp)
 tunesmith_test(attention_host_test LIBRARIES tunesmith_api
-  SOURCES attention_host_test.cpp attention_cases.cpp softmax_cases.cpp TIMEOUT 900)
+  SOURCES attention_host_test.cpp attention_cases.cpp attention_mods.cpp softmax_cases.cpp TIMEOUT 900)
 tunesmith_test(attention_split_test LIBRARIES tunesmith_api SOURCES attention_split_test.cpp softmax_cases.cpp TIMEOUT 900)
 tunesmith_test(attention_nvrtc_test LIBRARIES tunesmith_api
   SOURCES attention_nvrtc_test.cpp attention_cases.cpp attention_mask_nvrtc_test.cpp attention_masks.cpp attention_mods.cpp

@@ -46,13 +46,22 @@ std::vector<Problem> attention_problems(bool tensor_cores) {
       "seq_q=50,seq_kv=70,head_dim=32,heads=2,batch=2,q_head_stride=37,q_seq_stride=101,q_batch_stride=6001,"
       "k_alignment=4,o_head_stride=36,o_seq_stride=99,o_batch_stride=5001",
       "seq_q=50,seq_kv=70,head_dim=32,layout=bhsd,heads=2,v_alignment=4,o_alignment=4,q_alignment=8",
+      // Small dot products under a soft cap, and biases that tensor cores add, or cannot: f16 is too small for a large
+      // scale's.
+      "seq_q=300,seq_kv=500,head_dim=64,heads=2,softcap=50,dtype=bf16",
+      "seq_q=300,seq_kv=500,head_dim=64,heads=2,softcap=50,causal=bottom-right,dtype=f16",
+      "seq_q=300,seq_kv=500,head_dim=64,heads=2,alibi=1,scale=2,dtype=f16",
+      "seq_q=300,seq_kv=500,head_dim=64,heads=4,alibi=1,causal=bottom-right,dtype=bf16",
+      "seq_q=500,seq_kv=700,head_dim=128,heads=4,alibi=1,window_left=300,window_right=200,dtype=f16",
+      "seq_q=300,seq_kv=500,head_dim=64,heads=2,batch=3,varlen=1,total_q=600,total_kv=900,alibi=1,dtype=bf16",
   };
   const char* const dtypes[] = {"bf16", "f32", "f16"};
   std::vector<Problem> problems;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     std::string dtype = dtypes[i % 3];
     if (tensor_cores && dtype == "f32") dtype = "f16";
-    problems.push_back(normalized("attention", shapes[i] + ",dtype=" + dtype));
+    const bool has_dtype = shapes[i].find("dtype=") != std::string::npos;
+    problems.push_back(normalized("attention", shapes[i] + (has_dtype ? "" : ",dtype=" + dtype)));
   }
   return problems;
 }

@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "templates/attention/attention_problem.h"
+#include "templates/half.h"
 #include "tests/attention_cases.h"
+#include "tests/attention_mods.h"
 #include "tests/host_kernels.h"
 #include "tuner/verify.h"
 
@@ -114,6 +118,40 @@ TEST_F(AttentionHost, TheVerificationProblemRunsTheSameSource) {
     for (const ArrayInfo& array : small.op().arrays(small.problem)) bytes += array.extent_bytes();
     EXPECT_LT(bytes, 64 << 20) << small.text();
   }
+}
+
+// Of a tile whose scores are small a soft cap takes a short polynomial, which the judge allows for: its error shows in the
+// lse of queries whose keys are all the same, and is neither larger than said nor absent.
+TEST_F(AttentionHost, ASmallSoftCapIsAsExactAsItSays) {
+  constexpr std::int64_t queries = 64, keys = 64, dim = 16;
+  for (const char* dtype : {"bf16", "f16"})
+    for (const double cap : {50.0, 30.0, 5.0}) {
+      const Case c = case_of("seq_q=64,seq_kv=64,head_dim=16,scale=1,softcap=" + std::to_string(cap) + ",dtype=" + dtype,
+                             "variant=mma");
+      const DType type = parse_dtype(dtype);
+      // The first element of a query is its score.
+      const double bound = std::pow(attention::small_cap_error * 120 / cap, 0.2) * cap;
+      with_executables({c}, [&](const Case&, const Executable& executable) {
+        const test::AttentionArraysOnHost arrays(c.problem, 3);
+        for (const char* name : {"q", "k"})
+          for (std::int64_t i = 0; i < queries * dim; ++i) {
+            const double score = (static_cast<double>(i / dim) / (queries - 1) - 0.5) * 1.99 * bound;
+            const double first = name[0] == 'q' ? score : 1.0;
+            write_element(type, arrays[name].data, i, i % dim == 0 ? static_cast<float>(first) : 0.0f);
+          }
+        std::vector<void*> addresses;
+        for (const HostArray& array : arrays.all()) addresses.push_back(array.data);
+        executable.enqueue(addresses, nullptr);
+        double worst = 0;
+        for (std::int64_t i = 0; i < queries; ++i) {
+          const double score = read_element(type, arrays["q"].data, i * dim);
+          const double lse = cap * std::tanh(score / cap) + std::log(static_cast<double>(keys));
+          worst = std::max(worst, std::fabs(arrays.real("lse", i) - lse));
+        }
+        EXPECT_LE(worst, attention::small_cap_error + 1e-5) << c.text();
+        EXPECT_GE(worst, attention::small_cap_error / 4) << c.text() << ": another way was taken";
+      });
+    }
 }
 
 // The judge is strict: a result that one wrong key changes is refused.

@@ -41,8 +41,10 @@ struct AttentionParams {
   float scale;                ///< factor of a dot product
   float scale_log2;           ///< scale * log2(e)
   float softcap, inverse_softcap;
-  float cap_terms[3];  ///< of a polynomial in the square of a dot product (Scores::near_capped)
-  float cap_near;      ///< dot products that it serves
+  float cap_terms[3];        ///< of a polynomial in the square of a dot product (Scores::near_capped)
+  float cap_near;            ///< dot products that it serves
+  float cap_small_terms[2];  ///< of a shorter one, of 16-bit weights alone (Scores::small_exponent)
+  float cap_small;
 };
 
 /// Which diagonal a causal mask, a window and a distance are counted from.

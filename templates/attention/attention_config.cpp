@@ -168,7 +168,10 @@ std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& setting
   const std::int64_t o = config.o_slabs * config.tile_q * row,
                      barriers = 8 * (2 * config.q_stages + 4 * config.stages) + 32 * config.q_stages,
                      sent = settings.mask_mod.empty() ? 0 : 4 * config.stages;
-  return q + kv + o + barriers + sent;
+  const bool bias_by_product = settings.alibi && settings.softcap == 0 && settings.score_mod.empty();
+  const std::int64_t bias = bias_by_product ? config.tile_kv * 16 + config.q_stages * 640 : 0;
+  const std::int64_t ones = settings.head_dim_v == 64 ? 16 * row : 0;
+  return q + kv + o + bias + ones + barriers + sent;
 }
 
 std::int64_t mma_smem_bytes(const TypedConfig& config, const Settings& settings) {

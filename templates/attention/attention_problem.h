@@ -15,6 +15,10 @@ namespace tunesmith::attention {
 enum class Side : std::uint8_t { q, k, v, o };
 inline constexpr std::array<const char*, 4> side_names{"q", "k", "v", "o"};
 
+/// What 16-bit kernels may be off by in a capped score that is small: a 64th of what rounding a weight to bf16 may change,
+/// an eighth with f16.
+inline constexpr double small_cap_error = 0x1p-14;
+
 /// One of q, k, v, o.
 struct Tensor {
   std::int64_t batch_stride = 0, seq_stride = 0, head_stride = 0;  ///< elements

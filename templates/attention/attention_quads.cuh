@@ -24,16 +24,19 @@ struct Rescale {
 };
 
 /// Of a thread's two rows, over tiles of `keys` keys. `Rule`: what a row's scores are and which of them count; a Scores, or
-/// what looks like one where rows are not neighbouring queries of one head.
+/// what looks like one where rows are not neighbouring queries of one head. `biased_by_product`: of a whole tile all keys
+/// lie on one side of all queries, and what ALiBi adds to a row's scores beyond the first key's is there already. `sums`:
+/// weights are added up here, and not by who multiplies with them.
 template <typename Element, const AttentionShape& shape, typename Modification, int keys,
-          typename Rule = Scores<shape, Modification>>
+          typename Rule = Scores<shape, Modification>, bool biased_by_product = false, bool sums = true>
 struct QuadSoftmax {
   /// Soft cap and ALiBi by ways that what a warp's tile has in common allows.
   static constexpr bool in_steps = Rule::neighbours && !shape.score_mod && (shape.softcap || shape.alibi);
   static constexpr bool has_base = in_steps && shape.alibi;
+  static constexpr bool caps_alone = in_steps && shape.softcap && !shape.alibi;
 
   float largest[2];  ///< score so far, before Scores::factor()
-  float sum[2];      ///< this thread's part of the weights'
+  float sum[2];      ///< this thread's part of the weights', where they are added up here
 
   __device__ __forceinline__ void reset() {
 #pragma unroll
@@ -50,31 +53,19 @@ struct QuadSoftmax {
   template <bool all_seen, bool all_kept = !shape.mask_mod>
   __device__ __forceinline__ void exponentiate(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
                                                float rescale_above, Rescale& rescale) {
+    if constexpr (caps_alone && all_seen && all_kept)
+      if (exponentiate_small(scores, rule, rescale_above, rescale)) return;
     const float factor = rule.factor();
     float top[2];
     float base[2] = {0.0f, 0.0f};  // what this thread's scores of a row have in common, beyond what stands in their places
     score<all_seen, all_kept>(scores, rule, query, first_k, lane, top, base);
-    // Also from -inf, where the difference is infinite; -inf less itself is NaN, and nothing changes.
-    const auto grown = [&](int r) { return multiply(subtract(top[r], largest[r]), factor) > rescale_above; };
     if constexpr (has_base) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) top[r] = add(top[r], base[r]);
     }
     // Of most tiles no lane's own scores have, and then no lane has to hear of the others'.
-    rescale.any = any_in_warp(grown(0) || grown(1));
-    if (rescale.any) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        top[r] = maximum(top[r], shuffle_xor(top[r], 1));
-        top[r] = maximum(largest[r], maximum(top[r], shuffle_xor(top[r], 2)));
-        rescale.rows[r] = 1.0f;
-        if (grown(r)) {
-          rescale.rows[r] = exp2_approx(multiply(subtract(largest[r], top[r]), factor));
-          largest[r] = top[r];
-          sum[r] = multiply(sum[r], rescale.rows[r]);
-        }
-      }
-    }
+    rescale.any = any_in_warp(grown(0, top, factor, rescale_above) || grown(1, top, factor, rescale_above));
+    if (rescale.any) raise(top, factor, rescale_above, rescale);
     float origin[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -85,7 +76,64 @@ struct QuadSoftmax {
     for (int i = 0; i < keys / 2; ++i) {
       const int r = i / 2 % 2;
       scores[i] = exp2_approx(fused_multiply_add(scores[i], factor, origin[r]));
-      sum[r] = add(sum[r], scores[i]);
+      if constexpr (sums) sum[r] = add(sum[r], scores[i]);
+    }
+  }
+
+  /// The same with a soft cap, of a tile that is small enough for a polynomial of two terms: false, and nothing has been
+  /// done, where it is not. Magnitudes serve as maxima too: what is subtracted may be larger than any score, by less than
+  /// what float32 and bf16 have room for.
+  __device__ __forceinline__ bool exponentiate_small(float (&scores)[keys / 2], const Rule& rule, float rescale_above,
+                                                     Rescale& rescale) {
+    constexpr bool has_room = !is_same<Element, f16>;
+    const float factor = rule.factor();
+    float farthest[2][2], highest[2][2];
+#pragma unroll
+    for (int i = 0; i < keys / 2; ++i) {
+      const int r = i / 2 % 2;
+      farthest[i % 2][r] = i < 4 ? absolute(scores[i]) : maximum(farthest[i % 2][r], absolute(scores[i]));
+      if constexpr (!has_room) highest[i % 2][r] = i < 4 ? scores[i] : maximum(highest[i % 2][r], scores[i]);
+    }
+    float top[2], size[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      size[r] = maximum(farthest[0][r], farthest[1][r]);
+      top[r] = has_room ? size[r] : maximum(highest[0][r], highest[1][r]);
+    }
+    const bool beyond = !(maximum(size[0], size[1]) <= rule.small_bound());
+    rescale.any = any_in_warp(beyond || grown(0, top, factor, rescale_above) || grown(1, top, factor, rescale_above));
+    if (rescale.any) {
+      if (any_in_warp(beyond)) return false;
+      raise(top, factor, rescale_above, rescale);
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) top[r] = fused_multiply_add(-subtracted(largest[r]), factor, weight_exponent<Element>);
+#pragma unroll
+    for (int i = 0; i < keys / 2; ++i) {
+      const int r = i / 2 % 2;
+      scores[i] = exp2_approx(rule.small_exponent(scores[i], top[r]));
+      if constexpr (sums) sum[r] = add(sum[r], scores[i]);
+    }
+    return true;
+  }
+
+  /// Whether row r has to be rescaled. Also from -inf, where the difference is infinite; -inf less itself is NaN, and
+  /// nothing changes.
+  __device__ __forceinline__ bool grown(int r, const float (&top)[2], float factor, float rescale_above) const {
+    return multiply(subtract(top[r], largest[r]), factor) > rescale_above;
+  }
+  /// `top`: of each lane's scores.
+  __device__ __forceinline__ void raise(float (&top)[2], float factor, float rescale_above, Rescale& rescale) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      top[r] = maximum(top[r], shuffle_xor(top[r], 1));
+      top[r] = maximum(largest[r], maximum(top[r], shuffle_xor(top[r], 2)));
+      rescale.rows[r] = 1.0f;
+      if (grown(r, top, factor, rescale_above)) {
+        rescale.rows[r] = exp2_approx(multiply(subtract(largest[r], top[r]), factor));
+        largest[r] = top[r];
+        if constexpr (sums) sum[r] = multiply(sum[r], rescale.rows[r]);
+      }
     }
   }
 
@@ -108,7 +156,15 @@ struct QuadSoftmax {
       }
     }
     if constexpr (in_steps && shape.softcap) cap(scores, rule);
-    if constexpr (has_base) bias(scores, rule, query, first_k, lane, base);
+    if constexpr (has_base && !biased_by_product) {
+      bias(scores, rule, query, first_k, lane, base);
+    } else if constexpr (has_base && all_seen) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) base[r] = rule.biased(0.0f, query + 8 * r, first_k, 0);
+    } else if constexpr (has_base) {
+#pragma unroll
+      for (int i = 0; i < keys / 2; ++i) scores[i] = rule.biased(scores[i], query + i / 2 % 2 * 8, first, i / 4 * 8 + i % 2);
+    }
     // Two for each row, in turns: a warp has few others beside it that would hide what one waits for the one before.
     float highest[2][2];
 #pragma unroll
@@ -145,8 +201,7 @@ struct QuadSoftmax {
     }
   }
 
-  /// ALiBi. Where all of the warp's queries stand on the same side of all keys, the bias grows with the key alone, and what
-  /// a thread's scores of a row have in common is left to their base.
+  /// ALiBi. Where the bias grows with the key alone, what a thread's scores of a row have in common is left to their base.
   __device__ __forceinline__ void bias(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
                                        float (&base)[2]) const {
     const int first = first_k + lane % 4 * 2, place = query + rule.visibility().offset;
@@ -167,8 +222,13 @@ struct QuadSoftmax {
 
   /// What becomes of row r; all lanes together.
   __device__ __forceinline__ SoftmaxEnd end(const AttentionParams& params, int head, float factor, int r) const {
-    const float total = multiply(reduce_lanes<4>(sum[r], Sum()), inverse_weight_factor<Element>);
-    const SoftmaxEnd end = approximate_end_of<shape>(params, head, multiply(largest[r], factor), total);
+    return end_of_sum(params, head, factor, largest[r], reduce_lanes<4>(sum[r], Sum()));
+  }
+  /// The same where the sum of the whole row's weights is known.
+  static __device__ __forceinline__ SoftmaxEnd end_of_sum(const AttentionParams& params, int head, float factor,
+                                                          float largest, float sum) {
+    const float total = multiply(sum, inverse_weight_factor<Element>);
+    const SoftmaxEnd end = approximate_end_of<shape>(params, head, multiply(largest, factor), total);
     return {multiply(end.scale, inverse_weight_factor<Element>), end.lse};
   }
 };

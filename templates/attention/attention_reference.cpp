@@ -150,7 +150,7 @@ class Reference {
              error = settings_.scale * size * static_cast<double>(settings_.head_dim + 2) * 0x1p-24;
       if (settings_.softcap != 0) {
         score = settings_.softcap * std::tanh(score / settings_.softcap);
-        error += settings_.softcap * 0x1p-21;
+        error += settings_.softcap * 0x1p-21 + (settings_.dtype == DType::f32 ? 0 : small_cap_error);
       }
       at.scores.push_back(score);
       at.errors.push_back(error);

@@ -6,6 +6,22 @@
 
 namespace tunesmith {
 
+/// What ALiBi adds may come out of a matrix product along with the dot products.
+template <const AttentionShape& shape>
+constexpr bool adds_bias = shape.alibi && !shape.softcap && !shape.score_mod;
+
+/// ALiBi's slope of a head, in units of what it is subtracted from: of dot products where the scale is left to factor().
+template <const AttentionShape& shape>
+__device__ __forceinline__ float slope_of(const AttentionParams& params, int head) {
+  return shape.score_mod ? params.alibi_slopes[head] : divide(params.alibi_slopes[head], params.scale);
+}
+/// Whether three elements make up the slope: it may be too large for f16, or what that cannot hold times 255 keys too large
+/// an error of the score.
+template <typename Element>
+__device__ __forceinline__ bool slope_fits(const AttentionParams& params, float slope) {
+  return slope != 0.0f && (!is_same<Element, f16> || (absolute(slope) < 0x1p15f && params.scale <= 1.0f));
+}
+
 /// Scores of one head of one batch entry. `Modification` is made of the user's text by the generated source: score()
 /// is what becomes of a score, keeps() whether it counts, from where it stands; of each only what the shape says there is.
 template <const AttentionShape& shape, typename Modification>
@@ -20,8 +36,7 @@ class Scores {
 
   __device__ __forceinline__ Scores(const AttentionParams& params, const Sequence& sequence, int batch, int head)
       : params_(&params), visibility_(params, sequence), batch_(batch), head_(head) {
-    if constexpr (shape.alibi)
-      slope_ = unscaled ? divide(params.alibi_slopes[head], params.scale) : multiply(params.alibi_slopes[head], log2_e);
+    if constexpr (shape.alibi) slope_ = slope_of<shape>(params, head);
   }
 
   __device__ __forceinline__ const Visibility<shape>& visibility() const { return visibility_; }
@@ -29,7 +44,7 @@ class Scores {
   /// What a value of operator() is multiplied with to be an exponent of 2.
   __device__ __forceinline__ float factor() const { return factor(*params_); }
   static __device__ __forceinline__ float factor(const AttentionParams& params) {
-    return unscaled ? params.scale_log2 : 1.0f;
+    return unscaled ? params.scale_log2 : log2_e;
   }
 
   /// Of the dot product of the query and key `first` + `at`: what times factor() is the exponent of 2. `at` is a constant in
@@ -41,8 +56,7 @@ class Scores {
       return biased(shape.softcap ? capped(dot) : dot, query, first, at);
     } else {
       const float score = multiply(shape.softcap ? capped(dot) : dot, params_->scale);
-      return biased(multiply(Modification::score(score, batch_, head_, query, first + at, params_->aux), log2_e), query,
-                    first, at);
+      return biased(Modification::score(score, batch_, head_, query, first + at, params_->aux), query, first, at);
     }
   }
 
@@ -59,6 +73,12 @@ class Scores {
     return multiply(dot, fused_multiply_add(square, ratio, 1.0f));
   }
   __device__ __forceinline__ float near_bound() const { return params_->cap_near; }
+  /// The exponent of 2, plus `origin`, of dot products up to small_bound() in size, as exactly as 16-bit weights need it.
+  __device__ __forceinline__ float small_exponent(float dot, float origin) const {
+    const float ratio = fused_multiply_add(multiply(dot, dot), params_->cap_small_terms[1], params_->cap_small_terms[0]);
+    return fused_multiply_add(dot, ratio, origin);
+  }
+  __device__ __forceinline__ float small_bound() const { return params_->cap_small; }
   /// The score less slope * distance of the key from the query's place, which is exact below 2^24.
   __device__ __forceinline__ float biased(float score, int query, int first, int at) const {
     if constexpr (!shape.alibi) return score;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <numbers>
 
 #include "templates/attention/attention_config.h"
 #include "templates/attention/attention_mask_tiles.h"
@@ -33,7 +34,7 @@ struct Params {
   std::int64_t total_q, mask_batch_stride, mask_head_stride;
   std::int32_t batch, heads, kv_heads, seq_q, seq_kv, q_tiles, window_left, window_right, splits;
   std::int32_t heads_per_section, mask_rows, mask_words;
-  float scale, scale_log2, softcap, inverse_softcap, cap_terms[3], cap_near;
+  float scale, scale_log2, softcap, inverse_softcap, cap_terms[3], cap_near, cap_small_terms[2], cap_small;
 };
 // Must agree with WgmmaParams in attention_wgmma.cuh.
 struct WgmmaParams {
@@ -153,6 +154,21 @@ void fill_cap_terms(const Settings& settings, Params& params) {
   params.cap_near = static_cast<float>(0.5 / to_x);
 }
 
+/// tanh(x) = x (c0 + c1 x^2) for |x| <= bound, exact at the zeros of the Chebyshev polynomial of degree 5, so that it is off
+/// by 2/15 bound^5 / 16 at most (the next term of tanh's series, and what of x^5 no shorter polynomial is): a score by
+/// small_cap_error. In terms of the dot product, and as an exponent of 2.
+void fill_small_cap_terms(const Settings& settings, Params& params) {
+  const double to_x = settings.scale / settings.softcap;
+  const double bound = std::min(0.4, std::pow(small_cap_error * 120 / settings.softcap, 0.2));
+  const auto ratio = [](double x) { return std::tanh(x) / x; };
+  const double inner = bound * std::cos(std::numbers::pi * 0.3), outer = bound * std::cos(std::numbers::pi * 0.1);
+  const double slope = (ratio(outer) - ratio(inner)) / (outer * outer - inner * inner);
+  const double factor = settings.scale * std::numbers::log2e;
+  params.cap_small_terms[0] = static_cast<float>(factor * (ratio(inner) - slope * inner * inner));
+  params.cap_small_terms[1] = static_cast<float>(factor * slope * to_x * to_x);
+  params.cap_small = static_cast<float>(bound / std::fabs(to_x));
+}
+
 Params parameters(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   Params params{};
   for (std::size_t i = 0; i < 4; ++i) {
@@ -186,7 +202,10 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
   params.scale = static_cast<float>(settings.scale);
   params.scale_log2 = static_cast<float>(settings.scale * log2e);
   params.softcap = static_cast<float>(settings.softcap);
-  if (settings.softcap != 0) fill_cap_terms(settings, params);
+  if (settings.softcap != 0) {
+    fill_cap_terms(settings, params);
+    fill_small_cap_terms(settings, params);
+  }
   return params;
 }
 

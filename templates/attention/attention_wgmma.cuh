@@ -13,6 +13,10 @@
 // from the rest. Tiles of which a warpgroup sees no key it only hands back. A row's accumulators are rescaled only when its
 // largest score has grown by more than 2^8 since the last time: what is added up meanwhile is larger, never wrong.
 //
+// With 64 columns of values instructions are scarcer than tensor cores, which therefore add up weights, too: 8 columns of
+// ones stand beside the values (WgmmaTiles::sums_weights), and what ALiBi adds to dot products is a further step of their
+// product (BiasTiles). O is then divided by the sum of what it was weighted with, the rounded weights.
+//
 // After Shah, Bikshandi, Zhang, Thakkar, Ramani and Dao, "FlashAttention-3", 2024 (arXiv:2407.08608); the threshold for
 // rescaling is FlashAttention-4's (Zadouri et al., 2025).
 #pragma once
@@ -45,13 +49,21 @@ __device__ __forceinline__ void attention_wgmma(const WgmmaParams& params) {
     }
     barriers_ready();
   }
+  if constexpr (adds_bias<shape>) {
+    BiasTiles<config.tile_kv, config.q_stages>::template write<Element>(memory + Tiles::bias_at, Tiles::threads);
+  }
+  if constexpr (Tiles::sums_weights) {
+    for (int i = thread_index(); i < Tiles::ones_bytes / 4; i += Tiles::threads)
+      reinterpret_cast<uint32*>(memory + Tiles::ones_at)[i] = pack<Element>(1.0f, 1.0f);
+  }
+  if constexpr (adds_bias<shape> || Tiles::sums_weights) fence_async_shared();
   sync_block();
 
   // The same for a whole warp, and known to be.
   const int group = shuffle(warp_index() / 4, 0);
   if (group == 0) {
     if constexpr (config.consumers > 1) give_registers<(config.consumers == 3 ? 32 : 24)>();
-    if (warp_index() == 0 && elect_one()) Producer<shape, config>(params, memory).run();
+    if (warp_index() == 0 && elect_one()) Producer<Element, shape, config>(params, memory).run();
   } else {
     if constexpr (config.consumers > 1) take_registers<(config.consumers == 2 ? 240 : config.consumers == 3 ? 160 : 112)>();
     Consumer<Element, shape, Modification, config> consumer(params, memory, group - 1);

@@ -30,6 +30,32 @@ struct Consumer {
     bool kept;  ///< mask_mod keeps all of this warpgroup's pairs that are seen
   };
 
+  /// What is known of a tile of queries before its output is.
+  struct Results {
+    TileOfQueries tile;
+    int query;         ///< this thread's first
+    float largest[2];  ///< scores of its rows
+    float scale[2];    ///< of the output's rows
+  };
+  /// A tile of queries in work: where it lies, and what a score of it is.
+  struct Current {
+    Work work;
+    Rule rule;
+    WholeTiles<shape, keys> whole;
+    int query;       ///< this thread's first; the second one is 8 further
+    int beyond = 0;  ///< keys of the first tile that lie beyond the sequence's end
+
+    __device__ __forceinline__ Current(const Consumer& consumer, const TileOfQueries& tile)
+        : work(consumer.work_of(tile)),
+          rule(consumer.params.attention, consumer.sequence_of(tile), work.tile.batch, work.tile.head),
+          whole(rule.visibility(), work.first_q, work.first_q + 63,
+                !shape.alibi || slope_fits<Element>(consumer.params.attention, rule.slope())),
+          query(work.first_q + 16 * consumer.warp + consumer.lane / 4) {}
+    __device__ __forceinline__ void begin_at(const KeyTile& tile) {
+      beyond = (tile.index + 1) * keys - rule.visibility().seq_kv;
+    }
+  };
+
   const WgmmaParams& params;
   unsigned char* const memory;
   const uint32 shared;
@@ -38,10 +64,10 @@ struct Consumer {
   Stage<config.q_stages> q_stage;
   Stage<config.stages> k_stage, v_stage;
 
-  float scores[keys / 2];  ///< of a tile; then their exponentials
-  float output[shape.head_dim_v / 2];
-  uint32 weights[steps][4];  ///< exponentials of the tile before, rounded
-  QuadSoftmax<Element, shape, Modification, keys> softmax;
+  float scores[keys / 2];                                     ///< of a tile; then their exponentials
+  float output[(shape.head_dim_v + Tiles::sum_columns) / 2];  ///< and sums of weights
+  uint32 weights[steps][4];                                   ///< exponentials of the tile before, rounded
+  QuadSoftmax<Element, shape, Modification, keys, Rule, adds_bias<shape>, !Tiles::sums_weights> softmax;
 
   __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, unsigned char* shared_memory, int group)
       : params(kernel_params),
@@ -105,8 +131,8 @@ struct Consumer {
     }
     return await_keys(work, first);
   }
-  /// S = Q K^T, not awaited.
-  __device__ __forceinline__ void multiply_keys() {
+  /// S = Q K^T, not awaited. Of a whole tile with ALiBi's bias less the first key's.
+  __device__ __forceinline__ void multiply_keys(const Current& current, int index, bool whole) {
     const MatrixDescriptor q =
         matrix_descriptor(shared + q_stage.index * Tiles::q_bytes + warpgroup * 64 * Tiles::row_bytes, 1024);
     const MatrixDescriptor k = matrix_descriptor(shared + Tiles::k_at + k_stage.index * Tiles::k_bytes, 1024);
@@ -116,6 +142,12 @@ struct Consumer {
       const int slab = step / 4, within = step % 4 * 32;
       wgmma<Element, Innermost::k>(scores, advance(q, slab * Tiles::q_slab + within),
                                    advance(k, slab * Tiles::kv_slab + within), step > 0);
+    }
+    if constexpr (adds_bias<shape>) {
+      using Bias = BiasTiles<keys, config.q_stages>;
+      const uint32 bias = shared + Tiles::bias_at;
+      const int direction = !whole ? Bias::none : current.whole.is_before(index) ? Bias::forward : Bias::backward;
+      wgmma<Element, Innermost::k>(scores, Bias::slopes(bias, q_stage.index, direction), Bias::places(bias), true);
     }
     wgmma_commit();
   }
@@ -130,13 +162,16 @@ struct Consumer {
     barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
     if constexpr (shape.varlen)
       if (first && beyond > 0) clear_values(beyond);
+    const int at = Tiles::v_at + v_stage.index * Tiles::v_bytes;
+    // With every 16 rows of values the same ones, which each time are 2048 bytes less further on.
     const MatrixDescriptor v =
-        matrix_descriptor(shared + Tiles::v_at + v_stage.index * Tiles::v_bytes, 1024, Tiles::kv_slab);
+        matrix_descriptor(shared + at, 1024, Tiles::sums_weights ? Tiles::ones_at - at : Tiles::kv_slab);
     pin_weights();
     wgmma_fence(output);
 #pragma unroll
     for (int step = 0; step < steps; ++step)
-      wgmma<Element, Innermost::n>(output, weights[step], advance(v, step * 2048), step > 0 || !first);
+      wgmma<Element, Innermost::n>(output, weights[step], advance(v, step * 2048, Tiles::sums_weights ? -step * 2048 : 0),
+                                   step > 0 || !first);
     wgmma_commit();
   }
   /// What lies beyond a sequence's end may be NaN or infinite, and weights of 0 would not hide it. Every warpgroup writes
@@ -184,10 +219,18 @@ struct Consumer {
   // none skips a tile.
   static constexpr int first_turn = 1 + config.consumers;
   __device__ __forceinline__ void await_turn() const {
-    if constexpr (config.turns) sync_threads(first_turn + warpgroup, 256);
+    if constexpr (config.turns) sync_threads(first_turn + here(warpgroup), 256);
   }
   __device__ __forceinline__ void pass_turn() const {
-    if constexpr (config.turns) arrive_threads(first_turn + (warpgroup + 1 == config.consumers ? 0 : warpgroup + 1), 256);
+    if constexpr (config.turns) {
+      const int next = here(warpgroup) + 1;
+      arrive_threads(first_turn + (next == config.consumers ? 0 : next), 256);
+    }
+  }
+  /// So that what is made of it is made here, and not kept in a register all along.
+  static __device__ __forceinline__ int here(int value) {
+    asm volatile("" : "+r"(value));
+    return value;
   }
 
   __device__ __forceinline__ void round() {
@@ -195,31 +238,9 @@ struct Consumer {
     for (int step = 0; step < steps; ++step) round_weights<Element>(scores, step, weights[step]);
   }
 
-  /// What is known of a tile of queries before its output is.
-  struct Results {
-    TileOfQueries tile;
-    float scale[2];  ///< of the output's rows
-  };
-  /// A tile of queries in work: where it lies, and what a score of it is.
-  struct Current {
-    Work work;
-    Rule rule;
-    KeyRange whole;  ///< keys that all of the warpgroup's queries see
-    int query;       ///< this thread's first; the second one is 8 further
-    int beyond = 0;  ///< keys of the first tile that lie beyond the sequence's end
-
-    __device__ __forceinline__ Current(const Consumer& consumer, const TileOfQueries& tile)
-        : work(consumer.work_of(tile)),
-          rule(consumer.params.attention, consumer.sequence_of(tile), work.tile.batch, work.tile.head),
-          whole(rule.visibility().of_all(work.first_q, work.first_q + 63)),
-          query(work.first_q + 16 * consumer.warp + consumer.lane / 4) {}
-    __device__ __forceinline__ void begin_at(const KeyTile& tile) {
-      beyond = (tile.index + 1) * keys - rule.visibility().seq_kv;
-    }
-  };
-  /// Whether all pairs of the tile exist, are seen and kept: no mask's code is needed.
+  /// Whether neither the code of masks nor that of distances is needed.
   __device__ __forceinline__ bool is_whole(const Current& current, const KeyTile& tile) const {
-    return current.whole.holds(tile.index * keys, tile.index * keys + keys - 1) && tile.kept;
+    return current.whole.holds(tile.index) && tile.kept;
   }
   __device__ __forceinline__ void exponentiate(const Current& current, int index, bool whole, Rescale& rescale) {
     const int first_k = index * keys;
@@ -237,14 +258,15 @@ struct Consumer {
     const KeyTile tile = await_first_keys(current.work, ahead);
     current.begin_at(tile);
     await_turn();
-    multiply_keys();
+    const bool whole = !once && is_whole(current, tile);
+    multiply_keys(current, tile.index, whole);
     pass_turn();
     wgmma_wait<0>(scores);
     free_keys();
     skip_values(ahead);
     Rescale rescale;
     softmax.reset();
-    exponentiate(current, tile.index, !once && is_whole(current, tile), rescale);
+    exponentiate(current, tile.index, whole, rescale);
     round();
     return tile;
   }
@@ -271,28 +293,32 @@ struct Consumer {
       progress.tile = await_keys(current.work, progress.tile.index - 1);
     }
     await_turn();
-    multiply_keys();
-    // Asked while the products run. Of the first tiles, which a causal mask crosses, whole ones have no code of their own
-    // where it would only be long to compile.
+    // Of the first tiles, which a causal mask crosses, whole ones have no code of their own where it would only be long to
+    // compile. Asked while the products run, if these need not know.
     constexpr bool one_way = of_next && (shape.bounded_right || !Rule::linear);
-    const bool whole = !one_way && is_whole(current, progress.tile);
+    bool whole = !one_way && adds_bias<shape> && is_whole(current, progress.tile);
+    multiply_keys(current, progress.tile.index, whole);
+    if constexpr (!adds_bias<shape>) whole = !one_way && is_whole(current, progress.tile);
     if (progress.waiting) write(progress.results);
     multiply_values(progress.first, beyond);
     pass_turn();
     wgmma_wait<1>(scores);
     free_keys();
     if constexpr (of_next) {
-      progress.results = end(tile, query);
+      progress.results = results_of(tile, query);
+      if constexpr (!Tiles::sums_weights) end(progress.results);
       softmax.reset();
     }
     Rescale rescale;
     exponentiate(current, progress.tile.index, whole, rescale);
     await_values<0>();
     free_values();
-    if constexpr (of_next)
+    if constexpr (of_next) {
+      if constexpr (Tiles::sums_weights) end(progress.results);
       skip_values(ahead);
-    else
+    } else {
       rescale_rows(output, rescale);
+    }
     round();
     progress.first = progress.waiting = of_next;
   }
@@ -315,9 +341,11 @@ struct Consumer {
     }
     if (progress.waiting) write(progress.results);
     multiply_values(progress.first, current.beyond);
-    const Results ended = end(current.work.tile, current.query);
+    Results results = results_of(current.work.tile, current.query);
+    if constexpr (!Tiles::sums_weights) end(results);
     await_values<0>();
-    write(ended);
+    if constexpr (Tiles::sums_weights) end(results);
+    write(results);
     store_wait<0>();
   }
 
@@ -331,8 +359,9 @@ struct Consumer {
       while (tile.more) {
         tile = await_keys(current.work, tile.index - 1);
         await_turn();
-        multiply_keys();
-        const bool whole = is_whole(current, tile);
+        bool whole = adds_bias<shape> && is_whole(current, tile);
+        multiply_keys(current, tile.index, whole);
+        if constexpr (!adds_bias<shape>) whole = is_whole(current, tile);
         multiply_values(first, current.beyond);
         first = false;
         pass_turn();
@@ -347,27 +376,37 @@ struct Consumer {
       }
       free_queries();
       multiply_values(first, current.beyond);
-      const Results results = end(queries, current.query);
+      Results results = results_of(queries, current.query);
+      if constexpr (!Tiles::sums_weights) end(results);
       await_values<0>();
       free_values();
+      if constexpr (Tiles::sums_weights) end(results);
       write(results);
     }
     store_wait<0>();
   }
 
-  /// Writes the lse.
-  __device__ __forceinline__ Results end(const TileOfQueries& tile, int query) const {
+  __device__ __forceinline__ Results results_of(const TileOfQueries& tile, int query) const {
+    return {tile, query, {softmax.largest[0], softmax.largest[1]}, {}};
+  }
+  /// Completes them and writes the lse. Where the sums come with the output it must be there.
+  __device__ __forceinline__ void end(Results& results) const {
     const AttentionParams& attention = params.attention;
-    Results results = {tile, {}};
+    const TileOfQueries& tile = results.tile;
     const Sequence sequence = sequence_of(tile);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const SoftmaxEnd end = softmax.end(attention, tile.head, Rule::factor(attention), r);
+      const int query = results.query + 8 * r;
+      float sum;
+      if constexpr (Tiles::sums_weights)
+        sum = output[shape.head_dim_v / 2 + 2 * r];
+      else
+        sum = reduce_lanes<4>(softmax.sum[r], Sum());
+      const SoftmaxEnd end = softmax.end_of_sum(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
       results.scale[r] = end.scale;
-      if (lane % 4 == 0 && query + 8 * r < sequence.seq_q && attention.lse != nullptr)
-        lse_of<shape>(attention, sequence, tile.batch, tile.head)[query + 8 * r] = end.lse;
+      if (lane % 4 == 0 && query < sequence.seq_q && attention.lse != nullptr)
+        lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;
     }
-    return results;
   }
   /// The output, by way of shared memory and the copy engine, the 16 rows of each warp on their own.
   __device__ __forceinline__ void write(const Results& results) {

@@ -7,7 +7,7 @@
 
 namespace tunesmith {
 
-template <const AttentionShape& shape, const WgmmaConfig& config>
+template <typename Element, const AttentionShape& shape, const WgmmaConfig& config>
 struct Producer {
   using Tiles = WgmmaTiles<shape, config>;
   static constexpr bool counts = config.order == TileOrder::counter;
@@ -47,6 +47,12 @@ struct Producer {
   }
 
   __device__ __forceinline__ void load_queries(const TileOfQueries& tile, uint32 come) {
+    if constexpr (adds_bias<shape>) {
+      using Bias = BiasTiles<config.tile_kv, config.q_stages>;
+      const float slope = slope_of<shape>(params.attention, tile.head);
+      Bias::template write_slope<Element>(memory + Tiles::bias_at, q_stage.index, slope);
+      fence_async_shared();  // before the arrival by which the consumers see it
+    }
     barrier_arrive_expecting(come, Tiles::q_bytes);
 #pragma unroll
     for (int slab = 0; slab < Tiles::qk_slabs; ++slab)

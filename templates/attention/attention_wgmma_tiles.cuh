@@ -39,6 +39,44 @@ struct alignas(16) TileOfQueries {
   int q_start, kv_start, seq_q, seq_kv;
 };
 
+/// ALiBi's bias as a product of 16 steps, S += A B: every row of A is (high, middle, low, 0, ...), three elements that
+/// together are a head's slope, and row n of B (n, n, n, 0, ...). In shared memory as blocks of 8 rows of 8 elements, 128
+/// bytes, that are read again and again: B's for the lower half of the steps serve as the upper half, where A's are zeros.
+template <int keys, int q_stages>
+struct BiasTiles {
+  static constexpr int block = 128, places_bytes = keys / 8 * block;
+  /// From the first to the next 8 steps, and rows of A. A stage: the slope, zeros, the slope with its sign changed, zeros.
+  static constexpr int slopes_at = places_bytes, stage_bytes = 5 * block, bytes = slopes_at + q_stages * stage_bytes;
+  static constexpr int forward = 0, backward = 2 * block, none = 3 * block;
+
+  /// What stays as it is; all threads.
+  template <typename Element>
+  static __device__ __forceinline__ void write(unsigned char* memory, int threads) {
+    for (int row = thread_index(); row < bytes / 16; row += threads) {
+      const float key = row < keys ? static_cast<float>(row) : 0.0f;
+      *reinterpret_cast<Bits<16>*>(memory + row * 16) = {{pack<Element>(key, key), pack<Element>(key, 0.0f), 0, 0}};
+    }
+  }
+  /// One thread.
+  template <typename Element>
+  static __device__ __forceinline__ void write_slope(unsigned char* memory, int stage, float slope) {
+    const float high = to_float(from_float<Element>(slope)), rest = subtract(slope, high),
+                middle = to_float(from_float<Element>(rest)), low = subtract(rest, middle);
+    const Bits<16> row = {{pack<Element>(high, middle), pack<Element>(low, 0.0f), 0, 0}},
+                   back = {{pack<Element>(-high, -middle), pack<Element>(-low, 0.0f), 0, 0}};
+    unsigned char* const first = memory + slopes_at + stage * stage_bytes;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      *reinterpret_cast<Bits<16>*>(first + forward + i * 16) = row;
+      *reinterpret_cast<Bits<16>*>(first + backward + i * 16) = back;
+    }
+  }
+  static __device__ __forceinline__ MatrixDescriptor places(uint32 shared) { return matrix_descriptor<0>(shared, block, 0); }
+  static __device__ __forceinline__ MatrixDescriptor slopes(uint32 shared, int stage, int direction) {
+    return matrix_descriptor<0>(shared + slopes_at + stage * stage_bytes + direction, 0, block);
+  }
+};
+
 template <const AttentionShape& shape, const WgmmaConfig& config>
 struct WgmmaTiles {
   static constexpr int tile_q = 64 * config.consumers, threads = 128 * (config.consumers + 1);
@@ -49,7 +87,13 @@ struct WgmmaTiles {
   static constexpr int q_bytes = qk_slabs * q_slab, k_bytes = qk_slabs * kv_slab, v_bytes = v_slabs * kv_slab;
   static constexpr int k_at = config.q_stages * q_bytes, v_at = k_at + config.stages * k_bytes,
                        o_at = v_at + config.stages * v_bytes;
-  static constexpr int barriers_at = o_at + config.consumers * config.o_slabs * o_slab;
+  static constexpr int bias_at = o_at + config.consumers * config.o_slabs * o_slab;
+  static constexpr int ones_at = bias_at + (adds_bias<shape> ? BiasTiles<config.tile_kv, config.q_stages>::bytes : 0);
+  // Values of 64 columns are followed by 8 columns of ones, so that the sums of weights come out of the product with them: a
+  // slab of 16 rows, all ones, that is the second one of every 16 rows of values.
+  static constexpr bool sums_weights = shape.head_dim_v == slab_columns;
+  static constexpr int ones_bytes = sums_weights ? 16 * row_bytes : 0, sum_columns = sums_weights ? 8 : 0;
+  static constexpr int barriers_at = ones_at + ones_bytes;
   // Barriers: for each stage of Q, K and V, that it has come, and that it is free. Then which tiles of Q they are.
   static constexpr int barriers = 2 * config.q_stages + 4 * config.stages;
   static constexpr int tiles_at = barriers_at + 8 * barriers;
@@ -107,6 +151,36 @@ class SomeTiles : public TileSequence<shape, tile_q, tile_kv> {
     const int index = Walk::last();
     return index < Walk::begin() ? Walk::begin() : index;
   }
+};
+
+/// The tiles of keys of which all pairs with some queries exist and are seen and, where ALiBi's bias is a product, lie on
+/// one side of the queries' places.
+template <const AttentionShape& shape, int tile_kv>
+class WholeTiles {
+ public:
+  /// `fits`: there may be a product.
+  __device__ __forceinline__ WholeTiles(const Visibility<shape>& visibility, int first_q, int last_q, bool fits) {
+    const KeyRange seen = visibility.of_all(first_q, last_q);
+    begin_ = (seen.begin + tile_kv - 1) / tile_kv;
+    end_ = seen.end < 0 ? 0 : seen.end / tile_kv;
+    if constexpr (adds_bias<shape>) {
+      const int first = first_q + visibility.offset + 1, last = last_q + visibility.offset;
+      before_ = first < 0 || !fits ? 0 : Visibility<shape>::smallest(first / tile_kv, end_);
+      after_ = !fits ? end_ : last < 0 ? begin_ : Visibility<shape>::largest((last + tile_kv - 1) / tile_kv, begin_);
+    }
+  }
+  __device__ __forceinline__ bool holds(int index) const {
+    bool held = index < end_;
+    if constexpr (adds_bias<shape>) held = is_before(index) || (held && index >= after_);
+    if constexpr (shape.bounded_left) held = held && index >= begin_;
+    return held;
+  }
+  /// Of one that it holds: whether its keys lie before the queries' places.
+  __device__ __forceinline__ bool is_before(int index) const { return index < before_; }
+
+ private:
+  int begin_, end_;
+  int before_, after_;  ///< below the one tiles lie before all places, from the other on after them
 };
 
 /// Which tile of keys comes in a stage, where mask_mod hides some: the producer asks the mask, once for all warpgroups.

@@ -31,9 +31,9 @@ __device__ __forceinline__ constexpr MatrixDescriptor matrix_descriptor(uint32 a
   return {(static_cast<uint32>(leading_bytes) >> 4 << 16) + (address >> 4),
           layout << 30 | static_cast<uint32>(stride_bytes) >> 4};
 }
-/// The same matrix `bytes` further on.
-__device__ __forceinline__ constexpr MatrixDescriptor advance(MatrixDescriptor matrix, int bytes) {
-  return {matrix.low + static_cast<uint32>(bytes >> 4), matrix.high};
+/// The same matrix `bytes` further on, with `leading_bytes` more.
+__device__ __forceinline__ constexpr MatrixDescriptor advance(MatrixDescriptor matrix, int bytes, int leading_bytes = 0) {
+  return {matrix.low + static_cast<uint32>(bytes >> 4) + (static_cast<uint32>(leading_bytes >> 4) << 16), matrix.high};
 }
 
 // ---- Order --------------------------------------------------------------------------------------------------------------

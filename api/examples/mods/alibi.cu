@@ -4,5 +4,6 @@
 // aux: slopes:f32[heads]; offset:i32=seq_kv-seq_q
 
 __device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {
-  return score - aux.slopes[h] * static_cast<float>(abs(q + aux.offset - k));  // the last query stands at the last key
+  const int distance = q + aux.offset - k;  // the last query stands at the last key
+  return score - aux.slopes[h] * fabsf(static_cast<float>(distance));
 }
