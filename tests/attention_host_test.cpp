@@ -121,16 +121,18 @@ TEST_F(AttentionHost, TheVerificationProblemRunsTheSameSource) {
 }
 
 // Of a tile whose scores are small a soft cap takes a short polynomial, which the judge allows for: its error shows in the
-// lse of queries whose keys are all the same, and is neither larger than said nor absent.
+// lse of queries whose keys are all the same, and is neither larger than said nor absent. Negative scores are far below
+// their magnitudes, which under a large cap must not be beyond what weights have room for.
 TEST_F(AttentionHost, ASmallSoftCapIsAsExactAsItSays) {
   constexpr std::int64_t queries = 64, keys = 64, dim = 16;
   for (const char* dtype : {"bf16", "f16"})
-    for (const double cap : {50.0, 30.0, 5.0}) {
+    for (const double cap : {5.0, 30.0, 50.0, 1000.0}) {
       const Case c = case_of("seq_q=64,seq_kv=64,head_dim=16,scale=1,softcap=" + std::to_string(cap) + ",dtype=" + dtype,
                              "variant=mma");
       const DType type = parse_dtype(dtype);
       // The first element of a query is its score.
       const double bound = std::pow(attention::small_cap_error * 120 / cap, 0.2) * cap;
+      const bool is_small = bound <= attention::most_small_score;
       with_executables({c}, [&](const Case&, const Executable& executable) {
         const test::AttentionArraysOnHost arrays(c.problem, 3);
         for (const char* name : {"q", "k"})
@@ -149,7 +151,9 @@ TEST_F(AttentionHost, ASmallSoftCapIsAsExactAsItSays) {
           worst = std::max(worst, std::fabs(arrays.real("lse", i) - lse));
         }
         EXPECT_LE(worst, attention::small_cap_error + 1e-5) << c.text();
-        EXPECT_GE(worst, attention::small_cap_error / 4) << c.text() << ": another way was taken";
+        if (is_small) {
+          EXPECT_GE(worst, attention::small_cap_error / 4) << c.text() << ": another way was taken";
+        }
       });
     }
 }

@@ -18,6 +18,9 @@ inline constexpr std::array<const char*, 4> side_names{"q", "k", "v", "o"};
 /// What 16-bit kernels may be off by in a capped score that is small: a 64th of what rounding a weight to bf16 may change,
 /// an eighth with f16.
 inline constexpr double small_cap_error = 0x1p-14;
+/// Scores that are small are no larger than this in size, whatever the cap: bf16 kernels then take magnitudes for maxima,
+/// and weights 2^-58 times as large as they could be still have room.
+inline constexpr double most_small_score = 20;
 
 /// One of q, k, v, o.
 struct Tensor {

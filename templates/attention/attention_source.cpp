@@ -159,7 +159,8 @@ void fill_cap_terms(const Settings& settings, Params& params) {
 /// small_cap_error. In terms of the dot product, and as an exponent of 2.
 void fill_small_cap_terms(const Settings& settings, Params& params) {
   const double to_x = settings.scale / settings.softcap;
-  const double bound = std::min(0.4, std::pow(small_cap_error * 120 / settings.softcap, 0.2));
+  const double bound =
+      std::min({0.4, std::pow(small_cap_error * 120 / settings.softcap, 0.2), most_small_score / settings.softcap});
   const auto ratio = [](double x) { return std::tanh(x) / x; };
   const double inner = bound * std::cos(std::numbers::pi * 0.3), outer = bound * std::cos(std::numbers::pi * 0.1);
   const double slope = (ratio(outer) - ratio(inner)) / (outer * outer - inner * inner);
