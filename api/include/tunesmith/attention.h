@@ -138,7 +138,7 @@ struct AttentionProblem {
 /// Addresses in device memory for a one-shot Engine::attention, in the order in which a plan takes them (after q, k, v).
 /// What is given is used: slopes, sinks and cu_seqlens switch their options on.
 struct AttentionArrays {
-  const float* alibi_slopes = nullptr;          ///< (heads), or left out
+  const float* alibi_slopes = nullptr;          ///< (heads), finite, or left out
   const float* sinks = nullptr;                 ///< (heads), or left out
   const std::int32_t* cu_seqlens_q = nullptr;   ///< (batch + 1), or left out
   const std::int32_t* cu_seqlens_kv = nullptr;  ///< (batch + 1), or left out
