@@ -268,6 +268,7 @@ TEST_F(Tune, AQuickContestLeavesMoreOfTheBudgetForCompiling) {
   };
   EXPECT_GT(compiled(Effort::quick), compiled(Effort::full));  // in 2.5 s and in 2
 }
+
 TEST_F(Tune, TheDefaultIsMeasuredWhateverTheBudget) {
   compiler.takes = std::chrono::milliseconds(20);
   for (const double budget_s : {0.0, 1e-6}) {

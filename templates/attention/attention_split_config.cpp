@@ -219,7 +219,7 @@ void add_split(const Settings& settings, const DeviceInfo& device, bool full, st
     std::ranges::copy(in_clusters(config, full, settings, device), std::back_inserter(space));
   }
   // Where single blocks fill the device several times over, pairs with half of the keys each end closer together.
-  if (automatic == 1 && device.arch.number() >= 90) {
+  if (automatic == 1) {
     add(plain.warps, tile, 2, 0);
     space.back().cluster = 2;
   }
