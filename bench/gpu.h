@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "api/engine_parts.h"
+#include "api/engine/parts.h"
 #include "tunesmith/buffer.h"
 #include "tunesmith/tunesmith.h"
 

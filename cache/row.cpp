@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "tunesmith/hash.h"
+#include "core/hash.h"
 
 namespace tunesmith {
 namespace {

@@ -7,8 +7,9 @@ set(tunesmith_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tunesmith)
 
 install(TARGETS tunesmith EXPORT tunesmithTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/api/include/tunesmith DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h")
+foreach(folder IN LISTS TUNESMITH_INCLUDE_FOLDERS)
+  install(DIRECTORY ${folder}/tunesmith DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+endforeach()
 install(EXPORT tunesmithTargets NAMESPACE tunesmith:: DESTINATION ${tunesmith_package_dir})
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tunesmithConfig.cmake.in

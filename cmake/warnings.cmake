@@ -1,3 +1,7 @@
+# Public headers lie beside what they describe: in core/, in the folder of each operation, in api/.
+file(GLOB TUNESMITH_INCLUDE_FOLDERS CONFIGURE_DEPENDS
+  ${PROJECT_SOURCE_DIR}/core/include ${PROJECT_SOURCE_DIR}/templates/*/include ${PROJECT_SOURCE_DIR}/api/include)
+
 # tunesmith_library(name sources...): a static library of this tree with its warnings and include roots.
 # -Wrestrict is off: GCC 12 and 13 raise it inside std::string at -O2 (GCC bug 105651).
 function(tunesmith_warnings target)
@@ -7,7 +11,7 @@ endfunction()
 
 function(tunesmith_library target)
   add_library(${target} STATIC ${ARGN})
-  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/api/include)
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR} ${TUNESMITH_INCLUDE_FOLDERS})
   tunesmith_warnings(${target})
 endfunction()
 

@@ -1,6 +1,6 @@
 #include "jit/compiler.h"
 
-#include "tunesmith/hash.h"
+#include "core/hash.h"
 
 namespace tunesmith {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Source -> binary. Implementations: jit/cuda/nvrtc_compiler.h (cubin) and jit/host/host_compiler.h (shared library).
+// Source -> binary. Implementations: jit/cuda/nvrtc_compiler.h (cubin) and jit/host/compiler.h (shared library).
 
 #include <map>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// Binary -> launches. Implementations: jit/cuda/cuda_device.h and jit/host/host_device.h.
+// Binary -> launches. Implementations: jit/cuda/device.h and jit/host/device.h.
 
 #include <cstddef>
 #include <functional>
@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "core/launch.h"
 #include "jit/compiler.h"
 #include "tunesmith/device_info.h"
 #include "tunesmith/error.h"
-#include "tunesmith/launch.h"
 
 namespace tunesmith {
 

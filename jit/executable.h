@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "core/launch.h"
 #include "jit/device.h"
 #include "jit/tensor_maps.h"
 #include "jit/workspaces.h"
-#include "tunesmith/launch.h"
 
 namespace tunesmith {
 

@@ -1,6 +1,6 @@
 #pragma once
 // Matrix products beside the generated kernels: problem -> prepared product -> launches. Implementations:
-// jit/cuda/cublas_lt.h and jit/host/host_matmul.h.
+// jit/cuda/cublas_lt.h and jit/host/matmul.h.
 
 #include <cstddef>
 #include <cstdint>

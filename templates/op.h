@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/launch.h"
 #include "tunesmith/device_info.h"
-#include "tunesmith/launch.h"
 #include "tunesmith/problem.h"
 
 namespace tunesmith {

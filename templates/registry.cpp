@@ -2,12 +2,12 @@
 
 #include <array>
 
-#include "templates/attention/attention_op.h"
-#include "templates/copy/copy_op.h"
-#include "templates/cross_entropy/cross_entropy_ends_op.h"
-#include "templates/cross_entropy/cross_entropy_op.h"
+#include "templates/attention/op.h"
+#include "templates/copy/op.h"
+#include "templates/cross_entropy/ends_op.h"
+#include "templates/cross_entropy/op.h"
 #include "templates/op.h"
-#include "templates/softmax/softmax_op.h"
+#include "templates/softmax/op.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {

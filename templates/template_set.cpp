@@ -5,8 +5,8 @@
 #include <sstream>
 #include <utility>
 
+#include "core/hash.h"
 #include "tunesmith/error.h"
-#include "tunesmith/hash.h"
 
 namespace tunesmith {
 

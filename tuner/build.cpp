@@ -6,9 +6,9 @@
 #include <limits>
 #include <utility>
 
+#include "core/hash.h"
 #include "templates/render.h"
 #include "tunesmith/error.h"
-#include "tunesmith/hash.h"
 
 namespace tunesmith {
 namespace {

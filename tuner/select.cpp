@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "core/hash.h"
 #include "tuner/recorded.h"
 #include "tunesmith/error.h"
-#include "tunesmith/hash.h"
 
 namespace tunesmith {
 namespace {

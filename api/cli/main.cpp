@@ -5,9 +5,9 @@
 #include <exception>
 #include <new>
 
-#include "api/cli/commands.h"
-#include "api/cli/errors.h"
-#include "api/cli/usage.h"
+#include "api/cli/arguments/errors.h"
+#include "api/cli/arguments/usage.h"
+#include "api/cli/commands/commands.h"
 #include "tunesmith/version.h"
 
 namespace tunesmith::cli {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tunesmith/hash.h"
+#include "core/hash.h"
 
 namespace tunesmith {
 namespace {

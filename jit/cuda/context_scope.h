@@ -1,7 +1,7 @@
 #pragma once
 // The rules for the calling thread's state around driver calls.
 
-#include "jit/cuda/cuda_device.h"
+#include "jit/cuda/device.h"
 
 namespace tunesmith {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "jit/cuda/cublas_lt_library.h"
-#include "jit/cuda/cuda_device.h"
+#include "jit/cuda/device.h"
 #include "jit/matmul.h"
 
 namespace tunesmith {

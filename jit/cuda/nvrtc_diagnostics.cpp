@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "tunesmith/hash.h"
+#include "core/hash.h"
 
 namespace tunesmith {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/launch.h"
 #include "jit/host/resident_group.h"
 #include "tunesmith/device_info.h"
-#include "tunesmith/launch.h"
 
 namespace tunesmith::host {
 

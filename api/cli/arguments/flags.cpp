@@ -1,0 +1,108 @@
+#include "api/cli/arguments/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "api/cli/arguments/errors.h"
+#include "api/engine/cache_files.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::cli {
+
+std::string flag_of(std::string_view field) {
+  std::string flag = "--" + std::string(field);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+std::pair<std::string, std::string> split_pair(const std::string& text, std::string_view flag, std::string_view form) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    throw Error(ErrorCode::invalid_argument, flag, " is '", text, "'; expected ", form);
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+std::string brief(const Problem& problem) {
+  const Op& op = find_op(problem.op);
+  const std::vector<FieldInfo> infos = op.problem_fields();
+  Problem shown{problem.op, {}};
+  for (const FieldInfo& info : infos)
+    if (const Value* value = problem.fields.find(info.name); info.default_text.empty() && value != nullptr)
+      shown.fields.set(info.name, *value);
+  for (const auto& [field, value] : problem.fields) {
+    const Problem implied = op.normalize(shown);
+    const Value* same = implied.fields.find(field);
+    if (field == "dtype" || same == nullptr || *same != value) shown.fields.set(field, value);
+  }
+  return shown.fields.short_text();
+}
+
+void EngineFlags::add_device(CLI::App& command) {
+  command
+      .add_option("--device", device_, "auto, cuda, cuda:N or host (default: auto, the first GPU or else the host executor)")
+      ->type_name("WHERE");
+}
+
+void EngineFlags::add_mode(CLI::App& command) {
+  command.add_option("--mode", mode_, "tune: measure what is new; replay: records only; off: default configuration")
+      ->type_name("tune|replay|off");
+}
+
+void EngineFlags::add_cache(CLI::App& command) {
+  command.add_option("--cache", cache_, "cache file (default: $TUNESMITH_CACHE, else the user's cache folder)")
+      ->type_name("FILE");
+}
+
+EngineOptions EngineFlags::options() const {
+  EngineOptions options = EngineOptions::from_environment();
+  if (device_) options.device = *device_;
+  if (mode_) options.mode = parse_mode(*mode_);
+  if (cache_) {
+    std::error_code ignored;
+    if (cache_->empty() || std::filesystem::is_directory(*cache_, ignored))
+      throw Error(ErrorCode::invalid_argument, "--cache is '", *cache_, "'; expected a file",
+                  cache_->empty() ? "" : ", this is a folder");
+    options.cache_file = *cache_;
+  }
+  if (!options.log)
+    options.log = [](EngineOptions::Level level, const std::string& text) {
+      if (level == EngineOptions::Level::warning) warn(text);
+    };
+  return options;
+}
+
+void ConfigFlag::add_to(CLI::App& command) {
+  command.add_option("--config", texts_, "pin the configuration, in whole or in part, e.g. variant=online,threads=512")
+      ->type_name("K=V,...")
+      ->allow_extra_args(false);
+}
+
+Config ConfigFlag::config() const {
+  Config config;
+  for (const std::string& text : texts_)
+    for (const auto& [name, value] : parse_fields(text, "--config")) {
+      if (config.fields.contains(name)) throw Error(ErrorCode::invalid_argument, "--config names '", name, "' twice");
+      config.fields.set(name, value);
+    }
+  return config;
+}
+
+double parse_duration(const std::string& text, std::string_view flag) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, number);
+  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  for (const auto& [name, seconds] : {std::pair("ms", 1e-3), std::pair("s", 1.0), std::pair("m", 60.0), std::pair("", 1.0)})
+    if (failure == std::errc() && unit == name && std::isfinite(number) && number > 0) return number * seconds;
+  throw Error(ErrorCode::invalid_argument, flag, " is '", text, "'; expected a time above 0 such as 500ms, 10s or 2m");
+}
+
+std::shared_ptr<Cache> open_cache(const EngineOptions& options) { return std::make_shared<Cache>(cache_options(options)); }
+
+TemplateSet open_templates(const EngineOptions& options) {
+  return options.templates_folder.empty() ? TemplateSet::embedded() : TemplateSet::from_folder(options.templates_folder);
+}
+
+}  // namespace tunesmith::cli

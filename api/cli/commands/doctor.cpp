@@ -1,0 +1,266 @@
+// tunesmith doctor: what of its surroundings Tunesmith found, and what is to be done about the rest.
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "api/cli/arguments/errors.h"
+#include "api/cli/arguments/flags.h"
+#include "api/cli/cache/current_version.h"
+#include "api/cli/cache/views.h"
+#include "api/cli/commands/commands.h"
+#include "api/cli/report/table.h"
+#include "api/engine/parts.h"
+#include "jit/cuda/cublas_lt_library.h"
+#include "jit/cuda/driver.h"
+#include "jit/cuda/nvrtc_compiler.h"
+#include "tunesmith/version.h"
+
+namespace tunesmith::cli {
+namespace {
+
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+/// One thing that was looked for. `facts` for programs, `lines` for people.
+struct Finding {
+  Json facts;
+  Lines lines;
+};
+
+std::string cuda_version(int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); }
+
+Finding look_for_gpus() {
+  Finding finding{{{"found", false}, {"gpus", Json::array()}}, {}};
+  Json tried = Json::array();
+  for (const std::string& place : driver_candidates()) tried.push_back(place);
+  finding.facts["tried"] = tried;
+  int count = 0;
+  try {
+    const std::shared_ptr<const Driver> driver = Driver::open();
+    finding.facts["found"] = true;
+    finding.facts["path"] = driver->path();
+    finding.facts["cuda_version"] = cuda_version(driver->api_version());
+    finding.lines.emplace_back("driver", driver->path() + ", CUDA " + cuda_version(driver->api_version()));
+    count = driver->initialize();
+  } catch (const Error& error) {
+    finding.facts["error"] = error.what();
+    if (!finding.facts["found"]) finding.lines.emplace_back("driver", std::string("not found: ") + error.what());
+    finding.lines.emplace_back(
+        "GPU", "none; --device host runs kernels on the CPU, prewarm --compile-only compiles for GPUs elsewhere");
+    return finding;
+  }
+  for (int ordinal = 0; ordinal < count; ++ordinal) try {
+      const std::shared_ptr<Device> device = open_device("cuda:" + std::to_string(ordinal));
+      const DeviceInfo& info = device->info();
+      Json gpu{{"ordinal", ordinal},
+               {"name", info.name},
+               {"arch", name(info.arch)},
+               {"sm_count", info.sm_count},
+               {"memory_bytes", info.memory_bytes},
+               {"l2_bytes", info.l2_bytes},
+               {"smem_bytes_per_block", info.smem_bytes_per_block},
+               {"smem_bytes_per_sm", info.smem_bytes_per_sm},
+               {"mig", info.mig},
+               {"device_class", info.device_class()},
+               {"provenance", device->provenance()}};
+      finding.lines.emplace_back("GPU cuda:" + std::to_string(ordinal),
+                                 info.name + ", " + name(info.arch) + ", " + std::to_string(info.sm_count) +
+                                     " multiprocessors, " + bytes_text(static_cast<double>(info.memory_bytes)) + ", L2 " +
+                                     bytes_text(static_cast<double>(info.l2_bytes)) + ", shared memory " +
+                                     bytes_text(static_cast<double>(info.smem_bytes_per_block)) + " per block" +
+                                     (info.mig ? ", MIG " + info.partition : ""));
+      for (const auto& [fact, value] : device->provenance()) finding.lines.emplace_back("  " + fact, value);
+      finding.facts["gpus"].push_back(std::move(gpu));
+    } catch (const Error& error) {
+      finding.lines.emplace_back("GPU cuda:" + std::to_string(ordinal), error.what());
+      finding.facts["gpus"].push_back({{"ordinal", ordinal}, {"error", error.what()}});
+    }
+  return finding;
+}
+
+Finding look_for_nvrtc(const EngineOptions& options) {
+  Finding finding{{{"found", false}}, {}};
+  const std::shared_ptr<Compiler> compiler = open_compiler(DeviceInfo::Kind::cuda, options);
+  const auto* nvrtc = dynamic_cast<const NvrtcCompiler*>(compiler.get());  // it alone knows where it looked
+  if (nvrtc == nullptr) return finding;
+  try {
+    const NvrtcLocation location = nvrtc->location();
+    finding.facts["searched"] = location.tried;
+    const std::string version = nvrtc->version();
+    std::string archs;
+    Json list = Json::array();
+    for (const Arch& arch : nvrtc->supported_archs()) {
+      archs += (archs.empty() ? "" : " ") + name(arch);
+      list.push_back(name(arch));
+    }
+    finding.facts.update({{"found", true},
+                          {"version", version},
+                          {"path", location.library.string()},
+                          {"found_in", location.found_in},
+                          {"identity", nvrtc->identity()},
+                          {"archs", list}});
+    finding.lines = {
+        {"NVRTC", version + (location.found() ? ", " + location.library.string() + " (" + location.found_in + ")"
+                                              : " (known to the loader)")},
+        {"  identity", nvrtc->identity()},
+        {"  compiles for", archs},
+        {"  searched", join(location.tried)}};
+  } catch (const Error& error) {
+    finding.facts["error"] = error.what();
+    finding.lines.emplace_back("NVRTC", std::string("not usable: ") + error.what());
+  }
+  return finding;
+}
+
+/// Optional: linear + cross-entropy alone needs it.
+Finding look_for_cublas_lt(const EngineOptions& options) {
+  Finding finding{{{"found", false}}, {}};
+  int newest_major = 13;
+  try {
+    newest_major = Driver::open()->api_version() / 1000;
+  } catch (const Error&) {  // without a driver it can still be said what there is
+  }
+  try {
+    const CublasLtLibrary library(find_cublas_lt(cuda_folders(options), newest_major), newest_major);
+    finding.facts = {{"found", true},
+                     {"version", library.version()},
+                     {"path", library.location().library.string()},
+                     {"found_in", library.location().found_in}};
+    finding.lines.emplace_back("cuBLASLt", library.version() + ", " + library.location().library.string() + " (" +
+                                               library.location().found_in + ")");
+  } catch (const Error& error) {
+    finding.facts["error"] = error.what();
+    finding.lines.emplace_back("cuBLASLt", std::string("not usable, only linear + cross-entropy needs it: ") + error.what());
+  }
+  return finding;
+}
+
+Finding look_for_host_compiler(const EngineOptions& options) {
+  Finding finding{{{"found", false}}, {}};
+  try {
+    const std::string identity = open_compiler(DeviceInfo::Kind::host, options)->identity();
+    finding.facts = {{"found", true}, {"identity", identity}};
+    finding.lines.emplace_back("host compiler", identity);
+  } catch (const Error& error) {
+    finding.facts["error"] = error.what();
+    finding.lines.emplace_back("host compiler", std::string("not found: ") + error.what());
+  }
+  return finding;
+}
+
+Finding look_at_cache(const EngineOptions& options) {
+  const std::shared_ptr<Cache> cache = open_cache(options);
+  Finding finding;
+  std::vector<std::string> problems;
+  try {
+    problems = cache->verify();
+  } catch (const Error& error) {
+    problems = {error.what()};
+  }
+  const CacheInfo info = cache->info();
+  finding.facts = to_json(info);
+  finding.facts["healthy"] = problems.empty();
+  finding.facts["problems"] = problems;
+  finding.lines.emplace_back("SQLite", info.sqlite_version);
+  std::string state = info.file.empty() ? "none: nothing persists" : info.file.string();
+  if (!info.file.empty()) {
+    state += ", " + bytes_text(static_cast<double>(info.file_bytes)) + ", " + std::to_string(info.records) + " records, " +
+             std::to_string(info.binaries) + " binaries";
+    state += info.writable ? ", writable" : ", not writable: " + info.why_not_writable;
+    if (info.network_file_system) state += ", on a network file system";
+  }
+  finding.lines.emplace_back("cache", state);
+  finding.lines.emplace_back("  health", problems.empty() ? "good" : problems.front());
+  // The one that ships comes last, and has a finding of its own.
+  for (const SystemFileInfo& file : info.system_files)
+    if (file.file != options.shipped_cache) finding.lines.emplace_back("  system cache", system_file_text(file));
+  return finding;
+}
+
+Finding look_at_shipped_records(const EngineOptions& options) {
+  Finding finding{{{"file", options.shipped_cache.string()}, {"records", 0}, {"usable", 0}, {"ignored", ""}}, {}};
+  if (options.shipped_cache.empty()) {
+    const std::filesystem::path usual = EngineOptions::default_shipped_cache();
+    finding.facts["ignored"] = usual.empty() ? "no such file" : "TUNESMITH_SYSTEM_CACHE is empty";
+    finding.lines.emplace_back("shipped records", usual.empty() ? "not found beside this program"
+                                                                : "switched off: TUNESMITH_SYSTEM_CACHE is empty");
+    return finding;
+  }
+  EngineOptions shipped_only = options;
+  shipped_only.cache_file.clear();
+  shipped_only.system_caches.clear();
+  const std::shared_ptr<Cache> cache = open_cache(shipped_only);
+  CurrentVersion version(shipped_only);
+  int usable = 0;
+  std::map<std::string, int> devices;
+  for (const TuningRecord& record : cache->list_records()) {
+    if (!version.why_unusable(record).empty()) continue;
+    ++usable;
+    ++devices[record.key.device_class.substr(0, record.key.device_class.find(';'))];
+  }
+  const SystemFileInfo info = cache->info().system_files.front();
+  finding.facts["records"] = info.records;
+  finding.facts["usable"] = usable;
+  finding.facts["devices"] = devices;
+  finding.facts["ignored"] = info.ignored;
+  std::string text = system_file_text(info);
+  if (usable < info.records) text += "; " + std::to_string(info.records - usable) + " are of other templates";
+  for (const auto& [device, count] : devices) text += "; " + std::to_string(count) + " for " + device;
+  finding.lines.emplace_back("shipped records", text);
+  return finding;
+}
+
+Finding look_at_environment() {
+  static constexpr std::string_view others[] = {"CUDA_HOME",       "CUDA_PATH",          "CUDA_VISIBLE_DEVICES",
+                                                "LD_LIBRARY_PATH", "NVRTC_APPEND_FLAGS", "VIRTUAL_ENV",
+                                                "XDG_CACHE_HOME"};
+  Finding finding{Json::object(), {}};
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view line(*entry);
+    const std::string_view variable = line.substr(0, line.find('='));
+    if (!variable.starts_with("TUNESMITH_") && std::ranges::find(others, variable) == std::end(others)) continue;
+    const std::string value(line.substr(std::min(line.size(), variable.size() + 1)));
+    finding.facts[std::string(variable)] = value;
+    finding.lines.emplace_back("environment", std::string(variable) + "=" + value);
+  }
+  std::ranges::sort(finding.lines);
+  return finding;
+}
+
+int doctor(const EngineFlags& flags, bool json) {
+  EngineOptions options = flags.options();
+  options.log = nullptr;  // what a warning would say stands in the report
+  const std::pair<const char*, Finding> findings[] = {{"driver", look_for_gpus()},
+                                                      {"nvrtc", look_for_nvrtc(options)},
+                                                      {"cublas_lt", look_for_cublas_lt(options)},
+                                                      {"host_compiler", look_for_host_compiler(options)},
+                                                      {"cache", look_at_cache(options)},
+                                                      {"shipped", look_at_shipped_records(options)},
+                                                      {"environment", look_at_environment()}};
+  Json facts{{"version", TUNESMITH_VERSION}};
+  Lines lines{{"tunesmith", TUNESMITH_VERSION}};
+  for (const auto& [name, finding] : findings) {
+    facts[name] = finding.facts;
+    lines.insert(lines.end(), finding.lines.begin(), finding.lines.end());
+  }
+  std::fputs(json ? (dump_pretty(facts) + "\n").c_str() : listing(lines).c_str(), stdout);
+  return exit_done;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Action& chosen) {
+  CLI::App* command =
+      app.add_subcommand("doctor", "what was found: driver, GPUs, NVRTC, cuBLASLt, SQLite, host compiler, cache");
+  auto flags = std::make_shared<EngineFlags>();
+  auto json = std::make_shared<bool>(false);
+  flags->add_cache(*command);
+  command->add_flag("--json", *json, "one JSON object on stdout, nothing else");
+  command->callback([&chosen, flags, json] { chosen = [flags, json] { return doctor(*flags, *json); }; });
+}
+
+}  // namespace tunesmith::cli

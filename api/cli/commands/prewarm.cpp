@@ -1,0 +1,127 @@
+// tunesmith prewarm: makes a cache ready before the programs that use it start.
+
+#include "api/cli/tuning/prewarm.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "api/cli/arguments/errors.h"
+#include "api/cli/arguments/flags.h"
+#include "api/cli/commands/commands.h"
+#include "api/cli/report/table.h"
+#include "api/cli/tuning/interrupt.h"
+#include "api/cli/tuning/prewarm_spec.h"
+#include "api/cli/tuning/tune_child.h"
+
+namespace tunesmith::cli {
+namespace {
+
+struct PrewarmFlags {
+  EngineFlags engine;
+  std::string spec, archs, effort = "full", budget = "10s";
+  bool compile_only = false, all_configs = false, json = false;
+  int jobs = 0;
+};
+
+Json to_json(const PrewarmResult& result, const EngineOptions& options) {
+  Json failures = Json::array();
+  for (const PrewarmFailure& failure : result.failures)
+    failures.push_back({{"what", failure.what}, {"code", name(failure.error.code())}, {"error", failure.error.what()}});
+  return {{"problems", result.problems},
+          {"total", result.total},
+          {"done", result.done},
+          {"new", result.made},
+          {"already_there", result.done - result.made},
+          {"failed", failures},
+          {"wall_s", result.wall_s},
+          {"interrupted", result.interrupted},
+          {"cache", options.cache_file.string()}};
+}
+
+void print(const PrewarmResult& result, const EngineOptions& options, const char* what) {
+  std::fputs(listing({{"problems", std::to_string(result.problems)},
+                      {what, std::to_string(result.done) + " of " + std::to_string(result.total) + " (" +
+                                 std::to_string(result.made) + " new, " + std::to_string(result.done - result.made) +
+                                 " already there)"},
+                      {"failed", result.failures.empty() ? "" : std::to_string(result.failures.size())},
+                      {"time", fixed(result.wall_s, 2) + " s"},
+                      {"cache", options.cache_file.string()}})
+                 .c_str(),
+             stdout);
+}
+
+/// A mistake in a text is one in every binary that it is built into: it is shown once, below all that it made fail.
+void report_failures(const std::vector<PrewarmFailure>& failures) {
+  std::vector<std::pair<std::string, std::vector<const PrewarmFailure*>>> mistakes;
+  for (const PrewarmFailure& failure : failures) {
+    // The compiler's log is the same wherever a text is compiled; messages name architecture and file too.
+    const std::string log = failure.error.log(), gist = log.empty() ? failure.error.what() : log;
+    auto known = std::ranges::find(mistakes, gist, &decltype(mistakes)::value_type::first);
+    if (known == mistakes.end()) known = mistakes.insert(known, {gist, {}});
+    known->second.push_back(&failure);
+  }
+  for (const auto& [gist, made_fail] : mistakes) {
+    for (const PrewarmFailure* failure : made_fail) std::fprintf(stderr, "tunesmith: failed: %s\n", failure->what.c_str());
+    report(made_fail.front()->error);
+  }
+}
+
+int prewarm(const PrewarmFlags& flags) {
+  EngineOptions options = flags.engine.options();
+  PrewarmSettings settings;
+  settings.effort = parse_effort(flags.effort);
+  settings.budget_s = parse_duration(flags.budget, "--budget");
+  settings.jobs = flags.jobs;
+  settings.all_configs = flags.all_configs;
+  if (!flags.compile_only && (flags.all_configs || !flags.archs.empty()))
+    throw Error(ErrorCode::invalid_argument, flags.all_configs ? "--all-configs" : "--arch",
+                " needs --compile-only: tuning is for the GPU of this machine");
+  const std::vector<SpecProblem> problems = read_spec(flags.spec);
+  if (options.cache_file.empty())
+    throw Error(ErrorCode::invalid_argument, "no cache file to fill; expected --cache FILE or TUNESMITH_CACHE");
+  catch_interrupts();
+
+  const PrewarmResult result =
+      flags.compile_only ? compile_ahead(problems, flags.archs, settings, options) : tune_ahead(problems, settings, options);
+  if (flags.json)
+    std::puts(dump_pretty(to_json(result, options)).c_str());
+  else
+    print(result, options, flags.compile_only ? "binaries" : "tuned");
+  report_failures(result.failures);
+  if (result.interrupted) throw Error(ErrorCode::cancelled, "interrupted; the cache holds what was finished");
+  return result.failures.empty() ? exit_done : exit_failed;
+}
+
+}  // namespace
+
+void add_prewarm(CLI::App& app, Action& chosen) {
+  CLI::App* command =
+      app.add_subcommand("prewarm", "fill a cache for a list of problems: tune them, or compile without a GPU");
+  auto flags = std::make_shared<PrewarmFlags>();
+  command->add_option("--spec", flags->spec, "the problems, as JSON; lists multiply")->type_name("FILE.json")->required();
+  command->add_flag("--compile-only", flags->compile_only, "compile the configuration that will be selected; needs no GPU");
+  command->add_option("--arch", flags->archs, "with --compile-only: architectures, e.g. sm_90a,sm_100a (default: the GPU's)")
+      ->type_name("ARCH,...");
+  command->add_flag("--all-configs", flags->all_configs, "with --compile-only: every configuration that --effort would try");
+  command->add_option("--effort", flags->effort, "how many candidates: quick or full (default: full)")
+      ->type_name("quick|full");
+  command->add_option("--budget", flags->budget, "tuning time for each problem (default: 10s)")->type_name("TIME");
+  command->add_option("--jobs", flags->jobs, "compile threads (default: one per core)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1024));
+  flags->engine.add_cache(*command);
+  command->add_flag("--json", flags->json, "one JSON object on stdout, nothing else");
+  command->footer(
+      "A spec:\n"
+      "  {\"problems\": [{\"op\": \"softmax\", \"rows\": 4096, \"cols\": [1024, 32000], \"dtype\": [\"bf16\", \"f32\"]},\n"
+      "                {\"op\": \"attention\", \"heads\": 32, \"seq_q\": 8192, \"head_dim\": 128,\n"
+      "                 \"mask_mod\": [\"documents.cu\", \"masks/prefix.cu\"], \"aux\": \"depth:i32=64\"}]}\n"
+      "Keys are the flags and options of run. Texts (score_mod, mask_mod) are files, named from the spec's folder.\n"
+      "Examples:\n"
+      "  tunesmith prewarm --spec problems.json --cache service.db\n"
+      "  tunesmith prewarm --spec problems.json --compile-only --arch sm_90a,sm_100a --cache service.db");
+  command->callback([&chosen, flags] { chosen = [flags] { return prewarm(*flags); }; });
+}
+
+}  // namespace tunesmith::cli

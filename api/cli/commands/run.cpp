@@ -1,0 +1,191 @@
+// tunesmith run: the whole machine once, checked and measured.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "api/cli/arguments/errors.h"
+#include "api/cli/arguments/flags.h"
+#include "api/cli/commands/commands.h"
+#include "api/cli/input/arrays.h"
+#include "api/cli/input/check_starts.h"
+#include "api/cli/input/check_targets.h"
+#include "api/cli/input/problem_from_files.h"
+#include "api/cli/report/run_report.h"
+#include "api/cli/tuning/interrupt.h"
+#include "api/engine/parts.h"
+#include "api/engine/plan_state.h"
+#include "tuner/evaluate.h"
+#include "tuner/select.h"
+
+namespace tunesmith::cli {
+namespace {
+
+// Larger results are judged by evenly spread rows: about this many elements take a second.
+constexpr std::int64_t max_checked_elements = std::int64_t{1} << 24;
+
+struct RunFlags {
+  ProblemFlags problem;
+  EngineFlags engine;
+  ConfigFlag config;
+  std::vector<std::string> inputs, outputs;
+  std::uint64_t seed = 1;
+  bool json = false, check_targets = false;
+};
+
+std::int64_t rows_to_check(const std::vector<ArrayInfo>& arrays) {
+  std::int64_t per_row = 1;
+  for (const ArrayInfo& array : arrays)
+    if (array.output && array.shape.size() > 1) per_row = std::max(per_row, array.shape.back());
+  return std::max<std::int64_t>(1, max_checked_elements / per_row);
+}
+
+struct Prepared {
+  Plan plan;
+  Origin origin;
+  Json tuning;
+};
+
+/// Like Engine::prepare, but tunes in a child process, which a faulting candidate may take down.
+Prepared prepare(Engine& engine, const Op& op, const Problem& problem, const Config& pinned) {
+  Engine::Parts& parts = engine.parts();
+  const DeviceInfo& device = engine.device();
+  const EngineOptions& options = engine.options();
+  const bool may_tune = options.mode == Mode::tune && device.kind == DeviceInfo::Kind::cuda && pinned.fields.empty();
+  if (may_tune) {
+    const Selection known =
+        select(op, problem, device, parts.templates, *parts.cache, Mode::replay, parts.device->provenance());
+    const bool work = !op.launch_plan(problem, known.config, device).kernels.empty();
+    if (known.origin != Origin::exact && work) try {
+        TuneRequest request;
+        request.problem = problem;
+        request.device = "cuda:" + std::to_string(device.ordinal);
+        request.cache_file = options.cache_file;
+        request.effort = options.effort;
+        request.budget_s = options.tune_budget_s;
+        Json tuning = tune_in_child(request);
+        const Config winner{parse_fields(tuning.at("config").get<std::string>(), "tuned config")};
+        return {engine.prepare(problem, {winner, Mode::off}), Origin::tuned, std::move(tuning)};
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::device_failed) throw;
+        warn(std::string(error.what()) + "; going on without tuning");
+      }
+  }
+  Plan plan = engine.prepare(problem, {pinned, options.mode == Mode::tune && may_tune ? Mode::replay : options.mode});
+  const Origin origin = plan.origin();
+  return {std::move(plan), origin, nullptr};
+}
+
+int run(const RunFlags& flags) {
+  const Op& op = flags.problem.op();
+  const FileMap output_files = parse_files(flags.outputs, "--output");
+  InputFiles input_files = open_inputs(parse_files(flags.inputs, "--input"));
+  const Config pinned = flags.config.config();
+  EngineOptions options = flags.engine.options();
+  Problem asked = flags.problem.problem();
+  if (flags.check_targets) asked = with_checked_targets(op, std::move(asked));
+  const Problem shaped = with_file_shapes(op, std::move(asked), input_files);
+  const Problem problem = op.normalize(with_arrays_of_files(op, shaped, input_files, output_files));
+  const std::vector<ArrayInfo> infos = op.arrays(problem);
+  check_files(op, infos, input_files);
+  check_outputs(op, infos, output_files);
+  for (const auto& [array, path] : output_files) check_writable(path);
+
+  HostArrays host(infos);
+  Engine engine(options);
+  RunReport report;
+  report.problem = problem;
+  report.device = engine.device();
+  if (report.device.kind == DeviceInfo::Kind::host && options.device == "auto")
+    std::fputs("tunesmith: no GPU here; the host executor runs the same generated source on the CPU\n", stderr);
+  if (!pinned.fields.empty()) op.complete_config(problem, report.device, pinned);  // before any work
+  host.fill(op, problem, flags.seed, input_files);
+  check_starts(problem, host.arrays());
+
+  Prepared prepared = prepare(engine, op, problem, pinned);
+  const Plan& plan = prepared.plan;
+  report.config = plan.config();
+  report.origin = prepared.origin;
+  report.nearest_n_cols = plan.nearest_n_cols();
+  report.compiled = plan.compiled();
+  report.compile_ms = plan.compile_ms();
+  report.launched = !op.launch_plan(problem, plan.config(), report.device).kernels.empty();
+  report.occupancy = plan.occupancy();
+  report.resources = plan.resources();
+  report.tuning = std::move(prepared.tuning);
+  report.cost = op.cost(problem);
+
+  Device& device = *engine.parts().device;
+  const DeviceArrays arrays(device, host.arrays());
+  plan.launch(arrays.addresses());
+  device.synchronize(nullptr);
+  arrays.fetch_outputs(host.arrays());
+  report.check = op.judge(problem, host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
+  if (report.check.passed && report.launched)
+    report.measurement = measure(
+        device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.cost.bytes());
+  const std::string bad = flags.check_targets ? bad_targets(problem, host.arrays()) : "";
+  if (report.check.passed && bad.empty()) {
+    const bool one_row = one_row_given(infos, input_files);
+    for (const HostArray& array : host.arrays())
+      if (const auto file = output_files.find(array.info.name); file != output_files.end()) {
+        write_array(array, one_row, file->second);
+        report.outputs[array.info.name] = file->second.string();
+      }
+  }
+  std::fputs(flags.json ? (dump_pretty(to_json(report)) + "\n").c_str() : to_table(report).c_str(), stdout);
+  if (!report.check.passed)
+    throw Error(ErrorCode::verification_failed,
+                "the result differs from the float64 reference: ", report.check.first_failure,
+                output_files.empty() ? "" : "; no output was written");
+  if (bad.empty()) return exit_done;
+  std::fprintf(stderr, "tunesmith: error: %s%s\n", bad.c_str(), output_files.empty() ? "" : "; no output was written");
+  return exit_failed;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("run", "run one problem, check it against float64, measure it");
+  auto flags = std::make_shared<RunFlags>();
+  flags->problem.add_to(*command);
+  command
+      ->add_option(
+          "--input", flags->inputs,
+          "take an array from a file, e.g. x=data.npy; its lengths (rows, cols; batch, heads, ...) and dtype follow\n"
+          "from it, and what switches an optional array on is set.\n"
+          "Element types: f32 '<f4', f16 '<f2', bf16 '<u2', u8 '|u1' or '|b1', i32 '<i4', i64 '<i8'")
+      ->type_name("NAME=FILE.npy")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--output", flags->outputs, "write an array to a file, e.g. y=result.npy; an optional one is switched on")
+      ->type_name("NAME=FILE.npy")
+      ->allow_extra_args(false);
+  command->add_flag("--check-targets", flags->check_targets,
+                    "fail, naming the first, when a target is neither a class nor ignore_index (cross_entropy)");
+  command->add_option("--seed", flags->seed, "of the random arrays, where no file is given (default: 1)")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  flags->engine.add_device(*command);
+  flags->engine.add_mode(*command);
+  flags->config.add_to(*command);
+  flags->engine.add_cache(*command);
+  command->add_flag("--json", flags->json, "one JSON object on stdout, nothing else");
+  command->footer(
+      "Examples:\n"
+      "  tunesmith run softmax --rows 4096 --cols 32000 --dtype bf16\n"
+      "  tunesmith run softmax --input x=logits.npy --output y=probabilities.npy\n"
+      "  tunesmith run softmax --rows 8 --cols 1000 --device host --config variant=online,threads=128\n"
+      "  tunesmith run softmax --input x=scores.npy --input mask=mask.npy --option mask=keep --option scale=0.125\n"
+      "  tunesmith run softmax_backward --rows 4096 --cols 32000 --dtype bf16 --option causal=1\n"
+      "  tunesmith run cross_entropy --input logits=l.npy --input targets=t.npy --output loss=loss.npy --output "
+      "dlogits=d.npy\n"
+      "  tunesmith run cross_entropy --rows 8192 --cols 128256 --dtype bf16 --gradient in_place --option "
+      "label_smoothing=0.1\n"
+      "  tunesmith run attention --batch 4 --heads 32 --kv-heads 8 --seq-q 4096 --head-dim 128 --causal bottom-right\n"
+      "  tunesmith run attention --input q=q.npy --input k=k.npy --input v=v.npy --layout bhsd --output o=o.npy --output "
+      "lse=lse.npy");
+  command->callback([&chosen, flags] { chosen = [flags] { return run(*flags); }; });
+}
+
+}  // namespace tunesmith::cli

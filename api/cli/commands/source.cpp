@@ -1,0 +1,103 @@
+// tunesmith source: the generated CUDA source, or what a compiler makes of it. Needs no GPU.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "api/cli/arguments/errors.h"
+#include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/target.h"
+#include "api/cli/commands/commands.h"
+#include "api/cli/report/occupancy.h"
+#include "api/cli/report/table.h"
+#include "api/engine/parts.h"
+#include "templates/render.h"
+
+namespace tunesmith::cli {
+namespace {
+
+struct SourceFlags {
+  ProblemFlags problem;
+  EngineFlags engine;
+  ConfigFlag config;
+  std::string arch;
+  bool ptx = false, resources = false;
+};
+
+std::string resources_table(const Target& target, const LaunchPlan& plan, const Binary& binary) {
+  std::vector<std::vector<std::string>> rows;
+  for (const KernelLaunch& launch : plan.kernels) {
+    const auto found = binary.resources.find(launch.entry);
+    const KernelResources needs = found == binary.resources.end() ? KernelResources() : found->second;
+    const Occupancy occupancy = estimate_occupancy(target.device, needs, launch);
+    rows.push_back({launch.entry, std::to_string(launch.block.count()), std::to_string(needs.registers),
+                    std::to_string(needs.static_smem_bytes), std::to_string(launch.dynamic_smem_bytes),
+                    std::to_string(needs.local_bytes), std::to_string(needs.spill_store_bytes),
+                    std::to_string(needs.spill_load_bytes), std::to_string(occupancy.blocks),
+                    fixed(100 * occupancy.warp_share, 0) + " %", occupancy.limit});
+  }
+  return table({{"kernel"},
+                {"threads", true},
+                {"registers", true},
+                {"static smem B", true},
+                {"dynamic smem B", true},
+                {"stack B", true},
+                {"spill stores B", true},
+                {"spill loads B", true},
+                {"blocks/SM", true},
+                {"occupancy", true},
+                {"limited by"}},
+               rows);
+}
+
+int source(const SourceFlags& flags) {
+  const EngineOptions options = flags.engine.options();
+  const Op& op = flags.problem.op();
+  const Problem problem = op.normalize(flags.problem.problem());
+  const TemplateSet templates = open_templates(options);
+  const Target target = find_target(flags.arch);
+  const Config config = choose_config(op, problem, target, flags.config.config(), templates, options);
+
+  const std::string text = render(op, problem, config, templates);
+  if (!flags.ptx && !flags.resources) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return exit_done;
+  }
+  const std::shared_ptr<Compiler> compiler = open_compiler(DeviceInfo::Kind::cuda, options);
+  const CompileRequest request{problem.op + ".cu", text, target.device.arch};
+  if (flags.ptx) {
+    const std::string ptx = compiler->assembly(request);
+    std::fwrite(ptx.data(), 1, ptx.size(), stdout);
+    return exit_done;
+  }
+  const LaunchPlan plan = op.launch_plan(problem, config, target.device);
+  const Binary binary = compiler->compile(request);
+  const std::string head = listing(
+      {{"problem", problem.op + " " + brief(problem)},
+       {"config", config.text()},
+       {"device", target.device.name + (target.present ? "" : ": estimated from its architecture's facts")},
+       {"binary", std::to_string(binary.image.size()) + " bytes, compiled in " + fixed(binary.compile_ms, 1) + " ms"}});
+  std::printf("%s\n%s", head.c_str(), resources_table(target, plan, binary).c_str());
+  return exit_done;
+}
+
+}  // namespace
+
+void add_source(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("source", "print the CUDA source of a problem, its PTX, or what it needs");
+  auto flags = std::make_shared<SourceFlags>();
+  flags->problem.add_to(*command);
+  command->add_option("--arch", flags->arch, "architecture, e.g. sm_90a (default: this machine's GPU, else sm_90a)")
+      ->type_name("ARCH");
+  flags->config.add_to(*command);
+  CLI::Option* ptx = command->add_flag("--ptx", flags->ptx, "print the PTX instead");
+  command->add_flag("--resources", flags->resources, "print registers, shared memory, spills and occupancy instead")
+      ->excludes(ptx);
+  flags->engine.add_cache(*command);
+  command->footer(
+      "Examples:\n"
+      "  tunesmith source softmax --rows 4096 --cols 32000 --dtype bf16 --arch sm_90a > softmax.cu\n"
+      "  tunesmith source softmax --rows 4096 --cols 32000 --config variant=online --resources");
+  command->callback([&chosen, flags] { chosen = [flags] { return source(*flags); }; });
+}
+
+}  // namespace tunesmith::cli

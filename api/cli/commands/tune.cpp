@@ -1,0 +1,141 @@
+// tunesmith tune: measures one problem's search space and keeps the winner.
+
+#include <sys/prctl.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+
+#include "api/cli/arguments/errors.h"
+#include "api/cli/arguments/flags.h"
+#include "api/cli/commands/commands.h"
+#include "api/cli/report/table.h"
+#include "api/cli/tuning/interrupt.h"
+#include "api/cli/tuning/tune_child.h"
+
+namespace tunesmith::cli {
+namespace {
+
+constexpr std::size_t shown_trials = 10;
+
+struct TuneFlags {
+  ProblemFlags problem;
+  EngineFlags engine;
+  std::string device = "auto", budget = "10s", effort = "full";
+  int jobs = 0;
+  bool force = false, json = false, here = false;
+};
+
+std::string trials_table(const Json& result) {
+  std::vector<Json> trials = result["trials"];
+  std::ranges::stable_sort(trials, {}, [](const Json& trial) {
+    const bool timed = trial["status"] == "timed";
+    return std::pair(!timed, timed ? trial["median_us"].get<double>() : 0);
+  });
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& trial : trials) {
+    if (rows.size() == shown_trials) break;
+    const std::string config = trial["config"];
+    const bool timed = trial["status"] == "timed";
+    const std::string mark = config == result["config"].get<std::string>()           ? "winner"
+                             : config == result["default_config"].get<std::string>() ? "default"
+                             : timed                                                 ? ""
+                                                                                     : trial["status"].get<std::string>();
+    rows.push_back({timed ? fixed(trial["median_us"], 2) : "-", timed ? fixed(trial["mad_us"], 2) : "-", mark, config});
+  }
+  std::string text = table({{"median us", true}, {"MAD us", true}, {""}, {"config"}}, rows);
+  if (trials.size() > rows.size()) text += "... " + std::to_string(trials.size() - rows.size()) + " more in --json\n";
+  return text;
+}
+
+std::string time_text(const Json& result) {
+  const Json& rate = result["gb_per_s"];
+  return microseconds(result["median_us"]) + " (MAD " + microseconds(result["mad_us"]) + ")" +
+         (rate.is_null() ? "" : ", " + fixed(rate, 0) + " GB/s");
+}
+
+void print(const Problem& problem, const Json& result) {
+  const bool measured = result["measured"];
+  std::string text = listing({
+      {"operation", result["op"]},
+      {"problem", brief(problem)},
+      {"device", result["device"].get<std::string>() + ", " + result["arch"].get<std::string>()},
+      {"winner", result["config"]},
+      {"time", time_text(result)},
+      {"default", microseconds(result["default_median_us"]) + ": the winner is " + times(result["speedup_over_default"])},
+      {"tuning", measured ? std::to_string(result["timed"].get<int>()) + " of " +
+                                std::to_string(result["candidates"].get<int>()) + " candidates timed in " +
+                                fixed(result["wall_s"], 2) + " s (compiling " + fixed(result["compile_s"], 2) + " s)"
+                          : "a record exists; --force measures again"},
+      {"cache", result["cache"]},
+  });
+  if (!result["trials"].empty()) text += "\n" + trials_table(result);
+  std::fputs(text.c_str(), stdout);
+}
+
+/// In the child: every outcome is a line of JSON.
+int tune_as_child(const TuneRequest& request, const EngineOptions& options) {
+  int code = exit_done;
+  std::string line;
+  try {
+    line = dump(tune_here(request, options));
+  } catch (const Error& error) {
+    line = dump(to_json(error));
+    code = exit_code(error.code());
+  }
+  std::printf("%s\n", line.c_str());
+  return code;
+}
+
+int tune_command(const TuneFlags& flags) {
+  const EngineOptions options = flags.engine.options();
+  TuneRequest request;
+  const Op& op = flags.problem.op();
+  request.problem = op.normalize(flags.problem.problem());
+  request.device = flags.device;
+  request.cache_file = options.cache_file;
+  request.effort = parse_effort(flags.effort);
+  request.budget_s = parse_duration(flags.budget, "--budget");
+  request.jobs = flags.jobs;
+  request.force = flags.force;
+  catch_interrupts();
+  if (flags.here) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read what it finds
+    return tune_as_child(request, options);
+  }
+  const Json result = tune_in_child(request);
+  if (flags.json)
+    std::puts(dump_pretty(result).c_str());
+  else
+    print(request.problem, result);
+  return exit_done;
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Action& chosen) {
+  CLI::App* command =
+      app.add_subcommand("tune", "measure the configurations of one problem and keep the fastest (needs a GPU)");
+  auto flags = std::make_shared<TuneFlags>();
+  flags->problem.add_to(*command);
+  command->add_option("--budget", flags->budget, "wall time, e.g. 500ms, 10s, 2m (default: 10s)")->type_name("TIME");
+  command->add_option("--effort", flags->effort, "how many candidates: quick or full (default: full)")
+      ->type_name("quick|full");
+  command->add_flag("--force", flags->force, "measure again even when there is a record");
+  command->add_option("--jobs", flags->jobs, "compile threads (default: one per core)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1024));
+  command->add_option("--device", flags->device, "cuda or cuda:N (default: the first GPU)")->type_name("WHERE");
+  flags->engine.add_cache(*command);
+  command->add_flag("--json", flags->json, "one JSON object on stdout, every trial in it");
+  command->add_flag("--here", flags->here)->group("");  // in this process: how the tool calls itself
+  command->footer(
+      "Examples:\n"
+      "  tunesmith tune softmax --rows 4096 --cols 32000 --dtype bf16\n"
+      "  tunesmith tune softmax --rows 4096 --cols 1024 --effort quick --budget 2s --force");
+  command->callback([&chosen, flags] { chosen = [flags] { return tune_command(*flags); }; });
+}
+
+}  // namespace tunesmith::cli

@@ -1,0 +1,85 @@
+#pragma once
+// The arrays of a run: filled from files or seeded numbers, carried to the device and back, written to files.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/cli/input/npy.h"
+#include "jit/device.h"
+#include "templates/op.h"
+
+namespace tunesmith::cli {
+
+/// Files by array name.
+using FileMap = std::map<std::string, std::filesystem::path>;
+
+/// Reads "NAME=FILE" texts; throws Error(invalid_argument) naming the flag.
+FileMap parse_files(const std::vector<std::string>& texts, std::string_view flag);
+
+/// Opened input files, by array name.
+using InputFiles = std::map<std::string, std::unique_ptr<NpyReader>>;
+/// Throws what NpyReader throws.
+InputFiles open_inputs(const FileMap& files);
+
+/// The element type that stands for it in files; bf16 as the 16-bit integers of its bits.
+NpyType npy_type(DType dtype);
+/// "3 x 4", "a single value".
+std::string shape_text(const std::vector<std::int64_t>& shape);
+/// Dimensions of length 1 make no difference to a file.
+std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape);
+/// Whether the operation has an option of this name.
+bool has_option(const Op& op, std::string_view field);
+/// The array of this name and kind; throws Error(invalid_argument) that says what `flag` may name.
+const ArrayInfo& find_array(const Op& op, const std::vector<ArrayInfo>& arrays, const std::string& name,
+                            bool ArrayInfo::*kind, const char* flag);
+
+/// Whether a file gave a single row without the dimension of rows: then results are written so too.
+bool one_row_given(const std::vector<ArrayInfo>& arrays, const InputFiles& files);
+
+/// Throws Error(invalid_argument) unless every file fits its array in dtype and in shape, where dimensions of length 1 do
+/// not count.
+void check_files(const Op& op, const std::vector<ArrayInfo>& arrays, const InputFiles& files);
+/// Throws Error(invalid_argument) unless every name is an output of the operation.
+void check_outputs(const Op& op, const std::vector<ArrayInfo>& arrays, const FileMap& files);
+
+/// Host memory for every array of a problem. Optional arrays that are not asked for stay empty.
+class HostArrays {
+ public:
+  /// Throws Error(out_of_memory) naming the bytes that are needed and those the machine has.
+  explicit HostArrays(const std::vector<ArrayInfo>& arrays);
+
+  std::vector<HostArray>& arrays() noexcept { return arrays_; }
+  const std::vector<HostArray>& arrays() const noexcept { return arrays_; }
+
+  /// Seeded numbers everywhere, then what the files hold.
+  void fill(const Op& op, const Problem& problem, std::uint64_t seed, InputFiles& files);
+
+ private:
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  std::vector<HostArray> arrays_;
+};
+
+/// Writes an array as a dense file: its rows without the gaps between them. `one_row`: a matrix of one row becomes 1-D.
+void write_array(const HostArray& array, bool one_row, const std::filesystem::path& path);
+
+/// Device memory for every array; an output that may share its input's memory does when the problem is in place.
+class DeviceArrays {
+ public:
+  DeviceArrays(Device& device, const std::vector<HostArray>& arrays);
+  ~DeviceArrays();
+  DeviceArrays(const DeviceArrays&) = delete;
+  DeviceArrays& operator=(const DeviceArrays&) = delete;
+
+  const std::vector<void*>& addresses() const noexcept { return addresses_; }
+  /// Copies what the operation writes back into the host arrays.
+  void fetch_outputs(std::vector<HostArray>& arrays) const;
+
+ private:
+  Device& device_;
+  std::vector<void*> owned_, addresses_;
+};
+
+}  // namespace tunesmith::cli

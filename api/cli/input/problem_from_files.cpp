@@ -1,0 +1,223 @@
+#include "api/cli/input/problem_from_files.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "api/cli/arguments/flags.h"
+#include "api/cli/input/probe.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::cli {
+namespace {
+
+/// The array as the problem has it; nothing when it has not, or when the problem is refused.
+std::optional<ArrayInfo> array_of(const Op& op, const Problem& problem, const std::string& name, bool ArrayInfo::*kind) {
+  try {
+    for (ArrayInfo& array : op.arrays(op.normalize(problem)))
+      if (array.name == name && array.*kind) return std::move(array);
+  } catch (const Error&) {
+  }
+  return std::nullopt;
+}
+
+/// The field (dtype, target_dtype) whose word is the array's element type; empty when none is.
+std::string_view dtype_field_of(const Op& op, const Problem& probe, const std::string& array) {
+  for (const FieldInfo& field : op.problem_fields()) {
+    if (field.option || field.words.size() < 2 || !field.name.ends_with("dtype")) continue;
+    const bool follows = std::ranges::all_of(field.words, [&](std::string_view word) {
+      Problem variant = probe;
+      variant.fields.set(field.name, std::string(word));
+      const std::optional<ArrayInfo> info = array_of(op, variant, array, &ArrayInfo::input);
+      return !info || tunesmith::name(info->dtype) == word;  // a variant that is refused says nothing
+    });
+    if (follows) return field.name;
+  }
+  return {};
+}
+
+/// Whether the field is one of 0 and 1, and 0 unless it is given.
+bool is_switch(const Op& op, const Problem& problem, const FieldInfo& field) {
+  if (!field.words.empty() || field.default_text != "0") return false;
+  Problem two = problem;
+  two.fields.set(field.name, std::int64_t{2});
+  return !is_accepted(op, two);
+}
+
+/// A field and its value.
+using Way = std::pair<std::string, Value>;
+
+Problem with_way(Problem problem, const Way& way) {
+  problem.fields.set(way.first, way.second);
+  return problem;
+}
+
+/// Every way to bring an array that the problem does not have, in the order of the fields.
+std::vector<Way> ways_to_bring(const Op& op, const Problem& problem, const std::string& name, bool ArrayInfo::*kind) {
+  std::vector<Way> ways;
+  for (const FieldInfo& field : op.problem_fields()) {
+    if (problem.fields.contains(field.name)) continue;
+    std::vector<Value> values;
+    for (const std::string_view word : field.words) values.emplace_back(std::string(word));
+    if (is_switch(op, problem, field)) values.emplace_back(std::int64_t{1});
+    for (const Value& value : values)
+      if (const Way way(field.name, value); array_of(op, with_way(problem, way), name, kind)) ways.push_back(way);
+  }
+  return ways;
+}
+
+/// Whether an input that the way brings is as long as its file.
+bool makes_fit(const Op& op, const Problem& problem, const Way& way, const std::string& name, const NpyReader& file) {
+  const std::optional<ArrayInfo> info = array_of(op, with_way(problem, way), name, &ArrayInfo::input);
+  return info && without_ones(info->shape) == without_ones(file.header().shape);
+}
+
+/// "batch + 1", "8".
+std::string extent_text(const Extent& extent, std::int64_t length) {
+  if (extent.field.empty()) return std::to_string(length);
+  return extent.field + (extent.more == 0 ? "" : " + " + std::to_string(extent.more));
+}
+
+/// "2 (rows x cols), or 1 for a single row".
+std::string dimensions_text(const ArrayInfo& info, const std::vector<Extent>& extents) {
+  std::string names;
+  for (std::size_t d = 0; d < extents.size(); ++d)
+    names += (names.empty() ? "" : " x ") + extent_text(extents[d], info.shape[d]);
+  return std::to_string(info.shape.size()) + " (" + names + ")" + (info.shape.size() == 2 ? ", or 1 for a single row" : "");
+}
+
+/// "--seq-q", "--option total_q".
+std::string way_to_give(const Op& op, std::string_view field) {
+  return has_option(op, field) ? "--option " + std::string(field) : flag_of(field);
+}
+
+/// A problem that gets the lengths of its files. `asked`: what was given beside them.
+struct Shaping {
+  const Op& op;
+  Problem problem;
+  const Fields asked;
+
+  void set(const Extent& extent, std::int64_t length, const std::string& name, const NpyReader& file) {
+    const Value value(length - extent.more);
+    const Value* known = problem.fields.find(extent.field);
+    if (known != nullptr && *known != value) {
+      const bool by_hand = asked.contains(extent.field);
+      throw Error(ErrorCode::invalid_argument, extent.field, " is ", text(*known), by_hand ? "" : " by another file",
+                  ", but ", name, " from '", file.path().string(), "' is ", shape_text(file.header().shape),
+                  by_hand ? "; leave " + way_to_give(op, extent.field) + " out or give the file's" : "; files must agree");
+    }
+    problem.fields.set(extent.field, value);
+  }
+};
+
+/// What a file's element type stands for; nothing for integers that are not the bits of bf16.
+std::string_view dtype_of(NpyType type, bool bf16_bits) {
+  switch (type) {
+    case NpyType::f4: return "f32";
+    case NpyType::f2: return "f16";
+    case NpyType::u2: return bf16_bits ? "bf16" : "";
+    case NpyType::i4: return "i32";
+    case NpyType::i8: return "i64";
+    default: return "";
+  }
+}
+
+/// "f32 takes '<f4', f16 '<f2', bf16 '<u2'".
+std::string descriptions_of(const std::vector<std::string_view>& dtypes) {
+  std::string text;
+  for (const std::string_view dtype : dtypes)
+    text += (text.empty() ? std::string(dtype) + " takes" : ", " + std::string(dtype)) + " '" +
+            std::string(descr(npy_type(parse_dtype(dtype)))) + "'";
+  return text;
+}
+
+void set_dtype(const Op& op, Problem& problem, std::string_view field, const std::string& name, const NpyReader& file) {
+  const std::vector<FieldInfo> fields = op.problem_fields();
+  const std::vector<std::string_view> words = std::ranges::find(fields, field, &FieldInfo::name)->words;
+  const NpyType type = file.header().type;
+  const Value* given = problem.fields.find(field);
+  const std::string wanted = given == nullptr ? "" : text(*given);
+  const std::string_view held = dtype_of(type, wanted == "bf16");
+  const std::string what = name + " from '" + file.path().string() + "' holds '" + std::string(descr(type)) + "'";
+  const bool takes_bf16 = std::ranges::find(words, "bf16") != words.end();
+  if (given == nullptr && type == NpyType::u2 && takes_bf16)
+    throw Error(ErrorCode::invalid_argument, what, " (16-bit integers); give ", flag_of(field),
+                " bf16 when they are the bits of bf16");
+  if (std::ranges::find(words, held) == words.end() || (given != nullptr && wanted != held))
+    throw Error(ErrorCode::invalid_argument, given == nullptr ? "" : std::string(field) + " is " + wanted + ", but ", what,
+                "; ", descriptions_of(words));
+  problem.fields.set(field, std::string(held));
+}
+
+/// Whether it is a field with a flag, and no extent of an array that there always is.
+bool is_told_by_no_other(const Op& op, const Probe& probe, const Extent& extent) {
+  if (extent.field.empty() || has_option(op, extent.field)) return false;
+  return std::ranges::none_of(probe.arrays(), [&](const ArrayInfo& array) {
+    return probe.is_always_there(array.name) &&
+           std::ranges::find(probe.extents(array.name), extent.field, &Extent::field) != probe.extents(array.name).end();
+  });
+}
+
+/// Switches on what alone brings an array that a file is given for, whatever the file's shape: it may decide what the shapes
+/// of others are (packed sequences).
+Problem with_unmistakable_options(const Op& op, Problem problem, const InputFiles& files) {
+  for (const auto& [name, file] : files) {
+    const Problem probe = Probe(op, problem).problem();
+    if (array_of(op, probe, name, &ArrayInfo::input)) continue;
+    const auto ways = ways_to_bring(op, probe, name, &ArrayInfo::input);
+    if (ways.size() == 1 && !problem.fields.contains(ways.front().first))
+      problem = with_way(std::move(problem), ways.front());
+  }
+  return problem;
+}
+
+}  // namespace
+
+Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files) {
+  if (files.empty()) return problem;
+  problem = with_unmistakable_options(op, std::move(problem), files);
+  const Probe probe(op, problem);
+  Shaping shaping{op, problem, problem.fields};
+  for (const auto& [name, file] : files) {
+    const bool always = probe.is_always_there(name);
+    if (!always && has_option(op, name)) continue;  // it may still be switched on
+    const ArrayInfo& info = find_array(op, probe.arrays(), name, &ArrayInfo::input, "--input");
+    const std::vector<Extent>& extents = probe.extents(name);
+    std::vector<std::int64_t> shape = file->header().shape;
+    if (!always) {
+      if (shape.size() == extents.size())
+        for (std::size_t d = 0; d < shape.size(); ++d)
+          if (is_told_by_no_other(op, probe, extents[d])) shaping.set(extents[d], shape[d], name, *file);
+      continue;
+    }
+    if (shape.size() == 1 && extents.size() == 2) shape.insert(shape.begin(), 1);
+    if (shape.size() != extents.size())
+      throw Error(ErrorCode::invalid_argument, name, " from '", file->path().string(), "' has ", shape.size(),
+                  " dimensions (", shape_text(shape), "); ", op.name(), " takes ", dimensions_text(info, extents));
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      if (!extents[d].field.empty()) shaping.set(extents[d], shape[d], name, *file);
+    if (const std::string_view field = dtype_field_of(op, probe.plain(), name); !field.empty())
+      set_dtype(op, shaping.problem, field, name, *file);
+  }
+  return std::move(shaping.problem);
+}
+
+Problem with_arrays_of_files(const Op& op, Problem problem, const InputFiles& inputs, const FileMap& outputs) {
+  // Outputs first: an upstream gradient goes with a gradient.
+  for (const auto& [name, path] : outputs) {
+    if (array_of(op, problem, name, &ArrayInfo::output)) continue;
+    const auto ways = ways_to_bring(op, problem, name, &ArrayInfo::output);
+    if (!ways.empty()) problem = with_way(std::move(problem), ways.front());
+  }
+  for (const auto& [name, file] : inputs) {
+    if (array_of(op, problem, name, &ArrayInfo::input)) continue;
+    auto ways = ways_to_bring(op, problem, name, &ArrayInfo::input);
+    if (ways.size() > 1)
+      std::erase_if(ways, [&op, &problem, &array = name, &reader = *file](const Way& way) {
+        return !makes_fit(op, problem, way, array, reader);
+      });
+    if (ways.size() == 1) problem = with_way(std::move(problem), ways.front());
+  }
+  return problem;
+}
+
+}  // namespace tunesmith::cli

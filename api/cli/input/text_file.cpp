@@ -1,0 +1,21 @@
+#include "api/cli/input/text_file.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "tunesmith/error.h"
+
+namespace tunesmith::cli {
+
+std::string read_text_file(const std::string& named_by, const std::filesystem::path& file) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error))
+    throw Error(ErrorCode::not_found, named_by, ": '", file.string(), "' does not exist");
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  if (!std::filesystem::is_regular_file(file, error) || !(text << stream.rdbuf()))
+    throw Error(ErrorCode::io, named_by, ": '", file.string(), "' cannot be read, or is empty");
+  return text.str();
+}
+
+}  // namespace tunesmith::cli

@@ -1,0 +1,35 @@
+#pragma once
+// What `tunesmith run` found out, for people and for programs.
+
+#include <optional>
+#include <string>
+
+#include "api/cli/report/measure.h"
+#include "api/cli/tuning/tune_child.h"
+#include "templates/op.h"
+#include "tunesmith/engine.h"
+
+namespace tunesmith::cli {
+
+struct RunReport {
+  Problem problem;
+  DeviceInfo device;
+  Config config;
+  Origin origin = Origin::by_default;
+  std::int64_t nearest_n_cols = 0;
+  bool compiled = false;
+  double compile_ms = 0;
+  bool launched = false;  ///< false: no rows, nothing to do
+  int occupancy = 0;
+  std::string resources;
+  Json tuning;  ///< of this run; null when nothing was tuned
+  std::optional<Measurement> measurement;
+  Cost cost;  ///< of one launch
+  CheckResult check;
+  std::map<std::string, std::string> outputs;  ///< files written, by array
+};
+
+std::string to_table(const RunReport& report);
+Json to_json(const RunReport& report);
+
+}  // namespace tunesmith::cli

@@ -1,0 +1,161 @@
+#include "api/cli/tuning/prewarm_spec.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/nearest.h"
+#include "api/cli/input/text_file.h"
+#include "templates/op.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t max_problems = 10000;  // a slip in a list must not run for days
+
+template <typename... Parts>
+[[noreturn]] void fail(const Parts&... parts) {
+  throw Error(ErrorCode::invalid_argument, parts...);
+}
+
+/// JSON lets keys repeat and keeps the last; here that is a mistake.
+Json parse_strictly(std::string_view text) {
+  std::vector<std::set<std::string>> open_objects;
+  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) open_objects.emplace_back();
+    if (event == Json::parse_event_t::object_end) open_objects.pop_back();
+    if (event == Json::parse_event_t::key && !open_objects.back().insert(parsed.get<std::string>()).second)
+      fail("key '", parsed.get<std::string>(), "' stands twice in one object");
+    return true;
+  };
+  try {
+    return Json::parse(text, watch);
+  } catch (const Json::exception& error) {  // its text begins with "[json.exception...] "
+    const std::string what = error.what();
+    const std::size_t end_of_name = what.find("] ");
+    fail("not JSON: ", end_of_name == std::string::npos ? what : what.substr(end_of_name + 2));
+  }
+}
+
+Value value_of(const Json& json, const std::string& place) {
+  if (json.is_boolean()) return std::int64_t{json.get<bool>()};
+  if (json.is_number_unsigned() && json.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
+    fail(place, " is ", json.dump(), "; expected a number that fits 64 bits");
+  if (json.is_number_integer()) return json.get<std::int64_t>();
+  if (json.is_number_float()) return json.get<double>();
+  if (json.is_string()) return json.get<std::string>();
+  fail(place, " is ", json.dump(), "; expected a number, a word or a list of them");
+}
+
+/// One key of an entry: its values, each with its place in the file.
+struct Axis {
+  std::string key;
+  bool is_text;  ///< values are texts, whose places name their files too
+  std::vector<std::pair<Value, std::string>> values;
+};
+
+/// The text in a file that the spec names, and "problems[0].mask_mod ('documents.cu')".
+std::pair<Value, std::string> text_of_file(const Json& json, const std::string& place, const std::filesystem::path& folder) {
+  if (!json.is_string() || json.get<std::string>().empty())
+    fail(place, " is ", json.dump(), "; expected the name of a file");
+  const std::filesystem::path file = folder / json.get<std::string>();
+  return {read_text_file(place, file), place + " ('" + file.string() + "')"};
+}
+
+Axis read_axis(const std::string& key, const Json& json, const std::string& place, const std::filesystem::path& folder) {
+  Axis axis{key, names_file(key), {}};
+  const auto add = [&](const Json& value, const std::string& where) {
+    axis.values.push_back(axis.is_text ? text_of_file(value, where, folder) : std::pair(value_of(value, where), where));
+  };
+  if (!json.is_array()) {
+    add(json, place);
+    return axis;
+  }
+  if (json.empty()) fail(place, " is an empty list; expected at least one value");
+  for (std::size_t i = 0; i < json.size(); ++i) add(json[i], place + "[" + std::to_string(i) + "]");
+  return axis;
+}
+
+/// One combination of an entry's values, made a problem. `choice[i]` is the index into axes[i].
+SpecProblem make_problem(const std::vector<Axis>& axes, const std::vector<std::size_t>& choice, const std::string& entry) {
+  SpecProblem made;
+  Problem& problem = made.problem;
+  const auto chosen = [&](std::size_t i) -> const auto& { return axes[i].values[choice[i]]; };
+  const Op* op = nullptr;
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].key == "op") try {
+        problem.op = text(chosen(i).first);
+        op = &find_op(problem.op);
+      } catch (const Error& error) {
+        fail(chosen(i).second, ": ", error.what());
+      }
+  if (op == nullptr) fail(entry, " has no \"op\"; expected the name of an operation, e.g. \"softmax\"");
+
+  std::vector<std::string> allowed;
+  for (const FieldInfo& field : op->problem_fields()) allowed.emplace_back(field.name);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].key == "op") continue;
+    if (std::ranges::find(allowed, axes[i].key) == allowed.end())
+      fail(entry, ".", axes[i].key, " is not a field of ", problem.op, did_you_mean(axes[i].key, allowed), " Allowed: op, ",
+           listed(allowed));
+    problem.fields.set(axes[i].key, chosen(i).first);
+    if (axes[i].is_text) made.texts += (made.texts.empty() ? "" : ", ") + chosen(i).second;
+  }
+  try {
+    problem = op->normalize(problem);
+  } catch (const Error& error) {
+    // The message begins with the field: say where in the file that field's value stands.
+    const std::string message = error.what();
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      if (message.starts_with(axes[i].key + " ")) fail(chosen(i).second, message.substr(axes[i].key.size()));
+      if (message.starts_with(axes[i].key + ".")) fail(chosen(i).second, ": ", message);  // a line of a text
+    }
+    fail(entry, ": ", message, made.texts.empty() ? "" : "; texts: " + made.texts);
+  }
+  return made;
+}
+
+void add_entry(std::vector<SpecProblem>& problems, const Json& json, const std::string& entry,
+               const std::filesystem::path& folder) {
+  if (!json.is_object())
+    fail(entry, " is ", json.dump().substr(0, 40), "; expected an object such as {\"op\": \"softmax\", ...}");
+  std::vector<Axis> axes;
+  for (const auto& [key, value] : json.items()) axes.push_back(read_axis(key, value, entry + "." + key, folder));
+  std::vector<std::size_t> choice(axes.size(), 0);
+  for (;;) {
+    SpecProblem made = make_problem(axes, choice, entry);
+    if (std::ranges::find(problems, made.problem, &SpecProblem::problem) == problems.end())
+      problems.push_back(std::move(made));
+    if (problems.size() > max_problems) fail(entry, " makes more than ", max_problems, " problems");
+    std::size_t i = axes.size();
+    while (i > 0 && ++choice[i - 1] == axes[i - 1].values.size()) choice[--i] = 0;
+    if (i == 0) return;
+  }
+}
+
+}  // namespace
+
+std::vector<SpecProblem> parse_spec(std::string_view text, const std::filesystem::path& file) try {
+  const Json spec = parse_strictly(text);
+  if (!spec.is_object()) fail("expected an object with the key \"problems\"");
+  for (const auto& [key, value] : spec.items())
+    if (key != "problems") fail("unknown key '", key, "' at the top", did_you_mean(key, {"problems"}), " Allowed: problems");
+  if (!spec.contains("problems") || !spec["problems"].is_array() || spec["problems"].empty())
+    fail("\"problems\" is missing or no list; expected {\"problems\": [{\"op\": ...}, ...]}");
+  std::vector<SpecProblem> problems;
+  for (std::size_t i = 0; i < spec["problems"].size(); ++i)
+    add_entry(problems, spec["problems"][i], "problems[" + std::to_string(i) + "]", file.parent_path());
+  return problems;
+} catch (const Error& error) {
+  throw Error(error.code(), "'", file.string(), "': ", error.what());
+}
+
+std::vector<SpecProblem> read_spec(const std::filesystem::path& file) {
+  return parse_spec(read_text_file("--spec", file), file);
+}
+
+}  // namespace tunesmith::cli

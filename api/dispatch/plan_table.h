@@ -1,0 +1,28 @@
+#pragma once
+// What an engine has prepared so far. Internal.
+
+#include <atomic>
+#include <memory>
+
+#include "api/dispatch/attention_key.h"
+#include "api/dispatch/cross_entropy_key.h"
+#include "api/dispatch/single_flight.h"
+#include "api/dispatch/softmax_key.h"
+#include "api/dispatch/table.h"
+#include "api/engine/plan_state.h"
+
+namespace tunesmith {
+
+struct PlanTable {
+  SingleFlight<std::shared_ptr<const Plan::State>> plans;     ///< by problem, configuration and mode
+  SingleFlight<std::shared_ptr<const LoadedSource>> modules;  ///< by source
+  // Into the executables that `plans` keeps.
+  DispatchTable<SoftmaxKey, Executable> softmax;
+  DispatchTable<SoftmaxBackwardKey, Executable> softmax_backward;
+  DispatchTable<SoftmaxOptionsKey, Executable> softmax_options;
+  DispatchTable<CrossEntropyKey, Executable> cross_entropy;
+  DispatchTable<AttentionKey, Executable> attention;
+  std::atomic<bool> told_of_stale_records{false};
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,69 @@
+// Engine: the parts put together, plans remembered. One-shot calls are in one_shot_*.cpp.
+
+#include "tunesmith/engine.h"
+
+#include <cmath>
+
+#include "api/dispatch/plan_table.h"
+#include "api/engine/cache_files.h"
+#include "api/engine/parts.h"
+#include "api/engine/prepare.h"
+
+namespace tunesmith {
+namespace {
+
+std::unique_ptr<Engine::Parts> open_parts(EngineOptions options) {
+  if (!std::isfinite(options.tune_budget_s) || options.tune_budget_s <= 0)
+    throw Error(ErrorCode::invalid_argument, "tune_budget_s is ", options.tune_budget_s, "; expected seconds above 0");
+  auto parts = std::make_unique<Engine::Parts>();
+  if (!options.templates_folder.empty()) parts->templates = TemplateSet::from_folder(options.templates_folder);
+  parts->device = open_device(options.device, options.log);
+  parts->compiler = open_compiler(parts->device->info().kind, options);
+  parts->cache = std::make_shared<Cache>(cache_options(options));
+  parts->options = std::move(options);
+  return parts;
+}
+
+}  // namespace
+
+Engine::Parts::Parts() : templates(TemplateSet::embedded()), plans(std::make_unique<PlanTable>()) {}
+Engine::Parts::~Parts() = default;
+
+std::shared_ptr<MatmulLibrary> Engine::Parts::matmul() {
+  const std::lock_guard lock(matmul_mutex_);
+  if (matmul_ == nullptr) matmul_ = open_matmul(device, options);
+  return matmul_;
+}
+
+Engine::Engine(EngineOptions options) : Engine(open_parts(std::move(options))) {}
+Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Engine::~Engine() = default;
+
+Plan Engine::prepare(const Problem& problem, const PrepareOptions& options, Stream stream) {
+  PlanRequest request;
+  request.op = &find_op(problem.op);
+  request.problem = request.op->normalize(problem);
+  request.mode = options.mode.value_or(parts_->options.mode);
+  if (!options.config.fields.empty())
+    request.pinned = request.op->complete_config(request.problem, parts_->device->info(), options.config);
+
+  const std::string key = request.key();
+  if (auto state = parts_->plans->plans.find(key)) return Plan(std::move(*state));
+  if (parts_->device->is_capturing(stream))
+    throw Error(
+        ErrorCode::capturing, "no plan exists for ", request.problem.short_text(),
+        " and none can be made while the stream is capturing; call Engine::prepare for it before the capture begins");
+  return Plan(parts_->plans->plans.get(key, [&] { return make_plan(*parts_, request); }));
+}
+
+void Engine::run(const Problem& problem, std::span<void* const> arrays, Stream stream) {
+  prepare(problem, {}, stream).launch(arrays, stream);
+}
+
+void Engine::synchronize(Stream stream) { parts_->device->synchronize(stream); }
+
+const DeviceInfo& Engine::device() const noexcept { return parts_->device->info(); }
+const EngineOptions& Engine::options() const noexcept { return parts_->options; }
+Engine::Parts& Engine::parts() noexcept { return *parts_; }
+
+}  // namespace tunesmith

@@ -1,0 +1,38 @@
+// Plan: a handle on shared, immutable state.
+
+#include <array>
+
+#include "api/engine/plan_state.h"
+#include "tuner/build.h"
+
+namespace tunesmith {
+
+void Plan::launch(std::span<void* const> arrays, Stream stream) const { state_->executable->enqueue(arrays, stream); }
+
+void Plan::launch(const void* x, void* y, Stream stream) const {
+  const std::array<void*, 2> arrays{const_cast<void*>(x), y};
+  state_->executable->enqueue(arrays, stream);
+}
+
+const Problem& Plan::problem() const noexcept { return state_->problem; }
+const Config& Plan::config() const noexcept { return state_->config; }
+Origin Plan::origin() const noexcept { return state_->origin; }
+std::int64_t Plan::nearest_n_cols() const noexcept { return state_->nearest_n_cols; }
+const std::string& Plan::source() const noexcept { return state_->loaded->source; }
+bool Plan::compiled() const noexcept { return state_->compiled; }
+double Plan::compile_ms() const noexcept { return state_->compile_ms; }
+double Plan::tune_s() const noexcept { return state_->tune_s; }
+int Plan::occupancy() const noexcept { return state_->occupancy; }
+double Plan::bytes() const noexcept { return state_->bytes; }
+double Plan::flops() const noexcept { return state_->flops; }
+
+std::string Plan::resources() const {
+  const LaunchPlan& plan = state_->executable->plan();
+  if (plan.kernels.empty()) return {};
+  const auto& all = state_->loaded->binary.resources;
+  const auto found = all.find(plan.kernels[plan.main_kernel].entry);
+  if (found == all.end()) return {};
+  return text(found->second);
+}
+
+}  // namespace tunesmith

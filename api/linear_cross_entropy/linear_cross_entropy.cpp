@@ -1,0 +1,337 @@
+#include "tunesmith/linear_cross_entropy.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "api/dispatch/one_shot.h"
+#include "api/engine/parts.h"
+#include "api/linear_cross_entropy/chunks.h"
+#include "jit/workspaces.h"
+
+namespace tunesmith {
+namespace {
+
+constexpr std::int64_t matrix_alignment = 16;
+
+void require_size(const char* field, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value < least || value > most)
+    throw Error(ErrorCode::invalid_argument, field, " is ", value, "; allowed: ", least, " to ", most);
+}
+
+/// What no operation that takes part in it checks.
+void check(const LinearCrossEntropyProblem& problem) {
+  constexpr std::int64_t most = 2147483647;  // cuBLASLt's dimensions are 32-bit in its older versions
+  require_size("tokens", problem.tokens, 0, most);
+  require_size("hidden_size", problem.hidden_size, 1, most);
+  require_size("vocab_size", problem.vocab_size, 1, most - 63);
+  require_size("memory_bytes", problem.memory_bytes, 1, std::int64_t{1} << 56);
+  require_size("chunk_tokens", problem.chunk_tokens, 0, most);
+  if (!is_float(problem.dtype))
+    throw Error(ErrorCode::invalid_argument, "dtype is ", name(problem.dtype), "; allowed: f32, f16, bf16");
+  if (problem.target_dtype != DType::i64 && problem.target_dtype != DType::i32)
+    throw Error(ErrorCode::invalid_argument, "target_dtype is ", name(problem.target_dtype), "; allowed: i64, i32");
+  if (problem.dloss && !problem.dhidden && !problem.dweight)
+    throw Error(ErrorCode::invalid_argument, "dloss is true, but neither dhidden nor dweight is; expected a gradient");
+  if (problem.f32_dweight && !problem.dweight)
+    throw Error(ErrorCode::invalid_argument, "f32_dweight is true, but dweight is false; expected both or neither");
+}
+
+Problem chunk_problem(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t rows) {
+  const DType logits_dtype = problem.f32_logits ? DType::f32 : problem.dtype;
+  const bool gradient = problem.dhidden || problem.dweight;
+  const bool separate = has_separate_dlogits(problem);
+  Problem chunk{"cross_entropy",
+                {{"rows", rows},
+                 {"cols", problem.vocab_size},
+                 {"dtype", std::string(name(logits_dtype))},
+                 {"target_dtype", std::string(name(problem.target_dtype))},
+                 {"logits_row_stride", chunks.row_stride},
+                 {"gradient", std::string(!gradient  ? "none"
+                                          : separate ? "separate"
+                                                     : "in_place")},
+                 {"ignore_index", problem.ignore_index},
+                 {"label_smoothing", problem.label_smoothing},
+                 {"z_loss", problem.z_loss},
+                 {"scale", problem.scale},
+                 {"softcap", problem.softcap},
+                 {"reduction", std::string("none")},
+                 {"weight", std::int64_t{problem.class_weight}},
+                 {"nll", std::int64_t{problem.nll}},
+                 {"predicted", std::int64_t{problem.predicted}}}};
+  if (gradient) {
+    chunk.fields.set("out_dtype", std::string(name(problem.dtype)));
+    chunk.fields.set("dlogits_row_stride", chunks.row_stride);
+    if (problem.dloss && problem.reduction == Reduction::none) chunk.fields.set("dloss", std::string("row"));
+  }
+  return chunk;
+}
+
+/// The kernels and products of chunks of so many tokens.
+struct Chunk {
+  Plan cross_entropy;
+  std::unique_ptr<PreparedMatmul> logits, dhidden, dweight;
+};
+
+Chunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCrossEntropyProblem& problem,
+                    const LinearChunks& chunks, std::int64_t rows, const PrepareOptions& options) {
+  Chunk chunk{engine.prepare(chunk_problem(problem, chunks, rows), options), {}, {}, {}};
+  const std::int64_t hidden_bytes = chunks.chunk_tokens * problem.hidden_size * size_of(problem.dtype);
+  MatmulProblem product;
+  product.dtype = problem.dtype;
+  // Chunks begin where the ones before them end.
+  while (chunks.chunks > 1 && hidden_bytes % product.alignment != 0) product.alignment /= 2;
+
+  product.m = rows;
+  product.n = problem.vocab_size;
+  product.k = product.a_row_stride = product.b_row_stride = problem.hidden_size;
+  product.transpose_b = true;
+  product.c_row_stride = chunks.row_stride;
+  product.out_dtype = problem.f32_logits ? DType::f32 : problem.dtype;
+  chunk.logits = matmul.prepare(product);
+
+  if (problem.dhidden) {
+    product.n = product.b_row_stride = product.c_row_stride = problem.hidden_size;
+    product.k = problem.vocab_size;
+    product.transpose_b = false;
+    product.a_row_stride = chunks.row_stride;
+    product.out_dtype = problem.dtype;
+    chunk.dhidden = matmul.prepare(product);
+  }
+  if (problem.dweight) {
+    product.m = problem.vocab_size;
+    product.n = product.b_row_stride = product.c_row_stride = problem.hidden_size;
+    product.k = rows;
+    product.transpose_a = true;
+    product.transpose_b = false;
+    product.a_row_stride = chunks.row_stride;
+    product.out_dtype = problem.f32_dweight ? DType::f32 : problem.dtype;
+    chunk.dweight = matmul.prepare(product);
+  }
+  return chunk;
+}
+
+std::optional<Plan> prepare_divisor(Engine& engine, const LinearCrossEntropyProblem& problem) {
+  if (problem.reduction != Reduction::mean) return {};
+  return engine.prepare(Problem{"cross_entropy_divisor",
+                                {{"rows", problem.tokens},
+                                 {"cols", problem.vocab_size},
+                                 {"target_dtype", std::string(name(problem.target_dtype))},
+                                 {"ignore_index", problem.ignore_index},
+                                 {"weight", std::int64_t{problem.class_weight}},
+                                 {"dloss", std::string(problem.dloss ? "scalar" : "none")}}},
+                        {.mode = Mode::off});
+}
+
+std::optional<Plan> prepare_reduce(Engine& engine, const LinearCrossEntropyProblem& problem) {
+  if (problem.reduction == Reduction::none) return {};
+  return engine.prepare(Problem{"cross_entropy_reduce",
+                                {{"rows", problem.tokens},
+                                 {"z_losses", std::int64_t{problem.z_loss > 0}},
+                                 {"divisor", std::int64_t{problem.reduction == Reduction::mean}}}},
+                        {.mode = Mode::off});
+}
+
+/// One array of a call, as launch() is told of it.
+struct Given {
+  const char* name;
+  const void* address;
+  std::int64_t bytes;
+  std::int64_t alignment;
+  bool written;
+  bool wanted;            ///< the problem has it
+  bool optional = false;  ///< may be nullptr though it is wanted
+};
+
+void check(std::span<const Given> arrays) {
+  const auto begin = [](const Given& array) { return reinterpret_cast<std::uintptr_t>(array.address); };
+  const auto end = [&](const Given& array) { return begin(array) + static_cast<std::uintptr_t>(array.bytes); };
+  for (const Given& array : arrays)
+    if (!array.wanted && array.address != nullptr)
+      throw Error(ErrorCode::invalid_argument, "array '", array.name,
+                  "' is given, but the problem was prepared without it; expected nullptr");
+  for (const Given& array : arrays) {
+    if (array.address == nullptr) {
+      if (array.wanted && !array.optional && array.bytes > 0)
+        throw Error(ErrorCode::invalid_argument, "array '", array.name, "' is a null pointer; expected ", array.bytes,
+                    " bytes of device memory");
+      continue;
+    }
+    if (begin(array) % static_cast<std::uintptr_t>(array.alignment) != 0)
+      throw Error(ErrorCode::invalid_argument, "array '", array.name, "' is at ", array.address,
+                  "; expected an address that is a multiple of ", array.alignment, " bytes");
+    for (const Given& other : arrays) {
+      if (!array.written || &other == &array || other.address == nullptr || array.bytes == 0 || other.bytes == 0) continue;
+      if (end(array) <= begin(other) || end(other) <= begin(array)) continue;
+      throw Error(ErrorCode::invalid_argument, "arrays '", array.name, "' (", array.address, ", ", array.bytes,
+                  " bytes) and '", other.name, "' (", other.address, ", ", other.bytes,
+                  " bytes) overlap; expected them apart");
+    }
+  }
+}
+
+/// The address of a chunk's part; nullptr stays nullptr.
+template <typename T>
+T* part(T* array, std::int64_t elements, std::int64_t element_bytes) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+  return array == nullptr ? nullptr : reinterpret_cast<T*>(reinterpret_cast<Byte*>(array) + elements * element_bytes);
+}
+
+}  // namespace
+
+struct LinearCrossEntropy::State {
+  std::shared_ptr<Device> device;  // first, so that it goes last
+  std::shared_ptr<MatmulLibrary> matmul;
+  LinearCrossEntropyProblem problem;
+  LinearChunks chunks;
+  Chunk whole;
+  std::optional<Chunk> tail;
+  std::optional<Plan> divisor, reduce;
+  float* constants = nullptr;  ///< 0 and 1 on the device: what products are scaled with
+  std::unique_ptr<Workspaces> workspaces;
+
+  State(Engine& engine, const LinearCrossEntropyProblem& given, const PrepareOptions& options);
+  ~State() {
+    if (constants != nullptr) device->release(constants);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  bool has_gradient() const noexcept { return problem.dhidden || problem.dweight; }
+  void check_arrays(const LinearCrossEntropyArrays& arrays) const;
+  void launch(const LinearCrossEntropyArrays& arrays, std::byte* workspace, Stream stream) const;
+  void launch_chunk(const Chunk& chunk, std::int64_t first, const LinearCrossEntropyArrays& arrays, const float* scale,
+                    std::byte* workspace, Stream stream) const;
+};
+
+LinearCrossEntropy::State::State(Engine& engine, const LinearCrossEntropyProblem& given, const PrepareOptions& options)
+    : device(engine.parts().device),
+      matmul((check(given), engine.parts().matmul())),
+      problem(given),
+      chunks(divide(given, matmul->workspace_bytes())),
+      whole(prepare_chunk(engine, *matmul, given, chunks, chunks.chunk_tokens, options)),
+      divisor(prepare_divisor(engine, given)),
+      reduce(prepare_reduce(engine, given)) {
+  // A configuration holds for any number of rows: the tail is not worth a search of its own.
+  if (chunks.tail_tokens > 0 && chunks.chunks > 1)
+    tail = prepare_chunk(engine, *matmul, given, chunks, chunks.tail_tokens,
+                         {.config = whole.cross_entropy.config(), .mode = options.mode});
+  if (!problem.caller_workspace) workspaces = std::make_unique<Workspaces>(*device, chunks.bytes, 1);
+  constexpr std::array<float, 2> values{0.0f, 1.0f};
+  constants = static_cast<float*>(device->allocate(sizeof values));
+  device->copy_to_device(constants, values.data(), sizeof values);
+}
+
+void LinearCrossEntropy::State::check_arrays(const LinearCrossEntropyArrays& arrays) const {
+  const LinearCrossEntropyProblem& p = problem;
+  const bool each = p.reduction == Reduction::none;
+  const std::int64_t element = size_of(p.dtype), target = size_of(p.target_dtype), losses = each ? p.tokens : 1;
+  const std::int64_t hidden_bytes = p.tokens * p.hidden_size * element, weight_elements = p.vocab_size * p.hidden_size;
+  const std::int64_t dweight_bytes = weight_elements * size_of(p.f32_dweight ? DType::f32 : p.dtype);
+  const auto workspace_size = static_cast<std::int64_t>(chunks.bytes);
+  const std::array<Given, 13> all{{
+      {"hidden", arrays.hidden, hidden_bytes, matrix_alignment, false, true},
+      {"weight", arrays.weight, weight_elements * element, matrix_alignment, false, true},
+      {"targets", arrays.targets, p.tokens * target, target, false, true},
+      {"class_weight", arrays.class_weight, p.vocab_size * 4, 4, false, p.class_weight},
+      {"dloss", arrays.dloss, losses * 4, 4, false, p.dloss},
+      {"loss", arrays.loss, losses * 4, 4, true, true},
+      {"lse", arrays.lse, p.tokens * 4, 4, true, true, true},
+      {"z_loss", arrays.z_loss, losses * 4, 4, true, p.z_loss > 0, true},
+      {"nll", arrays.nll, p.tokens * 4, 4, true, p.nll},
+      {"predicted", arrays.predicted, p.tokens * target, target, true, p.predicted},
+      {"dhidden", arrays.dhidden, hidden_bytes, matrix_alignment, true, p.dhidden},
+      {"dweight", arrays.dweight, dweight_bytes, matrix_alignment, true, p.dweight},
+      {"workspace", arrays.workspace, workspace_size, 256, true, p.caller_workspace},
+  }};
+  check(all);
+}
+
+void LinearCrossEntropy::State::launch_chunk(const Chunk& chunk, std::int64_t first, const LinearCrossEntropyArrays& arrays,
+                                             const float* scale, std::byte* workspace, Stream stream) const {
+  const float *const zero = constants, *const one = constants + 1;
+  const bool each = problem.reduction == Reduction::none;
+  const auto* const hidden = part(arrays.hidden, first * problem.hidden_size, size_of(problem.dtype));
+  const auto floats_at = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace + offset); };
+  void *const logits = workspace + chunks.logits, *const dlogits = workspace + chunks.dlogits;
+  void* const scratch = workspace + chunks.matmul;
+
+  chunk.logits->enqueue({hidden, arrays.weight, logits, one, zero, scratch}, stream);
+
+  const float* const z_losses = each && arrays.z_loss != nullptr ? arrays.z_loss : floats_at(chunks.z_losses);
+  Addresses<12> list;
+  list.add(logits);
+  list.add(part(arrays.targets, first, size_of(problem.target_dtype)));
+  list.add_if(problem.class_weight, arrays.class_weight);
+  list.add_if(problem.dloss && each, part(arrays.dloss, first, 4));
+  list.add((each ? arrays.loss : floats_at(chunks.losses)) + first);
+  list.add(arrays.lse != nullptr ? arrays.lse + first : floats_at(chunks.lse));
+  list.add_if(problem.z_loss > 0, z_losses + first);
+  list.add_if(problem.nll, part(arrays.nll, first, 4));
+  list.add_if(problem.predicted, part(arrays.predicted, first, size_of(problem.target_dtype)));
+  list.add_if(has_gradient(), dlogits);
+  chunk.cross_entropy.launch(list.span(), stream);
+
+  if (problem.dhidden)
+    chunk.dhidden->enqueue({dlogits, arrays.weight,
+                            part(arrays.dhidden, first * problem.hidden_size, size_of(problem.dtype)), scale, zero, scratch},
+                           stream);
+  if (problem.dweight)
+    chunk.dweight->enqueue({dlogits, hidden, arrays.dweight, scale, first == 0 ? zero : one, scratch}, stream);
+}
+
+void LinearCrossEntropy::State::launch(const LinearCrossEntropyArrays& arrays, std::byte* workspace, Stream stream) const {
+  const auto floats_at = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace + offset); };
+  const float* scale = constants + 1;
+  if (divisor) {
+    Addresses<12> list;
+    list.add(arrays.targets);
+    list.add_if(problem.class_weight, arrays.class_weight);
+    list.add_if(problem.dloss, arrays.dloss);
+    list.add(floats_at(chunks.divisor));
+    list.add(floats_at(chunks.gradient_scale));
+    divisor->launch(list.span(), stream);
+    scale = floats_at(chunks.gradient_scale);
+  } else if (problem.dloss && problem.reduction == Reduction::sum) {
+    scale = arrays.dloss;
+  }
+
+  for (std::int64_t i = 0; i < chunks.chunks; ++i)
+    launch_chunk(tail && i == chunks.chunks - 1 ? *tail : whole, i * chunks.chunk_tokens, arrays, scale, workspace, stream);
+  if (problem.dweight && problem.tokens == 0)
+    device->fill_async(arrays.dweight, 0,
+                       static_cast<std::size_t>(problem.vocab_size * problem.hidden_size *
+                                                size_of(problem.f32_dweight ? DType::f32 : problem.dtype)),
+                       stream);
+
+  if (!reduce) return;
+  Addresses<12> list;
+  list.add(floats_at(chunks.losses));
+  list.add_if(problem.z_loss > 0, floats_at(chunks.z_losses));
+  list.add_if(divisor.has_value(), floats_at(chunks.divisor));
+  list.add(arrays.loss);
+  // The products are behind: a z_loss that is not wanted may lie where their factor was.
+  list.add_if(problem.z_loss > 0, arrays.z_loss != nullptr ? arrays.z_loss : floats_at(chunks.gradient_scale));
+  reduce->launch(list.span(), stream);
+}
+
+LinearCrossEntropy::LinearCrossEntropy(Engine& engine, const LinearCrossEntropyProblem& problem,
+                                       const PrepareOptions& options)
+    : state_(std::make_shared<const State>(engine, problem, options)) {}
+
+void LinearCrossEntropy::launch(const LinearCrossEntropyArrays& arrays, Stream stream) const {
+  state_->check_arrays(arrays);
+  void* const workspace = state_->workspaces != nullptr ? state_->workspaces->of(stream) : arrays.workspace;
+  state_->launch(arrays, static_cast<std::byte*>(workspace), stream);
+}
+
+std::size_t LinearCrossEntropy::workspace_bytes() const noexcept { return state_->chunks.bytes; }
+std::int64_t LinearCrossEntropy::chunk_tokens() const noexcept { return state_->chunks.chunk_tokens; }
+std::int64_t LinearCrossEntropy::chunks() const noexcept { return state_->chunks.chunks; }
+const LinearCrossEntropyProblem& LinearCrossEntropy::problem() const noexcept { return state_->problem; }
+const Plan& LinearCrossEntropy::cross_entropy() const noexcept { return state_->whole.cross_entropy; }
+
+}  // namespace tunesmith

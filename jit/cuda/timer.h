@@ -1,0 +1,39 @@
+#pragma once
+// Device times by events.
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "jit/cuda/device.h"
+
+namespace tunesmith {
+
+/// Owns a non-blocking stream, events and the flush buffer, all of one context. Not thread-safe; every call is made with
+/// the context current.
+class CudaTimer {
+ public:
+  CudaTimer(const CudaDevice& device, cuda::ContextHandle context, std::filesystem::path lock_folder);
+  ~CudaTimer();
+  CudaTimer(const CudaTimer&) = delete;
+  CudaTimer& operator=(const CudaTimer&) = delete;
+
+  cuda::ContextHandle context() const noexcept { return context_; }
+  /// Device::time_us. All works are enqueued back to back as [flush, start, work, stop]; the host waits once, at the end.
+  std::vector<double> time_us(std::span<const std::function<void(Stream)>> works, bool flush_l2);
+
+ private:
+  void grow(std::size_t works, bool flush_l2);
+
+  const CudaDevice& device_;
+  const Driver& driver_;
+  const cuda::ContextHandle context_;
+  const std::filesystem::path lock_folder_;
+  cuda::StreamHandle stream_ = nullptr;
+  std::vector<cuda::EventHandle> events_;  // start and stop of each work
+  cuda::Address flush_ = 0;
+  std::size_t flush_bytes_ = 0;
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,187 @@
+// A warp's tiles on the tensor cores of sm_80 and later: how rows come into shared memory and from there to ldmatrix, and
+// the two products of attention, S = Q K^T and O += P V, of 16 or more rows with a tile of keys and values.
+#pragma once
+
+#include "attention/quads.cuh"
+#include "device/matrix.cuh"
+
+namespace tunesmith {
+
+/// Eight elements of which one access may take `vector`.
+template <typename Element, int vector>
+__device__ __forceinline__ Bits<16> load_chunk(const Element* address) {
+  Bits<16> chunk{};
+#pragma unroll
+  for (int i = 0; i < 8; i += vector) {
+    const auto part = load<2 * vector, LoadHint::plain>(address + i);
+    if constexpr (vector == 1) {
+      chunk.word[i / 2] |= uint32{part.word} << (16 * (i % 2));
+    } else {
+#pragma unroll
+      for (int j = 0; j < vector / 2; ++j) chunk.word[i / 2 + j] = part.word[j];
+    }
+  }
+  return chunk;
+}
+
+/// Rows [first, first + rows) of a head, `width` elements each, into a swizzled tile `tile_at` bytes from `shared`; rows
+/// from `end` on become zeros. By `threads` threads, of which this is `thread`; complete after async_copy_wait and a barrier
+/// among them.
+template <typename Element, int threads, int rows, int width, int vector>
+__device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* shared,
+                                          int tile_at, int thread) {
+  constexpr int per_row = width / 8, chunks = rows * per_row, turns = (chunks + threads - 1) / threads;
+  // Where each thread stays in its column, its address goes on by a constant.
+  constexpr bool straight = threads % per_row == 0;
+  const Element* source = head + (first + thread / per_row) * stride + thread % per_row * 8;
+#pragma unroll(turns <= 16 ? turns : 8)
+  for (int i = 0; i < turns; ++i) {
+    const int number = thread + i * threads, row = number / per_row, chunk = number % per_row;
+    if constexpr (!straight) source = head + (first + row) * stride + chunk * 8;
+    if (chunks % threads == 0 || number < chunks) {
+      const int place = tile_at + swizzled<2 * width>(row, chunk);
+      const bool there = first + row < end;
+      if constexpr (vector >= 8)
+        async_copy_16(shared, place, source, there);
+      else
+        *reinterpret_cast<Bits<16>*>(shared + place) = there ? load_chunk<Element, vector>(source) : Bits<16>{};
+    }
+    if constexpr (straight) source += threads / per_row * stride;
+  }
+}
+
+/// Where the rows start that this lane names to ldmatrix, in a swizzled tile of rows of `width` elements: `row` of 16, and
+/// the first or the second `half` of 16 elements. A second half that lies beyond a row's end is replaced by the first.
+template <int width>
+struct MatrixRows {
+  static constexpr int chunks = width / 8, row_bytes = 2 * width;
+  // The swizzle repeats after 8 rows, and after 64 elements.
+  static constexpr int count = chunks < 8 ? (chunks + 1) / 2 : 4;
+  int places[count], last;
+
+  __device__ __forceinline__ MatrixRows(int row, int half) : last(swizzled<row_bytes>(row, chunks - 1)) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) places[i] = swizzled<row_bytes>(row, 2 * i + half);
+  }
+  static __device__ __forceinline__ constexpr bool is_half(int step) { return 2 * step + 1 == chunks; }
+  /// Of the 16 rows `block`, elements 16 `step` and on.
+  __device__ __forceinline__ int at(int block, int step) const {
+    return block * 16 * row_bytes + (is_half(step) ? last : places[step % 4] + step / 4 * 128);
+  }
+};
+
+/// sums += a * b in columns 8 `tile` to 8 `tile` + 7.
+template <typename Element, int count>
+__device__ __forceinline__ void accumulate_tile(float (&sums)[count], int tile, const uint32 (&a)[4], uint32 b0, uint32 b1) {
+  float d[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) d[i] = sums[4 * tile + i];
+  const uint32 b[2] = {b0, b1};
+  multiply_accumulate_16x8x16<Element>(d, a, b);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) sums[4 * tile + i] = d[i];
+}
+
+/// A of 16 columns, for `blocks` times 16 rows.
+template <int blocks>
+using Fragments = uint32[blocks][4];
+
+/// `blocks` times 16 queries of a warp, from a swizzled tile `tile_at` bytes from `shared`: held in registers, or fetched
+/// whenever they are multiplied.
+template <const AttentionShape& shape, int blocks, bool in_registers>
+struct WarpQueries {
+  static constexpr int steps = (shape.head_dim + 15) / 16, held_steps = in_registers ? steps : 1;
+
+  const unsigned char* const shared;
+  const int tile_at;
+  const MatrixRows<shape.head_dim> rows;
+  Fragments<blocks> held[held_steps];
+
+  __device__ __forceinline__ WarpQueries(const unsigned char* memory, int at, int lane)
+      : shared(memory), tile_at(at), rows(lane % 16, lane / 16) {}
+
+  __device__ __forceinline__ void fetch(int step, Fragments<blocks>& a) const {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) {
+      load_matrix_x4(a[block], shared, tile_at + rows.at(block, step));
+      if (rows.is_half(step)) a[block][2] = a[block][3] = 0;
+    }
+  }
+  /// Once the tile has come.
+  __device__ __forceinline__ void hold() {
+    if constexpr (in_registers)
+#pragma unroll
+      for (int step = 0; step < held_steps; ++step) fetch(step, held[step]);
+  }
+  /// Elements 16 `step` and on.
+  __device__ __forceinline__ const Fragments<blocks>& at(int step) {
+    if constexpr (!in_registers) fetch(step, held[0]);
+    return held[in_registers ? step : 0];
+  }
+};
+
+/// What a warp multiplies: `blocks` times 16 rows of queries with `keys` keys.
+template <typename Element, const AttentionShape& shape, int blocks, int keys>
+struct WarpProducts {
+  static constexpr int v_pairs = (shape.head_dim_v + 15) / 16;
+
+  const MatrixRows<shape.head_dim> k_rows;
+  const MatrixRows<shape.head_dim_v> v_rows;
+  float scores[blocks][keys / 2];
+  float output[blocks][shape.head_dim_v / 2];
+
+  __device__ __forceinline__ explicit WarpProducts(int lane)
+      : k_rows(lane / 16 * 8 + lane % 8, lane / 8 % 2), v_rows(lane % 16, lane / 16) {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block)
+#pragma unroll
+      for (int i = 0; i < shape.head_dim_v / 2; ++i) output[block][i] = 0.0f;
+  }
+
+  /// S = Q K^T of the keys `tile_at` bytes from `shared`.
+  template <bool in_registers>
+  __device__ __forceinline__ void multiply_keys(WarpQueries<shape, blocks, in_registers>& queries,
+                                                const unsigned char* shared, int tile_at) {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block)
+#pragma unroll
+      for (int i = 0; i < keys / 2; ++i) scores[block][i] = 0.0f;
+#pragma unroll
+    for (int step = 0; step < queries.steps; ++step) {
+      const Fragments<blocks>& a = queries.at(step);
+#pragma unroll
+      for (int pair = 0; pair < keys / 16; ++pair) {
+        uint32 b[4];
+        load_matrix_x4(b, shared, tile_at + k_rows.at(pair, step));
+        if (k_rows.is_half(step)) b[1] = b[3] = 0;
+#pragma unroll
+        for (int block = 0; block < blocks; ++block) {
+          accumulate_tile<Element>(scores[block], 2 * pair, a[block], b[0], b[1]);
+          accumulate_tile<Element>(scores[block], 2 * pair + 1, a[block], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  /// O += P V, where the scores have become weights; the values lie likewise.
+  __device__ __forceinline__ void multiply_values(const unsigned char* shared, int tile_at) {
+#pragma unroll
+    for (int step = 0; step < keys / 16; ++step) {
+      Fragments<blocks> a;
+#pragma unroll
+      for (int block = 0; block < blocks; ++block) round_weights<Element>(scores[block], step, a[block]);
+#pragma unroll
+      for (int pair = 0; pair < v_pairs; ++pair) {
+        uint32 b[4];
+        load_matrix_x4_transposed(b, shared, tile_at + v_rows.at(step, pair));
+#pragma unroll
+        for (int block = 0; block < blocks; ++block) {
+          accumulate_tile<Element>(output[block], 2 * pair, a[block], b[0], b[1]);
+          if (!v_rows.is_half(pair)) accumulate_tile<Element>(output[block], 2 * pair + 1, a[block], b[2], b[3]);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,67 @@
+#include "templates/attention/mask_tiles.h"
+
+#include "templates/attention/modification.h"
+#include "templates/folded_grid.h"
+#include "templates/half.h"
+
+namespace tunesmith::attention {
+namespace {
+
+std::int64_t tiles(std::int64_t positions) { return (positions + mask_tile - 1) / mask_tile; }
+
+std::string asserts(const std::string& name, std::int64_t value) {
+  return "static_assert(tunesmith::" + name + " == " + std::to_string(value) + ", \"the host counts on it\");\n";
+}
+
+}  // namespace
+
+MaskTilesLayout MaskTilesLayout::of(const Settings& settings) {
+  MaskTilesLayout layout;
+  if (settings.mask_mod.empty()) return layout;
+  // Packed sequences have lengths of their own.
+  const bool one_for_batches = !settings.varlen && !mask_may_use(settings, MaskPlace::batch);
+  layout.batches = one_for_batches ? 1 : settings.batch;
+  layout.heads = mask_may_use(settings, MaskPlace::head) ? settings.heads : 1;
+  layout.rows = tiles(settings.seq_q);
+  layout.words = (tiles(settings.seq_kv) + 31) / 32;
+  return layout;
+}
+
+ArrayInfo mask_tiles_info(const Settings& settings) {
+  const MaskTilesLayout layout = MaskTilesLayout::of(settings);
+  const std::int64_t row = 2 * layout.words, head = layout.rows * row;
+  return {.name = "mask_tiles",
+          .input = settings.mask_tiles == MaskTiles::read,
+          .output = settings.mask_tiles == MaskTiles::write,
+          .dtype = DType::i32,
+          .shape = {layout.batches, layout.heads, layout.rows, 2, layout.words},
+          .strides = {layout.heads * head, head, row, layout.words, 1},
+          .alignment = 4};
+}
+
+void fill_mask_tiles(const HostArray& array) {
+  const std::int64_t words = array.info.shape.back();
+  for (std::int64_t i = 0; i < array.info.elements(); ++i)
+    write_integer(DType::i32, array.data, i, i / words % 2 == 0 ? -1 : 0);
+}
+
+std::string mask_tiles_entry(const Settings& settings, const std::string& params, const std::string& member) {
+  if (settings.mask_mod.empty()) return {};
+  return "\n// What mask_mod leaves of tiles, before anything else.\n" + asserts("mask_tile", mask_tile) +
+         asserts("mask_tiles_at", mask_tiles_at) + asserts("mask_tile_threads", mask_tile_threads) +
+         "extern \"C\" __global__ void __launch_bounds__(tunesmith::mask_tile_threads)\n"
+         "attention_mask_tiles(const __grid_constant__ tunesmith::" +
+         params + " params) {\n  tunesmith::classify_mask_tiles<shape, " + modification_type(settings) + ">(" + member +
+         ");\n}\n";
+}
+
+KernelLaunch mask_tiles_launch(const Settings& settings) {
+  const MaskTilesLayout layout = MaskTilesLayout::of(settings);
+  KernelLaunch launch;
+  launch.entry = "attention_mask_tiles";
+  launch.grid = folded_grid(layout.batches * layout.heads * layout.rows * layout.words);
+  launch.block = {static_cast<std::uint32_t>(mask_tile_threads), 1, 1};
+  return launch;
+}
+
+}  // namespace tunesmith::attention

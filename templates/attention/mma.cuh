@@ -1,0 +1,249 @@
+// Attention on the tensor cores of sm_80 and later, f16 and bf16, one warp at a time. A block takes a tile of queries
+// through all keys that they may see; each of its warps has 16 or 32 of the queries:
+//
+//   S = Q K^T in registers; softmax; S, rounded, is the A of O += P V without leaving the registers.
+//
+// Q, K and V come into shared memory by copies that run beside the computation, rows as long as they are, swizzled; what
+// lies beyond the end of a sequence is zeros there, so that neither garbage nor another sequence reaches a sum. With one
+// stage the copies of V run behind Q K^T and those of the next K behind the rest; with more, K and V of the tiles to come
+// run behind a whole tile. Rows that do not start at multiples of 16 bytes are loaded and stored by threads.
+//
+// Keys go from the last tile to the first, so that tiles which a causal mask crosses come first. A row's accumulators are
+// rescaled only when its largest score has grown by more than 2^8 since the last time.
+//
+// After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691).
+#pragma once
+
+#include "attention/fragments.cuh"
+
+namespace tunesmith {
+
+struct MmaConfig {
+  int warps;
+  int tile_q;           ///< queries of a block: 16 or 32 for each warp
+  int tile_kv;          ///< keys of a tile, a multiple of 16
+  int stages;           ///< tiles of K and V that are on their way or in use
+  bool q_in_registers;  ///< and then not in shared memory; or fetched from there for every tile of keys
+  float rescale_above;  ///< growth of the largest score, as an exponent of 2, from which accumulators are rescaled
+};
+
+template <const AttentionShape& shape, const MmaConfig& config>
+struct MmaTiles {
+  static constexpr int threads = 32 * config.warps;
+  static constexpr int blocks = config.tile_q / (16 * config.warps);  // of 16 queries, of a warp
+
+  static constexpr int q_bytes = config.tile_q * shape.head_dim * 2, k_bytes = config.tile_kv * shape.head_dim * 2;
+  static constexpr int v_bytes = config.tile_kv * shape.head_dim_v * 2, stage_bytes = k_bytes + v_bytes;
+  // A Q that goes on to registers lies where the first tiles of keys do not come.
+  static constexpr int stages_at = config.q_in_registers ? 0 : q_bytes;
+  static constexpr int q_at = config.q_in_registers ? (config.stages == 1 ? k_bytes : (config.stages - 1) * stage_bytes) : 0;
+  // The output takes the place of everything.
+  static constexpr bool staged_output = shape.o_vector >= 8;
+  static constexpr int o_bytes = staged_output ? config.tile_q * shape.head_dim_v * 2 : 0;
+  static constexpr int inputs_end = stages_at + config.stages * stage_bytes, q_end = q_at + q_bytes;
+  static constexpr int used_bytes = inputs_end > q_end ? inputs_end : q_end;
+  static constexpr int smem_bytes = used_bytes > o_bytes ? used_bytes : o_bytes;
+};
+
+/// The queries of a warp.
+template <typename Element, const AttentionShape& shape, typename Modification, const MmaConfig& config>
+struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, config.tile_kv> {
+  using Tiles = MmaTiles<shape, config>;
+  using Rule = Scores<shape, Modification>;
+  using Block = BlockOfQueries<shape, config.tile_q>;
+  using KeyTiles = TileSequence<shape, config.tile_q, config.tile_kv>;
+  static constexpr int keys = config.tile_kv, blocks = Tiles::blocks;
+  using Products = WarpProducts<Element, shape, blocks, keys>;
+  using Products::output;
+  using Products::scores;
+
+  const Rule& rule;
+  const KeyTiles& tiles;       ///< of the block
+  const int lane, first_q;     ///< of 16 * blocks queries
+  const KeyRange seen, whole;  ///< keys that some of them see, that all of them see
+  WarpQueries<shape, blocks, config.q_in_registers> queries;
+  QuadSoftmax<Element, shape, Modification, keys> softmax[blocks];
+
+  /// `query`: the first one; `q_at`: where they lie in shared memory.
+  __device__ __forceinline__ MmaWarp(const Rule& scores_rule, const KeyTiles& key_tiles_of_block, int query, int warp_lane,
+                                     const unsigned char* shared, int q_at)
+      : Products(warp_lane),
+        rule(scores_rule),
+        tiles(key_tiles_of_block),
+        lane(warp_lane),
+        first_q(query),
+        seen(rule.visibility().of_any(first_q, first_q + 16 * blocks - 1)),
+        whole(rule.visibility().of_all(first_q, first_q + 16 * blocks - 1)),
+        queries(shared, q_at, warp_lane) {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) softmax[block].reset();
+  }
+
+  /// Whether other warps' queries are in other tiles of a mask, and which tile this warp's are in, of the block's.
+  static constexpr bool rows_apart = mask_tile % config.tile_q != 0;
+  __device__ __forceinline__ int mask_row() const {
+    return first_q / mask_tile - first_q / config.tile_q * config.tile_q / mask_tile;
+  }
+
+  /// Scores become weights, and the output ready for what they weigh.
+  __device__ __forceinline__ void weigh(int index) {
+    const int first_k = index * keys;
+    Rescale rescale[blocks];
+    if (whole.holds(first_k, first_k + keys - 1) && keeps_all(index))
+      exponentiate<true>(first_k, rescale);
+    else
+      exponentiate<false>(first_k, rescale);
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) rescale_rows(output[block], rescale[block]);
+  }
+  template <bool all_count>
+  __device__ __forceinline__ void exponentiate(int first_k, Rescale (&rescale)[blocks]) {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block)
+      softmax[block].template exponentiate<all_count, all_count>(scores[block], rule, first_q + 16 * block + lane / 4,
+                                                                 first_k, lane, config.rescale_above, rescale[block]);
+  }
+
+  /// Whether any of the queries sees a key of the tile that counts.
+  __device__ __forceinline__ bool meets(int index) const {
+    if constexpr (shape.bounded_left || shape.bounded_right)
+      if (index * keys >= seen.end || index * keys + keys <= seen.begin) return false;
+    return !rows_apart || tiles.keeps_any(mask_row(), index);
+  }
+  __device__ __forceinline__ bool keeps_all(int index) const {
+    return rows_apart ? tiles.keeps_all(mask_row(), index) : tiles.keeps_all(index);
+  }
+
+  /// Outputs and lse. `staged`: this warp's rows in shared memory, which nobody else uses.
+  __device__ __forceinline__ void finish(const AttentionParams& params, const Block& of, unsigned char* staged) {
+    Element* const o = of.template o<Element>(params);
+    constexpr int chunks = shape.head_dim_v / 8, row_bytes = 2 * shape.head_dim_v;
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const SoftmaxEnd end = softmax[block].end(params, of.head, rule.factor(), r);
+        const int row = 16 * block + 8 * r + lane / 4, query = first_q + row;
+        const bool there = query < of.sequence.seq_q;
+        if (lane % 4 == 0 && there && params.lse != nullptr)
+          lse_of<shape>(params, of.sequence, of.batch, of.head)[query] = end.lse;
+#pragma unroll
+        for (int n = 0; n < chunks; ++n) {
+          const float values[2] = {multiply(output[block][4 * n + 2 * r], end.scale),
+                                   multiply(output[block][4 * n + 2 * r + 1], end.scale)};
+          if constexpr (Tiles::staged_output) {
+            *reinterpret_cast<uint32*>(staged + swizzled<row_bytes>(row, n) + lane % 4 * 4) =
+                pack<Element>(values[0], values[1]);
+          } else if (there) {
+            store_part<shape.o_vector>(o + query * params.o_strides.seq + 8 * n + lane % 4 * 2, values);
+          }
+        }
+      }
+    }
+    if constexpr (Tiles::staged_output) {
+      sync_warp();
+#pragma unroll 4
+      for (int i = lane; i < 16 * blocks * chunks; i += 32) {
+        const int row = i / chunks, chunk = i % chunks;
+        if (first_q + row < of.sequence.seq_q)
+          store<16, StoreHint::plain>(o + (first_q + row) * params.o_strides.seq + chunk * 8,
+                                      *reinterpret_cast<const Bits<16>*>(staged + swizzled<row_bytes>(row, chunk)));
+      }
+    }
+  }
+};
+
+template <typename Element, const AttentionShape& shape, typename Modification, const MmaConfig& config>
+__device__ __forceinline__ void attention_mma(const AttentionParams& params) {
+  using Tiles = MmaTiles<shape, config>;
+  constexpr int keys = config.tile_kv, stages = config.stages, threads = Tiles::threads, warp_q = 16 * Tiles::blocks;
+  unsigned char* const shared = dynamic_shared();
+
+  const BlockOfQueries<shape, config.tile_q> block(params);
+  if (block.is_empty()) return;
+  const Sequence& sequence = block.sequence;
+  const auto* const k = block.template k<Element>(params);
+  const auto* const v = block.template v<Element>(params);
+  const auto copy_keys = [&](int index, int stage) {
+    copy_rows<Element, threads, keys, shape.head_dim, shape.k_vector>(k, params.k_strides.seq, index * keys, sequence.seq_kv,
+                                                                      shared, Tiles::stages_at + stage * Tiles::stage_bytes,
+                                                                      thread_index());
+  };
+  const auto copy_values = [&](int index, int stage) {
+    copy_rows<Element, threads, keys, shape.head_dim_v, shape.v_vector>(
+        v, params.v_strides.seq, index * keys, sequence.seq_kv, shared,
+        Tiles::stages_at + stage * Tiles::stage_bytes + Tiles::k_bytes, thread_index());
+  };
+
+  const Scores<shape, Modification> rule(params, sequence, block.batch, block.head);
+  const TileSequence<shape, config.tile_q, keys> tiles(params, rule.visibility(), block.batch, block.head, block.first_q,
+                                                       block.last_q);
+  const int warp = warp_index();
+  MmaWarp<Element, shape, Modification, config> mine(rule, tiles, block.first_q + warp * warp_q, lane_index(), shared,
+                                                     Tiles::q_at + warp * warp_q * 2 * shape.head_dim);
+  // Tiles that are in work or on their way, in the order of the sequence; beyond its end there is nothing to copy.
+  constexpr int ahead = stages == 1 ? 1 : stages - 1;
+  int coming[ahead];
+  coming[0] = tiles.last();
+  if (coming[0] >= tiles.begin()) {
+    copy_rows<Element, threads, config.tile_q, shape.head_dim, shape.q_vector>(
+        block.template q<Element>(params), params.q_strides.seq, block.first_q, sequence.seq_q, shared, Tiles::q_at,
+        thread_index());
+    async_copy_commit();
+    // What is waited for is counted in groups: of Q, then one for every tile or half a tile, be there any left or not.
+#pragma unroll
+    for (int stage = 0; stage < ahead; ++stage) {
+      if (stage > 0) coming[stage] = tiles.after(coming[stage - 1]);
+      if (coming[stage] >= tiles.begin()) {
+        copy_keys(coming[stage], stage);
+        if constexpr (stages > 1) copy_values(coming[stage], stage);
+      }
+      async_copy_commit();
+    }
+    if constexpr (config.q_in_registers) {
+      async_copy_wait<ahead>();
+      sync_block();
+      mine.queries.hold();
+    }
+    int stage = 0, next_stage = ahead;
+    while (coming[0] >= tiles.begin()) {
+      const int index = coming[0], next = tiles.after(coming[ahead - 1]);
+      const int k_at = Tiles::stages_at + stage * Tiles::stage_bytes;
+      const bool meets = mine.meets(index);
+      async_copy_wait<ahead - 1>();
+      sync_block();
+      if constexpr (stages == 1) {
+        copy_values(index, 0);
+        async_copy_commit();
+        if (meets) mine.multiply_keys(mine.queries, shared, k_at);
+        async_copy_wait<0>();
+        sync_block();
+        if (next >= tiles.begin()) copy_keys(next, 0);
+        async_copy_commit();
+      } else {
+        if (next >= tiles.begin()) {
+          copy_keys(next, next_stage);
+          copy_values(next, next_stage);
+        }
+        async_copy_commit();
+        next_stage = next_stage + 1 == stages ? 0 : next_stage + 1;
+        stage = stage + 1 == stages ? 0 : stage + 1;
+        if (meets) mine.multiply_keys(mine.queries, shared, k_at);
+      }
+      if (meets) {
+        mine.weigh(index);
+        mine.multiply_values(shared, k_at + Tiles::k_bytes);
+      }
+#pragma unroll
+      for (int i = 1; i < ahead; ++i) coming[i - 1] = coming[i];
+      coming[ahead - 1] = next;
+    }
+  }
+  // Where a warp's outputs fit over its own queries nobody else is in the way.
+  if constexpr (Tiles::staged_output && (config.q_in_registers || shape.head_dim_v > shape.head_dim)) sync_block();
+  constexpr int staged_row =
+      2 * (config.q_in_registers || shape.head_dim_v > shape.head_dim ? shape.head_dim_v : shape.head_dim);
+  mine.finish(params, block, shared + warp * warp_q * staged_row);
+}
+
+}  // namespace tunesmith

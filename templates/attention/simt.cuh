@@ -1,0 +1,191 @@
+// Attention without tensor cores, for float32 and for any architecture: a block takes a tile of queries through all keys
+// that they may see, tile by tile; the products are register tiles of 16 x (threads / 16) threads over float32 copies in
+// shared memory, and the softmax runs along (Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022, arXiv:2205.14135).
+#pragma once
+
+#include "attention/softmax.cuh"
+#include "attention/tiles.cuh"
+
+namespace tunesmith {
+
+struct SimtConfig {
+  int threads;  ///< a multiple of 32; 16 of them share the keys of a tile, threads / 16 its queries
+  int tile_q;   ///< queries of a block, a multiple of threads / 16
+  int tile_kv;  ///< keys of a tile, a multiple of 16
+};
+
+template <const AttentionShape& shape, const SimtConfig& config>
+struct SimtTiles {
+  static constexpr int across = 16, down = config.threads / across;
+  static constexpr int queries = config.tile_q / down, keys = config.tile_kv / across;  // of a thread
+  static constexpr int columns = 4;                                                     // of an output, side by side
+  static constexpr int groups = (shape.head_dim_v / columns + across - 1) / across;     // of such columns
+
+  // Four floats more than a row: neighbouring rows start four banks apart.
+  static constexpr int pad = 4;
+  static constexpr int q_stride = shape.head_dim + pad, p_stride = config.tile_kv + pad;
+  static constexpr int kv_stride = (shape.head_dim > shape.head_dim_v ? shape.head_dim : shape.head_dim_v) + pad;
+  static constexpr int q_at = 0, kv_at = q_at + config.tile_q * q_stride, p_at = kv_at + config.tile_kv * kv_stride;
+  static constexpr int smem_bytes = (p_at + config.tile_q * p_stride) * 4;
+};
+
+/// Rows [first, first + count) of a head as float32, `stride` floats apart; rows from `end` on are zeros, which no score
+/// takes and whose weight is 0.
+template <typename Element, int threads, int count, int width, int vector, int stride>
+__device__ __forceinline__ void stage_rows(const Element* head, int64 row_stride, int first, int end, float* shared) {
+  constexpr int per_row = width / vector;
+#pragma unroll 4
+  for (int i = thread_index(); i < count * per_row; i += threads) {
+    const int row = i / per_row, column = i % per_row * vector;
+    float values[vector];
+#pragma unroll
+    for (int j = 0; j < vector; ++j) values[j] = 0.0f;
+    if (first + row < end) {
+      const Range whole = {0, width};
+      load_vector<Element, vector, LoadHint::plain>(head + (first + row) * row_stride, column, whole, true, 0.0f)
+          .unpack(values);
+    }
+#pragma unroll
+    for (int j = 0; j < vector; ++j) shared[row * stride + column + j] = values[j];
+  }
+}
+
+struct alignas(16) Four {
+  float values[4];
+};
+__device__ __forceinline__ Four four_at(const float* shared) { return *reinterpret_cast<const Four*>(shared); }
+
+template <typename Element, const AttentionShape& shape, typename Modification, const SimtConfig& config>
+__device__ __forceinline__ void attention_simt(const AttentionParams& params) {
+  using Tiles = SimtTiles<shape, config>;
+  constexpr int queries = Tiles::queries, keys = Tiles::keys, groups = Tiles::groups, columns = Tiles::columns;
+  auto* const shared = reinterpret_cast<float*>(dynamic_shared());
+  float* const shared_q = shared + Tiles::q_at;
+  float* const shared_kv = shared + Tiles::kv_at;
+  float* const shared_p = shared + Tiles::p_at;
+
+  const BlockOfQueries<shape, config.tile_q> block(params);
+  if (block.is_empty()) return;
+  const Sequence& sequence = block.sequence;
+  const int first_q = block.first_q, last_q = block.last_q;
+  const auto* const k = block.template k<Element>(params);
+  const auto* const v = block.template v<Element>(params);
+
+  const Scores<shape, Modification> scores(params, sequence, block.batch, block.head);
+  const KeyRange whole = scores.visibility().of_all(first_q, last_q);
+  const TileSequence<shape, config.tile_q, config.tile_kv> tiles(params, scores.visibility(), block.batch, block.head,
+                                                                 first_q, last_q);
+  const int across = thread_index() % Tiles::across, down = thread_index() / Tiles::across;
+
+  float largest[queries], sum[queries], output[queries][groups][columns];
+#pragma unroll
+  for (int i = 0; i < queries; ++i) {
+    largest[i] = Maximum::identity();
+    sum[i] = 0.0f;
+#pragma unroll
+    for (int g = 0; g < groups; ++g)
+#pragma unroll
+      for (int c = 0; c < columns; ++c) output[i][g][c] = 0.0f;
+  }
+  stage_rows<Element, config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::q_stride>(
+      block.template q<Element>(params), params.q_strides.seq, first_q, sequence.seq_q, shared_q);
+
+  for (int tile = tiles.last(); tile >= tiles.begin(); tile = tiles.after(tile)) {
+    const int first_k = tile * config.tile_kv;
+    sync_block();
+    stage_rows<Element, config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::kv_stride>(
+        k, params.k_strides.seq, first_k, sequence.seq_kv, shared_kv);
+    sync_block();
+
+    float score[queries][keys];
+#pragma unroll
+    for (int i = 0; i < queries; ++i)
+#pragma unroll
+      for (int j = 0; j < keys; ++j) score[i][j] = 0.0f;
+    for (int d = 0; d < shape.head_dim; d += 4) {
+      Four a[queries], b[keys];
+#pragma unroll
+      for (int i = 0; i < queries; ++i) a[i] = four_at(shared_q + (down + i * Tiles::down) * Tiles::q_stride + d);
+#pragma unroll
+      for (int j = 0; j < keys; ++j) b[j] = four_at(shared_kv + (across + j * Tiles::across) * Tiles::kv_stride + d);
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+#pragma unroll
+        for (int i = 0; i < queries; ++i)
+#pragma unroll
+          for (int j = 0; j < keys; ++j) score[i][j] = fused_multiply_add(a[i].values[e], b[j].values[e], score[i][j]);
+    }
+
+    const bool inside = whole.holds(first_k, first_k + config.tile_kv - 1), kept = tiles.keeps_all(tile);
+#pragma unroll
+    for (int i = 0; i < queries; ++i) {
+      const int query = first_q + down + i * Tiles::down;
+      float top = largest[i];
+#pragma unroll
+      for (int j = 0; j < keys; ++j) {
+        const int key = first_k + across + j * Tiles::across;
+        const bool counts = scores.counts(query, key, inside, kept);
+        score[i][j] = counts ? multiply(scores(score[i][j], query, first_k + across, j * Tiles::across), scores.factor())
+                             : Maximum::identity();
+        top = maximum(top, score[i][j]);
+      }
+      top = reduce_lanes<Tiles::across>(top, Maximum());
+      const float origin = subtracted(top), rescale = exp2_approx(subtract(largest[i], origin));
+      largest[i] = top;
+      sum[i] = multiply(sum[i], rescale);
+#pragma unroll
+      for (int j = 0; j < keys; ++j) {
+        const float weight = exp2_approx(subtract(score[i][j], origin));
+        sum[i] = add(sum[i], weight);
+        shared_p[(down + i * Tiles::down) * Tiles::p_stride + across + j * Tiles::across] = weight;
+      }
+#pragma unroll
+      for (int g = 0; g < groups; ++g)
+#pragma unroll
+        for (int c = 0; c < columns; ++c) output[i][g][c] = multiply(output[i][g][c], rescale);
+    }
+
+    sync_block();
+    stage_rows<Element, config.threads, config.tile_kv, shape.head_dim_v, shape.v_vector, Tiles::kv_stride>(
+        v, params.v_strides.seq, first_k, sequence.seq_kv, shared_kv);
+    sync_block();
+    for (int j = 0; j < config.tile_kv; j += 4) {
+      Four weights[queries];
+#pragma unroll
+      for (int i = 0; i < queries; ++i) weights[i] = four_at(shared_p + (down + i * Tiles::down) * Tiles::p_stride + j);
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+#pragma unroll
+        for (int g = 0; g < groups; ++g) {
+          const int column = (across + g * Tiles::across) * columns;
+          if (column >= shape.head_dim_v) continue;
+          const Four value = four_at(shared_kv + (j + e) * Tiles::kv_stride + column);
+#pragma unroll
+          for (int i = 0; i < queries; ++i)
+#pragma unroll
+            for (int c = 0; c < columns; ++c)
+              output[i][g][c] = fused_multiply_add(weights[i].values[e], value.values[c], output[i][g][c]);
+        }
+    }
+  }
+
+  auto* const o = block.template o<Element>(params);
+#pragma unroll
+  for (int i = 0; i < queries; ++i) {
+    const int query = first_q + down + i * Tiles::down;
+    const SoftmaxEnd end = end_of<shape>(params, block.head, largest[i], reduce_lanes<Tiles::across>(sum[i], Sum()));
+    if (query > last_q) continue;
+    if (across == 0 && params.lse != nullptr) lse_of<shape>(params, sequence, block.batch, block.head)[query] = end.lse;
+#pragma unroll
+    for (int g = 0; g < groups; ++g) {
+      const int column = (across + g * Tiles::across) * columns;
+      if (column >= shape.head_dim_v) continue;
+      float values[columns];
+#pragma unroll
+      for (int c = 0; c < columns; ++c) values[c] = multiply(output[i][g][c], end.scale);
+      store_part<shape.o_vector>(o + query * params.o_strides.seq + column, values);
+    }
+  }
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,346 @@
+// Constants and entry points of the generated attention kernels, and how they are launched.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <numbers>
+
+#include "templates/attention/config.h"
+#include "templates/attention/mask_tiles.h"
+#include "templates/attention/modification.h"
+#include "templates/attention/op.h"
+#include "templates/attention/split_config.h"
+#include "templates/folded_grid.h"
+#include "templates/source_text.h"
+
+namespace tunesmith {
+
+using namespace attention;
+
+namespace {
+
+struct Strides {
+  std::int64_t batch, seq, head;
+};
+
+// Must agree with AttentionParams in attention.cuh; the generated source asserts the size.
+struct Params {
+  std::uint64_t tensors[4];
+  std::uint64_t lse, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_kv, mask_tiles, workspace;
+  std::uint64_t aux[most_aux];
+  Strides strides[4];
+  std::int64_t total_q, mask_batch_stride, mask_head_stride;
+  std::int32_t batch, heads, kv_heads, seq_q, seq_kv, q_tiles, window_left, window_right, splits;
+  std::int32_t heads_per_section, mask_rows, mask_words;
+  float scale, scale_log2, softcap, inverse_softcap, cap_terms[3], cap_near, cap_small_terms[2], cap_small;
+};
+// Must agree with WgmmaParams in attention_wgmma.cuh.
+struct WgmmaParams {
+  Params attention;
+  alignas(LaunchPlan::TensorMap::alignment) std::byte maps[4][LaunchPlan::TensorMap::bytes];
+};
+
+std::string asserts(const std::string& what, std::int64_t value, const std::string& why) {
+  return "static_assert(tunesmith::" + what + " == " + std::to_string(value) + ", \"" + why + "\");\n";
+}
+
+/// What is as an AttentionShape has it by default goes without saying.
+std::string shape_text(const Settings& settings) {
+  std::string text = "static constexpr tunesmith::AttentionShape shape = {\n" + member("head_dim", settings.head_dim) +
+                     member("head_dim_v", settings.head_dim_v);
+  for (const Side side : {Side::q, Side::k, Side::v, Side::o})
+    text += member(std::string(side_names[static_cast<std::size_t>(side)]) + "_vector", settings.vector(side));
+  text += member("diagonal",
+                 std::string("tunesmith::Diagonal::") + (settings.causal == Causal::top_left ? "top_left" : "bottom_right"));
+  const auto flag = [&](bool there, const char* name) {
+    if (there) text += member(name, true);
+  };
+  flag(settings.varlen, "varlen");
+  flag(settings.bounded_left(), "bounded_left");
+  flag(settings.bounded_right(), "bounded_right");
+  flag(settings.softcap != 0, "softcap");
+  flag(settings.alibi, "alibi");
+  flag(settings.sinks, "sinks");
+  flag(!settings.score_mod.empty(), "score_mod");
+  flag(!settings.mask_mod.empty(), "mask_mod");
+  return text + "};\n\n";
+}
+
+/// Whether there is a second kernel for parts.
+bool combines_by_kernel(const TypedConfig& config) { return config.variant == Variant::split && config.cluster == 1; }
+
+std::string config_text(const TypedConfig& config, const Settings& settings) {
+  std::string kind, members;
+  const std::string rescale = member("rescale_above", std::to_string(config.rescale) + ".0f");
+  switch (config.variant) {
+    case Variant::simt:
+      kind = "Simt";
+      members = member("threads", config.threads) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv);
+      break;
+    case Variant::wgmma:
+      kind = "Wgmma";
+      members = member("consumers", config.tile_q / 64) + member("tile_kv", config.tile_kv) +
+                member("q_stages", config.q_stages) + member("stages", config.stages) + member("o_slabs", config.o_slabs) +
+                member("order", "tunesmith::TileOrder::" + config.order) + member("turns", config.turns == 1) + rescale;
+      break;
+    case Variant::mma:
+      kind = "Mma";
+      members = member("warps", config.warps) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) +
+                member("stages", config.stages) + member("q_in_registers", config.q_in_registers == 1) + rescale;
+      break;
+    case Variant::split:
+      kind = "Split";
+      members = member("warps", config.warps) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) +
+                member("stages", config.stages) + rescale;
+      if (config.cluster > 1) members += member("cluster", config.cluster);
+      break;
+  }
+  return "static constexpr tunesmith::" + kind + "Config config = {\n" + members + "};\n\n" +
+         asserts(kind + "Tiles<shape, config>::smem_bytes", config.smem_bytes(settings),
+                 "the host asks for as much shared memory") +
+         (combines_by_kernel(config) ? asserts("split_combine_threads", split_combine_threads, "the host starts as many")
+                                     : "");
+}
+
+std::vector<std::pair<std::string, std::string>> specialized_for(const Settings& settings) {
+  std::string what = std::string(name(settings.dtype)) + ", head_dim " + std::to_string(settings.head_dim);
+  if (settings.head_dim_v != settings.head_dim) what += " and " + std::to_string(settings.head_dim_v) + " of values";
+  if (settings.causal != Causal::none)
+    what += std::string(", causal ") + (settings.causal == Causal::top_left ? "top-left" : "bottom-right");
+  if (settings.window_left >= 0 || settings.window_right >= 0) what += ", a window";
+  if (settings.softcap != 0) what += ", soft cap";
+  if (settings.alibi) what += ", ALiBi";
+  if (settings.sinks) what += ", sinks";
+  if (settings.varlen) what += ", packed sequences";
+  std::string any = "batch, heads, sequence lengths, scale";
+  if (settings.modified()) {
+    what += ", the user's text";
+    any += ", lengths and numbers that the text reads";
+  }
+  return {{"specialized for", what}, {"any", any}};
+}
+
+std::uint32_t pointer_offset(const std::string& array, const Settings& settings) {
+  for (std::size_t i = 0; i < settings.aux.size(); ++i)
+    if (array == settings.aux[i].name) return static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t));
+  for (std::size_t i = 0; i < side_names.size(); ++i)
+    if (array == side_names[i]) return static_cast<std::uint32_t>(offsetof(Params, tensors) + i * sizeof(std::uint64_t));
+  if (array == "lse") return offsetof(Params, lse);
+  if (array == "alibi_slopes") return offsetof(Params, alibi_slopes);
+  if (array == "sinks") return offsetof(Params, sinks);
+  if (array == "cu_seqlens_q") return offsetof(Params, cu_seqlens_q);
+  if (array == "mask_tiles") return offsetof(Params, mask_tiles);
+  return offsetof(Params, cu_seqlens_kv);
+}
+
+/// Tiles of queries, or of what is packed with them, of the longest sequence. For wgmma, which counts through packed
+/// sequences, places for the tiles of all (packed_tile_of in attention_wgmma_tiles.cuh).
+std::int64_t q_tiles(const TypedConfig& config, const Settings& settings) {
+  if (config.variant == Variant::wgmma && settings.varlen) return settings.total_q / config.tile_q + settings.batch;
+  const std::int64_t rows = config.variant == Variant::split ? settings.seq_q * settings.group() : settings.seq_q;
+  return (rows + config.tile_q - 1) / config.tile_q;
+}
+
+/// tanh(x) = x (1 + c0 x^2 + c1 x^4 + c2 x^6) for |x| <= 1/2 within 6.5e-7 of its value (minimax, fitted by reweighted least
+/// squares), in terms of the dot product that scale / softcap makes an x of.
+void fill_cap_terms(const Settings& settings, Params& params) {
+  constexpr std::array<double, 3> terms{-0.333281606, 0.132053599, -0.0447506309};
+  const double to_x = settings.scale / settings.softcap;
+  params.inverse_softcap = static_cast<float>(1 / settings.softcap);
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    params.cap_terms[i] = static_cast<float>(terms[i] * std::pow(to_x, 2.0 * static_cast<double>(i + 1)));
+  params.cap_near = static_cast<float>(0.5 / to_x);
+}
+
+/// tanh(x) = x (c0 + c1 x^2) for |x| <= bound, exact at the zeros of the Chebyshev polynomial of degree 5, so that it is off
+/// by 2/15 bound^5 / 16 at most (the next term of tanh's series, and what of x^5 no shorter polynomial is): a score by
+/// small_cap_error. In terms of the dot product, and as an exponent of 2.
+void fill_small_cap_terms(const Settings& settings, Params& params) {
+  const double to_x = settings.scale / settings.softcap;
+  const double bound =
+      std::min({0.4, std::pow(small_cap_error * 120 / settings.softcap, 0.2), most_small_score / settings.softcap});
+  const auto ratio = [](double x) { return std::tanh(x) / x; };
+  const double inner = bound * std::cos(std::numbers::pi * 0.3), outer = bound * std::cos(std::numbers::pi * 0.1);
+  const double slope = (ratio(outer) - ratio(inner)) / (outer * outer - inner * inner);
+  const double factor = settings.scale * std::numbers::log2e;
+  params.cap_small_terms[0] = static_cast<float>(factor * (ratio(inner) - slope * inner * inner));
+  params.cap_small_terms[1] = static_cast<float>(factor * slope * to_x * to_x);
+  params.cap_small = static_cast<float>(bound / std::fabs(to_x));
+}
+
+Params parameters(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  Params params{};
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Tensor& tensor = settings.tensors[i];
+    params.strides[i] = {tensor.batch_stride, tensor.seq_stride, tensor.head_stride};
+  }
+  std::ranges::copy(aux_bits(settings), params.aux);
+  params.total_q = settings.total_q;
+  params.batch = static_cast<std::int32_t>(settings.batch);
+  params.heads = static_cast<std::int32_t>(settings.heads);
+  params.kv_heads = static_cast<std::int32_t>(settings.kv_heads);
+  params.seq_q = static_cast<std::int32_t>(settings.seq_q);
+  params.seq_kv = static_cast<std::int32_t>(settings.seq_kv);
+  params.q_tiles = static_cast<std::int32_t>(q_tiles(config, settings));
+  params.window_left = static_cast<std::int32_t>(settings.window_left);
+  params.window_right = static_cast<std::int32_t>(settings.right());
+  params.splits = config.variant == Variant::split ? split_count(config, settings, device) : 1;
+  constexpr double section_bytes = 32 << 20;  // of an L2 that others use as well
+  const double head_bytes =
+      static_cast<double>(settings.seq_kv * (settings.head_dim + settings.head_dim_v) * size_of(settings.dtype)) /
+      static_cast<double>(settings.group());
+  params.heads_per_section = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(section_bytes / head_bytes), settings.group(),
+                               std::max(settings.batch * settings.heads, settings.group())));
+  const MaskTilesLayout tiles = MaskTilesLayout::of(settings);
+  params.mask_batch_stride = tiles.batch_stride();
+  params.mask_head_stride = tiles.head_stride();
+  params.mask_rows = static_cast<std::int32_t>(tiles.rows);
+  params.mask_words = static_cast<std::int32_t>(tiles.words);
+  const double log2e = 1.44269504088896340736;
+  params.scale = static_cast<float>(settings.scale);
+  params.scale_log2 = static_cast<float>(settings.scale * log2e);
+  params.softcap = static_cast<float>(settings.softcap);
+  if (settings.softcap != 0) {
+    fill_cap_terms(settings, params);
+    fill_small_cap_terms(settings, params);
+  }
+  return params;
+}
+
+}  // namespace
+
+SourceParts AttentionOp::source_parts(const Problem& problem, const Config& config) const {
+  const TypedConfig typed = TypedConfig::parse(config);
+  const Settings settings = Settings::of(problem);
+  const bool wgmma = typed.variant == Variant::wgmma;
+  const bool cluster = typed.variant == Variant::split && typed.cluster > 1;
+  const std::string variant = std::string(attention::name(typed.variant)) + (cluster ? "_cluster" : ""),
+                    params = wgmma ? "WgmmaParams" : "AttentionParams";
+  SourceParts parts;
+  parts.specialized_for = specialized_for(settings);
+  if (wgmma) parts.least_arch = "sm_90a";
+  if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.least_arch = cluster ? "sm_90" : "sm_80";
+  parts.main_template = "attention/attention_" + variant + ".cuh";
+  parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
+                    shape_text(settings) + config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
+                    ") == " + std::to_string(wgmma ? sizeof(WgmmaParams) : sizeof(Params)) +
+                    ", \"the host fills the parameters by this layout\");\n";
+  std::string bounds = std::to_string(typed.block_threads());
+  if (wgmma) bounds += ", 1";
+  if (typed.variant == Variant::mma && typed.blocks_per_sm > 1) bounds += ", " + std::to_string(typed.blocks_per_sm);
+  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + bounds +
+                  ")\nattention(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::attention_" +
+                  variant + "<Element, shape, " + modification_type(settings) + ", config>(params);\n}\n";
+  if (combines_by_kernel(typed))
+    parts.kernels += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(split_combine_threads) +
+                     ")\nattention_combine(const __grid_constant__ tunesmith::AttentionParams params) {\n"
+                     "  tunesmith::attention_split_combine<Element, shape, config>(params);\n}\n";
+  parts.kernels += mask_tiles_entry(settings, params, wgmma ? "params.attention" : "params") + modification_entry(settings);
+  return parts;
+}
+
+namespace {
+
+constexpr std::int64_t counter_bytes = 8;  // of wgmma, at the start of the workspace
+static_assert(counter_bytes <= mask_tiles_at);
+
+/// One of q, k, v, o for the copy engine: boxes of 64 columns, as many as 128 bytes hold, and `rows` positions of a head.
+LaunchPlan::TensorMap tensor_map(const Settings& settings, Side side, int array, std::int64_t rows) {
+  const Tensor& tensor = settings.tensor(side);
+  LaunchPlan::TensorMap map;
+  map.array = array;
+  map.offset = static_cast<std::uint32_t>(offsetof(WgmmaParams, maps) +
+                                          static_cast<std::size_t>(side) * LaunchPlan::TensorMap::bytes);
+  map.dtype = settings.dtype;
+  map.rank = 4;
+  map.sizes = {settings.width(side), settings.positions(side), settings.heads_of(side),
+               settings.varlen ? 1 : settings.batch};
+  // A dimension of one element may have any stride; the engine wants multiples of 16 bytes.
+  const auto bytes = [&](std::int64_t count, std::int64_t stride) {
+    return count > 1 ? stride * size_of(settings.dtype) : std::int64_t{16};
+  };
+  map.strides_bytes = {bytes(map.sizes[1], tensor.seq_stride), bytes(map.sizes[2], tensor.head_stride),
+                       bytes(map.sizes[3], tensor.batch_stride)};
+  map.box = {64, rows, 1, 1};
+  map.swizzle_bytes = 128;
+  return map;
+}
+
+void use_tensor_maps(const TypedConfig& config, const Settings& settings, const Params& params, const DeviceInfo& device,
+                     LaunchPlan& plan) {
+  plan.params.resize(sizeof(WgmmaParams));
+  for (const Side side : {Side::q, Side::k, Side::v, Side::o}) {
+    std::int64_t rows = config.tile_kv;
+    if (side == Side::q) rows = config.tile_q;
+    if (side == Side::o) rows = 16;
+    const auto found =
+        std::ranges::find(plan.pointers, side_names[static_cast<std::size_t>(side)], &LaunchPlan::Pointer::array);
+    plan.tensor_maps.push_back(tensor_map(settings, side, static_cast<int>(found - plan.pointers.begin()), rows));
+  }
+  const std::int64_t tiles = std::int64_t{params.q_tiles} * settings.heads * (settings.varlen ? 1 : settings.batch);
+  KernelLaunch& launch = plan.kernels.front();
+  launch.grid = {static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, device.sm_count)), 1, 1};
+  if (config.order == "counter") plan.workspace_bytes = counter_bytes;
+}
+
+/// Parts go to the workspace, and a second kernel takes them from there.
+void combine_splits(const Settings& settings, const Params& params, const DeviceInfo& device, LaunchPlan& plan) {
+  const std::int64_t rows = settings.batch * settings.heads * settings.seq_q;
+  const std::int64_t part_bytes = (settings.head_dim_v + 2) * 4;
+  plan.workspace_bytes = rows * params.splits * part_bytes;
+  KernelLaunch combine;
+  combine.entry = "attention_combine";
+  combine.grid = folded_grid(rows);
+  combine.block = {static_cast<std::uint32_t>(split_combine_threads), 1, 1};
+  combine.overlaps = device.kind == DeviceInfo::Kind::cuda && device.arch.number() >= 90;
+  plan.kernels.push_back(combine);
+}
+
+/// Whether the kernel asks for the classes of tiles. With few queries to find them out costs as much as to do without.
+bool reads_mask_tiles(Variant variant) { return variant != Variant::split; }
+
+/// What the plan's kernel reads is found out before it, unless it is known; and what is to be written is, read or not.
+void classify_mask_tiles(const TypedConfig& config, const Settings& settings, LaunchPlan& plan) {
+  if (settings.mask_mod.empty() || settings.mask_tiles == MaskTiles::read) return;
+  if (settings.mask_tiles == MaskTiles::internal) {
+    if (!reads_mask_tiles(config.variant)) return;
+    plan.workspace_bytes = mask_tiles_at + MaskTilesLayout::of(settings).elements() * 4;
+  }
+  plan.kernels.insert(plan.kernels.begin(), mask_tiles_launch(settings));
+  ++plan.main_kernel;
+}
+
+}  // namespace
+
+LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const {
+  const TypedConfig typed = TypedConfig::parse(config);
+  const Settings settings = Settings::of(problem);
+  const Params params = parameters(typed, settings, device);
+  LaunchPlan plan;
+  plan.params.resize(sizeof params);
+  std::memcpy(plan.params.data(), &params, sizeof params);
+  plan.workspace_offset = offsetof(Params, workspace);
+  for (const ArrayInfo& array : arrays(problem))
+    plan.pointers.push_back({array.name, pointer_offset(array.name, settings), static_cast<std::uint32_t>(array.alignment),
+                             array.extent_bytes(), array.output, array.optional, -1});
+  const std::int64_t heads = typed.variant == Variant::split ? settings.kv_heads * params.splits : settings.heads;
+  const std::int64_t blocks = params.q_tiles * heads * settings.batch;
+  if (blocks == 0 || settings.positions(Side::q) == 0) return plan;
+  KernelLaunch launch;
+  launch.entry = "attention";
+  const auto cluster = static_cast<std::uint32_t>(typed.cluster);
+  launch.grid = folded_grid(blocks, cluster);
+  launch.cluster = {cluster, 1, 1};
+  launch.block = {static_cast<std::uint32_t>(typed.block_threads()), 1, 1};
+  launch.dynamic_smem_bytes = typed.smem_bytes(settings);
+  plan.kernels.push_back(launch);
+  if (typed.variant == Variant::wgmma) use_tensor_maps(typed, settings, params, device, plan);
+  if (params.splits > 1 && combines_by_kernel(typed)) combine_splits(settings, params, device, plan);
+  classify_mask_tiles(typed, settings, plan);
+  return plan;
+}
+
+}  // namespace tunesmith

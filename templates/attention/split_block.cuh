@@ -1,0 +1,260 @@
+// A block's share of attention over split keys: its warps take tiles of keys in turns, and leave outputs, largest scores and
+// sums in shared memory. What becomes of several blocks' shares is up to the kernels: attention_split.cuh,
+// attention_split_cluster.cuh.
+#pragma once
+
+#include "attention/split_work.cuh"
+
+namespace tunesmith {
+
+/// A number that is made up of several, the first of which changes fastest: which work a block has.
+class MixedNumber {
+ public:
+  __device__ __forceinline__ explicit MixedNumber(uint32 number) : left_(number) {}
+  /// The next of them, of which there are `count`. Often there is one, and no division to wait for.
+  __device__ __forceinline__ int next(int count) {
+    if (count == 1) return 0;
+    const auto size = static_cast<uint32>(count), index = left_ % size;
+    left_ /= size;
+    return static_cast<int>(index);
+  }
+  __device__ __forceinline__ int last() const { return static_cast<int>(left_); }
+
+ private:
+  uint32 left_;
+};
+
+/// Starts to copy the rows of a tile into a swizzled tile `tile_at` bytes from `shared`; those that do not exist become
+/// zeros. All threads of a block; complete after async_copy_wait for what is committed next, and a barrier.
+template <typename Element, const AttentionShape& shape, const SplitConfig& config>
+__device__ __forceinline__ void copy_queries(const AttentionParams& params, const Sequence& sequence,
+                                             const SplitWork<shape, config>& work, int batch, int kv_head,
+                                             unsigned char* shared, int tile_at) {
+  constexpr int per_row = shape.head_dim / 8;
+#pragma unroll 1
+  for (int i = thread_index(); i < config.tile_q * per_row; i += SplitTiles<shape, config>::threads) {
+    const int row = i / per_row, chunk = i % per_row, at = tile_at + swizzled<2 * shape.head_dim>(row, chunk);
+    const bool there = row < work.rows;
+    const auto place = work.place_of(kv_head, row);
+    const Element* const source =
+        head_of<shape>(static_cast<const Element*>(params.q), params.q_strides, sequence.q_start, batch, place.head) +
+        place.query * params.q_strides.seq + chunk * 8;
+    if constexpr (shape.q_vector >= 8)
+      async_copy_16(shared, at, source, there);
+    else
+      *reinterpret_cast<Bits<16>*>(shared + at) = there ? load_chunk<Element, shape.q_vector>(source) : Bits<16>{};
+  }
+}
+
+/// All rows of a tile with the keys of one warp.
+template <typename Element, const AttentionShape& shape, typename Modification, const SplitConfig& config>
+struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::blocks, config.tile_kv> {
+  using Tiles = SplitTiles<shape, config>;
+  static constexpr int keys = config.tile_kv, blocks = Tiles::blocks;
+  using Products = WarpProducts<Element, shape, blocks, keys>;
+  using Products::output;
+  using Products::scores;
+
+  const PackedBlocks<shape, Modification, blocks> rules;
+  const int lane;
+  const KeyRange whole;  ///< keys that all rows see
+
+  unsigned char* const shared;
+  WarpQueries<shape, blocks, Tiles::q_in_registers> queries;
+  QuadSoftmax<Element, shape, Modification, keys, PackedScores<shape, Modification>> softmax[blocks];
+
+  template <typename Work>
+  __device__ __forceinline__ SplitWarp(const AttentionParams& params, const Sequence& sequence, const Work& work, int batch,
+                                       int kv_head, int warp_lane, unsigned char* memory)
+      : Products(warp_lane),
+        rules(params, sequence, work, batch, kv_head, warp_lane / 4),
+        lane(warp_lane),
+        // A text must not be asked for rows that do not exist.
+        whole((shape.score_mod || shape.mask_mod) && work.rows < config.tile_q
+                  ? KeyRange{0, 0}
+                  : Visibility<shape>(params, sequence).of_all(work.query_of(0), work.query_of(work.rows - 1))),
+        shared(memory),
+        queries(memory, Tiles::q_at, warp_lane) {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) softmax[block].reset();
+  }
+
+  /// `tile_at`: where its keys and values lie.
+  __device__ __forceinline__ void take(int tile_at, int first_k) {
+    Products::multiply_keys(queries, shared, tile_at);
+    Rescale rescale[blocks];
+    if (whole.holds(first_k, first_k + keys - 1))
+      exponentiate<true>(first_k, rescale);
+    else
+      exponentiate<false>(first_k, rescale);
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) rescale_rows(output[block], rescale[block]);
+    Products::multiply_values(shared, tile_at + Tiles::k_bytes);
+  }
+  template <bool all_count>
+  __device__ __forceinline__ void exponentiate(int first_k, Rescale (&rescale)[blocks]) {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block)
+      softmax[block].template exponentiate<all_count>(scores[block], rules.at(block), 0, first_k, lane, config.rescale_above,
+                                                      rescale[block]);
+  }
+
+  /// Largest scores, as exponents of 2, and sums, for the other warps to see.
+  __device__ __forceinline__ void show_ends(float* largest, float* sums) const {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float sum = reduce_lanes<4>(softmax[block].sum[r], Sum());
+        const int row = 16 * block + 8 * r + lane / 4;
+        if (lane % 4 == 0) {
+          largest[row] = multiply(softmax[block].largest[r], rules.at(block).factor());
+          sums[row] = multiply(sum, inverse_weight_factor<Element>);
+        }
+      }
+  }
+  /// Outputs as they are where the largest score is that of all warps. `largest`: of each warp and row.
+  __device__ __forceinline__ void show_output(const float* largest, int warp, int rows, float* staged) const {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int row = 16 * block + 8 * r + lane / 4;
+        if (row >= rows) continue;
+        float top = Maximum::identity();
+#pragma unroll
+        for (int i = 0; i < config.warps; ++i) top = maximum(top, largest[i * config.tile_q + row]);
+        const float own = largest[warp * config.tile_q + row];
+        const float scale = multiply(exp2_approx(subtract(own, subtracted(top))), inverse_weight_factor<Element>);
+#pragma unroll
+        for (int n = 0; n < shape.head_dim_v / 8; ++n) {
+          const int at = row * Tiles::staged_row + 8 * n + lane % 4 * 2;
+          *reinterpret_cast<Bits<8>*>(staged + at) = {{bits_of(multiply(output[block][4 * n + 2 * r], scale)),
+                                                       bits_of(multiply(output[block][4 * n + 2 * r + 1], scale))}};
+        }
+      }
+  }
+};
+
+/// Largest score and sum of a row, from those of several running softmaxes.
+struct CombinedEnd {
+  float largest = Maximum::identity(), sum = 0.0f;
+
+  __device__ __forceinline__ float weight_of(float top) const { return exp2_approx(subtract(top, subtracted(largest))); }
+
+  /// Of `count` warps or blocks, whose numbers lie `stride` floats apart.
+  template <int count, int stride>
+  static __device__ __forceinline__ CombinedEnd of(const float* tops, const float* sums) {
+    CombinedEnd end;
+#pragma unroll
+    for (int i = 0; i < count; ++i) end.largest = maximum(end.largest, tops[i * stride]);
+#pragma unroll
+    for (int i = 0; i < count; ++i) end.sum = fused_multiply_add(sums[i * stride], end.weight_of(tops[i * stride]), end.sum);
+    return end;
+  }
+  /// Of parts, by all lanes of a warp together.
+  static __device__ __forceinline__ CombinedEnd of_parts(const float* ends, int parts, int lane) {
+    CombinedEnd end;
+    for (int part = lane; part < parts; part += 32) {
+      const Bits<8> found = load<8, LoadHint::plain>(ends + 2 * part);
+      const float top = end.largest;
+      end.largest = maximum(top, float_of(found.word[0]));
+      end.sum = fused_multiply_add(float_of(found.word[1]), end.weight_of(float_of(found.word[0])),
+                                   multiply(end.sum, end.weight_of(top)));
+    }
+    const float top = end.largest;
+    end.largest = reduce_lanes<32>(top, Maximum());
+    end.sum = reduce_lanes<32>(multiply(end.sum, end.weight_of(top)), Sum());
+    return end;
+  }
+};
+
+/// A block's share of the keys, and what its warps have found together.
+template <typename Element, const AttentionShape& shape, typename Modification, const SplitConfig& config>
+struct SplitBlock {
+  using Tiles = SplitTiles<shape, config>;
+  static constexpr int columns = Tiles::columns;
+
+  unsigned char* const shared = dynamic_shared();
+
+  /// All threads. end_of() is known then, and output_of() after one more barrier.
+  template <typename Work>
+  __device__ __forceinline__ void take(const AttentionParams& params, const Sequence& sequence, const Work& work, int batch,
+                                       int kv_head, KeyRange tiles) const {
+    constexpr int keys = config.tile_kv, stages = config.stages;
+    // The same for all lanes, in a way that the compiler sees.
+    const int warp = shuffle(warp_index(), 0), lane = lane_index();
+    const int own_at = warp * Tiles::warp_bytes;
+    const auto* const k =
+        head_of<shape>(static_cast<const Element*>(params.k), params.k_strides, sequence.kv_start, batch, kv_head);
+    const auto* const v =
+        head_of<shape>(static_cast<const Element*>(params.v), params.v_strides, sequence.kv_start, batch, kv_head);
+    const auto copy_tile = [&](int index, int stage) {
+      const int place = own_at + stage * Tiles::stage_bytes;
+      if (index >= tiles.end) return;
+      copy_rows<Element, 32, keys, shape.head_dim, shape.k_vector>(k, params.k_strides.seq, index * keys, sequence.seq_kv,
+                                                                   shared, place, lane);
+      copy_rows<Element, 32, keys, shape.head_dim_v, shape.v_vector>(v, params.v_strides.seq, index * keys, sequence.seq_kv,
+                                                                     shared, place + Tiles::k_bytes, lane);
+    };
+
+    int index = tiles.begin + warp;
+    // What is waited for is counted in groups, so that there is one for every tile, be there any left or not. Queries come
+    // with the first: behind all stages they would keep the first product from starting until every stage has come, and
+    // memory idle from then on until the first is free again.
+#pragma unroll 1
+    for (int stage = 0; stage < stages; ++stage) {
+      copy_tile(index + stage * config.warps, stage);
+      if (stage == 0) copy_queries<Element, shape, config>(params, sequence, work, batch, kv_head, shared, Tiles::q_at);
+      async_copy_commit();
+    }
+    SplitWarp<Element, shape, Modification, config> mine(params, sequence, work, batch, kv_head, lane, shared);
+    async_copy_wait<stages - 1>();
+    sync_block();
+    mine.queries.hold();
+    int stage = 0;
+    for (; index < tiles.end; index += config.warps) {
+      async_copy_wait<stages - 1>();
+      sync_warp();  // other lanes' copies are there as well
+      mine.take(own_at + stage * Tiles::stage_bytes, index * keys);
+      sync_warp();  // and nobody reads them any more
+      copy_tile(index + stages * config.warps, stage);
+      async_copy_commit();
+      stage = stage + 1 == stages ? 0 : stage + 1;
+    }
+    async_copy_wait<0>();
+    mine.show_ends(largest() + warp * config.tile_q, sums() + warp * config.tile_q);
+    sync_block();
+    mine.show_output(largest(), warp, work.rows, reinterpret_cast<float*>(shared + own_at));
+  }
+
+  __device__ __forceinline__ CombinedEnd end_of(int row) const {
+    return CombinedEnd::of<config.warps, config.tile_q>(largest() + row, sums() + row);
+  }
+  /// From `column` on, before it is divided by the sum.
+  __device__ __forceinline__ void output_of(int row, int column, float (&values)[columns]) const {
+#pragma unroll
+    for (int c = 0; c < columns; ++c) values[c] = 0.0f;
+#pragma unroll
+    for (int j = 0; j < config.warps; ++j) {
+      const Bits<16> staged = *reinterpret_cast<const Bits<16>*>(
+          shared + j * Tiles::warp_bytes + (row * Tiles::staged_row + column) * static_cast<int>(sizeof(float)));
+#pragma unroll
+      for (int c = 0; c < columns; ++c) values[c] = add(values[c], float_of(staged.word[c]));
+    }
+  }
+
+ private:
+  __device__ __forceinline__ float* largest() const { return reinterpret_cast<float*>(shared + Tiles::largest_at); }
+  __device__ __forceinline__ float* sums() const { return reinterpret_cast<float*>(shared + Tiles::sums_at); }
+};
+
+/// Where a row's outputs belong.
+template <typename Element, const AttentionShape& shape>
+__device__ __forceinline__ Element* output_at(const AttentionParams& params, const Sequence& sequence, int batch, int head,
+                                              int query) {
+  return head_of<shape>(static_cast<Element*>(params.o), params.o_strides, sequence.q_start, batch, head) +
+         query * params.o_strides.seq;
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,155 @@
+// The work of attention over split keys: a tile of rows, the keys it sees, and the rules of each row's scores. What a block
+// makes of it is in attention_split_block.cuh.
+#pragma once
+
+#include "attention/fragments.cuh"
+
+namespace tunesmith {
+
+struct SplitConfig {
+  int warps;
+  int tile_q;           ///< rows of a tile: 16, 32, 48 or 64
+  int tile_kv;          ///< keys that a warp takes at a time, a multiple of 16
+  int stages;           ///< of a warp's tiles of K and V
+  float rescale_above;  ///< growth of the largest score, as an exponent of 2, from which accumulators are rescaled
+  int cluster = 1;      ///< blocks that share the keys of a tile of rows and combine what they found among themselves
+};
+
+template <const AttentionShape& shape, const SplitConfig& config>
+struct SplitTiles {
+  static constexpr int threads = 32 * config.warps, blocks = config.tile_q / 16;
+  static constexpr int k_bytes = config.tile_kv * shape.head_dim * 2;
+  static constexpr int stage_bytes = k_bytes + config.tile_kv * shape.head_dim_v * 2;
+  static constexpr int q_bytes = config.tile_q * shape.head_dim * 2;
+  static constexpr int qk_steps = (shape.head_dim + 15) / 16;
+  // Queries stay in registers where outputs leave room for them, or are fetched from shared memory for every tile of keys.
+  static constexpr bool q_in_registers = blocks * (shape.head_dim_v / 2 + qk_steps * 4) <= 160;
+  // At the end a warp's output takes the place of its stages. Rows are eight floats longer than that, so that neighbouring
+  // ones start eight banks apart.
+  static constexpr int staged_row = shape.head_dim_v + 8;
+  static constexpr int staged_bytes = config.tile_q * staged_row * 4, stages_bytes = config.stages * stage_bytes;
+  static constexpr int warp_bytes = stages_bytes > staged_bytes ? stages_bytes : staged_bytes;
+  // Then the queries; and the rows' largest scores and sums, of each warp.
+  static constexpr int q_at = config.warps * warp_bytes, largest_at = q_at + q_bytes;
+  static constexpr int sums_at = largest_at + config.warps * config.tile_q * 4;
+  static constexpr int ends_bytes = sums_at + config.warps * config.tile_q * 4;
+  // Then what the rows are multiplied with; or what the blocks of a cluster send each other, which must lie where nobody
+  // computes: the same numbers and a share of the outputs, of each block.
+  static constexpr int scales_at = ends_bytes;
+  static constexpr int columns = 4, per_row = shape.head_dim_v / columns;  ///< of the outputs that a thread takes together
+  static constexpr int share = (per_row + config.cluster - 1) / config.cluster;  ///< of a row, of each block of a cluster
+  static constexpr int messages_at = ends_bytes, sent_ends_at = messages_at + 16;
+  static constexpr int sent_at = sent_ends_at + config.cluster * config.tile_q * 16;
+  static constexpr int sent_bytes = sent_at + config.cluster * (config.tile_q * share * columns * 4);
+  static constexpr int smem_bytes = config.cluster > 1 ? sent_bytes : scales_at + config.tile_q * 4;
+};
+
+/// A tile of rows and the keys it sees, which are the same for whoever computes a part of it or combines the parts.
+template <const AttentionShape& shape, const SplitConfig& config>
+struct SplitWork {
+  int group, first_row, rows;  ///< rows of the tile, those that exist
+  KeyRange tiles;              ///< of keys
+  int parts;                   ///< that the keys are split into
+
+  __device__ __forceinline__ SplitWork(const AttentionParams& params, const Sequence& sequence, int row_tile)
+      : group(quotient(params.heads, params.kv_heads)), first_row(row_tile * config.tile_q), rows(0), tiles{0, 0}, parts(1) {
+    const int left = sequence.seq_q * group - first_row;
+    rows = left < config.tile_q ? left : config.tile_q;
+    if (empty()) return;
+    const Visibility<shape> visibility(params, sequence);
+    tiles = key_tiles<shape, config.tile_kv>(visibility, query_of(0), query_of(rows - 1));
+    if constexpr (config.cluster > 1) {
+      parts = config.cluster;  // the last of them are empty where there are fewer tiles
+      return;
+    }
+    // A part has a tile for each warp, where there are as many. Those beyond are not written.
+    const int rounds = (tiles.end - tiles.begin + config.warps - 1) / config.warps;
+    parts = rounds < params.splits ? rounds : params.splits;
+    if (parts < 1) parts = 1;
+  }
+
+  /// Only where packed sequences are shorter than the longest: elsewhere nobody waits for the number of rows.
+  __device__ __forceinline__ bool empty() const { return shape.varlen && rows <= 0; }
+  /// Of numbers from 0 on: without signs there are fewer instructions to wait for.
+  static __device__ __forceinline__ int quotient(int a, int b) {
+    return static_cast<int>(static_cast<uint32>(a) / static_cast<uint32>(b));
+  }
+  struct Place {
+    int query, head;
+  };
+  /// Both with one division.
+  __device__ __forceinline__ Place place_of(int kv_head, int row) const {
+    const int query = query_of(row);
+    return {query, kv_head * group + first_row + row - query * group};
+  }
+  __device__ __forceinline__ int query_of(int row) const { return quotient(first_row + row, group); }
+  __device__ __forceinline__ int head_of(int kv_head, int row) const { return place_of(kv_head, row).head; }
+
+  /// Tiles of keys of part `part`: no two parts differ by more than one.
+  __device__ __forceinline__ KeyRange part_of(int part) const {
+    const int count = tiles.end - tiles.begin, least = count / parts, more = count % parts;
+    const int begin = tiles.begin + part * least + (part < more ? part : more);
+    return {begin, begin + least + (part < more ? 1 : 0)};
+  }
+};
+
+/// Scores of the rows `lane` / 4 and `lane` / 4 + 8 of 16, each with a query and a head of its own: 0 and 8 in place of a
+/// query are the first and the second of them.
+template <const AttentionShape& shape, typename Modification>
+class PackedScores {
+ public:
+  static constexpr bool linear = Scores<shape, Modification>::linear, neighbours = false;
+
+  template <typename Work>
+  __device__ __forceinline__ PackedScores(const AttentionParams& params, const Sequence& sequence, const Work& work,
+                                          int batch, int kv_head, int row)
+      : first_(params, sequence, batch, work.head_of(kv_head, row)),
+        second_(params, sequence, batch, work.head_of(kv_head, row + 8)),
+        queries_{work.query_of(row), work.query_of(row + 8)} {}
+
+  __device__ __forceinline__ const PackedScores& visibility() const { return *this; }
+  __device__ __forceinline__ KeyRange of_any(int row, int) const {
+    const int query = queries_[row / 8];
+    return first_.visibility().of_any(query, query);
+  }
+  __device__ __forceinline__ float factor() const { return first_.factor(); }
+  __device__ __forceinline__ float operator()(float dot, int row, int first, int at) const {
+    return row == 0 ? first_(dot, queries_[0], first, at) : second_(dot, queries_[1], first, at);
+  }
+  __device__ __forceinline__ bool counts(int row, int key, bool inside, bool kept) const {
+    return row == 0 ? first_.counts(queries_[0], key, inside, kept) : second_.counts(queries_[1], key, inside, kept);
+  }
+
+ private:
+  Scores<shape, Modification> first_, second_;
+  int queries_[2];
+};
+
+/// One for each 16 rows of a tile.
+template <const AttentionShape& shape, typename Modification, int blocks>
+struct PackedBlocks {
+  PackedBlocks<shape, Modification, blocks - 1> others;
+  PackedScores<shape, Modification> last;
+
+  template <typename Work>
+  __device__ __forceinline__ PackedBlocks(const AttentionParams& params, const Sequence& sequence, const Work& work,
+                                          int batch, int kv_head, int row)
+      : others(params, sequence, work, batch, kv_head, row),
+        last(params, sequence, work, batch, kv_head, row + 16 * (blocks - 1)) {}
+  __device__ __forceinline__ const PackedScores<shape, Modification>& at(int block) const {
+    if (block == blocks - 1) return last;
+    return others.at(block);
+  }
+};
+template <const AttentionShape& shape, typename Modification>
+struct PackedBlocks<shape, Modification, 1> {
+  PackedScores<shape, Modification> last;
+
+  template <typename Work>
+  __device__ __forceinline__ PackedBlocks(const AttentionParams& params, const Sequence& sequence, const Work& work,
+                                          int batch, int kv_head, int row)
+      : last(params, sequence, work, batch, kv_head, row) {}
+  __device__ __forceinline__ const PackedScores<shape, Modification>& at(int) const { return last; }
+};
+
+}  // namespace tunesmith

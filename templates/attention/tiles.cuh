@@ -1,0 +1,98 @@
+// The tiles that a block works on: one of queries, and those of keys that come for it, one after the other.
+#pragma once
+
+#include "attention/mask_tiles.cuh"
+
+namespace tunesmith {
+
+/// The tile of queries of a block that takes one, and the head that it belongs to. Neighbouring blocks are heads of one
+/// tile: what a causal mask leaves of a tile is then the same for all that run at once. The last queries come first, which
+/// see most keys.
+template <const AttentionShape& shape, int tile_q>
+struct BlockOfQueries {
+  int batch, head, kv_head, tile;
+  Sequence sequence;
+  int first_q, last_q;
+
+  __device__ __forceinline__ explicit BlockOfQueries(const AttentionParams& params) {
+    const int64 work = block_index();
+    head = static_cast<int>(work % params.heads);
+    batch = static_cast<int>(work / params.heads % params.batch);
+    tile = params.q_tiles - 1 - static_cast<int>(work / params.heads / params.batch);
+    kv_head = head / (params.heads / params.kv_heads);
+    sequence = sequence_of<shape>(params, batch);
+    first_q = tile * tile_q;
+    last_q = (first_q + tile_q < sequence.seq_q ? first_q + tile_q : sequence.seq_q) - 1;
+  }
+  __device__ __forceinline__ bool is_empty() const { return tile < 0 || first_q >= sequence.seq_q; }
+
+  template <typename Element>
+  __device__ __forceinline__ const Element* q(const AttentionParams& params) const {
+    return head_of<shape>(static_cast<const Element*>(params.q), params.q_strides, sequence.q_start, batch, head);
+  }
+  template <typename Element>
+  __device__ __forceinline__ const Element* k(const AttentionParams& params) const {
+    return head_of<shape>(static_cast<const Element*>(params.k), params.k_strides, sequence.kv_start, batch, kv_head);
+  }
+  template <typename Element>
+  __device__ __forceinline__ const Element* v(const AttentionParams& params) const {
+    return head_of<shape>(static_cast<const Element*>(params.v), params.v_strides, sequence.kv_start, batch, kv_head);
+  }
+  template <typename Element>
+  __device__ __forceinline__ Element* o(const AttentionParams& params) const {
+    return head_of<shape>(static_cast<Element*>(params.o), params.o_strides, sequence.q_start, batch, head);
+  }
+};
+
+/// Tiles of keys that some query of [first_q, last_q] sees: [begin, end).
+template <const AttentionShape& shape, int tile_kv>
+__device__ __forceinline__ KeyRange key_tiles(const Visibility<shape>& visibility, int first_q, int last_q) {
+  const KeyRange seen = visibility.of_any(first_q, last_q);
+  if (seen.empty()) return {0, 0};
+  return {seen.begin / tile_kv, (seen.end + tile_kv - 1) / tile_kv};
+}
+
+/// The tiles of keys that up to `most_q` queries work on, from the last one down: those that some of them see and, where
+/// there is a mask_mod, of which it keeps something for some of them. It has no state.
+template <const AttentionShape& shape, int most_q, int tile_kv>
+class TileSequence {
+ public:
+  __device__ __forceinline__ TileSequence(const AttentionParams& params, const Visibility<shape>& visibility, int batch,
+                                          int head, int first_q, int last_q)
+      : range_(key_tiles<shape, tile_kv>(visibility, first_q, last_q)) {
+    if constexpr (shape.mask_mod) rows_ = MaskRows<most_q>(params, batch, head, first_q, last_q);
+  }
+
+  /// An index below it is the end.
+  __device__ __forceinline__ int begin() const { return range_.begin; }
+  __device__ __forceinline__ int last() const { return from(range_.end - 1); }
+  /// The one that comes after `index`, which may be the end already.
+  __device__ __forceinline__ int after(int index) const { return from(index - 1); }
+
+  /// Whether mask_mod keeps everything of the tile that is seen.
+  __device__ __forceinline__ bool keeps_all(int index) const {
+    if constexpr (shape.mask_mod) return rows_.template keeps_all<tile_kv>(index);
+    return true;
+  }
+  /// The same for the 64 queries `row` alone, counted from the first multiple of 64 that the queries meet; and whether it
+  /// keeps anything.
+  __device__ __forceinline__ bool keeps_all(int row, int index) const {
+    if constexpr (shape.mask_mod) return rows_.one(row).template keeps_all<tile_kv>(index);
+    return true;
+  }
+  __device__ __forceinline__ bool keeps_any(int row, int index) const {
+    if constexpr (shape.mask_mod) return rows_.one(row).template keeps_any<tile_kv>(index);
+    return true;
+  }
+
+ private:
+  __device__ __forceinline__ int from(int index) const {
+    if constexpr (shape.mask_mod) return rows_.template last_kept<tile_kv>(range_.begin, index);
+    return index;
+  }
+
+  KeyRange range_;
+  MaskRows<most_q> rows_;
+};
+
+}  // namespace tunesmith

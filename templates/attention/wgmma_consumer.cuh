@@ -1,0 +1,479 @@
+// The consumers of attention_wgmma.cuh: warpgroups that multiply, and compute exponentials meanwhile.
+#pragma once
+
+#include "attention/wgmma_tiles.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+/// A warpgroup of 64 queries.
+template <typename Element, const AttentionShape& shape, typename Modification, const WgmmaConfig& config>
+struct Consumer {
+  using Tiles = WgmmaTiles<shape, config>;
+  using Rule = Scores<shape, Modification>;
+  static constexpr int keys = config.tile_kv, steps = keys / 16;
+
+  using KeyTiles = SomeTiles<shape, Tiles::tile_q, keys>;
+
+  /// A tile of queries, and what of the tiles of keys that come for it is this warpgroup's.
+  struct Work {
+    TileOfQueries tile;
+    int first_q;  ///< of this warpgroup
+    KeyTiles tiles;
+    int own_end;  ///< of the tiles that it sees; those that come before it only hands back
+  };
+  /// A tile of keys that has come.
+  struct KeyTile {
+    int index;
+    bool more;  ///< another one comes for the same queries
+    bool kept;  ///< mask_mod keeps all of this warpgroup's pairs that are seen
+  };
+
+  /// What is known of a tile of queries before its output is.
+  struct Results {
+    TileOfQueries tile;
+    int query;         ///< this thread's first
+    float largest[2];  ///< scores of its rows
+    float scale[2];    ///< of the output's rows
+  };
+  /// A tile of queries in work: where it lies, and what a score of it is.
+  struct Current {
+    Work work;
+    Rule rule;
+    WholeTiles<shape, keys> whole;
+    int query;       ///< this thread's first; the second one is 8 further
+    int beyond = 0;  ///< keys of the first tile that lie beyond the sequence's end
+
+    __device__ __forceinline__ Current(const Consumer& consumer, const TileOfQueries& tile)
+        : work(consumer.work_of(tile)),
+          rule(consumer.params.attention, consumer.sequence_of(tile), work.tile.batch, work.tile.head),
+          whole(rule.visibility(), work.first_q, work.first_q + 63,
+                !shape.alibi || slope_fits<Element>(consumer.params.attention, rule.slope())),
+          query(work.first_q + 16 * consumer.warp + consumer.lane / 4) {}
+    __device__ __forceinline__ void begin_at(const KeyTile& tile) {
+      beyond = (tile.index + 1) * keys - rule.visibility().seq_kv;
+    }
+  };
+
+  const WgmmaParams& params;
+  unsigned char* const memory;
+  const uint32 shared;
+  const Barriers<config.q_stages> barriers;
+  const int warpgroup, warp, lane;
+  Stage<config.q_stages> q_stage;
+  Stage<config.stages> k_stage, v_stage;
+
+  float scores[keys / 2];                                     ///< of a tile; then their exponentials
+  float output[(shape.head_dim_v + Tiles::sum_columns) / 2];  ///< and sums of weights
+  uint32 weights[steps][4];                                   ///< exponentials of the tile before, rounded
+  QuadSoftmax<Element, shape, Modification, keys, Rule, adds_bias<shape>, !Tiles::sums_weights> softmax;
+
+  __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, unsigned char* shared_memory, int group)
+      : params(kernel_params),
+        memory(shared_memory),
+        shared(shuffle(shared_address(shared_memory), 0)),  // the same for a whole warp, and known to be
+        barriers{shared + Tiles::barriers_at},
+        warpgroup(group),
+        warp(warp_index() & 3),
+        lane(lane_index()) {}
+
+  __device__ __forceinline__ Sequence sequence_of(const TileOfQueries& tile) const {
+    return tunesmith::sequence_of<shape>(params.attention, tile);
+  }
+  __device__ __forceinline__ Work work_of(const TileOfQueries& tile) const {
+    const Visibility<shape> visibility(params.attention, sequence_of(tile));
+    Work work = {tile, tile.tile * Tiles::tile_q + 64 * warpgroup, KeyTiles(params.attention, visibility, tile), 0x7fffffff};
+    // What comes behind the last tile that it sees is masked too, and multiplied: the next tile of queries must not wait.
+    if constexpr ((shape.bounded_left || shape.bounded_right) && !config.turns)
+      if (const KeyRange own = key_tiles<shape, keys>(visibility, work.first_q, work.first_q + 63); !own.empty())
+        work.own_end = own.end;
+    return work;
+  }
+
+  /// The next tile of queries, once it has come; none after the last one.
+  __device__ __forceinline__ TileOfQueries await_queries() const {
+    barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+    return reinterpret_cast<const TileOfQueries*>(memory + Tiles::tiles_at)[q_stage.index];
+  }
+  __device__ __forceinline__ void free_queries() {
+    sync_warp();  // all lanes have read which tile it is
+    if (lane == 0) barrier_arrive(barriers.q_free(q_stage.index));
+    q_stage.next();
+  }
+
+  /// The tile of keys `index`; where mask_mod hides tiles, the one that the producer says it is.
+  __device__ __forceinline__ KeyTile await_keys(const Work& work, int index) const {
+    barrier_wait(barriers.k_come(k_stage.index), k_stage.parity);
+    if constexpr (shape.mask_mod) {
+      const SentKeys sent = {reinterpret_cast<const int*>(memory + Tiles::sent_at)[k_stage.index]};
+      return {sent.index(), sent.more(), sent.kept(warpgroup)};
+    }
+    return {index, index > work.tiles.begin(), true};
+  }
+  /// The first one that this warpgroup looks at. `ahead` of it were handed back: no more than there are stages, as K of this
+  /// one comes behind V of those, of which the last one but a stage is still in work.
+  __device__ __forceinline__ KeyTile await_first_keys(const Work& work, int& ahead) {
+    ahead = 0;
+    if constexpr (shape.mask_mod) {
+      KeyTile tile = await_keys(work, 0);
+      for (; tile.index >= work.own_end && tile.more; tile = await_keys(work, 0)) {
+        skip_keys();
+        ++ahead;
+      }
+      return tile;
+    }
+    int first = work.tiles.last();
+    for (; first >= work.own_end; --first) {
+      await_keys(work, first);
+      skip_keys();
+      ++ahead;
+    }
+    return await_keys(work, first);
+  }
+  /// S = Q K^T, not awaited. Of a whole tile with ALiBi's bias less the first key's.
+  __device__ __forceinline__ void multiply_keys(const Current& current, int index, bool whole) {
+    const MatrixDescriptor q =
+        matrix_descriptor(shared + q_stage.index * Tiles::q_bytes + warpgroup * 64 * Tiles::row_bytes, 1024);
+    const MatrixDescriptor k = matrix_descriptor(shared + Tiles::k_at + k_stage.index * Tiles::k_bytes, 1024);
+    wgmma_fence(scores);
+#pragma unroll
+    for (int step = 0; step < (shape.head_dim + 15) / 16; ++step) {
+      const int slab = step / 4, within = step % 4 * 32;
+      wgmma<Element, Innermost::k>(scores, advance(q, slab * Tiles::q_slab + within),
+                                   advance(k, slab * Tiles::kv_slab + within), step > 0);
+    }
+    if constexpr (adds_bias<shape>) {
+      using Bias = BiasTiles<keys, config.q_stages>;
+      const uint32 bias = shared + Tiles::bias_at;
+      const int direction = !whole ? Bias::none : current.whole.is_before(index) ? Bias::forward : Bias::backward;
+      wgmma<Element, Innermost::k>(scores, Bias::slopes(bias, q_stage.index, direction), Bias::places(bias), true);
+    }
+    wgmma_commit();
+  }
+  __device__ __forceinline__ void free_keys() {
+    if (lane == 0) barrier_arrive(barriers.k_free(k_stage.index));
+    k_stage.next();
+  }
+
+  /// O += P V, not awaited; O = P V for the first tile, so that nothing but the tensor cores writes O while they work. The
+  /// first tile is the one that the end of a packed sequence may cross: `beyond` of its keys are another one's.
+  __device__ __forceinline__ void multiply_values(bool first, int beyond) {
+    barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
+    if constexpr (shape.varlen)
+      if (first && beyond > 0) clear_values(beyond);
+    const int at = Tiles::v_at + v_stage.index * Tiles::v_bytes;
+    // With every 16 rows of values the same ones, which each time are 2048 bytes less further on.
+    const MatrixDescriptor v =
+        matrix_descriptor(shared + at, 1024, Tiles::sums_weights ? Tiles::ones_at - at : Tiles::kv_slab);
+    pin_weights();
+    wgmma_fence(output);
+#pragma unroll
+    for (int step = 0; step < steps; ++step)
+      wgmma<Element, Innermost::n>(output, weights[step], advance(v, step * 2048, Tiles::sums_weights ? -step * 2048 : 0),
+                                   step > 0 || !first);
+    wgmma_commit();
+  }
+  /// What lies beyond a sequence's end may be NaN or infinite, and weights of 0 would not hide it. Every warpgroup writes
+  /// the same zeros, before its own product reads them.
+  __device__ __forceinline__ void clear_values(int rows) {
+    unsigned char* const first = memory + Tiles::v_at + v_stage.index * Tiles::v_bytes + (keys - rows) * Tiles::row_bytes;
+#pragma unroll
+    for (int slab = 0; slab < Tiles::v_slabs; ++slab)
+      for (int chunk = 32 * warp + lane; chunk < rows * Tiles::row_bytes / 16; chunk += 128)
+        *reinterpret_cast<Bits<16>*>(first + slab * Tiles::kv_slab + chunk * 16) = Bits<16>{};
+    fence_async_shared();
+    sync_threads(1 + warpgroup, 128);
+  }
+  /// Their registers are read until the product is done.
+  __device__ __forceinline__ void pin_weights() {
+#pragma unroll
+    for (int step = 0; step < steps; ++step) pin(weights[step]);
+  }
+  /// `pending`: products issued since, which may go on.
+  template <int pending>
+  __device__ __forceinline__ void await_values() {
+    wgmma_wait<pending>(output);
+    pin_weights();
+  }
+  __device__ __forceinline__ void free_values() {
+    if (lane == 0) barrier_arrive(barriers.v_free(v_stage.index));
+    v_stage.next();
+  }
+
+  /// Hands back tiles of which this warpgroup sees nothing. All lanes have waited, lest one still waits when the stage has
+  /// gone around.
+  __device__ __forceinline__ void skip_keys() {
+    sync_warp();
+    free_keys();
+  }
+  __device__ __forceinline__ void skip_values(int count) {
+    for (int i = 0; i < count; ++i) {
+      barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
+      sync_warp();
+      free_values();
+    }
+  }
+
+  // Turns: a named barrier for each warpgroup, at which the one before it arrives. All take as many turns, since with turns
+  // none skips a tile.
+  static constexpr int first_turn = 1 + config.consumers;
+  __device__ __forceinline__ void await_turn() const {
+    if constexpr (config.turns) sync_threads(first_turn + here(warpgroup), 256);
+  }
+  __device__ __forceinline__ void pass_turn() const {
+    if constexpr (config.turns) {
+      const int next = here(warpgroup) + 1;
+      arrive_threads(first_turn + (next == config.consumers ? 0 : next), 256);
+    }
+  }
+  /// So that what is made of it is made here, and not kept in a register all along.
+  static __device__ __forceinline__ int here(int value) {
+    asm volatile("" : "+r"(value));
+    return value;
+  }
+
+  __device__ __forceinline__ void round() {
+#pragma unroll
+    for (int step = 0; step < steps; ++step) round_weights<Element>(scores, step, weights[step]);
+  }
+
+  /// Whether neither the code of masks nor that of distances is needed.
+  __device__ __forceinline__ bool is_whole(const Current& current, const KeyTile& tile) const {
+    return current.whole.holds(tile.index) && tile.kept;
+  }
+  __device__ __forceinline__ void exponentiate(const Current& current, int index, bool whole, Rescale& rescale) {
+    const int first_k = index * keys;
+    if (whole)
+      softmax.template exponentiate<true, true>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
+                                                rescale);
+    else
+      softmax.template exponentiate<false, false>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
+                                                  rescale);
+  }
+  /// The first tile of keys of a tile of queries, on its own. `once`: for a block, so that the masks' code does for it.
+  template <bool once>
+  __device__ __forceinline__ KeyTile begin(Current& current) {
+    int ahead;
+    const KeyTile tile = await_first_keys(current.work, ahead);
+    current.begin_at(tile);
+    await_turn();
+    const bool whole = !once && is_whole(current, tile);
+    multiply_keys(current, tile.index, whole);
+    pass_turn();
+    wgmma_wait<0>(scores);
+    free_keys();
+    skip_values(ahead);
+    Rescale rescale;
+    softmax.reset();
+    exponentiate(current, tile.index, whole, rescale);
+    round();
+    return tile;
+  }
+
+  /// Where the sequence of tiles of keys stands that run_through() takes.
+  struct Progress {
+    KeyTile tile;          ///< whose weights' product with values is due
+    bool first = true;     ///< of its queries
+    bool waiting = false;  ///< the output of the queries before is written while the next product runs
+    Results results = {};  ///< theirs
+  };
+  /// The product with the values of a tile of keys, while the next tile's scores become weights: one of the same queries or,
+  /// when theirs are done, the first one of `next`, which `current` is then.
+  template <bool of_next>
+  __device__ __forceinline__ void take_tile(Current& current, Progress& progress, const TileOfQueries& next) {
+    const TileOfQueries tile = current.work.tile;
+    const int query = current.query, beyond = current.beyond;
+    int ahead = 0;
+    if constexpr (of_next) {
+      current = Current(*this, next);
+      progress.tile = await_first_keys(current.work, ahead);
+      current.begin_at(progress.tile);
+    } else {
+      progress.tile = await_keys(current.work, progress.tile.index - 1);
+    }
+    await_turn();
+    // Of the first tiles, which a causal mask crosses, whole ones have no code of their own where it would only be long to
+    // compile. Asked while the products run, if these need not know.
+    constexpr bool one_way = of_next && (shape.bounded_right || !Rule::linear);
+    bool whole = !one_way && adds_bias<shape> && is_whole(current, progress.tile);
+    multiply_keys(current, progress.tile.index, whole);
+    if constexpr (!adds_bias<shape>) whole = !one_way && is_whole(current, progress.tile);
+    if (progress.waiting) write(progress.results);
+    multiply_values(progress.first, beyond);
+    pass_turn();
+    wgmma_wait<1>(scores);
+    free_keys();
+    if constexpr (of_next) {
+      progress.results = results_of(tile, query);
+      if constexpr (!Tiles::sums_weights) end(progress.results);
+      softmax.reset();
+    }
+    Rescale rescale;
+    exponentiate(current, progress.tile.index, whole, rescale);
+    await_values<0>();
+    free_values();
+    if constexpr (of_next) {
+      if constexpr (Tiles::sums_weights) end(progress.results);
+      skip_values(ahead);
+    } else {
+      rescale_rows(output, rescale);
+    }
+    round();
+    progress.first = progress.waiting = of_next;
+  }
+  /// All tiles of queries that the block gets (one at least, unless sequences are packed) as one sequence of tiles of keys:
+  /// the first product of a tile of queries runs beside the last one of the tile before, as within a tile. Tiles of the same
+  /// queries are a loop of their own, in which nothing of the rest has to be jumped over.
+  __device__ __forceinline__ void run_through() {
+    TileOfQueries next = await_queries();
+    if constexpr (shape.varlen)
+      if (next.tile < 0) return;
+    Current current(*this, next);
+    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();  // the first one's turn comes from nobody
+    Progress progress = {begin<true>(current)};
+    while (true) {
+      while (progress.tile.more) take_tile<false>(current, progress, next);
+      free_queries();
+      next = await_queries();
+      if (next.tile < 0) break;
+      take_tile<true>(current, progress, next);
+    }
+    if (progress.waiting) write(progress.results);
+    multiply_values(progress.first, current.beyond);
+    Results results = results_of(current.work.tile, current.query);
+    if constexpr (!Tiles::sums_weights) end(results);
+    await_values<0>();
+    if constexpr (Tiles::sums_weights) end(results);
+    write(results);
+    store_wait<0>();
+  }
+
+  /// The same, each tile of queries on its own, where there is room for one only.
+  __device__ __forceinline__ void run_apart() {
+    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();
+    for (TileOfQueries queries = await_queries(); queries.tile >= 0; queries = await_queries()) {
+      Current current(*this, queries);
+      KeyTile tile = begin<false>(current);
+      bool first = true;
+      while (tile.more) {
+        tile = await_keys(current.work, tile.index - 1);
+        await_turn();
+        bool whole = adds_bias<shape> && is_whole(current, tile);
+        multiply_keys(current, tile.index, whole);
+        if constexpr (!adds_bias<shape>) whole = is_whole(current, tile);
+        multiply_values(first, current.beyond);
+        first = false;
+        pass_turn();
+        wgmma_wait<1>(scores);
+        free_keys();
+        Rescale rescale;
+        exponentiate(current, tile.index, whole, rescale);
+        await_values<0>();
+        free_values();
+        rescale_rows(output, rescale);
+        round();
+      }
+      free_queries();
+      multiply_values(first, current.beyond);
+      Results results = results_of(queries, current.query);
+      if constexpr (!Tiles::sums_weights) end(results);
+      await_values<0>();
+      free_values();
+      if constexpr (Tiles::sums_weights) end(results);
+      write(results);
+    }
+    store_wait<0>();
+  }
+
+  __device__ __forceinline__ Results results_of(const TileOfQueries& tile, int query) const {
+    return {tile, query, {softmax.largest[0], softmax.largest[1]}, {}};
+  }
+  /// Completes them and writes the lse. Where the sums come with the output it must be there.
+  __device__ __forceinline__ void end(Results& results) const {
+    const AttentionParams& attention = params.attention;
+    const TileOfQueries& tile = results.tile;
+    const Sequence sequence = sequence_of(tile);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int query = results.query + 8 * r;
+      float sum;
+      if constexpr (Tiles::sums_weights)
+        sum = output[shape.head_dim_v / 2 + 2 * r];
+      else
+        sum = reduce_lanes<4>(softmax.sum[r], Sum());
+      const SoftmaxEnd end = softmax.end_of_sum(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
+      results.scale[r] = end.scale;
+      if (lane % 4 == 0 && query < sequence.seq_q && attention.lse != nullptr)
+        lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;
+    }
+  }
+  /// The output, by way of shared memory and the copy engine, the 16 rows of each warp on their own.
+  __device__ __forceinline__ void write(const Results& results) {
+    const TileOfQueries& tile = results.tile;
+    constexpr int chunks = shape.head_dim_v / 8;
+    const int first_q = tile.tile * Tiles::tile_q + 64 * warpgroup + 16 * warp;
+    const int staged_at = Tiles::o_at + warpgroup * config.o_slabs * Tiles::o_slab + warp * 16 * Tiles::row_bytes;
+    const int row = lane % 16;
+#pragma unroll
+    for (int first = 0; first < Tiles::v_slabs; first += config.o_slabs) {
+      if (lane == 0) store_wait_read<0>();  // the slabs may still be on their way to the output
+      sync_warp();
+#pragma unroll
+      for (int slab = first; slab < first + config.o_slabs && slab < Tiles::v_slabs; ++slab) {
+#pragma unroll
+        for (int chunk = 8 * slab; chunk < 8 * slab + 8 && chunk < chunks; chunk += 2) {
+          uint32 words[4] = {0, 0, 0, 0};
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int at = 4 * chunk + 2 * i;
+            if (at < shape.head_dim_v / 2)
+              words[i] =
+                  pack<Element>(multiply(output[at], results.scale[i % 2]), multiply(output[at + 1], results.scale[i % 2]));
+          }
+          store_matrices(shared + staged_at + (slab - first) * Tiles::o_slab + row_chunk(row, chunk % 8 + lane / 16), words);
+        }
+      }
+      fence_async_shared();
+      sync_warp();
+      if constexpr (shape.varlen) {
+        if (first_q + 16 > tile.seq_q) {
+          write_some_rows(tile, first_q, first, staged_at);
+          continue;
+        }
+      }
+      if (lane == 0) {
+#pragma unroll
+        for (int slab = first; slab < first + config.o_slabs && slab < Tiles::v_slabs; ++slab)
+          store_tile(params.o, shared + staged_at + (slab - first) * Tiles::o_slab, slab * Tiles::slab_columns,
+                     tile.q_start + first_q, tile.head, shape.varlen ? 0 : tile.batch);
+        store_commit();
+      }
+    }
+  }
+  /// Where a swizzled slab has a chunk of 8 elements.
+  static __device__ __forceinline__ constexpr int row_chunk(int row, int chunk) {
+    return row * Tiles::row_bytes + (chunk ^ row % 8) * 16;
+  }
+  /// Of the 16 rows those that belong to the sequence: behind it lies the next one's output, which the copy engine would
+  /// write to.
+  __device__ __forceinline__ void write_some_rows(const TileOfQueries& tile, int first_q, int first_slab, int staged_at) {
+    constexpr int columns = Tiles::slab_columns / 8;
+    const AttentionParams& attention = params.attention;
+    auto* const o =
+        head_of<shape>(static_cast<Element*>(attention.o), attention.o_strides, int64{tile.q_start}, tile.batch, tile.head);
+#pragma unroll 1
+    for (int i = lane; i < config.o_slabs * 16 * columns; i += 32) {
+      const int slab = i / (16 * columns), row = i / columns % 16, chunk = i % columns;
+      const int column = (first_slab + slab) * columns + chunk;
+      if (first_q + row >= tile.seq_q || column >= shape.head_dim_v / 8) continue;
+      const unsigned char* const staged = memory + staged_at + slab * Tiles::o_slab + row_chunk(row, chunk);
+      store<16, StoreHint::plain>(o + (first_q + row) * attention.o_strides.seq + column * 8,
+                                  *reinterpret_cast<const Bits<16>*>(staged));
+    }
+  }
+};
+
+}  // namespace tunesmith
+
+#endif

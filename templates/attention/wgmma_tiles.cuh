@@ -1,0 +1,233 @@
+// What the producer and the consumers of attention_wgmma.cuh agree on: where tiles and barriers lie in shared memory, and
+// which tile of queries comes when.
+#pragma once
+
+#include "attention/quads.cuh"
+#include "device/wgmma.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+/// The kernel's only argument.
+struct WgmmaParams {
+  AttentionParams attention;
+  /// (head_dim, seq, heads, batch), of packed sequences (head_dim, all positions, heads, 1); boxes of 64 columns, swizzled
+  /// over 128 bytes. Those of o have 16 rows, a warp's.
+  TensorMap q, k, v, o;
+};
+
+enum class TileOrder {
+  fixed,    ///< every block takes each n-th tile
+  counter,  ///< every block takes the next one that is left: tiles of different lengths even out
+};
+
+struct WgmmaConfig {
+  int consumers;  ///< warpgroups of 64 queries, 1 to 4
+  int tile_kv;    ///< keys of a tile, a multiple of 16 up to 256
+  int q_stages;   ///< tiles of Q likewise, 1 or 2
+  int stages;     ///< tiles of K, and of V, that are on their way or in use
+  int o_slabs;    ///< 64 columns of the output that a warpgroup stages at a time
+  TileOrder order;
+  bool turns;  ///< warpgroups issue their products in turns, so that one computes exponentials while another multiplies
+  float rescale_above;  ///< growth of the largest score, as an exponent of 2, from which accumulators are rescaled
+};
+
+/// A tile of queries of one head and, of packed sequences, where they lie. One below 0 is none.
+struct alignas(16) TileOfQueries {
+  int batch, head, tile;
+  int q_start, kv_start, seq_q, seq_kv;
+};
+
+/// ALiBi's bias as a product of 16 steps, S += A B: every row of A is (high, middle, low, 0, ...), three elements that
+/// together are a head's slope, and row n of B (n, n, n, 0, ...). In shared memory as blocks of 8 rows of 8 elements, 128
+/// bytes, that are read again and again: B's for the lower half of the steps serve as the upper half, where A's are zeros.
+template <int keys, int q_stages>
+struct BiasTiles {
+  static constexpr int block = 128, places_bytes = keys / 8 * block;
+  /// From the first to the next 8 steps, and rows of A. A stage: the slope, zeros, the slope with its sign changed, zeros.
+  static constexpr int slopes_at = places_bytes, stage_bytes = 5 * block, bytes = slopes_at + q_stages * stage_bytes;
+  static constexpr int forward = 0, backward = 2 * block, none = 3 * block;
+
+  /// What stays as it is; all threads.
+  template <typename Element>
+  static __device__ __forceinline__ void write(unsigned char* memory, int threads) {
+    for (int row = thread_index(); row < bytes / 16; row += threads) {
+      const float key = row < keys ? static_cast<float>(row) : 0.0f;
+      *reinterpret_cast<Bits<16>*>(memory + row * 16) = {{pack<Element>(key, key), pack<Element>(key, 0.0f), 0, 0}};
+    }
+  }
+  /// One thread.
+  template <typename Element>
+  static __device__ __forceinline__ void write_slope(unsigned char* memory, int stage, float slope) {
+    const float high = to_float(from_float<Element>(slope)), rest = subtract(slope, high),
+                middle = to_float(from_float<Element>(rest)), low = subtract(rest, middle);
+    const Bits<16> row = {{pack<Element>(high, middle), pack<Element>(low, 0.0f), 0, 0}},
+                   back = {{pack<Element>(-high, -middle), pack<Element>(-low, 0.0f), 0, 0}};
+    unsigned char* const first = memory + slopes_at + stage * stage_bytes;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      *reinterpret_cast<Bits<16>*>(first + forward + i * 16) = row;
+      *reinterpret_cast<Bits<16>*>(first + backward + i * 16) = back;
+    }
+  }
+  static __device__ __forceinline__ MatrixDescriptor places(uint32 shared) { return matrix_descriptor<0>(shared, block, 0); }
+  static __device__ __forceinline__ MatrixDescriptor slopes(uint32 shared, int stage, int direction) {
+    return matrix_descriptor<0>(shared + slopes_at + stage * stage_bytes + direction, 0, block);
+  }
+};
+
+template <const AttentionShape& shape, const WgmmaConfig& config>
+struct WgmmaTiles {
+  static constexpr int tile_q = 64 * config.consumers, threads = 128 * (config.consumers + 1);
+  // Shared memory: slabs of 64 columns, rows of 128 bytes, swizzled.
+  static constexpr int row_bytes = 128, slab_columns = 64;
+  static constexpr int qk_slabs = (shape.head_dim + 63) / 64, v_slabs = (shape.head_dim_v + 63) / 64;
+  static constexpr int q_slab = tile_q * row_bytes, kv_slab = config.tile_kv * row_bytes, o_slab = 64 * row_bytes;
+  static constexpr int q_bytes = qk_slabs * q_slab, k_bytes = qk_slabs * kv_slab, v_bytes = v_slabs * kv_slab;
+  static constexpr int k_at = config.q_stages * q_bytes, v_at = k_at + config.stages * k_bytes,
+                       o_at = v_at + config.stages * v_bytes;
+  static constexpr int bias_at = o_at + config.consumers * config.o_slabs * o_slab;
+  static constexpr int ones_at = bias_at + (adds_bias<shape> ? BiasTiles<config.tile_kv, config.q_stages>::bytes : 0);
+  // Values of 64 columns are followed by 8 columns of ones, so that the sums of weights come out of the product with them: a
+  // slab of 16 rows, all ones, that is the second one of every 16 rows of values.
+  static constexpr bool sums_weights = shape.head_dim_v == slab_columns;
+  static constexpr int ones_bytes = sums_weights ? 16 * row_bytes : 0, sum_columns = sums_weights ? 8 : 0;
+  static constexpr int barriers_at = ones_at + ones_bytes;
+  // Barriers: for each stage of Q, K and V, that it has come, and that it is free. Then which tiles of Q they are.
+  static constexpr int barriers = 2 * config.q_stages + 4 * config.stages;
+  static constexpr int tiles_at = barriers_at + 8 * barriers;
+  static constexpr int sent_at = tiles_at + static_cast<int>(sizeof(TileOfQueries)) * config.q_stages;
+  static constexpr int smem_bytes = sent_at + (shape.mask_mod ? static_cast<int>(sizeof(int)) * config.stages : 0);
+};
+
+/// The tile that comes `number`-th. Heads are taken in sections whose keys and values fit into L2 together; within one, the
+/// last queries of all its heads come first, which see most keys where a mask is causal.
+__device__ __forceinline__ TileOfQueries tile_of(const AttentionParams& params, int number) {
+  const int per_section = params.heads_per_section * params.q_tiles;
+  const int section = number / per_section, rest = number - section * per_section;
+  const int first = section * params.heads_per_section, all = params.batch * params.heads;
+  const int heads = all - first < params.heads_per_section ? all - first : params.heads_per_section;
+  const int tile = rest / heads, head = first + rest - tile * heads, batch = head / params.heads;
+  return {batch, head - batch * params.heads, params.q_tiles - 1 - tile, 0, 0, 0, 0};
+}
+
+/// The same of packed sequences, all heads of a tile one after the other; none where the number is nobody's. Sequence b,
+/// which starts at position s, has the places from s / tile_q + b on: as many as it has tiles, or one more, so that nobody
+/// has to count the tiles of all sequences before.
+template <int tile_q>
+__device__ __forceinline__ TileOfQueries packed_tile_of(const AttentionParams& params, int number) {
+  const int place = params.q_tiles - 1 - number / params.heads, head = number % params.heads;
+  int batch = 0;
+  for (int end = params.batch; end - batch > 1;) {
+    const int middle = (batch + end) / 2;
+    if (params.cu_seqlens_q[middle] / tile_q + middle <= place)
+      batch = middle;
+    else
+      end = middle;
+  }
+  const int q_start = params.cu_seqlens_q[batch], kv_start = params.cu_seqlens_kv[batch];
+  const int seq_q = params.cu_seqlens_q[batch + 1] - q_start, seq_kv = params.cu_seqlens_kv[batch + 1] - kv_start;
+  const int tile = place - q_start / tile_q - batch;
+  return {batch, head, tile * tile_q < seq_q ? tile : -1, q_start, kv_start, seq_q, seq_kv};
+}
+
+template <const AttentionShape& shape>
+__device__ __forceinline__ Sequence sequence_of(const AttentionParams& params, const TileOfQueries& tile) {
+  if constexpr (shape.varlen) return {tile.q_start, tile.kv_start, tile.seq_q, tile.seq_kv};
+  return {0, 0, params.seq_q, params.seq_kv};
+}
+
+/// The tiles of keys of a tile of queries, one at least, so that every tile of queries takes the same way: where none is
+/// seen the first one comes, all of it masked.
+template <const AttentionShape& shape, int tile_q, int tile_kv>
+class SomeTiles : public TileSequence<shape, tile_q, tile_kv> {
+ public:
+  using Walk = TileSequence<shape, tile_q, tile_kv>;
+  __device__ __forceinline__ SomeTiles(const AttentionParams& params, const Visibility<shape>& visibility,
+                                       const TileOfQueries& tile)
+      : Walk(params, visibility, tile.batch, tile.head, tile.tile * tile_q, tile.tile * tile_q + tile_q - 1) {}
+  __device__ __forceinline__ int last() const {
+    const int index = Walk::last();
+    return index < Walk::begin() ? Walk::begin() : index;
+  }
+};
+
+/// The tiles of keys of which all pairs with some queries exist and are seen and, where ALiBi's bias is a product, lie on
+/// one side of the queries' places.
+template <const AttentionShape& shape, int tile_kv>
+class WholeTiles {
+ public:
+  /// `fits`: there may be a product.
+  __device__ __forceinline__ WholeTiles(const Visibility<shape>& visibility, int first_q, int last_q, bool fits) {
+    const KeyRange seen = visibility.of_all(first_q, last_q);
+    begin_ = (seen.begin + tile_kv - 1) / tile_kv;
+    end_ = seen.end < 0 ? 0 : seen.end / tile_kv;
+    if constexpr (adds_bias<shape>) {
+      const int first = first_q + visibility.offset + 1, last = last_q + visibility.offset;
+      before_ = first < 0 || !fits ? 0 : Visibility<shape>::smallest(first / tile_kv, end_);
+      after_ = !fits ? end_ : last < 0 ? begin_ : Visibility<shape>::largest((last + tile_kv - 1) / tile_kv, begin_);
+    }
+  }
+  __device__ __forceinline__ bool holds(int index) const {
+    bool held = index < end_;
+    if constexpr (adds_bias<shape>) held = is_before(index) || (held && index >= after_);
+    if constexpr (shape.bounded_left) held = held && index >= begin_;
+    return held;
+  }
+  /// Of one that it holds: whether its keys lie before the queries' places.
+  __device__ __forceinline__ bool is_before(int index) const { return index < before_; }
+
+ private:
+  int begin_, end_;
+  int before_, after_;  ///< below the one tiles lie before all places, from the other on after them
+};
+
+/// Which tile of keys comes in a stage, where mask_mod hides some: the producer asks the mask, once for all warpgroups.
+struct SentKeys {
+  static constexpr int most_warpgroups = 4;
+
+  int word;
+  __device__ __forceinline__ int index() const { return word >> (most_warpgroups + 1); }
+  /// Another one follows for the same queries.
+  __device__ __forceinline__ bool more() const { return (word >> most_warpgroups & 1) != 0; }
+  /// All pairs of the warpgroup's 64 queries that are seen are kept.
+  __device__ __forceinline__ bool kept(int warpgroup) const { return (word >> warpgroup & 1) != 0; }
+};
+template <int warpgroups, typename Tiles>
+__device__ __forceinline__ SentKeys sent_keys(const Tiles& tiles, int index, bool more) {
+  int word = index << 1 | static_cast<int>(more);
+  word <<= SentKeys::most_warpgroups;
+#pragma unroll
+  for (int group = 0; group < warpgroups; ++group) word |= static_cast<int>(tiles.keeps_all(group, index)) << group;
+  return {word};
+}
+
+/// Stages one after the other, over and over; a barrier's parity changes each time around.
+template <int count>
+struct Stage {
+  int index = 0;
+  uint32 parity = 0;
+  __device__ __forceinline__ void next() {
+    if (++index == count) {
+      index = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+/// Addresses of barriers in shared memory.
+template <int q_stages>
+struct Barriers {
+  uint32 base;
+  __device__ __forceinline__ uint32 q_come(int stage) const { return base + 16 * stage; }
+  __device__ __forceinline__ uint32 q_free(int stage) const { return base + 16 * stage + 8; }
+  __device__ __forceinline__ uint32 k_come(int stage) const { return base + 16 * q_stages + 32 * stage; }
+  __device__ __forceinline__ uint32 k_free(int stage) const { return k_come(stage) + 8; }
+  __device__ __forceinline__ uint32 v_come(int stage) const { return k_come(stage) + 16; }
+  __device__ __forceinline__ uint32 v_free(int stage) const { return k_come(stage) + 24; }
+};
+
+}  // namespace tunesmith
+
+#endif

@@ -1,0 +1,85 @@
+// The gradient of cross-entropy from the log-sum-exp that the forward operation left: element by element, one read and one
+// write, whatever a row's length. A block takes a tile of a row.
+#pragma once
+
+#include "cross_entropy/running.cuh"
+#include "cross_entropy/totals.cuh"
+#include "row/tiles.cuh"
+
+namespace tunesmith {
+
+/// A tile of a row becomes its gradient. `inside`: the tile lies within every row, and nothing is asked.
+template <bool inside, typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const TiledConfig& config>
+__device__ __forceinline__ void cross_entropy_backward_tile(const CrossEntropyParams& params, const Row<shape>& row,
+                                                            int64 index, int64 begin) {
+  using Input = typename Types::Input;
+  using Output = typename Types::Output;
+  using Gradient = CrossEntropyGradient<shape, options>;
+  constexpr int vector = shape.vector;
+  constexpr Edges edges = edges_of_all<shape>;
+
+  // The tile first: what it needs of its row comes while it is on its way, all of it before the first is looked at.
+  Packed<Input, vector> tile[config.unroll];
+  load_tile<Input, shape, config, config.load>(row.template input<Input>(params.row, 0), begin, row.all, inside,
+                                               Maximum::identity(), tile);
+  const GradientScale<options> upstream(params, index);
+  const float lse = params.lse_in[index];
+  const Target<TargetType> target(params, index, shape.cols);
+  float sum_of_weights = static_cast<float>(params.vocab_size);
+  if constexpr (options.weights && options.smoothing) sum_of_weights = scratch(params, params.totals)[1];
+  RowLoss<options> loss(lse, weight_of<options>(params, target.column), sum_of_weights);
+  const LogitScale<options> scale(params);
+  const Gradient gradient(params, loss, upstream, target.counts());
+
+  Output* const dlogits = row.template output<Output>(params.row);
+  const int64 position = target.column >= 0 ? target.column + row.shift : -1;
+  const bool in_tile = begin <= position && position < begin + tile_elements<shape, config>;
+  const int at = in_tile ? static_cast<int>(position - begin) : -1;
+  const bool holds_target = in_tile && at / vector % config.threads == thread_index();
+  float target_logit = 0.0f;
+  if (holds_target) {
+#pragma unroll
+    for (int i = 0; i < config.unroll; ++i) {
+      float values[vector];
+      tile[i].unpack(values);
+#pragma unroll
+      for (int j = 0; j < vector; ++j)
+        target_logit = at == (i * config.threads + thread_index()) * vector + j ? values[j] : target_logit;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < config.unroll; ++i) {
+    const int64 column = begin + (i * config.threads + thread_index()) * vector;
+    float values[vector];
+    tile[i].unpack(values);
+    gradient_of_logits(params, row, scale, loss, gradient, column, values);
+    // Zeros whatever the logits are, and chosen, not branched to: the loads would be moved behind the branch.
+#pragma unroll
+    for (int j = 0; j < vector; ++j) values[j] = target.counts() ? values[j] : 0.0f;
+    store_vector<Output, vector, config.store, edges>(dlogits, column, row.all, inside, values);
+  }
+  if (!holds_target) return;
+  // After the vector that it lies in, by the same thread.
+  target_logit = scale(target_logit);
+  loss.set_target(target_logit, options.nll ? params.nll_in[index] : subtract(lse, target_logit));
+  store_element(dlogits + position, Gradient(params, loss, upstream, target.counts()).target(target_logit));
+}
+
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const TiledConfig& config>
+__device__ __forceinline__ void cross_entropy_backward(const CrossEntropyParams& params) {
+  constexpr int64 length = tile_elements<shape, config>;
+  const int64 index = block_index() / config.blocks_per_row;
+  if (index >= params.row.rows) return;
+  const int64 begin = block_index() % config.blocks_per_row * length;
+  const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
+  // Two texts, so that the common one has no branches around its accesses.
+  constexpr bool all_inside = !shape.shifted && shape.cols % length == 0;
+  if (all_inside || (begin >= row.all.begin && begin + length <= row.all.end))
+    cross_entropy_backward_tile<true, Types, TargetType, shape, options, config>(params, row, index, begin);
+  else if constexpr (!all_inside)
+    cross_entropy_backward_tile<false, Types, TargetType, shape, options, config>(params, row, index, begin);
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,146 @@
+#include "templates/cross_entropy/config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <tuple>
+
+#include "templates/config_values.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::cross_entropy {
+
+std::vector<FieldInfo> tile_config_fields() {
+  return {{"variant", "the kernel; there is one", "", {"tiles"}},
+          {"threads", "threads per block, a multiple of 32 up to 1024", "", {}},
+          {"unroll", "vectors that a thread has in flight, up to 8", "", {}},
+          {"load", "cache hint of the loads", "", load_words()},
+          {"store", "cache hint of the stores", "", store_words()}};
+}
+
+TileConfig TileConfig::parse(const Config& config) {
+  const Fields& fields = config.fields;
+  for (const auto& item : fields)
+    if (!std::ranges::any_of(tile_config_fields(), [&](const FieldInfo& info) { return info.name == item.first; }))
+      throw Error(ErrorCode::invalid_argument, "config field '", item.first,
+                  "' is not one of cross_entropy_backward; allowed: variant, threads, unroll, load, store");
+  word_of(fields, "variant", {"tiles"});
+  TileConfig typed;
+  typed.threads = integer_of(fields, "threads", 32, 1024, 32);
+  typed.unroll = integer_of(fields, "unroll", 1, 8);
+  typed.load = word_of(fields, "load", load_words());
+  typed.store = word_of(fields, "store", store_words());
+  return typed;
+}
+
+Config TileConfig::to_config() const {
+  return {{{"variant", std::string("tiles")},
+           {"threads", std::int64_t{threads}},
+           {"unroll", std::int64_t{unroll}},
+           {"load", load},
+           {"store", store}}};
+}
+
+std::int64_t TileConfig::blocks_per_row(const row::Shape& shape) const noexcept {
+  const std::int64_t tile = std::int64_t{threads} * unroll;
+  return (shape.vectors_per_row() + tile - 1) / tile;
+}
+
+std::string why_invalid(const TileConfig& config, const row::Shape& shape, const DeviceInfo& device) {
+  if (config.threads > device.max_threads_per_block)
+    return "threads is " + std::to_string(config.threads) + "; the device allows " +
+           std::to_string(device.max_threads_per_block);
+  if (device.arch.number() < 80 && (config.load.starts_with("evict") || config.store.starts_with("evict")))
+    return "eviction policies need sm_80 or later; the device is " + name(device.arch);
+  if (shape.in_place && config.load == "no_allocate")
+    return "load no_allocate reads through the read-only path, which in_place=1 rules out";
+  if (config.threads * (config.unroll * shape.vector() + 40) > device.registers_per_sm)
+    return "so many vectors of so many threads do not fit into the registers";
+  return {};
+}
+
+namespace {
+
+/// The part of a row's tiles that lies within the row: what is beyond its end holds room on a multiprocessor, for nothing.
+double filled(const TileConfig& config, const row::Shape& shape) {
+  return static_cast<double>(shape.vectors_per_row()) /
+         static_cast<double>(config.blocks_per_row(shape) * config.threads * config.unroll);
+}
+
+/// Tiles of about the size that is fastest where all of them are whole, the one that a row fills best first; among those
+/// that it fills equally well the one nearest to that size.
+std::vector<TileConfig> well_filled(const row::Shape& shape) {
+  constexpr int usual = 512, usual_threads = 128;
+  constexpr double alike = 0.005;
+  std::vector<TileConfig> tiles;
+  for (int threads = 64; threads <= 256; threads += 32)
+    for (int unroll = 3; unroll <= 5; ++unroll) {
+      TileConfig config;
+      config.threads = threads;
+      config.unroll = unroll;
+      if (2 * threads * unroll >= usual && threads * unroll <= 2 * usual && threads * unroll <= shape.vectors_per_row())
+        tiles.push_back(config);
+    }
+  std::ranges::stable_sort(tiles, {}, [&](const TileConfig& config) {
+    return std::tuple(-std::round(filled(config, shape) / alike), std::abs(config.threads * config.unroll - usual),
+                      std::abs(config.threads - usual_threads));
+  });
+  return tiles;
+}
+
+}  // namespace
+
+TileConfig default_tile_config(const row::Shape& shape, const DeviceInfo& device) {
+  TileConfig config;
+  if (const std::vector<TileConfig> tiles = well_filled(shape); !tiles.empty()) {
+    config = tiles.front();
+  } else {
+    config.threads = 128;
+    while (config.threads > 32 && config.threads / 2 >= shape.vectors_per_row()) config.threads /= 2;
+    config.unroll = 4;
+    while (config.unroll > 1 && config.threads * config.unroll / 2 >= shape.vectors_per_row()) config.unroll /= 2;
+  }
+  const bool large = shape.traffic_bytes() >= 4 * device.l2_bytes;
+  if (large && device.arch.number() >= 80) config.load = "evict_last";
+  return config;
+}
+
+Config complete_tile_config(const Config& partial, const row::Shape& shape, const DeviceInfo& device) {
+  Config config = default_tile_config(shape, device).to_config();
+  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
+  const TileConfig typed = TileConfig::parse(config);
+  if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())
+    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
+  return typed.to_config();
+}
+
+std::vector<Config> tile_search_space(const row::Shape& shape, const DeviceInfo& device, Effort effort) {
+  std::vector<Config> space{default_tile_config(shape, device).to_config()};
+  const bool full = effort == Effort::full;
+  std::vector<TileConfig> tiles = well_filled(shape);
+  tiles.resize(std::min<std::size_t>(tiles.size(), full ? 8 : 3));
+  for (const int threads : full ? std::vector<int>{128, 64, 256, 512, 1024, 32} : std::vector<int>{128, 64, 256})
+    for (const int unroll : full ? std::vector<int>{4, 2, 1, 8} : std::vector<int>{4, 2}) {
+      TileConfig config;
+      config.threads = threads;
+      config.unroll = unroll;
+      const bool mostly_idle = threads * unroll >= 2 * shape.vectors_per_row() && threads * unroll > 32;
+      if (!mostly_idle) tiles.push_back(config);
+    }
+  using Hints = std::vector<std::pair<const char*, const char*>>;
+  const Hints quick_hints{{"evict_last", "plain"}, {"plain", "plain"}};
+  const Hints full_hints{{"evict_last", "plain"},      {"plain", "plain"},         {"no_allocate", "plain"},
+                         {"plain", "streaming"},       {"streaming", "streaming"}, {"no_allocate", "streaming"},
+                         {"evict_last", "evict_first"}};
+  for (const auto& [load, store] : full ? full_hints : quick_hints)
+    for (TileConfig config : tiles) {
+      config.load = load;
+      config.store = store;
+      if (!why_invalid(config, shape, device).empty()) continue;
+      if (Config candidate = config.to_config(); std::ranges::find(space, candidate) == space.end())
+        space.push_back(std::move(candidate));
+    }
+  return space;
+}
+
+}  // namespace tunesmith::cross_entropy

@@ -1,0 +1,61 @@
+// What belongs to all rows of a cross-entropy whose rows are computed in parts: the divisor of its mean, known before the
+// first part from the targets alone, and the sum of the rows' losses after the last. One block: a few bytes per row, added
+// in an order that the number of rows alone decides.
+#pragma once
+
+#include "cross_entropy/totals.cuh"
+
+namespace tunesmith {
+
+struct DivisorParams {
+  const void* targets;    ///< (rows)
+  const float* weight;    ///< (cols), or nullptr: 1 each
+  const float* dloss;     ///< (1), or nullptr: 1
+  float* divisor;         ///< (1)
+  float* gradient_scale;  ///< (1)
+  int64 rows, cols, ignore_index;
+};
+
+struct ReduceParams {
+  const float* losses;    ///< (rows)
+  const float* z_losses;  ///< (rows), or nullptr
+  const float* divisor;   ///< (1), or nullptr: 1
+  float* loss;            ///< (1)
+  float* z_loss;          ///< (1), with z_losses
+  int64 rows;
+};
+
+template <typename TargetType>
+__device__ __forceinline__ void cross_entropy_divisor(const DivisorParams& params) {
+  const auto* const targets = static_cast<const TargetType*>(params.targets);
+  FloatPair weights = exact(0.0f);
+  for (int64 row = thread_index(); row < params.rows; row += totals_threads) {
+    const int64 target = targets[row];
+    if (target == params.ignore_index || target < 0 || target >= params.cols) continue;
+    const float weight = params.weight != nullptr ? params.weight[target] : 1.0f;
+    weights = SumOfTwoFloats()(weights, exact(weight));
+  }
+  BlockTeam<totals_threads> team(nullptr, 0);
+  const float divisor = rounded(team.template reduce<0>(weights, SumOfTwoFloats()));
+  if (thread_index() != 0) return;
+  *params.divisor = divisor;
+  // Without a row that counts every gradient is 0, and 0 / 0 must not get into it.
+  *params.gradient_scale = divisor == 0.0f ? 0.0f : divide(params.dloss != nullptr ? *params.dloss : 1.0f, divisor);
+}
+
+__device__ __forceinline__ void cross_entropy_reduce(const ReduceParams& params) {
+  FloatPair losses = exact(0.0f), z_losses = exact(0.0f);
+  for (int64 row = thread_index(); row < params.rows; row += totals_threads) {
+    losses = SumOfTwoFloats()(losses, exact(params.losses[row]));
+    if (params.z_losses != nullptr) z_losses = SumOfTwoFloats()(z_losses, exact(params.z_losses[row]));
+  }
+  BlockTeam<totals_threads> team(nullptr, 0);
+  losses = team.template reduce<0>(losses, SumOfTwoFloats());
+  z_losses = team.template reduce<1>(z_losses, SumOfTwoFloats());
+  if (thread_index() != 0) return;
+  const float loss = rounded(losses), z_loss = rounded(z_losses);
+  *params.loss = params.divisor != nullptr ? divide(loss, *params.divisor) : loss;
+  if (params.z_losses != nullptr) *params.z_loss = params.divisor != nullptr ? divide(z_loss, *params.divisor) : z_loss;
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,130 @@
+// Cross-entropy in one read of the logits, with their gradient in one write: the row waits on the chip, in the registers and
+// shared memory of its team, while its largest logit and then the sum over all classes but the target are reduced. The team
+// makes the variants, as in softmax_held.cuh. The target's logit is taken out of the row as soon as that has arrived.
+#pragma once
+
+#include "cross_entropy/outcome.cuh"
+#include "cross_entropy/target.cuh"
+#include "row/waiting_row.cuh"
+
+namespace tunesmith {
+
+/// `Types` has Input (of logits), Output (of dlogits).
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const HeldConfig& config, typename Team>
+__device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& params) {
+  using Input = typename Types::Input;
+  using Output = typename Types::Output;
+  using Part = PartOf<options>;
+  constexpr int vector = shape.vector;
+  using Waiting = WaitingRow<Input, shape, config, Team>;
+  constexpr int vectors = Waiting::vectors;
+  // Exponentials wait in place of logits where they can, and nothing asks for the logits again.
+  constexpr bool keeps_logits = !options.gradient || !LogitScale<options>::plain;
+
+  Team team(params.row.workspace, params.row.groups);
+  const int member = team.member();
+  const LogitScale<options> scale(params);
+  Waiting waiting(config.shared_vectors > 0 ? dynamic_shared() : nullptr);
+
+  over_rows(team, params.row.rows, [&](int64 index, bool exists) {
+    const Row<shape> row(params.row, index, static_cast<const Input*>(nullptr));
+    const Input* const logits = row.template input<Input>(params.row, 0);
+    // The row is asked for before its target is waited for. The target's logit is not waited for until the row's largest is
+    // known; where the gradient overwrites the logits, every thread must have it before any other stores: that is so because
+    // the exponentials, which are reduced first, are under the maximum that it goes into.
+    waiting.load(logits, row.seen, member, Maximum::identity());
+    team.start();
+    const Target<TargetType> target(params, index, shape.cols);
+    const int64 position = target.column >= 0 ? target.column + row.shift : -1;
+    TargetElement<Input> target_element;
+    target_element.ask(position >= 0, logits + position);
+    const float target_weight = weight_of<options>(params, target.column);
+    const bool holds_target = waiting.take_out(position, member);
+
+    using Local = typename If<Team::distant, BlockTeam<Team::threads>, Team>::type;
+    Local local(nullptr, 0);
+    Part part;
+    part.largest = local.template reduce<0>(scale(waiting.largest()), Maximum());
+    const float target_logit = target_element.value(scale, position >= 0);
+    part.largest = maximum_or_nan(part.largest, target_logit);
+    // A block of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
+    const bool nothing = part.largest == Maximum::identity();
+    const float under = nothing ? 0.0f : part.largest;
+    const LogitExponential exponential(under);
+
+    SumOf<(vectors > 4)> others;
+    float below = 0.0f, weights = 0.0f;
+    int first = is_largest(target_logit, part.largest) && position >= 0 ? static_cast<int>(target.column) : no_column;
+#pragma unroll
+    for (int i = 0; i < vectors; ++i) {
+      float values[vector];
+      waiting.get(i, values);
+      scale.apply(values);
+      const int64 column = column_of<shape, Team::members>(i, member);
+      if constexpr (options.smoothing)
+        include_below<shape, options>(params, row, column, position, under, values, below, weights);
+      if constexpr (options.predicted) first = First()(first, first_largest(row, column, part.largest, values));
+      others.include(exponentiate<vector>(exponential, values));
+      if (Waiting::exact(i) && !keeps_logits) waiting.put(i, values);
+    }
+    part.others = local.template reduce<1>(others.value(), Sum());
+    if constexpr (options.smoothing) {
+      const FloatPair sums = local.template reduce<4>(FloatPair{below, weights}, SumOfEach());
+      part.below = sums.first;
+      part.weights = sums.second;
+    }
+    if constexpr (options.predicted) part.index = float_of(static_cast<uint32>(local.template reduce<5>(first, First())));
+    if constexpr (Team::distant) {
+      RunningCrossEntropy<shape, options> all;
+      team.exchange(part, [&](const Part& other) { all.include(other); });
+      Local block(nullptr, 0);
+      part = all.over_team(block);
+    }
+
+    if (!exists) return;
+    if constexpr (options.shard) {
+      if (member == 0) write_part<options>(params, index, part, position >= 0, target_logit, target_weight);
+    } else {
+      const RowLoss<options> loss(params, part, target_logit, target_weight, target.ignored, target.bad);
+      if (member == 0) write_loss<TargetType, options>(params, index, target, loss, target.column);
+      if constexpr (options.gradient) {
+        const CrossEntropyGradient<shape, options> gradient(params, loss, GradientScale<options>(params, index),
+                                                            target.counts());
+        // Of the exponentials that wait.
+        const float rescale = Team::distant && !nothing ? exponential.rescale_to(loss.exponential) : 1.0f;
+        Output* const dlogits = row.template output<Output>(params.row);
+        if (!target.counts()) {  // whatever its logits are
+#pragma unroll
+          for (int i = 0; i < vectors; ++i) {
+            const float zeros[vector] = {};
+            store_vector<Output, vector, config.store, edges_of_all<shape>>(
+                dlogits, column_of<shape, Team::members>(i, member), row.all, inside_row<shape, Team::members>(i), zeros);
+          }
+          return;
+        }
+#pragma unroll
+        for (int i = 0; i < vectors; ++i) {
+          float values[vector];
+          waiting.get(i, values);
+          const int64 column = column_of<shape, Team::members>(i, member);
+          if (!Waiting::exact(i) || keeps_logits) {
+            gradient_of_logits(params, row, scale, loss, gradient, column, values);
+          } else {
+            if constexpr (Team::distant) {
+#pragma unroll
+              for (int j = 0; j < vector; ++j) values[j] = multiply(values[j], rescale);
+            }
+            gradient.compute(params, row, column, values, values);
+          }
+          store_vector<Output, vector, config.store, edges_of_all<shape>>(dlogits, column, row.all,
+                                                                          inside_row<shape, Team::members>(i), values);
+        }
+        // After the vector that it lies in, by the same thread.
+        if (holds_target) store_element(dlogits + position, gradient.target(target_logit));
+      }
+    }
+  });
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,420 @@
+// Cross-entropy with the gradient of the logits in one read and one write, for rows that stream through the shared memory of
+// clusters that stay (row/pipeline.cuh). While one row waits for its sums to be brought together the next ones are on their
+// way, which a cluster that has one row at a time cannot have.
+//
+// The second pass makes its exponentials again, from the logits in shared memory. The target's logit is taken out of the
+// first pass's vectors; in the second one the gradient that has the digits of p - 1 takes its place.
+#pragma once
+
+#include "cross_entropy/outcome.cuh"
+#include "cross_entropy/target.cuh"
+#include "row/pipeline.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+/// The same options but for what the gradient is multiplied with, which is not looked up row by row here.
+template <const CrossEntropyOptions& options>
+struct WithoutUpstream {
+  static constexpr CrossEntropyOptions value = {options.scaled,       options.softcap, options.smoothing, options.weights,
+                                                options.z_loss,       options.nll,     options.predicted, options.gradient,
+                                                options.shard,        options.reduced, false /* mean */,  options.count_hits,
+                                                options.check_targets};
+};
+
+/// What the producer knows of a row.
+template <typename TargetType>
+struct PipelineInfo {
+  int64 row;  ///< -1: there are no more
+  Target<TargetType> target;
+  // Later than the row's first chunk.
+  float target_logit;  ///< -inf unless it is in this block's piece
+  float target_weight;
+  float upstream;  ///< of this row
+};
+
+/// What the second pass needs, of a row that has a loss.
+struct alignas(16) PipelineResult {
+  float largest;
+  float per_exponential;
+  float of_target;  ///< the target's gradient
+  float reserved;
+};
+
+/// The rows as their producer sees them.
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options, typename Geometry,
+          typename Control>
+struct PipelineSource {
+  using Input = typename Types::Input;
+
+  const CrossEntropyParams& params;
+  Control& control;
+  int first_byte;   ///< of this block's piece
+  int piece_bytes;  ///< of this block
+  int64 column = -1;
+  TargetElement<Input> element = {};
+  Bits<4> weight = {}, upstream = {};
+  bool here = false;  ///< the target is in this piece
+
+  __device__ __forceinline__ PipelineSource(const CrossEntropyParams& all_params, Control& all_control, int rank)
+      : params(all_params),
+        control(all_control),
+        first_byte(rank * Geometry::piece),
+        piece_bytes(Geometry::piece_of(rank)) {}
+
+  __device__ __forceinline__ const char* source(int64 row) const {
+    const auto* const logits = static_cast<const Input*>(params.row.input[0]) + row * params.row.input_stride[0];
+    return reinterpret_cast<const char*>(logits) + first_byte;
+  }
+  __device__ __forceinline__ void ask(int64 row) const {
+    load<static_cast<int>(sizeof(TargetType)), LoadHint::plain>(static_cast<const TargetType*>(params.targets) + row);
+  }
+  __device__ __forceinline__ void about(int place, int64 row) {
+    auto& info = control.info[place];
+    info.row = row;
+    if (row < 0) return;
+    const Target<TargetType> target(params, row, shape.cols);
+    info.target = target;
+    column = target.column;
+  }
+  __device__ __forceinline__ void begun(int64 row) {
+    const int64 at = column * static_cast<int64>(sizeof(Input)) - first_byte;
+    here = column >= 0 && at >= 0 && at < piece_bytes;
+    element.ask(here, reinterpret_cast<const Input*>(source(row) + at));
+    const bool has_weight = options.weights && column >= 0;
+    weight = Bits<4>{{bits_of(1.0f)}};
+    if constexpr (options.weights) weight = load_if<4, LoadHint::plain>(has_weight, params.weight + column, weight);
+    if constexpr (options.upstream == Upstream::row)
+      upstream = load<4, LoadHint::plain>(params.upstream + row);
+    else
+      upstream = Bits<4>{{bits_of(1.0f)}};
+  }
+  __device__ __forceinline__ void ended(int place) {
+    auto& info = control.info[place];
+    info.target_logit = element.value(LogitScale<options>(params), here);
+    info.target_weight = float_of(weight.word[0]);
+    info.upstream = float_of(upstream.word[0]);
+  }
+};
+
+/// One warp, all 32 lanes: brings together what the working warps found, row after row. `options`: WithoutUpstream of all.
+template <typename TargetType, const RowShape& shape, const CrossEntropyOptions& all_options,
+          const CrossEntropyOptions& options, const PipelineConfig& config, typename Geometry, typename Control>
+__device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Control& control, const Tickets& tickets,
+                                            int rank) {
+  using Part = PartOf<options>;
+  using State = RunningCrossEntropy<shape, options>;
+  constexpr int blocks = config.blocks_per_row;
+  const int lane = lane_index();
+  float of_all = 1.0f;
+  if constexpr (all_options.upstream == Upstream::scalar) of_all = params.upstream[0];
+  if constexpr (all_options.mean) of_all = divide(of_all, scratch(params, params.totals)[0]);
+
+  for (int k = 0;; ++k) {
+    const ResultPlace<Geometry::results> place(k);
+    // Asked for now, looked at when the row's parts are there; the last one by nobody.
+    int ticket = 0;
+    if (rank == 0 && lane == 0) ticket = tickets.take(1);
+    barrier_wait(shared_address(&control.found[place.index]), place.parity);
+    const auto& info = control.info[place.index];
+    const int64 row = info.row;
+    if (row < 0) break;
+    const Target<TargetType> target = info.target;
+    float target_logit = info.target_logit;
+    const float target_weight = info.target_weight;
+    const float upstream = all_options.upstream == Upstream::row ? info.upstream : of_all;
+
+    Part part = control.parts[place.index][lane % config.warps];
+    {
+      LaneTeam<32, config.warps> warps(nullptr, 0);
+      State state;
+      state.include(part);
+      part = state.over_team(warps);
+    }
+    if constexpr (blocks > 1) {
+      const uint32 met = shared_address(&control.met[place.index]);
+      if (lane == 0) barrier_arrive_expecting(met, blocks * 16);
+      sync_warp();
+      ticket = shuffle(ticket, 0);
+      if (lane < blocks)
+        send_async(address_of_rank(shared_address(&control.records[place.index][rank]), lane), bits_of(part.largest),
+                   bits_of(part.others), bits_of(target_logit), static_cast<uint32>(ticket), address_of_rank(met, lane));
+      barrier_wait_cluster(met, place.parity);
+      const auto record = control.records[place.index][lane % blocks];
+      ticket = static_cast<int>(control.records[place.index][0].word[3]);
+      target_logit = reduce_lanes<blocks>(float_of(record.word[2]), Maximum());
+      LaneTeam<32, blocks> all(nullptr, 0);
+      State state;
+      state.include(Part{float_of(record.word[0]), float_of(record.word[1])});
+      state.raise_to(maximum_or_nan(state.largest, target_logit));
+      part = state.over_team(all);
+    } else {
+      State state;
+      state.include(part);
+      state.raise_to(maximum_or_nan(state.largest, target_logit));
+      part = state.part();
+    }
+    const RowLoss<options> loss(params, part, target_logit, target_weight, target.ignored, target.bad);
+    const CrossEntropyGradient<shape, options> gradient(params, loss, GradientScale<options>(params, row), target.counts());
+    if (lane == 0) {
+      control.result[place.index] = {part.largest, multiply(gradient.per_exponential, upstream),
+                                     target.counts() ? multiply(gradient.target(target_logit), upstream) : 0.0f, 0.0f};
+      control.ticket[(k + tickets.ahead) % Geometry::results] = ticket;
+      barrier_arrive(shared_address(&control.announced[place.index]));
+      if (rank == 0) write_loss<TargetType, options>(params, row, target, loss, target.column);
+    }
+    sync_warp();
+  }
+  const int64 clusters = grid_blocks() / blocks;
+  if (rank == 0 && lane == 0) tickets.done(clusters);
+}
+
+/// One working warp, all 32 lanes.
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const PipelineConfig& config, typename Control>
+struct PipelineWorker {
+  using Input = typename Types::Input;
+  using Output = typename Types::Output;
+  using Geometry = Pipeline<Input, shape, config>;
+  using Vector = Packed<Input, shape.vector>;
+  static constexpr int per_lane = Geometry::per_lane;
+
+  /// A row between its two passes.
+  struct Waiting {
+    int64 row;
+    int target;  ///< bytes from the warp's part of the piece's first chunk; far off where it is not in this piece
+    bool counts;
+  };
+  static constexpr int far_off = -0x40000000;
+
+  const CrossEntropyParams& params;
+  Control& control;
+  const LogitScale<options> scale;
+  int first_byte, piece, warp;
+  PartsOfChunks<Input, shape, config> once, again;
+
+  __device__ __forceinline__ PipelineWorker(const CrossEntropyParams& all_params, Control& all_control, uint32 ring,
+                                            int rank, int warp_number)
+      : params(all_params),
+        control(all_control),
+        scale(all_params),
+        first_byte(rank * Geometry::piece),
+        piece(Geometry::piece_of(rank)),
+        warp(warp_number),
+        once(ring, warp_number),
+        again(ring, warp_number) {}
+
+  /// Calls change(i, j) for the element that lies so many bytes behind this warp's first one, in the lane that has it.
+  template <typename Change>
+  __device__ __forceinline__ static void at_element(int byte, const Change& change) {
+#pragma unroll
+    for (int i = 0; i < per_lane; ++i) {
+      const int element = byte / static_cast<int>(sizeof(Input)) - (i * 32 + lane_index()) * shape.vector;
+      if (element >= 0 && element < shape.vector) change(i, element);
+    }
+  }
+  /// Whether the element lies among `count` vectors.
+  __device__ __forceinline__ static bool among(int byte, int count) {
+    return byte >= 0 && byte < count * Geometry::vector_bytes;
+  }
+
+  __device__ __forceinline__ Waiting first_pass(int k) {
+    const ResultPlace<Geometry::results> place(k);
+    RunningCrossEntropy<shape, options> state;
+    Waiting waiting = {-1, far_off, false};
+#pragma unroll 1
+    for (int c = 0; c < Geometry::chunks; ++c) {
+      barrier_wait(shared_address(&control.full[once.stage.index]), once.stage.parity);
+      if (c == 0) {
+        const auto& info = control.info[place.index];
+        waiting.row = info.row;
+        if (waiting.row < 0) break;
+        const int64 at = info.target.column * static_cast<int64>(sizeof(Input)) - first_byte;
+        if (info.target.column >= 0 && at >= 0 && at < piece)
+          waiting.target = static_cast<int>(at) - once.begin * Geometry::vector_bytes;
+        waiting.counts = info.target.counts();
+      }
+      Vector vectors[per_lane];
+      once.load(piece - c * Geometry::chunk, vectors);
+      const int target = waiting.target - c * Geometry::chunk;
+      if (among(target, once.count)) {
+        at_element(target, [&](int i, int element) {
+          float values[shape.vector];
+          vectors[i].unpack(values);
+#pragma unroll
+          for (int j = 0; j < shape.vector; ++j) values[j] = j == element ? Maximum::identity() : values[j];
+          vectors[i].pack_from(values);
+        });
+      }
+      include(state, vectors);
+      once.stage.next();
+    }
+    LaneTeam<32, 32> lanes(nullptr, 0);
+    const PartOf<options> part = state.over_team(lanes);
+    if (lane_index() == 0) {
+      control.parts[place.index][warp] = part;
+      barrier_arrive(shared_address(&control.found[place.index]));
+    }
+    sync_warp();
+    return waiting;
+  }
+
+  __device__ __forceinline__ void include(RunningCrossEntropy<shape, options>& state, Vector (&vectors)[per_lane]) const {
+    constexpr bool packed = sizeof(Input) == 2 && LogitScale<options>::plain;
+    float highest = Maximum::identity();
+    if constexpr (packed) {
+      PackedMaximum<Input> packed_highest;
+#pragma unroll
+      for (int i = 0; i < per_lane; ++i) packed_highest.include(vectors[i]);
+      highest = packed_highest.value();
+    }
+    if constexpr (!packed) {
+#pragma unroll
+      for (int i = 0; i < per_lane; ++i) {
+        float values[shape.vector];
+        vectors[i].unpack(values);
+        highest = maximum_or_nan(highest, largest_of(values));
+      }
+      highest = scale(highest);  // which keeps the order
+    }
+    // What sums stand under need not be the largest logit: a warp in which one lane found a larger one would wait for it.
+    constexpr float slack = 10.0f;
+    if (!(highest <= add(state.largest, slack))) state.raise_to(maximum_or_nan(state.largest, highest));
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < per_lane; ++i) {
+      float values[shape.vector];
+      vectors[i].unpack(values);
+      scale.apply(values);
+      sum = add(sum, exponentiate<shape.vector>(state.exponential, values));
+    }
+    state.others.include(sum);
+  }
+
+  __device__ __forceinline__ void second_pass(int k, const Waiting& waiting) {
+    const ResultPlace<Geometry::results> place(k);
+    barrier_wait(shared_address(&control.announced[place.index]), place.parity);
+    const PipelineResult result = control.result[place.index];
+    const LogitExponential exponential(result.largest);
+    const uint32 kept = waiting.counts ? ~0u : 0u;  // zeros without a loss, whatever the row's logits are
+    Output* const dlogits = static_cast<Output*>(params.row.output) + waiting.row * params.row.output_stride +
+                            first_byte / static_cast<int>(sizeof(Input)) + (again.begin + lane_index()) * shape.vector;
+#pragma unroll 1
+    for (int c = 0; c < Geometry::chunks; ++c) {
+      Vector vectors[per_lane];
+      again.load(piece - c * Geometry::chunk, vectors);
+      sync_warp();
+      if (lane_index() == 0) barrier_arrive(shared_address(&control.empty[again.stage.index]));
+      Output* const to = dlogits + c * (Geometry::chunk / static_cast<int>(sizeof(Input)));
+      const int target = waiting.target - c * Geometry::chunk;
+      const bool has_target = among(target, again.count);
+#pragma unroll
+      for (int i = 0; i < per_lane; ++i) {
+        float values[shape.vector];
+        vectors[i].unpack(values);
+        scale.apply(values);
+#pragma unroll
+        for (int j = 0; j < shape.vector; ++j) {
+          const float logit = values[j];
+          values[j] = multiply(exponential(logit), result.per_exponential);
+          if constexpr (!LogitScale<options>::plain) values[j] = multiply(values[j], scale.slope(logit));
+        }
+        if (has_target) {
+          const int element = target / static_cast<int>(sizeof(Input)) - (i * 32 + lane_index()) * shape.vector;
+#pragma unroll
+          for (int j = 0; j < shape.vector; ++j) values[j] = j == element ? result.of_target : values[j];
+        }
+        if (again.holds(i)) {
+          Packed<Output, shape.vector> packed;
+          packed.pack_from(values);
+#pragma unroll
+          for (int a = 0; a < packed.accesses; ++a) {
+#pragma unroll
+            for (int j = 0; j < packed.access_bytes / 4; ++j) packed.access[a].word[j] &= kept;
+            store<Packed<Output, shape.vector>::access_bytes, config.store>(
+                reinterpret_cast<char*>(to + i * 32 * shape.vector) + a * packed.access_bytes, packed.access[a]);
+          }
+        }
+      }
+      again.stage.next();
+    }
+  }
+
+  __device__ __forceinline__ void work() {
+    if constexpr (config.ahead == 0) {
+      for (int k = 0;; ++k) {
+        const Waiting waiting = first_pass(k);
+        if (waiting.row < 0) break;
+        second_pass(k, waiting);
+      }
+    } else {
+      Waiting waiting = first_pass(0);
+      for (int k = 0; waiting.row >= 0; ++k) {
+        const Waiting next = first_pass(k + 1);
+        second_pass(k, waiting);
+        waiting = next;
+      }
+    }
+  }
+};
+
+/// `Types` has Input (of logits), Output (of dlogits). The workspace begins with the two words of the tickets.
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const PipelineConfig& config>
+__device__ __forceinline__ void cross_entropy_pipeline(const CrossEntropyParams& params) {
+  static_assert(options.gradient && !options.shard && !options.smoothing && !options.predicted, "a part is two floats");
+  using Input = typename Types::Input;
+  using Geometry = Pipeline<Input, shape, config>;
+  using Control = PipelineControl<Geometry, config, PipelineInfo<TargetType>, PartOf<options>, PipelineResult>;
+  constexpr int blocks = config.blocks_per_row;
+  unsigned char* const memory = dynamic_shared();
+  Control& control = Control::behind(memory);
+  const uint32 ring = shared_address(memory);
+  const int warp = warp_index();
+  const int rank = blocks > 1 ? cluster_rank() : 0;
+  const Tickets tickets(params.row.workspace, params.row.rows, grid_blocks() / blocks, Geometry::most_tickets);
+
+  // The first rows' numbers, by the thread that takes all of the cluster's.
+  const bool takes = warp == config.warps + 1 && rank == 0;
+  int first = 0;
+  if (takes && lane_index() == 0) first = tickets.take(tickets.ahead);
+  if (thread_index() == 0) control.init();
+  sync_block();
+  if constexpr (blocks > 1) sync_cluster();
+  if (takes) {
+    first = shuffle(first, 0);
+    if (lane_index() < tickets.ahead) {
+#pragma unroll 1
+      for (int other = 0; other < blocks; ++other) {
+        int* const ticket = &control.ticket[lane_index()];
+        *(blocks > 1 ? shared_of_rank(ticket, other) : ticket) = first + lane_index();
+      }
+    }
+  }
+  sync_block();
+  if constexpr (blocks > 1) sync_cluster();
+
+  if (warp == config.warps) {
+    if (lane_index() == 0) {
+      PipelineSource<Types, TargetType, shape, options, Geometry, Control> source(params, control, rank);
+      produce_rows<Geometry, config>(control, ring, tickets, rank, source);
+    }
+    sync_warp();
+  } else if (warp == config.warps + 1) {
+    finish_rows<TargetType, shape, options, WithoutUpstream<options>::value, config, Geometry>(params, control, tickets,
+                                                                                               rank);
+  } else {
+    PipelineWorker<Types, TargetType, shape, options, config, Control> worker(params, control, ring, rank, warp);
+    worker.work();
+  }
+  // Nobody leaves while others may still send to it.
+  if constexpr (blocks > 1) {
+    sync_warp();
+    sync_cluster();
+  }
+}
+
+}  // namespace tunesmith
+
+#endif

@@ -1,0 +1,292 @@
+// Constants and entry points of the generated cross-entropy kernels, and how they are launched.
+
+#include "templates/row/source.h"
+
+#include <cstddef>
+#include <cstring>
+
+#include "templates/cross_entropy/config.h"
+#include "templates/cross_entropy/op.h"
+#include "templates/folded_grid.h"
+#include "templates/row/launch.h"
+
+namespace tunesmith {
+
+using namespace cross_entropy;
+
+namespace {
+
+// Must agree with CrossEntropyParams in cross_entropy.cuh; the generated source asserts the size.
+struct Params {
+  std::byte row[row::params_bytes];
+  std::uint64_t targets, weight, upstream, lse_in, nll_in, loss, lse, z_loss, nll, predicted, parts, hits, bad_targets;
+  std::int64_t row_losses, row_z_losses, row_weights, row_hits, partial_totals, totals;
+  std::int64_t partials;
+  std::int64_t ignore_index;
+  std::int64_t vocab_start, vocab_size;
+  std::int64_t shards;
+  float scale, softcap, inverse_softcap;
+  float hard_share;
+  float smooth_share;
+  float z_factor;
+  float reserved[2];
+};
+
+constexpr std::int64_t totals_bytes = 48;       // Totals in cross_entropy_totals.cuh
+constexpr std::uint32_t totals_threads = 1024;  // there too
+constexpr std::int64_t rows_per_partial = 4096, rows_of_one_block = 8192;
+constexpr std::int64_t stored_part_bytes = 24;  // StoredPart in cross_entropy_tiled.cuh, with every option
+
+/// Kernels beside the rows' own, by the operation's name.
+constexpr const char *count_parts = "_count_parts", *count = "_count", *sum_parts = "_sum_parts", *sum = "_sum",
+                     *class_weights = "_class_weights";
+
+bool sums_class_weights(const Settings& settings) {
+  return settings.kind == Kind::backward && settings.weight && settings.label_smoothing > 0;
+}
+
+std::string options_text(const Settings& settings) {
+  std::string text = "static constexpr tunesmith::CrossEntropyOptions options = {\n";
+  const auto member = [&](bool present, const char* name) {
+    if (present) text += "    ." + std::string(name) + " = true,\n";
+  };
+  member(settings.scale != 1, "scaled");
+  member(settings.softcap != 0, "softcap");
+  member(settings.label_smoothing != 0, "smoothing");
+  member(settings.weight, "weights");
+  member(settings.z_loss != 0, "z_loss");
+  member(settings.nll, "nll");
+  member(settings.finds_class(), "predicted");
+  member(settings.has_gradient(), "gradient");
+  member(settings.kind == Kind::shard, "shard");
+  member(settings.writes_loss() && settings.reduced(), "reduced");
+  member(settings.reduction == Reduction::mean && settings.kind != Kind::shard, "mean");
+  member(settings.correct, "count_hits");
+  member(settings.check_targets, "check_targets");
+  if (settings.upstream != Upstream::none)
+    text += std::string("    .upstream = tunesmith::Upstream::") + (settings.upstream == Upstream::row ? "row" : "scalar") +
+            ",\n";
+  return text + "};\n";
+}
+
+std::string entry_point(const std::string& name, std::int64_t threads, const std::string& call) {
+  return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n" + name +
+         "(const __grid_constant__ tunesmith::CrossEntropyParams params) {\n  tunesmith::" + call + "(params);\n}\n";
+}
+
+/// Entry points of the kernels that sum over rows.
+std::string totals_kernels(const Settings& settings, const std::string& name) {
+  std::string text;
+  const auto pair = [&](const char* parts, const char* whole, const char* before) {
+    const std::string arguments = std::string("<TargetType, options, ") + before + ">";
+    text += "\n" + entry_point(name + parts, totals_threads, "cross_entropy_partial_totals" + arguments);
+    text += "\n" + entry_point(name + whole, totals_threads, "cross_entropy_totals" + arguments);
+  };
+  if (settings.divides_gradient()) pair(count_parts, count, "true");
+  if (settings.has_totals()) pair(sum_parts, sum, "false");
+  if (sums_class_weights(settings)) text += "\n" + entry_point(name + class_weights, totals_threads, "sum_class_weights");
+  return text;
+}
+
+std::vector<std::pair<std::string, std::string>> what_for(const Settings& settings) {
+  std::string what = "targets " + std::string(tunesmith::name(settings.target));
+  const auto add = [&](bool present, const char* text) {
+    if (present) what += std::string(", ") + text;
+  };
+  add(settings.gradient == Gradient::separate && settings.kind == Kind::loss, "dlogits in the same pass");
+  add(settings.gradient == Gradient::in_place, "dlogits over logits");
+  add(settings.label_smoothing != 0, "label smoothing");
+  add(settings.z_loss != 0, "z-loss");
+  add(settings.scale != 1, "logits scaled");
+  add(settings.softcap != 0, "logits capped");
+  add(settings.weight, "classes weighted");
+  add(settings.finds_class(), "the largest class found");
+  add(settings.reduced(), settings.reduction == Reduction::mean ? "mean" : "sum");
+  std::vector<std::pair<std::string, std::string>> lines;
+  if (settings.kind != Kind::combine) lines = row::specialized_for(settings.shape);
+  lines.emplace_back("loss", what);
+  return lines;
+}
+
+/// The parts of the workspace, one after the other behind what the rows' kernel needs.
+class Layout {
+ public:
+  explicit Layout(std::int64_t begin) : end_(begin) {}
+  std::int64_t add(std::int64_t bytes) {
+    const std::int64_t at = (end_ + 15) / 16 * 16;
+    end_ = at + bytes;
+    return at;
+  }
+  std::int64_t bytes() const noexcept { return end_; }
+
+ private:
+  std::int64_t end_;
+};
+
+std::size_t pointer_offset(const std::string& array, Kind kind) {
+  const bool backward = kind == Kind::backward;
+  if (array == "logits") return row::input_offset;
+  if (array == "dlogits") return row::output_offset;
+  if (array == "targets") return offsetof(Params, targets);
+  if (array == "weight") return offsetof(Params, weight);
+  if (array == "dloss") return offsetof(Params, upstream);
+  if (array == "loss") return offsetof(Params, loss);
+  if (array == "lse") return backward ? offsetof(Params, lse_in) : offsetof(Params, lse);
+  if (array == "z_loss") return offsetof(Params, z_loss);
+  if (array == "nll") return backward ? offsetof(Params, nll_in) : offsetof(Params, nll);
+  if (array == "predicted") return offsetof(Params, predicted);
+  if (array == "correct") return offsetof(Params, hits);
+  if (array == "bad_targets") return offsetof(Params, bad_targets);
+  return offsetof(Params, parts);
+}
+
+}  // namespace
+
+SourceParts CrossEntropyOp::source_parts(const Problem& problem, const Config& config) const {
+  const Settings settings = settings_of(problem);
+  const std::string entry(name());
+  SourceParts parts;
+  const std::string target_type =
+      std::string("using TargetType = ") + (settings.target == DType::i64 ? "tunesmith::int64" : "int") + ";\n\n";
+  const std::string size_check =
+      "\nstatic_assert(sizeof(tunesmith::CrossEntropyParams) == " + std::to_string(sizeof(Params)) +
+      ", \"the host fills the parameters by this layout\");\n";
+  std::string arguments = "Types, TargetType, shape, options, config";
+  if (is_row_kernel()) {
+    const row::TypedConfig typed = row::TypedConfig::parse(config);
+    Settings viewed = settings;
+    viewed.shape = typed.view(settings.shape);
+    parts.specialized_for = what_for(viewed);
+    parts.least_arch = row::least_arch(typed, viewed.shape);
+    parts.constants = row::constants(typed, viewed.shape) + "\n" + target_type + options_text(settings) + size_check;
+    const auto kernel = [&](const std::string& kernel_name, const std::string& function) {
+      return row::kernel(typed, kernel_name, "CrossEntropyParams", function, arguments);
+    };
+    if (typed.holds_row()) {
+      parts.main_template = "cross_entropy/held.cuh";
+      arguments += ", Team";
+      parts.kernels = kernel(entry, "cross_entropy_held");
+    } else if (typed.variant == row::Variant::pipeline) {
+      parts.main_template = "cross_entropy/pipeline.cuh";
+      parts.kernels = kernel(entry, "cross_entropy_pipeline");
+    } else {
+      parts.main_template = "cross_entropy/tiled.cuh";
+      if (typed.variant == row::Variant::split)
+        parts.kernels = kernel(entry + "_sums", "cross_entropy_split_sums") + "\n" + kernel(entry, "cross_entropy_split");
+      else
+        parts.kernels = kernel(entry, "cross_entropy_online");
+    }
+  } else if (kind_ == Kind::backward) {
+    const TileConfig typed = TileConfig::parse(config);
+    row::TypedConfig tiles;  // the constants of a split row are those of tiles
+    tiles.variant = row::Variant::split;
+    tiles.threads = typed.threads;
+    tiles.unroll = typed.unroll;
+    tiles.blocks_per_row = static_cast<int>(typed.blocks_per_row(settings.shape));
+    tiles.load = tiles.load_again = typed.load;
+    tiles.store = typed.store;
+    parts.specialized_for = what_for(settings);
+    parts.least_arch = row::least_arch(tiles, settings.shape);
+    parts.main_template = "cross_entropy/backward.cuh";
+    parts.constants = row::constants(tiles, settings.shape) + "\n" + target_type + options_text(settings) + size_check;
+    parts.kernels = row::kernel(tiles, entry, "CrossEntropyParams", "cross_entropy_backward", arguments);
+  } else {
+    const std::int64_t threads = config.fields.integer("threads");
+    parts.specialized_for = what_for(settings);
+    parts.main_template = "cross_entropy/combine.cuh";
+    parts.constants = target_type + options_text(settings) + size_check;
+    parts.kernels =
+        entry_point(entry, threads, "cross_entropy_combine<TargetType, options, " + std::to_string(threads) + ">");
+  }
+  parts.kernels += totals_kernels(settings, entry);
+  return parts;
+}
+
+LaunchPlan CrossEntropyOp::launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const {
+  const Settings settings = settings_of(problem);
+  const row::Shape& shape = settings.shape;
+  const std::string entry(name());
+  LaunchPlan plan;
+  if (is_row_kernel()) {
+    const row::TypedConfig typed = row::TypedConfig::parse(config);
+    plan = row::launch_plan(typed, shape, device, entry, {}, stored_part_bytes);
+    // Without a gradient one block puts a row's parts together.
+    if (typed.variant == row::Variant::split && !settings.has_gradient() && shape.rows > 0)
+      plan.kernels.back().grid = folded_grid(shape.rows);
+  } else {
+    row::TypedConfig tiles;
+    tiles.variant = row::Variant::online;
+    plan = row::launch_plan(tiles, shape, device, entry, {});
+    std::int64_t blocks = 0;
+    std::int64_t threads = 0;
+    if (kind_ == Kind::backward) {
+      const TileConfig typed = TileConfig::parse(config);
+      threads = typed.threads;
+      blocks = shape.rows * typed.blocks_per_row(shape);
+    } else {
+      threads = config.fields.integer("threads");
+      blocks = (shape.rows + threads - 1) / threads;
+    }
+    if (shape.rows > 0) {
+      plan.kernels.front().block = {static_cast<std::uint32_t>(threads), 1, 1};
+      plan.kernels.front().grid = folded_grid(blocks);
+    }
+  }
+
+  Params params{};
+  std::memcpy(params.row, plan.params.data(), row::params_bytes);
+  Layout workspace(plan.workspace_bytes);
+  const auto per_row = [&](bool present) { return present ? workspace.add(shape.rows * 4) : 0; };
+  params.row_losses = per_row(settings.has_totals() && settings.reduced());
+  params.row_z_losses = per_row(settings.has_totals() && settings.reduced() && settings.z_loss != 0);
+  params.row_weights = per_row(settings.has_totals() && settings.reduced() && settings.weight);
+  params.row_hits = per_row(settings.correct);
+  const bool has_sums = settings.has_totals() || settings.divides_gradient();
+  params.partials = shape.rows > rows_of_one_block ? (shape.rows + rows_per_partial - 1) / rows_per_partial : 0;
+  if (has_sums) params.partial_totals = workspace.add(params.partials * totals_bytes);
+  if (has_sums || sums_class_weights(settings)) params.totals = workspace.add(16);
+  plan.workspace_bytes = workspace.bytes();
+  plan.workspace_offset = row::workspace_offset;
+  params.ignore_index = settings.ignore_index;
+  params.vocab_start = settings.vocab_start;
+  params.vocab_size = settings.vocab_size;
+  params.shards = settings.shards;
+  params.scale = static_cast<float>(settings.scale);
+  params.softcap = static_cast<float>(settings.softcap);
+  params.inverse_softcap = settings.softcap != 0 ? static_cast<float>(1 / settings.softcap) : 0.0F;
+  params.hard_share = static_cast<float>(1 - settings.label_smoothing);
+  params.smooth_share = static_cast<float>(settings.label_smoothing / static_cast<double>(settings.vocab_size));
+  params.z_factor = static_cast<float>(settings.z_loss);
+  plan.params.resize(sizeof params);
+  std::memcpy(plan.params.data(), &params, sizeof params);
+  for (const ArrayInfo& array : arrays_of(settings))
+    plan.pointers.push_back({array.name, static_cast<std::uint32_t>(pointer_offset(array.name, kind_)),
+                             static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, false,
+                             array.in_place_of.empty() ? -1 : 0});
+
+  const auto one = [&](const char* suffix, std::int64_t blocks) {
+    KernelLaunch launch;
+    launch.entry = entry + suffix;
+    launch.block = {totals_threads, 1, 1};
+    launch.grid = folded_grid(blocks);
+    return launch;
+  };
+  const auto totals = [&](const char* parts, const char* whole) {
+    std::vector<KernelLaunch> kernels;
+    if (params.partials > 0) kernels.push_back(one(parts, params.partials));
+    kernels.push_back(one(whole, 1));
+    return kernels;
+  };
+  std::vector<KernelLaunch> kernels;
+  if (shape.rows > 0 && sums_class_weights(settings)) kernels.push_back(one(class_weights, 1));
+  if (shape.rows > 0 && settings.divides_gradient())
+    for (KernelLaunch& launch : totals(count_parts, count)) kernels.push_back(std::move(launch));
+  for (KernelLaunch& launch : plan.kernels) kernels.push_back(std::move(launch));
+  // Without rows too: a sum is 0 then, and a mean NaN.
+  if (settings.has_totals())
+    for (KernelLaunch& launch : totals(sum_parts, sum)) kernels.push_back(std::move(launch));
+  plan.kernels = std::move(kernels);
+  return plan;
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,263 @@
+// The configuration that is used without measuring. A small model: a row waits in as few multiprocessors as hold it with
+// another row beside it, so that one computes while the other moves data; with fewer rows than multiprocessors, each row is
+// shared by as many blocks as keep all of them busy.
+
+#include <algorithm>
+#include <bit>
+
+#include "templates/row/geometry.h"
+#include "templates/row/model.h"
+#include "templates/row/pipeline.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::row {
+namespace {
+
+/// A warp with more of a row than that is slower than a block.
+constexpr int most_vectors_of_a_lane = 8;
+
+int power_of_two_up(std::int64_t value, int least, int most) {
+  const auto clamped = static_cast<std::uint64_t>(std::clamp<std::int64_t>(value, least, most));
+  return static_cast<int>(std::bit_ceil(clamped));
+}
+
+/// The hints that win where nothing was measured: keep what is read in L2 once the arrays are far larger than it.
+TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
+  const bool has_policies = device.arch.number() >= 80;
+  if (has_policies && shape.writes && shape.traffic_bytes() >= 4 * device.l2_bytes) {
+    config.load = "evict_last";
+    if (config.reads_twice()) config.load_again = "evict_first";
+  } else if (!shape.in_place && (!config.reads_twice() || !shape.writes) && config.smem_bytes(shape) == 0 &&
+             shape.traffic_bytes() <= device.l2_bytes) {
+    config.load = "no_allocate";
+  }
+  return config;
+}
+
+TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
+  const int threads = size_of(shape.input) == 4 ? 64 : 256;
+  if (std::vector<TypedConfig> warps = ranked_warps(threads, most_vectors_of_a_lane, shape, device); !warps.empty())
+    return warps.front();
+  TypedConfig config;
+  config.variant = Variant::warp;
+  config.threads = threads;
+  return config;
+}
+
+TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
+  // More of a row in a thread's registers is slow to compile and leaves few threads.
+  constexpr double most_values = 96;
+  std::vector<TypedConfig> blocks = ranked_blocks(shape, device);
+  for (const TypedConfig& config : blocks)
+    if (expectation(config, shape, device).row_values <= most_values) return config;
+  if (!blocks.empty()) return blocks.front();
+  TypedConfig config;
+  config.threads = 1024;
+  if (may_pack(shape)) config.registers = "packed";
+  return config;
+}
+
+/// Fewer threads with a moderate share in registers, converted once: of what was tried on an H200 the fastest where a row's
+/// exponentials wait for its gradient.
+TypedConfig keeping_exponentials(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
+  constexpr int moderate = 8;
+  TypedConfig converted = config;
+  converted.registers = "float32";
+  converted.register_vectors = std::min(config.register_vectors, moderate);
+  return shape.keeps_exponentials && why_invalid(converted, shape, device).empty() ? converted : config;
+}
+
+/// The fewest blocks that hold a row leave room for the most rows. Of other sizes than powers of two a few were faster on an
+/// H200 and more were slower; those are for tuning to try.
+TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config;
+  config.variant = Variant::cluster;
+  const int threads = shape.keeps_exponentials ? 256 : 512;
+  for (const int blocks : {2, 1})
+    for (const int size : {2, 4, 8}) {
+      config.blocks_per_row = size;
+      if (fill_chip(config, threads, blocks, shape, device)) return keeping_exponentials(config, shape, device);
+    }
+  config.blocks_per_row = 8;
+  return config;
+}
+
+TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config;
+  config.variant = Variant::grid;
+  const int wide = size_of(shape.input) == 4 ? 8 : 4;
+  for (const int vectors : {wide / shape.inputs, wide, 16})
+    for (const int threads : {256, 512, 1024})
+      if (share_row(config, threads, vectors, shape, device)) return config;
+  return config;
+}
+
+/// What is only read needs bytes in flight and few blocks, whose ends then fall together less: of what was tried on an H200
+/// the fastest. Registers are bounded, or one block fewer would share a multiprocessor.
+TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
+  const bool wide = size_of(shape.input) == 4;
+  const bool long_rows = shape.cols * size_of(shape.input) >= 128 << 10;
+  TypedConfig config;
+  config.variant = Variant::online;
+  config.unroll = wide || !long_rows ? 4 : 2;
+  config.threads =
+      power_of_two_up((shape.vectors_per_row() + config.unroll - 1) / config.unroll, 32, wide || long_rows ? 512 : 256);
+  bound_registers(config, shape, device);
+  return config;
+}
+
+TypedConfig tiled_default(Variant variant, const Shape& shape, const DeviceInfo& device) {
+  if (variant == Variant::online && !shape.writes) return reader_default(shape, device);
+  TypedConfig config;
+  config.variant = variant;
+  config.unroll = 4;
+  config.threads = variant == Variant::split ? 256 : power_of_two_up((shape.vectors_per_row() + 3) / 4, 32, 1024);
+  if (variant == Variant::split) config.blocks_per_row = std::max(2, parts_of(1, config, shape));
+  return config;
+}
+
+/// Rows of 16-bit elements that two blocks of 1024 threads hold in half of their registers: a whole row in flight while
+/// another one is computed with.
+bool holds_two_rows(TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  config.variant = Variant::block;
+  config.threads = 1024;
+  config.min_blocks = 2;
+  config.registers = "packed";
+  constexpr int vectors = 4;
+  return may_pack(shape) && config.vectors_per_thread(shape) == vectors && why_invalid(config, shape, device).empty();
+}
+
+}  // namespace
+
+int resident_warps(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  // Each of four schedulers allots its quarter of the registers to warps, 8 for each thread at a time; the compiler reckons
+  // with that when it is told how many blocks there are to be.
+  constexpr int schedulers = 4, unit = 8, margin = 2;
+  const int registers = (config.registers_needed(shape) + margin + unit - 1) / unit * unit;
+  return schedulers * (device.registers_per_sm / schedulers / (32 * registers));
+}
+
+void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  const int by_registers = resident_warps(config, shape, device) / (config.threads / 32);
+  const int by_threads = device.max_threads_per_sm / config.threads;
+  config.min_blocks = std::clamp(std::min(by_registers, by_threads), 1, 32);
+}
+
+bool fill_chip(TypedConfig& config, int threads, int blocks, const Shape& shape, const DeviceInfo& device) {
+  config.threads = threads;
+  config.min_blocks = blocks;
+  config.registers = may_pack(shape) ? "packed" : "float32";
+  const std::int64_t vectors = config.vectors_per_thread(shape);
+  const std::int64_t most = config.variant == Variant::hybrid ? vectors - 1 : vectors;
+  for (config.register_vectors = static_cast<int>(std::min<std::int64_t>(most, 16)); config.register_vectors >= 0;
+       --config.register_vectors)
+    if (why_invalid(config, shape, device).empty()) return true;
+  config.register_vectors = 1;
+  return false;
+}
+
+bool share_row(TypedConfig& config, int threads, int vectors, const Shape& shape, const DeviceInfo& device) {
+  config.threads = threads;
+  config.registers = may_pack(shape) ? "packed" : "float32";
+  config.register_vectors = vectors;
+  const std::int64_t per_block = std::int64_t{threads} * vectors;
+  const std::int64_t blocks = (shape.vectors_per_row() + per_block - 1) / per_block;
+  config.blocks_per_row = static_cast<int>(std::clamp<std::int64_t>(blocks, 2, 1024));
+  config.min_blocks = 1;
+  bound_registers(config, shape, device);
+  while (config.min_blocks > 1 && !why_invalid(config, shape, device).empty()) --config.min_blocks;
+  return blocks >= 2 && why_invalid(config, shape, device).empty();
+}
+
+int parts_of(int tiles, const TypedConfig& config, const Shape& shape) {
+  const std::int64_t part = std::int64_t{config.threads} * config.unroll * tiles;
+  return static_cast<int>(std::min<std::int64_t>((shape.vectors_per_row() + part - 1) / part, 1024));
+}
+
+TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config;
+  config.variant = variant;
+  switch (variant) {
+    case Variant::warp: config = warp_default(shape, device); break;
+    case Variant::block: config = block_default(shape, device); break;
+    case Variant::hybrid:
+      // Two blocks overlap well; one is what is left for the longest rows.
+      for (const int blocks : {2, 1})
+        for (const int threads : {shape.keeps_exponentials ? 256 : 512, 1024})
+          if (fill_chip(config, threads, blocks, shape, device))
+            return with_hints(keeping_exponentials(config, shape, device), shape, device);
+      break;
+    case Variant::cluster: config = cluster_default(shape, device); break;
+    case Variant::grid: config = grid_default(shape, device); break;
+    case Variant::online:
+    case Variant::split: config = tiled_default(variant, shape, device); break;
+    case Variant::pipeline: return pipeline_default(shape, device);
+  }
+  return with_hints(config, shape, device);
+}
+
+TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
+  const auto valid = [&](const TypedConfig& config) { return why_invalid(config, shape, device).empty(); };
+  const std::int64_t row_bytes = shape.cols * shape.waiting_bytes();
+
+  // Rows that leave multiprocessors idle are shared.
+  constexpr std::int64_t worth_sharing_bytes = 32 << 10;
+  if (shape.rows * 2 <= device.sm_count && row_bytes >= worth_sharing_bytes)
+    for (const Variant variant : {Variant::grid, Variant::split})
+      if (const TypedConfig config = default_config(variant, shape, device); valid(config)) return config;
+
+  // A row that is read once and leaves a number needs no place to wait.
+  constexpr std::int64_t worth_passing_bytes = 16 << 10;
+  if (!shape.writes && row_bytes >= worth_passing_bytes) {
+    if (TypedConfig whole; holds_two_rows(whole, shape, device)) return with_hints(whole, shape, device);
+    return default_config(Variant::online, shape, device);
+  }
+
+  // Short rows that start anywhere: whole vectors at both ends would cost more than narrow accesses everywhere.
+  if (shape.shifted() && row_bytes <= 4 << 10) {
+    TypedConfig narrow = default_config(Variant::warp, shape, device);
+    narrow.threads = 64;
+    narrow.lanes = 32;
+    narrow.access = size_of(shape.input) == 2 ? "pairs" : "elements";
+    narrow = with_hints(narrow, shape, device);
+    if (valid(narrow)) return narrow;
+  }
+  const TypedConfig warp = default_config(Variant::warp, shape, device);
+  if (warp.vectors_per_thread(shape) * shape.inputs <= most_vectors_of_a_lane && valid(warp)) return warp;
+
+  if (worth_streaming(shape, device))
+    if (const TypedConfig streamed = default_config(Variant::pipeline, shape, device); valid(streamed)) return streamed;
+
+  const TypedConfig block = default_config(Variant::block, shape, device);
+  const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);
+  const TypedConfig cluster = default_config(Variant::cluster, shape, device);
+  // A block that has a multiprocessor to itself computes while no data moves; two smaller shares overlap.
+  // Few threads with much of a row each are for where they hold more rows than hybrid's many do.
+  const bool crowded = expectation(block, shape, device).row_values > 64 && valid(hybrid);
+  if (valid(block) && block.min_blocks > (crowded ? hybrid.min_blocks : 1)) return block;
+  if (valid(hybrid) && hybrid.min_blocks > 1) return hybrid;
+  if (valid(cluster) && cluster.min_blocks > 1) return cluster;
+  for (const TypedConfig& config : {block, hybrid, cluster})
+    if (valid(config)) return config;
+  return default_config(Variant::online, shape, device);
+}
+
+Config complete_config(const Config& partial, const Shape& shape, const DeviceInfo& device) {
+  TypedConfig typed = default_config(shape, device);
+  // Where a variant is named, whole vectors go without saying, as in a configuration that was written out.
+  if (partial.fields.contains("variant"))
+    if (const Variant variant = parse_variant(partial.fields);
+        variant != typed.variant || (typed.access != "vectors" && !partial.fields.contains("access")))
+      typed = default_config(variant, shape, device);
+  Config config = typed.to_config();
+  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
+  typed = TypedConfig::parse(config);  // names unknown fields and values
+  // A pinned block size alone must not fail on the register bound that another block size was given.
+  if (typed.bounds_registers() && !partial.fields.contains("min_blocks"))
+    while (typed.min_blocks > 1 && !why_invalid(typed, shape, device).empty()) --typed.min_blocks;
+  if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())
+    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
+  return typed.to_config();
+}
+
+}  // namespace tunesmith::row

@@ -1,0 +1,140 @@
+#include "templates/row/launch.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
+#include "templates/folded_grid.h"
+#include "templates/row/pipeline.h"
+
+namespace tunesmith::row {
+namespace {
+
+// Must agree with RowParams in row.cuh.
+struct Params {
+  std::uint64_t input[2];
+  std::uint64_t output, mask, valid_cols, workspace;
+  std::int64_t rows;
+  std::int64_t input_stride[2];
+  std::int64_t output_stride;
+  std::int64_t mask_inner, mask_middle, mask_inner_stride, mask_middle_stride, mask_outer_stride;
+  std::int64_t valid_cols_group;
+  std::int64_t groups;
+  float scale;
+  float log2e_high, log2e_low;
+  float far_below;
+  float large_maximum;
+  float reserved;
+};
+static_assert(sizeof(Params) == params_bytes && offsetof(Params, input) == input_offset &&
+              offsetof(Params, output) == output_offset && offsetof(Params, workspace) == workspace_offset);
+
+constexpr std::int64_t max_grid_x = std::numeric_limits<std::int32_t>::max();
+
+Params parameters(const Shape& shape) {
+  Params params{};
+  params.rows = shape.rows;
+  for (int i = 0; i < shape.inputs; ++i) params.input_stride[i] = shape.in[static_cast<std::size_t>(i)].stride;
+  params.output_stride = shape.out.stride;
+  const Options& options = shape.options;
+  params.mask_inner = options.mask_inner == 0 ? std::max<std::int64_t>(shape.rows, 1) : options.mask_inner;
+  params.mask_middle = options.mask_middle;
+  params.mask_inner_stride = options.mask_row_stride;
+  params.mask_middle_stride = options.mask_middle_stride;
+  params.mask_outer_stride = options.mask_outer_stride;
+  params.valid_cols_group = options.valid_cols_group;
+  params.groups = 1;
+  const double log2e = 1.44269504088896340736 * options.scale;
+  params.scale = static_cast<float>(options.scale);
+  params.log2e_high = static_cast<float>(log2e);
+  params.log2e_low = static_cast<float>(log2e - static_cast<double>(params.log2e_high));
+  params.far_below = static_cast<float>(120 / options.scale);
+  params.large_maximum = static_cast<float>(std::min(1048576 / options.scale, 3e38));
+  return params;
+}
+
+std::size_t pointer_offset(const ArrayInfo& array, std::size_t position) {
+  if (array.name == "mask") return offsetof(Params, mask);
+  if (array.name == "valid_cols") return offsetof(Params, valid_cols);
+  if (array.output) return offsetof(Params, output);
+  return offsetof(Params, input) + position * sizeof(std::uint64_t);
+}
+
+}  // namespace
+
+LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, const DeviceInfo& device,
+                       const std::string& entry, const std::vector<ArrayInfo>& arrays, std::int64_t part_bytes) {
+  const Shape shape = config.view(problem_shape);
+  Params params = parameters(shape);
+  LaunchPlan plan;
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    plan.pointers.push_back({arrays[i].name, static_cast<std::uint32_t>(pointer_offset(arrays[i], i)),
+                             static_cast<std::uint32_t>(arrays[i].alignment), arrays[i].extent_bytes(), arrays[i].output,
+                             false, arrays[i].in_place_of.empty() ? -1 : 0});
+  plan.workspace_offset = workspace_offset;
+
+  KernelLaunch launch;
+  launch.entry = entry;
+  launch.block = {static_cast<std::uint32_t>(config.threads), 1, 1};
+  launch.dynamic_smem_bytes = config.smem_bytes(shape);
+  std::int64_t blocks = shape.rows;
+  switch (config.variant) {
+    case Variant::warp: {
+      const std::int64_t rows_per_block = config.threads / config.lanes;
+      blocks = (shape.rows + rows_per_block - 1) / rows_per_block;
+      break;
+    }
+    case Variant::cluster:
+      blocks = shape.rows * config.blocks_per_row;
+      launch.cluster = {static_cast<std::uint32_t>(config.blocks_per_row), 1, 1};
+      break;
+    case Variant::grid: {
+      const std::int64_t resident = std::int64_t{config.min_blocks} * device.sm_count / config.blocks_per_row;
+      params.groups = std::clamp<std::int64_t>(resident, 1, std::max<std::int64_t>(shape.rows, 1));
+      blocks = params.groups * config.blocks_per_row;
+      launch.cooperative = true;
+      constexpr std::int64_t words = 16;  // two sets of eight
+      plan.workspace_bytes = blocks * words * static_cast<std::int64_t>(sizeof(std::uint64_t));
+      break;
+    }
+    case Variant::online: {
+      const std::int64_t most =
+          config.blocks_per_sm == 0 ? max_grid_x : std::int64_t{config.blocks_per_sm} * device.sm_count;
+      blocks = params.groups = std::min(shape.rows, most);
+      break;
+    }
+    case Variant::split:
+      blocks = shape.rows * config.blocks_per_row;
+      plan.workspace_bytes = blocks * part_bytes;
+      break;
+    case Variant::pipeline: {
+      // No matter how many are resident: rows are taken from a counter, and those that start late find none left.
+      const std::int64_t clusters = std::int64_t{config.min_blocks} * device.sm_count / config.blocks_per_row;
+      params.groups = std::max<std::int64_t>(clusters, 1);
+      blocks = params.groups * config.blocks_per_row;
+      launch.block = {static_cast<std::uint32_t>(config.threads + pipeline_extra_threads), 1, 1};
+      if (config.blocks_per_row > 1) launch.cluster = {static_cast<std::uint32_t>(config.blocks_per_row), 1, 1};
+      plan.workspace_bytes = 16;  // the counter, and how many clusters have ended
+      break;
+    }
+    case Variant::block:
+    case Variant::hybrid: break;
+  }
+  plan.params.resize(sizeof params);
+  std::memcpy(plan.params.data(), &params, sizeof params);
+  if (shape.rows == 0) {
+    plan.workspace_bytes = 0;
+    return plan;
+  }
+  launch.grid = folded_grid(blocks, config.variant == Variant::cluster ? config.blocks_per_row : 1);
+  if (config.variant == Variant::split) {
+    KernelLaunch sums = launch;
+    sums.entry += "_sums";
+    plan.kernels.push_back(sums);
+  }
+  plan.kernels.push_back(launch);
+  return plan;
+}
+
+}  // namespace tunesmith::row

@@ -1,0 +1,109 @@
+#include "templates/row/model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "templates/row/geometry.h"
+
+namespace tunesmith::row {
+namespace {
+
+// Warps of a block stop at its barriers; those that hold rows of their own spread over time, and less is enough.
+constexpr double enough_bytes_of_blocks = 128 << 10;
+constexpr double enough_bytes_of_warps = 40 << 10;
+// From measurements on an H200 (bench/RESULTS.md): registers of a thread that hold the row in what tuning picks.
+constexpr double wanted_of_blocks = 32;
+constexpr double wanted_of_warps = 16;
+constexpr double near_best = 0.95;
+
+double row_values(const TypedConfig& config, const Shape& shape) {
+  const auto elements = static_cast<double>(config.vectors_in_registers(shape) * shape.vector() * shape.inputs);
+  return config.registers == "packed" ? elements / 2 : elements;
+}
+
+/// Rows that registers and threads allow on a multiprocessor.
+double rows_per_sm(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  if (config.variant != Variant::warp) return config.min_blocks;
+  const int threads = std::min(32 * resident_warps(config, shape, device), device.max_threads_per_sm);
+  return std::max(1, threads / config.lanes);
+}
+
+struct Rated {
+  TypedConfig config;
+  double value, cost;
+};
+
+/// Near-equal ones in the order of cost, the others behind them.
+std::vector<TypedConfig> ranked(std::vector<Rated> all) {
+  double best = 0;
+  for (const Rated& rated : all) best = std::max(best, rated.value);
+  const auto is_near = [&](const Rated& rated) { return rated.value >= near_best * best; };
+  std::ranges::stable_sort(all, [&](const Rated& a, const Rated& b) {
+    if (is_near(a) != is_near(b)) return is_near(a);
+    return is_near(a) ? a.cost < b.cost : a.value > b.value;
+  });
+  std::vector<TypedConfig> configs;
+  configs.reserve(all.size());
+  for (Rated& rated : all) configs.push_back(std::move(rated.config));
+  return configs;
+}
+
+/// Twice or half the wanted registers weigh as much as a last wave that adds a quarter, or a quarter of the lanes idle.
+Rated rate(const TypedConfig& config, double wanted, const Shape& shape, const DeviceInfo& device) {
+  const Expectation expected = expectation(config, shape, device);
+  const double distance = std::fabs(std::log2(expected.row_values / wanted));
+  return {config, expected.value(), expected.tail + (1 - expected.lane_use) + distance / 4};
+}
+
+}  // namespace
+
+Expectation expectation(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  const bool warp = config.members() <= 32;
+  const double room = rows_per_sm(config, shape, device);
+  const auto rows = static_cast<double>(shape.rows);
+  const double held = std::min(room, std::ceil(rows / device.sm_count));  // few rows: more room holds no more of them
+  Expectation result;
+  result.bytes = held * static_cast<double>(shape.cols * shape.waiting_bytes());
+  result.resident = std::min(result.bytes / (warp ? enough_bytes_of_warps : enough_bytes_of_blocks), 1.0);
+  // A block that has a multiprocessor to itself computes while no data moves.
+  if (!warp && room == 1 && rows > device.sm_count) result.resident /= 2;
+  result.lane_use = static_cast<double>(shape.vectors_per_row()) /
+                    static_cast<double>(config.members() * config.vectors_per_thread(shape));
+  const double waves = rows / (room * device.sm_count);
+  if (!warp && waves > 1) result.tail = std::ceil(waves) / waves - 1;
+  result.row_values = row_values(config, shape);
+  return result;
+}
+
+std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& device) {
+  std::vector<Rated> all;
+  for (const char* const registers : {"float32", "packed"}) {
+    if (*registers == 'p' && !may_pack(shape)) continue;
+    // One warp has no barrier between its passes; over them the compiler holds a gradient's two packed arrays unpacked, and
+    // spills.
+    const int least = *registers == 'p' && shape.backward() ? 64 : 32;
+    for (int threads = least; threads <= device.max_threads_per_block; threads += 32) {
+      TypedConfig config;
+      config.threads = threads;
+      config.registers = registers;
+      bound_registers(config, shape, device);
+      if (why_invalid(config, shape, device).empty()) all.push_back(rate(config, wanted_of_blocks, shape, device));
+    }
+  }
+  return ranked(std::move(all));
+}
+
+std::vector<TypedConfig> ranked_warps(int threads, int most_vectors, const Shape& shape, const DeviceInfo& device) {
+  std::vector<Rated> all;
+  for (int lanes = 1; lanes <= 32; lanes *= 2) {
+    TypedConfig config;
+    config.variant = Variant::warp;
+    config.threads = threads;
+    config.lanes = lanes;
+    if (config.vectors_per_thread(shape) * shape.inputs <= most_vectors && why_invalid(config, shape, device).empty())
+      all.push_back(rate(config, wanted_of_warps, shape, device));
+  }
+  return ranked(std::move(all));
+}
+
+}  // namespace tunesmith::row

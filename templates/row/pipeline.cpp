@@ -1,0 +1,142 @@
+// Rows that stream: geometry, validity, and what is tried.
+//
+// Measured on an H200 over 128256 and 262144 columns in place: pieces of about 64 KB with a row ahead and chunks of 16 KB
+// are the best, for 16-bit elements with 16 warps (8 are 14% slower: they wait for arithmetic), for float32 with 8 or 16;
+// pieces of 128 KB without a row ahead are 1% behind. Chunks of 8 KB take up to 27% more. Loads that keep their lines
+// (evict_last) gain 4%.
+
+#include "templates/row/pipeline.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "templates/folded_grid.h"
+namespace tunesmith::row {
+namespace {
+
+std::string number(std::int64_t value) { return std::to_string(value); }
+
+std::int64_t rounded_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+constexpr std::int64_t ring_bytes = 208 << 10;  ///< of one block on a multiprocessor
+
+/// Results of rows are kept for 8 rows, two of which are in work.
+std::int64_t most_stages(const PipelineGeometry& geometry) { return 6 * geometry.chunks - 1; }
+
+struct Choice {
+  std::int64_t most_piece;
+  int threads, chunk_bytes, ahead, min_blocks;
+};
+
+/// The fewest blocks whose pieces are no longer, and as many stages as fit and may be.
+TypedConfig chosen(const Choice& choice, const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config;
+  config.variant = Variant::pipeline;
+  config.threads = choice.threads;
+  config.chunk_bytes = choice.chunk_bytes;
+  config.ahead = choice.ahead;
+  config.min_blocks = choice.min_blocks;
+  const std::int64_t blocks = (shape.cols * size_of(shape.input) + choice.most_piece - 1) / choice.most_piece;
+  config.blocks_per_row =
+      static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(blocks, 1, 16))));
+  const PipelineGeometry geometry = pipeline_geometry(config, shape);
+  config.stages =
+      static_cast<int>(std::min({ring_bytes / choice.min_blocks / geometry.chunk, most_stages(geometry), std::int64_t{32}}));
+  if (shape.traffic_bytes() >= 2 * device.l2_bytes) config.load = "evict_last";
+  return config;
+}
+
+std::vector<Choice> choices(const Shape& shape, bool full) {
+  constexpr std::int64_t half = 64 << 10, whole = 128 << 10, between = 96 << 10;
+  constexpr int small = 8192, large = 16384;
+  std::vector<Choice> list;
+  if (size_of(shape.input) == 2)
+    list = {{half, 512, large, 1, 1}, {half, 512, small, 1, 1}, {half / 2, 512, large, 1, 1}};
+  else
+    list = {{half, 256, large, 1, 1}, {half, 512, small, 1, 1}, {whole, 512, small, 0, 1}};
+  if (!full) return list;
+  const Choice more[] = {{half, 256, large, 1, 1},     {half / 2, 512, small, 1, 2}, {half / 2, 256, large, 1, 2},
+                         {half / 2, 256, small, 1, 2}, {whole, 512, large, 0, 1},    {between, 512, small, 1, 1},
+                         {half / 2, 512, small, 1, 1}, {half, 512, large, 1, 1},     {whole, 512, small, 0, 1},
+                         {half, 256, small, 0, 2}};
+  list.insert(list.end(), std::begin(more), std::end(more));
+  return list;
+}
+
+}  // namespace
+
+PipelineGeometry pipeline_geometry(const TypedConfig& config, const Shape& shape) noexcept {
+  constexpr std::int64_t line = 128;
+  const std::int64_t vector_bytes = std::int64_t{shape.vector()} * size_of(shape.input), warps = config.threads / 32;
+  PipelineGeometry geometry;
+  geometry.piece = rounded_up((shape.cols * size_of(shape.input) + config.blocks_per_row - 1) / config.blocks_per_row, line);
+  geometry.chunks = (geometry.piece + config.chunk_bytes - 1) / config.chunk_bytes;
+  geometry.chunk = rounded_up((geometry.piece + geometry.chunks - 1) / geometry.chunks, line);
+  const std::int64_t part = rounded_up((geometry.chunk / vector_bytes + warps - 1) / warps, 8);
+  geometry.vectors_of_a_lane = (part + 31) / 32;
+  geometry.smem_bytes = config.stages * geometry.chunk + pipeline_control_bytes(config);
+  return geometry;
+}
+
+std::int64_t pipeline_control_bytes(const TypedConfig& config) noexcept {
+  constexpr std::int64_t results = 8, info = 48;
+  const std::int64_t of_a_result = 3 * 8 + 16 * config.blocks_per_row + 16 + info + 8 * (config.threads / 32) + 4;
+  return rounded_up(16 * config.stages + results * of_a_result + 64, 128);
+}
+
+std::string why_not_streamed(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  if (device.kind != DeviceInfo::Kind::cuda) return "pipeline runs on GPUs of sm_90a; the device is " + device.name;
+  if (tunesmith::name(device.arch) != "sm_90a") return "pipeline is sm_90a's; the device is " + tunesmith::name(device.arch);
+  if (!shape.streams) return "pipeline is for cross_entropy with a gradient, without label smoothing, predicted and correct";
+  const std::int64_t size = size_of(shape.input), row_bytes = shape.cols * size;
+  const int widest = static_cast<int>(16 / std::max(size_of(shape.input), size_of(shape.output)));
+  if (shape.shifted() || shape.vector() != widest || shape.in[0].alignment < 16 || shape.in[0].stride * size % 16 != 0 ||
+      row_bytes % 16 != 0)
+    return "pipeline copies whole rows in units of 16 bytes; these of " + number(shape.cols) +
+           " columns do not begin and end at multiples of that in all arrays";
+  if (config.load == "no_allocate" || config.load == "streaming")
+    return "load " + config.load + " has no meaning for pipeline's copies; allowed: plain, evict_first, evict_last";
+  constexpr std::int64_t most_rows = std::int64_t{1} << 30;
+  if (shape.rows > most_rows) return "pipeline counts rows in 32 bits; rows is " + number(shape.rows);
+  if (config.threads + pipeline_extra_threads > device.max_threads_per_block)
+    return "threads is " + number(config.threads) + ", and pipeline has 64 more; the device allows " +
+           number(device.max_threads_per_block);
+  if (const int most = std::min(most_cluster_blocks(device), device.sm_count); config.blocks_per_row > most)
+    return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " + number(most) +
+           " blocks";
+  const PipelineGeometry geometry = pipeline_geometry(config, shape);
+  if ((config.blocks_per_row - 1) * geometry.piece >= row_bytes)
+    return "blocks_per_row is " + number(config.blocks_per_row) + "; the last of them would have nothing of " +
+           number(row_bytes) + " bytes";
+  const std::int64_t least = geometry.chunks * (1 + config.ahead) + 1, most = most_stages(geometry);
+  if (config.stages < least || config.stages > most)
+    return "stages is " + number(config.stages) + "; with " + number(geometry.chunks) + " chunks of " +
+           number(geometry.chunk) + " bytes in a block's part of a row there must be " + number(least) + " to " +
+           number(most);
+  const std::int64_t available = std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / config.min_blocks - 1024);
+  if (geometry.smem_bytes > available)
+    return "pipeline with these settings needs " + number(geometry.smem_bytes) + " bytes of shared memory; there are " +
+           number(available) + " for each of " + number(config.min_blocks) + " blocks";
+  return {};
+}
+
+bool worth_streaming(const Shape& shape, const DeviceInfo& device) noexcept {
+  constexpr std::int64_t worth_bytes = 200 << 10;
+  return shape.streams && shape.rows >= 2 * std::int64_t{device.sm_count} &&
+         shape.cols * size_of(shape.input) >= worth_bytes;
+}
+
+std::vector<TypedConfig> pipelines_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
+  std::vector<TypedConfig> list;
+  for (const Choice& choice : choices(shape, full))
+    if (const TypedConfig config = chosen(choice, shape, device); why_invalid(config, shape, device).empty())
+      list.push_back(config);
+  return list;
+}
+
+TypedConfig pipeline_default(const Shape& shape, const DeviceInfo& device) {
+  const std::vector<TypedConfig> list = pipelines_to_try(shape, device, true);
+  return list.empty() ? chosen(choices(shape, false).front(), shape, device) : list.front();
+}
+
+}  // namespace tunesmith::row

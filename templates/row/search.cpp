@@ -1,0 +1,295 @@
+// Which configurations are worth trying.
+//
+// The rules of thumb come from measurements on an H200 (bench/RESULTS.md): 64 to 128 bytes a thread in flight; a row in the
+// registers of one warp up to 8 vectors a lane; evict_last loads once a tensor is well beyond the L2 cache; several blocks
+// per row where rows are fewer than multiprocessors.
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "templates/row/geometry.h"
+#include "templates/row/model.h"
+#include "templates/row/pipeline.h"
+
+namespace tunesmith::row {
+namespace {
+
+constexpr std::int64_t easy_bytes = 64 << 10;  ///< rows up to here wait in registers alone
+
+struct Hints {
+  const char *load, *load_again, *store;
+};
+
+/// The one to expect most of first: what is far larger than the L2 cache is read once, and the policy that keeps it anyway
+/// reads fastest; what fits into it need not be kept in L1.
+std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Effort effort) {
+  const bool has_policies = device.arch.number() >= 80;
+  if (!shape.writes) {
+    const bool large = shape.traffic_bytes() >= 4 * device.l2_bytes;
+    std::vector<Hints> loads{{"plain", "plain", "plain"}};
+    loads.insert(large ? loads.end() : loads.begin(), {"streaming", "plain", "plain"});
+    if (effort == Effort::quick) return loads;
+    loads.push_back({"no_allocate", "plain", "plain"});
+    if (has_policies) loads.push_back({"evict_last", "plain", "plain"});
+    return loads;
+  }
+  const bool large = shape.traffic_bytes() >= 2 * device.l2_bytes;
+  std::vector<Hints> hints{{"plain", "plain", "plain"}};
+  if (has_policies) hints.insert(large ? hints.begin() : hints.end(), {"evict_last", "evict_first", "plain"});
+  if (!shape.in_place)
+    hints.insert(large ? hints.end() : hints.begin(),
+                 large ? Hints{"no_allocate", "no_allocate", "streaming"} : Hints{"no_allocate", "no_allocate", "plain"});
+  if (effort == Effort::quick) return hints;
+  hints.push_back({"plain", "plain", "streaming"});
+  if (!shape.in_place)
+    hints.push_back(large ? Hints{"no_allocate", "no_allocate", "plain"} : Hints{"no_allocate", "no_allocate", "streaming"});
+  if (has_policies) hints.push_back({"evict_last", "evict_first", "evict_first"});
+  return hints;
+}
+
+/// Every list is in the order of promise.
+class Geometries {
+ public:
+  Geometries(const Shape& shape, const DeviceInfo& device, Effort effort)
+      : shape_(shape), device_(device), full_(effort == Effort::full), vectors_(shape.vectors_per_row()) {}
+
+  std::vector<TypedConfig> all() {
+    const bool few_rows = shape_.rows < 2 * device_.sm_count;
+    const bool shares_rows = few_rows && row_bytes() >= 16 << 10;
+    if (shares_rows) grids();
+    if (!shape_.writes) {  // one read whatever the variant: nothing is won by shared memory
+      if (row_bytes() >= 4 << 10) readers();
+      if (shares_rows) splits();
+      if (row_bytes() <= 8 << 10) warps();
+      if (row_bytes() <= 128 << 10) blocks();
+      return std::move(result_);
+    }
+    if (worth_streaming(shape_, device_))
+      for (const TypedConfig& config : pipelines_to_try(shape_, device_, full_)) add(config);
+    if (!few_rows && row_bytes() >= 48 << 10) hybrids();
+    if (row_bytes() >= (few_rows ? 16 << 10 : 100 << 10)) clusters();
+    if (shares_rows && row_bytes() >= 64 << 10) splits();
+    if (row_bytes() <= (full_ ? 16 << 10 : 8 << 10)) warps();
+    blocks();
+    if (full_ && row_bytes() >= 24 << 10 && (few_rows || row_bytes() < 48 << 10)) hybrids();
+    if (full_ || !fits_easily()) onlines();
+    return std::move(result_);
+  }
+
+ private:
+  std::int64_t row_bytes() const { return shape_.cols * shape_.waiting_bytes(); }
+  bool fits_easily() const { return row_bytes() <= easy_bytes; }
+
+  void add(const TypedConfig& config) {
+    if (why_invalid(config, shape_, device_).empty()) result_.push_back(config);
+  }
+
+  void warps() {
+    for (const int threads : full_ ? std::vector<int>{64, 128, 256, 512} : std::vector<int>{128})
+      for (const TypedConfig& config : ranked_warps(threads, full_ ? 16 : 8, shape_, device_)) {
+        if (vectors_ * 2 <= config.lanes || (!full_ && config.lanes == 1)) continue;
+        add(config);
+        narrower(config);
+      }
+  }
+
+  /// The same in narrower accesses, where that is a choice and a row takes few enough of them.
+  void narrower(TypedConfig config) {
+    if (!shape_.shifted()) return;
+    for (const char* const access : {"elements", "pairs"}) {
+      config.access = access;
+      const Shape shape = config.view(shape_);
+      if (config.vectors_per_thread(shape) * shape.inputs > 64 || shape.vector() > 2) continue;
+      if (config.bounds_registers()) bound_registers(config, shape, device_);
+      add(config);
+    }
+  }
+
+  /// Powers of two, and the best of the other thread counts that leave next to no lane idle.
+  void blocks() {
+    int others = full_ ? 4 : 1;
+    int most = full_ || fits_easily() ? 64 : 3;  // long rows take long to compile
+    for (const TypedConfig& config : ranked_blocks(shape_, device_)) {
+      const std::int64_t elements = config.vectors_per_thread(shape_) * shape_.vector() * shape_.inputs;
+      const bool packed = config.registers == "packed";
+      if (vectors_ * 2 <= config.threads || elements > (full_ ? 128 : 96) || (!full_ && elements < 8)) continue;
+      if (!full_ && !packed && elements > 64) continue;
+      // What is only read gains by another row beside it as soon as packing makes room for one.
+      if (!full_ && may_pack(shape_) && packed != (elements > (shape_.writes ? 32 : 31))) continue;
+      const bool power_of_two = std::has_single_bit(static_cast<unsigned>(config.threads));
+      if (!power_of_two && (expectation(config, shape_, device_).lane_use < 0.97 || others-- <= 0)) continue;
+      if (most-- <= 0) return;
+      add(config);
+      if (!power_of_two) continue;
+      if (!packed) narrower(config);
+      if (full_ && config.min_blocks > 1) {
+        TypedConfig free = config;
+        free.min_blocks = 1;  // the compiler's own choice of registers
+        add(free);
+      }
+    }
+  }
+
+  void hybrids() {
+    for (const int blocks : full_ ? std::vector<int>{2, 3, 4, 1} : std::vector<int>{2, 1})
+      for (const int threads : full_ ? std::vector<int>{512, 384, 256, 1024} : std::vector<int>{512, 256}) {
+        if (!full_ && blocks == 1 && !result_.empty()) continue;
+        TypedConfig config;
+        config.variant = Variant::hybrid;
+        if (!fill_chip(config, threads, blocks, shape_, device_)) continue;
+        add(config);
+        if (blocks == 2) lighter(config);
+      }
+  }
+
+  /// The smallest clusters that hold a row, and a few larger ones.
+  void clusters() {
+    for (const int blocks : {2, 3, 1}) {
+      int sizes = !full_ ? 1 : blocks == 2 ? 4 : 2;
+      if (!full_ && blocks == 1 && !result_.empty()) return;
+      for (const int size : full_ ? std::vector<int>{2, 3, 4, 5, 6, 8, 16} : std::vector<int>{2, 4, 8}) {
+        const std::size_t before = result_.size();
+        for (const int threads : full_ ? std::vector<int>{512, 384, 256, 1024} : std::vector<int>{512, 256}) {
+          if (blocks == 3 && threads > 384) continue;
+          TypedConfig config;
+          config.variant = Variant::cluster;
+          config.blocks_per_row = size;
+          config.threads = threads;
+          if (vectors_ < 2 * config.members() || !fill_chip(config, threads, blocks, shape_, device_)) continue;
+          add(config);
+          if (blocks == 2) lighter(config);
+        }
+        if (result_.size() > before && --sizes == 0) break;
+      }
+    }
+  }
+
+  /// The same with fewer vectors in registers: more of the row is copied without the threads' help. 16-bit elements that do
+  /// not wait packed keep what was made of them, where that is used again.
+  void lighter(TypedConfig config) {
+    const int most = config.register_vectors;
+    if (config.registers == "packed") {
+      TypedConfig converted = config;
+      converted.registers = "float32";
+      for (converted.register_vectors = most; converted.register_vectors > 1; converted.register_vectors /= 2)
+        if (why_invalid(converted, shape_, device_).empty()) {
+          add(converted);
+          break;
+        }
+    }
+    if (!full_ && config.registers == "packed") return;
+    for (const int held : full_ ? std::vector<int>{most / 2, most / 4} : std::vector<int>{most / 2}) {
+      if (held == config.register_vectors) continue;
+      config.register_vectors = held;
+      add(config);
+    }
+  }
+
+  void grids() {
+    for (const int threads : full_ ? std::vector<int>{128, 256, 512, 1024} : std::vector<int>{256, 512})
+      for (const int vectors : full_ ? std::vector<int>{2, 4, 8, 16} : std::vector<int>{4, 8}) {
+        TypedConfig config;
+        config.variant = Variant::grid;
+        if (share_row(config, threads, vectors, shape_, device_)) add(config);
+      }
+  }
+
+  void onlines() {
+    for (const int threads : full_ ? std::vector<int>{512, 1024, 256} : std::vector<int>{512, 1024})
+      for (const int unroll : full_ ? std::vector<int>{2, 4, 8} : std::vector<int>{4}) {
+        if (std::int64_t{threads} * unroll >= 2 * vectors_ || unroll * shape_.inputs > 8) continue;
+        TypedConfig config;
+        config.variant = Variant::online;
+        config.threads = threads;
+        config.unroll = unroll;
+        add(config);
+        if (full_ && row_bytes() >= 128 << 10) {
+          config.blocks_per_sm = 1;
+          add(config);
+        }
+      }
+  }
+
+  /// Blocks that pass over a row once, as many on a multiprocessor as a tile's registers allow.
+  void readers() {
+    struct Tile {
+      int threads, unroll;
+    };
+    std::vector<Tile> tiles;
+    if (full_) {
+      for (const int threads : {512, 256, 1024, 128})
+        for (const int unroll : {4, 2, 8, 1}) tiles.push_back({threads, unroll});
+    } else if (shape_.rows < 2 * device_.sm_count) {
+      tiles = {{1024, 8}, {512, 4}, {1024, 4}, {512, 8}, {256, 8}};
+    } else if (size_of(shape_.input) == 4) {
+      tiles = {{512, 4}, {512, 2}, {1024, 4}, {256, 4}, {256, 8}};
+    } else {
+      tiles = {{256, 4}, {512, 2}, {512, 4}, {128, 8}, {1024, 2}};
+    }
+    for (const Tile& tile : tiles) {
+      if (std::int64_t{tile.threads} * tile.unroll >= 2 * vectors_) continue;
+      TypedConfig config;
+      config.variant = Variant::online;
+      config.threads = tile.threads;
+      config.unroll = tile.unroll;
+      bound_registers(config, shape_, device_);
+      add(config);
+      if (!full_ || config.min_blocks == 1) continue;
+      config.min_blocks = 1;  // the compiler's own choice of registers
+      add(config);
+    }
+  }
+
+  void splits() {
+    for (const int threads : full_ ? std::vector<int>{256, 512} : std::vector<int>{256})
+      for (const int tiles : full_ ? std::vector<int>{1, 2, 4} : std::vector<int>{1}) {
+        TypedConfig config;
+        config.variant = Variant::split;
+        config.threads = threads;
+        config.unroll = 4;
+        config.blocks_per_row = parts_of(tiles, config, shape_);
+        if (config.blocks_per_row > 1) add(config);
+      }
+  }
+
+  const Shape& shape_;
+  const DeviceInfo& device_;
+  const bool full_;
+  const std::int64_t vectors_;
+  std::vector<TypedConfig> result_;
+};
+
+}  // namespace
+
+std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, Effort effort) {
+  std::vector<Config> space{default_config(shape, device).to_config()};
+  std::set<std::string> known{space.front().text()};
+  // Every geometry with the most promising hints first: a budget that ends early has seen all of them. The hints that seldom
+  // win are for the best geometries.
+  const auto add = [&](Effort part, std::size_t most) {
+    const bool full = part == Effort::full;
+    const std::vector<TypedConfig> geometries = Geometries(shape, device, part).all();
+    const std::vector<Hints> hints = hints_to_try(shape, device, part);
+    for (std::size_t h = 0; h < hints.size(); ++h) {
+      const bool common = h < (full ? 3 : 2);
+      const std::size_t count = common ? geometries.size() : std::min<std::size_t>(geometries.size(), full ? 8 : 3);
+      for (std::size_t g = 0; g < count; ++g) {
+        TypedConfig config = geometries[g];
+        if (config.variant == Variant::pipeline && !full && h > 0) continue;  // other hints never won
+        config.load = hints[h].load;
+        config.store = hints[h].store;
+        if (config.reads_twice()) config.load_again = hints[h].load_again;
+        Config candidate = config.to_config();
+        if (space.size() < most && why_invalid(config, shape, device).empty() && known.insert(candidate.text()).second)
+          space.push_back(std::move(candidate));
+      }
+    }
+  };
+  // Long rows take long to compile.
+  add(Effort::quick, shape.cols * shape.waiting_bytes() > easy_bytes ? 14 : 24);
+  if (effort == Effort::full) add(Effort::full, 220);
+  return space;
+}
+
+}  // namespace tunesmith::row

@@ -1,0 +1,60 @@
+#include "templates/row/shape.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tunesmith::row {
+
+std::int64_t Shape::widest_vector() const noexcept {
+  return std::min<std::int64_t>(widest, 16 / std::max(size_of(input), size_of(output)));
+}
+
+std::int64_t Shape::aligned_vector() const noexcept {
+  const auto elements = [](const Rows& array, DType dtype) {
+    return std::gcd(array.alignment, array.stride * size_of(dtype)) / size_of(dtype);
+  };
+  std::int64_t least = std::min(widest_vector(), elements(out, output));
+  for (int i = 0; i < inputs; ++i) least = std::min(least, elements(in[static_cast<std::size_t>(i)], input));
+  return least;
+}
+
+bool Shape::shifted() const noexcept {
+  const std::int64_t most = widest_vector();
+  if (aligned_vector() == most) return false;
+  const Rows& first = in[0];
+  const auto agrees = [&](const Rows& array, DType dtype, bool is_first) {
+    const bool base_agrees =
+        is_first || (array.alignment >= most * size_of(dtype) && first.alignment >= most * size_of(input));
+    return base_agrees && (array.stride - first.stride) % most == 0;
+  };
+  for (int i = 1; i < inputs; ++i)
+    if (!agrees(in[static_cast<std::size_t>(i)], input, false)) return false;
+  return agrees(out, output, in_place);
+}
+
+int Shape::vector() const noexcept { return static_cast<int>(shifted() ? widest_vector() : aligned_vector()); }
+
+int Shape::line() const noexcept {
+  if (!shifted()) return 0;
+  constexpr std::int64_t line_bytes = 128;
+  const bool is_long = cols * size_of(input) >= 16 * line_bytes;
+  return is_long ? static_cast<int>(line_bytes / size_of(input)) : vector();
+}
+
+std::int64_t Shape::waiting_bytes() const noexcept { return inputs * (options.mask == Mask::add ? 4 : size_of(input)); }
+
+std::string Shape::semantics() const {
+  std::string text = "in=" + std::string(name(input)) + ",out=" + std::string(writes ? name(output) : "none") +
+                     ",vector=" + std::to_string(vector()) + (shifted() ? "s" : "") + ",in_place=" + (in_place ? "1" : "0");
+  if (options.scaled()) text += ",scaled";
+  if (options.causal) text += ",causal";
+  if (options.valid_cols) text += ",valid_cols";
+  if (options.safe) text += ",safe";
+  if (options.mask != Mask::none) {
+    text += options.mask == Mask::add ? ",add=" + std::string(name(options.mask_dtype)) : ",keep";
+    text += ":" + std::to_string(mask_vector()) + (options.mask_row_stride == 0 ? "b" : "");
+  }
+  return text;
+}
+
+}  // namespace tunesmith::row

@@ -1,0 +1,110 @@
+#include "templates/row/source.h"
+
+#include "templates/row/launch.h"
+#include "templates/row/pipeline.h"
+#include "templates/source_text.h"
+
+namespace tunesmith::row {
+namespace {
+
+std::string load_hint(const std::string& word) { return "tunesmith::LoadHint::" + word; }
+std::string store_hint(const std::string& word) { return "tunesmith::StoreHint::" + word; }
+
+std::string held_config(const TypedConfig& config, const Shape& shape) {
+  const std::int64_t held = config.vectors_in_registers(shape);
+  return "static constexpr tunesmith::HeldConfig config = {\n" + member("register_vectors", held) +
+         member("shared_vectors", config.vectors_per_thread(shape) - held) +
+         member("registers", "tunesmith::Registers::" + config.registers) + member("load", load_hint(config.load)) +
+         member("store", store_hint(config.store)) + "};\n";
+}
+
+std::string pipeline_config(const TypedConfig& config) {
+  const std::string hint = config.load == "plain" ? "evict_normal" : config.load;
+  return "static constexpr tunesmith::PipelineConfig config = {\n" + member("warps", config.threads / 32) +
+         member("blocks_per_row", config.blocks_per_row) + member("stages", config.stages) +
+         member("chunk_bytes", config.chunk_bytes) + member("ahead", config.ahead) +
+         member("control_bytes", pipeline_control_bytes(config)) + member("load", "tunesmith::L2Hint::" + hint) +
+         member("store", store_hint(config.store)) + "};\n";
+}
+
+std::string team(const TypedConfig& config) {
+  const std::string threads = std::to_string(config.threads);
+  const std::string blocks = std::to_string(config.blocks_per_row);
+  switch (config.variant) {
+    case Variant::warp: return "LaneTeam<" + threads + ", " + std::to_string(config.lanes) + ">";
+    case Variant::cluster: return "ClusterTeam<" + threads + ", " + blocks + ">";
+    case Variant::grid: return "GridTeam<" + threads + ", " + blocks + ">";
+    default: return "BlockTeam<" + threads + ">";
+  }
+}
+
+}  // namespace
+
+std::string constants(const TypedConfig& config, const Shape& shape) {
+  const Options& options = shape.options;
+  const std::string mask_type = options.mask == Mask::none ? "void" : device_type(options.mask_dtype);
+  std::string text = "struct Types {\n  using Input = " + device_type(shape.input) +
+                     ";\n  using Output = " + device_type(shape.output) + ";\n  using MaskElement = " + mask_type +
+                     ";\n};\n\n";
+  // What is as a RowShape has it by default goes without saying.
+  text += "static constexpr tunesmith::RowShape shape = {\n" + member("cols", shape.cols) + member("vector", shape.vector());
+  if (shape.shifted()) text += member("shifted", true) + member("line", shape.line());
+  if (shape.logarithm) text += member("logarithm", true);
+  if (options.scaled()) text += member("scaled", true);
+  if (options.causal) text += member("causal", true);
+  if (options.valid_cols) text += member("valid_cols", true);
+  if (options.safe) text += member("safe", true);
+  if (options.mask != Mask::none)
+    text += member("mask", std::string("tunesmith::Mask::") + (options.mask == Mask::add ? "add" : "keep")) +
+            member("mask_vector", shape.mask_vector());
+  text += "};\n\n";
+  if (config.holds_row()) {
+    text += held_config(config, shape) + "\nusing Team = tunesmith::" + team(config) + ";\n";
+  } else if (config.variant == Variant::pipeline) {
+    text += pipeline_config(config);
+  } else {
+    text += "static constexpr tunesmith::TiledConfig config = {\n" + member("threads", config.threads) +
+            member("unroll", config.unroll) +
+            member("blocks_per_row", config.variant == Variant::split ? config.blocks_per_row : 1) +
+            member("load", load_hint(config.load)) + member("load_again", load_hint(config.load_again)) +
+            member("store", store_hint(config.store)) + "};\n";
+  }
+  return text + "\nstatic_assert(sizeof(tunesmith::RowParams) == " + std::to_string(params_bytes) +
+         ", \"the host fills the parameters by this layout\");\n";
+}
+
+std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& params,
+                   const std::string& function, const std::string& arguments) {
+  const int min_blocks = config.bounds_registers() ? config.min_blocks : 1;
+  const int threads = config.threads + (config.variant == Variant::pipeline ? pipeline_extra_threads : 0);
+  return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", " + std::to_string(min_blocks) +
+         ")\n" + entry + "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + function + "<" +
+         arguments + ">(params);\n}\n";
+}
+
+std::string least_arch(const TypedConfig& config, const Shape& shape) {
+  if (config.variant == Variant::pipeline) return "sm_90a";
+  if (config.variant == Variant::cluster) return "sm_90";
+  for (const std::string* hint : {&config.load, &config.load_again, &config.store})
+    if (hint->starts_with("evict")) return "sm_80";
+  return config.smem_bytes(shape) > 0 ? "sm_80" : "sm_75";
+}
+
+std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape) {
+  const Options& options = shape.options;
+  std::string what = "cols = " + std::to_string(shape.cols) + ", reads " + (shape.backward() ? "two arrays of " : "") +
+                     std::string(name(shape.input));
+  if (shape.writes) what += ", writes " + std::string(name(shape.output)) + (shape.in_place ? ", in place" : "");
+  if (options.scaled()) what += ", scaled";
+  if (options.causal) what += ", causal";
+  if (options.valid_cols) what += ", rows of different lengths";
+  if (options.mask == Mask::add) what += ", a mask added";
+  if (options.mask == Mask::keep) what += ", a boolean mask";
+  if (options.safe) what += ", zeros for empty rows";
+  const std::string vector = std::to_string(shape.vector());
+  const std::string starts = shape.shifted() ? "between two vectors of " + vector + ", in all arrays alike"
+                                             : "at multiples of " + vector + " elements";
+  return {{"specialized for", what}, {"rows", "any number, starting " + starts}};
+}
+
+}  // namespace tunesmith::row

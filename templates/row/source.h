@@ -1,0 +1,23 @@
+#pragma once
+// The constants of a generated row kernel as text. Internal to templates/.
+
+#include <string>
+
+#include "templates/row/config.h"
+
+namespace tunesmith::row {
+
+/// "Types", "shape" and, as the variant has them, "config" and "Team": what a kernel template is instantiated with.
+std::string constants(const TypedConfig& config, const Shape& shape);
+
+/// extern "C" entry point `entry` that calls tunesmith::`function`<`arguments`>(params) with tunesmith::`params`.
+std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& params,
+                   const std::string& function, const std::string& arguments);
+
+/// The first architecture that has what this configuration uses.
+std::string least_arch(const TypedConfig& config, const Shape& shape);
+
+/// What the source says of itself: columns, dtypes, options, where rows may start.
+std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape);
+
+}  // namespace tunesmith::row

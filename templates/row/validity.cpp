@@ -1,0 +1,95 @@
+// Whether a configuration can run a shape on a device, and if not, why.
+
+#include <algorithm>
+
+#include "templates/folded_grid.h"
+#include "templates/row/config.h"
+#include "templates/row/pipeline.h"
+
+namespace tunesmith::row {
+namespace {
+
+std::string number(std::int64_t value) { return std::to_string(value); }
+
+std::string why_not_on_device(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  if (config.threads > device.max_threads_per_block)
+    return "threads is " + number(config.threads) + "; the device allows " + number(device.max_threads_per_block);
+  const bool has_sm80 = device.arch.number() >= 80;
+  for (const std::string* hint : {&config.load, &config.load_again, &config.store})
+    if ((*hint == "evict_first" || *hint == "evict_last") && !has_sm80)
+      return *hint + " needs sm_80 or later; the device is " + name(device.arch);
+  if (shape.in_place && (config.load == "no_allocate" || config.load_again == "no_allocate"))
+    return "load no_allocate reads through the read-only path, which in_place=1 rules out";
+  if (config.variant == Variant::cluster) {
+    if (device.arch.number() < 90) return "cluster needs sm_90 or later; the device is " + name(device.arch);
+    const int most = most_cluster_blocks(device);
+    if (config.blocks_per_row > most)
+      return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " + number(most) +
+             " blocks";
+  }
+  const bool copies = config.smem_bytes(shape) > 0;
+  if (copies && !has_sm80)
+    return std::string(name(config.variant)) +
+           " copies to shared memory asynchronously, which needs sm_80 or later; the device is " + name(device.arch);
+  return {};
+}
+
+std::string why_not_held(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  const std::int64_t smem_bytes = config.smem_bytes(shape);
+  if (config.variant == Variant::hybrid && smem_bytes == 0)
+    return "register_vectors is " + number(config.register_vectors) + "; a thread has only " +
+           number(config.vectors_per_thread(shape)) + " vectors of this row";
+  if (smem_bytes > 0) {
+    if (shape.vector() * shape.waiting_bytes() / shape.inputs < 4)
+      return std::string(name(config.variant)) + " copies to shared memory, which needs rows that are aligned to 4 bytes";
+    // A kilobyte of each block's share is the system's; partial results of the reductions take up to a kilobyte, and so
+    // does aligning what follows them.
+    const std::int64_t available =
+        std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / config.min_blocks - 1024) - 2048;
+    if (smem_bytes > available)
+      return std::string(name(config.variant)) + " with these settings needs " + number(smem_bytes) +
+             " bytes of shared memory for " + number(shape.cols) + " columns; there are " + number(available) +
+             " for each of " + number(config.min_blocks) + " blocks";
+  }
+  if (config.variant == Variant::grid && config.blocks_per_row > config.min_blocks * device.sm_count)
+    return "blocks_per_row is " + number(config.blocks_per_row) + "; the device holds " +
+           number(std::int64_t{config.min_blocks} * device.sm_count) + " such blocks at once";
+  return {};
+}
+
+std::string why_not_resident(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  const int blocks = config.bounds_registers() ? config.min_blocks : 1;
+  const int threads = config.threads + (config.variant == Variant::pipeline ? pipeline_extra_threads : 0);
+  if (blocks * threads > device.max_threads_per_sm)
+    return "min_blocks is " + number(blocks) + " of " + number(threads) + " threads; a multiprocessor holds " +
+           number(device.max_threads_per_sm) + " threads";
+  // Unbounded, what does not keep rows takes what it needs.
+  if (config.reads_twice() && blocks == 1) return {};
+  const int available = std::min(255, device.registers_per_sm / (threads * blocks));
+  if (config.registers_needed(shape) > available)
+    return std::string(name(config.variant)) + " with these settings needs about " + number(config.registers_needed(shape)) +
+           " registers a thread for " + number(shape.cols) + " columns; there are " + number(available);
+  return {};
+}
+
+}  // namespace
+
+std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, const DeviceInfo& device) {
+  if (config.access != "vectors" && !problem_shape.shifted())
+    return "access " + config.access + " is for rows that start between two vectors; these start at multiples of " +
+           number(problem_shape.vector()) + " elements";
+  const Shape shape = config.view(problem_shape);
+  std::string reason = why_not_on_device(config, shape, device);
+  if (reason.empty() && config.variant == Variant::pipeline) reason = why_not_streamed(config, shape, device);
+  if (reason.empty() && config.holds_row()) reason = why_not_held(config, shape, device);
+  if (reason.empty()) reason = why_not_resident(config, shape, device);
+  if (reason.empty() && config.variant == Variant::split && config.blocks_per_row > shape.vectors_per_row())
+    reason = "blocks_per_row is " + number(config.blocks_per_row) + "; a row has only " + number(shape.vectors_per_row()) +
+             " vectors";
+  constexpr std::int64_t max_workspace_bytes = std::int64_t{1} << 30;
+  if (reason.empty() && config.variant == Variant::split && shape.rows > max_workspace_bytes / 16 / config.blocks_per_row)
+    reason = "split would need more than a gigabyte of workspace for " + number(shape.rows) + " rows";
+  return reason;
+}
+
+}  // namespace tunesmith::row

@@ -1,0 +1,70 @@
+// The gradient of softmax and log_softmax, two reads and one write: the rows of dy and y wait on the chip, in the registers
+// and shared memory of their team, while one sum is reduced over them.
+#pragma once
+
+#include "row/waiting_row.cuh"
+#include "softmax/backward.cuh"
+
+namespace tunesmith {
+
+/// `Types` has Input (of dy and y), Output (of dx) and MaskElement.
+template <typename Types, const RowShape& shape, const HeldConfig& config, typename Team>
+__device__ __forceinline__ void softmax_backward_held(const RowParams& params) {
+  using Input = typename Types::Input;
+  using Output = typename Types::Output;
+  using MaskElement = typename Types::MaskElement;
+  constexpr int vector = shape.vector;
+  using Waiting = WaitingRow<Input, shape, config, Team>;
+  constexpr int vectors = Waiting::vectors;
+
+  Team team(params.workspace, params.groups);
+  const int member = team.member();
+  const float absent = absent_y<Input, shape>();
+  unsigned char* const memory = config.shared_vectors > 0 ? dynamic_shared() : nullptr;
+  Waiting dy(memory);
+  Waiting y(memory + Waiting::shared_bytes);
+
+  over_rows(team, params.rows, [&](int64 index, bool exists) {
+    const Row<shape> row(params, index, static_cast<const Input*>(nullptr));
+    dy.load(row.template input<Input>(params, 0), row.seen, member, 0.0f);
+    y.load(row.template input<Input>(params, 1), row.seen, member, absent);
+    team.start();
+
+    CompensatedSum running_sum;
+    float not_empty = 0.0f;
+#pragma unroll
+    for (int i = 0; i < vectors; ++i) {
+      if (i == Waiting::in_registers) y.arrived();
+      float dy_values[vector], y_values[vector];
+      dy.get(i, dy_values);
+      y.get(i, y_values);
+      if constexpr (shape.mask == Mask::keep) {
+        const int64 column = column_of<shape, Team::members>(i, member);
+        const bool inside = !ragged<shape> && inside_row<shape, Team::members>(i);
+        apply_mask<MaskElement, shape>(params, row, column, inside, 0.0f, dy_values);
+        apply_mask<MaskElement, shape>(params, row, column, inside, absent, y_values);
+        dy.put(i, dy_values);
+        y.put(i, y_values);
+      }
+      include_in_sum<Input, shape>(running_sum, dy_values, y_values);
+      if constexpr (shape.safe && shape.logarithm) not_empty = maximum(not_empty, not_zero<Input, shape>(y_values));
+    }
+    const FloatPair sum = team.template reduce<0>(running_sum.both(), SumOfTwoFloats());
+    if constexpr (shape.safe && shape.logarithm) not_empty = team.template reduce<1>(not_empty, Maximum());
+
+    const SoftmaxGradient<Output, shape> gradient(params, sum, not_empty);
+    if (!exists) return;
+    Output* const dx = row.template output<Output>(params);
+#pragma unroll
+    for (int i = 0; i < vectors; ++i) {
+      float dy_values[vector], y_values[vector];
+      dy.get(i, dy_values);
+      y.get(i, y_values);
+      gradient.compute(dy_values, y_values);
+      store_vector<Output, vector, config.store, edges_of_all<shape>>(
+          dx, column_of<shape, Team::members>(i, member), row.all, inside_row<shape, Team::members>(i), dy_values);
+    }
+  });
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,114 @@
+// The gradient of softmax and log_softmax of rows that do not fit on the chip: dy and y are read twice. One block takes
+// whole rows, or many share a row: then a first kernel leaves each part's sum in the workspace and a second one adds them
+// up.
+#pragma once
+
+#include "row/tiles.cuh"
+#include "softmax/backward.cuh"
+
+namespace tunesmith {
+
+/// The sum of a part of a row, in two floats; and not_zero() of it.
+struct GradientPart {
+  FloatPair sum;
+  float not_zero, unused;
+};
+
+/// Loads a tile of dy and y and hides what takes no part.
+template <typename Types, const RowShape& shape, const TiledConfig& config, LoadHint hint, typename Use>
+__device__ __forceinline__ void over_gradient_tile(const RowParams& params, const Row<shape>& row, int64 begin, bool inside,
+                                                   const Use& use) {
+  using Input = typename Types::Input;
+  const float absent = absent_y<Input, shape>();
+  Packed<Input, shape.vector> dy_tile[config.unroll], y_tile[config.unroll];
+  load_tile<Input, shape, config, hint>(row.template input<Input>(params, 0), begin, row.seen, inside, 0.0f, dy_tile);
+  load_tile<Input, shape, config, hint>(row.template input<Input>(params, 1), begin, row.seen, inside, absent, y_tile);
+#pragma unroll
+  for (int i = 0; i < config.unroll; ++i) {
+    const int64 column = begin + (i * config.threads + thread_index()) * shape.vector;
+    float dy[shape.vector], y[shape.vector];
+    dy_tile[i].unpack(dy);
+    y_tile[i].unpack(y);
+    if constexpr (shape.mask == Mask::keep) {
+      apply_mask<typename Types::MaskElement, shape>(params, row, column, inside, 0.0f, dy);
+      apply_mask<typename Types::MaskElement, shape>(params, row, column, inside, absent, y);
+    }
+    use(column, dy, y);
+  }
+}
+
+template <int threads, const RowShape& shape>
+__device__ __forceinline__ GradientPart combine_block(GradientPart part) {
+  BlockTeam<threads> team(nullptr, 0);
+  part.sum = team.template reduce<0>(part.sum, SumOfTwoFloats());
+  part.not_zero = team.template reduce<1>(part.not_zero, Maximum());  // also keeps rows apart that follow each other
+  return part;
+}
+
+template <typename Types, const RowShape& shape, const TiledConfig& config>
+__device__ __forceinline__ GradientPart gradient_first_pass(const RowParams& params, const Row<shape>& row, int part) {
+  using Input = typename Types::Input;
+  CompensatedSum sum;
+  float found = 0.0f;
+  over_tiles<shape, config, !ragged<shape>>(part, row.seen.end, [&](bool inside, int64 begin) {
+    over_gradient_tile<Types, shape, config, config.load>(params, row, begin, inside,
+                                                          [&](int64, float(&dy)[shape.vector], float(&y)[shape.vector]) {
+                                                            include_in_sum<Input, shape>(sum, dy, y);
+                                                            if constexpr (shape.safe && shape.logarithm)
+                                                              found = maximum(found, not_zero<Input, shape>(y));
+                                                          });
+  });
+  return combine_block<config.threads, shape>({sum.both(), found, 0.0f});
+}
+
+template <typename Types, const RowShape& shape, const TiledConfig& config>
+__device__ __forceinline__ void gradient_second_pass(const RowParams& params, const Row<shape>& row, int part,
+                                                     const GradientPart& whole) {
+  using Output = typename Types::Output;
+  const SoftmaxGradient<Output, shape> gradient(params, whole.sum, whole.not_zero);
+  Output* const dx = row.template output<Output>(params);
+  over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
+    over_gradient_tile<Types, shape, config, config.load_again>(
+        params, row, begin, inside && !ragged<shape>, [&](int64 column, float(&dy)[shape.vector], float(&y)[shape.vector]) {
+          gradient.compute(dy, y);
+          store_vector<Output, shape.vector, config.store, edges_of_all<shape>>(dx, column, row.all, inside, dy);
+        });
+  });
+}
+
+/// One block per row.
+template <typename Types, const RowShape& shape, const TiledConfig& config>
+__device__ __forceinline__ void softmax_backward_online(const RowParams& params) {
+  over_parts<shape, config>(params, [&](int64 index, int part) {
+    const Row<shape> row(params, index, static_cast<const typename Types::Input*>(nullptr));
+    gradient_second_pass<Types, shape, config>(params, row, part,
+                                               gradient_first_pass<Types, shape, config>(params, row, part));
+  });
+}
+
+/// Many blocks per row, first kernel: leaves [rows][blocks_per_row] sums.
+template <typename Types, const RowShape& shape, const TiledConfig& config>
+__device__ __forceinline__ void softmax_backward_split_sums(const RowParams& params) {
+  over_parts<shape, config>(params, [&](int64 index, int part) {
+    const Row<shape> row(params, index, static_cast<const typename Types::Input*>(nullptr));
+    const GradientPart sum = gradient_first_pass<Types, shape, config>(params, row, part);
+    if (thread_index() == 0) static_cast<GradientPart*>(params.workspace)[index * config.blocks_per_row + part] = sum;
+  });
+}
+
+/// Many blocks per row, second kernel: adds the sums up and writes.
+template <typename Types, const RowShape& shape, const TiledConfig& config>
+__device__ __forceinline__ void softmax_backward_split(const RowParams& params) {
+  over_parts<shape, config>(params, [&](int64 index, int part) {
+    const Row<shape> row(params, index, static_cast<const typename Types::Input*>(nullptr));
+    const auto* const parts = static_cast<const GradientPart*>(params.workspace) + index * config.blocks_per_row;
+    GradientPart whole = {SumOfTwoFloats::identity(), 0.0f, 0.0f};
+    for (int i = thread_index(); i < config.blocks_per_row; i += config.threads) {
+      whole.sum = SumOfTwoFloats()(whole.sum, parts[i].sum);
+      whole.not_zero = maximum(whole.not_zero, parts[i].not_zero);
+    }
+    gradient_second_pass<Types, shape, config>(params, row, part, combine_block<config.threads, shape>(whole));
+  });
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,350 @@
+// Inputs that try the softmax family, and the reference in double or better that judges it.
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <vector>
+
+#include "templates/half.h"
+#include "templates/sampling.h"
+#include "templates/softmax/op.h"
+
+namespace tunesmith {
+namespace {
+
+using row::Mask;
+using row::Shape;
+
+constexpr std::int64_t awkward_rows = 14;
+
+double awkward(std::int64_t row, std::int64_t column, std::int64_t cols, DType dtype, std::uint64_t bits) noexcept {
+  const double normal = bell(bits);
+  const double huge = dtype == DType::f16 ? 6e4 : 3e38;
+  switch (row) {
+    case 0: return 3.0;                                     // ties
+    case 1: return -INFINITY;                               // NaN by definition
+    case 2: return column == cols / 2 ? INFINITY : normal;  // NaN by definition
+    case 3: return column == cols - 1 ? NAN : normal;       // NaN in the last column only
+    case 4: return normal + 1e4;                            // large common offset
+    case 5: return normal - 1e4;
+    case 6: return column % 2 == 0 ? -INFINITY : normal;      // masked half
+    case 7: return normal * 1e-40;                            // denormals
+    case 8: return column == cols - 1 ? 100 : -100 + normal;  // one dominates, results near the smallest numbers
+    case 9: return (uniform(bits) - 0.5) * 200;               // wide
+    case 10: return (uniform(bits) - 0.5) * 2 * huge;         // as wide as it gets
+    case 11: return column == 0 ? huge : huge * (1 - uniform(bits) * 1e-3);
+    case 12: return column < cols / 2 ? -INFINITY : normal;              // whole threads and tiles see nothing but -inf
+    default: return column == 0 ? normal : normal - 90 * uniform(bits);  // results down to denormals
+  }
+}
+
+/// dy of the rows that y's awkward rows belong to: gradients that cancel, are large, or are all the same.
+double awkward_gradient(std::int64_t row, std::int64_t column, std::int64_t cols, std::uint64_t bits) noexcept {
+  const double normal = bell(bits);
+  switch (row) {
+    case 0: return 1.0;                                // dx is 0 but for roundings
+    case 4: return normal * 1e-3 + 1e4;                // sum and element nearly cancel
+    case 5: return column % 2 == 0 ? 1e4 : -1e4;       // terms of both signs cancel in the sum
+    case 7: return normal * 1e-20;                     // products far below 1
+    case 8: return column == cols - 1 ? 0.0 : normal;  // the gradient of a confident row
+    case 13: return column == 0 ? 1.0 : normal * 1e-4;
+    default: return normal;
+  }
+}
+
+/// x becomes what the forward operation gives: the y that a gradient is asked for.
+void to_softmax(std::vector<double>& values, bool logarithm) {
+  double largest = -INFINITY;
+  for (const double value : values) largest = std::isnan(value) ? value : std::max(largest, value);
+  double sum = 0;
+  for (const double value : values) sum += std::exp(value - largest);
+  for (double& value : values)
+    value = logarithm ? std::min(0.0, value - largest - std::log(sum)) : std::exp(value - largest) / sum;
+  if (std::isnan(largest) || std::isinf(largest)) std::ranges::fill(values, NAN);
+}
+
+/// Masks and lengths: mostly there, some rows without any column, some without all.
+void fill_mask(const Shape& shape, std::uint64_t seed, InputKind kind, const HostArray& array) {
+  const bool awkward_kind = kind == InputKind::awkward;
+  if (array.info.name == "valid_cols") {
+    for (std::int64_t i = 0; i < array.info.shape[0]; ++i) {
+      const std::uint64_t bits = scramble(scramble(seed + 7) + static_cast<std::uint64_t>(i));
+      std::int64_t length = 1 + static_cast<std::int64_t>(uniform(bits) * static_cast<double>(shape.cols));
+      if (awkward_kind) {
+        if (i % 11 == 3) length = 0;
+        if (i % 11 == 5) length = -4;
+        if (i % 11 == 7) length = shape.cols + 9;
+        if (i % 11 == 9) length = 1;
+      }
+      write_integer(DType::i32, array.data, i, length);
+    }
+    return;
+  }
+  const std::int64_t last = array.info.extent_bytes() / size_of(array.info.dtype);
+  for (std::int64_t i = 0; i < last; ++i) {
+    const std::uint64_t bits = scramble(scramble(seed + 9) + static_cast<std::uint64_t>(i));
+    // In awkward masks whole stretches are hidden, some longer than a row.
+    const bool hidden = bits % 4 == 0 || (awkward_kind && i / (2 * shape.cols) % 5 == 4);
+    if (shape.options.mask == Mask::keep)
+      write_integer(DType::u8, array.data, i, hidden ? 0 : static_cast<std::int64_t>(1 + bits % 200));
+    else
+      write_element(array.info.dtype, array.data, i, hidden ? -INFINITY : static_cast<float>(bell(bits)));
+  }
+}
+
+/// The error that is allowed, in units of the output's last place.
+///
+/// float32, softmax: an exponential is off by at most 0.94 units for its polynomial and 0.3 for the roundings of its
+/// argument, which are twice as many units of a result whose leading digits are large; the sum carries as much if all its
+/// terms' errors agree, and half a unit for its additions; the quotient adds half a unit. Six in all; below four is what
+/// tests on many inputs see and assert. log_softmax: a quotient of such exponentials and a logarithm, one unit each, and the
+/// half unit of the last addition; where the quotient is small its error is the result's. Six as well. Backward: a
+/// difference and one or two multiplications, half a unit each, twice that where the leading digits are large: three. What
+/// is subtracted is the sum, exact as if formed in twice the precision; or the sum times exp(y), which carries the
+/// exponential's two units. Where the difference cancels, those errors are more than units of what is left: that is the
+/// slack. 16-bit: half a unit for the final rounding, and what 2^-16 relative error before it can move the result.
+double allowed_ulp(DType output) noexcept {
+  switch (output) {
+    case DType::f16: return 0.5 + 0x1.0p-16 * 0x1.0p11;
+    case DType::bf16: return 0.5 + 0x1.0p-16 * 0x1.0p8;
+    default: return 6.0;
+  }
+}
+
+/// Which elements of a row take part, and what is added to them.
+class Masking {
+ public:
+  Masking(const Shape& shape, std::span<const HostArray> arrays) : shape_(shape) {
+    for (const HostArray& array : arrays) {
+      if (array.info.name == "mask") mask_ = array.data;
+      if (array.info.name == "valid_cols") valid_cols_ = array.data;
+    }
+  }
+
+  std::int64_t length(std::int64_t row) const {
+    std::int64_t length = shape_.cols;
+    if (shape_.options.causal) length = row % shape_.cols + 1;
+    if (shape_.options.valid_cols)
+      length = std::min(length, read_integer(DType::i32, valid_cols_, row / shape_.options.valid_cols_group));
+    return std::max<std::int64_t>(length, 0);
+  }
+  bool keeps(std::int64_t row, std::int64_t column) const {
+    return shape_.options.mask != Mask::keep || read_integer(DType::u8, mask_, mask_index(row, column)) != 0;
+  }
+  double added(std::int64_t row, std::int64_t column) const {
+    return read_element(shape_.options.mask_dtype, mask_, mask_index(row, column));
+  }
+
+ private:
+  std::int64_t mask_index(std::int64_t row, std::int64_t column) const {
+    const row::Options& options = shape_.options;
+    const std::int64_t inner = options.mask_inner == 0 ? shape_.rows : options.mask_inner;
+    const std::int64_t group = row / inner;
+    return group / options.mask_middle * options.mask_outer_stride +
+           group % options.mask_middle * options.mask_middle_stride + row % inner * options.mask_row_stride + column;
+  }
+
+  const Shape& shape_;
+  const std::byte* mask_ = nullptr;
+  const std::byte* valid_cols_ = nullptr;
+};
+
+/// As a slack: whatever stands there is right.
+constexpr double anything = -1;
+
+/// One row of references, with the error that each may have beyond its units in the last place (0 in forward operations).
+struct ReferenceRow {
+  std::vector<double> result, slack;
+};
+
+void forward_reference(const Shape& shape, const Masking& masking, const std::byte* x, std::int64_t row, ReferenceRow& out) {
+  const std::int64_t length = masking.length(row);
+  std::vector<double>& values = out.result;
+  double largest = -INFINITY;
+  bool has_nan = false;
+  for (std::int64_t column = 0; column < shape.cols; ++column) {
+    double value = -INFINITY;
+    if (column < length && masking.keeps(row, column)) {
+      value = read_element(shape.input, x, row * shape.in[0].stride + column);
+      if (shape.options.mask == Mask::add)  // by definition rounded to float32
+        value = std::fmaf(static_cast<float>(value), static_cast<float>(shape.options.scale),
+                          static_cast<float>(masking.added(row, column)));
+      else
+        value *= shape.options.scale;
+    }
+    values[static_cast<std::size_t>(column)] = value;
+    largest = std::max(largest, value);
+    has_nan = has_nan || std::isnan(value);
+  }
+  if (has_nan || std::isinf(largest)) {
+    const bool empty = !has_nan && largest < 0 && shape.options.safe;
+    std::ranges::fill(values, empty ? 0.0 : NAN);
+    return;
+  }
+  long double sum = 0, others = 0;
+  std::int64_t ties = 0;
+  for (double& value : values) {
+    const bool tie = value == largest;
+    value -= largest;
+    const double power = std::exp(value);
+    sum += power;
+    if (tie)
+      ++ties;
+    else
+      others += power;
+    if (!shape.logarithm) value = power;
+  }
+  const auto log_sum = static_cast<double>(std::log1p(others + static_cast<long double>(ties - 1)));
+  for (double& value : values) value = shape.logarithm ? value - log_sum : static_cast<double>(value / sum);
+}
+
+/// Relative to the sizes of a sum's terms: its error as if formed in twice the precision, and some thousand additions of
+/// what that loses.
+constexpr double twice_the_precision = 0x1.0p-42;
+
+void backward_reference(const Shape& shape, const Masking& masking, const std::byte* dy, const std::byte* y,
+                        std::int64_t row, ReferenceRow& out) {
+  const std::int64_t length = masking.length(row);
+  long double sum = 0;
+  double size = 0;  // of the sum's terms
+  bool any_not_zero = false;
+  const auto takes_part = [&](std::int64_t column) { return column < length && masking.keeps(row, column); };
+  const auto gradient = [&](std::int64_t c) { return read_element(shape.input, dy, row * shape.in[0].stride + c); };
+  const auto result = [&](std::int64_t c) { return read_element(shape.input, y, row * shape.in[1].stride + c); };
+  for (std::int64_t column = 0; column < shape.cols; ++column) {
+    if (!takes_part(column)) continue;
+    any_not_zero = any_not_zero || result(column) != 0;
+    const long double term =
+        shape.logarithm ? gradient(column) : static_cast<long double>(gradient(column)) * result(column);
+    sum += term;
+    size += std::fabs(static_cast<double>(term));
+  }
+  const bool empty = shape.options.safe && shape.logarithm && !any_not_zero;
+  for (std::int64_t column = 0; column < shape.cols; ++column) {
+    const auto at = static_cast<std::size_t>(column);
+    out.slack[at] = 0;
+    out.result[at] = 0;
+    if (!takes_part(column)) {
+      // Without a finite sum 0 is not asked for: the kernel has 0 * inf there.
+      out.slack[at] = std::isfinite(static_cast<double>(sum)) ? 0.0 : anything;
+      continue;
+    }
+    if (empty) continue;
+    if (shape.logarithm) {
+      const long double probability = std::exp(result(column));
+      out.result[at] = static_cast<double>(shape.options.scale * (gradient(column) - probability * sum));
+      const double term = shape.options.scale * std::fabs(static_cast<double>(probability * sum));
+      const bool precise = shape.output == DType::f32;
+      out.slack[at] =
+          (precise ? 0x1.8p-22 : 0x1.0p-16) * term +
+          twice_the_precision * shape.options.scale * static_cast<double>(probability) * size +
+          0x1.0p-149 * shape.options.scale * std::fabs(static_cast<double>(sum));  // a denormal probability's digits
+    } else {
+      out.result[at] = static_cast<double>(shape.options.scale * result(column) * (gradient(column) - sum));
+      out.slack[at] = twice_the_precision * shape.options.scale * std::fabs(result(column)) * size;
+    }
+  }
+}
+
+struct RowOutcome {
+  double max_error = 0;
+  std::string failure;
+};
+
+double error_of(const Shape& shape, double result, double reference, double slack) {
+  if (std::isnan(reference) || std::isnan(result)) return std::isnan(reference) == std::isnan(result) ? 0 : INFINITY;
+  // From here on the nearest number of the output is infinity.
+  double most = 0x1.ffffffp127;
+  if (shape.output == DType::f16) most = 65520;
+  if (shape.output == DType::bf16) most = 0x1.ffp127;
+  const double expected = std::fabs(reference) >= most ? std::copysign(INFINITY, reference) : reference;
+  if (std::isinf(expected) || std::isinf(result)) return expected == result ? 0 : INFINITY;
+  return std::max(0.0, std::fabs(result - expected) - slack) / spacing(shape.output, expected);
+}
+
+}  // namespace
+
+void SoftmaxOp::fill_inputs(const Problem& problem, std::uint64_t seed, InputKind kind,
+                            std::span<const HostArray> arrays) const {
+  const Shape shape = shape_of(problem);
+  const auto bits_at = [&](std::uint64_t stream, std::int64_t row, std::int64_t column) {
+    return scramble(scramble(seed + stream) + static_cast<std::uint64_t>(row * shape.cols + column));
+  };
+  for (std::size_t a = 0; a < arrays.size(); ++a) {
+    const HostArray& array = arrays[a];
+    if (!array.info.input) continue;
+    if (array.info.name == "mask" || array.info.name == "valid_cols") {
+      fill_mask(shape, seed, kind, array);
+      continue;
+    }
+    const bool is_result = backward_ && a == 1;
+    over_rows(shape.rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<double> values(static_cast<std::size_t>(shape.cols));
+      for (std::int64_t row = begin; row < end; ++row) {
+        const bool odd = kind == InputKind::awkward && row < awkward_rows;
+        for (std::int64_t column = 0; column < shape.cols; ++column) {
+          const std::uint64_t bits = bits_at(a, row, column);
+          values[static_cast<std::size_t>(column)] =
+              !odd ? bell(bits) * 2
+                   : (backward_ && !is_result ? awkward_gradient(row, column, shape.cols, bits)
+                                              : awkward(row, column, shape.cols, shape.input, bits));
+        }
+        if (is_result) to_softmax(values, logarithm_);
+        for (std::int64_t column = 0; column < shape.cols; ++column)
+          write_element(array.info.dtype, array.data, row * array.info.strides[0] + column,
+                        static_cast<float>(values[static_cast<std::size_t>(column)]));
+      }
+    });
+  }
+}
+
+CheckResult SoftmaxOp::check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const {
+  const Shape shape = shape_of(problem);
+  const Masking masking(shape, arrays);
+  const std::size_t output = backward_ ? 2 : 1;
+  const std::string output_name(row_arrays().back());
+  CheckResult result;
+  result.error_unit = "ULP";
+  result.allowed_error = allowed_ulp(shape.output);
+  result.total_rows = shape.rows;
+  result.checked_rows = std::min(shape.rows, std::max<std::int64_t>(max_rows, 1));
+  std::vector<RowOutcome> outcomes(static_cast<std::size_t>(result.checked_rows));
+  over_rows(result.checked_rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
+    ReferenceRow reference;
+    reference.result.resize(static_cast<std::size_t>(shape.cols));
+    reference.slack.resize(static_cast<std::size_t>(shape.cols));
+    for (std::int64_t i = begin; i < end; ++i) {
+      // Evenly spread, the first and the last row included.
+      const std::int64_t row = result.checked_rows > 1 ? (shape.rows - 1) * i / (result.checked_rows - 1) : 0;
+      if (backward_)
+        backward_reference(shape, masking, arrays[0].data, arrays[1].data, row, reference);
+      else
+        forward_reference(shape, masking, arrays[0].data, row, reference);
+      RowOutcome& outcome = outcomes[static_cast<std::size_t>(i)];
+      for (std::int64_t column = 0; column < shape.cols; ++column) {
+        const auto at = static_cast<std::size_t>(column);
+        const double found = read_element(shape.output, arrays[output].data, row * shape.out.stride + column);
+        if (reference.slack[at] == anything) continue;
+        // What 16-bit arithmetic adds up is flushed to zero below 2^-142 a term.
+        if (logarithm_ && !backward_ && shape.output == DType::bf16) reference.slack[at] = 0x1.0p-126;
+        const double error = error_of(shape, found, reference.result[at], reference.slack[at]);
+        if (!(error <= result.allowed_error) && outcome.failure.empty()) {
+          std::ostringstream text;
+          text.precision(9);
+          text << output_name << "[" << row << "," << column << "] is " << found << ", the reference is "
+               << reference.result[at] << " (" << error << " ULP, allowed " << result.allowed_error << ")";
+          outcome.failure = text.str();
+        }
+        outcome.max_error = std::max(outcome.max_error, error);
+      }
+    }
+  });
+  for (const RowOutcome& outcome : outcomes) {
+    result.max_error = std::max(result.max_error, outcome.max_error);
+    if (result.first_failure.empty()) result.first_failure = outcome.failure;
+  }
+  result.passed = result.first_failure.empty();
+  return result;
+}
+
+}  // namespace tunesmith

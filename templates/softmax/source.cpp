@@ -1,0 +1,35 @@
+// Constants and entry points of the generated softmax family: all that differs between two sources of one variant.
+
+#include "templates/row/source.h"
+
+#include "templates/softmax/op.h"
+
+namespace tunesmith {
+
+SourceParts SoftmaxOp::source_parts(const Problem& problem, const Config& config) const {
+  using row::Variant;
+  const row::TypedConfig typed = row::TypedConfig::parse(config);
+  const row::Shape shape = typed.view(shape_of(problem));
+  const std::string family = backward_ ? "softmax_backward" : "softmax";
+  const std::string entry(name());
+
+  SourceParts parts;
+  parts.specialized_for = row::specialized_for(shape);
+  parts.least_arch = row::least_arch(typed, shape);
+  parts.constants = row::constants(typed, shape);
+  if (typed.holds_row()) {
+    parts.main_template = "softmax/" + family + "_held.cuh";
+    parts.kernels = row::kernel(typed, entry, "RowParams", family + "_held", "Types, shape, config, Team");
+  } else {
+    parts.main_template = "softmax/" + family + "_tiled.cuh";
+    const std::string arguments = "Types, shape, config";
+    if (typed.variant == Variant::split)
+      parts.kernels = row::kernel(typed, entry + "_sums", "RowParams", family + "_split_sums", arguments) + "\n" +
+                      row::kernel(typed, entry, "RowParams", family + "_split", arguments);
+    else
+      parts.kernels = row::kernel(typed, entry, "RowParams", family + "_online", arguments);
+  }
+  return parts;
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,80 @@
+// tunesmith source and doctor.
+
+#include "templates/render.h"
+#include "tests/api/cli/process.h"
+
+namespace tunesmith::cli {
+namespace {
+
+TEST_F(CliTest, SourceIsTheRenderedTextAndNothingElse) {
+  const Outcome outcome = run({"source", "softmax", "--rows", "4096", "--cols", "32000", "--dtype", "bf16", "--arch",
+                               "sm_90a", "--config", "variant=online,threads=512"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const Op& op = find_op("softmax");
+  const Problem problem = op.normalize({"softmax", parse_fields("rows=4096,cols=32000,dtype=bf16", "problem")});
+  const Config config =
+      op.complete_config(problem, generic_device({9, 0, 'a'}), {parse_fields("variant=online,threads=512", "config")});
+  EXPECT_EQ(outcome.out, render(op, problem, config));
+  EXPECT_TRUE(files().empty());  // looking writes nothing
+}
+
+TEST_F(CliTest, PtxAndResourcesNeedNoGpu) {
+  if (!has_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+  const std::vector<std::string> problem{"source", "softmax", "--rows", "64", "--cols", "1000", "--arch", "sm_80"};
+  std::vector<std::string> arguments = problem;
+  arguments.emplace_back("--ptx");
+  const Outcome ptx = run(arguments);
+  EXPECT_EQ(ptx.code, 0) << ptx.err;
+  EXPECT_NE(ptx.out.find(".target sm_80"), std::string::npos);
+  EXPECT_NE(ptx.out.find(".entry softmax"), std::string::npos);
+  arguments.back() = "--resources";
+  const Outcome resources = run(arguments);
+  EXPECT_EQ(resources.code, 0) << resources.err;
+  for (const char* text : {"generic sm_80", "registers", "spill stores", "occupancy", "softmax"})
+    EXPECT_NE(resources.out.find(text), std::string::npos) << text << " in:\n" << resources.out;
+}
+
+TEST_F(CliTest, AnArchitectureThatNvrtcDoesNotKnow) {
+  if (!has_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+  expect_refused({"source", "softmax", "--rows", "4", "--cols", "8", "--arch", "sm_30", "--ptx"}, {"sm_30"}, 1);
+}
+
+TEST_F(CliTest, AnNvrtcThatCannotBeOpened) {
+  write("libnvrtc.so.13", "not a library");
+  environment["TUNESMITH_CUDA"] = folder_.string();
+  const Outcome outcome = run({"source", "softmax", "--rows", "4", "--cols", "8", "--arch", "sm_90a", "--ptx"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_TRUE(outcome.err.starts_with("tunesmith: error: ")) << outcome.err;
+  EXPECT_NE(outcome.err.find(path("libnvrtc.so.13")), std::string::npos) << outcome.err;
+  const nlohmann::json report = run_json({"doctor"});
+  EXPECT_EQ(report["nvrtc"]["found"], false);
+  EXPECT_NE(report["nvrtc"]["error"].get<std::string>().find("libnvrtc"), std::string::npos);
+  // What needs no compiler works all the same.
+  EXPECT_EQ(run({"source", "softmax", "--rows", "4", "--cols", "8", "--arch", "sm_90a"}).code, 0);
+}
+
+TEST_F(CliTest, DoctorSaysWhatItFound) {
+  environment["TUNESMITH_MODE"] = "replay";
+  const nlohmann::json report = run_json({"doctor"});
+  for (const char* key : {"version", "driver", "nvrtc", "cublas_lt", "host_compiler", "cache", "environment"})
+    EXPECT_TRUE(report.contains(key)) << key;
+  EXPECT_EQ(report["cache"]["file"], cache_file());
+  EXPECT_EQ(report["cache"]["healthy"], true);
+  EXPECT_EQ(report["environment"]["TUNESMITH_MODE"], "replay");
+  EXPECT_FALSE(report["cache"]["sqlite_version"].get<std::string>().empty());
+  const Outcome table = run({"doctor"});
+  EXPECT_EQ(table.code, 0);
+  for (const char* text :
+       {"driver", "GPU", "NVRTC", "cuBLASLt", "host compiler", "SQLite", "cache", "TUNESMITH_MODE=replay"})
+    EXPECT_NE(table.out.find(text), std::string::npos) << text;
+  EXPECT_TRUE(files().empty());
+
+  write("cache.db", "garbage that is longer than a header of a database would be " + std::string(4096, 'x'));
+  const Outcome garbage = run({"doctor"});
+  EXPECT_EQ(garbage.code, 0) << garbage.err;
+}
+
+}  // namespace
+}  // namespace tunesmith::cli

@@ -1,0 +1,424 @@
+// Attention through the typed API, with real kernels on the host executor: each field and each array means what its comment
+// says. The kernels' numerics have tests of their own.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "api/dispatch/attention_key.h"
+#include "api/dispatch/plan_table.h"
+#include "templates/op.h"
+#include "tests/api/engine/fakes.h"
+#include "tunesmith/engine.h"
+
+namespace tunesmith {
+namespace {
+
+using fakes::expect_error;
+
+EngineOptions host() {
+  EngineOptions options;
+  options.device = "host";
+  options.cache_file.clear();
+  options.mode = Mode::off;
+  return options;
+}
+
+/// Numbers that nothing is special about.
+std::vector<float> numbers(std::int64_t count, int seed) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(std::sin(static_cast<double>(7 * i + 1) + 0.3 * seed) * 2);
+  return values;
+}
+
+/// One query by the formulas of attention.h, in double.
+struct Query {
+  const float* q;
+  std::function<const float*(std::int64_t)> k, v;  ///< of a key
+  std::int64_t keys, place;
+  double slope = 0;
+  const float* sink = nullptr;
+};
+
+struct Answer {
+  std::vector<double> o;
+  double lse;
+};
+
+Answer answer(const AttentionProblem& problem, const Query& query) {
+  const std::int64_t width = problem.head_dim_v == 0 ? problem.head_dim : problem.head_dim_v;
+  const double scale = problem.scale == 0 ? 1 / std::sqrt(static_cast<double>(problem.head_dim)) : problem.scale;
+  Answer out{std::vector<double>(static_cast<std::size_t>(width)), 0};
+  double sum = query.sink == nullptr ? 0 : std::exp(static_cast<double>(*query.sink));
+  for (std::int64_t j = 0; j < query.keys; ++j) {
+    if (problem.causal != Causal::none && j > query.place) continue;
+    if (problem.window_left >= 0 && j < query.place - problem.window_left) continue;
+    double s = 0;
+    for (std::int64_t d = 0; d < problem.head_dim; ++d) s += static_cast<double>(query.q[d]) * query.k(j)[d];
+    s *= scale;
+    if (problem.softcap != 0) s = problem.softcap * std::tanh(s / problem.softcap);
+    s -= query.slope * static_cast<double>(std::abs(query.place - j));
+    sum += std::exp(s);
+    for (std::int64_t c = 0; c < width; ++c) out.o[static_cast<std::size_t>(c)] += std::exp(s) * query.v(j)[c];
+  }
+  for (double& value : out.o) value = sum > 0 ? value / sum : 0;
+  out.lse = std::log(sum);
+  return out;
+}
+
+void expect_answer(const Answer& expected, const float* o, float lse, const std::string& where) {
+  EXPECT_NEAR(lse, expected.lse, 4e-6 * (1 + std::fabs(expected.lse))) << where;
+  for (std::size_t c = 0; c < expected.o.size(); ++c) EXPECT_NEAR(o[c], expected.o[c], 1e-5) << where << ", " << c;
+}
+
+std::string place(std::int64_t b, std::int64_t h, std::int64_t i) {
+  return "batch " + std::to_string(b) + ", head " + std::to_string(h) + ", query " + std::to_string(i);
+}
+
+class Attention : public testing::Test {
+ protected:
+  Attention() {
+    problem_.batch = batch;
+    problem_.heads = heads;
+    problem_.kv_heads = kv_heads;
+    problem_.seq_q = queries;
+    problem_.seq_kv = keys;
+    problem_.head_dim = width;
+    problem_.head_dim_v = width_v;
+    problem_.dtype = DType::f32;
+    problem_.causal = Causal::bottom_right;
+  }
+
+  AttentionArrays arrays() { return {.o = o_.data(), .lse = lse_.data()}; }
+  void run(const AttentionArrays& given) { engine_.attention(q_.data(), k_.data(), v_.data(), given, problem_); }
+
+  /// Of contiguous arrays in the order bshd.
+  void expect_right(const AttentionArrays& given) {
+    for (std::int64_t b = 0; b < batch; ++b)
+      for (std::int64_t h = 0; h < heads; ++h)
+        for (std::int64_t i = 0; i < queries; ++i) {
+          const std::int64_t g = h / (heads / kv_heads), row = (b * queries + i) * heads + h;
+          Query query{
+              &q_[static_cast<std::size_t>(row * width)],
+              [&](std::int64_t j) { return &k_[static_cast<std::size_t>(((b * keys + j) * kv_heads + g) * width)]; },
+              [&](std::int64_t j) { return &v_[static_cast<std::size_t>(((b * keys + j) * kv_heads + g) * width_v)]; }, keys,
+              i + keys - queries};
+          if (given.alibi_slopes != nullptr) query.slope = given.alibi_slopes[h];
+          if (given.sinks != nullptr) query.sink = given.sinks + h;
+          expect_answer(answer(problem_, query), &o_[static_cast<std::size_t>(row * width_v)],
+                        lse_[static_cast<std::size_t>((b * heads + h) * queries + i)], place(b, h, i));
+        }
+  }
+
+  static constexpr std::int64_t batch = 2, heads = 4, kv_heads = 2, queries = 5, keys = 7, width = 8, width_v = 16;
+  Engine engine_{host()};
+  AttentionProblem problem_;
+  std::vector<float> q_ = numbers(batch * queries * heads * width, 1), k_ = numbers(batch * keys * kv_heads * width, 2),
+                     v_ = numbers(batch * keys * kv_heads * width_v, 3),
+                     o_ = std::vector<float>(static_cast<std::size_t>(batch * queries * heads * width_v), -1),
+                     lse_ = std::vector<float>(static_cast<std::size_t>(batch * heads * queries), -1);
+};
+
+TEST_F(Attention, OneCallIsThePlan) {
+  run(arrays());
+  expect_right(arrays());
+  const std::vector<float> o = o_, lse = lse_;
+  const Plan plan = engine_.prepare(problem_);
+  o_.assign(o_.size(), -1);
+  lse_.assign(lse_.size(), -1);
+  void* given[] = {q_.data(), k_.data(), v_.data(), o_.data(), lse_.data()};
+  plan.launch(given);
+  EXPECT_EQ(o_, o);
+  EXPECT_EQ(lse_, lse);
+
+  // lse may be left out, and makes no other plan.
+  o_.assign(o_.size(), -1);
+  lse_.assign(lse_.size(), -1);
+  run({.o = o_.data()});
+  EXPECT_EQ(o_, o);
+  given[3] = o_.data();
+  given[4] = nullptr;
+  o_.assign(o_.size(), -1);
+  plan.launch(given);
+  EXPECT_EQ(o_, o);
+  EXPECT_EQ(lse_, std::vector<float>(lse_.size(), -1));
+  EXPECT_EQ(engine_.parts().plans->attention.size(), 1u);
+}
+
+TEST_F(Attention, AnyOrderAndAnyStrides) {
+  run(arrays());
+  expect_right(arrays());
+  const std::vector<float> o = o_;
+
+  // Heads before positions: each head's rows one after the other.
+  const auto heads_first = [](const std::vector<float>& from, std::int64_t count, std::int64_t positions, std::int64_t row) {
+    std::vector<float> to(from.size());
+    for (std::int64_t b = 0; b < batch; ++b)
+      for (std::int64_t s = 0; s < positions; ++s)
+        for (std::int64_t h = 0; h < count; ++h)
+          std::copy_n(from.begin() + ((b * positions + s) * count + h) * row, row,
+                      to.begin() + ((b * count + h) * positions + s) * row);
+    return to;
+  };
+  const std::vector<float> q = heads_first(q_, heads, queries, width), k = heads_first(k_, kv_heads, keys, width),
+                           v = heads_first(v_, kv_heads, keys, width_v);
+  AttentionProblem other = problem_;
+  other.layout = AttentionLayout::bhsd;
+  o_.assign(o_.size(), -1);
+  engine_.attention(q.data(), k.data(), v.data(), arrays(), other);
+  EXPECT_EQ(o_, heads_first(o, heads, queries, width_v));
+
+  // The same memory as strides of the first order.
+  other.layout = AttentionLayout::bshd;
+  const auto strides = [](std::int64_t count, std::int64_t positions, std::int64_t row) {
+    return AttentionArrayStrides{count * positions * row, row, positions * row};
+  };
+  other.q_strides = strides(heads, queries, width);
+  other.k_strides = strides(kv_heads, keys, width);
+  other.v_strides = strides(kv_heads, keys, width_v);
+  o_.assign(o_.size(), -1);
+  engine_.attention(q.data(), k.data(), v.data(), arrays(), other);
+  EXPECT_EQ(o_, o);
+}
+
+TEST_F(Attention, AddressesTellTheAlignment) {
+  std::vector<float> shifted(q_.size() + 1);
+  std::copy(q_.begin(), q_.end(), shifted.begin() + 1);
+  engine_.attention(shifted.data() + 1, k_.data(), v_.data(), arrays(), problem_);
+  expect_right(arrays());
+}
+
+TEST_F(Attention, WhatIsGivenIsUsed) {
+  const std::vector<float> slopes{0.5f, 0.25f, 0.125f, 1}, sinks{1, -2, 0.5f, 3};
+  problem_.softcap = 3;
+  problem_.window_left = 3;
+  problem_.scale = 0.75;
+  AttentionArrays given = arrays();
+  given.alibi_slopes = slopes.data();
+  given.sinks = sinks.data();
+  run(given);
+  expect_right(given);
+}
+
+TEST_F(Attention, PackedSequences) {
+  // Lengths 2, 0 and 5 of queries, 4, 3 and 5 of keys, in the same memory.
+  const std::vector<std::int32_t> starts_q{0, 2, 2, 7}, starts_kv{0, 4, 7, 12};
+  problem_.batch = 3;
+  problem_.seq_q = problem_.seq_kv = 5;
+  problem_.total_q = 7;
+  problem_.total_kv = 12;
+  AttentionArrays given = arrays();
+  given.cu_seqlens_q = starts_q.data();
+  given.cu_seqlens_kv = starts_kv.data();
+  run(given);
+  for (std::size_t b = 0; b < 3; ++b)
+    for (std::int64_t h = 0; h < heads; ++h)
+      for (std::int64_t at = starts_q[b]; at < starts_q[b + 1]; ++at) {
+        const std::int64_t g = h / (heads / kv_heads), length = starts_kv[b + 1] - starts_kv[b], i = at - starts_q[b];
+        const Query query{
+            &q_[static_cast<std::size_t>((at * heads + h) * width)],
+            [&](std::int64_t j) { return &k_[static_cast<std::size_t>(((starts_kv[b] + j) * kv_heads + g) * width)]; },
+            [&](std::int64_t j) { return &v_[static_cast<std::size_t>(((starts_kv[b] + j) * kv_heads + g) * width_v)]; },
+            length, i + length - (starts_q[b + 1] - starts_q[b])};
+        expect_answer(answer(problem_, query), &o_[static_cast<std::size_t>((at * heads + h) * width_v)],
+                      lse_[static_cast<std::size_t>(h * 7 + at)], place(static_cast<std::int64_t>(b), h, i));
+      }
+  EXPECT_EQ(o_[static_cast<std::size_t>(7 * heads * width_v)], -1);
+}
+
+TEST_F(Attention, WithoutQueriesNothingIsTouched) {
+  problem_.batch = 0;
+  engine_.attention(nullptr, nullptr, nullptr, {}, problem_);
+  EXPECT_EQ(o_[0], -1);
+}
+
+// ---- Errors and keys ---------------------------------------------------------------------------------------------------
+
+class AttentionCalls : public testing::Test {
+ protected:
+  AttentionCalls() {
+    problem_.batch = problem_.heads = 2;
+    problem_.seq_q = 3;
+    problem_.head_dim = 8;
+    problem_.dtype = DType::f32;
+  }
+  void call(const AttentionArrays& given) { engine_.attention(q_, k_, v_, given, problem_); }
+  void rejects(const AttentionArrays& given, std::initializer_list<std::string_view> words) {
+    expect_error([&] { call(given); }, ErrorCode::invalid_argument, words);
+    EXPECT_EQ(fake_.compiler->compilations, 0);  // before any work
+  }
+  /// With one thing of the problem changed.
+  void rejects(const std::function<void(AttentionProblem&)>& change, std::initializer_list<std::string_view> words) {
+    const AttentionProblem before = problem_;
+    change(problem_);
+    rejects(arrays_, words);
+    problem_ = before;
+  }
+
+  fakes::FakeEngine fake_{fakes::in_mode(Mode::off)};
+  Engine& engine_ = *fake_.engine;
+  std::vector<float> memory_ = std::vector<float>(1024);
+  float *q_ = memory_.data(), *k_ = q_ + 128, *v_ = q_ + 256;
+  const std::int32_t* starts_ = reinterpret_cast<const std::int32_t*>(q_ + 384);
+  AttentionArrays arrays_{.o = q_ + 512, .lse = q_ + 640};
+  AttentionProblem problem_;
+};
+
+TEST_F(AttentionCalls, MissingArraysAreNamed) {
+  for (float** const array : {&q_, &k_, &v_}) {
+    float* const before = *array;
+    *array = nullptr;
+    rejects(arrays_, {array == &q_ ? "q" : array == &k_ ? "k" : "v", "is a null pointer"});
+    *array = before;
+  }
+  rejects({.lse = arrays_.lse}, {"o is a null pointer"});
+  rejects([](auto& p) { p.alibi = true; }, {"alibi_slopes is a null pointer, but problem.alibi is set"});
+  rejects([](auto& p) { p.sinks = true; }, {"sinks is a null pointer, but problem.sinks is set"});
+  rejects([](auto& p) { p.varlen = true; }, {"cu_seqlens_q is a null pointer, but problem.varlen is set"});
+  AttentionArrays half = arrays_;
+  half.cu_seqlens_q = starts_;
+  rejects(half, {"cu_seqlens_kv is a null pointer, but cu_seqlens_q is given", "both"});
+  half.cu_seqlens_q = nullptr;
+  half.cu_seqlens_kv = starts_;
+  rejects(half, {"cu_seqlens_q is a null pointer, but cu_seqlens_kv is given", "both"});
+}
+
+TEST_F(AttentionCalls, WhatMakesNoSenseIsNamed) {
+  rejects([](auto& p) { p.kv_heads = 4; }, {"heads is 2 and kv_heads is 4", "multiple"});
+  rejects([](auto& p) { p.head_dim = 12; }, {"head_dim is 12", "steps of 8"});
+  rejects([](auto& p) { p.head_dim_v = 512; }, {"head_dim_v is 512", "8 to 256"});
+  rejects([](auto& p) { p.seq_q = -1; }, {"seq_q is -1"});
+  rejects([](auto& p) { p.scale = -1; }, {"scale is -1"});
+  rejects([](auto& p) { p.softcap = -1; }, {"softcap is -1"});
+  rejects([](auto& p) { p.dtype = DType::i64; }, {"dtype is 'i64'", "f32"});
+  rejects([](auto& p) { p.o_strides.head = 1; }, {"a stride of o is 1", "share memory"});
+  AttentionArrays given = arrays_;
+  given.lse = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(arrays_.lse) + 2);
+  rejects(given, {"lse is at", "f32", "4 bytes"});
+  given = arrays_;
+  given.cu_seqlens_q = given.cu_seqlens_kv = starts_;
+  rejects(given, {"total_q is -1", "allowed: 0 to"});  // to be given, as nothing else tells
+  problem_.total_q = 7;
+  problem_.total_kv = 1;
+  rejects(given, {"total_q is 7", "no more than 6"});
+  problem_.total_q = 1;
+  problem_.q_strides.batch = 64;
+  rejects(given, {"q_batch_stride", "packed"});
+}
+
+TEST_F(AttentionCalls, EqualCallsShareAPlanAndOthersDoNot) {
+  call(arrays_);
+  problem_.kv_heads = 2;     // what 0 means
+  problem_.seq_kv = 3;       //
+  problem_.head_dim_v = 8;   //
+  problem_.q_alignment = 4;  // the address tells
+  problem_.total_q = 100;    // of packed sequences only
+  call(arrays_);
+  call({.o = arrays_.o});
+  EXPECT_EQ(fake_.compiler->compilations, 1);
+  EXPECT_EQ(engine_.parts().plans->attention.size(), 1u);
+  AttentionArrays given = arrays_;
+  given.sinks = k_;
+  call(given);
+  EXPECT_EQ(fake_.compiler->compilations, 2);
+  problem_.batch = 1;  // the same source
+  call(given);
+  EXPECT_EQ(fake_.compiler->compilations, 2);
+  EXPECT_EQ(engine_.parts().plans->attention.size(), 3u);
+}
+
+TEST(AttentionKeys, HoldEveryField) {
+  AttentionProblem plain;
+  plain.heads = 4;
+  plain.seq_q = plain.seq_kv = 32;
+  plain.varlen = true;
+  std::vector<AttentionKey> keys{AttentionKey(plain)};
+  const std::initializer_list<void (*)(AttentionProblem&)> changes{[](auto& p) { p.batch = 2; },
+                                                                   [](auto& p) { p.heads = 8; },
+                                                                   [](auto& p) { p.kv_heads = 2; },
+                                                                   [](auto& p) { p.seq_q = 33; },
+                                                                   [](auto& p) { p.seq_kv = 33; },
+                                                                   [](auto& p) { p.head_dim = 128; },
+                                                                   [](auto& p) { p.head_dim_v = 128; },
+                                                                   [](auto& p) { p.dtype = DType::f32; },
+                                                                   [](auto& p) { p.dtype = DType::f16; },
+                                                                   [](auto& p) { p.layout = AttentionLayout::bhsd; },
+                                                                   [](auto& p) { p.causal = Causal::top_left; },
+                                                                   [](auto& p) { p.causal = Causal::bottom_right; },
+                                                                   [](auto& p) { p.window_left = 5; },
+                                                                   [](auto& p) { p.window_right = 5; },
+                                                                   [](auto& p) { p.scale = 0.5; },
+                                                                   [](auto& p) { p.softcap = 0.5; },
+                                                                   [](auto& p) { p.alibi = true; },
+                                                                   [](auto& p) { p.sinks = true; },
+                                                                   [](auto& p) { p.varlen = false; },
+                                                                   [](auto& p) { p.total_q = 7; },
+                                                                   [](auto& p) { p.total_kv = 7; },
+                                                                   [](auto& p) { p.q_alignment = 4; },
+                                                                   [](auto& p) { p.k_alignment = 4; },
+                                                                   [](auto& p) { p.v_alignment = 4; },
+                                                                   [](auto& p) { p.o_alignment = 4; },
+                                                                   [](auto& p) { p.q_strides.batch = 9; },
+                                                                   [](auto& p) { p.q_strides.seq = 9; },
+                                                                   [](auto& p) { p.q_strides.head = 9; },
+                                                                   [](auto& p) { p.k_strides.batch = 9; },
+                                                                   [](auto& p) { p.k_strides.seq = 9; },
+                                                                   [](auto& p) { p.k_strides.head = 9; },
+                                                                   [](auto& p) { p.v_strides.batch = 9; },
+                                                                   [](auto& p) { p.v_strides.seq = 9; },
+                                                                   [](auto& p) { p.v_strides.head = 9; },
+                                                                   [](auto& p) { p.o_strides.batch = 9; },
+                                                                   [](auto& p) { p.o_strides.seq = 9; },
+                                                                   [](auto& p) { p.o_strides.head = 9; },
+                                                                   [](auto& p) { p.mask_tiles = MaskTiles::write; },
+                                                                   [](auto& p) { p.mask_tiles = MaskTiles::read; }};
+  for (const auto& change : changes) {
+    AttentionProblem problem = plain;
+    change(problem);
+    const AttentionKey key(problem);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      EXPECT_FALSE(key == keys[i]) << "changes " << keys.size() << ", " << i;
+      EXPECT_NE(key.hash(), keys[i].hash()) << "changes " << keys.size() << ", " << i;
+    }
+    keys.push_back(key);
+  }
+}
+
+TEST(AttentionProblems, TheGenericFormSaysWhatTheTypedOneSays) {
+  const Op& op = find_op("attention");
+  AttentionProblem problem;
+  problem.seq_q = 32;
+  EXPECT_EQ(op.normalize(to_problem(problem)).text(), op.normalize({"attention", {{"seq_q", 32}, {"head_dim", 64}}}).text());
+  problem.batch = 3;
+  problem.heads = 8;
+  problem.kv_heads = 2;
+  problem.seq_kv = 64;
+  problem.head_dim_v = 128;
+  problem.dtype = DType::f16;
+  problem.layout = AttentionLayout::bhsd;
+  problem.causal = Causal::top_left;
+  problem.window_left = 9;
+  problem.scale = 0.5;
+  problem.softcap = 30;
+  problem.alibi = problem.sinks = problem.varlen = true;
+  problem.total_q = 40;
+  problem.total_kv = 100;
+  problem.k_strides = {0, 72, 8192};
+  problem.o_alignment = 2;
+  problem.mask_mod = "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return true; }";
+  problem.mask_tiles = MaskTiles::read;
+  EXPECT_EQ(op.normalize(to_problem(problem)).fields.word("mask_tiles"), "read");
+  problem.mask_mod.clear();
+  problem.mask_tiles = MaskTiles::internal;
+  EXPECT_EQ(op.normalize(to_problem(problem)).text(),
+            "attention batch=3,heads=8,kv_heads=2,seq_q=32,seq_kv=64,head_dim=64,head_dim_v=128,dtype=f16,layout=bhsd,"
+            "causal=top-left,window_left=9,scale=0.5,softcap=30,alibi=1,sinks=1,varlen=1,total_q=40,total_kv=100,"
+            "k_seq_stride=72,k_head_stride=8192,o_alignment=2");
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,169 @@
+// Linear + cross-entropy on a GPU: against float64 on small problems, against one chunk on larger ones, again bit for bit,
+// and captured.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+
+#include "api/engine/parts.h"
+#include "jit/cuda/device.h"
+#include "templates/half.h"
+#include "tests/api/linear_cross_entropy/reference.h"
+#include "tests/support/graph_calls.h"
+#include "tunesmith/buffer.h"
+
+namespace tunesmith {
+namespace {
+
+using test::LinearInputs;
+using test::LinearOutputs;
+
+class LinearCrossEntropyGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    EngineOptions options = EngineOptions::from_environment();
+    options.device = "cuda";
+    options.cache_file.clear();
+    options.mode = Mode::off;
+    try {
+      engine_ = std::make_unique<Engine>(options);
+      engine_->parts().matmul();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::no_device && error.code() != ErrorCode::not_found) throw;
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  static LinearCrossEntropyProblem problem_of(DType dtype) {
+    LinearCrossEntropyProblem problem;
+    problem.tokens = 203;
+    problem.hidden_size = 64;
+    problem.vocab_size = 1003;
+    problem.dtype = dtype;
+    problem.dhidden = problem.dweight = true;
+    return problem;
+  }
+  LinearOutputs run(const LinearCrossEntropyProblem& problem, const LinearInputs& inputs) {
+    return test::launch(*engine_, LinearCrossEntropy(*engine_, problem), inputs);
+  }
+
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(LinearCrossEntropyGpu, EveryDtypeAndReductionAgreesWithFloat64) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none})
+      for (const bool f32_logits : {false, true}) {
+        LinearCrossEntropyProblem problem = problem_of(dtype);
+        problem.reduction = reduction;
+        problem.f32_logits = f32_logits;
+        problem.dloss = problem.nll = true;
+        problem.z_loss = 0.01;
+        problem.softcap = 20;
+        problem.label_smoothing = 0.1;
+        const LinearInputs inputs = test::linear_inputs(problem);
+        const LinearOutputs expected = test::reference(inputs);
+        for (const std::int64_t chunk_tokens : {64, 203, 0}) {
+          SCOPED_TRACE(std::string(name(dtype)) + ", reduction " + std::to_string(static_cast<int>(reduction)) +
+                       (f32_logits ? ", f32 logits" : "") + ", chunks of " + std::to_string(chunk_tokens));
+          problem.chunk_tokens = chunk_tokens;
+          test::expect_near(run(problem, inputs), expected, dtype == DType::f32 ? 2e-5 : dtype == DType::f16 ? 1e-2 : 6e-2);
+        }
+      }
+}
+
+TEST_F(LinearCrossEntropyGpu, ChunksAgreeWithOneAndRepeatBitForBit) {
+  LinearCrossEntropyProblem problem = problem_of(DType::bf16);
+  problem.tokens = 1000;
+  problem.hidden_size = 256;
+  problem.vocab_size = 8000;
+  problem.scale = 0.1;
+  const LinearInputs inputs = test::linear_inputs(problem);
+  const LinearOutputs whole = run(problem, inputs);
+  problem.chunk_tokens = 300;
+  const LinearCrossEntropy prepared(*engine_, problem);
+  const LinearOutputs first = test::launch(*engine_, prepared, inputs), second = test::launch(*engine_, prepared, inputs);
+  EXPECT_EQ(first.loss, second.loss);
+  EXPECT_EQ(first.dhidden, second.dhidden);
+  EXPECT_EQ(first.dweight, second.dweight);
+  test::expect_near(first, whole, 3e-2);
+}
+
+TEST_F(LinearCrossEntropyGpu, WithoutTokensOrValidTargetsGradientsAreZero) {
+  for (const std::int64_t tokens : {0, 203}) {
+    LinearCrossEntropyProblem problem = problem_of(DType::bf16);
+    problem.tokens = tokens;
+    problem.chunk_tokens = 100;
+    LinearInputs inputs = test::linear_inputs(problem);
+    for (std::int64_t t = 0; t < tokens; ++t) write_integer(DType::i64, inputs.targets.data(), t, -100);
+    const LinearOutputs outputs = run(problem, inputs);
+    EXPECT_TRUE(std::isnan(outputs.loss[0])) << "the mean of nothing";
+    EXPECT_EQ(outputs.dhidden, std::vector<double>(outputs.dhidden.size(), 0));
+    EXPECT_EQ(outputs.dweight, std::vector<double>(outputs.dweight.size(), 0));
+  }
+}
+
+TEST_F(LinearCrossEntropyGpu, RunsOnAFurtherStreamAndIsCapturedThere) {
+  LinearCrossEntropyProblem problem = problem_of(DType::f32);
+  const LinearInputs inputs = test::linear_inputs(problem);
+  const LinearCrossEntropy prepared(*engine_, problem);
+  const LinearOutputs expected = test::launch(*engine_, prepared, inputs);
+  const auto send = [&](const std::vector<std::byte>& data) {
+    DeviceBuffer buffer(*engine_, data.size());
+    buffer.copy_from_host(data.data(), data.size());
+    return buffer;
+  };
+  const DeviceBuffer hidden = send(inputs.hidden), weight = send(inputs.weight), targets = send(inputs.targets);
+  const DeviceBuffer dhidden(*engine_, hidden.bytes()), dweight(*engine_, weight.bytes()), loss(*engine_, 4);
+  LinearCrossEntropyArrays arrays;
+  arrays.hidden = hidden.data();
+  arrays.weight = weight.data();
+  arrays.targets = targets.data();
+  arrays.loss = static_cast<float*>(loss.data());
+  arrays.dhidden = dhidden.data();
+  arrays.dweight = dweight.data();
+  const auto found = [&] {
+    std::vector<float> values(weight.bytes() / 4 + 1);
+    loss.copy_to_host(values.data(), 4);
+    dweight.copy_to_host(values.data() + 1, weight.bytes());
+    return std::vector<double>(values.begin(), values.end());
+  };
+  std::vector<double> right = expected.loss;
+  right.insert(right.end(), expected.dweight.begin(), expected.dweight.end());
+  Device& device = *engine_->parts().device;
+  const GraphCalls calls(dynamic_cast<const CudaDevice&>(device).driver());
+  const std::function<void(Stream)> work = [&](Stream stream) {
+    prepared.launch(arrays, stream);  // what is loaded and allocated at the first time may not be during a capture
+    device.synchronize(stream);
+    EXPECT_EQ(found(), right);
+    device.fill(dweight.data(), 0, dweight.bytes());
+    ASSERT_EQ(calls.begin_capture(stream, 0), 0);  // CU_STREAM_CAPTURE_MODE_GLOBAL
+    prepared.launch(arrays, stream);
+    GraphCalls::Handle graph = nullptr, exec = nullptr;
+    ASSERT_EQ(calls.end_capture(stream, &graph), 0);
+    EXPECT_NE(found(), right) << "captured, not run";
+    ASSERT_EQ(calls.instantiate(&exec, graph, 0), 0);
+    EXPECT_EQ(calls.launch(exec, stream), 0);
+    device.synchronize(stream);
+    EXPECT_EQ(found(), right);
+    calls.exec_destroy(exec);
+    calls.destroy(graph);
+  };
+  device.time_us({&work, 1}, false);
+}
+
+TEST_F(LinearCrossEntropyGpu, ScratchMemoryStaysBelowTheLimit) {
+  LinearCrossEntropyProblem problem;
+  problem.tokens = 8192;
+  problem.hidden_size = 4096;
+  problem.vocab_size = 128256;
+  problem.dhidden = problem.dweight = true;
+  const LinearCrossEntropy prepared(*engine_, problem);
+  EXPECT_LE(prepared.workspace_bytes(), std::size_t{1} << 30);
+  EXPECT_LE(prepared.chunks(), 4);
+}
+
+}  // namespace
+}  // namespace tunesmith

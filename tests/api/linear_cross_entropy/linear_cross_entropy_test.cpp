@@ -1,0 +1,288 @@
+// Linear + cross-entropy on the host executor: chunks of any size against one chunk and against float64, with every option
+// that it passes on, and its refusals.
+
+#include "tunesmith/linear_cross_entropy.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "templates/half.h"
+#include "tests/api/engine/fakes.h"
+#include "tests/api/linear_cross_entropy/reference.h"
+#include "tunesmith/buffer.h"
+
+namespace tunesmith {
+namespace {
+
+using fakes::expect_error;
+using test::LinearInputs;
+using test::LinearOutputs;
+
+class LinearCrossEntropyHost : public testing::Test {
+ protected:
+  LinearCrossEntropyHost()
+      : engine_([] {
+          EngineOptions options;
+          options.device = "host";
+          options.cache_file.clear();
+          options.mode = Mode::off;
+          return options;
+        }()) {}
+
+  static LinearCrossEntropyProblem problem_of(DType dtype) {
+    LinearCrossEntropyProblem problem;
+    problem.tokens = 23;
+    problem.hidden_size = 16;
+    problem.vocab_size = 75;
+    problem.dtype = dtype;
+    problem.dhidden = problem.dweight = true;
+    return problem;
+  }
+
+  LinearOutputs run(const LinearCrossEntropyProblem& problem, const LinearInputs& inputs) {
+    return test::launch(engine_, LinearCrossEntropy(engine_, problem), inputs);
+  }
+
+  /// In unequal chunks, in one, and in chunks of one token, against float64.
+  void expect_right(LinearCrossEntropyProblem problem, double allowed) {
+    const LinearInputs inputs = test::linear_inputs(problem);
+    const LinearOutputs expected = test::reference(inputs);
+    for (const std::int64_t chunk_tokens : {8, 23, 1, 0}) {
+      SCOPED_TRACE("chunks of " + std::to_string(chunk_tokens));
+      problem.chunk_tokens = chunk_tokens;
+      test::expect_near(run(problem, inputs), expected, allowed);
+    }
+  }
+
+  Engine engine_;
+};
+
+TEST_F(LinearCrossEntropyHost, EveryDtypeAndReductionAgreesWithFloat64) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
+      SCOPED_TRACE(std::string(name(dtype)) + ", reduction " + std::to_string(static_cast<int>(reduction)));
+      LinearCrossEntropyProblem problem = problem_of(dtype);
+      problem.reduction = reduction;
+      problem.dloss = true;
+      // Logits of up to about 8 are rounded to their dtype before anything else.
+      expect_right(problem, dtype == DType::f32 ? 4e-6 : dtype == DType::f16 ? 4e-3 : 3e-2);
+    }
+}
+
+TEST_F(LinearCrossEntropyHost, EveryOptionIsPassedOn) {
+  using Change = std::function<void(LinearCrossEntropyProblem&)>;
+  const std::pair<const char*, Change> changes[] = {{"ignore_index", [](auto& p) { p.ignore_index = 5; }},
+                                                    {"label_smoothing", [](auto& p) { p.label_smoothing = 0.2; }},
+                                                    {"z_loss", [](auto& p) { p.z_loss = 0.03; }},
+                                                    {"scale", [](auto& p) { p.scale = 0.4; }},
+                                                    {"softcap", [](auto& p) { p.softcap = 3; }},
+                                                    {"class_weight", [](auto& p) { p.class_weight = true; }},
+                                                    {"i32 targets", [](auto& p) { p.target_dtype = DType::i32; }},
+                                                    {"nll, predicted", [](auto& p) { p.nll = p.predicted = true; }},
+                                                    {"all", [](auto& p) {
+                                                       p.label_smoothing = 0.1;
+                                                       p.z_loss = 0.01;
+                                                       p.scale = 1.5;
+                                                       p.softcap = 5;
+                                                       p.class_weight = p.nll = p.predicted = p.dloss = true;
+                                                     }}};
+  for (const auto& [option, change] : changes)
+    for (const Reduction reduction : {Reduction::mean, Reduction::none}) {
+      SCOPED_TRACE(std::string(option) + ", reduction " + std::to_string(static_cast<int>(reduction)));
+      LinearCrossEntropyProblem problem = problem_of(DType::f32);
+      problem.reduction = reduction;
+      change(problem);
+      expect_right(problem, 4e-6);
+    }
+}
+
+TEST_F(LinearCrossEntropyHost, RowsDoNotDependOnTheChunks) {
+  LinearCrossEntropyProblem problem = problem_of(DType::bf16);
+  const LinearInputs inputs = test::linear_inputs(problem);
+  const LinearOutputs whole = run(problem, inputs);
+  for (const std::int64_t chunk_tokens : {1, 5, 22}) {
+    problem.chunk_tokens = chunk_tokens;
+    const LinearOutputs parts = run(problem, inputs);
+    EXPECT_EQ(parts.loss, whole.loss);
+    EXPECT_EQ(parts.lse, whole.lse);
+    EXPECT_EQ(parts.dhidden, whole.dhidden);
+    // One rounding to bf16 (half of 2^-7 of a value in the worst case) for each chunk after the first.
+    EXPECT_LE(test::distance(parts.dweight, whole.dweight), 23.0 / static_cast<double>(chunk_tokens) * 0.00390625 + 0.004);
+  }
+}
+
+TEST_F(LinearCrossEntropyHost, AnF32SumOfDweightDoesNotLoseWhatChunksAdd) {
+  LinearCrossEntropyProblem problem = problem_of(DType::bf16);
+  problem.f32_logits = true;
+  problem.chunk_tokens = 1;
+  const LinearInputs inputs = test::linear_inputs(problem);
+  const LinearOutputs expected = test::reference(inputs);
+  const double rounded = test::distance(run(problem, inputs).dweight, expected.dweight);
+  problem.f32_dweight = true;
+  const double exact = test::distance(run(problem, inputs).dweight, expected.dweight);
+  EXPECT_LT(exact, 0.004) << "the 16-bit gradient of the logits is all that is rounded";
+  EXPECT_LT(exact, rounded);
+}
+
+TEST_F(LinearCrossEntropyHost, F32LogitsAreMoreExact) {
+  LinearCrossEntropyProblem problem = problem_of(DType::bf16);
+  const LinearInputs inputs = test::linear_inputs(problem);
+  const LinearOutputs expected = test::reference(inputs);
+  const LinearOutputs rounded = run(problem, inputs);
+  problem.f32_logits = true;
+  const LinearOutputs exact = run(problem, inputs);
+  EXPECT_GT(test::distance(rounded.lse, expected.lse), 1e-4);
+  EXPECT_LT(test::distance(exact.lse, expected.lse), 1e-6);
+  expect_right(problem, 8e-3);
+}
+
+TEST_F(LinearCrossEntropyHost, ManyTokensDoNotDrownF16Gradients) {
+  LinearCrossEntropyProblem problem = problem_of(DType::f16);
+  problem.tokens = 640;
+  problem.vocab_size = 512;
+  problem.scale = 0.05;  // nearly equal probabilities of 1/512: 1/512/512 is among the denormals of f16
+  problem.f32_logits = true;
+  problem.chunk_tokens = 250;
+  const LinearInputs inputs = test::linear_inputs(problem);
+  test::expect_near(run(problem, inputs), test::reference(inputs), 3e-3);
+}
+
+TEST_F(LinearCrossEntropyHost, OneOfTheGradientsOrNone) {
+  for (const bool dhidden : {false, true})
+    for (const bool dweight : {false, true}) {
+      LinearCrossEntropyProblem problem = problem_of(DType::f32);
+      problem.dhidden = dhidden;
+      problem.dweight = dweight;
+      expect_right(problem, 4e-6);
+    }
+}
+
+TEST_F(LinearCrossEntropyHost, TokensThatAreAllIgnored) {
+  LinearCrossEntropyProblem problem = problem_of(DType::f32);
+  problem.chunk_tokens = 9;
+  LinearInputs inputs = test::linear_inputs(problem);
+  for (std::int64_t t = 0; t < problem.tokens; ++t) write_integer(DType::i64, inputs.targets.data(), t, -100);
+  const LinearOutputs outputs = run(problem, inputs);
+  EXPECT_TRUE(std::isnan(outputs.loss[0])) << "the mean of nothing";
+  EXPECT_EQ(outputs.dhidden, std::vector<double>(outputs.dhidden.size(), 0));
+  EXPECT_EQ(outputs.dweight, std::vector<double>(outputs.dweight.size(), 0));
+}
+
+TEST_F(LinearCrossEntropyHost, ATargetThatIsNoClassIsSeenInTheLossAlone) {
+  LinearCrossEntropyProblem problem = problem_of(DType::f32);
+  problem.reduction = Reduction::none;
+  problem.chunk_tokens = 9;
+  LinearInputs inputs = test::linear_inputs(problem);
+  write_integer(DType::i64, inputs.targets.data(), 10, 75);
+  write_integer(DType::i64, inputs.targets.data(), 20, -1);
+  test::expect_near(run(problem, inputs), test::reference(inputs), 4e-6);
+}
+
+TEST_F(LinearCrossEntropyHost, NoTokens) {
+  LinearCrossEntropyProblem problem = problem_of(DType::bf16);
+  problem.tokens = 0;
+  problem.reduction = Reduction::sum;
+  const LinearOutputs outputs = run(problem, test::linear_inputs(problem));
+  EXPECT_EQ(outputs.loss, std::vector<double>{0});
+  EXPECT_EQ(outputs.dweight, std::vector<double>(outputs.dweight.size(), 0));
+}
+
+TEST_F(LinearCrossEntropyHost, TheCallersWorkspaceIsUsedAndNothingBehindIt) {
+  LinearCrossEntropyProblem problem = problem_of(DType::f16);
+  problem.chunk_tokens = 7;
+  problem.caller_workspace = true;
+  expect_right(problem, 4e-3);
+}
+
+TEST_F(LinearCrossEntropyHost, OutputsThatNobodyWants) {
+  LinearCrossEntropyProblem problem = problem_of(DType::f32);
+  problem.z_loss = 0.01;
+  problem.dhidden = problem.dweight = false;
+  const LinearInputs inputs = test::linear_inputs(problem);
+  const LinearCrossEntropy prepared(engine_, problem);
+  float loss = 0;
+  LinearCrossEntropyArrays arrays;
+  DeviceBuffer hidden(engine_, inputs.hidden.size()), weight(engine_, inputs.weight.size());
+  hidden.copy_from_host(inputs.hidden.data(), inputs.hidden.size());
+  weight.copy_from_host(inputs.weight.data(), inputs.weight.size());
+  arrays.hidden = hidden.data();
+  arrays.weight = weight.data();
+  arrays.targets = inputs.targets.data();
+  arrays.loss = &loss;
+  prepared.launch(arrays);
+  EXPECT_NEAR(loss, test::reference(inputs).loss[0], 1e-5);
+}
+
+TEST_F(LinearCrossEntropyHost, MalformedProblemsAreNamed) {
+  const auto expect_refused = [&](const std::function<void(LinearCrossEntropyProblem&)>& change,
+                                  std::initializer_list<std::string_view> words) {
+    LinearCrossEntropyProblem problem = problem_of(DType::f32);
+    change(problem);
+    expect_error([&] { LinearCrossEntropy(engine_, problem); }, ErrorCode::invalid_argument, words);
+  };
+  expect_refused([](auto& p) { p.tokens = -1; }, {"tokens is -1", "allowed: 0"});
+  expect_refused([](auto& p) { p.hidden_size = 0; }, {"hidden_size is 0", "allowed: 1"});
+  expect_refused([](auto& p) { p.vocab_size = 0; }, {"vocab_size is 0", "allowed: 1"});
+  expect_refused([](auto& p) { p.chunk_tokens = -3; }, {"chunk_tokens is -3"});
+  expect_refused([](auto& p) { p.memory_bytes = 100; }, {"memory_bytes is 100", "take"});
+  expect_refused([](auto& p) { p.dtype = DType::i32; }, {"dtype is i32", "f32, f16, bf16"});
+  expect_refused([](auto& p) { p.target_dtype = DType::f32; }, {"target_dtype is f32", "i64, i32"});
+  expect_refused([](auto& p) { p.label_smoothing = 1.5; }, {"label_smoothing", "1.5"});
+  expect_refused([](auto& p) { p.z_loss = -1; }, {"z_loss", "-1"});
+  expect_refused([](auto& p) { p.scale = 0; }, {"scale", "0"});
+  expect_refused([](auto& p) { p.softcap = -2; }, {"softcap", "-2"});
+  expect_refused(
+      [](auto& p) {
+        p.dloss = true;
+        p.dhidden = p.dweight = false;
+      },
+      {"dloss is true", "gradient"});
+  expect_refused(
+      [](auto& p) {
+        p.f32_dweight = true;
+        p.dweight = false;
+      },
+      {"f32_dweight is true"});
+}
+
+TEST_F(LinearCrossEntropyHost, WrongArraysAreNamed) {
+  const LinearCrossEntropyProblem problem = problem_of(DType::f32);
+  const LinearCrossEntropy prepared(engine_, problem);
+  const LinearInputs inputs = test::linear_inputs(problem);
+  DeviceBuffer hidden(engine_, inputs.hidden.size()), weight(engine_, inputs.weight.size());
+  DeviceBuffer targets(engine_, inputs.targets.size()), dhidden(engine_, inputs.hidden.size());
+  DeviceBuffer dweight(engine_, inputs.weight.size()), loss(engine_, 4);
+  hidden.copy_from_host(inputs.hidden.data(), inputs.hidden.size());
+  weight.copy_from_host(inputs.weight.data(), inputs.weight.size());
+  targets.copy_from_host(inputs.targets.data(), inputs.targets.size());
+  LinearCrossEntropyArrays good;
+  good.hidden = hidden.data();
+  good.weight = weight.data();
+  good.targets = targets.data();
+  good.loss = static_cast<float*>(loss.data());
+  good.dhidden = dhidden.data();
+  good.dweight = dweight.data();
+  EXPECT_NO_THROW(prepared.launch(good));
+
+  const auto expect_refused = [&](const std::function<void(LinearCrossEntropyArrays&)>& change,
+                                  std::initializer_list<std::string_view> words) {
+    LinearCrossEntropyArrays arrays = good;
+    change(arrays);
+    expect_error([&] { prepared.launch(arrays); }, ErrorCode::invalid_argument, words);
+  };
+  expect_refused([](auto& a) { a.hidden = nullptr; }, {"'hidden' is a null pointer", "1472 bytes"});
+  expect_refused([](auto& a) { a.loss = nullptr; }, {"'loss' is a null pointer"});
+  expect_refused([](auto& a) { a.dweight = nullptr; }, {"'dweight' is a null pointer"});
+  expect_refused([](auto& a) { a.weight = static_cast<const char*>(a.weight) + 4; }, {"'weight' is at", "multiple of 16"});
+  expect_refused([](auto& a) { a.targets = static_cast<const char*>(a.targets) + 4; }, {"'targets' is at", "multiple of 8"});
+  expect_refused([](auto& a) { a.dhidden = const_cast<void*>(a.hidden); }, {"'dhidden'", "'hidden'", "overlap"});
+  expect_refused([](auto& a) { a.dloss = a.loss; }, {"'dloss' is given", "without it"});
+  expect_refused([](auto& a) { a.class_weight = a.loss; }, {"'class_weight' is given"});
+  expect_refused([](auto& a) { a.workspace = a.dhidden; }, {"'workspace' is given"});
+  expect_refused([](auto& a) { a.z_loss = a.loss; }, {"'z_loss' is given"});
+}
+
+}  // namespace
+}  // namespace tunesmith

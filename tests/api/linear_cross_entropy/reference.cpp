@@ -1,0 +1,252 @@
+#include "tests/api/linear_cross_entropy/reference.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "templates/half.h"
+#include "tunesmith/buffer.h"
+
+namespace tunesmith::test {
+namespace {
+
+std::vector<std::byte> noise(DType dtype, std::int64_t elements, double seed, double size) {
+  std::vector<std::byte> data(static_cast<std::size_t>(elements * size_of(dtype)));
+  std::uint64_t state = static_cast<std::uint64_t>(seed * 1000) + 1;
+  for (std::int64_t i = 0; i < elements; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const double unit = static_cast<double>(state >> 40) / static_cast<double>(1 << 24);  // [0, 1)
+    write_element(dtype, data.data(), i, static_cast<float>((2 * unit - 1) * size));
+  }
+  return data;
+}
+
+std::vector<double> numbers(DType dtype, const std::vector<std::byte>& data) {
+  std::vector<double> values(data.size() / static_cast<std::size_t>(size_of(dtype)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    values[i] =
+        is_float(dtype) ? read_element(dtype, data.data(), at) : static_cast<double>(read_integer(dtype, data.data(), at));
+  }
+  return values;
+}
+
+struct Row {
+  double loss = 0, lse = 0, z_loss = 0, nll = 0, predicted = 0;
+  std::vector<double> gradient;  ///< with respect to the product hidden weight^T
+};
+
+Row row_of(const LinearInputs& inputs, std::int64_t target, const std::vector<double>& products) {
+  const LinearCrossEntropyProblem& p = inputs.problem;
+  const std::size_t classes = products.size();
+  std::vector<double> x(classes), slope(classes);
+  for (std::size_t c = 0; c < classes; ++c) {
+    const double scaled = p.scale * products[c];
+    const double bent = p.softcap > 0 ? std::tanh(scaled / p.softcap) : 0;
+    x[c] = p.softcap > 0 ? p.softcap * bent : scaled;
+    slope[c] = p.softcap > 0 ? p.scale * (1 - bent * bent) : p.scale;
+  }
+  Row row;
+  row.gradient.assign(classes, 0);
+  const auto largest = std::ranges::max_element(x);
+  row.predicted = static_cast<double>(largest - x.begin());
+  double sum = 0;
+  for (const double value : x) sum += std::exp(value - *largest);
+  row.lse = *largest + std::log(sum);
+  if (target == p.ignore_index) return row;
+  if (target < 0 || target >= p.vocab_size) {
+    row.loss = row.nll = std::numeric_limits<double>::quiet_NaN();
+    return row;
+  }
+  const auto weight = [&](std::size_t c) { return p.class_weight ? static_cast<double>(inputs.class_weight[c]) : 1.0; };
+  const auto hit = static_cast<std::size_t>(target);
+  const double share = p.label_smoothing / static_cast<double>(classes), own = (1 - p.label_smoothing) * weight(hit);
+  row.nll = row.lse - x[hit];
+  row.z_loss = p.z_loss * row.lse * row.lse;
+  row.loss = own * row.nll + row.z_loss;
+  double all = own;  // what multiplies lse
+  for (std::size_t c = 0; c < classes; ++c) {
+    row.loss += share * weight(c) * (row.lse - x[c]);
+    all += share * weight(c);
+  }
+  for (std::size_t c = 0; c < classes; ++c) {
+    const double probability = std::exp(x[c] - row.lse);
+    const double by_x = (all + 2 * p.z_loss * row.lse) * probability - share * weight(c) - (c == hit ? own : 0);
+    row.gradient[c] = by_x * slope[c];
+  }
+  return row;
+}
+
+}  // namespace
+
+LinearInputs linear_inputs(const LinearCrossEntropyProblem& problem) {
+  LinearInputs inputs;
+  inputs.problem = problem;
+  inputs.hidden = noise(problem.dtype, problem.tokens * problem.hidden_size, 0.5, 2);
+  inputs.weight = noise(problem.dtype, problem.vocab_size * problem.hidden_size, 0.25, 1);
+  inputs.targets.resize(static_cast<std::size_t>(problem.tokens * size_of(problem.target_dtype)));
+  for (std::int64_t t = 0; t < problem.tokens; ++t)
+    write_integer(problem.target_dtype, inputs.targets.data(), t,
+                  t % 5 == 4 ? problem.ignore_index : (t * 7919 + 3) % problem.vocab_size);
+  if (problem.class_weight)
+    for (std::int64_t c = 0; c < problem.vocab_size; ++c)
+      inputs.class_weight.push_back(0.5f + static_cast<float>(c % 7) / 4);
+  if (problem.dloss)
+    for (std::int64_t t = 0; t < (problem.reduction == Reduction::none ? problem.tokens : 1); ++t)
+      inputs.dloss.push_back(1.5f - static_cast<float>(t % 11) / 4);
+  return inputs;
+}
+
+LinearOutputs reference(const LinearInputs& inputs) {
+  const LinearCrossEntropyProblem& p = inputs.problem;
+  const auto hidden = numbers(p.dtype, inputs.hidden), weight = numbers(p.dtype, inputs.weight);
+  const auto targets = numbers(p.target_dtype, inputs.targets);
+  const auto tokens = static_cast<std::size_t>(p.tokens), size = static_cast<std::size_t>(p.hidden_size);
+  const auto classes = static_cast<std::size_t>(p.vocab_size);
+  LinearOutputs outputs;
+  if (p.dhidden) outputs.dhidden.assign(tokens * size, 0);
+  if (p.dweight) outputs.dweight.assign(classes * size, 0);
+
+  double divisor = 0;
+  for (const double target : targets)
+    if (target != static_cast<double>(p.ignore_index) && target >= 0 && target < static_cast<double>(p.vocab_size))
+      divisor += p.class_weight ? static_cast<double>(inputs.class_weight[static_cast<std::size_t>(target)]) : 1.0;
+  const bool each = p.reduction == Reduction::none;
+  if (p.reduction != Reduction::mean) divisor = 1;
+
+  double loss = 0, z_loss = 0;
+  std::vector<double> products(classes);
+  for (std::size_t t = 0; t < tokens; ++t) {
+    for (std::size_t c = 0; c < classes; ++c) {
+      products[c] = 0;
+      for (std::size_t d = 0; d < size; ++d) products[c] += hidden[t * size + d] * weight[c * size + d];
+    }
+    const Row row = row_of(inputs, static_cast<std::int64_t>(targets[t]), products);
+    outputs.lse.push_back(row.lse);
+    if (p.nll) outputs.nll.push_back(row.nll);
+    if (p.predicted) outputs.predicted.push_back(row.predicted);
+    if (each) outputs.loss.push_back(row.loss);
+    if (each && p.z_loss > 0) outputs.z_loss.push_back(row.z_loss);
+    loss += row.loss;
+    z_loss += row.z_loss;
+    const double upstream = p.dloss ? static_cast<double>(inputs.dloss[each ? t : 0]) : 1.0;
+    for (std::size_t c = 0; c < classes; ++c) {
+      const double gradient = row.gradient[c] == 0 ? 0 : row.gradient[c] * upstream / divisor;
+      for (std::size_t d = 0; d < size; ++d) {
+        if (p.dhidden) outputs.dhidden[t * size + d] += gradient * weight[c * size + d];
+        if (p.dweight) outputs.dweight[c * size + d] += gradient * hidden[t * size + d];
+      }
+    }
+  }
+  if (!each) outputs.loss = {loss / divisor};
+  if (!each && p.z_loss > 0) outputs.z_loss = {z_loss / divisor};
+  return outputs;
+}
+
+namespace {
+
+/// An array on the device with a margin behind it that must stay as it is.
+class Guarded {
+ public:
+  Guarded(Engine& engine, std::size_t bytes) : buffer_(engine, bytes + margin), bytes_(bytes) {
+    const std::vector<std::byte> poison(bytes + margin, std::byte{0xFF});  // NaN in every float dtype
+    buffer_.copy_from_host(poison.data(), poison.size());
+  }
+  Guarded(Engine& engine, const void* data, std::size_t bytes) : Guarded(engine, bytes) {
+    buffer_.copy_from_host(data, bytes);
+  }
+  template <typename T = void>
+  T* address() const {
+    return static_cast<T*>(buffer_.data());
+  }
+  std::vector<double> values(DType dtype) const {
+    std::vector<std::byte> all(bytes_ + margin);
+    buffer_.copy_to_host(all.data(), all.size());
+    EXPECT_TRUE(std::all_of(all.begin() + static_cast<std::ptrdiff_t>(bytes_), all.end(), [](std::byte byte) {
+      return byte == std::byte{0xFF};
+    })) << "written behind the end";
+    all.resize(bytes_);
+    return numbers(dtype, all);
+  }
+
+ private:
+  static constexpr std::size_t margin = 256;
+  DeviceBuffer buffer_;
+  std::size_t bytes_;
+};
+
+}  // namespace
+
+LinearOutputs launch(Engine& engine, const LinearCrossEntropy& prepared, const LinearInputs& inputs) {
+  const LinearCrossEntropyProblem& p = prepared.problem();
+  const auto tokens = static_cast<std::size_t>(p.tokens);
+  const std::size_t losses = p.reduction == Reduction::none ? tokens : 1;
+  const std::size_t target = static_cast<std::size_t>(size_of(p.target_dtype));
+  const DType dweight_dtype = p.f32_dweight ? DType::f32 : p.dtype;
+  const auto dweight_bytes = static_cast<std::size_t>(p.vocab_size * p.hidden_size * size_of(dweight_dtype));
+  const auto sent = [&](const auto& data) { return Guarded(engine, data.data(), data.size() * sizeof data[0]); };
+  const Guarded hidden = sent(inputs.hidden), weight = sent(inputs.weight), targets = sent(inputs.targets);
+  const Guarded class_weight = sent(inputs.class_weight), dloss = sent(inputs.dloss);
+  const Guarded loss(engine, losses * 4), lse(engine, tokens * 4), z_loss(engine, losses * 4), nll(engine, tokens * 4);
+  const Guarded predicted(engine, tokens * target), dhidden(engine, inputs.hidden.size()), dweight(engine, dweight_bytes);
+  const Guarded workspace(engine, p.caller_workspace ? prepared.workspace_bytes() : 0);
+
+  LinearCrossEntropyArrays arrays;
+  arrays.hidden = hidden.address();
+  arrays.weight = weight.address();
+  arrays.targets = targets.address();
+  arrays.loss = loss.address<float>();
+  arrays.lse = lse.address<float>();
+  if (p.class_weight) arrays.class_weight = class_weight.address<float>();
+  if (p.dloss) arrays.dloss = dloss.address<float>();
+  if (p.z_loss > 0) arrays.z_loss = z_loss.address<float>();
+  if (p.nll) arrays.nll = nll.address<float>();
+  if (p.predicted) arrays.predicted = predicted.address();
+  if (p.dhidden) arrays.dhidden = dhidden.address();
+  if (p.dweight) arrays.dweight = dweight.address();
+  if (p.caller_workspace) arrays.workspace = workspace.address();
+  prepared.launch(arrays);
+  engine.synchronize();
+
+  LinearOutputs outputs;
+  outputs.loss = loss.values(DType::f32);
+  outputs.lse = lse.values(DType::f32);
+  if (p.z_loss > 0) outputs.z_loss = z_loss.values(DType::f32);
+  if (p.nll) outputs.nll = nll.values(DType::f32);
+  if (p.predicted) outputs.predicted = predicted.values(p.target_dtype);
+  if (p.dhidden) outputs.dhidden = dhidden.values(p.dtype);
+  if (p.dweight) outputs.dweight = dweight.values(dweight_dtype);
+  if (p.caller_workspace) workspace.values(DType::f32);
+  return outputs;
+}
+
+double distance(const std::vector<double>& found, const std::vector<double>& expected) {
+  if (found.size() != expected.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0, furthest = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (std::isnan(found[i]) && std::isnan(expected[i])) continue;
+    if (std::isnan(found[i]) || std::isnan(expected[i])) return std::numeric_limits<double>::quiet_NaN();
+    largest = std::max(largest, std::fabs(expected[i]));
+    furthest = std::max(furthest, std::fabs(found[i] - expected[i]));
+  }
+  return furthest == 0 ? 0 : furthest / largest;
+}
+
+void expect_near(const LinearOutputs& found, const LinearOutputs& expected, double allowed) {
+  const auto compare = [&](const char* name, std::vector<double> LinearOutputs::*output) {
+    const double away = distance(found.*output, expected.*output);
+    EXPECT_LE(away, allowed) << name;
+  };
+  compare("loss", &LinearOutputs::loss);
+  compare("lse", &LinearOutputs::lse);
+  compare("z_loss", &LinearOutputs::z_loss);
+  compare("nll", &LinearOutputs::nll);
+  compare("predicted", &LinearOutputs::predicted);
+  compare("dhidden", &LinearOutputs::dhidden);
+  compare("dweight", &LinearOutputs::dweight);
+}
+
+}  // namespace tunesmith::test

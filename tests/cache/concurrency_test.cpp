@@ -1,0 +1,326 @@
+// Threads and processes that share a file, die in the middle of a write, or fork.
+
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include "tests/cache/fixture.h"
+
+namespace tunesmith {
+namespace {
+
+namespace fs = std::filesystem;
+using CacheConcurrency = CacheTest;
+
+constexpr std::size_t image_bytes = 6000;
+
+std::string fingerprint(int writer, int i) { return std::to_string(writer) + "/" + std::to_string(i); }
+
+void write_rows(Cache& cache, int writer, int count) {
+  for (int i = 0; i < count; ++i) {
+    cache.store_binary(sample_binary(fingerprint(writer, i), image_bytes, i), "text");
+    cache.store_record(sample_record(1000 * writer + i, i + 1), sample_trials(3, i));
+  }
+}
+
+void expect_rows(Cache& cache, int writer, int count) {
+  for (int i = 0; i < count; ++i) {
+    const auto binary = cache.find_binary(fingerprint(writer, i));
+    ASSERT_TRUE(binary) << writer << " " << i;
+    expect_equal(*binary, sample_binary(fingerprint(writer, i), image_bytes, i));
+    const auto record = cache.find_record(sample_key(1000 * writer + i));
+    ASSERT_TRUE(record) << writer << " " << i;
+    expect_equal(*record, sample_record(1000 * writer + i, i + 1));
+  }
+}
+
+TEST_F(CacheConcurrency, ThreadsShareAnObject) {
+  Cache cache(options());
+  std::vector<std::thread> threads;
+  for (int writer = 0; writer < 6; ++writer) {
+    threads.emplace_back([&, writer] {
+      write_rows(cache, writer, 10);
+      expect_rows(cache, writer, 10);
+      cache.find_nearest(sample_key(64), 3);
+      cache.info();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (int writer = 0; writer < 6; ++writer) expect_rows(cache, writer, 10);
+  EXPECT_TRUE(cache.verify().empty());
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(CacheConcurrency, ThreadsWithAnObjectEach) {
+  std::vector<std::thread> threads;
+  for (int writer = 0; writer < 4; ++writer) {
+    threads.emplace_back([&, writer] {
+      CacheOptions mine;
+      mine.file = file();
+      mine.busy_timeout_ms = 30'000;
+      Cache cache(mine);
+      write_rows(cache, writer, 8);
+      expect_rows(cache, writer, 8);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  Cache cache(options());
+  for (int writer = 0; writer < 4; ++writer) expect_rows(cache, writer, 8);
+  EXPECT_TRUE(cache.verify().empty());
+}
+
+TEST_F(CacheConcurrency, CallbackMayUseTheCache) {
+  write_file(file(), random_bytes(3000, 1));
+  Cache* used = nullptr;
+  CacheOptions with_callback;
+  with_callback.file = file();
+  int calls = 0;
+  with_callback.warn = [&](const std::string&) {
+    ++calls;
+    used->info();
+    throw std::runtime_error("and may fail");
+  };
+  Cache cache(with_callback);
+  used = &cache;
+  EXPECT_NO_THROW(cache.find_record(sample_key(64)));
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(CacheConcurrency, ProcessesCreateAndWriteTogether) {
+  std::vector<pid_t> processes;
+  for (int writer = 0; writer < 5; ++writer) {
+    processes.push_back(start_process([&, writer] {
+      CacheOptions patient = options();
+      patient.busy_timeout_ms = 60'000;
+      Cache cache(patient);
+      write_rows(cache, writer, 15);
+      expect_rows(cache, writer, 15);
+      EXPECT_TRUE(warnings.empty()) << warnings.front();
+    }));
+  }
+  for (const pid_t process : processes) EXPECT_TRUE(finished_well(process));
+  Cache cache(options());
+  for (int writer = 0; writer < 5; ++writer) expect_rows(cache, writer, 15);
+  EXPECT_TRUE(cache.verify().empty());
+  EXPECT_EQ(count_aside(), 0);
+}
+
+TEST_F(CacheConcurrency, ProcessesThatFindGarbageTogetherMoveItOnce) {
+  for (int round = 0; round < 5; ++round) {
+    fs::remove(file());
+    write_file(file(), random_bytes(20'000, round));
+    std::vector<pid_t> processes;
+    for (int writer = 0; writer < 4; ++writer) {
+      processes.push_back(start_process([&, writer] {
+        CacheOptions patient = options();
+        patient.busy_timeout_ms = 60'000;
+        Cache cache(patient);
+        cache.find_record(sample_key(1));
+        write_rows(cache, writer, 4);
+        EXPECT_LE(warnings.size(), 1u);
+      }));
+    }
+    for (const pid_t process : processes) EXPECT_TRUE(finished_well(process));
+    EXPECT_EQ(count_aside(), round + 1) << "a fresh file must not be moved after the garbage";
+    Cache cache(options());
+    for (int writer = 0; writer < 4; ++writer) expect_rows(cache, writer, 4);
+  }
+}
+
+TEST_F(CacheConcurrency, KilledWritersLeaveAHealthyFile) {
+  std::mt19937 random(7);
+  int written = 0;
+  for (int round = 0; round < 40; ++round) {
+    int commits[2];
+    ASSERT_EQ(pipe(commits), 0);
+    const pid_t process = start_process([&] {
+      Cache cache(options());
+      for (int i = 0;; ++i) {
+        cache.store_binary(sample_binary(fingerprint(round, i), 30'000, i), "text of " + std::to_string(i));
+        if (write(commits[1], "c", 1) != 1) return;
+      }
+    });
+    // Killed somewhere in its second to fifth write.
+    char byte = 0;
+    for (unsigned i = 0, before = 1 + random() % 4; i < before; ++i) {
+      ASSERT_EQ(read(commits[0], &byte, 1), 1);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));
+    kill(process, SIGKILL);
+    int status = 0;
+    waitpid(process, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    close(commits[0]);
+    close(commits[1]);
+    Cache cache(options());
+    for (int i = 0;; ++i) {
+      const auto found = cache.find_binary(fingerprint(round, i));
+      if (!found) break;
+      expect_equal(*found, sample_binary(fingerprint(round, i), 30'000, i));
+      EXPECT_TRUE(cache.find_source(found->source_hash)) << "stored in one transaction";
+      ++written;
+    }
+    if (round % 8 == 7) {
+      EXPECT_TRUE(cache.verify().empty());
+    }
+  }
+  Cache cache(options());
+  EXPECT_TRUE(cache.verify().empty());
+  EXPECT_GE(written, 40);
+  EXPECT_EQ(cache.info().binaries, written);
+  EXPECT_EQ(count_aside(), 0);
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(CacheConcurrency, JournalOfAKilledWriterIsPlayedBack) {
+  { Cache(options()).store_binary(sample_binary("kept", 100'000), "text"); }
+  // A writer that dies with pages in the file and the journal still there.
+  const pid_t process = start_process([&] {
+    Connection connection = Connection::open_file(file(), Connection::Access::read_write, 0);
+    connection.execute("PRAGMA cache_size=2; BEGIN IMMEDIATE; UPDATE binaries SET image=zeroblob(300000), log='half'");
+    raise(SIGKILL);
+  });
+  int status = 0;
+  waitpid(process, &status, 0);
+  ASSERT_TRUE(fs::exists(folder() / "cache.db-journal")) << "or nothing is tested";
+  Cache cache(options());
+  const auto found = cache.find_binary("kept");
+  ASSERT_TRUE(found);
+  expect_equal(*found, sample_binary("kept", 100'000));
+  EXPECT_TRUE(cache.verify().empty());
+  EXPECT_EQ(names(), (std::vector<std::string>{"cache.db", "cache.db.lock"}));
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(CacheConcurrency, BusyIsAMissWithinTheTimeoutAndNeverMovesTheFile) {
+  { Cache(options()).store_record(sample_record(64), {}); }
+  Connection holder = Connection::open_file(file(), Connection::Access::read_write, 0);
+  holder.execute("BEGIN EXCLUSIVE");
+  CacheOptions hasty = options();
+  hasty.busy_timeout_ms = 50;
+  {
+    Cache cache(hasty);
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_FALSE(cache.find_record(sample_key(64)));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+    cache.store_record(sample_record(128), {});
+    EXPECT_TRUE(cache.find_record(sample_key(128))) << "from memory";
+    EXPECT_EQ(warnings.size(), 1u);
+    EXPECT_EQ(cache.verify().size(), 1u);
+    EXPECT_THROW(cache.clear({}), Error);
+    holder.execute("ROLLBACK");
+    EXPECT_TRUE(cache.find_record(sample_key(64))) << "once it is free";
+    EXPECT_TRUE(cache.find_record(sample_key(128)));
+    EXPECT_EQ(warnings.size(), 1u);
+  }
+  EXPECT_EQ(count_aside(), 0);
+}
+
+TEST_F(CacheConcurrency, WriterThatIsOpenWaitsForAReader) {
+  Cache cache(options());
+  cache.store_record(sample_record(64), {});
+  Connection holder = Connection::open_file(file(), Connection::Access::read_write, 0);
+  holder.execute("BEGIN; SELECT * FROM records");
+  std::thread release([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    holder.execute("ROLLBACK");
+  });
+  cache.store_record(sample_record(128), {});
+  release.join();
+  EXPECT_TRUE(Cache(options()).find_record(sample_key(128)));
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(CacheConcurrency, SomebodyHoldsTheLockFile) {
+  { Cache(options()).store_record(sample_record(64), {}); }
+  FILE* lock = std::fopen((folder() / "cache.db.lock").c_str(), "r+");
+  ASSERT_TRUE(lock);
+  ASSERT_EQ(flock(fileno(lock), LOCK_EX), 0);
+  CacheOptions hasty = options();
+  hasty.busy_timeout_ms = 20;
+  Cache cache(hasty);
+  EXPECT_FALSE(cache.find_record(sample_key(64)));
+  EXPECT_EQ(warnings.size(), 1u);
+  std::fclose(lock);
+  EXPECT_TRUE(cache.find_record(sample_key(64)));
+}
+
+TEST_F(CacheConcurrency, ForkedProcessesUseTheSameObject) {
+  Cache cache(options());
+  cache.store_record(sample_record(64), {});
+  cache.store_binary(sample_binary("a", 5000), "text");
+  std::vector<pid_t> processes;
+  for (int writer = 1; writer <= 3; ++writer) {
+    processes.push_back(start_process([&, writer] {
+      EXPECT_TRUE(cache.find_record(sample_key(64)));
+      write_rows(cache, writer, 8);
+      expect_rows(cache, writer, 8);
+      // A child of the child, too.
+      EXPECT_TRUE(finished_well(start_process([&] { expect_rows(cache, writer, 8); })));
+    }));
+  }
+  write_rows(cache, 0, 8);
+  for (const pid_t process : processes) EXPECT_TRUE(finished_well(process));
+  for (int writer = 0; writer <= 3; ++writer) expect_rows(cache, writer, 8);
+  EXPECT_TRUE(cache.verify().empty());
+}
+
+TEST_F(CacheConcurrency, ForkWhileAThreadIsInsideSqliteWorksWithoutTheCache) {
+  Cache cache(options());
+  cache.store_record(sample_record(64), {});
+  Connection holder = Connection::open_file(file(), Connection::Access::read_write, 0);
+  holder.execute("BEGIN EXCLUSIVE");
+  std::thread waiting([&] { EXPECT_TRUE(cache.find_record(sample_key(64))); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(finished_well(start_process([&] {
+    alarm(4);  // less than the busy timeout: SQLite must not even be asked
+    EXPECT_FALSE(cache.find_record(sample_key(64)));
+    cache.store_record(sample_record(128), {});
+    EXPECT_TRUE(cache.find_nearest(sample_key(64), 3).empty());
+    EXPECT_TRUE(cache.verify().empty());
+    EXPECT_THROW(cache.clear({}), Error);
+    EXPECT_THROW(cache.export_to(folder() / "out.db", true), Error);
+    EXPECT_THROW(cache.import_from(file()), Error);
+    EXPECT_NE(cache.info().why_not_writable.find("forked"), std::string::npos);
+    EXPECT_EQ(warnings.size(), 1u);
+  })));
+  holder.execute("ROLLBACK");
+  waiting.join();
+  EXPECT_TRUE(cache.find_record(sample_key(64)));
+  EXPECT_FALSE(cache.find_record(sample_key(128)));
+}
+
+TEST_F(CacheConcurrency, ForkWhileAThreadIsWritingNeitherHangsNorHarms) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "GCC's sanitizers may fork while a thread holds their own allocator's lock";
+#endif
+  Cache cache(options());
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (int i = 0; !stop; ++i) cache.store_binary(sample_binary(fingerprint(0, i % 50), image_bytes, i % 50), "text");
+  });
+  for (int round = 0; round < 25; ++round) {
+    const pid_t process = start_process([&] {
+      alarm(20);  // a dead lock ends as a failure
+      const auto found = cache.find_binary(fingerprint(0, 0));
+      if (found) expect_equal(*found, sample_binary(fingerprint(0, 0), image_bytes, 0));
+      cache.store_record(sample_record(round), {});
+      cache.info();
+    });
+    EXPECT_TRUE(finished_well(process)) << round;
+    std::this_thread::sleep_for(std::chrono::microseconds(137 * round));
+  }
+  stop = true;
+  writer.join();
+  EXPECT_TRUE(cache.verify().empty());
+  EXPECT_EQ(count_aside(), 0);
+}
+
+}  // namespace
+}  // namespace tunesmith

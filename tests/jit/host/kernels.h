@@ -1,0 +1,65 @@
+// Small kernels for the host executor's tests: source text, compiled and run in one step.
+#pragma once
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "jit/host/compiler.h"
+#include "jit/host/device.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+
+/// A kernel source as rendering would make it, flattened by hand: types, the platform, then `text`.
+inline std::string kernel_source(const std::string& text) {
+  std::ifstream in(TUNESMITH_SOURCE_DIR "/templates/device/types.cuh");
+  std::string types(std::istreambuf_iterator<char>(in), {});
+  if (types.empty()) throw std::runtime_error("templates/device/types.cuh is not there");
+  return types + "\n#ifdef TUNESMITH_HOST_EXECUTOR\n#include <tunesmith_platform_host.h>\n#endif\n#line 1 \"kernel.cu\"\n" +
+         text;
+}
+
+inline CompileRequest request(const std::string& text, Arch arch = {9, 0, 'a'}) {
+  return {"kernel.cu", kernel_source(text), arch};
+}
+
+inline KernelLaunch launch_of(std::string entry, Dim3 grid, Dim3 block) {
+  KernelLaunch launch;
+  launch.entry = std::move(entry);
+  launch.grid = grid;
+  launch.block = block;
+  return launch;
+}
+
+/// Kernels get the sanitizers that the test itself was built with.
+inline HostCompilerOptions test_compiler_options() {
+  HostCompilerOptions options;
+#if defined(__SANITIZE_ADDRESS__)
+  options.extra_flags = {"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"};
+#elif defined(__SANITIZE_THREAD__)
+  options.extra_flags = {"-g", "-fsanitize=thread"};
+#endif
+  return options;
+}
+
+/// Kernels built once, run many times.
+class Kernels {
+ public:
+  explicit Kernels(const std::string& text, HostDeviceOptions options = {}) : Kernels(request(text), std::move(options)) {}
+  explicit Kernels(const CompileRequest& request, HostDeviceOptions options = {})
+      : device(std::move(options)), module(device.load(HostCompiler(test_compiler_options()).compile(request))) {}
+
+  template <typename Params>
+  void run(const KernelLaunch& launch, const Params& params) {
+    device.prepare(*module, launch)->enqueue(&params, nullptr);
+  }
+
+  HostDevice device;
+  std::shared_ptr<Module> module;
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,191 @@
+#include "tests/quality/layering.h"
+
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+namespace tunesmith {
+namespace {
+
+struct Include {
+  std::string file;  // that has it
+  int line;
+  std::string name;
+  bool angled;
+
+  std::string place() const { return file + ":" + std::to_string(line) + ": "; }
+};
+
+bool is_source(std::string_view path) {
+  for (const std::string_view ending : {".h", ".cpp", ".cuh", ".cu", ".c"}) {
+    if (path.ends_with(ending)) return true;
+  }
+  return false;
+}
+
+std::vector<Include> includes_of(const SourceTree& tree) {
+  std::vector<Include> includes;
+  for (const auto& [file, contents] : tree) {
+    if (!is_source(file)) continue;
+    std::istringstream lines(contents);
+    std::string text;
+    for (int line = 1; std::getline(lines, text); ++line) {
+      std::string_view rest = text;
+      const auto skip_blanks = [&] { rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size())); };
+      skip_blanks();
+      if (!rest.starts_with('#')) continue;
+      rest.remove_prefix(1);
+      skip_blanks();
+      if (!rest.starts_with("include")) continue;
+      rest.remove_prefix(7);
+      skip_blanks();
+      if (rest.empty() || (rest[0] != '"' && rest[0] != '<')) continue;
+      const bool angled = rest[0] == '<';
+      const std::size_t end = rest.find(angled ? '>' : '"', 1);
+      if (end != std::string_view::npos) includes.push_back({file, line, std::string(rest.substr(1, end - 1)), angled});
+    }
+  }
+  return includes;
+}
+
+// Layers by path prefix; the first that fits counts.
+const std::vector<std::pair<std::string_view, std::string_view>> layer_prefixes = {
+    {"core/", "core"}, {"api/cli/", "cli"}, {"api/examples/", "examples"}, {"api/", "api"},     {"templates/", "templates"},
+    {"jit/", "jit"},   {"cache/", "cache"}, {"tuner/", "tuner"},           {"tests/", "tests"}, {"bench/", "bench"},
+};
+
+const std::map<std::string_view, std::set<std::string_view>> may_include = {
+    {"device", {"device"}},
+    {"core", {"core"}},
+    {"templates", {"core", "templates"}},
+    {"jit", {"core", "templates", "jit", "device"}},  // device: the host executor's platform builds on its types
+    {"cache", {"core", "cache"}},
+    {"tuner", {"core", "templates", "jit", "cache", "tuner"}},
+    {"api", {"core", "templates", "jit", "cache", "tuner", "api"}},
+    {"cli", {"core", "templates", "jit", "cache", "tuner", "api", "cli"}},
+    {"examples", {"core", "templates", "api", "examples"}},
+    {"bench", {"core", "templates", "jit", "cache", "tuner", "api", "cli", "bench"}},
+    {"tests", {"core", "templates", "jit", "cache", "tuner", "api", "cli", "device", "tests"}},
+};
+
+// Libraries from outside, by the start of their headers' names, and the only folders that may know them.
+const std::vector<std::pair<std::string_view, std::set<std::string_view>>> outside_libraries = {
+    {"sqlite3", {"cache/", "tests/"}},
+    {"boost/", {"jit/host/"}},
+    {"CLI/", {"api/cli/"}},
+    {"nlohmann/", {"api/cli/", "bench/", "tests/"}},
+    {"xxhash", {"core/"}},
+    {"gtest/", {"tests/"}},
+    {"gmock/", {"tests/"}},
+    {"benchmark/", {"bench/"}},
+    // NVRTC and the driver are opened at run time: a machine without a toolkit has none of these.
+    {"cuda", {}},
+    {"nvrtc", {}},
+};
+
+std::string_view layer_of(std::string_view path) {
+  if (path.starts_with("templates/") && (path.ends_with(".cuh") || path.ends_with(".cu"))) return "device";
+  for (const auto& [prefix, layer] : layer_prefixes) {
+    if (path.starts_with(prefix)) return layer;
+  }
+  return "";
+}
+
+std::string folder_of(std::string_view path) { return std::string(path.substr(0, path.rfind('/') + 1)); }
+
+// A header that is installed: core/include/, templates/<operation>/include/, api/include/.
+bool is_public(std::string_view path) { return path.find("/include/tunesmith/") != std::string_view::npos; }
+
+// The file of the tree that an include means, as the compiler would find it.
+std::optional<std::string> resolve(const SourceTree& tree, const Include& include) {
+  for (const std::string& folder : {folder_of(include.file), std::string(), std::string("templates/")}) {
+    const std::string path = folder + include.name;
+    if (tree.contains(path)) return path;
+  }
+  if (!include.name.starts_with("tunesmith/")) return std::nullopt;
+  for (const auto& [path, contents] : tree)
+    if (is_public(path) && path.ends_with("/include/" + include.name)) return path;
+  return std::nullopt;
+}
+
+// The folder of an operation, public header included: "templates/softmax/".
+std::string operation_of(std::string_view path) {
+  const std::string folder = folder_of(path);
+  return folder.substr(0, folder.find("include/tunesmith/"));
+}
+
+// Operations over rows, which build on row/.
+const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/"};
+
+std::string check_device_code(const Include& include, const std::string& path) {
+  const std::string own = folder_of(include.file), target = folder_of(path);
+  if (target == "templates/device/" || target == own) return "";
+  if (target == "templates/row/" && over_rows.contains(own)) return "";
+  return "device code may include only device/, its own folder and, for operations over rows, row/ (" + path + ")";
+}
+
+// The host's side of an operation: operations do not know each other; all may use row/, which reads fields as they all do.
+std::string check_descriptor(const Include& include, const std::string& path) {
+  const std::string own = operation_of(include.file), target = operation_of(path);
+  if (own == "templates/" || target == "templates/" || target == "templates/row/" || target == own) return "";
+  return "a folder of templates/ may include only templates/, row/ and itself (" + path + ")";
+}
+
+std::string check_own_file(const Include& include, const std::string& path) {
+  const std::string from(layer_of(include.file)), to(layer_of(path));
+  const auto allowed = may_include.find(from);
+  if (allowed == may_include.end()) return "in no known folder: add it to the layers";
+  if (!allowed->second.contains(to)) return from + " may not include " + to + " (" + path + ")";
+  if (from == "device") return check_device_code(include, path);
+  if (is_public(include.file) && !is_public(path)) return "a public header may include only public ones (" + path + ")";
+  if (from == "templates" && to == "templates") return check_descriptor(include, path);
+  if (from == "examples" && to != "examples" && !is_public(path))
+    return "an example may include only public headers (" + path + ")";
+  const auto between = [&](std::string_view a, std::string_view b) {
+    return include.file.starts_with(a) && path.starts_with(b);
+  };
+  if (between("jit/cuda/", "jit/host/") || between("jit/host/", "jit/cuda/")) {
+    return "the two implementations of jit may not know each other (" + path + ")";
+  }
+  return "";
+}
+
+std::string check_outside_library(const Include& include) {
+  for (const auto& [prefix, folders] : outside_libraries) {
+    if (!include.name.starts_with(prefix)) continue;
+    for (const std::string_view folder : folders) {
+      if (include.file.starts_with(folder)) return "";
+    }
+    return "<" + include.name + "> is not for this folder";
+  }
+  // The host executor puts its headers before the generated source; the two platforms meet in platform.cuh and matrix.cuh.
+  const bool meeting = (include.file == "templates/device/platform.cuh" && include.name == "tunesmith_platform_host.h") ||
+                       (include.file == "templates/device/matrix.cuh" && include.name == "tunesmith_matrix_host.h");
+  if (layer_of(include.file) == "device" && !meeting)
+    return "device code may include no header from outside (" + include.name + ")";
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> layering_violations(const SourceTree& tree) {
+  std::vector<std::string> violations;
+  for (const Include& include : includes_of(tree)) {
+    const std::optional<std::string> own = resolve(tree, include);
+    std::string broken;
+    if (own) {
+      broken = check_own_file(include, *own);
+    } else if (include.angled) {
+      broken = check_outside_library(include);
+    } else {
+      broken = "no such file: \"" + include.name + "\"";
+    }
+    if (!broken.empty()) violations.push_back(include.place() + broken);
+  }
+  return violations;
+}
+
+int count_includes(const SourceTree& tree) { return static_cast<int>(includes_of(tree).size()); }
+
+}  // namespace tunesmith

@@ -1,0 +1,36 @@
+#pragma once
+// Cases compiled and made ready on a GPU; a test is skipped where there is none.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/engine/parts.h"
+#include "tests/templates/softmax/cases.h"
+
+namespace tunesmith::test {
+
+class GpuKernels : public testing::Test {
+ protected:
+  void SetUp() override;
+
+  Device& device() { return *engine_->parts().device; }
+  bool has_clusters() { return device().info().arch.number() >= 90; }
+  Case case_of(std::string_view op, const std::string& fields, const std::string& config) {
+    return test::case_of(op, fields, device().info(), config);
+  }
+  /// The case, or nothing where the device cannot run it.
+  std::vector<Case> case_if_valid(std::string_view op, const std::string& fields, const std::string& config);
+
+  Built build(const Case& c);
+  std::shared_ptr<const Executable> executable_of(const Case& c);
+  /// Compiles on all cores into the engine's cache.
+  void compile_all(const std::vector<Case>& cases);
+
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace tunesmith::test

@@ -1,0 +1,41 @@
+#pragma once
+// Cases compiled and made ready on the host executor.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "jit/executable.h"
+#include "jit/host/compiler.h"
+#include "jit/host/device.h"
+#include "templates/render.h"
+#include "tests/templates/softmax/cases.h"
+
+namespace tunesmith::test {
+
+class HostKernels : public testing::Test {
+ protected:
+  /// Compiles all cases in few compiler runs and hands each executable on: use(case, executable).
+  template <typename Use>
+  void with_executables(const std::vector<Case>& cases, const Use& use) {
+    constexpr std::size_t batch = 24;
+    for (std::size_t begin = 0; begin < cases.size(); begin += batch) {
+      const std::size_t end = std::min(begin + batch, cases.size());
+      std::vector<CompileRequest> requests;
+      for (std::size_t i = begin; i < end; ++i)
+        requests.push_back(
+            {cases[i].problem.op + ".cu", render(cases[i].op(), cases[i].problem, cases[i].config), device_.info().arch});
+      const auto modules = device_.load_all(compiler_.compile_many(requests));
+      for (std::size_t i = begin; i < end; ++i) {
+        const Case& c = cases[i];
+        use(c, Executable(device_, modules[i - begin], c.op().launch_plan(c.problem, c.config, device_.info())));
+      }
+    }
+  }
+
+  HostDevice device_;
+  HostCompiler compiler_;
+};
+
+}  // namespace tunesmith::test

@@ -1,0 +1,50 @@
+#pragma once
+// Generated sources through NVRTC and nvcc, for any architecture: what the compilers make of a case.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/engine/parts.h"
+#include "tests/templates/softmax/cases.h"
+
+namespace tunesmith::test {
+
+inline constexpr const char* archs[] = {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
+
+/// How often `what` occurs, occurrences counted apart from the character after the last one's first.
+std::size_t count_of(const std::string& text, const std::string& what);
+
+class SourceCompilation : public testing::Test {
+ protected:
+  struct Source {
+    Case c;
+    std::string text;
+    Arch arch;
+  };
+
+  void SetUp() override;
+
+  bool supports(const Arch& arch) const;
+  static Source source_of(const Case& c, const Arch& arch);
+  static Source source_of(std::string_view op, const std::string& fields, const std::string& config, const char* arch_name);
+  std::string ptx_of(const Source& source) const;
+  std::string ptx_of(std::string_view op, const std::string& fields, const std::string& config) const;
+
+  /// Compiles all sources on two threads; every distinct one once. They must fit their device and spill next to nothing.
+  void compile_all(const std::vector<Source>& all);
+
+  static bool has_nvcc();
+  /// Compiles the source with these flags, warnings being errors.
+  static bool nvcc_takes(const Source& source, const std::string& flags);
+
+ private:
+  std::shared_ptr<Compiler> compiler_;
+  std::vector<Arch> supported_;
+};
+
+}  // namespace tunesmith::test

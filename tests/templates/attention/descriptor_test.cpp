@@ -1,0 +1,245 @@
+// The descriptor of attention: fields and what is wrong with them, arrays, keys, costs, launches.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/templates/softmax/cases.h"
+#include "tunesmith/attention.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+const Op& op() { return find_op("attention"); }
+Problem normal(const std::string& fields) { return test::normalized("attention", fields); }
+DeviceInfo hopper() { return generic_device(parse_arch("sm_90a")); }
+
+void expect_error(const std::string& fields, const std::vector<const char*>& parts) {
+  try {
+    normal(fields);
+    ADD_FAILURE() << fields << " was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    for (const char* part : parts)
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what() << " lacks " << part;
+  }
+}
+
+ArrayInfo array(const std::string& fields, const std::string& name) {
+  for (ArrayInfo& info : op().arrays(normal(fields)))
+    if (info.name == name) return std::move(info);
+  ADD_FAILURE() << fields << " has no " << name;
+  return {};
+}
+
+TEST(AttentionDescriptor, NormalizingTwiceChangesNothing) {
+  for (const char* fields :
+       {"seq_q=5,head_dim=64", "seq_q=5,seq_kv=9,head_dim=64,head_dim_v=32,heads=4,kv_heads=2,layout=bhsd,dtype=f32",
+        "seq_q=5,head_dim=64,causal=top-left,window_left=3,window_right=8,softcap=2,scale=0.25,alibi=1,sinks=1",
+        "seq_q=5,head_dim=64,batch=3,varlen=1,total_q=11,q_seq_stride=100,q_alignment=4,o_head_stride=200"}) {
+    const Problem problem = normal(fields);
+    EXPECT_EQ(op().normalize(problem), problem) << problem.text();
+  }
+  EXPECT_EQ(normal("seq_q=5,head_dim=64").text(),
+            "attention batch=1,heads=1,kv_heads=1,seq_q=5,seq_kv=5,head_dim=64,head_dim_v=64,dtype=bf16,layout=bshd");
+  // A causal mask leaves nothing to a window's right side.
+  EXPECT_EQ(normal("seq_q=5,head_dim=64,causal=top-left,window_right=2"), normal("seq_q=5,head_dim=64,causal=top-left"));
+}
+
+TEST(AttentionDescriptor, ErrorsNameFieldValueAndWhatIsAllowed) {
+  expect_error("seq_q=5", {"head_dim is missing", "seq_q and head_dim"});
+  expect_error("seq_q=5,head_dim=60", {"head_dim is 60", "8 to 256 in steps of 8"});
+  expect_error("seq_q=5,head_dim=264", {"head_dim is 264", "8 to 256"});
+  expect_error("seq_q=5,head_dim=64,heads=6,kv_heads=4", {"heads is 6", "kv_heads is 4", "multiple"});
+  expect_error("seq_q=5,seq_kv=0,head_dim=64", {"seq_kv is 0"});
+  expect_error("seq_q=5,head_dim=64,causal=yes", {"causal is 'yes'", "none, top-left, bottom-right"});
+  expect_error("seq_q=5,head_dim=64,layout=sbhd", {"layout is 'sbhd'", "bshd, bhsd"});
+  expect_error("seq_q=5,head_dim=64,scale=-1", {"scale is -1", "1e-06"});
+  expect_error("seq_q=5,head_dim=64,window_left=-2", {"window_left is -2"});
+  expect_error("seq_q=5,head_dim=64,total_q=5", {"total_q", "varlen=1"});
+  expect_error("seq_q=5,head_dim=64,batch=2,varlen=1,total_q=11", {"total_q is 11", "2 sequences", "seq_q = 5", "10"});
+  expect_error("seq_q=5,head_dim=64,varlen=1,q_batch_stride=9", {"q_batch_stride", "packed"});
+  expect_error("seq_q=5,head_dim=64,o_seq_stride=63", {"stride of o is 63", "at least 64"});
+  expect_error("seq_q=5,head_dim=64,q_seq_stride=1000000000000000,batch=3", {"q_seq_stride is 1000000000000000"});
+  expect_error("seq_q=5,head_dim=64,q_alignment=1", {"q_alignment is 1"});
+  expect_error("seq_q=5,head_dim=64,rows=3", {"'rows' is not a field of attention"});
+}
+
+TEST(AttentionDescriptor, ArraysLieAsTheLayoutSays) {
+  using Numbers = std::vector<std::int64_t>;
+  const std::string shape = "batch=2,seq_q=5,seq_kv=7,heads=6,kv_heads=3,head_dim=64,head_dim_v=32";
+  EXPECT_EQ(array(shape, "q").shape, (Numbers{2, 5, 6, 64}));
+  EXPECT_EQ(array(shape, "k").shape, (Numbers{2, 7, 3, 64}));
+  EXPECT_EQ(array(shape, "v").strides, (Numbers{7 * 3 * 32, 3 * 32, 32, 1}));
+  EXPECT_EQ(array(shape, "o").shape, (Numbers{2, 5, 6, 32}));
+  EXPECT_EQ(array(shape, "lse").shape, (Numbers{2, 6, 5}));
+  EXPECT_TRUE(array(shape, "lse").optional);
+  EXPECT_EQ(array(shape + ",layout=bhsd", "k").shape, (Numbers{2, 3, 7, 64}));
+  EXPECT_EQ(array(shape + ",layout=bhsd", "k").strides, (Numbers{3 * 7 * 64, 7 * 64, 64, 1}));
+  EXPECT_EQ(array(shape + ",varlen=1,total_q=8,total_kv=9", "q").shape, (Numbers{8, 6, 64}));
+  EXPECT_EQ(array(shape + ",varlen=1,total_q=8,total_kv=9", "lse").shape, (Numbers{6, 8}));
+  EXPECT_EQ(array(shape + ",varlen=1", "cu_seqlens_kv").shape, (Numbers{3}));
+  EXPECT_EQ(array(shape + ",k_seq_stride=1000,k_alignment=8", "k").strides, (Numbers{7 * 3 * 64, 1000, 64, 1}));
+}
+
+TEST(AttentionDescriptor, KeysTellApartWhatOtherKernelsAreFastFor) {
+  const auto key = [](const std::string& fields) { return op().key(normal(fields)).semantics; };
+  const std::string shape = "seq_q=512,seq_kv=2048,head_dim=64,heads=8";
+  for (const char* other : {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",causal=bottom-right", ",window_left=7",
+                            ",softcap=3", ",alibi=1", ",sinks=1", ",varlen=1", ",head_dim_v=128", ",k_alignment=8"})
+    EXPECT_NE(key(shape), key(shape + other)) << other;
+  EXPECT_NE(key(shape), key("seq_q=1,seq_kv=2048,head_dim=64,heads=8"));
+  EXPECT_EQ(key(shape + ",softcap=3"), key(shape + ",softcap=4"));
+  EXPECT_EQ(op().key(normal(shape)).n_cols, 2048);
+}
+
+TEST(AttentionDescriptor, CostsCountWhatIsSeen) {
+  const auto flops = [](const std::string& fields) { return op().cost(normal(fields)).flops; };
+  EXPECT_DOUBLE_EQ(flops("batch=2,heads=4,seq_q=100,seq_kv=50,head_dim=64,head_dim_v=32"), 2.0 * 2 * 4 * 100 * 50 * 96);
+  EXPECT_DOUBLE_EQ(flops("seq_q=100,head_dim=64,causal=top-left"), 4.0 * 64 * (100 * 101 / 2));
+  EXPECT_DOUBLE_EQ(flops("seq_q=100,head_dim=64,window_left=0,window_right=0"), 4.0 * 64 * 100);
+}
+
+// What a mask_mod leaves is not known before it runs.
+TEST(AttentionDescriptor, CostsWithAMaskModAreUpperBounds) {
+  const auto cost = [](const char* field, const char* text) {
+    Problem problem = normal("seq_q=100,head_dim=64,causal=top-left");
+    if (field != nullptr) problem.fields.set(field, std::string(text));
+    return op().cost(op().normalize(problem));
+  };
+  const Cost plain = cost(nullptr, "");
+  const Cost masked = cost("mask_mod", "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return q == k; }");
+  EXPECT_EQ(plain.overcounted, "");
+  EXPECT_EQ(
+      cost("score_mod", "__device__ float score_mod(float s, int, int, int, int, const Aux&) { return s; }").overcounted,
+      "");
+  EXPECT_EQ(masked.overcounted, "pairs that mask_mod hides");
+  EXPECT_EQ(masked.flops, plain.flops);
+  EXPECT_EQ(masked.bytes(), plain.bytes());
+}
+
+TEST(AttentionDescriptor, NothingToDoIsNoLaunch) {
+  for (const char* fields : {"batch=0,seq_q=5,head_dim=64", "seq_q=0,seq_kv=5,head_dim=64",
+                             "seq_q=5,head_dim=64,varlen=1,total_q=0,total_kv=0"}) {
+    const Problem problem = normal(fields);
+    EXPECT_TRUE(op().launch_plan(problem, op().default_config(problem, hopper()), hopper()).kernels.empty()) << fields;
+  }
+}
+
+TEST(AttentionDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {
+  for (const char* arch : {"sm_75", "sm_80", "sm_86", "sm_90a", "sm_120a"})
+    for (const char* fields : {"seq_q=4096,head_dim=128", "seq_q=1,seq_kv=999,head_dim=256,dtype=f32",
+                               "seq_q=77,head_dim=8,heads=4,kv_heads=1"}) {
+      const DeviceInfo device = generic_device(parse_arch(arch));
+      const Problem problem = normal(fields);
+      for (const Effort effort : {Effort::quick, Effort::full}) {
+        const std::vector<Config> space = op().search_space(problem, device, effort);
+        ASSERT_FALSE(space.empty());
+        EXPECT_EQ(space.front(), op().default_config(problem, device));
+        for (std::size_t i = 0; i < space.size(); ++i) {
+          EXPECT_EQ(op().why_invalid(problem, device, space[i]), "") << arch << " " << fields << " " << space[i].text();
+          EXPECT_EQ(std::count(space.begin(), space.end(), space[i]), 1) << space[i].text();
+        }
+      }
+    }
+  EXPECT_NE(op().why_invalid(normal("seq_q=64,head_dim=256,dtype=f32"), generic_device(parse_arch("sm_75")),
+                             Config{parse_fields("variant=simt,threads=256,tile_q=128,tile_kv=128", "config")}),
+            "");
+  EXPECT_NE(op().why_invalid(normal("seq_q=64,head_dim=64"), hopper(), Config{parse_fields("variant=none", "config")}), "");
+}
+
+// The copy engine is told where rows lie, what a box holds, and what lies outside.
+TEST(AttentionDescriptor, TensorMapsDescribeTheArrays) {
+  const test::Case c = test::case_of("attention",
+                                     "batch=3,heads=6,kv_heads=2,seq_q=1000,seq_kv=777,head_dim=96,head_dim_v=64,"
+                                     "q_seq_stride=1000,q_batch_stride=2000000,layout=bshd",
+                                     hopper(), "variant=wgmma,tile_q=128,tile_kv=112");
+  const LaunchPlan plan = op().launch_plan(c.problem, c.config, hopper());
+  ASSERT_EQ(plan.tensor_maps.size(), 4U);
+  const auto sizes = [](const LaunchPlan::TensorMap& map) {
+    return std::vector<std::int64_t>(map.sizes.begin(), map.sizes.begin() + map.rank);
+  };
+  using Numbers = std::vector<std::int64_t>;
+  EXPECT_EQ(sizes(plan.tensor_maps[0]), (Numbers{96, 1000, 6, 3}));
+  EXPECT_EQ(sizes(plan.tensor_maps[2]), (Numbers{64, 777, 2, 3}));
+  const auto& q = plan.tensor_maps[0];
+  EXPECT_EQ((Numbers{q.strides_bytes.begin(), q.strides_bytes.begin() + 3}), (Numbers{2000, 192, 4000000}));
+  EXPECT_EQ(q.box[0], 64);
+  EXPECT_EQ(q.box[1], 128);
+  EXPECT_EQ(plan.tensor_maps[1].box[1], 112);
+  EXPECT_EQ(plan.tensor_maps[3].box[1], 16);  // a warp's
+  for (const LaunchPlan::TensorMap& map : plan.tensor_maps) {
+    EXPECT_EQ(map.swizzle_bytes, 128);
+    EXPECT_EQ(map.offset % LaunchPlan::TensorMap::alignment, 0U);
+    EXPECT_LE(map.offset + LaunchPlan::TensorMap::bytes, plan.params.size());
+  }
+  EXPECT_EQ(plan.pointers[static_cast<std::size_t>(plan.tensor_maps[3].array)].array, "o");
+  // Blocks take one tile after the other.
+  EXPECT_EQ(plan.kernels.at(0).grid.x, static_cast<std::uint32_t>(hopper().sm_count));
+  EXPECT_EQ(plan.kernels.at(0).block.x, 384U);
+}
+
+TEST(AttentionDescriptor, WgmmaIsOfferedWhereItRuns) {
+  const auto has = [](const std::string& fields, const char* arch) {
+    const DeviceInfo device = generic_device(parse_arch(arch));
+    const Problem problem = normal(fields);
+    for (const Config& config : op().search_space(problem, device, Effort::quick))
+      if (config.variant() == "wgmma") return true;
+    return false;
+  };
+  EXPECT_TRUE(has("seq_q=4096,head_dim=128", "sm_90a"));
+  EXPECT_TRUE(has("seq_q=4096,head_dim=256,dtype=f16,causal=top-left", "sm_90a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128", "sm_100a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128", "sm_80"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128,dtype=f32", "sm_90a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128,k_alignment=8", "sm_90a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128,v_seq_stride=132", "sm_90a"));
+  EXPECT_TRUE(has("seq_q=4096,head_dim=128,batch=3,varlen=1", "sm_90a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128,batch=3,varlen=1,total_kv=0", "sm_90a"));
+}
+
+TEST(AttentionDescriptor, PackedSequencesAreOneArrayForTheCopyEngine) {
+  const test::Case c = test::case_of("attention", "batch=5,heads=4,seq_q=300,head_dim=64,varlen=1,total_q=1000,total_kv=900",
+                                     hopper(), "variant=wgmma,tile_q=64");
+  const LaunchPlan plan = op().launch_plan(c.problem, c.config, hopper());
+  ASSERT_EQ(plan.tensor_maps.size(), 4U);
+  const auto& sizes = plan.tensor_maps[1].sizes;
+  EXPECT_EQ((std::vector<std::int64_t>{sizes.begin(), sizes.begin() + 4}), (std::vector<std::int64_t>{64, 900, 4, 1}));
+  // A place for every tile of 64 queries, and one for each sequence; no more blocks than there are of both.
+  EXPECT_EQ(plan.kernels.at(0).grid.x, std::min<std::uint32_t>((1000 / 64 + 5) * 4, hopper().sm_count));
+}
+
+TEST(AttentionDescriptor, PartsAreCombinedByAnOverlappingKernelWhereThereIsOne) {
+  for (const char* arch : {"sm_80", "sm_90a", "sm_120a"}) {
+    const DeviceInfo device = generic_device(parse_arch(arch));
+    const test::Case c = test::case_of("attention", "seq_q=1,seq_kv=65536,heads=8,head_dim=128", device, "variant=split");
+    const LaunchPlan plan = op().launch_plan(c.problem, c.config, device);
+    ASSERT_EQ(plan.kernels.size(), 2U);
+    EXPECT_FALSE(plan.kernels[0].overlaps);
+    EXPECT_EQ(plan.kernels[1].overlaps, device.arch.number() >= 90) << arch;
+  }
+}
+
+TEST(AttentionDescriptor, TypedProblemsAreTheSame) {
+  AttentionProblem typed;
+  typed.batch = 2;
+  typed.heads = 4;
+  typed.kv_heads = 2;
+  typed.seq_q = 100;
+  typed.seq_kv = 200;
+  typed.head_dim = 64;
+  typed.dtype = DType::f16;
+  typed.layout = AttentionLayout::bhsd;
+  typed.causal = Causal::bottom_right;
+  typed.window_left = 9;
+  typed.softcap = 5;
+  typed.k_strides.seq = 128;
+  typed.v_alignment = 4;
+  EXPECT_EQ(op().normalize(to_problem(typed)),
+            normal("batch=2,heads=4,kv_heads=2,seq_q=100,seq_kv=200,head_dim=64,dtype=f16,layout=bhsd,causal=bottom-right,"
+                   "window_left=9,softcap=5,k_seq_stride=128,v_alignment=4"));
+}
+
+}  // namespace
+}  // namespace tunesmith

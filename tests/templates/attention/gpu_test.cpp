@@ -1,0 +1,132 @@
+// The same numerics on a GPU, every variant and many configurations; repeats bit for bit; offsets of 64 bits.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "tests/support/gpu_kernels.h"
+#include "tests/templates/attention/cases.h"
+#include "tuner/verify.h"
+#include "tunesmith/buffer.h"
+#include "tunesmith/tunesmith.h"
+
+namespace tunesmith {
+namespace {
+
+using test::Case;
+
+class AttentionGpu : public test::GpuKernels {
+ protected:
+  void verify_all(const std::vector<Case>& cases) {
+    compile_all(cases);
+    std::map<std::string, std::pair<double, int>> seen;
+    for (const Case& c : cases) {
+      const CheckResult result = verify(c.op(), c.problem, *executable_of(c), device(), 5);
+      EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
+      auto& [worst, count] = seen[c.config.variant() + " " + c.problem.fields.word("dtype")];
+      worst = std::max(worst, result.max_error);
+      ++count;
+    }
+    for (const auto& [what, result] : seen)
+      std::printf("%s: %d configurations, worst error %.2e relative\n", what.c_str(), result.second, result.first);
+  }
+};
+
+TEST_F(AttentionGpu, EveryProblemInEveryVariant) {
+  verify_all(test::attention_cases(test::attention_problems(false), device().info(), 3, 7));
+}
+
+TEST_F(AttentionGpu, TensorCoresOnEveryProblem) {
+  verify_all(test::attention_cases(test::attention_problems(true), device().info(), 3, 107));
+}
+
+// Parts that are combined by a second kernel, and by clusters of every size.
+TEST_F(AttentionGpu, SplitKeysOnEveryProblemOfFewQueries) {
+  std::vector<Case> cases;
+  std::vector<Problem> problems = test::attention_problems(true);
+  for (const char* fields :
+       {"seq_q=1,seq_kv=3000,head_dim=128,heads=32,kv_heads=8,batch=3", "seq_q=5,seq_kv=1999,head_dim=64,heads=6,kv_heads=2",
+        "seq_q=30,seq_kv=19,head_dim=64,heads=2,kv_heads=1,causal=bottom-right",
+        "seq_q=4,seq_kv=900,head_dim=128,heads=8,kv_heads=2,batch=7,varlen=1,total_q=15,total_kv=2500,sinks=1,dtype=f16"})
+    problems.push_back(test::normalized("attention", fields));
+  for (const Problem& problem : problems)
+    for (const char* config : {"splits=0", "splits=3", "cluster=2", "cluster=4", "cluster=8", "cluster=16"}) {
+      Config split{parse_fields(std::string("variant=split,") + config, "config")};
+      try {
+        cases.push_back({problem, find_op("attention").complete_config(problem, device().info(), split)});
+      } catch (const Error&) {
+        continue;  // too many rows, or no clusters
+      }
+    }
+  EXPECT_GT(cases.size(), 100U);
+  verify_all(cases);
+}
+
+// What tuning looks at for common shapes, as it looks at them.
+TEST_F(AttentionGpu, TheSpacesOfCommonShapes) {
+  std::vector<Case> cases;
+  for (const char* fields :
+       {"seq_q=4096,head_dim=64,heads=32,batch=4", "seq_q=4096,head_dim=128,heads=16,batch=4,causal=bottom-right",
+        "seq_q=4096,head_dim=256,heads=8,batch=4", "seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8"}) {
+    const Problem problem = test::normalized("attention", fields);
+    const Problem small = find_op("attention").verification_problem(problem);
+    for (const Config& config : find_op("attention").search_space(problem, device().info(), Effort::quick))
+      cases.push_back({small, config});
+  }
+  verify_all(cases);
+}
+
+// What lies in the array behind a sequence's end belongs to the next one: whatever it is, it must not be felt.
+TEST_F(AttentionGpu, PackedSequencesDoNotFeelTheirNeighbours) {
+  constexpr std::int32_t starts[] = {0, 70, 71, 71, 333, 700};
+  constexpr std::int64_t batch = std::size(starts) - 1, total = starts[batch], heads = 2;
+  for (const std::int64_t head_dim : {64, 128, 256})
+    for (const char* variant : {"wgmma", "mma"}) {
+      AttentionProblem problem{.batch = batch, .heads = heads, .seq_q = 400, .head_dim = head_dim};
+      problem.varlen = true;
+      problem.total_q = problem.total_kv = total;
+      PrepareOptions options;
+      options.config.fields = parse_fields(std::string("variant=") + variant, "config");
+      if (device().info().arch.number() != 90 && std::string_view(variant) == "wgmma") continue;
+      const Plan plan = engine_->prepare(problem, options);
+      const auto run = [&](bool poisoned) {
+        const auto count = static_cast<std::size_t>(total * heads * head_dim);
+        std::vector<std::uint16_t> q(count), kv(count), o(count, 0x7fc0);
+        for (std::size_t i = 0; i < count; ++i) {
+          q[i] = static_cast<std::uint16_t>(0x3f00 + i * 7919 % 200 - (i % 3 == 0 ? 0x8000 : 0));
+          kv[i] = static_cast<std::uint16_t>(0x3f00 + i * 104729 % 160 + (i % 2 == 0 ? 0x8000 : 0));
+        }
+        // The keys and values of every second sequence.
+        if (poisoned)
+          for (std::int64_t b = 1; b < batch; b += 2)
+            std::fill(kv.begin() + starts[b] * heads * head_dim, kv.begin() + starts[b + 1] * heads * head_dim,
+                      std::uint16_t{0x7fc0});
+        const std::size_t bytes = count * sizeof(std::uint16_t);
+        DeviceBuffer device_q(*engine_, bytes), device_kv(*engine_, bytes), device_o(*engine_, bytes);
+        DeviceBuffer device_starts(*engine_, sizeof starts);
+        device_q.copy_from_host(q.data(), bytes);
+        device_kv.copy_from_host(kv.data(), bytes);
+        device_o.copy_from_host(o.data(), bytes);
+        device_starts.copy_from_host(starts, sizeof starts);
+        void* const arrays[] = {device_q.data(),      device_kv.data(), device_kv.data(), device_starts.data(),
+                                device_starts.data(), device_o.data(),  nullptr};
+        plan.launch(arrays);
+        engine_->synchronize();
+        device_o.copy_to_host(o.data(), bytes);
+        return o;
+      };
+      const std::vector<std::uint16_t> clean = run(false), poisoned = run(true);
+      for (std::int64_t b = 0; b < batch; b += 2)
+        for (std::int64_t i = starts[b] * heads * head_dim; i < starts[b + 1] * heads * head_dim; ++i)
+          ASSERT_EQ(clean[static_cast<std::size_t>(i)], poisoned[static_cast<std::size_t>(i)])
+              << variant << ", head_dim " << head_dim << ", sequence " << b;
+      // And the poison was there to be felt.
+      const std::uint16_t felt = poisoned[static_cast<std::size_t>(starts[1] * heads * head_dim)];
+      EXPECT_GT(felt & 0x7fff, 0x7f80) << variant << ", head_dim " << head_dim;
+    }
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,125 @@
+// Tiles that a mask_mod hides or keeps wholly, on a GPU: every mask in every variant, what is found out about tiles, that
+// hidden ones are not touched, and that the result can be used again.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "templates/half.h"
+#include "tests/support/gpu_kernels.h"
+#include "tests/templates/attention/masks.h"
+#include "tuner/evaluate.h"
+#include "tuner/verify.h"
+
+namespace tunesmith {
+namespace {
+
+using test::AttentionArraysOnHost;
+using test::Case;
+using test::Mask;
+using Int = std::int64_t;
+
+struct MaskedCase {
+  Mask mask;
+  Case run;
+};
+
+std::vector<Case> plain_cases(const std::vector<MaskedCase>& masked) {
+  std::vector<Case> all;
+  for (const MaskedCase& c : masked) all.push_back(c.run);
+  return all;
+}
+
+class AttentionMaskGpu : public test::GpuKernels {
+ protected:
+  /// Beside those of the host executor, what all variants take: whole rows of 128 bytes, many tiles.
+  static std::vector<std::string> shapes() {
+    std::vector<std::string> all = test::masked_shapes();
+    all.insert(all.end(), {"batch=3,heads=4,kv_heads=2,seq_q=700,seq_kv=900,head_dim=64,dtype=bf16",
+                           "batch=2,heads=4,seq_q=600,seq_kv=600,head_dim=128,dtype=f16,causal=bottom-right",
+                           "batch=1,heads=2,seq_q=333,seq_kv=4200,head_dim=64,head_dim_v=128,dtype=bf16,window_left=1000",
+                           "batch=2,heads=2,seq_q=257,seq_kv=513,head_dim=256,dtype=bf16"});
+    return all;
+  }
+  /// Every mask on every shape, in this many configurations, and at least one of each variant.
+  std::vector<MaskedCase> cases(std::size_t configs) {
+    std::vector<MaskedCase> all;
+    std::uint64_t seed = 1;
+    for (const Mask& mask : test::masks())
+      for (const std::string& shape : shapes()) {
+        const Problem problem = mask.problem(shape);
+        for (Config& config : test::sample_space(problem, device().info(), configs, seed++))
+          all.push_back({mask, {problem, std::move(config)}});
+      }
+    return all;
+  }
+  void launch(const Executable& executable, const AttentionArraysOnHost& arrays) {
+    evaluate_on(device(), executable.module())(executable.plan(), arrays.all());
+  }
+};
+
+Problem with(Problem problem, const char* mask_tiles) {
+  problem.fields.set("mask_tiles", std::string(mask_tiles));
+  return find_op("attention").normalize(problem);
+}
+
+std::size_t bytes_of(const AttentionArraysOnHost& arrays, const char* array) {
+  return static_cast<std::size_t>(arrays[array].info.extent_bytes());
+}
+
+TEST_F(AttentionMaskGpu, EveryMaskInEveryVariant) {
+  const std::vector<Case> all = plain_cases(cases(4));
+  compile_all(all);
+  for (const Case& c : all) {
+    const CheckResult result = verify(c.op(), c.problem, *executable_of(c), device(), 5);
+    EXPECT_TRUE(result.passed) << c.problem.short_text() << " | " << c.config.text() << ": " << result.first_failure;
+  }
+}
+
+TEST_F(AttentionMaskGpu, WordsAreRightAndCanBeReadAgain) {
+  const std::vector<MaskedCase> masked = cases(1);
+  compile_all(plain_cases(masked));  // one source serves all three ways
+  for (const auto& [mask, internal] : masked) {
+    SCOPED_TRACE(mask.name + ", " + internal.problem.short_text() + " | " + internal.config.text());
+    const Case write{with(internal.problem, "write"), internal.config},
+        read{with(internal.problem, "read"), internal.config};
+    const AttentionArraysOnHost plain(internal.problem, 5), written(write.problem, 5), again(read.problem, 5);
+    launch(*executable_of(internal), plain);
+    launch(*executable_of(write), written);
+    const Fields& fields = internal.problem.fields;
+    EXPECT_EQ(
+        test::wrong_words(write.problem, written, mask.mask_mod(written, fields.integer("seq_q"), fields.integer("seq_kv"))),
+        "");
+    std::memcpy(again["mask_tiles"].data, written["mask_tiles"].data, bytes_of(written, "mask_tiles"));
+    launch(*executable_of(read), again);
+    for (const char* output : {"o", "lse"}) {
+      EXPECT_EQ(std::memcmp(plain[output].data, written[output].data, bytes_of(plain, output)), 0) << output;
+      EXPECT_EQ(std::memcmp(plain[output].data, again[output].data, bytes_of(plain, output)), 0) << output;
+    }
+  }
+}
+
+// A kernel that looks at a tile multiplies its NaN with weights of 0.
+TEST_F(AttentionMaskGpu, HiddenTilesAreNotTouched) {
+  const Problem problem = test::modified("heads=2,seq_q=190,seq_kv=250,head_dim=64,dtype=f16",
+                                         {{"mask_mod", test::mask_text("(q / 64 + k / 64) % 2 == 0")}});
+  for (const char* fields : {"variant=simt,tile_q=64,tile_kv=32", "variant=mma,tile_q=128,warps=4,tile_kv=64,stages=1",
+                             "variant=mma,tile_q=64,warps=4,tile_kv=32,stages=3", "variant=wgmma,tile_q=64,tile_kv=64",
+                             "variant=wgmma,tile_q=64,tile_kv=32,q_stages=1"}) {
+    if (device().info().arch.number() != 90 && std::string_view(fields).starts_with("variant=wgmma")) continue;
+    const Case c{problem, find_op("attention").complete_config(problem, device().info(), {parse_fields(fields, "config")})};
+    for (const Int poisoned : {0, 1}) {  // tiles of keys that are even, or odd
+      const AttentionArraysOnHost arrays(problem, 5);
+      for (const char* array : {"k", "v"})
+        for (Int i = 0; i < 250 * 2 * 64; ++i)
+          if (i / (2 * 64) / 64 % 2 == poisoned) write_element(DType::f16, arrays[array].data, i, NAN);
+      launch(*executable_of(c), arrays);
+      for (Int i = 0; i < 190 * 2 * 64; ++i)
+        ASSERT_EQ(std::isnan(arrays.real("o", i)), i / (2 * 64) / 64 % 2 == poisoned) << c.config.text() << ", " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,50 @@
+// The kernel that finds out what a mask_mod leaves of tiles, and those that use it: NVRTC takes them for every architecture,
+// and they do not drown in spills.
+
+#include <gtest/gtest.h>
+
+#include "tests/support/source_compilation.h"
+#include "tests/templates/attention/masks.h"
+
+namespace tunesmith {
+namespace {
+
+class AttentionMaskNvrtc : public test::SourceCompilation {};
+
+TEST_F(AttentionMaskNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
+  std::vector<Source> sources;
+  std::size_t turn = 0;
+  const std::vector<test::Mask> masks = test::masks();
+  for (const char* name : test::archs)
+    for (const char* fields : {"seq_q=4096,head_dim=128,heads=16,causal=bottom-right", "seq_q=4096,head_dim=64,heads=16",
+                               "seq_q=4096,head_dim=64,heads=16,batch=4,varlen=1,total_q=9000,dtype=f16",
+                               "seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8"}) {
+      const Problem problem = masks[turn % masks.size()].problem(fields);
+      for (const Config& config : test::sample_space(problem, generic_device(parse_arch(name)), 1, turn++))
+        sources.push_back(source_of({problem, config}, parse_arch(name)));
+    }
+  ASSERT_GT(sources.size(), 40U);
+  for (const Source& source : sources)
+    EXPECT_NE(source.text.find("\nattention_mask_tiles("), std::string::npos) << source.c.config.text();
+  compile_all(sources);
+}
+
+// What runs without tuning where a mask is all that a text brings.
+TEST_F(AttentionMaskNvrtc, DefaultsFitIntoRegisters) {
+  std::vector<Source> sources;
+  const test::Mask documents = test::masks().front();
+  for (const char* name : {"sm_80", "sm_90a", "sm_120a"})
+    for (const char* fields : {"seq_q=4096,head_dim=64,heads=16", "seq_q=4096,head_dim=128,heads=16",
+                               "seq_q=4096,head_dim=256,heads=16", "seq_q=4096,head_dim=128,heads=16,causal=bottom-right"}) {
+      const Problem problem = documents.problem(fields);
+      const DeviceInfo device = generic_device(parse_arch(name));
+      for (const char* variant : {"", "variant=mma"}) {
+        const Config config = find_op("attention").complete_config(problem, device, {parse_fields(variant, "config")});
+        sources.push_back(source_of({problem, config}, device.arch));
+      }
+    }
+  compile_all(sources);
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,207 @@
+// Tiles that a mask_mod hides or keeps wholly, on the host executor: what is found out about them, that kernels pass over
+// the one kind and do not ask about the other, and that the result can be used again.
+
+#include <cmath>
+#include <cstring>
+
+#include "templates/half.h"
+#include "tests/support/host_kernels.h"
+#include "tests/templates/attention/masks.h"
+#include "tuner/evaluate.h"
+#include "tuner/verify.h"
+
+namespace tunesmith {
+namespace {
+
+using test::AttentionArraysOnHost;
+using test::Case;
+using test::Mask;
+using test::mask_text;
+using Int = std::int64_t;
+
+constexpr const char* simt = "variant=simt,tile_q=32,tile_kv=32,threads=64";
+
+class AttentionMaskTiles : public test::HostKernels {
+ protected:
+  Case case_of(const Problem& problem, const std::string& config) {
+    return {problem, find_op("attention").complete_config(problem, device_.info(), {parse_fields(config, "config")})};
+  }
+  /// Tiles below, at and above 64, ends that lie across them, one to three stages.
+  std::vector<std::string> configs() const {
+    return {simt,
+            "variant=simt,tile_q=64,tile_kv=48,threads=64",
+            "variant=simt,tile_q=128,tile_kv=16,threads=128",
+            "variant=mma,tile_q=128,warps=4,tile_kv=96,stages=1,q_in_registers=0",
+            "variant=mma,tile_q=128,warps=8,tile_kv=32,stages=2,q_in_registers=1",
+            "variant=mma,tile_q=64,warps=4,tile_kv=48,stages=3,q_in_registers=0",
+            "variant=mma,tile_q=96,warps=3,tile_kv=112,stages=2,q_in_registers=0",
+            "variant=mma,tile_q=32,warps=1,tile_kv=128,stages=2,q_in_registers=0",
+            "variant=mma,tile_q=16,warps=1,tile_kv=16,stages=3,q_in_registers=1"};
+  }
+  void launch(const Executable& executable, const AttentionArraysOnHost& arrays) {
+    std::vector<void*> addresses;
+    for (const HostArray& array : arrays.all()) addresses.push_back(array.data);
+    executable.enqueue(addresses, nullptr);
+  }
+};
+
+Problem with(Problem problem, const char* mask_tiles) {
+  problem.fields.set("mask_tiles", std::string(mask_tiles));
+  return find_op("attention").normalize(problem);
+}
+
+void copy(const AttentionArraysOnHost& from, const AttentionArraysOnHost& to, const char* array) {
+  std::memcpy(to[array].data, from[array].data, static_cast<std::size_t>(from[array].info.extent_bytes()));
+}
+
+bool is_same(const AttentionArraysOnHost& a, const AttentionArraysOnHost& b, const char* array) {
+  return std::memcmp(a[array].data, b[array].data, static_cast<std::size_t>(a[array].info.extent_bytes())) == 0;
+}
+
+// Every mask on every shape, configurations in turns, as the tuner looks at candidates; then what is in the words.
+TEST_F(AttentionMaskTiles, EveryMaskIsRightAndSoAreItsWords) {
+  const std::vector<Mask> masks = test::masks();
+  const std::vector<std::string> shapes = test::masked_shapes(), all = configs();
+  std::vector<Case> cases, writing;
+  std::size_t turn = 0;
+  for (const Mask& mask : masks)
+    for (const std::string& shape : shapes) {
+      const Problem problem = mask.problem(shape);
+      cases.push_back(case_of(problem, all[turn++ % all.size()]));
+      writing.push_back(case_of(with(problem, "write"), all[turn % all.size()]));
+    }
+  with_executables(cases, [&](const Case& c, const Executable& executable) {
+    ASSERT_EQ(executable.plan().kernels.size(), 2U);
+    EXPECT_EQ(executable.plan().kernels[0].entry, "attention_mask_tiles");
+    EXPECT_EQ(executable.plan().main_kernel, 1U);
+    const CheckResult result = verify(c.op(), c.problem, executable, device_, 3);
+    EXPECT_TRUE(result.passed) << c.problem.short_text() << " | " << c.config.text() << ": " << result.first_failure;
+  });
+  std::size_t next = 0;
+  with_executables(writing, [&](const Case& c, const Executable& executable) {
+    const Mask& mask = masks[next / shapes.size()];
+    SCOPED_TRACE(mask.name + ", " + shapes[next++ % shapes.size()]);
+    const AttentionArraysOnHost arrays(c.problem, 5);
+    launch(executable, arrays);
+    EXPECT_EQ(
+        test::wrong_words(c.problem, arrays,
+                          mask.mask_mod(arrays, c.problem.fields.integer("seq_q"), c.problem.fields.integer("seq_kv"))),
+        "");
+  });
+}
+
+// A kernel that looks at a tile multiplies its NaN with weights of 0.
+TEST_F(AttentionMaskTiles, HiddenTilesAreNotTouched) {
+  const std::string shape = "heads=2,seq_q=190,seq_kv=250,head_dim=16,dtype=f16";
+  const auto problem = test::modified(shape, {{"mask_mod", mask_text("(q / 64 + k / 64) % 2 == 0")}});
+  std::vector<Case> cases;
+  std::vector<std::string> all = configs();
+  all.insert(all.end(), {"variant=mma,tile_q=96,warps=3,tile_kv=64,stages=1,q_in_registers=0",
+                         "variant=mma,tile_q=64,warps=2,tile_kv=64,stages=3,q_in_registers=1"});
+  for (const std::string& config : all) {
+    const Case c = case_of(problem, config);
+    // Warps of mma pass over tiles on their own, blocks of simt together.
+    const bool apart = c.config.variant() == "mma" || c.config.fields.integer("tile_q") <= 64;
+    if (apart && 64 % c.config.fields.integer("tile_kv") == 0) cases.push_back(c);
+  }
+  ASSERT_EQ(cases.size(), 5U);
+  with_executables(cases, [&](const Case& c, const Executable& executable) {
+    for (const Int poisoned : {0, 1}) {  // tiles of keys that are even, or odd
+      const AttentionArraysOnHost arrays(c.problem, 5), clean(c.problem, 5);
+      for (const char* array : {"k", "v"})
+        for (Int i = 0; i < 250 * 2 * 16; ++i)
+          if (i / (2 * 16) / 64 % 2 == poisoned) write_element(DType::f16, arrays[array].data, i, NAN);
+      launch(executable, arrays);
+      launch(executable, clean);
+      for (Int i = 0; i < 190 * 2 * 16; ++i) {
+        const bool sees_poison = i / (2 * 16) / 64 % 2 == poisoned;
+        ASSERT_EQ(std::isnan(arrays.real("o", i)), sees_poison) << c.config.text() << ", " << i;
+        if (!sees_poison) {
+          ASSERT_EQ(arrays.real("o", i), clean.real("o", i)) << c.config.text() << ", " << i;
+        }
+      }
+    }
+  });
+}
+
+TEST_F(AttentionMaskTiles, WordsCanBeReadAgainAndAreBelieved) {
+  const Problem problem = test::masks()[3].problem("batch=2,heads=2,seq_q=150,seq_kv=203,head_dim=16,dtype=f16");
+  std::vector<Case> cases;
+  for (const std::string& config : configs())
+    for (const char* way : {"internal", "write", "read"}) cases.push_back(case_of(with(problem, way), config));
+  std::unique_ptr<AttentionArraysOnHost> internal, written;
+  with_executables(cases, [&](const Case& c, const Executable& executable) {
+    SCOPED_TRACE(c.config.text());
+    auto arrays = std::make_unique<AttentionArraysOnHost>(c.problem, 5);
+    const std::string way = c.problem.fields.contains("mask_tiles") ? c.problem.fields.word("mask_tiles") : "internal";
+    EXPECT_EQ(executable.plan().kernels.size(), way == "read" ? 1U : 2U);
+    EXPECT_EQ(executable.plan().kernels[executable.plan().main_kernel].entry, "attention");
+    EXPECT_EQ(executable.plan().workspace_bytes > 0, way == "internal");
+    if (way != "read") {
+      launch(executable, *arrays);
+      (way == "write" ? written : internal) = std::move(arrays);
+      return;
+    }
+    // Random inputs have words that say nothing: right, and nothing is passed over.
+    launch(executable, *arrays);
+    for (const char* output : {"o", "lse"}) EXPECT_TRUE(is_same(*written, *internal, output)) << output;
+    EXPECT_TRUE(c.op().judge(c.problem, arrays->all(), 1000, evaluate_on(device_, executable.module())).passed);
+    copy(*written, *arrays, "mask_tiles");
+    launch(executable, *arrays);
+    for (const char* output : {"o", "lse"}) EXPECT_TRUE(is_same(*arrays, *internal, output)) << output;
+    // All of them hidden, whatever the text says; all of them whole, and it is not asked.
+    auto* const words = reinterpret_cast<std::uint32_t*>((*arrays)["mask_tiles"].data);
+    const Int count = (*arrays)["mask_tiles"].info.elements();
+    std::fill_n(words, count, 0U);
+    launch(executable, *arrays);
+    EXPECT_EQ(arrays->real("lse", 7), -INFINITY);
+    EXPECT_EQ(arrays->real("o", 7), 0);
+    std::fill_n(words, count, ~0U);
+    launch(executable, *arrays);
+    // Only where no end of a sequence is in the tile.
+    const AttentionArraysOnHost& out = *arrays;
+    double sum = 0;
+    for (Int i = 0; i < 150; ++i) sum += out.real("lse", i) - internal->real("lse", i);
+    EXPECT_GT(sum / 150, 0.5) << "the text is asked all the same";
+  });
+}
+
+TEST_F(AttentionMaskTiles, TheOptionChangesNeitherSourceNorKey) {
+  const Op& op = find_op("attention");
+  const Problem problem = test::masks()[0].problem("heads=2,seq_q=150,seq_kv=203,head_dim=16,dtype=f16");
+  for (const char* way : {"write", "read"}) {
+    const Problem other = with(problem, way);
+    EXPECT_NE(other, problem);
+    EXPECT_EQ(op.normalize(other), other);
+    EXPECT_EQ(op.key(other).semantics, op.key(problem).semantics);
+    EXPECT_EQ(op.tuned_as(other), problem);
+    EXPECT_EQ(op.verification_problem(other), op.verification_problem(problem));
+    for (const Config& config : op.search_space(problem, device_.info(), Effort::quick))
+      ASSERT_EQ(render(op, other, config), render(op, problem, config));
+  }
+  EXPECT_EQ(with(problem, "internal"), problem);
+}
+
+// The kernel for few queries does without; an array that is to be written is written all the same.
+TEST_F(AttentionMaskTiles, FewQueriesAskAboutEachPair) {
+  const Mask mask = test::masks()[4];
+  const Problem problem = mask.problem("batch=2,heads=4,kv_heads=2,seq_q=3,seq_kv=150,head_dim=16,dtype=bf16");
+  const char* const split = "variant=split,warps=2,tile_kv=16,splits=2";
+  with_executables(
+      {case_of(problem, split), case_of(with(problem, "write"), split), case_of(with(problem, "read"), split)},
+      [&](const Case& c, const Executable& executable) {
+        const LaunchPlan& plan = executable.plan();
+        const AttentionArraysOnHost arrays(c.problem, 5);
+        launch(executable, arrays);
+        EXPECT_TRUE(c.op().judge(c.problem, arrays.all(), 1000, evaluate_on(device_, executable.module())).passed);
+        EXPECT_EQ(plan.kernels[plan.main_kernel].entry, "attention");
+        const bool writes = c.problem == with(problem, "write");
+        EXPECT_EQ(plan.kernels.size(), writes ? 3U : 2U);
+        if (writes) {
+          EXPECT_EQ(test::wrong_words(c.problem, arrays, mask.mask_mod(arrays, 3, 150)), "");
+        }
+      });
+}
+
+}  // namespace
+}  // namespace tunesmith

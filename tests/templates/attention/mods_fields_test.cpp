@@ -1,0 +1,134 @@
+// Users' texts as fields of problems: what a problem says reads back, what people see of it, and what decides about keys.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "templates/render.h"
+#include "tests/templates/attention/mods.h"
+#include "tuner/select.h"
+#include "tunesmith/attention.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+using test::modified;
+
+constexpr const char* shape = "heads=4,seq_q=64,seq_kv=80,head_dim=16,dtype=f32";
+const Op& attention() { return find_op("attention"); }
+
+std::string scaled(const std::string& factor) {
+  return "// aux: table:f32[heads*seq_kv]; window:i64=128\n"
+         "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) { return score * " +
+         factor + "; }\n";
+}
+
+std::string rendered(const Problem& problem) {
+  return render(attention(), problem, attention().default_config(problem, generic_device(parse_arch("sm_90a"))));
+}
+
+TEST(AttentionModFields, AnyWordReadsBack) {
+  Fields fields;
+  fields.set("rows", std::int64_t{5});
+  fields.set("text", std::string("a, b = 100 % c\n\t#line 1 \"x\"\r\n, ,%2C end"));
+  fields.set("last", 0.5);
+  EXPECT_EQ(parse_fields(fields.text(), "fields"), fields);
+  EXPECT_EQ(fields.text().find('\n'), std::string::npos);
+  EXPECT_EQ(Fields({{"a", std::string("x,%")}}).text(), "a=x%2C%25");
+  EXPECT_EQ(Fields({{"a", std::string("bf16")}, {"b", std::int64_t{1}}}).short_text(), "a=bf16,b=1");
+  const std::string shown = fields.short_text();
+  EXPECT_EQ(shown.substr(0, 13), "rows=5,text=<");
+  EXPECT_EQ(shown.size(), std::string("rows=5,text=<01234567>,last=0.5").size());
+  for (const char* broken : {"a=%", "a=%1", "a=%zz"}) EXPECT_THROW((void)parse_fields(broken, "fields"), Error) << broken;
+}
+
+TEST(AttentionModFields, AProblemIsNormalOnceAndReadsBack) {
+  const Problem problem = modified(shape, {{"score_mod", scaled("2")}, {"aux", "window : i64 = 7 ; more:u8[batch]"}});
+  EXPECT_EQ(problem.fields.word("aux"), "table:f32[heads*seq_kv];window:i64=7;more:u8[batch]");
+  EXPECT_EQ(attention().normalize(problem), problem);
+  EXPECT_EQ(attention().normalize({"attention", parse_fields(problem.fields.text(), "problem")}), problem);
+  std::string names;
+  for (const ArrayInfo& array : attention().arrays(problem)) names += array.name + " ";
+  EXPECT_EQ(names, "q k v table more o lse ");
+  EXPECT_EQ(attention().arrays(problem)[3].shape, (std::vector<std::int64_t>{320}));
+  // A text that is empty is none.
+  EXPECT_EQ(modified(shape, {{"score_mod", ""}, {"mask_mod", ""}}), modified(shape, {}));
+}
+
+TEST(AttentionModFields, TheTypedProblemIsTheSame) {
+  AttentionProblem typed{.heads = 4, .seq_q = 64, .seq_kv = 80, .head_dim = 16, .dtype = DType::f32};
+  typed.score_mod = scaled("2");
+  typed.aux = {{.name = "window", .dtype = DType::i64, .value = 7}, {.name = "more", .dtype = DType::u8, .length = 3}};
+  const Problem general = attention().normalize(to_problem(typed));
+  EXPECT_EQ(general, modified(shape, {{"score_mod", scaled("2")}, {"aux", "window:i64=7;more:u8[3]"}}));
+  AttentionProblem other = typed;
+  EXPECT_EQ(other, typed);
+  other.aux[0].value = 0.5;
+  EXPECT_NE(other, typed);
+}
+
+TEST(AttentionModFields, KeysFollowTextsAndTypesAndNotNumbers) {
+  const auto key = [](const Problem& problem) { return attention().key(problem).semantics; };
+  const auto with = [](const std::string& factor, const std::string& aux) {
+    return aux.empty() ? modified(shape, {{"score_mod", scaled(factor)}})
+                       : modified(shape, {{"score_mod", scaled(factor)}, {"aux", aux}});
+  };
+  const Problem base = with("2", "");
+  for (const char* aux : {"window:i64=256", "table:f32[1000]", "window:i64=seq_kv"}) {
+    const Problem same = with("2", aux);
+    EXPECT_EQ(key(same), key(base)) << aux;
+    EXPECT_EQ(rendered(same), rendered(base)) << aux;
+    EXPECT_NE(same.text(), base.text());
+  }
+  for (const Problem& other : {with("3", ""), with("2", "window:i32=128"), with("2", "more:i32=1"), modified(shape, {})}) {
+    EXPECT_NE(key(other), key(base));
+    EXPECT_NE(rendered(other), rendered(base));
+  }
+  const std::string mask = "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return k % 2 == 0; }";
+  EXPECT_NE(key(modified(shape, {{"mask_mod", mask}})),
+            key(modified(shape, {{"score_mod", scaled("2")}, {"mask_mod", mask}})));
+  const auto record_key = [](const Problem& problem) {
+    return tuning_key(attention(), problem, generic_device(parse_arch("sm_90a")), TemplateSet::embedded()).semantics;
+  };
+  EXPECT_NE(record_key(base), record_key(with("3", "")));
+}
+
+TEST(AttentionModFields, NumbersAndAddressesGoWhereTheTextFindsThem) {
+  const Problem problem = modified(shape, {{"score_mod", scaled("2")}, {"aux", "last:i32=seq_kv-1"}});
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const LaunchPlan plan = attention().launch_plan(problem, attention().default_config(problem, device), device);
+  const auto table = std::ranges::find(plan.pointers, "table", &LaunchPlan::Pointer::array);
+  ASSERT_NE(table, plan.pointers.end());
+  EXPECT_EQ(table->extent_bytes, 320 * 4);
+  EXPECT_EQ(table->alignment, 4U);
+  const auto word = [&](std::size_t slot) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, plan.params.data() + table->offset + 8 * slot, sizeof value);
+    return value;
+  };
+  EXPECT_EQ(word(0), 0U);
+  EXPECT_EQ(word(1), 128U);
+  EXPECT_EQ(word(2), 79U);
+}
+
+TEST(AttentionModFields, NothingChangesWithoutAText) {
+  const std::string source = rendered(modified(shape, {}));
+  EXPECT_NE(source.find("tunesmith::NoModification, config"), std::string::npos);
+  EXPECT_EQ(source.find("user_text"), std::string::npos);
+}
+
+TEST(AttentionModFields, SmallProblemsToVerifyShrinkWhatTextsIndex) {
+  const Problem large = modified("batch=1,heads=32,seq_q=4096,head_dim=16,dtype=f32", {{"score_mod", scaled("2")}});
+  const Problem small = attention().verification_problem(large);
+  EXPECT_EQ(attention().normalize(small).fields.integer("batch"), 1);
+  for (const ArrayInfo& array : attention().arrays(small))
+    if (array.name == "table") {
+      EXPECT_EQ(array.shape[0], small.fields.integer("heads") * small.fields.integer("seq_kv"));
+    }
+  EXPECT_EQ(rendered(small), rendered(large));
+}
+
+}  // namespace
+}  // namespace tunesmith

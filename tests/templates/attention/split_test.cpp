@@ -1,0 +1,275 @@
+// Attention of few queries over many keys: the numerics of split keys on the host executor, as attention_host_test.cpp has
+// them, and how many parts keys are split into.
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <utility>
+
+#include "tests/support/host_kernels.h"
+#include "tuner/verify.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+using test::Case;
+
+class AttentionSplit : public test::HostKernels {
+ protected:
+  Case case_of(const std::string& fields, const std::string& config) {
+    return test::case_of("attention", fields, device_.info(), "variant=split," + config);
+  }
+  void verify_all(const std::vector<Case>& cases) {
+    with_executables(cases, [&](const Case& c, const Executable& executable) {
+      const CheckResult result = verify(c.op(), c.problem, executable, device_, 3);
+      EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
+    });
+  }
+};
+
+LaunchPlan plan_of(const Case& c, const DeviceInfo& device) { return c.op().launch_plan(c.problem, c.config, device); }
+
+// Queries and groups that fill a tile of rows, or not, or several; keys that do not fill a tile, a round of warps or a part.
+TEST_F(AttentionSplit, QueriesGroupsAndSplits) {
+  std::vector<Case> cases;
+  const char* const splits[] = {"splits=1", "splits=2", "splits=7", "splits=0"};
+  std::size_t turn = 0;
+  for (const char* queries : {"seq_q=1", "seq_q=3", "seq_q=16"})
+    for (const char* heads : {"heads=2", "heads=4,kv_heads=1", "heads=5,kv_heads=1", "heads=16,kv_heads=2"})
+      for (const char* keys : {"seq_kv=331", "seq_kv=9"}) {
+        const std::string dtype = turn % 2 == 0 ? "bf16" : "f16", layout = turn % 3 == 0 ? "bhsd" : "bshd";
+        cases.push_back(case_of(
+            std::string(queries) + "," + heads + "," + keys + ",head_dim=32,batch=2,dtype=" + dtype + ",layout=" + layout,
+            std::string("warps=2,tile_kv=16,") + splits[turn++ % std::size(splits)]));
+      }
+  // One query of one head after the other, through all numbers of splits.
+  for (const char* parts : splits) cases.push_back(case_of("seq_q=1,seq_kv=300,head_dim=64,heads=4,kv_heads=2", parts));
+  verify_all(cases);
+}
+
+TEST_F(AttentionSplit, EveryOption) {
+  std::vector<Case> cases;
+  std::size_t turn = 0;
+  for (const char* fields :
+       {"seq_q=3,seq_kv=150,heads=8,kv_heads=2,causal=bottom-right", "seq_q=9,seq_kv=150,heads=4,kv_heads=1,causal=top-left",
+        "seq_q=20,seq_kv=11,heads=2,kv_heads=1,causal=bottom-right",  // the first queries see nothing
+        "seq_q=5,seq_kv=200,heads=4,kv_heads=1,window_left=70,causal=bottom-right",
+        "seq_q=12,seq_kv=200,heads=4,kv_heads=2,window_left=3,window_right=4", "seq_q=4,seq_kv=90,heads=3,softcap=15",
+        "seq_q=4,seq_kv=150,heads=6,kv_heads=2,alibi=1", "seq_q=4,seq_kv=150,heads=6,kv_heads=2,sinks=1",
+        "seq_q=20,seq_kv=11,heads=2,kv_heads=1,sinks=1,causal=bottom-right",
+        "seq_q=6,seq_kv=150,heads=6,kv_heads=2,alibi=1,sinks=1,softcap=30,window_left=60,causal=bottom-right,scale=0.2",
+        // Packed: some sequences are empty, some far shorter than the longest.
+        "seq_q=4,seq_kv=150,heads=4,kv_heads=2,batch=9,varlen=1,total_q=14,total_kv=400",
+        "seq_q=4,seq_kv=150,heads=4,kv_heads=2,batch=9,varlen=1,total_q=14,total_kv=400,causal=bottom-right,layout=bhsd,"
+        "sinks=1",
+        "seq_q=1,seq_kv=90,heads=8,kv_heads=1,batch=5,varlen=1,total_q=3,total_kv=170,alibi=1,window_left=50"})
+    for (const char* config : {"tile_kv=16,splits=3", "tile_kv=32,splits=1,warps=2", "tile_kv=16,splits=0,warps=8",
+                               "tile_kv=16,cluster=4,warps=2"})
+      cases.push_back(case_of(std::string(fields) + ",head_dim=16,dtype=" + (turn++ % 2 == 0 ? "bf16" : "f16"), config));
+  // So few keys that a sink which is counted once too often, or with a part that is empty, is seen.
+  for (const char* keys : {"seq_kv=33", "seq_kv=20,causal=bottom-right", "batch=6,seq_kv=20,varlen=1,total_q=9,total_kv=50"})
+    for (const char* config : {"warps=1,tile_kv=16,splits=3", "warps=1,tile_kv=16,cluster=8"})
+      cases.push_back(case_of(std::string("seq_q=2,heads=4,kv_heads=2,head_dim=16,sinks=1,dtype=f16,") + keys, config));
+  verify_all(cases);
+}
+
+// Parts that blocks of a cluster combine: keys that give every block some, or only the first of them, or the last ones
+// fewer; rows of several clusters; columns that no number of blocks divides, or fewer than there are blocks.
+TEST_F(AttentionSplit, ClustersOfEverySize) {
+  std::vector<Case> cases;
+  std::size_t turn = 0;
+  for (const char* cluster : {"cluster=2", "cluster=4", "cluster=8", "cluster=16"})
+    for (const char* fields :
+         {"seq_q=1,seq_kv=331,heads=8,kv_heads=2,head_dim=32,batch=2", "seq_q=3,seq_kv=77,heads=4,kv_heads=1,head_dim=40",
+          "seq_q=1,seq_kv=1,heads=4,kv_heads=2,head_dim=64", "seq_q=16,seq_kv=97,heads=5,kv_heads=1,head_dim=24,sinks=1",
+          "seq_q=1,seq_kv=203,heads=6,kv_heads=2,head_dim=16,head_dim_v=8",
+          "seq_q=30,seq_kv=19,heads=2,kv_heads=1,head_dim=16,causal=bottom-right",  // the first rows see nothing
+          "seq_q=2,seq_kv=290,heads=4,kv_heads=1,head_dim=16,head_dim_v=104,window_left=40,causal=bottom-right",
+          "seq_q=4,seq_kv=300,heads=4,kv_heads=2,head_dim=16,batch=7,varlen=1,total_q=11,total_kv=460,layout=bhsd"}) {
+      const char* const tilings[] = {"warps=2,tile_kv=16", "warps=1,tile_kv=32,stages=1", "warps=4,tile_kv=16,stages=2",
+                                     "warps=2,tile_kv=16,tile_q=32"};
+      const std::string dtype = turn % 2 == 0 ? "bf16" : "f16";
+      cases.push_back(case_of(std::string(fields) + ",dtype=" + dtype,
+                              std::string(cluster) + "," + tilings[turn++ % std::size(tilings)]));
+    }
+  for (const Case& c : cases) {
+    const LaunchPlan plan = plan_of(c, device_.info());
+    ASSERT_EQ(plan.kernels.size(), 1U);
+    EXPECT_EQ(plan.kernels[0].cluster.x, static_cast<std::uint32_t>(c.config.fields.integer("cluster")));
+    EXPECT_EQ(plan.workspace_bytes, 0);
+  }
+  verify_all(cases);
+}
+
+// Head dims that no vector, tile or swizzle divides; gaps and bases that only an element is aligned to; in configurations
+// from all over the space.
+TEST_F(AttentionSplit, FarFromTheDefault) {
+  std::vector<Case> cases;
+  std::set<std::int64_t> warps, stages, tiles_kv, rows, splits;
+  std::uint64_t seed = 21;
+  for (const char* fields :
+       {"seq_q=7,seq_kv=331,head_dim=40,heads=8,kv_heads=1,dtype=f16", "seq_q=1,seq_kv=200,head_dim=8,heads=4,dtype=bf16",
+        "seq_q=7,seq_kv=270,head_dim=24,head_dim_v=104,heads=6,kv_heads=2,dtype=f16,causal=bottom-right",
+        "seq_q=1,seq_kv=130,head_dim=256,heads=4,kv_heads=1,dtype=bf16",
+        "seq_q=5,seq_kv=170,head_dim=8,head_dim_v=256,heads=4,kv_heads=1,dtype=f16,sinks=1",
+        "seq_q=3,seq_kv=140,head_dim=72,heads=4,kv_heads=2,dtype=bf16,q_alignment=2,k_alignment=4,v_alignment=8,o_alignment="
+        "2",
+        "seq_q=3,seq_kv=140,head_dim=32,heads=4,kv_heads=2,batch=2,dtype=f16,q_head_stride=37,q_seq_stride=155,"
+        "q_batch_stride=6001,k_seq_stride=100,v_seq_stride=99,v_batch_stride=20001,o_head_stride=36,o_seq_stride=151,"
+        "o_batch_stride=5001"}) {
+    const Problem problem = test::normalized("attention", fields);
+    std::vector<Config> space = test::sample_space(problem, device_.info(), 1000, seed++);
+    std::erase_if(space, [](const Config& config) { return config.variant() != "split"; });
+    ASSERT_GE(space.size(), 6U);
+    space.resize(6);
+    for (Config& config : space) {
+      const auto field = [&](const char* name) { return config.fields.integer(name); };
+      warps.insert(field("warps"));
+      stages.insert(field("stages"));
+      tiles_kv.insert(field("tile_kv"));
+      rows.insert(field("tile_q"));
+      splits.insert(field("splits"));
+      cases.push_back({problem, std::move(config)});
+    }
+  }
+  EXPECT_GE(warps.size(), 4U);
+  EXPECT_GE(stages.size(), 4U);
+  EXPECT_GE(tiles_kv.size(), 3U);
+  EXPECT_EQ(rows, (std::set<std::int64_t>{16, 32, 48, 64}));
+  EXPECT_GE(splits.size(), 3U);
+  verify_all(cases);
+}
+
+// The default where there are many keys, on problems as verification makes them of those that are served: with parts.
+TEST_F(AttentionSplit, TheDefaultOfDecoding) {
+  std::vector<Case> cases;
+  for (const char* fields :
+       {"seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8", "seq_q=1,seq_kv=8192,head_dim=64,heads=32,dtype=f16",
+        "seq_q=4,seq_kv=2048,head_dim=128,heads=64,kv_heads=8,batch=64,causal=bottom-right"}) {
+    const Problem large = test::normalized("attention", fields);
+    const Config config = find_op("attention").default_config(large, device_.info());
+    EXPECT_EQ(config.variant(), "split") << fields;
+    cases.push_back({find_op("attention").verification_problem(large), config});
+    EXPECT_EQ(plan_of(cases.back(), device_.info()).kernels.size(), 2U) << cases.back().text();
+  }
+  verify_all(cases);
+}
+
+TEST(AttentionSplitCount, FillsTheDevice) {
+  DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  device.sm_count = 132;
+  struct Launch {
+    std::int64_t splits, blocks;
+  };
+  const auto launch = [&](const std::string& fields, const std::string& config = "splits=0") {
+    const Case c = test::case_of("attention", fields, device, "variant=split," + config);
+    const LaunchPlan plan = plan_of(c, device);
+    const Problem& p = c.problem;
+    const std::int64_t rows = p.fields.integer("batch") * p.fields.integer("heads") * p.fields.integer("seq_q");
+    const std::int64_t part_bytes = 4 * (p.fields.integer("head_dim_v") + 2);
+    const bool parts = plan.kernels.size() == 2;
+    if (parts) {
+      EXPECT_EQ(plan.kernels[1].entry, "attention_combine");
+      EXPECT_EQ(plan.kernels[1].grid.x, static_cast<std::uint32_t>(rows));
+    }
+    EXPECT_EQ(plan.workspace_bytes > 0, parts);
+    return Launch{parts ? plan.workspace_bytes / (rows * part_bytes) : 1, plan.kernels[0].grid.x};
+  };
+  const std::string dims = ",head_dim=128,seq_q=1";
+  // Two blocks on each of 132 multiprocessors: nearly all of them have work, and nobody waits for a second wave.
+  for (const char* fields : {"heads=32,seq_kv=8192", "heads=32,kv_heads=8,seq_kv=8192", "heads=32,kv_heads=8,seq_kv=65536",
+                             "heads=32,kv_heads=8,batch=8,seq_kv=8192"}) {
+    const Launch found = launch(fields + dims);
+    EXPECT_GT(found.splits, 1) << fields;
+    EXPECT_GE(found.blocks, 264 * 85 / 100) << fields;
+    EXPECT_LE(found.blocks, 264) << fields;
+  }
+  // Enough of them: one kernel, without a workspace.
+  EXPECT_EQ(launch("heads=32,batch=32,seq_kv=4096" + dims).splits, 1);
+  EXPECT_EQ(launch("heads=64,kv_heads=8,batch=64,seq_kv=2048" + dims).splits, 1);
+  // A part is worth a block, however empty the device is.
+  EXPECT_EQ(launch("heads=1,seq_kv=1024" + dims).splits, 8);
+  EXPECT_EQ(launch("heads=1,seq_kv=100" + dims).splits, 1);
+  // Only what is seen is split.
+  EXPECT_EQ(launch("heads=1,seq_kv=65536,window_left=255,causal=bottom-right" + dims).splits, 2);
+  EXPECT_EQ(launch("heads=1,seq_kv=65536,causal=top-left" + dims).splits, 1);
+  // As told, but no more than there are tiles.
+  EXPECT_EQ(launch("heads=1,seq_kv=65536" + dims, "splits=5").splits, 5);
+  EXPECT_EQ(launch("heads=1,seq_kv=100" + dims, "splits=50,tile_kv=16").splits, 7);
+  // A block of a cluster for each part, whatever there is to split.
+  EXPECT_EQ(launch("heads=32,kv_heads=8,batch=8,seq_kv=8192" + dims, "cluster=4").blocks, 256);
+  EXPECT_EQ(launch("heads=1,seq_kv=20" + dims, "cluster=16").blocks, 16);
+  // As many rows as fit are a tile, and more are several.
+  EXPECT_EQ(launch("heads=32,kv_heads=1,seq_kv=64,head_dim=128,seq_q=4", "splits=1,tile_q=32").blocks, 4);
+  EXPECT_EQ(launch("heads=32,kv_heads=1,seq_kv=64,head_dim=64,seq_q=4", "splits=1").blocks, 2);
+}
+
+TEST(AttentionSplitCount, OfferedForFewQueries) {
+  const auto variant = [](const std::string& fields, const char* arch) {
+    return find_op("attention")
+        .default_config(test::normalized("attention", fields), generic_device(parse_arch(arch)))
+        .variant();
+  };
+  for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"})
+    for (const char* head_dim : {"64", "128", "192", "256"})
+      EXPECT_EQ(variant(std::string("seq_q=1,seq_kv=8192,heads=32,kv_heads=4,head_dim=") + head_dim, arch), "split")
+          << arch << " " << head_dim;
+  EXPECT_EQ(variant("seq_q=16,seq_kv=8192,heads=32,kv_heads=8,head_dim=128", "sm_90a"), "split");
+  EXPECT_NE(variant("seq_q=1,seq_kv=8192,head_dim=128", "sm_75"), "split");
+  EXPECT_NE(variant("seq_q=1,seq_kv=8192,head_dim=128,dtype=f32", "sm_90a"), "split");
+  EXPECT_NE(variant("seq_q=17,seq_kv=8192,head_dim=128", "sm_90a"), "split");
+  EXPECT_NE(variant("seq_q=1,seq_kv=256,head_dim=128", "sm_90a"), "split");
+  EXPECT_NE(variant("seq_q=16,seq_kv=8192,heads=8,kv_heads=1,head_dim=128", "sm_90a"), "split");
+
+  const Op& op = find_op("attention");
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const Problem decoding = test::normalized("attention", "seq_q=1,seq_kv=8192,heads=32,kv_heads=8,head_dim=128");
+  const std::vector<Config> space = op.search_space(decoding, device, Effort::quick);
+  EXPECT_LE(space.size(), 16U);
+  std::set<std::string> variants;
+  for (const Config& config : space) variants.insert(config.variant());
+  EXPECT_TRUE(variants.contains("mma"));
+  EXPECT_TRUE(variants.contains("simt"));
+  for (const char* config : {"variant=split,splits=1025", "variant=split,tile_q=80", "variant=split,q_in_registers=1",
+                             "variant=split,cluster=3", "variant=split,cluster=32", "variant=split,cluster=4,splits=4"})
+    EXPECT_THROW(op.complete_config(decoding, device, Config{parse_fields(config, "config")}), Error) << config;
+  const Problem many = test::normalized("attention", "seq_q=65,seq_kv=8192,heads=2,kv_heads=1,head_dim=128");
+  EXPECT_NE(op.why_invalid(many, device, op.default_config(decoding, device)), "");
+}
+
+// Few of them, which fill the device as a whole: in one wave, or in two that leave as little idle.
+TEST(AttentionSplitCount, ClustersThatFillTheDeviceAreTried) {
+  const Op& op = find_op("attention");
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const auto tried = [&](const std::string& fields, Effort effort) {
+    std::set<std::pair<std::int64_t, std::int64_t>> found;  // warps and blocks
+    for (const Config& config : op.search_space(test::normalized("attention", fields), device, effort))
+      if (config.variant() == "split" && config.fields.integer("cluster") > 1)
+        found.emplace(config.fields.integer("warps"), config.fields.integer("cluster"));
+    return found;
+  };
+  using Sizes = std::set<std::pair<std::int64_t, std::int64_t>>;
+  const std::string eight = "heads=32,kv_heads=8,seq_q=1,head_dim=128,";
+  EXPECT_EQ(tried(eight + "batch=8,seq_kv=8192", Effort::quick), (Sizes{{4, 4}, {8, 2}}));
+  EXPECT_EQ(tried(eight + "batch=1,seq_kv=65536", Effort::quick), (Sizes{{4, 8}, {4, 16}, {8, 8}, {8, 16}}));
+  EXPECT_EQ(tried(eight + "batch=64,seq_kv=2048", Effort::quick), (Sizes{{4, 2}}));
+  EXPECT_GT(tried(eight + "batch=8,seq_kv=8192", Effort::full).size(), 6U);
+  // Parts of a few keys are not worth a block.
+  EXPECT_EQ(tried(eight + "batch=1,seq_kv=512", Effort::quick), (Sizes{{4, 4}, {8, 4}}));
+
+  const auto reason = [&](const char* arch, std::int64_t cluster) {
+    const DeviceInfo other = generic_device(parse_arch(arch));
+    const Problem problem = test::normalized("attention", eight + "seq_kv=8192");
+    Config config = op.default_config(problem, device);
+    config.fields.set("cluster", cluster);
+    return op.why_invalid(problem, other, config);
+  };
+  EXPECT_EQ(reason("sm_90", 16), "");
+  EXPECT_EQ(reason("sm_100a", 8), "");
+  EXPECT_EQ(reason("sm_100a", 16), "cluster is 16; the device's clusters have at most 8 blocks");
+  EXPECT_EQ(reason("sm_89", 2), "cluster is 2, which needs sm_90 or later; the device is sm_89");
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,272 @@
+// The descriptors of the cross-entropy family: fields and what is wrong with them, arrays, keys, search, launches.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/templates/softmax/cases.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+using test::normalized;
+
+const char* const ops[] = {"cross_entropy", "cross_entropy_backward", "cross_entropy_shard", "cross_entropy_combine"};
+
+DeviceInfo hopper() { return generic_device(parse_arch("sm_90a")); }
+
+std::string names(std::string_view op, const std::string& fields) {
+  std::string text;
+  for (const ArrayInfo& array : find_op(op).arrays(normalized(op, fields)))
+    text += (text.empty() ? "" : " ") + array.name + (array.input ? "<" : ">");
+  return text;
+}
+
+void expect_error(std::string_view op, const std::string& fields, const std::vector<const char*>& parts) {
+  try {
+    normalized(op, fields);
+    ADD_FAILURE() << op << " " << fields << " was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    for (const char* part : parts)
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what() << " lacks " << part;
+  }
+}
+
+std::vector<std::string> entries(std::string_view op, const std::string& fields, const std::string& config = "") {
+  const test::Case c = test::case_of(op, fields, hopper(), config);
+  std::vector<std::string> list;
+  for (const KernelLaunch& kernel : c.op().launch_plan(c.problem, c.config, hopper()).kernels) list.push_back(kernel.entry);
+  return list;
+}
+
+TEST(CrossEntropyDescriptor, NormalizingTwiceChangesNothing) {
+  for (const auto& [op, fields] :
+       {std::pair{"cross_entropy", "rows=9,cols=100,label_smoothing=0.1,weight=1,gradient=in_place,dloss=scalar,nll=1"},
+        {"cross_entropy", "rows=9,cols=100,reduction=none,ignore_index=-1,correct=1,check_targets=1"},
+        {"cross_entropy_backward", "rows=9,cols=100,vocab_start=100,vocab_size=300,in_place=1,reduction=sum"},
+        {"cross_entropy_shard", "rows=9,cols=100,vocab_size=300,softcap=30,predicted=1"},
+        {"cross_entropy_combine", "rows=9,shards=3,vocab_size=300,z_loss=0.1"}}) {
+    const Problem problem = normalized(op, fields);
+    EXPECT_EQ(find_op(op).normalize(problem), problem) << problem.text();
+  }
+  EXPECT_EQ(normalized("cross_entropy", "rows=9,cols=100").text(),
+            "cross_entropy rows=9,cols=100,dtype=f32,target_dtype=i64,out_dtype=f32,logits_row_stride=100,"
+            "dlogits_row_stride=100,logits_alignment=16,dlogits_alignment=16,gradient=none");
+}
+
+TEST(CrossEntropyDescriptor, ErrorsNameFieldValueAndWhatIsAllowed) {
+  expect_error("cross_entropy", "cols=4", {"rows", "missing"});
+  expect_error("cross_entropy", "rows=4,cols=0", {"cols", "0", "1 to"});
+  expect_error("cross_entropy", "rows=4,cols=4,gradient=yes", {"gradient", "'yes'", "none, separate, in_place"});
+  expect_error("cross_entropy", "rows=4,cols=4,reduction=avg", {"reduction", "'avg'", "mean, sum, none"});
+  expect_error("cross_entropy", "rows=4,cols=4,label_smoothing=1.5", {"label_smoothing", "1.5", "0 to 1"});
+  expect_error("cross_entropy", "rows=4,cols=4,z_loss=-1", {"z_loss", "-1"});
+  expect_error("cross_entropy", "rows=4,cols=4,softcap=0.0001", {"softcap", "1e-04", "0, or"});
+  expect_error("cross_entropy", "rows=4,cols=4,scale=0", {"scale", "0"});
+  expect_error("cross_entropy", "rows=4,cols=4,target_dtype=f32", {"target_dtype", "'f32'", "i64, i32"});
+  expect_error("cross_entropy", "rows=4,cols=4,dloss=row", {"dloss", "gradient is none"});
+  expect_error("cross_entropy", "rows=4,cols=4,dloss=row,gradient=separate", {"dloss is row", "reduction is mean"});
+  expect_error("cross_entropy", "rows=4,cols=4,gradient=in_place,out_dtype=f16", {"in place", "f16"});
+  expect_error("cross_entropy", "rows=4,cols=4,logits_row_stride=3", {"logits_row_stride", "3", "cols"});
+  expect_error("cross_entropy", "rows=4,cols=4,vocab_size=8", {"vocab_size", "cross_entropy"});
+  expect_error("cross_entropy_shard", "rows=4,cols=4,vocab_start=6,vocab_size=8", {"vocab_size", "8", "10"});
+  expect_error("cross_entropy_backward", "rows=4,cols=4,vocab_size=8,weight=1,label_smoothing=0.1", {"weights of all"});
+  expect_error("cross_entropy_combine", "rows=4,shards=2", {"vocab_size", "missing"});
+}
+
+TEST(CrossEntropyDescriptor, ArraysComeInTheOrderOfTheDocumentation) {
+  EXPECT_EQ(names("cross_entropy", "rows=4,cols=4"), "logits< targets< loss> lse>");
+  EXPECT_EQ(
+      names("cross_entropy",
+            "rows=4,cols=4,weight=1,dloss=scalar,z_loss=1,nll=1,predicted=1,correct=1,check_targets=1,gradient=separate"),
+      "logits< targets< weight< dloss< loss> lse> z_loss> nll> predicted> correct> bad_targets> dlogits>");
+  EXPECT_EQ(names("cross_entropy_backward", "rows=4,cols=4,nll=1,weight=1"),
+            "logits< targets< lse< dloss< nll< weight< dlogits>");
+  EXPECT_EQ(names("cross_entropy_shard", "rows=4,cols=4,weight=1"), "logits< targets< weight< parts>");
+  EXPECT_EQ(names("cross_entropy_combine", "rows=4,shards=2,vocab_size=8"), "parts< targets< loss> lse>");
+  const auto arrays = find_op("cross_entropy").arrays(normalized("cross_entropy", "rows=4,cols=4,gradient=in_place"));
+  EXPECT_EQ(arrays.back().in_place_of, "logits");
+  EXPECT_EQ(arrays[2].shape, (std::vector<std::int64_t>{1})) << "a mean";
+}
+
+// Of equal keys one configuration serves; values of options do not change the kernel, their presence does.
+TEST(CrossEntropyDescriptor, KeysTellKernelsApart) {
+  const auto semantics = [](const std::string& fields) {
+    return find_op("cross_entropy").key(normalized("cross_entropy", "rows=64,cols=1000" + fields)).semantics;
+  };
+  std::set<std::string> seen;
+  for (const char* fields :
+       {"", ",dtype=bf16", ",gradient=separate", ",gradient=in_place", ",label_smoothing=0.1", ",z_loss=1", ",softcap=30",
+        ",scale=2", ",weight=1", ",reduction=none", ",target_dtype=i32", ",nll=1"})
+    EXPECT_TRUE(seen.insert(semantics(fields)).second) << fields;
+  EXPECT_EQ(semantics(",label_smoothing=0.1"), semantics(",label_smoothing=0.2"));
+  EXPECT_EQ(semantics(",ignore_index=3"), semantics(""));
+}
+
+TEST(CrossEntropyDescriptor, SpacesAreValidAndBeginWithTheDefault) {
+  for (const char* op : ops)
+    for (const char* cols : {"1000", "32000", "128256", "1000000"})
+      for (const char* more : {",dtype=bf16", "", ",gradient=in_place"}) {
+        const bool combine = std::string(op) == "cross_entropy_combine";
+        if (std::string(op) != "cross_entropy" && *more != '\0') continue;
+        const Problem problem =
+            normalized(op, std::string("rows=8192,") + (combine ? "shards=8,vocab_size=" : "cols=") + cols + more);
+        const Op& described = find_op(op);
+        for (const Effort effort : {Effort::quick, Effort::full}) {
+          const std::vector<Config> space = described.search_space(problem, hopper(), effort);
+          ASSERT_FALSE(space.empty());
+          EXPECT_EQ(space.front(), described.default_config(problem, hopper())) << problem.text();
+          EXPECT_LE(space.size(), effort == Effort::quick ? 24U : 220U) << problem.text();
+          for (const Config& config : space) {
+            EXPECT_EQ(described.why_invalid(problem, hopper(), config), "") << problem.text() << " " << config.text();
+            EXPECT_EQ(std::ranges::count(space, config), 1) << config.text();
+          }
+        }
+      }
+}
+
+TEST(CrossEntropyDescriptor, LossesAloneAreReadOnce) {
+  for (const char* fields : {"rows=8192,cols=32000", "rows=8192,cols=128256,dtype=bf16"}) {
+    const Problem problem = normalized("cross_entropy", fields);
+    EXPECT_EQ(find_op("cross_entropy").default_config(problem, hopper()).variant(), "online") << fields;
+  }
+}
+
+// Few large blocks, and registers bounded so that as many as can be share a multiprocessor.
+TEST(CrossEntropyDescriptor, DefaultsOfLossesFillAMultiprocessor) {
+  for (const auto& [fields, start] :
+       {std::pair{"rows=8192,cols=32000", "variant=online,threads=512,unroll=4,min_blocks=3,"},
+        {"rows=8192,cols=128256", "variant=online,threads=512,unroll=4,min_blocks=3,"},
+        {"rows=8192,cols=4096", "variant=online,threads=256,unroll=4,min_blocks=6,"},
+        {"rows=8192,cols=32000,dtype=bf16", "variant=block,threads=1024,min_blocks=2,registers=packed,"},
+        {"rows=8192,cols=50257,dtype=bf16", "variant=online,threads=256,unroll=4,min_blocks=6,"},
+        {"rows=4096,cols=262144,dtype=bf16", "variant=online,threads=512,unroll=2,min_blocks=4,"}}) {
+    const Config config = find_op("cross_entropy").default_config(normalized("cross_entropy", fields), hopper());
+    EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
+  }
+}
+
+// min_blocks of online stands in a configuration where it bounds something.
+TEST(CrossEntropyDescriptor, OnlineMayBoundItsRegisters) {
+  const auto text = [](const char* config) {
+    return test::case_of("cross_entropy", "rows=8192,cols=32000,reduction=none", hopper(), config).config.text();
+  };
+  EXPECT_NE(text("variant=online,threads=512,unroll=4,min_blocks=3").find("min_blocks=3"), std::string::npos);
+  EXPECT_EQ(text("variant=online,threads=512,unroll=4,min_blocks=1").find("min_blocks"), std::string::npos);
+  EXPECT_NE(text("variant=online,threads=1024,unroll=4").find("threads=1024,unroll=4"), std::string::npos)
+      << "the bound of the default's block size gives way";
+  const Op& op = find_op("cross_entropy");
+  const Problem problem = normalized("cross_entropy", "rows=8192,cols=32000,reduction=none");
+  Config config = op.default_config(problem, hopper());
+  config.fields.set("min_blocks", std::int64_t{5});
+  EXPECT_NE(op.why_invalid(problem, hopper(), config).find("2048 threads"), std::string::npos);
+  config.fields.set("min_blocks", std::int64_t{4});
+  EXPECT_NE(op.why_invalid(problem, hopper(), config).find("registers"), std::string::npos);
+}
+
+// Long rows with a gradient stream through clusters that stay; where those cannot be, they wait as before.
+TEST(CrossEntropyDescriptor, LongRowsStreamWhereTheyCan) {
+  const Op& op = find_op("cross_entropy");
+  for (const auto& [fields, start] :
+       {std::pair{"rows=8192,cols=128256,dtype=bf16,gradient=in_place",
+                  "variant=pipeline,threads=512,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1,load=evict_last,"},
+        {"rows=4096,cols=262144,dtype=bf16,gradient=in_place",
+         "variant=pipeline,threads=512,blocks_per_row=8,stages=13,chunk_bytes=16384,ahead=1,load=evict_last,"},
+        {"rows=8192,cols=128256,gradient=in_place",
+         "variant=pipeline,threads=256,blocks_per_row=8,stages=13,chunk_bytes=16384,ahead=1,load=evict_last,"},
+        {"rows=8192,cols=32000,dtype=bf16,gradient=in_place", "variant=block,"},
+        {"rows=100,cols=128256,dtype=bf16,gradient=in_place", "variant=cluster,"},
+        {"rows=8192,cols=128257,dtype=bf16,gradient=in_place", "variant=cluster,"},
+        {"rows=8192,cols=128256,dtype=bf16,gradient=in_place,label_smoothing=0.1", "variant=cluster,"}}) {
+    const Config config = op.default_config(normalized("cross_entropy", fields), hopper());
+    EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
+  }
+  const Problem problem = normalized("cross_entropy", "rows=8192,cols=128256,dtype=bf16,gradient=in_place");
+  EXPECT_NE(op.default_config(problem, generic_device(parse_arch("sm_100a"))).variant(), "pipeline");
+  std::size_t streamed = 0;
+  for (const Config& config : op.search_space(problem, hopper(), Effort::quick)) streamed += config.variant() == "pipeline";
+  EXPECT_GE(streamed, 2U);
+  EXPECT_LE(streamed, 4U) << "others are left room";
+}
+
+TEST(CrossEntropyDescriptor, WhatCannotStreamIsRefusedWithAReason) {
+  const Op& op = find_op("cross_entropy");
+  const std::string usual = "variant=pipeline,threads=256,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1,";
+  const auto reason = [&](const std::string& fields, const std::string& config, const char* arch = "sm_90a") {
+    return op.why_invalid(normalized("cross_entropy", "rows=8192," + fields), generic_device(parse_arch(arch)),
+                          Config{parse_fields(config, "config")});
+  };
+  const std::string in_place = "cols=128256,dtype=bf16,gradient=in_place", hints = "load=evict_last,store=plain";
+  EXPECT_EQ(reason(in_place, usual + hints), "");
+  EXPECT_NE(reason(in_place, usual + hints, "sm_100a").find("sm_90a"), std::string::npos);
+  EXPECT_NE(reason(in_place, usual + hints, "sm_80").find("sm_90a"), std::string::npos);
+  EXPECT_NE(reason("cols=128256,dtype=bf16", usual + hints).find("with a gradient"), std::string::npos);
+  for (const char* option : {",label_smoothing=0.1", ",predicted=1", ",correct=1"})
+    EXPECT_NE(reason(in_place + option, usual + hints).find("without label smoothing"), std::string::npos) << option;
+  EXPECT_NE(reason("cols=128257,dtype=bf16,gradient=in_place", usual + hints).find("16 bytes"), std::string::npos);
+  EXPECT_NE(reason(in_place + ",logits_alignment=8", usual + hints).find("16 bytes"), std::string::npos);
+  EXPECT_NE(reason(in_place, usual + "load=streaming,store=plain").find("evict_last"), std::string::npos);
+  const auto geometry = [&](int threads, int blocks, int stages, int chunk, int ahead) {
+    return reason(in_place, "variant=pipeline,threads=" + std::to_string(threads) +
+                                ",blocks_per_row=" + std::to_string(blocks) + ",stages=" + std::to_string(stages) +
+                                ",chunk_bytes=" + std::to_string(chunk) + ",ahead=" + std::to_string(ahead) + "," + hints);
+  };
+  EXPECT_NE(geometry(1024, 4, 13, 16384, 1).find("64 more"), std::string::npos);
+  EXPECT_NE(geometry(256, 4, 8, 16384, 1).find("there must be 9 to 23"), std::string::npos);
+  EXPECT_NE(geometry(256, 4, 24, 16384, 0).find("there must be 5 to 23"), std::string::npos);
+  EXPECT_NE(geometry(256, 1, 32, 16384, 0).find("shared memory"), std::string::npos);
+  EXPECT_NE(geometry(256, 2, 13, 16384, 2).find("ahead"), std::string::npos);
+  EXPECT_NE(reason("cols=256,gradient=in_place",
+                   "variant=pipeline,threads=32,blocks_per_row=16,stages=3,chunk_bytes=4096,ahead=0," + hints)
+                .find("would have nothing"),
+            std::string::npos);
+}
+
+// As many clusters as have room on the device, whatever the rows; rows are taken from two words of the workspace.
+TEST(CrossEntropyDescriptor, ClustersThatStayAreLaunchedOnce) {
+  for (const char* rows : {"1", "8192"}) {
+    const test::Case c = test::case_of(
+        "cross_entropy", std::string("rows=") + rows + ",cols=128256,dtype=bf16,gradient=in_place,reduction=none", hopper(),
+        "variant=pipeline,threads=256,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1");
+    const LaunchPlan plan = c.op().launch_plan(c.problem, c.config, hopper());
+    ASSERT_EQ(plan.kernels.size(), 1U);
+    EXPECT_EQ(plan.kernels[0].grid.x, static_cast<unsigned>(hopper().sm_count / 4 * 4));
+    EXPECT_EQ(plan.kernels[0].cluster.x, 4U);
+    EXPECT_EQ(plan.kernels[0].block.x, 320U);
+    EXPECT_GT(plan.kernels[0].dynamic_smem_bytes, 13 * 16128);
+    EXPECT_EQ(plan.workspace_bytes, 16);
+  }
+}
+
+TEST(CrossEntropyDescriptor, KernelsBesideTheRowsOwn) {
+  using List = std::vector<std::string>;
+  EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64,reduction=none"), (List{"cross_entropy"}));
+  EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64"), (List{"cross_entropy", "cross_entropy_sum"}));
+  EXPECT_EQ(entries("cross_entropy", "rows=8193,cols=64"),
+            (List{"cross_entropy", "cross_entropy_sum_parts", "cross_entropy_sum"}));
+  EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64,gradient=in_place"),
+            (List{"cross_entropy_count", "cross_entropy", "cross_entropy_sum"}));
+  EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64,gradient=in_place,reduction=sum"),
+            (List{"cross_entropy", "cross_entropy_sum"}));
+  EXPECT_EQ(entries("cross_entropy", "rows=0,cols=64"), (List{"cross_entropy_sum"})) << "a mean of nothing is NaN";
+  EXPECT_EQ(entries("cross_entropy", "rows=3,cols=100000,reduction=none", "variant=split"),
+            (List{"cross_entropy_sums", "cross_entropy"}));
+  EXPECT_EQ(entries("cross_entropy_backward", "rows=100,cols=64,weight=1,label_smoothing=0.1"),
+            (List{"cross_entropy_backward_class_weights", "cross_entropy_backward_count", "cross_entropy_backward"}));
+}
+
+TEST(CrossEntropyDescriptor, OneBlockPutsTheSplitPartsOfALossTogether) {
+  for (const auto& [more, blocks] : {std::pair{"", 3U}, {",gradient=separate", 12U}}) {
+    const test::Case c = test::case_of("cross_entropy", std::string("rows=3,cols=100000,reduction=none") + more, hopper(),
+                                       "variant=split,blocks_per_row=4");
+    const LaunchPlan plan = c.op().launch_plan(c.problem, c.config, hopper());
+    EXPECT_EQ(plan.kernels.front().grid.x, 12U);
+    EXPECT_EQ(plan.kernels.back().grid.x, blocks) << more;
+  }
+}
+
+}  // namespace
+}  // namespace tunesmith

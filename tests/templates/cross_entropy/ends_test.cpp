@@ -1,0 +1,117 @@
+// cross_entropy_divisor and cross_entropy_reduce on the host executor, against float64 with poisoned outputs and canaries,
+// and on the values that a check by random numbers misses.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "api/engine/parts.h"
+#include "jit/executable.h"
+#include "templates/render.h"
+#include "tests/api/engine/fakes.h"
+#include "tuner/verify.h"
+
+namespace tunesmith {
+namespace {
+
+using fakes::expect_error;
+
+class CrossEntropyEnds : public testing::Test {
+ protected:
+  CrossEntropyEnds()
+      : engine_([] {
+          EngineOptions options;
+          options.device = "host";
+          options.cache_file.clear();
+          options.mode = Mode::off;
+          return options;
+        }()) {}
+
+  Problem problem(const std::string& op, const std::string& fields) {
+    return find_op(op).normalize({op, parse_fields(fields, "fields")});
+  }
+
+  void expect_verified(const std::string& name, const std::string& fields) {
+    const Op& op = find_op(name);
+    const Problem small = op.verification_problem(problem(name, fields));
+    Engine::Parts& parts = engine_.parts();
+    const Config whole = op.default_config(small, parts.device->info());
+    const Built built =
+        build_binary(op, small, whole, parts.device->info().arch, *parts.compiler, *parts.cache, parts.templates);
+    const Executable executable(*parts.device, parts.device->load(built.binary),
+                                op.launch_plan(small, whole, parts.device->info()));
+    const CheckResult result = verify(op, small, executable, *parts.device, 5);
+    EXPECT_TRUE(result.passed) << small.text() << ": " << result.first_failure;
+    EXPECT_GT(result.checked_rows, 0);
+  }
+
+  Engine engine_;
+};
+
+TEST_F(CrossEntropyEnds, EveryOptionAgreesWithFloat64) {
+  for (const char* fields :
+       {"rows=9,cols=50", "rows=9,cols=50,target_dtype=i32,weight=1", "rows=9,cols=50,weight=1,dloss=scalar,ignore_index=3"})
+    expect_verified("cross_entropy_divisor", fields);
+  for (const char* fields : {"rows=9", "rows=9,divisor=1", "rows=9,z_losses=1", "rows=9,z_losses=1,divisor=1"})
+    expect_verified("cross_entropy_reduce", fields);
+}
+
+TEST_F(CrossEntropyEnds, WithoutAValidRowTheDivisorAndTheGradientsFactorAreZero) {
+  std::array<std::int64_t, 3> targets{-100, 7, -1};
+  float divisor = -1, scale = -1;
+  engine_.run(problem("cross_entropy_divisor", "rows=3,cols=7"), std::array<void*, 3>{targets.data(), &divisor, &scale});
+  EXPECT_EQ(divisor, 0);
+  EXPECT_EQ(scale, 0);
+  engine_.run(problem("cross_entropy_divisor", "rows=0,cols=7"), std::array<void*, 3>{nullptr, &divisor, &scale});
+  EXPECT_EQ(divisor, 0);
+  targets[1] = 6;
+  engine_.run(problem("cross_entropy_divisor", "rows=3,cols=7"), std::array<void*, 3>{targets.data(), &divisor, &scale});
+  EXPECT_EQ(divisor, 1);
+  EXPECT_EQ(scale, 1);
+}
+
+TEST_F(CrossEntropyEnds, IgnoreIndexMayBeAClass) {
+  std::array<std::int32_t, 4> targets{2, 0, 2, 1};
+  float divisor = 0, scale = 0, dloss = 8;
+  engine_.run(problem("cross_entropy_divisor", "rows=4,cols=3,target_dtype=i32,ignore_index=2,dloss=scalar"),
+              std::array<void*, 4>{targets.data(), &dloss, &divisor, &scale});
+  EXPECT_EQ(divisor, 2);
+  EXPECT_EQ(scale, 4);
+}
+
+TEST_F(CrossEntropyEnds, InfiniteAndUndefinedLossesStayWhatTheyAre) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  std::array<float, 40> losses{};
+  float loss = 0;
+  const Problem sum = problem("cross_entropy_reduce", "rows=40");
+  losses[3] = infinity;
+  losses[37] = 1;
+  engine_.run(sum, std::array<void*, 2>{losses.data(), &loss});
+  EXPECT_EQ(loss, infinity);
+  losses[9] = std::nanf("");
+  engine_.run(sum, std::array<void*, 2>{losses.data(), &loss});
+  EXPECT_TRUE(std::isnan(loss));
+  float divisor = 0;
+  engine_.run(problem("cross_entropy_reduce", "rows=0,divisor=1"), std::array<void*, 3>{nullptr, &divisor, &loss});
+  EXPECT_TRUE(std::isnan(loss)) << "the mean of nothing";
+}
+
+TEST_F(CrossEntropyEnds, BadProblemsAndConfigurationsAreNamed) {
+  expect_error([&] { problem("cross_entropy_divisor", "rows=3"); }, ErrorCode::invalid_argument, {"cols is missing"});
+  expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=0"); }, ErrorCode::invalid_argument, {"cols is 0"});
+  expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=2,dloss=row"); }, ErrorCode::invalid_argument,
+               {"dloss is 'row'", "none, scalar"});
+  expect_error([&] { problem("cross_entropy_reduce", "rows=3,weight=1"); }, ErrorCode::invalid_argument, {"'weight'"});
+  const auto expect_refused = [&](const char* config, std::initializer_list<std::string_view> words) {
+    expect_error(
+        [&] { engine_.prepare(problem("cross_entropy_reduce", "rows=3"), {.config = {parse_fields(config, "config")}}); },
+        ErrorCode::invalid_argument, words);
+  };
+  expect_refused("lanes=4", {"'lanes'", "allowed: variant"});
+  expect_refused("variant=grid", {"variant is 'grid'", "block"});
+}
+
+}  // namespace
+}  // namespace tunesmith

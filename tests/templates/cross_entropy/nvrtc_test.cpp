@@ -1,0 +1,121 @@
+// Generated sources of cross-entropy: NVRTC accepts them for every architecture, the machine code is what was asked for, and
+// nvcc takes them as they stand.
+
+#include <tuple>
+
+#include "tests/support/source_compilation.h"
+#include "tests/templates/cross_entropy/cases.h"
+
+namespace tunesmith {
+namespace {
+
+using test::archs;
+using test::count_of;
+
+class CrossEntropyNvrtc : public test::SourceCompilation {};
+
+TEST_F(CrossEntropyNvrtc, EveryOptionCompilesForEveryArchitecture) {
+  std::vector<Source> sources;
+  std::size_t turn = 0;
+  for (const Problem& problem : test::cross_entropy_problems())
+    for (int i = 0; i < 2; ++i) {
+      const Arch arch = parse_arch(archs[turn++ % std::size(archs)]);
+      const Op& op = find_op(problem.op);
+      sources.push_back(source_of({problem, op.default_config(problem, generic_device(arch))}, arch));
+    }
+  compile_all(sources);
+}
+
+TEST_F(CrossEntropyNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
+  std::vector<Source> sources;
+  for (std::size_t a = 0; a < std::size(archs); ++a) {
+    const Arch arch = parse_arch(archs[a]);
+    const std::vector<test::Case> cases = test::cross_entropy_variants(generic_device(arch));
+    for (std::size_t i = a; i < cases.size(); i += std::size(archs)) sources.push_back(source_of(cases[i], arch));
+  }
+  compile_all(sources);
+}
+
+// What tuning tries first for the vocabularies of language models.
+TEST_F(CrossEntropyNvrtc, TheQuickSpaceOfCommonShapesCompiles) {
+  std::vector<Source> sources;
+  for (const char* fields :
+       {"rows=8192,cols=32000", "rows=8192,cols=32000,dtype=bf16,reduction=none",
+        "rows=8192,cols=128256,dtype=bf16,gradient=in_place", "rows=8192,cols=50257,dtype=bf16,gradient=in_place"}) {
+    const Problem problem = test::normalized("cross_entropy", fields);
+    const Arch arch = parse_arch("sm_90a");
+    for (const Config& config : find_op("cross_entropy").search_space(problem, generic_device(arch), Effort::quick))
+      sources.push_back(source_of({problem, config}, arch));
+  }
+  compile_all(sources);
+}
+
+// One read where a row waits on the chip, or where nothing is written; two where a row that does not has a gradient.
+TEST_F(CrossEntropyNvrtc, LogitsAreReadAsOftenAsTheyMust) {
+  const std::string held = ptx_of("cross_entropy", "rows=9,cols=8192,gradient=in_place,reduction=none",
+                                  "variant=block,threads=256,load=evict_last");
+  EXPECT_EQ(count_of(held, "ld.global.L2::cache_hint.v4.b32"), 8U);
+  EXPECT_EQ(count_of(held, "st.global.v4.b32"), 16U) << "8, and 8 of zeros for rows without a loss";
+  const std::string loss =
+      ptx_of("cross_entropy", "rows=9,cols=8192,reduction=none", "variant=online,threads=256,unroll=4,load=evict_last");
+  EXPECT_EQ(count_of(loss, "st.global.v4.b32"), 0U);
+  EXPECT_GE(count_of(loss, "ld.global.L2::cache_hint.v4.b32"), 4U);
+  const std::string twice = ptx_of("cross_entropy", "rows=9,cols=8192,gradient=in_place,reduction=none",
+                                   "variant=online,threads=256,unroll=4,load=evict_last,load_again=streaming");
+  EXPECT_GE(count_of(twice, "ld.global.cs.v4.b32"), 4U);
+  EXPECT_GE(count_of(twice, "st.global.v4.b32"), 4U);
+}
+
+// Rows that stream: filled by the copy engine, brought together without a barrier of the cluster, and nothing spilled.
+TEST_F(CrossEntropyNvrtc, RowsThatStreamUseTheCopyEngine) {
+  std::vector<Source> sources;
+  for (const char* fields :
+       {"rows=8192,cols=128256,dtype=bf16,gradient=in_place", "rows=8192,cols=128256,gradient=in_place,reduction=none",
+        "rows=4096,cols=262144,gradient=separate,out_dtype=bf16,dloss=row,reduction=none",
+        "rows=8192,cols=151936,dtype=f16,gradient=separate,out_dtype=f32,softcap=30,scale=2,weight=1,z_loss=0.1"}) {
+    const Source source = source_of("cross_entropy", fields, "variant=pipeline", "sm_90a");
+    const std::string ptx = ptx_of(source);
+    for (const char* instruction : {"cp.async.bulk.shared::cluster.global.mbarrier", "mbarrier.try_wait.parity",
+                                    "st.async.shared::cluster", "atom.relaxed.gpu.global.add.u32"})
+      EXPECT_GE(count_of(ptx, instruction), 1U) << fields << " " << instruction;
+    EXPECT_EQ(count_of(ptx, "barrier.cluster.wait"), 3U) << "two at the start, one at the end";
+    sources.push_back(source);
+    for (const Config& config : source.c.op().search_space(source.c.problem, generic_device(source.arch), Effort::full))
+      if (config.variant() == "pipeline" && config.text().find("load=evict_last,store=plain") != std::string::npos)
+        sources.push_back(source_of({source.c.problem, config}, source.arch));
+  }
+  compile_all(sources);
+}
+
+// A block that waits for its target, or for the target's logit, loads nothing in that time.
+TEST_F(CrossEntropyNvrtc, TheTargetIsAskedForBehindWhatIsLoadedFirst) {
+  for (const char* config : {"variant=online,threads=512,unroll=4,load=evict_last",
+                             "variant=block,threads=1024,registers=packed,min_blocks=2,load=evict_last",
+                             "variant=split,threads=256,unroll=4,blocks_per_row=2,load=evict_last"}) {
+    const std::string ptx = ptx_of("cross_entropy", "rows=9,cols=32000,dtype=bf16,reduction=none", config);
+    const std::size_t row = ptx.find("ld.global.L2::cache_hint.v4.b32");
+    const std::size_t target = ptx.find("ld.global.u64", row);
+    const std::size_t logit = ptx.find("@there ld.global.b16", row);
+    EXPECT_LT(row, target) << config;
+    EXPECT_LT(target, logit) << config;
+    EXPECT_NE(logit, std::string::npos) << config;
+    EXPECT_GE(count_of(ptx.substr(row, target - row), "ld.global.L2::cache_hint.v4.b32"), 4U) << config;
+  }
+}
+
+TEST_F(CrossEntropyNvrtc, NvccTakesASampleAsItStands) {
+  if (!has_nvcc()) GTEST_SKIP() << "nvcc is not installed";
+  // One of each main template, with options.
+  for (const auto& [op, fields, config] :
+       {std::tuple{"cross_entropy", "rows=9,cols=128256,dtype=bf16,gradient=in_place", "variant=cluster"},
+        {"cross_entropy", "rows=9,cols=128256,dtype=bf16,gradient=in_place,weight=1", "variant=pipeline"},
+        {"cross_entropy", "rows=9,cols=50257,label_smoothing=0.1,weight=1,z_loss=0.1,softcap=30,gradient=separate,correct=1",
+         "variant=online"},
+        {"cross_entropy_shard", "rows=9,cols=2000,vocab_size=4000,predicted=1,dtype=f16", "variant=warp,lanes=32"},
+        {"cross_entropy_combine", "rows=9,shards=4,vocab_size=4000,predicted=1,correct=1", ""},
+        {"cross_entropy_backward", "rows=9,cols=32000,dtype=bf16,nll=1,label_smoothing=0.1,weight=1", ""}})
+    EXPECT_TRUE(nvcc_takes(source_of(op, fields, config, "sm_90a"), "-arch=sm_90a -cubin")) << op << " " << config;
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,21 @@
+// The tensor-core primitives on a GPU: layouts of fragments as the host executor and device/matrix.cuh have them.
+#include "jit/cuda/device.h"
+#include "tests/jit/cuda/nvrtc_fixture.h"
+#include "tests/templates/device/matrix_kernels.h"
+
+namespace tunesmith {
+namespace {
+
+TEST(MatrixGpu, Products) {
+  try {
+    CudaDevice device(0);
+    const NvrtcCompiler compiler({.folders = test_folders(), .dump_folder = {}, .append_flags = {}});
+    test::check_matrix_kernels(compiler, device, device.info().arch);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::no_device || error.code() == ErrorCode::no_compiler) GTEST_SKIP() << error.what();
+    throw;
+  }
+}
+
+}  // namespace
+}  // namespace tunesmith

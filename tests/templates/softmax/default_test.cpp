@@ -1,0 +1,82 @@
+// The configurations that are used without measuring: what full tuning picked on an H200, and no cliffs between neighbouring
+// numbers of columns.
+
+#include <gtest/gtest.h>
+
+#include "templates/row/model.h"
+#include "tests/templates/softmax/cases.h"
+
+namespace tunesmith {
+namespace {
+
+DeviceInfo h100() { return generic_device(parse_arch("sm_90a")); }
+
+std::string default_of(std::string_view op, const std::string& fields) {
+  return find_op(op).default_config(test::normalized(op, fields), h100()).text();
+}
+
+// 12672 columns: 11 vectors for each of 288 threads, where tuning, which did not know that number, picked 256.
+TEST(SoftmaxDefault, IsWhatFullTuningPickedOnAnH200) {
+  struct Expectation {
+    const char *fields, *config;
+  };
+  const Expectation expectations[] = {
+      {"rows=65536,cols=128", "variant=warp,threads=64,lanes=8,"},
+      {"rows=16384,cols=512", "variant=warp,threads=64,lanes=32,"},
+      {"rows=4096,cols=2048", "variant=block,threads=64,min_blocks=16,registers=float32,"},
+      {"rows=4096,cols=4096", "variant=block,threads=128,min_blocks=8,registers=float32,"},
+      {"rows=4096,cols=6144", "variant=block,threads=128,min_blocks=6,registers=float32,"},
+      {"rows=4096,cols=8192", "variant=block,threads=256,min_blocks=4,registers=float32,"},
+      {"rows=4096,cols=12672", "variant=block,threads=288,min_blocks=3,registers=float32,"},
+      {"rows=4096,cols=16384", "variant=block,threads=512,min_blocks=2,registers=float32,"},
+      {"rows=4096,cols=32768", "variant=hybrid,threads=512,register_vectors=9,min_blocks=2,registers=float32,"},
+      {"rows=4096,cols=65536", "variant=cluster,threads=512,blocks_per_row=2,register_vectors=9,min_blocks=2,"},
+      {"rows=131072,cols=128,dtype=bf16", "variant=warp,threads=256,lanes=8,"},
+      {"rows=65536,cols=256,dtype=bf16", "variant=warp,threads=256,lanes=16,"},
+      {"rows=4096,cols=8192,dtype=bf16", "variant=block,threads=128,min_blocks=8,registers=packed,"},
+      {"rows=4096,cols=32768,dtype=bf16", "variant=block,threads=512,min_blocks=2,registers=packed,"},
+      {"rows=4096,cols=65536,dtype=bf16", "variant=hybrid,threads=512,register_vectors=9,min_blocks=2,registers=packed,"},
+  };
+  for (const Expectation& expected : expectations)
+    EXPECT_TRUE(default_of("softmax", expected.fields).starts_with(expected.config))
+        << expected.fields << ": " << default_of("softmax", expected.fields);
+}
+
+// Of the powers of two.
+TEST(SoftmaxDefault, ClustersAreAsSmallAsHoldsTheRow) {
+  EXPECT_NE(default_of("softmax", "rows=4096,cols=131072").find("blocks_per_row=4,"), std::string::npos);
+  EXPECT_NE(default_of("softmax", "rows=4096,cols=262144").find("blocks_per_row=8,"), std::string::npos);
+  EXPECT_NE(default_of("softmax", "rows=4096,cols=262144,dtype=bf16").find("blocks_per_row=4,"), std::string::npos);
+}
+
+TEST(SoftmaxDefault, HasNoCliffsBetweenNeighbouringColumns) {
+  constexpr std::int64_t array_bytes = 64 << 20, step = 64;
+  // Gradients hold two arrays: a register or a block less is twice the difference.
+  for (const auto& [op, least] : {std::pair{std::string_view("softmax"), 0.9}, {"softmax_backward", 0.76}})
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      row::Expectation before;
+      for (std::int64_t cols = step; cols <= 16384; cols += step) {
+        row::Shape shape;
+        shape.rows = array_bytes / (cols * size_of(dtype));
+        shape.cols = cols;
+        shape.input = shape.output = dtype;
+        shape.inputs = op.ends_with("backward") ? 2 : 1;
+        shape.in = {row::Rows{cols, 16}, row::Rows{cols, 16}};
+        shape.out = {cols, 16};
+        const std::string fields =
+            "rows=" + std::to_string(shape.rows) + ",cols=" + std::to_string(cols) + ",dtype=" + std::string(name(dtype));
+        const Config config = find_op(op).default_config(test::normalized(op, fields), h100());
+        if (config.variant() == "hybrid") break;  // the model speaks of registers alone
+        const row::Expectation now = row::expectation(row::TypedConfig::parse(config), shape, h100());
+        // From warps to blocks more bytes are wanted, so that more of them may be a smaller share.
+        EXPECT_TRUE(now.value() >= before.value() * least || now.bytes >= before.bytes)
+            << op << " " << fields << " " << config.text() << ": " << before.value() << " to " << now.value();
+        EXPECT_GE(now.bytes, 32 << 10) << op << " " << fields << " " << config.text();
+        before = now;
+      }
+      EXPECT_GT(before.value(), 0.7) << op;
+    }
+}
+
+}  // namespace
+}  // namespace tunesmith

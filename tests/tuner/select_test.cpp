@@ -1,0 +1,122 @@
+// Which configuration a problem gets, and what the answer says about it.
+
+#include "core/hash.h"
+#include "tests/tuner/fakes.h"
+
+namespace tunesmith {
+namespace {
+
+class Select : public fakes::TunerTest {
+ protected:
+  Selection select_now(Mode mode = Mode::replay) {
+    return select(op, problem, device.info(), templates, cache, mode, device.provenance());
+  }
+  void record(std::int64_t cols, const std::string& config, const std::string& driver = "1") {
+    TuningRecord entry;
+    entry.key = tuning_key(op, fakes::add_one_problem(64, cols), device.info(), templates);
+    entry.config = config;
+    entry.median_us = static_cast<double>(cols);
+    entry.problem = "add_one";
+    entry.effort = "full";
+    entry.provenance = {{"driver", driver}, {"device_uuid", "b"}};
+    cache.store_record(entry, {});
+  }
+};
+
+TEST_F(Select, WithoutRecordsItIsTheDefault) {
+  const Selection selection = select_now();
+  EXPECT_EQ(selection.origin, Origin::by_default);
+  EXPECT_EQ(selection.config, fakes::AddOneOp::config(1));
+  EXPECT_EQ(selection.nearest_n_cols, 0);
+  EXPECT_EQ(selection.median_us, 0);
+  EXPECT_FALSE(selection.stale);
+}
+
+TEST_F(Select, AnExactRecordIsUsedAndOffIgnoresIt) {
+  record(100, "variant=plain,width=8");
+  record(101, "variant=plain,width=4");
+  const Selection selection = select_now();
+  EXPECT_EQ(selection.origin, Origin::exact);
+  EXPECT_EQ(selection.config, fakes::AddOneOp::config(8));
+  EXPECT_EQ(selection.nearest_n_cols, 100);
+  EXPECT_EQ(selection.median_us, 100);
+  EXPECT_EQ(select_now(Mode::tune).origin, Origin::exact);
+  EXPECT_EQ(select_now(Mode::off).origin, Origin::by_default);
+}
+
+TEST_F(Select, TheNearestColumnsServe) {
+  record(60, "variant=plain,width=2");
+  record(120, "variant=plain,width=4");
+  const Selection selection = select_now();
+  EXPECT_EQ(selection.origin, Origin::nearest);
+  EXPECT_EQ(selection.config, fakes::AddOneOp::config(4));
+  EXPECT_EQ(selection.nearest_n_cols, 120);
+  EXPECT_EQ(selection.median_us, 120);
+}
+
+TEST_F(Select, ARecordThatCannotRunHereIsPassedOver) {
+  record(110, "variant=plain,width=101");  // more than the 100 columns asked for
+  record(150, "variant=plain,width=4");
+  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(4));
+  record(100, "variant=plain,width=500");  // the exact one
+  const Selection selection = select_now();
+  EXPECT_EQ(selection.origin, Origin::nearest);
+  EXPECT_EQ(selection.config, fakes::AddOneOp::config(4));
+}
+
+TEST_F(Select, FarAwayColumnsSayLessThanTheDefault) {
+  record(401, "variant=plain,width=4");
+  record(24, "variant=plain,width=4");
+  EXPECT_EQ(select_now().origin, Origin::by_default);
+  record(400, "variant=plain,width=8");
+  EXPECT_EQ(select_now().origin, Origin::nearest);
+  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(8));
+}
+
+TEST_F(Select, NonsenseInTheCacheIsNotAnError) {
+  for (const std::string text :
+       {"", ",", "=", "width", "variant=plain,width=no", "variant=plain", "width=4", "width=4,width=4",
+        "variant=plain,width=4,extra=1", "\xff\x01\x7f", "width=999999999999999999999999"}) {
+    record(100, text);
+    const Selection selection = select_now();
+    EXPECT_EQ(selection.origin, Origin::by_default) << text;
+    EXPECT_EQ(selection.config, fakes::AddOneOp::config(1)) << text;
+  }
+}
+
+TEST_F(Select, FieldsComeInCanonicalOrder) {
+  record(100, "width=8,variant=plain");
+  EXPECT_EQ(select_now().config.text(), "variant=plain,width=8");
+}
+
+TEST_F(Select, AnotherDriverClockOrPowerLimitMakesARecordStale) {
+  record(100, "variant=plain,width=8", "1");
+  EXPECT_FALSE(select_now().stale) << "an equal GPU of another identity, the same driver";
+  device.facts_now["power_limit_w"] = "500";
+  EXPECT_FALSE(select_now().stale) << "the record does not know";
+  device.facts_now["driver"] = "2";
+  const Selection selection = select_now();
+  EXPECT_TRUE(selection.stale);
+  EXPECT_EQ(selection.origin, Origin::exact) << "it is used all the same";
+}
+
+TEST_F(Select, TheKeyCoversTheTemplatesOfEveryVariant) {
+  const TuningKey key = tuning_key(op, problem, device.info(), templates);
+  EXPECT_EQ(key.op, "add_one");
+  EXPECT_EQ(key.n_cols, 100);
+  EXPECT_EQ(key.rows_bucket, 64);
+  EXPECT_EQ(key.device_class, device.info().device_class());
+  EXPECT_EQ(key.policy, measuring_policy());
+  EXPECT_EQ(key, tuning_key(op, problem, device.info(), templates));
+
+  const auto digest = [&](const TemplateSet& set) { return tuning_key(op, problem, device.info(), set).template_digest; };
+  const std::string kernel_changed = digest(write_templates("two"));
+  const std::string sibling_changed = digest(write_templates("one", "new"));
+  EXPECT_NE(kernel_changed, key.template_digest);
+  EXPECT_NE(sibling_changed, key.template_digest);
+  EXPECT_NE(sibling_changed, kernel_changed);
+  EXPECT_EQ(digest(write_templates("one")), key.template_digest);
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,505 @@
+// Whole tuning runs on a scripted device.
+
+#include <algorithm>
+#include <set>
+
+#include "tests/tuner/fakes.h"
+
+namespace tunesmith {
+namespace {
+
+using fakes::add_one;
+using fakes::AddOneParams;
+
+class Tune : public fakes::TunerTest {
+ protected:
+  Tune() {
+    options.jobs = 2;
+    options.budget_s = 60;
+  }
+  TuneResult tune_now() { return tune(op, problem, bench(), options); }
+  void add_widths(int up_to) {
+    for (int width = op.widths.back() + 1; width <= up_to; ++width) op.widths.push_back(width);
+  }
+  TuneOptions options;
+};
+
+TEST_F(Tune, TheWinnerIsFoundUnderNoise) {
+  for (int width = 1; width <= 12; ++width) scripts[width] = {.time_us = 100.0 + width, .noise = 0.05};
+  scripts[8].time_us = 90;
+  add_widths(12);
+  const TuneResult result = tune_now();
+  EXPECT_EQ(winner(result), 8);
+  EXPECT_NEAR(result.record.median_us, 90 * 1.034, 4);
+  EXPECT_NEAR(result.record.default_median_us, 101 * 1.034, 4);
+  EXPECT_GT(result.record.mad_us, 0);
+  EXPECT_EQ(result.candidates, static_cast<int>(op.widths.size()));
+  EXPECT_EQ(result.compiled, result.candidates);
+  EXPECT_EQ(result.verified, result.candidates);
+  EXPECT_EQ(result.timed, result.candidates);
+  EXPECT_TRUE(device.flushed_always);
+  EXPECT_FALSE(device.timed_on_nan);
+  EXPECT_GE(trial(result, 8).samples, 20);
+}
+
+TEST_F(Tune, WhatIsStoredSaysHowItWasMeasured) {
+  scripts[4].time_us = 5;
+  const TuneResult result = tune_now();
+  const auto stored = cache.find_record(tuning_key(op, problem, device.info(), templates));
+  ASSERT_TRUE(stored);
+  EXPECT_EQ(stored->config, "variant=plain,width=4");
+  EXPECT_EQ(stored->median_us, 5);
+  EXPECT_EQ(stored->default_median_us, 10);
+  EXPECT_EQ(stored->problem, problem.text());
+  EXPECT_EQ(stored->bytes, 2 * 64 * 100 * 4);
+  EXPECT_EQ(stored->effort, "full");
+  EXPECT_EQ(stored->provenance.at("driver"), "1");
+  EXPECT_EQ(stored->provenance.at("compiler"), "scripted 1");
+  EXPECT_EQ(stored->provenance.at("tunesmith"), "0.1.0");
+  EXPECT_EQ(stored->provenance.at("samples"), std::to_string(trial(result, 4).samples));
+  EXPECT_FALSE(stored->provenance.contains("drift"));
+  EXPECT_GT(stored->created_unix_s, 1'600'000'000);
+  EXPECT_EQ(cache.find_trials(stored->key).size(), 4u);
+  EXPECT_EQ(result.record.config, stored->config);
+}
+
+TEST_F(Tune, WithinTheNoiseTheDefaultWins) {
+  for (const int width : op.widths) scripts[width] = {.time_us = 100, .noise = 0.05};
+  for (options.seed = 1; options.seed <= 10; ++options.seed) {
+    options.force = true;
+    EXPECT_EQ(winner(tune_now()), 1) << "seed " << options.seed;
+  }
+  scripts[4] = {.time_us = 99.5};
+  scripts[1] = {.time_us = 100};
+  EXPECT_EQ(winner(tune_now()), 1) << "half a percent is no reason";
+}
+
+TEST_F(Tune, EveryRoundTimesEachCandidateOnceInAnOrderOfItsOwn) {
+  options.effort = Effort::full;
+  tune_now();
+  const std::vector<int> all{1, 2, 4, 8};
+  EXPECT_EQ(device.rounds.front(), all) << "the warm-up goes in the order of the search space";
+  std::set<std::vector<int>> orders;
+  for (std::vector<int> round : device.rounds) {
+    orders.insert(round);
+    std::ranges::sort(round);
+    ASSERT_EQ(round, all);
+  }
+  EXPECT_GT(orders.size(), 8u);
+  EXPECT_EQ(device.rounds.size(), 1u + 3u + 100u) << "few candidates go straight to the final";
+
+  fakes::ScriptedDevice again(scripts);
+  options.force = true;
+  tune(op, problem, {again, compiler, cache, templates}, options);
+  EXPECT_EQ(again.timed, device.timed) << "the seed decides";
+}
+
+TEST_F(Tune, TheFirstSampleIsNotCounted) {
+  scripts[8].time_us = 5;
+  bool is_first = true;
+  device.on_timing = [&] {
+    scripts[8].time_us = is_first ? 1000 : 5;
+    is_first = false;
+  };
+  const TuneResult result = tune_now();
+  EXPECT_EQ(winner(result), 8);
+  EXPECT_EQ(trial(result, 8).mad_us, 0);
+}
+
+TEST_F(Tune, TheSlowAreDroppedEarly) {
+  add_widths(20);
+  for (const int width : op.widths) scripts[width] = {.time_us = 10.0 + 0.01 * width};
+  scripts[9].time_us = 25;
+  scripts[10].time_us = 15;
+  scripts[11].time_us = 11;
+  const TuneResult result = tune_now();
+  EXPECT_EQ(status(result, 9), "dropped");
+  EXPECT_EQ(device.times_timed(9), 1 + 3);
+  EXPECT_EQ(device.times_timed(10), 1 + 5);
+  EXPECT_EQ(device.times_timed(11), 1 + 8);
+  EXPECT_EQ(status(result, 11), "dropped");
+  EXPECT_EQ(trial(result, 9).median_us, 25);
+  EXPECT_EQ(trial(result, 9).samples, 3);
+  EXPECT_EQ(status(result, 12), "timed");
+  EXPECT_EQ(device.times_timed(20), 1 + 30) << "too slow for the final, too fast to be dropped";
+}
+
+TEST_F(Tune, ASlowDefaultIsMeasuredToTheEnd) {
+  scripts[1].time_us = 100;
+  const TuneResult result = tune_now();
+  EXPECT_EQ(winner(result), 2) << "the earliest of equals";
+  EXPECT_EQ(result.record.default_median_us, 100);
+  EXPECT_EQ(trial(result, 1).samples, 100);
+}
+
+TEST_F(Tune, AWrongCandidateIsNeverTimed) {
+  scripts[4] = {.time_us = 1, .kernel = [](const AddOneParams& p, int) {
+                  add_one(p);
+                  p.y[p.row_stride] = 0;
+                }};
+  const TuneResult result = tune_now();
+  EXPECT_EQ(status(result, 4), "wrong");
+  EXPECT_EQ(trial(result, 4).reason, "y[1,0] is wrong");
+  EXPECT_EQ(device.times_timed(4), 0);
+  EXPECT_EQ(winner(result), 1);
+  EXPECT_EQ(result.verified, 3);
+}
+
+TEST_F(Tune, CandidatesThatCannotBeTriedSayWhy) {
+  add_widths(9);
+  scripts[2].compile_fails = true;
+  scripts[4].launch_fails = true;
+  scripts[8].occupancy = 0;
+  scripts[9].timed_launch_fails = true;
+  const TuneResult result = tune_now();
+  EXPECT_EQ(status(result, 2), "compile_failed");
+  EXPECT_EQ(trial(result, 2).reason, "add_one.cu does not compile");
+  EXPECT_EQ(status(result, 4), "launch_failed");
+  EXPECT_EQ(trial(result, 4).reason, "launch of width 4 failed");
+  EXPECT_EQ(status(result, 8), "rejected");
+  EXPECT_EQ(status(result, 9), "launch_failed") << "found out while timing, the others live on";
+  EXPECT_EQ(status(result, 1), "timed");
+  EXPECT_EQ(result.timed, 1);
+  EXPECT_EQ(winner(result), 1);
+}
+
+constexpr const char* serialized_log =
+    "ptxas info    : 0 bytes gmem\n"
+    "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n"
+    "ptxas info    : Compiling entry function 'add_one' for 'sm_90a'\n";
+
+TEST_F(Tune, ACandidateWhosePipelineTheCompilerBreaksIsNotTimed) {
+  scripts[4] = {.time_us = 1, .log = serialized_log};
+  scripts[8] = {.time_us = 2, .log = "ptxas info    : (C7600) something else, (C75) and C7510\n"};
+  const TuneResult result = tune_now();
+  EXPECT_EQ(status(result, 4), "rejected");
+  EXPECT_EQ(trial(result, 4).reason,
+            "the compiler breaks the pipeline: (C7510) Potential Performance Loss: wgmma.mma_async instructions are "
+            "serialized");
+  EXPECT_EQ(device.times_timed(4), 0);
+  EXPECT_EQ(winner(result), 8) << "other messages are none of ours";
+  EXPECT_EQ(result.verified, 3);
+  for (const Trial& kept : cache.find_trials(result.record.key)) {
+    if (kept.config == fakes::AddOneOp::config(4).text()) {
+      EXPECT_EQ(kept.reason, trial(result, 4).reason);
+    }
+  }
+}
+
+TEST_F(Tune, ACandidateThatSpillsBeyondTheBoundIsNotTimed) {
+  scripts[2] = {.time_us = 2, .spill_bytes = 100};
+  scripts[4] = {.time_us = 1, .spill_bytes = 104};
+  EXPECT_EQ(winner(tune_now()), 4) << "without a bound the clock decides";
+  op.spill_bound = 100;
+  options.force = true;
+  const TuneResult result = tune_now();
+  EXPECT_EQ(winner(result), 2);
+  EXPECT_EQ(status(result, 4), "rejected");
+  EXPECT_EQ(trial(result, 4).reason, "kernel add_one spills 104 bytes; at most 100 are allowed");
+  op.spill_bound = 7;
+  EXPECT_EQ(trial(tune_now(), 8).reason, "kernel add_one spills 8 bytes; at most 7 are allowed")
+      << "what it loads again counts";
+}
+
+TEST_F(Tune, ADefaultWithABrokenPipelineCompetesAndItsTrialSaysSo) {
+  scripts[1] = {.time_us = 5, .log = serialized_log};
+  const TuneResult result = tune_now();
+  EXPECT_EQ(winner(result), 1);
+  EXPECT_EQ(status(result, 1), "timed");
+  EXPECT_TRUE(trial(result, 1).reason.starts_with("the compiler breaks the pipeline: (C7510)"));
+}
+
+TEST_F(Tune, ABinaryFromTheCacheIsJudgedByTheLogThatWasKept) {
+  scripts[4] = {.time_us = 1, .log = serialized_log};
+  build_binary(op, problem, fakes::AddOneOp::config(4), device.info().arch, compiler, cache, templates);
+  const TuneResult result = tune_now();
+  EXPECT_EQ(result.compiled, 3);
+  EXPECT_EQ(status(result, 4), "rejected");
+}
+
+TEST_F(Tune, ADefaultThatFailsFailsTheRun) {
+  scripts[1].compile_fails = true;
+  fakes::expect_error([&] { tune_now(); }, ErrorCode::compile_failed, "does not compile");
+  scripts[1] = {.kernel = [](const AddOneParams&, int) {}};
+  fakes::expect_error([&] { tune_now(); }, ErrorCode::verification_failed, "y[0,0] is not written");
+  scripts[1] = {.launch_fails = true};
+  fakes::expect_error([&] { tune_now(); }, ErrorCode::device_failed, "launch of width 1");
+  scripts[1] = {.timed_launch_fails = true};
+  fakes::expect_error([&] { tune_now(); }, ErrorCode::device_failed, "launch of width 1");
+  EXPECT_EQ(cache.info().records, 0);
+}
+
+TEST_F(Tune, ACandidateThatTakesTheDeviceWithItEndsTheRun) {
+  scripts[4].kills_device = true;
+  options.jobs = 1;
+  fakes::expect_error([&] { tune_now(); }, ErrorCode::device_failed, "variant=plain,width=4 made the device unusable");
+  EXPECT_EQ(cache.info().records, 0);
+}
+
+TEST_F(Tune, TheBudgetIsRespected) {
+  add_widths(100);
+  compiler.takes = std::chrono::milliseconds(30);  // 3 s in all
+  options.jobs = 1;
+  options.budget_s = 0.8;
+  const TuneResult result = tune_now();
+  EXPECT_LT(result.wall_s, 2.5);
+  EXPECT_LT(result.compiled, 40);
+  EXPECT_GT(result.timed, 1);
+  EXPECT_EQ(status(result, 100), "none") << "what was not reached stays open";
+  EXPECT_EQ(status(result, 1), "timed");
+
+  options.budget_s = 60;
+  compiler.takes = {};
+  op.widths.erase(op.widths.begin() + 20, op.widths.end() - 1);
+  const TuneResult rest = tune_now();
+  EXPECT_EQ(status(rest, 100), "timed");
+  EXPECT_GE(rest.trials.size(), op.widths.size());
+}
+
+TEST_F(Tune, AQuickContestLeavesMoreOfTheBudgetForCompiling) {
+  add_widths(200);
+  compiler.takes = std::chrono::milliseconds(50);
+  options.jobs = 1;
+  options.budget_s = 4;
+  options.force = true;
+  const auto compiled = [&](Effort effort) {
+    options.effort = effort;
+    return tune_now().compiled;
+  };
+  EXPECT_GT(compiled(Effort::quick), compiled(Effort::full));  // in 2.5 s and in 2
+}
+
+TEST_F(Tune, TheDefaultIsMeasuredWhateverTheBudget) {
+  compiler.takes = std::chrono::milliseconds(20);
+  for (const double budget_s : {0.0, 1e-6}) {
+    options.budget_s = budget_s;
+    options.force = true;
+    const TuneResult result = tune_now();
+    EXPECT_EQ(winner(result), 1);
+    EXPECT_EQ(result.record.median_us, 10);
+    EXPECT_GE(trial(result, 1).samples, 5);
+  }
+}
+
+TEST_F(Tune, SlowKernelsAreTimedLessOftenInQuickMode) {
+  options.effort = Effort::quick;
+  device.on_timing = [] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); };
+  const TuneResult result = tune_now();
+  EXPECT_LT(device.rounds.size(), 14u) << "64 without a limit";
+  EXPECT_GE(trial(result, 1).samples, 5);
+  EXPECT_EQ(result.record.effort, "quick");
+  EXPECT_EQ(status(result, 8), "none") << "not in the quick search space";
+}
+
+TEST_F(Tune, CancellingStopsAndStoresNothing) {
+  std::atomic<bool> cancel{false};
+  options.cancel = &cancel;
+  device.on_timing = [&] { cancel = true; };
+  fakes::expect_error([&] { tune_now(); }, ErrorCode::cancelled, "cancelled");
+  EXPECT_EQ(device.rounds.size(), 1u);
+  EXPECT_EQ(cache.info().records, 0);
+
+  device.on_timing = nullptr;
+  cancel = false;
+  add_widths(100);
+  compiler.takes = std::chrono::milliseconds(5);
+  options.progress = [&](int done, int, const std::string&) { cancel = done >= 3; };
+  const int compiled_before = compiler.compilations;
+  fakes::expect_error([&] { tune_now(); }, ErrorCode::cancelled, "cancelled");
+  EXPECT_LT(compiler.compilations - compiled_before, 20) << "while compiling";
+}
+
+TEST_F(Tune, ASecondRunHasNothingToDo) {
+  scripts[4].time_us = 5;
+  const TuneResult first = tune_now();
+  const std::size_t timed = device.timed.size();
+  const TuneResult second = tune_now();
+  EXPECT_EQ(device.timed.size(), timed);
+  EXPECT_EQ(second.record.config, first.record.config);
+  EXPECT_EQ(second.trials.size(), 4u);
+  EXPECT_EQ(second.compiled + second.verified + second.timed, 0);
+
+  options.force = true;
+  const TuneResult forced = tune_now();
+  EXPECT_GT(device.timed.size(), timed);
+  EXPECT_EQ(forced.compiled, 2) << "the winner's and the default's binaries were kept";
+  EXPECT_EQ(forced.timed, 4);
+}
+
+TEST_F(Tune, ANewCandidateDoesNotMeasureAllTheOthersAgain) {
+  scripts[4].time_us = 5;
+  tune_now();
+  device.timed.clear();
+  op.widths.push_back(16);
+  scripts[16].time_us = 4;
+  const TuneResult result = tune_now();
+  EXPECT_EQ(winner(result), 16);
+  EXPECT_EQ(std::set<int>(device.timed.begin(), device.timed.end()), (std::set{1, 4, 16}));
+  EXPECT_EQ(result.trials.size(), 5u);
+  EXPECT_EQ(status(result, 8), "timed") << "from the first run";
+  EXPECT_EQ(result.candidates, 5);
+  EXPECT_EQ(result.timed, 3);
+  EXPECT_EQ(cache.find_trials(result.record.key).size(), 5u);
+}
+
+TEST_F(Tune, AFullRunBuildsOnAQuickOneAndStaysFull) {
+  options.effort = Effort::quick;
+  scripts[2].time_us = 5;
+  EXPECT_EQ(tune_now().record.effort, "quick");
+  device.timed.clear();
+  options.effort = Effort::full;
+  EXPECT_EQ(tune_now().record.effort, "full");
+  EXPECT_EQ(std::set<int>(device.timed.begin(), device.timed.end()), (std::set{1, 2, 8}));
+  device.timed.clear();
+  options.effort = Effort::quick;
+  EXPECT_EQ(tune_now().record.effort, "full");
+  EXPECT_TRUE(device.timed.empty());
+}
+
+TEST_F(Tune, AWinnerThatShipsCompetesButAQuickRunStaysQuick) {
+  scripts[8].time_us = 5;  // not in the quick space
+  TuningRecord shipped;
+  shipped.key = tuning_key(op, problem, device.info(), templates);
+  shipped.config = fakes::AddOneOp::config(8).text();
+  shipped.effort = "full";
+  shipped.problem = problem.text();
+  shipped.provenance = device.provenance();
+  cache.store_record(shipped, {});
+  options.effort = Effort::quick;
+  const TuneResult quick = tune_now();
+  EXPECT_EQ(winner(quick), 8);
+  EXPECT_EQ(quick.timed, 4);
+  EXPECT_EQ(quick.record.effort, "quick");
+  op.widths.push_back(16);
+  options.effort = Effort::full;
+  EXPECT_EQ(tune_now().record.effort, "full");
+}
+
+TEST_F(Tune, AnUnusableOrStaleRecordIsMeasuredAnew) {
+  const TuneResult first = tune_now();
+  TuningRecord broken = first.record;
+  broken.config = "nonsense";
+  cache.store_record(broken, {});
+  device.timed.clear();
+  EXPECT_EQ(winner(tune_now()), 1);
+  EXPECT_EQ(std::set<int>(device.timed.begin(), device.timed.end()), (std::set{1, 2, 4, 8}));
+
+  device.timed.clear();
+  device.facts_now["driver"] = "2";
+  tune_now();
+  EXPECT_TRUE(device.timed.empty()) << "a stale record is used as long as it is complete";
+  op.widths.push_back(16);
+  tune_now();
+  EXPECT_EQ(std::set<int>(device.timed.begin(), device.timed.end()), (std::set{1, 2, 4, 8, 16}));
+}
+
+TEST_F(Tune, TheMemoryCapReducesTheRowsThatAreMeasured) {
+  problem = fakes::add_one_problem(4096, 100);
+  options.memory_cap_bytes = 1'000'000;
+  const TuneResult result = tune_now();
+  EXPECT_EQ(device.timed_params.rows, 1'000'000 / 800);
+  EXPECT_EQ(result.record.problem, fakes::add_one_problem(1250, 100).text());
+  EXPECT_EQ(result.record.bytes, 1250 * 800);
+  EXPECT_EQ(result.record.key.rows_bucket, 4096) << "filed under what was asked for";
+}
+
+TEST_F(Tune, WorkThatIsAtMostCountedIsNotKept) {
+  struct Overcounting final : fakes::AddOneOp {
+    Cost cost(const Problem& problem) const override {
+      Cost most = AddOneOp::cost(problem);
+      most.overcounted = "elements that may be left out";
+      return most;
+    }
+  };
+  const Overcounting overcounting;
+  EXPECT_EQ(tune(overcounting, problem, bench(), options).record.bytes, 0);
+}
+
+TEST_F(Tune, AProblemWhoseInputsCannotBeMadeUpIsTunedAsAnother) {
+  struct OutOfPlace final : fakes::AddOneOp {
+    Problem tuned_as(const Problem& problem) const override {
+      Problem other = problem;
+      other.fields.set("in_place", std::int64_t{0});
+      return other;
+    }
+  };
+  problem = fakes::add_one_problem(64, 100, {{"in_place", std::int64_t{1}}});
+  const TuneResult result = tune(OutOfPlace(), problem, bench(), options);
+  EXPECT_NE(device.timed_params.x, device.timed_params.y);
+  EXPECT_EQ(result.record.problem, fakes::add_one_problem(64, 100).text());
+}
+
+TEST_F(Tune, InPlaceIsTimedInPlace) {
+  problem = fakes::add_one_problem(64, 100, {{"in_place", std::int64_t{1}}});
+  tune_now();
+  EXPECT_EQ(device.timed_params.x, device.timed_params.y);
+}
+
+TEST_F(Tune, DriftIsNoted) {
+  device.slowdown_per_call = 1.01;
+  const TuneResult result = tune_now();
+  ASSERT_TRUE(result.record.provenance.contains("drift"));
+  EXPECT_EQ(result.record.provenance.at("drift").front(), '+');
+  device.slowdown_per_call = 0.99;
+  options.force = true;
+  EXPECT_EQ(tune_now().record.provenance.at("drift").front(), '-');
+}
+
+TEST_F(Tune, ProgressComesFromTheTuningThreadAndOnlyGrows) {
+  const auto tuning_thread = std::this_thread::get_id();
+  int last = -1, total = 0, calls = 0;
+  options.progress = [&](int done, int of, const std::string& what) {
+    EXPECT_EQ(std::this_thread::get_id(), tuning_thread);
+    EXPECT_GE(done, last);
+    EXPECT_LE(done, of);
+    EXPECT_FALSE(what.empty());
+    EXPECT_TRUE(calls == 0 || of == total);
+    ++calls;
+    last = done;
+    total = of;
+  };
+  add_widths(12);
+  tune_now();
+  EXPECT_GT(calls, 20);
+  EXPECT_EQ(last, total);
+}
+
+TEST_F(Tune, CandidatesCompileSideBySide) {
+  add_widths(16);
+  compiler.takes = std::chrono::milliseconds(5);
+  options.jobs = 4;
+  const TuneResult result = tune_now();
+  EXPECT_GT(compiler.most_at_once, 1);
+  EXPECT_LE(compiler.most_at_once, 4);
+  EXPECT_GE(result.compile_s, 0.005 * result.compiled);
+}
+
+TEST_F(Tune, WithoutACompilerCachedBinariesCompete) {
+  options.effort = Effort::quick;
+  scripts[4].time_us = 5;
+  tune_now();
+  compiler.is_absent = compiler.has_no_identity = true;
+  options.effort = Effort::full;
+  options.force = true;
+  const TuneResult result = tune_now();
+  EXPECT_EQ(result.timed, 2) << "the default and the winner, whose binaries were kept";
+  EXPECT_EQ(status(result, 8), "none") << "nobody looked at it";
+  EXPECT_EQ(result.record.provenance.at("compiler"), "none");
+}
+
+TEST_F(Tune, ADeviceWithoutAClockIsRefused) {
+  device.cannot_time = true;
+  fakes::expect_error([&] { tune_now(); }, ErrorCode::unsupported, "no clock");
+  device.facts().kind = DeviceInfo::Kind::host;
+  const int compiled_before = compiler.compilations;
+  fakes::expect_error([&] { tune_now(); }, ErrorCode::unsupported, "needs a GPU");
+  EXPECT_EQ(compiler.compilations, compiled_before) << "before any work";
+}
+
+TEST_F(Tune, AProblemWithoutWorkIsRefused) {
+  problem = fakes::add_one_problem(0, 100);
+  fakes::expect_error([&] { tune_now(); }, ErrorCode::invalid_argument, "nothing to tune");
+}
+
+}  // namespace
+}  // namespace tunesmith

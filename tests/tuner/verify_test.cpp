@@ -1,0 +1,188 @@
+// Every way in which a kernel can be wrong without looking wrong.
+
+#include "tuner/verify.h"
+
+#include <array>
+
+#include "tests/tuner/fakes.h"
+
+namespace tunesmith {
+namespace {
+
+using fakes::add_one;
+using fakes::AddOneParams;
+
+class Verify : public fakes::TunerTest {
+ protected:
+  /// Of a kernel on 19 rows of 100 columns, 104 apart.
+  CheckResult check(fakes::Kernel kernel, std::int64_t in_place = 0) {
+    scripts[1].kernel = std::move(kernel);
+    const Problem small = op.verification_problem(
+        fakes::add_one_problem(64, 100, {{"row_stride", std::int64_t{104}}, {"in_place", in_place}}));
+    return verify(op, small, executable(small, 1), device, 1);
+  }
+  void expect_failure(fakes::Kernel kernel, const std::string& text, std::int64_t in_place = 0) {
+    const CheckResult result = check(std::move(kernel), in_place);
+    EXPECT_FALSE(result.passed);
+    EXPECT_NE(result.first_failure.find(text), std::string::npos) << result.first_failure;
+  }
+};
+
+TEST_F(Verify, ARightKernelPassesOnEveryRow) {
+  const CheckResult result = check([](const AddOneParams& p, int) { add_one(p); });
+  EXPECT_TRUE(result.passed) << result.first_failure;
+  EXPECT_EQ(result.checked_rows, 19);
+}
+
+TEST_F(Verify, ARightKernelPassesInPlace) {
+  const void *x = nullptr, *y = nullptr;
+  const auto kernel = [&](const AddOneParams& p, int) {
+    x = p.x;
+    y = p.y;
+    add_one(p);
+  };
+  const CheckResult result = check(kernel, 1);
+  EXPECT_TRUE(result.passed) << result.first_failure;
+  EXPECT_EQ(x, y);
+  EXPECT_TRUE(check(kernel, 0).passed);
+  EXPECT_NE(x, y);
+}
+
+TEST_F(Verify, AWrongElementFails) {
+  expect_failure(
+      [](const AddOneParams& p, int) {
+        add_one(p);
+        p.y[3 * p.row_stride + 7] += 1;
+      },
+      "y[3,7] is wrong");
+  expect_failure(
+      [](const AddOneParams& p, int) {
+        add_one(p);
+        p.y[18 * p.row_stride + 99] += 1;
+      },
+      "y[18,99] is wrong", 1);
+}
+
+TEST_F(Verify, AnElementThatIsNotWrittenFails) {
+  expect_failure(
+      [](const AddOneParams& p, int) {
+        const float before = p.y[5 * p.row_stride + 99];
+        add_one(p);
+        p.y[5 * p.row_stride + 99] = before;
+      },
+      "y[5,99] is not written");
+}
+
+TEST_F(Verify, AnElementThatIsNotWrittenFailsEvenWhereNaNIsRight) {
+  expect_failure(
+      [](const AddOneParams& p, int) {
+        const float before = p.y[42];
+        add_one(p);
+        std::memcpy(p.y + 42, &before, sizeof before);
+      },
+      "y[0,42] is not written");
+}
+
+TEST_F(Verify, AWriteBeyondTheEndFails) {
+  expect_failure(
+      [](const AddOneParams& p, int) {
+        add_one(p);
+        p.y[(p.rows - 1) * p.row_stride + p.cols] = 0;
+      },
+      "y: written 0 bytes beyond its last element");
+  expect_failure(
+      [](const AddOneParams& p, int) {
+        add_one(p);
+        p.y[(p.rows - 1) * p.row_stride + p.cols + 63] = 0;
+      },
+      "y: written 252 bytes beyond its last element");
+}
+
+TEST_F(Verify, AWriteBeforeTheStartFails) {
+  expect_failure(
+      [](const AddOneParams& p, int) {
+        add_one(p);
+        p.y[-1] = 0;
+      },
+      "y: written 4 bytes before its first element");
+}
+
+TEST_F(Verify, AWriteBetweenTheRowsFails) {
+  expect_failure(
+      [](const AddOneParams& p, int) {
+        add_one(p);
+        p.y[2 * p.row_stride + p.cols + 1] = 0;
+      },
+      "y: written between its rows, 1 elements behind y[2,99]");
+  expect_failure(
+      [](const AddOneParams& p, int) {
+        add_one(p);
+        p.y[2 * p.row_stride + p.cols] = 0;
+      },
+      "x: written between its rows, 0 elements behind x[2,99]", 1);
+}
+
+TEST_F(Verify, AWriteToAnInputFails) {
+  expect_failure(
+      [](const AddOneParams& p, int) {
+        add_one(p);
+        const_cast<float*>(p.x)[4 * p.row_stride] = 0;
+      },
+      "x[4,0] is an input and was written");
+}
+
+TEST_F(Verify, ARaceFailsAlthoughTheFirstRunIsRight) {
+  for (const std::int64_t in_place : {0, 1})
+    expect_failure(
+        [](const AddOneParams& p, int launch) {
+          add_one(p);
+          if (launch % 2 == 1) p.y[7] = 1;
+        },
+        "[0,7] differs between two runs", in_place);
+}
+
+TEST_F(Verify, StrayWritesOfTheSecondRunCount) {
+  expect_failure(
+      [](const AddOneParams& p, int launch) {
+        add_one(p);
+        if (launch % 2 == 1) p.y[-2] = 0;
+      },
+      "y: written 8 bytes before");
+}
+
+TEST_F(Verify, ReadingTheGapsOrThePoisonShows) {
+  expect_failure(
+      [](const AddOneParams& p, int) {
+        add_one(p);
+        p.y[3 * p.row_stride] += 0 * p.x[3 * p.row_stride + p.cols];
+      },
+      "y[3,0] is wrong");
+}
+
+TEST_F(Verify, AddressesAreAlignedAsPromisedAndNoBetter) {
+  for (const std::int64_t alignment : {4, 8, 16}) {
+    const Problem small = op.verification_problem(fakes::add_one_problem(64, 100, {{"alignment", alignment}}));
+    std::uintptr_t x = 0;
+    scripts[1].kernel = [&](const AddOneParams& p, int) {
+      x = reinterpret_cast<std::uintptr_t>(p.x);
+      add_one(p);
+    };
+    EXPECT_TRUE(verify(op, small, executable(small, 1), device, 1).passed);
+    EXPECT_EQ(x % static_cast<std::uintptr_t>(2 * alignment), static_cast<std::uintptr_t>(alignment));
+  }
+}
+
+TEST_F(Verify, AProblemWithoutWorkPasses) {
+  const Problem none = fakes::add_one_problem(0, 100);
+  EXPECT_TRUE(verify(op, none, executable(none, 1), device, 1).passed);
+}
+
+TEST_F(Verify, AFaultIsThrown) {
+  scripts[1].launch_fails = true;
+  const Problem small = op.verification_problem(problem);
+  const Executable failing = executable(small, 1);
+  fakes::expect_error([&] { verify(op, small, failing, device, 1); }, ErrorCode::device_failed, "launch of width 1 failed");
+}
+
+}  // namespace
+}  // namespace tunesmith
