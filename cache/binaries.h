@@ -20,7 +20,8 @@ struct StoredBinary {
 
 Lookup<StoredBinary> read_binary(Connection& connection, const std::string& fingerprint);
 /// The newest healthy binary of this source for this architecture; `damaged` when a newer one had to be passed over.
-Lookup<StoredBinary> read_binary_of_source(Connection& connection, const std::string& source_hash, const std::string& arch);
+/// Fingerprints start with the key of the source and a hyphen.
+Lookup<StoredBinary> read_binary_of_source(Connection& connection, const std::string& source_key, const std::string& arch);
 Lookup<std::string> read_source(Connection& connection, const std::string& source_hash);
 
 /// In the order of fingerprints; checksums, which cover the image, are not looked at.

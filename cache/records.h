@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/cache.h"
@@ -18,6 +19,10 @@ Lookup<std::vector<Trial>> read_trials(Connection& connection, const TuningKey& 
 /// Keys that agree with `key` in everything but n_cols and rows_bucket, in no order. Answered from an index alone, so a key
 /// may turn out to have no healthy record.
 std::vector<TuningKey> keys_like(Connection& connection, const TuningKey& key);
+
+/// Keys that agree with `key` in everything but the template digest, in no order; `key` itself is left out. Each with the
+/// time its record was measured.
+std::vector<std::pair<TuningKey, std::int64_t>> keys_of_other_templates(Connection& connection, const TuningKey& key);
 
 /// Calls `take` for every record in the order of keys; `healthy` tells whether its checksum matches.
 void for_each_record(Connection& connection, const std::function<void(TuningRecord&& record, bool healthy)>& take);

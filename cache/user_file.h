@@ -45,8 +45,13 @@ class UserFile {
   enum class Opened { ready, absent, older, refused };
 
   Outcome run(bool writing, const Work& work);
-  Opened open();
-  SchemaCheck inspect() const;
+  Opened open(bool writing);
+  /// A file and what is in it. The connection only reads, if that suffices.
+  struct Inspected {
+    Connection connection;
+    SchemaCheck found;
+  };
+  Inspected inspect() const;
   void set_up();
   /// Decides what an error means. True: try again.
   bool handle(const SqliteError& error, bool writing, int attempt);
@@ -60,6 +65,8 @@ class UserFile {
   const Migrations steps_;
   FileLock lock_;
   std::optional<Connection> connection_;
+  bool connection_writes_ = false;
+  bool reading_fails_ = false;           // a connection that only reads was not enough
   FileIdentity identity_;                // of the file that connection_ has open, or that was looked at last
   std::optional<FileIdentity> refused_;  // a file that is left alone until another one takes its name
   std::string refusal_;

@@ -4,14 +4,18 @@
 #include <memory>
 #include <string>
 
+#include "api/engine/source_text.h"
 #include "jit/executable.h"
+#include "tuner/phases.h"
 #include "tunesmith/engine.h"
 
 namespace tunesmith {
 
-/// A rendered source and its loaded binary; shared by all plans that differ only in what the source does not depend on.
+/// A source and its loaded binary; shared by all plans that differ only in what the source does not depend on.
 struct LoadedSource {
-  std::string source;
+  explicit LoadedSource(std::function<std::string()> fetch_source) : source(std::move(fetch_source)) {}
+
+  SourceText source;
   Binary binary;  ///< its image is dropped once it is loaded
   bool from_cache = false;
   std::shared_ptr<Module> module;
@@ -29,6 +33,7 @@ struct Plan::State {
   double tune_s = 0;
   int occupancy = 0;
   double bytes = 0, flops = 0;
+  Phases phases;  ///< of this preparation; a plan that found its binary loaded has no phases from digest to load
   std::unique_ptr<const Executable> executable;
 };
 

@@ -91,7 +91,8 @@ TEST(Render, MatchesTheGoldenSources) {
 
 TEST(Render, GoldenFilesAreTheCasesAndCoverEveryMainTemplate) {
   std::set<std::string> kept, named, main_templates;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/golden"))
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/golden"))
     kept.insert(entry.path().stem().string());
   for (const Case& c : golden_cases) {
     named.insert(c.name);
@@ -136,7 +137,7 @@ TEST(Render, LineMarksPointAtTheTemplates) {
       continue;
     }
     if (!file.starts_with("templates/") || line.empty()) continue;
-    std::istringstream original(TemplateSet::embedded().file(file.substr(10)));
+    std::istringstream original(std::string(TemplateSet::embedded().file(file.substr(10))));
     std::string expected;
     for (int i = 0; i < number; ++i) std::getline(original, expected);
     ASSERT_EQ(line, expected) << file << ":" << number;
@@ -181,21 +182,6 @@ TEST(Templates, MissingFolderAndFileAreNamed) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("softmax_magic.cuh"), std::string::npos);
   }
-}
-
-TEST(Templates, DigestFollowsEveryIncludedLine) {
-  const TemplateSet& set = TemplateSet::embedded();
-  EXPECT_EQ(set.digest("softmax/held.cuh").size(), 32U);
-  EXPECT_NE(set.digest("softmax/held.cuh"), set.digest("softmax/tiled.cuh"));
-  // A copy with one changed line in a file that is included two levels down.
-  const auto folder = std::filesystem::temp_directory_path() / "tunesmith-render-test";
-  std::filesystem::remove_all(folder);
-  for (const auto& [name, content] : set.files()) {
-    std::filesystem::create_directories((folder / name).parent_path());
-    std::ofstream(folder / name) << content << (name == "device/types.cuh" ? "// changed\n" : "");
-  }
-  EXPECT_NE(TemplateSet::from_folder(folder).digest("softmax/held.cuh"), set.digest("softmax/held.cuh"));
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -107,12 +107,11 @@ int run(const RunFlags& flags) {
   report.config = plan.config();
   report.origin = prepared.origin;
   report.nearest_n_cols = plan.nearest_n_cols();
-  report.compiled = plan.compiled();
-  report.compile_ms = plan.compile_ms();
   report.launched = !op.launch_plan(problem, plan.config(), report.device).kernels.empty();
   report.occupancy = plan.occupancy();
   report.resources = plan.resources();
   report.tuning = std::move(prepared.tuning);
+  report_binary(report, plan);
   report.cost = op.cost(problem);
 
   Device& device = *engine.parts().device;

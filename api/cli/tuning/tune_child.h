@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tuner/tune.h"
 #include "tunesmith/engine.h"
 #include "tunesmith/problem.h"
 
@@ -21,8 +22,12 @@ struct TuneRequest {
   bool force = false;
 };
 
-/// Tunes in this process, showing progress on stderr. The facts of the result: see tune_command.h. Throws Error.
+/// Tunes in this process, showing progress on stderr. Returns the facts of the result. Throws Error.
 Json tune_here(const TuneRequest& request, const EngineOptions& options);
+
+/// What tune_here() returns for a result.
+Json tuning_facts(const Problem& problem, const DeviceInfo& device, const TuneResult& result,
+                  const std::filesystem::path& cache_file);
 
 /// Tunes in a child. Throws the child's Error, or Error(device_failed) when it died.
 Json tune_in_child(const TuneRequest& request);

@@ -61,7 +61,8 @@ Arch native_arch(int major, int minor) noexcept;
 /// When an engine may measure.
 enum class Mode : std::uint8_t {
   tune,    ///< unseen keys are tuned on first use (default)
-  replay,  ///< never measure: exact record, else the nearest n_cols, else the default configuration; compiling is allowed
+  replay,  ///< never measure: exact record, else one of older templates, else the nearest n_cols, else the default
+           ///< configuration; compiling is allowed
   off,     ///< ignore tuning records: the default configuration; compiling is allowed
 };
 std::string_view name(Mode mode) noexcept;
@@ -77,10 +78,11 @@ enum class Origin : std::uint8_t {
   pinned,      ///< given by the caller
   tuned,       ///< measured by this engine, now
   exact,       ///< a record of exactly this key
+  older,       ///< a record of this key, measured with older templates; mode tune measures again
   nearest,     ///< a record of the nearest n_cols
   by_default,  ///< the descriptor's default
 };
-/// "pinned", "tuned", "exact", "nearest", "default".
+/// "pinned", "tuned", "exact", "older", "nearest", "default".
 std::string_view name(Origin origin) noexcept;
 
 /// Extents of a grid, a block (threads) or a cluster (blocks).
