@@ -101,10 +101,10 @@ UserFile::Opened UserFile::open(bool writing) {
   }
   // Most processes only look things up: they keep the connection that inspected the file, and save opening another one.
   connection_writes_ = needs_writer || inspected.connection.value("PRAGMA journal_mode") != "delete";
-  Connection connection = connection_writes_ ? Connection::open_file(file_, Connection::Access::read_write, busy_timeout_ms_)
-                                             : std::move(inspected.connection);
-  connection.configure();
-  connection_.emplace(std::move(connection));
+  if (connection_writes_)
+    inspected.connection = Connection::open_file(file_, Connection::Access::read_write, busy_timeout_ms_);
+  inspected.connection.configure();
+  connection_.emplace(std::move(inspected.connection));
   return Opened::ready;
 }
 
@@ -150,6 +150,7 @@ void UserFile::set_up() {
   connection.execute("PRAGMA synchronous=FULL");
   if (const auto now = file_identity(file_)) {
     identity_ = *now;
+    refused_.reset();
     connection_.emplace(std::move(connection));
     connection_writes_ = true;
   }

@@ -247,7 +247,7 @@ void add_cache(CLI::App& app, Action& chosen) {
   }
 
   command =
-      add(cache, "prune", "remove what this version cannot use: other templates, other toolchains", flags, chosen, prune);
+      add(cache, "prune", "remove what this version does not use: binaries of other templates or toolchains, superseded records", flags, chosen, prune);
   command
       ->add_option("--older-than", flags->older_than_days,
                    "also binaries that were stored more than so many days ago (when they were used is not recorded)")
