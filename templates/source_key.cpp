@@ -6,7 +6,8 @@ namespace tunesmith {
 
 std::string source_key(const Op& op, const Problem& problem, const Config& config, const TemplateSet& templates) {
   const SourceParts parts = op.source_parts(problem, config);
-  // Lengths precede the parts: no two different lists concatenate to the same text.
+  // The number changes when render() makes another program of equal parts. Lengths precede the parts: no two different lists
+  // concatenate to the same text.
   std::string text = "tunesmith source 1";
   const auto add = [&](std::string_view part) {
     text.append("\n").append(std::to_string(part.size())).append(":").append(part);
