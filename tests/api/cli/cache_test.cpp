@@ -168,12 +168,14 @@ TEST_F(CacheCommandTest, RecordsOfOlderTemplatesStayUntilMeasuredAgain) {
   };
   const auto uses = [&] {
     std::map<std::string, int> counts;
-    for (const auto& record : run_json({"cache", "list"})["records"]) ++counts[record["use"]];
+    const nlohmann::json list = run_json({"cache", "list"});
+    for (const nlohmann::json& record : list["records"]) ++counts[record["use"]];
     return counts;
   };
   const auto prune = [&] {
     std::map<std::string, int> reasons;
-    for (const auto& record : run_json({"cache", "prune"})["records"]) ++reasons[record["reason"]];
+    const nlohmann::json pruned = run_json({"cache", "prune"});
+    for (const nlohmann::json& record : pruned["records"]) ++reasons[record["reason"]];
     return reasons;
   };
   using Counts = std::map<std::string, int>;
