@@ -8,7 +8,7 @@ namespace tunesmith {
 
 extern const std::pair<std::string_view, std::string_view> embedded_templates[];
 extern const std::size_t embedded_templates_count;
-// By file and by folder; written by digest_tool.cpp.
+// By file and by folder; written by cmake/template_digests.cpp.
 extern const std::pair<std::string_view, std::string_view> embedded_digests[];
 extern const std::size_t embedded_digests_count;
 

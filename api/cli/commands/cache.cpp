@@ -246,8 +246,9 @@ void add_cache(CLI::App& app, Action& chosen) {
         ->type_name("FILE...");
   }
 
-  command =
-      add(cache, "prune", "remove what this version does not use: binaries of other templates or toolchains, superseded records", flags, chosen, prune);
+  command = add(cache, "prune",
+                "remove what this version does not use: binaries of other templates or toolchains, superseded records",
+                flags, chosen, prune);
   command
       ->add_option("--older-than", flags->older_than_days,
                    "also binaries that were stored more than so many days ago (when they were used is not recorded)")
