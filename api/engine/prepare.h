@@ -1,5 +1,5 @@
 #pragma once
-// From a normalized problem to a plan that can be launched: choose, build, load, bind. Internal.
+// From a parsed problem to a plan that can be launched: choose, build, load, bind. Internal.
 
 #include <memory>
 #include <string>
@@ -10,9 +10,8 @@
 namespace tunesmith {
 
 struct PlanRequest {
-  const Op* op = nullptr;
-  Problem problem;  ///< normalized
-  Config pinned;    ///< complete, or empty: select
+  ParsedProblemPtr problem;
+  Config pinned;  ///< complete, or empty: select
   Mode mode = Mode::tune;
 
   /// Equal texts, equal plans.

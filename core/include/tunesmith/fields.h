@@ -55,14 +55,26 @@ class Fields {
 /// Reads "K=V,K=V"; throws Error(invalid_argument) that calls the text `argument`. An empty text is an empty map.
 Fields parse_fields(std::string_view text, std::string_view argument);
 
+/// What a field holds.
+enum class FieldKind : std::uint8_t {
+  integer,
+  real,
+  flag,    ///< 0 or 1
+  choice,  ///< one of FieldInfo::words
+  text,    ///< any characters and lines, such as a user's source
+};
+
 /// Describes one field to people and to the checks: the command line builds its help and its errors from this.
 struct FieldInfo {
   std::string_view name;
   std::string_view meaning;             ///< one line, with the unit
-  std::string_view default_text;        ///< empty: required
+  std::string default_text;             ///< empty: required
   std::vector<std::string_view> words;  ///< allowed words; empty for numbers
   bool option = false;                  ///< no shape, no dtype: --option NAME=VALUE on the command line instead of a flag
   bool text = false;                    ///< a word of any characters and lines; a flag of it takes the name of a file
+  FieldKind kind = FieldKind::integer;
+  std::string range_text{};  ///< what numbers are allowed: "1 to 2147483647"; may be empty
+  bool hidden = false;       ///< not listed by help
 };
 
 }  // namespace tunesmith

@@ -29,7 +29,7 @@ class SoftmaxHost : public test::HostKernels {
 
   void verify_all(const std::vector<Case>& cases) {
     with_executables(cases, [this](const Case& c, const Executable& executable) {
-      const CheckResult result = verify(c.op(), c.problem, executable, device_, 3);
+      const CheckResult result = verify(*c.op().parse(c.problem), executable, device_, 3);
       EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
       Worst& worst = worst_[c.problem.op];
       if (c.problem.fields.word("out_dtype") == "f32" && result.max_error > worst.ulp) worst = {result.max_error, c.text()};
@@ -80,7 +80,7 @@ TEST_F(SoftmaxHost, TheWholeGeometrySpaceOfOneShape) {
                                    {"softmax", "rows=17,cols=518,dtype=f16"},
                                    {"softmax_backward", "rows=17,cols=520"}}) {
     const Problem problem = test::normalized(op, fields);
-    for (const Config& config : find_op(op).search_space(problem, device_.info(), Effort::full))
+    for (const Config& config : find_op(op).parse(problem)->search_space(device_.info(), Effort::full))
       if (const std::string text = config.text(); text.find("load=plain") != text.npos && text.ends_with("store=plain"))
         cases.push_back({problem, config});
   }
@@ -157,7 +157,7 @@ TEST_F(SoftmaxHost, AGridWithMoreRowsThanGroupsExchangesOverAndOver) {
   for (const std::string_view op : test::softmax_ops)
     for (const char* config : {grid_configs[0], op.starts_with("log") ? grid_configs[1] : grid_configs[2]}) {
       cases.push_back(case_of(op, "rows=11,cols=14008,dtype=bf16", config));
-      const LaunchPlan plan = cases.back().op().launch_plan(cases.back().problem, cases.back().config, device_.info());
+      const LaunchPlan plan = cases.back().op().parse(cases.back().problem)->launch_plan(cases.back().config, device_.info());
       ASSERT_LT(plan.kernels.at(0).grid.x, 150U);
     }
   verify_all(cases);
