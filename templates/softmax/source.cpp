@@ -11,6 +11,7 @@ SourceParts ParsedSoftmax::source_parts(const Config& config) const {
   const row::TypedConfig typed = row::TypedConfig::parse(config);
   const row::Shape shape = typed.view(this->shape());
   const std::string family = shape.backward() ? "softmax_backward" : "softmax";
+  const std::string folder = shape.backward() ? "softmax/backward_" : "softmax/";
   const std::string entry(op().name());
 
   SourceParts parts;
@@ -18,10 +19,10 @@ SourceParts ParsedSoftmax::source_parts(const Config& config) const {
   parts.least_arch = row::least_arch(typed, shape);
   parts.constants = row::constants(typed, shape);
   if (typed.holds_row()) {
-    parts.main_template = "softmax/" + family + "_held.cuh";
+    parts.main_template = folder + "held.cuh";
     parts.kernels = row::kernel(typed, entry, "RowParams", family + "_held", "Types, shape, config, Team");
   } else {
-    parts.main_template = "softmax/" + family + "_tiled.cuh";
+    parts.main_template = folder + "tiled.cuh";
     const std::string arguments = "Types, shape, config";
     if (typed.variant == Variant::split)
       parts.kernels = row::kernel(typed, entry + "_sums", "RowParams", family + "_split_sums", arguments) + "\n" +
