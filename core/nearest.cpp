@@ -27,7 +27,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 std::string_view nearest_name(std::string_view given, std::span<const std::string_view> known) {
   std::string_view nearest;
-  std::size_t least = std::max<std::size_t>(given.size() / 3, 1) + 1;
+  std::size_t least = std::max<std::size_t>((given.size() + 1) / 3, 1) + 1;
   for (const std::string_view name : known)
     if (const std::size_t d = distance(given, name); d < least) {
       least = d;

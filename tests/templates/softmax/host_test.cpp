@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -46,6 +47,28 @@ class SoftmaxHost : public test::HostKernels {
 
   std::map<std::string, Worst> worst_;
 };
+
+// An input whose row stride is 0 is one row that every row of the result reads.
+TEST_F(SoftmaxHost, BroadcastInputsInEveryVariant) {
+  std::vector<Case> cases;
+  std::uint64_t seed = 5;
+  std::set<std::string> variants;
+  for (const std::string_view op : test::softmax_ops)
+    for (const char* shape : {"cols=33", "cols=64,dtype=bf16", "cols=1001", "cols=1000,dtype=f16,out_dtype=f32", "cols=5003",
+                              "cols=12672,dtype=bf16"})
+      for (const char* strides : op.ends_with("backward")
+                                     ? std::array{"dy_row_stride=0", "dy_row_stride=0,y_row_stride=0", "y_row_stride=0"}
+                                     : std::array{"x_row_stride=0", "x_row_stride=0,x_alignment=4", "x_row_stride=0,causal=1"}) {
+        const Problem problem = test::normalized(op, "rows=19," + std::string(shape) + "," + strides);
+        for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) {
+          cases.push_back({problem, config});
+          variants.insert(config.variant());
+        }
+      }
+  for (const char* variant : {"warp", "block", "cluster", "grid", "online", "split"})
+    EXPECT_TRUE(variants.contains(variant)) << variant << " was never tried";
+  verify_all(cases);
+}
 
 TEST_F(SoftmaxHost, EdgeProblemsInEveryVariant) {
   std::vector<Case> cases;
