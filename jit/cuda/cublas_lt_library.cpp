@@ -74,7 +74,7 @@ CublasLtLibrary::CublasLtLibrary(LibraryLocation location, int newest_major) : l
 }
 
 std::string CublasLtLibrary::version() const {
-  // From 11.0 on: 10000 * major + 100 * minor + patch.
+  // Since 11.0, the number is 10000 * major + 100 * minor + patch.
   const std::size_t number = functions_.get_version();
   return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." + std::to_string(number % 100);
 }

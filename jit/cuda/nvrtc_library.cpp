@@ -15,7 +15,7 @@ std::string loader_message() {
   return message != nullptr ? message : "unknown loader error";
 }
 
-// NVRTC lists plain numbers. The architecture-specific target "a" came with 9.0, the family-specific "f" with 10.0 in
+// NVRTC lists plain numbers. Architecture-specific targets ("a") exist since 9.0, family-specific ones ("f") since 10.0 and
 // CUDA 12.9 (CUDA C++ Programming Guide, "Feature Availability").
 std::vector<Arch> with_suffixes(const std::vector<int>& numbers, bool has_families) {
   std::vector<Arch> archs;
@@ -83,7 +83,7 @@ NvrtcLibrary::NvrtcLibrary(NvrtcLocation location) : location_(std::move(locatio
       archs_ = with_suffixes(numbers, std::pair(major_, minor_) >= std::pair(12, 9));
   }
   if (archs_.empty())
-    throw Error(ErrorCode::no_compiler, location_.library.string(), " does not say which architectures it supports");
+    throw Error(ErrorCode::no_compiler, location_.library.string(), " does not list the architectures it supports");
 }
 
 }  // namespace tunesmith

@@ -153,28 +153,27 @@ TEST_F(TensorMapTest, WhatTheCopyEngineCannotDoIsRefusedWhenPrepared) {
   using Map = LaunchPlan::TensorMap;
   const auto refused = [&](const auto& change) { return refusal([&](LaunchPlan&, Map& map) { change(map); }); };
   const std::string q = "the tensor map of array 'q' ";
-  EXPECT_EQ(refused([](Map& map) { map.sizes[1] = 0; }), q + "has size 0 in dimension 1; allowed are 1 to 2^32");
+  EXPECT_EQ(refused([](Map& map) { map.sizes[1] = 0; }), q + "has size 0 in dimension 1; allowed: 1 to 2^32");
   EXPECT_EQ(refused([](Map& map) { map.sizes[3] = (std::int64_t{1} << 32) + 1; }),
-            q + "has size 4294967297 in dimension 3; allowed are 1 to 2^32");
+            q + "has size 4294967297 in dimension 3; allowed: 1 to 2^32");
   EXPECT_EQ(refused([](Map& map) { map.strides_bytes[0] = 168; }),
-            q + "has a stride of 168 bytes in dimension 1; allowed are multiples of 16 below 2^40");
+            q + "has a stride of 168 bytes in dimension 1; allowed: multiples of 16 below 2^40");
   EXPECT_EQ(refused([](Map& map) { map.strides_bytes[2] = std::int64_t{1} << 40; }),
-            q + "has a stride of 1099511627776 bytes in dimension 3; allowed are multiples of 16 below 2^40");
+            q + "has a stride of 1099511627776 bytes in dimension 3; allowed: multiples of 16 below 2^40");
   EXPECT_EQ(refused([](Map& map) { map.strides_bytes[1] = -16; }),
-            q + "has a stride of -16 bytes in dimension 2; allowed are multiples of 16 below 2^40");
-  EXPECT_EQ(refused([](Map& map) { map.box[1] = 257; }),
-            q + "moves boxes of 257 elements in dimension 1; allowed are 1 to 256");
-  EXPECT_EQ(refused([](Map& map) { map.box[2] = 0; }), q + "moves boxes of 0 elements in dimension 2; allowed are 1 to 256");
-  EXPECT_EQ(refused([](Map& map) { map.box[0] = 12; }), q + "moves rows of 24 bytes; allowed are multiples of 16");
+            q + "has a stride of -16 bytes in dimension 2; allowed: multiples of 16 below 2^40");
+  EXPECT_EQ(refused([](Map& map) { map.box[1] = 257; }), q + "has a box of 257 elements in dimension 1; allowed: 1 to 256");
+  EXPECT_EQ(refused([](Map& map) { map.box[2] = 0; }), q + "has a box of 0 elements in dimension 2; allowed: 1 to 256");
+  EXPECT_EQ(refused([](Map& map) { map.box[0] = 12; }), q + "has a box with rows of 24 bytes; allowed: multiples of 16");
   EXPECT_EQ(refused([](Map& map) { map.box[0] = 128; }),
-            q + "moves rows of 256 bytes with a swizzle of 128; a row is at most as long");
+            q + "has a box with rows of 256 bytes; allowed with a swizzle of 128: at most 128");
   EXPECT_EQ(refused([](Map& map) { map.swizzle_bytes = 256; }),
-            q + "has a swizzle of 256 bytes; allowed are 0, 32, 64 and 128");
+            q + "has a swizzle of 256 bytes; allowed: 0, 32, 64 and 128");
   EXPECT_EQ(refused([](Map& map) { map.promotion_bytes = 32; }),
-            q + "has a promotion of 32 bytes; allowed are 0, 64, 128 and 256");
-  EXPECT_EQ(refused([](Map& map) { map.rank = 6; }), q + "has 6 dimensions; allowed are 1 to 5");
-  EXPECT_EQ(refused([](Map& map) { map.rank = 0; }), q + "has 0 dimensions; allowed are 1 to 5");
-  EXPECT_EQ(refused([](Map& map) { map.dtype = DType::i64; }), q + "has elements of i64; allowed are bf16, f16 and f32");
+            q + "has a promotion of 32 bytes; allowed: 0, 64, 128 and 256");
+  EXPECT_EQ(refused([](Map& map) { map.rank = 6; }), q + "has 6 dimensions; allowed: 1 to 5");
+  EXPECT_EQ(refused([](Map& map) { map.rank = 0; }), q + "has 0 dimensions; allowed: 1 to 5");
+  EXPECT_EQ(refused([](Map& map) { map.dtype = DType::i64; }), q + "has elements of i64; allowed: bf16, f16 and f32");
   EXPECT_EQ(refusal([](LaunchPlan& plan, Map&) { plan.pointers[0].alignment = 8; }),
             q + "needs addresses that are a multiple of 16 bytes; this plan promises 8");
 }
@@ -195,13 +194,14 @@ TEST_F(TensorMapTest, APlanThatContradictsItselfIsRefused) {
 
 TEST_F(TensorMapTest, DevicesWithoutTheCopyEngineRefuseThePlan) {
   fake_->major = 8;
-  EXPECT_EQ(refusal([](LaunchPlan&, LaunchPlan::TensorMap&) {}),
-            "array 'q' is moved through a tensor map, which NVIDIA Fake does not have; configurations with tensor maps and "
-            "wgmma run on sm_90a GPUs only");
+  EXPECT_EQ(
+      refusal([](LaunchPlan&, LaunchPlan::TensorMap&) {}),
+      "array 'q' is loaded through a tensor map, which NVIDIA Fake does not support; configurations with tensor maps and "
+      "wgmma run on sm_90a GPUs only");
   HostDevice host;
   const Error error = error_of([&] { Executable(host, nullptr, plan_with_maps()); });
   EXPECT_EQ(error.code(), ErrorCode::unsupported);
-  EXPECT_NE(std::string(error.what()).find("which host executor does not have"), std::string::npos) << error.what();
+  EXPECT_NE(std::string(error.what()).find("which host executor does not support"), std::string::npos) << error.what();
 }
 
 }  // namespace

@@ -199,7 +199,7 @@ TEST_F(HostExecutorFaults, ATagThatNobodyPublishes) {
 
   const std::string apart = fault(launch_of("faulty", {3}, {64}), 11);
   EXPECT_NE(apart.find(" waits in await for tag "), std::string::npos) << apart;
-  EXPECT_TRUE(apart.ends_with("; only the blocks of a cluster or of a cooperative launch are sure to run at the same time"))
+  EXPECT_TRUE(apart.ends_with("; only blocks of a cluster or of a cooperative launch are guaranteed to run concurrently"))
       << apart;
 }
 
@@ -244,25 +244,24 @@ TEST_F(HostExecutorFaults, MisalignedAccesses) {
 
 TEST_F(HostExecutorFaults, SharedMemoryOfABlockThatIsNotThere) {
   EXPECT_EQ(fault(one_block(), 8),
-            "kernel 'faulty': thread (0,0,0) of block 0 asks shared_of_rank for rank 1 of a cluster of 1");
+            "kernel 'faulty': thread (0,0,0) of block 0 calls shared_of_rank for rank 1 of a cluster of 1");
   EXPECT_EQ(fault(one_block(), 9),
-            "kernel 'faulty': thread (0,0,0) of block 0 asks shared_of_rank for an object that is not in its block's "
+            "kernel 'faulty': thread (0,0,0) of block 0 calls shared_of_rank for an object that is not in its block's "
             "shared memory");
 }
 
 TEST_F(HostExecutorFaults, TooMuchSharedMemory) {
   EXPECT_EQ(fault(launch_of("greedy", {1}, {1}), 0),
-            "kernel 'greedy': static shared memory of 50000 bytes; a kernel may have at most 49152");
+            "kernel 'greedy': static shared memory of 50000 bytes; allowed: at most 49152");
   KernelLaunch launch = launch_of("full", {1}, {1});
   launch.dynamic_smem_bytes = 200000;
-  EXPECT_EQ(fault(launch, 0),
-            "kernel 'full': static and dynamic shared memory of 240000 bytes; a block may have at most 232448");
+  EXPECT_EQ(fault(launch, 0), "kernel 'full': static and dynamic shared memory of 240000 bytes; allowed: at most 232448");
 }
 
 TEST_F(HostExecutorFaults, LaunchesThatCudaWouldRefuse) {
   constexpr ErrorCode code = ErrorCode::invalid_argument;
   EXPECT_EQ(fault(launch_of("faulty", {1}, {1025}), 0, code),
-            "kernel 'faulty' cannot be launched with a block of (1025,1,1) threads; allowed are 1 to 1024");
+            "kernel 'faulty' cannot be launched with a block of (1025,1,1) threads; allowed: 1 to 1024");
   EXPECT_NE(fault(launch_of("faulty", {1}, {0}), 0, code).find("a block of (0,1,1) threads"), std::string::npos);
   EXPECT_NE(fault(launch_of("faulty", {0}, {1}), 0, code).find("a grid of (0,1,1) blocks"), std::string::npos);
   EXPECT_NE(fault(launch_of("faulty", {1, 65536}, {1}), 0, code).find("a grid of (1,65536,1)"), std::string::npos);
@@ -271,17 +270,16 @@ TEST_F(HostExecutorFaults, LaunchesThatCudaWouldRefuse) {
   for (const std::int64_t bytes : {std::int64_t{-1}, std::int64_t{227 * 1024 + 1}}) {
     launch.dynamic_smem_bytes = bytes;
     EXPECT_EQ(fault(launch, 0, code), "kernel 'faulty' cannot be launched with dynamic shared memory of " +
-                                          std::to_string(bytes) + " bytes; allowed are 0 to 232448");
+                                          std::to_string(bytes) + " bytes; allowed: 0 to 232448");
     EXPECT_EQ(kernels->module->occupancy(launch), 0);
   }
   launch = launch_of("faulty", {5}, {64});
   EXPECT_EQ(kernels->module->occupancy(launch), 1);
   launch.cluster = {2};
-  EXPECT_EQ(
-      fault(launch, 0, code),
-      "kernel 'faulty' cannot be launched with a grid of (5,1,1) blocks; it must be a multiple of the cluster (2,1,1)");
+  EXPECT_EQ(fault(launch, 0, code),
+            "kernel 'faulty' cannot be launched with a grid of (5,1,1) blocks; allowed: multiples of the cluster (2,1,1)");
   launch.cluster = {32};
-  EXPECT_NE(fault(launch, 0, code).find("a cluster of (32,1,1) blocks; allowed are 1 to 16"), std::string::npos);
+  EXPECT_NE(fault(launch, 0, code).find("a cluster of (32,1,1) blocks; allowed: 1 to 16"), std::string::npos);
 }
 
 TEST_F(HostExecutorFaults, AnEntryThatIsNotThere) {
