@@ -1,5 +1,5 @@
 // Tensor cores for the host executor: the functions of templates/device/matrix_cuda.cuh on the CPU. Change both together.
-// No include guard, as in tunesmith_platform_host.h, which precedes this file.
+// No include guard: see tunesmith_platform_host.h, which precedes this file.
 
 namespace tunesmith {
 

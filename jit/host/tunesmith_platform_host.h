@@ -1,6 +1,6 @@
 // The platform of the host executor: the functions of templates/device/platform_cuda.cuh on the CPU. Change both together.
-// No include guard, because a library of several kernels holds one copy per source, each in a namespace. A thread is a
-// fiber; every wait goes through tunesmith_host_abi::Services.
+// No include guard: a library of several kernels holds one copy per source, each in a namespace. A thread is a fiber; every
+// wait goes through tunesmith_host_abi::Services.
 
 /// Declares static shared memory: an array of `count` objects of `type` per block, filled with 0xFF bytes.
 #undef TUNESMITH_SHARED
