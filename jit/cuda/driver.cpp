@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "jit/cuda/library_search.h"
+#include "jit/loader_error.h"
 
 namespace tunesmith {
 namespace {
@@ -51,8 +52,7 @@ std::shared_ptr<const Driver> Driver::open(const std::filesystem::path& library)
   for (const std::string& candidate : candidates) {
     handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) break;
-    const char* const message = dlerror();
-    if (reason.empty() && message != nullptr) reason = message;
+    if (const std::string message = loader_error(); reason.empty()) reason = message;
   }
   if (handle == nullptr)
     throw Error(ErrorCode::no_device, "no CUDA driver was found; tried ", join(candidates), " (", reason, ")");

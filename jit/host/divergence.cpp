@@ -6,13 +6,13 @@
 
 namespace tunesmith::host {
 
-// Returns "thread (3,0,0) of block 5". Omits the block if `beside` is in the same one.
-std::string ResidentGroup::describe(const Fiber& fiber, const Fiber* beside) const {
+// Returns "thread (3,0,0) of block 5". Omits the block if `relative_to` is in the same one.
+std::string ResidentGroup::describe(const Fiber& fiber, const Fiber* relative_to) const {
   const std::uint32_t x = fiber.thread % shape_.block.x;
   const std::uint32_t y = fiber.thread / shape_.block.x % shape_.block.y;
   const std::uint32_t z = fiber.thread / shape_.block.x / shape_.block.y;
   std::string text = "thread (" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + ")";
-  if (beside == nullptr || beside->block != fiber.block) text += " of block " + std::to_string(fiber.block_index);
+  if (relative_to == nullptr || relative_to->block != fiber.block) text += " of block " + std::to_string(fiber.block_index);
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "jit/host/temporary_folder.h"
+#include "jit/loader_error.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::host {
@@ -39,10 +40,7 @@ KernelLibrary::KernelLibrary(const std::string& image, unsigned stack_shift) {
     const std::string path = folder.write("kernels.so", image);
     handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
-  if (handle_ == nullptr) {
-    const char* const reason = dlerror();
-    throw Error(ErrorCode::device_failed, "cannot load a kernel library: ", reason == nullptr ? "unknown reason" : reason);
-  }
+  if (handle_ == nullptr) throw Error(ErrorCode::device_failed, "cannot load a kernel library: ", loader_error());
   auto* const open = reinterpret_cast<abi::Open*>(dlsym(handle_, abi::open_symbol));
   table_ = open == nullptr ? nullptr : open(&ResidentGroup::services(), stack_shift);
   if (table_ == nullptr || table_->version != abi::version) {

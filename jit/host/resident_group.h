@@ -135,7 +135,7 @@ class ResidentGroup {
   /// Ends the run because of failure_. The caller's stack is abandoned, so it must hold nothing that needs a destructor.
   [[noreturn]] void stop(Fiber& fiber);
 
-  std::string describe(const Fiber& fiber, const Fiber* beside = nullptr) const;
+  std::string describe(const Fiber& fiber, const Fiber* relative_to = nullptr) const;
   std::string describe_wait(const Fiber& fiber) const;
   std::string describe_divergence() const;
   const Fiber* missing_partner(const Fiber& fiber) const;

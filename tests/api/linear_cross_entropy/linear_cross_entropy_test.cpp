@@ -226,7 +226,7 @@ TEST_F(LinearCrossEntropyHost, MalformedProblemsAreNamed) {
   expect_refused([](auto& p) { p.hidden_size = 0; }, {"hidden_size is 0", "allowed: 1"});
   expect_refused([](auto& p) { p.vocab_size = 0; }, {"vocab_size is 0", "allowed: 1"});
   expect_refused([](auto& p) { p.chunk_tokens = -3; }, {"chunk_tokens is -3"});
-  expect_refused([](auto& p) { p.memory_bytes = 100; }, {"memory_bytes is 100", "take"});
+  expect_refused([](auto& p) { p.memory_bytes = 100; }, {"memory_bytes is 100", "allowed: at least"});
   expect_refused([](auto& p) { p.dtype = DType::i32; }, {"dtype is i32", "f32, f16, bf16"});
   expect_refused([](auto& p) { p.target_dtype = DType::f32; }, {"target_dtype is f32", "i64, i32"});
   expect_refused([](auto& p) { p.label_smoothing = 1.5; }, {"label_smoothing", "1.5"});
