@@ -15,9 +15,8 @@ namespace {
 const std::vector<std::string_view> not_clean_yet = {
     "CONTRIBUTING.md",
     "README.md",
-    "api/dispatch/",
-
     "api/cli/",
+    "api/dispatch/",
     "api/include/",
     "bench/",
     "templates/",
