@@ -1,4 +1,4 @@
-// Engine: the parts put together, plans remembered. One-shot calls are in one_shot_*.cpp.
+// Engine: owns the components and caches plans. One-shot calls are in api/dispatch/one_shot_*.cpp.
 
 #include "tunesmith/engine.h"
 
@@ -49,9 +49,8 @@ Plan Engine::prepare(const Problem& problem, const PrepareOptions& options, Stre
   const std::string key = request.key();
   if (auto state = parts_->plans->plans.find(key)) return Plan(std::move(*state));
   if (parts_->device->is_capturing(stream))
-    throw Error(
-        ErrorCode::capturing, "no plan exists for ", request.problem->problem().short_text(),
-        " and none can be made while the stream is capturing; call Engine::prepare for it before the capture begins");
+    throw Error(ErrorCode::capturing, "no plan exists for ", request.problem->problem().short_text(),
+                " and none can be prepared during a stream capture; call Engine::prepare before the capture begins");
   return Plan(parts_->plans->plans.get(key, [&] { return make_plan(*parts_, request); }));
 }
 

@@ -1,4 +1,4 @@
-// Plan: a handle on shared, immutable state.
+// Plan: a handle to shared, immutable state.
 
 #include <array>
 

@@ -23,11 +23,11 @@ void say(const EngineOptions& options, Level level, const Pieces&... pieces) {
   options.log(level, text.str());
 }
 
-/// What was decided, and what the decision cost.
+/// The selected configuration and the cost of selecting it.
 struct Choice {
   Selection selection;
   double tune_s = 0;
-  double compile_ms = 0;  ///< of all candidates, when the tuner compiled any
+  double compile_ms = 0;  ///< of all candidates that the tuner compiled
 };
 
 bool has_work(const PlanRequest& request, const Config& config, const DeviceInfo& device) {
@@ -59,23 +59,22 @@ Choice choose(Engine::Parts& parts, const PlanRequest& request) {
     choice.selection.origin = Origin::pinned;
     return choice;
   }
-  // Asking the driver takes milliseconds; only the line about stale records wants to know.
-  const bool will_tell = parts.options.log && request.mode != Mode::off && !parts.plans->told_of_stale_records;
-  const auto provenance = will_tell ? parts.device->provenance() : std::map<std::string, std::string>();
+  // Querying the driver takes milliseconds and is only needed for the message about stale records.
+  const bool may_report = parts.options.log && request.mode != Mode::off && !parts.plans->reported_stale_records;
+  const auto provenance = may_report ? parts.device->provenance() : std::map<std::string, std::string>();
   choice.selection = select(*request.problem, device, parts.templates, *parts.cache, request.mode, provenance);
   const Selection& selection = choice.selection;
   const bool may_tune = request.mode == Mode::tune && device.kind == DeviceInfo::Kind::cuda;
   if (may_tune && selection.origin != Origin::exact && has_work(request, selection.config, device))
     return tune_now(parts, request);
-  if (selection.stale && !parts.plans->told_of_stale_records.exchange(true))
+  if (selection.stale && !parts.plans->reported_stale_records.exchange(true))
     say(parts.options, Level::info, "the record for ", request.problem->problem().short_text(),
         " was measured under another driver, clock or power limit; it is used, and tuning with force measures it again "
         "(said once)");
   return choice;
 }
 
-/// Loads what was built. A cached binary that the device refuses (written by a newer toolchain, say) costs a compilation,
-/// not the call.
+/// Loads a binary. If the device rejects a cached one (for example, of a newer toolchain), compiles it again.
 std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, Built& built) {
   try {
     return parts.device->load(built.binary);
@@ -107,7 +106,7 @@ std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanReques
 }  // namespace
 
 std::string PlanRequest::key() const {
-  // What is pinned is used in every mode.
+  // A pinned configuration is used in every mode, so the key does not depend on the mode.
   return problem->problem().text() + (pinned.fields.empty() ? " mode=" + std::string(name(mode)) : " config " + pinned.text());
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Cases compiled and made ready on the host executor.
+// Compiles and prepares cases on the host executor.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace tunesmith::test {
 
 class HostKernels : public testing::Test {
  protected:
-  /// Compiles all cases in few compiler runs and hands each executable on: use(case, executable).
+  /// Compiles all cases in a few compiler runs and calls use(case, executable) for each.
   template <typename Use>
   void with_executables(const std::vector<Case>& cases, const Use& use) {
     constexpr std::size_t batch = 24;
