@@ -1,15 +1,14 @@
-"""Largest and mean error of Tunesmith, PyTorch and torch.compile against float64, in units of the last place (ULP); of
-cross-entropy the relative error, Triton beside them (loss_accuracy.py).
+"""Measures the error of Tunesmith, PyTorch and torch.compile against float64 in units of the last place (ULP), and the
+relative error of cross-entropy, Triton included (loss_accuracy.py).
 
-    python3 bench/peers/accuracy.py --library build/release/api/libtunesmith.so [--out FOLDER] [--mode off|tune] [--no-compile]
+python3 bench/peers/accuracy.py --library build/release/api/libtunesmith.so [--out FOLDER] [--mode off|tune] [--no-compile]
 
-Inputs: normal (standard normal), uniform (|x| <= 100), offset (standard normal plus 1e4), rounded to the dtype first: the error
-is that of the arithmetic alone. An ULP is that of the output's dtype at the exact result's size, the subnormal spacing at
-least. Where a difference of large terms cancels, it is that of the larger: for log_softmax_backward
-max(|dx|, |exp(y) sum(dy)|), for softmax_backward max(|dx|, |y| sum(|dy y|)). Writes a table and accuracy.json.
-"""
+Inputs: normal (standard normal), uniform (|x| <= 100), offset (standard normal plus 1e4), rounded to the dtype first, so
+that only the arithmetic has errors. An ULP is that of the output's dtype at the size of the exact result, at least the
+spacing of subnormal numbers. Where a difference of large terms cancels, it is the ULP of the larger one: max(|dx|, |exp(y)
+sum(dy)|) for log_softmax_backward, max(|dx|, |y| sum(|dy y|)) for softmax_backward. Writes a table, accuracy.json and
+loss_accuracy.json. """
 import argparse
-import json
 import os
 import sys
 import time
@@ -19,20 +18,23 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 import torch
 
 import grids
+import kernels
 import loss_accuracy
 import machine
 import problems
+import results
+import tables
 import tunesmith
 from family import DEVICE, one_line
 
-# bits of the significand with the implicit one, exponent of the least normal number
+# bits of the significand including the implicit one, exponent of the smallest normal number
 FORMATS = {"float32": (24, -126), "float16": (11, -14), "bfloat16": (8, -126)}
 INPUTS = ("normal", "uniform", "offset")
 CROSS_ENTROPY = "cross_entropy"
 
 
 def ulp(size, dtype):
-    """The spacing of `dtype` at |size|, float64."""
+    """Returns the spacing of `dtype` at |size| in float64."""
     digits, least = FORMATS[dtype]
     _, exponent = torch.frexp(size.abs())
     floor = torch.where(size == 0, least, torch.clamp(exponent - 1, min=least))
@@ -40,7 +42,7 @@ def ulp(size, dtype):
 
 
 def ulp_error(got, want, scale, dtype):
-    """(largest, mean) error of a result; inf when infinities or NaN differ. `scale`: the size whose ULP counts."""
+    """Returns (largest, mean) error of a result; inf if infinities or NaN differ. `scale`: the size whose ULP counts."""
     finite = torch.isfinite(want)
     if not bool(torch.where(finite, torch.isfinite(got), got == want).all()):
         return float("inf"), float("inf")
@@ -56,7 +58,7 @@ def inputs_of(kind, rows, cols):
 
 
 def problem(op, dtype, kind, rows, cols):
-    """(inputs of Tunesmith, eager, plain function for torch.compile, exact result, its scale)."""
+    """Returns (inputs of Tunesmith, eager function, function for torch.compile, exact result, its scale)."""
     torch.manual_seed(cols)
     x = inputs_of(kind, rows, cols).to(dtype)
     log = op.startswith("log")
@@ -83,14 +85,15 @@ def main():
                         default=(*grids.OPS, CROSS_ENTROPY))
     parser.add_argument("--dtypes", nargs="+", choices=FORMATS, default=list(FORMATS))
     parser.add_argument("--no-compile", action="store_true",
-                        help="without torch.compile, which takes a second or two per op, dtype and shape")
+                        help="leave out torch.compile, which takes a second or two per op, dtype and shape")
     parser.add_argument("--out", default=".")
     args = parser.parse_args()
     started = time.time()
     engine = tunesmith.Engine(args.library, effort="quick", mode=args.mode, cache_file=args.cache, tune_budget_s=5.0)
     stream = torch.cuda.current_stream().cuda_stream
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10000
-    run = {**machine.facts(engine.version), "mode": args.mode, "cells": []}
+    facts = {**machine.facts(engine.version), "mode": args.mode}
+    run = {**facts, "kernels": kernels.recorded(args.library, [op for op in args.ops if op != CROSS_ENTROPY]), "cells": []}
     names = ["tunesmith", "torch"] + ([] if args.no_compile else ["compile"])
     print(f"{run['gpu']}, torch {run['torch']}: largest (mean) error in ULP")
     print("".ljust(52) + "".join(name.rjust(20) for name in names), flush=True)
@@ -120,7 +123,7 @@ def main():
                             try:
                                 result = works[implementation]().double()
                                 cell["ulp"][implementation] = ulp_error(result, want, scale, name)
-                            except Exception as error:  # whatever fails is left out and named
+                            except Exception as error:  # failures are left out and named
                                 reason = cell["left_out"][implementation] = one_line(error)
                                 print(f"{op} {name} {shape} {kind}: {implementation} left out: {reason}", flush=True)
                     run["cells"].append(cell)
@@ -131,31 +134,15 @@ def main():
     if CROSS_ENTROPY in args.ops:
         shapes = [tuple(map(int, shape.split("x"))) for shape in args.shapes]
         losses = loss_accuracy.measure(engine, stream, shapes, not args.no_compile, lambda line: print(line, flush=True))
-        run["losses"] = losses
     os.makedirs(args.out, exist_ok=True)
-    path = os.path.join(args.out, "accuracy.json")
-    with open(path, "w") as file:
-        json.dump(run, file, indent=1)
-        file.write("\n")
-    for lines in (summary(run["cells"], names) if run["cells"] else [], loss_accuracy.summary(losses) if losses else []):
-        print("\n" + "\n".join(lines))
-    print(f"{path}: {time.time() - started:.0f} s")
+    for name, found, table in (("accuracy", run, tables.row_accuracy(run["cells"])),
+                               ("loss_accuracy", {**facts, "kernels": kernels.recorded(args.library, [CROSS_ENTROPY]),
+                                                  "losses": losses}, tables.loss_accuracy(losses))):
+        if found.get("cells") or found.get("losses"):
+            path = os.path.join(args.out, name + ".json")
+            results.write(path, found)
+            print("\n" + "\n".join(table) + f"\n{path}: {time.time() - started:.0f} s")
     return 0 if run["cells"] or losses else 1
-
-
-def summary(cells, names):
-    """Markdown: the largest error over all shapes, per op and dtype, for each kind of input."""
-    lines = ["| | " + " | ".join(f"{name}, {kind}" for kind in INPUTS for name in names) + " |",
-             "|---" * (1 + len(INPUTS) * len(names)) + "|"]
-    for op, dtype in dict.fromkeys((cell["op"], cell["dtype"]) for cell in cells):
-        row = []
-        for kind in INPUTS:
-            for name in names:
-                found = [cell["ulp"][name][0] for cell in cells
-                         if (cell["op"], cell["dtype"], cell["inputs"]) == (op, dtype, kind) and name in cell["ulp"]]
-                row.append(f"{max(found):.2f}" if found else "-")
-        lines.append(f"| {op} {dtype} | " + " | ".join(row) + " |")
-    return lines
 
 
 if __name__ == "__main__":
