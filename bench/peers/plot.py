@@ -70,7 +70,7 @@ def top(cells, step):
 
 
 def bandwidth(op, cells, run, path):
-    """Draws a panel per dtype with a line per implementation, the copy as a broad grey line behind them."""
+    """Draws a panel per dtype with a line per implementation, the copy as a broad grey line."""
     groups = by_dtype(cells)
     picture, high = frame(len(groups)), top(cells, 1000)
     labels = dict(results.NAMES, copy="y = a + b") if op.endswith("_backward") else None

@@ -44,7 +44,7 @@ def report(paths):
             lines += section(f"### {grid}: {op}", ([unit, ""] if unit else []) + tables.speeds(timed))
         if checked:
             lines += section(f"### {grid}: {op}, error over what is allowed", tables.errors(checked))
-    lines += section("## Slower than cuDNN", tables.behind(cells, "cudnn"))
+    lines += section("## Slower than cuDNN", tables.slower_than(cells, "cudnn"))
     lines += section("## Modifications: time over the plain kernel's", tables.costs(cells))
     return lines + section("## Left out", tables.left_out(cells))
 

@@ -51,7 +51,7 @@ def errors(cells):
     return markdown(["", *(results.NAMES[name] for name in names), "configuration"], rows)
 
 
-def behind(cells, name):
+def slower_than(cells, name):
     """Cells in which a peer is faster, the worst first."""
     found = sorted((over(cell, name), str(results.key(cell))) for cell in cells if over(cell, name))
     return [f"- {ratio:.3f}: {title}" for ratio, title in found if ratio < 1]

@@ -86,7 +86,7 @@ class Targets(unittest.TestCase):
         self.assertIn("| met, 36 cells", line(self.forward, "forward: 1.8 x Flash"))
         self.forward[7]["us"]["cudnn"] = 99.0
         self.assertIn("**missed**, 1 below", line(self.forward, "forward: 1.0 x cuDNN"))
-        self.assertIn(f"- 0.990: {results.key(self.forward[7])}", tables.behind(self.forward, "cudnn"))
+        self.assertIn(f"- 0.990: {results.key(self.forward[7])}", tables.slower_than(self.forward, "cudnn"))
         for cell in self.forward:
             cell["us"].update(cudnn=110.0, flash2=170.0)
         self.assertIn("**missed**", line(self.forward, "forward: 1.0 x cuDNN"))
