@@ -19,8 +19,8 @@ DeviceBuffer random_numbers(Engine& engine, DType dtype, std::int64_t elements, 
 
 double median(std::vector<double> samples);
 
-/// Returns the median device time of each work in microseconds over `rounds` rounds, after a warm-up round. A round runs every
-/// work once and flushes the L2 cache before each.
+/// Returns the median device time of each work in microseconds over `rounds` rounds, after a warm-up round. A round runs
+/// every work once and flushes the L2 cache before each.
 std::vector<double> interleaved_us(Device& device, const std::vector<std::function<void(Stream)>>& works, int rounds);
 
 }  // namespace tunesmith::bench

@@ -7,7 +7,8 @@ Inputs: normal (standard normal), uniform (|x| <= 100), offset (standard normal 
 that only the arithmetic has errors. An ULP is that of the output's dtype at the size of the exact result, at least the
 spacing of subnormal numbers. Where a difference of large terms cancels, it is the ULP of the larger one: max(|dx|, |exp(y)
 sum(dy)|) for log_softmax_backward, max(|dx|, |y| sum(|dy y|)) for softmax_backward. Writes a table, accuracy.json and
-loss_accuracy.json. """
+loss_accuracy.json.
+"""
 import argparse
 import os
 import sys

@@ -16,7 +16,8 @@ that read as many bytes (Tunesmith's `copy` with write=0, and Triton). In `accur
 what FlashAttention's criterion allows, and nothing is timed.
 
 Writes attention.json after every problem, a table to the screen, and the plots (plot.py). report.py makes tables of the
-JSON. Grids: forward, decode, mods, accuracy, quick (attention_grids.py). Needs torch and triton. """
+JSON. Grids: forward, decode, mods, accuracy, quick (attention_grids.py). Needs torch and triton.
+"""
 import sys
 
 import attention_grids as grids

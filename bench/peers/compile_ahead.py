@@ -1,7 +1,8 @@
 """Compiles the peers' kernels in several processes before anything is measured.
 
 The results are in the disk caches of Triton and torch.compile. This saves minutes of a GPU machine's time; kernels that fail
-to compile here are compiled on first use. """
+to compile here are compiled on first use.
+"""
 import os
 import subprocess
 import sys

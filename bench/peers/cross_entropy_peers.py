@@ -1,7 +1,8 @@
 """Implementations that cross-entropy is compared with, each built for one cell (family.Family.peers).
 
 If a peer offers several ways, the fastest that a user can call counts. Where a peer has no function for the gradient, it is
-computed through autograd, as in training. """
+computed through autograd, as in training.
+"""
 import importlib
 
 import torch

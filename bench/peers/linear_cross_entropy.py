@@ -10,7 +10,8 @@ are nearly all of them on random logits, so that it skips work that exact gradie
 
 Memory is the peak of PyTorch's allocator during a call, beyond what it held before and the results; for Tunesmith it is the
 reported scratch memory. Errors are relative to float32 products with float64 sums, on 64 tokens, and on classes that are the
-target of some token or of none. Writes linear_cross_entropy.json and a table. Needs torch and triton. """
+target of some token or of none. Writes linear_cross_entropy.json and a table. Needs torch and triton.
+"""
 import argparse
 import importlib
 import os

@@ -3,7 +3,8 @@ differences of nearly equal numbers, both lose all their digits on rows whose ta
 
 Inputs: normal; offset, the same plus 1e4; sure_10, sure_15, sure_20.7: the target's logit exceeds the logarithm of the sum
 of the other exponentials by that much, up to p = 1 - 1e-9. All are rounded to the dtype first, so that only the arithmetic
-has errors. """
+has errors.
+"""
 import torch
 import torch.nn.functional as F
 

@@ -10,7 +10,8 @@ Pages (README.md, bench/results/*.md) are written by hand around sections that t
 
 The words after "figures:" name a function of sections.py and its arguments. A section names the commit of its figures and
 says whether the kernels have changed since: --tunesmith reports the digests of the current ones. The pictures are drawn as
-well, and the JSON is brought into its form of one line per cell. Needs only Python. """
+well, and the JSON is brought into its form of one line per cell. Needs only Python.
+"""
 import argparse
 import os
 import re

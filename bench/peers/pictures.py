@@ -141,7 +141,9 @@ class Bars:
         width = self.step * 0.8 / len(bars)
         for place, (colour, value) in enumerate(bars):
             draw.box(left + place * width, self.y(value), left + (place + 1) * width - 0.6, self.bottom, colour)
-        draw.text(left, self.y(bars[0][1]) - 4, f"{bars[0][1]:.2f}", bars[0][0], 10, bold=True)
+        first = bars[0][1]
+        above = self.y(1 if 0.9 < first < 1 else first)  # not across the line of the baseline
+        draw.text(left, above - 4, f"{first:.2f}", bars[0][0], 10, bold=True)
         for line, text in enumerate(label):
             draw.text(left + self.step * 0.4, self.bottom + 16 + 13 * line, text, size=10, anchor="middle")
 

@@ -3,7 +3,8 @@
     python3 bench/peers/report.py FILE.json...
 
 If a problem occurs in several files, the last file counts. "best" is the best peer's time over Tunesmith's. Needs only
-Python. pages.py writes the published pages. """
+Python. pages.py writes the published pages.
+"""
 import argparse
 
 import results

@@ -1,7 +1,8 @@
 """Device time of several implementations of one problem, interleaved in shuffled order.
 
 L2 is flushed before each launch. If arithmetic bounds the problem, a few launches follow each other on a preheated GPU
-instead. """
+instead.
+"""
 import math
 import random
 import statistics

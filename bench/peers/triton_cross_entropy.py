@@ -1,7 +1,8 @@
 """Cross-entropy in Triton as a user would write it: one program per row and an online pass over tiles for lse.
 
 With the gradient a second pass overwrites the logits: two reads and one write. float32 arithmetic, 64-bit row offsets,
-targets are class indices. cross_entropy_peers.py tries several tiles and numbers of warps and keeps the fastest. """
+targets are class indices. cross_entropy_peers.py tries several tiles and numbers of warps and keeps the fastest.
+"""
 import triton
 import triton.language as tl
 

@@ -1,7 +1,8 @@
 """Row kernels in Triton as a user would write them: one tile per row, or two passes over the tiles of a row.
 
 Forward: y = softmax(x) or log_softmax(x); backward: dx of either. float32 arithmetic, one program per row, 64-bit row
-offsets. The callers in peers.py try several tiles and numbers of warps and keep the fastest. """
+offsets. The callers in peers.py try several tiles and numbers of warps and keep the fastest.
+"""
 import triton
 import triton.language as tl
 
