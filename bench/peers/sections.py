@@ -33,7 +33,6 @@ class Source:
 STATES = {kernels.CURRENT: "The kernels have not changed since.",
           kernels.CHANGED: "**The kernels have changed since.**",
           kernels.UNKNOWN: "**The digest of the kernels was not recorded, so these figures may be older than the kernels.**"}
-MARKS = {kernels.CURRENT: "", kernels.CHANGED: ", kernels changed since", kernels.UNKNOWN: ", kernels not recorded"}
 
 
 def commit_of(run):
@@ -124,31 +123,35 @@ def against(name):
     return lambda cell: over(cell, name)
 
 
-# Rows of the README's table of speeds: problem, what Tunesmith's speed is divided by, file, cells, value.
+# Rows of the README's table of speeds: problem, alternative, file, cells, speed over that of the alternative.
 SUMMARY = (
-    ("softmax, 128 to 32768 columns; f32, bf16, f16", "a tuned copy of the same bytes", "softmax",
-     lambda cell: cell["grid"] == "main", share),
-    ("softmax, 65536 to 262144 columns; f32, bf16", "the fastest of torch, torch.compile, Triton, Liger", "softmax",
-     lambda cell: cell["grid"] == "long", over_best),
-    ("cross-entropy with its gradient, 128256 and 262144 classes; f32, bf16", "Triton, the fastest peer", "cross_entropy",
+    ("softmax, 128 to 32768 columns", "copy of the same bytes", "softmax", lambda cell: cell["grid"] == "main", share),
+    ("softmax, 65536 to 262144 columns", "best of four peers", "softmax", lambda cell: cell["grid"] == "long", over_best),
+    ("cross-entropy + gradient, 128256+ classes", "Triton (best peer)", "cross_entropy",
      lambda cell: cell["grid"] == "fused" and not cell["case"] and cell["cols"] >= 128256, over_best),
-    ("attention forward, head_dim 64 to 256, 512 to 16384 positions, full and causal; bf16", "cuDNN", "attention",
+    ("attention forward, 512 to 16384 positions", "cuDNN", "attention",
      lambda cell: cell["grid"] == "forward", against("cudnn")),
-    ("attention with ALiBi, softcap, sliding window or documents, 4096 positions; bf16", "compiled flex_attention", "attention",
+    ("attention, ALiBi, softcap, window, documents", "flex_attention", "attention",
      lambda cell: cell["grid"] == "mods" and cell["case"] and "snippet" not in cell["case"], against("flex")),
 )
+NOTES = {kernels.CURRENT: "", kernels.CHANGED: " (1)", kernels.UNKNOWN: " (2)"}
 
 
 def summary(source):
     """The README's table: speed over that of the alternative, mean and lowest."""
-    rows = []
+    rows, states = [], set()
     for problem, alternative, name, applies, value in SUMMARY:
         chosen = [value(cell) for cell in source.cells(name) if applies(cell)]
+        states.add(source.state(name))
         rows.append([problem, alternative, f"**{geomean(chosen):.2f}**", f"{min(chosen):.2f}", str(len(chosen)),
-                     commit_of(source.run(name)) + MARKS[source.state(name)]])
+                     commit_of(source.run(name)) + NOTES[source.state(name)]])
     gpus = sorted({source.run(row[2])["gpu"] for row in SUMMARY})
-    return [f"Speed over that of the alternative, in the same run on one {' or '.join(gpus)}; geometric mean and lowest cell.", "",
-            *tables.markdown(["problem", "alternative", "mean", "lowest", "cells", "measured at"], rows)]
+    lines = [f"Speed over that of the alternative in the same run on one {' or '.join(gpus)}; geometric mean and lowest",
+             "cell. The four peers are torch, torch.compile, Triton and Liger.", "",
+             *tables.markdown(["problem", "alternative", "mean", "lowest", "cells", "measured at"], rows)]
+    notes = {kernels.CHANGED: "(1) The kernels have changed since.",
+             kernels.UNKNOWN: "(2) The digest of the kernels was not recorded."}
+    return lines + [line for state in notes if state in states for line in ("", notes[state])]
 
 
 # Files of bench/plots by page, in the order of the index.

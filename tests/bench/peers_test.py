@@ -224,7 +224,8 @@ class Pages(unittest.TestCase):
         self.assertEqual(sorted(found), ["README.md", os.path.join("bench", "results", "README.md"), page])
         self.assertIn("Measured at abc1234", found[page])
         self.assertIn("**The kernels have changed since.**", found[page])
-        self.assertIn("abc1234, kernels changed since", found["README.md"])
+        self.assertIn("abc1234 (1)", found["README.md"])
+        self.assertIn("(1) The kernels have changed since.", found["README.md"])
 
     def test_a_changed_figure_changes_pages_pictures_and_the_readme(self):
         path = os.path.join("bench", "plots", "attention.json")
