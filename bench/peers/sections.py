@@ -68,6 +68,13 @@ def errors(source, name, grid):
     return tables.errors(source.cells(name, grid))
 
 
+def largest_errors(source, name, grid):
+    """Largest error of each implementation."""
+    cells = source.cells(name, grid)
+    found = {peer: max(cell["error"].get(peer, 0) for cell in cells) for peer in tables.names_of(cells)}
+    return ["Largest errors: " + ", ".join(f"{results.NAMES[peer]} {error:.2f}" for peer, error in found.items()) + "."]
+
+
 def means(source, *names):
     """Means and lowest cells of several files."""
     return tables.averages([cell for name in names for cell in source.cells(name)])
@@ -168,6 +175,7 @@ def index(source):
     return tables.markdown(["page", "figures", "commit", "date", "kernels"], rows)
 
 
-SECTIONS = {"measured": measured, "speeds": speeds, "errors": errors, "means": means, "targets": all_targets,
+SECTIONS = {"measured": measured, "speeds": speeds, "errors": errors, "largest-errors": largest_errors,
+            "means": means, "targets": all_targets,
             "left-out": left_out, "costs": costs, "cliffs": cliffs, "row-accuracy": row_accuracy,
             "loss-accuracy": loss_accuracy, "linear": linear, "summary": summary, "index": index}

@@ -175,6 +175,30 @@ class Kernels(unittest.TestCase):
         self.assertEqual(kernels.state({"kernels": {"softmax": None, "copy": "c1"}}, {"copy": "c2"}), kernels.CHANGED)
 
 
+    def build(self, script):
+        """Returns a build folder's library with a command line that is a shell script."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        program = os.path.join(folder.name, "cli", "tunesmith")
+        os.mkdir(os.path.dirname(program))
+        with open(program, "w") as file:
+            file.write("#!/bin/sh\n" + script)
+        os.chmod(program, 0o755)
+        return os.path.join(folder.name, "libtunesmith.so")
+
+    def test_a_run_records_the_digests_that_the_command_line_lists(self):
+        library = self.build("""echo '[{"op": "softmax", "templates": "s1"}, {"op": "attention", "templates": "a1"}]'""")
+        self.assertEqual(kernels.recorded(library, ["softmax", "unknown"]), {"softmax": "s1", "unknown": None})
+
+    def test_a_run_records_the_digest_at_the_head_of_a_source(self):
+        library = self.build('[ "$1" = source ] && echo "// templates $2/kernel.cuh digest-of-$2"')
+        self.assertEqual(kernels.recorded(library, ["attention"]), {"attention": "digest-of-attention"})
+
+    def test_a_run_without_a_working_command_line_records_no_digest(self):
+        self.assertEqual(kernels.recorded(self.build("exit 1"), ["softmax"]), {"softmax": None})
+        self.assertEqual(kernels.recorded(os.path.join(PLOTS, "libtunesmith.so"), ["softmax"]), {"softmax": None})
+
+
 def digests_of_figures():
     """Returns the digests that make every recorded figure current."""
     found = {}
