@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bench/gpu.h"
+#include "bench/register.h"
 #include "tunesmith/attention.h"
 
 namespace tunesmith::bench {
@@ -53,11 +54,7 @@ void register_attention(Engine& engine) {
           const std::string title = "attention/bf16/d" + std::to_string(head_dim) +
                                     (causal == Causal::none ? "/full/" : "/causal/") + std::to_string(seq) +
                                     (mode == Mode::tune ? "/tuned" : "/default");
-          benchmark::RegisterBenchmark(
-              title.c_str(), [&engine, problem, mode](benchmark::State& state) { run(state, engine, problem, mode); })
-              ->UseManualTime()
-              ->Iterations(1)
-              ->Unit(benchmark::kMicrosecond);
+          register_timed(title, [&engine, problem, mode](benchmark::State& state) { run(state, engine, problem, mode); });
         }
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "bench/gpu.h"
+#include "bench/register.h"
 #include "jit/cuda/driver.h"
 #include "tuner/build.h"
 #include "tunesmith/buffer.h"
@@ -94,10 +95,8 @@ void run(benchmark::State& state, Engine& engine) {
 }  // namespace
 
 void register_dispatch(Engine& engine) {
-  benchmark::RegisterBenchmark("dispatch/host", [&engine](benchmark::State& state) { run(state, engine); })
-      ->UseManualTime()
-      ->Iterations(1)
-      ->Unit(benchmark::kNanosecond);
+  register_timed(
+      "dispatch/host", [&engine](benchmark::State& state) { run(state, engine); }, benchmark::kNanosecond);
 }
 
 }  // namespace tunesmith::bench

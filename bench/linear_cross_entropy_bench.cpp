@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bench/gpu.h"
+#include "bench/register.h"
 #include "tunesmith/buffer.h"
 #include "tunesmith/linear_cross_entropy.h"
 
@@ -104,11 +105,7 @@ void register_linear_cross_entropy(Engine& engine) {
       problem.f32_dweight = f32_dweight;
       const std::string title = "linear_cross_entropy/bf16/8192x4096x128256/" + std::to_string(memory_mib) + "MiB" +
                                 (f32_dweight ? "/f32_dweight" : "");
-      benchmark::RegisterBenchmark(title.c_str(),
-                                   [&engine, problem](benchmark::State& state) { run(state, engine, problem); })
-          ->UseManualTime()
-          ->Iterations(1)
-          ->Unit(benchmark::kMicrosecond);
+      register_timed(title, [&engine, problem](benchmark::State& state) { run(state, engine, problem); });
     }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "bench/gpu.h"
+#include "bench/register.h"
 #include "tunesmith/buffer.h"
 
 namespace tunesmith::bench {
@@ -62,11 +63,7 @@ void register_softmax(Engine& engine) {
         const std::string title = "softmax/" + std::string(name(dtype)) + "/" + std::to_string(shape.rows) + "x" +
                                   std::to_string(shape.cols) + (mode == Mode::tune ? "/tuned" : "/default");
         const SoftmaxProblem problem = SoftmaxProblem::contiguous(shape.rows, shape.cols, dtype);
-        benchmark::RegisterBenchmark(
-            title.c_str(), [&engine, problem, mode](benchmark::State& state) { run(state, engine, problem, mode); })
-            ->UseManualTime()
-            ->Iterations(1)
-            ->Unit(benchmark::kMicrosecond);
+        register_timed(title, [&engine, problem, mode](benchmark::State& state) { run(state, engine, problem, mode); });
       }
 }
 
