@@ -10,6 +10,7 @@ sum(dy)|) for log_softmax_backward, max(|dx|, |y| sum(|dy y|)) for softmax_backw
 loss_accuracy.json.
 """
 import argparse
+import itertools
 import os
 import sys
 import time
@@ -59,91 +60,106 @@ def inputs_of(kind, rows, cols):
 
 
 def problem(op, dtype, kind, rows, cols):
-    """Returns (inputs of Tunesmith, eager function, function for torch.compile, exact result, its scale)."""
+    """Returns (inputs of Tunesmith, eager function, exact result, its scale)."""
     torch.manual_seed(cols)
     x = inputs_of(kind, rows, cols).to(dtype)
     log = op.startswith("log")
     plain = getattr(problems, op)
     if op in grids.FORWARD:
         want = plain(x.double())
-        return (x,), lambda: plain(x), plain, want, want
+        return (x,), lambda: plain(x), want, want
     y = torch.log_softmax(x, -1) if log else torch.softmax(x, -1)
     dy = torch.randn(rows, cols, device=DEVICE).to(dtype)
     grad, out = dy.double(), y.double()
     want = problems.exact_backward(op, grad, out)
     terms = torch.exp(out) * grad.sum(-1, keepdim=True) if log else out * (grad * out).abs().sum(-1, keepdim=True)
     eager = torch.ops.aten._log_softmax_backward_data if log else torch.ops.aten._softmax_backward_data
-    return (dy, y), lambda: eager(dy, y, -1, dtype), plain, want, torch.maximum(want.abs(), terms.abs())
+    return (dy, y), lambda: eager(dy, y, -1, dtype), want, torch.maximum(want.abs(), terms.abs())
 
 
-def main():
+def launcher(engine, op, arrays, cell):
+    """Returns a function that runs Tunesmith's kernel and writes its configuration to the cell."""
+    output, stream = torch.empty_like(arrays[0]), torch.cuda.current_stream().cuda_stream
+
+    def run():
+        plan = engine.plan(op, rows=cell["rows"], cols=cell["cols"], dtype=tunesmith.dtype_name(output))
+        cell["config"] = plan.config
+        output.fill_(float("nan"))
+        plan.launcher(*arrays, output, stream=stream)()
+        torch.cuda.synchronize()
+        return output
+
+    return run
+
+
+def measured(engine, op, dtype, rows, cols, names):
+    """Yields the record of each kind of inputs. Failures are left out and named."""
+    torch._dynamo.reset()
+    compiled = torch.compile(getattr(problems, op), dynamic=False) if "compile" in names else None
+    for kind in INPUTS:
+        arrays, eager, want, scale = problem(op, getattr(torch, dtype), kind, rows, cols)
+        cell = {"op": op, "dtype": dtype, "rows": rows, "cols": cols, "inputs": kind, "ulp": {}, "left_out": {}}
+        works = {"tunesmith": launcher(engine, op, arrays, cell), "torch": eager, "compile": lambda: compiled(*arrays)}
+        for name in names:
+            try:
+                cell["ulp"][name] = ulp_error(works[name]().double(), want, scale, dtype)
+            except Exception as error:
+                cell["left_out"][name] = one_line(error)
+                say(f"{op} {dtype} {rows}x{cols} {kind}: {name} left out: {cell['left_out'][name]}")
+        yield cell
+
+
+def row(cell, names):
+    """Returns one line of the table."""
+    values = [cell["ulp"].get(name) for name in names]
+    texts = [f"{value[0]:.2f} ({value[1]:.3f})" if value else "-" for value in values]
+    title = f"{cell['op']} {cell['dtype']} {cell['rows']}x{cell['cols']} {cell['inputs']}"
+    return title.ljust(52) + "".join(text.rjust(20) for text in texts)
+
+
+def say(line):
+    print(line, flush=True)
+
+
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True, help="libtunesmith.so")
     parser.add_argument("--mode", choices=tunesmith.MODES, default="off")
     parser.add_argument("--cache", default="", help="file with tuned configurations; default: none")
     parser.add_argument("--shapes", nargs="+", default=["1024x1000", "32x50257"], help="ROWSxCOLS")
-    parser.add_argument("--ops", nargs="+", choices=(*grids.OPS, CROSS_ENTROPY),
-                        default=(*grids.OPS, CROSS_ENTROPY))
+    parser.add_argument("--ops", nargs="+", choices=(*grids.OPS, CROSS_ENTROPY), default=(*grids.OPS, CROSS_ENTROPY))
     parser.add_argument("--dtypes", nargs="+", choices=FORMATS, default=list(FORMATS))
     parser.add_argument("--no-compile", action="store_true",
                         help="leave out torch.compile, which takes a second or two per op, dtype and shape")
     parser.add_argument("--out", default=".")
-    args = parser.parse_args()
-    started = time.time()
+    return parser.parse_args()
+
+
+def main():
+    args, started = arguments(), time.time()
     engine = tunesmith.Engine(args.library, effort="quick", mode=args.mode, cache_file=args.cache, tune_budget_s=5.0)
-    stream = torch.cuda.current_stream().cuda_stream
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10000
     facts = {**machine.facts(engine.version), "mode": args.mode}
-    run = {**facts, "kernels": kernels.recorded(args.library, [op for op in args.ops if op != CROSS_ENTROPY]), "cells": []}
+    row_ops, shapes = [op for op in args.ops if op != CROSS_ENTROPY], [tuple(map(int, s.split("x"))) for s in args.shapes]
     names = ["tunesmith", "torch"] + ([] if args.no_compile else ["compile"])
-    print(f"{run['gpu']}, torch {run['torch']}: largest (mean) error in ULP")
-    print("".ljust(52) + "".join(name.rjust(20) for name in names), flush=True)
-    for op in (op for op in args.ops if op != CROSS_ENTROPY):
-        for name in args.dtypes:
-            dtype = getattr(torch, name)
-            for shape in args.shapes:
-                rows, cols = map(int, shape.split("x"))
-                torch._dynamo.reset()
-                compiled = torch.compile(getattr(problems, op), dynamic=False)
-                for kind in INPUTS:
-                    arrays, eager, plain, want, scale = problem(op, dtype, kind, rows, cols)
-                    output = torch.empty_like(arrays[0])
-                    cell = {"op": op, "dtype": name, "rows": rows, "cols": cols, "inputs": kind, "ulp": {}, "left_out": {}}
-
-                    def own():
-                        plan = engine.plan(op, rows=rows, cols=cols, dtype=tunesmith.dtype_name(output))
-                        cell["config"] = plan.config
-                        output.fill_(float("nan"))
-                        plan.launcher(*arrays, output, stream=stream)()
-                        torch.cuda.synchronize()
-                        return output
-
-                    works = {"tunesmith": own, "torch": eager, "compile": lambda: compiled(*arrays)}
-                    with torch.no_grad():
-                        for implementation in names:
-                            try:
-                                result = works[implementation]().double()
-                                cell["ulp"][implementation] = ulp_error(result, want, scale, name)
-                            except Exception as error:  # failures are left out and named
-                                reason = cell["left_out"][implementation] = one_line(error)
-                                print(f"{op} {name} {shape} {kind}: {implementation} left out: {reason}", flush=True)
-                    run["cells"].append(cell)
-                    values = [cell["ulp"].get(implementation) for implementation in names]
-                    texts = [f"{value[0]:.2f} ({value[1]:.3f})" if value else "-" for value in values]
-                    print(f"{op} {name} {shape} {kind}".ljust(52) + "".join(text.rjust(20) for text in texts), flush=True)
-    losses = []
+    say(f"{facts['gpu']}, torch {facts['torch']}: largest (mean) error in ULP")
+    say("".ljust(52) + "".join(name.rjust(20) for name in names))
+    cells, losses = [], []
+    with torch.no_grad():
+        for op, dtype, (rows, cols) in itertools.product(row_ops, args.dtypes, shapes):
+            for cell in measured(engine, op, dtype, rows, cols, names):
+                cells.append(cell)
+                say(row(cell, names))
     if CROSS_ENTROPY in args.ops:
-        shapes = [tuple(map(int, shape.split("x"))) for shape in args.shapes]
-        losses = loss_accuracy.measure(engine, stream, shapes, not args.no_compile, lambda line: print(line, flush=True))
+        losses = loss_accuracy.measure(engine, torch.cuda.current_stream().cuda_stream, shapes, not args.no_compile, say)
     os.makedirs(args.out, exist_ok=True)
-    for name, found, table in (("accuracy", run, tables.row_accuracy(run["cells"])),
-                               ("loss_accuracy", {**facts, "kernels": kernels.recorded(args.library, [CROSS_ENTROPY]),
-                                                  "losses": losses}, tables.loss_accuracy(losses))):
-        if found.get("cells") or found.get("losses"):
+    for name, ops, records, table in (("accuracy", row_ops, {"cells": cells}, tables.row_accuracy(cells)),
+                                      ("loss_accuracy", [CROSS_ENTROPY], {"losses": losses}, tables.loss_accuracy(losses))):
+        if ops and any(records.values()):
             path = os.path.join(args.out, name + ".json")
-            results.write(path, found)
-            print("\n" + "\n".join(table) + f"\n{path}: {time.time() - started:.0f} s")
-    return 0 if run["cells"] or losses else 1
+            results.write(path, {**facts, "kernels": kernels.recorded(args.library, ops), **records})
+            say("\n" + "\n".join(table) + f"\n{path}: {time.time() - started:.0f} s")
+    return 0 if cells or losses else 1
 
 
 if __name__ == "__main__":
