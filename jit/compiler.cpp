@@ -5,7 +5,7 @@
 namespace tunesmith {
 
 std::string binary_fingerprint(const Compiler& compiler, const Arch& arch, std::string_view source_key) {
-  // Lengths precede the parts: no two different lists concatenate to the same text.
+  // Each part is preceded by its length, so that two different lists never concatenate to the same string.
   std::string toolchain = "tunesmith toolchain 1";
   for (const std::string& part : {name(arch), compiler.options(arch), compiler.identity()})
     toolchain += "\n" + std::to_string(part.size()) + ":" + part;

@@ -4,15 +4,15 @@
 
 namespace tunesmith {
 
-std::string source_key(const Op& op, const Problem& problem, const Config& config, const TemplateSet& templates) {
-  const SourceParts parts = op.source_parts(problem, config);
+std::string source_key(const ParsedProblem& problem, const Config& config, const TemplateSet& templates) {
+  const SourceParts parts = problem.source_parts(config);
   // The number changes when render() makes another program of equal parts. Lengths precede the parts: no two different lists
   // concatenate to the same text.
   std::string text = "tunesmith source 1";
   const auto add = [&](std::string_view part) {
     text.append("\n").append(std::to_string(part.size())).append(":").append(part);
   };
-  add(op.name());
+  add(problem.op().name());
   add(parts.main_template);
   add(templates.digest(parts.main_template));
   add(parts.least_arch);

@@ -9,7 +9,7 @@
 namespace tunesmith {
 
 /// Returns 32 hex digits. Equal keys mean that render() gives equal sources, up to comments, blanks and the division into
-/// files of the templates. `problem` is normalized, `config` complete.
-std::string source_key(const Op& op, const Problem& problem, const Config& config, const TemplateSet& templates);
+/// files of the templates. `config` is complete.
+std::string source_key(const ParsedProblem& problem, const Config& config, const TemplateSet& templates);
 
 }  // namespace tunesmith

@@ -51,7 +51,7 @@ KernelResources parse_resources(const std::string& text) {
   return resources;
 }
 
-Built build_binary(const Op& op, const Problem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
+Built build_binary(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
                    Cache& cache, const TemplateSet& templates, Keep keep) {
   Built built;
   std::string key;
@@ -65,14 +65,14 @@ Built build_binary(const Op& op, const Problem& problem, const Config& config, c
   try {
     {
       const PhaseTimer timer(built.phases.digest_ms);
-      key = source_key(op, problem, config, templates);
+      key = source_key(problem, config, templates);
       built.fingerprint = binary_fingerprint(compiler, arch, key);
     }
     {
       const PhaseTimer timer(built.phases.lookup_ms);
       if (take(cache.find_binary(built.fingerprint))) return built;
     }
-    compile(op, problem, config, arch, compiler, templates, built);
+    compile(problem, config, arch, compiler, templates, built);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::no_compiler) throw;
     const PhaseTimer timer(built.phases.lookup_ms);
@@ -81,17 +81,17 @@ Built build_binary(const Op& op, const Problem& problem, const Config& config, c
   }
   if (keep == Keep::now) {
     const PhaseTimer timer(built.phases.store_ms);
-    keep_binary(op, built, arch, compiler, cache);
+    keep_binary(problem.op(), built, arch, compiler, cache);
   }
   return built;
 }
 
-void compile(const Op& op, const Problem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
+void compile(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
              const TemplateSet& templates, Built& built) {
-  CompileRequest request{std::string(op.name()) + ".cu", {}, arch};
+  CompileRequest request{std::string(problem.op().name()) + ".cu", {}, arch};
   {
     const PhaseTimer timer(built.phases.render_ms);
-    request.source = render(op, problem, config, templates);
+    request.source = render(problem, config, templates);
   }
   double total_ms = 0;
   {
@@ -121,9 +121,9 @@ void keep_binary(const Op& op, const Built& built, const Arch& arch, const Compi
   cache.store_binary(record, built.source);
 }
 
-std::shared_ptr<const Executable> make_executable(const Op& op, const Problem& problem, const Config& config,
-                                                  const Binary& binary, Device& device) {
-  return std::make_shared<const Executable>(device, device.load(binary), op.launch_plan(problem, config, device.info()));
+std::shared_ptr<const Executable> make_executable(const ParsedProblem& problem, const Config& config, const Binary& binary,
+                                                  Device& device) {
+  return std::make_shared<const Executable>(device, device.load(binary), problem.launch_plan(config, device.info()));
 }
 
 }  // namespace tunesmith

@@ -25,23 +25,23 @@ void say(const EngineOptions& options, Level level, const Pieces&... pieces) {
   options.log(level, text.str());
 }
 
-/// What was decided, and what the decision cost.
+/// The selected configuration and the cost of selecting it.
 struct Choice {
   Selection selection;
   double tune_s = 0;
-  double compile_ms = 0;  ///< of all candidates, when the tuner compiled any
+  double compile_ms = 0;  ///< of all candidates that the tuner compiled
 };
 
 bool has_work(const PlanRequest& request, const Config& config, const DeviceInfo& device) {
-  return !request.op->launch_plan(request.problem, config, device).kernels.empty();
+  return !request.problem->launch_plan(config, device).kernels.empty();
 }
 
 Choice tune_now(Engine::Parts& parts, const PlanRequest& request) {
   TuneOptions options;
   options.effort = parts.options.effort;
   options.budget_s = parts.options.tune_budget_s;
-  const TuneResult result = tune(*request.op, request.problem, parts.bench(), options);
-  say(parts.options, Level::info, "tuned ", request.problem.short_text(), " in ", result.wall_s,
+  const TuneResult result = tune(*request.problem, parts.bench(), options);
+  say(parts.options, Level::info, "tuned ", request.problem->problem().short_text(), " in ", result.wall_s,
       " s: ", result.record.config, " takes ", result.record.median_us, " us, the default ", result.record.default_median_us,
       " us (", result.timed, " of ", result.candidates, " candidates timed)");
   Choice choice;
@@ -61,12 +61,12 @@ Choice choose(Engine::Parts& parts, const PlanRequest& request, Phases& phases) 
     choice.selection.origin = Origin::pinned;
     return choice;
   }
-  // Asking the driver takes milliseconds; only the line about stale records wants to know.
-  const bool will_tell = parts.options.log && request.mode != Mode::off && !parts.plans->told_of_stale_records;
-  const auto provenance = will_tell ? parts.device->provenance() : std::map<std::string, std::string>();
+  // Querying the driver takes milliseconds and is only needed for the message about stale records.
+  const bool may_report = parts.options.log && request.mode != Mode::off && !parts.plans->reported_stale_records;
+  const auto provenance = may_report ? parts.device->provenance() : std::map<std::string, std::string>();
   {
     const PhaseTimer timer(phases.select_ms);
-    choice.selection = select(*request.op, request.problem, device, parts.templates, *parts.cache, request.mode, provenance);
+    choice.selection = select(*request.problem, device, parts.templates, *parts.cache, request.mode, provenance);
   }
   const Selection& selection = choice.selection;
   const bool may_tune = request.mode == Mode::tune && device.kind == DeviceInfo::Kind::cuda;
@@ -75,17 +75,16 @@ Choice choose(Engine::Parts& parts, const PlanRequest& request, Phases& phases) 
     return tune_now(parts, request);
   }
   if (selection.origin == Origin::older)
-    say(parts.options, Level::info, "the record for ", request.problem.short_text(),
+    say(parts.options, Level::info, "the record for ", request.problem->problem().short_text(),
         " was measured with older templates; it is used, and mode tune measures it again");
-  if (selection.stale && !parts.plans->told_of_stale_records.exchange(true))
-    say(parts.options, Level::info, "the record for ", request.problem.short_text(),
+  if (selection.stale && !parts.plans->reported_stale_records.exchange(true))
+    say(parts.options, Level::info, "the record for ", request.problem->problem().short_text(),
         " was measured under another driver, clock or power limit; it is used, and tuning with force measures it again "
         "(said once)");
   return choice;
 }
 
-/// Loads what was built. A cached binary that the device refuses (written by a newer toolchain, say) costs a compilation,
-/// not the call.
+/// Loads a binary. If the device rejects a cached one (for example, of a newer toolchain), compiles it again.
 std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, const Config& config, Built& built) {
   const auto timed_load = [&] {
     const PhaseTimer timer(built.phases.load_ms);
@@ -95,18 +94,16 @@ std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, c
     return timed_load();
   } catch (const Error& error) {
     if (!built.from_cache || error.code() != ErrorCode::device_failed) throw;
-    say(parts.options, Level::warning, "the cached binary of ", request.problem.short_text(), " cannot be loaded (",
-        error.what(), "); compiling it again");
+    say(parts.options, Level::warning, "the cached binary of ", request.problem->problem().short_text(),
+        " cannot be loaded (", error.what(), "); compiling it again");
   }
-  compile(*request.op, request.problem, config, parts.device->info().arch, *parts.compiler, parts.templates, built);
+  compile(*request.problem, config, parts.device->info().arch, *parts.compiler, parts.templates, built);
   return timed_load();
 }
 
 /// Renders the source anew, which may differ from an earlier version's in comments.
 std::function<std::string()> rendering(const Engine::Parts& parts, const PlanRequest& request, const Config& config) {
-  return [op = request.op, problem = request.problem, config, templates = parts.templates] {
-    return render(*op, problem, config, templates);
-  };
+  return [problem = request.problem, config, templates = parts.templates] { return render(*problem, config, templates); };
 }
 
 /// Where the source of a binary comes from: it was rendered just now, or the cache keeps it next to the binary.
@@ -122,11 +119,11 @@ std::function<std::string()> source_of(const Engine::Parts& parts, const PlanReq
 std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanRequest& request, const Config& config,
                                           Phases& phases) {
   const Arch& arch = parts.device->info().arch;
-  Built built = build_binary(*request.op, request.problem, config, arch, *parts.compiler, *parts.cache, parts.templates);
+  Built built = build_binary(*request.problem, config, arch, *parts.compiler, *parts.cache, parts.templates);
   std::shared_ptr<Module> module = load(parts, request, config, built);
   if (!built.from_cache)
-    say(parts.options, Level::info, "compiled ", request.problem.short_text(), " (", config.text(), ") for ", name(arch),
-        " in ", built.binary.compile_ms, " ms");
+    say(parts.options, Level::info, "compiled ", request.problem->problem().short_text(), " (", config.text(), ") for ",
+        name(arch), " in ", built.binary.compile_ms, " ms");
   auto loaded = std::make_shared<LoadedSource>(source_of(parts, request, config, built));
   loaded->module = std::move(module);
   loaded->binary = std::move(built.binary);
@@ -139,8 +136,9 @@ std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanReques
 }  // namespace
 
 std::string PlanRequest::key() const {
-  // What is pinned is used in every mode.
-  return problem.text() + (pinned.fields.empty() ? " mode=" + std::string(name(mode)) : " config " + pinned.text());
+  // A pinned configuration is used in every mode, so the key does not depend on the mode.
+  return problem->problem().text() +
+         (pinned.fields.empty() ? " mode=" + std::string(name(mode)) : " config " + pinned.text());
 }
 
 std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanRequest& request) {
@@ -154,11 +152,11 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
   state->nearest_n_cols = state->origin == Origin::nearest ? choice.selection.nearest_n_cols : 0;
   state->tune_s = choice.tune_s;
   state->compile_ms = choice.compile_ms;
-  const Cost cost = request.op->cost(request.problem);
+  const Cost cost = request.problem->cost();
   state->bytes = cost.bytes();
   state->flops = cost.flops;
 
-  LaunchPlan launch = request.op->launch_plan(request.problem, state->config, parts.device->info());
+  LaunchPlan launch = request.problem->launch_plan(state->config, parts.device->info());
   std::shared_ptr<Module> module;
   if (launch.kernels.empty()) {
     state->loaded = std::make_shared<LoadedSource>(rendering(parts, request, state->config));
@@ -167,7 +165,7 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
     std::string key;
     {
       const PhaseTimer timer(phases.digest_ms);
-      key = source_key(*request.op, request.problem, state->config, parts.templates);
+      key = source_key(*request.problem, state->config, parts.templates);
     }
     state->loaded = parts.plans->modules.get(key, [&] {
       built_here = true;

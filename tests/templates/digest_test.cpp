@@ -69,9 +69,9 @@ TEST_F(ChangedTemplates, DigestsFollowTokensOfIncludedFiles) {
 TEST_F(ChangedTemplates, KeysOfSourcesFollowTokensAndEverythingGenerated) {
   const Op& op = find_op("softmax");
   const auto key = [&](std::int64_t cols, const char* config, const TemplateSet& templates, std::int64_t rows = 64) {
-    const Problem problem = op.normalize({"softmax", {{"rows", rows}, {"cols", cols}}});
+    const ParsedProblemPtr problem = op.parse({"softmax", {{"rows", rows}, {"cols", cols}}});
     const Config partial{parse_fields(config, "config")};
-    return source_key(op, problem, op.complete_config(problem, generic_device({9, 0, 'a'}), partial), templates);
+    return source_key(*problem, problem->complete_config(generic_device({9, 0, 'a'}), partial), templates);
   };
   const TemplateSet& embedded = TemplateSet::embedded();
   const std::string original = key(2000, "variant=online,threads=128", embedded);

@@ -63,12 +63,13 @@ const std::string& CurrentVersion::current_digest(const TuningRecord& record) {
   const Problem problem =
       op.normalize({record.key.op, parse_fields(record.problem.substr(record.problem.find(' ') + 1), "recorded problem")});
   // The measured problem may have had fewer rows than the key's: they are not compared.
-  const KeyParts parts = op.key(problem);
+  const ParsedProblemPtr parsed = op.parse(problem);
+  const KeyParts parts = parsed->key();
   if (parts.semantics != record.key.semantics || parts.n_cols != record.key.n_cols)
     throw Error(ErrorCode::invalid_argument, "the recorded key is not that of the recorded problem");
-  const std::string main_template = op.source_parts(problem, op.default_config(problem, device)).main_template;
+  const std::string main_template = parsed->source_parts(parsed->default_config(device)).main_template;
   std::string& digest = digests_[main_template.substr(0, main_template.rfind('/') + 1)];
-  if (digest.empty()) digest = tuning_key(op, problem, device, templates_).template_digest;
+  if (digest.empty()) digest = tuning_key(*parsed, device, templates_).template_digest;
   return digest;
 }
 

@@ -68,7 +68,7 @@ Json tune_here(const TuneRequest& request, const EngineOptions& options) {
   {
     Progress progress("tuning " + problem.op);
     settings.progress = [&](int done, int total, const std::string& what) { progress.update(done, total, what); };
-    result = tune(op, problem, {*device, *compiler, *cache, templates}, settings);
+    result = tune(*op.parse(problem), {*device, *compiler, *cache, templates}, settings);
   }
   return tuning_facts(problem, device->info(), result, options.cache_file);
 }
@@ -77,7 +77,7 @@ Json tuning_facts(const Problem& problem, const DeviceInfo& device, const TuneRe
                   const std::filesystem::path& cache_file) {
   const Op& op = find_op(problem.op);
   const TuningRecord& record = result.record;
-  const std::string overcounted = op.cost(problem).overcounted;
+  const std::string overcounted = op.parse(problem)->cost().overcounted;
   const bool has_rate = overcounted.empty() && record.bytes > 0 && record.median_us > 0;
   return {{"op", problem.op},
           {"problem", to_json(problem.fields)},
@@ -86,7 +86,7 @@ Json tuning_facts(const Problem& problem, const DeviceInfo& device, const TuneRe
           {"config", record.config},
           {"median_us", record.median_us},
           {"mad_us", record.mad_us},
-          {"default_config", op.default_config(problem, device).text()},
+          {"default_config", op.parse(problem)->default_config(device).text()},
           {"default_median_us", record.default_median_us},
           {"speedup_over_default", record.median_us > 0 ? record.default_median_us / record.median_us : 0},
           {"gb_per_s", has_rate ? Json(record.bytes / record.median_us * 1e-3) : Json()},

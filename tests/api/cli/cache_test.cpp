@@ -112,8 +112,8 @@ TuningRecord current_record(std::int64_t cols) {
   DeviceInfo device = generic_device({9, 0, 'a'});
   device.name = "NVIDIA Test";
   TuningRecord record;
-  record.key = tuning_key(op, problem, device, TemplateSet::embedded());
-  record.config = op.default_config(problem, device).text();
+  record.key = tuning_key(*op.parse(problem), device, TemplateSet::embedded());
+  record.config = op.parse(problem)->default_config(device).text();
   record.problem = problem.text();
   record.median_us = 2;
   record.provenance = {{"driver", "of another time"}, {"compiler", "another NVRTC"}};
@@ -204,14 +204,15 @@ TEST_F(CacheCommandTest, PruneByAgeAndSizeTakesUsableBinariesToo) {
   // Binaries that this version would find, but for their images; stored in 2020 and 2033.
   const auto store = [&](std::int64_t cols, std::int64_t created_unix_s) {
     const Problem problem = op.normalize({"softmax", {{"rows", std::int64_t{4}}, {"cols", cols}}});
-    const Config config = op.default_config(problem, generic_device({9, 0, 'a'}));
-    const std::string source = render(op, problem, config);
+    const ParsedProblemPtr parsed = op.parse(problem);
+    const Config config = parsed->default_config(generic_device({9, 0, 'a'}));
+    const std::string source = render(*parsed, config);
     StoredBinary stored;
     stored.binary.op = "softmax";
     stored.binary.arch = "sm_90a";
     stored.binary.toolchain = compiler->identity();
     stored.binary.fingerprint =
-        binary_fingerprint(*compiler, {9, 0, 'a'}, source_key(op, problem, config, TemplateSet::embedded()));
+        binary_fingerprint(*compiler, {9, 0, 'a'}, source_key(*parsed, config, TemplateSet::embedded()));
     stored.binary.source_hash = hash_hex(source);
     stored.binary.image = std::string(700'000, 'x');
     stored.created_unix_s = created_unix_s;

@@ -30,7 +30,7 @@ TEST(RunReport, ABinaryThatTuningCompiledWasCompiledByThisCommand) {
     TuneOptions options;
     options.effort = Effort::quick;
     options.force = force;
-    const TuneResult result = tune(op, problem, child.engine->parts().bench(), options);
+    const TuneResult result = tune(*op.parse(problem), child.engine->parts().bench(), options);
     return tuning_facts(problem, child.device->info(), result, folder / "cache.db");
   };
   const auto report_of = [&](const Json& tuning) {
