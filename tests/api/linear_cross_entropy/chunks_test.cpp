@@ -91,7 +91,21 @@ TEST(LinearChunks, ArraysInTheWorkspaceDoNotOverlap) {
   }
 }
 
+<<<<<<< HEAD
 TEST(LinearChunks, ErrorNamesTooLittleMemory) {
+=======
+TEST(LinearChunks, ScaledWeightsHavePlaceWhereTheMeanHasTwoDivisors) {
+  LinearCrossEntropyProblem problem = of(100, 1001);
+  problem.z_loss = 1e-4;
+  const std::size_t without = divide(problem, 0).bytes;
+  problem.class_weight = true;
+  const LinearChunks chunks = divide(problem, 0);
+  EXPECT_EQ(chunks.bytes, without + 4096);
+  EXPECT_EQ(chunks.losses - chunks.scaled_weight, 4096U);
+}
+
+TEST(LinearChunks, TooLittleMemoryIsNamed) {
+>>>>>>> 3e50f70 (A mean with class weights divides the z term by the number of rows)
   LinearCrossEntropyProblem problem = of(10, 128256);
   problem.memory_bytes = 1000;
   try {
