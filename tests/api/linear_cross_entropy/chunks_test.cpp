@@ -91,9 +91,6 @@ TEST(LinearChunks, ArraysInTheWorkspaceDoNotOverlap) {
   }
 }
 
-<<<<<<< HEAD
-TEST(LinearChunks, ErrorNamesTooLittleMemory) {
-=======
 TEST(LinearChunks, ScaledWeightsHavePlaceWhereTheMeanHasTwoDivisors) {
   LinearCrossEntropyProblem problem = of(100, 1001);
   problem.z_loss = 1e-4;
@@ -104,8 +101,7 @@ TEST(LinearChunks, ScaledWeightsHavePlaceWhereTheMeanHasTwoDivisors) {
   EXPECT_EQ(chunks.losses - chunks.scaled_weight, 4096U);
 }
 
-TEST(LinearChunks, TooLittleMemoryIsNamed) {
->>>>>>> 3e50f70 (A mean with class weights divides the z term by the number of rows)
+TEST(LinearChunks, ErrorNamesTooLittleMemory) {
   LinearCrossEntropyProblem problem = of(10, 128256);
   problem.memory_bytes = 1000;
   try {
