@@ -39,4 +39,8 @@ using MaskMod = std::function<bool(std::int64_t b, std::int64_t h, std::int64_t 
 double largest_difference(const Problem& problem, const AttentionArraysOnHost& arrays, const ScoreMod& score_mod,
                           const MaskMod& mask_mod);
 
+/// A score_mod of sines, cosines and tangents of small and of huge arguments, and what it computes; the score is ignored.
+extern const char* const trigonometry_text;
+double trigonometry_score(double score, std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k);
+
 }  // namespace tunesmith::test

@@ -52,7 +52,9 @@ class CrossEntropyEnds : public testing::Test {
 
 TEST_F(CrossEntropyEnds, EveryOptionAgreesWithFloat64) {
   for (const char* fields :
-       {"rows=9,cols=50", "rows=9,cols=50,target_dtype=i32,weight=1", "rows=9,cols=50,weight=1,dloss=scalar,ignore_index=3"})
+       {"rows=9,cols=50", "rows=9,cols=50,target_dtype=i32,weight=1", "rows=9,cols=50,weight=1,dloss=scalar,ignore_index=3",
+        "rows=9,cols=50,weight=1,scaled_weight=1",
+        "rows=9,cols=2003,weight=1,scaled_weight=1,dloss=scalar,target_dtype=i32"})
     expect_verified("cross_entropy_divisor", fields);
   for (const char* fields : {"rows=9", "rows=9,divisor=1", "rows=9,z_losses=1", "rows=9,z_losses=1,divisor=1"})
     expect_verified("cross_entropy_reduce", fields);
@@ -101,6 +103,8 @@ TEST_F(CrossEntropyEnds, InfiniteAndUndefinedLossesStayWhatTheyAre) {
 TEST_F(CrossEntropyEnds, BadProblemsAndConfigurationsAreNamed) {
   expect_error([&] { problem("cross_entropy_divisor", "rows=3"); }, ErrorCode::invalid_argument, {"cols is missing"});
   expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=0"); }, ErrorCode::invalid_argument, {"cols is 0"});
+  expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=2,scaled_weight=1"); }, ErrorCode::invalid_argument,
+               {"scaled_weight is 1", "weight=1"});
   expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=2,dloss=row"); }, ErrorCode::invalid_argument,
                {"dloss is 'row'", "none, scalar"});
   expect_error([&] { problem("cross_entropy_reduce", "rows=3,weight=1"); }, ErrorCode::invalid_argument, {"'weight'"});
