@@ -5,6 +5,7 @@
 #include <string>
 
 #include "jit/executable.h"
+#include "templates/op.h"
 #include "tunesmith/engine.h"
 
 namespace tunesmith {
@@ -19,7 +20,7 @@ struct LoadedSource {
 
 struct Plan::State {
   std::shared_ptr<Device> device;  // first, so that it is destroyed last
-  Problem problem;
+  ParsedProblemPtr problem;
   Config config;
   Origin origin = Origin::by_default;
   std::int64_t nearest_n_cols = 0;

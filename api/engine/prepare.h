@@ -1,5 +1,5 @@
 #pragma once
-// Prepares a plan for a normalized problem: select, build, load, bind. Internal.
+// Prepares a plan for a parsed problem: select, build, load, bind. Internal.
 
 #include <memory>
 #include <string>
@@ -10,9 +10,8 @@
 namespace tunesmith {
 
 struct PlanRequest {
-  const Op* op = nullptr;
-  Problem problem;  ///< normalized
-  Config pinned;    ///< complete, or empty to select one
+  ParsedProblemPtr problem;
+  Config pinned;  ///< complete, or empty to select one
   Mode mode = Mode::tune;
 
   /// Returns the key of the plan; equal keys mean equal plans.

@@ -35,7 +35,7 @@ void SourceCompilation::SetUp() {
 bool SourceCompilation::supports(const Arch& arch) const { return std::ranges::find(supported_, arch) != supported_.end(); }
 
 SourceCompilation::Source SourceCompilation::source_of(const Case& c, const Arch& arch) {
-  return {c, render(c.op(), c.problem, c.config), arch};
+  return {c, render(*c.op().parse(c.problem), c.config), arch};
 }
 
 SourceCompilation::Source SourceCompilation::source_of(std::string_view op, const std::string& fields,
@@ -70,7 +70,7 @@ void SourceCompilation::compile_all(const std::vector<Source>& all) {
         EXPECT_FALSE(binary.image.empty());
         EXPECT_EQ(binary.log.find("(C75"), std::string::npos) << text << "\n" << binary.log;  // ptxas serialized wgmma
         const DeviceInfo device = generic_device(source.arch);
-        for (const KernelLaunch& kernel : source.c.op().launch_plan(source.c.problem, source.c.config, device).kernels) {
+        for (const KernelLaunch& kernel : source.c.op().parse(source.c.problem)->launch_plan(source.c.config, device).kernels) {
           ASSERT_TRUE(binary.resources.contains(kernel.entry)) << text << "\n" << binary.log;
           const KernelResources& resources = binary.resources.at(kernel.entry);
           // Every candidate of the search space must fit and spill little.

@@ -9,7 +9,7 @@ namespace {
 class Build : public fakes::TunerTest {
  protected:
   Built build(int width, const Arch& arch = {9, 0, 'a'}) {
-    return build_binary(op, problem, fakes::AddOneOp::config(width), arch, compiler, cache, templates);
+    return build_binary(*op.parse(problem), fakes::AddOneOp::config(width), arch, compiler, cache, templates);
   }
 };
 
@@ -70,7 +70,7 @@ TEST_F(Build, DoesNotCacheAFailedCompilation) {
 
 TEST_F(Build, ExecutableRunsTheProblem) {
   const Built built = build(2);
-  const auto made = make_executable(op, problem, fakes::AddOneOp::config(2), built.binary, device);
+  const auto made = make_executable(*op.parse(problem), fakes::AddOneOp::config(2), built.binary, device);
   EXPECT_EQ(made->plan().kernels.size(), 1u);
   alignas(16) static float x[6400], y[6400];
   x[6399] = 41;

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "templates/half.h"
+#include "templates/fields_op.h"
 #include "tuner/tune.h"
 
 namespace tunesmith::fakes {
@@ -46,7 +47,7 @@ struct Script {
 };
 
 /// The operation. Row 0 is NaN, where an output that was filled with NaN and not written could pass.
-class AddOneOp : public Op {
+class AddOneOp : public FieldsOp {
  public:
   std::vector<int> widths{1, 2, 4, 8};  ///< search space of Effort::full; Effort::quick omits the last one
   int verification_rows = 19;
@@ -56,7 +57,7 @@ class AddOneOp : public Op {
   std::string_view summary() const noexcept override { return "y = x + 1"; }
   std::vector<FieldInfo> problem_fields() const override { return {}; }
   std::vector<FieldInfo> config_fields() const override { return {}; }
-  Problem normalize(const Problem& problem) const override {
+  Problem normal(const Problem& problem) const override {
     Problem normal{"add_one", {}};
     normal.fields.set("rows", problem.fields.integer("rows"));
     normal.fields.set("cols", problem.fields.integer("cols"));
@@ -382,7 +383,7 @@ class TunerTest : public ::testing::Test {
   Executable executable(const Problem& of, int width) {
     Binary binary;
     binary.image = AddOneOp::config(width).text();
-    return {device, device.load(binary), op.launch_plan(of, AddOneOp::config(width), device.info())};
+    return {device, device.load(binary), op.parse(of)->launch_plan(AddOneOp::config(width), device.info())};
   }
   std::string status(const TuneResult& result, int width) const {
     for (const Trial& trial : result.trials)

@@ -9,11 +9,11 @@ namespace {
 class Select : public fakes::TunerTest {
  protected:
   Selection select_now(Mode mode = Mode::replay) {
-    return select(op, problem, device.info(), templates, cache, mode, device.provenance());
+    return select(*op.parse(problem), device.info(), templates, cache, mode, device.provenance());
   }
   void record(std::int64_t cols, const std::string& config, const std::string& driver = "1") {
     TuningRecord entry;
-    entry.key = tuning_key(op, fakes::add_one_problem(64, cols), device.info(), templates);
+    entry.key = tuning_key(*op.parse(fakes::add_one_problem(64, cols)), device.info(), templates);
     entry.config = config;
     entry.median_us = static_cast<double>(cols);
     entry.problem = "add_one";
@@ -101,15 +101,15 @@ TEST_F(Select, AnotherDriverClockOrPowerLimitMakesARecordStale) {
 }
 
 TEST_F(Select, KeyCoversTheTemplatesOfEveryVariant) {
-  const TuningKey key = tuning_key(op, problem, device.info(), templates);
+  const TuningKey key = tuning_key(*op.parse(problem), device.info(), templates);
   EXPECT_EQ(key.op, "add_one");
   EXPECT_EQ(key.n_cols, 100);
   EXPECT_EQ(key.rows_bucket, 64);
   EXPECT_EQ(key.device_class, device.info().device_class());
   EXPECT_EQ(key.policy, measuring_policy());
-  EXPECT_EQ(key, tuning_key(op, problem, device.info(), templates));
+  EXPECT_EQ(key, tuning_key(*op.parse(problem), device.info(), templates));
 
-  const auto digest = [&](const TemplateSet& set) { return tuning_key(op, problem, device.info(), set).template_digest; };
+  const auto digest = [&](const TemplateSet& set) { return tuning_key(*op.parse(problem), device.info(), set).template_digest; };
   const std::string kernel_changed = digest(write_templates("two"));
   const std::string sibling_changed = digest(write_templates("one", "new"));
   EXPECT_NE(kernel_changed, key.template_digest);

@@ -16,8 +16,8 @@ class TimingArraysTest : public fakes::TunerTest {
 };
 
 TEST_F(TimingArraysTest, SmallProblemsKeepTheirRows) {
-  const TimingArrays arrays(op, problem, device, no_cap, 1);
-  EXPECT_EQ(arrays.problem(), problem);
+  const TimingArrays arrays(op.parse(problem), device, no_cap, 1);
+  EXPECT_EQ(arrays.problem().problem(), problem);
   ASSERT_EQ(arrays.addresses().size(), 2u);
   EXPECT_NE(arrays.addresses()[0], arrays.addresses()[1]);
   EXPECT_EQ(device.allocated_bytes, 2 * 64 * 100 * 4);
@@ -26,7 +26,7 @@ TEST_F(TimingArraysTest, SmallProblemsKeepTheirRows) {
 TEST_F(TimingArraysTest, FillsTheWholeInputWithOrdinaryValues) {
   // 9.6 MB with gaps: more than the host generates, so the device repeats the data.
   const Problem large = fakes::add_one_problem(23'001, 100, {{"row_stride", std::int64_t{104}}});
-  const TimingArrays arrays(op, large, device, no_cap, 1);
+  const TimingArrays arrays(op.parse(large), device, no_cap, 1);
   const auto* const x = static_cast<const float*>(arrays.addresses()[0]);
   std::set<float> last_row;
   for (std::int64_t c = 0; c < 100; ++c) {
@@ -43,35 +43,35 @@ TEST_F(TimingArraysTest, FillsTheWholeInputWithOrdinaryValues) {
 
 TEST_F(TimingArraysTest, ReducesRowsToTheCap) {
   const Problem large = fakes::add_one_problem(4096, 100, {{"row_stride", std::int64_t{104}}});
-  const TimingArrays arrays(op, large, device, 1'000'000, 1);
-  const std::int64_t rows = arrays.problem().fields.integer("rows");
+  const TimingArrays arrays(op.parse(large), device, 1'000'000, 1);
+  const std::int64_t rows = arrays.problem().problem().fields.integer("rows");
   EXPECT_LE(device.allocated_bytes, 1'000'000);
   EXPECT_GT(device.allocated_bytes, 990'000) << "more than needed: " << rows << " rows";
-  EXPECT_EQ(arrays.problem().fields.integer("row_stride"), 104);
+  EXPECT_EQ(arrays.problem().problem().fields.integer("row_stride"), 104);
 }
 
 TEST_F(TimingArraysTest, InPlaceTakesHalfTheMemory) {
   const Problem in_place = fakes::add_one_problem(4096, 100, {{"in_place", std::int64_t{1}}});
-  const TimingArrays arrays(op, in_place, device, no_cap, 1);
+  const TimingArrays arrays(op.parse(in_place), device, no_cap, 1);
   EXPECT_EQ(arrays.addresses()[0], arrays.addresses()[1]);
   EXPECT_EQ(device.allocated_bytes, 4096 * 100 * 4);
 }
 
 TEST_F(TimingArraysTest, UsesAtMostHalfOfTheDeviceMemory) {
   device.facts().memory_bytes = 1'000'000;
-  const TimingArrays arrays(op, fakes::add_one_problem(4096, 100), device, no_cap, 1);
+  const TimingArrays arrays(op.parse(fakes::add_one_problem(4096, 100)), device, no_cap, 1);
   EXPECT_LE(device.allocated_bytes, 500'000);
   EXPECT_GT(device.allocated_bytes, 490'000);
 }
 
 TEST_F(TimingArraysTest, ReducesRowsIfOthersUseTheMemory) {
   device.free_bytes = 1'000'000;
-  const TimingArrays arrays(op, fakes::add_one_problem(4096, 100), device, no_cap, 1);
-  EXPECT_EQ(arrays.problem().fields.integer("rows"), 1024);
+  const TimingArrays arrays(op.parse(fakes::add_one_problem(4096, 100)), device, no_cap, 1);
+  EXPECT_EQ(arrays.problem().problem().fields.integer("rows"), 1024);
 }
 
 TEST_F(TimingArraysTest, ErrorReportsTheSizeThatDoesNotFit) {
-  const auto make = [&](std::int64_t cap) { TimingArrays(op, fakes::add_one_problem(64, 100), device, cap, 1); };
+  const auto make = [&](std::int64_t cap) { TimingArrays(op.parse(fakes::add_one_problem(64, 100)), device, cap, 1); };
   fakes::expect_error([&] { make(799); }, ErrorCode::out_of_memory, "needs arrays of 800 bytes; at most 799");
   EXPECT_NO_THROW(make(800));
   device.free_bytes = 100;

@@ -17,7 +17,7 @@ class Tune : public fakes::TunerTest {
     options.jobs = 2;
     options.budget_s = 60;
   }
-  TuneResult tune_now() { return tune(op, problem, bench(), options); }
+  TuneResult tune_now() { return tune(*op.parse(problem), bench(), options); }
   void add_widths(int up_to) {
     for (int width = op.widths.back() + 1; width <= up_to; ++width) op.widths.push_back(width);
   }
@@ -45,7 +45,7 @@ TEST_F(Tune, FindsTheWinnerDespiteNoise) {
 TEST_F(Tune, RecordDescribesItsMeasurement) {
   scripts[4].time_us = 5;
   const TuneResult result = tune_now();
-  const auto stored = cache.find_record(tuning_key(op, problem, device.info(), templates));
+  const auto stored = cache.find_record(tuning_key(*op.parse(problem), device.info(), templates));
   ASSERT_TRUE(stored);
   EXPECT_EQ(stored->config, "variant=plain,width=4");
   EXPECT_EQ(stored->median_us, 5);
@@ -90,7 +90,7 @@ TEST_F(Tune, EveryRoundTimesEachCandidateOnceInRandomOrder) {
 
   fakes::ScriptedDevice again(scripts);
   options.force = true;
-  tune(op, problem, {again, compiler, cache, templates}, options);
+  tune(*op.parse(problem), {again, compiler, cache, templates}, options);
   EXPECT_EQ(again.timed, device.timed) << "the seed determines the order";
 }
 
@@ -211,7 +211,7 @@ TEST_F(Tune, TimesADefaultWithSerializedWgmmaAndRecordsIt) {
 
 TEST_F(Tune, ChecksTheStoredLogOfACachedBinary) {
   scripts[4] = {.time_us = 1, .log = serialized_log};
-  build_binary(op, problem, fakes::AddOneOp::config(4), device.info().arch, compiler, cache, templates);
+  build_binary(*op.parse(problem), fakes::AddOneOp::config(4), device.info().arch, compiler, cache, templates);
   const TuneResult result = tune_now();
   EXPECT_EQ(result.compiled, 3);
   EXPECT_EQ(status(result, 4), "rejected");
@@ -359,7 +359,7 @@ TEST_F(Tune, FullRunExtendsAQuickOne) {
 TEST_F(Tune, QuickRunIncludesTheShippedWinner) {
   scripts[8].time_us = 5;  // not in the quick space
   TuningRecord shipped;
-  shipped.key = tuning_key(op, problem, device.info(), templates);
+  shipped.key = tuning_key(*op.parse(problem), device.info(), templates);
   shipped.config = fakes::AddOneOp::config(8).text();
   shipped.effort = "full";
   shipped.problem = problem.text();
@@ -412,7 +412,7 @@ TEST_F(Tune, DoesNotStoreAnUpperBoundOfWork) {
     }
   };
   const Overcounting overcounting;
-  EXPECT_EQ(tune(overcounting, problem, bench(), options).record.bytes, 0);
+  EXPECT_EQ(tune(*overcounting.parse(problem), bench(), options).record.bytes, 0);
 }
 
 TEST_F(Tune, TunesARelatedProblemIfInputsCannotBeGenerated) {
@@ -424,7 +424,7 @@ TEST_F(Tune, TunesARelatedProblemIfInputsCannotBeGenerated) {
     }
   };
   problem = fakes::add_one_problem(64, 100, {{"in_place", std::int64_t{1}}});
-  const TuneResult result = tune(OutOfPlace(), problem, bench(), options);
+  const TuneResult result = tune(*OutOfPlace().parse(problem), bench(), options);
   EXPECT_NE(device.timed_params.x, device.timed_params.y);
   EXPECT_EQ(result.record.problem, fakes::add_one_problem(64, 100).text());
 }

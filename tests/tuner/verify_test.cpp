@@ -17,9 +17,8 @@ class Verify : public fakes::TunerTest {
   /// Checks a kernel with 19 rows of 100 columns and a row stride of 104.
   CheckResult check(fakes::Kernel kernel, std::int64_t in_place = 0) {
     scripts[1].kernel = std::move(kernel);
-    const Problem small = op.verification_problem(
-        fakes::add_one_problem(64, 100, {{"row_stride", std::int64_t{104}}, {"in_place", in_place}}));
-    return verify(op, small, executable(small, 1), device, 1);
+    const Problem small = op.parse(fakes::add_one_problem(64, 100, {{"row_stride", std::int64_t{104}}, {"in_place", in_place}}))->verification_problem();
+    return verify(*op.parse(small), executable(small, 1), device, 1);
   }
   void expect_failure(fakes::Kernel kernel, const std::string& text, std::int64_t in_place = 0) {
     const CheckResult result = check(std::move(kernel), in_place);
@@ -161,27 +160,27 @@ TEST_F(Verify, DetectsReadsOfGapsAndOfUnwrittenOutputs) {
 
 TEST_F(Verify, AddressesHaveExactlyThePromisedAlignment) {
   for (const std::int64_t alignment : {4, 8, 16}) {
-    const Problem small = op.verification_problem(fakes::add_one_problem(64, 100, {{"alignment", alignment}}));
+    const Problem small = op.parse(fakes::add_one_problem(64, 100, {{"alignment", alignment}}))->verification_problem();
     std::uintptr_t x = 0;
     scripts[1].kernel = [&](const AddOneParams& p, int) {
       x = reinterpret_cast<std::uintptr_t>(p.x);
       add_one(p);
     };
-    EXPECT_TRUE(verify(op, small, executable(small, 1), device, 1).passed);
+    EXPECT_TRUE(verify(*op.parse(small), executable(small, 1), device, 1).passed);
     EXPECT_EQ(x % static_cast<std::uintptr_t>(2 * alignment), static_cast<std::uintptr_t>(alignment));
   }
 }
 
 TEST_F(Verify, ProblemWithoutWorkPasses) {
   const Problem none = fakes::add_one_problem(0, 100);
-  EXPECT_TRUE(verify(op, none, executable(none, 1), device, 1).passed);
+  EXPECT_TRUE(verify(*op.parse(none), executable(none, 1), device, 1).passed);
 }
 
 TEST_F(Verify, ThrowsAFault) {
   scripts[1].launch_fails = true;
-  const Problem small = op.verification_problem(problem);
+  const Problem small = op.parse(problem)->verification_problem();
   const Executable failing = executable(small, 1);
-  fakes::expect_error([&] { verify(op, small, failing, device, 1); }, ErrorCode::device_failed, "launch of width 1 failed");
+  fakes::expect_error([&] { verify(*op.parse(small), failing, device, 1); }, ErrorCode::device_failed, "launch of width 1 failed");
 }
 
 }  // namespace

@@ -55,14 +55,26 @@ class Fields {
 /// Parses "K=V,K=V"; an empty text is an empty map. Throws Error(invalid_argument) in which the text is named `argument`.
 Fields parse_fields(std::string_view text, std::string_view argument);
 
+/// What a field holds.
+enum class FieldKind : std::uint8_t {
+  integer,
+  real,
+  flag,    ///< 0 or 1
+  choice,  ///< one of FieldInfo::words
+  text,    ///< any characters and lines, such as a user's source
+};
+
 /// Describes one field; the checks, the command line's help and its errors derive from it.
 struct FieldInfo {
   std::string_view name;
   std::string_view meaning;             ///< one line, with the unit
-  std::string_view default_text;        ///< empty: required
+  std::string default_text;             ///< empty: required
   std::vector<std::string_view> words;  ///< allowed strings; empty for numbers
   bool option = false;                  ///< neither shape nor dtype: --option NAME=VALUE on the command line
   bool text = false;                    ///< a string with any characters, such as source code; its flag takes a file name
+  FieldKind kind = FieldKind::integer;
+  std::string range_text{};  ///< what numbers are allowed: "1 to 2147483647"; may be empty
+  bool hidden = false;       ///< not listed by help
 };
 
 }  // namespace tunesmith

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "tunesmith/enum_names.h"
+
 namespace tunesmith {
 
 /// Element type of an array in device memory.
@@ -17,6 +19,9 @@ enum class DType : std::uint8_t {
   i32,  ///< lengths, class indices
   i64,  ///< class indices
 };
+
+template <>
+inline constexpr std::array<std::string_view, 6> enum_names<DType>{"f32", "f16", "bf16", "u8", "i32", "i64"};
 
 /// Returns the size of one element in bytes.
 constexpr std::int64_t size_of(DType dtype) noexcept {

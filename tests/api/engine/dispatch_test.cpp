@@ -101,7 +101,7 @@ TEST(SoftmaxKey, DependsOnEveryField) {
   vary([](SoftmaxProblem& p) { p.cols = 17; });
   vary([](SoftmaxProblem& p) { p.dtype = DType::f16; });
   vary([](SoftmaxProblem& p) { p.out_dtype = DType::f16; });
-  vary([](SoftmaxProblem& p) { p.dtype = p.out_dtype = DType::f16; });
+  vary([](SoftmaxProblem& p) { p.out_dtype = p.dtype = DType::f16; });
   vary([](SoftmaxProblem& p) { p.dtype = DType::bf16; });
   vary([](SoftmaxProblem& p) { p.out_dtype = DType::bf16; });
   vary([](SoftmaxProblem& p) { p.x_row_stride = 20; });

@@ -12,11 +12,10 @@ namespace {
 DeviceInfo h100() { return generic_device(parse_arch("sm_90a")); }
 
 std::string default_of(std::string_view op, const std::string& fields) {
-  return find_op(op).default_config(test::normalized(op, fields), h100()).text();
+  return find_op(op).parse(test::normalized(op, fields))->default_config(h100()).text();
 }
 
-// One exception: for 12672 columns the default has 288 threads with 11 vectors each, which the tuner did not try; it chose
-// 256.
+// One exception: for 12672 columns the default has 288 threads with 11 vectors each, which the tuner did not try; it chose 256.
 TEST(SoftmaxDefault, EqualsTheResultOfFullTuningOnAnH200) {
   struct Expectation {
     const char *fields, *config;
@@ -66,7 +65,7 @@ TEST(SoftmaxDefault, HasNoCliffsBetweenAdjacentColumns) {
         shape.out = {cols, 16};
         const std::string fields =
             "rows=" + std::to_string(shape.rows) + ",cols=" + std::to_string(cols) + ",dtype=" + std::string(name(dtype));
-        const Config config = find_op(op).default_config(test::normalized(op, fields), h100());
+        const Config config = find_op(op).parse(test::normalized(op, fields))->default_config(h100());
         if (config.variant() == "hybrid") break;  // the model only covers registers
         const row::Expectation now = row::expectation(row::TypedConfig::parse(config), shape, h100());
         // Between warps and blocks, the bytes in flight increase, so the share may decrease.

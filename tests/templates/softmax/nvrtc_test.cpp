@@ -1,5 +1,5 @@
-// Generated sources of the softmax family: NVRTC compiles them for every architecture, they contain the expected
-// instructions, and nvcc compiles them unchanged.
+// Generated sources of the softmax family: NVRTC compiles them for every architecture, they contain the expected instructions,
+// and nvcc compiles them unchanged.
 
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureTha
       std::set<std::string> variants;
       for (const char* fields : shapes) {
         const Problem problem = test::normalized(op, fields);
-        const std::vector<Config> space = find_op(op).search_space(problem, generic_device(arch), Effort::full);
+        const std::vector<Config> space = find_op(op).parse(problem)->search_space(generic_device(arch), Effort::full);
         // A different configuration of each variant for each architecture and operation.
         std::map<std::string, std::vector<const Config*>> by_variant;
         for (const Config& config : space) by_variant[config.variant()].push_back(&config);
@@ -78,8 +78,8 @@ TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureTha
   compile_all(sources);
 }
 
-// Long rows in the smallest clusters and in small groups of blocks, and block sizes that are not powers of two, as in the
-// full search space and in defaults.
+// Long rows in the smallest clusters and in small groups of blocks, and block sizes that are not powers of two, as in the full
+// search space and in defaults.
 TEST_F(SoftmaxNvrtc, BlockAndClusterSizesThatAreNotPowersOfTwoCompile) {
   std::vector<Source> sources;
   for (const std::string_view op : {"softmax", "softmax_backward"})
@@ -107,7 +107,7 @@ TEST_F(SoftmaxNvrtc, QuickSearchSpaceOfCommonShapesCompiles) {
     for (const char* arch_name : arch_names) {
       const Arch arch = parse_arch(arch_name);
       const Problem problem = test::normalized(op, fields);
-      for (const Config& config : find_op(op).search_space(problem, generic_device(arch), Effort::quick))
+      for (const Config& config : find_op(op).parse(problem)->search_space(generic_device(arch), Effort::quick))
         sources.push_back(source_of({problem, config}, arch));
     }
   compile_all(sources);
@@ -185,8 +185,8 @@ TEST_F(SoftmaxNvrtc, ResidentRowsAreReadOnce) {
     }
 }
 
-// If only some threads have a last vector, its load is predicated. With a branch it would be issued only after the other
-// loads have completed.
+// If only some threads have a last vector, its load is predicated. With a branch it would be issued only after the other loads
+// have completed.
 TEST_F(SoftmaxNvrtc, LoadsOfARowHaveNoBranches) {
   for (const auto& [fields, config] : {std::pair{"rows=9,cols=11008", "variant=block,threads=320"},
                                        {"rows=9,cols=30001", "variant=block,threads=1024"},
@@ -218,7 +218,7 @@ TEST_F(SoftmaxNvrtc, BlocksOfAGridExchangeTaggedWordsWithoutFences) {
     for (const char* costly : {"fence", "membar", "atom.global", "red.global", "barrier.cluster"})
       EXPECT_EQ(count_of(ptx, costly), 0U) << costly;
     for (const KernelLaunch& kernel :
-         source.c.op().launch_plan(source.c.problem, source.c.config, generic_device(source.arch)).kernels)
+         source.c.op().parse(source.c.problem)->launch_plan(source.c.config, generic_device(source.arch)).kernels)
       EXPECT_TRUE(kernel.cooperative);
   }
 }
