@@ -104,7 +104,7 @@ std::vector<Case> cross_entropy_variants(const DeviceInfo& device) {
     try {
       cases.push_back(case_of(op, fields, device, config));
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::invalid_argument) throw;  // a variant that this device lacks
+      if (error.code() != ErrorCode::invalid_argument) throw;  // the device does not support the variant
     }
   };
   for (const Variant& variant : variants) {
