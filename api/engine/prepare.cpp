@@ -147,6 +147,7 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
   Choice choice = choose(parts, request, phases);
   state->device = parts.device;
   state->problem = request.problem;
+  state->arrays = request.problem->arrays();
   state->config = std::move(choice.selection.config);
   state->origin = choice.selection.origin;
   state->nearest_n_cols = state->origin == Origin::nearest ? choice.selection.nearest_n_cols : 0;

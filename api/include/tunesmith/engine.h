@@ -4,21 +4,27 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tunesmith/attention.h"
 #include "tunesmith/cross_entropy.h"
+#include "tunesmith/description.h"
 #include "tunesmith/device_info.h"
+#include "tunesmith/dispatch.h"
 #include "tunesmith/error.h"
 #include "tunesmith/problem.h"
 #include "tunesmith/softmax.h"
 #include "tunesmith/types.h"
 
 namespace tunesmith {
+
+class Executable;
 
 /// Environment variables of other software that affect where CUDA is found and what NVRTC generates.
 struct CudaEnvironment {
@@ -75,27 +81,30 @@ struct EngineOptions {
   static EngineOptions from_environment();
 };
 
+/// One array of a launch by name.
+struct NamedArray {
+  std::string_view name;
+  const void* address;  ///< device memory; written to if the array is an output
+};
+
 /// A prepared problem: compiled, loaded and bound. Cheap to copy (shared ownership; keeps the engine's device alive).
 /// Immutable and thread-safe.
 class Plan {
  public:
-  /// Launches the kernels on `stream` and returns. `arrays` are device addresses in the operation's order, without the
-  /// arrays of options that the problem does not use:
-  ///   softmax, log_softmax     x, y, mask, valid_cols
-  ///   their gradients          dy, y, dx, mask, valid_cols
-  ///   cross_entropy            logits, targets, weight, dloss, loss, lse, z_loss, nll, predicted, correct, bad_targets,
-  ///   dlogits cross_entropy_backward   logits, targets, lse, dloss, nll, weight, dlogits cross_entropy_shard      logits,
-  ///   targets, weight, parts cross_entropy_combine    parts, targets, loss, lse, z_loss, nll, predicted, correct,
-  ///   bad_targets attention                q, k, v, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_kv, arrays of score_mod
-  ///   and mask_mod,
-  ///                            mask_tiles, o, lse (may be null)
-  /// The arrays must remain valid until the work is complete. Safe during CUDA graph capture. Takes a few nanoseconds more
-  /// than cuLaunchKernel: no allocation, no lock. Throws Error(invalid_argument) for null, misaligned or partly overlapping
-  /// arrays and Error(device_failed) if a driver call fails.
+  /// Launches the kernels on `stream` and returns. `arrays` are device addresses in the order of arrays(); they must remain
+  /// valid until the work is complete. Safe during CUDA graph capture. Takes a few nanoseconds more than cuLaunchKernel: no
+  /// allocation, no lock. Throws Error(invalid_argument) for null, misaligned or partly overlapping arrays and
+  /// Error(device_failed) if a driver call fails.
   void launch(std::span<void* const> arrays, Stream stream = nullptr) const;
   /// Launches an operation with two arrays.
   void launch(const void* x, void* y, Stream stream = nullptr) const;
+  /// The same by name, in any order; optional arrays may be left out. Error(invalid_argument) for a name that arrays() does
+  /// not have. Slower than by order: names are compared.
+  void launch(std::initializer_list<NamedArray> arrays, Stream stream = nullptr) const;
+  void launch(std::span<const NamedArray> arrays, Stream stream = nullptr) const;
 
+  /// The arrays that launch() takes, in its order: names, dtypes, shapes, strides, alignment, which are optional.
+  std::span<const ArrayInfo> arrays() const noexcept;
   const Problem& problem() const noexcept;  ///< normalized: every default filled in
   const Config& config() const noexcept;
   Origin origin() const noexcept;
@@ -143,50 +152,36 @@ class Engine {
   /// problem returns the same plan. If `stream` is being captured and the plan does not exist yet, throws Error(capturing).
   /// Also throws Error(invalid_argument | unsupported | compile_failed | no_compiler | ...).
   Plan prepare(const Problem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
-  Plan prepare(const SoftmaxProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
-  Plan prepare(const SoftmaxBackwardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
-  Plan prepare(const CrossEntropyProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
-  Plan prepare(const CrossEntropyBackwardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
-  Plan prepare(const CrossEntropyShardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
-  Plan prepare(const CrossEntropyCombineProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
+  template <DescribedProblem Typed>
+  Plan prepare(const Typed& problem, const PrepareOptions& options = {}, Stream stream = nullptr) {
+    return prepare(to_problem(problem), options, stream);
+  }
   Plan prepare(const AttentionProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
 
-  /// One-shot calls. The first call for a problem prepares a plan (seconds if it tunes, milliseconds with a warm cache);
-  /// later ones look it up without lock or allocation and launch on `stream`. The problem's alignment, in_place and
-  /// logarithm fields are ignored; the addresses and the function determine them. `arrays` are those of the problem's
-  /// options. Throws Error(invalid_argument) if an array is missing, or not null although its option is off, and the errors
-  /// of prepare() and Plan::launch().
-  void softmax(const void* x, void* y, const SoftmaxProblem& problem, const SoftmaxArrays& arrays, Stream stream = nullptr);
-  void softmax(const void* x, void* y, const SoftmaxProblem& problem, Stream stream = nullptr);
-  void log_softmax(const void* x, void* y, const SoftmaxProblem& problem, const SoftmaxArrays& arrays,
-                   Stream stream = nullptr);
-  void log_softmax(const void* x, void* y, const SoftmaxProblem& problem, Stream stream = nullptr);
+  /// Launches any operation in one call. The first call for a problem prepares a plan (seconds if it tunes, milliseconds with
+  /// a warm cache); later calls look it up without lock or allocation. The addresses determine alignments and whether an
+  /// output is in place, whatever the problem's fields say; non-null optional arrays enable their options. Throws
+  /// Error(invalid_argument) for an array that is missing or that the problem does not have, and the errors of prepare() and
+  /// Plan::launch(). A problem with user source is looked up by its whole source, under a lock, in tens of microseconds:
+  /// launch a prepared plan in a loop.
+  template <DescribedProblem Typed>
+  void run(const Typed& problem, const typename Typed::Arrays& arrays, Stream stream = nullptr);
 
-  /// One-shot gradients: reads dy and y, writes dx, which may be dy. Otherwise like softmax().
-  void softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
-                        const SoftmaxArrays& arrays, Stream stream = nullptr);
-  void softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
-                        Stream stream = nullptr);
-  void log_softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
-                            const SoftmaxArrays& arrays, Stream stream = nullptr);
-  void log_softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
-                            Stream stream = nullptr);
+  /// Calls run() for a softmax without a mask or lengths.
+  void softmax(const void* x, void* y, SoftmaxProblem problem, Stream stream = nullptr) {
+    problem.logarithm = false;
+    run(problem, {.x = x, .y = y}, stream);
+  }
+  void log_softmax(const void* x, void* y, SoftmaxProblem problem, Stream stream = nullptr) {
+    problem.logarithm = true;
+    run(problem, {.x = x, .y = y}, stream);
+  }
 
-  /// One-shot cross-entropy. Non-null optional arrays enable their options; dlogits enables the gradient, in place if it
-  /// equals logits. The problem's alignments are ignored. Throws Error(invalid_argument) if an array that the problem
-  /// requires is null. With check_targets, for debugging, the call waits for the stream and throws Error(invalid_argument)
-  /// with the first row whose target is neither a class nor ignore_index, its target, and the number of such rows; during a
-  /// capture it throws Error(capturing). To check targets later, pass bad_targets instead.
-  void cross_entropy(const void* logits, const CrossEntropyArrays& arrays, const CrossEntropyProblem& problem,
-                     Stream stream = nullptr);
-  /// Computes the gradient from lse, with or without nll and weights; dlogits may be logits.
-  void cross_entropy_backward(const void* logits, const CrossEntropyBackwardArrays& arrays,
-                              const CrossEntropyBackwardProblem& problem, Stream stream = nullptr);
-  /// The two steps of a loss whose vocabulary is distributed over devices; check_targets as for cross_entropy().
-  void cross_entropy_shard(const void* logits, const CrossEntropyShardArrays& arrays,
-                           const CrossEntropyShardProblem& problem, Stream stream = nullptr);
-  void cross_entropy_combine(const void* parts, const CrossEntropyCombineArrays& arrays,
-                             const CrossEntropyCombineProblem& problem, Stream stream = nullptr);
+  /// Runs a cross-entropy and checks its targets, for debugging: with check_targets, the call waits for the stream and throws
+  /// Error(invalid_argument) with the first row whose target is neither a class nor ignore_index, its target, and the number
+  /// of such rows; during a capture it throws Error(capturing). To check targets later, pass bad_targets to run() instead.
+  void run_checked(const CrossEntropyProblem& problem, CrossEntropyArrays arrays, Stream stream = nullptr);
+  void run_checked(const CrossEntropyCombineProblem& problem, CrossEntropyCombineArrays arrays, Stream stream = nullptr);
 
   /// One-shot attention. Non-null alibi_slopes, sinks and cu_seqlens enable their options; lse is written if it is not null.
   /// The problem's alignments are ignored. Throws Error(invalid_argument) if an array that the problem requires is null.
@@ -212,7 +207,29 @@ class Engine {
   explicit Engine(std::unique_ptr<Parts> parts);
 
  private:
+  /// The plan of an equal call before; nullptr: none.
+  const Executable* find_call(std::span<const std::uint64_t> key, std::uint64_t hash) const noexcept;
+  /// Checks the call's arrays, prepares, and remembers the plan under `key`; an empty key is not remembered.
+  const Executable& prepare_call(std::span<const std::uint64_t> key, std::uint64_t hash, const Description& call,
+                                 const Problem& problem, Stream stream);
+  static void enqueue(const Executable& executable, std::span<void* const> arrays, Stream stream);
+
   std::unique_ptr<Parts> parts_;
 };
+
+template <DescribedProblem Typed>
+void Engine::run(const Typed& asked, const typename Typed::Arrays& arrays, Stream stream) {
+  const Typed problem = with_addresses(asked, arrays);
+  KeyWriter<key_words<Typed>()> key(problem.op());
+  describe(problem, arrays, key);
+  const std::uint64_t hash = key.hash();
+  const Executable* executable = key.has_text() ? nullptr : find_call(key.words(), hash);
+  if (executable == nullptr) [[unlikely]]
+    executable = &prepare_call(key.has_text() ? std::span<const std::uint64_t>() : key.words(), hash,
+                               Description(problem, arrays), to_problem(problem), stream);
+  AddressList addresses;
+  describe(problem, arrays, addresses);
+  enqueue(*executable, addresses.span(), stream);
+}
 
 }  // namespace tunesmith

@@ -113,6 +113,11 @@ class Description {
     const typename Problem::Arrays none{};
     describe(problem, none, *this);
   }
+  /// Describes a call: a problem and the addresses of its arrays.
+  template <typename Problem>
+  Description(const Problem& problem, const typename Problem::Arrays& arrays) {
+    describe(problem, arrays, *this);
+  }
   /// Describes another object with fields; `visit` calls field() and option().
   template <typename Visit>
   requires std::invocable<Visit, Description&>
@@ -127,7 +132,10 @@ class Description {
   void option(std::string_view name, const Member& member, const FieldFacts& facts) {
     fields_.push_back({name, facts, true, &member, &field_access<Member>()});
   }
-  void array(const void*, const ArrayFacts& facts) { arrays_.push_back(facts); }
+  void array(const void* address, const ArrayFacts& facts) {
+    arrays_.push_back(facts);
+    addresses_.push_back(address);
+  }
 
   /// Sets the members that `given` names. Throws Error(invalid_argument) for a field that `owner` ("softmax") does not have,
   /// a missing required field, and a value of another type. Properties that depend on other fields are not updated: describe
@@ -140,6 +148,8 @@ class Description {
   void check(const Fields& given) const;
   /// Checks the arrays. Throws Error(invalid_argument) for an array that would exceed any memory.
   void check_extents() const;
+  /// Throws Error(invalid_argument) for an array whose address is null or not aligned to an element.
+  void check_addresses() const;
   /// Fills in defaults that depend on other fields, and applies caps.
   void resolve();
 
@@ -179,6 +189,7 @@ class Description {
 
   std::vector<Entry> fields_;
   std::vector<ArrayFacts> arrays_;
+  std::vector<const void*> addresses_;  // of arrays_
 };
 
 /// Converts a problem from its generic form: checks names, types, ranges and conditions, and fills in defaults. `prototype`
@@ -202,8 +213,7 @@ Problem normal_problem(const Typed& problem) {
 }
 
 /// Returns the generic form of a typed problem without checking it; Engine::prepare checks it.
-template <typename Typed>
-requires requires { typename Typed::Arrays; }
+template <DescribedProblem Typed>
 Problem to_problem(const Typed& problem) {
   const Typed defaults{};
   return {std::string(problem.op()), Description(problem).given_form(Description(defaults))};
