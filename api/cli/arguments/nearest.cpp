@@ -6,7 +6,7 @@
 namespace tunesmith::cli {
 namespace {
 
-/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours count one each.
+/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours cost one each.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   std::iota(above.begin(), above.end(), std::size_t{0});
@@ -24,11 +24,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string nearest(std::string_view word, const std::vector<std::string>& allowed) {
+std::string nearest(std::string_view typed, const std::vector<std::string>& allowed) {
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  std::size_t best_distance = std::max<std::size_t>(2, typed.size() / 3) + 1;
   for (const std::string& candidate : allowed) {
-    const std::size_t distance = edit_distance(word, candidate);
+    const std::size_t distance = edit_distance(typed, candidate);
     if (distance >= best_distance || distance >= candidate.size()) continue;
     best_distance = distance;
     best = candidate;
@@ -36,14 +36,19 @@ std::string nearest(std::string_view word, const std::vector<std::string>& allow
   return best;
 }
 
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& allowed) {
-  const std::string best = nearest(word, allowed);
+std::string did_you_mean(std::string_view typed, const std::vector<std::string>& allowed) {
+  const std::string best = nearest(typed, allowed);
   return best.empty() ? "" : "; did you mean '" + best + "'?";
 }
 
-std::string listed(const std::vector<std::string>& words) {
+std::string suggestion(std::string_view typed, const std::vector<std::string>& allowed) {
+  const std::string hint = did_you_mean(typed, allowed);
+  return (hint.empty() ? "; allowed: " : hint + " Allowed: ") + listed(allowed);
+}
+
+std::string listed(const std::vector<std::string>& names) {
   std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 

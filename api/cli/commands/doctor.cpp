@@ -253,14 +253,13 @@ int doctor(const EngineFlags& flags, bool json) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, Action& chosen) {
-  CLI::App* command =
-      app.add_subcommand("doctor", "what was found: driver, GPUs, NVRTC, cuBLASLt, SQLite, host compiler, cache");
+void add_doctor(CLI::App& app, Parse& parse) {
+  CLI::App* command = app.add_subcommand("doctor", "show what is installed: driver, GPUs, NVRTC, host compiler, cache");
   auto flags = std::make_shared<EngineFlags>();
   auto json = std::make_shared<bool>(false);
   flags->add_cache(*command);
-  command->add_flag("--json", *json, "one JSON object on stdout, nothing else");
-  command->callback([&chosen, flags, json] { chosen = [flags, json] { return doctor(*flags, *json); }; });
+  command->add_flag("--json", *json, "print one JSON object, nothing else");
+  command->callback([&parse, flags, json] { parse.action = [flags, json] { return doctor(*flags, *json); }; });
 }
 
 }  // namespace tunesmith::cli

@@ -3,10 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/flags.h"
-#include "api/cli/commands/commands.h"
+#include "api/cli/arguments/operations.h"
 #include "api/cli/input/arrays.h"
 #include "api/cli/input/check_starts.h"
 #include "api/cli/input/check_targets.h"
@@ -25,12 +26,12 @@ namespace {
 constexpr std::int64_t max_checked_elements = std::int64_t{1} << 24;
 
 struct RunFlags {
-  ProblemFlags problem;
+  std::shared_ptr<const ProblemFlags> problem;
   EngineFlags engine;
   ConfigFlag config;
   std::vector<std::string> inputs, outputs;
-  std::uint64_t seed = 1;
-  bool json = false, check_targets = false;
+  std::int64_t seed = 1;
+  bool json = false;
 };
 
 std::int64_t rows_to_check(const std::vector<ArrayInfo>& arrays) {
@@ -77,14 +78,15 @@ Prepared prepare(Engine& engine, const Op& op, const Problem& problem, const Con
 }
 
 int run(const RunFlags& flags) {
-  const Op& op = flags.problem.op();
+  const Op& op = flags.problem->op();
   const FileMap output_files = parse_files(flags.outputs, "--output");
   InputFiles input_files = open_inputs(parse_files(flags.inputs, "--input"));
   const Config pinned = flags.config.config();
   EngineOptions options = flags.engine.options();
-  Problem asked = flags.problem.problem();
-  if (flags.check_targets) asked = with_checked_targets(op, std::move(asked));
-  const Problem shaped = with_file_shapes(op, std::move(asked), input_files);
+  const Problem asked = flags.problem->problem();
+  const Value* const check = asked.fields.find("check_targets");
+  const bool check_targets = check != nullptr && *check == Value(std::int64_t{1});
+  const Problem shaped = with_file_shapes(op, asked, input_files);
   const Problem problem = op.normalize(with_arrays_of_files(op, shaped, input_files, output_files));
   const std::vector<ArrayInfo> infos = op.arrays(problem);
   check_files(op, infos, input_files);
@@ -99,7 +101,7 @@ int run(const RunFlags& flags) {
   if (report.device.kind == DeviceInfo::Kind::host && options.device == "auto")
     std::fputs("tunesmith: no GPU here; the host executor runs the same generated source on the CPU\n", stderr);
   if (!pinned.fields.empty()) op.complete_config(problem, report.device, pinned);  // before any work
-  host.fill(op, problem, flags.seed, input_files);
+  host.fill(op, problem, static_cast<std::uint64_t>(flags.seed), input_files);
   check_starts(problem, host.arrays());
 
   Prepared prepared = prepare(engine, op, problem, pinned);
@@ -124,7 +126,7 @@ int run(const RunFlags& flags) {
   if (report.check.passed && report.launched)
     report.measurement = measure(
         device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.cost.bytes());
-  const std::string bad = flags.check_targets ? bad_targets(problem, host.arrays()) : "";
+  const std::string bad = check_targets ? bad_targets(problem, host.arrays()) : "";
   if (report.check.passed && bad.empty()) {
     const bool one_row = one_row_given(infos, input_files);
     for (const HostArray& array : host.arrays())
@@ -145,47 +147,41 @@ int run(const RunFlags& flags) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("run", "run one problem, check it against float64, measure it");
-  auto flags = std::make_shared<RunFlags>();
-  flags->problem.add_to(*command);
-  command
-      ->add_option(
-          "--input", flags->inputs,
-          "take an array from a file, e.g. x=data.npy; its lengths (rows, cols; batch, heads, ...) and dtype follow\n"
-          "from it, and what switches an optional array on is set.\n"
-          "Element types: f32 '<f4', f16 '<f2', bf16 '<u2', u8 '|u1' or '|b1', i32 '<i4', i64 '<i8'")
-      ->type_name("NAME=FILE.npy")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--output", flags->outputs, "write an array to a file, e.g. y=result.npy; an optional one is switched on")
-      ->type_name("NAME=FILE.npy")
-      ->allow_extra_args(false);
-  command->add_flag("--check-targets", flags->check_targets,
-                    "fail, naming the first, when a target is neither a class nor ignore_index (cross_entropy)");
-  command->add_option("--seed", flags->seed, "of the random arrays, where no file is given (default: 1)")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
-  flags->engine.add_device(*command);
-  flags->engine.add_mode(*command);
-  flags->config.add_to(*command);
-  flags->engine.add_cache(*command);
-  command->add_flag("--json", flags->json, "one JSON object on stdout, nothing else");
-  command->footer(
+void add_run(CLI::App& app, Parse& parse) {
+  CLI::App* run_command = app.add_subcommand("run", "run one problem, check the result against float64, and measure it");
+  run_command->footer(
+      "`tunesmith run OP --help` lists the flags of an operation.\n"
+      "\n"
       "Examples:\n"
       "  tunesmith run softmax --rows 4096 --cols 32000 --dtype bf16\n"
       "  tunesmith run softmax --input x=logits.npy --output y=probabilities.npy\n"
       "  tunesmith run softmax --rows 8 --cols 1000 --device host --config variant=online,threads=128\n"
-      "  tunesmith run softmax --input x=scores.npy --input mask=mask.npy --option mask=keep --option scale=0.125\n"
-      "  tunesmith run softmax_backward --rows 4096 --cols 32000 --dtype bf16 --option causal=1\n"
-      "  tunesmith run cross_entropy --input logits=l.npy --input targets=t.npy --output loss=loss.npy --output "
-      "dlogits=d.npy\n"
-      "  tunesmith run cross_entropy --rows 8192 --cols 128256 --dtype bf16 --gradient in_place --option "
-      "label_smoothing=0.1\n"
-      "  tunesmith run attention --batch 4 --heads 32 --kv-heads 8 --seq-q 4096 --head-dim 128 --causal bottom-right\n"
-      "  tunesmith run attention --input q=q.npy --input k=k.npy --input v=v.npy --layout bhsd --output o=o.npy --output "
-      "lse=lse.npy");
-  command->callback([&chosen, flags] { chosen = [flags] { return run(*flags); }; });
+      "  tunesmith run softmax --input x=scores.npy --input mask=mask.npy --mask keep --scale 0.125\n"
+      "  tunesmith run cross_entropy --rows 8192 --cols 128256 --dtype bf16 --gradient in_place --label-smoothing 0.1\n"
+      "  tunesmith run cross_entropy --input logits=l.npy --input targets=t.npy --output loss=loss.npy\n"
+      "  tunesmith run attention --batch 4 --heads 32 --kv-heads 8 --seq-q 4096 --head-dim 128 --causal\n"
+      "  tunesmith run attention --input q=q.npy --input k=k.npy --input v=v.npy --layout bhsd --output o=o.npy");
+  add_operations(*run_command, parse, [](CLI::App& command, const std::shared_ptr<const ProblemFlags>& problem) -> Action {
+    auto flags = std::make_shared<RunFlags>();
+    flags->problem = problem;
+    command
+        .add_option("--input", flags->inputs,
+                    "read an array from a file, which sets shape, dtype and the switch of an optional array. Types: "
+                    "f32 '<f4', f16 '<f2', bf16 '<u2', u8 '|u1' or '|b1', i32 '<i4', i64 '<i8'")
+        ->type_name("NAME=FILE.npy")
+        ->allow_extra_args(false);
+    command.add_option("--output", flags->outputs, "write an array to a file; enables an optional array")
+        ->type_name("NAME=FILE.npy")
+        ->allow_extra_args(false);
+    add_number(command, "--seed", flags->seed, 0, std::numeric_limits<std::int64_t>::max(),
+               "seed of the random inputs, for arrays without a file (default: 1)");
+    flags->engine.add_device(command);
+    flags->engine.add_mode(command);
+    flags->config.add_to(command);
+    flags->engine.add_cache(command);
+    command.add_flag("--json", flags->json, "print one JSON object, nothing else");
+    return [flags] { return run(*flags); };
+  });
 }
 
 }  // namespace tunesmith::cli

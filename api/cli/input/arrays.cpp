@@ -6,6 +6,7 @@
 
 #include "api/cli/arguments/flags.h"
 #include "api/cli/arguments/nearest.h"
+#include "api/cli/arguments/problem_flags.h"
 #include "api/cli/report/table.h"
 #include "tunesmith/error.h"
 
@@ -73,7 +74,7 @@ const ArrayInfo& find_array(const Op& op, const std::vector<ArrayInfo>& arrays, 
   for (const ArrayInfo& array : arrays)
     if (array.name == name && array.*kind) return array;
   const std::vector<std::string> allowed = names_of(arrays, kind);
-  const std::string how = has_option(op, name) ? "; '" + name + "' comes with --option " + name + "=VALUE" : "";
+  const std::string how = has_option(op, name) ? "; '" + name + "' comes with " + flag_of(name) : "";
   throw Error(ErrorCode::invalid_argument, flag, " names the array '", name, "'; allowed: ", listed(allowed), how);
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/problem_flags.h"
 #include "api/cli/input/probe.h"
 #include "tunesmith/error.h"
 
@@ -85,11 +85,6 @@ std::string dimensions_text(const ArrayInfo& info, const std::vector<Extent>& ex
   return std::to_string(info.shape.size()) + " (" + names + ")" + (info.shape.size() == 2 ? ", or 1 for a single row" : "");
 }
 
-/// "--seq-q", "--option total_q".
-std::string way_to_give(const Op& op, std::string_view field) {
-  return has_option(op, field) ? "--option " + std::string(field) : flag_of(field);
-}
-
 /// A problem that gets the lengths of its files. `asked`: what was given beside them.
 struct Shaping {
   const Op& op;
@@ -103,7 +98,7 @@ struct Shaping {
       const bool by_hand = asked.contains(extent.field);
       throw Error(ErrorCode::invalid_argument, extent.field, " is ", text(*known), by_hand ? "" : " by another file",
                   ", but ", name, " from '", file.path().string(), "' is ", shape_text(file.header().shape),
-                  by_hand ? "; leave " + way_to_give(op, extent.field) + " out or give the file's" : "; files must agree");
+                  by_hand ? "; leave " + flag_of(extent.field) + " out or give the file's" : "; files must agree");
     }
     problem.fields.set(extent.field, value);
   }

@@ -4,8 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/field_kind.h"
 #include "api/cli/arguments/nearest.h"
+#include "api/cli/arguments/operations.h"
 #include "api/cli/input/text_file.h"
 #include "templates/op.h"
 #include "tunesmith/error.h"
@@ -67,7 +68,7 @@ std::pair<Value, std::string> text_of_file(const Json& json, const std::string& 
 }
 
 Axis read_axis(const std::string& key, const Json& json, const std::string& place, const std::filesystem::path& folder) {
-  Axis axis{key, names_file(key), {}};
+  Axis axis{key, is_read_from_file(key), {}};
   const auto add = [&](const Json& value, const std::string& where) {
     axis.values.push_back(axis.is_text ? text_of_file(value, where, folder) : std::pair(value_of(value, where), where));
   };
@@ -89,7 +90,7 @@ SpecProblem make_problem(const std::vector<Axis>& axes, const std::vector<std::s
   for (std::size_t i = 0; i < axes.size(); ++i)
     if (axes[i].key == "op") try {
         problem.op = text(chosen(i).first);
-        op = &find_op(problem.op);
+        op = &operation(problem.op);
       } catch (const Error& error) {
         fail(chosen(i).second, ": ", error.what());
       }

@@ -63,8 +63,8 @@ TEST_F(CliTest, NoRowsAreNoWork) {
 
 TEST_F(CliTest, InPlaceAndSeeds) {
   const auto with_seed = [&](const char* seed, const char* file) {
-    run_json({"run", "softmax", "--device", "host", "--rows", "4", "--cols", "33", "--in-place", "1", "--seed", seed,
-              "--output", "y=" + path(file)});
+    run_json({"run", "softmax", "--device", "host", "--rows", "4", "--cols", "33", "--in-place", "--seed", seed, "--output",
+              "y=" + path(file)});
     return read(file);
   };
   const std::string first = with_seed("7", "a.npy");
