@@ -66,19 +66,23 @@ std::string one_line(std::string text) {
 
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* const command = command_in_error(&app);
-  const std::string name = full_name(command), help = "; see " + name + " --help";
+  const std::string name = full_name(command), page = "see " + name + " --help";
   const std::string unknown = first_unknown(command), flag = unknown.substr(0, unknown.find('='));
   const std::vector<std::string> commands = commands_of(command);
   const bool operations = takes_operations(command);
   if (unknown.starts_with('-') && operations)
     return name + " " + flag + ": flags follow the operation: " + name + " OP " + flag + " ...";
-  if (unknown.starts_with('-')) return name + " has no flag " + flag + did_you_mean(flag, flags_of(command)) + help;
+  if (unknown.starts_with('-')) {
+    const std::string hint = did_you_mean(flag, flags_of(command));
+    return name + " has no flag " + flag + (hint.empty() ? "; " + page : hint + " (" + page + ")");
+  }
   if (!unknown.empty() && !commands.empty())
     return name + " has no " + (operations ? "operation" : "command") + " '" + unknown + "'" + suggestion(unknown, commands);
-  if (!unknown.empty()) return name + ": unexpected argument '" + unknown + "'" + help;
+  if (!unknown.empty()) return name + ": unexpected argument '" + unknown + "'" + "; " + page;
   if (!commands.empty()) return name + (operations ? " needs an operation: " : " needs a command: ") + listed(commands);
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) return name + ": " + wrong_count(error.what()) + help;
-  return name + ": " + one_line(error.what()) + help;
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+    return name + ": " + wrong_count(error.what()) + "; " + page;
+  return name + ": " + one_line(error.what()) + "; " + page;
 }
 
 }  // namespace tunesmith::cli

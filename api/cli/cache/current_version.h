@@ -1,5 +1,5 @@
 #pragma once
-// What of a cache this version can still use: rows of other templates, keys and toolchains are never found again.
+// Which rows of a cache this version can use: rows of other templates, keys and toolchains are never found again.
 
 #include <map>
 #include <memory>
@@ -16,14 +16,14 @@ namespace tunesmith::cli {
 /// The templates and compilers of this version on this machine. Not thread-safe.
 class CurrentVersion {
  public:
-  /// The templates that the options ask for; compilers are opened when the first binary is asked about.
+  /// Opens the templates of the options. A compiler is opened for the first binary.
   explicit CurrentVersion(const EngineOptions& options);
 
-  /// Why no lookup of this version finds the record, whatever the device; empty: one can. One of few texts, so that they can
-  /// be counted. Driver and toolchain are provenance, not identity: a record of another driver is found.
+  /// Returns why no lookup of this version finds the record on any device; empty if one can. There are few reasons, so that
+  /// they can be counted. Driver and toolchain are provenance, not part of the key: a record of another driver is found.
   std::string why_unusable(const TuningRecord& record);
-  /// The same for a binary. `source` is what it was compiled from, where it is known. A toolchain that is not on this
-  /// machine is no reason: without a compiler any binary of the source will do.
+  /// The same for a binary. `source` is its source, if known. A toolchain that this machine lacks is no reason: without a
+  /// compiler, any binary of the source is used.
   std::string why_unusable(const BinaryInfo& binary, const std::optional<std::string>& source);
 
  private:

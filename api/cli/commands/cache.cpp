@@ -1,4 +1,4 @@
-// tunesmith cache: what is in the file, and what to do with it.
+// tunesmith cache: shows, checks, copies and cleans the cache file.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -34,8 +34,7 @@ struct CacheFlags {
   std::int64_t max_size_mib = 0;     // prune; 0: not given
   bool dry_run = false;              // prune
 
-  /// As the flags of the engine have them. The hundreds of records that ship with the library would hide the others, so they
-  /// are listed only when asked for.
+  /// The options of the engine's flags, without shipped records unless --all: hundreds of them would hide the others.
   EngineOptions listed() const {
     EngineOptions options = engine.options();
     if (!all) options.shipped_cache.clear();
@@ -48,7 +47,7 @@ void print_json(const Json& json) { std::puts(dump_pretty(json).c_str()); }
 std::vector<TuningRecord> records_of(Cache& cache, const std::string& op) {
   std::vector<TuningRecord> records = cache.list_records();
   if (!op.empty()) {
-    operation(op);  // an unknown name is a mistake, not an empty list
+    operation(op);  // an unknown name is an error, not an empty list
     std::erase_if(records, [&](const TuningRecord& record) { return record.key.op != op; });
   }
   return records;
@@ -123,10 +122,9 @@ int verify(const CacheFlags& flags) {
     print_json({{"cache", found.file.string()}, {"healthy", problems.empty()}, {"problems", problems}});
   } else {
     for (const std::string& problem : problems) std::printf("%s\n", problem.c_str());
-    std::printf("%s: %lld records, %lld trials, %lld binaries, %lld sources\n",
-                problems.empty() ? "healthy" : "what is left", static_cast<long long>(found.records),
-                static_cast<long long>(found.trials), static_cast<long long>(found.binaries),
-                static_cast<long long>(found.sources));
+    std::printf("%s: %lld records, %lld trials, %lld binaries, %lld sources\n", problems.empty() ? "healthy" : "remaining",
+                static_cast<long long>(found.records), static_cast<long long>(found.trials),
+                static_cast<long long>(found.binaries), static_cast<long long>(found.sources));
   }
   if (!problems.empty())
     throw Error(ErrorCode::cache_failed, "'", found.file.string(), "' had ", problems.size(),
@@ -134,7 +132,7 @@ int verify(const CacheFlags& flags) {
   return exit_done;
 }
 
-/// The records that this version can use, without what others ship.
+/// The records that this version can use, without the shipped ones.
 int export_records(const CacheFlags& flags) {
   EngineOptions own = flags.engine.options();
   own.system_caches.clear();
@@ -146,7 +144,7 @@ int export_records(const CacheFlags& flags) {
   write_lines(records, flags.target);
   std::printf("wrote %s: %zu records, %lld bytes", flags.target.c_str(), records.size(),
               static_cast<long long>(std::filesystem::file_size(flags.target)));
-  if (unusable > 0) std::printf("; %zu left out, which this version cannot use", unusable);
+  if (unusable > 0) std::printf("; %zu omitted, which this version cannot use", unusable);
   std::printf("\n");
   return exit_done;
 }
@@ -166,7 +164,7 @@ int import_cache(const CacheFlags& flags) {
   const std::shared_ptr<Cache> cache = open_cache(flags.engine.options());
   for (const std::string& file : flags.files) {
     const std::int64_t taken = holds_lines(file) ? cache->import_records(read_lines(file)) : cache->import_from(file);
-    std::printf("%lld rows taken from %s\n", static_cast<long long>(taken), file.c_str());
+    std::printf("%lld rows imported from %s\n", static_cast<long long>(taken), file.c_str());
   }
   return exit_done;
 }

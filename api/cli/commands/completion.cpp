@@ -14,6 +14,7 @@ void add_completion(CLI::App& app, Parse& parse) {
   command->group("");
   for (const Shell shell : {Shell::bash, Shell::zsh}) {
     CLI::App* child = command->add_subcommand(shell == Shell::bash ? "bash" : "zsh", "print the script for this shell");
+    child->group("Shells");
     child->callback([&parse, shell] {
       parse.action = [shell] {
         CLI::App expanded;

@@ -1,4 +1,4 @@
-// tunesmith prewarm: makes a cache ready before the programs that use it start.
+// tunesmith prewarm: fills a cache before the programs that use it start.
 
 #include "api/cli/tuning/prewarm.h"
 
@@ -51,11 +51,11 @@ void print(const PrewarmResult& result, const EngineOptions& options, const char
              stdout);
 }
 
-/// A mistake in a text is one in every binary that it is built into: it is shown once, below all that it made fail.
+/// Shows each error once, after the binaries that it affects: a mistake in a user source fails every binary built from it.
 void report_failures(const std::vector<PrewarmFailure>& failures) {
   std::vector<std::pair<std::string, std::vector<const PrewarmFailure*>>> mistakes;
   for (const PrewarmFailure& failure : failures) {
-    // The compiler's log is the same wherever a text is compiled; messages name architecture and file too.
+    // The compiler's log is the same for every binary; messages also name architecture and file.
     const std::string log = failure.error.log(), gist = log.empty() ? failure.error.what() : log;
     auto known = std::ranges::find(mistakes, gist, &decltype(mistakes)::value_type::first);
     if (known == mistakes.end()) known = mistakes.insert(known, {gist, {}});
@@ -76,7 +76,7 @@ int prewarm(const PrewarmFlags& flags) {
   settings.all_configs = flags.all_configs;
   if (!flags.compile_only && (flags.all_configs || !flags.archs.empty()))
     throw Error(ErrorCode::invalid_argument, flags.all_configs ? "--all-configs" : "--arch",
-                " needs --compile-only: tuning is for the GPU of this machine");
+                " needs --compile-only: tuning uses the GPU of this machine");
   const std::vector<SpecProblem> problems = read_spec(flags.spec);
   if (options.cache_file.empty())
     throw Error(ErrorCode::invalid_argument, "no cache file to fill; expected --cache FILE or TUNESMITH_CACHE");

@@ -20,7 +20,7 @@ std::vector<std::string> names_of(const std::vector<ArrayInfo>& arrays, bool Arr
   return names;
 }
 
-/// Calls visit(first element's index in the strided array, elements) for every stretch of adjacent elements, row-major.
+/// Calls visit(index of the first element in the strided array, elements) for every run of adjacent elements, row-major.
 template <typename Visit>
 void over_runs(const ArrayInfo& info, const Visit& visit) {
   if (info.elements() == 0) return;
@@ -169,7 +169,7 @@ DeviceArrays::DeviceArrays(Device& device, const std::vector<HostArray>& arrays)
       if (info.input)
         device_.copy_to_device(addresses_.back(), arrays[i].data, bytes);
       else
-        device_.fill(addresses_.back(), 0xff, bytes);  // NaN: an element that is never written cannot pass
+        device_.fill(addresses_.back(), 0xff, bytes);  // NaN, so that an element that is never written fails the check
     }
   } catch (...) {
     for (void* memory : owned_) device_.release(memory);

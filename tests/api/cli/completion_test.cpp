@@ -71,7 +71,7 @@ TEST_F(CliCompletion, BashCompletesFiles) {
   write("scores.npy", "");
   write("problems.json", "");
   EXPECT_EQ(completions({"prewarm", "--spec", "prob"}), Words{"problems.json"});
-  EXPECT_EQ(completions({"run", "softmax", "--input", "x", "=", "sc"}), Words{"scores.npy"});
+  EXPECT_EQ(completions({"run", "softmax", "--input", "x", "=", "sco"}), Words{"scores.npy"});
   EXPECT_EQ(completions({"cache", "import", "sco"}), Words{"scores.npy"});
 }
 
@@ -87,8 +87,8 @@ TEST_F(CliCompletion, ZshAcceptsTheScript) {
 }
 
 TEST_F(CliCompletion, OnlyKnownShellsHaveAScript) {
-  expect_refused({"completion"}, {"needs a command: bash, zsh"});
-  expect_refused({"completion", "fish"}, {"no command 'fish'", "bash, zsh"});
+  expect_rejected({"completion"}, {"needs a command: bash, zsh"});
+  expect_rejected({"completion", "fish"}, {"no command 'fish'", "bash, zsh"});
 }
 
 }  // namespace

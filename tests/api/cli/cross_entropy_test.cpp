@@ -123,22 +123,22 @@ TEST_F(CliCrossEntropy, InputsSwitchTheirOptionsOn) {
   for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(alone[i], together[i], 1e-6) << i;
 }
 
-TEST_F(CliCrossEntropy, FilesThatDoNotFitAreRefused) {
+TEST_F(CliCrossEntropy, FilesThatDoNotFitAreRejected) {
   write("four.npy", npy<std::int64_t>(NpyType::i8, {4}, {0, 1, 2, 3}));
   write("floats.npy", npy<float>(NpyType::f4, {3}, {0, 1, 2}));
   const std::vector<std::string> before = files();
-  expect_refused(of_files({}, "four.npy"), {"rows is 3 by another file, but targets from", "is 4; files must agree"});
-  expect_refused(of_files({"--rows", "4"}), {"rows is 4, but logits from", "3 x 4; leave --rows out"});
-  expect_refused(of_files({}, "floats.npy"), {"targets from", "holds '<f4'; i64 takes '<i8', i32 '<i4'"});
-  expect_refused(of_files({"--target-dtype", "i32"}), {"target_dtype is i32, but targets from", "'<i8'"});
-  expect_refused(of_files({}, "logits.npy"), {"targets from", "2 dimensions (3 x 4)", "takes 1 (rows)"});
-  expect_refused(of_files({"--output", to("z_loss")}), {"'z_loss'; allowed: loss, lse", "comes with --z-loss"});
-  expect_refused(of_files({"--input", "dloss=" + path("floats.npy")}), {"'dloss'", "allowed: logits, targets"});
-  expect_refused(of_files({"--output", to("dlogits"), "--input", "dloss=" + path("floats.npy")}),
-                 {"dloss from", "is 3 of '<f4'", "takes 1"});
-  expect_refused(of_files({"--gradient", "none", "--output", to("dlogits")}), {"'dlogits'", "allowed: loss, lse"});
-  expect_refused(of_files({"--label-smoothing", "2"}), {"label_smoothing is 2", "0 to 1"});
-  expect_refused(host_run("softmax", {"--rows", "2", "--cols", "4", "--output", to("nll")}), {"'nll'; allowed: y"});
+  expect_rejected(of_files({}, "four.npy"), {"rows is 3 by another file, but targets from", "is 4; files must agree"});
+  expect_rejected(of_files({"--rows", "4"}), {"rows is 4, but logits from", "3 x 4; leave --rows out"});
+  expect_rejected(of_files({}, "floats.npy"), {"targets from", "holds '<f4'; i64 takes '<i8', i32 '<i4'"});
+  expect_rejected(of_files({"--target-dtype", "i32"}), {"target_dtype is i32, but targets from", "'<i8'"});
+  expect_rejected(of_files({}, "logits.npy"), {"targets from", "2 dimensions (3 x 4)", "takes 1 (rows)"});
+  expect_rejected(of_files({"--output", to("z_loss")}), {"'z_loss'; allowed: loss, lse", "comes with --z-loss"});
+  expect_rejected(of_files({"--input", "dloss=" + path("floats.npy")}), {"'dloss'", "allowed: logits, targets"});
+  expect_rejected(of_files({"--output", to("dlogits"), "--input", "dloss=" + path("floats.npy")}),
+                  {"dloss from", "is 3 of '<f4'", "takes 1"});
+  expect_rejected(of_files({"--gradient", "none", "--output", to("dlogits")}), {"'dlogits'", "allowed: loss, lse"});
+  expect_rejected(of_files({"--label-smoothing", "2"}), {"label_smoothing is 2", "0 to 1"});
+  expect_rejected(host_run("softmax", {"--rows", "2", "--cols", "4", "--output", to("nll")}), {"'nll'; allowed: y"});
   EXPECT_EQ(files(), before);
 }
 
@@ -154,8 +154,8 @@ TEST_F(CliCrossEntropy, BadTargetsFailTheRunOnRequest) {
   run_json(of_files({"--check-targets"}));
   run_json(of_files({"--output", to("bad_targets")}, "bad.npy"));  // looked at by the caller
   EXPECT_EQ(values_in<std::int64_t>(read("bad_targets.npy")), (std::vector<std::int64_t>{2, 1}));
-  expect_refused(host_run("softmax", {"--rows", "2", "--cols", "4", "--check-targets"}),
-                 {"run softmax has no flag --check-targets"});
+  expect_rejected(host_run("softmax", {"--rows", "2", "--cols", "4", "--check-targets"}),
+                  {"run softmax has no flag --check-targets"});
 }
 
 TEST_F(CliCrossEntropy, TheSourceSaysWhatItIsFor) {

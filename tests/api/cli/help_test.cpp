@@ -148,8 +148,8 @@ TEST_F(CliTest, SwitchesTakeZeroAndOne) {
   EXPECT_EQ(causal({"--causal=0"}), 0);
   EXPECT_EQ(causal({"--causal", "0"}), 0);
   EXPECT_EQ(causal({}), 0);
-  expect_refused({"run", "softmax", "--rows", "8", "--cols", "8", "--device", "host", "--causal=2"}, {"causal is 2"});
-  expect_refused({"run", "softmax", "--rows", "8", "--cols", "8", "--device", "host", "--causal=yes"}, {"causal is 'yes'"});
+  expect_rejected({"run", "softmax", "--rows", "8", "--cols", "8", "--device", "host", "--causal=2"}, {"causal is 2"});
+  expect_rejected({"run", "softmax", "--rows", "8", "--cols", "8", "--device", "host", "--causal=yes"}, {"causal is 'yes'"});
 }
 
 }  // namespace

@@ -78,13 +78,13 @@ TEST_F(CliTest, AutoSaysWhenThereIsNoGpu) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("no GPU here; the host executor runs the same generated source"), std::string::npos);
   EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
-  expect_refused({"run", "softmax", "--rows", "2", "--cols", "8", "--device", "cuda"}, {"cuda"}, 1);
-  expect_refused({"tune", "softmax", "--rows", "2", "--cols", "8"}, {"tuning needs a GPU", "--compile-only"}, 1);
+  expect_rejected({"run", "softmax", "--rows", "2", "--cols", "8", "--device", "cuda"}, {"cuda"}, 1);
+  expect_rejected({"tune", "softmax", "--rows", "2", "--cols", "8"}, {"tuning needs a GPU", "--compile-only"}, 1);
 }
 
-TEST_F(CliTest, TuningOnTheHostExecutorIsRefused) {
-  expect_refused({"tune", "softmax", "--rows", "2", "--cols", "8", "--device", "host"},
-                 {"tuning needs a GPU", "never claims a speed"}, 1);
+TEST_F(CliTest, TuningOnTheHostExecutorIsRejected) {
+  expect_rejected({"tune", "softmax", "--rows", "2", "--cols", "8", "--device", "host"},
+                  {"tuning needs a GPU", "times of the host executor mean nothing"}, 1);
 }
 
 TEST_F(CliTest, AFolderThatCannotBeWrittenCostsPersistenceOnly) {
