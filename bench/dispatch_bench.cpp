@@ -24,10 +24,10 @@ class RawKernel {
   RawKernel(Engine& engine, const Plan& plan, const void* x, void* y) : driver_(Driver::open()) {
     const Engine::Parts& parts = engine.parts();
     const Op& op = find_op(plan.problem().op);
-    const Built built = build_binary(op, plan.problem(), plan.config(), parts.device->info().arch, *parts.compiler,
+    const Built built = build_binary(*op.parse(plan.problem()), plan.config(), parts.device->info().arch, *parts.compiler,
                                      *parts.cache, parts.templates);
     image_ = built.binary.image;
-    launch_ = op.launch_plan(plan.problem(), plan.config(), parts.device->info());
+    launch_ = op.parse(plan.problem())->launch_plan(plan.config(), parts.device->info());
     cuda::LibraryHandle library = nullptr;
     cuda::KernelHandle kernel = nullptr;
     const Driver& driver = *driver_;

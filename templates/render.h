@@ -9,8 +9,8 @@
 namespace tunesmith {
 
 /// One self-contained translation unit: provenance comment, device headers, constants, kernel. It depends only on what the
-/// kernel is specialized for, so problems that differ in rows alone share it. `problem` is normalized, `config` complete.
-std::string render(const Op& op, const Problem& problem, const Config& config,
+/// kernel is specialized for, so problems that differ in rows alone share it. `config` is complete.
+std::string render(const ParsedProblem& problem, const Config& config,
                    const TemplateSet& templates = TemplateSet::embedded());
 
 }  // namespace tunesmith

@@ -6,12 +6,13 @@
 
 namespace tunesmith {
 
-SourceParts SoftmaxOp::source_parts(const Problem& problem, const Config& config) const {
+SourceParts ParsedSoftmax::source_parts(const Config& config) const {
   using row::Variant;
   const row::TypedConfig typed = row::TypedConfig::parse(config);
-  const row::Shape shape = typed.view(shape_of(problem));
-  const std::string family = backward_ ? "softmax_backward" : "softmax", folder = backward_ ? "softmax/backward_" : "softmax/";
-  const std::string entry(name());
+  const row::Shape shape = typed.view(this->shape());
+  const std::string family = shape.backward() ? "softmax_backward" : "softmax";
+  const std::string folder = shape.backward() ? "softmax/backward_" : "softmax/";
+  const std::string entry(op().name());
 
   SourceParts parts;
   parts.specialized_for = row::specialized_for(shape);

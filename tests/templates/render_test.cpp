@@ -49,7 +49,7 @@ std::string rendered(const Case& c, const TemplateSet& templates = TemplateSet::
   const Op& op = find_op(c.op);
   const Problem problem = op.normalize({c.op, parse_fields(c.problem, "problem")});
   const DeviceInfo device = generic_device(parse_arch(c.arch));
-  return render(op, problem, op.complete_config(problem, device, Config{parse_fields(c.config, "config")}), templates);
+  return render(*op.parse(problem), op.parse(problem)->complete_config(device, Config{parse_fields(c.config, "config")}), templates);
 }
 
 std::string read(const std::filesystem::path& path) {

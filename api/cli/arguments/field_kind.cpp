@@ -5,6 +5,7 @@ namespace tunesmith::cli {
 FieldKind kind_of(const FieldInfo& field) {
   if (field.text) return field.option ? FieldKind::free_text : FieldKind::file;
   if (!field.words.empty()) return FieldKind::choice;
+  if (field.kind == tunesmith::FieldKind::flag) return FieldKind::toggle;
   return field.default_text == "0" && field.meaning.starts_with("1: ") ? FieldKind::toggle : FieldKind::number;
 }
 
@@ -24,6 +25,8 @@ bool is_memory_layout(const FieldInfo& field) {
   return field.name.ends_with("_stride") || field.name.ends_with("_alignment");
 }
 
-bool is_internal(const Op& op) { return op.name() == "cross_entropy_divisor" || op.name() == "cross_entropy_reduce"; }
+bool is_internal(const Op& op) {
+  return op.is_internal() || op.name() == "cross_entropy_divisor" || op.name() == "cross_entropy_reduce";
+}
 
 }  // namespace tunesmith::cli

@@ -7,8 +7,7 @@
 
 namespace tunesmith::cli {
 
-/// Returns the allowed name with the least edit distance to `typed`. Empty if none is near: more than a third of the letters
-/// differ, and more than two.
+/// Returns the allowed name that is nearest to `typed`; empty if none is near.
 std::string nearest(std::string_view typed, const std::vector<std::string>& allowed);
 
 /// "; did you mean 'rows'?" or nothing.

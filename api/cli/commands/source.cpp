@@ -57,7 +57,7 @@ int source(const SourceFlags& flags) {
   const Target target = find_target(flags.arch);
   const Config config = choose_config(op, problem, target, flags.config.config(), templates, options);
 
-  const std::string text = render(op, problem, config, templates);
+  const std::string text = render(*op.parse(problem), config, templates);
   if (!flags.ptx && !flags.resources) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return exit_done;
@@ -69,7 +69,7 @@ int source(const SourceFlags& flags) {
     std::fwrite(ptx.data(), 1, ptx.size(), stdout);
     return exit_done;
   }
-  const LaunchPlan plan = op.launch_plan(problem, config, target.device);
+  const LaunchPlan plan = op.parse(problem)->launch_plan(config, target.device);
   const Binary binary = compiler->compile(request);
   const std::string head = listing(
       {{"problem", problem.op + " " + brief(problem)},
