@@ -62,7 +62,10 @@ std::string flag_of(std::string_view field) {
 void ProblemFlags::add(CLI::App& command, const FieldInfo& field) {
   const auto keep = [this, key = std::string(field.name)](const std::string& typed) { typed_[key] = typed; };
   CLI::Option* option = command.add_option_function<std::string>(flag_of(field.name), keep, help_of(field));
-  option->type_name(placeholder(field))->group(is_memory_layout(field) ? memory_layout_group : problem_group);
+  option->type_name(placeholder(field))
+      ->group(field.hidden              ? ""
+              : is_memory_layout(field) ? memory_layout_group
+                                        : problem_group);
   if (const std::string_view alone = bare_value(field); !alone.empty())
     option->expected(0, 1)->default_str(std::string(alone));
 }

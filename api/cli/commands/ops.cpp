@@ -12,13 +12,53 @@
 namespace tunesmith::cli {
 namespace {
 
+const char* name_of(const FieldInfo& field) {
+  switch (kind_of(field)) {
+    case FieldKind::choice: return "choice";
+    case FieldKind::toggle: return "switch";
+    case FieldKind::file:
+    case FieldKind::free_text: return "string";
+    case FieldKind::number: return field.kind == tunesmith::FieldKind::real ? "real" : "integer";
+  }
+  return "";
+}
+
+Json to_json(const FieldInfo& field) {
+  Json json{{"name", field.name}, {"kind", name_of(field)}, {"meaning", field.meaning}};
+  if (!field.words.empty()) json["choices"] = field.words;
+  if (!field.range_text.empty()) json["range"] = field.range_text;
+  json["required"] = field.default_text.empty();
+  if (!field.default_text.empty()) json["default"] = field.default_text;
+  return json;
+}
+
+/// An array of a problem with default fields; absent arrays of options included.
+Json to_json(const ArrayInfo& array) {
+  return {{"name", array.name},
+          {"role", array.input && array.output ? "inout"
+                   : array.input               ? "input"
+                                               : "output"},
+          {"dtype", name(array.dtype)},
+          {"shape", array.dims},
+          {"always_present", array.present},
+          {"meaning", array.meaning}};
+}
+
+Json to_json(const Op& op) {
+  Json fields = Json::array(), arrays = Json::array();
+  for (const FieldInfo& field : op.problem_fields())
+    if (!field.hidden) fields.push_back(to_json(field));
+  for (const ArrayInfo& array : op.describe_arrays({})) arrays.push_back(to_json(array));
+  return {{"op", op.name()}, {"summary", op.summary()}, {"fields", fields}, {"arrays", arrays}};
+}
+
 int list_operations(bool json) {
   Json all = Json::array();
   std::vector<std::vector<std::string>> rows;
   for (const Op* op : all_ops()) {
     if (is_internal(*op)) continue;
+    if (json) all.push_back(to_json(*op));
     rows.push_back({std::string(op->name()), std::string(op->summary())});
-    all.push_back({{"op", op->name()}, {"summary", op->summary()}});
   }
   std::fputs(json ? (dump_pretty(all) + "\n").c_str() : table({{"operation"}, {"summary"}}, rows).c_str(), stdout);
   return exit_done;

@@ -96,6 +96,30 @@ TEST_F(CliTest, InternalOperationsRunButAreNotListed) {
   EXPECT_EQ(run_json({"run", "cross_entropy_divisor", "--rows", "8", "--cols", "4", "--device", "host"})["verified"], true);
 }
 
+TEST_F(CliTest, OpsPrintsTheTableAsJson) {
+  const nlohmann::json ops = run_json({"ops"});
+  ASSERT_EQ(ops.size(), public_ops().size());
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const Op& op = *public_ops()[i];
+    EXPECT_EQ(ops[i]["op"], op.name());
+    EXPECT_EQ(ops[i]["summary"], op.summary());
+    for (const nlohmann::json& field : ops[i]["fields"]) {
+      EXPECT_FALSE(field["meaning"].get<std::string>().empty()) << field;
+      EXPECT_EQ(field["kind"] == "choice", field.contains("choices")) << field;
+      EXPECT_EQ(field["required"] == true, !field.contains("default")) << field;
+    }
+  }
+  const nlohmann::json& softmax = ops[0];
+  EXPECT_EQ(softmax["fields"][0]["name"], "rows");
+  EXPECT_EQ(softmax["fields"][0]["kind"], "integer");
+  EXPECT_EQ(softmax["fields"][2]["choices"], (std::vector<std::string>{"f32", "f16", "bf16"}));
+  EXPECT_EQ(softmax["fields"][2]["default"], "f32");
+  const auto x = std::ranges::find_if(softmax["arrays"], [](const nlohmann::json& array) { return array["name"] == "x"; });
+  ASSERT_NE(x, softmax["arrays"].end());
+  EXPECT_EQ((*x)["role"], "input");
+  EXPECT_EQ((*x)["shape"], (std::vector<std::string>{"rows", "cols"}));
+}
+
 /// A value that differs from the default, or nothing if only some shapes have one.
 std::string another_value(const FieldInfo& field) {
   switch (kind_of(field)) {
