@@ -15,7 +15,7 @@ namespace tunesmith {
 
 struct PlanTable {
   SingleFlight<std::shared_ptr<const Plan::State>> plans;     ///< by problem, configuration and mode
-  SingleFlight<std::shared_ptr<const LoadedSource>> modules;  ///< by source
+  SingleFlight<std::shared_ptr<const LoadedSource>> modules;  ///< by source_key()
   // Into the executables that `plans` keeps.
   DispatchTable<SoftmaxKey, Executable> softmax;
   DispatchTable<SoftmaxBackwardKey, Executable> softmax_backward;

@@ -49,7 +49,8 @@ std::string rendered(const Case& c, const TemplateSet& templates = TemplateSet::
   const Op& op = find_op(c.op);
   const Problem problem = op.normalize({c.op, parse_fields(c.problem, "problem")});
   const DeviceInfo device = generic_device(parse_arch(c.arch));
-  return render(*op.parse(problem), op.parse(problem)->complete_config(device, Config{parse_fields(c.config, "config")}), templates);
+  return render(*op.parse(problem), op.parse(problem)->complete_config(device, Config{parse_fields(c.config, "config")}),
+                templates);
 }
 
 std::string read(const std::filesystem::path& path) {
@@ -137,7 +138,7 @@ TEST(Render, LineMarksPointAtTheTemplates) {
       continue;
     }
     if (!file.starts_with("templates/") || line.empty()) continue;
-    std::istringstream original(TemplateSet::embedded().file(file.substr(10)));
+    std::istringstream original(std::string(TemplateSet::embedded().file(file.substr(10))));
     std::string expected;
     for (int i = 0; i < number; ++i) std::getline(original, expected);
     ASSERT_EQ(line, expected) << file << ":" << number;
@@ -182,21 +183,6 @@ TEST(Templates, MissingFolderAndFileAreNamed) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("softmax_magic.cuh"), std::string::npos);
   }
-}
-
-TEST(Templates, DigestFollowsEveryIncludedLine) {
-  const TemplateSet& set = TemplateSet::embedded();
-  EXPECT_EQ(set.digest("softmax/held.cuh").size(), 32U);
-  EXPECT_NE(set.digest("softmax/held.cuh"), set.digest("softmax/tiled.cuh"));
-  // A copy with one changed line in a file that is included two levels down.
-  const auto folder = std::filesystem::temp_directory_path() / "tunesmith-render-test";
-  std::filesystem::remove_all(folder);
-  for (const auto& [name, content] : set.files()) {
-    std::filesystem::create_directories((folder / name).parent_path());
-    std::ofstream(folder / name) << content << (name == "device/types.cuh" ? "// changed\n" : "");
-  }
-  EXPECT_NE(TemplateSet::from_folder(folder).digest("softmax/held.cuh"), set.digest("softmax/held.cuh"));
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

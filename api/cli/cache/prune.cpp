@@ -23,9 +23,22 @@ struct Verdict {
   Json records = Json::array(), binaries = Json::array();
 };
 
+/// Whether select() always prefers another of the records: one of these templates, or a newer one of older templates.
+bool is_superseded(const TuningRecord& record, const std::vector<TuningRecord>& records, CurrentVersion& version) {
+  return std::ranges::any_of(records, [&](const TuningRecord& other) {
+    TuningKey key = other.key;
+    key.template_digest = record.key.template_digest;
+    if (key != record.key || other.key == record.key || !version.why_unusable(other).empty()) return false;
+    return !version.is_older(other) ||
+           std::pair(other.created_unix_s, other.key) > std::pair(record.created_unix_s, record.key);
+  });
+}
+
 void judge_records(Verdict& verdict, Cache& cache, CurrentVersion& version) {
-  for (const TuningRecord& record : cache.list_records()) {
-    const std::string why = version.why_unusable(record);
+  const std::vector<TuningRecord> records = cache.list_records();
+  for (const TuningRecord& record : records) {
+    std::string why = version.why_unusable(record);
+    if (why.empty() && version.is_older(record) && is_superseded(record, records, version)) why = "measured again since";
     if (why.empty()) continue;
     verdict.request.records.push_back(record.key);
     ++verdict.reasons[{"records", why}];

@@ -65,12 +65,13 @@ int info(const CacheFlags& flags) {
 int list(const CacheFlags& flags) {
   const std::shared_ptr<Cache> cache = open_cache(flags.listed());
   const std::vector<TuningRecord> records = records_of(*cache, flags.op);
+  CurrentVersion version(flags.listed());
   if (flags.json) {
     Json json = Json::array();
-    for (const TuningRecord& record : records) json.push_back(to_json(record));
+    for (const TuningRecord& record : records) json.push_back(to_json(record, version));
     print_json({{"cache", cache->info().file.string()}, {"records", json}});
   } else {
-    std::fputs(records_table(records).c_str(), stdout);
+    std::fputs(records_table(records, version).c_str(), stdout);
   }
   return exit_done;
 }
@@ -100,8 +101,9 @@ int show(const CacheFlags& flags) {
     source = render(*op.parse(problem), {parse_fields(record.config, "recorded config")}, open_templates(options));
   }
   const std::vector<Trial> trials = cache->find_trials(record.key);
+  CurrentVersion version(options);
   if (flags.json) {
-    Json json = to_json(record);
+    Json json = to_json(record, version);
     json["trials"] = Json::array();
     for (const Trial& trial : trials) json["trials"].push_back(to_json(trial));
     if (flags.source) json["source"] = source;
@@ -109,7 +111,7 @@ int show(const CacheFlags& flags) {
   } else if (flags.source) {
     std::fwrite(source.data(), 1, source.size(), stdout);
   } else {
-    std::printf("%s\n%s", record_listing(record).c_str(), trials_table(trials).c_str());
+    std::printf("%s\n%s", record_listing(record, version).c_str(), trials_table(trials).c_str());
   }
   return exit_done;
 }
@@ -132,19 +134,19 @@ int verify(const CacheFlags& flags) {
   return exit_done;
 }
 
-/// The records that this version can use, without the shipped ones.
+/// The records of these templates, without the shipped ones.
 int export_records(const CacheFlags& flags) {
   EngineOptions own = flags.engine.options();
   own.system_caches.clear();
   own.shipped_cache.clear();
   std::vector<TuningRecord> records = open_cache(own)->list_records();
   CurrentVersion version(own);
-  const std::size_t unusable =
-      std::erase_if(records, [&](const TuningRecord& record) { return !version.why_unusable(record).empty(); });
+  const std::size_t others =
+      std::erase_if(records, [&](const TuningRecord& record) { return version.use_of(record) != name(Origin::exact); });
   write_lines(records, flags.target);
   std::printf("wrote %s: %zu records, %lld bytes", flags.target.c_str(), records.size(),
               static_cast<long long>(std::filesystem::file_size(flags.target)));
-  if (unusable > 0) std::printf("; %zu omitted, which this version cannot use", unusable);
+  if (others > 0) std::printf("; %zu omitted, which are not of these templates", others);
   std::printf("\n");
   return exit_done;
 }
@@ -232,7 +234,7 @@ void add_cache(CLI::App& app, Parse& parse) {
   command = add(cache, "export", "write a compact copy, for use as a system cache", flags, parse, export_cache);
   command->add_option("to", flags->target, "file to write; must not exist")->required()->type_name("FILE");
   command->add_flag("--without-binaries", flags->without_binaries, "write tuning records only");
-  command->add_flag("--records", flags->records, "write the records that this version can use as JSON lines (*.jsonl)");
+  command->add_flag("--records", flags->records, "write the records of these templates as JSON lines (*.jsonl)");
 
   for (const char* name : {"import", "merge"}) {
     command = add(cache, name, "add what is new or newer in other cache files", flags, parse, import_cache);
@@ -241,7 +243,8 @@ void add_cache(CLI::App& app, Parse& parse) {
         ->type_name("FILE...");
   }
 
-  command = add(cache, "prune", "remove what this version cannot use (other templates or toolchains)", flags, parse, prune);
+  command =
+      add(cache, "prune", "remove superseded records, and binaries of other templates or toolchains", flags, parse, prune);
   add_number(*command, "--older-than", flags->older_than_days, 1, 100'000,
              "also remove binaries stored more than this many days ago")
       ->type_name("DAYS");

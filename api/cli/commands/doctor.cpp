@@ -197,7 +197,7 @@ Finding look_at_shipped_records(const EngineOptions& options) {
   int usable = 0;
   std::map<std::string, int> devices;
   for (const TuningRecord& record : cache->list_records()) {
-    if (!version.why_unusable(record).empty()) continue;
+    if (version.use_of(record) != name(Origin::exact)) continue;
     ++usable;
     ++devices[record.key.device_class.substr(0, record.key.device_class.find(';'))];
   }
@@ -207,7 +207,7 @@ Finding look_at_shipped_records(const EngineOptions& options) {
   finding.facts["devices"] = devices;
   finding.facts["ignored"] = info.ignored;
   std::string text = system_file_text(info);
-  if (usable < info.records) text += "; " + std::to_string(info.records - usable) + " are of other templates";
+  if (usable < info.records) text += "; " + std::to_string(info.records - usable) + " are not of these templates";
   for (const auto& [device, count] : devices) text += "; " + std::to_string(count) + " for " + device;
   finding.lines.emplace_back("shipped records", text);
   return finding;

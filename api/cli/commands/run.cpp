@@ -109,12 +109,11 @@ int run(const RunFlags& flags) {
   report.config = plan.config();
   report.origin = prepared.origin;
   report.nearest_n_cols = plan.nearest_n_cols();
-  report.compiled = plan.compiled();
-  report.compile_ms = plan.compile_ms();
   report.launched = !op.parse(problem)->launch_plan(plan.config(), report.device).kernels.empty();
   report.occupancy = plan.occupancy();
   report.resources = plan.resources();
   report.tuning = std::move(prepared.tuning);
+  report_binary(report, plan);
   report.cost = op.parse(problem)->cost();
 
   Device& device = *engine.parts().device;
@@ -122,7 +121,8 @@ int run(const RunFlags& flags) {
   plan.launch(arrays.addresses());
   device.synchronize(nullptr);
   arrays.fetch_outputs(host.arrays());
-  report.check = op.parse(problem)->judge(host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
+  report.check =
+      op.parse(problem)->judge(host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
   if (report.check.passed && report.launched)
     report.measurement = measure(
         device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.cost.bytes());

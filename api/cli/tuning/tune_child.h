@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tuner/tune.h"
 #include "tunesmith/engine.h"
 #include "tunesmith/problem.h"
 
@@ -21,8 +22,12 @@ struct TuneRequest {
   bool force = false;
 };
 
-/// Tunes in this process, shows progress on stderr and returns the result. Throws Error.
+/// Tunes in this process, shows progress on stderr and returns the facts of the result. Throws Error.
 Json tune_here(const TuneRequest& request, const EngineOptions& options);
+
+/// What tune_here() returns for a result.
+Json tuning_facts(const Problem& problem, const DeviceInfo& device, const TuneResult& result,
+                  const std::filesystem::path& cache_file);
 
 /// Tunes in a child process. Throws the child's Error, or Error(device_failed) if it crashed.
 Json tune_in_child(const TuneRequest& request);

@@ -98,14 +98,15 @@ class Plan {
   const Config& config() const noexcept;
   Origin origin() const noexcept;
   std::int64_t nearest_n_cols() const noexcept;  ///< n_cols of the record, when origin() is nearest; else 0
-  const std::string& source() const noexcept;    ///< the CUDA source, exactly as compiled
-  bool compiled() const noexcept;                ///< the compiler ran for it in this process (else the binary was loaded)
-  double compile_ms() const noexcept;            ///< 0 unless compiled(); all candidates when origin() is tuned
-  double tune_s() const noexcept;                ///< wall seconds spent tuning; 0 unless origin() is tuned
-  int occupancy() const noexcept;                ///< resident blocks per multiprocessor of the main kernel
-  std::string resources() const;                 ///< "registers=40,static_smem_bytes=0,..." of the main kernel; may be empty
-  double bytes() const noexcept;  ///< least memory traffic of one launch; of attention, as if mask_mod hid nothing
-  double flops() const noexcept;  ///< least arithmetic of one launch, likewise
+  /// The CUDA source, exactly as compiled. Rendered or read from the cache on the first call, then kept.
+  const std::string& source() const;
+  bool compiled() const noexcept;      ///< the compiler ran for it in this process (else the binary was loaded)
+  double compile_ms() const noexcept;  ///< 0 unless compiled(); all candidates when origin() is tuned
+  double tune_s() const noexcept;      ///< wall seconds spent tuning; 0 unless origin() is tuned
+  int occupancy() const noexcept;      ///< resident blocks per multiprocessor of the main kernel
+  std::string resources() const;       ///< "registers=40,static_smem_bytes=0,..." of the main kernel; may be empty
+  double bytes() const noexcept;       ///< least memory traffic of one launch; of attention, as if mask_mod hid nothing
+  double flops() const noexcept;       ///< least arithmetic of one launch, likewise
 
   struct State;
   explicit Plan(std::shared_ptr<const State> state) : state_(std::move(state)) {}

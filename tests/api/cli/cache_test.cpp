@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 
 #include "api/engine/parts.h"
 #include "cache/binaries.h"
 #include "core/hash.h"
 #include "templates/op.h"
 #include "templates/render.h"
+#include "templates/source_key.h"
 #include "templates/template_set.h"
 #include "tests/api/cli/process.h"
 #include "tuner/select.h"
@@ -155,18 +157,62 @@ TEST_F(CacheCommandTest, PruneRemovesWhatThisVersionCannotUse) {
   expect_rejected({"cache", "prune", "--max-size", "-1"}, {"--max-size"});
 }
 
+TEST_F(CacheCommandTest, RecordsOfOlderTemplatesStayUntilMeasuredAgain) {
+  const auto store = [&](const std::string& template_digest, std::int64_t created_unix_s) {
+    TuningRecord record = current_record(512);
+    if (!template_digest.empty()) record.key.template_digest = template_digest;
+    record.created_unix_s = created_unix_s;
+    CacheOptions options;
+    options.file = cache_file();
+    Cache(options).store_record(record, {});
+  };
+  const auto uses = [&] {
+    std::map<std::string, int> counts;
+    const nlohmann::json list = run_json({"cache", "list"});
+    for (const nlohmann::json& record : list["records"]) ++counts[record["use"]];
+    return counts;
+  };
+  const auto prune = [&] {
+    std::map<std::string, int> reasons;
+    const nlohmann::json pruned = run_json({"cache", "prune"});
+    for (const nlohmann::json& record : pruned["records"]) ++reasons[record["reason"]];
+    return reasons;
+  };
+  using Counts = std::map<std::string, int>;
+  EXPECT_EQ(run({"cache", "clear"}).code, 0);
+  store("of last year", 1'700'000'000);
+  EXPECT_EQ(uses(), (Counts{{"older", 1}}));
+  EXPECT_EQ(prune(), Counts{}) << "it is used until there is a better one";
+  EXPECT_NE(run({"cache", "list"}).out.find("older"), std::string::npos);
+  EXPECT_NE(run({"cache", "show", "1"}).out.find("older: of earlier templates"), std::string::npos);
+  EXPECT_EQ(run_json({"cache", "show", "1"})["use"], "older");
+  expect_refused({"cache", "export", path("no/folder.db")}, {"folder.db"}, 1);
+  EXPECT_NE(run({"cache", "export", "--records", path("none.jsonl")}).out.find("0 records"), std::string::npos);
+
+  store("of last month", 1'710'000'000);
+  EXPECT_EQ(prune(), (Counts{{"measured again since", 1}}));
+  EXPECT_EQ(run_json({"cache", "list"})["records"][0]["template_digest"], "of last month") << "the newest is the one in use";
+  store("", 1'600'000'000);
+  EXPECT_EQ(uses(), (Counts{{"older", 1}, {"exact", 1}}));
+  EXPECT_EQ(prune(), (Counts{{"measured again since", 1}})) << "whatever the clock said when the exact one was measured";
+  EXPECT_EQ(uses(), (Counts{{"exact", 1}}));
+}
+
 TEST_F(CacheCommandTest, PruneByAgeAndSizeTakesUsableBinariesToo) {
   const std::shared_ptr<Compiler> compiler = open_compiler(DeviceInfo::Kind::host, EngineOptions());
   const Op& op = find_op("softmax");
   // Binaries that this version would find, but for their images; stored in 2020 and 2033.
   const auto store = [&](std::int64_t cols, std::int64_t created_unix_s) {
     const Problem problem = op.normalize({"softmax", {{"rows", std::int64_t{4}}, {"cols", cols}}});
-    const std::string source = render(*op.parse(problem), op.parse(problem)->default_config(generic_device({9, 0, 'a'})));
+    const ParsedProblemPtr parsed = op.parse(problem);
+    const Config config = parsed->default_config(generic_device({9, 0, 'a'}));
+    const std::string source = render(*parsed, config);
     StoredBinary stored;
     stored.binary.op = "softmax";
     stored.binary.arch = "sm_90a";
     stored.binary.toolchain = compiler->identity();
-    stored.binary.fingerprint = binary_fingerprint(*compiler, {"softmax.cu", source, {9, 0, 'a'}});
+    stored.binary.fingerprint =
+        binary_fingerprint(*compiler, {9, 0, 'a'}, source_key(*parsed, config, TemplateSet::embedded()));
     stored.binary.source_hash = hash_hex(source);
     stored.binary.image = std::string(700'000, 'x');
     stored.created_unix_s = created_unix_s;
@@ -201,7 +247,7 @@ TEST_F(CacheCommandTest, PruneKnowsAnotherToolchain) {
     for (const BinaryInfo& found : cache.list_binaries()) {
       if (found.fingerprint == std::string(32, 'a')) continue;
       BinaryRecord binary;
-      binary.fingerprint = std::string(32, 'c');
+      binary.fingerprint = std::string(32, 'c') + "-" + std::string(32, 'c');
       binary.source_hash = found.source_hash;
       binary.op = found.op;
       binary.arch = found.arch;
@@ -213,7 +259,7 @@ TEST_F(CacheCommandTest, PruneKnowsAnotherToolchain) {
   const nlohmann::json pruned = run_json({"cache", "prune"})["binaries"];
   ASSERT_EQ(pruned.size(), 2u);
   EXPECT_EQ(pruned[0]["reason"], "other templates");
-  EXPECT_EQ(pruned[1]["fingerprint"], std::string(32, 'c'));
+  EXPECT_EQ(pruned[1]["fingerprint"], std::string(32, 'c') + "-" + std::string(32, 'c'));
   EXPECT_EQ(pruned[1]["reason"], "another toolchain");
   EXPECT_EQ(run_json({"cache", "info"})["sources"], 1) << "the usable binary needs it";
 }

@@ -233,6 +233,78 @@ TEST_F(TunedCache, UsesAStaleRecordAndReportsItOnce) {
   EXPECT_EQ(fake.device->measurements, 0);
 }
 
+class OlderTemplates : public TunedCache {
+ protected:
+  OlderTemplates() {
+    CacheOptions options;
+    options.file = folder_ / "cache.db";
+    Cache cache(options);
+    TuningRecord record = cache.list_records().at(0);
+    record.key.template_digest = "of last year";
+    EXPECT_GT(cache.clear({}), 0);
+    cache.store_record(record, {});
+    config_ = record.config;
+  }
+
+  std::string config_;
+};
+
+TEST_F(OlderTemplates, ReplayUsesTheirRecord) {
+  FakeEngine fake(in_mode(Mode::replay), DeviceInfo::Kind::cuda, folder_ / "cache.db");
+  const Plan plan = fake.engine->prepare(rows_of(8, 100));
+  EXPECT_EQ(plan.origin(), Origin::older);
+  EXPECT_EQ(name(plan.origin()), "older");
+  EXPECT_EQ(plan.config().text(), config_);
+  EXPECT_EQ(plan.nearest_n_cols(), 0);
+  EXPECT_EQ(fake.device->measurements, 0);
+  EXPECT_EQ(fake.logged("info: the record for softmax rows=8,cols=100"), 1);
+}
+
+TEST_F(OlderTemplates, TuneMeasuresAgain) {
+  FakeEngine fake(in_mode(Mode::tune), DeviceInfo::Kind::cuda, folder_ / "cache.db");
+  EXPECT_EQ(fake.engine->prepare(rows_of(8, 100)).origin(), Origin::tuned);
+  FakeEngine next(in_mode(Mode::tune), DeviceInfo::Kind::cuda, folder_ / "cache.db");
+  EXPECT_EQ(next.engine->prepare(rows_of(8, 100)).origin(), Origin::exact);
+}
+
+TEST_F(TunedCache, TheSourceIsTheOneThatWasCompiled) {
+  const auto source_in = [&](FakeEngine& fake) {
+    const Plan plan = fake.engine->prepare(rows_of(8, 100));
+    fake.engine.reset();
+    return plan.source();
+  };
+  FakeEngine first(in_mode(Mode::replay), DeviceInfo::Kind::cuda, folder_ / "cache.db");
+  const std::string rendered = source_in(first);
+  EXPECT_NE(rendered.find(".cols = 100"), std::string::npos);
+
+  // As if an earlier version with other comments had compiled it.
+  const std::string stored = "// another comment\n" + rendered;
+  {
+    CacheOptions options;
+    options.file = folder_ / "cache.db";
+    Cache cache(options);
+    for (const BinaryInfo& info : cache.list_binaries()) {
+      BinaryRecord binary = cache.find_binary(info.fingerprint).value();
+      if (cache.find_source(binary.source_hash) != rendered) continue;
+      binary.source_hash = "of the other text";
+      cache.store_binary(binary, stored);
+    }
+  }
+  FakeEngine second(in_mode(Mode::replay), DeviceInfo::Kind::cuda, folder_ / "cache.db");
+  EXPECT_EQ(source_in(second), stored);
+  EXPECT_EQ(second.compiler->compilations, 0);
+}
+
+TEST_F(TunedCache, PhasesTellAWarmStartFromACompilation) {
+  FakeEngine fake(in_mode(Mode::replay), DeviceInfo::Kind::cuda, folder_ / "cache.db");
+  const Phases warm = fake.engine->prepare(rows_of(8, 100)).state().phases;
+  for (const double phase_ms : {warm.select_ms, warm.digest_ms, warm.lookup_ms, warm.load_ms, warm.bind_ms})
+    EXPECT_GT(phase_ms, 0);
+  for (const double phase_ms : {warm.tune_ms, warm.render_ms, warm.compile_ms, warm.store_ms}) EXPECT_EQ(phase_ms, 0);
+  const Phases cold = fake.engine->prepare(rows_of(8, 2000), {.mode = Mode::off}).state().phases;
+  for (const double phase_ms : {cold.render_ms, cold.compile_ms, cold.store_ms, cold.load_ms}) EXPECT_GT(phase_ms, 0);
+}
+
 TEST(DeviceBuffer, CopiesOnlyWithinItsBounds) {
   FakeEngine fake(in_mode(Mode::off));
   {
