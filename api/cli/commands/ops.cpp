@@ -5,9 +5,11 @@
 
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/field_kind.h"
+#include "api/cli/arguments/flags.h"
 #include "api/cli/arguments/operations.h"
 #include "api/cli/report/table.h"
 #include "api/cli/tuning/tune_child.h"
+#include "tuner/select.h"
 
 namespace tunesmith::cli {
 namespace {
@@ -44,20 +46,36 @@ Json to_json(const ArrayInfo& array) {
           {"meaning", array.meaning}};
 }
 
-Json to_json(const Op& op) {
+/// The digest of the operation's templates, as the line "templates" of a generated source states it. Any small problem has
+/// the same templates.
+std::string template_digest(const Op& op, const TemplateSet& templates) {
+  Problem problem{std::string(op.name()), {}};
+  for (const FieldInfo& field : op.problem_fields())
+    if (field.default_text.empty()) problem.fields.set(field.name, std::int64_t{64});
+  const ParsedProblemPtr parsed = op.parse(problem);
+  const DeviceInfo device = generic_device({9, 0, 'a'});
+  return tuning_key(*parsed, device, templates).template_digest;
+}
+
+Json to_json(const Op& op, const TemplateSet& templates) {
   Json fields = Json::array(), arrays = Json::array();
   for (const FieldInfo& field : op.problem_fields())
     if (!field.hidden) fields.push_back(to_json(field));
   for (const ArrayInfo& array : op.describe_arrays({})) arrays.push_back(to_json(array));
-  return {{"op", op.name()}, {"summary", op.summary()}, {"fields", fields}, {"arrays", arrays}};
+  return {{"op", op.name()},
+          {"summary", op.summary()},
+          {"fields", fields},
+          {"arrays", arrays},
+          {"templates", template_digest(op, templates)}};
 }
 
 int list_operations(bool json) {
+  const TemplateSet templates = open_templates(EngineOptions::from_environment());
   Json all = Json::array();
   std::vector<std::vector<std::string>> rows;
   for (const Op* op : all_ops()) {
     if (is_internal(*op)) continue;
-    if (json) all.push_back(to_json(*op));
+    if (json) all.push_back(to_json(*op, templates));
     rows.push_back({std::string(op->name()), std::string(op->summary())});
   }
   std::fputs(json ? (dump_pretty(all) + "\n").c_str() : table({{"operation"}, {"summary"}}, rows).c_str(), stdout);

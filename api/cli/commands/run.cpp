@@ -1,4 +1,4 @@
-// tunesmith run: the whole machine once, checked and measured.
+// tunesmith run: prepares and runs one problem, checks the result and measures it.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -17,12 +17,11 @@
 #include "api/engine/parts.h"
 #include "api/engine/plan_state.h"
 #include "tuner/evaluate.h"
-#include "tuner/select.h"
 
 namespace tunesmith::cli {
 namespace {
 
-// Larger results are judged by evenly spread rows: about this many elements take a second.
+// Larger results are checked on evenly spread rows: about this many elements take a second.
 constexpr std::int64_t max_checked_elements = std::int64_t{1} << 24;
 
 struct RunFlags {
@@ -41,40 +40,25 @@ std::int64_t rows_to_check(const std::vector<ArrayInfo>& arrays) {
   return std::max<std::int64_t>(1, max_checked_elements / per_row);
 }
 
-struct Prepared {
-  Plan plan;
-  Origin origin;
-  Json tuning;
-};
-
-/// Like Engine::prepare, but tunes in a child process, which a faulting candidate may take down.
-Prepared prepare(Engine& engine, const Op& op, const Problem& problem, const Config& pinned) {
-  Engine::Parts& parts = engine.parts();
-  const DeviceInfo& device = engine.device();
-  const EngineOptions& options = engine.options();
-  const bool may_tune = options.mode == Mode::tune && device.kind == DeviceInfo::Kind::cuda && pinned.fields.empty();
-  if (may_tune) {
-    const Selection known =
-        select(*op.parse(problem), device, parts.templates, *parts.cache, Mode::replay, parts.device->provenance());
-    const bool work = !op.parse(problem)->launch_plan(known.config, device).kernels.empty();
-    if (known.origin != Origin::exact && work) try {
-        TuneRequest request;
-        request.problem = problem;
-        request.device = "cuda:" + std::to_string(device.ordinal);
-        request.cache_file = options.cache_file;
-        request.effort = options.effort;
-        request.budget_s = options.tune_budget_s;
-        Json tuning = tune_in_child(request);
-        const Config winner{parse_fields(tuning.at("config").get<std::string>(), "tuned config")};
-        return {engine.prepare(problem, {winner, Mode::off}), Origin::tuned, std::move(tuning)};
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::device_failed) throw;
-        warn(std::string(error.what()) + "; going on without tuning");
-      }
-  }
-  Plan plan = engine.prepare(problem, {pinned, options.mode == Mode::tune && may_tune ? Mode::replay : options.mode});
-  const Origin origin = plan.origin();
-  return {std::move(plan), origin, nullptr};
+/// Makes the engine tune in a child process, because a candidate may crash it. The facts of the result go to `tuning`.
+Tuner tune_in_children(const Engine& engine, Json& tuning) {
+  return [&engine, &tuning](const ParsedProblem& problem) -> std::optional<Tuned> {
+    const EngineOptions& options = engine.options();
+    TuneRequest request;
+    request.problem = problem.problem();
+    request.device = "cuda:" + std::to_string(engine.device().ordinal);
+    request.cache_file = options.cache_file;
+    request.effort = options.effort;
+    request.budget_s = options.tune_budget_s;
+    try {
+      tuning = tune_in_child(request);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::device_failed) throw;
+      warn(std::string(error.what()) + "; going on without tuning");
+      return std::nullopt;
+    }
+    return Tuned{{parse_fields(tuning.at("config").get<std::string>(), "tuned config")}, tuning.value("wall_s", 0.0)};
+  };
 }
 
 int run(const RunFlags& flags) {
@@ -104,15 +88,14 @@ int run(const RunFlags& flags) {
   host.fill(op, problem, static_cast<std::uint64_t>(flags.seed), input_files);
   check_starts(problem, host.arrays());
 
-  Prepared prepared = prepare(engine, op, problem, pinned);
-  const Plan& plan = prepared.plan;
+  engine.parts().tuner = tune_in_children(engine, report.tuning);
+  const Plan plan = engine.prepare(problem, {pinned});
   report.config = plan.config();
-  report.origin = prepared.origin;
+  report.origin = plan.origin();
   report.nearest_n_cols = plan.nearest_n_cols();
   report.launched = !op.parse(problem)->launch_plan(plan.config(), report.device).kernels.empty();
   report.occupancy = plan.occupancy();
   report.resources = plan.resources();
-  report.tuning = std::move(prepared.tuning);
   report_binary(report, plan);
   report.cost = op.parse(problem)->cost();
 

@@ -103,6 +103,7 @@ TEST_F(CliTest, OpsPrintsTheTableAsJson) {
     const Op& op = *public_ops()[i];
     EXPECT_EQ(ops[i]["op"], op.name());
     EXPECT_EQ(ops[i]["summary"], op.summary());
+    EXPECT_EQ(ops[i]["templates"].get<std::string>().size(), 32u);
     for (const nlohmann::json& field : ops[i]["fields"]) {
       EXPECT_FALSE(field["meaning"].get<std::string>().empty()) << field;
       EXPECT_EQ(field["kind"] == "choice", field.contains("choices")) << field;
