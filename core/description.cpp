@@ -16,7 +16,7 @@ std::string joined(const std::vector<std::string_view>& words, std::string_view 
   return text;
 }
 
-/// The largest number instead of an overflow.
+/// Multiplies; returns the largest number instead of overflowing.
 std::int64_t product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   return __builtin_mul_overflow(a, b, &result) ? unbounded : result;
@@ -60,7 +60,8 @@ std::string Description::Entry::range_text() const {
     case FieldKind::text: return {};
     case FieldKind::real: {
       if (range.least_real == -std::numeric_limits<double>::infinity()) return {};
-      return (facts.zero_too ? "0, or " : "") + tunesmith::text(range.least_real) + " to " + tunesmith::text(range.most_real);
+      return (facts.zero_too ? "0, or " : "") + tunesmith::text(range.least_real) + " to " +
+             tunesmith::text(range.most_real);
     }
     case FieldKind::integer: break;
   }
@@ -111,8 +112,8 @@ void Description::Entry::check(const Value& value) const {
   }
   if (allowed) return;
   const std::string quote = access->kind == FieldKind::choice ? "'" : "";
-  throw Error(ErrorCode::invalid_argument, name, " is ", quote, tunesmith::text(generic(value)), quote, "; allowed: ",
-              range_text());
+  throw Error(ErrorCode::invalid_argument, name, " is ", quote, tunesmith::text(generic(value)), quote,
+              "; allowed: ", range_text());
 }
 
 void Description::read(std::string_view owner, const Fields& given) {

@@ -17,7 +17,7 @@ namespace {
 
 // Must agree with cross_entropy_ends.cuh; the generated source asserts the sizes.
 struct DivisorParams {
-  std::uint64_t targets, weight, dloss, divisor, gradient_scale;
+  std::uint64_t targets, weight, dloss, divisor, gradient_scale, scaled_weight;
   std::int64_t rows, cols, ignore_index;
 };
 
@@ -91,15 +91,15 @@ class Comparison {
     result_.allowed_error = 2;
     result_.checked_rows = result_.total_rows = rows;
   }
-  void compare(const char* array, const HostArray& found_in, double expected, double magnitude) {
-    const double found = read_element(DType::f32, found_in.data, 0);
+  void compare(const char* array, const HostArray& found_in, double expected, double magnitude, std::int64_t index = 0) {
+    const double found = read_element(DType::f32, found_in.data, index);
     if (std::isnan(expected) ? std::isnan(found) : found == expected) return;
     const double unit = spacing(DType::f32, std::max(std::fabs(expected), 1e-7 * magnitude));
     const double error = std::fabs(found - expected) / unit;
     if (std::isfinite(error)) result_.max_error = std::max(result_.max_error, error);
     if (!(error <= result_.allowed_error) && result_.first_failure.empty())
-      result_.first_failure =
-          std::string(array) + " is " + std::to_string(found) + ", reference " + std::to_string(expected);
+      result_.first_failure = std::string(array) + "[" + std::to_string(index) + "] is " + std::to_string(found) +
+                              ", reference " + std::to_string(expected);
     result_.passed = result_.first_failure.empty();
   }
   CheckResult result() const { return result_; }
@@ -181,7 +181,12 @@ std::vector<FieldInfo> DivisorOp::problem_fields() const {
           {"target_dtype", "element type of targets", "i64", {"i64", "i32"}},
           {"ignore_index", "target of rows that do not count", "-100", {}, true},
           {"weight", "1: an array has a weight for each class", "0", {}, true},
-          {"dloss", "upstream gradient: none (1) or a scalar", "none", {"none", "scalar"}, true}};
+          {"dloss", "upstream gradient: none (1) or a scalar", "none", {"none", "scalar"}, true},
+          {"scaled_weight",
+           "1: writes the weights scaled to a mean of 1 over the rows; divides by the number of rows",
+           "0",
+           {},
+           true}};
 }
 
 Problem DivisorOp::normal(const Problem& problem) const {
@@ -192,13 +197,17 @@ Problem DivisorOp::normal(const Problem& problem) const {
       throw Error(ErrorCode::invalid_argument, field, " is '", value, "'; allowed: ", joined(allowed));
     return std::pair<std::string, Value>(field, value);
   };
+  if (problem.fields.contains("scaled_weight") && has(problem, "scaled_weight") &&
+      !(problem.fields.contains("weight") && has(problem, "weight")))
+    throw Error(ErrorCode::invalid_argument, "scaled_weight is 1, but weight is 0; expected weight=1");
   return {std::string(name()),
           {{"rows", row::integer_between(problem, "rows", 0, 0, max_rows_of_a_problem)},
            {"cols", row::integer_between(problem, "cols", 0, 1, row::max_cols)},
            word("target_dtype", "i64", {"i64", "i32"}),
            {"ignore_index", problem.fields.contains("ignore_index") ? problem.fields.integer("ignore_index") : -100},
            flag(problem, "weight"),
-           word("dloss", "none", {"none", "scalar"})}};
+           word("dloss", "none", {"none", "scalar"}),
+           flag(problem, "scaled_weight")}};
 }
 
 std::vector<ArrayInfo> DivisorOp::arrays(const Problem& problem) const {
@@ -207,27 +216,35 @@ std::vector<ArrayInfo> DivisorOp::arrays(const Problem& problem) const {
   if (problem.fields.word("dloss") == "scalar") arrays.push_back(vector_of("dloss", DType::f32, 1, false));
   arrays.push_back(vector_of("divisor", DType::f32, 1, true));
   arrays.push_back(vector_of("gradient_scale", DType::f32, 1, true));
+  if (has(problem, "scaled_weight"))
+    arrays.push_back(vector_of("scaled_weight", DType::f32, problem.fields.integer("cols"), true));
   return arrays;
 }
 
 KeyParts DivisorOp::key(const Problem& problem) const {
-  return {"targets=" + problem.fields.word("target_dtype") + ",weight=" + (has(problem, "weight") ? "1" : "0"),
+  return {"targets=" + problem.fields.word("target_dtype") + ",weight=" + (has(problem, "weight") ? "1" : "0") +
+              (has(problem, "scaled_weight") ? ",scaled_weight=1" : ""),
           std::max<std::int64_t>(rows_of(problem), 1), 1};
 }
 
 SourceParts DivisorOp::source_parts(const Problem& problem, const Config&) const {
   const bool narrow = target_dtype_of(problem) == DType::i32;
-  return source_of("cross_entropy_divisor", "DivisorParams", sizeof(DivisorParams), narrow ? "<int>" : "<tunesmith::int64>");
+  return source_of(
+      "cross_entropy_divisor", "DivisorParams", sizeof(DivisorParams),
+      std::string("<") + (narrow ? "int" : "tunesmith::int64") + (has(problem, "scaled_weight") ? ", true>" : ", false>"));
 }
 
 LaunchPlan DivisorOp::launch_plan(const Problem& problem, const Config&, const DeviceInfo&) const {
-  const DivisorParams params{
-      0, 0, 0, 0, 0, rows_of(problem), problem.fields.integer("cols"), problem.fields.integer("ignore_index")};
+  DivisorParams params{};
+  params.rows = rows_of(problem);
+  params.cols = problem.fields.integer("cols");
+  params.ignore_index = problem.fields.integer("ignore_index");
   std::vector<std::size_t> offsets{offsetof(DivisorParams, targets)};
   if (has(problem, "weight")) offsets.push_back(offsetof(DivisorParams, weight));
   if (problem.fields.word("dloss") == "scalar") offsets.push_back(offsetof(DivisorParams, dloss));
   offsets.push_back(offsetof(DivisorParams, divisor));
   offsets.push_back(offsetof(DivisorParams, gradient_scale));
+  if (has(problem, "scaled_weight")) offsets.push_back(offsetof(DivisorParams, scaled_weight));
   return plan_of("cross_entropy_divisor", params, arrays(problem), offsets);
 }
 
@@ -254,14 +271,24 @@ CheckResult DivisorOp::check(const Problem& problem, std::span<const HostArray> 
   const HostArray* const weight = find(arrays, "weight");
   const HostArray* const dloss = find(arrays, "dloss");
   Sum sum;
+  double counted = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t target = read_integer(targets.info.dtype, targets.data, r);
     if (target == problem.fields.integer("ignore_index") || target < 0 || target >= cols) continue;
     const double term = weight != nullptr ? read_element(DType::f32, weight->data, target) : 1.0;
     sum.total += term;
     sum.magnitude += std::fabs(term);
+    ++counted;
   }
   Comparison comparison(rows);
+  if (has(problem, "scaled_weight")) {
+    const HostArray& scaled = *find(arrays, "scaled_weight");
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const double expected = read_element(DType::f32, weight->data, c) * counted / sum.total;
+      comparison.compare("scaled_weight", scaled, expected, std::fabs(expected), c);
+    }
+    sum = {counted, counted};
+  }
   comparison.compare("divisor", *find(arrays, "divisor"), sum.total, sum.magnitude);
   const double upstream = dloss != nullptr ? read_element(DType::f32, dloss->data, 0) : 1.0;
   const double scale = sum.total == 0 ? 0.0 : upstream / sum.total;

@@ -20,7 +20,8 @@ class EndsOp : public FieldsOp {
 
 /// targets (rows), [weight] f32 (cols), [dloss] f32 (1) -> divisor f32 (1): the sum over valid rows of the weight of their
 /// target (1 without weights); gradient_scale f32 (1): dloss / divisor, 0 where the divisor is 0. A row is valid when its
-/// target is a class and not ignore_index.
+/// target is a class and not ignore_index. scaled_weight=1: divisor is the number of valid rows, and the array scaled_weight
+/// f32 (cols) receives weight * (number of valid rows) / (sum of their weights).
 class DivisorOp final : public EndsOp {
  public:
   std::string_view name() const noexcept override { return "cross_entropy_divisor"; }

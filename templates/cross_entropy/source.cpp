@@ -32,7 +32,7 @@ struct Params {
   float reserved[2];
 };
 
-constexpr std::int64_t totals_bytes = 48;       // Totals in cross_entropy_totals.cuh
+constexpr std::int64_t totals_bytes = 56;       // TotalsAndRows in cross_entropy_totals.cuh, the larger of two
 constexpr std::uint32_t totals_threads = 1024;  // there too
 constexpr std::int64_t rows_per_partial = 4096, rows_of_one_block = 8192;
 constexpr std::int64_t stored_part_bytes = 24;  // StoredPart in cross_entropy_tiled.cuh, with every option

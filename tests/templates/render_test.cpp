@@ -19,7 +19,7 @@ namespace {
 struct Case {
   const char *name, *op, *problem, *arch, *config;
 };
-// Every main template, every team, and the options.
+// Every main template, every kind of cooperative group, and the options.
 const Case golden_cases[] = {
     {"softmax_warp_f32_1024", "softmax", "rows=4096,cols=1024", "sm_90a",
      "variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming"},
@@ -64,7 +64,7 @@ TEST(Render, IsDeterministic) {
   for (const Case& c : golden_cases) EXPECT_EQ(rendered(c), rendered(c)) << c.name;
 }
 
-TEST(Render, DependsOnlyOnWhatTheKernelIsSpecializedFor) {
+TEST(Render, DependsOnlyOnSpecializedFields) {
   Case c = golden_cases[0];
   const std::string text = rendered(c);
   c.problem = "rows=100000,cols=1024,x_row_stride=2048";
@@ -73,8 +73,8 @@ TEST(Render, DependsOnlyOnWhatTheKernelIsSpecializedFor) {
   EXPECT_NE(rendered(c), text);
 }
 
-// The device part of the golden files is the templates themselves; what is kept and compared is the text around them, so
-// that a change of a kernel does not rewrite every golden file. Set TUNESMITH_UPDATE_GOLDEN to write them anew.
+// Golden files omit the device code, so that changing a kernel does not change every golden file. Set
+// TUNESMITH_UPDATE_GOLDEN to regenerate them.
 TEST(Render, MatchesTheGoldenSources) {
   for (const Case& c : golden_cases) {
     std::string text = rendered(c);
@@ -90,7 +90,7 @@ TEST(Render, MatchesTheGoldenSources) {
   }
 }
 
-TEST(Render, GoldenFilesAreTheCasesAndCoverEveryMainTemplate) {
+TEST(Render, GoldenFilesCoverEveryMainTemplate) {
   std::set<std::string> kept, named, main_templates;
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/golden"))
@@ -147,14 +147,14 @@ TEST(Render, LineMarksPointAtTheTemplates) {
   EXPECT_GT(checked, 300);
 }
 
-TEST(Render, ConfigurationAndProblemAreNamedAtTheTop) {
+TEST(Render, HeadNamesProblemAndConfiguration) {
   const std::string head = rendered(golden_cases[1]).substr(0, 800);
   for (const char* part : {"// softmax,", "cols = 32000, reads bf16, writes bf16",
                            "variant=block,threads=", "nvcc -arch=sm_90a -cubin", "another architecture from sm_80"})
     EXPECT_NE(head.find(part), std::string::npos) << part;
 }
 
-TEST(Render, SaysTheLeastArchitectureOfWhatAConfigurationUses) {
+TEST(Render, HeadNamesTheMinimumArchitecture) {
   const auto least = [](const char* problem, const char* config) {
     const std::string text = rendered({"", "softmax_backward", problem, "sm_90a", config});
     const std::string before = "another architecture from ";
@@ -175,7 +175,7 @@ TEST(Templates, FolderReplacesTheEmbeddedOnes) {
   EXPECT_EQ(rendered(golden_cases[0], folder), rendered(golden_cases[0]));
 }
 
-TEST(Templates, MissingFolderAndFileAreNamed) {
+TEST(Templates, ErrorsNameAMissingFolderOrFile) {
   EXPECT_THROW(TemplateSet::from_folder("/nonexistent/templates"), Error);
   try {
     TemplateSet::embedded().file("softmax/softmax_magic.cuh");

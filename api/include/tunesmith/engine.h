@@ -1,5 +1,5 @@
 #pragma once
-// The library's front door.
+// The main header: Engine, Plan and their options.
 
 #include <cstdint>
 #include <filesystem>
@@ -20,84 +20,86 @@
 
 namespace tunesmith {
 
-/// Where other software says that CUDA is, and what changes NVRTC's output behind the caller's back.
+/// Environment variables of other software that affect where CUDA is found and what NVRTC generates.
 struct CudaEnvironment {
   std::vector<std::filesystem::path> toolkits;         ///< CUDA_HOME, CUDA_PATH
   std::vector<std::filesystem::path> library_folders;  ///< LD_LIBRARY_PATH
-  std::vector<std::filesystem::path> python_folders;   ///< VIRTUAL_ENV: pip's nvidia-cuda-nvrtc may be in it
-  /// NVRTC_APPEND_FLAGS, which NVRTC reads by itself: part of every binary's identity, so it must be what the process has.
+  std::vector<std::filesystem::path> python_folders;   ///< VIRTUAL_ENV, where pip may have installed nvidia-cuda-nvrtc
+  /// NVRTC_APPEND_FLAGS. NVRTC reads it itself, so this must be the value in the process; it is part of a binary's identity.
   std::string nvrtc_append_flags;
 
   static CudaEnvironment of_process();
 };
 
-/// How an Engine is set up. Fields left at their defaults are right for most programs.
+/// Options of an Engine. The defaults are right for most programs.
 struct EngineOptions {
-  /// "auto" (the first GPU, else the host executor), "cuda", "cuda:N" or "host". Default auto.
+  /// "auto" (the first GPU, or else the host executor), "cuda", "cuda:N" or "host". Default auto.
   std::string device = "auto";
-  /// When the engine may measure. Production services that must not spend time on it: Mode::replay. Default tune.
+  /// When the engine may tune. Use Mode::replay in production services that must not spend time on it. Default tune.
   Mode mode = Mode::tune;
-  /// Candidates looked at when tuning on first use. Default quick: at most about 2 s for one key on 16 cores.
+  /// Size of the search space when tuning on first use. Default quick: at most about 2 s per key on 16 cores.
   Effort effort = Effort::quick;
-  /// Wall seconds for tuning one key. Default 10.
+  /// Wall time for tuning one key, in seconds. Default 10.
   double tune_budget_s = 10;
-  /// Cache file; created on the first write. Default: $XDG_CACHE_HOME/tunesmith/cache.db, else ~/.cache/tunesmith/cache.db.
-  /// Empty: nothing persists.
+  /// Cache file, created on the first write. Default: $XDG_CACHE_HOME/tunesmith/cache.db, else ~/.cache/tunesmith/cache.db.
+  /// If empty, results are kept in memory only.
   std::filesystem::path cache_file = default_cache_file();
-  /// Read-only cache files that are looked at after cache_file. Default none.
+  /// Read-only cache files, searched after cache_file. Default none.
   std::vector<std::filesystem::path> system_caches;
-  /// The read-only cache file that is looked at last: tuned results that ship with the library, so that GPUs of those models
-  /// need no tuning. Default: share/tunesmith/shipped.db of the installation or build that the library lies in, else empty.
-  /// Empty: none.
+  /// Read-only cache file with tuning results shipped with the library, searched last, so that common GPUs need no tuning.
+  /// Default: share/tunesmith/shipped.db of the library's installation or build, else empty. Empty disables it.
   std::filesystem::path shipped_cache = default_shipped_cache();
   /// Folders searched for libnvrtc and its builtins before the standard places. Default none.
   std::vector<std::filesystem::path> cuda_folders;
-  /// What the environment says about CUDA. Few programs set it.
+  /// CUDA settings from the environment. Few programs set it.
   CudaEnvironment cuda_environment = CudaEnvironment::of_process();
-  /// Folder to render templates from instead of the embedded ones: for kernel work. Default empty.
+  /// Folder of templates to use instead of the embedded ones, for developing kernels. Default empty.
   std::filesystem::path templates_folder;
-  /// Where the source of a failed compilation is written. Default empty: the system's temporary folder.
+  /// Folder for the source of a failed compilation. Default empty: the system's temporary folder.
   std::filesystem::path dump_folder;
-  /// Receives warnings and, at level info, one line per compile and tune. May be called from any thread. Default: silent.
-  /// It must not call the engine.
+  /// Receives warnings and, at level info, one line per compilation and tuning. May be called from any thread and must not
+  /// call the engine. Default: no log.
   enum class Level : std::uint8_t { info, warning };
   std::function<void(Level, const std::string&)> log;
 
-  /// $XDG_CACHE_HOME/tunesmith/cache.db, else $HOME/.cache/tunesmith/cache.db, else empty.
+  /// Returns $XDG_CACHE_HOME/tunesmith/cache.db, else $HOME/.cache/tunesmith/cache.db, else an empty path.
   static std::filesystem::path default_cache_file();
-  /// Found relative to the library or program that holds this code; empty when it is not there.
+  /// Finds the shipped cache relative to the library or program that contains this code; empty if it is missing.
   static std::filesystem::path default_shipped_cache();
-  /// Defaults overridden by TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (':'-separated; set but empty: no system_caches and no
-  /// shipped_cache), TUNESMITH_MODE, TUNESMITH_LOG ("info", "warning": to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES,
-  /// TUNESMITH_CUDA (':'-separated folders).
-  /// The library reads the environment here and for the defaults of cache_file and cuda_environment, nowhere else. Throws
-  /// Error(invalid_argument) naming the variable and its value.
+  /// Returns the defaults, overridden by the environment variables TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (files separated
+  /// by
+  /// ':'; an empty value disables system_caches and shipped_cache), TUNESMITH_MODE, TUNESMITH_LOG ("info" or "warning", to
+  /// stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES and TUNESMITH_CUDA (folders separated by ':'). The library reads the
+  /// environment only here and for the defaults of cache_file and cuda_environment. Throws Error(invalid_argument) with the
+  /// variable and its value.
   static EngineOptions from_environment();
 };
 
-/// A problem made ready: compiled, loaded, bound. Cheap to copy (shared ownership; keeps its engine's device alive);
-/// immutable and thread-safe.
+/// A prepared problem: compiled, loaded and bound. Cheap to copy (shared ownership; keeps the engine's device alive).
+/// Immutable and thread-safe.
 class Plan {
  public:
-  /// Starts the kernels on `stream` and returns. `arrays` are device addresses in the operation's order: softmax and
-  /// log_softmax x, y, their gradients dy, y, dx; then the mask and valid_cols, each if the problem's options have it.
-  /// cross_entropy logits, targets, weight, dloss, loss, lse, z_loss, nll, predicted, correct, bad_targets, dlogits;
-  /// cross_entropy_backward logits, targets, lse, dloss, nll, weight, dlogits; cross_entropy_shard logits, targets, weight,
-  /// parts; cross_entropy_combine parts and, from targets to bad_targets, what cross_entropy has but for weight and dloss;
-  /// of all these weight, cross_entropy's dloss and dlogits, z_loss, nll, predicted, correct and bad_targets each if the
-  /// problem's options have it. attention q, k, v; then alibi_slopes, sinks, cu_seqlens_q with cu_seqlens_kv, arrays that
-  /// score_mod and mask_mod read, and mask_tiles, each if the problem has it; then o, and lse, which may be null. They must
-  /// be valid for the problem's shapes and strides until the work is done. Safe during CUDA graph capture. Throws
-  /// Error(invalid_argument) for null, misaligned or partly overlapping arrays, Error(device_failed) when the driver
-  /// refuses. Costs a few nanoseconds over cuLaunchKernel: no allocation, no lock.
+  /// Launches the kernels on `stream` and returns. `arrays` are device addresses in the operation's order, without the
+  /// arrays of options that the problem does not use:
+  ///   softmax, log_softmax     x, y, mask, valid_cols
+  ///   their gradients          dy, y, dx, mask, valid_cols
+  ///   cross_entropy            logits, targets, weight, dloss, loss, lse, z_loss, nll, predicted, correct, bad_targets,
+  ///   dlogits cross_entropy_backward   logits, targets, lse, dloss, nll, weight, dlogits cross_entropy_shard      logits,
+  ///   targets, weight, parts cross_entropy_combine    parts, targets, loss, lse, z_loss, nll, predicted, correct,
+  ///   bad_targets attention                q, k, v, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_kv, arrays of score_mod
+  ///   and mask_mod,
+  ///                            mask_tiles, o, lse (may be null)
+  /// The arrays must remain valid until the work is complete. Safe during CUDA graph capture. Takes a few nanoseconds more
+  /// than cuLaunchKernel: no allocation, no lock. Throws Error(invalid_argument) for null, misaligned or partly overlapping
+  /// arrays and Error(device_failed) if a driver call fails.
   void launch(std::span<void* const> arrays, Stream stream = nullptr) const;
-  /// The same for operations of two arrays.
+  /// Launches an operation with two arrays.
   void launch(const void* x, void* y, Stream stream = nullptr) const;
 
   const Problem& problem() const noexcept;  ///< normalized: every default filled in
   const Config& config() const noexcept;
   Origin origin() const noexcept;
-  std::int64_t nearest_n_cols() const noexcept;  ///< n_cols of the record, when origin() is nearest; else 0
+  std::int64_t nearest_n_cols() const noexcept;  ///< n_cols of the record, if origin() is nearest, otherwise 0
   /// The CUDA source, exactly as compiled. Rendered or read from the cache on the first call, then kept.
   const std::string& source() const;
   bool compiled() const noexcept;      ///< the compiler ran for it in this process (else the binary was loaded)
@@ -110,35 +112,36 @@ class Plan {
 
   struct State;
   explicit Plan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
-  /// What it shares, for the C API, tools and benchmarks of this repository.
+  /// Returns the shared state, for the C API, tools and benchmarks of this repository.
   const State& state() const noexcept { return *state_; }
 
  private:
   std::shared_ptr<const State> state_;
 };
 
-/// What prepare() may be told beyond the problem.
+/// Options of Engine::prepare.
 struct PrepareOptions {
-  /// A partial or complete configuration to use as it is, e.g. parse_fields("variant=online,threads=512", "config").
+  /// Partial or complete configuration to use instead of selecting one, e.g. parse_fields("variant=online,threads=512",
+  /// "config").
   Config config{};
-  /// Instead of the engine's mode.
+  /// Overrides the engine's mode.
   std::optional<Mode> mode{};
 };
 
-/// Owns a device, a compiler and a cache. Thread-safe: any number of threads may call any member at once; one key is
-/// prepared once, the others wait for it. Create one per device and keep it.
+/// Owns a device, a compiler and a cache. Thread-safe; if several threads prepare the same plan, one does the work and the
+/// others wait. Create one per device and keep it.
 class Engine {
  public:
-  /// Opens the device; never opens the compiler (that happens on the first compilation). Throws Error(no_device) when a GPU
-  /// was asked for and there is none, Error(invalid_argument) for malformed options.
+  /// Opens the device. The first compilation opens the compiler. Throws Error(no_device) if the requested GPU does not exist
+  /// and Error(invalid_argument) for malformed options.
   explicit Engine(EngineOptions options = EngineOptions::from_environment());
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Selects, compiles or loads, tunes when the mode says so, and binds. Plans are remembered: asking again for an equal
-  /// problem returns the same plan. `stream` only tells whether a capture is under way: then a plan that does not exist yet
-  /// is Error(capturing). Throws Error(invalid_argument | unsupported | compile_failed | no_compiler | ...).
+  /// Prepares a plan: selects a configuration, or tunes in Mode::tune, then compiles or loads it. Plans are cached: an equal
+  /// problem returns the same plan. If `stream` is being captured and the plan does not exist yet, throws Error(capturing).
+  /// Also throws Error(invalid_argument | unsupported | compile_failed | no_compiler | ...).
   Plan prepare(const Problem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
   Plan prepare(const SoftmaxProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
   Plan prepare(const SoftmaxBackwardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
@@ -148,18 +151,18 @@ class Engine {
   Plan prepare(const CrossEntropyCombineProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
   Plan prepare(const AttentionProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
 
-  /// One-shot calls: contiguous rows unless strides are given. The first call for a shape and its options prepares a plan
-  /// (seconds when it tunes, milliseconds from a warm cache), later ones look it up without lock or allocation and launch on
-  /// `stream`. The problem's alignment, in_place and logarithm fields are ignored: the addresses and the call's name tell.
-  /// `arrays` are what the problem's options name; Error(invalid_argument) for one that is missing, or that is given while
-  /// its option is off. Other errors are those of prepare() and Plan::launch().
+  /// One-shot calls. The first call for a problem prepares a plan (seconds if it tunes, milliseconds with a warm cache);
+  /// later ones look it up without lock or allocation and launch on `stream`. The problem's alignment, in_place and
+  /// logarithm fields are ignored; the addresses and the function determine them. `arrays` are those of the problem's
+  /// options. Throws Error(invalid_argument) if an array is missing, or not null although its option is off, and the errors
+  /// of prepare() and Plan::launch().
   void softmax(const void* x, void* y, const SoftmaxProblem& problem, const SoftmaxArrays& arrays, Stream stream = nullptr);
   void softmax(const void* x, void* y, const SoftmaxProblem& problem, Stream stream = nullptr);
   void log_softmax(const void* x, void* y, const SoftmaxProblem& problem, const SoftmaxArrays& arrays,
                    Stream stream = nullptr);
   void log_softmax(const void* x, void* y, const SoftmaxProblem& problem, Stream stream = nullptr);
 
-  /// One-shot gradients: dy and y in, dx out; dx may be dy. Otherwise as above.
+  /// One-shot gradients: reads dy and y, writes dx, which may be dy. Otherwise like softmax().
   void softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
                         const SoftmaxArrays& arrays, Stream stream = nullptr);
   void softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
@@ -169,44 +172,43 @@ class Engine {
   void log_softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
                             Stream stream = nullptr);
 
-  /// One-shot cross-entropy; plans are found as above. `arrays` are what the call reads and writes: an optional array that
-  /// is given switches its option on, dlogits the gradient, in place where it is logits; the problem's alignments count for
-  /// nothing. Error(invalid_argument) for an array that is missing, or that the problem asks for and the call does not give.
-  /// A problem with check_targets makes the call wait for the stream and throw Error(invalid_argument) that names the first
-  /// row whose target is neither a class nor ignore_index, its target, and how many there are: for debugging, and not during
-  /// a capture (Error(capturing)). To look later instead, leave check_targets out and give bad_targets.
+  /// One-shot cross-entropy. Non-null optional arrays enable their options; dlogits enables the gradient, in place if it
+  /// equals logits. The problem's alignments are ignored. Throws Error(invalid_argument) if an array that the problem
+  /// requires is null. With check_targets, for debugging, the call waits for the stream and throws Error(invalid_argument)
+  /// with the first row whose target is neither a class nor ignore_index, its target, and the number of such rows; during a
+  /// capture it throws Error(capturing). To check targets later, pass bad_targets instead.
   void cross_entropy(const void* logits, const CrossEntropyArrays& arrays, const CrossEntropyProblem& problem,
                      Stream stream = nullptr);
-  /// The gradient from lse, with or without nll and weights; dlogits may be logits.
+  /// Computes the gradient from lse, with or without nll and weights; dlogits may be logits.
   void cross_entropy_backward(const void* logits, const CrossEntropyBackwardArrays& arrays,
                               const CrossEntropyBackwardProblem& problem, Stream stream = nullptr);
-  /// Both halves of a loss whose vocabulary is spread over devices; check_targets as for cross_entropy.
+  /// The two steps of a loss whose vocabulary is distributed over devices; check_targets as for cross_entropy().
   void cross_entropy_shard(const void* logits, const CrossEntropyShardArrays& arrays,
                            const CrossEntropyShardProblem& problem, Stream stream = nullptr);
   void cross_entropy_combine(const void* parts, const CrossEntropyCombineArrays& arrays,
                              const CrossEntropyCombineProblem& problem, Stream stream = nullptr);
 
-  /// One-shot attention; plans are found as above. alibi_slopes, sinks and cu_seqlens that are given switch their options
-  /// on, and lse is written where it is given; the problem's alignments count for nothing. Error(invalid_argument) for an
-  /// array that is missing, or that the problem asks for and the call does not give. With score_mod or mask_mod each call
-  /// looks its plan up by the whole text, under a lock, for tens of microseconds: launch a prepared plan in a loop.
+  /// One-shot attention. Non-null alibi_slopes, sinks and cu_seqlens enable their options; lse is written if it is not null.
+  /// The problem's alignments are ignored. Throws Error(invalid_argument) if an array that the problem requires is null.
+  /// With score_mod or mask_mod, each call looks up its plan by the whole source, under a lock, which takes tens of
+  /// microseconds: in a loop, launch a prepared plan instead.
   void attention(const void* q, const void* k, const void* v, const AttentionArrays& arrays, const AttentionProblem& problem,
                  Stream stream = nullptr);
 
-  /// Any operation, looked up by value; slower than the typed calls (text keys), for tools and rarely called code.
+  /// Runs any operation. Slower than the typed calls, because it looks up the plan by text.
   void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);
 
-  /// Waits for the work on `stream`, for programs without a CUDA runtime at hand; the same as cuStreamSynchronize. Throws
-  /// Error(device_failed) when a kernel faulted. Not during a capture.
+  /// Waits for the work on `stream`, like cuStreamSynchronize, for programs that do not use the CUDA runtime. Must not be
+  /// called during a capture. Throws Error(device_failed) if a kernel faulted.
   void synchronize(Stream stream = nullptr);
 
   const DeviceInfo& device() const noexcept;
   const EngineOptions& options() const noexcept;
 
   struct Parts;
-  /// The engine's components, for the command line, tests and benchmarks of this repository.
+  /// Returns the engine's components, for the command line, tests and benchmarks of this repository.
   Parts& parts() noexcept;
-  /// An engine of components put together by hand.
+  /// Creates an engine from its components.
   explicit Engine(std::unique_ptr<Parts> parts);
 
  private:
