@@ -36,7 +36,7 @@ bool has_work(const PlanRequest& request, const Config& config, const DeviceInfo
   return !request.problem->launch_plan(config, device).kernels.empty();
 }
 
-Choice tune_now(Engine::Parts& parts, const PlanRequest& request) {
+Tuned tune_here(Engine::Parts& parts, const PlanRequest& request) {
   TuneOptions options;
   options.effort = parts.options.effort;
   options.budget_s = parts.options.tune_budget_s;
@@ -44,13 +44,8 @@ Choice tune_now(Engine::Parts& parts, const PlanRequest& request) {
   say(parts.options, Level::info, "tuned ", request.problem->problem().short_text(), " in ", result.wall_s,
       " s: ", result.record.config, " takes ", result.record.median_us, " us, the default ", result.record.default_median_us,
       " us (", result.timed, " of ", result.candidates, " candidates timed)");
-  Choice choice;
-  choice.selection.config = {parse_fields(result.record.config, "tuned config")};
-  choice.selection.origin = Origin::tuned;
-  choice.selection.median_us = result.record.median_us;
-  choice.tune_s = result.wall_s;
-  if (result.compiled > 0) choice.compile_ms = 1e3 * result.compile_s;
-  return choice;
+  return {
+      {parse_fields(result.record.config, "tuned config")}, result.wall_s, result.compiled > 0 ? 1e3 * result.compile_s : 0};
 }
 
 Choice choose(Engine::Parts& parts, const PlanRequest& request, Phases& phases) {
@@ -72,7 +67,12 @@ Choice choose(Engine::Parts& parts, const PlanRequest& request, Phases& phases) 
   const bool may_tune = request.mode == Mode::tune && device.kind == DeviceInfo::Kind::cuda;
   if (may_tune && selection.origin != Origin::exact && has_work(request, selection.config, device)) {
     const PhaseTimer timer(phases.tune_ms);
-    return tune_now(parts, request);
+    if (std::optional<Tuned> tuned = parts.tuner ? parts.tuner(*request.problem) : tune_here(parts, request)) {
+      choice.selection = {.config = std::move(tuned->config), .origin = Origin::tuned};
+      choice.tune_s = tuned->wall_s;
+      choice.compile_ms = tuned->compile_ms;
+      return choice;
+    }
   }
   if (selection.origin == Origin::older)
     say(parts.options, Level::info, "the record for ", request.problem->problem().short_text(),

@@ -14,18 +14,18 @@ namespace {
 constexpr const char* other_templates = "other templates";
 constexpr const char* other_keys = "keys of another version";
 
-/// A device of that class, as far as keys and defaults look at it. Throws Error for what DeviceInfo::device_class() does not
-/// write.
+/// Returns a device of this class, as far as keys and defaults depend on it. Throws Error for a string that
+/// DeviceInfo::device_class() does not write.
 DeviceInfo device_of(const std::string& device_class) {
   const std::size_t name_end = device_class.find(';');
-  if (name_end == std::string::npos) throw Error(ErrorCode::invalid_argument, "'", device_class, "' is no device class");
+  if (name_end == std::string::npos) throw Error(ErrorCode::invalid_argument, "'", device_class, "' is not a device class");
   const std::size_t arch_end = device_class.find(';', name_end + 1);
   DeviceInfo device = generic_device(parse_arch(device_class.substr(name_end + 1, arch_end - name_end - 1)));
   device.name = device_class.substr(0, name_end);
   return device;
 }
 
-/// "<main template> <digest>" of a generated source's opening comment; empty when it has none.
+/// Returns "<main template> <digest>" from the opening comment of a generated source; empty if it has none.
 std::string templates_line(const std::string& source) {
   constexpr std::string_view label = "//   templates ";
   std::istringstream lines(source);
@@ -62,7 +62,7 @@ const std::string& CurrentVersion::current_digest(const TuningRecord& record) {
   const DeviceInfo device = device_of(record.key.device_class);
   const Problem problem =
       op.normalize({record.key.op, parse_fields(record.problem.substr(record.problem.find(' ') + 1), "recorded problem")});
-  // The measured problem may have had fewer rows than the key's: they are not compared.
+  // Rows are not compared: the measured problem may have fewer than the key.
   const ParsedProblemPtr parsed = op.parse(problem);
   const KeyParts parts = parsed->key();
   if (parts.semantics != record.key.semantics || parts.n_cols != record.key.n_cols)
@@ -108,7 +108,7 @@ std::string CurrentVersion::why_unusable(const BinaryInfo& binary, const std::op
   if (binary.toolchain != compiler->identity()) return other_toolchain;
   try {
     if (!binary.fingerprint.ends_with(binary_fingerprint(*compiler, parse_arch(binary.arch), "")))
-      return other_toolchain;  // the same compiler, called with other options
+      return other_toolchain;  // the same compiler, with other options
   } catch (const Error&) {     // an architecture that this version does not know
     return other_toolchain;
   }

@@ -18,7 +18,7 @@ std::string date(std::int64_t unix_s) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc)};
 }
 
-/// A recorded problem for people.
+/// A recorded problem, shortened.
 std::string readable(const std::string& problem) {
   const std::size_t end = problem.find(' ');
   if (end == std::string::npos) return problem;

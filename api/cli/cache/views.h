@@ -1,5 +1,5 @@
 #pragma once
-// A cache's contents as text and as JSON.
+// The contents of a cache as tables and as JSON.
 
 #include <string>
 #include <vector>

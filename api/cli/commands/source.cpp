@@ -1,12 +1,12 @@
-// tunesmith source: the generated CUDA source, or what a compiler makes of it. Needs no GPU.
+// tunesmith source: the generated CUDA source, its PTX, or its resources. Needs no GPU.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/operations.h"
 #include "api/cli/arguments/target.h"
-#include "api/cli/commands/commands.h"
 #include "api/cli/report/occupancy.h"
 #include "api/cli/report/table.h"
 #include "api/engine/parts.h"
@@ -16,7 +16,7 @@ namespace tunesmith::cli {
 namespace {
 
 struct SourceFlags {
-  ProblemFlags problem;
+  std::shared_ptr<const ProblemFlags> problem;
   EngineFlags engine;
   ConfigFlag config;
   std::string arch;
@@ -51,8 +51,8 @@ std::string resources_table(const Target& target, const LaunchPlan& plan, const 
 
 int source(const SourceFlags& flags) {
   const EngineOptions options = flags.engine.options();
-  const Op& op = flags.problem.op();
-  const Problem problem = op.normalize(flags.problem.problem());
+  const Op& op = flags.problem->op();
+  const Problem problem = op.normalize(flags.problem->problem());
   const TemplateSet templates = open_templates(options);
   const Target target = find_target(flags.arch);
   const Config config = choose_config(op, problem, target, flags.config.config(), templates, options);
@@ -82,22 +82,28 @@ int source(const SourceFlags& flags) {
 
 }  // namespace
 
-void add_source(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("source", "print the CUDA source of a problem, its PTX, or what it needs");
-  auto flags = std::make_shared<SourceFlags>();
-  flags->problem.add_to(*command);
-  command->add_option("--arch", flags->arch, "architecture, e.g. sm_90a (default: this machine's GPU, else sm_90a)")
-      ->type_name("ARCH");
-  flags->config.add_to(*command);
-  CLI::Option* ptx = command->add_flag("--ptx", flags->ptx, "print the PTX instead");
-  command->add_flag("--resources", flags->resources, "print registers, shared memory, spills and occupancy instead")
-      ->excludes(ptx);
-  flags->engine.add_cache(*command);
-  command->footer(
+void add_source(CLI::App& app, Parse& parse) {
+  CLI::App* source_command =
+      app.add_subcommand("source", "print the generated CUDA source, its PTX or its resources (no GPU)");
+  source_command->footer(
+      "`tunesmith source OP --help` lists the flags of an operation.\n"
+      "\n"
       "Examples:\n"
       "  tunesmith source softmax --rows 4096 --cols 32000 --dtype bf16 --arch sm_90a > softmax.cu\n"
       "  tunesmith source softmax --rows 4096 --cols 32000 --config variant=online --resources");
-  command->callback([&chosen, flags] { chosen = [flags] { return source(*flags); }; });
+  add_operations(
+      *source_command, parse, [](CLI::App& command, const std::shared_ptr<const ProblemFlags>& problem) -> Action {
+        auto flags = std::make_shared<SourceFlags>();
+        flags->problem = problem;
+        command.add_option("--arch", flags->arch, "architecture, e.g. sm_90a (default: this machine's GPU, else sm_90a)")
+            ->type_name("ARCH");
+        flags->config.add_to(command);
+        CLI::Option* ptx = command.add_flag("--ptx", flags->ptx, "print the PTX instead");
+        command.add_flag("--resources", flags->resources, "print registers, shared memory, spills and occupancy instead")
+            ->excludes(ptx);
+        flags->engine.add_cache(command);
+        return [flags] { return source(*flags); };
+      });
 }
 
 }  // namespace tunesmith::cli

@@ -3,7 +3,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/problem_flags.h"
 #include "api/cli/report/table.h"
 
 namespace tunesmith::cli {

@@ -34,12 +34,12 @@ Json trials_of(const TuneResult& result) {
   return trials;
 }
 
-/// Opening a GPU, or the reason why tuning cannot be had here.
+/// Opens a GPU; throws Error that says why this machine cannot tune.
 std::shared_ptr<Device> open_gpu(const std::string& device) {
   constexpr const char* instead =
-      "; a machine without one can compile ahead of time (tunesmith prewarm --compile-only) and use records made elsewhere";
+      "; without one, compile ahead of time (tunesmith prewarm --compile-only) and use records from another machine";
   if (device == "host")
-    throw Error(ErrorCode::unsupported, "tuning needs a GPU; the host executor never claims a speed", instead);
+    throw Error(ErrorCode::unsupported, "tuning needs a GPU; times of the host executor mean nothing", instead);
   try {
     return open_device(device == "auto" ? "cuda" : device);
   } catch (const Error& error) {

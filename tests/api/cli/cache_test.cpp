@@ -71,15 +71,15 @@ TEST_F(CacheCommandTest, InfoListAndShow) {
     EXPECT_NE(shown.out.find(text), std::string::npos) << text << " in:\n" << shown.out;
   EXPECT_NE(run({"cache", "show", "1", "--source"}).out.find("extern \"C\""), std::string::npos);
 
-  expect_refused({"cache", "show", "3"}, {"record is '3'", "1 to 2"});
-  expect_refused({"cache", "show", "first"}, {"record is 'first'"});
-  expect_refused({"cache", "list", "--op", "sofmax"}, {"sofmax", "softmax"});
+  expect_rejected({"cache", "show", "3"}, {"record is '3'", "1 to 2"});
+  expect_rejected({"cache", "show", "first"}, {"record is 'first'"});
+  expect_rejected({"cache", "list", "--op", "sofmax"}, {"sofmax", "softmax"});
 }
 
 TEST_F(CacheCommandTest, ExportImportClear) {
   const std::string shipped = path("shipped.db");
   EXPECT_EQ(run({"cache", "export", shipped, "--without-binaries"}).code, 0);
-  expect_refused({"cache", "export", shipped}, {shipped}, 1);
+  expect_rejected({"cache", "export", shipped}, {shipped}, 1);
   EXPECT_EQ(run_json({"cache", "info", "--cache", shipped})["records"], 2);
   EXPECT_EQ(run_json({"cache", "info", "--cache", shipped})["binaries"], 0);
 
@@ -88,15 +88,15 @@ TEST_F(CacheCommandTest, ExportImportClear) {
   EXPECT_EQ(run_json({"cache", "info"})["records"], 2);
   EXPECT_EQ(run({"cache", "clear", "--op", "softmax"}).code, 0);
   EXPECT_EQ(run_json({"cache", "info"})["records"], 0);
-  expect_refused({"cache", "show", "1"}, {"no records"}, 1);
-  expect_refused({"cache", "clear", "--op", "sofmax"}, {"sofmax"});
+  expect_rejected({"cache", "show", "1"}, {"no records"}, 1);
+  expect_rejected({"cache", "clear", "--op", "sofmax"}, {"sofmax"});
 
   for (const char* word : {"import", "merge"}) {
     EXPECT_EQ(run({"cache", "clear"}).code, 0);
     EXPECT_EQ(run({"cache", word, shipped}).code, 0);
     EXPECT_EQ(run_json({"cache", "info"})["records"], 2) << word;
   }
-  expect_refused({"cache", "import", path("none.db")}, {path("none.db"), "does not exist"}, 1);
+  expect_rejected({"cache", "import", path("none.db")}, {path("none.db"), "does not exist"}, 1);
 
   environment["TUNESMITH_SYSTEM_CACHE"] = shipped;
   EXPECT_EQ(run({"cache", "clear"}).code, 0);
@@ -137,7 +137,7 @@ TEST_F(CacheCommandTest, PruneRemovesWhatThisVersionCannotUse) {
   EXPECT_EQ(pretended["dry_run"], true);
   EXPECT_EQ(run_json({"cache", "info"})["records"], 4);
   const Outcome text = run({"cache", "prune", "--dry-run"});
-  for (const char* part : {"would go", "keys of another version: ", "other templates: 1", "would be"})
+  for (const char* part : {"would be removed", "keys of another version: ", "other templates: 1", "would be"})
     EXPECT_NE(text.out.find(part), std::string::npos) << part << " in:\n" << text.out;
 
   const nlohmann::json done = run_json({"cache", "prune"});
@@ -153,8 +153,8 @@ TEST_F(CacheCommandTest, PruneRemovesWhatThisVersionCannotUse) {
 
   EXPECT_EQ(run_json({"cache", "prune"})["removed"]["records"], 0);
   EXPECT_EQ(run_json({"cache", "prune", "--older-than", "1"})["removed"]["binaries"], 0) << "it was stored just now";
-  expect_refused({"cache", "prune", "--older-than", "0"}, {"--older-than"});
-  expect_refused({"cache", "prune", "--max-size", "-1"}, {"--max-size"});
+  expect_rejected({"cache", "prune", "--older-than", "0"}, {"--older-than"});
+  expect_rejected({"cache", "prune", "--max-size", "-1"}, {"--max-size"});
 }
 
 TEST_F(CacheCommandTest, RecordsOfOlderTemplatesStayUntilMeasuredAgain) {
@@ -276,10 +276,10 @@ TEST_F(CacheCommandTest, RecordsTravelAsText) {
   const Outcome outcome = run({"cache", "export", "--records", lines});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("2 records"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("2 left out"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("2 omitted"), std::string::npos) << outcome.out;
   const std::string text = read("records.jsonl");
   EXPECT_EQ(std::ranges::count(text, '\n'), 2);
-  expect_refused({"cache", "export", "--records", lines}, {lines}, 1);
+  expect_rejected({"cache", "export", "--records", lines}, {lines}, 1);
 
   EXPECT_EQ(run({"cache", "import", lines, "--cache", path("other.db")}).code, 0);
   const nlohmann::json records = run_json({"cache", "list", "--cache", path("other.db")})["records"];
@@ -290,7 +290,7 @@ TEST_F(CacheCommandTest, RecordsTravelAsText) {
   EXPECT_EQ(read("again.jsonl"), text);
 
   write("broken.jsonl", text + "{}\n");
-  expect_refused({"cache", "import", path("broken.jsonl")}, {"broken.jsonl:3", "'op' is missing"}, 1);
+  expect_rejected({"cache", "import", path("broken.jsonl")}, {"broken.jsonl:3", "'op' is missing"}, 1);
 }
 
 TEST_F(CacheCommandTest, VerifyFindsDamage) {

@@ -87,7 +87,7 @@ TEST(Table, WritesNumbers) {
   EXPECT_EQ(times(1.5), "1.50x");
 }
 
-TEST(Duration, ReadsUnitsAndRefusesTheRest) {
+TEST(Duration, ReadsUnitsAndRejectsTheRest) {
   EXPECT_DOUBLE_EQ(parse_duration("500ms", "--budget"), 0.5);
   EXPECT_DOUBLE_EQ(parse_duration("10s", "--budget"), 10);
   EXPECT_DOUBLE_EQ(parse_duration("1.5m", "--budget"), 90);

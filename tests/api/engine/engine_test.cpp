@@ -5,6 +5,7 @@
 #include <numeric>
 #include <thread>
 
+#include "api/engine/parts.h"
 #include "api/engine/plan_state.h"
 #include "tests/api/engine/fakes.h"
 #include "tunesmith/buffer.h"
@@ -73,6 +74,31 @@ TEST(Engine, ConfigurationAndModeArePartOfThePlanKey) {
   // A complete configuration gives the same plan in every mode; so does the same problem in its generic form.
   EXPECT_EQ(&pinned.state(), &fake.engine->prepare(problem, {.config = pinned.config(), .mode = Mode::tune}).state());
   EXPECT_EQ(&by_default.state(), &fake.engine->prepare({"softmax", {{"cols", 2000}, {"rows", 8}}}).state());
+}
+
+TEST(Engine, AnotherTunerIsAskedOnlyWhereTheEngineWouldTune) {
+  FakeEngine fake(in_mode(Mode::tune));
+  std::vector<std::string> tuned;
+  bool works = true;
+  const Config winner{parse_fields("variant=online,threads=64", "config")};
+  fake.engine->parts().tuner = [&](const ParsedProblem& problem) -> std::optional<Tuned> {
+    tuned.push_back(problem.problem().short_text());
+    if (!works) return std::nullopt;
+    return Tuned{problem.complete_config(fake.engine->device(), winner), 1.5};
+  };
+  const Plan plan = fake.engine->prepare(rows_of(8, 2000));
+  EXPECT_EQ(plan.origin(), Origin::tuned);
+  EXPECT_EQ(plan.config().variant(), "online");
+  EXPECT_EQ(plan.tune_s(), 1.5);
+  EXPECT_EQ(fake.device->measurements, 0);  // the engine itself does not tune
+  EXPECT_EQ(tuned.size(), 1u);
+  works = false;
+  EXPECT_EQ(fake.engine->prepare(rows_of(8, 3000)).origin(), Origin::by_default);
+  EXPECT_EQ(tuned.size(), 2u);
+  (void)fake.engine->prepare(rows_of(8, 4000), {.mode = Mode::replay});
+  (void)fake.engine->prepare(rows_of(8, 4000), {.config = winner});
+  (void)fake.engine->prepare(rows_of(0, 4000));
+  EXPECT_EQ(tuned.size(), 2u);
 }
 
 TEST(Engine, ReportsAFailedCompilationAndRetries) {
