@@ -223,7 +223,7 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
   parts.specialized_for = specialized_for(settings);
   if (wgmma) parts.least_arch = "sm_90a";
   if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.least_arch = cluster ? "sm_90" : "sm_80";
-  parts.main_template = "attention/attention_" + variant + ".cuh";
+  parts.main_template = "attention/" + variant + ".cuh";
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
                     shape_text(settings) + config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
                     ") == " + std::to_string(wgmma ? sizeof(WgmmaParams) : sizeof(Params)) +

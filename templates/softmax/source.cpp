@@ -10,7 +10,7 @@ SourceParts SoftmaxOp::source_parts(const Problem& problem, const Config& config
   using row::Variant;
   const row::TypedConfig typed = row::TypedConfig::parse(config);
   const row::Shape shape = typed.view(shape_of(problem));
-  const std::string family = backward_ ? "softmax_backward" : "softmax";
+  const std::string family = backward_ ? "softmax_backward" : "softmax", folder = backward_ ? "softmax/backward_" : "softmax/";
   const std::string entry(name());
 
   SourceParts parts;
@@ -18,10 +18,10 @@ SourceParts SoftmaxOp::source_parts(const Problem& problem, const Config& config
   parts.least_arch = row::least_arch(typed, shape);
   parts.constants = row::constants(typed, shape);
   if (typed.holds_row()) {
-    parts.main_template = "softmax/" + family + "_held.cuh";
+    parts.main_template = folder + "held.cuh";
     parts.kernels = row::kernel(typed, entry, "RowParams", family + "_held", "Types, shape, config, Team");
   } else {
-    parts.main_template = "softmax/" + family + "_tiled.cuh";
+    parts.main_template = folder + "tiled.cuh";
     const std::string arguments = "Types, shape, config";
     if (typed.variant == Variant::split)
       parts.kernels = row::kernel(typed, entry + "_sums", "RowParams", family + "_split_sums", arguments) + "\n" +

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Compares the machine code that two versions of the templates compile to.
+
+  scripts/compare_kernels.py --old "env TUNESMITH_TEMPLATES=OLD/templates BUILD/tunesmith" --new BUILD/tunesmith [--sample 20]
+
+Renders every shipped tuning record (cache/shipped/records.jsonl) and every line of tests/templates/kernel_variants.txt with
+both commands, compiles them with NVRTC for the record's architecture and compares the instructions, constants and shared
+memory of each entry point. Comments, line numbers and names inside a kernel do not matter. Prints one line per kernel that
+differs, with register counts, then the totals; exits 1 if any differs. Needs no GPU.
+
+A record whose kernels are all identical may carry the new digest: the kernel that was measured is the kernel that runs.
+"""
+
+import argparse
+import concurrent.futures
+import ctypes
+import ctypes.util
+import hashlib
+import json
+import pathlib
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import urllib.parse
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+class Nvrtc:
+    """The compiler library, opened once per process."""
+
+    _library = None
+
+    @classmethod
+    def library(cls, name):
+        if cls._library is None:
+            cls._library = ctypes.CDLL(name)
+        return cls._library
+
+
+def compile_to_cubin(library_name, source, arch):
+    """Returns (cubin, log). Raises RuntimeError with the compiler's log."""
+    nvrtc = Nvrtc.library(library_name)
+    program = ctypes.c_void_p()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
+    options = [f"--gpu-architecture={arch}".encode(), b"--std=c++20", b"--ptxas-options=-v"]
+    result = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+
+    def fetch(get_size, get):
+        size = ctypes.c_size_t()
+        get_size(program, ctypes.byref(size))
+        data = ctypes.create_string_buffer(size.value)
+        get(program, data)
+        return data.raw
+
+    log = fetch(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(errors="replace")
+    if result != 0:
+        raise RuntimeError(log)
+    cubin = fetch(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return cubin, log
+
+
+def sections(cubin):
+    """Yields (name, type, size, bytes) of an ELF file's sections."""
+    (table,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + i * size) for i in range(count)]
+    strings = headers[names][4]
+    for name, kind, _, _, offset, length, *_ in headers:
+        end = cubin.index(b"\0", strings + name)
+        data = b"" if kind == 8 else cubin[offset : offset + length]  # 8: no bits in the file, such as shared memory
+        yield cubin[strings + name : end].decode(), kind, length, data
+
+
+def kernels_of(cubin, log):
+    """Entry point -> (digest of its code, registers)."""
+    registers = {}
+    entry = None
+    for line in log.splitlines():
+        if found := re.search(r"entry function '(\w+)'", line):
+            entry = found.group(1)
+        elif found := re.search(r"Used (\d+) registers", line):
+            registers[entry] = int(found.group(1))
+    codes = {}
+    for name, _, length, data in sections(cubin):
+        kind, _, kernel = name[1:].rpartition(".")
+        if re.match(r"\.(text|nv\.constant\d+|nv\.shared)\.", name):
+            codes.setdefault(kernel, hashlib.sha256()).update(f"{kind} {length}".encode() + data)
+    return {kernel: (code.hexdigest(), registers.get(kernel)) for kernel, code in codes.items()}
+
+
+def render(command, problem):
+    op, fields, arch, config = problem
+    arguments = [*shlex.split(command), "source", op, "--arch", arch, "--config", config]
+    for field, value in fields:
+        arguments += ["--option", f"{field}={value}"]
+    found = subprocess.run(arguments, capture_output=True, text=True)
+    if found.returncode != 0:
+        raise RuntimeError(found.stderr.strip())
+    return found.stdout
+
+
+def kernels_from(command, problem, library, keep):
+    """Kernels of the problem as this command renders it; compiled once for equal code when `keep` names a folder."""
+    source = render(command, problem)
+    code = "\n".join(line for line in source.splitlines() if not line.startswith(("#line", "//")))
+    kept = keep and pathlib.Path(keep) / (hashlib.sha256((problem[2] + code).encode()).hexdigest() + ".json")
+    if kept and kept.exists():
+        return {name: tuple(kernel) for name, kernel in json.loads(kept.read_text()).items()}
+    kernels = kernels_of(*compile_to_cubin(library, source, problem[2]))
+    if kept:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(kernels))
+    return kernels
+
+
+def compare(job):
+    problem, options = job
+    try:
+        old, new = (kernels_from(command, problem, options.nvrtc, options.keep) for command in (options.old, options.new))
+    except RuntimeError as error:
+        return f"FAILED: {error}"
+    lines = []
+    for name in sorted(old.keys() | new.keys()):
+        before, after = old.get(name), new.get(name)
+        if before is None or after is None or before[0] != after[0]:
+            count = [str(kernel[1]) if kernel else "no kernel" for kernel in (before, after)]
+            lines.append(f"{name} differs, {count[0]} -> {count[1]} registers")
+    return "; ".join(lines)
+
+
+def fields_of(text):
+    """ "rows=4,mask_mod=a%2Cb" -> [("rows", "4"), ("mask_mod", "a,b")]"""
+    return [(urllib.parse.unquote(key), urllib.parse.unquote(value)) for key, value in
+            (field.split("=", 1) for field in text.split(",") if field)]
+
+
+def shipped_problems():
+    for line in (ROOT / "cache/shipped/records.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        op, _, fields = record["problem"].partition(" ")
+        yield op, fields_of(fields), record["device_class"].split(";")[1], record["config"]
+
+
+def variant_problems():
+    for line in (ROOT / "tests/templates/kernel_variants.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            op, arch, config, fields = line.split(" ", 3)
+            yield op, fields_of(fields), arch, config
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--old", required=True, help="command that renders the old kernels")
+    parser.add_argument("--new", required=True, help="command that renders the new kernels")
+    parser.add_argument("--only", choices=["records", "variants"], help="leave out the others")
+    parser.add_argument("--sample", type=int, default=1, help="every SAMPLE-th problem only")
+    parser.add_argument("--match", default="", help="only problems whose line contains this regular expression")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", help="folder for the results of compilations, reused by later runs")
+    parser.add_argument("--nvrtc", default=ctypes.util.find_library("nvrtc") or "libnvrtc.so", help="path of libnvrtc")
+    options = parser.parse_args()
+    problems = []
+    if options.only != "variants":
+        problems += shipped_problems()
+    if options.only != "records":
+        problems += variant_problems()
+    text = [f"{op} {arch} {config} " + ",".join(f"{key}={value}" for key, value in fields) for op, fields, arch, config in problems]
+    chosen = [i for i in range(len(problems)) if re.search(options.match, text[i])][:: options.sample]
+    differing = 0
+    with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        for i, found in zip(chosen, pool.map(compare, [(problems[i], options) for i in chosen])):
+            if found:
+                differing += 1
+                print(f"{text[i][:240]!r}: {found}", flush=True)
+    print(f"{len(chosen) - differing} of {len(chosen)} identical")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
