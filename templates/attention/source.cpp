@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <numbers>
+#include <set>
 
 #include "templates/attention/config.h"
 #include "templates/attention/mask_tiles.h"
@@ -71,6 +72,14 @@ std::string shape_text(const Settings& settings) {
 /// Whether there is a second kernel for parts.
 bool combines_by_kernel(const TypedConfig& config) { return config.variant == Variant::split && config.cluster == 1; }
 
+/// The instructions of the products of wgmma: with the keys of a tile, and with values (and the ones that sum weights).
+std::string wgmma_instructions(const TypedConfig& config, const Settings& settings) {
+  std::set<std::int64_t> columns{config.tile_kv, settings.head_dim_v == 64 ? 72 : settings.head_dim_v};
+  std::string text = "namespace tunesmith {\n";
+  for (const std::int64_t count : columns) text += "TUNESMITH_WGMMA_" + std::to_string(count) + "\n";
+  return text + "}  // namespace tunesmith\n\n";
+}
+
 std::string config_text(const TypedConfig& config, const Settings& settings) {
   std::string kind, members;
   const std::string rescale = member("rescale_above", std::to_string(config.rescale) + ".0f");
@@ -98,6 +107,7 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
       break;
   }
   return "static constexpr tunesmith::" + kind + "Config config = {\n" + members + "};\n\n" +
+         (config.variant == Variant::wgmma ? wgmma_instructions(config, settings) : "") +
          asserts(kind + "Tiles<shape, config>::smem_bytes", config.smem_bytes(settings),
                  "the host asks for as much shared memory") +
          (combines_by_kernel(config) ? asserts("split_combine_threads", split_combine_threads, "the host starts as many")

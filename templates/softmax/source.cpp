@@ -10,7 +10,8 @@ SourceParts SoftmaxOp::source_parts(const Problem& problem, const Config& config
   using row::Variant;
   const row::TypedConfig typed = row::TypedConfig::parse(config);
   const row::Shape shape = typed.view(shape_of(problem));
-  const std::string family = backward_ ? "softmax_backward" : "softmax", folder = backward_ ? "softmax/backward_" : "softmax/";
+  const std::string family = backward_ ? "softmax_backward" : "softmax",
+                    folder = backward_ ? "softmax/backward_" : "softmax/";
   const std::string entry(name());
 
   SourceParts parts;

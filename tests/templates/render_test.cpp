@@ -91,7 +91,8 @@ TEST(Render, MatchesTheGoldenSources) {
 
 TEST(Render, GoldenFilesAreTheCasesAndCoverEveryMainTemplate) {
   std::set<std::string> kept, named, main_templates;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/golden"))
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/golden"))
     kept.insert(entry.path().stem().string());
   for (const Case& c : golden_cases) {
     named.insert(c.name);
