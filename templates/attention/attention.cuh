@@ -103,7 +103,7 @@ __device__ __forceinline__ void store_part(Element* address, const float (&value
     float part[width];
 #pragma unroll
     for (int j = 0; j < width; ++j) part[j] = values[i + j];
-    store_vector<Element, width, StoreHint::plain>(address, i, Range{0, count}, true, part);
+    store_whole<Element, width, StoreHint::plain>(address, i, part);
   }
 }
 

@@ -164,7 +164,7 @@ SourceParts CrossEntropyOp::source_parts(const Problem& problem, const Config& c
     };
     if (typed.holds_row()) {
       parts.main_template = "cross_entropy/held.cuh";
-      arguments += ", Team";
+      arguments += ", Team, Storage";
       parts.kernels = kernel(entry, "cross_entropy_held");
     } else if (typed.variant == row::Variant::pipeline) {
       parts.main_template = "cross_entropy/pipeline.cuh";

@@ -65,15 +65,14 @@ __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pa
     if ((!shape.shifted || number > 0 || first > 0) && number < whole_tiles) {  // within every row, whatever its shift
 #pragma unroll
       for (int i = 0; i < config.unroll; ++i)
-        tile[i] = load_vector<Input, shape.vector, config.load>(next, i * config.threads * shape.vector, row.all, true,
-                                                                Maximum::identity());
+        tile[i] = load_whole<Input, shape.vector, config.load>(next, i * config.threads * shape.vector);
     } else {
       const int64 begin = first + number * elements + own;
       const Range rest = {shape.shifted ? row.all.begin - begin : 0, row.all.end - begin};
 #pragma unroll
       for (int i = 0; i < config.unroll; ++i)
-        tile[i] = load_vector<Input, shape.vector, config.load, edges_of_all<shape>>(next, i * config.threads * shape.vector,
-                                                                                     rest, false, Maximum::identity());
+        tile[i] = RowFeatures<shape>::Edges::template load<Input, shape.vector, config.load>(
+            next, i * config.threads * shape.vector, rest, false, Maximum::identity());
     }
     next += elements;
   };
@@ -139,7 +138,7 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
 #pragma unroll
       for (int i = 0; i < config.unroll; ++i) {
         const float zeros[shape.vector] = {};
-        store_vector<Output, shape.vector, config.store, edges_of_all<shape>>(
+        RowFeatures<shape>::Edges::template store<Output, shape.vector, config.store>(
             dlogits, begin + (i * config.threads + thread_index()) * shape.vector, row.all, inside, zeros);
       }
       return;
@@ -152,7 +151,8 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
       float values[shape.vector];
       tile[i].unpack(values);
       gradient_of_logits(params, row, scale, loss, gradient, column, values);
-      store_vector<Output, shape.vector, config.store, edges_of_all<shape>>(dlogits, column, row.all, inside, values);
+      RowFeatures<shape>::Edges::template store<Output, shape.vector, config.store>(dlogits, column, row.all, inside,
+                                                                                    values);
     }
     // After the vector that it lies in, by the same thread.
     const int64 position = target.column + row.shift;

@@ -13,8 +13,7 @@ std::string store_hint(const std::string& word) { return "tunesmith::StoreHint::
 std::string held_config(const TypedConfig& config, const Shape& shape) {
   const std::int64_t held = config.vectors_in_registers(shape);
   return "static constexpr tunesmith::HeldConfig config = {\n" + member("register_vectors", held) +
-         member("shared_vectors", config.vectors_per_thread(shape) - held) +
-         member("registers", "tunesmith::Registers::" + config.registers) + member("load", load_hint(config.load)) +
+         member("shared_vectors", config.vectors_per_thread(shape) - held) + member("load", load_hint(config.load)) +
          member("store", store_hint(config.store)) + "};\n";
 }
 
@@ -38,15 +37,35 @@ std::string team(const TypedConfig& config) {
   }
 }
 
+/// Where a row waits: "tunesmith::InRegisters<tunesmith::PackedVector>".
+std::string storage(const TypedConfig& config, const Shape& shape) {
+  const bool shared = config.vectors_per_thread(shape) > config.vectors_in_registers(shape);
+  return std::string("tunesmith::InRegisters") + (shared ? "AndSharedMemory" : "") +
+         "<tunesmith::" + (config.registers == "packed" ? "PackedVector" : "FloatVector") + ">";
+}
+
+std::string features(const Shape& shape, const FeatureTypes& more) {
+  const Options& options = shape.options;
+  const bool across = shape.vector() > 1 && (shape.shifted() || shape.cols % shape.vector() != 0);
+  const bool ragged = (options.causal || options.valid_cols) && shape.vector() > 1;
+  const std::string edges = across ? "StraightEdges" : "WholeVectors";
+  FeatureTypes types{{"Edges", edges}, {"SeenEdges", ragged ? "BranchedEdges" : edges}};
+  types.emplace_back("Mask", options.mask == Mask::none   ? "NoMask"
+                             : options.mask == Mask::keep ? "KeepMask"
+                                                          : "AddMask<" + device_type(options.mask_dtype) + ">");
+  types.insert(types.end(), more.begin(), more.end());
+  std::string text = "template <>\nstruct tunesmith::RowFeatures<shape> {\n";
+  for (const auto& [name, type] : types) text += "  using " + name + " = tunesmith::" + type + ";\n";
+  return text + "};\n\n";
+}
+
 }  // namespace
 
-std::string constants(const TypedConfig& config, const Shape& shape) {
+std::string constants(const TypedConfig& config, const Shape& shape, const FeatureTypes& more) {
   const Options& options = shape.options;
-  const std::string mask_type = options.mask == Mask::none ? "void" : device_type(options.mask_dtype);
   std::string text = "struct Types {\n  using Input = " + device_type(shape.input) +
-                     ";\n  using Output = " + device_type(shape.output) + ";\n  using MaskElement = " + mask_type +
-                     ";\n};\n\n";
-  // What is as a RowShape has it by default goes without saying.
+                     ";\n  using Output = " + device_type(shape.output) + ";\n};\n\n";
+  // Members with default values are omitted.
   text += "static constexpr tunesmith::RowShape shape = {\n" + member("cols", shape.cols) + member("vector", shape.vector());
   if (shape.shifted()) text += member("shifted", true) + member("line", shape.line());
   if (shape.logarithm) text += member("logarithm", true);
@@ -54,12 +73,11 @@ std::string constants(const TypedConfig& config, const Shape& shape) {
   if (options.causal) text += member("causal", true);
   if (options.valid_cols) text += member("valid_cols", true);
   if (options.safe) text += member("safe", true);
-  if (options.mask != Mask::none)
-    text += member("mask", std::string("tunesmith::Mask::") + (options.mask == Mask::add ? "add" : "keep")) +
-            member("mask_vector", shape.mask_vector());
-  text += "};\n\n";
+  if (options.mask != Mask::none) text += member("mask_vector", shape.mask_vector());
+  text += "};\n\n" + features(shape, more);
   if (config.holds_row()) {
-    text += held_config(config, shape) + "\nusing Team = tunesmith::" + team(config) + ";\n";
+    text += held_config(config, shape) + "\nusing Team = tunesmith::" + team(config) +
+            ";\nusing Storage = " + storage(config, shape) + ";\n";
   } else if (config.variant == Variant::pipeline) {
     text += pipeline_config(config);
   } else {

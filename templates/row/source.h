@@ -7,8 +7,11 @@
 
 namespace tunesmith::row {
 
-/// "Types", "shape" and, as the variant has them, "config" and "Team": what a kernel template is instantiated with.
-std::string constants(const TypedConfig& config, const Shape& shape);
+using FeatureTypes = std::vector<std::pair<std::string, std::string>>;
+
+/// "Types", "shape" with its RowFeatures (those of all row kernels and `more`) and, where the variant has them, "config",
+/// "Team" and "Storage": what a kernel template is instantiated with.
+std::string constants(const TypedConfig& config, const Shape& shape, const FeatureTypes& more = {});
 
 /// extern "C" entry point `entry` that calls tunesmith::`function`<`arguments`>(params) with tunesmith::`params`.
 std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& params,

@@ -17,10 +17,16 @@ SourceParts SoftmaxOp::source_parts(const Problem& problem, const Config& config
   SourceParts parts;
   parts.specialized_for = row::specialized_for(shape);
   parts.least_arch = row::least_arch(typed, shape);
-  parts.constants = row::constants(typed, shape);
+  row::FeatureTypes types{{"Arithmetic", shape.output == DType::f32 ? "PreciseArithmetic" : "FastArithmetic"}};
+  if (!backward_) types.emplace_back("Function", shape.logarithm ? "LogSoftmaxFunction" : "SoftmaxFunction");
+  parts.constants = row::constants(typed, shape, types);
   if (typed.holds_row()) {
     parts.main_template = folder + "held.cuh";
-    parts.kernels = row::kernel(typed, entry, "RowParams", family + "_held", "Types, shape, config, Team");
+    std::string arguments = "Types, shape, config, Team, Storage";
+    if (!backward_)
+      arguments +=
+          (typed.variant == Variant::cluster || typed.variant == Variant::grid) ? ", tunesmith::SoftmaxMeeting" : ", void";
+    parts.kernels = row::kernel(typed, entry, "RowParams", family + "_held", arguments);
   } else {
     parts.main_template = folder + "tiled.cuh";
     const std::string arguments = "Types, shape, config";
