@@ -66,24 +66,27 @@ struct BranchedEdges {
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
                                                           float outside) {
-    if (inside || range.holds<count>(column)) return load_whole<T, count, hint>(row, column);
     Packed<T, count> vector;
-    float values[count];
+    if (inside || range.holds<count>(column)) {
+      vector = load_whole<T, count, hint>(row, column);
+    } else {
+      float values[count];
 #pragma unroll
-    for (int i = 0; i < count; ++i) values[i] = outside;
-    if (range.meets<count>(column)) {
+      for (int i = 0; i < count; ++i) values[i] = outside;
+      if (range.meets<count>(column)) {
 #pragma unroll
-      for (int i = 0; i < count; ++i) {
-        if (range.holds<1>(column + i)) {
-          Packed<T, 1> element;
-          element.access[0] = tunesmith::load<static_cast<int>(sizeof(T)), hint>(row + column + i);
-          float value[1];
-          element.unpack(value);
-          values[i] = value[0];
+        for (int i = 0; i < count; ++i) {
+          if (range.holds<1>(column + i)) {
+            Packed<T, 1> element;
+            element.access[0] = tunesmith::load<static_cast<int>(sizeof(T)), hint>(row + column + i);
+            float value[1];
+            element.unpack(value);
+            values[i] = value[0];
+          }
         }
       }
+      vector.pack_from(values);
     }
-    vector.pack_from(values);
     return vector;
   }
   template <typename T, int count, StoreHint hint>

@@ -126,8 +126,8 @@ struct HybridRow : RegisterRow<Element, shape, config, Team, Held> {
   }
 
   __device__ __forceinline__ bool take_out(int64 position, int member) {
-    const bool mine = Base::take_out(position, member);
-    const int at = mine ? static_cast<int>(position) / vector / Team::members : -1;
+    int at;
+    const bool mine = Base::take_out(position, member, at);
     taken_out = at >= in_registers ? at * vector + static_cast<int>(position) % vector : -1;
     return mine;
   }

@@ -50,12 +50,14 @@ __device__ __forceinline__ void load_mask(const RowParams& params, const Row<sha
 #pragma unroll
   for (int begin = 0; begin < shape.vector; begin += count) {
     Packed<Element, count> vector;
-    if constexpr (sizeof(Element) == 1)
-      vector = inside || row.seen.template holds<count>(column + begin)
-                   ? load_whole<Element, count, LoadHint::plain>(mask, column + begin)
-                   : load_bytes<count>(mask, column + begin, row.seen);
-    else
+    if constexpr (sizeof(Element) == 1) {
+      if (inside || row.seen.template holds<count>(column + begin))
+        vector = load_whole<Element, count, LoadHint::plain>(mask, column + begin);
+      else
+        vector = load_bytes<count>(mask, column + begin, row.seen);
+    } else {
       vector = BranchedEdges::load<Element, count, LoadHint::plain>(mask, column + begin, row.seen, inside, 0.0f);
+    }
     float part[count];
     vector.unpack(part);
 #pragma unroll
