@@ -171,10 +171,11 @@ SourceParts CrossEntropyOp::source_parts(const Problem& problem, const Config& c
       parts.kernels = kernel(entry, "cross_entropy_pipeline");
     } else {
       parts.main_template = "cross_entropy/tiled.cuh";
-      if (typed.variant == row::Variant::split)
-        parts.kernels = kernel(entry + "_sums", "cross_entropy_split_sums") + "\n" + kernel(entry, "cross_entropy_split");
-      else
-        parts.kernels = kernel(entry, "cross_entropy_online");
+      const bool split = typed.variant == row::Variant::split;
+      if (split) parts.kernels = kernel(entry + "_sums", "cross_entropy_split_sums") + "\n";
+      arguments += std::string(", tunesmith::Finish") +
+                   (settings.kind == Kind::shard ? "Part" : (settings.has_gradient() ? "Gradient" : "Loss"));
+      parts.kernels += kernel(entry, split ? "cross_entropy_split" : "cross_entropy_online");
     }
   } else if (kind_ == Kind::backward) {
     const TileConfig typed = TileConfig::parse(config);
