@@ -63,6 +63,12 @@ struct AttentionShape {
   bool score_mod, mask_mod;
 };
 
+/// What the generated source chooses for its shape by name, so that it holds nothing of what is off:
+///   Tiles<most_q, tile_kv>     KeyTiles, or MaskedKeyTiles with a mask_mod
+///   Cap, CapSteps, BiasSteps, Sink  SoftCap, SoftCapSteps, AlibiSteps and Sinks, where the shape has them
+template <const AttentionShape& shape>
+struct AttentionFeatures;
+
 constexpr float log2_e = 1.44269504088896341f;
 constexpr float ln_2 = 0.693147180559945309f;
 

@@ -51,7 +51,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
   using Tiles = MmaTiles<shape, config>;
   using Rule = Scores<shape, Modification>;
   using Block = BlockOfQueries<shape, config.tile_q>;
-  using KeyTiles = TileSequence<shape, config.tile_q, config.tile_kv>;
+  using KeyTiles = KeyTilesOf<shape, config.tile_q, config.tile_kv>;
   static constexpr int keys = config.tile_kv, blocks = Tiles::blocks;
   using Products = WarpProducts<Element, shape, blocks, keys>;
   using Products::output;
@@ -122,7 +122,8 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
     for (int block = 0; block < blocks; ++block) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const SoftmaxEnd end = softmax[block].end(params, of.head, rule.factor(), r);
+        const float sum = reduce_lanes<4>(softmax[block].sum[r], Sum());
+        const SoftmaxEnd end = end_of_quad<Element, shape>(params, of.head, rule.factor(), softmax[block].largest[r], sum);
         const int row = 16 * block + 8 * r + lane / 4, query = first_q + row;
         const bool there = query < of.sequence.seq_q;
         if (lane % 4 == 0 && there && params.lse != nullptr)
@@ -176,8 +177,8 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   };
 
   const Scores<shape, Modification> rule(params, sequence, block.batch, block.head);
-  const TileSequence<shape, config.tile_q, keys> tiles(params, rule.visibility(), block.batch, block.head, block.first_q,
-                                                       block.last_q);
+  const KeyTilesOf<shape, config.tile_q, keys> tiles(params, rule.visibility(), block.batch, block.head, block.first_q,
+                                                     block.last_q);
   const int warp = warp_index();
   MmaWarp<Element, shape, Modification, config> mine(rule, tiles, block.first_q + warp * warp_q, lane_index(), shared,
                                                      Tiles::q_at + warp * warp_q * 2 * shape.head_dim);

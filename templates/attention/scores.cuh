@@ -39,6 +39,7 @@ class Scores {
     if constexpr (shape.alibi) slope_ = slope_of<shape>(params, head);
   }
 
+  __device__ __forceinline__ const AttentionParams& params() const { return *params_; }
   __device__ __forceinline__ const Visibility<shape>& visibility() const { return visibility_; }
 
   /// What a value of operator() is multiplied with to be an exponent of 2.
@@ -53,32 +54,13 @@ class Scores {
     if constexpr (linear) {
       return dot;
     } else if constexpr (unscaled) {
-      return biased(shape.softcap ? capped(dot) : dot, query, first, at);
+      return biased(capped(dot), query, first, at);
     } else {
-      const float score = multiply(shape.softcap ? capped(dot) : dot, params_->scale);
+      const float score = multiply(capped(dot), params_->scale);
       return biased(Modification::score(score, batch_, head_, query, first + at, params_->aux), query, first, at);
     }
   }
 
-  /// The steps of operator() on their own, for whoever takes them for a tile at a time.
-  __device__ __forceinline__ float capped(float dot) const {
-    const float cap = divide(params_->softcap, params_->scale);
-    return fused_multiply_add(-2.0f * cap, below_tanh(dot), cap);
-  }
-  /// The same for dot products up to near_bound() in size, without the special function unit.
-  __device__ __forceinline__ float near_capped(float dot) const {
-    const float square = multiply(dot, dot);
-    float ratio = fused_multiply_add(square, params_->cap_terms[2], params_->cap_terms[1]);
-    ratio = fused_multiply_add(square, ratio, params_->cap_terms[0]);
-    return multiply(dot, fused_multiply_add(square, ratio, 1.0f));
-  }
-  __device__ __forceinline__ float near_bound() const { return params_->cap_near; }
-  /// The exponent of 2, plus `origin`, of dot products up to small_bound() in size, as exactly as 16-bit weights need it.
-  __device__ __forceinline__ float small_exponent(float dot, float origin) const {
-    const float ratio = fused_multiply_add(multiply(dot, dot), params_->cap_small_terms[1], params_->cap_small_terms[0]);
-    return fused_multiply_add(dot, ratio, origin);
-  }
-  __device__ __forceinline__ float small_bound() const { return params_->cap_small; }
   /// The score less slope * distance of the key from the query's place, which is exact below 2^24.
   __device__ __forceinline__ float biased(float score, int query, int first, int at) const {
     if constexpr (!shape.alibi) return score;
@@ -98,10 +80,9 @@ class Scores {
   }
 
  private:
-  /// (1 - tanh(x)) / 2 for x = scale * dot / softcap: 1 / (e^(2 x) + 1), 0 and 1 far out; within 2^-22.
-  __device__ __forceinline__ float below_tanh(float dot) const {
-    const float to_exponent = multiply(multiply(params_->scale, params_->inverse_softcap), 2.0f * log2_e);
-    return reciprocal_approx(add(exp2_approx(multiply(dot, to_exponent)), 1.0f));
+  __device__ __forceinline__ float capped(float dot) const {
+    if constexpr (shape.softcap) return AttentionFeatures<shape>::Cap::capped(*params_, dot);
+    return dot;
   }
 
   const AttentionParams* params_;

@@ -3,8 +3,9 @@
 // shared memory, and the softmax runs along (Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022, arXiv:2205.14135).
 #pragma once
 
-#include "attention/softmax.cuh"
-#include "attention/tiles.cuh"
+#include "attention/masked_tiles.cuh"
+#include "attention/sinks.cuh"
+#include "attention/soft_cap.cuh"
 
 namespace tunesmith {
 
@@ -72,8 +73,8 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
 
   const Scores<shape, Modification> scores(params, sequence, block.batch, block.head);
   const KeyRange whole = scores.visibility().of_all(first_q, last_q);
-  const TileSequence<shape, config.tile_q, config.tile_kv> tiles(params, scores.visibility(), block.batch, block.head,
-                                                                 first_q, last_q);
+  const KeyTilesOf<shape, config.tile_q, config.tile_kv> tiles(params, scores.visibility(), block.batch, block.head, first_q,
+                                                               last_q);
   const int across = thread_index() % Tiles::across, down = thread_index() / Tiles::across;
 
   float largest[queries], sum[queries], output[queries][groups][columns];

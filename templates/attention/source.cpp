@@ -69,6 +69,23 @@ std::string shape_text(const Settings& settings) {
   return text + "};\n\n";
 }
 
+/// The types that the shape's options stand for. simt and split take scores one by one, the others in steps.
+std::string features_text(const TypedConfig& config, const Settings& settings) {
+  const bool steps = (config.variant == Variant::wgmma || config.variant == Variant::mma) && settings.score_mod.empty();
+  std::string text =
+      "template <>\nstruct tunesmith::AttentionFeatures<shape> {\n  template <int most_q, int tile_kv>\n"
+      "  using Tiles = tunesmith::" +
+      std::string(settings.mask_mod.empty() ? "" : "Masked") + "KeyTiles<shape, most_q, tile_kv>;\n";
+  const auto use = [&](bool there, const std::string& name, const std::string& type) {
+    if (there) text += "  using " + name + " = tunesmith::" + type + ";\n";
+  };
+  use(settings.softcap != 0, "Cap", "SoftCap");
+  use(settings.softcap != 0 && steps, "CapSteps", "SoftCapSteps");
+  use(settings.alibi && steps, "BiasSteps", "AlibiSteps");
+  use(settings.sinks, "Sink", "Sinks");
+  return text + "};\n\n";
+}
+
 /// Whether there is a second kernel for parts.
 bool combines_by_kernel(const TypedConfig& config) { return config.variant == Variant::split && config.cluster == 1; }
 
@@ -235,7 +252,8 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
   if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.least_arch = cluster ? "sm_90" : "sm_80";
   parts.main_template = "attention/" + variant + ".cuh";
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
-                    shape_text(settings) + config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
+                    shape_text(settings) + features_text(typed, settings) + config_text(typed, settings) +
+                    "static_assert(sizeof(tunesmith::" + params +
                     ") == " + std::to_string(wgmma ? sizeof(WgmmaParams) : sizeof(Params)) +
                     ", \"the host fills the parameters by this layout\");\n";
   std::string bounds = std::to_string(typed.block_threads());

@@ -402,7 +402,8 @@ struct Consumer {
         sum = output[shape.head_dim_v / 2 + 2 * r];
       else
         sum = reduce_lanes<4>(softmax.sum[r], Sum());
-      const SoftmaxEnd end = softmax.end_of_sum(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
+      const SoftmaxEnd end =
+          end_of_quad<Element, shape>(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
       results.scale[r] = end.scale;
       if (lane % 4 == 0 && query < sequence.seq_q && attention.lse != nullptr)
         lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;
