@@ -238,6 +238,19 @@ void mark_surroundings(std::vector<Piece>& pieces) {
   }
 }
 
+/// Drops the end of a namespace and its beginning where nothing lies between them.
+void join_namespaces(std::vector<Piece>& pieces) {
+  Piece* closed = nullptr;
+  for (Piece& piece : pieces) {
+    if (!piece.kept || piece.kind == Piece::Kind::comment) continue;
+    const std::string& line = piece.lines.front().text;
+    if (closed != nullptr && line.starts_with("namespace ") &&
+        closed->lines.front().text == "}  // " + line.substr(0, line.size() - 2))
+      closed->kept = piece.kept = false;
+    closed = piece.kind == Piece::Kind::close && line.starts_with("}  // namespace ") ? &piece : nullptr;
+  }
+}
+
 /// Lines with #line directives wherever some are left out, which then stand in place of an empty line.
 class Writer {
  public:
@@ -264,10 +277,11 @@ class Writer {
 
 }  // namespace
 
-std::string keep_reachable(const std::string& templates, const std::string& roots) {
+std::string keep_reachable(const std::string& templates, const std::string& roots, bool joined) {
   std::vector<Piece> pieces = pieces_of(lines_of(templates));
   mark_reachable(pieces, words_of(roots));
   mark_surroundings(pieces);
+  if (joined) join_namespaces(pieces);
   Writer writer;
   std::map<std::string, const Piece*, std::less<>> due;  // comments of files, until something of the file follows
   for (const Piece& piece : pieces) {

@@ -126,7 +126,6 @@ __device__ __forceinline__ void async_copy_16(void* shared, const void* global, 
 __device__ __forceinline__ void async_copy_16(void* shared, int offset, const void* global, bool there) {
   async_copy_16(static_cast<char*>(shared) + offset, global, there);
 }
-__device__ __forceinline__ void async_copy_16(void* shared, const void* global) { async_copy_16(shared, global, true); }
 #endif
 
 /// More exact than the GPU's; denormals are 0 before and after, as rcp.approx.ftz has them.

@@ -66,6 +66,7 @@ struct AttentionShape {
 /// What the generated source chooses for its shape by name, so that it holds nothing of what is off:
 ///   Tiles<most_q, tile_kv>     KeyTiles, or MaskedKeyTiles with a mask_mod
 ///   Cap, CapSteps, BiasSteps, Sink  SoftCap, SoftCapSteps, AlibiSteps and Sinks, where the shape has them
+///   Chunks                     AlignedChunks or UnalignedChunks, for kernels on mma.sync
 template <const AttentionShape& shape>
 struct AttentionFeatures;
 
@@ -100,16 +101,25 @@ __device__ __forceinline__ float* lse_of(const AttentionParams& params, const Se
   return params.lse + (static_cast<int64>(batch) * params.heads + head) * params.seq_q;
 }
 
-/// Stores neighbouring elements by accesses of at most `vector` of them.
+/// Stores consecutive elements by accesses of at most `vector` of them.
 template <int vector, typename Element, int count>
 __device__ __forceinline__ void store_part(Element* address, const float (&values)[count]) {
-  constexpr int width = vector < count ? vector : count;
+  constexpr int width = vector < count ? vector : count, bytes = width * static_cast<int>(sizeof(Element));
 #pragma unroll
   for (int i = 0; i < count; i += width) {
-    float part[width];
+    Bits<bytes> bits;
+    if constexpr (bytes == 2) {
+      bits.word = from_float<Element>(values[i]).bits;
+    } else {
 #pragma unroll
-    for (int j = 0; j < width; ++j) part[j] = values[i + j];
-    store_whole<Element, width, StoreHint::plain>(address, i, part);
+      for (int j = 0; j < bytes / 4; ++j) {
+        if constexpr (sizeof(Element) == 4)
+          bits.word[j] = bits_of(values[i + j]);
+        else
+          bits.word[j] = pack<Element>(values[i + 2 * j], values[i + 2 * j + 1]);
+      }
+    }
+    store<bytes, StoreHint::plain>(address + i, bits);
   }
 }
 

@@ -7,27 +7,19 @@
 
 namespace tunesmith {
 
-/// Eight elements of which one access may take `vector`.
-template <typename Element, int vector>
-__device__ __forceinline__ Bits<16> load_chunk(const Element* address) {
-  Bits<16> chunk{};
-#pragma unroll
-  for (int i = 0; i < 8; i += vector) {
-    const auto part = load<2 * vector, LoadHint::plain>(address + i);
-    if constexpr (vector == 1) {
-      chunk.word[i / 2] |= uint32{part.word} << (16 * (i % 2));
-    } else {
-#pragma unroll
-      for (int j = 0; j < vector / 2; ++j) chunk.word[i / 2 + j] = part.word[j];
-    }
+/// How 16 bytes of a row come into shared memory: in one asynchronous copy where all rows start at multiples of 16 bytes,
+/// else as in attention/unaligned.cuh. Zeros where it is not `there`.
+struct AlignedChunks {
+  template <typename Element, int vector>
+  static __device__ __forceinline__ void copy(unsigned char* shared, int at, const Element* source, bool there) {
+    async_copy_16(shared, at, source, there);
   }
-  return chunk;
-}
+};
 
 /// Rows [first, first + rows) of a head, `width` elements each, into a swizzled tile `tile_at` bytes from `shared`; rows
 /// from `end` on become zeros. By `threads` threads, of which this is `thread`; complete after async_copy_wait and a barrier
 /// among them.
-template <typename Element, int threads, int rows, int width, int vector>
+template <typename Chunks, typename Element, int threads, int rows, int width, int vector>
 __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* shared,
                                           int tile_at, int thread) {
   constexpr int per_row = width / 8, chunks = rows * per_row, turns = (chunks + threads - 1) / threads;
@@ -41,10 +33,7 @@ __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int
     if (chunks % threads == 0 || number < chunks) {
       const int place = tile_at + swizzled<2 * width>(row, chunk);
       const bool there = first + row < end;
-      if constexpr (vector >= 8)
-        async_copy_16(shared, place, source, there);
-      else
-        *reinterpret_cast<Bits<16>*>(shared + place) = there ? load_chunk<Element, vector>(source) : Bits<16>{};
+      Chunks::template copy<Element, vector>(shared, place, source, there);
     }
     if constexpr (straight) source += threads / per_row * stride;
   }

@@ -14,7 +14,7 @@
 // After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691).
 #pragma once
 
-#include "attention/fragments.cuh"
+#include "attention/unaligned.cuh"
 
 namespace tunesmith {
 
@@ -166,12 +166,12 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   const auto* const k = block.template k<Element>(params);
   const auto* const v = block.template v<Element>(params);
   const auto copy_keys = [&](int index, int stage) {
-    copy_rows<Element, threads, keys, shape.head_dim, shape.k_vector>(k, params.k_strides.seq, index * keys, sequence.seq_kv,
-                                                                      shared, Tiles::stages_at + stage * Tiles::stage_bytes,
-                                                                      thread_index());
+    copy_rows<typename AttentionFeatures<shape>::Chunks, Element, threads, keys, shape.head_dim, shape.k_vector>(
+        k, params.k_strides.seq, index * keys, sequence.seq_kv, shared, Tiles::stages_at + stage * Tiles::stage_bytes,
+        thread_index());
   };
   const auto copy_values = [&](int index, int stage) {
-    copy_rows<Element, threads, keys, shape.head_dim_v, shape.v_vector>(
+    copy_rows<typename AttentionFeatures<shape>::Chunks, Element, threads, keys, shape.head_dim_v, shape.v_vector>(
         v, params.v_strides.seq, index * keys, sequence.seq_kv, shared,
         Tiles::stages_at + stage * Tiles::stage_bytes + Tiles::k_bytes, thread_index());
   };
@@ -187,7 +187,7 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   int coming[ahead];
   coming[0] = tiles.last();
   if (coming[0] >= tiles.begin()) {
-    copy_rows<Element, threads, config.tile_q, shape.head_dim, shape.q_vector>(
+    copy_rows<typename AttentionFeatures<shape>::Chunks, Element, threads, config.tile_q, shape.head_dim, shape.q_vector>(
         block.template q<Element>(params), params.q_strides.seq, block.first_q, sequence.seq_q, shared, Tiles::q_at,
         thread_index());
     async_copy_commit();

@@ -83,6 +83,10 @@ std::string features_text(const TypedConfig& config, const Settings& settings) {
   use(settings.softcap != 0 && steps, "CapSteps", "SoftCapSteps");
   use(settings.alibi && steps, "BiasSteps", "AlibiSteps");
   use(settings.sinks, "Sink", "Sinks");
+  bool aligned = true;
+  for (const Side side : {Side::q, Side::k, Side::v}) aligned = aligned && settings.vector(side) >= 8;
+  use(config.variant == Variant::mma || config.variant == Variant::split, "Chunks",
+      aligned ? "AlignedChunks" : "UnalignedChunks");
   return text + "};\n\n";
 }
 

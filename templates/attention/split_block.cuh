@@ -39,10 +39,7 @@ __device__ __forceinline__ void copy_queries(const AttentionParams& params, cons
     const Element* const source =
         head_of<shape>(static_cast<const Element*>(params.q), params.q_strides, sequence.q_start, batch, place.head) +
         place.query * params.q_strides.seq + chunk * 8;
-    if constexpr (shape.q_vector >= 8)
-      async_copy_16(shared, at, source, there);
-    else
-      *reinterpret_cast<Bits<16>*>(shared + at) = there ? load_chunk<Element, shape.q_vector>(source) : Bits<16>{};
+    AttentionFeatures<shape>::Chunks::template copy<Element, shape.q_vector>(shared, at, source, there);
   }
 }
 
@@ -192,10 +189,10 @@ struct SplitBlock {
     const auto copy_tile = [&](int index, int stage) {
       const int place = own_at + stage * Tiles::stage_bytes;
       if (index >= tiles.end) return;
-      copy_rows<Element, 32, keys, shape.head_dim, shape.k_vector>(k, params.k_strides.seq, index * keys, sequence.seq_kv,
-                                                                   shared, place, lane);
-      copy_rows<Element, 32, keys, shape.head_dim_v, shape.v_vector>(v, params.v_strides.seq, index * keys, sequence.seq_kv,
-                                                                     shared, place + Tiles::k_bytes, lane);
+      copy_rows<typename AttentionFeatures<shape>::Chunks, Element, 32, keys, shape.head_dim, shape.k_vector>(
+          k, params.k_strides.seq, index * keys, sequence.seq_kv, shared, place, lane);
+      copy_rows<typename AttentionFeatures<shape>::Chunks, Element, 32, keys, shape.head_dim_v, shape.v_vector>(
+          v, params.v_strides.seq, index * keys, sequence.seq_kv, shared, place + Tiles::k_bytes, lane);
     };
 
     int index = tiles.begin + warp;

@@ -2,7 +2,7 @@
 // makes of it is in attention_split_block.cuh.
 #pragma once
 
-#include "attention/fragments.cuh"
+#include "attention/unaligned.cuh"
 
 namespace tunesmith {
 

@@ -84,8 +84,6 @@ __device__ __forceinline__ void async_copy_16(void* shared, int offset, const vo
                "r"(there ? 16 : 0)
                : "memory");
 }
-/// Without the condition: one operand less.
-__device__ __forceinline__ void async_copy_16(void* shared, const void* global) { async_copy<16>(shared, global); }
 #endif
 
 /// 1 / x within one unit in the last place; 0 for infinities, infinity for denormals.
