@@ -227,11 +227,6 @@ struct Consumer {
       arrive_threads(first_turn + (next == config.consumers ? 0 : next), 256);
     }
   }
-  /// So that what is made of it is made here, and not kept in a register all along.
-  static __device__ __forceinline__ int here(int value) {
-    asm volatile("" : "+r"(value));
-    return value;
-  }
 
   __device__ __forceinline__ void round() {
 #pragma unroll

@@ -203,19 +203,6 @@ __device__ __forceinline__ SentKeys sent_keys(const Tiles& tiles, int index, boo
   return {word};
 }
 
-/// Stages one after the other, over and over; a barrier's parity changes each time around.
-template <int count>
-struct Stage {
-  int index = 0;
-  uint32 parity = 0;
-  __device__ __forceinline__ void next() {
-    if (++index == count) {
-      index = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 /// Addresses of barriers in shared memory.
 template <int q_stages>
 struct Barriers {

@@ -50,6 +50,11 @@ __device__ __forceinline__ unsigned char* dynamic_shared() {
   return tunesmith_dynamic_shared;
 }
 
+/// A shared-memory address as PTX takes it: 32 bits, so that tiles and barriers are computed with in one register.
+__device__ __forceinline__ uint32 shared_address(const void* shared) {
+  return static_cast<uint32>(__cvta_generic_to_shared(shared));
+}
+
 // ---- Clusters (sm_90 and later) -----------------------------------------------------------------------------------------
 
 #if TUNESMITH_SM >= 900
@@ -256,7 +261,7 @@ __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
 /// only the L2 policies apply: the copy never allocates in L1 when it is 16 bytes wide.
 template <int bytes, LoadHint hint = LoadHint::plain>
 __device__ __forceinline__ void async_copy(void* shared, const void* global) {
-  const auto address = static_cast<uint32>(__cvta_generic_to_shared(shared));
+  const uint32 address = shared_address(shared);
   if constexpr (bytes == 16 && hint == LoadHint::evict_last)
     asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(address), "l"(global),
                  "l"(evict_last_policy())

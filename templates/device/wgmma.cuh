@@ -53,6 +53,12 @@ __device__ __forceinline__ void pin(uint32 (&values)[count]) {
   for (int i = 0; i < count; ++i) asm volatile("" : "+r"(values[i]));
 }
 
+/// The value, opaque to the compiler: what is computed from it is computed here and not kept in a register all along.
+__device__ __forceinline__ int here(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 /// Before the first wgmma, and whenever other instructions wrote its registers. All four warps, as everything below.
 template <typename... Registers>
 __device__ __forceinline__ void wgmma_fence(Registers&... registers) {
