@@ -106,7 +106,7 @@ def render(command, problem):
 
 
 def ptx_bodies(library_name, source, arch):
-    """Entry point -> its PTX, with names replaced by the order in which they first occur."""
+    """Entry point -> its PTX, with names and registers replaced by the order in which they first occur."""
     nvrtc = Nvrtc.library(library_name)
     program = ctypes.c_void_p()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
@@ -119,8 +119,8 @@ def ptx_bodies(library_name, source, arch):
     bodies = {}
     for found in re.finditer(r"^\.visible \.entry (\w+)\(.*?^}", data.value.decode(), re.MULTILINE | re.DOTALL):
         order = {}
-        bodies[found.group(1)] = re.sub(r"_Z\w+|\$L__BB\w+", lambda name: f"name{order.setdefault(name.group(), len(order))}",
-                                        found.group())
+        bodies[found.group(1)] = re.sub(r"_Z\w+|\$L__BB\w+|%\w+<?\d+", lambda name: f"name{order.setdefault(name.group(), len(order))}",
+                                        found.group().split("\n\n", 1)[-1])
     return bodies
 
 

@@ -101,25 +101,35 @@ __device__ __forceinline__ float* lse_of(const AttentionParams& params, const Se
   return params.lse + (static_cast<int64>(batch) * params.heads + head) * params.seq_q;
 }
 
+/// One access of 2 to 16 bytes.
+template <typename Element, int count>
+__device__ __forceinline__ void store_access(Element* elements, int64 at, const float (&values)[count]) {
+  constexpr int bytes = count * static_cast<int>(sizeof(Element));
+  Bits<bytes> bits;
+  if constexpr (bytes == 2) {
+    bits.word = from_float<Element>(values[0]).bits;
+  } else {
+#pragma unroll
+    for (int j = 0; j < bytes / 4; ++j) {
+      if constexpr (sizeof(Element) == 4)
+        bits.word[j] = bits_of(values[j]);
+      else
+        bits.word[j] = pack<Element>(values[2 * j], values[2 * j + 1]);
+    }
+  }
+  store<bytes, StoreHint::plain>(elements + at, bits);
+}
+
 /// Stores consecutive elements by accesses of at most `vector` of them.
 template <int vector, typename Element, int count>
 __device__ __forceinline__ void store_part(Element* address, const float (&values)[count]) {
-  constexpr int width = vector < count ? vector : count, bytes = width * static_cast<int>(sizeof(Element));
+  constexpr int width = vector < count ? vector : count;
 #pragma unroll
   for (int i = 0; i < count; i += width) {
-    Bits<bytes> bits;
-    if constexpr (bytes == 2) {
-      bits.word = from_float<Element>(values[i]).bits;
-    } else {
+    float part[width];
 #pragma unroll
-      for (int j = 0; j < bytes / 4; ++j) {
-        if constexpr (sizeof(Element) == 4)
-          bits.word[j] = bits_of(values[i + j]);
-        else
-          bits.word[j] = pack<Element>(values[i + 2 * j], values[i + 2 * j + 1]);
-      }
-    }
-    store<bytes, StoreHint::plain>(address + i, bits);
+    for (int j = 0; j < width; ++j) part[j] = values[i + j];
+    store_access(address, i, part);
   }
 }
 
