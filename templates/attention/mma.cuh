@@ -122,8 +122,8 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
     for (int block = 0; block < blocks; ++block) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const float sum = reduce_lanes<4>(softmax[block].sum[r], Sum());
-        const SoftmaxEnd end = end_of_quad<Element, shape>(params, of.head, rule.factor(), softmax[block].largest[r], sum);
+        const float factor = rule.factor(), sum = reduce_lanes<4>(softmax[block].sum[r], Sum());
+        const SoftmaxEnd end = end_of_quad<Element, shape>(params, of.head, factor, softmax[block].largest[r], sum);
         const int row = 16 * block + 8 * r + lane / 4, query = first_q + row;
         const bool there = query < of.sequence.seq_q;
         if (lane % 4 == 0 && there && params.lse != nullptr)
