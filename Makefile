@@ -1,32 +1,32 @@
-# A thin front: the work is in scripts/ and CMakePresets.json. Builds lie under build/<preset>/.
+# Shortcuts for scripts/ and the presets of CMakePresets.json. Builds are in build/<preset>/.
 .PHONY: help setup build demo test asan tsan bench format clean
 
-help: ## this list
+help: ## show this list
 	@awk -F ':|## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$3}' Makefile
 
-setup: ## install what is missing (Debian 12, Ubuntu 24.04); silent when nothing is
+setup: ## install missing dependencies (Debian 12, Ubuntu 24.04); silent if there are none
 	@scripts/setup.sh
 
 build: setup ## build the release preset
 	cmake --workflow --preset build
 
-demo: build ## the main job on real input, with a GPU or without one
+demo: build ## run and check the main features, on a GPU or on the CPU
 	@scripts/demo.sh build/release
 
-test: setup ## build with warnings as errors, run every test
+test: setup ## build with warnings as errors and run all tests
 	@scripts/test.sh test
 
-asan: setup ## the tests under the address and undefined-behaviour sanitizers
+asan: setup ## run the tests with the address and undefined-behaviour sanitizers
 	@scripts/test.sh asan
 
-tsan: setup ## the tests under the thread sanitizer
+tsan: setup ## run the tests with the thread sanitizer
 	@scripts/test.sh tsan
 
-bench: build ## the benchmarks; figures mean something on a GPU only
+bench: build ## run the benchmarks (needs a GPU)
 	@scripts/bench.sh build/release
 
-format: setup ## format every source file
+format: setup ## format all source files
 	@scripts/format.sh
 
-clean: ## remove every build
+clean: ## remove all builds
 	rm -rf build

@@ -1,5 +1,5 @@
-// Attention forward: TFLOP/s of 16384 tokens and 2048 elements over all heads. What others reach in the same run:
-// bench/peers/attention.py.
+// Attention forward: TFLOP/s for 16384 tokens and 2048 elements over all heads. bench/peers/attention.py compares with other
+// implementations in one run.
 
 #include <benchmark/benchmark.h>
 
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bench/gpu.h"
+#include "bench/register.h"
 #include "tunesmith/attention.h"
 
 namespace tunesmith::bench {
@@ -25,7 +26,7 @@ void run(benchmark::State& state, Engine& engine, const AttentionProblem& proble
   options.mode = mode;
   const Plan plan = engine.prepare(to_problem(problem), options);
 
-  // Two products for each pair of a query and a key; of a causal mask half of them count, as everywhere.
+  // Two matrix products over the visible pairs of a query and a key; half of all pairs for a causal mask, as is customary.
   const double flops = 4.0 * static_cast<double>(tokens) * static_cast<double>(problem.seq_q * hidden) *
                        (problem.causal == Causal::none ? 1 : 0.5);
   for (auto _ : state) {
@@ -53,11 +54,7 @@ void register_attention(Engine& engine) {
           const std::string title = "attention/bf16/d" + std::to_string(head_dim) +
                                     (causal == Causal::none ? "/full/" : "/causal/") + std::to_string(seq) +
                                     (mode == Mode::tune ? "/tuned" : "/default");
-          benchmark::RegisterBenchmark(
-              title.c_str(), [&engine, problem, mode](benchmark::State& state) { run(state, engine, problem, mode); })
-              ->UseManualTime()
-              ->Iterations(1)
-              ->Unit(benchmark::kMicrosecond);
+          register_timed(title, [&engine, problem, mode](benchmark::State& state) { run(state, engine, problem, mode); });
         }
 }
 

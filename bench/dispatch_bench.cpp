@@ -1,5 +1,5 @@
 // Host time of a launch: the raw driver call, a prepared plan, the one-shot call. The kernel is tiny and the queue is
-// drained outside the timed part, so that only the host's work is seen.
+// drained outside of the timed part, so that only host time is measured.
 
 #include <benchmark/benchmark.h>
 
@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "bench/gpu.h"
+#include "bench/register.h"
 #include "jit/cuda/driver.h"
 #include "tuner/build.h"
 #include "tunesmith/buffer.h"
@@ -16,18 +17,18 @@ namespace tunesmith::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int launches = 256;  // fewer than the driver's queue holds: no call waits
+constexpr int launches = 256;  // fewer than the driver's queue holds, so that no call waits
 
-/// The same kernel as the plan's, started by cuLaunchKernel and nothing else.
+/// Launches the plan's kernel through cuLaunchKernel alone.
 class RawKernel {
  public:
   RawKernel(Engine& engine, const Plan& plan, const void* x, void* y) : driver_(Driver::open()) {
     const Engine::Parts& parts = engine.parts();
     const Op& op = find_op(plan.problem().op);
-    const Built built = build_binary(op, plan.problem(), plan.config(), parts.device->info().arch, *parts.compiler,
+    const Built built = build_binary(*op.parse(plan.problem()), plan.config(), parts.device->info().arch, *parts.compiler,
                                      *parts.cache, parts.templates);
     image_ = built.binary.image;
-    launch_ = op.launch_plan(plan.problem(), plan.config(), parts.device->info());
+    launch_ = op.parse(plan.problem())->launch_plan(plan.config(), parts.device->info());
     cuda::LibraryHandle library = nullptr;
     cuda::KernelHandle kernel = nullptr;
     const Driver& driver = *driver_;
@@ -77,7 +78,7 @@ void run(benchmark::State& state, Engine& engine) {
   one_shot();
 
   std::array<std::vector<double>, 3> samples;
-  for (int round = 0; round < 201; ++round) {  // interleaved: the three see the same clocks and neighbours
+  for (int round = 0; round < 201; ++round) {  // interleaved, so that all three run at the same clocks
     samples[0].push_back(nanoseconds_per_call(engine, [&] { raw.launch(); }));
     samples[1].push_back(nanoseconds_per_call(engine, [&] { plan.launch(x.data(), y.data()); }));
     samples[2].push_back(nanoseconds_per_call(engine, one_shot));
@@ -94,10 +95,8 @@ void run(benchmark::State& state, Engine& engine) {
 }  // namespace
 
 void register_dispatch(Engine& engine) {
-  benchmark::RegisterBenchmark("dispatch/host", [&engine](benchmark::State& state) { run(state, engine); })
-      ->UseManualTime()
-      ->Iterations(1)
-      ->Unit(benchmark::kNanosecond);
+  register_timed(
+      "dispatch/host", [&engine](benchmark::State& state) { run(state, engine); }, benchmark::kNanosecond);
 }
 
 }  // namespace tunesmith::bench

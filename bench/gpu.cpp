@@ -9,7 +9,7 @@ namespace tunesmith::bench {
 
 std::unique_ptr<Engine> open_gpu(EngineOptions options) {
   options.device = "cuda";
-  options.shipped_cache.clear();  // figures are of what this engine finds, not of what ships
+  options.shipped_cache.clear();  // the figures are of what this engine finds
   try {
     return std::make_unique<Engine>(std::move(options));
   } catch (const Error& error) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the benchmarks share: the engine under test, numbers to work on, interleaved device timings.
+// Shared parts of the benchmarks: the engine under test, random inputs, interleaved device times.
 
 #include <functional>
 #include <memory>
@@ -11,16 +11,16 @@
 
 namespace tunesmith::bench {
 
-/// An engine on the first GPU, set up from the environment; nullptr where there is none.
+/// Returns an engine on the first GPU, configured by the environment; nullptr without a GPU.
 std::unique_ptr<Engine> open_gpu(EngineOptions options = EngineOptions::from_environment());
 
-/// Normally distributed numbers: products of zeros draw less power and run faster.
+/// Returns normally distributed numbers. Zeros would draw less power and run faster.
 DeviceBuffer random_numbers(Engine& engine, DType dtype, std::int64_t elements, float deviation, unsigned seed = 1);
 
 double median(std::vector<double> samples);
 
-/// Median device time of each work in microseconds: `rounds` rounds, each running every work once behind a flushed L2 cache;
-/// the first round warms up and does not count.
+/// Returns the median device time of each work in microseconds over `rounds` rounds, after a warm-up round. A round runs
+/// every work once and flushes the L2 cache before each.
 std::vector<double> interleaved_us(Device& device, const std::vector<std::function<void(Stream)>>& works, int rounds);
 
 }  // namespace tunesmith::bench

@@ -1,4 +1,4 @@
-// tunesmith_bench: Google Benchmark over one GPU. Times are device times unless a name says "host".
+// tunesmith_bench: Google Benchmark on one GPU. Times are device times unless a benchmark is named "host".
 
 #include <benchmark/benchmark.h>
 

@@ -119,7 +119,7 @@ void write_binary(Connection& connection, const StoredBinary& stored) {
 }
 
 std::int64_t write_source(Connection& connection, const std::string& source_hash, const std::string& source) {
-  // An equal row is not rewritten; one that is damaged or different is.
+  // Rewrites the row only if it is damaged or differs.
   connection
       .query(R"sql(INSERT INTO sources (hash, checksum, source) VALUES (?1, ?2, ?3) ON CONFLICT (hash) DO UPDATE SET
         checksum=excluded.checksum, source=excluded.source
@@ -153,7 +153,7 @@ std::int64_t erase_binaries_of(Connection& connection, const std::string& op) {
 
 std::vector<std::string> sweep_binaries(Connection& connection, bool remove) {
   std::vector<std::string> problems;
-  // NOT INDEXED: the table itself is the truth, an index may be what is damaged.
+  // NOT INDEXED, because the index may be damaged.
   std::vector<std::int64_t> binaries, sources;
   {
     Query query = connection.query("SELECT " BINARY_COLUMNS ", id FROM binaries NOT INDEXED");

@@ -43,7 +43,7 @@ void Cache::Impl::deliver(const std::vector<std::string>& warnings) const {
   for (const std::string& warning : warnings) {
     try {
       options.warn(warning);
-    } catch (...) {  // a lookup must not fail because telling about it did
+    } catch (...) {  // a failing callback must not make a lookup fail
     }
   }
 }
@@ -69,7 +69,7 @@ std::vector<Trial> Cache::find_trials(const TuningKey& key) {
   return impl_->enter([&](Layers& layers) {
     const auto read = [&](Connection& connection) {
       auto found = read_trials(connection, key);
-      if (found.row && found.row->empty()) found.row.reset();  // look on
+      if (found.row && found.row->empty()) found.row.reset();  // continue with the next layer
       return found;
     };
     return row_of(layers.find<std::vector<Trial>>(read, sweep_records)).value_or(std::vector<Trial>());

@@ -15,7 +15,7 @@ namespace {
       message += " (" + std::generic_category().message(system_error) + ")";
     }
   }
-  // The error code of the connection may be that of an earlier call when SQLite reports misuse.
+  // If SQLite reports misuse, the connection's error code may be that of an earlier call.
   throw SqliteError((code & 0xff) == (result & 0xff) ? code : result, what.empty() ? message : what + ": " + message);
 }
 
@@ -71,18 +71,18 @@ Connection::Connection(const std::string& name, int flags, int busy_timeout_ms) 
   sqlite3* database = nullptr;
   const int result =
       sqlite3_open_v2(name.c_str(), &database, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, nullptr);
-  database_.reset(database);  // also set when opening failed
+  database_.reset(database);  // set even if opening failed
   if (result != SQLITE_OK) fail(database, result, "");
   sqlite3_busy_timeout(database, busy_timeout_ms);
   sqlite3_extended_result_codes(database, 1);
-  // A file is data: nothing in its schema may run functions or rewrite SQLite's own tables.
+  // Treat the file as data: its schema must not run functions or modify SQLite's own tables.
   sqlite3_db_config(database, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(database, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
 }
 
 Connection Connection::open_file(const std::filesystem::path& file, Access access, int busy_timeout_ms) {
   const int flags = access == Access::read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
-  // An absolute path never looks like a URI, whatever it contains.
+  // SQLite never takes an absolute path for a URI.
   return Connection(std::filesystem::absolute(file).string(), access == Access::create ? flags | SQLITE_OPEN_CREATE : flags,
                     busy_timeout_ms);
 }
@@ -95,9 +95,9 @@ Connection Connection::open_memory() { return Connection(":memory:", SQLITE_OPEN
 
 void Connection::configure() {
   execute("PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON; PRAGMA synchronous=FULL;");
-  // Never WAL: several widespread versions of SQLite can corrupt a WAL file when a write and a checkpoint race, WAL needs
-  // shared memory that network file systems lack, and our writes are too rare to gain from it. A file that somebody switched
-  // to WAL is switched back; while others hold it open that has to wait.
+  // Never use WAL: several common versions of SQLite can corrupt a WAL file if a write and a checkpoint race, WAL needs
+  // shared memory that network file systems lack, and our writes are too rare to benefit. If a file was switched to WAL,
+  // switch it back; that fails while other processes hold it open.
   if (value("PRAGMA journal_mode") != "delete" && !read_only() && value("PRAGMA journal_mode=DELETE") == "wal") {
     throw SqliteError(SQLITE_BUSY, "another program holds the file open in WAL mode");
   }
@@ -132,7 +132,7 @@ Transaction::~Transaction() {
   if (!connection_.in_transaction()) return;  // committed, or SQLite has rolled back by itself
   try {
     connection_.query("ROLLBACK").run();
-  } catch (const SqliteError&) {  // nothing is left to undo; the journal makes the file whole again when it is next read
+  } catch (const SqliteError&) {  // ignored: the journal restores the file when it is next read
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A connection to SQLite, its prepared statements and its errors, as values that clean up after themselves. Knows nothing of
-// what the cache stores. Not thread-safe: whoever owns a Connection serializes its use.
+// RAII wrappers of an SQLite connection, its prepared statements and its errors, independent of what the cache stores. Not
+// thread-safe: the owner of a Connection must serialize its use.
 
 #include <sqlite3.h>
 
@@ -14,7 +14,7 @@
 
 namespace tunesmith {
 
-/// A call that SQLite refused. Stays inside this folder: the layers above turn it into a miss, a warning or an Error.
+/// A failed SQLite call. It does not leave this folder; the callers turn it into a miss, a warning or an Error.
 class SqliteError : public std::runtime_error {
  public:
   SqliteError(int extended_code, const std::string& message) : std::runtime_error(message), code_(extended_code) {}
@@ -25,15 +25,15 @@ class SqliteError : public std::runtime_error {
   int code_;
 };
 
-/// Bytes that are bound as a BLOB; they must outlive the Query.
+/// Bytes to bind as a BLOB; they must outlive the Query.
 struct Blob {
   std::string_view bytes;
 };
 
-/// One execution of a prepared statement. Resets it at the end, which also ends an implicit read transaction: keep it short.
+/// One execution of a prepared statement. The destructor resets it, which also ends an implicit read transaction.
 class Query {
  public:
-  /// Binds the arguments in order, the first to ?1.
+  /// Binds the arguments in order, starting at ?1.
   template <typename... Arguments>
   Query(sqlite3* database, sqlite3_stmt* statement, const Arguments&... arguments)
       : reset_(statement), database_(database), statement_(statement) {
@@ -49,9 +49,9 @@ class Query {
   void bind(int index, const char* value) { bind(index, std::string_view(value)); }
   void bind(int index, Blob value);
 
-  /// True when a row is there to be read. Throws SqliteError.
+  /// Steps to the next row; returns false if there is none. Throws SqliteError.
   bool next();
-  /// Runs a statement that gives no rows, to its end.
+  /// Runs a statement that returns no rows.
   void run();
 
   std::int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
@@ -60,7 +60,7 @@ class Query {
   std::int64_t length(int column) const { return sqlite3_column_bytes(statement_, column); }
 
  private:
-  // A member of its own, so that a statement is reset even when binding throws in the constructor.
+  // A separate member, so that the statement is reset even if binding throws in the constructor.
   struct Reset {
     void operator()(sqlite3_stmt* statement) const;
   };
@@ -76,23 +76,23 @@ class Connection {
  public:
   enum class Access { read_only, read_write, create };
 
-  /// Opens with the busy timeout set before anything else. Settings that touch the file are applied by configure().
+  /// Opens a file and sets the busy timeout. configure() applies the settings that access the file.
   static Connection open_file(const std::filesystem::path& file, Access access, int busy_timeout_ms);
-  /// For files that nobody writes: no locks are taken and no journal is looked for.
+  /// Opens a file that is never written, without locks and without looking for a journal.
   static Connection open_immutable(const std::filesystem::path& file);
   static Connection open_memory();
 
-  /// Rollback journal, synchronous=FULL, foreign keys, no memory mapping. Reads the file.
+  /// Sets a rollback journal, synchronous=FULL, foreign keys and no memory mapping. Reads the file.
   void configure();
 
-  /// The statement of this text, prepared once and kept; `sql` must be a string literal. Arguments are bound in order.
+  /// Starts a statement, which is prepared once and cached. `sql` must be a string literal. Binds the arguments in order.
   template <typename... Arguments>
   Query query(const char* sql, const Arguments&... arguments) {
     return Query(database_.get(), prepare(sql), arguments...);
   }
-  /// Statements without parameters or results that are not worth keeping.
+  /// Runs statements without parameters or results; does not cache them.
   void execute(const std::string& sql);
-  /// First column of the first row of a statement that is not kept, e.g. a pragma.
+  /// Returns the first column of the first row of a statement, e.g. a pragma; does not cache it.
   std::string value(const std::string& sql);
 
   std::int64_t changes() const { return sqlite3_changes64(database_.get()); }
@@ -115,7 +115,7 @@ class Connection {
   std::unordered_map<const char*, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;  // destroyed before database_
 };
 
-/// BEGIN IMMEDIATE ... COMMIT; rolls back when it is left without commit().
+/// A transaction: BEGIN IMMEDIATE ... COMMIT. The destructor rolls back if commit() was not called.
 class Transaction {
  public:
   explicit Transaction(Connection& connection) : connection_(connection) { connection_.query("BEGIN IMMEDIATE").run(); }
@@ -128,7 +128,7 @@ class Transaction {
   Connection& connection_;
 };
 
-/// "file:/a%20b.db" for SQLite's URI file names.
+/// Returns the file name as a URI for SQLite: "file:/a%20b.db".
 std::string file_uri(const std::filesystem::path& file);
 
 }  // namespace tunesmith

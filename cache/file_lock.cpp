@@ -40,9 +40,9 @@ void FileLock::lock(Kind kind, int timeout_ms) {
       return;
     }
     if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) return;  // no such locks on this file system
+    if (errno != EWOULDBLOCK) return;  // this file system does not support locks
     if (steady_clock::now() >= deadline) {
-      throw SqliteError(SQLITE_BUSY, "another process keeps " + file_.string() + " locked");
+      throw SqliteError(SQLITE_BUSY, "another process has locked " + file_.string());
     }
     std::this_thread::sleep_for(pause);
   }

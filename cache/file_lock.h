@@ -1,17 +1,17 @@
 #pragma once
-// The lock file beside a cache file. SQLite's own locks order transactions; this one orders what SQLite cannot know about:
-// creating the file, migrating it, and moving a broken one out of the way while others may have it open.
+// The lock file next to a cache file. SQLite's own locks order transactions; this one orders creating the file, migrating
+// it, and moving a damaged one aside while other processes may have it open.
 
 #include <filesystem>
 
 namespace tunesmith {
 
-/// Not thread-safe. A crashed process releases its locks.
+/// A shared or exclusive lock on a file. Not thread-safe. The lock of a crashed process is released.
 class FileLock {
  public:
   enum class Kind {
-    shared,     ///< using the file under its name
-    exclusive,  ///< creating, migrating or renaming it
+    shared,     ///< for using the file
+    exclusive,  ///< for creating, migrating or renaming it
   };
 
   explicit FileLock(std::filesystem::path file) : file_(std::move(file)) {}
@@ -19,9 +19,9 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  /// Waits up to `timeout_ms`; throws SqliteError(SQLITE_BUSY) after that. Where the lock file cannot be opened a shared
-  /// lock is taken for granted (a read-only folder: nobody can rename anything there either) and an exclusive one throws
-  /// SqliteError(SQLITE_CANTOPEN). Where the file system has no such locks both are taken for granted.
+  /// Takes the lock; throws SqliteError(SQLITE_BUSY) after `timeout_ms`. If the lock file cannot be opened, a shared lock
+  /// succeeds without locking (nobody can rename files in a read-only folder), and an exclusive one throws
+  /// SqliteError(SQLITE_CANTOPEN). If the file system does not support locks, both succeed without locking.
   void lock(Kind kind, int timeout_ms);
   void unlock();
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// f_type values; most are not in <linux/magic.h>.
+// Values of f_type; most are not in <linux/magic.h>.
 constexpr std::uint32_t network_types[] = {
     0x00006969,  // NFS
     0xff534d42,  // CIFS
@@ -34,7 +34,7 @@ constexpr std::uint32_t network_types[] = {
     0x7461636f,  // OCFS2
 };
 
-// The file itself or the nearest folder above it that exists.
+// Returns the file itself or its nearest existing parent folder.
 fs::path nearest_existing(fs::path path) {
   std::error_code ignored;
   while (!fs::exists(path, ignored) && path.has_relative_path()) path = path.parent_path();
@@ -50,7 +50,7 @@ std::optional<FileIdentity> file_identity(const fs::path& file) {
 }
 
 bool is_network_file_system(std::int64_t f_type) noexcept {
-  // f_type is signed on some architectures: compare its 32 bits.
+  // f_type is signed on some architectures, so compare its 32 bits.
   return std::ranges::find(network_types, static_cast<std::uint32_t>(f_type)) != std::end(network_types);
 }
 
@@ -69,7 +69,7 @@ std::string why_not_writable(const fs::path& file) {
   if (access(nearest.c_str(), is_file ? W_OK : W_OK | X_OK) != 0) {
     return nearest.string() + ": " + std::generic_category().message(errno);
   }
-  // A rollback journal appears beside the file.
+  // SQLite creates the rollback journal in the same folder.
   if (is_file && access(file.parent_path().c_str(), W_OK | X_OK) != 0) {
     return file.parent_path().string() + ": " + std::generic_category().message(errno);
   }

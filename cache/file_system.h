@@ -1,7 +1,6 @@
 #pragma once
-// What the cache asks the operating system about a file without opening it: opening and closing a database file beside
-// SQLite would drop the locks that SQLite holds on it in this process (POSIX locks belong to the process, not to the
-// handle).
+// Queries about a file that do not open it. Opening and closing a database file outside of SQLite would drop the locks that
+// SQLite holds on it in this process, because POSIX locks belong to the process and not to the handle.
 
 #include <sys/types.h>
 
@@ -12,7 +11,7 @@
 
 namespace tunesmith {
 
-/// Which file stands behind a name.
+/// Identifies the file that a name refers to.
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -20,20 +19,20 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// Empty when there is no such file (or nothing may be known about it).
+/// Returns the identity of a file; empty if there is no such file or it is not accessible.
 std::optional<FileIdentity> file_identity(const std::filesystem::path& file);
 
-/// Whether statfs's f_type names a file system whose locks and renames cannot be trusted like local ones: NFS, SMB, Lustre,
-/// GPFS, Ceph, FUSE and their kin.
+/// Reports whether statfs's f_type is that of a file system with unreliable locks and renames: NFS, SMB, Lustre, GPFS, Ceph,
+/// FUSE and similar.
 bool is_network_file_system(std::int64_t f_type) noexcept;
-/// The same for the file system that holds `file`, or would hold it.
+/// Reports the same for the file system of `file`, which need not exist.
 bool on_network_file_system(const std::filesystem::path& file);
 
-/// Why `file` cannot be written or created, without trying; empty when nothing speaks against it.
+/// Returns the reason why `file` cannot be written or created, without trying it; empty if none is known.
 std::string why_not_writable(const std::filesystem::path& file);
 
-/// Absolute, symbolic links resolved as far as the path exists: the name under which SQLite keeps the journal, and the one
-/// that has to be renamed when the file is moved aside.
+/// Makes a path absolute and resolves symbolic links as far as it exists. SQLite names the journal after this path, and this
+/// is the file to rename when it is moved aside.
 std::filesystem::path resolved(const std::filesystem::path& file);
 
 }  // namespace tunesmith

@@ -1,5 +1,5 @@
 #pragma once
-// What stands behind Cache: the layers of this process, entered by one thread at a time.
+// The implementation of Cache: the layers of this process, used by one thread at a time.
 
 #include <unistd.h>
 
@@ -13,15 +13,15 @@ struct Cache::Impl {
   explicit Impl(CacheOptions given);
   ~Impl();
 
-  /// Runs `work(layers)` under the lock and delivers warnings after it, so that a callback may call the cache.
+  /// Runs `work(layers)` under the lock. Delivers warnings after releasing it, so that a callback may call the cache.
   template <typename Work>
   auto enter(const Work& work);
 
   const CacheOptions options;
 
  private:
-  // A connection must not cross fork(): the child starts over with its own, and leaves its parent's as it is (closing it
-  // could roll back a transaction of the parent; its mutex may be held by a thread that does not exist here).
+  // A connection must not be used after fork(). The child opens its own and never closes its parent's: closing it could roll
+  // back a transaction of the parent, and its mutex may be locked by a thread that does not exist in the child.
   struct State {
     State(const CacheOptions& options, bool in_doubt) : layers(options, in_doubt) {}
     const pid_t process = getpid();
@@ -38,7 +38,7 @@ struct Cache::Impl {
 template <typename Work>
 auto Cache::Impl::enter(const Work& work) {
   State& current = state();
-  // Delivers when it is left by an exception too.
+  // Delivers warnings even if `work` throws.
   struct Visit {
     Impl& impl;
     State& state;

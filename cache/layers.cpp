@@ -10,7 +10,7 @@
 namespace tunesmith {
 namespace {
 
-// Orders like |log(a / b)|, and exactly so for powers of two.
+// Orders like |log(a / b)|; exact for powers of two.
 double ratio(std::int64_t a, std::int64_t b) {
   const auto x = static_cast<double>(std::max<std::int64_t>(a, 1)), y = static_cast<double>(std::max<std::int64_t>(b, 1));
   return std::max(x, y) / std::min(x, y);
@@ -32,7 +32,7 @@ struct Candidate {
 Layers::Layers(const CacheOptions& options, bool in_doubt) : in_doubt_(in_doubt) {
   if (in_doubt) {
     warnings.once("fork", "this process was forked while its parent used the cache " + options.file.string() +
-                              ": it works without it");
+                              "; it continues without the cache");
     return;
   }
   if (!options.file.empty()) user_.emplace(options.file, options.busy_timeout_ms, warnings);
@@ -87,7 +87,7 @@ std::vector<TuningRecord> Layers::nearest(const TuningKey& key, int limit) {
   std::sort(candidates.begin(), candidates.end());
 
   std::vector<TuningRecord> records;
-  std::set<std::pair<std::int64_t, std::int64_t>> taken;  // a key in several layers: the first counts
+  std::set<std::pair<std::int64_t, std::int64_t>> taken;  // if several layers have a key, the first wins
   for (const Candidate& candidate : candidates) {
     if (static_cast<std::int64_t>(records.size()) >= limit) break;
     if (taken.contains({candidate.key.n_cols, candidate.key.rows_bucket})) continue;

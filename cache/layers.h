@@ -1,5 +1,5 @@
 #pragma once
-// Where rows are looked for, in order: what this process could not persist, the user's file, the system files.
+// The layers that lookups search in order: rows that this process could not persist, the user's file, the system files.
 
 #include <atomic>
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace tunesmith {
 
-/// A row and whether it came from a system file.
+/// A row, and whether it came from a system file.
 template <typename Row>
 struct Found {
   Row row;
@@ -27,26 +27,26 @@ struct Found {
 /// All state of a Cache in one process. Not thread-safe: hold `mutex`.
 class Layers {
  public:
-  /// `in_doubt`: this process was forked while a thread of its parent was inside SQLite. Its global mutexes may be held by
-  /// that thread, which does not exist here, and its view of the file locks is wrong: SQLite is then never called.
+  /// `in_doubt` means that this process was forked while a thread of its parent was inside SQLite. Then SQLite is never
+  /// called, because its mutexes may be locked by a thread that does not exist here, and its view of file locks is wrong.
   Layers(const CacheOptions& options, bool in_doubt);
 
   template <typename Row>
   using Read = std::function<Lookup<Row>(Connection&)>;
-  /// Removes the damaged rows of the table that a Read looked at, e.g. sweep_records.
+  /// Removes the damaged rows of the table that a Read accesses, e.g. sweep_records.
   using Sweep = std::vector<std::string> (*)(Connection&, bool remove);
 
-  /// The first layer that has the row. A damaged row of the user's file is removed on the way.
+  /// Finds the row in the first layer that has it. Removes damaged rows from the user's file.
   template <typename Row>
   std::optional<Found<Row>> find(const Read<Row>& read, Sweep sweep);
   std::vector<TuningRecord> nearest(const TuningKey& key, int limit);
   std::vector<TuningRecord> all_records();
 
-  /// Writes to the user's file, or to memory when that does not work. `forget` removes what an earlier, failed call has left
-  /// in memory under the same key.
+  /// Writes to the user's file, or to memory if that fails. `forget` removes the row that an earlier, failed call left in
+  /// memory.
   void store(const UserFile::Work& write, const UserFile::Work& forget);
 
-  /// Rows for this process only; opened on first use.
+  /// Returns the in-memory database of this process; opens it on first use.
   Connection& memory();
   bool in_doubt() const noexcept { return in_doubt_; }
   Connection* memory_if_used() { return memory_ ? &*memory_ : nullptr; }
@@ -57,7 +57,7 @@ class Layers {
   Warnings warnings;
 
  private:
-  // 0: memory, 1: user, 2...: system. Returns false when the layer is not there or failed.
+  // Reads a layer (0: memory, 1: user, 2...: system). Returns false if the layer does not exist or failed.
   bool read_layer(std::size_t layer, const UserFile::Work& work);
   std::size_t layer_count() const { return 2 + system_.size(); }
   template <typename Row>

@@ -1,4 +1,4 @@
-// The calls of `tunesmith cache`: unlike lookups they throw, because somebody asked for exactly this.
+// The functions behind `tunesmith cache`. Unlike lookups, they throw.
 
 #include "cache/maintenance.h"
 
@@ -51,7 +51,7 @@ void copy_to_new_file(UserFile* user, Connection* memory, const fs::path& file, 
 
   Connection connection = Connection::open_file(file, Connection::Access::create, 0);
   connection.configure();
-  migrate(connection);  // when there was no file to copy
+  migrate(connection);  // creates the tables if there was no file to copy
   {
     Transaction transaction(connection);
     if (memory) merge(connection, *memory, "memory");
@@ -62,7 +62,7 @@ void copy_to_new_file(UserFile* user, Connection* memory, const fs::path& file, 
   connection.execute("VACUUM");
 }
 
-// Returns why the rows were not taken; empty when they were.
+// Returns the reason of a failure; empty on success.
 std::string merge_into(Layers& layers, Connection& source, const std::string& source_name, std::int64_t& taken) {
   UserFile* user = layers.user();
   if (!user) {
@@ -75,7 +75,7 @@ std::string merge_into(Layers& layers, Connection& source, const std::string& so
   return outcome == Outcome::done ? "" : user->failure();
 }
 
-// Counts what can be read; a file that cannot says why.
+// Counts the rows of a file, or sets the reason why it cannot be read.
 SystemFileInfo describe(SystemFile& file) {
   SystemFileInfo info;
   info.file = file.path();
@@ -96,7 +96,7 @@ std::int64_t count(Connection& connection, const char* sql) {
 
 void require_sqlite(const Layers& layers) {
   if (layers.in_doubt()) {
-    throw Error(ErrorCode::cache_failed, "this process was forked while its parent used the cache: it cannot use it");
+    throw Error(ErrorCode::cache_failed, "this process was forked while its parent used the cache, so it cannot use it");
   }
 }
 
@@ -108,7 +108,7 @@ void give_space_back(UserFile& user) {
   user.read([](Connection& connection) {
     try {
       connection.execute("VACUUM");
-    } catch (const SqliteError& error) {  // the rows are gone; only the space is not given back yet
+    } catch (const SqliteError& error) {  // the rows are removed; only the space is not released yet
       if (concerns_the_cache(error) && error.primary() != SQLITE_BUSY) throw;
     }
   });
@@ -122,7 +122,7 @@ CacheInfo Cache::info() {
     info.sqlite_version = sqlite3_libversion();
     try {
       if (Connection* memory = layers.memory_if_used()) add_counts(info, *memory);
-    } catch (const SqliteError&) {  // out of memory; the rest is still worth telling
+    } catch (const SqliteError&) {  // out of memory; report the rest
     }
     UserFile* user = layers.user();
     if (!user) {
@@ -188,7 +188,7 @@ std::int64_t Cache::clear(const Filter& filter) {
     if (user) {
       const Outcome present = user->read([](Connection&) {});
       if (present == Outcome::failed) fail();
-      // Nothing is created only to be emptied.
+      // Do not create a file only to clear it.
       if (present == Outcome::done &&
           user->write([&](Connection& connection) { removed = erase(connection, filter); }) != Outcome::done) {
         fail();

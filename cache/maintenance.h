@@ -1,5 +1,5 @@
 #pragma once
-// What the calls of `tunesmith cache` share.
+// Shared parts of the functions behind `tunesmith cache`.
 
 #include <cstdint>
 
@@ -7,16 +7,16 @@
 
 namespace tunesmith {
 
-/// The number that a statement of one row and one column gives; `sql` must be a string literal. Throws SqliteError.
+/// Returns the number that a statement selects; `sql` must be a string literal. Throws SqliteError.
 std::int64_t count(Connection& connection, const char* sql);
 
-/// Throws Error(cache_failed) where SQLite may not be called (see Layers).
+/// Throws Error(cache_failed) if SQLite must not be called (see Layers).
 void require_sqlite(const Layers& layers);
 
-/// Trouble with a file that is written beside the cache must not be taken for trouble with the cache itself.
+/// Reports whether an error concerns the cache itself and not another file that is being written.
 bool concerns_the_cache(const SqliteError& error);
 
-/// VACUUM, for rows that were removed. Another process that uses the file may prevent it, which costs nothing but space.
+/// Releases the space of removed rows (VACUUM). If another process uses the file, the space is not released.
 void give_space_back(UserFile& user);
 
 }  // namespace tunesmith

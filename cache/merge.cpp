@@ -11,7 +11,7 @@
 namespace tunesmith {
 namespace {
 
-// Carries an error of the target through the loop over the origin.
+// Wraps an error of the target, so that the loop over the origin does not mistake it for its own.
 struct TargetFailed {
   SqliteError error;
 };

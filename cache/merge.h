@@ -1,5 +1,5 @@
 #pragma once
-// Copying rows from one cache to another.
+// Copies rows from one cache to another.
 
 #include <cstdint>
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace tunesmith {
 
-/// Copies the healthy rows that `to` lacks or has older. Returns how many were taken. Call inside a transaction on `to`.
-/// Throws SqliteError for trouble with `to`, Error(cache_failed) that names `from_name` for trouble with `from`: the two
-/// must not be mixed up, or a bad import would condemn a good file.
+/// Copies the healthy rows that `to` lacks or has in an older version; returns their number. Call inside a transaction on
+/// `to`. Throws SqliteError for an error of `to` and Error(cache_failed) with `from_name` for an error of `from`, so that a
+/// damaged import does not make the cache appear damaged.
 std::int64_t merge(Connection& to, Connection& from, const std::string& from_name);
 
 }  // namespace tunesmith

@@ -1,4 +1,4 @@
-// Cache::prune: removes what the caller names, then what is oldest, and says what went.
+// Cache::prune: removes the named rows, then the oldest binaries, and reports what was removed.
 
 #include <system_error>
 
@@ -24,7 +24,7 @@ Result count_rows(Connection& connection) {
   return counts;
 }
 
-// Pages that hold something: what the file shrinks to when the free ones are given back, or a little more.
+// Bytes in pages that are not free: about the size of the file after VACUUM.
 std::int64_t bytes_in_use(Connection& connection) {
   const std::int64_t pages = count(connection, "PRAGMA page_count") - count(connection, "PRAGMA freelist_count");
   return pages * count(connection, "PRAGMA page_size");
@@ -49,7 +49,7 @@ Result remove(Connection& connection, const Request& request) {
   return result;
 }
 
-// A dry run does the same work in a transaction that is never committed, so that it cannot tell another story.
+// A dry run does the same work in a transaction that is not committed, so that both report the same.
 Outcome run(UserFile& user, const Request& request, Result& result) {
   if (!request.dry_run) return user.write([&](Connection& connection) { result = remove(connection, request); });
   return user.read([&](Connection& connection) {
@@ -82,7 +82,7 @@ Cache::PruneResult Cache::prune(const PruneRequest& request) {
     UserFile* user = layers.user();
     if (!user) return result;
     const auto fail = [&] { throw Error(ErrorCode::cache_failed, "cannot prune the cache: ", user->failure()); };
-    // Nothing is created only to be emptied.
+    // Do not create a file only to prune it.
     const Outcome present = user->read([](Connection&) {});
     if (present == Outcome::absent) return result;
     if (present == Outcome::failed) fail();
@@ -90,7 +90,7 @@ Cache::PruneResult Cache::prune(const PruneRequest& request) {
     if (run(*user, request, result) != Outcome::done) fail();
     result.bytes_before = bytes_before;
     if (request.dry_run) return result;
-    // Also when no row went: an earlier removal may have left free pages.
+    // Even if no row was removed: an earlier removal may have left free pages.
     give_space_back(*user);
     result.bytes_after = size_of_file(user->path());
     return result;

@@ -23,7 +23,7 @@ void force_to_disk(const fs::path& path) {
   close(descriptor);
 }
 
-// Never replaces a file that appeared meanwhile.
+// Fails if `to` exists by now.
 bool rename_to_new_name(const fs::path& from, const fs::path& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno != EINVAL && errno != ENOSYS) return false;

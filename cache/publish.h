@@ -1,14 +1,14 @@
 #pragma once
-// Making a finished file appear under its name: complete or not at all.
+// Publishes a finished file atomically.
 
 #include <filesystem>
 
 namespace tunesmith {
 
-/// A name beside `target` for the file in the making; nobody else uses it.
+/// Returns a unique name in the folder of `target` for the unfinished file.
 std::filesystem::path unfinished_name(const std::filesystem::path& target);
 
-/// Forces `file` to disk and renames it to `target`. Throws Error(cache_failed), also when `target` exists by now.
+/// Syncs `file` to disk and renames it to `target`. Throws Error(cache_failed), also if `target` exists by now.
 void publish(const std::filesystem::path& file, const std::filesystem::path& target);
 
 }  // namespace tunesmith

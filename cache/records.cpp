@@ -15,7 +15,7 @@ std::string checksum(const TuningRecord& record) {
   return digest.hex();
 }
 
-// The key is part of it: a trial that damage has moved to another record is noticed.
+// The checksum includes the key, which detects a trial that damage has moved to another record.
 std::string checksum(const TuningKey& key, const Trial& trial) {
   RowDigest digest("trial 1");
   digest.add(key.op).add(key.semantics).add(key.n_cols).add(key.rows_bucket).add(key.device_class);
@@ -25,7 +25,7 @@ std::string checksum(const TuningKey& key, const Trial& trial) {
   return digest.hex();
 }
 
-// Columns 0-9 of the statements below, after the key.
+// Reads a record from the columns that follow the key in the statements below.
 TuningRecord record_at(const Query& query, int column) {
   TuningRecord record;
   record.config = query.bytes(column);
@@ -181,7 +181,7 @@ std::int64_t erase_record(Connection& connection, const TuningKey& key) {
 }
 
 std::int64_t erase_records_of(Connection& connection, const std::string& op) {
-  // Trials first, although they would follow their records: rows that a cascade removes are not counted.
+  // Removes trials explicitly, because SQLite does not count rows that a cascade removes.
   connection.query("DELETE FROM trials WHERE ?1='' OR record_id IN (SELECT id FROM records WHERE op=?1)", op).run();
   const std::int64_t trials = connection.changes();
   connection.query("DELETE FROM records WHERE ?1='' OR op=?1", op).run();
@@ -190,7 +190,7 @@ std::int64_t erase_records_of(Connection& connection, const std::string& op) {
 
 std::vector<std::string> sweep_records(Connection& connection, bool remove) {
   std::vector<std::string> problems;
-  // NOT INDEXED: the table itself is the truth, an index may be what is damaged.
+  // NOT INDEXED, because the index may be damaged.
   std::vector<std::int64_t> records;
   {
     Query query = connection.query(R"sql(SELECT op, semantics, device_class, template_digest, policy, n_cols, rows_bucket,

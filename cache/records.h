@@ -1,5 +1,5 @@
 #pragma once
-// SQL over tuning records and trials. Every read checks the row's checksum. Throws SqliteError.
+// SQL of tuning records and trials. Every read verifies the row's checksum. All functions throw SqliteError.
 
 #include <cstdint>
 #include <functional>
@@ -13,27 +13,27 @@
 namespace tunesmith {
 
 Lookup<TuningRecord> read_record(Connection& connection, const TuningKey& key);
-/// By configuration text. The row is empty only when a trial is damaged; the healthy ones are then left out too.
+/// Reads the trials of a record, ordered by configuration. If a trial is damaged, returns none of them.
 Lookup<std::vector<Trial>> read_trials(Connection& connection, const TuningKey& key);
-/// Keys that agree with `key` in everything but n_cols and rows_bucket, in no order. Answered from an index alone, so a key
-/// may turn out to have no healthy record.
+/// Finds the keys that differ from `key` only in n_cols and rows_bucket, in no order. Uses only an index, so a key may have
+/// no healthy record.
 std::vector<TuningKey> keys_like(Connection& connection, const TuningKey& key);
 
-/// Calls `take` for every record in the order of keys; `healthy` tells whether its checksum matches.
+/// Calls `take` for every record, ordered by key; `healthy` is set if its checksum matches.
 void for_each_record(Connection& connection, const std::function<void(TuningRecord&& record, bool healthy)>& take);
 
 /// Replaces the key's record and upserts the trials. Call inside a transaction.
 void write_record(Connection& connection, const TuningRecord& record, const std::vector<Trial>& trials);
-/// Adds those trials whose configuration is not there yet, to a record that is. Returns how many.
+/// Adds the trials whose configuration is missing to an existing record. Returns the number of trials added.
 std::int64_t add_missing_trials(Connection& connection, const TuningKey& key, const std::vector<Trial>& trials);
-/// The record and its trials. Returns the rows removed.
+/// Removes the record and its trials. Returns the number of rows removed.
 std::int64_t erase_record(Connection& connection, const TuningKey& key);
-/// The records of an operation (empty: all) and their trials. Returns the rows removed.
+/// Removes the records of an operation (empty: all) and their trials. Returns the number of rows removed.
 std::int64_t erase_records_of(Connection& connection, const std::string& op);
-/// Finds records and trials whose checksum does not match and, when asked, removes them. Returns one line for each.
+/// Finds records and trials whose checksum does not match, and removes them if `remove` is set. Returns a line for each.
 std::vector<std::string> sweep_records(Connection& connection, bool remove);
 
-/// How the key is named in messages.
+/// Describes the key in messages.
 std::string text(const TuningKey& key);
 
 }  // namespace tunesmith

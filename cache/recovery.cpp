@@ -28,7 +28,7 @@ fs::path move_aside(const fs::path& file) {
   fs::path aside = wanted;
   std::error_code ignored;
   for (int n = 2; fs::exists(fs::symlink_status(aside, ignored)); ++n) aside = with_suffix(wanted, "-" + std::to_string(n));
-  // Journals first: one that stayed behind would be played back into the next file of this name.
+  // Move journals first: one that remained would be played back into the next file of this name.
   for (const char* suffix : {"-journal", "-wal", "-shm"}) {
     const fs::path journal = with_suffix(file, suffix);
     if (fs::exists(fs::symlink_status(journal, ignored))) fs::rename(journal, with_suffix(aside, suffix));

@@ -8,7 +8,7 @@
 namespace tunesmith {
 namespace {
 
-// Above this size a value enters by its own hash, so that megabytes of image are not copied.
+// A larger value is replaced by its hash, to avoid copying megabytes of image.
 constexpr std::size_t hashed_from_bytes = 4096;
 
 void append_escaped(std::string& text, std::string_view value, bool is_name) {

@@ -1,5 +1,5 @@
 #pragma once
-// What every table shares: a checksum per row, and how a map is kept in one text column.
+// Parts that all tables share: the checksum of a row, and the encoding of a map in one text column.
 
 #include <cstdint>
 #include <map>
@@ -9,14 +9,15 @@
 
 namespace tunesmith {
 
-/// Checksum over a row's values in a fixed order. Lengths are part of it, so no two rows run together.
+/// Computes the checksum of a row's values in a fixed order. It includes their lengths, so that different rows never
+/// concatenate to the same bytes.
 class RowDigest {
  public:
-  /// `table` names the row's kind and layout; change it when the meaning of a column changes.
+  /// `table` names the kind and layout of the row; change it if the meaning of a column changes.
   explicit RowDigest(std::string_view table) { add(table); }
   RowDigest& add(std::string_view bytes);
   RowDigest& add(std::int64_t value);
-  /// Equal for values that SQLite does not tell apart: all NaNs, and both zeros.
+  /// Adds a number. All NaNs are equal, and so are both zeros, as in SQLite.
   RowDigest& add(double value);
   std::string hex() const;
 
@@ -24,16 +25,16 @@ class RowDigest {
   std::string content_;
 };
 
-/// What a lookup found. A damaged row is one whose checksum does not match: it counts as absent.
+/// The result of a lookup. A row whose checksum does not match is damaged and treated as absent.
 template <typename Row>
 struct Lookup {
   std::optional<Row> row;
   bool damaged = false;
 };
 
-/// "name=value" lines; '\', '=' in names and line breaks are escaped with '\'.
+/// Encodes a map as "name=value" lines; '\', '=' in names and line breaks are escaped with '\'.
 std::string to_lines(const std::map<std::string, std::string>& items);
-/// Inverse of to_lines(). Reads anything: the checksum has told before whether the text is what was written.
+/// Inverse of to_lines(). Accepts any text, because the checksum was verified before.
 std::map<std::string, std::string> from_lines(std::string_view text);
 
 }  // namespace tunesmith

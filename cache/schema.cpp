@@ -5,7 +5,7 @@
 namespace tunesmith {
 namespace {
 
-// The order of the key's columns in UNIQUE puts what find_nearest() holds fixed in front.
+// UNIQUE lists the columns that find_nearest() fixes first, so that it can use the index.
 constexpr const char* version_1 = R"sql(
 CREATE TABLE records (
   id INTEGER PRIMARY KEY,

@@ -1,5 +1,5 @@
 #pragma once
-// The tables, the marks that tell our files from others, and the steps from one version to the next.
+// The tables, the marks that identify a Tunesmith cache, and the migrations between versions.
 
 #include <cstdint>
 #include <span>
@@ -8,32 +8,32 @@
 
 namespace tunesmith {
 
-/// "TnSm": in the header of every file of ours (PRAGMA application_id).
+/// "TnSm", the application id in the header of every cache file (PRAGMA application_id).
 inline constexpr std::int64_t cache_application_id = 0x546e536d;
 
-/// Step i is SQL that takes a file from version i to i+1 (PRAGMA user_version); an empty file is version 0.
+/// SQL of the migrations: step i takes a file from version i to i+1 (PRAGMA user_version). An empty file has version 0.
 using Migrations = std::span<const char* const>;
 
-/// The steps of this code; their number is its schema version.
+/// Returns the migrations of this code; their number is its schema version.
 Migrations migrations();
 
 struct SchemaCheck {
   enum class State {
-    empty,    ///< no tables: ours to fill
-    current,  ///< ours, the version of this code
-    older,    ///< ours, can be migrated
-    newer,    ///< ours, written by later code: hands off
-    foreign,  ///< some other program's database: hands off
-    damaged,  ///< ours by its mark, but the version makes no sense
+    empty,    ///< no tables yet
+    current,  ///< a cache of this version
+    older,    ///< a cache of an older version, can be migrated
+    newer,    ///< a cache of a later version; must not be changed
+    foreign,  ///< a database of another program; must not be changed
+    damaged,  ///< marked as a cache, but its version is invalid
   };
   State state = State::empty;
   std::int64_t version = 0;
 };
 
-/// Looks at the marks only. Throws SqliteError (SQLITE_NOTADB for a file that is no database).
+/// Checks the application id and the version. Throws SqliteError (SQLITE_NOTADB if the file is not a database).
 SchemaCheck check_schema(Connection& connection, Migrations steps = migrations());
 
-/// Runs the missing steps in one transaction; a file that is current is left alone. Call under the exclusive file lock.
+/// Runs the missing migrations in one transaction; does nothing if there are none. Call it with the exclusive file lock.
 void migrate(Connection& connection, Migrations steps = migrations());
 
 }  // namespace tunesmith

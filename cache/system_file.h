@@ -1,5 +1,5 @@
 #pragma once
-// A cache file that was shipped: read, never written, never locked.
+// A read-only cache file, such as the shipped one; never written and never locked.
 
 #include <filesystem>
 #include <functional>
@@ -10,17 +10,17 @@
 
 namespace tunesmith {
 
-/// Opened on the first read. A file that is absent, sick or of another version is warned about once and ignored from then
-/// on. Not thread-safe.
+/// A read-only cache file, opened on the first read. If it is absent, damaged or has another version, warns once and ignores
+/// it from then on. Not thread-safe.
 class SystemFile {
  public:
   /// `warnings` must outlive the object.
   SystemFile(std::filesystem::path file, Warnings& warnings) : file_(std::move(file)), warnings_(&warnings) {}
 
-  /// False when the work did not run to its end.
+  /// Runs `work`; returns false if it did not complete.
   bool read(const std::function<void(Connection&)>& work);
   const std::filesystem::path& path() const noexcept { return file_; }
-  /// Why the file is not used; empty as long as nothing is known against it.
+  /// Returns the reason why the file is ignored; empty if none is known.
   const std::string& why_ignored() const noexcept { return why_ignored_; }
 
  private:

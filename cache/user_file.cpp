@@ -10,13 +10,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Enough for: found broken, moved aside, created by another process, opened.
+// Enough for: found damaged, moved aside, created by another process, opened.
 constexpr int max_attempts = 5;
 
 fs::path lock_name(fs::path file) { return file += ".lock"; }
 
-// The file is not what our statements expect. Constraint and mismatch errors belong here because no row of ours can cause
-// them in a healthy file.
+// Reports whether the error means that the file is damaged. Constraint and mismatch errors do, because our statements cannot
+// cause them in a healthy file.
 bool means_damage(int primary) {
   return primary == SQLITE_NOTADB || primary == SQLITE_CORRUPT || primary == SQLITE_ERROR || primary == SQLITE_FORMAT ||
          primary == SQLITE_CONSTRAINT || primary == SQLITE_MISMATCH;
@@ -36,7 +36,7 @@ UserFile::Outcome UserFile::read(const Work& work) { return run(false, work); }
 UserFile::Outcome UserFile::write(const Work& work) {
   return run(true, [&](Connection& connection) {
     Transaction transaction(connection);
-    // Another process may have migrated the file while we had it open.
+    // Another process may have migrated the file while this one had it open.
     if (check_schema(connection, steps_).state != SchemaCheck::State::current) {
       throw SqliteError(SQLITE_READONLY_DBMOVED, "the schema has changed");
     }
@@ -49,7 +49,7 @@ UserFile::Outcome UserFile::run(bool writing, const Work& work) {
   for (int attempt = 0;; ++attempt) {
     try {
       Opened opened = Opened::absent;
-      // A read must not even create the lock file when there is nothing to read.
+      // If there is nothing to read, a read must not even create the lock file.
       if (file_identity(file_)) {
         const FileLease lease(lock_, FileLock::Kind::shared, busy_timeout_ms_);
         opened = open();
@@ -94,7 +94,7 @@ UserFile::Opened UserFile::open() {
       return Opened::refused;
     case SchemaCheck::State::foreign: refuse(*now, "is a database of another program"); return Opened::refused;
     case SchemaCheck::State::damaged:
-      throw SqliteError(SQLITE_CORRUPT, "schema version " + std::to_string(found.version) + " makes no sense");
+      throw SqliteError(SQLITE_CORRUPT, "schema version " + std::to_string(found.version) + " is invalid");
     case SchemaCheck::State::current: break;
   }
   Connection connection = Connection::open_file(file_, Connection::Access::read_write, busy_timeout_ms_);
@@ -103,8 +103,8 @@ UserFile::Opened UserFile::open() {
   return Opened::ready;
 }
 
-// Read-only at first: opening another program's database for writing could already change it (a journal played back, a WAL
-// file checkpointed).
+// Opens the file read-only first, because opening another program's database for writing could change it (play back a
+// journal, checkpoint a WAL file).
 SchemaCheck UserFile::inspect() const {
   try {
     Connection connection = Connection::open_file(file_, Connection::Access::read_only, busy_timeout_ms_);
@@ -112,7 +112,7 @@ SchemaCheck UserFile::inspect() const {
   } catch (const SqliteError& error) {
     if (error.primary() != SQLITE_READONLY && error.primary() != SQLITE_CANTOPEN) throw;
   }
-  // A killed process left a journal, which only a writer can play back.
+  // A killed process left a journal; playing it back requires write access.
   Connection connection = Connection::open_file(file_, Connection::Access::read_write, busy_timeout_ms_);
   return check_schema(connection, steps_);
 }
@@ -128,7 +128,7 @@ void UserFile::set_up() {
   const auto before = file_identity(file_);
   identity_ = before.value_or(FileIdentity{});
   if (before) {
-    if (!before->regular) return;  // open() says so
+    if (!before->regular) return;  // open() reports it
     const SchemaCheck::State state = inspect().state;
     if (state != SchemaCheck::State::empty && state != SchemaCheck::State::older) return;
   }
@@ -136,8 +136,8 @@ void UserFile::set_up() {
   connection.configure();
   migrate(connection, steps_);
   if (!before && on_network_file_system(file_)) {
-    warnings_.once("network", "cache " + file_.string() +
-                                  " is on a network file system, where file locks may not work: " + "prefer a local disk");
+    warnings_.once("network", "cache " + file_.string() + " is on a network file system, where file locks may not work; " +
+                                  "prefer a local disk");
   }
 }
 
@@ -153,7 +153,7 @@ bool UserFile::handle(const SqliteError& error, bool writing, int attempt) {
     case SQLITE_CANTOPEN:
       if (writing || !again || file_identity(file_)) break;
       connection_.reset();
-      return true;  // it vanished while we opened it
+      return true;  // it was removed while it was being opened
     default:
       if (means_damage(error.primary()) && again) {
         if (recover(error)) return true;
@@ -161,14 +161,14 @@ bool UserFile::handle(const SqliteError& error, bool writing, int attempt) {
         return false;
       }
   }
-  // After a failed write the connection can still read; after a failed read it is of no use.
+  // After a failed write the connection can still read; after a failed read it is useless.
   if (!writing) connection_.reset();
   fail(error.what(), writing, false);
   return false;
 }
 
 bool UserFile::recover(const SqliteError& error) {
-  // Not damage but a later version that came while we had the file open: open() tells next time.
+  // This may be a later version, written while the file was open, and not damage; open() will detect it.
   if (connection_ && error.primary() == SQLITE_ERROR) {
     try {
       const SchemaCheck found = check_schema(*connection_, steps_);
@@ -176,18 +176,19 @@ bool UserFile::recover(const SqliteError& error) {
         connection_.reset();
         return true;
       }
-    } catch (const SqliteError&) {  // damaged indeed
+    } catch (const SqliteError&) {  // the file is damaged
     }
   }
   connection_.reset();
   const FileIdentity broken = identity_;
   try {
     const FileLease lease(lock_, FileLock::Kind::exclusive, busy_timeout_ms_);
-    if (file_identity(file_) != broken) return true;  // another process was faster
+    if (file_identity(file_) != broken) return true;  // another process has moved it already
     last_aside_ = move_aside(file_);
     ++recoveries_;
     warnings_.once("moved " + last_aside_.string(), "cache " + file_.string() + " was damaged (" + error.what() +
-                                                        "); moved to " + last_aside_.string() + " and started afresh");
+                                                        "); moved to " + last_aside_.string() +
+                                                        " and replaced by a new file");
     return true;
   } catch (const SqliteError& lock_error) {
     if (lock_error.primary() == SQLITE_BUSY) {
@@ -210,7 +211,7 @@ void UserFile::refuse(const FileIdentity& identity, const std::string& why) {
 
 void UserFile::fail(const std::string& why, bool writing, bool busy) {
   failure_ = why;
-  if (refused_) return;  // warned about, with the reason
+  if (refused_) return;  // a warning with the reason was given
   if (busy) {
     warnings_.once("busy", "cache " + file_.string() + " is in use by another process: " + why);
   } else if (writing) {
@@ -224,7 +225,7 @@ void UserFile::fail(const std::string& why, bool writing, bool busy) {
 std::string UserFile::why_not_writable() const {
   if (refused_) return refusal_;
   if (const std::string why = tunesmith::why_not_writable(file_); !why.empty()) return why;
-  if (connection_ && connection_->read_only()) return file_.string() + " can only be read";
+  if (connection_ && connection_->read_only()) return file_.string() + " is read-only";
   return write_failure_;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The user's cache file through its life: absent, created, migrated, broken and moved aside, unwritable, not ours.
+// The user's cache file and its states: absent, created, migrated, damaged and moved aside, read-only, not a cache.
 
 #include <filesystem>
 #include <functional>
@@ -14,31 +14,32 @@
 
 namespace tunesmith {
 
-/// Opens lazily, keeps the connection, notices when the file behind the name has changed. Not thread-safe.
+/// The user's cache file. Opens it lazily, keeps the connection, and detects that the name refers to another file. Not
+/// thread-safe.
 class UserFile {
  public:
   /// `warnings` must outlive the object.
   UserFile(const std::filesystem::path& file, int busy_timeout_ms, Warnings& warnings, Migrations steps = migrations());
 
   enum class Outcome {
-    done,    ///< the work ran (and for a write was committed)
-    absent,  ///< nothing has been written yet; not a failure
-    failed,  ///< failure() says why; warned about
+    done,    ///< the work ran, and a write was committed
+    absent,  ///< there is no file yet; not a failure
+    failed,  ///< failure() returns the reason; a warning was given
   };
-  /// Runs after a failed attempt too: it must be repeatable. May throw SqliteError.
+  /// Work on the connection. It may run again after a failed attempt, so it must be repeatable. May throw SqliteError.
   using Work = std::function<void(Connection&)>;
 
-  /// Never creates anything.
+  /// Runs the work for reading. Never creates the file.
   Outcome read(const Work& work);
-  /// Runs the work in one transaction, creating or migrating the file first when needed. Never returns absent.
+  /// Runs the work in one transaction; creates or migrates the file first if necessary. Never returns absent.
   Outcome write(const Work& work);
   const std::filesystem::path& path() const noexcept { return file_; }
-  /// How often a broken file was moved aside, and where the last one went.
+  /// Number of damaged files moved aside, and the new name of the last one.
   int recoveries() const noexcept { return recoveries_; }
   const std::filesystem::path& last_aside() const noexcept { return last_aside_; }
-  /// What the last failed call ran into.
+  /// The error of the last failed call.
   const std::string& failure() const noexcept { return failure_; }
-  /// Why results are not kept, as far as it is known without trying; empty: they are.
+  /// Returns the reason why results do not persist, without trying to write; empty if none is known.
   std::string why_not_writable() const;
 
  private:
@@ -48,7 +49,7 @@ class UserFile {
   Opened open();
   SchemaCheck inspect() const;
   void set_up();
-  /// Decides what an error means. True: try again.
+  /// Handles an error; returns true if the call should be repeated.
   bool handle(const SqliteError& error, bool writing, int attempt);
   bool recover(const SqliteError& error);
   void refuse(const FileIdentity& identity, const std::string& why);
@@ -60,11 +61,11 @@ class UserFile {
   const Migrations steps_;
   FileLock lock_;
   std::optional<Connection> connection_;
-  FileIdentity identity_;                // of the file that connection_ has open, or that was looked at last
-  std::optional<FileIdentity> refused_;  // a file that is left alone until another one takes its name
+  FileIdentity identity_;                // of the file that connection_ has open, or that was checked last
+  std::optional<FileIdentity> refused_;  // a file that is not used, until another file has its name
   std::string refusal_;
   std::string failure_;
-  std::string write_failure_;  // of the last write; empty after one that worked
+  std::string write_failure_;  // of the last write; empty after a successful one
   int recoveries_ = 0;
   std::filesystem::path last_aside_;
 };

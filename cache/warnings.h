@@ -1,5 +1,5 @@
 #pragma once
-// Collects what degrades the cache, each thing once, so that it can be told after the lock is released.
+// Collects warnings, each once, to deliver them after the lock is released.
 
 #include <set>
 #include <string>
@@ -10,11 +10,11 @@ namespace tunesmith {
 
 class Warnings {
  public:
-  /// `thing` identifies what is wrong; a second warning about it is dropped.
+  /// Adds a warning. `thing` identifies the problem; a second warning about it is dropped.
   void once(const std::string& thing, std::string message) {
     if (given_.insert(thing).second) pending_.push_back(std::move(message));
   }
-  /// What has not been delivered yet.
+  /// Returns the warnings that were not delivered yet.
   std::vector<std::string> take() { return std::exchange(pending_, {}); }
 
  private:

@@ -1,5 +1,5 @@
-# What is linked, and why: SQLite (the cache file), Boost.Context (the host executor's fibers), nlohmann-json (specs and
-# --json), CLI11 (the command line), xxHash (fingerprints; header only). NVRTC and the driver are opened at run time.
+# Dependencies: SQLite (the cache file), Boost.Context (the host executor's fibers), nlohmann-json (specs and --json), CLI11
+# (the command line), xxHash (fingerprints; header only). NVRTC and the driver are opened at run time.
 find_package(Threads REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(Boost 1.74 REQUIRED COMPONENTS context)

@@ -1,10 +1,11 @@
-# tunesmith_embed_files(target symbol base_dir files...): makes the files' contents part of the target. The code declares
+# tunesmith_embed_files(target symbol base_dir files...): embeds the contents of files in the target. The code declares
 #   namespace tunesmith {
 #   extern const std::pair<std::string_view, std::string_view> SYMBOL[];  // path relative to base_dir, contents
 #   extern const std::size_t SYMBOL_count;
 #   }
-# Files are absolute or relative to base_dir; entries keep the order given. Contents are written as numbers, not as string
-# literals: no delimiter can clash and no literal is too long. The list is regenerated when a file changes.
+# Files are absolute or relative to base_dir; entries are in the order of the arguments. Contents are written as numbers and
+# not as string literals, because a literal has a maximum length and a delimiter that could occur in the file. The list is
+# regenerated if a file changes.
 
 if(NOT DEFINED TUNESMITH_EMBED_SCRIPT)
   set(TUNESMITH_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/embed_file.cmake CACHE INTERNAL "")

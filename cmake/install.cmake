@@ -1,5 +1,5 @@
-# cmake --install: the shared library, its public headers, the command line, and what find_package(tunesmith) and pkg-config
-# read. The static libraries of the folders are not installed: libtunesmith.so holds them.
+# Installs the shared library, its public headers, the command line, and the files for find_package(tunesmith) and pkg-config.
+# The static libraries of the folders are not installed, because libtunesmith.so contains them.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -14,12 +14,12 @@ install(EXPORT tunesmithTargets NAMESPACE tunesmith:: DESTINATION ${tunesmith_pa
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tunesmithConfig.cmake.in
   ${PROJECT_BINARY_DIR}/tunesmithConfig.cmake INSTALL_DESTINATION ${tunesmith_package_dir})
-# Before 1.0 every minor version may change the interface.
+# Before 1.0, every minor version may change the interface.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tunesmithConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tunesmithConfig.cmake ${PROJECT_BINARY_DIR}/tunesmithConfigVersion.cmake
   DESTINATION ${tunesmith_package_dir})
 
-# Paths relative to the file itself, so that an installed tree can be moved; absolute ones only when the user asked for them.
+# Paths are relative to the file, so that an installed tree can be moved; absolute only if the user chose absolute ones.
 foreach(kind LIBDIR INCLUDEDIR)
   if(IS_ABSOLUTE ${CMAKE_INSTALL_${kind}})
     set(tunesmith_pc_${kind} ${CMAKE_INSTALL_${kind}})
@@ -37,10 +37,10 @@ if(TARGET tunesmith_cli)
   install(TARGETS tunesmith_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# The tuned results that ship, where programs look for them relative to themselves (cache/shipped/).
+# The shipped tuning results; programs find them relative to themselves (cache/shipped/).
 install(FILES ${TUNESMITH_SHIPPED_CACHE} DESTINATION ${CMAKE_INSTALL_DATADIR}/tunesmith)
 
-# Examples of score_mod and mask_mod, to be used as they are or changed.
+# Examples of score_mod and mask_mod.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/api/examples/mods DESTINATION ${CMAKE_INSTALL_DATADIR}/tunesmith
   FILES_MATCHING PATTERN "*.cu")
 

@@ -1,9 +1,9 @@
-# Public headers lie beside what they describe: in core/, in the folder of each operation, in api/.
+# Public headers are in the folders of what they describe: core/, the folder of each operation, api/.
 file(GLOB TUNESMITH_INCLUDE_FOLDERS CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/core/include ${PROJECT_SOURCE_DIR}/templates/*/include ${PROJECT_SOURCE_DIR}/api/include)
 
-# tunesmith_library(name sources...): a static library of this tree with its warnings and include roots.
-# -Wrestrict is off: GCC 12 and 13 raise it inside std::string at -O2 (GCC bug 105651).
+# tunesmith_library(name sources...): adds a static library with the project's warnings and include folders.
+# -Wrestrict is off because GCC 12 and 13 raise it inside std::string at -O2 (GCC bug 105651).
 function(tunesmith_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
     -Wnon-virtual-dtor -Woverloaded-virtual $<$<BOOL:${TUNESMITH_WERROR}>:-Werror>)
@@ -15,8 +15,8 @@ function(tunesmith_library target)
   tunesmith_warnings(${target})
 endfunction()
 
-# tunesmith_optimized(target): the library is optimized in the Debug build as well. The tests spend their time in float64
-# references and in the host executor's fibers; without optimization those take three times as long.
+# tunesmith_optimized(target): optimizes the library in the Debug build as well. Tests spend most of their time in float64
+# references and in the host executor's fibers, which take three times as long without optimization.
 function(tunesmith_optimized target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O1>)
 endfunction()

@@ -9,8 +9,8 @@ std::string DeviceInfo::device_class() const {
   return text;
 }
 
-// Sizes from the CUDA C++ Programming Guide's table of technical specifications per compute capability; SM counts and caches
-// are those of the part that is most common in data centres or desks (T4, A100, A10, L4, H100 SXM, B200, RTX 5090).
+// Sizes are from the CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability". SM counts and
+// cache sizes are those of the most common GPU of the architecture (T4, A100, A10, L4, H100 SXM, B200, RTX 5090).
 DeviceInfo generic_device(const Arch& arch) {
   struct Facts {
     int up_to, sm_count, threads_per_sm;

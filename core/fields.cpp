@@ -69,7 +69,7 @@ double Fields::real(std::string_view name) const {
 const std::string& Fields::word(std::string_view name) const {
   const Value& value = require(*this, name);
   if (const auto* word = std::get_if<std::string>(&value)) return *word;
-  throw Error(ErrorCode::invalid_argument, name, " is ", tunesmith::text(value), "; expected a word");
+  throw Error(ErrorCode::invalid_argument, name, " is ", tunesmith::text(value), "; expected a string");
 }
 
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-// How compiled kernels are started: the result of a descriptor's geometry, the input of a device.
+// How to launch compiled kernels. An operation's descriptor makes a launch plan; a device executes it.
 
 #include <array>
 #include <cstddef>
@@ -16,51 +16,52 @@ struct KernelLaunch {
   std::string entry;          ///< extern "C" name in the generated source
   Dim3 grid, block, cluster;  ///< blocks, threads, blocks per cluster (1,1,1: no cluster)
   std::int64_t dynamic_smem_bytes = 0;
-  bool cooperative = false;  ///< all blocks resident at once: the kernel has a grid barrier
-  /// The kernel may start while the plan's one before it ends, and waits itself (griddepcontrol.wait): sm_90 and later.
+  bool cooperative = false;  ///< all blocks must be resident at once, because the kernel has a grid barrier
+  /// Programmatic dependent launch (sm_90 and later): the kernel may start before the plan's previous one ends, and waits
+  /// for it with griddepcontrol.wait.
   bool overlaps = false;
 };
 
-/// Everything needed to run a problem once: kernels in stream order, all taking the same parameter block by value.
-/// No kernels means there is nothing to do (zero rows).
+/// Everything needed to run a problem once: kernels in stream order, which all take the same parameter block by value.
+/// Without kernels there is nothing to do (zero rows).
 struct LaunchPlan {
-  /// Where an array's address goes in the parameter block, and what is demanded of it.
+  /// The place of an array's address in the parameter block, and its requirements.
   struct Pointer {
-    std::string array;              ///< "x"
+    std::string array;              ///< name, e.g. "x"
     std::uint32_t offset = 0;       ///< in `params`, bytes
-    std::uint32_t alignment = 1;    ///< bytes the address must be a multiple of; a power of two
-    std::int64_t extent_bytes = 0;  ///< from the address to the end of the last element; 0: never touched
+    std::uint32_t alignment = 1;    ///< required alignment of the address in bytes; a power of two
+    std::int64_t extent_bytes = 0;  ///< from the address to the end of the last element; 0: not accessed
     bool written = false;
     bool optional = false;  ///< may be nullptr
-    int in_place_of = -1;   ///< position of the input that this output may be; they never overlap otherwise
+    int in_place_of = -1;   ///< position of the input that this output may equal; otherwise arrays must not overlap
   };
 
-  /// A CUtensorMap in the parameter block: an array of up to five dimensions as the copy engine of sm_90 and later (TMA) is
-  /// told about it. Encoded at every launch, when the array's address is known; a null address leaves zeros. What a box
-  /// holds beyond the sizes is read as zero and not written, but for what completes a row's last 16 bytes, which is (seen on
-  /// an H200): where something lies behind rows, let them be multiples of 16 bytes. Interleave none, element strides 1.
+  /// A CUtensorMap in the parameter block: describes an array of up to five dimensions for TMA (sm_90 and later). It is
+  /// encoded at every launch with the array's address; a null address leaves zeros. TMA reads zeros outside of the sizes and
+  /// does not write there, with one exception (seen on an H200): a store completes the last 16 bytes of a row. So rows that
+  /// are followed by other data must be multiples of 16 bytes. Interleave is none, element strides are 1.
   struct TensorMap {
     static constexpr std::uint32_t bytes = 128, alignment = 64;
     static constexpr int max_rank = 5;
 
-    int array = 0;                               ///< position in `pointers`; that address is a multiple of at least 16
+    int array = 0;                               ///< position in `pointers`; the address is aligned to at least 16 bytes
     std::uint32_t offset = 0;                    ///< in `params`, a multiple of 64
     DType dtype = DType::bf16;                   ///< bf16, f16 or f32
-    int rank = 0;                                ///< 1 to 5; dimension 0 is the innermost, its elements lie side by side
+    int rank = 0;                                ///< 1 to 5; dimension 0 is the innermost and contiguous
     std::array<std::int64_t, max_rank> sizes{};  ///< elements, 1 to 2^32
     std::array<std::int64_t, max_rank - 1> strides_bytes{};  ///< of dimensions 1 and up: multiples of 16 below 2^40
-    /// Elements that one copy moves, 1 to 256 of each dimension; a row of it, dimension 0, is a multiple of 16 bytes.
+    /// Elements per copy, 1 to 256 in each dimension; the extent in dimension 0 is a multiple of 16 bytes.
     std::array<std::int64_t, max_rank> box{};
-    int swizzle_bytes = 0;      ///< 0, 32, 64 or 128: the span whose 16-byte chunks are permuted; a row fits
-    int promotion_bytes = 128;  ///< 0, 64, 128 or 256: what a read of device memory brings into L2
+    int swizzle_bytes = 0;      ///< 0, 32, 64 or 128, and at least the extent of the box in dimension 0 unless 0
+    int promotion_bytes = 128;  ///< L2 promotion: 0, 64, 128 or 256
   };
 
   std::vector<KernelLaunch> kernels;
   std::size_t main_kernel = 0;         ///< position in `kernels` of the one that does most of the work
   std::vector<std::byte> params;       ///< strides, sizes and scalars filled in, addresses and tensor maps zero
   std::vector<Pointer> pointers;       ///< in the order of Op::arrays()
-  std::vector<TensorMap> tensor_maps;  ///< none for a kernel that has none
-  std::int64_t workspace_bytes = 0;    ///< scratch memory for each stream, 256-byte aligned, zeroed once when it is made
+  std::vector<TensorMap> tensor_maps;  ///< may be empty
+  std::int64_t workspace_bytes = 0;    ///< workspace per stream, 256-byte aligned, zeroed when it is allocated
   std::uint32_t workspace_offset = 0;  ///< in `params`; used when workspace_bytes > 0
 };
 

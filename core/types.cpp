@@ -12,12 +12,6 @@ namespace {
 template <typename Enum, std::size_t Count>
 using Names = std::array<std::pair<Enum, std::string_view>, Count>;
 
-constexpr Names<DType, 6> dtype_names{{{DType::f32, "f32"},
-                                       {DType::f16, "f16"},
-                                       {DType::bf16, "bf16"},
-                                       {DType::u8, "u8"},
-                                       {DType::i32, "i32"},
-                                       {DType::i64, "i64"}}};
 constexpr Names<DType, 3> float_names{{{DType::f32, "f32"}, {DType::f16, "f16"}, {DType::bf16, "bf16"}}};
 constexpr Names<Mode, 3> mode_names{{{Mode::tune, "tune"}, {Mode::replay, "replay"}, {Mode::off, "off"}}};
 constexpr Names<Effort, 2> effort_names{{{Effort::quick, "quick"}, {Effort::full, "full"}}};
@@ -46,8 +40,15 @@ Enum parse_in(const Names<Enum, Count>& names, std::string_view text, std::strin
 
 }  // namespace
 
-std::string_view name(DType dtype) noexcept { return name_in(dtype_names, dtype); }
-DType parse_dtype(std::string_view text, std::string_view argument) { return parse_in(dtype_names, text, argument); }
+std::string_view name(DType dtype) noexcept { return enum_name(dtype); }
+DType parse_dtype(std::string_view text, std::string_view argument) {
+  std::string allowed;
+  for (std::size_t i = 0; i < enum_names<DType>.size(); ++i) {
+    if (enum_names<DType>[i] == text) return static_cast<DType>(i);
+    allowed += (i == 0 ? "" : ", ") + std::string(enum_names<DType>[i]);
+  }
+  throw Error(ErrorCode::invalid_argument, argument, " is '", text, "'; allowed: ", allowed);
+}
 DType parse_float_dtype(std::string_view text, std::string_view argument) { return parse_in(float_names, text, argument); }
 
 std::string_view name(Mode mode) noexcept { return name_in(mode_names, mode); }

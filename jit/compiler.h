@@ -10,7 +10,7 @@
 
 namespace tunesmith {
 
-/// What one kernel of a binary needs, as the compiler reported it.
+/// Resource usage of one kernel, as the compiler reported it.
 struct KernelResources {
   int registers = 0;  ///< per thread
   int static_smem_bytes = 0;
@@ -18,41 +18,42 @@ struct KernelResources {
   int spill_store_bytes = 0, spill_load_bytes = 0;
 };
 
+/// One translation unit to compile.
 struct CompileRequest {
   std::string name;  ///< shown in diagnostics, e.g. "softmax.cu"
   std::string source;
   Arch arch;
 };
 
-/// A compiled translation unit. Value type; the image is what a Device loads.
+/// A compiled translation unit. A Device loads the image.
 struct Binary {
   std::string image;                                 ///< cubin, or a host shared library
   std::string log;                                   ///< compiler output, warnings included
   std::map<std::string, KernelResources> resources;  ///< by entry name
-  double compile_ms = 0;                             ///< 0 when it came from the cache
+  double compile_ms = 0;                             ///< 0 if it came from the cache
 };
 
-/// Thread-safe: compile() may run on many threads at once.
+/// Compiles source to a binary. Thread-safe: compile() may run on many threads at once.
 class Compiler {
  public:
   virtual ~Compiler() = default;
 
-  /// Everything about the toolchain that can change its output (name, version, build-id, environment), without opening it
-  /// when that is slow. Part of every binary's fingerprint.
+  /// Returns everything about the toolchain that can change its output: name, version, build-id, environment. Does not open
+  /// the toolchain if that is slow. Part of every binary's fingerprint.
   virtual std::string identity() const = 0;
-  /// The canonical option list used for an architecture, space separated. Part of the fingerprint.
+  /// Returns the canonical option list for an architecture, separated by spaces. Part of the fingerprint.
   virtual std::string options(const Arch& arch) const = 0;
-  /// Architectures that compile() accepts, ascending. May open the compiler; throws Error(no_compiler).
+  /// Lists the architectures that compile() accepts, in ascending order. May open the compiler; throws Error(no_compiler).
   virtual std::vector<Arch> supported_archs() const = 0;
 
-  /// Throws Error(compile_failed) with log, options and the path of the dumped source; Error(no_compiler) when there is
-  /// none; Error(unsupported) for an architecture it does not know.
+  /// Compiles one translation unit. Throws Error(compile_failed) with the log, the options and the path of the dumped
+  /// source, Error(no_compiler) if no compiler is found, and Error(unsupported) for an unknown architecture.
   virtual Binary compile(const CompileRequest& request) const = 0;
-  /// The PTX (or for the host, assembly) text of the same compilation. Same errors.
+  /// Returns the PTX (on the host, the assembly) of the same compilation. Throws the same errors.
   virtual std::string assembly(const CompileRequest& request) const = 0;
 };
 
-/// Key of a binary: 32 hex digits over schema, source, options, arch and toolchain identity.
+/// Computes the key of a binary: 32 hex digits over schema, source, options, arch and toolchain identity.
 std::string binary_fingerprint(const Compiler& compiler, const CompileRequest& request);
 
 }  // namespace tunesmith

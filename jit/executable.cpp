@@ -8,7 +8,7 @@
 namespace tunesmith {
 namespace {
 
-// Kernel parameters live on the launching thread's stack; the driver's own limit is 4 KiB (32 KiB from CUDA 12.1).
+// Kernel parameters are on the launching thread's stack. The driver's own limit is 4 KiB (32 KiB since CUDA 12.1).
 constexpr std::size_t max_param_bytes = 4096;
 
 }  // namespace
@@ -16,8 +16,8 @@ constexpr std::size_t max_param_bytes = 4096;
 Executable::Executable(Device& device, std::shared_ptr<Module> module, LaunchPlan plan)
     : device_(device), module_(std::move(module)), plan_(std::move(plan)), tensor_maps_(device, plan_) {
   if (plan_.params.size() > max_param_bytes)
-    throw Error(ErrorCode::unsupported, "the kernel's parameters take ", plan_.params.size(), " bytes; at most ",
-                max_param_bytes, " can be passed");
+    throw Error(ErrorCode::unsupported, "the kernel's parameters take ", plan_.params.size(), " bytes; allowed: at most ",
+                max_param_bytes);
   kernels_.reserve(plan_.kernels.size());
   for (const KernelLaunch& kernel : plan_.kernels) kernels_.push_back(device_.prepare(*module_, kernel));
   if (plan_.workspace_bytes > 0)
@@ -51,7 +51,7 @@ void Executable::check(std::span<void* const> arrays) const {
       if (address != other)
         throw Error(ErrorCode::invalid_argument, "arrays '", pointer.array, "' (", arrays[i], ", ", pointer.extent_bytes,
                     " bytes) and '", other_pointer.array, "' (", arrays[j], ", ", other_pointer.extent_bytes,
-                    " bytes) overlap partly; they must be the same array or apart");
+                    " bytes) overlap partly; they must be the same array or disjoint");
       if (pointer.in_place_of != static_cast<int>(j) && other_pointer.in_place_of != static_cast<int>(i))
         throw Error(ErrorCode::invalid_argument, "arrays '", pointer.array, "' and '", other_pointer.array,
                     "' are the same array; this plan was not prepared with in_place=1");

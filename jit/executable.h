@@ -1,5 +1,5 @@
 #pragma once
-// A loaded binary with its launch plan: arrays in, kernels enqueued. What a plan handle launches and the tuner times.
+// A loaded binary with its launch plan. Plan handles launch it and the tuner times it.
 
 #include <memory>
 #include <span>
@@ -15,16 +15,16 @@ namespace tunesmith {
 class Executable {
  public:
   /// Prepares every kernel and tensor map of the plan and allocates its workspace. `device` must outlive this object. Throws
-  /// what Device::prepare and TensorMaps do, and Error(unsupported) for too many parameters.
+  /// the errors of Device::prepare and TensorMaps, and Error(unsupported) for too many bytes of parameters.
   Executable(Device& device, std::shared_ptr<Module> module, LaunchPlan plan);
   ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
 
-  /// Checks the addresses (Error(invalid_argument): null, misaligned, partly overlapping, or the same when the plan is not
-  /// in place) and enqueues every kernel. `arrays` in the order of plan().pointers. Thread-safe. No allocation,
-  /// no lock; a plan with a workspace has one for each stream, and makes more, under a lock and not during a capture, when
-  /// it is used on more streams than it was prepared for (Workspaces::prepared).
+  /// Enqueues every kernel. `arrays` are in the order of plan().pointers. Throws Error(invalid_argument) for an address that
+  /// is null, misaligned, partly overlaps another, or equals another if the plan is not in place. Thread-safe; takes no lock
+  /// and does not allocate, with one exception: a plan with a workspace that is used on more than Workspaces::prepared
+  /// streams allocates another piece under a lock, which a stream capture forbids.
   void enqueue(std::span<void* const> arrays, Stream stream) const;
 
   const LaunchPlan& plan() const noexcept { return plan_; }

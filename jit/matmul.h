@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products beside the generated kernels: problem -> prepared product -> launches. Implementations:
-// jit/cuda/cublas_lt.h and jit/host/matmul.h.
+// Matrix products from a library: problem -> prepared product -> launches. Implementations: jit/cuda/cublas_lt.h and
+// jit/host/matmul.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,19 +12,19 @@
 namespace tunesmith {
 
 /// c = alpha * A B + beta * c with A (m, k), B (k, n), c (m, n), all row-major, accumulated in float32 and rounded once to
-/// out_dtype. With beta 0, c is not read.
+/// out_dtype. If beta is 0, c is not read.
 struct MatmulProblem {
   std::int64_t m = 1, n = 1, k = 1;  ///< each >= 1
-  bool transpose_a = false;          ///< the array a holds A transposed: (k, m)
-  bool transpose_b = false;          ///< the array b holds B transposed: (n, k)
+  bool transpose_a = false;          ///< array a stores A transposed: (k, m)
+  bool transpose_b = false;          ///< array b stores B transposed: (n, k)
   std::int64_t a_row_stride = 1;     ///< elements between rows of the array a
   std::int64_t b_row_stride = 1;     ///< the same for b
   std::int64_t c_row_stride = 1;     ///< the same for c
   DType dtype = DType::f32;          ///< of a and b: f32, f16 or bf16
-  DType out_dtype = DType::f32;      ///< of c: that of a and b, or f32
-  std::int64_t alignment = 16;       ///< bytes that each of the three addresses is a multiple of
+  DType out_dtype = DType::f32;      ///< of c: the same as `dtype`, or f32
+  std::int64_t alignment = 16;       ///< of the three addresses, in bytes
 
-  /// "4096x1024 = A (4096x512) B^T (512x1024), bf16 to f32": for errors. Shapes are those of A and B.
+  /// Describes the product for errors: "4096x1024 = A (4096x512) B^T (512x1024), bf16 to f32", with the shapes of A and B.
   std::string text() const {
     const auto shape = [](std::int64_t rows, std::int64_t cols) {
       return std::to_string(rows) + "x" + std::to_string(cols);
@@ -34,33 +34,33 @@ struct MatmulProblem {
   }
 };
 
-/// Device addresses of one product. alpha and beta are single float32 values in device memory.
+/// Device addresses of one product. alpha and beta are float32 scalars in device memory.
 struct MatmulArrays {
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;
   const float* alpha = nullptr;
   const float* beta = nullptr;
-  void* workspace = nullptr;  ///< MatmulLibrary::workspace_bytes() bytes, 256-byte aligned; used until the product is done
+  void* workspace = nullptr;  ///< MatmulLibrary::workspace_bytes() bytes, 256-byte aligned; in use until the product is done
 };
 
-/// A product whose algorithm is chosen: starting it allocates nothing. Thread-safe. The same bits for the same input on the
+/// A product with a chosen algorithm. Launching it does not allocate. Thread-safe. The result is bitwise reproducible on the
 /// same device and library.
 class PreparedMatmul {
  public:
   virtual ~PreparedMatmul() = default;
-  /// Asynchronous on CUDA, synchronous on the host. Throws Error(device_failed).
+  /// Launches the product. Asynchronous on CUDA, synchronous on the host. Throws Error(device_failed).
   virtual void enqueue(const MatmulArrays& arrays, Stream stream) const = 0;
 };
 
-/// Thread-safe; must outlive what it prepared.
+/// Prepares matrix products. Thread-safe; must outlive the products it prepared.
 class MatmulLibrary {
  public:
   virtual ~MatmulLibrary() = default;
-  /// Throws Error(unsupported) for a product that the library does not have on this device.
+  /// Chooses an algorithm. Throws Error(unsupported) if the library has none for this product on this device.
   virtual std::unique_ptr<PreparedMatmul> prepare(const MatmulProblem& problem) = 0;
   virtual std::size_t workspace_bytes() const noexcept = 0;
-  /// "cublasLt 13.0.2" or "host".
+  /// Returns the library's name and version: "cublasLt 13.0.2" or "host".
   virtual std::string identity() const = 0;
 };
 

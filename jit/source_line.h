@@ -1,5 +1,5 @@
 #pragma once
-// The line of a generated source that a compiler's message is about.
+// Finds the line of a generated source that a compiler message refers to.
 
 #include <algorithm>
 #include <charconv>
@@ -8,8 +8,8 @@
 
 namespace tunesmith {
 
-/// `message` begins with "file:line:" and may go on with a column; the text of that line, following the #line directives of
-/// `source`, which calls itself `name` ahead of the first one. Empty when there is no such line.
+/// Returns the source line that `message` ("file:line: ..." or "file:line:column: ...") refers to. Follows the #line
+/// directives of `source`, whose name before the first directive is `name`. Empty if there is no such line.
 inline std::string line_of_message(std::string_view source, std::string_view name, std::string_view message) {
   const std::size_t colon = message.find(':');
   if (colon == std::string_view::npos) return {};
@@ -36,14 +36,14 @@ inline std::string line_of_message(std::string_view source, std::string_view nam
         line.remove_prefix(begin);
         line = line.substr(0, line.find_last_not_of(blanks) + 1);
       }
-      // A mark may lead to a line a second time, for what was generated from it: the first is the one that was written.
+      // Several lines may have the same mark, if code was generated from them. The first one is the original.
       return std::string(line);
     }
   }
   return {};
 }
 
-/// ", in 'text of the line'", or nothing.
+/// Returns ", in 'the line'", or an empty string.
 inline std::string shown_line(std::string_view source, std::string_view name, std::string_view message) {
   const std::string line = line_of_message(source, name, message);
   return line.empty() ? line : ", in '" + line + "'";

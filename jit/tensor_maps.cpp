@@ -12,7 +12,7 @@ constexpr std::int64_t max_size = std::int64_t{1} << 32;
 constexpr std::int64_t max_stride_bytes = std::int64_t{1} << 40;
 constexpr std::int64_t max_box = 256;
 
-// The checks of one map; what is wrong is told with the name of its array.
+// Checks one map; errors name its array.
 class Check {
  public:
   Check(const LaunchPlan& plan, const LaunchPlan::TensorMap& map) : plan_(plan), map_(map) {}
@@ -20,9 +20,9 @@ class Check {
   void run() {
     place();
     require(map_.dtype == DType::bf16 || map_.dtype == DType::f16 || map_.dtype == DType::f32, "has elements of ",
-            name(map_.dtype), "; allowed are bf16, f16 and f32");
-    require(map_.rank >= 1 && map_.rank <= LaunchPlan::TensorMap::max_rank, "has ", map_.rank,
-            " dimensions; allowed are 1 to ", LaunchPlan::TensorMap::max_rank);
+            name(map_.dtype), "; allowed: bf16, f16 and f32");
+    require(map_.rank >= 1 && map_.rank <= LaunchPlan::TensorMap::max_rank, "has ", map_.rank, " dimensions; allowed: 1 to ",
+            LaunchPlan::TensorMap::max_rank);
     for (std::size_t i = 0; i < static_cast<std::size_t>(map_.rank); ++i) dimension(i);
     row();
     extent();
@@ -54,28 +54,28 @@ class Check {
 
   void dimension(std::size_t i) const {
     require(map_.sizes[i] >= 1 && map_.sizes[i] <= max_size, "has size ", map_.sizes[i], " in dimension ", i,
-            "; allowed are 1 to 2^32");
-    require(map_.box[i] >= 1 && map_.box[i] <= max_box, "moves boxes of ", map_.box[i], " elements in dimension ", i,
-            "; allowed are 1 to 256");
+            "; allowed: 1 to 2^32");
+    require(map_.box[i] >= 1 && map_.box[i] <= max_box, "has a box of ", map_.box[i], " elements in dimension ", i,
+            "; allowed: 1 to 256");
     if (i == 0) return;
     const std::int64_t stride = map_.strides_bytes[i - 1];
     require(stride >= 0 && stride % chunk_bytes == 0 && stride < max_stride_bytes, "has a stride of ", stride,
-            " bytes in dimension ", i, "; allowed are multiples of 16 below 2^40");
+            " bytes in dimension ", i, "; allowed: multiples of 16 below 2^40");
   }
 
   void row() const {
     const std::int64_t bytes = map_.box[0] * size_of(map_.dtype);
-    require(bytes % chunk_bytes == 0, "moves rows of ", bytes, " bytes; allowed are multiples of 16");
+    require(bytes % chunk_bytes == 0, "has a box with rows of ", bytes, " bytes; allowed: multiples of 16");
     const int swizzle = map_.swizzle_bytes, promotion = map_.promotion_bytes;
     require(swizzle == 0 || swizzle == 32 || swizzle == 64 || swizzle == 128, "has a swizzle of ", swizzle,
-            " bytes; allowed are 0, 32, 64 and 128");
-    require(swizzle == 0 || bytes <= swizzle, "moves rows of ", bytes, " bytes with a swizzle of ", swizzle,
-            "; a row is at most as long");
+            " bytes; allowed: 0, 32, 64 and 128");
+    require(swizzle == 0 || bytes <= swizzle, "has a box with rows of ", bytes, " bytes; allowed with a swizzle of ",
+            swizzle, ": at most ", swizzle);
     require(promotion == 0 || promotion == 64 || promotion == 128 || promotion == 256, "has a promotion of ", promotion,
-            " bytes; allowed are 0, 64, 128 and 256");
+            " bytes; allowed: 0, 64, 128 and 256");
   }
 
-  // The engine moves whatever the sizes say is there.
+  // TMA accesses everything within the sizes, whether the array has it or not.
   void extent() const {
     const LaunchPlan::Pointer& pointer = plan_.pointers[static_cast<std::size_t>(map_.array)];
     std::int64_t bytes = map_.sizes[0] * size_of(map_.dtype);

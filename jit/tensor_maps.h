@@ -12,13 +12,13 @@ namespace tunesmith {
 
 class TensorMaps {
  public:
-  /// Throws Error(unsupported), naming the array, for what the copy engine cannot do (a stride that is no multiple of 16, a
-  /// box of more than 256 elements) or the device does not have; Error(invalid_argument) for a plan that contradicts itself.
-  /// `device` must outlive this object.
+  /// Checks and prepares the maps. Throws Error(unsupported) with the array's name if the device has no TMA or TMA cannot
+  /// load the array (a stride that is not a multiple of 16, a box of more than 256 elements), and Error(invalid_argument)
+  /// for an inconsistent plan. `device` must outlive this object.
   TensorMaps(Device& device, const LaunchPlan& plan);
 
-  /// Writes every map into the parameter block, which is aligned to 64 bytes. `arrays` have passed Executable's check; a
-  /// null one leaves zeros. Thread-safe; no allocation, no lock. Throws Error(device_failed).
+  /// Writes every map into the parameter block, which is aligned to 64 bytes. Executable has checked `arrays`; the map of a
+  /// null array is zero. Thread-safe; takes no lock and does not allocate. Throws Error(device_failed).
   void encode(std::span<void* const> arrays, std::byte* params) const;
 
  private:

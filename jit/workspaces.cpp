@@ -5,7 +5,7 @@
 namespace tunesmith {
 namespace {
 
-/// Tells streams apart, never 0. The per-thread default stream is one handle for as many streams as there are threads.
+/// Returns a nonzero id of the stream. The per-thread default stream has one handle for a different stream in each thread.
 std::uintptr_t owner_of(Stream stream) noexcept {
   constexpr std::uintptr_t per_thread_stream = 2;  // CU_STREAM_PER_THREAD
   static thread_local const char this_thread = 0;
@@ -46,12 +46,12 @@ void* Workspaces::of(Stream stream) {
   const std::uintptr_t owner = owner_of(stream);
   for (Piece& piece : pieces_) {
     std::uintptr_t found = piece.owner.load(std::memory_order_acquire);
-    // Pieces are taken in order and never given back, so the first free one ends the search.
+    // Pieces are taken in order and never returned, so the first free one ends the search.
     if (found == owner || (found == 0 && piece.owner.compare_exchange_strong(found, owner)) || found == owner)
       return claim(piece);
   }
-  throw Error(ErrorCode::unsupported, "this plan has scratch memory and was launched on ", capacity,
-              " streams already; prepare another one for more");
+  throw Error(ErrorCode::unsupported, "this plan has a workspace and was launched on ", capacity,
+              " streams already; prepare another plan for more streams");
 }
 
 }  // namespace tunesmith

@@ -1,6 +1,5 @@
 #pragma once
-// Scratch memory of a plan: one piece for each stream that it is launched on, because launches on different streams may run
-// at the same time.
+// Workspace of a plan: one piece for each stream, because launches on different streams may run at the same time.
 
 #include <array>
 #include <atomic>
@@ -15,20 +14,20 @@ namespace tunesmith {
 
 class Workspaces {
  public:
-  /// Pieces that exist from the start unless told otherwise; so many streams are served without a lock and during a capture.
+  /// Default number of pieces allocated up front. This number of streams is served without a lock and during a capture.
   static constexpr std::size_t prepared = 4;
-  /// Streams that a plan can be used on in all.
+  /// Maximum number of streams of a plan.
   static constexpr std::size_t capacity = 256;
 
-  /// Pieces of `bytes`, zeroed; `ready` of them from the start, at most `capacity`. `device` must outlive this object.
+  /// Allocates `ready` zeroed pieces of `bytes` bytes; at most `capacity`. `device` must outlive this object.
   Workspaces(Device& device, std::size_t bytes, std::size_t ready = prepared);
   ~Workspaces();
   Workspaces(const Workspaces&) = delete;
   Workspaces& operator=(const Workspaces&) = delete;
 
-  /// The stream's own piece; the same one whenever it is asked for. A destroyed stream's piece goes to the next stream with
-  /// its handle. Thread-safe. Throws Error(unsupported) beyond `capacity` streams, Error(out_of_memory), and what the device
-  /// says when it may not allocate (a capture).
+  /// Returns the stream's piece, always the same one. A new stream with the handle of a destroyed one gets its piece.
+  /// Thread-safe. Throws Error(unsupported) beyond `capacity` streams, Error(out_of_memory), and the device's error if it
+  /// must allocate during a capture.
   void* of(Stream stream);
 
  private:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bench.sh BUILD_FOLDER [options of Google Benchmark]: every benchmark, on the first GPU. Without one each says so and
-# measures nothing.
+# bench.sh BUILD_FOLDER [options of Google Benchmark]: runs all benchmarks on the first GPU. Without a GPU, each reports that
+# and measures nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# demo.sh BUILD_FOLDER: what Tunesmith is for, on real input, on the GPU if there is one and on the CPU if there is not.
-# Everything lands in BUILD_FOLDER/demo, the cache file included, so the first run of every demo is a cold one. Each claim
-# that a heading makes is checked; the last line is "demo: ok ..." or the script fails.
+# demo.sh BUILD_FOLDER: runs the main features, on the GPU if there is one and otherwise on the CPU. All files, including the
+# cache, are in BUILD_FOLDER/demo, which is emptied first. Checks every claim of a heading; the last line is "demo: ok ...",
+# or the script fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
 
 tunesmith=$1/api/cli/tunesmith
 work=$1/demo
-[[ -x $tunesmith ]] || { echo "demo: no $tunesmith; make build makes it" >&2; exit 1; }
+[[ -x $tunesmith ]] || { echo "demo: $tunesmith is missing; run make build" >&2; exit 1; }
 rm -rf "$work"
 mkdir -p "$work"
-# The demo shows the defaults, whatever else this shell is set up for.
+# Use the defaults and ignore the shell's settings.
 unset TUNESMITH_MODE TUNESMITH_LOG TUNESMITH_TEMPLATES TUNESMITH_DUMP_DIR
 export TUNESMITH_CACHE=$work/cache.db
-# But for the results that ship: the demo shows tuning, on GPUs that need none as well.
+# Ignore the shipped results, so that the demo tunes on every GPU.
 export TUNESMITH_SYSTEM_CACHE=
 
 step=0
@@ -23,7 +23,7 @@ fail() {
   echo "demo: FAILED: $*" >&2
   exit 1
 }
-# Shows a command and runs it; its output stays in $work/output.
+# Prints a command and runs it; writes its output to $work/output as well.
 show() {
   echo "\$ ${*/#"$tunesmith"/tunesmith}"
   "$@" | tee "$work/output"
@@ -31,7 +31,7 @@ show() {
 expect() { grep -Eq "$1" "$work/output" || fail "$2"; }
 expect_not() { if grep -Eq "$1" "$work/output"; then fail "$2"; fi; }
 
-# A .npy file (version 1.0, float32, 3 rows of 4) without Python: the header padded to 128 bytes, then the numbers.
+# Writes a .npy file (version 1.0, float32, 3 rows of 4) without Python: a header padded to 128 bytes, then the numbers.
 write_npy() {
   local header="{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"
   printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "$header"
@@ -41,7 +41,7 @@ write_npy() {
 }
 print_npy() { od --address-radix=n --format=f4 --width=16 --skip-bytes=128 "$1"; }
 
-title "What is here"
+title "The machine"
 show "$tunesmith" doctor
 
 title "Softmax of a .npy array"
@@ -50,7 +50,7 @@ echo "x.npy:"
 print_npy "$work/x.npy"
 show "$tunesmith" run softmax --input x="$work/x.npy" --output y="$work/y.npy"
 expect 'check +passed' "the result was not verified"
-# The run has just said whether there is a GPU.
+# The output says whether there is a GPU.
 gpu=yes
 rows=4096
 device=auto
@@ -74,7 +74,7 @@ expect '^check +passed' "the result was not verified"
 expect '^binary +compiled' "the first process did not compile"
 [[ -z $gpu ]] || expect '^tuning ' "the first process did not tune"
 
-title "The same again: a second process compiles and tunes nothing"
+title "The same again: a second process neither compiles nor tunes"
 show "$tunesmith" run "${problem[@]}"
 expect '^check +passed' "the result was not verified"
 expect '^binary +loaded from the cache' "the second process compiled"
@@ -89,7 +89,7 @@ title "Attention of $rows positions, grouped heads, causal"
 show "$tunesmith" run attention --heads 8 --kv-heads 2 --seq-q "$rows" --head-dim 64 --causal bottom-right --device "$device"
 expect '^check +passed' "the attention was not verified"
 
-title "The source for sm_90a, which needs no GPU, and what NVRTC makes of it"
+title "The source for sm_90a and the resources that NVRTC reports; this needs no GPU"
 target=(softmax --rows 4096 --cols 32000 --dtype bf16 --arch sm_90a)
 source_file=$work/softmax_bf16_4096x32000_sm_90a.cu
 echo "\$ tunesmith source ${target[*]} > $source_file"
@@ -99,13 +99,13 @@ echo "... ($(wc -l <"$source_file") lines)"
 show "$tunesmith" source "${target[@]}" --resources
 expect 'sm_90a|H[12]00|compiled in' "NVRTC did not compile for sm_90a"
 
-title "Warming a cache for machines with a GPU, on one without"
+title "Prewarming a cache for GPU machines on any machine"
 cat >"$work/problems.json" <<'JSON'
 {"problems": [{"op": "softmax", "rows": 4096, "cols": [1024, 32000], "dtype": ["bf16", "f32"]}]}
 JSON
 show "$tunesmith" prewarm --spec "$work/problems.json" --compile-only --arch sm_90a --cache "$work/shipped.db"
 
-title "What the cache file of this demo holds now"
+title "The contents of this demo's cache file"
 show "$tunesmith" cache info
 [[ -z $gpu ]] || show "$tunesmith" cache list
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# format.sh [--check]: formats every C++ and device source by .clang-format; with --check, changes nothing and fails when
-# something is not formatted. Only clang-format 14 (Debian 12's; Ubuntu 24.04 has it too) is used: others format differently.
-# --check exits 77, "skipped" to CTest, when there is no clang-format 14.
+# format.sh [--check]: formats all C++ and device sources. With --check, changes nothing and fails if a file is not formatted.
+# Requires clang-format 14 (in Debian 12 and Ubuntu 24.04), because other versions format differently. Without it, --check
+# exits with 77, which CTest reports as skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -32,7 +32,7 @@ mapfile -d '' files < <(find api bench cache core jit templates tests tuner -typ
 ((${#files[@]} > 0)) || { echo "format.sh: found no sources" >&2; exit 1; }
 
 if [[ $check ]]; then
-  # The limit keeps the log readable.
+  # Limit the number of errors to keep the log readable.
   if ! "$clang_format" --dry-run --Werror --ferror-limit=3 "${files[@]}"; then
     echo "format.sh: not formatted; run make format" >&2
     exit 1

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Installs what Tunesmith needs to be built and tested on Debian 12 or Ubuntu 24.04, and nothing that is already there.
-# Silent, and done in a fraction of a second, when nothing is missing. Safe to run again at any time.
-#   1. Debian packages, as root or through sudo; with neither, the missing ones are named and the script fails.
-#   2. Python wheels into .deps/: clang-tidy 23, which no release has; and NVRTC, when the machine has no CUDA toolkit. No GPU
-#      or driver is needed for that.
+# Installs the missing dependencies for building and testing Tunesmith on Debian 12 or Ubuntu 24.04. If nothing is missing, it
+# prints nothing and takes a fraction of a second. It can be repeated at any time.
+#   1. Debian packages, as root or with sudo; otherwise it lists the missing ones and fails.
+#   2. Python wheels in .deps/: clang-tidy 23, which no release has, and NVRTC if there is no CUDA toolkit. NVRTC needs no GPU
+#      and no driver.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-nvrtc_folder=.deps/python/nvidia/cu13/lib # where the wheel puts libnvrtc; scripts/environment.sh names the same folder
-clang_tidy=.deps/clang-tidy/clang_tidy/data/bin/clang-tidy # so does scripts/tidy.sh
+nvrtc_folder=.deps/python/nvidia/cu13/lib # the wheel's folder of libnvrtc; also in scripts/environment.sh
+clang_tidy=.deps/clang-tidy/clang_tidy/data/bin/clang-tidy # also in scripts/tidy.sh
 
 say() { echo "setup: $*"; }
 fail() {
@@ -18,10 +18,10 @@ fail() {
 
 # ---- packages
 
-# A tool counts as present however it was installed; a library counts when its package is installed.
+# A tool is present if it is on PATH; a library is present if its package is installed.
 declare -A tool_package=(
   [g++]=g++ [cmake]=cmake [ninja]=ninja-build [make]=make [git]=git [pkg-config]=pkgconf [ccache]=ccache
-  [clang-format-14]=clang-format-14 # the version is part of the rules: others format differently
+  [clang-format-14]=clang-format-14 # other versions format differently
 )
 libraries=(libsqlite3-dev libboost-context-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libgtest-dev libbenchmark-dev)
 
@@ -44,7 +44,7 @@ install_packages() {
   if ((EUID != 0)); then
     local how="missing packages; run as root: apt-get install --no-install-recommends $*"
     command -v sudo >/dev/null || fail "$how"
-    # Without a terminal nobody can type a password.
+    # Without a terminal, sudo cannot ask for a password.
     [[ -t 0 ]] || sudo -n true 2>/dev/null || fail "$how"
     as_root=(sudo)
   fi
@@ -68,17 +68,17 @@ require_packages() {
   if [[ -n $missing ]]; then install_packages $missing; fi
 }
 
-# at_least HAVE WANT: dotted version numbers.
+# at_least HAVE WANT: compares dotted version numbers.
 at_least() { [[ $(printf '%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]; }
 
 # ---- wheels
 
-# install_wheel FOLDER REQUIREMENTS: what a file of hashed requirements names, into a folder of its own.
+# install_wheel FOLDER REQUIREMENTS: installs the packages of a requirements file with hashes into a folder.
 install_wheel() {
   if ! python3 -m pip --version >/dev/null 2>&1; then install_packages python3-pip; fi
   rm -rf "$1" "$1.partial"
   mkdir -p "$(dirname "$1")"
-  # --target keeps it away from the system's packages, so an externally managed Python does not object.
+  # --target does not touch the system's packages, so it works with an externally managed Python.
   python3 -m pip install --quiet --retries 1 --disable-pip-version-check --root-user-action=ignore --no-deps --no-compile \
     --only-binary :all: --require-hashes --requirement "$2" --target "$1.partial" >&2 || return
   mv "$1.partial" "$1"
@@ -90,25 +90,25 @@ have_nvrtc() {
     /usr/local/cuda*/{lib64,lib}/libnvrtc.so.1[23]; do
     [[ -e $file ]] && return
   done
-  # Not `ldconfig | grep -q`: under pipefail, grep leaving early would read as "not found". Not on every user's PATH either.
+  # Not `ldconfig | grep -q`, which fails with pipefail if grep exits early. ldconfig is not on every user's PATH.
   [[ $(PATH=$PATH:/usr/sbin:/sbin ldconfig -p) == *libnvrtc.so.1[23]* ]]
 }
 
-# Only NVRTC: it links to libc alone. The CUDA run-time library is not needed, because Tunesmith launches through the driver,
-# and neither are the CUDA headers, because kernels include none.
+# Installs only NVRTC, which depends on nothing but libc. Tunesmith launches through the driver, so it does not need the CUDA
+# runtime, and kernels include no CUDA headers.
 install_nvrtc() {
   say "no CUDA toolkit found: downloading NVRTC (about 90 MB) into .deps/"
   install_wheel .deps/python scripts/nvrtc-wheel.txt ||
-    fail "pip could not install NVRTC (scripts/nvrtc-wheel.txt). Without it nothing can be compiled for a GPU"
+    fail "pip could not install NVRTC (scripts/nvrtc-wheel.txt), which is needed to compile for a GPU"
   [[ -e $nvrtc_folder/libnvrtc.so.13 ]] || fail "the NVRTC wheel has no $nvrtc_folder/libnvrtc.so.13"
 }
 
-# Its version is part of the rules, and it leaves the system's headers alone, which took 14 three quarters of its time.
-# Where there is no PyPI, Debian's 14 does: it knows most of the checks.
+# Version 23 does not analyze the system's headers, which takes 14 three quarters of its time. Without PyPI, Debian's 14 is
+# used, which has most of the checks.
 install_clang_tidy() {
   say "downloading clang-tidy (about 45 MB) into .deps/"
   install_wheel .deps/clang-tidy scripts/clang-tidy-wheel.txt && [[ -x $clang_tidy ]] && return
-  say "pip could not install clang-tidy (scripts/clang-tidy-wheel.txt); clang-tidy 14 will do, which is five times slower"
+  say "pip could not install clang-tidy (scripts/clang-tidy-wheel.txt); using clang-tidy 14, which is five times slower"
   command -v clang-tidy-14 >/dev/null || install_packages clang-tidy-14
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test.sh [test|asan|tsan]: configures, builds and runs the tests of a workflow preset, then names every test that was
-# skipped or failed. The last line of a run that got as far as the tests is "N passed, N failed, N skipped".
+# test.sh [test|asan|tsan]: configures, builds and runs the tests of a workflow preset, then lists the tests that were skipped
+# or failed. If the build succeeds, the last line is "N passed, N failed, N skipped".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
@@ -10,12 +10,12 @@ case $workflow in
   test) results=build/debug/tests.xml ;;
   asan | tsan) results=build/$workflow/tests.xml ;;
   *)
-    echo "test.sh: unknown workflow '$workflow'; one of test, asan, tsan" >&2
+    echo "test.sh: workflow is '$workflow'; allowed: test, asan, tsan" >&2
     exit 2
     ;;
 esac
 
-rm -f "$results" # an old one must never pass for today's
+rm -f "$results" # never report the results of an earlier run
 export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
 status=0
 cmake --workflow --preset "$workflow" || status=$?

@@ -1,7 +1,7 @@
-# Reads CTest's JUnit file; names what was skipped (with the reason that the test gave) and what failed, and closes with
-# "N passed, N failed, N skipped". Exits 1 when something failed or nothing ran.
+# Reads CTest's JUnit file, lists the skipped tests with their reasons and the failed tests, and ends with
+# "N passed, N failed, N skipped". Exits with 1 if a test failed or none ran.
 
-function plain(text) {  # XML's escapes undone
+function plain(text) {  # replaces XML escapes
   gsub(/&lt;/, "<", text); gsub(/&gt;/, ">", text); gsub(/&quot;/, "\"", text); gsub(/&apos;/, "'", text)
   gsub(/&amp;/, "\\&", text)
   return text
@@ -14,9 +14,9 @@ function attribute(line, key) {
 /<testcase / {
   name = attribute($0, "name"); status = attribute($0, "status"); reason = ""; spoilt = 0; take_next = 0
 }
-# A test that could not be started is "notrun", as a skipped one is.
+# CTest reports "notrun" for a test that could not be started and for a skipped one.
 /<skipped / { if (attribute($0, "message") !~ /^SKIP_/) spoilt = 1 }
-/^\[  FAILED  \]/ { spoilt = 1 }  # a failure comes first, even when the test went on to skip itself
+/^\[  FAILED  \]/ { spoilt = 1 }  # a test that failed and then skipped itself has failed
 take_next { if (reason == "") reason = plain($0); take_next = 0 }
 /: Skipped$/ { take_next = 1 }
 /skipped: / { text = plain($0); sub(/.*skipped: /, "", text); if (reason == "") reason = text }

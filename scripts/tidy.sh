@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# tidy.sh BUILD_FOLDER SOURCE: clang-tidy by .clang-tidy over a source of a configured build; fails on any finding.
-# A source that was clean is not looked at again until it, a header, its compile command or .clang-tidy changes.
-# Takes clang-tidy 23 (scripts/setup.sh), else 14 (Debian's); what others find is other. Exits 77, "skipped" to CTest, when
-# there is neither, or when 14 cannot parse the machine's C++ library, as it cannot parse <chrono> of g++ 13.
+# tidy.sh BUILD_FOLDER SOURCE: runs clang-tidy on a source of a configured build; fails on any finding. Skips a source that
+# was clean before unless it, a header, its compile command or .clang-tidy has changed. Uses clang-tidy 23 (scripts/setup.sh)
+# or 14 (Debian), because other versions have other findings. Exits with 77, which CTest reports as skipped, if there is
+# neither or if 14 cannot parse the machine's C++ library (such as <chrono> of g++ 13).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,12 +25,12 @@ state=$({
   find api cache core jit templates tuner -name '*.h' -print0 | sort -z | xargs -0 cat
 } | sha256sum)
 if [[ -f $stamp && $(<"$stamp") == "$state" ]]; then
-  echo "unchanged since it was clean"
+  echo "unchanged since the last run without findings"
   exit
 fi
 
-# The count of warnings in other people's headers is noise; what clang-tidy found goes to stdout.
-# g++ warns of what is deprecated; clang 23 does so within libstdc++ 12 as well, about what is none of ours.
+# stdout has the findings; stderr only counts warnings in system headers, so it is not shown. Deprecation warnings are off
+# because clang 23 raises them within libstdc++ 12; g++ reports those in our code.
 log=$(mktemp)
 found=$(mktemp)
 trap 'rm -f "$log" "$found"' EXIT

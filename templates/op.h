@@ -12,25 +12,11 @@
 #include <vector>
 
 #include "core/launch.h"
+#include "tunesmith/description.h"
 #include "tunesmith/device_info.h"
 #include "tunesmith/problem.h"
 
 namespace tunesmith {
-
-/// Layout of one array of a problem.
-struct ArrayInfo {
-  std::string name;                    ///< "x"
-  bool input = false, output = false;  ///< both: read and written in place
-  bool optional = false;
-  DType dtype = DType::f32;
-  std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> strides;  ///< elements; the last is 1
-  std::int64_t alignment = 1;         ///< bytes the base address is promised to be a multiple of
-  std::string in_place_of{};          ///< an output that is this input's memory; empty: memory of its own
-
-  std::int64_t elements() const noexcept;      ///< product of shape
-  std::int64_t extent_bytes() const noexcept;  ///< from the base to the end of the last element; 0 when empty
-};
 
 /// An array on the host, strided like its device twin: data spans info.extent_bytes().
 struct HostArray {
@@ -86,65 +72,112 @@ struct CheckResult {
 /// inputs are copied to the device, outputs back. Throws what launches throw.
 using Evaluate = std::function<void(const LaunchPlan& plan, std::span<const HostArray> arrays)>;
 
+class Op;
+class ParsedProblem;
+/// Immutable, and shared with everything that is made of it.
+using ParsedProblemPtr = std::shared_ptr<const ParsedProblem>;
+
+/// A problem of one operation, read and checked once. Everything that an operation is asked about a problem is asked here.
+/// Immutable and thread-safe.
+class ParsedProblem {
+ public:
+  virtual ~ParsedProblem() = default;
+  ParsedProblem(const ParsedProblem&) = delete;
+  ParsedProblem& operator=(const ParsedProblem&) = delete;
+
+  const Op& op() const noexcept { return op_; }
+  /// The normal form: every field filled in, in canonical order, options where they differ from their defaults.
+  const Problem& problem() const noexcept { return problem_; }
+  /// In launch order.
+  std::vector<ArrayInfo> arrays() const { return arrays_; }
+  /// The same problem with other values of some fields. Throws Error(invalid_argument).
+  ParsedProblemPtr with(const Fields& changes) const;
+
+  virtual KeyParts key() const = 0;
+  virtual Cost cost() const = 0;
+
+  /// The configuration used without tuning; valid for the device, good without measuring.
+  virtual Config default_config(const DeviceInfo& device) const = 0;
+  /// Completes a partial configuration ("variant=online" or "threads=512") with defaults. Throws
+  /// Error(invalid_argument) for an unknown field or value, and for a result that why_invalid() rejects.
+  virtual Config complete_config(const DeviceInfo& device, const Config& partial) const = 0;
+  /// Candidates in the order they should be tried; every one valid; default_config() is among them and first.
+  virtual std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const = 0;
+  /// Empty when the configuration can run this problem on this device, else one line that says why not. Never throws,
+  /// whatever the configuration holds (it may come from a cache written by another version).
+  virtual std::string why_invalid(const DeviceInfo& device, const Config& config) const = 0;
+
+  /// Bytes per thread that a kernel of this configuration may spill, as its compilation reports them, and still be tried by
+  /// the tuner. Default: any number, and the clock decides; for kernels whose spills are known to lose, compiling is enough.
+  virtual int max_spill_bytes(const Config& config) const {
+    static_cast<void>(config);
+    return std::numeric_limits<int>::max();
+  }
+
+  virtual SourceParts source_parts(const Config& config) const = 0;
+  virtual LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const = 0;
+
+  /// The problem that is tuned in place of this one, where its inputs could not be made up; it has the same key() and the
+  /// same source. Default: this one.
+  virtual Problem tuned_as() const { return problem(); }
+  /// A problem that runs the same binary (render() gives the same source) on few rows, ragged where the grid allows it.
+  virtual Problem verification_problem() const = 0;
+  /// Writes every input array; deterministic in (problem, seed, kind).
+  virtual void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const = 0;
+  /// Compares the outputs with a float64 reference computed from the inputs. `arrays` in the order of arrays(): inputs as
+  /// they were before the run (for an in-place problem the caller keeps a copy), outputs as they are after it. At most
+  /// max_rows rows are looked at, evenly spread.
+  virtual CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const = 0;
+  /// The same where the problem holds CUDA code of the user's, which no host can compute: check() throws
+  /// Error(unsupported) then, and this asks the device for what the code alone makes of numbers that the reference has
+  /// computed. Other operations do not use `evaluate`.
+  virtual CheckResult judge(std::span<const HostArray> arrays, std::int64_t max_rows, const Evaluate& evaluate) const {
+    (void)evaluate;
+    return check(arrays, max_rows);
+  }
+
+ protected:
+  ParsedProblem(const Op& op, Problem problem, std::vector<ArrayInfo> arrays)
+      : op_(op), problem_(std::move(problem)), arrays_(std::move(arrays)) {}
+  /// Of a problem that describes itself, as read_problem() returned it.
+  template <typename Typed>
+  ParsedProblem(const Op& op, const Typed& typed)
+      : ParsedProblem(op, normal_problem(typed), Description(typed).array_infos()) {}
+
+ private:
+  const Op& op_;
+  const Problem problem_;
+  const std::vector<ArrayInfo> arrays_;
+};
+
+/// An operation: what is the same for all its problems.
 class Op {
  public:
   virtual ~Op() = default;
 
   virtual std::string_view name() const noexcept = 0;
   virtual std::string_view summary() const noexcept = 0;
+  /// Part of another operation: not listed by help.
+  virtual bool is_internal() const noexcept { return false; }
   virtual std::vector<FieldInfo> problem_fields() const = 0;
   virtual std::vector<FieldInfo> config_fields() const = 0;
 
-  /// Fills in defaults, in canonical field order, and checks every value. Throws Error(invalid_argument) naming the
-  /// field, its value and what is allowed (unknown fields, absurd or overflowing shapes included).
-  virtual Problem normalize(const Problem& problem) const = 0;
+  /// Reads a problem. Throws Error(invalid_argument) naming the field, its value and what is allowed (unknown fields,
+  /// absurd or overflowing shapes included).
+  virtual ParsedProblemPtr parse(const Problem& problem) const = 0;
+  /// The normal form of a problem. Throws as parse() does.
+  Problem normalize(const Problem& problem) const;
 
-  // Everything below takes a normalized problem.
-
-  virtual std::vector<ArrayInfo> arrays(const Problem& problem) const = 0;
-  virtual KeyParts key(const Problem& problem) const = 0;
-  virtual Cost cost(const Problem& problem) const = 0;
-
-  /// The configuration used without tuning; valid for the device, good without measuring.
-  virtual Config default_config(const Problem& problem, const DeviceInfo& device) const = 0;
-  /// Completes a partial configuration ("variant=online" or "threads=512") with defaults. Throws
-  /// Error(invalid_argument) for an unknown field or value, and for a result that why_invalid() rejects.
-  virtual Config complete_config(const Problem& problem, const DeviceInfo& device, const Config& partial) const = 0;
-  /// Candidates in the order they should be tried; every one valid; default_config() is among them and first.
-  virtual std::vector<Config> search_space(const Problem& problem, const DeviceInfo& device, Effort effort) const = 0;
-  /// Empty when the configuration can run this problem on this device, else one line that says why not. Never throws,
-  /// whatever the text of the configuration (it may come from a cache written by another version).
-  virtual std::string why_invalid(const Problem& problem, const DeviceInfo& device, const Config& config) const = 0;
-
-  /// Bytes per thread that a kernel of this configuration may spill, as its compilation reports them, and still be tried by
-  /// the tuner. Default: any number, and the clock decides; for kernels whose spills are known to lose, compiling is enough.
-  virtual int max_spill_bytes(const Problem& problem, const Config& config) const {
-    static_cast<void>(problem), static_cast<void>(config);
-    return std::numeric_limits<int>::max();
+  /// The arrays of a problem of which only some fields are known, absent ones included (ArrayInfo::present); extents of
+  /// fields that are not known have their defaults. Checks nothing but types.
+  virtual std::vector<ArrayInfo> describe_arrays(const Fields& known) const {
+    static_cast<void>(known);
+    return {};
   }
-
-  virtual SourceParts source_parts(const Problem& problem, const Config& config) const = 0;
-  virtual LaunchPlan launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const = 0;
-
-  /// The problem that is tuned in place of this one, where its inputs could not be made up; of the same key() and the same
-  /// text. Default: itself.
-  virtual Problem tuned_as(const Problem& problem) const { return problem; }
-  /// A problem that runs the same binary (render() gives the same text) on few rows, ragged where the grid allows it.
-  virtual Problem verification_problem(const Problem& problem) const = 0;
-  /// Writes every input array of the problem; deterministic in (problem, seed, kind).
-  virtual void fill_inputs(const Problem& problem, std::uint64_t seed, InputKind kind,
-                           std::span<const HostArray> arrays) const = 0;
-  /// Compares the outputs with a float64 reference computed from the inputs. `arrays` in the order of arrays(): inputs as
-  /// they were before the run (for an in-place problem the caller keeps a copy), outputs as they are after it. At most
-  /// max_rows rows are looked at, evenly spread.
-  virtual CheckResult check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const = 0;
-  /// The same where the problem holds CUDA text of the user's, which no host can compute: check() throws
-  /// Error(unsupported) then, and this asks the device for what the text alone makes of numbers that the reference has
-  /// computed. Other operations do not use `evaluate`.
-  virtual CheckResult judge(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows,
-                            const Evaluate& evaluate) const {
-    (void)evaluate;
-    return check(problem, arrays, max_rows);
+  /// The fields that the shape of an array tells, such as rows and cols; empty when none can be told.
+  virtual Fields infer_fields(const Fields& known, std::string_view array, std::span<const std::int64_t> shape) const {
+    static_cast<void>(known), static_cast<void>(array), static_cast<void>(shape);
+    return {};
   }
 };
 

@@ -13,8 +13,8 @@
 namespace tunesmith {
 
 std::span<const Op* const> all_ops() {
-  static const SoftmaxOp softmax(false, false), log_softmax(true, false);
-  static const SoftmaxOp softmax_backward(false, true), log_softmax_backward(true, true);
+  static const SoftmaxOp softmax, log_softmax({.logarithm = true});
+  static const SoftmaxBackwardOp softmax_backward, log_softmax_backward({.logarithm = true});
   using cross_entropy::Kind;
   static const CrossEntropyOp cross_entropy(Kind::loss), cross_entropy_backward(Kind::backward);
   static const CrossEntropyOp cross_entropy_shard(Kind::shard), cross_entropy_combine(Kind::combine);

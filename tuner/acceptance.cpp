@@ -20,10 +20,10 @@ std::string_view pipeline_message(std::string_view log) {
 
 }  // namespace
 
-std::string why_not_worth_timing(const Op& op, const Problem& problem, const Config& config, const Binary& binary) {
+std::string why_not_worth_timing(const ParsedProblem& problem, const Config& config, const Binary& binary) {
   if (const std::string_view message = pipeline_message(binary.log); !message.empty())
     return "the compiler breaks the pipeline: " + std::string(message);
-  const int allowed = op.max_spill_bytes(problem, config);
+  const int allowed = problem.max_spill_bytes(config);
   for (const auto& [entry, resources] : binary.resources) {
     const int spilled = std::max(resources.spill_store_bytes, resources.spill_load_bytes);
     if (spilled > allowed)

@@ -56,10 +56,10 @@ KernelResources parse_resources(const std::string& text) {
   return resources;
 }
 
-Built build_binary(const Op& op, const Problem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
+Built build_binary(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
                    Cache& cache, const TemplateSet& templates, Keep keep) {
   Built built;
-  CompileRequest request{std::string(op.name()) + ".cu", render(op, problem, config, templates), arch};
+  CompileRequest request{std::string(problem.op().name()) + ".cu", render(problem, config, templates), arch};
   const auto take = [&](std::optional<BinaryRecord> record, Clock::time_point start) {
     built.load_ms += ms_since(start);
     if (!record || record->image.empty()) return false;
@@ -82,7 +82,7 @@ Built build_binary(const Op& op, const Problem& problem, const Config& config, c
     if (!take(cache.find_binary_of_source(hash_hex(request.source), name(arch)), lookup_start)) throw;
   }
   built.source = std::move(request.source);
-  if (keep == Keep::now) keep_binary(op, built, arch, compiler, cache);
+  if (keep == Keep::now) keep_binary(problem.op(), built, arch, compiler, cache);
   return built;
 }
 
@@ -101,9 +101,9 @@ void keep_binary(const Op& op, const Built& built, const Arch& arch, const Compi
   cache.store_binary(record, built.source);
 }
 
-std::shared_ptr<const Executable> make_executable(const Op& op, const Problem& problem, const Config& config,
-                                                  const Binary& binary, Device& device) {
-  return std::make_shared<const Executable>(device, device.load(binary), op.launch_plan(problem, config, device.info()));
+std::shared_ptr<const Executable> make_executable(const ParsedProblem& problem, const Config& config, const Binary& binary,
+                                                  Device& device) {
+  return std::make_shared<const Executable>(device, device.load(binary), problem.launch_plan(config, device.info()));
 }
 
 }  // namespace tunesmith

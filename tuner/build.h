@@ -34,14 +34,14 @@ enum class Keep : std::uint8_t { now, later };
 
 /// Renders, then takes the binary from the cache or compiles (and stores) it. Throws what Compiler::compile throws; without
 /// a compiler, any toolchain's binary of the same source and arch will do. Thread-safe.
-Built build_binary(const Op& op, const Problem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
+Built build_binary(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
                    Cache& cache, const TemplateSet& templates, Keep keep = Keep::now);
 /// Stores what Keep::later left out; does nothing for a binary that came from the cache.
 void keep_binary(const Op& op, const Built& built, const Arch& arch, const Compiler& compiler, Cache& cache);
 
 /// Loads it and binds the problem's launch plan.
-std::shared_ptr<const Executable> make_executable(const Op& op, const Problem& problem, const Config& config,
-                                                  const Binary& binary, Device& device);
+std::shared_ptr<const Executable> make_executable(const ParsedProblem& problem, const Config& config, const Binary& binary,
+                                                  Device& device);
 
 /// "registers=40,static_smem_bytes=0,...": how a cached binary keeps what a kernel needs.
 std::string text(const KernelResources& resources);

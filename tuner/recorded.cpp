@@ -17,12 +17,11 @@ bool is_decisive(std::string_view fact) {
 
 }  // namespace
 
-std::optional<Config> recorded_config(const Op& op, const Problem& problem, const DeviceInfo& device,
-                                      const std::string& text) {
+std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const std::string& text) {
   try {
     const Config config{parse_fields(text, "recorded config")};
-    if (config.fields.empty() || !op.why_invalid(problem, device, config).empty()) return std::nullopt;
-    Config complete = op.complete_config(problem, device, config);
+    if (config.fields.empty() || !problem.why_invalid(device, config).empty()) return std::nullopt;
+    Config complete = problem.complete_config(device, config);
     if (complete.fields.size() != config.fields.size()) return std::nullopt;
     return complete;
   } catch (const Error&) {

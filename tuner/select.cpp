@@ -23,8 +23,8 @@ bool is_near(std::int64_t recorded, std::int64_t wanted) {
 
 /// Covers every template in the folder of the operation, not only those that this problem's candidates use: a record must be
 /// found from a neighbouring n_cols for which the set of sensible kernels differs.
-std::string templates_digest(const Op& op, const Problem& problem, const DeviceInfo& device, const TemplateSet& templates) {
-  const std::string main_template = op.source_parts(problem, op.default_config(problem, device)).main_template;
+std::string templates_digest(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates) {
+  const std::string main_template = problem.source_parts(problem.default_config(device)).main_template;
   const std::string folder = main_template.substr(0, main_template.rfind('/') + 1);
   if (folder.empty()) return templates.digest(main_template);
   std::string digests;
@@ -38,24 +38,24 @@ std::string templates_digest(const Op& op, const Problem& problem, const DeviceI
 
 std::string measuring_policy() { return "events,l2-flushed,v1"; }
 
-TuningKey tuning_key(const Op& op, const Problem& problem, const DeviceInfo& device, const TemplateSet& templates) {
-  KeyParts parts = op.key(problem);
+TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates) {
+  KeyParts parts = problem.key();
   TuningKey key;
-  key.op = op.name();
+  key.op = problem.op().name();
   key.semantics = std::move(parts.semantics);
   key.n_cols = parts.n_cols;
   key.rows_bucket = parts.rows_bucket;
   key.device_class = device.device_class();
-  key.template_digest = templates_digest(op, problem, device, templates);
+  key.template_digest = templates_digest(problem, device, templates);
   key.policy = measuring_policy();
   return key;
 }
 
-Selection select(const Op& op, const Problem& problem, const DeviceInfo& device, const TemplateSet& templates, Cache& cache,
+Selection select(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates, Cache& cache,
                  Mode mode, const std::map<std::string, std::string>& provenance) {
   Selection selection;
   const auto use = [&](const TuningRecord& record, Origin origin) {
-    std::optional<Config> config = recorded_config(op, problem, device, record.config);
+    std::optional<Config> config = recorded_config(problem, device, record.config);
     if (!config) return false;
     selection.config = std::move(*config);
     selection.origin = origin;
@@ -65,12 +65,12 @@ Selection select(const Op& op, const Problem& problem, const DeviceInfo& device,
     return true;
   };
   if (mode != Mode::off) {
-    const TuningKey key = tuning_key(op, problem, device, templates);
+    const TuningKey key = tuning_key(problem, device, templates);
     if (const auto record = cache.find_record(key); record && use(*record, Origin::exact)) return selection;
     for (const TuningRecord& record : cache.find_nearest(key, nearest_looked_at))
       if (record.key != key && is_near(record.key.n_cols, key.n_cols) && use(record, Origin::nearest)) return selection;
   }
-  selection.config = op.default_config(problem, device);
+  selection.config = problem.default_config(device);
   return selection;
 }
 

@@ -22,12 +22,12 @@ struct Selection {
 std::string measuring_policy();
 
 /// The key under which the result for this problem on this device is kept.
-TuningKey tuning_key(const Op& op, const Problem& problem, const DeviceInfo& device, const TemplateSet& templates);
+TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates);
 
 /// `mode` off: the default. replay and tune: the best record there is. A record whose configuration is not valid for this
 /// problem or device is passed over. `provenance` is the device's present one, compared for staleness. Never throws for
 /// what a cache may hold.
-Selection select(const Op& op, const Problem& problem, const DeviceInfo& device, const TemplateSet& templates, Cache& cache,
+Selection select(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates, Cache& cache,
                  Mode mode, const std::map<std::string, std::string>& provenance);
 
 }  // namespace tunesmith

@@ -11,8 +11,8 @@ namespace {
 constexpr std::int64_t host_sample_bytes = 4 << 20;  // generated on the host; the rest is copies of it
 constexpr std::int64_t widest_access = 16;
 
-std::int64_t total_bytes(const Op& op, const Problem& problem) {
-  const std::vector<ArrayInfo> arrays = op.arrays(problem);
+std::int64_t total_bytes(const ParsedProblem& problem) {
+  const std::vector<ArrayInfo> arrays = problem.arrays();
   const std::vector<std::size_t> owners = storage_owners(arrays);
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < arrays.size(); ++i)
@@ -27,31 +27,30 @@ std::string_view count_field(const Problem& problem) {
 }
 
 /// 0 when there is nothing to have less of.
-std::int64_t rows_of(const Problem& problem) {
-  const std::string_view field = count_field(problem);
-  return field.empty() ? 0 : problem.fields.integer(field);
+std::int64_t rows_of(const ParsedProblem& problem) {
+  const std::string_view field = count_field(problem.problem());
+  return field.empty() ? 0 : problem.problem().fields.integer(field);
 }
 
-Problem with_rows(Problem problem, std::int64_t rows) {
-  problem.fields.set(count_field(problem), rows);
-  return problem;
+ParsedProblemPtr with_rows(const ParsedProblem& problem, std::int64_t rows) {
+  return problem.with({{std::string(count_field(problem.problem())), rows}});
 }
 
 /// Throws Error(out_of_memory) when not even one row fits.
-Problem fit(const Op& op, const Problem& problem, std::int64_t limit_bytes) {
+ParsedProblemPtr fit(const ParsedProblemPtr& problem, std::int64_t limit_bytes) {
   const auto too_large = [&](std::int64_t bytes) {
-    return Error(ErrorCode::out_of_memory, "tuning ", problem.short_text(), " needs arrays of ", bytes, " bytes; at most ",
-                 limit_bytes, " (memory_cap_bytes and half of the device's memory) may be used");
+    return Error(ErrorCode::out_of_memory, "tuning ", problem->problem().short_text(), " needs arrays of ", bytes,
+                 " bytes; at most ", limit_bytes, " (memory_cap_bytes and half of the device's memory) may be used");
   };
-  Problem reduced = problem;
-  std::int64_t bytes = total_bytes(op, reduced);
+  ParsedProblemPtr reduced = problem;
+  std::int64_t bytes = total_bytes(*reduced);
   while (bytes > limit_bytes) {
-    const std::int64_t rows = rows_of(reduced);
+    const std::int64_t rows = rows_of(*reduced);
     if (rows <= 1) throw too_large(bytes);
     const double share = static_cast<double>(limit_bytes) / static_cast<double>(bytes);
-    reduced = with_rows(reduced,
+    reduced = with_rows(*reduced,
                         std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(rows) * share), 1, rows - 1));
-    bytes = total_bytes(op, reduced);
+    bytes = total_bytes(*reduced);
   }
   return reduced;
 }
@@ -66,26 +65,25 @@ std::int64_t period_bytes(const ArrayInfo& few, const ArrayInfo& many) {
 
 }  // namespace
 
-TimingArrays::TimingArrays(const Op& op, const Problem& problem, Device& device, std::int64_t cap_bytes,
-                           std::uint64_t seed) {
+TimingArrays::TimingArrays(const ParsedProblemPtr& problem, Device& device, std::int64_t cap_bytes, std::uint64_t seed) {
   const std::int64_t half = device.info().memory_bytes / 2;
   const std::int64_t limit_bytes = half > 0 ? std::min(cap_bytes, half) : cap_bytes;
-  problem_ = fit(op, problem, limit_bytes);
+  problem_ = fit(problem, limit_bytes);
   while (true) {
     try {
-      allocate(op, device);
+      allocate(device);
       break;
     } catch (const Error& error) {  // memory that others hold
-      if (error.code() != ErrorCode::out_of_memory || rows_of(problem_) <= 1) throw;
+      if (error.code() != ErrorCode::out_of_memory || rows_of(*problem_) <= 1) throw;
       memory_.clear();
-      problem_ = with_rows(problem_, rows_of(problem_) / 2);
+      problem_ = with_rows(*problem_, rows_of(*problem_) / 2);
     }
   }
-  fill(op, device, seed);
+  fill(device, seed);
 }
 
-void TimingArrays::allocate(const Op& op, Device& device) {
-  const std::vector<ArrayInfo> arrays = op.arrays(problem_);
+void TimingArrays::allocate(Device& device) {
+  const std::vector<ArrayInfo> arrays = problem_->arrays();
   owners_ = storage_owners(arrays);
   memory_.clear();
   addresses_.clear();
@@ -103,20 +101,20 @@ void TimingArrays::allocate(const Op& op, Device& device) {
 }
 
 // The host makes a few megabytes and the device repeats them: the values only need to be ordinary.
-void TimingArrays::fill(const Op& op, Device& device, std::uint64_t seed) {
-  Problem sample = problem_;
-  if (const std::int64_t rows = rows_of(problem_); rows > 0) {
-    const std::int64_t row_bytes = std::max<std::int64_t>(1, total_bytes(op, problem_) / rows);
-    sample = with_rows(problem_, std::clamp<std::int64_t>(host_sample_bytes / row_bytes, 1, rows));
+void TimingArrays::fill(Device& device, std::uint64_t seed) {
+  ParsedProblemPtr sample = problem_;
+  if (const std::int64_t rows = rows_of(*problem_); rows > 0) {
+    const std::int64_t row_bytes = std::max<std::int64_t>(1, total_bytes(*problem_) / rows);
+    sample = with_rows(*problem_, std::clamp<std::int64_t>(host_sample_bytes / row_bytes, 1, rows));
   }
-  const std::vector<ArrayInfo> few = op.arrays(sample);
-  const std::vector<ArrayInfo> many = op.arrays(problem_);
+  const std::vector<ArrayInfo> few = sample->arrays();
+  const std::vector<ArrayInfo> many = problem_->arrays();
   std::vector<std::vector<std::byte>> contents;
   std::vector<HostArray> host;
   for (std::size_t i = 0; i < few.size(); ++i)
     contents.emplace_back(static_cast<std::size_t>(std::max(few[i].extent_bytes(), period_bytes(few[i], many[i]))));
   for (std::size_t i = 0; i < few.size(); ++i) host.push_back({few[i], contents[i].data()});
-  op.fill_inputs(sample, seed, InputKind::random, host);
+  sample->fill_inputs(seed, InputKind::random, host);
 
   for (std::size_t i = 0; i < many.size(); ++i) {
     const auto extent = static_cast<std::size_t>(many[i].extent_bytes());

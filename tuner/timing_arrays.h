@@ -13,18 +13,18 @@ class TimingArrays {
  public:
   /// Reduces the problem's rows until its arrays take at most cap_bytes and half of the device's memory, allocates them and
   /// fills the inputs with random values. Throws Error(out_of_memory) naming the size when that cannot be done.
-  TimingArrays(const Op& op, const Problem& problem, Device& device, std::int64_t cap_bytes, std::uint64_t seed);
+  TimingArrays(const ParsedProblemPtr& problem, Device& device, std::int64_t cap_bytes, std::uint64_t seed);
 
   /// What is measured: the problem given, with fewer rows if it was too large.
-  const Problem& problem() const noexcept { return problem_; }
-  /// In the order of Op::arrays().
+  const ParsedProblem& problem() const noexcept { return *problem_; }
+  /// In the order of ParsedProblem::arrays().
   std::span<void* const> addresses() const noexcept { return addresses_; }
 
  private:
-  void allocate(const Op& op, Device& device);
-  void fill(const Op& op, Device& device, std::uint64_t seed);
+  void allocate(Device& device);
+  void fill(Device& device, std::uint64_t seed);
 
-  Problem problem_;
+  ParsedProblemPtr problem_;
   std::vector<std::size_t> owners_;  ///< storage_owners()
   std::vector<DeviceMemory> memory_;
   std::vector<void*> addresses_;

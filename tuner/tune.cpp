@@ -26,10 +26,9 @@ double time_for_building_s(const TuneOptions& options) {
 /// One call of tune(): what its stages share.
 class TuningRun {
  public:
-  TuningRun(const Op& op, const Problem& problem, const Workbench& bench, const TuneOptions& options)
-      : op_(op),
-        problem_(problem),
-        small_(op.verification_problem(problem)),
+  TuningRun(const ParsedProblem& problem, const Workbench& bench, const TuneOptions& options)
+      : problem_(problem.op().parse(problem.tuned_as())),
+        small_(problem.op().parse(problem_->verification_problem())),
         bench_(bench),
         options_(options),
         budget_(options.budget_s, options.cancel) {}
@@ -45,8 +44,7 @@ class TuningRun {
       options_.progress(done, static_cast<int>(candidates_.size()) + contest_rounds(options_.effort), what);
   }
 
-  const Op& op_;
-  const Problem problem_, small_;  // as asked for, and to verify with
+  const ParsedProblemPtr problem_, small_;  // what is tuned, and what it is verified with
   const Workbench& bench_;
   const TuneOptions& options_;
   const Budget budget_;
@@ -62,12 +60,13 @@ TuneResult TuningRun::run() {
   if (device.kind == DeviceInfo::Kind::host)
     throw Error(ErrorCode::unsupported, "tuning needs a GPU; ", device.name,
                 " is the host executor, which never claims a speed");
-  const LaunchPlan plan = op_.launch_plan(problem_, op_.default_config(problem_, device), device);
+  const LaunchPlan plan = problem_->launch_plan(problem_->default_config(device), device);
   if (plan.kernels.empty())
-    throw Error(ErrorCode::invalid_argument, "there is nothing to tune: ", problem_.short_text(), " launches no kernel");
+    throw Error(ErrorCode::invalid_argument, "there is nothing to tune: ", problem_->problem().short_text(),
+                " launches no kernel");
 
-  key_ = tuning_key(op_, problem_, device, bench_.templates);
-  work_ = plan_work(op_, problem_, bench_, key_, options_);
+  key_ = tuning_key(*problem_, device, bench_.templates);
+  work_ = plan_work(*problem_, bench_, key_, options_);
   result_.candidates = work_.candidates;
   if (work_.configs.empty()) {
     result_.record = *work_.record;
@@ -97,7 +96,7 @@ TuneResult TuningRun::run() {
   budget_.check_wanted();
   for (const Candidate& candidate : candidates_)
     if (candidate.is_default || &candidate == contest.winner())
-      keep_binary(op_, candidate.built, bench_.device.info().arch, bench_.compiler, bench_.cache);
+      keep_binary(problem_->op(), candidate.built, bench_.device.info().arch, bench_.compiler, bench_.cache);
   bench_.cache.store_record(result_.record, trials);
   result_.trials = merge_trials(std::move(work_.trials), trials);
   result_.wall_s = budget_.elapsed_s();
@@ -107,12 +106,12 @@ TuneResult TuningRun::run() {
 void TuningRun::build_and_verify() {
   const Arch& arch = bench_.device.info().arch;
   CompilePool pool(candidates_.size(), options_.jobs, [&](std::size_t index) {
-    return build_binary(op_, problem_, candidates_[index].config, arch, bench_.compiler, bench_.cache, bench_.templates,
+    return build_binary(*problem_, candidates_[index].config, arch, bench_.compiler, bench_.cache, bench_.templates,
                         Keep::later);
   });
   // While the first ones compile.
-  arrays_ = std::make_unique<TimingArrays>(op_, problem_, bench_.device, options_.memory_cap_bytes, options_.seed);
-  Verifier verifier(op_, small_, bench_.device, options_.seed);
+  arrays_ = std::make_unique<TimingArrays>(problem_, bench_.device, options_.memory_cap_bytes, options_.seed);
+  Verifier verifier(*small_, bench_.device, options_.seed);
   const double until_s = time_for_building_s(options_);
   bool default_is_known = false;
   for (std::size_t done = 0; done < candidates_.size();) {
@@ -142,23 +141,23 @@ void TuningRun::build_and_verify() {
 
 // What passes is bound to the timed problem; anything else is settled with its reason.
 void TuningRun::admit(Candidate& candidate, const Built& built, Verifier& verifier) {
-  if (const std::string reason = why_not_worth_timing(op_, problem_, candidate.config, built.binary); !reason.empty()) {
+  if (const std::string reason = why_not_worth_timing(*problem_, candidate.config, built.binary); !reason.empty()) {
     if (!candidate.is_default) return candidate.settle("rejected", reason);
     candidate.trial.reason = reason;  // the default is what is launched without tuning: it competes, and its trial says so
   }
   Device& device = bench_.device;
   try {
     const std::shared_ptr<Module> module = device.load(built.binary);
-    LaunchPlan plan = op_.launch_plan(arrays_->problem(), candidate.config, device.info());
+    LaunchPlan plan = arrays_->problem().launch_plan(candidate.config, device.info());
     for (const KernelLaunch& kernel : plan.kernels)
       if (module->occupancy(kernel) == 0)
         throw Error(ErrorCode::unsupported, "kernel ", kernel.entry, " does not fit on a multiprocessor");
     const CheckResult check =
-        verifier.check(Executable(device, module, op_.launch_plan(small_, candidate.config, device.info())));
+        verifier.check(Executable(device, module, small_->launch_plan(candidate.config, device.info())));
     if (!check.passed) {
       if (candidate.is_default)
         throw Error(ErrorCode::verification_failed, "the default configuration ", candidate.config.text(), " of ",
-                    problem_.short_text(), " is wrong: ", check.first_failure);
+                    problem_->problem().short_text(), " is wrong: ", check.first_failure);
       candidate.settle("wrong", check.first_failure);
       return;
     }
@@ -179,8 +178,8 @@ TuningRecord TuningRun::make_record(const Contest& contest) const {
   record.median_us = winner.trial.median_us;
   record.mad_us = winner.trial.mad_us;
   record.default_median_us = candidates_.front().trial.median_us;
-  if (const Cost cost = op_.cost(arrays_->problem()); cost.overcounted.empty()) record.bytes = cost.bytes();
-  record.problem = arrays_->problem().text();
+  if (const Cost cost = arrays_->problem().cost(); cost.overcounted.empty()) record.bytes = cost.bytes();
+  record.problem = arrays_->problem().problem().text();
   const bool was_full = work_.record && work_.record->effort == name(Effort::full);
   record.effort = was_full ? name(Effort::full) : name(options_.effort);
   record.provenance = bench_.device.provenance();
@@ -198,8 +197,8 @@ TuningRecord TuningRun::make_record(const Contest& contest) const {
 
 }  // namespace
 
-TuneResult tune(const Op& op, const Problem& problem, const Workbench& bench, const TuneOptions& options) {
-  return TuningRun(op, op.tuned_as(op.normalize(problem)), bench, options).run();
+TuneResult tune(const ParsedProblem& problem, const Workbench& bench, const TuneOptions& options) {
+  return TuningRun(problem, bench, options).run();
 }
 
 }  // namespace tunesmith

@@ -42,6 +42,6 @@ struct TuneResult {
 /// what their compilation alone says against them (tuner/acceptance.h), are recorded in their trials. Error(device_failed):
 /// a candidate faulted and took the device with it; nothing is stored. `progress` and `cancel` are the only ties to other
 /// threads; several runs may be under way at once.
-TuneResult tune(const Op& op, const Problem& problem, const Workbench& bench, const TuneOptions& options);
+TuneResult tune(const ParsedProblem& problem, const Workbench& bench, const TuneOptions& options);
 
 }  // namespace tunesmith

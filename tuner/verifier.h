@@ -9,11 +9,11 @@
 
 namespace tunesmith {
 
-/// Not thread-safe. Op, problem and device must outlive it.
+/// Not thread-safe. Problem and device must outlive it.
 class Verifier {
  public:
   /// Fills the inputs: awkward rows first, random ones after them. Throws Error(out_of_memory).
-  Verifier(const Op& op, const Problem& verification_problem, Device& device, std::uint64_t seed);
+  Verifier(const ParsedProblem& verification_problem, Device& device, std::uint64_t seed);
 
   /// See verify(). `executable` must have been built for the verification problem. Throws Error(device_failed) when it
   /// cannot be launched or faults.
@@ -39,8 +39,7 @@ class Verifier {
   std::string stray_write(const Guarded& array, const Image& result, bool is_output) const;
   std::string difference(const Guarded& array) const;
 
-  const Op& op_;
-  const Problem& problem_;
+  const ParsedProblem& problem_;
   Device& device_;
   std::vector<Guarded> arrays_;
   std::vector<std::size_t> owners_;  ///< storage_owners() of the executable under test

@@ -33,10 +33,10 @@ std::size_t first_mismatch(const std::byte* a, const std::byte* b, std::size_t b
 
 }  // namespace
 
-Verifier::Verifier(const Op& op, const Problem& verification_problem, Device& device, std::uint64_t seed)
-    : op_(op), problem_(verification_problem), device_(device) {
+Verifier::Verifier(const ParsedProblem& verification_problem, Device& device, std::uint64_t seed)
+    : problem_(verification_problem), device_(device) {
   std::vector<HostArray> inputs;
-  for (ArrayInfo& info : op.arrays(verification_problem)) {
+  for (ArrayInfo& info : verification_problem.arrays()) {
     Guarded& array = arrays_.emplace_back();
     array.info = std::move(info);
     array.runs = element_runs(array.info);
@@ -51,7 +51,7 @@ Verifier::Verifier(const Op& op, const Problem& verification_problem, Device& de
     array.memory = DeviceMemory(device, array.input.size());
   }
   for (Guarded& array : arrays_) inputs.push_back({array.info, array.elements(array.input)});
-  op.fill_inputs(verification_problem, seed, InputKind::awkward, inputs);
+  verification_problem.fill_inputs(seed, InputKind::awkward, inputs);
 }
 
 void Verifier::run(const Executable& executable, std::span<void* const> addresses, std::byte poison,
@@ -157,12 +157,12 @@ CheckResult Verifier::check(const Executable& executable) {
     Guarded& owner = arrays_[owners_[i]];
     arrays.push_back({arrays_[i].info, owner.elements(arrays_[i].info.output ? owner.first : owner.input)});
   }
-  return op_.judge(problem_, arrays, std::numeric_limits<std::int64_t>::max(), evaluate_on(device_, executable.module()));
+  return problem_.judge(arrays, std::numeric_limits<std::int64_t>::max(), evaluate_on(device_, executable.module()));
 }
 
-CheckResult verify(const Op& op, const Problem& verification_problem, const Executable& executable, Device& device,
+CheckResult verify(const ParsedProblem& verification_problem, const Executable& executable, Device& device,
                    std::uint64_t seed) {
-  return Verifier(op, verification_problem, device, seed).check(executable);
+  return Verifier(verification_problem, device, seed).check(executable);
 }
 
 }  // namespace tunesmith

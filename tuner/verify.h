@@ -5,9 +5,9 @@
 
 namespace tunesmith {
 
-/// Runs the op's verification problem on `executable` built for it and compares with float64. Two runs must agree bit for
+/// Runs a verification problem on `executable` built for it and compares with float64. Two runs must agree bit for
 /// bit. first_failure names what went wrong (a canary, an unwritten output, a difference between runs, an element).
-CheckResult verify(const Op& op, const Problem& verification_problem, const Executable& executable, Device& device,
+CheckResult verify(const ParsedProblem& verification_problem, const Executable& executable, Device& device,
                    std::uint64_t seed);
 
 }  // namespace tunesmith

@@ -7,18 +7,17 @@
 
 namespace tunesmith {
 
-Worklist plan_work(const Op& op, const Problem& problem, const Workbench& bench, const TuningKey& key,
-                   const TuneOptions& options) {
+Worklist plan_work(const ParsedProblem& problem, const Workbench& bench, const TuningKey& key, const TuneOptions& options) {
   const DeviceInfo& device = bench.device.info();
-  std::vector<Config> space = op.search_space(problem, device, options.effort);
-  const Config standard = op.default_config(problem, device);
+  std::vector<Config> space = problem.search_space(device, options.effort);
+  const Config standard = problem.default_config(device);
   std::erase(space, standard);
   space.insert(space.begin(), standard);
 
   Worklist work;
   work.candidates = static_cast<int>(space.size());
   if (!options.force) work.record = bench.cache.find_record(key);
-  const auto winner = work.record ? recorded_config(op, problem, device, work.record->config) : std::nullopt;
+  const auto winner = work.record ? recorded_config(problem, device, work.record->config) : std::nullopt;
   if (!winner) {
     work.record.reset();
     work.configs = std::move(space);

@@ -52,8 +52,8 @@ SoftmaxProblem forward_problem(int64_t rows, int64_t cols, int64_t x_row_stride,
                                int out_dtype) {
   SoftmaxProblem problem = SoftmaxProblem::contiguous(rows, cols, float_dtype_from_c(dtype, "dtype"));
   problem.out_dtype = float_dtype_from_c(out_dtype, "out_dtype");
-  problem.x_row_stride = x_row_stride;
-  problem.y_row_stride = y_row_stride;
+  if (x_row_stride != 0) problem.x_row_stride = x_row_stride;
+  if (y_row_stride != 0) problem.y_row_stride = y_row_stride;
   return problem;
 }
 
@@ -61,9 +61,9 @@ SoftmaxBackwardProblem backward_problem(int64_t rows, int64_t cols, int64_t dy_r
                                         int64_t dx_row_stride, int dtype, int out_dtype) {
   SoftmaxBackwardProblem problem = SoftmaxBackwardProblem::contiguous(rows, cols, float_dtype_from_c(dtype, "dtype"));
   problem.out_dtype = float_dtype_from_c(out_dtype, "out_dtype");
-  problem.dy_row_stride = dy_row_stride;
-  problem.y_row_stride = y_row_stride;
-  problem.dx_row_stride = dx_row_stride;
+  if (dy_row_stride != 0) problem.dy_row_stride = dy_row_stride;
+  if (y_row_stride != 0) problem.y_row_stride = y_row_stride;
+  if (dx_row_stride != 0) problem.dx_row_stride = dx_row_stride;
   return problem;
 }
 
@@ -198,7 +198,7 @@ tunesmith_status tunesmith_problem_elements(const tunesmith_problem* problem, co
     const Problem& asked = given(problem, "problem").problem;
     const Op& op = find_op(asked.op);
     std::string names;
-    for (const ArrayInfo& info : op.arrays(op.normalize(asked))) {
+    for (const ArrayInfo& info : op.parse(asked)->arrays()) {
       if (info.name == name) {
         result = info.elements();
         return;

@@ -21,12 +21,11 @@ void refuse_unused(const SoftmaxOptions& options, const SoftmaxArrays& arrays) {
 }
 
 /// What the key ignores takes its default, so that equal keys are equal problems.
-void settle(SoftmaxOptions& options, const SoftmaxArrays& arrays, std::int64_t rows) {
+void settle(SoftmaxOptions& options, DType dtype, const SoftmaxArrays& arrays, std::int64_t rows) {
   if (options.mask.kind == SoftmaxMask::Kind::none) {
     options.mask = {};
   } else {
-    const DType dtype = options.mask.kind == SoftmaxMask::Kind::keep ? DType::u8 : options.mask.dtype;
-    options.mask.alignment = alignment_of("mask", arrays.mask, dtype, rows);
+    options.mask.alignment = alignment_of("mask", arrays.mask, mask_dtype(options.mask, dtype), rows);
   }
   if (options.valid_cols)
     alignment_of("valid_cols", arrays.valid_cols, DType::i32, rows);
@@ -56,9 +55,9 @@ struct ForwardCall {
     SoftmaxProblem known = problem;
     known.logarithm = logarithm;
     known.x_alignment = alignment_of("x", x, known.dtype, known.rows);
-    known.y_alignment = alignment_of("y", y, known.out_dtype, known.rows);
+    known.y_alignment = alignment_of("y", y, known.output(), known.rows);
     known.in_place = x == y && known.rows > 0;
-    settle(known.options, arrays, known.rows);
+    settle(known.options, known.dtype, arrays, known.rows);
     return engine.prepare(known, {}, stream);
   }
 };
@@ -81,9 +80,9 @@ struct BackwardCall {
     known.logarithm = logarithm;
     known.dy_alignment = alignment_of("dy", dy, known.dtype, known.rows);
     known.y_alignment = alignment_of("y", y, known.dtype, known.rows);
-    known.dx_alignment = alignment_of("dx", dx, known.out_dtype, known.rows);
+    known.dx_alignment = alignment_of("dx", dx, known.output(), known.rows);
     known.in_place = dx == dy && known.rows > 0;
-    settle(known.options, arrays, known.rows);
+    settle(known.options, known.dtype, arrays, known.rows);
     return engine.prepare(known, {}, stream);
   }
 };

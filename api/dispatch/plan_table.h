@@ -22,7 +22,7 @@ struct PlanTable {
   DispatchTable<SoftmaxOptionsKey, Executable> softmax_options;
   DispatchTable<CrossEntropyKey, Executable> cross_entropy;
   DispatchTable<AttentionKey, Executable> attention;
-  std::atomic<bool> told_of_stale_records{false};
+  std::atomic<bool> reported_stale_records{false};
 };
 
 }  // namespace tunesmith

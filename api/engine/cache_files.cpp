@@ -1,4 +1,4 @@
-// Which cache files an engine looks at, and where the one that ships with the library is found.
+// The cache files of an engine, and the search for the one shipped with the library.
 
 #include "api/engine/cache_files.h"
 
@@ -16,13 +16,13 @@ namespace fs = std::filesystem;
 
 constexpr const char* shipped_name = "shipped.db";
 
-/// The folder of the library or program that holds this code, symbolic links resolved; empty when it cannot be told.
+/// Returns the folder of the library or program that contains this code, with symbolic links resolved; empty if unknown.
 fs::path own_folder() {
   static const char inside = 0;  // an address of this module
   Dl_info info{};
   link_map* module = nullptr;
   if (dladdr1(&inside, &info, reinterpret_cast<void**>(&module), RTLD_DL_LINKMAP) == 0 || module == nullptr) return {};
-  // The program itself has no name there.
+  // The main program has an empty name.
   const bool is_program = module->l_name == nullptr || *module->l_name == 0;
   std::error_code error;
   const fs::path file = fs::canonical(is_program ? fs::path("/proc/self/exe") : fs::path(module->l_name), error);

@@ -1,5 +1,5 @@
 #pragma once
-// Which cache files an engine looks at. Internal.
+// The cache files of an engine. Internal.
 
 #include <string_view>
 
@@ -8,11 +8,11 @@
 
 namespace tunesmith {
 
-/// What TUNESMITH_SYSTEM_CACHE and tunesmith_options.system_caches mean: files between ':', looked at before the one that
-/// ships with the library; an empty text: none, not even that one.
+/// Sets system_caches from a list of files separated by ':' (TUNESMITH_SYSTEM_CACHE, tunesmith_options.system_caches). An
+/// empty text disables all system caches, including the one shipped with the library.
 void set_system_caches(EngineOptions& options, std::string_view text);
 
-/// The files in the order in which they are looked at: the user's, the system's, the one that ships. Warnings go to the log.
+/// Returns the cache files in search order: the user's, the system's, the shipped one. Warnings go to the log.
 CacheOptions cache_options(const EngineOptions& options);
 
 }  // namespace tunesmith

@@ -1,4 +1,4 @@
-// Engine: the parts put together, plans remembered. One-shot calls are in one_shot_*.cpp.
+// Engine: owns the components and caches plans. One-shot calls are in api/dispatch/one_shot_*.cpp.
 
 #include "tunesmith/engine.h"
 
@@ -41,18 +41,16 @@ Engine::~Engine() = default;
 
 Plan Engine::prepare(const Problem& problem, const PrepareOptions& options, Stream stream) {
   PlanRequest request;
-  request.op = &find_op(problem.op);
-  request.problem = request.op->normalize(problem);
+  request.problem = find_op(problem.op).parse(problem);
   request.mode = options.mode.value_or(parts_->options.mode);
   if (!options.config.fields.empty())
-    request.pinned = request.op->complete_config(request.problem, parts_->device->info(), options.config);
+    request.pinned = request.problem->complete_config(parts_->device->info(), options.config);
 
   const std::string key = request.key();
   if (auto state = parts_->plans->plans.find(key)) return Plan(std::move(*state));
   if (parts_->device->is_capturing(stream))
-    throw Error(
-        ErrorCode::capturing, "no plan exists for ", request.problem.short_text(),
-        " and none can be made while the stream is capturing; call Engine::prepare for it before the capture begins");
+    throw Error(ErrorCode::capturing, "no plan exists for ", request.problem->problem().short_text(),
+                " and none can be prepared during a stream capture; call Engine::prepare before the capture begins");
   return Plan(parts_->plans->plans.get(key, [&] { return make_plan(*parts_, request); }));
 }
 

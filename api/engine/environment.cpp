@@ -1,4 +1,4 @@
-// EngineOptions from environment variables. Nothing else in the library reads the environment.
+// Reads EngineOptions from environment variables. No other code of the library reads the environment.
 
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// nullptr when unset; may be empty.
+/// Returns the value, which may be empty, or nullptr if the variable is not set.
 const char* variable(const char* name) { return std::getenv(name); }
 
 bool is_given(const char* value) { return value != nullptr && *value != 0; }
@@ -26,7 +26,7 @@ void log_to_stderr(const std::string& line) { std::fprintf(stderr, "tunesmith: %
 }  // namespace
 
 fs::path EngineOptions::default_cache_file() {
-  // The XDG specification: a relative path is to be ignored.
+  // The XDG specification says to ignore relative paths.
   if (const char* cache = variable("XDG_CACHE_HOME"); is_given(cache) && fs::path(cache).is_absolute())
     return fs::path(cache) / "tunesmith" / "cache.db";
   if (const char* home = variable("HOME"); is_given(home)) return fs::path(home) / ".cache" / "tunesmith" / "cache.db";

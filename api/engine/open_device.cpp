@@ -1,4 +1,4 @@
-// Which device and which compiler stand behind the seams: the only file that names the implementations.
+// Opens devices, compilers and matrix libraries; the only file that names their implementations.
 
 #include <charconv>
 

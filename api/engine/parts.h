@@ -1,5 +1,5 @@
 #pragma once
-// What an Engine is made of. Internal: included by api/, the command line, tests and benchmarks of this repository.
+// The components of an Engine. Internal: included by api/, the command line, tests and benchmarks of this repository.
 
 #include <memory>
 #include <mutex>
@@ -20,13 +20,14 @@ struct PlanTable;
 struct Engine::Parts {
   EngineOptions options;
   TemplateSet templates;
-  std::shared_ptr<Device> device;  // shared with the plans, which may outlive the engine
+  std::shared_ptr<Device> device;  // shared with plans, which may outlive the engine
   std::shared_ptr<Compiler> compiler;
   std::shared_ptr<Cache> cache;
   std::unique_ptr<PlanTable> plans;
 
   Workbench bench() const { return {*device, *compiler, *cache, templates}; }
-  /// Opened when it is first asked for, because loading cuBLASLt takes long. Thread-safe; throws what open_matmul() does.
+  /// Opens the matrix library on the first call, because loading cuBLASLt is slow. Thread-safe; throws what open_matmul()
+  /// does.
   std::shared_ptr<MatmulLibrary> matmul();
 
   Parts();
@@ -37,15 +38,16 @@ struct Engine::Parts {
   std::shared_ptr<MatmulLibrary> matmul_;
 };
 
-/// The device that a text such as "auto", "cuda:1" or "host" names. Throws Error(no_device | invalid_argument). `log` hears
-/// why auto fell back to the host executor.
+/// Opens the device named by a text such as "auto", "cuda:1" or "host". If auto falls back to the host executor, `log`
+/// receives the reason. Throws Error(no_device | invalid_argument).
 std::shared_ptr<Device> open_device(const std::string& text,
                                     const std::function<void(EngineOptions::Level, const std::string&)>& log = {});
-/// NVRTC for a GPU, the system's C++ compiler for the host executor.
+/// Opens the compiler: NVRTC for a GPU, the system's C++ compiler for the host executor.
 std::shared_ptr<Compiler> open_compiler(DeviceInfo::Kind kind, const EngineOptions& options);
-/// cuBLASLt for a GPU, plain loops for the host executor. Throws Error(not_found) when there is no cuBLASLt.
+/// Opens the matrix library: cuBLASLt for a GPU, plain loops for the host executor. Throws Error(not_found) if cuBLASLt is
+/// not found.
 std::shared_ptr<MatmulLibrary> open_matmul(const std::shared_ptr<Device>& device, const EngineOptions& options);
-/// Where CUDA libraries are looked for.
+/// Returns the folders to search for CUDA libraries.
 CudaFolders cuda_folders(const EngineOptions& options);
 
 }  // namespace tunesmith

@@ -1,5 +1,5 @@
 #pragma once
-// "a:b:c" as environment variables and the C API carry several paths. Internal.
+// Lists of paths separated by ':', as in environment variables and the C API. Internal.
 
 #include <algorithm>
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace tunesmith {
 
-/// Empty parts are skipped.
+/// Splits a list of paths; skips empty parts.
 inline std::vector<std::filesystem::path> split_paths(std::string_view text) {
   std::vector<std::filesystem::path> paths;
   while (!text.empty()) {

@@ -1,4 +1,4 @@
-// Plan: a handle on shared, immutable state.
+// Plan: a handle to shared, immutable state.
 
 #include <array>
 
@@ -14,7 +14,7 @@ void Plan::launch(const void* x, void* y, Stream stream) const {
   state_->executable->enqueue(arrays, stream);
 }
 
-const Problem& Plan::problem() const noexcept { return state_->problem; }
+const Problem& Plan::problem() const noexcept { return state_->problem->problem(); }
 const Config& Plan::config() const noexcept { return state_->config; }
 Origin Plan::origin() const noexcept { return state_->origin; }
 std::int64_t Plan::nearest_n_cols() const noexcept { return state_->nearest_n_cols; }

@@ -1,29 +1,30 @@
 #pragma once
-// What a Plan handle shares. Internal to api/, the command line, tests and benchmarks.
+// The state that copies of a Plan share. Internal to api/, the command line, tests and benchmarks.
 
 #include <memory>
 #include <string>
 
 #include "jit/executable.h"
+#include "templates/op.h"
 #include "tunesmith/engine.h"
 
 namespace tunesmith {
 
-/// A rendered source and its loaded binary; shared by all plans that differ only in what the source does not depend on.
+/// A rendered source and its loaded binary, shared by all plans with the same source.
 struct LoadedSource {
   std::string source;
-  Binary binary;  ///< its image is dropped once it is loaded
+  Binary binary;  ///< without its image, which is freed after loading
   bool from_cache = false;
   std::shared_ptr<Module> module;
 };
 
 struct Plan::State {
-  std::shared_ptr<Device> device;  // first, so that it goes last
-  Problem problem;
+  std::shared_ptr<Device> device;  // first, so that it is destroyed last
+  ParsedProblemPtr problem;
   Config config;
   Origin origin = Origin::by_default;
   std::int64_t nearest_n_cols = 0;
-  std::shared_ptr<const LoadedSource> loaded;  ///< without a module when there is nothing to launch
+  std::shared_ptr<const LoadedSource> loaded;  ///< without a module if there is nothing to launch
   bool compiled = false;
   double compile_ms = 0;
   double tune_s = 0;

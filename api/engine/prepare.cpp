@@ -23,23 +23,23 @@ void say(const EngineOptions& options, Level level, const Pieces&... pieces) {
   options.log(level, text.str());
 }
 
-/// What was decided, and what the decision cost.
+/// The selected configuration and the cost of selecting it.
 struct Choice {
   Selection selection;
   double tune_s = 0;
-  double compile_ms = 0;  ///< of all candidates, when the tuner compiled any
+  double compile_ms = 0;  ///< of all candidates that the tuner compiled
 };
 
 bool has_work(const PlanRequest& request, const Config& config, const DeviceInfo& device) {
-  return !request.op->launch_plan(request.problem, config, device).kernels.empty();
+  return !request.problem->launch_plan(config, device).kernels.empty();
 }
 
 Choice tune_now(Engine::Parts& parts, const PlanRequest& request) {
   TuneOptions options;
   options.effort = parts.options.effort;
   options.budget_s = parts.options.tune_budget_s;
-  const TuneResult result = tune(*request.op, request.problem, parts.bench(), options);
-  say(parts.options, Level::info, "tuned ", request.problem.short_text(), " in ", result.wall_s,
+  const TuneResult result = tune(*request.problem, parts.bench(), options);
+  say(parts.options, Level::info, "tuned ", request.problem->problem().short_text(), " in ", result.wall_s,
       " s: ", result.record.config, " takes ", result.record.median_us, " us, the default ", result.record.default_median_us,
       " us (", result.timed, " of ", result.candidates, " candidates timed)");
   Choice choice;
@@ -59,44 +59,44 @@ Choice choose(Engine::Parts& parts, const PlanRequest& request) {
     choice.selection.origin = Origin::pinned;
     return choice;
   }
-  // Asking the driver takes milliseconds; only the line about stale records wants to know.
-  const bool will_tell = parts.options.log && request.mode != Mode::off && !parts.plans->told_of_stale_records;
-  const auto provenance = will_tell ? parts.device->provenance() : std::map<std::string, std::string>();
-  choice.selection = select(*request.op, request.problem, device, parts.templates, *parts.cache, request.mode, provenance);
+  // Querying the driver takes milliseconds and is only needed for the message about stale records.
+  const bool may_report = parts.options.log && request.mode != Mode::off && !parts.plans->reported_stale_records;
+  const auto provenance = may_report ? parts.device->provenance() : std::map<std::string, std::string>();
+  choice.selection = select(*request.problem, device, parts.templates, *parts.cache, request.mode, provenance);
   const Selection& selection = choice.selection;
   const bool may_tune = request.mode == Mode::tune && device.kind == DeviceInfo::Kind::cuda;
   if (may_tune && selection.origin != Origin::exact && has_work(request, selection.config, device))
     return tune_now(parts, request);
-  if (selection.stale && !parts.plans->told_of_stale_records.exchange(true))
-    say(parts.options, Level::info, "the record for ", request.problem.short_text(),
+  if (selection.stale && !parts.plans->reported_stale_records.exchange(true))
+    say(parts.options, Level::info, "the record for ", request.problem->problem().short_text(),
         " was measured under another driver, clock or power limit; it is used, and tuning with force measures it again "
         "(said once)");
   return choice;
 }
 
-/// Loads what was built. A cached binary that the device refuses (written by a newer toolchain, say) costs a compilation,
-/// not the call.
+/// Loads a binary. If the device rejects a cached one (for example, of a newer toolchain), compiles it again.
 std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, Built& built) {
   try {
     return parts.device->load(built.binary);
   } catch (const Error& error) {
     if (!built.from_cache || error.code() != ErrorCode::device_failed) throw;
-    say(parts.options, Level::warning, "the cached binary of ", request.problem.short_text(), " cannot be loaded (",
-        error.what(), "); compiling it again");
+    say(parts.options, Level::warning, "the cached binary of ", request.problem->problem().short_text(),
+        " cannot be loaded (", error.what(), "); compiling it again");
   }
-  built.binary = parts.compiler->compile({std::string(request.op->name()) + ".cu", built.source, parts.device->info().arch});
+  built.binary =
+      parts.compiler->compile({std::string(request.problem->op().name()) + ".cu", built.source, parts.device->info().arch});
   built.from_cache = false;
   return parts.device->load(built.binary);
 }
 
 std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanRequest& request, const Config& config) {
   const Arch& arch = parts.device->info().arch;
-  Built built = build_binary(*request.op, request.problem, config, arch, *parts.compiler, *parts.cache, parts.templates);
+  Built built = build_binary(*request.problem, config, arch, *parts.compiler, *parts.cache, parts.templates);
   auto loaded = std::make_shared<LoadedSource>();
   loaded->module = load(parts, request, built);
   if (!built.from_cache)
-    say(parts.options, Level::info, "compiled ", request.problem.short_text(), " (", config.text(), ") for ", name(arch),
-        " in ", built.binary.compile_ms, " ms");
+    say(parts.options, Level::info, "compiled ", request.problem->problem().short_text(), " (", config.text(), ") for ",
+        name(arch), " in ", built.binary.compile_ms, " ms");
   loaded->source = std::move(built.source);
   loaded->binary = std::move(built.binary);
   loaded->binary.image = {};
@@ -107,8 +107,9 @@ std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanReques
 }  // namespace
 
 std::string PlanRequest::key() const {
-  // What is pinned is used in every mode.
-  return problem.text() + (pinned.fields.empty() ? " mode=" + std::string(name(mode)) : " config " + pinned.text());
+  // A pinned configuration is used in every mode, so the key does not depend on the mode.
+  return problem->problem().text() +
+         (pinned.fields.empty() ? " mode=" + std::string(name(mode)) : " config " + pinned.text());
 }
 
 std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanRequest& request) {
@@ -121,12 +122,12 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
   state->nearest_n_cols = state->origin == Origin::nearest ? choice.selection.nearest_n_cols : 0;
   state->tune_s = choice.tune_s;
   state->compile_ms = choice.compile_ms;
-  const Cost cost = request.op->cost(request.problem);
+  const Cost cost = request.problem->cost();
   state->bytes = cost.bytes();
   state->flops = cost.flops;
 
-  LaunchPlan launch = request.op->launch_plan(request.problem, state->config, parts.device->info());
-  std::string source = render(*request.op, request.problem, state->config, parts.templates);
+  LaunchPlan launch = request.problem->launch_plan(state->config, parts.device->info());
+  std::string source = render(*request.problem, state->config, parts.templates);
   std::shared_ptr<Module> module;
   if (launch.kernels.empty()) {
     auto unloaded = std::make_shared<LoadedSource>();

@@ -1,5 +1,5 @@
 #pragma once
-// From a normalized problem to a plan that can be launched: choose, build, load, bind. Internal.
+// Prepares a plan for a parsed problem: select, build, load, bind. Internal.
 
 #include <memory>
 #include <string>
@@ -10,16 +10,15 @@
 namespace tunesmith {
 
 struct PlanRequest {
-  const Op* op = nullptr;
-  Problem problem;  ///< normalized
-  Config pinned;    ///< complete, or empty: select
+  ParsedProblemPtr problem;
+  Config pinned;  ///< complete, or empty to select one
   Mode mode = Mode::tune;
 
-  /// Equal texts, equal plans.
+  /// Returns the key of the plan; equal keys mean equal plans.
   std::string key() const;
 };
 
-/// Does the work, whatever has been done before. Throws what Engine::prepare documents.
+/// Makes a plan, without looking for an existing one. Throws the errors of Engine::prepare.
 std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanRequest& request);
 
 }  // namespace tunesmith

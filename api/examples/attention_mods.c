@@ -1,5 +1,5 @@
-/* Attention with the user's own score_mod through the C API: ALiBi as CUDA text, beside the option that does the same. On the
- * first GPU, else on the CPU through the host executor. */
+/* Attention with a user-defined score_mod through the C API: compares ALiBi as a CUDA function with the option alibi. Runs on
+ * the first GPU, or else on the CPU with the host executor. */
 
 #include "tunesmith/c_api.h"
 
@@ -19,7 +19,7 @@
 enum { heads = 4, queries = 100, keys = 120, head_dim = 32 };
 enum { query_elements = queries * heads * head_dim, key_elements = keys * heads * head_dim };
 
-/* The text declares slopes itself; offset comes with the problem. */
+/* The source declares slopes; the problem declares offset. */
 static const char alibi[] =
     "// aux: slopes:f32[heads]\n"
     "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {\n"
@@ -32,18 +32,18 @@ static tunesmith_status upload(tunesmith_engine* engine, const float* values, si
 }
 
 int main(void) {
-  static float q[query_elements], kv[key_elements], by_option[query_elements], by_text[query_elements];
+  static float q[query_elements], kv[key_elements], by_option[query_elements], by_function[query_elements];
   static const float slopes[heads] = {0.5f, 0.25f, 0.125f, 0.0625f};
   for (int i = 0; i < query_elements; ++i) q[i] = sinf((float)i);
   for (int i = 0; i < key_elements; ++i) kv[i] = cosf((float)(i * 7));
 
   tunesmith_engine* engine = NULL;
-  CHECK(tunesmith_engine_create(NULL, &engine)); /* device, mode and cache as the environment says */
+  CHECK(tunesmith_engine_create(NULL, &engine)); /* reads device, mode and cache from the environment */
   void *device_q = NULL, *device_kv = NULL, *device_o = NULL, *device_slopes = NULL;
   CHECK(upload(engine, q, sizeof q, &device_q));
-  CHECK(upload(engine, kv, sizeof kv, &device_kv)); /* the keys are the values too */
+  CHECK(upload(engine, kv, sizeof kv, &device_kv)); /* the keys are also the values */
   CHECK(upload(engine, slopes, sizeof slopes, &device_slopes));
-  CHECK(tunesmith_allocate(engine, sizeof by_text, &device_o));
+  CHECK(tunesmith_allocate(engine, sizeof by_function, &device_o));
 
   tunesmith_attention_problem problem = {0};
   problem.struct_size = sizeof problem;
@@ -64,12 +64,12 @@ int main(void) {
   CHECK(tunesmith_synchronize(engine, NULL));
   CHECK(tunesmith_copy_to_host(engine, by_option, device_o, sizeof by_option));
 
-  /* The text in place of the option, as a plan: what is launched often is not looked up by its text each time. */
+  /* The function instead of the option, with a plan, because a one-shot call would look up the source every time. */
   tunesmith_attention_aux offset = {0};
   offset.struct_size = sizeof offset;
   offset.name = "offset";
   offset.dtype = TUNESMITH_I32;
-  offset.word = "seq_kv-seq_q"; /* as causal says: the last query stands at the last key */
+  offset.word = "seq_kv-seq_q"; /* as with causal: the last query has the position of the last key */
   problem.score_mod = alibi;
   problem.aux = &offset;
   problem.aux_count = 1;
@@ -80,11 +80,11 @@ int main(void) {
   void* in_order[6] = {device_q, device_kv, device_kv, device_slopes, device_o, NULL}; /* no lse */
   CHECK(tunesmith_plan_launch(plan, in_order, 6, NULL));
   CHECK(tunesmith_synchronize(engine, NULL));
-  CHECK(tunesmith_copy_to_host(engine, by_text, device_o, sizeof by_text));
+  CHECK(tunesmith_copy_to_host(engine, by_function, device_o, sizeof by_function));
 
   float difference = 0;
-  for (int i = 0; i < query_elements; ++i) difference = fmaxf(difference, fabsf(by_text[i] - by_option[i]));
-  printf("tunesmith %s on %s: ALiBi as a text and as the option differ by %s\n", tunesmith_version(),
+  for (int i = 0; i < query_elements; ++i) difference = fmaxf(difference, fabsf(by_function[i] - by_option[i]));
+  printf("tunesmith %s on %s: ALiBi as a function and as the option differ by %s\n", tunesmith_version(),
          tunesmith_engine_device(engine), difference < 1e-5f ? "less than 1e-5" : "too much");
 
   tunesmith_plan_destroy(plan);

@@ -1,4 +1,4 @@
-/* Softmax of a matrix through the C API: on the first GPU, else on the CPU through the host executor. */
+/* Softmax of a matrix through the C API. Runs on the first GPU, or else on the CPU with the host executor. */
 
 #include "tunesmith/c_api.h"
 
@@ -21,7 +21,7 @@ int main(void) {
   for (int i = 0; i < rows * cols; ++i) x[i] = (float)(i * 7919 % 1009) / 100.0f;
 
   tunesmith_engine* engine = NULL;
-  CHECK(tunesmith_engine_create(NULL, &engine)); /* device, mode and cache as the environment says */
+  CHECK(tunesmith_engine_create(NULL, &engine)); /* reads device, mode and cache from the environment */
   void* arrays[2] = {NULL, NULL};                /* x, y on the device */
   CHECK(tunesmith_allocate(engine, sizeof x, &arrays[0]));
   CHECK(tunesmith_allocate(engine, sizeof y, &arrays[1]));

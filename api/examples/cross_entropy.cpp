@@ -1,5 +1,5 @@
-// Twenty steps of gradient descent on logits: the loss and its gradient from one pass over them. On the first GPU, else on
-// the CPU through the host executor.
+// Twenty steps of gradient descent on logits, with the loss and its gradient in the same pass. Runs on the first GPU, or
+// else on the CPU with the host executor.
 
 #include <cstdio>
 #include <vector>
@@ -8,11 +8,11 @@
 #include "tunesmith/tunesmith.h"
 
 int main() try {
-  tunesmith::Engine engine;  // device, mode and cache as the environment says
+  tunesmith::Engine engine;  // reads device, mode and cache from the environment
   constexpr std::size_t rows = 8, classes = 1000;
   auto problem = tunesmith::CrossEntropyProblem::contiguous(rows, classes, tunesmith::DType::f32);
   problem.label_smoothing = 0.01;
-  problem.check_targets = true;  // waits for each call and names the first bad target: while debugging
+  problem.check_targets = true;  // for debugging: waits for each call and reports the first invalid target
 
   std::vector<std::int64_t> targets(rows);
   for (std::size_t r = 0; r < rows; ++r) targets[r] = static_cast<std::int64_t>(37 * r);
@@ -28,7 +28,7 @@ int main() try {
   float first = 0, loss = 0;
   for (int step = 0; step <= 20; ++step) {
     device_logits.copy_from_host(logits.data(), device_logits.bytes());
-    // dlogits = the logits' own address would overwrite them with their gradient instead.
+    // With dlogits = logits, the gradient would overwrite the logits.
     engine.cross_entropy(device_logits.data(),
                          {.targets = device_targets.data(),
                           .loss = device_loss.data(),

@@ -1,5 +1,5 @@
-// The loss of a language model's last layer and its gradients, without the logits of all tokens: on the first GPU, else on
-// the CPU through the host executor.
+// Loss and gradients of a language model's last layer, without storing the logits of all tokens. Runs on the first GPU, or
+// else on the CPU with the host executor.
 
 #include "tunesmith/linear_cross_entropy.h"
 
@@ -11,14 +11,14 @@
 #include "tunesmith/buffer.h"
 
 int main() try {
-  tunesmith::Engine engine;  // device, mode and cache as the environment says
+  tunesmith::Engine engine;  // reads device, mode and cache from the environment
   tunesmith::LinearCrossEntropyProblem problem;
   problem.tokens = 48;
   problem.hidden_size = 32;
   problem.vocab_size = 1000;
   problem.dtype = tunesmith::DType::f32;
   problem.dhidden = problem.dweight = true;
-  problem.chunk_tokens = 20;  // for show; left out, memory_bytes decides
+  problem.chunk_tokens = 20;  // for demonstration; by default memory_bytes determines it
 
   const auto tokens = static_cast<std::size_t>(problem.tokens), hidden_size = static_cast<std::size_t>(problem.hidden_size);
   const auto vocab_size = static_cast<std::size_t>(problem.vocab_size);
@@ -29,7 +29,7 @@ int main() try {
   for (float& value : weight) value = std::normal_distribution<float>(0, 0.1f)(random);
   for (std::int64_t& target : targets) target = std::uniform_int_distribution<std::int64_t>(0, 999)(random);
 
-  // Programs with their own device memory (cudaMalloc, a tensor library) pass its addresses instead.
+  // A program with its own device memory (cudaMalloc, a tensor library) passes its addresses instead.
   tunesmith::DeviceBuffer device_hidden(engine, hidden.size() * sizeof(float)), dhidden(engine, device_hidden.bytes());
   tunesmith::DeviceBuffer device_weight(engine, weight.size() * sizeof(float)), dweight(engine, device_weight.bytes());
   tunesmith::DeviceBuffer device_targets(engine, targets.size() * sizeof(std::int64_t)), device_loss(engine, sizeof(float));
@@ -50,10 +50,10 @@ int main() try {
 
   float loss = 0;
   device_loss.copy_to_host(&loss, sizeof loss);
-  std::printf("%lld chunks of %lld tokens, %zu bytes of scratch memory on %s: mean loss %.4f\n",
+  std::printf("%lld chunks of %lld tokens, workspace of %zu bytes on %s: mean loss %.4f\n",
               static_cast<long long>(prepared.chunks()), static_cast<long long>(prepared.chunk_tokens()),
               prepared.workspace_bytes(), engine.device().name.c_str(), static_cast<double>(loss));
-  // Random logits with a standard deviation of 0.57 over 1000 classes: log(1000) and a little more.
+  // Random logits with a standard deviation of 0.57 and 1000 classes: slightly more than log(1000).
   return loss > 6.5f && loss < 7.7f ? 0 : 1;
 } catch (const tunesmith::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -1,4 +1,4 @@
-// Softmax of a matrix in about thirty lines: on the first GPU, else on the CPU through the host executor.
+// Softmax of a matrix in about thirty lines. Runs on the first GPU, or else on the CPU with the host executor.
 
 #include <cstdio>
 #include <random>
@@ -8,19 +8,19 @@
 #include "tunesmith/tunesmith.h"
 
 int main() try {
-  tunesmith::Engine engine;  // device, mode and cache as the environment says
+  tunesmith::Engine engine;  // reads device, mode and cache from the environment
   const auto problem = tunesmith::SoftmaxProblem::contiguous(/*rows=*/16, /*cols=*/1000, tunesmith::DType::f32);
 
   std::vector<float> x(static_cast<std::size_t>(problem.rows * problem.cols)), y(x.size());
   std::mt19937 random(1);
   for (float& value : x) value = std::normal_distribution<float>(0, 3)(random);
 
-  // Programs with their own device memory (cudaMalloc, a tensor library) pass its addresses instead.
+  // A program with its own device memory (cudaMalloc, a tensor library) passes its addresses instead.
   tunesmith::DeviceBuffer device_x(engine, x.size() * sizeof(float)), device_y(engine, x.size() * sizeof(float));
   device_x.copy_from_host(x.data(), device_x.bytes());
 
-  const tunesmith::Plan plan = engine.prepare(problem);  // renders, tunes, compiles; or finds all of that in the cache
-  plan.launch(device_x.data(), device_y.data());         // from now on: a kernel launch and nothing else
+  const tunesmith::Plan plan = engine.prepare(problem);  // renders, tunes and compiles, or finds the result in the cache
+  plan.launch(device_x.data(), device_y.data());         // only launches the kernel
   engine.synchronize();
   device_y.copy_to_host(y.data(), device_y.bytes());
 

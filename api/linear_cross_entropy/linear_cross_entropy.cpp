@@ -22,7 +22,7 @@ void require_size(const char* field, std::int64_t value, std::int64_t least, std
     throw Error(ErrorCode::invalid_argument, field, " is ", value, "; allowed: ", least, " to ", most);
 }
 
-/// What no operation that takes part in it checks.
+/// Checks the fields that the operations used do not check.
 void check(const LinearCrossEntropyProblem& problem) {
   constexpr std::int64_t most = 2147483647;  // cuBLASLt's dimensions are 32-bit in its older versions
   require_size("tokens", problem.tokens, 0, most);
@@ -35,9 +35,10 @@ void check(const LinearCrossEntropyProblem& problem) {
   if (problem.target_dtype != DType::i64 && problem.target_dtype != DType::i32)
     throw Error(ErrorCode::invalid_argument, "target_dtype is ", name(problem.target_dtype), "; allowed: i64, i32");
   if (problem.dloss && !problem.dhidden && !problem.dweight)
-    throw Error(ErrorCode::invalid_argument, "dloss is true, but neither dhidden nor dweight is; expected a gradient");
+    throw Error(ErrorCode::invalid_argument,
+                "dloss is true, but dhidden and dweight are false; expected at least one of them");
   if (problem.f32_dweight && !problem.dweight)
-    throw Error(ErrorCode::invalid_argument, "f32_dweight is true, but dweight is false; expected both or neither");
+    throw Error(ErrorCode::invalid_argument, "f32_dweight is true, but dweight is false; expected dweight to be true");
 }
 
 Problem chunk_problem(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t rows) {
@@ -70,7 +71,7 @@ Problem chunk_problem(const LinearCrossEntropyProblem& problem, const LinearChun
   return chunk;
 }
 
-/// The kernels and products of chunks of so many tokens.
+/// The kernels and products of chunks of one size.
 struct Chunk {
   Plan cross_entropy;
   std::unique_ptr<PreparedMatmul> logits, dhidden, dweight;
@@ -82,7 +83,7 @@ Chunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCrossEntr
   const std::int64_t hidden_bytes = chunks.chunk_tokens * problem.hidden_size * size_of(problem.dtype);
   MatmulProblem product;
   product.dtype = problem.dtype;
-  // Chunks begin where the ones before them end.
+  // A chunk starts where the previous one ends, so its alignment depends on the size of a chunk.
   while (chunks.chunks > 1 && hidden_bytes % product.alignment != 0) product.alignment /= 2;
 
   product.m = rows;
@@ -135,15 +136,15 @@ std::optional<Plan> prepare_reduce(Engine& engine, const LinearCrossEntropyProbl
                         {.mode = Mode::off});
 }
 
-/// One array of a call, as launch() is told of it.
+/// One array argument of launch().
 struct Given {
   const char* name;
   const void* address;
   std::int64_t bytes;
   std::int64_t alignment;
   bool written;
-  bool wanted;            ///< the problem has it
-  bool optional = false;  ///< may be nullptr though it is wanted
+  bool wanted;            ///< the problem has this array
+  bool optional = false;  ///< may be nullptr although the problem has it
 };
 
 void check(std::span<const Given> arrays) {
@@ -152,7 +153,7 @@ void check(std::span<const Given> arrays) {
   for (const Given& array : arrays)
     if (!array.wanted && array.address != nullptr)
       throw Error(ErrorCode::invalid_argument, "array '", array.name,
-                  "' is given, but the problem was prepared without it; expected nullptr");
+                  "' is not null, but the problem was prepared without it; expected nullptr");
   for (const Given& array : arrays) {
     if (array.address == nullptr) {
       if (array.wanted && !array.optional && array.bytes > 0)
@@ -168,12 +169,12 @@ void check(std::span<const Given> arrays) {
       if (end(array) <= begin(other) || end(other) <= begin(array)) continue;
       throw Error(ErrorCode::invalid_argument, "arrays '", array.name, "' (", array.address, ", ", array.bytes,
                   " bytes) and '", other.name, "' (", other.address, ", ", other.bytes,
-                  " bytes) overlap; expected them apart");
+                  " bytes) overlap; expected disjoint arrays");
     }
   }
 }
 
-/// The address of a chunk's part; nullptr stays nullptr.
+/// Returns the address of a chunk's rows; nullptr if the array is null.
 template <typename T>
 T* part(T* array, std::int64_t elements, std::int64_t element_bytes) {
   using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
@@ -183,14 +184,14 @@ T* part(T* array, std::int64_t elements, std::int64_t element_bytes) {
 }  // namespace
 
 struct LinearCrossEntropy::State {
-  std::shared_ptr<Device> device;  // first, so that it goes last
+  std::shared_ptr<Device> device;  // first, so that it is destroyed last
   std::shared_ptr<MatmulLibrary> matmul;
   LinearCrossEntropyProblem problem;
   LinearChunks chunks;
   Chunk whole;
   std::optional<Chunk> tail;
   std::optional<Plan> divisor, reduce;
-  float* constants = nullptr;  ///< 0 and 1 on the device: what products are scaled with
+  float* constants = nullptr;  ///< 0 and 1 in device memory, factors of the matrix products
   std::unique_ptr<Workspaces> workspaces;
 
   State(Engine& engine, const LinearCrossEntropyProblem& given, const PrepareOptions& options);
@@ -215,7 +216,7 @@ LinearCrossEntropy::State::State(Engine& engine, const LinearCrossEntropyProblem
       whole(prepare_chunk(engine, *matmul, given, chunks, chunks.chunk_tokens, options)),
       divisor(prepare_divisor(engine, given)),
       reduce(prepare_reduce(engine, given)) {
-  // A configuration holds for any number of rows: the tail is not worth a search of its own.
+  // Use the same configuration for the tail, which is not worth tuning separately.
   if (chunks.tail_tokens > 0 && chunks.chunks > 1)
     tail = prepare_chunk(engine, *matmul, given, chunks, chunks.tail_tokens,
                          {.config = whole.cross_entropy.config(), .mode = options.mode});
@@ -313,7 +314,7 @@ void LinearCrossEntropy::State::launch(const LinearCrossEntropyArrays& arrays, s
   list.add_if(problem.z_loss > 0, floats_at(chunks.z_losses));
   list.add_if(divisor.has_value(), floats_at(chunks.divisor));
   list.add(arrays.loss);
-  // The products are behind: a z_loss that is not wanted may lie where their factor was.
+  // The matrix products are complete, so a z_loss that was not requested can overwrite their factor.
   list.add_if(problem.z_loss > 0, arrays.z_loss != nullptr ? arrays.z_loss : floats_at(chunks.gradient_scale));
   reduce->launch(list.span(), stream);
 }

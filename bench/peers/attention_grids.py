@@ -1,9 +1,9 @@
-"""Which problems of attention are measured, and what each costs. Needs nothing but Python.
+"""Problems of attention and their cost. Needs only Python.
 
 forward   bf16, 16384 tokens, 2048 elements over all heads: head_dim 64, 128, 256; 512 to 16384 positions; full and causal
-decode    one query per sequence, head_dim 128: what moves is the keys and values
-mods      4096 positions, head_dim 64 and 128, as in MODS
-accuracy  small and odd shapes, judged by FlashAttention's criterion, not timed
+decode    one query per sequence, head_dim 128: K and V are the traffic
+mods      4096 positions, head_dim 64 and 128, the modifications of MODS
+accuracy  small and odd shapes, checked by FlashAttention's criterion, not timed
 """
 import pathlib
 
@@ -16,17 +16,17 @@ LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 # batch, heads, kv_heads, seq_kv
 DECODE = ((1, 32, 32, 8192), (1, 32, 8, 8192), (1, 32, 8, 65536), (8, 32, 8, 8192), (32, 32, 32, 4096), (64, 32, 8, 2048))
 WINDOW, DOCUMENT, SOFTCAP = 1024, 1024, 30.0
-# Modifications, and the mask they come with: a sliding window looks back only.
+# Modifications and their causal mask: a sliding window only looks back.
 MODS = (("", "none"), ("", "bottom-right"), ("window", "bottom-right"), ("document", "none"), ("alibi", "none"),
-        ("softcap", "none"), ("alibi text", "none"), ("softcap text", "none"), ("document text", "none"),
-        ("document text classified", "none"))
-# Those whose cost is measured against the plain kernel of the same shape.
+        ("softcap", "none"), ("alibi snippet", "none"), ("softcap snippet", "none"),
+        ("document snippet", "none"), ("document snippet without block mask", "none"))
+# Modifications that are also timed against the plain kernel of the same shape.
 MODIFIED = ("document", "alibi", "softcap")
-# The user's text of a case: the examples that Tunesmith ships.
-TEXTS = {"alibi": ("score_mod", "alibi.cu"), "softcap": ("score_mod", "softcap.cu"),
+# The snippet of a modification: the examples that Tunesmith ships.
+SNIPPETS = {"alibi": ("score_mod", "alibi.cu"), "softcap": ("score_mod", "softcap.cu"),
          "document": ("mask_mod", "document_mask.cu")}
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "api" / "examples" / "mods"
-# seq_q, seq_kv: those of FlashAttention's tests and a few tiles' worth
+# seq_q, seq_kv: some of FlashAttention's tests, and a few tiles
 ODD_LENGTHS = ((1, 1), (64, 128), (113, 203), (239, 1), (799, 3), (512, 768))
 ODD_HEAD_DIMS = (40, 64, 128, 256)
 
@@ -60,12 +60,13 @@ GRIDS = {"forward": _forward, "decode": _decode, "mods": _mods, "accuracy": _acc
 
 
 def cells(grid, ops=None, dtypes=None):
-    """The problems of a grid: bf16 unless `dtypes` says otherwise."""
+    """Returns the problems of a grid, in bf16 by default."""
     return [cell for dtype in dtypes or ("bfloat16",) for cell in GRIDS[grid](dtype)]
 
 
 def pairs(cell):
-    """Pairs of a query and a key that a head of a sequence sees. Of a causal mask half of all, as everybody counts."""
+    """Returns the visible pairs of a query and a key per head and sequence; half of all for a causal mask, as is
+    customary."""
     if cell.kind == "window":
         return sum(min(query, WINDOW) + 1 for query in range(cell.seq_q))
     if cell.kind == "document":
@@ -74,7 +75,7 @@ def pairs(cell):
 
 
 def flops(cell):
-    """Of the two products."""
+    """Returns the operations of the two matrix products."""
     return 4 * cell.batch * cell.heads * pairs(cell) * cell.head_dim
 
 
@@ -83,21 +84,23 @@ def kv_bytes(cell):
 
 
 def own_fields(cell):
-    """Tunesmith's problem without its dtype. A modification is a case in MODS and its fields here, built in or as CUDA text;
-    its formula stands in attention_problems.modified. Which tiles a document text leaves is known beforehand, as it is for
-    flex_attention, or found out ("classified") at every launch."""
+    """Returns the fields of Tunesmith's problem except its dtype.
+
+    A modification is a case in MODS and its fields here, built in or a snippet; attention_problems.modified has its formula.
+    The block mask of a document snippet is given, as for flex_attention, or computed at every launch ("without block
+    mask")."""
     fields = dict(cell.fields, layout="bshd")
-    if cell.in_text:
-        function, example = TEXTS[cell.kind]
+    if cell.is_snippet:
+        function, example = SNIPPETS[cell.kind]
         fields[function] = (EXAMPLES / example).read_text()
         if cell.kind == "softcap":
             fields["aux"] = f"cap:f32={SOFTCAP}"
-        if cell.case == "document text":
+        if cell.case == "document snippet":
             fields["mask_tiles"] = "read"
         return fields
     if cell.case == "window":
         fields["window_left"] = WINDOW
-    elif cell.case == "document":  # the documents of all sequences, packed
+    elif cell.case == "document":  # packed documents of all sequences
         documents, tokens = cell.batch * cell.seq_q // DOCUMENT, cell.batch * cell.seq_q
         fields.update(batch=documents, seq_q=DOCUMENT, seq_kv=DOCUMENT, varlen=1, total_q=tokens, total_kv=tokens)
     elif cell.case == "alibi":

@@ -1,6 +1,6 @@
-"""The implementations that attention is compared with, each built for one cell (family.Family.peers).
+"""Implementations that attention is compared with, each built for one cell (family.Family.peers).
 
-Whoever offers several ways is taken by the fastest that a user can call: PyTorch's kernels take q, k and v as views of
+If a peer offers several ways, the fastest that a user can call counts: PyTorch's kernels get q, k and v as views of
 Tunesmith's (batch, sequence, heads, head_dim) memory or copied to (batch, heads, sequence, head_dim), whichever is faster.
 """
 import torch
@@ -16,13 +16,13 @@ def of(o):
 
 
 def layouts(arrays):
-    """(q, k, v) by name of the layout in memory."""
+    """Returns (q, k, v) by layout in memory."""
     views = (arrays.q, arrays.k, arrays.v)
     return {"bshd": views, "bhsd": tuple(view.contiguous() for view in views)}
 
 
 def by_backend(backend, q, k, v, causal):
-    """PyTorch's function on one of its kernels."""
+    """Returns a launch of PyTorch's function with one of its kernels."""
     grouped = q.shape[1] != k.shape[1]
 
     def launch():
@@ -33,7 +33,7 @@ def by_backend(backend, q, k, v, causal):
 
 
 def sdpa(backend):
-    """The builder of a peer that is one of PyTorch's kernels. PyTorch's causal mask is the top-left one."""
+    """Returns the builder of a peer that is one of PyTorch's kernels. PyTorch's causal mask is top-left."""
     def build(cell, arrays, timer):
         if cell.case or (cell.causal == "bottom-right" and not cell.square):
             return None
@@ -43,7 +43,7 @@ def sdpa(backend):
 
 
 def cudnn_packed(cell, arrays, timer):
-    """Decoding with grouped heads: the query heads that share a key head as queries of one head."""
+    """Decodes with grouped heads: query heads that share a K/V head become queries of one head."""
     if cell.grid != "decode" or cell.heads == cell.kv_heads:
         return None
 
@@ -56,7 +56,7 @@ def cudnn_packed(cell, arrays, timer):
 
 
 def masks(cell):
-    """flex_attention's mask of a cell, or None."""
+    """Returns flex_attention's mask_mod of a cell, or None."""
     def causal(entry, head, query, key):
         return query >= key
 
@@ -70,7 +70,7 @@ def masks(cell):
 
 
 def scores(cell, slopes):
-    """flex_attention's modification of a cell's scores, or None."""
+    """Returns flex_attention's score_mod of a cell, or None."""
     def alibi(score, entry, head, query, key):
         return score - slopes[head] * (query - key).abs()
 
@@ -81,7 +81,7 @@ def scores(cell, slopes):
 
 
 def flex(cell, arrays, timer):
-    """flex_attention as torch.compile makes it."""
+    """Builds flex_attention through torch.compile."""
     if cell.grid not in ("mods", "quick"):
         return None
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention

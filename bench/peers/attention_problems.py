@@ -1,4 +1,4 @@
-"""Arrays and meaning of a cell of attention: what Tunesmith is given and a float64 reference on sampled queries."""
+"""Arrays of a cell of attention: what Tunesmith gets, and a float64 reference on sampled queries."""
 import dataclasses
 
 import torch
@@ -10,8 +10,8 @@ import tunesmith
 from cells import AttentionCell
 from family import DEVICE
 
-EXACT_BYTES = 1 << 30  # keys that the reference holds at a time, in float64
-START = 64             # queries whose causal rows have few keys are compared apart: they are larger than all others together
+EXACT_BYTES = 1 << 30  # of float64 keys that the reference holds at once
+START = 64             # the first queries are compared separately: their causal rows have few keys and large values
 MOST_LOSS_ERROR = 1e-3
 
 
@@ -22,17 +22,19 @@ class AttentionArrays(family.Arrays):
     q: torch.Tensor
     k: torch.Tensor
     v: torch.Tensor
-    slopes: torch.Tensor = None  # of alibi, one a head
+    slopes: torch.Tensor = None  # of ALiBi, one per head
 
     def allowed(self, part, want, dtype, own):
-        # lse knows nothing of how probabilities are rounded; its scores may come from an approximate tanh.
+        # The rounding of probabilities does not affect lse, but its scores may come from an approximate tanh.
         return MOST_LOSS_ERROR if part.startswith("lse") else super().allowed(part, want, dtype, own)
 
 
 @dataclasses.dataclass(kw_only=True)
-class JudgedArrays(AttentionArrays):
-    """Judged as FlashAttention's tests judge: no further from the exact result than twice what PyTorch's own operations in the
-    problem's dtype are, and rounding. Errors are shares of that."""
+class AccuracyArrays(AttentionArrays):
+    """Arrays checked by the criterion of FlashAttention's tests.
+
+    The error is at most twice that of PyTorch's own operations in the problem's dtype, plus rounding. Errors are shares of
+    that."""
 
     def worst_error(self, result, rows, want, dtype, own):
         exact = want["o"]
@@ -51,7 +53,7 @@ class JudgedArrays(AttentionArrays):
 
 
 def modified(case, scores, slopes, query, key):
-    """Scores of a case: `query` and `key` are places among the keys, `slopes` of the scores' heads."""
+    """Returns the scores of a case. `query` and `key`: positions among the keys; `slopes`: of the scores' heads."""
     if case == "softcap":
         return grids.SOFTCAP * torch.tanh(scores / grids.SOFTCAP)
     if case == "alibi":
@@ -60,7 +62,7 @@ def modified(case, scores, slopes, query, key):
 
 
 def visible(cell, query, key):
-    """Which keys a query sees; both are places among the keys."""
+    """Returns which keys a query sees; both are positions among the keys."""
     seen = key >= 0
     if cell.causal != "none":
         seen = seen & (key <= query)
@@ -72,17 +74,17 @@ def visible(cell, query, key):
 
 
 def shift(cell):
-    """Query i stands at key i + shift."""
+    """Returns the distance from a query's index to its position among the keys."""
     return 0 if cell.causal == "top-left" else cell.seq_kv - cell.seq_q
 
 
 def softmax(scores):
-    """Zeros where all scores are -inf."""
+    """Returns the softmax, with zeros for a row of -inf."""
     return torch.softmax(scores, -1).nan_to_num(0.0)
 
 
 def where(rows, q):
-    """(batch entry, head, query) of row numbers, which count queries, then heads, then entries."""
+    """Returns (batch entry, head, query) of row numbers; the query changes fastest."""
     _, heads, queries, _ = q.shape
     return rows // (heads * queries), rows // queries % heads, rows % queries
 
@@ -92,7 +94,7 @@ def place(array, rows, q):
 
 
 def exact_rows(cell, arrays, rows):
-    """(o, lse) of these rows, float64."""
+    """Returns (o, lse) of these rows in float64."""
     group, scale, key = cell.heads // cell.kv_heads, cell.head_dim**-0.5, torch.arange(cell.seq_kv, device=DEVICE)
     parts = []
     for some in rows.split(max(1, EXACT_BYTES // (8 * cell.seq_kv * cell.head_dim))):
@@ -109,7 +111,7 @@ def exact_rows(cell, arrays, rows):
 
 
 def in_dtype(arrays):
-    """o by PyTorch's plain operations in the dtype of q, k and v."""
+    """Returns o of PyTorch's plain operations in the dtype of q, k and v."""
     cell, q = arrays.cell, arrays.q
     k, v = (array.repeat_interleave(cell.heads // cell.kv_heads, 1) for array in (arrays.k, arrays.v))
     at = torch.arange(cell.seq_q, device=DEVICE)[:, None] + shift(cell)
@@ -118,23 +120,23 @@ def in_dtype(arrays):
     return softmax(scores.masked_fill(~seen, float("-inf"))) @ v
 
 
-def compared(result, rows, q, apart):
-    """Arrays.observe. An o with infinities or NaN anywhere is wrong, sampled or not."""
+def compared(result, rows, q, split):
+    """Implements Arrays.observe. An o with infinities or NaN is wrong even in rows that are not sampled."""
     if not bool(torch.isfinite(result["o"]).all()):
         raise RuntimeError("wrong o: it has infinities or NaN")
     found = {name: place(array, rows, q).double() for name, array in result.items()}
-    return by_place(found, rows, q) if apart else found
+    return by_position(found, rows, q) if split else found
 
 
-def by_place(result, rows, q):
-    """o of the first queries and of the others."""
+def by_position(result, rows, q):
+    """Splits o into the first queries and the others."""
     o, query = result.pop("o"), where(rows, q)[2]
     parts = {"o.start": o[query < START], "o.later": o[query >= START]}
     return {**{name: part for name, part in parts.items() if len(part)}, **result}
 
 
 def extra_arrays(cell):
-    """(slopes or None, what Tunesmith takes between v and o)."""
+    """Returns (slopes or None, Tunesmith's arrays between v and o)."""
     if cell.kind == "alibi":
         slopes = torch.exp2(-torch.arange(1, cell.heads + 1, device=DEVICE) * (8.0 / cell.heads))
         return slopes, (slopes,)
@@ -143,12 +145,13 @@ def extra_arrays(cell):
         return None, (starts, starts)
     if cell.kind == "document":
         document = torch.arange(cell.batch * cell.seq_q, device=DEVICE, dtype=torch.int32) // grids.DOCUMENT
-        return None, (document, document) + ((document_tiles(cell),) if cell.case == "document text" else ())
+        return None, (document, document) + ((document_tiles(cell),) if cell.case == "document snippet" else ())
     return None, ()
 
 
 def document_tiles(cell):
-    """Tunesmith's words of tiles of 64 queries and keys: any (some pair is kept), whole (all are), which are the same here."""
+    """Returns the block mask of tiles of 64 x 64: bits of tiles with a visible pair, then of fully visible ones (equal
+    here)."""
     tiles, per_document = cell.seq_kv // 64, grids.DOCUMENT // 64
     row, column = torch.arange(cell.seq_q // 64)[:, None], torch.arange((tiles + 31) // 32 * 32)
     kept = (row // per_document == column // per_document) & (column < tiles)
@@ -162,7 +165,7 @@ def document_tiles(cell):
 
 
 def make(cell):
-    """Seeded arrays of a cell, standard normal."""
+    """Returns the seeded, standard normal arrays of a cell."""
     torch.manual_seed(cell.rows * 1000003 + cell.seq_kv)
     dtype = getattr(torch, cell.dtype)
     q = torch.randn(cell.batch, cell.seq_q, cell.heads, cell.head_dim, device=DEVICE, dtype=dtype)
@@ -171,28 +174,28 @@ def make(cell):
     lse = torch.empty(cell.batch, cell.heads, cell.seq_q, device=DEVICE)
     views = dict(zip("qkvo", (array.transpose(1, 2) for array in (q, *kv, o))))
     slopes, extra = extra_arrays(cell)
-    if cell.case == "document":  # of packed sequences (heads, tokens)
+    if cell.case == "document":  # (heads, tokens) for packed sequences
         lse = lse.view(cell.heads, -1)
     fields = dict(grids.own_fields(cell), dtype=tunesmith.dtype_name(q))
     plain = dict(cell.fields, layout="bshd", dtype=fields["dtype"])
-    decode, judged = cell.grid == "decode", cell.grid == "accuracy"
+    decode, accuracy = cell.grid == "decode", cell.grid == "accuracy"
     q_view = views["q"]
 
     def exact(rows):
         wanted = dict(zip(("o", "lse"), exact_rows(cell, arrays, rows)))
-        return wanted if judged else by_place(wanted, rows, q_view)
+        return wanted if accuracy else by_position(wanted, rows, q_view)
 
     moved = q.numel() + o.numel()
-    arrays = (JudgedArrays if judged else AttentionArrays)(
+    arrays = (AccuracyArrays if accuracy else AttentionArrays)(
         op=grids.OP, fields=fields, operands=(q, *kv, *extra, o, lse),
         outputs={"o": views["o"], "lse": lse.view(cell.heads, cell.batch, -1).transpose(0, 1) if lse.dim() == 2 else lse},
-        # Of decoding the keys and values alone, as everybody counts; queries are a thousandth of them.
+        # For decoding only K and V, as is customary; the queries are a thousandth of them.
         bytes=grids.kv_bytes(cell) if decode else grids.kv_bytes(cell) + moved * q.element_size(),
-        flops=0 if decode else grids.flops(cell), roof="read" if decode else "", roof_operands=(kv,),
-        baseline="flex" if cell.grid == "mods" else "cudnn", timed=not judged,
-        beside={results.PLAIN: (plain, (q, *kv, o, lse))} if cell.grid == "mods" and cell.kind in grids.MODIFIED else {},
-        cell=cell, exact=exact, observe=lambda result, rows: compared(result, rows, q_view, not judged),
-        # Beside o, probabilities are rounded to the dtype before they weigh values.
+        flops=0 if decode else grids.flops(cell), copy_kind="read" if decode else "", copy_operands=(kv,),
+        baseline="flex" if cell.grid == "mods" else "cudnn", timed=not accuracy,
+        also_timed={results.PLAIN: (plain, (q, *kv, o, lse))} if cell.grid == "mods" and cell.kind in grids.MODIFIED else {},
+        cell=cell, exact=exact, observe=lambda result, rows: compared(result, rows, q_view, not accuracy),
+        # Probabilities are rounded to the dtype before the second product.
         own_error={"float32": 1e-5, "bfloat16": 2e-3, "float16": 3e-4}[cell.dtype],
-        checked_rows=cell.rows if judged else 512, q=q_view, k=views["k"], v=views["v"], slopes=slopes)
+        checked_rows=cell.rows if accuracy else 512, q=q_view, k=views["k"], v=views["v"], slopes=slopes)
     return arrays

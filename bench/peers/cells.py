@@ -1,5 +1,4 @@
-"""The problems that side-by-sides measure, as plain values: what identifies one, and how it is called. Needs nothing but
-Python, so that what reads results runs anywhere."""
+"""Problems that the side-by-sides measure, as plain values. Needs only Python, so that results can be read anywhere."""
 import dataclasses
 
 SIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -7,8 +6,10 @@ SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
 
 class Problem:
-    """What all cells share: `grid`, `op`, `dtype`, and `case`, which names what a shape does not say (a mask, a reduction) or
-    is ""."""
+    """Common part of all cells.
+
+    `grid`, `op` and `dtype` identify a cell together with its shape. `case` names what the shape does not say, such as a
+    mask or a reduction; it may be empty."""
 
     @property
     def title(self):
@@ -20,7 +21,7 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True)
 class Cell(Problem):
-    """A problem of an operation on rows."""
+    """A problem of a row operation."""
     grid: str
     op: str
     dtype: str
@@ -34,12 +35,13 @@ class Cell(Problem):
 
     @property
     def fields(self):
-        """Of Tunesmith's problem, what the shape says."""
+        """Fields of Tunesmith's problem that follow from the shape."""
         return {"rows": self.rows, "cols": self.cols}
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionCell(Problem):
+    """A problem of attention."""
     grid: str
     op: str
     dtype: str
@@ -50,20 +52,20 @@ class AttentionCell(Problem):
     seq_kv: int
     head_dim: int
     causal: str = "none"  # none, top-left or bottom-right
-    case: str = ""        # a modification, and "text" where the user's text makes it
+    case: str = ""        # a modification; "snippet" follows if it is user source
 
     @property
     def kind(self):
-        """What the case means, however it is made."""
+        """The modification, built in or as a snippet."""
         return self.case.split(" ")[0]
 
     @property
-    def in_text(self):
-        return "text" in self.case
+    def is_snippet(self):
+        return "snippet" in self.case
 
     @property
     def rows(self):
-        """Rows of the result: queries of all heads."""
+        """Rows of the result: the queries of all heads."""
         return self.batch * self.heads * self.seq_q
 
     @property
@@ -79,11 +81,12 @@ class AttentionCell(Problem):
 
     @property
     def fields(self):
+        """Fields of Tunesmith's problem that follow from the shape."""
         names = ("batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim", "causal")
         return {name: getattr(self, name) for name in names}
 
 
 def of_record(record):
-    """The cell that a record of a JSON file is of."""
+    """Returns the cell of a JSON record."""
     kind = AttentionCell if "seq_kv" in record else Cell
     return kind(**{field.name: record[field.name] for field in dataclasses.fields(kind)})

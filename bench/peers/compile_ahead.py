@@ -1,5 +1,8 @@
-"""Compiles the peers' kernels in several processes before anything is measured, into the caches on disk that Triton and
-torch.compile keep anyway. It saves minutes of a GPU machine's time; what a process fails to compile is compiled on use."""
+"""Compiles the peers' kernels in several processes before anything is measured.
+
+The results are in the disk caches of Triton and torch.compile. This saves minutes of a GPU machine's time; kernels that fail
+to compile here are compiled on first use.
+"""
 import os
 import subprocess
 import sys
@@ -9,20 +12,20 @@ import torch
 
 
 class FirstOf:
-    """Stands in for timing.Timer: launches every candidate once, which compiles it, and measures nothing."""
+    """Replaces timing.Timer: launches every candidate once, which compiles it, and measures nothing."""
 
     @staticmethod
     def fastest(candidates, before=None):
         for work in candidates.values():
             try:
                 work()
-            except Exception:  # not a candidate here, and none later
+            except Exception:  # not a candidate later either
                 continue
         return next(iter(candidates))
 
 
 def configure():
-    """What torch.compile chooses by measuring is chosen in the process that measures, never taken from a crowded GPU."""
+    """Makes torch.compile measure in the measuring process instead of taking what it measured on a busy GPU."""
     try:
         import torch._inductor.config
         torch._inductor.config.autotune_local_cache = False
@@ -31,7 +34,7 @@ def configure():
 
 
 def work(of, cells, names, index, count):
-    """A process of run(): every count-th problem. `of`: their family."""
+    """Compiles every count-th problem of the family `of`, in a process of run()."""
     configure()
     for cell in cells[index::count]:
         if cell.grid == "cliffs":
@@ -47,7 +50,7 @@ def work(of, cells, names, index, count):
                     except Exception:
                         continue
                 torch.cuda.synchronize()
-        except Exception:  # out of memory beside the others: this one is compiled later
+        except Exception:  # out of memory because of the other processes: this problem is compiled later
             pass
         arrays = launch = None
         torch.cuda.empty_cache()
@@ -55,7 +58,7 @@ def work(of, cells, names, index, count):
 
 
 def run(jobs, limit_s):
-    """Starts `jobs` processes of this command with --compile-slice, waits at most `limit_s` seconds. Returns the seconds."""
+    """Runs `jobs` processes of this command with --compile-slice for at most `limit_s` seconds. Returns the seconds."""
     started = time.time()
     command = [sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]]
     running = [subprocess.Popen(command + ["--compile-slice", f"{index}/{jobs}"], stdout=subprocess.DEVNULL,

@@ -1,14 +1,15 @@
-"""Cross-entropy side by side: the loss, the loss with its gradient in place of the logits, and the gradient alone. Tunesmith,
-PyTorch, torch.compile, Triton, Liger and QuACK, in one process, on the same arrays.
+"""Compares cross-entropy: the loss, the loss with its gradient in place of the logits, and the gradient alone. Tunesmith,
+PyTorch, torch.compile, Triton, Liger and QuACK, in one process and on the same arrays.
 
     python3 bench/peers/cross_entropy.py --library build/release/api/libtunesmith.so [--out FOLDER] [--jobs 12]
 
 Logits are standard normal, targets uniform int64, none ignored. Each implementation is checked against float64 on up to 64
-rows, the gradient at the targets and elsewhere apart, then timed interleaved with the others, each launch behind a flushed L2
-cache; figures are medians. The roofs: of the loss alone the faster of two kernels that read the same bytes and sum them
-(Tunesmith's `copy` with write=0, and Triton); with a gradient Tunesmith's tuned `copy` of the same bytes, in place or not.
-Liger's entry points wait for the GPU in between, so that Python's time counts; that is what a user of them waits for.
-Writes cross_entropy.json after every problem, a table to the screen, and the plots (plot.py); report.py makes tables.
+rows, the gradient separately at the targets and elsewhere, then timed interleaved with the others, with L2 flushed before
+every launch; figures are medians. The baseline of the loss alone is the faster of two kernels that read and sum the same
+bytes (Tunesmith's `copy` with write=0, and Triton); with a gradient it is Tunesmith's tuned `copy` of the same bytes, in
+place or not. Liger's entry points wait for the GPU, so their time includes Python; that is what a user of them waits for.
+Writes cross_entropy.json after every problem, a table to the screen, and the plots (plot.py). report.py makes tables of the
+JSON.
 
 Grids: forward, fused, backward, quick. Needs torch and triton.
 """
@@ -34,7 +35,7 @@ GRIDS = {
 
 
 def cells(grid, ops=None, dtypes=None):
-    """The problems of a grid. `ops`: only these; `dtypes`: these instead of the grid's own."""
+    """Returns the problems of a grid. `ops`: only these; `dtypes`: instead of the grid's own."""
     return [Cell(grid, op, dtype, rows, cols, case) for (op, case), shapes in GRIDS[grid].items() if not ops or op in ops
             for dtype in dtypes or DTYPES for rows, cols in shapes]
 

@@ -1,7 +1,7 @@
-"""The implementations that cross-entropy is compared with, each built for one cell (family.Family.peers).
+"""Implementations that cross-entropy is compared with, each built for one cell (family.Family.peers).
 
-Whoever offers several ways is taken by the fastest that a user can call. The gradient is asked for as training asks for it,
-through autograd, where there is no function for it.
+If a peer offers several ways, the fastest that a user can call counts. Where a peer has no function for the gradient, it is
+computed through autograd, as in training.
 """
 import importlib
 
@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 import triton
 
+import family
 import triton_cross_entropy
 from cross_entropy_problems import BACKWARD, FORWARD
 
@@ -18,7 +19,7 @@ def torch_loss(logits, targets, reduction):
 
 
 def through_autograd(function, arrays, op):
-    """A launch of `function(logits)`, which returns a loss, and of autograd where the gradient is wanted."""
+    """Returns a launch of `function(logits)`, which returns a loss, and of autograd if the gradient is measured."""
     if op == FORWARD:
         return lambda: {"loss": function(arrays.logits)}
     leaf = arrays.logits.detach().requires_grad_()  # the same memory
@@ -31,9 +32,7 @@ def through_autograd(function, arrays, op):
     kept = None
 
     def launch():
-        with torch.enable_grad():
-            loss = function(leaf)
-            return {"loss": loss.detach(), "dlogits": torch.autograd.grad(loss, leaf, ones)[0]}
+        return dict(zip(("loss", "dlogits"), family.by_autograd(function, leaf, ones)))
 
     return launch
 
@@ -44,7 +43,7 @@ def torch_eager(cell, arrays, timer):
 
 def torch_compile(cell, arrays, timer):
     import torch._functorch.config
-    # A graph whose backward pass runs more than once keeps what it has saved.
+    # The backward pass runs more than once, so the graph must keep what it has saved.
     torch._functorch.config.donated_buffer = False
     torch._dynamo.reset()
     compiled = torch.compile(torch_loss, dynamic=False)
@@ -64,8 +63,7 @@ def triton_rows(cell, arrays, timer):
                                                     num_warps=warps)
             return launch
 
-        works = {tile: launcher(*tile) for tile in triton_cross_entropy.tiles(cols)}
-        return works[timer.fastest(works)]
+        return family.fastest_tile(timer, triton_cross_entropy.tiles(cols), launcher)
     mean = arrays.reduction == "mean"
     lse = arrays.outputs["lse"]
     losses = torch.empty_like(lse) if mean else arrays.outputs["loss"]
@@ -80,13 +78,13 @@ def triton_rows(cell, arrays, timer):
             return {"loss": losses.sum(), "lse": lse, "dlogits": x} if mean else None
         return launch
 
-    works = {tile: launcher(*tile) for tile in triton_cross_entropy.row_tiles(cols)}
-    return works[timer.fastest(works, before=arrays.restore)]
+    return family.fastest_tile(timer, triton_cross_entropy.row_tiles(cols), launcher, before=arrays.restore)
 
 
 def liger(cell, arrays, timer):
-    """The gradient takes the logits' place in the forward pass. Autograd is left out without a reduction: it would multiply by
-    ones once more."""
+    """Builds Liger's loss, whose forward pass writes the gradient over the logits.
+
+    Without a reduction autograd is not called: it would only multiply by ones."""
     if cell.op == BACKWARD:
         return None
     module = importlib.import_module("liger_kernel.ops.cross_entropy")

@@ -1,10 +1,11 @@
-"""What quick tuning costs beside full tuning: the same problems tuned twice, by two engines with a cache file each, then timed
-interleaved with each other and with the configuration that is taken without tuning.
+"""Compares quick with full tuning: the same problems are tuned by two engines with a cache file each, then timed interleaved
+with each other and with the configuration that is used without tuning.
 
-    python3 bench/peers/efforts.py --library build/release/api/libtunesmith.so [--family cross_entropy] [--grid main] [--out FOLDER]
+    python3 bench/peers/efforts.py --library build/release/api/libtunesmith.so [--family cross_entropy] [--grid main]
+                                   [--out FOLDER]
 
 Every configuration is checked against float64 first. Prints the ratios of the medians and the seconds of tuning, writes
-efforts.json, and fails when quick is slower than full by more than 2% in the geometric mean. Needs torch and triton.
+efforts.json, and fails if quick is slower than full by more than 2% in the geometric mean. Needs torch and triton.
 """
 import argparse
 import importlib
@@ -21,7 +22,6 @@ import measure
 import results
 import side_by_side
 import timing
-import tunesmith
 from cells import SIZES
 from targets import geomean
 
@@ -31,7 +31,7 @@ KINDS = {"full": ("full", "tune"), "quick": ("quick", "tune"), "default": ("quic
 
 
 def benches(args, of, folder):
-    """A measure.Bench per kind; what one engine finds no other sees."""
+    """Returns a measure.Bench per kind. Engines do not share what they find."""
     found = {}
     for name, (effort, mode) in KINDS.items():
         settings = argparse.Namespace(library=args.library, effort=effort, mode=mode, config=None,
@@ -41,7 +41,7 @@ def benches(args, of, folder):
 
 
 def measured(cell, of, found, timer, rounds):
-    """The record of one cell: per kind microseconds, configuration and seconds of tuning."""
+    """Returns the record of one cell: microseconds, configuration and seconds of tuning per kind."""
     arrays = of.make(cell)
     rows = family.some_rows(cell.rows, arrays.checked_rows)
     want, works, record = arrays.exact(rows), {}, dict(vars(cell), config={}, tune_s={}, us={})
@@ -63,12 +63,12 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True, help="libtunesmith.so")
     parser.add_argument("--family", choices=FAMILIES, default="softmax")
-    parser.add_argument("--grid", nargs="+", help="default: the first of the family")
+    parser.add_argument("--grid", nargs="+", help="default: the family's first")
     parser.add_argument("--ops", nargs="+")
-    parser.add_argument("--dtypes", nargs="+", choices=SIZES, type=side_by_side.dtype_word)
+    parser.add_argument("--dtypes", nargs="+", choices=SIZES, type=side_by_side.dtype_name)
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--tune-budget", type=float, default=10, help="seconds per problem and effort")
-    parser.add_argument("--budget", type=float, default=540, help="seconds; no problem is begun after it")
+    parser.add_argument("--budget", type=float, default=540, help="seconds; no problem starts after it")
     parser.add_argument("--out", default=".")
     return parser.parse_args()
 
@@ -98,11 +98,12 @@ def main():
         return 1
     means = {name: geomean([ratio(record, name) for record in records]) for name in KINDS}
     os.makedirs(args.out, exist_ok=True)
-    side_by_side.write(os.path.join(args.out, "efforts.json"), {**machine.facts(version), "over_full": means, "cells": records})
+    results.write(os.path.join(args.out, "efforts.json"), {**machine.facts(version), "over_full": means, "cells": records})
     for name, mean in means.items():
         worst = max(records, key=lambda record: ratio(record, name))
         side_by_side.say(f"{name}: {mean:.3f} x full in the geometric mean of {len(records)}, at worst {ratio(worst, name):.3f} "
-                         f"({worst['op']} {results.title(worst)}); tuning {max(r['tune_s'][name] for r in records):.2f} s at most")
+                         f"({worst['op']} {results.title(worst)}); "
+                         f"tuning {max(r['tune_s'][name] for r in records):.2f} s at most")
     met = means["quick"] <= ALLOWED
     side_by_side.say(f"quick within {ALLOWED - 1:.0%} of full: {'met' if met else 'missed'}")
     return 0 if met else 1

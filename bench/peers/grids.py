@@ -1,5 +1,4 @@
-"""Which problems of the softmax family are measured: grids of shapes by name, in the terms of the targets that report.py
-checks."""
+"""Problems of the softmax family that are measured: grids of shapes by name. targets.py has a target for most of them."""
 from cells import SIZES, Cell
 
 FORWARD = ("softmax", "log_softmax")
@@ -13,17 +12,17 @@ MASKS = ("causal", "valid_cols", "add", "keep", "keep_rows")
 
 
 def arrays(op):
-    """Arrays that move: x and y, or dy, y and dx."""
+    """Returns the number of arrays that move: x and y, or dy, y and dx."""
     return 3 if op in BACKWARD else 2
 
 
 def traffic(cell):
-    """Least traffic without a mask, bytes read plus written."""
+    """Returns the minimum traffic without a mask, bytes read plus written."""
     return arrays(cell.op) * cell.rows * cell.cols * SIZES[cell.dtype]
 
 
 def rows_for(traffic, op, dtype, cols):
-    """Rows that move `traffic` bytes."""
+    """Returns the number of rows that move `traffic` bytes."""
     return max(1, traffic // (arrays(op) * cols * SIZES[dtype]))
 
 
@@ -65,7 +64,7 @@ GRIDS = {
 
 
 def cells(grid, ops=None, dtypes=None):
-    """The problems of a grid. `ops`: only these (`cliffs` takes any op); `dtypes`: these instead of the grid's own."""
+    """Returns the problems of a grid. `ops`: only these (`cliffs` takes any op); `dtypes`: instead of the grid's own."""
     grid_ops, grid_dtypes, shapes = GRIDS[grid]
     if grid == "cliffs" and ops:
         grid_ops = ops

@@ -1,16 +1,16 @@
-"""The last linear layer and its cross-entropy, forward and backward, side by side: time and memory beside the inputs and results.
+"""Compares the last linear layer and its cross-entropy, forward and backward: time, and memory besides inputs and results.
 
     python3 bench/peers/linear_cross_entropy.py --library build/release/api/libtunesmith.so [--tokens 8192] [--hidden 4096]
                                                 [--vocab 128256] [--dtype bf16] [--memory-mib 1024] [--out FOLDER]
 
-loss = mean cross-entropy of hidden @ weight^T; results are loss, dhidden and dweight. Measured interleaved in one process: the
-three matrix products alone at full size (nobody does without them), PyTorch, torch.compile, Liger, Apple's cut cross-entropy
-and Tunesmith. Cut cross-entropy stands here twice: as it comes it leaves out probabilities below 2^-12, which on random logits
-are nearly all, so that it skips work that exact gradients need; `cce_exact` computes all of them.
+loss = mean cross-entropy of hidden @ weight^T; results are loss, dhidden and dweight. Measured interleaved in one process:
+the three matrix products alone at full size, which every implementation needs, PyTorch, torch.compile, Liger, Apple's cut
+cross-entropy and Tunesmith. Cut cross-entropy is measured twice: by default it leaves out probabilities below 2^-12, which
+are nearly all of them on random logits, so that it skips work that exact gradients need; `cce_exact` computes all of them.
 
-Memory is the most that PyTorch's allocator held during a call, beyond what it held before and the results; Tunesmith's is the
-scratch memory it says it takes. Errors are relative to float32 products with float64 sums, on 64 tokens, and on classes that
-are some token's target and that are none's. Writes linear_cross_entropy.json and a table. Needs torch and triton.
+Memory is the peak of PyTorch's allocator during a call, beyond what it held before and the results; for Tunesmith it is the
+reported scratch memory. Errors are relative to float32 products with float64 sums, on 64 tokens, and on classes that are the
+target of some token or of none. Writes linear_cross_entropy.json and a table. Needs torch and triton.
 """
 import argparse
 import importlib
@@ -23,24 +23,23 @@ import torch
 import torch.nn.functional as F
 
 import family
+import kernels
 import machine
 import results
 import side_by_side
+import tables
 import timing
 import tunesmith
 from cells import SIZES
 from family import DEVICE
 
-CHUNK = 512  # tokens whose logits the reference holds at a time
+CHUNK = 512  # tokens whose logits the reference holds at once
 PEERS = ("torch", "compile", "liger", "cce", "cce_exact")
-PRODUCTS = ("logits", "dhidden", "dweight", "products")
-NAMES = dict(results.NAMES, cce="cut cross-entropy", cce_exact="cut cross-entropy, exact", logits="hidden @ weight^T",
-             dhidden="dlogits @ weight", dweight="dlogits^T @ hidden", products="the three products")
 ALLOWED = {"float32": 1e-4, "bfloat16": 3e-2, "float16": 3e-2}
 
 
 class Inputs:
-    """Seeded. Weights are scaled so that logits have a standard deviation near 1.3, those of a model that has learnt little."""
+    """Seeded inputs. The logits' standard deviation is near 1.3, as in a model that has learnt little."""
 
     def __init__(self, tokens, hidden, vocab, dtype):
         torch.manual_seed(tokens + hidden + vocab)
@@ -50,7 +49,7 @@ class Inputs:
         self.targets = torch.randint(0, vocab, (tokens,), device=DEVICE)
 
     def probabilities(self):
-        """Chunks of (first token, loss of each token, dlogits of the sum of the losses), float64 and float32."""
+        """Yields chunks of (first token, float64 loss per token, float32 dlogits of the sum of the losses)."""
         wide = self.weight.float()
         for begin in range(0, len(self.targets), CHUNK):
             targets = self.targets[begin:begin + CHUNK, None]
@@ -62,7 +61,7 @@ class Inputs:
 
 
 class Reference:
-    """The exact results that are compared, and the gradient of the logits for the products."""
+    """The exact results, and the gradient of the logits for the products."""
 
     def __init__(self, inputs):
         tokens, vocab = len(inputs.targets), len(inputs.weight)
@@ -88,14 +87,14 @@ class Reference:
                      **{name: column.T @ hidden / tokens for name, column in columns.items()}}
 
     def errors(self, result):
-        """Relative error of each part of {loss, dhidden, dweight}."""
+        """Returns the relative error of each part of {loss, dhidden, dweight}."""
         got = {"loss": result["loss"].reshape(1), "dhidden": result["dhidden"][self.tokens],
                **{name: result["dweight"][classes] for name, classes in self.classes.items()}}
         return {name: family.relative_error(array.double(), self.want[name]) for name, array in got.items()}
 
 
 def by_autograd(function, inputs):
-    """A launch of `function(hidden, weight, targets)`, which returns the mean loss, and of its gradient."""
+    """Returns a launch of `function(hidden, weight, targets)`, which returns the mean loss, and of its gradient."""
     leaves = [array.detach().requires_grad_() for array in (inputs.hidden, inputs.weight)]
 
     def launch():
@@ -119,14 +118,14 @@ def peer(name, inputs):
     if name == "liger":
         module = importlib.import_module("liger_kernel.ops.fused_linear_cross_entropy")
         return by_autograd(lambda *given: module.LigerFusedLinearCrossEntropyFunction.apply(*given)[0], inputs)
-    # Their package names its function as its module, and hides the module behind it.
+    # The package's function has the name of its module and hides it.
     function = importlib.import_module("cut_cross_entropy").linear_cross_entropy
     more = {"filter_eps": None} if name == "cce_exact" else {}
     return by_autograd(lambda hidden, weight, targets: function(hidden, weight, targets, **more), inputs)
 
 
 def own(engine, inputs, memory_bytes):
-    """(launch, facts)."""
+    """Returns Tunesmith's (launch, facts)."""
     loss = torch.empty(1, device=DEVICE)
     arrays = {"loss": loss, "dhidden": torch.empty_like(inputs.hidden), "dweight": torch.empty_like(inputs.weight)}
     launch, scratch, chunk = engine.linear(inputs.hidden, inputs.weight, inputs.targets, memory_bytes=memory_bytes,
@@ -141,7 +140,7 @@ def own(engine, inputs, memory_bytes):
 
 
 def products(inputs, dlogits):
-    """The three matrix products of a forward and a backward pass, one by one and in a row."""
+    """Returns the three matrix products of a forward and a backward pass, one by one and together."""
     logits, dhidden, dweight = torch.empty_like(dlogits), torch.empty_like(inputs.hidden), torch.empty_like(inputs.weight)
     works = {"logits": lambda: torch.mm(inputs.hidden, inputs.weight.T, out=logits),
              "dhidden": lambda: torch.mm(dlogits, inputs.weight, out=dhidden),
@@ -150,8 +149,9 @@ def products(inputs, dlogits):
 
 
 def extra_bytes(work, owned):
-    """Most memory that PyTorch's allocator held during a call beyond what it held before; less the results, unless `owned`:
-    they were there before."""
+    """Returns the peak of PyTorch's allocator during a call beyond what it held before and the results.
+
+    `owned`: the results were allocated before."""
     work()
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
@@ -164,7 +164,7 @@ def extra_bytes(work, owned):
 
 
 def add(record, works, name, build, reference, dtype):
-    """Builds an implementation, checks it and measures its memory; what fails is left out and named. Peers may be inexact."""
+    """Builds an implementation, checks it and measures its memory. Failures are left out and named. Peers may be inexact."""
     try:
         work, facts = build()
         errors = reference.errors(work())
@@ -177,25 +177,9 @@ def add(record, works, name, build, reference, dtype):
         works[name] = work
     except Exception as error:
         record["left_out"][name] = family.one_line(error)
-        side_by_side.say(f"{NAMES[name]} left out: {record['left_out'][name]}")
+        side_by_side.say(f"{tables.LINEAR_NAMES[name]} left out: {record['left_out'][name]}")
         torch.cuda.synchronize()
     torch.cuda.empty_cache()
-
-
-def table(record):
-    """Markdown. The last column is the worst part's error."""
-    lines = ["| | ms | products alone over it | memory, MiB | relative error |", "|---|---|---|---|---|"]
-    for name in (*PRODUCTS, results.OWN, *PEERS):
-        if name not in record["us"]:
-            continue
-        us, text = record["us"][name], "-"
-        memory = f"{record['extra_bytes'][name] / (1 << 20):.0f}" if name in record["extra_bytes"] else "-"
-        if name in record["errors"]:
-            part, error = max(record["errors"][name].items(), key=lambda entry: entry[1])
-            text = f"{error:.1e} ({part})"
-        share = "-" if name in PRODUCTS else f"{record['us']['products'] / us:.3f}"
-        lines.append(f"| {NAMES[name]} | {us / 1e3:.2f} | {share} | {memory} | {text} |")
-    return lines
 
 
 def arguments():
@@ -204,13 +188,13 @@ def arguments():
     parser.add_argument("--tokens", type=int, default=8192)
     parser.add_argument("--hidden", type=int, default=4096)
     parser.add_argument("--vocab", type=int, default=128256)
-    parser.add_argument("--dtype", choices=SIZES, type=side_by_side.dtype_word, default="bfloat16")
-    parser.add_argument("--memory-mib", type=int, default=0, help="most scratch memory of Tunesmith; 0: its own default")
+    parser.add_argument("--dtype", choices=SIZES, type=side_by_side.dtype_name, default="bfloat16")
+    parser.add_argument("--memory-mib", type=int, default=0, help="limit of Tunesmith's scratch memory; 0: its default")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--effort", choices=("quick", "full"), default="full", help="of Tunesmith's tuning")
     parser.add_argument("--mode", choices=tunesmith.MODES, default="tune")
-    parser.add_argument("--cache", default="", help="file that keeps what was tuned; default: none")
+    parser.add_argument("--cache", default="", help="file that keeps tuned configurations; default: none")
     parser.add_argument("--tune-budget", type=float, default=10, help="seconds per kernel")
     parser.add_argument("--out", default=".")
     parser.add_argument("--quick-check", action="store_true", help="a small problem, three rounds")
@@ -238,12 +222,12 @@ def main():
     for fact in ("us", "spread", "samples"):
         record[fact] = {name: value[fact] for name, value in measured.items()}
     flops = 6 * args.tokens * args.hidden * args.vocab
-    run = {**machine.facts(engine.version), "cells": [record]}
+    run = {**machine.facts(engine.version), "kernels": kernels.recorded(args.library, ["cross_entropy"]), "cells": [record]}
     os.makedirs(args.out, exist_ok=True)
-    side_by_side.write(os.path.join(args.out, "linear_cross_entropy.json"), run)
+    results.write(os.path.join(args.out, "linear_cross_entropy.json"), run)
     side_by_side.say(f"{run['gpu']}, PyTorch {run['torch']}: {args.tokens} tokens, {args.hidden} hidden, {args.vocab} classes, "
                      f"{args.dtype}; the products reach {flops / record['us']['products'] * 1e-6:.0f} TFLOP/s\n")
-    side_by_side.say("\n".join(table(record)))
+    side_by_side.say("\n".join(tables.linear(record)))
     return 0 if results.OWN in works or not args.quick_check else 1
 
 

@@ -1,8 +1,9 @@
-"""Relative errors of cross-entropy against float64: of the loss, and of the gradient at the target, p - 1. Both lose all their
-digits on the rows that a model is sure of, when they are differences of nearly equal numbers.
+"""Relative errors of cross-entropy against float64: of the loss, and of the gradient at the target, p - 1. If computed as
+differences of nearly equal numbers, both lose all their digits on rows whose target is nearly certain.
 
-Inputs: normal; offset, the same plus 1e4; sure_10, sure_15, sure_20.7: the target's logit above the logarithm of the sum of all
-other powers by that much, up to p = 1 - 1e-9. All are rounded to the dtype first: the error is that of the arithmetic alone.
+Inputs: normal; offset, the same plus 1e4; sure_10, sure_15, sure_20.7: the target's logit exceeds the logarithm of the sum
+of the other exponentials by that much, up to p = 1 - 1e-9. All are rounded to the dtype first, so that only the arithmetic
+has errors.
 """
 import torch
 import torch.nn.functional as F
@@ -19,7 +20,7 @@ DTYPES = ("float32", "bfloat16")
 
 
 def inputs_of(kind, rows, cols, dtype):
-    """(logits of the dtype, targets), seeded."""
+    """Returns seeded (logits of the dtype, targets)."""
     torch.manual_seed(cols)
     x, t = torch.randn(rows, cols, device=DEVICE), torch.randint(0, cols, (rows,), device=DEVICE)
     if kind == "offset":
@@ -31,7 +32,7 @@ def inputs_of(kind, rows, cols, dtype):
 
 
 def exact(x, t):
-    """(loss, p - 1) of every row, float64, without a difference of nearly equal numbers."""
+    """Returns (loss, p - 1) of every row in float64, without a difference of nearly equal numbers."""
     wide, column = x.double(), t[:, None]
     picked = wide.gather(1, column)
     odds = torch.logsumexp((wide - picked).scatter(1, column, float("-inf")), -1).exp()  # (1 - p) / p
@@ -39,11 +40,7 @@ def exact(x, t):
 
 
 def by_autograd(function, x, t):
-    leaf = x.detach().requires_grad_()
-    with torch.enable_grad():
-        loss = function(leaf, t)
-        gradient, = torch.autograd.grad(loss, leaf, torch.ones_like(loss))
-    return loss.detach(), gradient
+    return family.by_autograd(lambda leaf: function(leaf, t), x.detach().requires_grad_())
 
 
 def plain(x, t):
@@ -74,7 +71,8 @@ def largest(got, want):
 
 
 def measure(engine, stream, shapes, with_compile, say):
-    """[cell]: per implementation the largest relative errors of loss and p - 1. Whatever fails is left out and named."""
+    """Returns [cell] with the largest relative errors of loss and p - 1 per implementation. Failures are left out and
+    named."""
     works = {"tunesmith": by_tunesmith(engine, stream), "torch": lambda x, t: by_autograd(plain, x, t), "triton": by_triton}
     cells = []
     for dtype in DTYPES:
@@ -98,17 +96,3 @@ def measure(engine, stream, shapes, with_compile, say):
                         say(f"cross-entropy {dtype} {rows}x{cols} {kind}: {name} left out: {cell['left_out'][name]}")
                 cells.append(cell)
     return cells
-
-
-def summary(cells):
-    """Markdown: the largest errors over all shapes, loss / p - 1, per dtype and kind of input."""
-    names = [name for name in NAMES if any(name in cell["relative"] for cell in cells)]
-    lines = ["| relative error of loss / of p - 1 | " + " | ".join(names) + " |", "|---" * (1 + len(names)) + "|"]
-    for dtype, kind in dict.fromkeys((cell["dtype"], cell["inputs"]) for cell in cells):
-        row = []
-        for name in names:
-            found = [cell["relative"][name] for cell in cells
-                     if (cell["dtype"], cell["inputs"]) == (dtype, kind) and name in cell["relative"]]
-            row.append(" / ".join(f"{max(values):.1e}" for values in zip(*found)) if found else "-")
-        lines.append(f"| {dtype} {kind} | " + " | ".join(row) + " |")
-    return lines

@@ -1,4 +1,4 @@
-"""Facts about the machine and this checkout that every figure has to name."""
+"""Facts about the machine and this checkout that belong to every figure."""
 import datetime
 import os
 import platform
@@ -11,7 +11,7 @@ import triton
 
 
 def smi():
-    """Driver and clocks as nvidia-smi says them; {} without it."""
+    """Returns driver and clocks as reported by nvidia-smi; {} without it."""
     fields = ("driver_version", "clocks.sm", "clocks.mem", "power.limit")
     try:
         text = subprocess.run(["nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader"], text=True,
@@ -22,6 +22,7 @@ def smi():
 
 
 def commit():
+    """Returns the checkout's commit; "" outside of a checkout."""
     try:
         done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=os.path.dirname(os.path.abspath(__file__)),
                               text=True, capture_output=True, timeout=20)
@@ -31,7 +32,7 @@ def commit():
 
 
 def facts(version):
-    """For the head of a JSON file. `version`: Tunesmith's."""
+    """Returns the head of a JSON file. `version`: Tunesmith's."""
     return {"gpu": torch.cuda.get_device_name(), **smi(), "torch": torch.__version__, "triton": triton.__version__,
             "cudnn": torch.backends.cudnn.version(),
             "cuda": torch.version.cuda, "tunesmith": version, "commit": commit(), "python": platform.python_version(),

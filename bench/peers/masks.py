@@ -1,9 +1,9 @@
-"""Masked softmax: arrays, PyTorch's formulas and the bytes really needed, for the cases of grids.MASKS.
+"""Masked softmax: arrays, PyTorch's formulas and the minimum traffic of the cases of grids.MASKS.
 
-causal      square score matrices: row r of a matrix sees columns 0 .. r; what lies above the diagonal is not read
+causal      square score matrices: row r of a matrix sees columns 0 to r; the part above the diagonal is not read
 valid_cols  a random number of leading columns per row; the rest is not read
 add         x + mask with a mask per batch and query, broadcast over the heads, a tenth of it -inf
-keep        the same as booleans
+keep        the same with booleans
 keep_rows   a boolean mask per batch, broadcast over heads and queries (padding)
 """
 import torch
@@ -37,14 +37,14 @@ def keep(x, mask):
 
 
 def make(cell):
-    """Seeded arrays of a masked cell. What PyTorch needs besides (a boolean mask for masked_fill) is made beforehand."""
+    """Returns the seeded arrays of a masked cell. Masks that only PyTorch needs are made in advance."""
     torch.manual_seed(cell.cols)
     dtype, size, cols = getattr(torch, cell.dtype), SIZES[cell.dtype], cell.cols
     x = torch.randn(cell.rows, cols, device=DEVICE).to(dtype)
     queries = cell.rows // (BATCH * HEADS)
     column = torch.arange(cols, device=DEVICE)
 
-    def seen(rows):  # float64 scores of some rows where the mask is given per row
+    def seen(rows):  # float64 scores of some rows with a mask per row
         return torch.where(hidden[rows], float("-inf"), x[rows].double())
 
     def arrays(extra, fields, read, eager, plain, exact):
@@ -71,7 +71,7 @@ def make(cell):
               "mask_row_stride": 0 if mask_rows == 1 else cols, "mask_outer_stride": mask_rows * cols}
     read = x.numel() * size
 
-    def place(rows):  # of a row's mask
+    def place(rows):  # index of the mask of each row
         return rows // (HEADS * queries), rows % mask_rows
 
     scores = x.view(BATCH, HEADS, queries, cols)

@@ -1,14 +1,15 @@
-"""The implementations that the softmax family is compared with, each built for one cell (family.Family.peers)."""
+"""Implementations that the softmax family is compared with, each built for one cell (family.Family.peers)."""
 import importlib
 
 import torch
 
+import family
 import grids
 import triton_rows
 
 
 def of(result):
-    """What an implementation returns that makes its own output."""
+    """Returns the result of an implementation that allocates its output."""
     return {"y": result}
 
 
@@ -17,14 +18,14 @@ def torch_eager(cell, arrays, timer):
 
 
 def torch_compile(cell, arrays, timer):
-    # Dropping earlier shapes keeps the guards short that every call checks.
+    # Without earlier shapes, a call has fewer guards to check.
     torch._dynamo.reset()
     function, inputs = torch.compile(arrays.plain, dynamic=False), arrays.plain_inputs
     return lambda: of(function(*inputs))
 
 
 def _triton(cell, arrays, timer, kernel, tiles):
-    """The fastest of a kernel's tiles and warps."""
+    """Builds a kernel with its fastest tile and number of warps."""
     if cell.case or not tiles:
         return None
     log, grid, cols = cell.op.startswith("log"), (cell.rows,), cell.cols
@@ -33,12 +34,11 @@ def _triton(cell, arrays, timer, kernel, tiles):
     def launcher(block, warps):
         return lambda: void(kernel[grid](*operands, cols, cols, log, block, num_warps=warps))
 
-    works = {tile: launcher(*tile) for tile in tiles}
-    return works[timer.fastest(works)]
+    return family.fastest_tile(timer, tiles, launcher)
 
 
 def void(_):
-    """Triton's launches return the compiled kernel, which is no result."""
+    """Drops the compiled kernel that Triton's launches return."""
 
 
 def triton_whole(cell, arrays, timer):

@@ -1,50 +1,84 @@
-"""SVG pictures made of panels, two a row: lines over a logarithmic axis, or groups of bars. Needs nothing but Python."""
+"""SVG pictures made of panels, two per row: lines over a logarithmic axis, or groups of bars. Needs only Python.
+
+The background is transparent. Colours have two values; dark pages get the second one through prefers-color-scheme.
+"""
 import html
 import math
+import textwrap
 
 PANEL, HEIGHT, LEFT, TOP, BOTTOM, LABELS, GAP = 330, 240, 52, 68, 68, 122, 44
-INK, FAINT, ROOF = "#333333", "#e6e6e6", "#b9b9b9"
+# name: colour on light pages, on dark pages. The first five are Okabe and Ito's, which colour-blind readers tell apart.
+COLOURS = {"orange": ("#d55e00", "#ff8c42"), "blue": ("#0072b2", "#56b4e9"), "green": ("#007a5a", "#2fc99b"),
+           "purple": ("#a0527f", "#e08fc0"), "grey": ("#4d4d4d", "#c4c4c4"), "pale-grey": ("#8c8c8c", "#8f979f"),
+           "pale-purple": ("#e0a5c6", "#8a4c70"), "pale-green": ("#8ccbb5", "#1d7d62"), "ink": ("#333333", "#e3e6e8"),
+           "faint": ("#e6e6e6", "#3b4148"), "baseline": ("#b9b9b9", "#68707a"), "note": ("#6f6f6f", "#a3abb3")}
+NOTE_SIZE, NOTE_STEP = 10, 13
+NOTE_WIDTH = 5.2  # mean width of a character of a note, on the safe side
 
 
 class Picture:
-    """SVG text, element by element; coordinates in pixels."""
+    """SVG source, element by element; coordinates in pixels."""
 
     def __init__(self, width, height):
-        self.width, self.height, self.parts = width, height, []
+        self.width, self.height, self.parts, self.used = width, height, [], set()
+
+    def _paint(self, kind, colour):
+        self.used.add((kind, colour))
+        return f'class="{kind}-{colour}"'
 
     def line(self, points, colour, width=1.0, dashes="", opacity=1.0):
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         extra = (f' stroke-dasharray="{dashes}"' if dashes else "") + (f' opacity="{opacity}"' if opacity != 1 else "")
-        self.parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width}" '
-                          f'stroke-linejoin="round" stroke-linecap="round"{extra}/>')
+        self.parts.append(f'<polyline points="{path}" {self._paint("line", colour)} stroke-width="{width}"{extra}/>')
 
     def dot(self, x, y, radius, colour, filled=True):
-        paint = f'fill="{colour}"' if filled else f'fill="none" stroke="{colour}" stroke-width="1.5"'
+        paint = self._paint("fill", colour) if filled else self._paint("line", colour) + ' stroke-width="1.5"'
         self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" {paint}/>')
 
     def box(self, left, top, right, bottom, colour):
         self.parts.append(f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{max(bottom - top, 0):.1f}" '
-                          f'fill="{colour}"/>')
+                          f'{self._paint("fill", colour)}/>')
 
-    def text(self, x, y, text, colour=INK, size=11, anchor="start", bold=False):
+    def text(self, x, y, text, colour="ink", size=11, anchor="start", bold=False):
         weight = ' font-weight="bold"' if bold else ""
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" font-size="{size}" text-anchor="{anchor}"{weight}>'
-                          f'{html.escape(text)}</text>')
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" {self._paint("fill", colour)} font-size="{size}" '
+                          f'text-anchor="{anchor}"{weight}>{html.escape(text)}</text>')
+
+    def head(self, text):
+        self.text(LEFT - 44, 22, text, size=15, bold=True)
+
+    def notes(self, text):
+        """Writes notes below the panels, as many lines as the width needs."""
+        for line in textwrap.wrap(text, int((self.width - 2 * (LEFT - 44)) / NOTE_WIDTH)):
+            self.height += NOTE_STEP
+            self.text(LEFT - 44, self.height - 10, line, "note", NOTE_SIZE)
+
+    def style(self):
+        """Returns the CSS of the colours in use."""
+        def rules(place):
+            return "".join(f".{kind}-{colour}{{{'fill' if kind == 'fill' else 'stroke'}:{COLOURS[colour][place]}}}"
+                           for kind, colour in sorted(self.used))
+        return ("<style>polyline,circle[class^=line]{fill:none;stroke-linejoin:round;stroke-linecap:round}"
+                f"{rules(0)}@media(prefers-color-scheme:dark){{{rules(1)}}}</style>")
 
     def save(self, path, title):
         head = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" width="{self.width}" '
                 f'height="{self.height}" font-family="Helvetica, Arial, sans-serif" role="img">',
-                f"<title>{html.escape(title)}</title>", f'<rect width="{self.width}" height="{self.height}" fill="#ffffff"/>']
+                f"<title>{html.escape(title)}</title>", self.style()]
         with open(path, "w") as file:
             file.write("\n".join(head + self.parts + ["</svg>"]) + "\n")
 
 
+def corner(index):
+    """Returns left and top of the index-th panel."""
+    return LEFT + index % 2 * (PANEL + LABELS + GAP), TOP + index // 2 * (HEIGHT + BOTTOM + 24)
+
+
 class Panel:
-    """Axes at the index-th place of a picture, two a row: log2 of what is `across`, `low` to `high` upwards."""
+    """Lines over log2 of `across`, from `low` to `high`."""
 
     def __init__(self, picture, index, cols, low, high, across="columns"):
-        self.picture, self.left = picture, LEFT + index % 2 * (PANEL + LABELS + GAP)
-        self.top = TOP + index // 2 * (HEIGHT + BOTTOM + 24)
+        self.picture, (self.left, self.top) = picture, corner(index)
         self.bottom = self.top + HEIGHT
         self.first, self.last = math.log2(min(cols)), math.log2(max(cols))
         self.low, self.high, self.across = low, high, across
@@ -55,26 +89,26 @@ class Panel:
     def y(self, value):
         return self.top + HEIGHT * (1 - (value - self.low) / (self.high - self.low))
 
-    def axes(self, title, ticks, tick_text, numbers):
+    def axes(self, title, ticks, digits=0):
         draw = self.picture
         for tick in ticks:
             y = self.y(tick)
-            draw.line([(self.left, y), (self.left + PANEL, y)], FAINT)
-            if numbers:
-                draw.text(self.left - 8, y + 4, tick_text(tick), size=11, anchor="end")
+            draw.line([(self.left, y), (self.left + PANEL, y)], "faint")
+            draw.text(self.left - 8, y + 4, f"{tick:.{digits}f}", size=11, anchor="end")
         powers = range(math.ceil(self.first), math.floor(self.last) + 1)
         step = 1 if len(powers) <= 7 else 2
         for power in powers:
             x = self.x(2**power)
-            draw.line([(x, self.bottom), (x, self.bottom + 4)], INK)
+            draw.line([(x, self.bottom), (x, self.bottom + 4)], "ink")
             if (power - powers[-1]) % step == 0:
                 draw.text(x, self.bottom + 18, count_text(2**power), anchor="middle")
-        draw.line([(self.left, self.bottom), (self.left + PANEL, self.bottom)], INK)
+        draw.line([(self.left, self.bottom), (self.left + PANEL, self.bottom)], "ink")
         draw.text(self.left + PANEL / 2, self.bottom + 36, self.across, anchor="middle")
         draw.text(self.left, self.top - 12, title, size=13, bold=True)
 
     def labels(self, ends):
-        """Names at the right, each joined to its line's end, none over another. ends: (name, x, y, colour, bold)."""
+        """Writes names at the right without overlap, each joined to the end of its line. ends: (name, x, y, colour,
+        bold)."""
         places = spread([y for _, _, y, _, _ in ends], 14, self.top + 4, self.bottom - 2)
         for (name, x, y, colour, bold), place in zip(ends, places):
             edge = self.left + PANEL + 8
@@ -83,33 +117,33 @@ class Panel:
 
 
 class Bars:
-    """A panel at the index-th place of a picture, two a row, over the labels' room too: a group of bars per shape, upwards from
-    0 to `high` times the roof."""
+    """A group of bars per shape, from 0 to `high` times the baseline. Uses the room of a panel's labels too."""
 
     def __init__(self, picture, index, groups, high):
-        self.picture, self.left, self.width = picture, LEFT + index % 2 * (PANEL + LABELS + GAP), PANEL + LABELS - 8
-        self.top = TOP + index // 2 * (HEIGHT + BOTTOM + 24)
+        self.picture, self.width, (self.left, self.top) = picture, PANEL + LABELS - 8, corner(index)
         self.bottom, self.high, self.step = self.top + HEIGHT, high, self.width / groups
 
     def y(self, value):
         return self.bottom - HEIGHT * min(value, self.high) / self.high
 
     def axes(self, title):
-        draw = self.picture
+        draw, right = self.picture, self.left + self.width
         for tick in range(0, round(self.high * 10) + 1, 2 if self.high <= 2 else 5):
-            draw.line([(self.left, self.y(tick / 10)), (self.left + self.width, self.y(tick / 10))], FAINT)
+            draw.line([(self.left, self.y(tick / 10)), (right, self.y(tick / 10))], "faint")
             draw.text(self.left - 8, self.y(tick / 10) + 4, f"{tick / 10:.1f}", anchor="end")
-        draw.line([(self.left, self.y(1)), (self.left + self.width, self.y(1))], ROOF, 3)
-        draw.line([(self.left, self.bottom), (self.left + self.width, self.bottom)], INK)
+        draw.line([(self.left, self.y(1)), (right, self.y(1))], "baseline", 3)
+        draw.line([(self.left, self.bottom), (right, self.bottom)], "ink")
         draw.text(self.left, self.top - 12, title, size=13, bold=True)
 
     def group(self, number, label, bars):
-        """bars: [(colour, share)], the first with its figure above it."""
+        """bars: [(colour, share)]; the first one's figure is written above it."""
         draw, left = self.picture, self.left + number * self.step + self.step * 0.1
         width = self.step * 0.8 / len(bars)
         for place, (colour, value) in enumerate(bars):
             draw.box(left + place * width, self.y(value), left + (place + 1) * width - 0.6, self.bottom, colour)
-        draw.text(left, self.y(bars[0][1]) - 4, f"{bars[0][1]:.2f}", bars[0][0], 10, bold=True)
+        first = bars[0][1]
+        above = self.y(1 if 0.9 < first < 1 else first)  # not across the line of the baseline
+        draw.text(left, above - 4, f"{first:.2f}", bars[0][0], 10, bold=True)
         for line, text in enumerate(label):
             draw.text(left + self.step * 0.4, self.bottom + 16 + 13 * line, text, size=10, anchor="middle")
 
@@ -119,7 +153,7 @@ def count_text(count):
 
 
 def spread(wanted, distance, low, high):
-    """Places near the wanted ones, at least `distance` apart, in the same order, from `low` to `high` if they fit."""
+    """Returns places near the wanted ones, in their order, at least `distance` apart, from `low` to `high` if they fit."""
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     places = [wanted[index] for index in order]
     for _ in range(200):
@@ -136,5 +170,7 @@ def spread(wanted, distance, low, high):
 
 
 def frame(panels):
+    """Returns an empty picture with room for some panels; notes add to its height."""
     across, down = min(panels, 2), (panels + 1) // 2
-    return Picture(LEFT + across * (PANEL + LABELS) + (across - 1) * GAP, TOP + down * (HEIGHT + BOTTOM) + (down - 1) * 24)
+    return Picture(LEFT + across * (PANEL + LABELS) + (across - 1) * GAP,
+                   TOP + down * (HEIGHT + BOTTOM) + (down - 1) * 24 - 10)

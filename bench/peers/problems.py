@@ -1,5 +1,4 @@
-"""Arrays and meaning of a cell of the softmax family: what Tunesmith is given, what PyTorch computes for it, and a float64
-reference."""
+"""Arrays of a cell of the softmax family: what Tunesmith gets, what PyTorch computes for it, and a float64 reference."""
 import dataclasses
 import typing
 
@@ -21,13 +20,16 @@ class RowArrays(family.Arrays):
 
 
 def row_arrays(cell, inputs, exact, *, extra=(), fields=None, traffic=None, **forms):
-    """`extra`: Tunesmith's arrays after the output; `exact`: (row numbers) -> those rows of the result, float64; `traffic`:
-    least bytes when they are not those of all elements."""
+    """Returns the arrays of a cell.
+
+    `extra`: Tunesmith's arrays after the output; `exact`: (row numbers) -> those rows of the result in float64; `traffic`:
+    minimum bytes, if not all elements move."""
     output = torch.empty_like(inputs[-1])
     return RowArrays(op=cell.op, fields=dict(fields or {}, dtype=tunesmith.dtype_name(output)), inputs=inputs, output=output,
                      operands=(*inputs, output, *extra), outputs={"y": output},
-                     bytes=grids.traffic(cell) if traffic is None else traffic, roof="add" if len(inputs) == 2 else "copy",
-                     roof_operands=(*inputs, output), exact=lambda rows: {"y": exact(rows)}, **forms)
+                     bytes=grids.traffic(cell) if traffic is None else traffic,
+                     copy_kind="add" if len(inputs) == 2 else "copy",
+                     copy_operands=(*inputs, output), exact=lambda rows: {"y": exact(rows)}, **forms)
 
 
 def softmax(x):
@@ -55,7 +57,7 @@ def exact_backward(op, dy, y):
 
 
 def make(cell):
-    """Seeded arrays for a cell without a mask (masks.make for the others)."""
+    """Returns the seeded arrays of a cell without a mask; masks.make makes the others."""
     torch.manual_seed(cell.rows * 1000003 + cell.cols)
     dtype = getattr(torch, cell.dtype)
     x = torch.randn(cell.rows, cell.cols, device=DEVICE, dtype=torch.float32).to(dtype)

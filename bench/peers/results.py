@@ -1,84 +1,117 @@
-"""What a side-by-side wrote, read back: speeds, shares of the roof, best peers, cliffs.
+"""Reads and writes the JSON files of the side-by-sides: speeds, fractions of the baseline, best peers, cliffs.
 
-A file is one run: facts about the machine, and "cells", one per problem. A cell has "us", the median microseconds of each
-implementation; "bytes", the traffic of the problem; "roof", which kind of copy is its roof (roofs.KINDS); "copy_bytes", the
-traffic of that copy, which was timed beside it. One that arithmetic bounds has "flops", and "baseline", the peer by whose
-speed the others are divided.
+A file is one run. Its head names the machine, the commit, the command and the kernels: "kernels" maps each operation to the
+digest of its templates (kernels.py). "cells" holds one record per problem, one line each:
+
+    us          median microseconds of each implementation
+    bytes       traffic of the problem
+    copy_kind   the kernel that moves the same bytes without computing (copies.KINDS)
+    copy_bytes  traffic of that kernel, which is timed in the same run
+    flops       present if arithmetic bounds the problem; its speed is then in TFLOP/s
+    baseline    the peer by whose speed the others are divided, where there is no copy
+    commit      present if this cell was measured at another commit than the run
 """
 import json
+import os
 
 from cells import SHORT, of_record
 
 OWN = "tunesmith"
-# Column headings and their order; what is not in ROOFS or OWN is a peer.
-ROOFS = ("copy", "torch_copy", "triton_read")
+PLAIN = "tunesmith_plain"  # Tunesmith without the modification, for the cost of the modification
+# Column headings in their order. Names outside of COPIES, OWN and PLAIN are peers.
+COPIES = ("copy", "torch_copy", "triton_read")
 NAMES = {"copy": "copy", "torch_copy": "torch copy", "triton_read": "Triton read", "tunesmith": "Tunesmith", "torch": "torch",
          "compile": "torch.compile", "triton": "Triton", "triton_whole": "Triton, whole row",
-         "triton_loop": "Triton, two passes", "quack": "QuACK", "liger": "Liger", "cudnn": "cuDNN",
+         "triton_loop": "Triton, two-pass", "quack": "QuACK", "liger": "Liger", "cudnn": "cuDNN",
          "cudnn_packed": "cuDNN, heads as queries", "flash2": "FlashAttention-2", "flex": "flex_attention"}
-PLAIN = "tunesmith_plain"  # Tunesmith without the modification whose cost is measured
-# What Tunesmith's copy is called where it is the roof.
-ROOF_NAMES = {"copy": "copy", "add": "copy", "in_place": "copy in place", "read": "read"}
+# Headings of Tunesmith's copy kernel by copy_kind.
+COPY_NAMES = {"copy": "copy", "add": "copy", "in_place": "copy in place", "read": "read"}
+# Side-by-side operations that are options of one of Tunesmith's.
+TUNESMITH_OPS = {"cross_entropy_fused": "cross_entropy"}
 CLIFF = 0.05
 
 
+def tunesmith_op(op):
+    """Returns Tunesmith's name of a side-by-side's operation."""
+    return TUNESMITH_OPS.get(op, op)
+
+
 def key(cell):
-    """What identifies the problem of a record."""
+    """Returns what identifies the problem of a record."""
     return of_record(cell)
 
 
+def dumps(run):
+    """Returns a run as JSON with one line per fact and one line per record, so that a diff shows which cells changed."""
+    parts = []
+    for name, value in run.items():
+        records = isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value)
+        text = "[\n" + ",\n".join("  " + json.dumps(entry) for entry in value) + "\n ]" if records else json.dumps(value)
+        parts.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def write(path, run):
+    """Writes a run atomically: a process that is killed leaves the previous file."""
+    with open(path + ".part", "w") as file:
+        file.write(dumps(run))
+    os.replace(path + ".part", path)
+
+
+def read(path):
+    with open(path) as file:
+        return json.load(file)
+
+
 def load(paths):
-    """(runs without their cells, cells): a problem that occurs twice counts once, the later file's."""
+    """Returns (runs without their cells, cells). If a problem occurs twice, the later file counts."""
     runs, cells = [], {}
     for path in paths:
-        with open(path) as file:
-            run = json.load(file)
-        for number, cell in enumerate(run.pop("cells")):
+        run = read(path)
+        for cell in run.pop("cells"):
             cells[key(cell)] = dict(cell, run=len(runs))
         runs.append(dict(run, file=path))
     return runs, list(cells.values())
 
 
-def unit(cell):
-    return "TFLOP/s" if cell.get("flops") else "GB/s"
-
-
 def speed(cell, name=OWN):
-    """TFLOP/s, or GB/s of bytes read plus written; None when it was not measured."""
+    """Returns TFLOP/s, or GB/s read plus written; None if it was not measured."""
     if name not in cell["us"]:
         return None
     if cell.get("flops"):
         return cell["flops"] / cell["us"][name] * 1e-6
-    return (cell["copy_bytes"] if name in ROOFS else cell["bytes"]) / cell["us"][name] * 1e-3
+    return (cell["copy_bytes"] if name in COPIES else cell["bytes"]) / cell["us"][name] * 1e-3
 
 
-def roof(cell):
-    """Name of what speeds are divided by: Tunesmith's copy; of two that only read, the faster; without either the baseline.
-    None without one."""
+def baseline(cell):
+    """Returns the name of what speeds are divided by: Tunesmith's copy, or the faster of two kernels that only read, or the
+    baseline peer. None without any."""
     found = [name for name in ("copy", "triton_read") if name in cell["us"]] or \
         [name for name in (cell.get("baseline"),) if name in cell["us"]]
     return min(found, key=lambda name: cell["us"][name], default=None)
 
 
-def roof_name(cell):
-    """What Tunesmith's copy, or the peer in its place, is called in this cell."""
-    return NAMES[cell["baseline"]] if cell.get("baseline") and not cell.get("roof") else ROOF_NAMES[cell.get("roof", "copy")]
+def baseline_name(cell):
+    """Returns the heading of the baseline of a cell."""
+    if cell.get("baseline") and not cell.get("copy_kind"):
+        return NAMES[cell["baseline"]]
+    return COPY_NAMES[cell.get("copy_kind", "copy")]
 
 
 def share(cell, name=OWN):
-    """Speed over that of the roof; None when either is missing."""
-    own, most = speed(cell, name), roof(cell)
+    """Returns the speed over that of the baseline; None if either is missing."""
+    own, most = speed(cell, name), baseline(cell)
     return own / speed(cell, most) if own and most else None
 
 
 def best_peer(cell):
-    """Name of the fastest peer; None without one."""
-    peers = [name for name in cell["us"] if name not in (OWN, PLAIN, *ROOFS)]
+    """Returns the name of the fastest peer; None without one."""
+    peers = [name for name in cell["us"] if name not in (OWN, PLAIN, *COPIES)]
     return min(peers, key=lambda name: cell["us"][name], default=None)
 
 
 def over(cell, name):
-    """The time of `name` over ours: above 1 we are faster. None without either."""
+    """Returns the time of `name` over Tunesmith's; above 1 Tunesmith is faster. None if either is missing."""
     return cell["us"][name] / cell["us"][OWN] if name in cell["us"] and OWN in cell["us"] else None
 
 
@@ -91,7 +124,7 @@ def title(cell):
 
 
 def sweeps(cells):
-    """{(op, dtype): cells by rising columns} of the grid `cliffs`, those with a share only."""
+    """Returns {(op, dtype): cells by rising columns} of the grid `cliffs`."""
     found = {}
     for cell in cells:
         if cell["grid"] == "cliffs" and share(cell):
@@ -100,5 +133,5 @@ def sweeps(cells):
 
 
 def drops(sweep):
-    """[(drop, cell, next cell)] of neighbours, drop = how much of the share is lost from one to the next, 0.05 = 5%."""
+    """Returns [(drop, cell, next cell)] of neighbours; 0.05 means that the next cell's share is 5% lower."""
     return [(1 - share(after) / share(before), before, after) for before, after in zip(sweep, sweep[1:])]

@@ -1,14 +1,15 @@
-"""Softmax, log-softmax and their backward passes side by side: Tunesmith, PyTorch, torch.compile, Triton, in one process,
-on the same arrays.
+"""Compares softmax, log_softmax and their backward passes: Tunesmith, PyTorch, torch.compile, Triton, Liger, QuACK, in one
+process and on the same arrays.
 
     python3 bench/peers/row_ops.py --library build/release/api/libtunesmith.so --grid main long [--out FOLDER] [--jobs 12]
 
-Each implementation is checked against float64 on up to 64 rows (family.Arrays says how closely), then timed interleaved with
-the others, each launch behind a flushed L2 cache; figures are medians. The roof is Tunesmith's tuned `copy` of the same bytes,
-two arrays forward and three backward. Whatever fails is left out and named. Writes row_ops.json after every problem, so that a
-run that is stopped keeps what it has, a table to the screen, and the plots (plot.py). report.py makes tables of the JSON.
+Each implementation is checked against float64 on up to 64 rows (family.Arrays has the tolerances), then timed interleaved
+with the others, with L2 flushed before every launch; figures are medians. The baseline is Tunesmith's tuned `copy` of the
+same bytes: two arrays forward, three backward. Whatever fails is left out and named. Writes row_ops.json after every
+problem, so that an interrupted run keeps its figures, a table to the screen, and the plots (plot.py). report.py makes tables
+of the JSON.
 
-Grids: main, long, unaligned, few, backward, cliffs, masks, quick (see grids.py). Needs torch and triton.
+Grids: main, long, unaligned, few, backward, cliffs, masks, quick (grids.py). Needs torch and triton.
 """
 import sys
 

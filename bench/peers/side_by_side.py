@@ -1,16 +1,16 @@
-"""The command that every side-by-side is: measures the problems of one family and writes JSON, a table and plots."""
+"""The command line of all side-by-sides: measures the problems of one family and writes JSON, a table and plots."""
 import argparse
-import json
 import os
 import re
 import time
 
-os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a pool of processes for one kernel at a time only costs time
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a pool of processes only costs time for one kernel at a time
 
 import torch
 
 import compile_ahead
 import family
+import kernels
 import machine
 import measure
 import plot
@@ -24,28 +24,17 @@ def say(line):
 
 
 def row(cell, names):
-    """One line of the table."""
+    """Returns one line of the table."""
     def value(name):
-        speed = results.speed(cell, name)
-        ratio = results.share(cell, name)
-        return "-" if speed is None else f"{speed:.0f} ({ratio:.3f})" if ratio else f"{speed:.0f}"
-
-    if not cell["us"]:
-        def value(name):
+        if not cell["us"]:
             return f"{cell['error'][name]:.3g}" if name in cell["error"] else "-"
+        speed, ratio = results.speed(cell, name), results.share(cell, name)
+        return "-" if speed is None else f"{speed:.0f} ({ratio:.3f})" if ratio else f"{speed:.0f}"
 
     over = results.over_best(cell)
     columns = [f"{cell['op']} {results.title(cell)}".ljust(44)] + [value(name).rjust(14) for name in names]
     tuned = f"{cell['config']} ({cell['origin']}, {cell['tune_s']:.2f} s)" if "config" in cell else ""
     return "".join(columns) + (f"{over:8.3f}  " if over else "       -  ") + tuned
-
-
-def write(path, run):
-    """Atomically: a run that is killed leaves the file of its last problem."""
-    with open(path + ".part", "w") as file:
-        json.dump(run, file, indent=1)
-        file.write("\n")
-    os.replace(path + ".part", path)
 
 
 def say_cliffs(cells):
@@ -59,9 +48,17 @@ def say_cliffs(cells):
             say(f"largest drop, {op} {results.SHORT[dtype]}: {100 * max(drop for drop, _, _ in drops):.1f}%")
 
 
-def dtype_word(word):
-    """float32 for f32 and so on; any other word as it is."""
-    return next((name for name, short in results.SHORT.items() if short == word), word)
+def dtype_name(name):
+    """Returns float32 for f32 and so on; any other name unchanged."""
+    return next((long for long, short in results.SHORT.items() if short == name), name)
+
+
+def recorded_kernels(library, cells):
+    """Returns the digests of the kernels to be measured, by operation; warns if they are unknown."""
+    digests = kernels.recorded(library, sorted({results.tunesmith_op(cell.op) for cell in cells}))
+    if None in digests.values():
+        say("no working tunesmith command line next to the library: the figures do not record which kernels they are of")
+    return digests
 
 
 def arguments(of, description):
@@ -69,24 +66,24 @@ def arguments(of, description):
     parser.add_argument("--library", required=True, help="libtunesmith.so")
     parser.add_argument("--grid", nargs="+", choices=of.grids, default=[of.grids[0]])
     parser.add_argument("--ops", nargs="+", choices=of.ops, help="only these")
-    parser.add_argument("--only", help="regular expression: problems whose line in the table it is found in")
-    parser.add_argument("--dtypes", nargs="+", choices=SIZES, type=dtype_word, help="f32, bf16, f16: these instead of "
-                        "the grid's own")
+    parser.add_argument("--only", help="regular expression: only problems whose title matches")
+    parser.add_argument("--dtypes", nargs="+", choices=SIZES, type=dtype_name,
+                        help="f32, bf16, f16: instead of the grid's own")
     parser.add_argument("--peers", nargs="*", choices=of.peers, default=list(of.peers),
-                        help="only these; none: Tunesmith alone")
-    parser.add_argument("--rounds", type=int, default=21, help="launches of each; 7 at most for kernels above 1 ms")
+                        help="only these; no name: Tunesmith alone")
+    parser.add_argument("--rounds", type=int, default=21, help="launches of each; at most 7 for kernels above 1 ms")
     parser.add_argument("--effort", choices=("quick", "full"), default="full", help="of Tunesmith's tuning")
     parser.add_argument("--mode", choices=tunesmith.MODES, default="tune",
                         help="off: default configurations; replay: --cache's")
-    parser.add_argument("--config", help="NAME=VALUE,...: Tunesmith's configuration, pinned instead of found")
+    parser.add_argument("--config", help="NAME=VALUE,...: pins Tunesmith's configuration")
     parser.add_argument("--tune-budget", type=float, default=10, help="seconds per problem")
-    parser.add_argument("--cache", default="", help="file that keeps what was tuned; default: none, so that all is found anew")
+    parser.add_argument("--cache", default="", help="file that keeps tuned configurations; default: none, everything is tuned")
     parser.add_argument("--out", default=".", help=f"folder for {of.name}.json and the plots")
-    parser.add_argument("--budget", type=float, default=540, help="seconds; no problem is begun after it")
-    parser.add_argument("--jobs", type=int, default=0, help="processes that compile the peers' kernels beforehand")
+    parser.add_argument("--budget", type=float, default=540, help="seconds; no problem starts after it")
+    parser.add_argument("--jobs", type=int, default=0, help="processes that compile the peers' kernels in advance")
     parser.add_argument("--quick-check", action="store_true", help="two small shapes of each op, three rounds")
     parser.add_argument("--no-plots", action="store_true")
-    parser.add_argument("--compile-slice", help=argparse.SUPPRESS)  # of a process of --jobs: I/N
+    parser.add_argument("--compile-slice", help=argparse.SUPPRESS)  # I/N: a process of --jobs
     args = parser.parse_args()
     if args.quick_check:
         args.grid, args.rounds, args.effort = ["quick"], 3, "quick"
@@ -94,7 +91,7 @@ def arguments(of, description):
 
 
 def main(of, description):
-    """A command of its own for the family `of`: returns the exit status."""
+    """Runs the command for the family `of` and returns the exit status."""
     args = arguments(of, description)
     started = time.time()
     cells = [cell for grid in args.grid for cell in of.cells(grid, args.ops, args.dtypes)
@@ -106,16 +103,16 @@ def main(of, description):
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10000
     compile_ahead.configure()
     bench = measure.Bench(args, of, names, say)
-    run = {**machine.facts(bench.engine.version), "mode": args.mode, "effort": args.effort, "flush_us": bench.timer.flush_us,
-           "missing": missing, "cells": []}
+    run = {**machine.facts(bench.engine.version), "kernels": recorded_kernels(args.library, cells), "mode": args.mode,
+           "effort": args.effort, "flush_us": bench.timer.flush_us, "missing": missing, "cells": []}
     heads = ("gpu", "driver_version", "torch", "triton", "tunesmith", "commit")
     say(", ".join(f"{name} {run[name]}" for name in heads if run.get(name)))
     for name, reason in missing.items():
         say(f"{name} left out: {reason}")
     if args.jobs and any(cell.grid != "cliffs" for cell in cells):
         say(f"compiled ahead: {compile_ahead.run(args.jobs, args.budget / 3):.1f} s")
-    columns = [*of.roofs, results.OWN] + names
-    say(f"{of.figures}; last the best peer's time over ours, Tunesmith's configuration")
+    columns = [*of.copies, results.OWN] + names
+    say(f"{of.figures}; last the best peer's time over Tunesmith's, and Tunesmith's configuration")
     say("problem".ljust(44) + "".join(name.rjust(14) for name in columns) + "    best")
     path, stopped = os.path.join(args.out, of.name + ".json"), ""
     for index, cell in enumerate(cells):
@@ -135,14 +132,14 @@ def main(of, description):
                 break
         run["seconds"] = time.time() - started
         if cell.grid != "cliffs" or index % 32 == 0:
-            write(path, run)
-        torch.cuda.empty_cache()  # of the next problem's gigabytes none is held for this one's
+            results.write(path, run)
+        torch.cuda.empty_cache()  # the next problem may need all of the memory
     if not stopped and "cliffs" in args.grid:
         with torch.no_grad():
             bench.again(run["cells"], 3 * args.rounds)
         say_cliffs(run["cells"])
     run["seconds"], run["stopped"] = time.time() - started, stopped
-    write(path, run)
+    results.write(path, run)
     say(stopped or f"done: {len(run['cells'])} problems")
     say(f"{path}: {run['seconds']:.0f} s")
     if not args.no_plots:

@@ -1,5 +1,8 @@
-"""Device time of several implementations of one problem, interleaved in shuffled order: each launch behind a flushed L2 cache,
-or, where arithmetic bounds all of them, a few launches one after the other on a preheated GPU."""
+"""Device time of several implementations of one problem, interleaved in shuffled order.
+
+L2 is flushed before each launch. If arithmetic bounds the problem, a few launches follow each other on a preheated GPU
+instead.
+"""
 import math
 import random
 import statistics
@@ -8,12 +11,12 @@ import time
 import torch
 
 FLUSH_BYTES = 256 << 20
-# What is measured twice a round: every figure is a ratio with one of these.
+# Measured twice per round, because every figure is a ratio with one of them.
 TWICE = ("copy", "tunesmith")
-LONG_US = 1000.0              # what takes longer is measured in fewer rounds
-LONG_US_UNFLUSHED = 20000.0   # the same where launches follow each other
+LONG_US = 1000.0              # longer works are measured in fewer rounds
+LONG_US_UNFLUSHED = 20000.0   # the same without a flush
 PREHEAT_S, REHEAT_S = 3.0, 0.3
-SAMPLE_US = 1000.0            # launches one after the other last this long, as far as MOST_LAUNCHES do
+SAMPLE_US = 1000.0            # without a flush: duration of a sample, unless MOST_LAUNCHES take less
 MOST_LAUNCHES = 8
 
 
@@ -22,8 +25,10 @@ def events(count):
 
 
 class Timer:
-    """Measures on the current stream. The flush writes 256 MB, as often as it takes to keep the GPU busy while Python makes the
-    next launch: a launch that comes too late would be measured as device time."""
+    """Measures on the current stream.
+
+    The flush writes 256 MB often enough to keep the GPU busy until Python has made the next launch; otherwise the time of
+    the host would be measured as device time."""
 
     def __init__(self, device="cuda"):
         self._buffer = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device=device)
@@ -33,7 +38,7 @@ class Timer:
 
     @staticmethod
     def device_us(work, count=1, ahead=0):
-        """Device time of one of `count` launches in a row, behind `ahead` that do not count."""
+        """Returns the device time of one of `count` launches in a row, after `ahead` that do not count."""
         start, stop = events(2)
         for _ in range(ahead):
             work()
@@ -49,7 +54,7 @@ class Timer:
             self._buffer.zero_()
 
     def host_us(self, work):
-        """How long Python needs to launch `work`: the slowest of three, with an event as in a measurement."""
+        """Returns how long Python takes to launch `work`: the slowest of three, with an event as in a measurement."""
         slowest = 0.0
         for _ in range(3):
             stop, = events(1)
@@ -62,13 +67,15 @@ class Timer:
         return slowest * 1e6
 
     def passes(self, works):
-        """Writes of the buffer that outlast the slowest launch by half, at most 8 (a launch that synchronizes never hides)."""
+        """Returns how many flushes last 1.5 times as long as the slowest launch; at most 8, because works may
+        synchronize."""
         slowest = max(self.host_us(work) for work in works.values())
         return min(8, max(1, math.ceil(1.5 * slowest / self.flush_us)))
 
     def preheat(self, works):
-        """Runs all of them in turn until clocks and temperature are those of a GPU at work: a cold one flatters who runs
-        first. Seconds for the first problem, less for the next ones."""
+        """Runs all works until clocks and temperature are those of a busy GPU; a cold one favours whoever runs first.
+
+        Takes seconds for the first problem, less for the next ones."""
         until, self._preheat_s = time.perf_counter() + self._preheat_s, REHEAT_S
         while time.perf_counter() < until:
             for work in works.values():
@@ -76,8 +83,9 @@ class Timer:
             torch.cuda.synchronize()
 
     def in_a_row(self, works):
-        """{name: (launches ahead, launches that count)} of works that are measured without a flush. Those ahead keep the GPU
-        busy while Python makes the others, one at least."""
+        """Returns {name: (launches ahead, launches that count)} for works without a flush.
+
+        Launches ahead, at least one, keep the GPU busy until Python has made the others."""
         found = {}
         for name, work in works.items():
             host, device = self.host_us(work), self.device_us(work, 1, ahead=1)
@@ -86,7 +94,7 @@ class Timer:
         return found
 
     def launches(self, works, before, flush):
-        """{name: (function that runs ahead, launches that count)}."""
+        """Returns {name: (function that runs ahead, launches that count)}."""
         if flush:
             passes = self.passes(works)
 
@@ -97,7 +105,7 @@ class Timer:
 
             return dict.fromkeys(works, (ahead, 1))
         if before:
-            raise ValueError("works that restore their inputs are measured behind a flush")
+            raise ValueError("works that restore their inputs are measured with a flush")
         self.preheat(works)
 
         def repeated(work, count):
@@ -106,15 +114,17 @@ class Timer:
         return {name: (repeated(works[name], ahead), count) for name, (ahead, count) in self.in_a_row(works).items()}
 
     def measure(self, works, rounds=21, long_rounds=7, before=None, flush=True, twice=TWICE):
-        """{name: {"us": median, "spread": interquartile range over median, "samples": count}}. A warm-up round comes first.
-        Those that take longer than LONG_US (without a flush LONG_US_UNFLUSHED) are measured in `long_rounds` rounds only, all
-        of them when one of `twice` does; every round has an order of its own, seeded. Those of `twice` are measured twice a
-        round.
+        """Returns {name: {"us": median, "spread": interquartile range over median, "samples": count}}.
 
-        `before` runs ahead of every launch, outside of its time and ahead of the flush: whatever overwrites its input gets it
-        back as it was, so that each launch sees the same values (kernels may take shortcuts that depend on them), and L2 keeps
-        nothing of it. Without `flush` a sample is the mean of a few launches one after the other, behind one that does not
-        count: for works that last long in arithmetic, to which what L2 holds means nothing."""
+        A warm-up round comes first. Every round has its own seeded order. Works of `twice` are measured twice per round.
+        Works longer than LONG_US (LONG_US_UNFLUSHED without a flush) get only `long_rounds` rounds; if one of `twice` is
+        that long, all works do.
+
+        `before` runs before the flush of every launch, outside of the timed part. It restores inputs that a work overwrites,
+        so that each launch sees the same values: kernels may take shortcuts that depend on them.
+
+        Without `flush` a sample is the mean of a few launches in a row, after at least one that does not count. This is for
+        works that are bound by arithmetic and do not depend on the contents of L2."""
         if not works:
             return {}
         launches = self.launches(works, before, flush)
@@ -149,7 +159,8 @@ class Timer:
         return {name: summary(us) for name, us in samples.items()}
 
     def fastest(self, candidates, rounds=3, before=None):
-        """The key of the fastest of {key: work}; those that fail are left out. When all do, the last one's error is raised.
+        """Returns the key of the fastest of {key: work}, without those that fail; raises the last error if all fail.
+
         `before`: see measure."""
         works, failure = {}, None
         for key, work in candidates.items():
@@ -157,7 +168,7 @@ class Timer:
                 work()
                 torch.cuda.synchronize()
                 works[key] = work
-            except Exception as error:  # more shared memory or registers than there are: not a candidate
+            except Exception as error:  # too much shared memory or too many registers
                 failure = error
         if not works:
             raise failure
@@ -168,7 +179,7 @@ class Timer:
 
 
 def summary(us):
-    """Median, relative spread and number of samples, microseconds."""
+    """Returns median, relative spread and number of samples of microseconds."""
     middle = statistics.median(us)
     spread = 0.0
     if len(us) >= 4 and middle > 0:

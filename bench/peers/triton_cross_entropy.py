@@ -1,6 +1,7 @@
-"""Cross-entropy in Triton, as a user would write it: one program per row, an online pass over tiles for the logarithm of the
-sum, and where the gradient is wanted a second pass that overwrites the logits, two reads and a write. Arithmetic in float32,
-64-bit row offsets, targets are classes. cross_entropy_peers.py tries several tiles and warps and keeps the fastest.
+"""Cross-entropy in Triton as a user would write it: one program per row and an online pass over tiles for lse.
+
+With the gradient a second pass overwrites the logits: two reads and one write. float32 arithmetic, 64-bit row offsets,
+targets are class indices. cross_entropy_peers.py tries several tiles and numbers of warps and keeps the fastest.
 """
 import triton
 import triton.language as tl
@@ -10,7 +11,7 @@ LONGEST_TILE = 32768
 
 @triton.jit
 def largest_and_sum(x, cols, BLOCK: tl.constexpr):
-    """Of a row at `x`: its largest element and the sum of the powers of the differences with it."""
+    """Returns the maximum of the row at `x` and the sum of exp(element - maximum)."""
     largest = float("-inf")
     total = 0.0
     for begin in range(0, cols, BLOCK):
@@ -35,7 +36,7 @@ def forward(loss, lse, x, targets, stride, cols, BLOCK: tl.constexpr):
 
 @triton.jit
 def fused_in_place(loss, lse, x, targets, stride, cols, factor, BLOCK: tl.constexpr):
-    """`factor`: of the gradient, and of the loss."""
+    """Multiplies gradient and loss by `factor`."""
     row = tl.program_id(0).to(tl.int64)
     x += row * stride
     target = tl.load(targets + row)
@@ -44,7 +45,7 @@ def fused_in_place(loss, lse, x, targets, stride, cols, factor, BLOCK: tl.conste
     result = largest + tl.log(total)
     tl.store(lse + row, result)
     tl.store(loss + row, (result - picked) * factor)
-    tl.debug_barrier()  # every thread has read the target's logit before any overwrites it
+    tl.debug_barrier()  # all threads read the target's logit before one overwrites it
     for begin in range(0, cols, BLOCK):
         column = begin + tl.arange(0, BLOCK)
         value = tl.load(x + column, mask=column < cols, other=float("-inf")).to(tl.float32)
@@ -54,7 +55,7 @@ def fused_in_place(loss, lse, x, targets, stride, cols, factor, BLOCK: tl.conste
 
 @triton.jit
 def backward(dx, x, targets, lse, dloss, stride, cols, BLOCK: tl.constexpr):
-    """A program per row and tile."""
+    """Runs one program per row and tile."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(x + row * stride + column, mask=column < cols, other=float("-inf")).to(tl.float32)
@@ -64,7 +65,7 @@ def backward(dx, x, targets, lse, dloss, stride, cols, BLOCK: tl.constexpr):
 
 
 def row_tiles(cols):
-    """(tile, warps) worth trying for one program per row; the longest with 32 warps is what training libraries take."""
+    """Returns candidate (tile, warps) for one program per row; training libraries take the longest with 32 warps."""
     longest = min(LONGEST_TILE, triton.next_power_of_2(cols))
     tiles = ((1024, 1), (1024, 4), (2048, 4), (4096, 4), (4096, 8), (4096, 16), (8192, 8), (8192, 16), (16384, 16),
              (16384, 32))
@@ -72,7 +73,7 @@ def row_tiles(cols):
 
 
 def tiles(cols):
-    """(tile, warps) worth trying for one program per tile."""
+    """Returns candidate (tile, warps) for one program per tile."""
     longest = triton.next_power_of_2(cols)
     return [(block, warps) for block, warps in ((1024, 4), (2048, 4), (4096, 4), (4096, 8), (8192, 8), (16384, 16))
             if block <= longest]

@@ -1,7 +1,7 @@
-"""Row kernels in Triton, as a user would write them: a row in one tile, or two passes over tiles of it.
+"""Row kernels in Triton as a user would write them: one tile per row, or two passes over the tiles of a row.
 
-Forward: y = softmax(x) or log_softmax(x); backward: dx of either. Arithmetic in float32, one program per row, 64-bit row
-offsets. The callers in peers.py try several tiles and warps and keep the fastest.
+Forward: y = softmax(x) or log_softmax(x); backward: dx of either. float32 arithmetic, one program per row, 64-bit row
+offsets. The callers in peers.py try several tiles and numbers of warps and keep the fastest.
 """
 import triton
 import triton.language as tl
@@ -81,7 +81,8 @@ def backward_two_pass(dx, dy, y, stride, cols, LOG: tl.constexpr, BLOCK: tl.cons
 
 
 def whole_row_tiles(cols):
-    """(tile, warps) worth trying for a row in one tile: 4 to 32 elements per thread, 64 for the longest; empty beyond 65536."""
+    """Returns candidate (tile, warps) for one tile per row: 4 to 32 elements per thread, 64 for the longest; none above
+    65536."""
     block = triton.next_power_of_2(cols)
     if block > 65536:
         return []
@@ -90,6 +91,6 @@ def whole_row_tiles(cols):
 
 
 def loop_tiles(cols):
-    """(tile, warps) worth trying for two passes over a row; empty where one tile holds the row."""
+    """Returns candidate (tile, warps) for two passes over a row; none if one tile holds the row."""
     tiles = ((1024, 4), (2048, 4), (2048, 8), (4096, 8), (4096, 16), (8192, 8), (8192, 16))
     return [(block, warps) for block, warps in tiles if block < cols]

@@ -1,4 +1,4 @@
-"""Tunesmith's C API through ctypes: just what the side-by-sides need."""
+"""Binds the part of Tunesmith's C API that the side-by-sides need, through ctypes. No other file knows the C API."""
 import ctypes
 import os
 
@@ -16,7 +16,7 @@ class Options(ctypes.Structure):
 
 
 class LinearProblem(ctypes.Structure):
-    """tunesmith_linear_cross_entropy_problem; what is not set is zero, the default."""
+    """tunesmith_linear_cross_entropy_problem. Fields that are not set are zero, the default."""
     _fields_ = ([("struct_size", ctypes.c_size_t)] +
                 [(name, ctypes.c_int64) for name in ("tokens", "hidden_size", "vocab_size")] +
                 [(name, ctypes.c_int) for name in ("dtype", "i32_targets", "f32_logits", "dhidden", "dweight", "f32_dweight",
@@ -35,7 +35,9 @@ class LinearArrays(ctypes.Structure):
 
 
 class Engine:
-    """An engine on the current GPU. `library`: path of libtunesmith.so; `options`: fields of tunesmith_options."""
+    """An engine on the current GPU.
+
+    `library`: path of libtunesmith.so; `options`: fields of tunesmith_options."""
 
     def __init__(self, library, **options):
         self._lib = lib = ctypes.CDLL(os.path.abspath(library))
@@ -55,7 +57,7 @@ class Engine:
             raise RuntimeError(self._lib.tunesmith_last_error().decode())
 
     def plan(self, op, config=None, mode=-1, **fields):
-        """A plan for a problem: str fields are words, float fields reals, everything else ints."""
+        """Prepares a problem: str fields are strings, float fields reals, all others integers."""
         lib, problem, plan = self._lib, ctypes.c_void_p(), ctypes.c_void_p()
         self._check(lib.tunesmith_problem_create(op.encode(), ctypes.byref(problem)))
         try:
@@ -73,10 +75,10 @@ class Engine:
             lib.tunesmith_problem_destroy(problem)
         return Plan(self, plan)
 
-
     def linear(self, hidden, weight, targets, *, stream, memory_bytes=0, **arrays):
-        """(launch, scratch bytes, tokens of a chunk) of linear + cross-entropy with the mean of the loss and both gradients.
-        `arrays`: loss, lse, dhidden, dweight. Raises when the library has no such function."""
+        """Returns (launch, scratch bytes, tokens per chunk) of linear + cross-entropy with the mean loss and both gradients.
+
+        `arrays`: loss, lse, dhidden, dweight. Raises if the library has no such function."""
         lib = self._lib
         if not hasattr(lib, "tunesmith_linear_cross_entropy_prepare"):
             raise RuntimeError(f"libtunesmith {self.version} has no tunesmith_linear_cross_entropy_prepare")
@@ -93,13 +95,13 @@ class Engine:
         def launch():
             self._check(lib.tunesmith_linear_cross_entropy_launch(prepared, ctypes.byref(given), ctypes.c_void_p(stream)))
 
-        launch.tensors = tensors  # kept alive as long as the function; `prepared` lives until the process ends
+        launch.tensors = tensors  # live as long as the function; `prepared` lives until the process ends
         return (launch, lib.tunesmith_linear_cross_entropy_workspace_bytes(prepared),
                 lib.tunesmith_linear_cross_entropy_chunk_tokens(prepared))
 
 
 class Plan:
-    """A prepared kernel: its facts, and a launcher for given arrays."""
+    """A prepared kernel and its facts."""
 
     def __init__(self, engine, handle):
         self._engine, self._handle = engine, handle
@@ -112,7 +114,8 @@ class Plan:
         self._engine._lib.tunesmith_plan_destroy(self._handle)
 
     def launcher(self, *tensors, stream):
-        """A function that launches on these tensors: the arguments are packed once. It keeps plan and tensors alive."""
+        """Returns a function that launches on these tensors. It packs the arguments once and keeps plan and tensors
+        alive."""
         arrays = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
         lib, handle, count = self._engine._lib, self._handle, ctypes.c_size_t(len(tensors))
         call, stream, plan = lib.tunesmith_plan_launch, ctypes.c_void_p(stream), self

@@ -24,7 +24,7 @@ class File {
   File& operator=(const File&) = delete;
 
   bool is_open() const { return descriptor_ >= 0; }
-  /// Up to `bytes` bytes at `offset`; shorter at the end of the file.
+  /// Reads up to `bytes` bytes at `offset`; fewer at the end of the file.
   std::string read(std::uint64_t offset, std::size_t bytes) const {
     std::string text(bytes, '\0');
     const ssize_t got = pread(descriptor_, text.data(), bytes, static_cast<off_t>(offset));

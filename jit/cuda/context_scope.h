@@ -1,12 +1,12 @@
 #pragma once
-// The rules for the calling thread's state around driver calls.
+// Scopes that set the calling thread's CUDA state around driver calls.
 
 #include "jit/cuda/device.h"
 
 namespace tunesmith {
 
-/// While it lives, the calling thread has a current context on the device: the one it had, if that belongs to the device,
-/// else the device's primary context.
+/// Makes a context of the device current for its lifetime. Keeps the thread's current context if that belongs to the device;
+/// otherwise uses the device's primary context.
 class ContextScope {
  public:
   explicit ContextScope(const CudaDevice& device);
@@ -22,8 +22,8 @@ class ContextScope {
   bool pushed_ = false;
 };
 
-/// While it lives, calls of this thread that CUDA calls unsafe during a stream capture (allocation, loading, synchronizing)
-/// do not break a capture that another thread, or this one on another stream, has under way.
+/// Permits calls that CUDA considers unsafe during stream capture (allocation, loading, synchronization) for its lifetime.
+/// They do not invalidate a capture on another thread or another stream.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const Driver& driver) : driver_(driver) { driver_->exchange_capture_mode(&mode_); }

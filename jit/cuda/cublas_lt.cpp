@@ -21,7 +21,7 @@ cublas_lt::DataType data_type(DType dtype) {
   throw Error(ErrorCode::invalid_argument, "dtype of a matrix product is ", name(dtype), "; allowed: f32, f16, bf16");
 }
 
-/// An object of the library that goes with its owner.
+/// Owns a cuBLASLt object and destroys it.
 template <typename Object>
 class Owned {
  public:
@@ -41,8 +41,8 @@ class Owned {
   Object object_ = nullptr;
 };
 
-/// The library thinks in columns: a row-major array is the transposed one to it, so c = A B is told as c^T = B^T A^T, with
-/// the operands changing places.
+/// cuBLASLt is column-major and reads a row-major array as its transpose. So c = A B is computed as c^T = B^T A^T, with the
+/// operands swapped.
 class CublasLtMatmul final : public PreparedMatmul {
  public:
   CublasLtMatmul(const CudaDevice& device, const CublasLtLibrary& library, cublas_lt::Handle handle,
@@ -91,7 +91,7 @@ class CublasLtMatmul final : public PreparedMatmul {
     check(library_->description_set(description_.get(), attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
   }
 
-  /// `rows` and `cols` as the caller sees the array.
+  /// Describes a row-major array of `rows` x `cols`.
   void lay_out(Owned<cublas_lt::MatrixLayout>& layout, cublas_lt::DataType type, std::int64_t rows, std::int64_t cols,
                std::int64_t row_stride) {
     check(library_->layout_create(layout.address(), type, static_cast<std::uint64_t>(cols), static_cast<std::uint64_t>(rows),
@@ -141,7 +141,7 @@ CublasLt::~CublasLt() try {
   const ContextScope scope(*device_);
   (*library_)->destroy(handle_);
 } catch (...) {
-  // The context is gone, and the handle with it.
+  // The context no longer exists, so the handle does not either.
 }
 
 std::unique_ptr<PreparedMatmul> CublasLt::prepare(const MatmulProblem& problem) {

@@ -1,5 +1,5 @@
 #pragma once
-// Matrix products by cuBLASLt.
+// Matrix products with cuBLASLt.
 
 #include <memory>
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace tunesmith {
 
-/// Thread-safe. Products repeat bit for bit: partial sums are added in float32 in a fixed order. The first launch of a
-/// product may load its kernel: make it before a stream capture begins.
+/// Prepares matrix products with cuBLASLt. Thread-safe. Results are deterministic: partial sums are added in float32 in a
+/// fixed order. The first launch of a product may load its kernel, so make it before a stream capture begins.
 class CublasLt final : public MatmulLibrary {
  public:
-  /// Makes a handle in the device's context. Throws what CublasLtLibrary::check() does.
+  /// Creates a handle in the device's context. Throws the errors of CublasLtLibrary::check().
   CublasLt(std::shared_ptr<const CudaDevice> device, std::shared_ptr<const CublasLtLibrary> library);
   ~CublasLt() override;
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  /// The algorithm is the library's first choice for the shape.
+  /// Prepares a product with the library's first heuristic choice of algorithm.
   std::unique_ptr<PreparedMatmul> prepare(const MatmulProblem& problem) override;
   std::size_t workspace_bytes() const noexcept override { return std::size_t{32} << 20; }
   std::string identity() const override { return "cublasLt " + library_->version(); }

@@ -1,6 +1,6 @@
 #pragma once
-// The part of cuBLASLt's interface that is used, declared from its public documentation: building Tunesmith needs no CUDA
-// header. A test compares the values and layouts with <cublasLt.h> where that is installed.
+// The subset of cuBLASLt's interface that Tunesmith uses, declared from its public documentation so that building needs no
+// CUDA header. A test compares the values and layouts with <cublasLt.h> if that is installed.
 
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,7 @@ enum class PreferenceAttribute : int {
   min_alignment_d_bytes = 8,
 };
 
-/// cublasLtReductionScheme_t: partial sums of a product whose depth is split are added in float32, in the workspace.
+/// cublasLtReductionScheme_t: split-K partial sums are added in float32, in the workspace.
 inline constexpr std::uint32_t reduction_in_compute_type = 2;
 
 /// cublasLtMatmulAlgo_t.
@@ -56,7 +56,7 @@ struct HeuristicResult {
   int reserved[4];
 };
 
-/// The functions, all of them in every version from 12.0.
+/// The functions that are called; version 12.0 and later have all of them.
 struct Functions {
   Status (*create)(Handle*);
   Status (*destroy)(Handle);

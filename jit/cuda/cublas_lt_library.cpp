@@ -6,15 +6,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "jit/loader_error.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
-
-std::string loader_message() {
-  const char* const message = dlerror();
-  return message != nullptr ? message : "unknown loader error";
-}
 
 ErrorCode code_of(cublas_lt::Status status) {
   switch (status) {
@@ -32,7 +28,7 @@ void* CublasLtLibrary::open(int newest_major) {
   if (location_.found()) {
     if (void* const library = dlopen(location_.library.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     throw Error(ErrorCode::not_found, "cuBLASLt was found at ", location_.library.string(),
-                " but cannot be opened: ", loader_message());
+                " but cannot be opened: ", loader_error());
   }
   for (int version = newest_major; version >= 12; --version) {
     const std::string soname = "libcublasLt.so." + std::to_string(version);
@@ -74,7 +70,7 @@ CublasLtLibrary::CublasLtLibrary(LibraryLocation location, int newest_major) : l
 }
 
 std::string CublasLtLibrary::version() const {
-  // From 11.0 on: 10000 * major + 100 * minor + patch.
+  // Since 11.0, the number is 10000 * major + 100 * minor + patch.
   const std::size_t number = functions_.get_version();
   return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." + std::to_string(number % 100);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// cuBLASLt, opened.
+// The loaded cuBLASLt library.
 
 #include <memory>
 #include <string>
@@ -9,19 +9,19 @@
 
 namespace tunesmith {
 
-/// Immutable once made, thread-safe. The library stays loaded until the process ends.
+/// cuBLASLt's functions and errors. Immutable and thread-safe. The library stays loaded until the process ends.
 class CublasLtLibrary {
  public:
-  /// Opens the library that was found; when none was, what the loader knows as libcublasLt.so.13 (if `newest_major` allows)
-  /// or .12. Throws Error(not_found) listing what was tried, or naming the function that is missing.
+  /// Opens the library at `location`; if that is empty, libcublasLt.so.13 (if `newest_major` permits) or .12 by the loader.
+  /// Throws Error(not_found) with the places tried or the missing function.
   CublasLtLibrary(LibraryLocation location, int newest_major);
 
   const cublas_lt::Functions* operator->() const noexcept { return &functions_; }
   const LibraryLocation& location() const noexcept { return location_; }
-  /// "13.0.2".
+  /// Returns the version, e.g. "13.0.2".
   std::string version() const;
-  /// Throws Error(unsupported | out_of_memory | no_device | device_failed) with the call and the library's name for the
-  /// status unless it is success; `doing` says what for.
+  /// Throws Error(unsupported | out_of_memory | no_device | device_failed) unless `status` is success. The message holds the
+  /// call, the library's name for the status, and `doing`, the purpose of the call.
   void check(cublas_lt::Status status, const char* call, const std::string& doing) const;
 
  private:

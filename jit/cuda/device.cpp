@@ -79,7 +79,7 @@ void CudaDevice::read_info() {
   info_.l2_bytes = attribute(Attribute::l2_cache_bytes);
   info_.memory_bytes = static_cast<std::int64_t>(memory_bytes);
   info_.max_cluster_blocks = attribute(Attribute::cluster_launch) != 0 ? 8 : 1;
-  // The driver names a slice after its GPU and profile: "NVIDIA H200 MIG 1g.18gb".
+  // The driver names a MIG instance after its GPU and profile: "NVIDIA H200 MIG 1g.18gb".
   if (const std::size_t at = info_.name.find(" MIG "); at != std::string::npos) {
     info_.mig = true;
     info_.partition = info_.name.substr(at + 5);
@@ -109,7 +109,7 @@ bool CudaDevice::is_capturing(Stream stream) const {
   const ContextScope scope(*this);
   cuda::CaptureStatus status = cuda::CaptureStatus::none;
   const cuda::Result result = (*driver_)->stream_is_capturing(static_cast<cuda::StreamHandle>(stream), &status);
-  // What the legacy default stream answers while a stream that synchronizes with it is capturing.
+  // The legacy default stream returns this while a stream that synchronizes with it is capturing.
   if (result == cuda::error_stream_capture_implicit) return true;
   driver_->check(result, "cuStreamIsCapturing", "asking whether a stream of cuda:", options_.ordinal, " is capturing");
   return status != cuda::CaptureStatus::none;

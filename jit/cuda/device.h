@@ -13,19 +13,19 @@ namespace tunesmith {
 class CudaTimer;
 
 struct CudaDeviceOptions {
-  int ordinal = 0;  ///< as CUDA counts, after CUDA_VISIBLE_DEVICES
-  /// Where the lock that keeps measurements apart lives. Default empty: the system's temporary folder.
+  int ordinal = 0;  ///< CUDA ordinal, after CUDA_VISIBLE_DEVICES
+  /// Folder of the lock file that serializes measurements. Default empty: the system's temporary folder.
   std::filesystem::path lock_folder;
-  /// Ask NVML for the power limit in provenance().
+  /// Whether provenance() asks NVML for the power limit.
   bool use_nvml = true;
 };
 
-/// Thread-safe. Work that was enqueued must be done before a module or the device is destroyed.
+/// A GPU. Thread-safe. Enqueued work must be complete before a module or the device is destroyed.
 class CudaDevice final : public Device {
  public:
-  /// Initializes CUDA; makes no context. Throws Error(no_device) naming the ordinal and how many GPUs there are.
+  /// Initializes CUDA without creating a context. Throws Error(no_device) with the ordinal and the number of GPUs.
   explicit CudaDevice(std::shared_ptr<const Driver> driver, CudaDeviceOptions options = {});
-  /// The same on the driver found in the standard places.
+  /// Does the same with the driver found in the standard places.
   explicit CudaDevice(int ordinal) : CudaDevice(Driver::open(), {.ordinal = ordinal, .lock_folder = {}}) {}
   ~CudaDevice() override;
 
@@ -52,7 +52,7 @@ class CudaDevice final : public Device {
   const Driver& driver() const noexcept { return *driver_; }
   cuda::DeviceHandle handle() const noexcept { return handle_; }
   const std::string& uuid() const noexcept { return uuid_; }  ///< "GPU-xxxxxxxx-...", or "MIG-..."
-  /// The device's primary context, retained on the first call and released with this object.
+  /// Returns the device's primary context. The first call retains it; the destructor releases it.
   cuda::ContextHandle primary_context() const;
   int attribute(cuda::DeviceAttribute attribute) const;
 

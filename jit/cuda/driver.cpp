@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "jit/cuda/library_search.h"
+#include "jit/loader_error.h"
 
 namespace tunesmith {
 namespace {
@@ -26,7 +27,7 @@ ErrorCode code_of(cuda::Result result) {
   }
 }
 
-// A kernel that faulted leaves a context in which every later call fails.
+// After a kernel fault, every later call in the context fails.
 bool poisons_context(cuda::Result result) {
   switch (result) {
     case cuda::error_illegal_address:
@@ -51,8 +52,7 @@ std::shared_ptr<const Driver> Driver::open(const std::filesystem::path& library)
   for (const std::string& candidate : candidates) {
     handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) break;
-    const char* const message = dlerror();
-    if (reason.empty() && message != nullptr) reason = message;
+    if (const std::string message = loader_error(); reason.empty()) reason = message;
   }
   if (handle == nullptr)
     throw Error(ErrorCode::no_device, "no CUDA driver was found; tried ", join(candidates), " (", reason, ")");
@@ -62,7 +62,7 @@ std::shared_ptr<const Driver> Driver::open(const std::filesystem::path& library)
   void* const init = dlsym(handle, "cuInit");
   driver->path_ = init != nullptr && dladdr(init, &facts) != 0 && facts.dli_fname != nullptr ? facts.dli_fname : "libcuda";
 
-  // cuGetProcAddress hands out the interface of the version asked for, whatever the driver's default is.
+  // cuGetProcAddress returns the interface of the requested version, whatever the driver's default is.
   const auto get_proc_address = reinterpret_cast<GetProcAddress>(dlsym(handle, "cuGetProcAddress_v2"));
   const auto resolve = [&](auto& function, const char* name, const char* symbol, int version) {
     void* address = nullptr;
@@ -86,7 +86,7 @@ std::shared_ptr<const Driver> Driver::open(const std::filesystem::path& library)
 int Driver::initialize() const {
   const cuda::Result result = functions_.init(0);
   if (result != cuda::success)
-    throw Error(ErrorCode::no_device, "the CUDA driver ", path_, " cannot be used: cuInit: ", describe(result));
+    throw Error(ErrorCode::no_device, "the CUDA driver ", path_, " cannot be initialized: cuInit: ", describe(result));
   int count = 0;
   check(functions_.device_get_count(&count), "cuDeviceGetCount");
   if (count <= 0) throw Error(ErrorCode::no_device, "the CUDA driver ", path_, " sees no GPU");
@@ -112,7 +112,7 @@ std::string Driver::describe(cuda::Result result) const {
 void Driver::fail(cuda::Result result, const char* call, const std::string& doing) const {
   throw Error(code_of(result), call, ": ", describe(result), doing.empty() ? "" : " while ", doing,
               poisons_context(result)
-                  ? "; a kernel that was started earlier faulted, and this process can no longer use its CUDA context"
+                  ? "; a kernel launched earlier faulted, and this process can no longer use its CUDA context"
                   : "");
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The CUDA driver, opened: its functions, and its errors as exceptions.
+// The loaded CUDA driver: its functions, and its errors as exceptions.
 
 #include <filesystem>
 #include <memory>
@@ -11,16 +11,16 @@
 
 namespace tunesmith {
 
-/// Immutable once made, thread-safe. The library stays loaded until the process ends.
+/// The driver's functions. Immutable and thread-safe. The library stays loaded until the process ends.
 class Driver {
  public:
-  /// Opens the driver library and resolves every function; does not initialize CUDA. `library`: instead of the standard
-  /// places. Throws Error(no_device) listing what was tried, or naming the function that an old driver lacks.
+  /// Opens the driver library and resolves every function; does not initialize CUDA. `library` replaces the standard
+  /// places. Throws Error(no_device) with the places tried, or the function that an old driver lacks.
   static std::shared_ptr<const Driver> open(const std::filesystem::path& library = {});
 
-  /// cuInit, once or more, and the number of GPUs. Throws Error(no_device) when there is none that CUDA may use.
+  /// Calls cuInit and returns the number of GPUs; may be repeated. Throws Error(no_device) if CUDA can use no GPU.
   int initialize() const;
-  /// The CUDA version that the driver implements: 13000 for 13.0.
+  /// Returns the CUDA version that the driver implements: 13000 for 13.0.
   int api_version() const;
   const std::string& path() const noexcept { return path_; }
 
@@ -53,8 +53,8 @@ class Driver {
 
   const Functions* operator->() const noexcept { return &functions_; }
 
-  /// Throws unless `result` is success: Error(out_of_memory | no_device | capturing | device_failed) with the call, the
-  /// driver's name and text for the error, and what was being done ("while ...", streamed parts).
+  /// Throws Error(out_of_memory | no_device | capturing | device_failed) unless `result` is success. The message holds the
+  /// call, the driver's name and description of the error, and the purpose of the call ("while ...", streamed parts).
   template <typename... Doing>
   void check(cuda::Result result, const char* call, const Doing&... doing) const {
     if (result == cuda::success) [[likely]]
@@ -64,7 +64,7 @@ class Driver {
     fail(result, call, text.str());
   }
   [[noreturn]] void fail(cuda::Result result, const char* call, const std::string& doing) const;
-  /// "CUDA_ERROR_INVALID_VALUE (invalid argument)".
+  /// Returns the name and description of an error, e.g. "CUDA_ERROR_INVALID_VALUE (invalid argument)".
   std::string describe(cuda::Result result) const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// The part of the CUDA Driver API that is used, declared from its public documentation: building Tunesmith needs no CUDA
-// header. A test compares the values and layouts with <cuda.h> where that is installed.
+// The subset of the CUDA Driver API that Tunesmith uses, declared from its public documentation so that building needs no
+// CUDA header. A test compares the values and layouts with <cuda.h> if that is installed.
 
 #include <cstddef>
 #include <cstdint>
@@ -85,7 +85,7 @@ enum class TensorMapSwizzle : int { none = 0, bytes_32 = 1, bytes_64 = 2, bytes_
 enum class TensorMapPromotion : int { none = 0, bytes_64 = 1, bytes_128 = 2, bytes_256 = 3 };
 enum class TensorMapFill : int { zero = 0 };
 
-/// CUtensorMap. Driver and GPU ask for 64 bytes of alignment; CUDA 13 declares it with 128.
+/// CUtensorMap. The driver and the GPU require an alignment of 64 bytes; CUDA 13 declares 128.
 struct alignas(64) TensorMap {
   std::uint64_t opaque[16];
 };
@@ -120,8 +120,8 @@ struct LaunchConfig {
 
 }  // namespace tunesmith::cuda
 
-// Every function used: X(member, name, exported symbol, version of the interface, signature). The version is what
-// cuGetProcAddress selects an interface by, and belongs to the exported symbol (cudaTypedefs.h lists them).
+// Every function used: X(member, name, exported symbol, version of the interface, signature). cuGetProcAddress selects the
+// interface by the version, which belongs to the exported symbol (cudaTypedefs.h lists them).
 #define TUNESMITH_CUDA_FUNCTIONS(X)                                                                                       \
   X(get_error_name, cuGetErrorName, cuGetErrorName, 6000, (Result, const char**))                                         \
   X(get_error_string, cuGetErrorString, cuGetErrorString, 6000, (Result, const char**))                                   \

@@ -22,7 +22,7 @@ std::string describe(const KernelLaunch& launch) {
 std::unique_ptr<PreparedKernel> CudaDevice::prepare(const Module& module, const KernelLaunch& launch) {
   const auto* const cuda_module = dynamic_cast<const CudaModule*>(&module);
   if (cuda_module == nullptr)
-    throw Error(ErrorCode::invalid_argument, "module was not loaded by a CUDA device; load it on cuda:", options_.ordinal);
+    throw Error(ErrorCode::invalid_argument, "module was loaded by another device; load it on cuda:", options_.ordinal);
   const ContextScope scope(*this);
   const RelaxedCapture relaxed(*driver_);
   return std::make_unique<CudaKernel>(*this, *cuda_module, launch, scope.context());
@@ -78,8 +78,8 @@ CudaKernel::CudaKernel(const CudaDevice& device, const CudaModule& module, const
 
 void CudaKernel::enqueue(const void* params, Stream stream) const {
   const auto on = static_cast<cuda::StreamHandle>(stream);
-  // Reading the current context costs a few nanoseconds; without it, a thread whose context is on another GPU would start
-  // the kernel there.
+  // Without this check, a thread whose current context is on another GPU would launch the kernel there. Reading the current
+  // context costs a few nanoseconds.
   cuda::ContextHandle current = nullptr;
   const bool here = driver_->ctx_get_current(&current) == cuda::success && current == context_;
   const cuda::Result result = here ? launch(function_, params, on) : launch_in_other_context(params, on);
@@ -100,7 +100,7 @@ inline cuda::Result CudaKernel::launch(cuda::FunctionHandle function, const void
 
 cuda::Result CudaKernel::launch_in_other_context(const void* params, cuda::StreamHandle stream) const {
   const ContextScope scope(device_);
-  // A kernel handle, in place of a function handle, stands for the function in whichever context is current.
+  // The driver resolves a kernel handle passed as a function handle in the current context.
   return launch(scope.context() == context_ ? function_ : reinterpret_cast<cuda::FunctionHandle>(kernel_), params, stream);
 }
 

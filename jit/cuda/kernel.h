@@ -1,5 +1,5 @@
 #pragma once
-// A kernel bound to its geometry: what the hot path calls.
+// A kernel bound to its launch geometry. The hot path calls this.
 
 #include <array>
 #include <string>
@@ -8,26 +8,26 @@
 
 namespace tunesmith {
 
-/// "softmax with grid 4096x1x1, block 256x1x1, 0 bytes of dynamic shared memory", for messages.
+/// Describes a launch for error messages: "softmax with grid 4096x1x1, block 256x1x1, 0 bytes of dynamic shared memory".
 std::string describe(const KernelLaunch& launch);
 
-/// The launch attributes that a geometry needs.
+/// The launch attributes that a geometry requires.
 class LaunchAttributes {
  public:
   explicit LaunchAttributes(const KernelLaunch& launch);
   bool empty() const noexcept { return count_ == 0; }
-  /// The driver's description of the launch; points into this object.
+  /// Returns the driver's launch configuration, which points into this object.
   cuda::LaunchConfig config(const KernelLaunch& launch, cuda::StreamHandle stream) const noexcept;
 
  private:
-  // The driver takes a pointer to non-const and does not write through it.
+  // Mutable because the driver takes a non-const pointer, although it does not write through it.
   mutable std::array<cuda::LaunchAttribute, 3> attributes_ = {};
   unsigned count_ = 0;
 };
 
 class CudaKernel final : public PreparedKernel {
  public:
-  /// Call with a context of the device current.
+  /// Requires a current context on the device.
   CudaKernel(const CudaDevice& device, const CudaModule& module, const KernelLaunch& launch, cuda::ContextHandle context);
   void enqueue(const void* params, Stream stream) const override;
 
@@ -40,7 +40,7 @@ class CudaKernel final : public PreparedKernel {
   const Driver& driver_;
   const KernelLaunch launch_;
   const LaunchAttributes attributes_;
-  const cuda::ContextHandle context_;  // where function_ belongs
+  const cuda::ContextHandle context_;  // the context of function_
   cuda::KernelHandle kernel_ = nullptr;
   cuda::FunctionHandle function_ = nullptr;
 };

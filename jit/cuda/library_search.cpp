@@ -28,7 +28,7 @@ struct Place {
   const char* kind;
 };
 
-/// A library by its file name without the version, and where its wheels put it.
+/// A library: its file name without the version, and its folder within wheels.
 struct LibraryName {
   std::string_view stem;
   std::array<const char*, 2> wheels;
@@ -53,7 +53,7 @@ std::vector<fs::path> folders_in(const fs::path& folder, std::string_view name_p
   return found;
 }
 
-// "cuda-13.0" before "cuda-12.9" before "cuda-12" before "cuda".
+// Lists toolkit folders, newest first: "cuda-13.0", "cuda-12.9", "cuda-12", "cuda".
 std::vector<fs::path> installed_toolkits(const fs::path& root) {
   const auto version = [](const fs::path& path) {
     std::pair<int, int> number{0, 0};
@@ -70,7 +70,8 @@ std::vector<fs::path> installed_toolkits(const fs::path& root) {
   return toolkits;
 }
 
-// Where the file lies if `folder` is a library folder, a toolkit, a pip target or a virtual environment; empty if nowhere.
+// Returns the library's path in `folder`, which may be a library folder, a toolkit, a pip target or a virtual environment.
+// Empty if it is not there.
 fs::path library_below(const fs::path& folder, const LibraryName& name, int version) {
   if (!is_there(folder)) return {};
   const std::string file = file_of(name, version);
@@ -128,8 +129,8 @@ NvrtcLocation describe_nvrtc(const fs::path& library) {
   location.library = library;
   for (const int version : versions)
     if (library.filename().string().starts_with("libnvrtc.so." + std::to_string(version))) location.major = version;
-  // The builtins' name has the minor version. Asked for by name: a system folder has thousands of entries. A toolkit may
-  // link to NVRTC from elsewhere, so the folder of the real file counts as well.
+  // The file name of the builtins has the minor version. Try the names one by one, because listing a system folder with
+  // thousands of entries is slow. A toolkit may link to NVRTC elsewhere, so the folder of the real file is searched too.
   std::error_code error;
   const fs::path real = fs::is_symlink(library, error) ? fs::canonical(library, error) : library;
   for (const fs::path& folder : {library.parent_path(), real.parent_path()})
@@ -163,7 +164,7 @@ std::string nvrtc_identity(const NvrtcLocation& location) {
   std::string text = "nvrtc";
   for (const fs::path& file : {location.library, location.builtins}) {
     if (file.empty()) continue;
-    // The build-id tells builds apart by itself; file names differ between a toolkit, a wheel and a copy of either.
+    // The build-id alone identifies the build; file names differ between a toolkit, a wheel and copies.
     const std::string id = build_id(file);
     const std::string file_name = file.filename().string();
     text += " " + (id.empty() ? file_name : file_name.substr(0, file_name.find(".so")) + "=" + id);

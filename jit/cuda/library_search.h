@@ -1,6 +1,6 @@
 #pragma once
-// Where the CUDA libraries are. Looking for them opens none: a warm process needs to know which NVRTC there is (its build is
-// part of every binary's fingerprint) without paying the 100 ms that loading it costs.
+// Finds the CUDA libraries without opening them. A process with a warm cache needs NVRTC's build-id, which is part of every
+// binary's fingerprint, but must not pay the 100 ms that loading NVRTC takes.
 
 #include <filesystem>
 #include <string>
@@ -8,52 +8,52 @@
 
 namespace tunesmith {
 
-/// Where to look besides the standard places. The caller hands in what the environment says; nothing is read here.
+/// Folders to search in addition to the standard ones. The caller passes the environment's settings; this code reads none.
 struct CudaFolders {
-  std::vector<std::filesystem::path> given;     ///< asked for by the user: looked at first, any layout
-  std::vector<std::filesystem::path> toolkits;  ///< what CUDA_HOME or CUDA_PATH name
-  std::vector<std::filesystem::path> loader;    ///< what LD_LIBRARY_PATH names
+  std::vector<std::filesystem::path> given;     ///< requested by the user: searched first, any layout
+  std::vector<std::filesystem::path> toolkits;  ///< CUDA_HOME or CUDA_PATH
+  std::vector<std::filesystem::path> loader;    ///< LD_LIBRARY_PATH
   std::vector<std::filesystem::path> wheels;    ///< folders that pip installed into (--target, site-packages, a venv)
-  std::filesystem::path root = "/";             ///< the standard places are below it; tests set it
+  std::filesystem::path root = "/";             ///< prefix of the standard places; tests set it
 };
 
 /// A library file.
 struct LibraryLocation {
-  std::filesystem::path library;   ///< empty: in none of the places looked at
+  std::filesystem::path library;   ///< empty: not found
   int major = 0;                   ///< version in the file's name
-  std::string found_in;            ///< which kind of place, e.g. "toolkit"
-  std::vector<std::string> tried;  ///< every place looked at, in order; the last one is where it was found
+  std::string found_in;            ///< kind of place, e.g. "toolkit"
+  std::vector<std::string> tried;  ///< every place searched, in order; the last one is where it was found
 
   bool found() const noexcept { return !library.empty(); }
 };
 
-/// An NVRTC library file with its builtins beside it.
+/// An NVRTC library file and its builtins.
 struct NvrtcLocation {
-  std::filesystem::path library;   ///< empty: in none of the places looked at
-  std::filesystem::path builtins;  ///< empty: not beside the library
-  int major = 0, minor = -1;       ///< from the file names; minor is -1 when they do not tell
-  std::string found_in;            ///< which kind of place, e.g. "toolkit"
-  std::vector<std::string> tried;  ///< every place looked at, in order; the last one is where it was found
+  std::filesystem::path library;   ///< empty: not found
+  std::filesystem::path builtins;  ///< empty: not in the library's folder
+  int major = 0, minor = -1;       ///< from the file names; minor is -1 if they lack it
+  std::string found_in;            ///< kind of place, e.g. "toolkit"
+  std::vector<std::string> tried;  ///< every place searched, in order; the last one is where it was found
 
   bool found() const noexcept { return !library.empty(); }
 };
 
-/// In order: given folders; toolkit folders; <root>/usr/local/cuda*, the newest version first; loader folders and the
-/// system's library folders; wheel folders. Among the places after the toolkit folders, version 13 anywhere wins over 12.
-/// Each folder may be the library folder itself, a toolkit, or one that pip installed into. Never throws.
+/// Finds NVRTC. Searches, in order: given folders; toolkit folders; <root>/usr/local/cuda*, newest version first; loader
+/// folders and the system's library folders; wheel folders. After the toolkit folders, version 13 in any place precedes 12.
+/// Each folder may be a library folder, a toolkit, or a folder that pip installed into. Never throws.
 NvrtcLocation find_nvrtc(const CudaFolders& folders);
-/// The location that a library file which is already known has: its version and its builtins.
+/// Returns the version and the builtins of a library file whose path is known.
 NvrtcLocation describe_nvrtc(const std::filesystem::path& library);
-/// cuBLASLt (libcublasLt.so.13, else .12), in the same places and order. `newest_major`: the CUDA version of the driver; a
-/// library of a newer one would not start. Never throws.
+/// Finds cuBLASLt (libcublasLt.so.13, else .12) in the same places and order. `newest_major` is the CUDA version of the
+/// driver; a newer library would not start. Never throws.
 LibraryLocation find_cublas_lt(const CudaFolders& folders, int newest_major);
-/// "nvrtc libnvrtc=<build-id> libnvrtc-builtins=<build-id>", or "nvrtc none". Opens no library.
+/// Returns "nvrtc libnvrtc=<build-id> libnvrtc-builtins=<build-id>", or "nvrtc none". Opens no library.
 std::string nvrtc_identity(const NvrtcLocation& location);
 
-/// Names to open the driver by, in order: the loader's, then places that a loader may not know.
+/// Lists the names to open the driver by, in order: the loader's name, then paths that a loader may not search.
 std::vector<std::string> driver_candidates();
 
-/// "a, b, c".
+/// Joins strings with ", ".
 std::string join(const std::vector<std::string>& parts);
 
 }  // namespace tunesmith

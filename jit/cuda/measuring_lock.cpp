@@ -11,18 +11,18 @@
 namespace tunesmith {
 namespace {
 
-// The GPU is one for the process, however many devices and engines are made on it; so is its stand-in lock.
+// Used if no lock file can be made. One per process, because several devices and engines may share a GPU.
 std::mutex process_lock;
 
 int open_lock_file(const std::filesystem::path& path) {
-  // Reading is enough for flock, and a file in a sticky folder that another user made cannot be opened with O_CREAT.
+  // flock works on a file opened for reading. O_CREAT fails for another user's file in a sticky folder.
   constexpr int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC;
   for (int attempt = 0; attempt < 3; ++attempt) {
     int file = open(path.c_str(), flags);
     if (file >= 0 || errno != ENOENT) return file;
     file = open(path.c_str(), flags | O_CREAT | O_EXCL, 0644);
     if (file >= 0) {
-      fchmod(file, 0644);  // readable by every user, whatever the umask
+      fchmod(file, 0644);  // readable by every user, regardless of the umask
       return file;
     }
     if (errno != EEXIST) return -1;

@@ -1,5 +1,5 @@
 #pragma once
-// One measurement at a time per GPU.
+// A lock that permits one measurement at a time per GPU.
 
 #include <filesystem>
 #include <mutex>
@@ -7,12 +7,12 @@
 
 namespace tunesmith {
 
-/// Holds the measuring lock of a device while it lives: no other thread or process of this machine that uses it measures on
-/// that GPU. It is a lock on the file <folder>/tunesmith-measuring-<uuid>.lock, released by the kernel when a process dies;
-/// where no such file can be made, threads of this process are still kept apart.
+/// Holds the measuring lock of a GPU for its lifetime, across all threads and processes of this machine. It locks the file
+/// <folder>/tunesmith-measuring-<uuid>.lock, which the kernel releases when the process dies. If the file cannot be made, it
+/// still excludes other threads of this process.
 class MeasuringLock {
  public:
-  /// Waits. `folder`: empty for the system's temporary folder.
+  /// Waits for the lock. An empty `folder` means the system's temporary folder.
   MeasuringLock(const std::filesystem::path& folder, const std::string& uuid);
   ~MeasuringLock();
   MeasuringLock(const MeasuringLock&) = delete;

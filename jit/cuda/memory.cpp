@@ -1,5 +1,5 @@
-// Device memory. Copies and fills return when they are done, unless their name says async, and no call breaks a stream
-// capture of another thread.
+// Device memory. Copies and fills are synchronous unless their name says async. No call invalidates another thread's stream
+// capture.
 
 #include <algorithm>
 
@@ -34,12 +34,12 @@ void CudaDevice::release(void* memory) noexcept try {
   const RelaxedCapture relaxed(*driver_);
   (*driver_)->mem_free(address(memory));
 } catch (...) {
-  // The context is gone, and the memory with it.
+  // The context no longer exists, so the memory does not either.
 }
 
-// On the legacy default stream, so that work enqueued there before is ordered before the copy; it also makes a pageable copy
-// wait for its arrival, which cuMemcpyHtoD does not promise. While a blocking stream is capturing, that stream must not be
-// touched (it would invalidate the capture): then on a stream of its own.
+// Copies on the legacy default stream, so that the copy comes after work enqueued there earlier. The synchronization also
+// waits until a pageable copy has arrived, which cuMemcpyHtoD does not guarantee. While a blocking stream is capturing,
+// using the default stream would invalidate the capture, so the copy runs on a stream of its own.
 template <typename Copy>
 void CudaDevice::copy(const char* call, std::size_t bytes, const Copy& enqueue) {
   if (bytes == 0) return;
@@ -53,7 +53,7 @@ void CudaDevice::copy(const char* call, std::size_t bytes, const Copy& enqueue) 
   cuda::Result result = enqueue(stream);
   if (result == cuda::success) result = driver->stream_synchronize(stream);
   if (blocked) driver->stream_destroy(stream);
-  driver.check(result, call, "moving ", bytes, " bytes on cuda:", options_.ordinal);
+  driver.check(result, call, "copying ", bytes, " bytes on cuda:", options_.ordinal);
 }
 
 void CudaDevice::copy_to_device(void* device, const void* host, std::size_t bytes) {

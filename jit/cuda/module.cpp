@@ -98,7 +98,7 @@ cuda::FunctionHandle CudaModule::function(cuda::KernelHandle kernel, const Kerne
   const Driver& driver = device_.driver();
   cuda::FunctionHandle function = nullptr;
   driver.check(driver->kernel_get_function(&function, kernel), "cuKernelGetFunction", "loading ", launch.entry);
-  // Loading is lazy: asking for an attribute is what brings the code onto the device.
+  // The driver loads lazily: querying an attribute forces the code onto the device.
   int registers = 0;
   driver.check(driver->func_get_attribute(&registers, FunctionAttribute::num_regs, function), "cuFuncGetAttribute",
                "loading ", launch.entry);
@@ -110,10 +110,10 @@ int CudaModule::blocks_per_sm(cuda::FunctionHandle function, const KernelLaunch&
   int blocks = 0;
   driver.check(driver->max_active_blocks(&blocks, function, static_cast<int>(launch.block.count()),
                                          static_cast<std::size_t>(launch.dynamic_smem_bytes)),
-               "cuOccupancyMaxActiveBlocksPerMultiprocessor", "asking for the occupancy of ", describe(launch));
+               "cuOccupancyMaxActiveBlocksPerMultiprocessor", "querying the occupancy of ", describe(launch));
   if (launch.cluster.count() == 1 || blocks == 0) return blocks;
 
-  // A cluster lives within one GPC, so clusters may leave multiprocessors idle: their number per device decides.
+  // A cluster occupies a single GPC, so clusters can leave multiprocessors idle. Use the number of clusters per device.
   KernelLaunch plain = launch;
   plain.cooperative = false;
   const LaunchAttributes attributes(plain);
@@ -121,7 +121,7 @@ int CudaModule::blocks_per_sm(cuda::FunctionHandle function, const KernelLaunch&
   int clusters = 0;
   const cuda::Result result = driver->max_active_clusters(&clusters, function, &config);
   if (result == cuda::error_invalid_cluster_size) return 0;
-  driver.check(result, "cuOccupancyMaxActiveClusters", "asking for the occupancy of ", describe(launch));
+  driver.check(result, "cuOccupancyMaxActiveClusters", "querying the occupancy of ", describe(launch));
   if (clusters == 0) return 0;
   const auto resident = static_cast<std::int64_t>(launch.cluster.count()) * clusters / device_.info().sm_count;
   return static_cast<int>(std::clamp<std::int64_t>(resident, 1, blocks));

@@ -1,5 +1,5 @@
 #pragma once
-// A cubin in the driver.
+// A cubin loaded into the driver.
 
 #include <map>
 #include <mutex>
@@ -8,7 +8,7 @@
 
 namespace tunesmith {
 
-/// A CUDA library: independent of contexts; each kernel is loaded into a context when it is resolved there.
+/// A CUDA library. It is independent of contexts; each kernel is loaded into a context when it is resolved there.
 class CudaModule final : public Module {
  public:
   CudaModule(const CudaDevice& device, const Binary& binary);
@@ -16,13 +16,13 @@ class CudaModule final : public Module {
 
   int occupancy(const KernelLaunch& launch) const override;
 
-  /// The kernel, with its attributes raised to what the launch needs: set once per kernel, never lowered, so that plans of
-  /// one kernel do not undo each other. Throws Error(not_found) for an unknown entry, Error(unsupported) when the device
-  /// cannot give what the launch asks for.
+  /// Returns the kernel with its attributes raised to what the launch needs. Attributes are never lowered, so that plans of
+  /// the same kernel do not affect each other. Throws Error(not_found) for an unknown entry and Error(unsupported) if the
+  /// launch exceeds the device's limits.
   cuda::KernelHandle kernel_for(const KernelLaunch& launch) const;
-  /// Resident blocks per multiprocessor; `function` as below, in the current context.
+  /// Returns the resident blocks per multiprocessor. `function` belongs to the current context.
   int blocks_per_sm(cuda::FunctionHandle function, const KernelLaunch& launch) const;
-  /// The kernel in the current context, loaded: its first launch does no work that a capture forbids.
+  /// Loads the kernel into the current context, so that its first launch does nothing that a stream capture forbids.
   cuda::FunctionHandle function(cuda::KernelHandle kernel, const KernelLaunch& launch) const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// The part of NVRTC's interface that is used, declared from its public documentation: building Tunesmith needs no CUDA
-// header. A test compares the values with <nvrtc.h> where that is installed.
+// The subset of NVRTC's interface that Tunesmith uses, declared from its public documentation so that building needs no CUDA
+// header. A test compares the values with <nvrtc.h> if that is installed.
 
 #include <cstddef>
 
@@ -13,7 +13,7 @@ inline constexpr Result success = 0;
 inline constexpr Result out_of_memory = 1;
 inline constexpr Result builtin_operation_failure = 7;
 
-/// The functions, all of them in every version from 12.0.
+/// The functions that are called; version 12.0 and later have all of them.
 struct Functions {
   const char* (*get_error_string)(Result);
   Result (*version)(int* major, int* minor);

@@ -12,18 +12,18 @@
 namespace tunesmith {
 namespace {
 
-// --minimal leaves out textures and the device runtime, which no template uses; that saves up to half of a small compile. It
-// came with 12.4; an unknown version (no library found) is taken to be a current one, so that fingerprints stay the same.
+// --minimal (12.4 and later) omits textures and the device runtime, which no template uses; this saves up to half the time
+// of a small compile. If no library is found, assume a current version, so that fingerprints do not depend on it.
 bool has_minimal(const NvrtcLocation& location) {
   return !location.found() || location.major >= 13 || (location.major == 12 && location.minor >= 4);
 }
 
-// From 13.0 on NVRTC keeps a cache of its own under the user's home, and a hit has an empty log: no registers, no warnings.
+// NVRTC 13.0 and later keeps its own cache in the user's home folder. A hit has an empty log, without registers or warnings.
 bool has_own_cache(const NvrtcLocation& location) { return !location.found() || location.major >= 13; }
 
 constexpr const char* verbose_ptxas = "--ptxas-options=-v";
 
-// Line information costs no compile time and lets profilers show template files; --ptxas-options=-v fills the log.
+// Line information costs no compile time and lets profilers show template files. --ptxas-options=-v reports resources.
 std::vector<std::string> option_list(const Arch& arch, const NvrtcLocation& location, bool virtual_arch) {
   std::string target = name(arch);
   if (virtual_arch) target.replace(0, 2, "compute");
@@ -48,7 +48,7 @@ class Program {
         functions_.create_program(&program_, request.source.c_str(), request.name.c_str(), 0, nullptr, nullptr);
     if (result != nvrtc::success)
       throw Error(result == nvrtc::out_of_memory ? ErrorCode::out_of_memory : ErrorCode::compile_failed,
-                  "NVRTC cannot take in ", request.name, ": ", functions_.get_error_string(result));
+                  "NVRTC cannot create a program for ", request.name, ": ", functions_.get_error_string(result));
   }
   ~Program() { functions_.destroy_program(&program_); }
   Program(const Program&) = delete;
@@ -118,7 +118,7 @@ std::string NvrtcCompiler::identity() const {
     try {
       library();
     } catch (const Error&) {
-      // The answer is that there is none; a caller with a cache of binaries can go on.
+      // There is no NVRTC; a caller with cached binaries can continue without one.
     }
   }
   const std::lock_guard lock(mutex_);
@@ -163,9 +163,9 @@ NvrtcCompiler::Output NvrtcCompiler::run(const CompileRequest& request, Format f
   std::string reason = first_error(output.log);
   if (result == nvrtc::builtin_operation_failure)
     throw Error(ErrorCode::no_compiler, "NVRTC at ", opened.location().library.string(), " is incomplete: ", reason,
-                "; libnvrtc-builtins must lie beside it");
+                "; libnvrtc-builtins must be in the same folder");
   if (reason.empty() && result != nvrtc::success) {
-    // In verbose mode ptxas reports some errors (too much shared memory) by its exit status alone.
+    // In verbose mode, ptxas reports some errors (too much shared memory) only by its exit status.
     Output quiet;
     if (std::erase(options, verbose_ptxas) > 0 && attempt(quiet) != nvrtc::success) {
       reason = first_error(quiet.log);
@@ -173,7 +173,7 @@ NvrtcCompiler::Output NvrtcCompiler::run(const CompileRequest& request, Format f
     }
   }
   if (reason.empty())
-    reason = result == nvrtc::success ? "NVRTC reported success and returned no code"
+    reason = result == nvrtc::success ? "NVRTC reported success but returned no code"
                                       : opened.functions().get_error_string(result);
   const std::string path = dump_source(settings_.dump_folder, request.name, request.source);
   throw Error(result == nvrtc::out_of_memory ? ErrorCode::out_of_memory : ErrorCode::compile_failed, request.name,
@@ -183,7 +183,7 @@ NvrtcCompiler::Output NvrtcCompiler::run(const CompileRequest& request, Format f
 }
 
 Binary NvrtcCompiler::compile(const CompileRequest& request) const {
-  library();  // opened before the clock starts
+  library();  // open it outside of the measured time
   const auto start = std::chrono::steady_clock::now();
   Output output = run(request, Format::cubin);
   Binary binary;

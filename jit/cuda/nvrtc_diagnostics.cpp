@@ -21,7 +21,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-// The front end says "file(12): error: message", or "file(12): error #20: message"; also "catastrophic error".
+// The front end prints "file(12): error: message" or "file(12): error #20: message"; also "catastrophic error".
 std::string front_end_error(std::string_view line) {
   const std::size_t mark = line.find("): ");
   if (mark == std::string_view::npos) return {};
@@ -36,15 +36,15 @@ std::string front_end_error(std::string_view line) {
          std::string(trimmed(rest.substr(colon + 2)));
 }
 
-// ptxas says "ptxas application ptx input, line 23; error   : message", "ptxas error   : ...", or fatal; NVRTC itself
-// "nvrtc: error: message".
+// ptxas prints "ptxas application ptx input, line 23; error   : message", "ptxas error   : ...", or fatal. NVRTC itself
+// prints "nvrtc: error: message".
 bool is_tool_error(std::string_view line) {
   if (!line.starts_with("ptxas") && !line.starts_with("nvrtc") && !line.starts_with("Command-line error")) return false;
   return line.find("error") != std::string_view::npos || line.find("fatal") != std::string_view::npos;
 }
 
 bool write_file(const std::filesystem::path& path, std::string_view text) {
-  // O_NOFOLLOW: temporary folders are shared, and the name can be foreseen.
+  // O_NOFOLLOW because temporary folders are shared and the name is predictable.
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (file < 0) return false;
   while (!text.empty()) {

@@ -5,17 +5,13 @@
 
 #include <algorithm>
 
+#include "jit/loader_error.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
 
-std::string loader_message() {
-  const char* const message = dlerror();
-  return message != nullptr ? message : "unknown loader error";
-}
-
-// NVRTC lists plain numbers. The architecture-specific target "a" came with 9.0, the family-specific "f" with 10.0 in
+// NVRTC lists plain numbers. Architecture-specific targets ("a") exist since 9.0, family-specific ones ("f") since 10.0 and
 // CUDA 12.9 (CUDA C++ Programming Guide, "Feature Availability").
 std::vector<Arch> with_suffixes(const std::vector<int>& numbers, bool has_families) {
   std::vector<Arch> archs;
@@ -37,7 +33,7 @@ void* NvrtcLibrary::open() {
     if (!location_.builtins.empty()) dlopen(location_.builtins.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (void* const library = dlopen(location_.library.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     throw Error(ErrorCode::no_compiler, "NVRTC was found at ", location_.library.string(),
-                " but cannot be opened: ", loader_message());
+                " but cannot be opened: ", loader_error());
   }
   for (const char* soname : {"libnvrtc.so.13", "libnvrtc.so.12"}) {
     attempts.push_back(std::string(soname) + " by the loader");
@@ -83,7 +79,7 @@ NvrtcLibrary::NvrtcLibrary(NvrtcLocation location) : location_(std::move(locatio
       archs_ = with_suffixes(numbers, std::pair(major_, minor_) >= std::pair(12, 9));
   }
   if (archs_.empty())
-    throw Error(ErrorCode::no_compiler, location_.library.string(), " does not say which architectures it supports");
+    throw Error(ErrorCode::no_compiler, location_.library.string(), " does not list the architectures it supports");
 }
 
 }  // namespace tunesmith

@@ -1,5 +1,5 @@
 #pragma once
-// NVRTC, opened.
+// The loaded NVRTC library.
 
 #include <vector>
 
@@ -9,20 +9,20 @@
 
 namespace tunesmith {
 
-/// Immutable once made, thread-safe. The library stays loaded until the process ends: it starts threads and registers exit
-/// handlers that must not lose their code.
+/// NVRTC's functions. Immutable and thread-safe. The library stays loaded until the process ends, because it starts threads
+/// and registers exit handlers whose code must remain.
 class NvrtcLibrary {
  public:
-  /// Opens the library that was found; when none was, what the loader knows as libnvrtc.so.13 or .12. The builtins beside it
-  /// are opened first, because NVRTC asks the loader for them by bare name and wheels are on no loader path.
-  /// Throws Error(no_compiler) listing what was tried.
+  /// Opens the library at `location`; if that is empty, libnvrtc.so.13 or .12 by the loader. Opens the builtins first,
+  /// because NVRTC loads them by their bare name and wheels are not on the loader's path. Throws Error(no_compiler) with the
+  /// places tried.
   explicit NvrtcLibrary(NvrtcLocation location);
 
   const nvrtc::Functions& functions() const noexcept { return functions_; }
   const NvrtcLocation& location() const noexcept { return location_; }
   int major() const noexcept { return major_; }
   int minor() const noexcept { return minor_; }
-  /// What compile_program accepts as sm_..., ascending; with the architecture- and family-specific targets.
+  /// The sm_... targets that compile_program accepts, ascending, with architecture- and family-specific ones.
   const std::vector<Arch>& archs() const noexcept { return archs_; }
 
  private:

@@ -1,4 +1,4 @@
-// What a measurement depends on besides the device class: the driver, the clocks, the power limit.
+// Facts that a measurement depends on in addition to the device class: driver, clocks, power limit.
 
 #include <dlfcn.h>
 
@@ -9,13 +9,13 @@
 namespace tunesmith {
 namespace {
 
-// NVML, declared from its public documentation; opened here only, because its initialization takes milliseconds.
+// NVML, declared from its public documentation. Opened only here, because its initialization takes milliseconds.
 class Nvml {
  public:
   Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
     if (library_ == nullptr) return;
     const auto init = symbol<int (*)(unsigned)>("nvmlInitWithFlags");
-    constexpr unsigned do_not_attach_gpus = 2;  // NVML_INIT_FLAG_NO_ATTACH: only the one that is asked about
+    constexpr unsigned do_not_attach_gpus = 2;  // NVML_INIT_FLAG_NO_ATTACH: attach only the GPU that is queried
     ready_ = init != nullptr && init(do_not_attach_gpus) == 0;
   }
   ~Nvml() {
@@ -25,7 +25,7 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// 0 when unknown.
+  /// Returns 0 if unknown.
   unsigned power_limit_mw(const std::string& uuid) const {
     using Device = void*;
     const auto by_uuid = symbol<int (*)(const char*, Device*)>("nvmlDeviceGetHandleByUUID");
@@ -67,7 +67,7 @@ std::map<std::string, std::string> CudaDevice::provenance() const {
   facts["cuda_driver_api"] = std::to_string(api / 1000) + "." + std::to_string(api % 1000 / 10);
   facts["device"] = info_.name;
   facts["device_uuid"] = uuid_;
-  // The boost limits as CUDA reports them; newer devices may answer 0.
+  // Maximum clocks as CUDA reports them; newer devices may report 0.
   facts["sm_clock_khz"] = std::to_string(attribute(cuda::DeviceAttribute::clock_rate_khz));
   facts["memory_clock_khz"] = std::to_string(attribute(cuda::DeviceAttribute::memory_clock_rate_khz));
   std::string version = loaded_driver_version();

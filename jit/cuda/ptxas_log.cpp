@@ -13,7 +13,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-// The number in front of `unit`: 32 for " registers" in "Used 32 registers, ...".
+// Returns the number before `unit`: 32 for " registers" in "Used 32 registers, ...".
 std::optional<int> number_before(std::string_view line, std::string_view unit) {
   const std::size_t end = line.find(unit);
   if (end == std::string_view::npos) return std::nullopt;
@@ -42,7 +42,7 @@ std::map<std::string, KernelResources> parse_ptxas_log(std::string_view log) {
   std::map<std::string, KernelResources> resources;
   KernelResources* entry = nullptr;
   std::string_view entry_name;
-  bool in_entry = false;  // not in the properties of a function that the entry calls
+  bool in_entry = false;  // false within the properties of a function that the entry calls
   while (!log.empty()) {
     const std::string_view line = take_line(log);
     if (const auto name = text_after(line, "Compiling entry function '")) {
@@ -56,7 +56,7 @@ std::map<std::string, KernelResources> parse_ptxas_log(std::string_view log) {
       if (const auto bytes = number_before(line, " bytes spill stores")) entry->spill_store_bytes = *bytes;
       if (const auto bytes = number_before(line, " bytes spill loads")) entry->spill_load_bytes = *bytes;
     }
-    // The "Used" line belongs to the entry, whatever functions were listed in between.
+    // The "Used" line belongs to the entry, even after other functions were listed.
     if (entry != nullptr && line.find(": Used ") != std::string_view::npos) {
       if (const auto count = number_before(line, " registers")) entry->registers = *count;
       if (const auto bytes = number_before(line, " bytes smem")) entry->static_smem_bytes = *bytes;

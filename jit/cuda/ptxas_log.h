@@ -1,5 +1,5 @@
 #pragma once
-// What ptxas -v reports about each entry.
+// Parses the resource report of ptxas -v.
 
 #include <map>
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace tunesmith {
 
-/// Registers, shared memory, stack and spills by entry name, from a log of ptxas --verbose in the forms that ptxas and NVRTC
-/// print. Lines it does not know are passed over.
+/// Returns registers, shared memory, stack and spills by entry name, from a log of ptxas --verbose as ptxas or NVRTC prints
+/// it. Skips unknown lines.
 std::map<std::string, KernelResources> parse_ptxas_log(std::string_view log);
 
-/// The log without the lines that differ from one run to the next ("Compile time = ..."): equal sources give equal logs.
+/// Removes the lines that differ between runs ("Compile time = ..."), so that equal sources give equal logs.
 std::string without_timings(std::string_view log);
 
 }  // namespace tunesmith

@@ -18,7 +18,7 @@ cuda::TensorMapType type_of(DType dtype) {
   }
 }
 
-// 0, `first`, twice that, ... as the driver numbers them: 0, 1, 2, ...
+// Converts bytes to the driver's enumerator: 0 -> 0, `first` -> 1, 2 * first -> 2, ...
 int number_of(int bytes, int first) {
   return bytes == 0 ? 0
                     : 1 + std::countr_zero(static_cast<unsigned>(bytes)) - std::countr_zero(static_cast<unsigned>(first));
@@ -51,7 +51,7 @@ CudaTensorMap::CudaTensorMap(const CudaDevice& device, const LaunchPlan::TensorM
 }
 
 void CudaTensorMap::encode(void* map, void* array) const {
-  // The call may want a context, and some other GPU's is not to decide what the map looks like: as for a launch.
+  // As for a launch: make sure that the current context is not that of another GPU.
   cuda::ContextHandle current = nullptr;
   cuda::Result result = cuda::success;
   if (driver_->ctx_get_current(&current) == cuda::success && current == context_) {

@@ -1,5 +1,5 @@
 #pragma once
-// A tensor map as the driver takes it: what encoding at every launch needs, converted once.
+// A tensor map with its driver arguments converted once; each launch encodes it with the array's address.
 
 #include <array>
 #include <string>
@@ -10,7 +10,7 @@ namespace tunesmith {
 
 class CudaTensorMap final : public PreparedTensorMap {
  public:
-  /// Call with a context of the device current.
+  /// Requires a current context on the device.
   CudaTensorMap(const CudaDevice& device, const LaunchPlan::TensorMap& map, const std::string& array,
                 cuda::ContextHandle context);
   void encode(void* map, void* array) const override;

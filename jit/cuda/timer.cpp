@@ -7,7 +7,7 @@
 
 namespace tunesmith {
 
-// Twice the last-level cache leaves nothing of the arrays in it; at least 256 MiB, as Triton's do_bench does, so that the
+// Writing twice the size of the last-level cache evicts the arrays. At least 256 MiB, as in Triton's do_bench, so that the
 // write takes longer on the device than enqueuing a kernel takes on the host.
 constexpr std::size_t min_flush_bytes = std::size_t{256} << 20;
 
@@ -18,7 +18,7 @@ CudaTimer::CudaTimer(const CudaDevice& device, cuda::ContextHandle context, std:
 }
 
 CudaTimer::~CudaTimer() {
-  // When the context is gone, everything made in it is.
+  // If the context no longer exists, nothing is left to free.
   if (driver_->ctx_push(context_) != cuda::success) return;
   {
     const RelaxedCapture relaxed(driver_);
@@ -55,7 +55,7 @@ std::vector<double> CudaTimer::time_us(std::span<const std::function<void(Stream
       driver_.check(driver_->event_record(events_[2 * i + 1], stream_), "cuEventRecord", "measuring");
     }
   } catch (...) {
-    driver_->stream_synchronize(stream_);  // nothing of this measurement may run on under the next one
+    driver_->stream_synchronize(stream_);  // work of this measurement must not overlap with the next one
     throw;
   }
   driver_.check(driver_->stream_synchronize(stream_), "cuStreamSynchronize", "measuring ", works.size(), " launches");

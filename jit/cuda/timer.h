@@ -1,5 +1,5 @@
 #pragma once
-// Device times by events.
+// Measures device times with events.
 
 #include <filesystem>
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace tunesmith {
 
-/// Owns a non-blocking stream, events and the flush buffer, all of one context. Not thread-safe; every call is made with
-/// the context current.
+/// Owns a non-blocking stream, events and the flush buffer of one context. Not thread-safe; every call requires the context
+/// to be current.
 class CudaTimer {
  public:
   CudaTimer(const CudaDevice& device, cuda::ContextHandle context, std::filesystem::path lock_folder);
@@ -20,7 +20,7 @@ class CudaTimer {
   CudaTimer& operator=(const CudaTimer&) = delete;
 
   cuda::ContextHandle context() const noexcept { return context_; }
-  /// Device::time_us. All works are enqueued back to back as [flush, start, work, stop]; the host waits once, at the end.
+  /// Implements Device::time_us. Enqueues all works back to back as [flush, start, work, stop] and waits once, at the end.
   std::vector<double> time_us(std::span<const std::function<void(Stream)>> works, bool flush_l2);
 
  private:

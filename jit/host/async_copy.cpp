@@ -1,6 +1,6 @@
-// ResidentGroup's asynchronous copies, as asynchronous as a GPU may make them: the destination is lost at once and has its
-// new contents no sooner than the thread that copies has waited. A kernel that reads too early, or overwrites what others
-// still read, computes with 0xFF bytes (NaNs) here, not now and then somewhere else.
+// ResidentGroup's asynchronous copies. The destination is filled with 0xFF bytes (NaNs) at once and gets its new contents
+// only when the copying thread waits. So a kernel that reads too early, or overwrites data that others still read, fails
+// here every time, not occasionally on a GPU.
 #include <algorithm>
 #include <cstring>
 
@@ -36,7 +36,7 @@ void ResidentGroup::async_copy_wait(abi::Thread& thread, unsigned pending) {
 void ResidentGroup::check_copies_landed(Fiber& fiber) {
   if (fiber.copies.empty()) return;
   ResidentGroup& group = *fiber.group;
-  group.failure_ = group.describe(fiber) + " returns before it has waited for " + std::to_string(fiber.copies.size()) +
+  group.failure_ = group.describe(fiber) + " returns without waiting for " + std::to_string(fiber.copies.size()) +
                    " of its asynchronous copies";
   group.stop(fiber);
 }

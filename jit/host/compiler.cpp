@@ -21,7 +21,7 @@ namespace {
 constexpr Arch archs[] = {{7, 5, 0},   {8, 0, 0},  {8, 6, 0},    {8, 9, 0},  {9, 0, 0},
                           {9, 0, 'a'}, {10, 0, 0}, {10, 0, 'a'}, {12, 0, 0}, {12, 0, 'a'}};
 
-// Contraction would round where the GPU's separate instructions do not; kernels that want it call fused_multiply_add.
+// No contraction, so that rounding matches the GPU's separate instructions; kernels call fused_multiply_add explicitly.
 const std::vector<std::string> own_flags = {"-std=c++20",      "-O1",       "-ffp-contract=off",  "-fPIC",
                                             "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden"};
 
@@ -47,7 +47,7 @@ void check_arch(const Arch& arch) {
   if (std::find(std::begin(archs), std::end(archs), arch) != std::end(archs)) return;
   std::string known;
   for (const Arch& each : archs) known += (known.empty() ? "" : ", ") + name(each);
-  throw Error(ErrorCode::unsupported, "arch ", name(arch), " is unknown to the host executor; allowed are ", known);
+  throw Error(ErrorCode::unsupported, "arch is ", name(arch), ", which the host executor does not know; allowed: ", known);
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ struct HostCompiler::State {
     bool clang = false;
   };
 
-  // Found once; a failure is looked for again, since the user may install a compiler.
+  // Searches again after a failure, because the user may install a compiler.
   const Toolchain& toolchain() {
     const std::lock_guard lock(mutex);
     if (!found.command.empty()) return found;
@@ -75,8 +75,8 @@ struct HostCompiler::State {
     }
     std::string looked_for;
     for (const std::string& candidate : candidates) looked_for += (looked_for.empty() ? "" : ", ") + candidate;
-    throw Error(ErrorCode::no_compiler, "no C++ compiler for the host executor; looked for ", looked_for,
-                options.compiler.empty() ? " on PATH" : " (the compiler that was asked for)", "; install g++ or clang++");
+    throw Error(ErrorCode::no_compiler, "no C++ compiler for the host executor; tried ", looked_for,
+                options.compiler.empty() ? " on PATH" : " (the requested compiler)", "; install g++ or clang++");
   }
 
   std::string options_text(const Arch& arch) const {
@@ -99,7 +99,7 @@ struct HostCompiler::State {
   Toolchain found;
 };
 
-// Compiles one translation unit and returns the library or the assembly text.
+// Compiles one translation unit and returns the library or the assembly.
 std::string HostCompiler::State::build(std::span<const CompileRequest> requests, bool assembly, std::string& log) {
   for (const CompileRequest& request : requests) check_arch(request.arch);
   const Toolchain& tool = toolchain();
@@ -109,11 +109,11 @@ std::string HostCompiler::State::build(std::span<const CompileRequest> requests,
   for (const auto& [name, contents] : files) folder.write(name, contents);
 
   std::vector<std::string> words = {tool.command};
-  // Of a sweep most of the time would go into optimizing: -O0 compiles three times as many kernels.
+  // -O0 compiles three times as many kernels in the same time.
   if (requests.size() > 1) words.emplace_back("-O0");
   for (std::string& flag : flags())
     if (requests.size() == 1 || flag != own_flags[1]) words.push_back(std::move(flag));
-  if (!tool.clang) words.push_back("-fno-gnu-unique");  // unique symbols would keep the library loaded for ever
+  if (!tool.clang) words.push_back("-fno-gnu-unique");  // unique symbols would prevent unloading the library
   words.push_back("-I" + folder.path().string());
   const std::string output = folder.path() / "output";
   for (const char* word : {assembly ? "-S" : "-shared", "-o", output.c_str()}) words.emplace_back(word);
@@ -124,7 +124,7 @@ std::string HostCompiler::State::build(std::span<const CompileRequest> requests,
   log = folder.read("log");
   replace_all(log, folder.path().string() + "/", "");
   if (exit_code == 0) return folder.read("output");
-  // The culprit is the one that fails alone.
+  // Compile the requests one by one to find the one that fails.
   std::string alone;
   for (std::size_t i = 0; requests.size() > 1 && i < requests.size(); ++i) build(requests.subspan(i, 1), true, alone);
   throw failure(requests[0], log, exit_code);
@@ -166,7 +166,7 @@ std::vector<Arch> HostCompiler::supported_archs() const { return {std::begin(arc
 Binary HostCompiler::compile(const CompileRequest& request) const { return compile_many({&request, 1}); }
 
 Binary HostCompiler::compile_many(std::span<const CompileRequest> requests) const {
-  if (requests.empty()) throw Error(ErrorCode::invalid_argument, "requests is empty; there is nothing to compile");
+  if (requests.empty()) throw Error(ErrorCode::invalid_argument, "requests is empty; expected at least one");
   const auto start = std::chrono::steady_clock::now();
   Binary binary;
   binary.image = state_->build(requests, false, binary.log);

@@ -14,33 +14,33 @@ namespace tunesmith {
 struct HostCompilerOptions {
   /// A path, or a name on PATH. Empty: the first of c++, g++, clang++ that is on PATH.
   std::string compiler;
-  /// Behind the executor's own options, e.g. {"-g", "-fsanitize=address"}; part of options() and so of fingerprints.
+  /// Appended to the executor's own options, e.g. {"-g", "-fsanitize=address"}. Part of options() and of fingerprints.
   std::vector<std::string> extra_flags;
-  /// Where the source of a failed compilation is left. Empty: the folder for temporary files.
+  /// Folder for the source of a failed compilation. Default empty: the system's temporary folder.
   std::filesystem::path dump_folder;
 };
 
-/// Thread-safe. Needs a compiler of the GCC or Clang family that knows C++20.
+/// Compiles with GCC or Clang (C++20). Thread-safe.
 class HostCompiler final : public Compiler {
  public:
   explicit HostCompiler(HostCompilerOptions options = {});
   ~HostCompiler() override;
 
-  /// The compiler's version line, machine, and a digest of what the executor adds. The first call starts the compiler
-  /// (a few milliseconds); throws Error(no_compiler) that lists what was looked for.
+  /// Returns the compiler's version line, the machine, and a digest of the executor's headers. The first call runs the
+  /// compiler (a few milliseconds); throws Error(no_compiler) with the names tried.
   std::string identity() const override;
   std::string options(const Arch& arch) const override;
-  /// Everything from sm_75: the source is compiled as if for that architecture, so that its `#if TUNESMITH_SM` hold.
+  /// Lists the architectures from sm_75 on. The source is compiled with TUNESMITH_SM set to the requested one.
   std::vector<Arch> supported_archs() const override;
 
   Binary compile(const CompileRequest& request) const override;
-  /// x86-64 or AArch64 assembly.
+  /// Returns x86-64 or AArch64 assembly.
   std::string assembly(const CompileRequest& request) const override;
 
-  /// One shared library of all requests, not optimized: about 40 ms of CPU time a kernel with g++, where compile() takes
-  /// 200. Call it on several threads, a share of the requests each, to use more cores. HostDevice::load_all() gives a module
-  /// per request; resources() lists the kernels of all. Kernels of different requests may have the same names. When one does
-  /// not compile, the error is the one that compile() throws for it. Throws Error(invalid_argument) without requests.
+  /// Compiles all requests into one unoptimized shared library, for HostDevice::load_all(). Takes about 40 ms of CPU time
+  /// per kernel with g++, compared to 200 ms with compile(). To use more cores, split the requests over several threads.
+  /// Kernels of different requests may have the same name. If a request does not compile, throws the error that compile()
+  /// throws for it. Throws Error(invalid_argument) if `requests` is empty.
   Binary compile_many(std::span<const CompileRequest> requests) const;
 
  private:

@@ -26,7 +26,7 @@ constexpr std::size_t allocation_alignment = 256;
 unsigned stack_shift(std::size_t requested) {
   const std::size_t bytes = requested == 0 ? default_stack_bytes : requested;
   if (bytes < min_stack_bytes || bytes > max_stack_bytes)
-    throw Error(ErrorCode::invalid_argument, "stack_bytes is ", bytes, "; allowed are ", min_stack_bytes, " to ",
+    throw Error(ErrorCode::invalid_argument, "stack_bytes is ", bytes, "; allowed: ", min_stack_bytes, " to ",
                 max_stack_bytes);
   return static_cast<unsigned>(std::countr_zero(std::bit_ceil(bytes)));
 }
@@ -56,7 +56,7 @@ class HostKernel final : public PreparedKernel {
       : pool_(pool), entry_(entry), shape_(std::move(shape)) {}
 
   void enqueue(const void* params, Stream) const override {
-    // A copy of exactly the block's size and alignment: the caller's may have neither.
+    // Copy the block to memory of its exact size and alignment, so that AddressSanitizer sees an overrun.
     const auto alignment = std::align_val_t{std::max<std::size_t>(16, entry_.params_alignment)};
     const auto release = [alignment](void* memory) { ::operator delete(memory, alignment); };
     const std::unique_ptr<void, decltype(release)> copy(::operator new(entry_.params_bytes, alignment), release);
@@ -132,7 +132,7 @@ std::vector<std::shared_ptr<Module>> HostDevice::load_all(const Binary& binary) 
 std::unique_ptr<PreparedKernel> HostDevice::prepare(const Module& module, const KernelLaunch& launch) {
   const auto* const host_module = dynamic_cast<const host::HostModule*>(&module);
   if (host_module == nullptr)
-    throw Error(ErrorCode::invalid_argument, "module was loaded by another device; the host executor runs its own only");
+    throw Error(ErrorCode::invalid_argument, "module was loaded by another device; load it on the host executor");
   const host::abi::Entry& entry = host_module->find(launch.entry);
   const std::string why = host::why_not_launchable(launch, state_->info);
   if (!why.empty()) throw Error(ErrorCode::invalid_argument, "kernel '", launch.entry, "' cannot be launched with ", why);

@@ -11,26 +11,27 @@
 namespace tunesmith {
 
 struct HostDeviceOptions {
-  /// Operating system threads that blocks are spread over; 0: one per CPU.
+  /// Number of operating system threads that run blocks; 0: one per CPU.
   unsigned workers = 0;
-  /// Stack of a CUDA thread in bytes, guard page and bookkeeping (about 9 KiB) included, rounded up to a power of two;
-  /// allowed 32 KiB to 64 MiB. 0: 64 KiB, or 256 KiB when built with AddressSanitizer.
+  /// Stack of a CUDA thread in bytes, with guard page and bookkeeping (about 9 KiB); rounded up to a power of two. Allowed:
+  /// 32 KiB to 64 MiB. 0: 64 KiB, or 256 KiB with AddressSanitizer.
   std::size_t stack_bytes = 0;
-  /// What provenance() says about the compiler; HostCompiler::identity() is meant.
+  /// Compiler that provenance() reports, usually HostCompiler::identity().
   std::string compiler;
 };
 
-/// Device memory is the process's own; enqueue() returns when the kernel has ended. A kernel's faults that the executor
-/// detects - threads that wait for one another in vain, misaligned loads and stores, too much shared memory - are
-/// Error(device_failed), after which the device is as good as before. Invalid memory accesses are the process's own: build
-/// with AddressSanitizer to see them named. Thread-safe; launches may run at the same time.
+/// Runs kernels on the CPU. Device memory is host memory, and enqueue() returns when the kernel has finished. Thread-safe;
+/// launches may run concurrently.
+///
+/// Deadlocks, misaligned loads and stores, and too much shared memory throw Error(device_failed); the device remains usable.
+/// Out-of-bounds accesses are not detected; build with AddressSanitizer to find them.
 class HostDevice final : public Device {
  public:
-  /// Throws Error(invalid_argument) for a stack size that is not allowed.
+  /// Creates the device. Throws Error(invalid_argument) if stack_bytes is out of range.
   explicit HostDevice(HostDeviceOptions options = {});
   ~HostDevice() override;
 
-  /// Sizes are those of an H100, so that default configurations are those of sm_90a.
+  /// Reports the sizes of an H100, so that default configurations are those of sm_90a.
   const DeviceInfo& info() const noexcept override;
   std::map<std::string, std::string> provenance() const override;
 
@@ -41,11 +42,13 @@ class HostDevice final : public Device {
   void copy_on_device(void* to, const void* from, std::size_t bytes) override;
   void fill(void* device, unsigned char byte, std::size_t bytes) override;
 
-  /// The binary of HostCompiler::compile(); of compile_many(), its first request.
+  /// Loads a binary of HostCompiler::compile(), or the first request of one of compile_many().
   std::shared_ptr<Module> load(const Binary& binary) override;
-  /// One module per request of HostCompiler::compile_many(), in order; they share the library. Same errors as load().
+  /// Loads one module per request of HostCompiler::compile_many(), in order; they share the library. Throws what load()
+  /// does.
   std::vector<std::shared_ptr<Module>> load_all(const Binary& binary);
-  /// Throws Error(invalid_argument) for a geometry that CUDA would refuse, Error(device_failed) when there is no such entry.
+  /// Binds a kernel to its geometry. Throws Error(invalid_argument) for a geometry that CUDA would reject and
+  /// Error(device_failed) for an unknown entry.
   std::unique_ptr<PreparedKernel> prepare(const Module& module, const KernelLaunch& launch) override;
 
   void synchronize(Stream stream) override;

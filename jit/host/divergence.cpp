@@ -1,4 +1,4 @@
-// ResidentGroup's account of threads that wait for one another in vain.
+// ResidentGroup's deadlock reports.
 #include <algorithm>
 #include <cstdio>
 
@@ -6,13 +6,13 @@
 
 namespace tunesmith::host {
 
-// "thread (3,0,0) of block 5"; the block is left out when it is that of `beside`.
-std::string ResidentGroup::describe(const Fiber& fiber, const Fiber* beside) const {
+// Returns "thread (3,0,0) of block 5". Omits the block if `relative_to` is in the same one.
+std::string ResidentGroup::describe(const Fiber& fiber, const Fiber* relative_to) const {
   const std::uint32_t x = fiber.thread % shape_.block.x;
   const std::uint32_t y = fiber.thread / shape_.block.x % shape_.block.y;
   const std::uint32_t z = fiber.thread / shape_.block.x / shape_.block.y;
   std::string text = "thread (" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + ")";
-  if (beside == nullptr || beside->block != fiber.block) text += " of block " + std::to_string(fiber.block_index);
+  if (relative_to == nullptr || relative_to->block != fiber.block) text += " of block " + std::to_string(fiber.block_index);
   return text;
 }
 
@@ -41,7 +41,7 @@ std::string ResidentGroup::describe_wait(const Fiber& fiber) const {
   }
 }
 
-// The first thread without which this one cannot go on; none when any thread could publish what it awaits.
+// Returns the first thread that this one waits for; none if any thread could publish the awaited word.
 const ResidentGroup::Fiber* ResidentGroup::missing_partner(const Fiber& fiber) const {
   if (fiber.wait == Wait::await) return nullptr;
   std::size_t first = fiber.block * threads_;
@@ -62,8 +62,8 @@ const ResidentGroup::Fiber* ResidentGroup::missing_partner(const Fiber& fiber) c
   return nullptr;
 }
 
-// Whether this thread waits, perhaps through others, for one that awaits a word. A chain of partners goes up from lanes to
-// block to cluster; one that does not end soon goes round in circles.
+// Reports whether this thread waits, directly or through others, for one that awaits a word. A chain of partners goes from
+// lanes to block to cluster; a longer chain is a cycle.
 bool ResidentGroup::leads_to_await(const Fiber& fiber) const {
   const Fiber* at = &fiber;
   for (int step = 0; at != nullptr && step < 8; ++step) {
@@ -73,8 +73,8 @@ bool ResidentGroup::leads_to_await(const Fiber& fiber) const {
   return false;
 }
 
-// The cause rather than its consequences: when some thread waits for one that has returned, that is the one to report; then
-// threads that wait for one another; then a word that nobody is left to publish.
+// Reports the cause and not its consequences: first a thread that waits for one that has returned, then threads that wait
+// for each other, then a word that no thread can publish.
 std::string ResidentGroup::describe_divergence() const {
   const Fiber* waiting = nullptr;
   const Fiber* missing = nullptr;
@@ -95,11 +95,11 @@ std::string ResidentGroup::describe_divergence() const {
   if (waiting != nullptr)
     return describe(*waiting) + " " + describe_wait(*waiting) + " but " + describe(*missing, waiting) + " " +
            describe_wait(*missing);
-  if (awaiting == nullptr) return "the host executor lost its threads";
+  if (awaiting == nullptr) return "no thread can run, and none waits (a defect of the host executor)";
   std::string text = describe(*awaiting) + " " + describe_wait(*awaiting) + ", and no thread is left to publish it";
   if (await_count > 1) text += "; " + std::to_string(await_count - 1) + " more wait in await";
   if (!shape_.cooperative && blocks_ < shape_.grid.count())
-    text += "; only the blocks of a cluster or of a cooperative launch are sure to run at the same time";
+    text += "; only blocks of a cluster or of a cooperative launch are guaranteed to run concurrently";
   return text;
 }
 

@@ -11,7 +11,7 @@ namespace tunesmith::host {
 namespace {
 
 constexpr std::size_t stacks_per_mapping = 64;
-// Every guard page splits a mapping, and Linux allows a process 65530 mappings by default.
+// Every guard page splits a mapping, and Linux limits a process to 65530 mappings by default.
 constexpr std::size_t max_guarded_stacks = 4096;
 
 }  // namespace
@@ -27,7 +27,7 @@ void StackPool::reserve(std::size_t count) {
   guard_bytes_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   while (stacks_.size() < count) {
     const std::size_t more = std::max(stacks_per_mapping, count - stacks_.size());
-    const std::size_t mapped = (more + 1) * bytes();  // one more, to align
+    const std::size_t mapped = (more + 1) * bytes();  // one more for alignment
     stacks_.reserve(stacks_.size() + more);
     mappings_.reserve(mappings_.size() + 1);
     void* address =
@@ -36,7 +36,7 @@ void StackPool::reserve(std::size_t count) {
       throw Error(ErrorCode::out_of_memory, "cannot map ", mapped, " bytes for the stacks of ", more,
                   " threads of the host executor");
     mappings_.push_back({address, mapped});
-    // A huge page would back a whole stack of which a few KiB are used.
+    // A huge page would use 2 MiB for stacks that need a few KiB.
     madvise(address, mapped, MADV_NOHUGEPAGE);
     const auto first = (reinterpret_cast<std::uintptr_t>(address) + bytes() - 1) & ~(std::uintptr_t{bytes()} - 1);
     for (std::size_t i = 0; i < more; ++i) {

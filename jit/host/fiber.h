@@ -1,4 +1,4 @@
-// Stacks and the switch between them. A fiber switches straight to the next one: no scheduler's stack lies between.
+// Stacks and switching between them. A fiber switches directly to the next one, without a scheduler in between.
 #pragma once
 
 #include <boost/context/detail/fcontext.hpp>
@@ -10,14 +10,14 @@
 
 namespace tunesmith::host {
 
-/// A place where execution can be suspended: a fiber, or the stack of the operating system's thread that runs the fibers.
+/// A suspendable execution: a fiber, or the operating system thread that runs the fibers.
 struct Context {
   boost::context::detail::fcontext_t suspended = nullptr;
   Context* going_to = nullptr;
   SanitizerFiber sanitizer;
 };
 
-/// Suspends `from`, which is running, and continues `to`; returns when something switches back.
+/// Suspends the running context `from` and resumes `to`; returns when another context switches back.
 inline void switch_context(Context& from, Context& to) {
   from.going_to = &to;
   from.sanitizer.leave(to.sanitizer, false);
@@ -27,7 +27,7 @@ inline void switch_context(Context& from, Context& to) {
   from.sanitizer.arrive(previous.sanitizer);
 }
 
-/// Leaves `from` for good.
+/// Resumes `to` and never returns to `from`.
 [[noreturn]] inline void leave_context(Context& from, Context& to) {
   from.going_to = &to;
   from.sanitizer.leave(to.sanitizer, true);
@@ -35,7 +35,7 @@ inline void switch_context(Context& from, Context& to) {
   __builtin_unreachable();
 }
 
-/// The first call on a new stack: the context that now runs.
+/// Completes the first switch to a new stack and returns its context.
 inline Context& arrived_context(boost::context::detail::transfer_t transfer) {
   auto& previous = *static_cast<Context*>(transfer.data);
   previous.suspended = transfer.fctx;
@@ -44,7 +44,7 @@ inline Context& arrived_context(boost::context::detail::transfer_t transfer) {
   return self;
 }
 
-/// Memory for stacks: each 2^shift bytes, aligned to its size, with an inaccessible page at its low end.
+/// Memory for stacks. Each has 2^shift bytes, is aligned to its size, and has an inaccessible page at its low end.
 class StackPool {
  public:
   explicit StackPool(unsigned shift) : shift_(shift) {}
@@ -52,9 +52,9 @@ class StackPool {
   StackPool(const StackPool&) = delete;
   StackPool& operator=(const StackPool&) = delete;
 
-  /// Makes sure that there are `count` stacks. Throws Error(out_of_memory).
+  /// Allocates stacks until there are `count`. Throws Error(out_of_memory).
   void reserve(std::size_t count);
-  /// Lowest address of stack i, the inaccessible page included.
+  /// Returns the lowest address of stack i, the start of its inaccessible page.
   std::byte* bottom(std::size_t i) const noexcept { return stacks_[i]; }
   std::size_t bytes() const noexcept { return std::size_t{1} << shift_; }
   unsigned shift() const noexcept { return shift_; }

@@ -11,7 +11,7 @@
 namespace tunesmith::host {
 namespace {
 
-constexpr std::uint64_t max_cluster_blocks = 16;  // 8 is portable; 16 is a kernel's explicit wish, which H100 grants
+constexpr std::uint64_t max_cluster_blocks = 16;  // 8 is portable; kernels may opt in to 16 on H100
 constexpr std::uint64_t max_cooperative_threads = 1 << 18;
 
 std::string text(const Dim3& dim) {
@@ -20,7 +20,7 @@ std::string text(const Dim3& dim) {
   return out.str();
 }
 
-// Blocks that are resident together, in the order of their ranks.
+// Splits the grid into groups of blocks that are resident together, in the order of their ranks.
 class Partition {
  public:
   explicit Partition(const LaunchShape& shape) : shape_(shape) {
@@ -53,7 +53,7 @@ class Partition {
   Dim3 clusters_;
 };
 
-// What the threads of one launch share.
+// State that the operating system threads of one launch share.
 class Launch {
  public:
   Launch(GroupPool& pool, const LaunchShape& shape, const abi::Entry& entry, const void* params)
@@ -67,7 +67,7 @@ class Launch {
       try {
         for (std::size_t i = 0; i < others; ++i) threads.emplace_back([this] { work(); });
       } catch (const std::system_error&) {
-        // As many as the system allows.
+        // Continue with the threads that could be started.
       }
       work();
     }
@@ -121,19 +121,19 @@ std::string why_not_launchable(const KernelLaunch& launch, const DeviceInfo& dev
   std::ostringstream why;
   const auto cluster_blocks = launch.cluster.count();
   if (launch.grid.count() == 0 || launch.grid.x > 0x7fffffffu || launch.grid.y > 65535 || launch.grid.z > 65535)
-    why << "a grid of " << text(launch.grid) << " blocks; allowed are 1 to (2147483647,65535,65535)";
+    why << "a grid of " << text(launch.grid) << " blocks; allowed: 1 to (2147483647,65535,65535)";
   else if (launch.block.count() == 0 || launch.block.count() > static_cast<std::uint64_t>(device.max_threads_per_block))
-    why << "a block of " << text(launch.block) << " threads; allowed are 1 to " << device.max_threads_per_block;
+    why << "a block of " << text(launch.block) << " threads; allowed: 1 to " << device.max_threads_per_block;
   else if (launch.block.z > 64)
-    why << "a block of " << text(launch.block) << " threads; z may be at most 64";
+    why << "a block of " << text(launch.block) << " threads; allowed in z: at most 64";
   else if (launch.dynamic_smem_bytes < 0 || launch.dynamic_smem_bytes > device.smem_bytes_per_block)
-    why << "dynamic shared memory of " << launch.dynamic_smem_bytes << " bytes; allowed are 0 to "
+    why << "dynamic shared memory of " << launch.dynamic_smem_bytes << " bytes; allowed: 0 to "
         << device.smem_bytes_per_block;
   else if (cluster_blocks == 0 || cluster_blocks > max_cluster_blocks)
-    why << "a cluster of " << text(launch.cluster) << " blocks; allowed are 1 to " << max_cluster_blocks;
+    why << "a cluster of " << text(launch.cluster) << " blocks; allowed: 1 to " << max_cluster_blocks;
   else if (launch.grid.x % launch.cluster.x != 0 || launch.grid.y % launch.cluster.y != 0 ||
            launch.grid.z % launch.cluster.z != 0)
-    why << "a grid of " << text(launch.grid) << " blocks; it must be a multiple of the cluster " << text(launch.cluster);
+    why << "a grid of " << text(launch.grid) << " blocks; allowed: multiples of the cluster " << text(launch.cluster);
   else if (launch.cooperative && launch.grid.count() * launch.block.count() > max_cooperative_threads)
     why << "a cooperative grid of " << launch.grid.count() * launch.block.count() << " threads; at most "
         << max_cooperative_threads << " can be resident";

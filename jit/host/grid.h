@@ -1,4 +1,4 @@
-// A launch cut into groups of blocks, and the operating system threads that run them.
+// Splits a launch into groups of blocks and runs them on operating system threads.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace tunesmith::host {
 
-/// Empty when the geometry is one that CUDA would start on this device, else one line that names what is wrong.
+/// Returns an empty string if CUDA would launch this geometry on the device, otherwise one line with the reason.
 std::string why_not_launchable(const KernelLaunch& launch, const DeviceInfo& device);
 
-/// Resident groups that wait for work; they keep their stacks. Thread-safe.
+/// Idle resident groups, which keep their stacks for reuse. Thread-safe.
 class GroupPool {
  public:
   GroupPool(unsigned stack_shift, unsigned workers) : stack_shift_(stack_shift), workers_(workers) {}
@@ -33,8 +33,8 @@ class GroupPool {
   std::vector<std::unique_ptr<ResidentGroup>> idle_;
 };
 
-/// Runs every block of a launch and returns when all have ended. Blocks that need not be resident together are spread over
-/// pool.workers() threads. After a fault no new blocks are started; the fault of the first block that has one is thrown.
+/// Runs every block of a launch and returns when all have finished. Blocks that need not be resident together are
+/// distributed over pool.workers() threads. After a fault no new blocks start; the fault of the lowest block is thrown.
 void run_grid(GroupPool& pool, const LaunchShape& shape, const abi::Entry& entry, const void* params);
 
 }  // namespace tunesmith::host

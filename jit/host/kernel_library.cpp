@@ -3,12 +3,13 @@
 #include <dlfcn.h>
 
 #include "jit/host/temporary_folder.h"
+#include "jit/loader_error.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::host {
 namespace {
 
-// Loading a library whose sanitizer the program was not built with would end the process, not fail.
+// Loading a library with a sanitizer that the program was not built with would end the process instead of failing.
 void check_sanitizer(const std::string& image) {
   const bool needs_asan = image.find("__asan_init") != std::string::npos;
   const bool needs_tsan = image.find("__tsan_init") != std::string::npos;
@@ -20,7 +21,7 @@ void check_sanitizer(const std::string& image) {
   if ((needs_asan && !with_asan) || (needs_tsan && !with_tsan))
     throw Error(ErrorCode::device_failed,
                 "the kernel library was compiled with -fsanitize=", needs_asan ? "address" : "thread",
-                " and this program was not; build both alike");
+                " and this program was not; build both with the same sanitizer");
 }
 
 }  // namespace
@@ -29,19 +30,17 @@ KernelLibrary::KernelLibrary(const std::string& image, unsigned stack_shift) {
   if (image.compare(0, 4,
                     "\x7f"
                     "ELF") != 0)
-    throw Error(ErrorCode::device_failed, "an image of ", image.size(), " bytes is not a shared library; the host executor ",
-                "runs what HostCompiler compiled");
+    throw Error(ErrorCode::device_failed, "the image of ", image.size(), " bytes is not a shared library; compile it with ",
+                "HostCompiler");
   check_sanitizer(image);
   {
-    // The folder's name is new, so the loader cannot take the file for one that it has already; open pages outlive it.
+    // The folder's name is unique, so the loader cannot mistake the file for one that it has loaded. The mapping outlives
+    // the file.
     const TemporaryFolder folder;
     const std::string path = folder.write("kernels.so", image);
     handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
-  if (handle_ == nullptr) {
-    const char* const reason = dlerror();
-    throw Error(ErrorCode::device_failed, "cannot load a kernel library: ", reason == nullptr ? "unknown reason" : reason);
-  }
+  if (handle_ == nullptr) throw Error(ErrorCode::device_failed, "cannot load a kernel library: ", loader_error());
   auto* const open = reinterpret_cast<abi::Open*>(dlsym(handle_, abi::open_symbol));
   table_ = open == nullptr ? nullptr : open(&ResidentGroup::services(), stack_shift);
   if (table_ == nullptr || table_->version != abi::version) {

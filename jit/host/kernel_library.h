@@ -1,4 +1,4 @@
-// A loaded shared library of kernels and the modules that see a part of it each.
+// A loaded shared library of kernels, and the modules that each expose the kernels of one request.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace tunesmith::host {
 
 class KernelLibrary {
  public:
-  /// Throws Error(device_failed) for an image that is not a kernel library of this executor's ABI, Error(io) when no
+  /// Loads the image. Throws Error(device_failed) if it is not a kernel library of this executor's ABI and Error(io) if no
   /// temporary file can be written.
   KernelLibrary(const std::string& image, unsigned stack_shift);
   ~KernelLibrary();
@@ -31,7 +31,7 @@ class HostModule final : public Module {
  public:
   HostModule(std::shared_ptr<const KernelLibrary> library, std::size_t source, const DeviceInfo& device);
   int occupancy(const KernelLaunch& launch) const override;
-  /// Throws Error(device_failed) that lists the entries there are.
+  /// Finds a kernel by name. If it is unknown, throws Error(device_failed) with the names of all kernels.
   const abi::Entry& find(std::string_view entry) const;
 
  private:

@@ -8,7 +8,7 @@
 namespace tunesmith {
 namespace {
 
-/// The array as float32, (rows, cols) without gaps, transposed when asked.
+/// Converts the array to contiguous float32, transposed if requested.
 std::vector<float> gathered(const void* array, DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t row_stride,
                             bool transposed) {
   const auto* const data = static_cast<const std::byte*>(array);

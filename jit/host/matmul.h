@@ -1,11 +1,11 @@
 #pragma once
-// Matrix products on the CPU, for the host executor: plain loops, for small sizes.
+// Matrix products on the CPU for the host executor: plain loops for small sizes.
 
 #include "jit/matmul.h"
 
 namespace tunesmith {
 
-/// Products in float32, summed one after the other along k.
+/// Computes products in float32, summed in the order of k.
 class HostMatmul final : public MatmulLibrary {
  public:
   std::unique_ptr<PreparedMatmul> prepare(const MatmulProblem& problem) override;

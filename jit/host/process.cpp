@@ -14,7 +14,7 @@
 namespace tunesmith::host {
 namespace {
 
-// Opens what the child's first three descriptors shall be, without touching this process's own.
+// Redirects the child's standard descriptors without changing this process's own.
 class FileActions {
  public:
   explicit FileActions(const std::string& output_path) {

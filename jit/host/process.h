@@ -7,12 +7,12 @@
 namespace tunesmith::host {
 
 struct ProcessResult {
-  int exit_code = 0;  ///< 128 + signal when one ended it; not_found when there is no such program
+  int exit_code = 0;  ///< 128 + signal if a signal ended it; not_found if there is no such program
   static constexpr int not_found = -1;
 };
 
-/// Looks words[0] up on PATH unless it has a slash. Standard output and error go to `output_path`, messages in English.
-/// Throws Error(io) when no process can be made.
+/// Runs a command and waits for it. Looks words[0] up on PATH unless it has a slash. Writes standard output and error to
+/// `output_path`; the C locale keeps messages in English. Throws Error(io) if no process can be created.
 ProcessResult run_process(const std::vector<std::string>& words, const std::string& output_path);
 
 }  // namespace tunesmith::host

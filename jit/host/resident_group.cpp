@@ -53,7 +53,7 @@ void ResidentGroup::run(const std::vector<Dim3>& blocks, const void* params) {
   switch_context(caller_, next());
 
   if (running_ == 0) return;
-  // The fibers that are left are abandoned: their stacks are used from the beginning next time.
+  // Unfinished fibers are abandoned; the next run reuses their stacks from the start.
   if (failure_.empty()) failure_ = describe_divergence();
   for (std::size_t i = 0; i < blocks_ * threads_; ++i)
     unpoison(stacks_.bottom(i) + stacks_.guard_bytes(), stacks_.bytes() - stacks_.guard_bytes());
@@ -171,7 +171,7 @@ void ResidentGroup::join_warp(abi::Thread& thread, abi::Collective collective) {
   if (warp.joined != warp.present) return fiber.group->wait_in(fiber, wait);
   warp.joined = 0;
   ++warp.generation;
-  warp.votes[warp.generation & 1u] = 0;  // everyone has read the set before last
+  warp.votes[warp.generation & 1u] = 0;  // every lane has read this set of two collectives ago
   fiber.group->make_ready(warp, warp.present & ~lane);
 }
 
@@ -198,7 +198,7 @@ void ResidentGroup::arrive_at_cluster(Fiber& fiber, const char* what) {
   if (++barrier.arrived != cluster_blocks_ * threads_) return;
   barrier.arrived = 0;
   ++barrier.completed;
-  // Those that wait already; others may still be on their way from arrival to wait.
+  // Wake the fibers that wait already; others may not have reached cluster_wait yet.
   const std::size_t first_block = fiber.block / cluster_blocks_ * cluster_blocks_;
   for (std::size_t w = first_block * warps_per_block(); w < (first_block + cluster_blocks_) * warps_per_block(); ++w) {
     std::uint32_t waiting = 0;
@@ -265,12 +265,12 @@ void* ResidentGroup::static_shared(abi::Thread& thread, const void* key, unsigne
   void* const object = group.shared_.static_object(fiber.block, key, bytes, alignment);
   if (object == nullptr) {
     group.failure_ = "static shared memory of " + std::to_string(group.shared_.static_bytes() + bytes) +
-                     " bytes; a kernel may have at most " + std::to_string(SharedMemory::max_static_bytes);
+                     " bytes; allowed: at most " + std::to_string(SharedMemory::max_static_bytes);
     group.stop(fiber);
   }
   const std::size_t total = group.shared_.static_bytes() + group.shape_.dynamic_smem_bytes;
   if (total > group.shape_.max_smem_bytes) {
-    group.failure_ = "static and dynamic shared memory of " + std::to_string(total) + " bytes; a block may have at most " +
+    group.failure_ = "static and dynamic shared memory of " + std::to_string(total) + " bytes; allowed: at most " +
                      std::to_string(group.shape_.max_smem_bytes);
     group.stop(fiber);
   }
@@ -281,14 +281,14 @@ void* ResidentGroup::shared_of_rank(abi::Thread& thread, void* object, int rank)
   Fiber& fiber = fiber_of(thread);
   ResidentGroup& group = *fiber.group;
   if (rank < 0 || rank >= fiber.cluster_size) {
-    group.failure_ = group.describe(fiber) + " asks shared_of_rank for rank " + std::to_string(rank) + " of a cluster of " +
+    group.failure_ = group.describe(fiber) + " calls shared_of_rank for rank " + std::to_string(rank) + " of a cluster of " +
                      std::to_string(fiber.cluster_size);
     group.stop(fiber);
   }
   const std::size_t to = fiber.block / group.cluster_blocks_ * group.cluster_blocks_ + static_cast<std::size_t>(rank);
   void* const twin = group.shared_.twin(object, fiber.block, to);
   if (twin == nullptr) {
-    group.failure_ = group.describe(fiber) + " asks shared_of_rank for an object that is not in its block's shared memory";
+    group.failure_ = group.describe(fiber) + " calls shared_of_rank for an object that is not in its block's shared memory";
     group.stop(fiber);
   }
   return twin;

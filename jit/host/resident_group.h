@@ -1,6 +1,7 @@
-// Runs the blocks that must be resident together - one block, a cluster, or a whole cooperative grid - on one operating
-// system thread, a fiber per CUDA thread. A fiber runs until it waits; the last one to arrive releases the others and goes
-// on. When no fiber can run and some wait, threads have diverged: an error that names them, not a hang.
+// Runs the blocks that must be resident together (one block, a cluster, or a whole cooperative grid) on one operating system
+// thread, with a fiber per CUDA thread. A fiber runs until it waits; the last one to arrive releases the others and
+// continues. If no fiber can run and some wait, the kernel has deadlocked: that is an error that names the threads, not a
+// hang.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@ namespace tunesmith::host {
 
 namespace abi = tunesmith_host_abi;
 
-/// The geometry of one kernel launch, checked.
+/// The checked geometry of one kernel launch.
 struct LaunchShape {
   std::string entry;
   Dim3 grid, block, cluster;
@@ -26,7 +27,7 @@ struct LaunchShape {
   std::size_t max_smem_bytes = 0;  // static and dynamic together
   bool cooperative = false;
 
-  /// The block index that kernels see: a grid is folded over y.
+  /// Returns the linear block index that kernels see.
   std::int64_t block_index(const Dim3& at) const noexcept { return std::int64_t{at.y} * grid.x + at.x; }
 };
 
@@ -37,16 +38,16 @@ class ResidentGroup {
   ResidentGroup(const ResidentGroup&) = delete;
   ResidentGroup& operator=(const ResidentGroup&) = delete;
 
-  /// Ahead of run() calls with one shape: makes stacks and shared memory for `blocks` blocks. Throws Error(out_of_memory).
+  /// Allocates stacks and shared memory for `blocks` blocks; call it before run(). Throws Error(out_of_memory).
   void prepare(const LaunchShape& shape, const abi::Entry& entry, std::size_t blocks);
-  /// Runs these blocks to their end; clusters are consecutive. Throws Error(device_failed) for a fault that the executor
-  /// detects; it can be used again afterwards.
+  /// Runs blocks until they finish; the blocks of a cluster are consecutive. Throws Error(device_failed) for a fault that
+  /// the executor detects; the group can be used again afterwards.
   void run(const std::vector<Dim3>& blocks, const void* params);
 
   static const abi::Services& services() noexcept;
 
  private:
-  /// What a fiber waits for; the warp collectives come first, in the order of abi::Collective.
+  /// What a fiber waits for. The warp collectives come first, in the order of abi::Collective.
   enum class Wait : std::uint8_t {
     sync_warp,
     shuffle_xor,
@@ -66,7 +67,7 @@ class ResidentGroup {
     returned,
   };
   struct WarpState;
-  /// An asynchronous copy that has not landed.
+  /// An asynchronous copy that is not complete.
   struct Copy {
     void* shared;
     std::uint32_t group, bytes;
@@ -78,12 +79,12 @@ class ResidentGroup {
     std::uint32_t block;   // in the group
     std::uint32_t thread;  // linear, in the block
     Wait wait = Wait::nothing;
-    std::uint32_t cluster_arrivals, cluster_waits;  // at the cluster's barrier, each including its current one
+    std::uint32_t cluster_arrivals, cluster_waits;  // at the cluster's barrier, including the current ones
     std::uint32_t awaited_tag;
     const unsigned long long* awaited_word;
     Fiber* next_awaiting;
     std::vector<Copy> copies;   // in the order of their groups
-    std::uint32_t copy_groups;  // committed so far: the number of the group that is open
+    std::uint32_t copy_groups;  // groups committed so far; also the number of the open group
   };
   struct WarpState : abi::Warp {
     WarpState* next_ready;
@@ -111,10 +112,10 @@ class ResidentGroup {
   static void async_copy(abi::Thread& thread, void* shared, const void* data, unsigned bytes);
   static void async_copy_commit(abi::Thread& thread);
   static void async_copy_wait(abi::Thread& thread, unsigned pending);
-  /// Copies that nobody waited for moved bytes in vain, or a wait was forgotten.
+  /// Fails if the thread did not wait for its copies: the kernel lacks a wait.
   static void check_copies_landed(Fiber& fiber);
 
-  /// The upper half of an exchange word. Atomic: blocks that are not resident here may write it.
+  /// Reads the upper half of an exchange word, atomically because blocks outside of this group may write it.
   static std::uint32_t tag_in(const unsigned long long* word) noexcept {
     return static_cast<std::uint32_t>(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32);
   }
@@ -123,18 +124,18 @@ class ResidentGroup {
   void start_fibers(const std::vector<Dim3>& blocks);
   void start_fiber(Fiber& fiber);
   void make_ready(WarpState& warp, std::uint32_t lanes) noexcept;
-  /// The next fiber that can run, else the stack of run(), which looks at why.
+  /// Returns the next fiber that can run, or the context of run(), which finds out why there is none.
   Context& next() noexcept;
   void wait_in(Fiber& fiber, Wait wait);
   Barrier& cluster_barrier(const Fiber& fiber) noexcept { return cluster_barriers_[fiber.block / cluster_blocks_]; }
   void arrive_at_cluster(Fiber& fiber, const char* what);
   void wait_for_cluster(Fiber& fiber, Wait wait);
-  /// Makes ready whose words have come. Looks at the words themselves, so any kind of store will do.
+  /// Wakes fibers whose awaited tag is present. Polls the words, so any kind of store works.
   void wake_awaiting() noexcept;
-  /// Ends the run because of failure_. Nothing may be left to destroy in the caller: its stack is abandoned.
+  /// Ends the run because of failure_. The caller's stack is abandoned, so it must hold nothing that needs a destructor.
   [[noreturn]] void stop(Fiber& fiber);
 
-  std::string describe(const Fiber& fiber, const Fiber* beside = nullptr) const;
+  std::string describe(const Fiber& fiber, const Fiber* relative_to = nullptr) const;
   std::string describe_wait(const Fiber& fiber) const;
   std::string describe_divergence() const;
   const Fiber* missing_partner(const Fiber& fiber) const;

@@ -1,4 +1,4 @@
-// Tells AddressSanitizer and ThreadSanitizer about fiber switches, when this is built with one of them.
+// Reports fiber switches to AddressSanitizer and ThreadSanitizer, if the build uses one of them.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ inline void poison(const void*, std::size_t) {}
 inline void unpoison(const void*, std::size_t) {}
 #endif
 
-/// What the sanitizers keep for one stack. Empty calls in other builds.
+/// The sanitizers' state of one stack. Calls do nothing in other builds.
 class SanitizerFiber {
  public:
   SanitizerFiber() = default;
@@ -51,7 +51,7 @@ class SanitizerFiber {
   }
 #endif
 
-  /// A stack that is about to run something from its beginning.
+  /// Registers a stack that is about to run from its beginning.
   void start([[maybe_unused]] const void* bottom, [[maybe_unused]] std::size_t bytes) {
 #ifdef TUNESMITH_WITH_ASAN
     bottom_ = bottom;
@@ -59,21 +59,22 @@ class SanitizerFiber {
     fake_stack_ = nullptr;
 #endif
 #ifdef TUNESMITH_WITH_TSAN
-    // Making one is slow. A use that did not return to its beginning leaves some of its call stack behind, so not for ever.
+    // Creating a fiber is slow, so reuse it. An abandoned run leaves entries on its shadow call stack, so renew it now and
+    // then.
     if (owned_ && ++uses_ % 256 != 0) return;
     if (owned_) __tsan_destroy_fiber(tsan_);
     tsan_ = __tsan_create_fiber(0);
     owned_ = true;
 #endif
   }
-  /// The operating system thread's own stack is about to switch to its first fiber.
+  /// Registers the operating system thread's own stack before its first switch to a fiber.
   void start_here() {
 #ifdef TUNESMITH_WITH_TSAN
     tsan_ = __tsan_get_current_fiber();
 #endif
   }
 
-  /// Before leaving this stack for another; `for_good` when it will not be resumed.
+  /// Call before switching from this stack to another; `for_good` if it will not be resumed.
   void leave([[maybe_unused]] const SanitizerFiber& to, [[maybe_unused]] bool for_good) {
 #ifdef TUNESMITH_WITH_ASAN
     __sanitizer_start_switch_fiber(for_good ? nullptr : &fake_stack_, to.bottom_, to.bytes_);
@@ -82,7 +83,7 @@ class SanitizerFiber {
     __tsan_switch_to_fiber(to.tsan_, 0);
 #endif
   }
-  /// After arriving on this stack from another one.
+  /// Call after switching to this stack from another.
   void arrive([[maybe_unused]] SanitizerFiber& from) {
 #ifdef TUNESMITH_WITH_ASAN
     __sanitizer_finish_switch_fiber(fake_stack_, &from.bottom_, &from.bytes_);

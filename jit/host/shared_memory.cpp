@@ -9,9 +9,9 @@
 namespace tunesmith::host {
 namespace {
 
-constexpr std::size_t gap_bytes = 64;          // AddressSanitizer sees an overrun from one object into the next
+constexpr std::size_t gap_bytes = 64;          // lets AddressSanitizer detect an overrun from one object into the next
 constexpr std::size_t arena_bytes = 96 << 10;  // max_static_bytes of objects, with room for gaps and alignment
-constexpr std::size_t base_alignment = 1024;   // of static objects, and of dynamic memory beyond 48 KiB
+constexpr std::size_t base_alignment = 1024;   // of static objects, and of dynamic memory larger than 48 KiB
 constexpr std::size_t default_alignment = 16;  // of dynamic memory otherwise
 constexpr std::size_t alignment_threshold = 48 << 10;
 
@@ -39,7 +39,7 @@ void SharedMemory::release_blocks() noexcept {
 void SharedMemory::add_block() {
   Block& block = blocks_.emplace_back();
   block.statics = allocate(arena_bytes);
-  // A base that is a multiple of exactly 16 shows kernels that rely on more; the size is exact for AddressSanitizer.
+  // An alignment of exactly 16 exposes kernels that rely on more. The exact size lets AddressSanitizer detect overruns.
   const std::size_t offset = dynamic_bytes_ > alignment_threshold ? 0 : default_alignment;
   block.dynamic_allocation = allocate(offset + dynamic_bytes_);
   block.dynamic = block.dynamic_allocation + offset;

@@ -1,4 +1,4 @@
-// The shared memory of the blocks that are resident together.
+// Shared memory of blocks that are resident together.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,9 @@
 
 namespace tunesmith::host {
 
-/// Static shared objects get the same offsets in every block, in the order in which any block first reaches them, so that
-/// shared_of_rank() is a change of base. Every byte is 0xFF when a block starts: a NaN in each float format.
+/// Static and dynamic shared memory per block. A static object has the same offset in every block, in the order in which any
+/// block first reaches it, so that shared_of_rank() only changes the base. Every byte is 0xFF when a block starts, which is
+/// a NaN in each float format.
 class SharedMemory {
  public:
   static constexpr std::size_t max_static_bytes = 48 << 10;
@@ -19,16 +20,16 @@ class SharedMemory {
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  /// Makes memory for `blocks` blocks and forgets the static objects of the kernel before. Throws Error(out_of_memory).
+  /// Allocates memory for `blocks` blocks and drops the static objects of the previous kernel. Throws Error(out_of_memory).
   void prepare(std::size_t blocks, std::size_t dynamic_bytes);
-  /// Fills all of it with 0xFF: the blocks are about to start.
+  /// Fills all memory with 0xFF before the blocks start.
   void poison_contents();
 
-  /// nullptr when the static shared memory of the kernel exceeds max_static_bytes.
+  /// Returns the static object of `key`; nullptr if the kernel's static shared memory exceeds max_static_bytes.
   void* static_object(std::size_t block, const void* key, std::size_t bytes, std::size_t alignment);
   unsigned char* dynamic(std::size_t block) const noexcept { return blocks_[block].dynamic; }
   bool contains(std::size_t block, const void* address, std::size_t bytes) const noexcept;
-  /// The twin of `object`, which lies in block `from`; nullptr when it does not.
+  /// Returns the address in block `to` that corresponds to `object` in block `from`; nullptr if `object` is not in `from`.
   void* twin(void* object, std::size_t from, std::size_t to) const noexcept;
 
   std::size_t static_bytes() const noexcept { return static_bytes_; }
@@ -50,7 +51,7 @@ class SharedMemory {
   std::vector<Block> blocks_;
   std::vector<StaticObject> objects_;
   std::size_t static_bytes_ = 0;  // of the objects themselves
-  std::size_t static_end_ = 0;    // offset behind the last object and its gap
+  std::size_t static_end_ = 0;    // offset after the last object and its gap
   std::size_t dynamic_bytes_ = 0;
 };
 

@@ -17,7 +17,7 @@ TemporaryFolder::TemporaryFolder() {
   if (failed) throw Error(ErrorCode::io, "the folder for temporary files (TMPDIR) cannot be used: ", failed.message());
   std::string pattern = (parent / "tunesmith-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr)
-    throw Error(ErrorCode::io, "cannot make a folder in ", parent.string(), ": ", std::strerror(errno));
+    throw Error(ErrorCode::io, "cannot create a folder in ", parent.string(), ": ", std::strerror(errno));
   path_ = pattern;
 }
 

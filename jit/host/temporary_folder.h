@@ -7,10 +7,10 @@
 
 namespace tunesmith::host {
 
-/// Made with a new name, readable by this user only; removed with all that is in it at the end.
+/// A folder with a unique name that only this user can read. The destructor removes it with its contents.
 class TemporaryFolder {
  public:
-  /// Throws Error(io).
+  /// Creates the folder. Throws Error(io).
   TemporaryFolder();
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
@@ -19,7 +19,7 @@ class TemporaryFolder {
   const std::filesystem::path& path() const noexcept { return path_; }
   /// Writes a file and returns its path. Throws Error(io).
   std::string write(std::string_view name, std::string_view contents) const;
-  /// Empty when there is no such file.
+  /// Returns a file's contents; empty if there is no such file.
   std::string read(std::string_view name) const;
 
  private:

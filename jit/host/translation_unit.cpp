@@ -13,7 +13,7 @@ namespace {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// The source with comments blanked, so that positions stay.
+// Replaces comments by blanks, so that positions do not change.
 std::string without_comments(std::string_view source) {
   std::string text(source);
   char quote = 0;
@@ -42,7 +42,7 @@ struct EntryPoint {
   std::size_t linkage_begin, linkage_end;  // of extern "C"
 };
 
-// A reader of the few tokens around __global__.
+// Scans the tokens around __global__.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
@@ -59,7 +59,7 @@ class Scanner {
     while (at < text_.size() && is_word(text_[at])) ++at;
     return text_.substr(begin, at - begin);
   }
-  // (...) with what is nested in it.
+  // Skips (...) with nested parentheses.
   void parentheses(std::size_t& at) const {
     skip_space(at);
     int depth = 0;
@@ -77,7 +77,7 @@ class Scanner {
   std::string_view text_;
 };
 
-// Blanks preprocessor directives, continued lines included: what a macro would declare has no name yet.
+// Replaces preprocessor directives by blanks, including continued lines: a declaration in a macro has no name yet.
 void blank_directives(std::string& text) {
   for (std::size_t line = 0; line < text.size();) {
     const std::size_t first = text.find_first_not_of(" \t", line);
@@ -111,8 +111,8 @@ std::vector<EntryPoint> entry_points(std::string_view source) {
   return entries;
 }
 
-// C linkage would make the kernels of two sources one function, and compilers hold two files of one content that say
-// `#pragma once` for one file. Blanks keep lines and columns.
+// Blanks out `extern "C"` and `#pragma once`, keeping lines and columns. C linkage would merge kernels of the same name, and
+// compilers treat two files of equal content with `#pragma once` as one.
 std::string for_namespace(const std::string& source, const std::vector<EntryPoint>& entries) {
   std::string text = source;
   constexpr std::string_view once = "#pragma once";
@@ -141,7 +141,7 @@ std::string quoted(std::string_view name) {
 std::vector<std::string> entry_names(std::string_view source) {
   std::vector<std::string> names;
   for (const EntryPoint& entry : entry_points(source)) {
-    // A declaration ahead of the definition is the same kernel.
+    // A declaration before the definition names the same kernel.
     if (std::find(names.begin(), names.end(), entry.name) == names.end()) names.push_back(entry.name);
   }
   return names;
@@ -162,7 +162,7 @@ std::vector<std::pair<std::string, std::string>> translation_unit(std::span<cons
 
     unit += "#undef TUNESMITH_SM\n#define TUNESMITH_SM " + std::to_string(request.arch.number() * 10) + "\n";
     unit += "namespace " + space + " {\n#include \"" + file + "\"\n";
-    // A first element that nobody counts: an array cannot be empty.
+    // The first element is a dummy, because an array cannot be empty.
     unit += "static constexpr tunesmith_host_abi::Entry tunesmith_entries[] = {{},\n";
     for (const std::string& name : names)
       unit += "    tunesmith_host_abi::Kernel<&" + name + ">::entry(\"" + name + "\"),\n";

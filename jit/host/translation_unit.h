@@ -1,4 +1,4 @@
-// Generated CUDA sources as one C++ translation unit for the host.
+// Combines generated CUDA sources into one C++ translation unit for the host.
 #pragma once
 
 #include <span>
@@ -11,14 +11,14 @@
 
 namespace tunesmith::host {
 
-/// Names of the functions that the source declares as `extern "C" __global__ void`, in order.
+/// Lists the functions that the source declares as `extern "C" __global__ void`, in order.
 std::vector<std::string> entry_names(std::string_view source);
 
-/// Files by name, the main one ("unit.cpp") first: it includes every source within a namespace of its own, so that kernels
-/// of one name can live in one library, and lists the entries. Line numbers stay those of the source.
+/// Returns the unit's files by name, the main one ("unit.cpp") first. It includes every source within a namespace of its
+/// own, so that kernels of the same name can be in one library, and lists the entries. Line numbers are those of the source.
 std::vector<std::pair<std::string, std::string>> translation_unit(std::span<const CompileRequest> requests);
 
-/// The headers that every unit needs beside it, by name.
+/// Returns the headers that every unit includes, by name.
 std::span<const std::pair<std::string_view, std::string_view>> platform_headers();
 
 }  // namespace tunesmith::host

@@ -1,5 +1,5 @@
-// Functions that device code has without any header, for a user's text: C's on float32, and CUDA's names for some more.
-// Declared here and not included: every unit would pay for the system's headers.
+// Math functions that CUDA provides without a header, for user functions: C's on float32 and some with CUDA's names. They
+// are declared here because including the system's headers would slow down every compilation.
 #pragma once
 
 #define TUNESMITH_OF_ONE(name)              \

@@ -1,4 +1,4 @@
-// The kernel library's side of tunesmith_host_abi.h: included once, ahead of the kernels, outside their namespaces.
+// The kernel library's side of tunesmith_host_abi.h. Included once, before the kernels and outside of their namespaces.
 #pragma once
 
 #include "tunesmith_host_abi.h"

@@ -1,10 +1,10 @@
-// Tensor cores for the host executor: the names of templates/device/matrix_cuda.cuh with the same meaning, on the CPU.
-// Change both together. No include guard: as in tunesmith_platform_host.h, which stands ahead of this.
+// Tensor cores for the host executor: the functions of templates/device/matrix_cuda.cuh on the CPU. Change both together.
+// No include guard: see tunesmith_platform_host.h, which precedes this file.
 
 namespace tunesmith {
 
 namespace host {
-/// What each lane of the warp hands in; to be read before this lane's next collective.
+/// Returns the value of each lane of the warp; read it before this lane's next collective.
 __device__ __forceinline__ const uint64* gather(uint64 mine, tunesmith_host_abi::Collective collective) {
   tunesmith_host_abi::Thread& thread = tunesmith_host_abi::current_thread();
   thread.warp->values[thread.warp->generation & 1u][thread.lane] = mine;
@@ -12,16 +12,16 @@ __device__ __forceinline__ const uint64* gather(uint64 mine, tunesmith_host_abi:
 }
 __device__ __forceinline__ uint64 two_words(uint32 low, uint32 high) { return static_cast<uint64>(high) << 32 | low; }
 
-/// The two elements of a word of a fragment.
+/// Unpacks the two elements of a 32-bit fragment register.
 template <typename Element>
 __device__ __forceinline__ void unpack_pair(uint32 word, float* pair) {
   pair[0] = to_float(Element{static_cast<uint16>(word)});
   pair[1] = to_float(Element{static_cast<uint16>(word >> 16)});
 }
 
-/// Every lane collects the two rows of a and the two columns of b that its four results need. Products of 16-bit floats
-/// are exact in float; they are added in the order of k, each sum rounded to nearest. Tensor cores add several products at
-/// once, aligned to the largest and truncated: equal results are to be expected only where every sum is exact.
+/// Multiplies fragments. Every lane gathers the two rows of a and the two columns of b that its four results need. Products
+/// of 16-bit floats are exact in float and are added in the order of k, each sum rounded to nearest. Tensor cores add
+/// several products at once, aligned to the largest and truncated, so results are equal only if every sum is exact.
 template <typename Element>
 __device__ void multiply_accumulate(float (&d)[4], const uint32 (&a)[4], const uint32 (&b)[2]) {
   constexpr auto collective = tunesmith_host_abi::Collective::multiply_accumulate;
@@ -64,8 +64,7 @@ __device__ __forceinline__ void multiply_accumulate_16x8x16<bf16>(float (&d)[4],
 }
 #endif
 
-/// Each lane reads the row that it names when it gets here: what other lanes write must be ordered by a barrier, as on the
-/// GPU.
+/// Each lane reads its row when it arrives here. As on the GPU, a barrier must order the writes of other lanes before it.
 __device__ inline void load_matrix_x4(uint32 (&r)[4], const void* shared_row, int offset = 0) {
   constexpr auto collective = tunesmith_host_abi::Collective::load_matrix_x4;
   shared_row = static_cast<const char*>(shared_row) + offset;
@@ -99,7 +98,7 @@ __device__ inline void load_matrix_x4_transposed(uint32 (&r)[4], const void* sha
 }
 
 #if TUNESMITH_SM >= 900
-/// Each lane writes the row that it names.
+/// Stores four matrices; each lane writes the row whose address it passes.
 __device__ inline void store_matrix_x4(void* shared_row, const uint32 (&r)[4]) {
   constexpr auto collective = tunesmith_host_abi::Collective::store_matrix_x4;
   host::check_aligned("store_matrix_x4 to", shared_row, 16);
@@ -128,14 +127,14 @@ __device__ __forceinline__ void async_copy_16(void* shared, int offset, const vo
 }
 #endif
 
-/// More exact than the GPU's; denormals are 0 before and after, as rcp.approx.ftz has them.
+/// Computes 1/x, more exactly than the GPU. Flushes denormal inputs and results to 0, like rcp.approx.ftz.
 __device__ __forceinline__ float reciprocal_approx(float x) {
   if (__builtin_fabsf(x) < 0x1.0p-126f) return __builtin_copysignf(__builtin_inff(), x);
   const float y = 1.0f / x;
   return __builtin_fabsf(y) < 0x1.0p-126f ? __builtin_copysignf(0.0f, x) : y;
 }
 
-/// More exact than the GPU's; denormals are 0, as lg2.approx.ftz has them.
+/// Computes log2(x), more exactly than the GPU. Flushes denormal inputs to 0, like lg2.approx.ftz.
 __device__ __forceinline__ float log2_approx(float x) {
   if (__builtin_fabsf(x) < 0x1.0p-126f) return -__builtin_inff();
   return __builtin_log2f(x);

@@ -1,8 +1,8 @@
-// The platform for the host executor: the names of templates/device/platform_cuda.cuh with the same meaning, on the CPU.
-// Change both together. No include guard: a library of several kernels holds one copy per source, each in a namespace.
-// A thread is a fiber: everything that waits goes through tunesmith_host_abi::Services.
+// The platform of the host executor: the functions of templates/device/platform_cuda.cuh on the CPU. Change both together.
+// No include guard: a library of several kernels holds one copy per source, each in a namespace. A thread is a fiber; every
+// wait goes through tunesmith_host_abi::Services.
 
-/// Shared memory of fixed size: an array of `count` objects of `type`, one per block, uninitialized (0xFF bytes).
+/// Declares static shared memory: an array of `count` objects of `type` per block, filled with 0xFF bytes.
 #undef TUNESMITH_SHARED
 #define TUNESMITH_SHARED(type, name, count)                                                      \
   static char name##_key;                                                                        \
@@ -11,21 +11,21 @@
 
 namespace tunesmith {
 
-// ---- Where am I -------------------------------------------------------------------------------------------------------
+// ---- Indices ----------------------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ int thread_index() { return tunesmith_host_abi::current_thread().thread_x; }
 __device__ __forceinline__ int64 block_index() { return tunesmith_host_abi::current_thread().block_index; }
 __device__ __forceinline__ int lane_index() { return thread_index() & 31; }
 __device__ __forceinline__ int warp_index() { return thread_index() >> 5; }
 
-// ---- Threads together -------------------------------------------------------------------------------------------------
+// ---- Warps and blocks -------------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ void sync_block() {
   tunesmith_host_abi::services->sync_block(tunesmith_host_abi::current_thread());
 }
 
 namespace host {
-/// Waits for the lanes of the warp and returns which of the two sets of values they left.
+/// Waits for the lanes of the warp and returns the index of the set that holds their values.
 __device__ __forceinline__ uint32 join_warp(tunesmith_host_abi::Thread& thread, tunesmith_host_abi::Collective collective) {
   const uint32 set = thread.warp->generation & 1u;
   tunesmith_host_abi::services->join_warp(thread, collective);
@@ -50,8 +50,8 @@ __device__ __forceinline__ T exchange(T value, int source, tunesmith_host_abi::C
 }
 }  // namespace host
 
-/// Value of the lane whose index differs in the bits of lane_mask. All 32 lanes must take part; in a last, partial warp
-/// those that exist, and the value of one that does not is undefined (0xFF bytes here).
+/// Returns the value of the lane whose index differs in the bits of lane_mask. All existing lanes must take part; the value
+/// of a lane beyond the end of a partial warp is undefined (0xFF bytes here).
 template <typename T>
 __device__ __forceinline__ T shuffle_xor(T value, int lane_mask) {
   const int lane = tunesmith_host_abi::current_thread().lane;
@@ -82,7 +82,7 @@ __device__ __forceinline__ bool all_in_warp(bool predicate) {
          tunesmith_host_abi::current_thread().warp->present;
 }
 
-/// 16-byte aligned and no more, unless the launch asks for more than 48 KiB (1024 then): what a kernel may rely on.
+/// Returns the dynamic shared memory, aligned to 1024 bytes if the launch requests more than 48 KiB, otherwise only to 16.
 __device__ __forceinline__ unsigned char* dynamic_shared() { return tunesmith_host_abi::current_thread().dynamic_shared; }
 
 // ---- Clusters (sm_90 and later) -----------------------------------------------------------------------------------------
@@ -113,13 +113,13 @@ __device__ __forceinline__ void check_aligned(const char* access, const void* ad
 }
 }  // namespace host
 
-// ---- Blocks that are resident together ----------------------------------------------------------------------------------
+// ---- Cooperative launches -----------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ void publish(uint64* word, uint32 tag, uint32 value) {
   host::check_aligned("publish to", word, 8);
   __atomic_store_n(word, static_cast<uint64>(tag) << 32 | value, __ATOMIC_RELAXED);
 }
-/// Other fibers run until the tag is there; an error when none is left that could publish it.
+/// Runs other fibers until the word has the tag; an error if no fiber remains that could publish it.
 __device__ __forceinline__ uint32 await(const uint64* word, uint32 tag) {
   host::check_aligned("await of", word, 8);
   uint64 found = __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -164,11 +164,12 @@ __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
 }
 
 #if TUNESMITH_SM >= 800
-// Policies exist so that kernels that keep one compile; nothing here has an L2 to steer.
+// Placeholders, so that kernels with L2 eviction policies compile.
 __device__ __forceinline__ uint64 evict_first_policy() { return 0; }
 __device__ __forceinline__ uint64 evict_last_policy() { return 0; }
 
-/// What is copied is read here, so that a fault has its cause on the stack; it lands in async_copy_wait.
+/// Starts an asynchronous copy. Reads the source here, so that a fault shows the caller; async_copy_wait writes the
+/// destination.
 template <int bytes, LoadHint = LoadHint::plain>
 __device__ __forceinline__ void async_copy(void* shared, const void* global) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16, "cp.async moves 4, 8 or 16 bytes");
@@ -201,11 +202,11 @@ __device__ __forceinline__ float float_of(uint32 bits) {
   return value;
 }
 
-/// Nothing to forget here: registers are not scarce.
+/// Does nothing on the host, where no register pressure needs to be relieved.
 inline void forget(uint32&) {}
 inline void forget(uint16&) {}
 
-/// 2^x, more exact than the GPU's; denormal results are 0, as ex2.approx.ftz gives.
+/// Computes 2^x, more exactly than the GPU. Flushes denormal results to 0, like ex2.approx.ftz.
 __device__ __forceinline__ float exp2_approx(float x) { return x < -126.0f ? 0.0f : __builtin_exp2f(x); }
 __device__ __forceinline__ float fused_multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 // The library is compiled with -ffp-contract=off.
@@ -213,7 +214,7 @@ __device__ __forceinline__ float multiply(float a, float b) { return a * b; }
 __device__ __forceinline__ float add(float a, float b) { return a + b; }
 __device__ __forceinline__ float subtract(float a, float b) { return a - b; }
 __device__ __forceinline__ float divide(float a, float b) { return a / b; }
-/// +0 counts as larger than -0, as in PTX; a NaN result is 0x7fffffff.
+/// Returns the maximum, or NaN (0x7fffffff) if an operand is NaN. +0 is larger than -0, as in PTX.
 __device__ __forceinline__ float maximum_or_nan(float a, float b) {
   if (a > b) return a;
   if (a < b) return b;

@@ -1,11 +1,11 @@
 #pragma once
 // attention: the descriptor. See tunesmith/attention.h for what it computes.
 
-#include "templates/op.h"
+#include "templates/fields_op.h"
 
 namespace tunesmith {
 
-class AttentionOp final : public Op {
+class AttentionOp final : public FieldsOp {
  public:
   std::string_view name() const noexcept override { return "attention"; }
   std::string_view summary() const noexcept override {
@@ -13,7 +13,7 @@ class AttentionOp final : public Op {
   }
   std::vector<FieldInfo> problem_fields() const override;
   std::vector<FieldInfo> config_fields() const override;
-  Problem normalize(const Problem& problem) const override;
+  Problem normal(const Problem& problem) const override;
   std::vector<ArrayInfo> arrays(const Problem& problem) const override;
   KeyParts key(const Problem& problem) const override;
   Cost cost(const Problem& problem) const override;

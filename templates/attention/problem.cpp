@@ -256,7 +256,7 @@ std::vector<FieldInfo> AttentionOp::problem_fields() const {
   return fields;
 }
 
-Problem AttentionOp::normalize(const Problem& problem) const {
+Problem AttentionOp::normal(const Problem& problem) const {
   row::check_names({std::string(name()), problem.fields}, problem_fields(), {"seq_q", "head_dim"});
   const Settings settings = read(problem);
   check_modification(settings);

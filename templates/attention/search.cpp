@@ -38,7 +38,7 @@ TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInf
   return config;
 }
 
-/// What was fastest on an H200 (bench/RESULTS.md): as many queries as registers allow, and keys that leave room for stages.
+/// What was fastest on an H200 (bench/LOG.md): as many queries as registers allow, and keys that leave room for stages.
 TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::wgmma;

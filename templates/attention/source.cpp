@@ -153,6 +153,45 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Settings&
   return {{"specialized for", what}, {"any", any}};
 }
 
+/// What the kernel does in this configuration, and how threads map to the data.
+void describe(const TypedConfig& config, SourceParts& parts) {
+  const std::string tile_q = std::to_string(config.tile_q), tile_kv = std::to_string(config.tile_kv);
+  const std::string products = "S = Q K^T, P = exp(S - max), O += P V for one K/V tile of " + tile_kv +
+                               " keys after the other, from the last to the first, with a running maximum and sum";
+  switch (config.variant) {
+    case Variant::simt:
+      parts.algorithm = products + "; Q, K and V in shared memory as float32, products without tensor cores";
+      parts.threads =
+          "a block of " + std::to_string(config.threads) + " threads takes a tile of " + tile_q + " queries of one head";
+      return;
+    case Variant::mma:
+      parts.algorithm = products + "; tensor cores through mma.sync, S and O in registers, " +
+                        std::to_string(config.stages) + " stages of K and V that cp.async fills meanwhile";
+      parts.threads = "a block of " + std::to_string(config.warps) + " warps takes a tile of " + tile_q +
+                      " queries of one head; a warp has " + std::to_string(config.tile_q / config.warps) +
+                      " of them, a quad of lanes a row";
+      return;
+    case Variant::wgmma:
+      parts.algorithm =
+          products + "; warp-specialized and persistent: a producer thread loads Q, K and V through TMA into a ring of " +
+          std::to_string(config.stages) + " stages guarded by mbarriers, consumers issue the product with the next" +
+          " K before the one with the current V, so that tensor cores work during the exponentials";
+      parts.threads = "one block per multiprocessor takes tiles of " + tile_q + " queries, " +
+                      (config.order == "counter" ? "the next one from a counter" : "every n-th one") + "; each of " +
+                      std::to_string(config.tile_q / 64) +
+                      " consumer warpgroups has 64 of the queries, a quad of lanes a row";
+      return;
+    case Variant::split:
+      parts.algorithm =
+          products + "; the keys are split over blocks, and a block's share over its " + std::to_string(config.warps) +
+          " warps, which wait for nobody until the end; then their sums are combined, in shared memory and " +
+          (config.cluster > 1 ? "over a cluster of " + std::to_string(config.cluster) + " blocks" : "by a second kernel");
+      parts.threads = "the query heads of a key head are packed into the rows of a tile of " + tile_q +
+                      "; a warp multiplies all rows with its K/V tiles, a quad of lanes has a row";
+      return;
+  }
+}
+
 std::uint32_t pointer_offset(const std::string& array, const Settings& settings) {
   for (std::size_t i = 0; i < settings.aux.size(); ++i)
     if (array == settings.aux[i].name) return static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t));
@@ -252,6 +291,7 @@ SourceParts AttentionOp::source_parts(const Problem& problem, const Config& conf
                     params = wgmma ? "WgmmaParams" : "AttentionParams";
   SourceParts parts;
   parts.specialized_for = specialized_for(settings);
+  describe(typed, parts);
   if (wgmma) parts.least_arch = "sm_90a";
   if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.least_arch = cluster ? "sm_90" : "sm_80";
   parts.main_template = "attention/" + variant + ".cuh";

@@ -8,7 +8,6 @@
 #include "templates/config_values.h"
 #include "templates/folded_grid.h"
 #include "templates/half.h"
-#include "templates/row/fields.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -21,24 +20,7 @@ struct Params {
   std::int64_t elements;
 };
 
-constexpr std::int64_t max_elements = std::int64_t{1} << 50;
-constexpr std::int64_t read_tile = 8192;  // as in copy.cuh
-
-struct Shape {
-  std::int64_t elements;
-  DType dtype;
-  std::int64_t inputs;
-  bool in_place, writes;
-
-  explicit Shape(const Problem& problem)
-      : elements(problem.fields.integer("elements")),
-        dtype(parse_float_dtype(problem.fields.word("dtype"))),
-        inputs(problem.fields.integer("inputs")),
-        in_place(problem.fields.integer("in_place") != 0),
-        writes(!problem.fields.contains("write") || problem.fields.integer("write") != 0) {}
-  std::int64_t bytes() const noexcept { return elements * (inputs + (writes ? 1 : 0)) * size_of(dtype); }
-  std::int64_t tiles() const noexcept { return (elements + read_tile - 1) / read_tile; }
-};
+constexpr std::int64_t read_tile = CopyProblem::read_tile;
 
 Config config_of(std::int64_t threads, std::int64_t vectors, const std::string& load, const std::string& store) {
   return {{{"threads", threads}, {"vectors", vectors}, {"load", load}, {"store", store}}};
@@ -46,15 +28,13 @@ Config config_of(std::int64_t threads, std::int64_t vectors, const std::string& 
 
 }  // namespace
 
-std::vector<FieldInfo> CopyOp::problem_fields() const {
-  return {{"elements", "elements of each array, from 0", "", {}},
-          {"dtype", "element type", "f32", {"f32", "f16", "bf16"}},
-          {"inputs", "1: y = a; 2: y = a + b", "1", {}},
-          {"in_place", "1: y is a", "0", {}},
-          {"write", "0: nothing is written but the maximum of every 8192 elements: a read", "1", {}}};
+void complete(CopyProblem& p) {
+  if (!p.write && (p.inputs == 2 || p.in_place))
+    throw Error(ErrorCode::invalid_argument, "write is 0, but inputs is ", p.inputs, " and in_place ", p.in_place ? 1 : 0,
+                "; a read has one input and is not in place");
 }
 
-std::vector<FieldInfo> CopyOp::config_fields() const {
+std::vector<FieldInfo> ParsedCopy::config_fields() {
   return {{"variant", "the kernel; there is one", "", {"stretch"}},
           {"threads", "threads per block, a power of two from 32 to 1024", "", {}},
           {"vectors", "16-byte vectors that a thread has in flight from each array, a power of two up to 16", "", {}},
@@ -62,71 +42,28 @@ std::vector<FieldInfo> CopyOp::config_fields() const {
           {"store", "cache hint of the stores", "", store_words()}};
 }
 
-Problem CopyOp::normalize(const Problem& problem) const {
-  row::check_names({std::string(name()), problem.fields}, problem_fields(), {"elements"});
-  const std::int64_t inputs = row::integer_between(problem, "inputs", 1, 1, 2);
-  const std::int64_t in_place = row::integer_between(problem, "in_place", 0, 0, 1);
-  const std::int64_t write = row::integer_between(problem, "write", 1, 0, 1);
-  if (write == 0 && (inputs == 2 || in_place == 1))
-    throw Error(ErrorCode::invalid_argument, "write is 0, but inputs is ", inputs, " and in_place ", in_place,
-                "; a read has one input and is not in place");
-  Problem normal{std::string(name()),
-                 {{"elements", row::integer_between(problem, "elements", 0, 0, max_elements)},
-                  {"dtype", std::string(tunesmith::name(row::float_dtype_field(problem, "dtype", DType::f32)))},
-                  {"inputs", inputs},
-                  {"in_place", in_place}}};
-  if (write == 0) normal.fields.set("write", write);
-  return normal;
-}
-
-std::vector<ArrayInfo> CopyOp::arrays(const Problem& problem) const {
-  const Shape shape(problem);
-  std::vector<ArrayInfo> arrays;
-  const auto add = [&](const char* name, bool output) {
-    arrays.push_back({.name = name,
-                      .input = !output,
-                      .output = output,
-                      .dtype = shape.dtype,
-                      .shape = {shape.elements},
-                      .strides = {1},
-                      .alignment = 16});
-  };
-  add("a", false);
-  if (shape.inputs == 2) add("b", false);
-  add("y", true);
-  if (!shape.writes) {
-    arrays.back().dtype = DType::f32;
-    arrays.back().shape = {shape.tiles()};
-  }
-  if (shape.in_place) arrays.back().in_place_of = "a";
-  return arrays;
-}
-
-KeyParts CopyOp::key(const Problem& problem) const {
-  const Shape shape(problem);
+KeyParts ParsedCopy::key() const {
   KeyParts parts;
-  parts.semantics = std::string(tunesmith::name(shape.dtype)) + ",inputs=" + std::to_string(shape.inputs) +
-                    ",in_place=" + (shape.in_place ? "1" : "0") + (shape.writes ? "" : ",read");
-  parts.n_cols = shape.elements;
+  parts.semantics = std::string(tunesmith::name(shape_.dtype)) + ",inputs=" + std::to_string(shape_.inputs) +
+                    ",in_place=" + (shape_.in_place ? "1" : "0") + (shape_.write ? "" : ",read");
+  parts.n_cols = shape_.elements;
   parts.rows_bucket = 1;
   return parts;
 }
 
-Cost CopyOp::cost(const Problem& problem) const {
-  const Shape shape(problem);
-  const auto bytes = static_cast<double>(shape.elements * size_of(shape.dtype));
-  return {bytes * static_cast<double>(shape.inputs), shape.writes ? bytes : static_cast<double>(4 * shape.tiles()),
-          shape.inputs == 2 ? static_cast<double>(shape.elements) : 0.0};
+Cost ParsedCopy::cost() const {
+  const auto bytes = static_cast<double>(shape_.elements * size_of(shape_.dtype));
+  return {bytes * static_cast<double>(shape_.inputs), shape_.write ? bytes : static_cast<double>(4 * shape_.tiles()),
+          shape_.inputs == 2 ? static_cast<double>(shape_.elements) : 0.0};
 }
 
-Config CopyOp::default_config(const Problem& problem, const DeviceInfo& device) const {
-  const Shape shape(problem);
-  const bool large = shape.bytes() >= 4 * device.l2_bytes;
+Config ParsedCopy::default_config(const DeviceInfo& device) const {
+  const bool large = shape_.bytes() >= 4 * device.l2_bytes;
   Config config = config_of(256, large ? 1 : 4, large && device.arch.number() >= 80 ? "evict_last" : "plain", "plain");
-  return complete_config(problem, device, config);
+  return complete_config(device, config);
 }
 
-Config CopyOp::complete_config(const Problem& problem, const DeviceInfo& device, const Config& partial) const {
+Config ParsedCopy::complete_config(const DeviceInfo& device, const Config& partial) const {
   const std::vector<FieldInfo> known = config_fields();
   Config config{{{"variant", std::string("stretch")}}};
   const Config fallback = config_of(256, 1, "plain", "plain");
@@ -137,13 +74,13 @@ Config CopyOp::complete_config(const Problem& problem, const DeviceInfo& device,
                   "' is not one of copy; allowed: variant, threads, vectors, load, store");
     config.fields.set(item.first, item.second);
   }
-  if (const std::string reason = why_invalid(problem, device, config); !reason.empty())
+  if (const std::string reason = why_invalid(device, config); !reason.empty())
     throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
   return config;
 }
 
-std::vector<Config> CopyOp::search_space(const Problem& problem, const DeviceInfo& device, Effort effort) const {
-  std::vector<Config> space{default_config(problem, device)};
+std::vector<Config> ParsedCopy::search_space(const DeviceInfo& device, Effort effort) const {
+  std::vector<Config> space{default_config(device)};
   const bool full = effort == Effort::full;
   const std::vector<std::pair<const char*, const char*>> quick_hints{
       {"plain", "plain"}, {"evict_last", "plain"}, {"streaming", "streaming"}};
@@ -157,13 +94,13 @@ std::vector<Config> CopyOp::search_space(const Problem& problem, const DeviceInf
         Config config{{{"variant", std::string("stretch")}}};
         for (const auto& item : config_of(threads, vectors, hints.first, hints.second).fields)
           config.fields.set(item.first, item.second);
-        if (why_invalid(problem, device, config).empty() && std::ranges::find(space, config) == space.end())
+        if (why_invalid(device, config).empty() && std::ranges::find(space, config) == space.end())
           space.push_back(std::move(config));
       }
   return space;
 }
 
-std::string CopyOp::why_invalid(const Problem& problem, const DeviceInfo& device, const Config& config) const {
+std::string ParsedCopy::why_invalid(const DeviceInfo& device, const Config& config) const {
   try {
     const Fields& fields = config.fields;
     if (fields.size() != 5) return "config '" + fields.text() + "' needs variant, threads, vectors, load and store";
@@ -173,12 +110,11 @@ std::string CopyOp::why_invalid(const Problem& problem, const DeviceInfo& device
     const std::string load = word_of(fields, "load", load_words()), store = word_of(fields, "store", store_words());
     if (device.arch.number() < 80 && (load.starts_with("evict") || store.starts_with("evict")))
       return "eviction policies need sm_80 or later; the device is " + tunesmith::name(device.arch);
-    if (Shape(problem).in_place && load == "no_allocate")
+    if (shape_.in_place && load == "no_allocate")
       return "load no_allocate reads through the read-only path, which in_place=1 rules out";
-    const Shape shape(problem);
-    if (!shape.writes && read_tile % (threads * vectors * (16 / size_of(shape.dtype))) != 0)
+    if (!shape_.write && read_tile % (threads * vectors * (16 / size_of(shape_.dtype))) != 0)
       return "so many vectors of so many threads are more than the " + std::to_string(read_tile) + " elements of a read";
-    if (threads * (vectors * 4 * shape.inputs + 24) > device.registers_per_sm)
+    if (threads * (vectors * 4 * shape_.inputs + 24) > device.registers_per_sm)
       return "so many vectors of so many threads do not fit into the registers";
     return {};
   } catch (const Error& error) {
@@ -186,48 +122,48 @@ std::string CopyOp::why_invalid(const Problem& problem, const DeviceInfo& device
   }
 }
 
-SourceParts CopyOp::source_parts(const Problem& problem, const Config& config) const {
-  const Shape shape(problem);
+SourceParts ParsedCopy::source_parts(const Config& config) const {
   const Fields& fields = config.fields;
   SourceParts parts;
   parts.main_template = "copy/copy.cuh";
+  parts.algorithm = shape_.write ? "one read of each input and one write" : "one read; the maximum of each tile is written";
+  parts.threads = "a thread has " + text(*fields.find("vectors")) + " loads of 16 bytes in flight";
   if (fields.word("load").starts_with("evict") || fields.word("store").starts_with("evict")) parts.least_arch = "sm_80";
-  parts.specialized_for = {{"specialized for", std::string(tunesmith::name(shape.dtype)) +
-                                                   (shape.inputs == 2 ? ", the sum of two arrays" : ", one array") +
-                                                   (shape.writes ? "" : ", only read")},
+  parts.specialized_for = {{"specialized for", std::string(tunesmith::name(shape_.dtype)) +
+                                                   (shape_.inputs == 2 ? ", the sum of two arrays" : ", one array") +
+                                                   (shape_.write ? "" : ", only read")},
                            {"elements", "any number, arrays aligned to 16 bytes"}};
   parts.constants =
       "using Element = " +
-      (shape.dtype == DType::f32 ? std::string("float") : "tunesmith::" + std::string(tunesmith::name(shape.dtype))) +
+      (shape_.dtype == DType::f32 ? std::string("float") : "tunesmith::" + std::string(tunesmith::name(shape_.dtype))) +
       ";\n\nstatic constexpr tunesmith::CopyConfig config = {\n    .threads = " + text(*fields.find("threads")) +
       ",\n    .vectors = " + text(*fields.find("vectors")) + ",\n    .load = tunesmith::LoadHint::" + fields.word("load") +
       ",\n    .store = tunesmith::StoreHint::" + fields.word("store") + ",\n};\n\n" +
       "static_assert(sizeof(tunesmith::CopyParams) == " + std::to_string(sizeof(Params)) +
       ", \"the host fills the parameters by this layout\");\n";
-  const std::string call = shape.writes ? "copy<Element, " + std::to_string(shape.inputs) + ", config>"
+  const std::string call = shape_.write ? "copy<Element, " + std::to_string(shape_.inputs) + ", config>"
                                         : std::string("read_maxima<Element, config>");
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + text(*fields.find("threads")) +
                   ")\ncopy(const __grid_constant__ tunesmith::CopyParams params) {\n  tunesmith::" + call + "(params);\n}\n";
   return parts;
 }
 
-LaunchPlan CopyOp::launch_plan(const Problem& problem, const Config& config, const DeviceInfo&) const {
-  const Shape shape(problem);
+LaunchPlan ParsedCopy::launch_plan(const Config& config, const DeviceInfo&) const {
   LaunchPlan plan;
-  const Params params{{0, 0}, 0, shape.elements};
+  const Params params{{0, 0}, 0, shape_.elements};
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
-  const std::vector<ArrayInfo> layouts = arrays(problem);
+  const std::vector<ArrayInfo> layouts = arrays();
   for (std::size_t i = 0; i < layouts.size(); ++i)
     plan.pointers.push_back(
         {layouts[i].name,
          static_cast<std::uint32_t>(layouts[i].output ? offsetof(Params, output) : i * sizeof(std::uint64_t)),
          static_cast<std::uint32_t>(layouts[i].alignment), layouts[i].extent_bytes(), layouts[i].output, false,
          layouts[i].in_place_of.empty() ? -1 : 0});
-  if (shape.elements == 0) return plan;
+  if (shape_.elements == 0) return plan;
   const std::int64_t threads = config.fields.integer("threads");
-  const std::int64_t per_block = threads * config.fields.integer("vectors") * (16 / size_of(shape.dtype));
-  const std::int64_t blocks = shape.writes ? (shape.elements + per_block - 1) / per_block : shape.tiles();
+  const std::int64_t per_block = threads * config.fields.integer("vectors") * (16 / size_of(shape_.dtype));
+  const std::int64_t blocks = shape_.write ? (shape_.elements + per_block - 1) / per_block : shape_.tiles();
   KernelLaunch launch;
   launch.entry = "copy";
   launch.grid = folded_grid(blocks);
@@ -236,13 +172,13 @@ LaunchPlan CopyOp::launch_plan(const Problem& problem, const Config& config, con
   return plan;
 }
 
-Problem CopyOp::verification_problem(const Problem& problem) const {
-  Problem small = problem;
+Problem ParsedCopy::verification_problem() const {
+  Problem small = problem();
   small.fields.set("elements", std::int64_t{300007});  // a number that no block divides
   return small;
 }
 
-void CopyOp::fill_inputs(const Problem&, std::uint64_t seed, InputKind, std::span<const HostArray> arrays) const {
+void ParsedCopy::fill_inputs(std::uint64_t seed, InputKind, std::span<const HostArray> arrays) const {
   for (std::size_t a = 0; a < arrays.size(); ++a) {
     if (!arrays[a].info.input) continue;
     std::uint64_t state = seed * 2 + a;
@@ -253,16 +189,15 @@ void CopyOp::fill_inputs(const Problem&, std::uint64_t seed, InputKind, std::spa
   }
 }
 
-CheckResult CopyOp::check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const {
-  const Shape shape(problem);
+CheckResult ParsedCopy::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
   CheckResult result;
   result.error_unit = "ULP";
-  if (!shape.writes) {
-    result.checked_rows = result.total_rows = shape.tiles();
-    for (std::int64_t tile = 0; tile < shape.tiles() && result.passed; ++tile) {
+  if (!shape_.write) {
+    result.checked_rows = result.total_rows = shape_.tiles();
+    for (std::int64_t tile = 0; tile < shape_.tiles() && result.passed; ++tile) {
       double largest = -INFINITY;
-      for (std::int64_t i = tile * read_tile; i < std::min(shape.elements, (tile + 1) * read_tile); ++i)
-        largest = std::max(largest, read_element(shape.dtype, arrays[0].data, i));
+      for (std::int64_t i = tile * read_tile; i < std::min(shape_.elements, (tile + 1) * read_tile); ++i)
+        largest = std::max(largest, read_element(shape_.dtype, arrays[0].data, i));
       const double found = read_element(DType::f32, arrays[1].data, tile);
       result.passed = found == largest;
       if (!result.passed)
@@ -271,16 +206,16 @@ CheckResult CopyOp::check(const Problem& problem, std::span<const HostArray> arr
     }
     return result;
   }
-  result.allowed_error = shape.inputs == 1 ? 0.0 : 0.5;
-  result.total_rows = shape.elements;
+  result.allowed_error = shape_.inputs == 1 ? 0.0 : 0.5;
+  result.total_rows = shape_.elements;
   // "Rows" are elements here; a caller who asks for few still gets a good sample.
-  result.checked_rows = std::min(shape.elements, std::max<std::int64_t>(max_rows, 1 << 16));
+  result.checked_rows = std::min(shape_.elements, std::max<std::int64_t>(max_rows, 1 << 16));
   for (std::int64_t k = 0; k < result.checked_rows; ++k) {
-    const std::int64_t i = result.checked_rows > 1 ? (shape.elements - 1) * k / (result.checked_rows - 1) : 0;
-    double expected = read_element(shape.dtype, arrays[0].data, i);
-    if (shape.inputs == 2) expected += read_element(shape.dtype, arrays[1].data, i);
-    const double found = read_element(shape.dtype, arrays.back().data, i);
-    const double error = std::fabs(found - expected) / spacing(shape.dtype, expected);
+    const std::int64_t i = result.checked_rows > 1 ? (shape_.elements - 1) * k / (result.checked_rows - 1) : 0;
+    double expected = read_element(shape_.dtype, arrays[0].data, i);
+    if (shape_.inputs == 2) expected += read_element(shape_.dtype, arrays[1].data, i);
+    const double found = read_element(shape_.dtype, arrays.back().data, i);
+    const double error = std::fabs(found - expected) / spacing(shape_.dtype, expected);
     result.max_error = std::max(result.max_error, error);
     if (!(error <= result.allowed_error) && result.first_failure.empty())
       result.first_failure =

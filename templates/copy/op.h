@@ -1,32 +1,87 @@
 #pragma once
-// copy: y = a, or y = a + b: the roof that other operations are measured against, tuned like them.
+// copy: y = a, or y = a + b: the bandwidth that other operations are measured against, tuned like them.
 
-#include "templates/op.h"
+#include "templates/described_op.h"
 
 namespace tunesmith {
 
-class CopyOp final : public Op {
- public:
-  std::string_view name() const noexcept override { return "copy"; }
-  std::string_view summary() const noexcept override {
-    return "y = a, or y = a + b: the roof for what reads and writes as much";
-  }
-  std::vector<FieldInfo> problem_fields() const override;
-  std::vector<FieldInfo> config_fields() const override;
-  Problem normalize(const Problem& problem) const override;
-  std::vector<ArrayInfo> arrays(const Problem& problem) const override;
-  KeyParts key(const Problem& problem) const override;
-  Cost cost(const Problem& problem) const override;
-  Config default_config(const Problem& problem, const DeviceInfo& device) const override;
-  Config complete_config(const Problem& problem, const DeviceInfo& device, const Config& partial) const override;
-  std::vector<Config> search_space(const Problem& problem, const DeviceInfo& device, Effort effort) const override;
-  std::string why_invalid(const Problem& problem, const DeviceInfo& device, const Config& config) const override;
-  SourceParts source_parts(const Problem& problem, const Config& config) const override;
-  LaunchPlan launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const override;
-  Problem verification_problem(const Problem& problem) const override;
-  void fill_inputs(const Problem& problem, std::uint64_t seed, InputKind kind,
-                   std::span<const HostArray> arrays) const override;
-  CheckResult check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+struct CopyArrays {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* y = nullptr;
 };
+
+struct CopyProblem {
+  using Arrays = CopyArrays;
+  static constexpr std::int64_t read_tile = 8192;  ///< as in copy.cuh
+  static constexpr std::int64_t alignment = 16;    ///< bytes: kernels take whole vectors
+
+  std::int64_t elements = 0;  ///< of each array
+  DType dtype = DType::f32;   ///< f32, f16 or bf16
+  std::int64_t inputs = 1;    ///< 1: y = a; 2: y = a + b
+  bool in_place = false;      ///< y is a
+  bool write = true;          ///< false: y holds the maxima of tiles of 8192 elements, a read
+
+  constexpr std::string_view op() const noexcept { return "copy"; }
+  constexpr std::int64_t tiles() const noexcept { return (elements + read_tile - 1) / read_tile; }
+  std::int64_t bytes() const noexcept { return elements * (inputs + (write ? 1 : 0)) * size_of(dtype); }
+};
+
+template <DescribedAs<CopyProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const CopyArrays& arrays, Visitor& v) {
+  constexpr std::int64_t most_elements = std::int64_t{1} << 50;
+  v.field("elements", p.elements, {.meaning = "elements of each array", .range = {0, most_elements}, .required = true});
+  v.field("dtype", p.dtype, {.meaning = "element type", .choices = float_dtypes});
+  v.field("inputs", p.inputs, {.meaning = "1: y = a; 2: y = a + b", .range = {1, 2}});
+  v.field("in_place", p.in_place, {.meaning = "y is a"});
+  v.option("write", p.write, {.meaning = "0: nothing is written but the maximum of every 8192 elements: a read"});
+  const bool few = !p.write && p.elements >= 0 && p.elements <= most_elements;
+  const auto whole = [&](std::string_view name) {
+    return ArrayFacts{.name = name, .dtype = p.dtype, .shape = {size(p.elements)}, .alignment = &CopyProblem::alignment};
+  };
+  v.array(arrays.a, whole("a"));
+  ArrayFacts b = whole("b");
+  b.present = p.inputs == 2;
+  v.array(arrays.b, b);
+  ArrayFacts y = whole("y");
+  y.role = Role::output;
+  y.in_place_of = p.in_place ? "a" : "";
+  y.in_place = &p.in_place;
+  y.shares = arrays.a;
+  if (few) {
+    y.dtype = DType::f32;
+    y.shape = {fixed(p.tiles(), "tiles of 8192 elements")};
+  }
+  v.array(arrays.y, y);
+}
+
+class ParsedCopy final : public ParsedProblem {
+ public:
+  ParsedCopy(const Op& op, const CopyProblem& problem) : ParsedProblem(op, problem), shape_(problem) {}
+
+  static std::vector<FieldInfo> config_fields();
+  KeyParts key() const override;
+  Cost cost() const override;
+  Config default_config(const DeviceInfo& device) const override;
+  Config complete_config(const DeviceInfo& device, const Config& partial) const override;
+  std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
+  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
+  SourceParts source_parts(const Config& config) const override;
+  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
+  Problem verification_problem() const override;
+  void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
+  CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+
+ private:
+  const CopyProblem shape_;
+};
+
+inline std::string_view summary_of(const CopyProblem&) noexcept {
+  return "y = a, or y = a + b: the bandwidth of what reads and writes as much";
+}
+/// Throws Error(invalid_argument) for a read that is more than a read.
+void complete(CopyProblem& problem);
+
+using CopyOp = DescribedOp<CopyProblem, ParsedCopy>;
 
 }  // namespace tunesmith

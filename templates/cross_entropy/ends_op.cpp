@@ -184,7 +184,7 @@ std::vector<FieldInfo> DivisorOp::problem_fields() const {
           {"dloss", "upstream gradient: none (1) or a scalar", "none", {"none", "scalar"}, true}};
 }
 
-Problem DivisorOp::normalize(const Problem& problem) const {
+Problem DivisorOp::normal(const Problem& problem) const {
   row::check_names({std::string(name()), problem.fields}, problem_fields(), {"rows", "cols"});
   const auto word = [&](const char* field, const char* fallback, const Words& allowed) {
     const std::string value = problem.fields.contains(field) ? problem.fields.word(field) : fallback;
@@ -275,7 +275,7 @@ std::vector<FieldInfo> ReduceOp::problem_fields() const {
           {"divisor", "1: the sums are divided by the value of an array", "0", {}, true}};
 }
 
-Problem ReduceOp::normalize(const Problem& problem) const {
+Problem ReduceOp::normal(const Problem& problem) const {
   row::check_names({std::string(name()), problem.fields}, problem_fields(), {"rows"});
   return {std::string(name()),
           {{"rows", row::integer_between(problem, "rows", 0, 0, max_rows_of_a_problem)},

@@ -2,12 +2,12 @@
 // cross_entropy_divisor and cross_entropy_reduce: the two ends of a cross-entropy whose rows are computed in parts, as
 // linear + cross-entropy does. A part runs `cross_entropy` with reduction=none; these make a mean or a sum of the parts.
 
-#include "templates/op.h"
+#include "templates/fields_op.h"
 
 namespace tunesmith::cross_entropy {
 
 /// What the two have in common: one kernel of one block, and nothing to tune.
-class EndsOp : public Op {
+class EndsOp : public FieldsOp {
  public:
   std::vector<FieldInfo> config_fields() const override;
   Config default_config(const Problem& problem, const DeviceInfo& device) const override;
@@ -28,7 +28,7 @@ class DivisorOp final : public EndsOp {
     return "divisor = sum of the weights of the rows that count, for a mean over parts of the rows";
   }
   std::vector<FieldInfo> problem_fields() const override;
-  Problem normalize(const Problem& problem) const override;
+  Problem normal(const Problem& problem) const override;
   std::vector<ArrayInfo> arrays(const Problem& problem) const override;
   KeyParts key(const Problem& problem) const override;
   SourceParts source_parts(const Problem& problem, const Config& config) const override;
@@ -45,7 +45,7 @@ class ReduceOp final : public EndsOp {
   std::string_view name() const noexcept override { return "cross_entropy_reduce"; }
   std::string_view summary() const noexcept override { return "loss = sum of the rows' losses [/ divisor]"; }
   std::vector<FieldInfo> problem_fields() const override;
-  Problem normalize(const Problem& problem) const override;
+  Problem normal(const Problem& problem) const override;
   std::vector<ArrayInfo> arrays(const Problem& problem) const override;
   KeyParts key(const Problem& problem) const override;
   SourceParts source_parts(const Problem& problem, const Config& config) const override;

@@ -35,7 +35,7 @@ std::vector<FieldInfo> CrossEntropyOp::config_fields() const {
   return {{"variant", "the kernel; there is one", "", {"rows"}}, {"threads", "threads per block: 128", "", {}}};
 }
 
-Problem CrossEntropyOp::normalize(const Problem& problem) const { return to_problem(settings_of(problem)); }
+Problem CrossEntropyOp::normal(const Problem& problem) const { return to_problem(settings_of(problem)); }
 
 std::vector<ArrayInfo> CrossEntropyOp::arrays(const Problem& problem) const { return arrays_of(settings_of(problem)); }
 

@@ -3,11 +3,11 @@
 // See tunesmith/cross_entropy.h for what they compute.
 
 #include "templates/cross_entropy/problem.h"
-#include "templates/op.h"
+#include "templates/fields_op.h"
 
 namespace tunesmith {
 
-class CrossEntropyOp final : public Op {
+class CrossEntropyOp final : public FieldsOp {
  public:
   explicit CrossEntropyOp(cross_entropy::Kind kind) : kind_(kind) {}
 
@@ -15,7 +15,7 @@ class CrossEntropyOp final : public Op {
   std::string_view summary() const noexcept override;
   std::vector<FieldInfo> problem_fields() const override { return cross_entropy::fields_of(kind_); }
   std::vector<FieldInfo> config_fields() const override;
-  Problem normalize(const Problem& problem) const override;
+  Problem normal(const Problem& problem) const override;
   std::vector<ArrayInfo> arrays(const Problem& problem) const override;
   KeyParts key(const Problem& problem) const override;
   Cost cost(const Problem& problem) const override;

@@ -66,7 +66,7 @@ std::string_view name_of(Kind kind) noexcept {
 std::vector<FieldInfo> fields_of(Kind kind) {
   std::vector<FieldInfo> fields;
   const auto field = [&](std::string_view name, std::string_view meaning, std::string_view fallback, Words words = {}) {
-    fields.push_back({name, meaning, fallback, std::move(words)});
+    fields.push_back({name, meaning, std::string(fallback), std::move(words)});
   };
   const auto option = [&](std::string_view name, std::string_view meaning, std::string_view fallback, Words words = {}) {
     field(name, meaning, fallback, std::move(words));

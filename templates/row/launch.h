@@ -6,6 +6,7 @@
 
 #include "core/launch.h"
 #include "templates/row/config.h"
+#include "tunesmith/array_info.h"
 
 namespace tunesmith::row {
 

@@ -11,7 +11,7 @@ namespace {
 // Warps of a block stop at its barriers; those that hold rows of their own spread over time, and less is enough.
 constexpr double enough_bytes_of_blocks = 128 << 10;
 constexpr double enough_bytes_of_warps = 40 << 10;
-// From measurements on an H200 (bench/RESULTS.md): registers of a thread that hold the row in what tuning picks.
+// From measurements on an H200 (bench/LOG.md): registers of a thread that hold the row in what tuning picks.
 constexpr double wanted_of_blocks = 32;
 constexpr double wanted_of_warps = 16;
 constexpr double near_best = 0.95;

@@ -2,9 +2,8 @@
 // Options of operations over rows: scale, masks, safe rows. Internal to templates/.
 
 #include <cstdint>
-#include <vector>
 
-#include "templates/op.h"
+#include "tunesmith/types.h"
 
 namespace tunesmith::row {
 
@@ -28,14 +27,5 @@ struct Options {
   std::int64_t mask_vector(int widest) const noexcept;
   bool operator==(const Options&) const = default;
 };
-
-std::vector<FieldInfo> option_fields(bool backward);
-/// Checks and reads the options of a problem over `cols` columns; fields that are absent have their defaults. Throws
-/// Error(invalid_argument).
-Options parse_options(const Problem& problem, std::int64_t rows, std::int64_t cols, DType dtype, bool backward);
-/// Adds the options that differ from their defaults.
-void append_options(const Options& options, std::int64_t cols, Fields& fields);
-/// The arrays that the options name: mask, valid_cols.
-void append_arrays(const Options& options, std::int64_t rows, std::int64_t cols, std::vector<ArrayInfo>& arrays);
 
 }  // namespace tunesmith::row

@@ -1,6 +1,6 @@
 // Which configurations are worth trying.
 //
-// The rules of thumb come from measurements on an H200 (bench/RESULTS.md): 64 to 128 bytes a thread in flight; a row in the
+// The rules of thumb come from measurements on an H200 (bench/LOG.md): 64 to 128 bytes a thread in flight; a row in the
 // registers of one warp up to 8 vectors a lane; evict_last loads once a tensor is well beyond the L2 cache; several blocks
 // per row where rows are fewer than multiprocessors.
 

@@ -125,4 +125,58 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& sh
   return {{"specialized for", what}, {"rows", "any number, starting " + starts}};
 }
 
+void describe(const TypedConfig& config, const Shape& shape, const std::string& steps, SourceParts& parts) {
+  const std::string blocks = std::to_string(config.blocks_per_row), threads = std::to_string(config.threads);
+  const std::string vectors = std::to_string(config.vectors_per_thread(shape)),
+                    held = std::to_string(config.vectors_in_registers(shape)), vector = std::to_string(shape.vector());
+  const std::string once = "one read and one write: each row stays on the chip";
+  const std::string places =
+      "; of a thread's " + vectors + " vectors " + held + " are in registers, the others in shared memory";
+  switch (config.variant) {
+    case Variant::warp:
+      parts.algorithm = once + ", in registers, while " + steps + " are computed";
+      parts.threads = std::to_string(config.lanes) + " lanes share a row, " + std::to_string(config.threads / config.lanes) +
+                      " rows are a block; a lane takes the vector of its number" + " and every " +
+                      std::to_string(config.lanes) + "th after it, " + vectors + " of " + vector + " elements";
+      return;
+    case Variant::block:
+    case Variant::hybrid:
+      parts.algorithm =
+          once + " while " + steps + " are computed" + (config.variant == Variant::hybrid ? places : "; in registers");
+      parts.threads = "a block of " + threads + " threads takes a row; a thread takes the vector of its number and every " +
+                      threads + "th after it, " + vectors + " of " + vector + " elements";
+      return;
+    case Variant::cluster:
+    case Variant::grid:
+      parts.algorithm = once + " while " + steps + " are computed" + places +
+                        (config.variant == Variant::cluster
+                             ? "; the blocks of a row exchange what each found through distributed shared memory, once"
+                             : "; the blocks of a row exchange what each found through tagged words in global memory, once");
+      parts.threads = (config.variant == Variant::cluster ? "a cluster of " : "a group of ") + blocks + " blocks of " +
+                      threads + " threads takes a row; a thread takes the vector of its number in the group and every " +
+                      std::to_string(config.members()) + "th after it, " + vectors + " of " + vector + " elements";
+      return;
+    case Variant::online:
+      parts.algorithm = (shape.writes ? "two passes: the first computes " : "one pass computes ") + steps +
+                        " with a running maximum" + (shape.writes ? ", the second reads the row again and writes" : "");
+      parts.threads = "a block of " + threads + " threads walks over a row, " + std::to_string(config.unroll) +
+                      " vectors of " + vector + " elements per thread at a time";
+      return;
+    case Variant::split:
+      parts.algorithm = "two kernels: in the first one each block computes " + steps +
+                        " of its part of a row with a running maximum," + " the second combines the parts and writes";
+      parts.threads = blocks + " blocks of " + threads + " threads share a row; each walks over its part, " +
+                      std::to_string(config.unroll) + " vectors of " + vector + " elements per thread at a time";
+      return;
+    case Variant::pipeline:
+      parts.algorithm = "rows stream through a ring of " + std::to_string(config.stages) +
+                        " chunks in shared memory, filled by TMA;" + " a first pass over a row's chunks computes " + steps +
+                        ", a second one over the same chunks writes";
+      parts.threads = "a persistent cluster of " + blocks + " blocks takes row after row; " +
+                      std::to_string(config.threads / 32) +
+                      " warps work on each chunk, one fills the ring and one combines their results";
+      return;
+  }
+}
+
 }  // namespace tunesmith::row

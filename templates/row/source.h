@@ -2,7 +2,10 @@
 // The constants of a generated row kernel as text. Internal to templates/.
 
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "templates/op.h"
 #include "templates/row/config.h"
 
 namespace tunesmith::row {
@@ -22,5 +25,9 @@ std::string least_arch(const TypedConfig& config, const Shape& shape);
 
 /// What the source says of itself: columns, dtypes, options, where rows may start.
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape);
+
+/// Fills in what a kernel does in this configuration and how threads map to rows. `steps`: what it computes of a row, such
+/// as "the maximum, the sum of exponentials and the result".
+void describe(const TypedConfig& config, const Shape& shape, const std::string& steps, SourceParts& parts);
 
 }  // namespace tunesmith::row

@@ -264,9 +264,8 @@ double error_of(const Shape& shape, double result, double reference, double slac
 
 }  // namespace
 
-void SoftmaxOp::fill_inputs(const Problem& problem, std::uint64_t seed, InputKind kind,
-                            std::span<const HostArray> arrays) const {
-  const Shape shape = shape_of(problem);
+void ParsedSoftmax::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
+  const Shape& shape = this->shape();
   const auto bits_at = [&](std::uint64_t stream, std::int64_t row, std::int64_t column) {
     return scramble(scramble(seed + stream) + static_cast<std::uint64_t>(row * shape.cols + column));
   };
@@ -277,8 +276,10 @@ void SoftmaxOp::fill_inputs(const Problem& problem, std::uint64_t seed, InputKin
       fill_mask(shape, seed, kind, array);
       continue;
     }
-    const bool is_result = backward_ && a == 1;
-    over_rows(shape.rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
+    const bool is_result = shape.backward() && a == 1;
+    // Of a broadcast row there is one.
+    const std::int64_t rows = array.info.strides[0] == 0 ? std::min<std::int64_t>(shape.rows, 1) : shape.rows;
+    over_rows(rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
       std::vector<double> values(static_cast<std::size_t>(shape.cols));
       for (std::int64_t row = begin; row < end; ++row) {
         const bool odd = kind == InputKind::awkward && row < awkward_rows;
@@ -286,10 +287,10 @@ void SoftmaxOp::fill_inputs(const Problem& problem, std::uint64_t seed, InputKin
           const std::uint64_t bits = bits_at(a, row, column);
           values[static_cast<std::size_t>(column)] =
               !odd ? bell(bits) * 2
-                   : (backward_ && !is_result ? awkward_gradient(row, column, shape.cols, bits)
-                                              : awkward(row, column, shape.cols, shape.input, bits));
+                   : (shape.backward() && !is_result ? awkward_gradient(row, column, shape.cols, bits)
+                                                     : awkward(row, column, shape.cols, shape.input, bits));
         }
-        if (is_result) to_softmax(values, logarithm_);
+        if (is_result) to_softmax(values, shape.logarithm);
         for (std::int64_t column = 0; column < shape.cols; ++column)
           write_element(array.info.dtype, array.data, row * array.info.strides[0] + column,
                         static_cast<float>(values[static_cast<std::size_t>(column)]));
@@ -298,11 +299,11 @@ void SoftmaxOp::fill_inputs(const Problem& problem, std::uint64_t seed, InputKin
   }
 }
 
-CheckResult SoftmaxOp::check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const {
-  const Shape shape = shape_of(problem);
+CheckResult ParsedSoftmax::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
+  const Shape& shape = this->shape();
   const Masking masking(shape, arrays);
-  const std::size_t output = backward_ ? 2 : 1;
-  const std::string output_name(row_arrays().back());
+  const std::size_t output = shape.backward() ? 2 : 1;
+  const std::string& output_name = arrays[output].info.name;
   CheckResult result;
   result.error_unit = "ULP";
   result.allowed_error = allowed_ulp(shape.output);
@@ -316,7 +317,7 @@ CheckResult SoftmaxOp::check(const Problem& problem, std::span<const HostArray> 
     for (std::int64_t i = begin; i < end; ++i) {
       // Evenly spread, the first and the last row included.
       const std::int64_t row = result.checked_rows > 1 ? (shape.rows - 1) * i / (result.checked_rows - 1) : 0;
-      if (backward_)
+      if (shape.backward())
         backward_reference(shape, masking, arrays[0].data, arrays[1].data, row, reference);
       else
         forward_reference(shape, masking, arrays[0].data, row, reference);
@@ -326,7 +327,7 @@ CheckResult SoftmaxOp::check(const Problem& problem, std::span<const HostArray> 
         const double found = read_element(shape.output, arrays[output].data, row * shape.out.stride + column);
         if (reference.slack[at] == anything) continue;
         // What 16-bit arithmetic adds up is flushed to zero below 2^-142 a term.
-        if (logarithm_ && !backward_ && shape.output == DType::bf16) reference.slack[at] = 0x1.0p-126;
+        if (shape.logarithm && !shape.backward() && shape.output == DType::bf16) reference.slack[at] = 0x1.0p-126;
         const double error = error_of(shape, found, reference.result[at], reference.slack[at]);
         if (!(error <= result.allowed_error) && outcome.failure.empty()) {
           std::ostringstream text;

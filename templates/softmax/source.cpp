@@ -6,26 +6,29 @@
 
 namespace tunesmith {
 
-SourceParts SoftmaxOp::source_parts(const Problem& problem, const Config& config) const {
+SourceParts ParsedSoftmax::source_parts(const Config& config) const {
   using row::Variant;
   const row::TypedConfig typed = row::TypedConfig::parse(config);
-  const row::Shape shape = typed.view(shape_of(problem));
-  const std::string family = backward_ ? "softmax_backward" : "softmax",
-                    folder = backward_ ? "softmax/backward_" : "softmax/";
-  const std::string entry(name());
+  const row::Shape shape = typed.view(this->shape());
+  const std::string family = shape.backward() ? "softmax_backward" : "softmax";
+  const std::string folder = shape.backward() ? "softmax/backward_" : "softmax/";
+  const std::string entry(op().name());
 
   SourceParts parts;
   parts.specialized_for = row::specialized_for(shape);
   parts.least_arch = row::least_arch(typed, shape);
+  row::describe(typed, shape,
+                shape.backward() ? "the sum that the gradient needs and the gradient"
+                                 : "the maximum, the sum of exponentials and the result",
+                parts);
   row::FeatureTypes types{{"Arithmetic", shape.output == DType::f32 ? "PreciseArithmetic" : "FastArithmetic"}};
-  if (!backward_) types.emplace_back("Function", shape.logarithm ? "LogSoftmaxFunction" : "SoftmaxFunction");
+  if (!shape.backward()) types.emplace_back("Function", shape.logarithm ? "LogSoftmaxFunction" : "SoftmaxFunction");
   parts.constants = row::constants(typed, shape, types);
   if (typed.holds_row()) {
     parts.main_template = folder + "held.cuh";
     std::string arguments = "Types, shape, config, Team, Storage";
-    if (!backward_)
-      arguments +=
-          (typed.variant == Variant::cluster || typed.variant == Variant::grid) ? ", tunesmith::SoftmaxMeeting" : ", void";
+    const bool meets = typed.variant == Variant::cluster || typed.variant == Variant::grid;
+    if (!shape.backward()) arguments += meets ? ", tunesmith::SoftmaxMeeting" : ", void";
     parts.kernels = row::kernel(typed, entry, "RowParams", family + "_held", arguments);
   } else {
     parts.main_template = folder + "tiled.cuh";

@@ -1,30 +1,40 @@
-"""What of bench/peers needs neither PyTorch nor a GPU: the problems of attention, how results are read, targets, pictures."""
+"""Tests the parts of bench/peers that need neither PyTorch nor a GPU: problems, results, targets, pictures, published pages.
+
+TUNESMITH_PROGRAM names the command line that reports the digests of the kernels; without it that test is skipped."""
 import json
 import os
 import py_compile
+import re
+import shutil
 import sys
 import tempfile
 import unittest
 
-PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench", "peers")
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+PEERS = os.path.join(ROOT, "bench", "peers")
+PLOTS = os.path.join(ROOT, "bench", "plots")
 sys.path.insert(0, PEERS)
 sys.dont_write_bytecode = True
 
 import attention_grids
 import cells
+import kernels
+import pages
 import plot
 import report
 import results
+import sections
+import tables
 import targets
 
 RUN = {"gpu": "a GPU", "torch": "1", "triton": "2", "date": "2026-01-01T00:00:00", "command": "attention.py"}
 
 
 def record(cell, **times):
-    """A cell as measure.py writes it; `times` in microseconds."""
-    facts = {"bytes": attention_grids.kv_bytes(cell), "roof": "", "baseline": "cudnn", "flops": attention_grids.flops(cell)}
+    """Returns a cell as measure.py writes it; `times` in microseconds."""
+    facts = {"bytes": attention_grids.kv_bytes(cell), "copy_kind": "", "baseline": "cudnn", "flops": attention_grids.flops(cell)}
     if cell.grid == "decode":
-        facts.update(flops=0, roof="read", copy_bytes=facts["bytes"])
+        facts.update(flops=0, copy_kind="read", copy_bytes=facts["bytes"])
     if cell.grid == "mods":
         facts["baseline"] = "flex"
     return dict(vars(cell), **facts, error=dict.fromkeys(times, 0.5), left_out={}, us=times, config="variant=simt")
@@ -76,7 +86,7 @@ class Targets(unittest.TestCase):
         self.assertIn("| met, 36 cells", line(self.forward, "forward: 1.8 x Flash"))
         self.forward[7]["us"]["cudnn"] = 99.0
         self.assertIn("**missed**, 1 below", line(self.forward, "forward: 1.0 x cuDNN"))
-        self.assertIn(f"- 0.990: {results.key(self.forward[7])}", report.behind(self.forward, "cudnn"))
+        self.assertIn(f"- 0.990: {results.key(self.forward[7])}", tables.slower_than(self.forward, "cudnn"))
         for cell in self.forward:
             cell["us"].update(cudnn=110.0, flash2=170.0)
         self.assertIn("**missed**", line(self.forward, "forward: 1.0 x cuDNN"))
@@ -89,10 +99,10 @@ class Targets(unittest.TestCase):
     def test_modifications_against_flex_and_the_plain_kernel(self):
         mods = [record(cell, tunesmith=120.0, tunesmith_plain=100.0, flex=170.0) for cell in attention_grids.cells("mods")]
         self.assertIn(f"| met, {len(mods)} cells", line(mods, "modifications: 1.4"))
-        self.assertIn("| met, 12 cells", line(mods, "ALiBi, soft cap"))
+        self.assertIn("| met, 12 cells", line(mods, "ALiBi, softcap"))
         mods[4]["us"].update(tunesmith=126.0)
         self.assertEqual(mods[4]["case"], "alibi")
-        self.assertIn("**missed**, 1 below", line(mods, "ALiBi, soft cap"))
+        self.assertIn("**missed**, 1 below", line(mods, "ALiBi, softcap"))
         self.assertIn("**missed**, 1 below", line(mods, "modifications: 1.4"))
         self.assertEqual(results.best_peer(mods[4]), "flex")
 
@@ -106,10 +116,10 @@ class Targets(unittest.TestCase):
         self.assertIn("**missed**, 1 below", line(decode, "decode, 256 MiB"))
 
     def test_accuracy_needs_no_times(self):
-        judged = [dict(record(cell), error={"tunesmith": 0.9}) for cell in attention_grids.cells("accuracy")]
-        self.assertIn("met, 48 cells", line(judged, "accuracy"))
-        judged[5]["error"] = {}
-        self.assertIn("1 without Tunesmith", line(judged, "accuracy"))
+        checked = [dict(record(cell), error={"tunesmith": 0.9}) for cell in attention_grids.cells("accuracy")]
+        self.assertIn("met, 48 cells", line(checked, "accuracy"))
+        checked[5]["error"] = {}
+        self.assertIn("1 without Tunesmith", line(checked, "accuracy"))
 
 
 class Files(unittest.TestCase):
@@ -128,7 +138,7 @@ class Files(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "attention.json")
             with open(path, "w") as file:
-                json.dump(dict(RUN, cells=found), file)
+                file.write(results.dumps(dict(RUN, cells=found)))
             text = "\n".join(report.report([path]))
             drawn = [os.path.basename(name) for name in plot.draw([path], folder)]
         self.assertEqual(drawn, ["attention.svg", "attention_mods.svg", "attention_decode.svg"])
@@ -137,11 +147,139 @@ class Files(unittest.TestCase):
         self.assertIn("- 1.111: attention bf16 d64 4x32x4096 alibi", text)
         self.assertIn("| bf16 d40 2x4x113:203 | 0.90 |", text)
 
-    def test_what_lies_in_plots_is_still_read(self):
-        folder = os.path.join(PEERS, "..", "plots")
-        files = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".json")]
-        self.assertTrue(files)
+    def test_every_published_side_by_side_is_readable(self):
+        names = [name for names in sections.PAGES.values() for name in names]
+        self.assertEqual(sorted(name + ".json" for name in names),
+                         sorted(name for name in os.listdir(PLOTS) if name.endswith(".json")))
+        files = [os.path.join(PLOTS, name + ".json") for name in names if "accuracy" not in name and "linear" not in name]
         self.assertIn("## Targets", report.report(files))
+
+    def test_a_file_has_one_line_per_cell(self):
+        found = [record(cell, tunesmith=100.0) for cell in attention_grids.cells("forward")]
+        text = results.dumps(dict(RUN, kernels={"attention": "d1"}, cells=found))
+        self.assertEqual(json.loads(text), dict(RUN, kernels={"attention": "d1"}, cells=found))
+        self.assertEqual(len(text.splitlines()), len(found) + len(RUN) + 5)
+
+
+class Kernels(unittest.TestCase):
+    def test_a_figure_is_older_when_one_of_its_kernels_changed(self):
+        run = {"kernels": {"softmax": "s1", "log_softmax": "l1"}}
+        self.assertEqual(kernels.state(run, {"softmax": "s1", "log_softmax": "l1", "copy": "c1"}), kernels.CURRENT)
+        self.assertEqual(kernels.state(run, {"softmax": "s1", "log_softmax": "l2"}), kernels.CHANGED)
+        self.assertEqual(kernels.state(run, {"softmax": "s1"}), kernels.CHANGED)
+        self.assertEqual(kernels.state(run, {"softmax": "s1", "log_softmax": "l2"}, ["softmax"]), kernels.CURRENT)
+
+    def test_without_a_digest_nothing_is_known(self):
+        self.assertEqual(kernels.state({}, {"softmax": "s1"}), kernels.UNKNOWN)
+        self.assertEqual(kernels.state({"kernels": {"softmax": None}}, {"softmax": "s1"}), kernels.UNKNOWN)
+        self.assertEqual(kernels.state({"kernels": {"softmax": None, "copy": "c1"}}, {"copy": "c2"}), kernels.CHANGED)
+
+
+    def build(self, script):
+        """Returns a build folder's library with a command line that is a shell script."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        program = os.path.join(folder.name, "cli", "tunesmith")
+        os.mkdir(os.path.dirname(program))
+        with open(program, "w") as file:
+            file.write("#!/bin/sh\n" + script)
+        os.chmod(program, 0o755)
+        return os.path.join(folder.name, "libtunesmith.so")
+
+    def test_a_run_records_the_digests_that_the_command_line_lists(self):
+        library = self.build("""echo '[{"op": "softmax", "templates": "s1"}, {"op": "attention", "templates": "a1"}]'""")
+        self.assertEqual(kernels.recorded(library, ["softmax", "unknown"]), {"softmax": "s1", "unknown": None})
+
+    def test_a_run_records_the_digest_at_the_head_of_a_source(self):
+        library = self.build('[ "$1" = source ] && echo "// templates $2/kernel.cuh digest-of-$2"')
+        self.assertEqual(kernels.recorded(library, ["attention"]), {"attention": "digest-of-attention"})
+
+    def test_a_run_without_a_working_command_line_records_no_digest(self):
+        self.assertEqual(kernels.recorded(self.build("exit 1"), ["softmax"]), {"softmax": None})
+        self.assertEqual(kernels.recorded(os.path.join(PLOTS, "libtunesmith.so"), ["softmax"]), {"softmax": None})
+
+
+def digests_of_figures():
+    """Returns the digests that make every recorded figure current."""
+    found = {}
+    for name in os.listdir(PLOTS):
+        if name.endswith(".json"):
+            found.update(results.read(os.path.join(PLOTS, name)).get("kernels", {}))
+    return found
+
+
+class Pages(unittest.TestCase):
+    """On a copy of the published files."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = folder.name
+        for name in ("plots", "results"):
+            shutil.copytree(os.path.join(ROOT, "bench", name), os.path.join(self.root, "bench", name))
+        shutil.copy(os.path.join(ROOT, "README.md"), self.root)
+        self.digests = digests_of_figures()
+        self.write(self.outdated())
+
+    def outdated(self):
+        return {os.path.relpath(path, self.root): text for path, text in pages.outdated(self.root, self.digests).items()}
+
+    def write(self, files):
+        for path, text in files.items():
+            with open(os.path.join(self.root, path), "w") as file:
+                file.write(text)
+
+    def read(self, path):
+        with open(os.path.join(self.root, path)) as file:
+            return file.read()
+
+    def test_pages_that_were_just_written_are_current(self):
+        self.assertEqual(self.outdated(), {})
+
+    def test_a_changed_kernel_marks_its_figures(self):
+        page, path = os.path.join("bench", "results", "attention.md"), os.path.join("bench", "plots", "attention.json")
+        run = dict(results.read(os.path.join(self.root, path)), commit="abc1234", kernels={"attention": "measured"})
+        self.digests["attention"] = "measured"
+        self.write({path: results.dumps(run)})
+        self.write(self.outdated())
+        self.assertIn("The kernels have not changed since.", self.read(page))
+        self.digests["attention"] = "another"
+        found = self.outdated()
+        self.assertEqual(sorted(found), ["README.md", os.path.join("bench", "results", "README.md"), page])
+        self.assertIn("Measured at abc1234", found[page])
+        self.assertIn("**The kernels have changed since.**", found[page])
+        self.assertIn("abc1234 (1)", found["README.md"])
+        self.assertIn("(1) The kernels have changed since.", found["README.md"])
+
+    def test_a_changed_figure_changes_pages_pictures_and_the_readme(self):
+        path = os.path.join("bench", "plots", "attention.json")
+        run = results.read(os.path.join(self.root, path))
+        run["cells"][0]["us"]["tunesmith"] *= 2
+        self.write({path: results.dumps(run)})
+        self.assertEqual(sorted(self.outdated()),
+                         ["README.md", os.path.join("bench", "plots", "attention.svg"),
+                          os.path.join("bench", "results", "attention.md")])
+
+    def test_an_edited_table_a_picture_and_a_spread_out_file_are_outdated(self):
+        page, picture = os.path.join("bench", "results", "softmax.md"), os.path.join("bench", "plots", "cliffs.svg")
+        path = os.path.join("bench", "plots", "masks.json")
+        self.write({page: self.read(page).replace("0.959", "0.969"), picture: self.read(picture).replace("4.8%", "3.8%"),
+                    path: json.dumps(json.loads(self.read(path)), indent=1)})
+        self.assertEqual(sorted(self.outdated()), sorted([path, picture, page]))
+
+    def test_every_section_that_opens_is_closed(self):
+        for path in pages.pages(ROOT):
+            with open(path) as file:
+                text = file.read()
+            self.assertEqual(len(re.findall("<!-- figures:", text)), len(pages.SECTION.findall(text)), path)
+
+    def test_pages_and_readme_are_what_the_generator_writes(self):
+        program = os.environ.get("TUNESMITH_PROGRAM")
+        if not program:
+            self.skipTest("TUNESMITH_PROGRAM is not set")
+        found = pages.outdated(ROOT, kernels.current(program))
+        self.assertEqual([os.path.relpath(path, ROOT) for path in found], [],
+                         "to bring them up to date: python3 bench/peers/pages.py --tunesmith " + program)
 
 
 if __name__ == "__main__":

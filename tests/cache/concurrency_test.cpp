@@ -1,4 +1,4 @@
-// Threads and processes that share a file, die in the middle of a write, or fork.
+// Threads and processes that share a cache file, are killed during a write, or fork.
 
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -40,7 +40,7 @@ void expect_rows(Cache& cache, int writer, int count) {
   }
 }
 
-TEST_F(CacheConcurrency, ThreadsShareAnObject) {
+TEST_F(CacheConcurrency, ThreadsShareACache) {
   Cache cache(options());
   std::vector<std::thread> threads;
   for (int writer = 0; writer < 6; ++writer) {
@@ -57,7 +57,7 @@ TEST_F(CacheConcurrency, ThreadsShareAnObject) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CacheConcurrency, ThreadsWithAnObjectEach) {
+TEST_F(CacheConcurrency, ThreadsWithACacheEachShareAFile) {
   std::vector<std::thread> threads;
   for (int writer = 0; writer < 4; ++writer) {
     threads.emplace_back([&, writer] {
@@ -75,7 +75,7 @@ TEST_F(CacheConcurrency, ThreadsWithAnObjectEach) {
   EXPECT_TRUE(cache.verify().empty());
 }
 
-TEST_F(CacheConcurrency, CallbackMayUseTheCache) {
+TEST_F(CacheConcurrency, WarningCallbackMayUseTheCache) {
   write_file(file(), random_bytes(3000, 1));
   Cache* used = nullptr;
   CacheOptions with_callback;
@@ -84,7 +84,7 @@ TEST_F(CacheConcurrency, CallbackMayUseTheCache) {
   with_callback.warn = [&](const std::string&) {
     ++calls;
     used->info();
-    throw std::runtime_error("and may fail");
+    throw std::runtime_error("a callback may fail");
   };
   Cache cache(with_callback);
   used = &cache;
@@ -92,7 +92,7 @@ TEST_F(CacheConcurrency, CallbackMayUseTheCache) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(CacheConcurrency, ProcessesCreateAndWriteTogether) {
+TEST_F(CacheConcurrency, ProcessesCreateAndWriteAFileConcurrently) {
   std::vector<pid_t> processes;
   for (int writer = 0; writer < 5; ++writer) {
     processes.push_back(start_process([&, writer] {
@@ -111,7 +111,7 @@ TEST_F(CacheConcurrency, ProcessesCreateAndWriteTogether) {
   EXPECT_EQ(count_aside(), 0);
 }
 
-TEST_F(CacheConcurrency, ProcessesThatFindGarbageTogetherMoveItOnce) {
+TEST_F(CacheConcurrency, ProcessesMoveACorruptFileAsideOnce) {
   for (int round = 0; round < 5; ++round) {
     fs::remove(file());
     write_file(file(), random_bytes(20'000, round));
@@ -127,7 +127,7 @@ TEST_F(CacheConcurrency, ProcessesThatFindGarbageTogetherMoveItOnce) {
       }));
     }
     for (const pid_t process : processes) EXPECT_TRUE(finished_well(process));
-    EXPECT_EQ(count_aside(), round + 1) << "a fresh file must not be moved after the garbage";
+    EXPECT_EQ(count_aside(), round + 1) << "the new file must not be moved aside";
     Cache cache(options());
     for (int writer = 0; writer < 4; ++writer) expect_rows(cache, writer, 4);
   }
@@ -146,7 +146,7 @@ TEST_F(CacheConcurrency, KilledWritersLeaveAHealthyFile) {
         if (write(commits[1], "c", 1) != 1) return;
       }
     });
-    // Killed somewhere in its second to fifth write.
+    // The process is killed during its second to fifth write.
     char byte = 0;
     for (unsigned i = 0, before = 1 + random() % 4; i < before; ++i) {
       ASSERT_EQ(read(commits[0], &byte, 1), 1);
@@ -178,9 +178,9 @@ TEST_F(CacheConcurrency, KilledWritersLeaveAHealthyFile) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CacheConcurrency, JournalOfAKilledWriterIsPlayedBack) {
+TEST_F(CacheConcurrency, PlaysBackTheJournalOfAKilledWriter) {
   { Cache(options()).store_binary(sample_binary("kept", 100'000), "text"); }
-  // A writer that dies with pages in the file and the journal still there.
+  // A writer that is killed after it wrote pages to the file and before it removed the journal.
   const pid_t process = start_process([&] {
     Connection connection = Connection::open_file(file(), Connection::Access::read_write, 0);
     connection.execute("PRAGMA cache_size=2; BEGIN IMMEDIATE; UPDATE binaries SET image=zeroblob(300000), log='half'");
@@ -188,7 +188,7 @@ TEST_F(CacheConcurrency, JournalOfAKilledWriterIsPlayedBack) {
   });
   int status = 0;
   waitpid(process, &status, 0);
-  ASSERT_TRUE(fs::exists(folder() / "cache.db-journal")) << "or nothing is tested";
+  ASSERT_TRUE(fs::exists(folder() / "cache.db-journal")) << "the test needs a journal";
   Cache cache(options());
   const auto found = cache.find_binary("kept");
   ASSERT_TRUE(found);
@@ -198,7 +198,7 @@ TEST_F(CacheConcurrency, JournalOfAKilledWriterIsPlayedBack) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CacheConcurrency, BusyIsAMissWithinTheTimeoutAndNeverMovesTheFile) {
+TEST_F(CacheConcurrency, LockedFileIsAMissAfterTheTimeoutAndStays) {
   { Cache(options()).store_record(sample_record(64), {}); }
   Connection holder = Connection::open_file(file(), Connection::Access::read_write, 0);
   holder.execute("BEGIN EXCLUSIVE");
@@ -215,14 +215,14 @@ TEST_F(CacheConcurrency, BusyIsAMissWithinTheTimeoutAndNeverMovesTheFile) {
     EXPECT_EQ(cache.verify().size(), 1u);
     EXPECT_THROW(cache.clear({}), Error);
     holder.execute("ROLLBACK");
-    EXPECT_TRUE(cache.find_record(sample_key(64))) << "once it is free";
+    EXPECT_TRUE(cache.find_record(sample_key(64))) << "after the lock is released";
     EXPECT_TRUE(cache.find_record(sample_key(128)));
     EXPECT_EQ(warnings.size(), 1u);
   }
   EXPECT_EQ(count_aside(), 0);
 }
 
-TEST_F(CacheConcurrency, WriterThatIsOpenWaitsForAReader) {
+TEST_F(CacheConcurrency, WriterWaitsForAReader) {
   Cache cache(options());
   cache.store_record(sample_record(64), {});
   Connection holder = Connection::open_file(file(), Connection::Access::read_write, 0);
@@ -237,7 +237,7 @@ TEST_F(CacheConcurrency, WriterThatIsOpenWaitsForAReader) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CacheConcurrency, SomebodyHoldsTheLockFile) {
+TEST_F(CacheConcurrency, AnotherProcessHoldsTheLockFile) {
   { Cache(options()).store_record(sample_record(64), {}); }
   FILE* lock = std::fopen((folder() / "cache.db.lock").c_str(), "r+");
   ASSERT_TRUE(lock);
@@ -251,7 +251,7 @@ TEST_F(CacheConcurrency, SomebodyHoldsTheLockFile) {
   EXPECT_TRUE(cache.find_record(sample_key(64)));
 }
 
-TEST_F(CacheConcurrency, ForkedProcessesUseTheSameObject) {
+TEST_F(CacheConcurrency, ForkedProcessesUseTheSameCache) {
   Cache cache(options());
   cache.store_record(sample_record(64), {});
   cache.store_binary(sample_binary("a", 5000), "text");
@@ -261,7 +261,7 @@ TEST_F(CacheConcurrency, ForkedProcessesUseTheSameObject) {
       EXPECT_TRUE(cache.find_record(sample_key(64)));
       write_rows(cache, writer, 8);
       expect_rows(cache, writer, 8);
-      // A child of the child, too.
+      // Also in a child of the child.
       EXPECT_TRUE(finished_well(start_process([&] { expect_rows(cache, writer, 8); })));
     }));
   }
@@ -271,7 +271,7 @@ TEST_F(CacheConcurrency, ForkedProcessesUseTheSameObject) {
   EXPECT_TRUE(cache.verify().empty());
 }
 
-TEST_F(CacheConcurrency, ForkWhileAThreadIsInsideSqliteWorksWithoutTheCache) {
+TEST_F(CacheConcurrency, ForkWhileAThreadIsInsideSqliteDisablesTheCache) {
   Cache cache(options());
   cache.store_record(sample_record(64), {});
   Connection holder = Connection::open_file(file(), Connection::Access::read_write, 0);
@@ -279,7 +279,7 @@ TEST_F(CacheConcurrency, ForkWhileAThreadIsInsideSqliteWorksWithoutTheCache) {
   std::thread waiting([&] { EXPECT_TRUE(cache.find_record(sample_key(64))); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_TRUE(finished_well(start_process([&] {
-    alarm(4);  // less than the busy timeout: SQLite must not even be asked
+    alarm(4);  // less than the busy timeout, because SQLite must not be called
     EXPECT_FALSE(cache.find_record(sample_key(64)));
     cache.store_record(sample_record(128), {});
     EXPECT_TRUE(cache.find_nearest(sample_key(64), 3).empty());
@@ -296,9 +296,9 @@ TEST_F(CacheConcurrency, ForkWhileAThreadIsInsideSqliteWorksWithoutTheCache) {
   EXPECT_FALSE(cache.find_record(sample_key(128)));
 }
 
-TEST_F(CacheConcurrency, ForkWhileAThreadIsWritingNeitherHangsNorHarms) {
+TEST_F(CacheConcurrency, ForkWhileAThreadWritesNeitherHangsNorCorrupts) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "GCC's sanitizers may fork while a thread holds their own allocator's lock";
+  GTEST_SKIP() << "GCC's sanitizers may fork while a thread holds the lock of their allocator";
 #endif
   Cache cache(options());
   std::atomic<bool> stop{false};
@@ -307,7 +307,7 @@ TEST_F(CacheConcurrency, ForkWhileAThreadIsWritingNeitherHangsNorHarms) {
   });
   for (int round = 0; round < 25; ++round) {
     const pid_t process = start_process([&] {
-      alarm(20);  // a dead lock ends as a failure
+      alarm(20);  // turns a deadlock into a failure
       const auto found = cache.find_binary(fingerprint(0, 0));
       if (found) expect_equal(*found, sample_binary(fingerprint(0, 0), image_bytes, 0));
       cache.store_record(sample_record(round), {});

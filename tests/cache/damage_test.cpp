@@ -1,4 +1,4 @@
-// Files that rotted: the cache never throws, never crashes, never returns a row that was not stored, and works again.
+// Damaged files: the cache never throws or crashes, never returns a row that was not stored, and recovers.
 
 #include <algorithm>
 #include <random>
@@ -19,7 +19,7 @@ class CacheDamage : public CacheTest {
   static std::size_t image_bytes(int i) { return 100u << i % 8; }  // on leaves and on overflow pages
   static std::string source(int i) { return "// source " + std::string(static_cast<std::size_t>(i) * 300, 'x'); }
 
-  // The bytes of a healthy file with everything in it.
+  // Returns the bytes of a healthy file with rows of every table.
   std::string healthy_file() {
     const fs::path path = folder() / "healthy" / "cache.db";
     {
@@ -32,7 +32,7 @@ class CacheDamage : public CacheTest {
     return read_file(path);
   }
 
-  // Everything that is found must be what was stored. Returns how many rows were found.
+  // Checks that every row found equals the one stored. Returns the number of rows found.
   static int check_all(Cache& cache) {
     int found = 0;
     for (int i = 0; i < count; ++i) {
@@ -77,7 +77,7 @@ class CacheDamage : public CacheTest {
     return found;
   }
 
-  // A sick file through every call.
+  // Makes every call on a damaged file.
   void survive(const std::string& bytes) {
     const fs::path path = folder() / "sick" / "cache.db";
     fs::remove_all(path.parent_path());
@@ -89,8 +89,8 @@ class CacheDamage : public CacheTest {
       EXPECT_NO_THROW(check_all(cache));
       EXPECT_NO_THROW(cache.store_record(sample_record(4096, 7), sample_trials(3)));
       EXPECT_NO_THROW(cache.store_binary(sample_binary("new", 20'000), "new text"));
-      // A later call may come upon damage that the earlier ones have not, and lose what was stored with the file; then the
-      // fresh file must serve.
+      // A later call may find damage that earlier ones did not, and replace the file with all that was stored in it. Then
+      // the new file must work.
       auto record = cache.find_record(sample_key(4096));
       if (!record) {
         const auto moved = [](const std::string& text) { return text.find(".corrupt-") != std::string::npos; };
@@ -105,21 +105,21 @@ class CacheDamage : public CacheTest {
       EXPECT_NO_THROW(cache.info());
     }
     std::set<std::string> distinct(warnings.begin(), warnings.end());
-    EXPECT_EQ(distinct.size(), warnings.size()) << "each thing is told once";
+    EXPECT_EQ(distinct.size(), warnings.size()) << "each warning is given once";
     Cache next(options(path));
     EXPECT_NO_THROW(next.find_record(sample_key(4096)));
   }
 };
 
-TEST_F(CacheDamage, HealthyFileIsFullyFound) {
+TEST_F(CacheDamage, FindsEveryRowOfAHealthyFile) {
   const std::string bytes = healthy_file();
   write_file(file(), bytes);
   Cache cache(options());
-  EXPECT_EQ(check_all(cache), 4 * count) << "or the checks below check nothing";
+  EXPECT_EQ(check_all(cache), 4 * count) << "the tests below need all rows";
   EXPECT_EQ(cache.list_records().size(), static_cast<std::size_t>(count));
 }
 
-TEST_F(CacheDamage, FlippedBytesAnywhere) {
+TEST_F(CacheDamage, SurvivesFlippedBytes) {
   const std::string healthy = healthy_file();
   for (unsigned seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -131,7 +131,7 @@ TEST_F(CacheDamage, FlippedBytesAnywhere) {
   }
 }
 
-TEST_F(CacheDamage, FlippedBytesInTheHeaderAndSchema) {
+TEST_F(CacheDamage, SurvivesFlippedBytesInTheHeaderAndSchema) {
   const std::string healthy = healthy_file();
   for (std::size_t offset = 0; offset < 112; offset += 1) {  // the file header and the b-tree header of the schema
     SCOPED_TRACE("offset " + std::to_string(offset));
@@ -148,7 +148,7 @@ TEST_F(CacheDamage, FlippedBytesInTheHeaderAndSchema) {
   }
 }
 
-TEST_F(CacheDamage, WholePagesLostOrSwapped) {
+TEST_F(CacheDamage, SurvivesLostAndSwappedPages) {
   const std::string healthy = healthy_file();
   const std::size_t page = 4096, pages = healthy.size() / page;
   for (unsigned seed = 0; seed < 30; ++seed) {
@@ -168,7 +168,7 @@ TEST_F(CacheDamage, WholePagesLostOrSwapped) {
   }
 }
 
-TEST_F(CacheDamage, Truncated) {
+TEST_F(CacheDamage, SurvivesTruncation) {
   const std::string healthy = healthy_file();
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{99},
                                  std::size_t{100}, std::size_t{511}, std::size_t{512}, std::size_t{4095}, std::size_t{4096},
@@ -178,7 +178,7 @@ TEST_F(CacheDamage, Truncated) {
   }
 }
 
-TEST_F(CacheDamage, GarbageIsMovedAsideAndTheCacheStartsAfresh) {
+TEST_F(CacheDamage, ReplacesACorruptFile) {
   const std::string garbage = "this is not a database\n" + random_bytes(10'000, 4);
   write_file(file(), garbage);
   write_file(folder() / "cache.db-journal", "old journal");
@@ -198,12 +198,12 @@ TEST_F(CacheDamage, GarbageIsMovedAsideAndTheCacheStartsAfresh) {
     if (!name.ends_with("-journal")) kept = read_file(folder() / name) == garbage;
     EXPECT_NE(warnings[0].find("cache.db.corrupt-"), std::string::npos) << warnings[0];
   }
-  EXPECT_TRUE(kept) << "nothing is lost";
+  EXPECT_TRUE(kept) << "the corrupt file is kept";
   EXPECT_TRUE(Cache(options()).find_record(sample_key(64))) << "the old journal was not played back";
   EXPECT_EQ(warnings.size(), 1u);
 }
 
-TEST_F(CacheDamage, EmptyFileIsFilled) {
+TEST_F(CacheDamage, UsesAnEmptyFile) {
   write_file(file(), "");
   Cache cache(options());
   EXPECT_FALSE(cache.find_record(sample_key(64)));
@@ -213,10 +213,10 @@ TEST_F(CacheDamage, EmptyFileIsFilled) {
   EXPECT_EQ(count_aside(), 0);
 }
 
-TEST_F(CacheDamage, AFileThatRotsWhileItIsOpen) {
+TEST_F(CacheDamage, ReplacesAFileThatIsDamagedWhileOpen) {
   Cache cache(options());
   for (int i = 0; i < 40; ++i) cache.store_binary(sample_binary(fingerprint(i), 3000, i), source(1));
-  // In place, as a bad disk does it; SQLite's own pages in memory must not hide it from the next process.
+  // Damages the file in place. The next process must notice it, although this one has cached pages.
   {
     std::string bytes = read_file(file());
     for (std::size_t i = 4096; i < bytes.size(); i += 4096) bytes.replace(i, 64, 64, '\xee');
@@ -238,7 +238,7 @@ TEST_F(CacheDamage, AFileThatRotsWhileItIsOpen) {
   EXPECT_TRUE(Cache(options()).find_binary("later"));
 }
 
-TEST_F(CacheDamage, BrokenSystemFilesReturnNothingWrong) {
+TEST_F(CacheDamage, DamagedSystemFilesReturnNoWrongRows) {
   const std::string healthy = healthy_file();
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

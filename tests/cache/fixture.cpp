@@ -14,7 +14,7 @@ namespace tunesmith {
 namespace fs = std::filesystem;
 
 CacheTest::CacheTest() {
-  // In memory where the system has that: the tests sync thousands of times.
+  // Prefer a file system in memory, because the tests sync thousands of times.
   const fs::path memory = "/dev/shm";
   const fs::path parent = access(memory.c_str(), W_OK | X_OK) == 0 ? memory : fs::temp_directory_path();
   std::string pattern = (parent / "tunesmith-cache-XXXXXX").string();
@@ -157,7 +157,7 @@ void write_file(const fs::path& file, const std::string& bytes) {
 }
 
 pid_t start_process(const std::function<void()>& body) {
-  std::fflush(nullptr);  // or the child prints it again
+  std::fflush(nullptr);  // otherwise the child prints buffered output again
   const pid_t process = fork();
   if (process != 0) return process;
   int status = 1;

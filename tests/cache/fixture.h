@@ -1,5 +1,5 @@
 #pragma once
-// A folder that is removed at the end, sample rows, and processes to share a cache with.
+// A temporary folder, sample rows, and child processes for tests of the cache.
 
 #include <gtest/gtest.h>
 #include <sys/types.h>
@@ -21,12 +21,12 @@ class CacheTest : public testing::Test {
 
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path file() const { return folder_ / "cache.db"; }
-  /// Warnings go to `warnings`.
+  /// Returns options that collect warnings in `warnings`.
   CacheOptions options(const std::filesystem::path& file);
   CacheOptions options() { return options(file()); }
-  /// What is in the folder, by name.
+  /// Lists the names in the folder.
   std::vector<std::string> names() const;
-  /// Files that were moved aside.
+  /// Counts the files that were moved aside.
   int count_aside() const;
 
   std::vector<std::string> warnings;
@@ -36,7 +36,7 @@ class CacheTest : public testing::Test {
 };
 
 TuningKey sample_key(std::int64_t n_cols, std::int64_t rows_bucket = 4096);
-/// Every field is set, and differs with `seed`.
+/// Makes a record with every field set; fields depend on `seed`.
 TuningRecord sample_record(std::int64_t n_cols, int seed = 1);
 std::vector<Trial> sample_trials(int count, int seed = 1);
 BinaryRecord sample_binary(const std::string& fingerprint, std::size_t image_bytes, int seed = 1);
@@ -51,7 +51,7 @@ void write_file(const std::filesystem::path& file, const std::string& bytes);
 
 /// Runs `body` in a forked process. Expectations that fail in it make its exit status 1.
 pid_t start_process(const std::function<void()>& body);
-/// Waits; true when it ended by itself with status 0.
+/// Waits for a process; returns true if it exited with status 0.
 bool finished_well(pid_t process);
 
 }  // namespace tunesmith

@@ -1,4 +1,4 @@
-// Nearest n_cols, and the order of the layers: user file, then system files.
+// Lookup of the nearest n_cols, and the order of the layers: the user's file, then system files.
 
 #include "tests/cache/fixture.h"
 
@@ -20,7 +20,7 @@ class CacheLookup : public CacheTest {
   }
 };
 
-TEST_F(CacheLookup, NearestIsByTheRatioOfNCols) {
+TEST_F(CacheLookup, FindsTheNearestRatioOfNCols) {
   Cache cache(options());
   for (const std::int64_t n_cols : {64, 900, 1024, 1500, 3000, 32768}) cache.store_record(sample_record(n_cols), {});
   using List = std::vector<std::int64_t>;
@@ -32,15 +32,15 @@ TEST_F(CacheLookup, NearestIsByTheRatioOfNCols) {
   EXPECT_TRUE(cache.find_nearest(sample_key(1024), -1).empty());
 }
 
-TEST_F(CacheLookup, NearestByRatioNotByDifference) {
+TEST_F(CacheLookup, ComparesRatiosNotDifferences) {
   Cache cache(options());
   cache.store_record(sample_record(100), {});
   cache.store_record(sample_record(1000), {});
-  // 250 and 650 away, but 3.5 and 2.9 times.
+  // The differences are 250 and 650, the ratios 3.5 and 2.9.
   EXPECT_EQ(n_cols_of(cache.find_nearest(sample_key(350), 1)), (std::vector<std::int64_t>{1000}));
 }
 
-TEST_F(CacheLookup, RowsDecideBetweenEqualNCols) {
+TEST_F(CacheLookup, RowsBucketBreaksTiesOfNCols) {
   Cache cache(options());
   for (const std::int64_t rows : {1, 256, 8192, 65536}) {
     TuningRecord record = sample_record(1024);
@@ -55,7 +55,7 @@ TEST_F(CacheLookup, RowsDecideBetweenEqualNCols) {
   EXPECT_EQ(rows, (std::vector<std::int64_t>{8192, 256, 65536, 1, 4096}));
 }
 
-TEST_F(CacheLookup, NearestNeverCrossesTheRestOfTheKey) {
+TEST_F(CacheLookup, NearestAgreesInTheRestOfTheKey) {
   Cache cache(options());
   cache.store_record(sample_record(1024), {});
   for (std::string TuningKey::*part :
@@ -66,13 +66,13 @@ TEST_F(CacheLookup, NearestNeverCrossesTheRestOfTheKey) {
   }
 }
 
-TEST_F(CacheLookup, NonsenseNColsDoNotMatter) {
+TEST_F(CacheLookup, InvalidNColsAreHarmless) {
   Cache cache(options());
   for (const std::int64_t n_cols : {-5, 0, 1}) cache.store_record(sample_record(n_cols), {});
   EXPECT_EQ(cache.find_nearest(sample_key(0), 5).size(), 3u);
 }
 
-TEST_F(CacheLookup, SystemFilesFollowTheUserFileInOrder) {
+TEST_F(CacheLookup, SearchesTheUserFileThenSystemFilesInOrder) {
   const fs::path first = folder() / "first.db", second = folder() / "second.db";
   ship(first, {sample_record(1024, 1), sample_record(2048, 1)});
   ship(second, {sample_record(1024, 2), sample_record(2048, 2), sample_record(4096, 2)});
@@ -99,7 +99,7 @@ TEST_F(CacheLookup, SystemFilesFollowTheUserFileInOrder) {
   EXPECT_EQ(cache.info().system_files.size(), 2u);
 }
 
-TEST_F(CacheLookup, UserFirstAmongEquallyNear) {
+TEST_F(CacheLookup, UserFileWinsAmongEquallyNearRecords) {
   const fs::path shipped = folder() / "shipped.db";
   ship(shipped, {sample_record(512)});
   CacheOptions layered = options();
@@ -109,7 +109,7 @@ TEST_F(CacheLookup, UserFirstAmongEquallyNear) {
   EXPECT_EQ(n_cols_of(cache.find_nearest(sample_key(1024), 2)), (std::vector<std::int64_t>{2048, 512}));
 }
 
-TEST_F(CacheLookup, SystemFilesAreNeverTouched) {
+TEST_F(CacheLookup, NeverChangesSystemFiles) {
   const fs::path shipped = folder() / "ro" / "shipped.db";
   ship(shipped, {sample_record(512)});
   fs::remove(fs::path(shipped) += ".lock");
@@ -127,7 +127,7 @@ TEST_F(CacheLookup, SystemFilesAreNeverTouched) {
   EXPECT_EQ(files, 1);
 }
 
-TEST_F(CacheLookup, BinaryFromASystemFile) {
+TEST_F(CacheLookup, FindsABinaryInASystemFile) {
   const fs::path shipped = folder() / "shipped.db";
   { Cache(options(shipped)).store_binary(sample_binary("a", 500), "text"); }
   CacheOptions layered = options();
@@ -138,7 +138,7 @@ TEST_F(CacheLookup, BinaryFromASystemFile) {
   EXPECT_TRUE(cache.find_binary_of_source("source of a", "sm_90a"));
 }
 
-TEST_F(CacheLookup, BinaryOfSourceIsTheNewestForTheArchitecture) {
+TEST_F(CacheLookup, FindsTheNewestBinaryOfASourceForTheArchitecture) {
   Cache cache(options());
   const auto add = [&](const std::string& fingerprint, const std::string& arch) {
     BinaryRecord binary = sample_binary(fingerprint, 50);
@@ -155,7 +155,7 @@ TEST_F(CacheLookup, BinaryOfSourceIsTheNewestForTheArchitecture) {
   EXPECT_FALSE(cache.find_binary_of_source("t", "sm_90a"));
 }
 
-TEST_F(CacheLookup, SickSystemFilesAreIgnoredWithOneWarningEach) {
+TEST_F(CacheLookup, IgnoresUnusableSystemFilesWithOneWarningEach) {
   write_file(folder() / "garbage.db", random_bytes(5000, 1));
   write_file(folder() / "empty.db", "");
   fs::create_directory(folder() / "folder.db");

@@ -1,4 +1,4 @@
-// export, import, clear, verify: the calls that throw.
+// Export, import, clear and verify, which throw errors.
 
 #include "tests/cache/fixture.h"
 
@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 
 class CacheMaintenance : public CacheTest {
  protected:
-  // The message of the Error(cache_failed) that `call` must throw.
+  // Returns the message of the Error(cache_failed) that `call` must throw.
   template <typename Call>
   std::string failure_of(const Call& call) {
     try {
@@ -25,7 +25,7 @@ class CacheMaintenance : public CacheTest {
 
 #define EXPECT_MENTIONS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
-TEST_F(CacheMaintenance, ExportIsASystemCache) {
+TEST_F(CacheMaintenance, ExportWritesASystemCache) {
   Cache cache(options());
   cache.store_record(sample_record(64), sample_trials(3));
   cache.store_binary(sample_binary("a", 5000), "text");
@@ -50,7 +50,7 @@ TEST_F(CacheMaintenance, ExportIsASystemCache) {
       << "nothing is left over";
 }
 
-TEST_F(CacheMaintenance, ExportRefusesAnExistingTarget) {
+TEST_F(CacheMaintenance, ExportRejectsAnExistingTarget) {
   Cache cache(options());
   cache.store_record(sample_record(64), {});
   write_file(folder() / "taken", "precious");
@@ -61,7 +61,7 @@ TEST_F(CacheMaintenance, ExportRefusesAnExistingTarget) {
   EXPECT_FALSE(fs::exists(folder() / "nowhere"));
 }
 
-TEST_F(CacheMaintenance, ExportToAFolderThatIsNotThereHarmsNothing) {
+TEST_F(CacheMaintenance, ExportToAMissingFolderLeavesTheCacheIntact) {
   Cache cache(options());
   cache.store_record(sample_record(64), {});
   EXPECT_MENTIONS(failure_of([&] { cache.export_to(folder() / "none" / "x.db", true); }), "x.db");
@@ -70,7 +70,7 @@ TEST_F(CacheMaintenance, ExportToAFolderThatIsNotThereHarmsNothing) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CacheMaintenance, ExportOfAnEmptyCacheAndOfMemory) {
+TEST_F(CacheMaintenance, ExportsAnEmptyCacheAndAnInMemoryCache) {
   Cache(options()).export_to(folder() / "empty.db", true);
   Cache memory(options(""));
   memory.store_record(sample_record(64), sample_trials(2));
@@ -84,7 +84,7 @@ TEST_F(CacheMaintenance, ExportOfAnEmptyCacheAndOfMemory) {
   EXPECT_TRUE(warnings.empty()) << warnings.front();
 }
 
-TEST_F(CacheMaintenance, ImportTakesWhatIsMissingOrNewer) {
+TEST_F(CacheMaintenance, ImportCopiesMissingAndNewerRows) {
   const fs::path from = folder() / "from.db";
   {
     Cache other(options(from));
@@ -104,17 +104,17 @@ TEST_F(CacheMaintenance, ImportTakesWhatIsMissingOrNewer) {
   EXPECT_EQ(cache.find_trials(sample_key(128)).size(), 1u);
   expect_equal(cache.find_binary("a").value(), sample_binary("a", 100));
   EXPECT_EQ(cache.find_source("source of a"), "text");
-  EXPECT_EQ(cache.import_from(from), 0) << "a second time there is nothing to take";
+  EXPECT_EQ(cache.import_from(from), 0) << "a second import copies nothing";
 }
 
-TEST_F(CacheMaintenance, ImportIntoMemory) {
+TEST_F(CacheMaintenance, ImportsIntoAnInMemoryCache) {
   { Cache(options()).store_record(sample_record(64), {}); }
   Cache memory(options(""));
   EXPECT_EQ(memory.import_from(file()), 1);
   EXPECT_TRUE(memory.find_record(sample_key(64)));
 }
 
-TEST_F(CacheMaintenance, BadImportsAreErrorsAndHarmNothing) {
+TEST_F(CacheMaintenance, InvalidImportsFailAndLeaveTheCacheIntact) {
   Cache cache(options());
   cache.store_record(sample_record(64), {});
   const fs::path from = folder() / "from.db";
@@ -138,7 +138,7 @@ TEST_F(CacheMaintenance, BadImportsAreErrorsAndHarmNothing) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CacheMaintenance, ImportOfAFileWithBrokenPagesLeavesTheCacheAlone) {
+TEST_F(CacheMaintenance, ImportOfADamagedFileLeavesTheCacheIntact) {
   const fs::path from = folder() / "from.db";
   {
     Cache other(options(from));
@@ -155,7 +155,7 @@ TEST_F(CacheMaintenance, ImportOfAFileWithBrokenPagesLeavesTheCacheAlone) {
   EXPECT_EQ(count_aside(), 0);
 }
 
-TEST_F(CacheMaintenance, ClearByOperationAndKind) {
+TEST_F(CacheMaintenance, ClearsByOperationAndKind) {
   Cache cache(options());
   const auto fill = [&] {
     TuningRecord attention = sample_record(64);
@@ -185,7 +185,7 @@ TEST_F(CacheMaintenance, ClearByOperationAndKind) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CacheMaintenance, ClearGivesSpaceBack) {
+TEST_F(CacheMaintenance, ClearShrinksTheFile) {
   Cache cache(options());
   cache.store_binary(sample_binary("a", 2'000'000), "text");
   const auto before = cache.info().file_bytes;
@@ -193,7 +193,7 @@ TEST_F(CacheMaintenance, ClearGivesSpaceBack) {
   EXPECT_LT(cache.info().file_bytes, before / 10);
 }
 
-TEST_F(CacheMaintenance, DamagedRowsAreMissesAndRemoved) {
+TEST_F(CacheMaintenance, RemovesDamagedRows) {
   struct Case {
     const char* damage;
     std::function<bool(Cache&)> found;
@@ -229,7 +229,7 @@ TEST_F(CacheMaintenance, DamagedRowsAreMissesAndRemoved) {
         EXPECT_EQ(warnings.size(), 1u);
       }
       EXPECT_FALSE(damaged.found(cache));
-      EXPECT_TRUE(cache.verify().empty()) << "what failed is gone";
+      EXPECT_TRUE(cache.verify().empty()) << "the damaged row was removed";
       const CacheInfo info = cache.info();
       EXPECT_LT(info.records + info.trials + info.binaries + info.sources, 4);
       EXPECT_EQ(count_aside(), 0);
@@ -237,7 +237,7 @@ TEST_F(CacheMaintenance, DamagedRowsAreMissesAndRemoved) {
   }
 }
 
-TEST_F(CacheMaintenance, ExportLeavesDamagedRowsBehind) {
+TEST_F(CacheMaintenance, ExportSkipsDamagedRows) {
   Cache cache(options());
   cache.store_record(sample_record(64), {});
   cache.store_record(sample_record(128), {});
@@ -248,7 +248,7 @@ TEST_F(CacheMaintenance, ExportLeavesDamagedRowsBehind) {
   EXPECT_TRUE(out.verify().empty());
 }
 
-TEST_F(CacheMaintenance, VerifyReportsABrokenFile) {
+TEST_F(CacheMaintenance, VerifyReportsADamagedFile) {
   {
     Cache cache(options());
     for (int i = 0; i < 50; ++i) cache.store_binary(sample_binary("f" + std::to_string(i), 3000, i), "text");

@@ -1,4 +1,4 @@
-// The parts that the cache is made of: migrations, checksums, text of maps, locks, file names.
+// Parts of the cache: migrations, checksums, encoding of maps, locks, file names.
 
 #include <sys/file.h>
 
@@ -36,7 +36,7 @@ TEST_F(CacheParts, MigrationsRunInOrderAndOnce) {
   EXPECT_EQ(check_schema(connection, up_to_3).version, 3);
   EXPECT_EQ(check_schema(connection, up_to_1).state, State::newer);
   EXPECT_EQ(connection.value("SELECT y FROM a"), "from 7");
-  migrate(connection, up_to_3);  // nothing left to do: would fail otherwise
+  migrate(connection, up_to_3);  // a repeated step would fail
   EXPECT_EQ(connection.value("PRAGMA application_id"), std::to_string(cache_application_id));
 }
 
@@ -49,7 +49,7 @@ TEST_F(CacheParts, FailedMigrationChangesNothing) {
   EXPECT_EQ(connection.value("SELECT count(*) FROM pragma_table_info('a')"), "1");
 }
 
-TEST_F(CacheParts, UserFileMigratesOnTheFirstRead) {
+TEST_F(CacheParts, MigratesTheUserFileOnTheFirstRead) {
   {
     Connection connection = Connection::open_file(file(), Connection::Access::create, 0);
     migrate(connection, up_to_1);
@@ -64,7 +64,7 @@ TEST_F(CacheParts, UserFileMigratesOnTheFirstRead) {
   EXPECT_TRUE(given.take().empty());
 }
 
-TEST_F(CacheParts, AFileMigratedUnderOurHandsIsLeftAlone) {
+TEST_F(CacheParts, DoesNotChangeAFileThatALaterVersionMigrated) {
   Warnings given;
   UserFile old_code(file(), 1000, given, up_to_1);
   const auto insert = [](Connection& connection) { connection.execute("INSERT INTO a (x) VALUES (1)"); };
@@ -83,7 +83,7 @@ TEST_F(CacheParts, AFileMigratedUnderOurHandsIsLeftAlone) {
   EXPECT_EQ(connection.value("SELECT count(*) FROM a"), "1");
 }
 
-TEST_F(CacheParts, AFreshFileIsNotMovedForTheDamageOfTheOldOne) {
+TEST_F(CacheParts, DoesNotMoveTheNewFileBecauseTheOldOneWasDamaged) {
   const auto make = [](const fs::path& path) {
     Connection connection = Connection::open_file(path, Connection::Access::create, 0);
     migrate(connection, up_to_1);
@@ -94,7 +94,7 @@ TEST_F(CacheParts, AFreshFileIsNotMovedForTheDamageOfTheOldOne) {
   int runs = 0;
   const auto work = [&](Connection&) {
     if (++runs > 1) return;
-    // Another process has noticed first, moved the file and made a new one.
+    // Another process noticed first, moved the file and made a new one.
     fs::rename(file(), folder() / "moved by the other");
     make(file());
     throw SqliteError(SQLITE_CORRUPT, "malformed");
@@ -105,7 +105,7 @@ TEST_F(CacheParts, AFreshFileIsNotMovedForTheDamageOfTheOldOne) {
   EXPECT_TRUE(given.take().empty());
 }
 
-TEST_F(CacheParts, OurFileWithoutTheTablesIsDamaged) {
+TEST_F(CacheParts, ACacheWithoutTablesIsDamaged) {
   {
     Connection connection = Connection::open_file(file(), Connection::Access::create, 0);
     migrate(connection);
@@ -119,7 +119,7 @@ TEST_F(CacheParts, OurFileWithoutTheTablesIsDamaged) {
   EXPECT_EQ(warnings.size(), 1u);
 }
 
-TEST(CacheRow, DigestTellsNeighboursApart) {
+TEST(CacheRow, DigestDistinguishesSimilarRows) {
   const auto two = [](std::string_view a, std::string_view b) { return RowDigest("t").add(a).add(b).hex(); };
   EXPECT_NE(two("ab", "c"), two("a", "bc"));
   EXPECT_NE(two("", "x"), two("x", ""));
@@ -133,7 +133,7 @@ TEST(CacheRow, DigestTellsNeighboursApart) {
   EXPECT_EQ(RowDigest("t").add(0.0).hex(), RowDigest("t").add(-0.0).hex());
 }
 
-TEST(CacheRow, LinesReadBack) {
+TEST(CacheRow, LinesRoundTrip) {
   const std::map<std::string, std::string> items = {
       {"a", "b"},     {"", ""},     {"=", "="},        {"\\", "\\\\"},
       {"\n", "\n\n"}, {"n", "\\n"}, {"a=b\\=c", "\\"}, {std::string(1, '\0'), "x"}};
@@ -157,13 +157,13 @@ TEST_F(CacheParts, ExclusiveLockWaitsForSharedOnes) {
   third.unlock();
 }
 
-TEST_F(CacheParts, LockWithoutAPlaceForItsFile) {
+TEST_F(CacheParts, LockWhoseFileCannotBeCreated) {
   FileLock lock(folder() / "none" / "x.lock");
   EXPECT_NO_THROW(lock.lock(FileLock::Kind::shared, 0));
   EXPECT_THROW(lock.lock(FileLock::Kind::exclusive, 0), SqliteError);
 }
 
-TEST_F(CacheParts, JournalsMoveAsideWithTheirFile) {
+TEST_F(CacheParts, MovesJournalsAsideWithTheirFile) {
   for (const char* name : {"cache.db", "cache.db-journal", "cache.db-wal", "cache.db-shm"})
     write_file(folder() / name, name);
   const fs::path first = move_aside(file());
@@ -178,7 +178,7 @@ TEST_F(CacheParts, JournalsMoveAsideWithTheirFile) {
   EXPECT_EQ(read_file(first), "cache.db");
 }
 
-TEST_F(CacheParts, NetworkFileSystemsAreKnown) {
+TEST_F(CacheParts, RecognizesNetworkFileSystems) {
   for (const std::int64_t type : {0x6969LL, 0xff534d42LL, 0xfe534d42LL, 0x517bLL, 0x0bd00bd0LL, 0x47504653LL, 0x65735546LL,
                                   static_cast<long long>(static_cast<std::int32_t>(0xff534d42u))}) {
     EXPECT_TRUE(is_network_file_system(type)) << std::hex << type;
@@ -203,7 +203,7 @@ TEST_F(CacheParts, ConnectionSettings) {
   EXPECT_NE(connection.value("PRAGMA trusted_schema"), "1");
 }
 
-TEST_F(CacheParts, AFileInWalModeIsSwitchedBack) {
+TEST_F(CacheParts, SwitchesAFileBackFromWalMode) {
   { Cache(options()).store_record(sample_record(64), {}); }
   Connection::open_file(file(), Connection::Access::read_write, 0).execute("PRAGMA journal_mode=WAL");
   Cache cache(options());

@@ -1,4 +1,4 @@
-// prune, list_binaries, import_records, and what info() says about system files.
+// prune(), list_binaries(), import_records(), and info() about system files.
 
 #include "tests/cache/fixture.h"
 
@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 
 class CachePrune : public CacheTest {
  protected:
-  // Three records with two trials each; five binaries of 100 kB, two of which share a source.
+  // Stores three records with two trials each, and five binaries of 100 kB, two of which share a source.
   void fill() {
     Cache cache(options());
     for (const std::int64_t n_cols : {64, 128, 256}) cache.store_record(sample_record(n_cols), sample_trials(2));
@@ -41,7 +41,7 @@ TEST_F(CachePrune, ListsBinariesWithoutTheirImages) {
   EXPECT_GT(binary.created_unix_s, 1'700'000'000);
 }
 
-TEST_F(CachePrune, RemovesWhatIsNamedAndNothingElse) {
+TEST_F(CachePrune, RemovesOnlyTheNamedRows) {
   fill();
   Cache cache(options());
   const Cache::PruneResult result =
@@ -49,7 +49,7 @@ TEST_F(CachePrune, RemovesWhatIsNamedAndNothingElse) {
   EXPECT_EQ(result.records, 1);
   EXPECT_EQ(result.trials, 2);
   EXPECT_EQ(result.binaries, 2);
-  EXPECT_EQ(result.sources, 1) << "the other one is b's too";
+  EXPECT_EQ(result.sources, 1) << "b needs the other one";
   EXPECT_TRUE(result.for_size.empty());
   EXPECT_FALSE(cache.find_record(sample_key(64)));
   EXPECT_TRUE(cache.find_record(sample_key(128)));
@@ -58,11 +58,11 @@ TEST_F(CachePrune, RemovesWhatIsNamedAndNothingElse) {
   EXPECT_TRUE(cache.find_source("shared"));
   EXPECT_FALSE(cache.find_source("source of c"));
   EXPECT_LT(result.bytes_after, result.bytes_before - 200'000);
-  EXPECT_EQ(result.bytes_after, static_cast<std::int64_t>(fs::file_size(file()))) << "the space is given back";
+  EXPECT_EQ(result.bytes_after, static_cast<std::int64_t>(fs::file_size(file()))) << "the space is released";
   EXPECT_TRUE(cache.verify().empty());
 }
 
-TEST_F(CachePrune, ADryRunSaysTheSameAndRemovesNothing) {
+TEST_F(CachePrune, ADryRunReportsTheSameAndRemovesNothing) {
   fill();
   const std::string bytes = read_file(file());
   Cache cache(options());
@@ -82,22 +82,22 @@ TEST_F(CachePrune, ADryRunSaysTheSameAndRemovesNothing) {
   EXPECT_EQ(cache.info().records, 2);
 }
 
-TEST_F(CachePrune, ForSizeTheOldestGoFirstAndRecordsStay) {
+TEST_F(CachePrune, SizeLimitRemovesTheOldestBinariesAndKeepsRecords) {
   fill();
   Cache cache(options());
   const Cache::PruneResult result = cache.prune({.records = {}, .binaries = {}, .max_file_bytes = 330'000});
   EXPECT_LE(fs::file_size(file()), 330'000u);
-  EXPECT_GT(fs::file_size(file()), 200'000u) << "no more than needed";
+  EXPECT_GT(fs::file_size(file()), 200'000u) << "it removes no more than needed";
   EXPECT_EQ(result.for_size.front(), "e") << "stored first";
   EXPECT_EQ(result.binaries, static_cast<std::int64_t>(result.for_size.size()));
   EXPECT_TRUE(cache.find_binary("a")) << "stored last";
   const Cache::PruneResult all = cache.prune({.records = {}, .binaries = {}, .max_file_bytes = 1});
   EXPECT_TRUE(cache.list_binaries().empty());
   EXPECT_EQ(all.records, 0);
-  EXPECT_EQ(cache.info().records, 3) << "a limit costs binaries only";
+  EXPECT_EQ(cache.info().records, 3) << "a limit removes only binaries";
 }
 
-TEST_F(CachePrune, CreatesNothing) {
+TEST_F(CachePrune, DoesNotCreateAFile) {
   Cache cache(options());
   EXPECT_EQ(cache.prune({.records = {sample_key(64)}, .binaries = {"a"}, .max_file_bytes = 0}).records, 0);
   EXPECT_TRUE(cache.list_binaries().empty());
@@ -106,7 +106,7 @@ TEST_F(CachePrune, CreatesNothing) {
   EXPECT_EQ(memory.prune({.records = {sample_key(64)}, .binaries = {}, .max_file_bytes = {}}).records, 0);
 }
 
-TEST_F(CachePrune, AFileThatIsNotOursIsAnErrorAndStays) {
+TEST_F(CachePrune, FailsForAFileOfAnotherProgramAndKeepsIt) {
   Connection::open_file(file(), Connection::Access::create, 0).execute("CREATE TABLE t (x)");
   const std::string bytes = read_file(file());
   Cache cache(options());
@@ -114,7 +114,7 @@ TEST_F(CachePrune, AFileThatIsNotOursIsAnErrorAndStays) {
   EXPECT_TRUE(read_file(file()) == bytes);
 }
 
-TEST_F(CachePrune, ImportedRecordsReplaceOlderOnesOnly) {
+TEST_F(CachePrune, ImportedRecordsReplaceOnlyOlderOnes) {
   Cache cache(options());
   cache.store_record(sample_record(64, 5), sample_trials(2));
   cache.store_record(sample_record(128, 1), {});
@@ -126,7 +126,7 @@ TEST_F(CachePrune, ImportedRecordsReplaceOlderOnesOnly) {
   EXPECT_EQ(cache.import_records({}), 0);
 }
 
-TEST_F(CachePrune, ImportingNoRecordsMakesACacheThatCanShip) {
+TEST_F(CachePrune, ImportingNoRecordsMakesAValidSystemCache) {
   Cache(options()).import_records({});
   CacheOptions shipped = options("");
   shipped.system_files = {file()};
@@ -135,7 +135,7 @@ TEST_F(CachePrune, ImportingNoRecordsMakesACacheThatCanShip) {
   EXPECT_TRUE(warnings.empty()) << warnings.front();
 }
 
-TEST_F(CachePrune, InfoCountsSystemFilesAndSaysWhyOneIsIgnored) {
+TEST_F(CachePrune, InfoListsSystemFilesAndWhyOneIsIgnored) {
   fill();
   write_file(folder() / "garbage.db", random_bytes(9000, 1));
   CacheOptions layered = options(folder() / "own.db");

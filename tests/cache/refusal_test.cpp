@@ -1,4 +1,4 @@
-// Files that are healthy but not ours to use: they are left exactly as they are.
+// Healthy files that the cache must not use: they remain unchanged.
 
 #include <sys/stat.h>
 
@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 
 class CacheRefusal : public CacheTest {
  protected:
-  // The cache works in memory, warns once, and leaves every byte.
-  void expect_left_alone(const std::string& reason) {
+  // Checks that the cache works in memory, warns once, and does not change the file.
+  void expect_unchanged(const std::string& reason) {
     const std::string before = read_file(file());
     const auto names_before = names();
     {
@@ -53,7 +53,7 @@ TEST_F(CacheRefusal, SchemaOfALaterVersion) {
     migrate(connection);
     connection.execute("PRAGMA user_version=2; ALTER TABLE records ADD COLUMN future TEXT");
   }
-  expect_left_alone("later version");
+  expect_unchanged("later version");
 }
 
 TEST_F(CacheRefusal, DatabaseOfAnotherProgram) {
@@ -61,34 +61,34 @@ TEST_F(CacheRefusal, DatabaseOfAnotherProgram) {
       .execute(
           "PRAGMA application_id=252006674; PRAGMA user_version=1; CREATE TABLE records (x); INSERT INTO records VALUES "
           "(1)");
-  expect_left_alone("another program");
+  expect_unchanged("another program");
 }
 
 TEST_F(CacheRefusal, DatabaseOfAnotherProgramWithoutMarks) {
   Connection::open_file(file(), Connection::Access::create, 0)
       .execute("CREATE TABLE records (x); INSERT INTO records VALUES (1)");
-  expect_left_alone("another program");
+  expect_unchanged("another program");
 }
 
-TEST_F(CacheRefusal, WalDatabaseOfAnotherProgramThatIsInUse) {
+TEST_F(CacheRefusal, WalDatabaseOfAnotherRunningProgram) {
   Connection other = Connection::open_file(file(), Connection::Access::create, 0);
   other.execute("PRAGMA journal_mode=WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1)");
-  expect_left_alone("another program");
+  expect_unchanged("another program");
   EXPECT_EQ(other.value("PRAGMA journal_mode"), "wal");
   EXPECT_EQ(other.value("SELECT count(*) FROM t"), "1");
 }
 
-TEST_F(CacheRefusal, WalDatabaseOfAnotherProgramThatDied) {
+TEST_F(CacheRefusal, WalDatabaseOfAnotherProgramThatCrashed) {
   ASSERT_FALSE(finished_well(start_process([&] {
     Connection other = Connection::open_file(file(), Connection::Access::create, 0);
     other.execute("CREATE TABLE t (x); PRAGMA journal_mode=WAL; INSERT INTO t VALUES (1)");
     raise(SIGKILL);
   })));
   ASSERT_TRUE(fs::exists(folder() / "cache.db-wal"));
-  expect_left_alone("another program");  // not even the WAL is written back
+  expect_unchanged("another program");  // the WAL is not written back either
 }
 
-TEST_F(CacheRefusal, FolderInPlaceOfTheFile) {
+TEST_F(CacheRefusal, FolderInsteadOfAFile) {
   fs::create_directories(file() / "precious");
   Cache cache(options());
   EXPECT_FALSE(cache.find_record(sample_key(64)));
@@ -99,7 +99,7 @@ TEST_F(CacheRefusal, FolderInPlaceOfTheFile) {
   EXPECT_EQ(warnings.size(), 1u);
 }
 
-TEST_F(CacheRefusal, PipeInPlaceOfTheFileDoesNotBlock) {
+TEST_F(CacheRefusal, PipeInsteadOfAFileDoesNotBlock) {
   ASSERT_EQ(mkfifo(file().c_str(), 0600), 0);
   Cache cache(options());
   EXPECT_FALSE(cache.find_record(sample_key(64)));
@@ -108,7 +108,7 @@ TEST_F(CacheRefusal, PipeInPlaceOfTheFileDoesNotBlock) {
   EXPECT_EQ(warnings.size(), 1u);
 }
 
-TEST_F(CacheRefusal, WorksAgainWhenTheFileIsReplaced) {
+TEST_F(CacheRefusal, WorksAgainAfterTheFileIsReplaced) {
   Connection::open_file(file(), Connection::Access::create, 0).execute("CREATE TABLE t (x)");
   Cache cache(options());
   cache.store_record(sample_record(64), {});

@@ -1,4 +1,4 @@
-// What is stored comes back, from the same object and from the next one.
+// Stored rows are found again, by the same Cache and by the next one.
 
 #include <cmath>
 #include <limits>
@@ -58,7 +58,7 @@ TEST_F(CacheRoundTrip, RecordAndTrialsPersist) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CacheRoundTrip, EveryPartOfTheKeyCounts) {
+TEST_F(CacheRoundTrip, EveryMemberOfTheKeyMatters) {
   Cache cache(options());
   const TuningRecord record = sample_record(1024);
   cache.store_record(record, sample_trials(1));
@@ -75,7 +75,7 @@ TEST_F(CacheRoundTrip, EveryPartOfTheKeyCounts) {
   }
 }
 
-TEST_F(CacheRoundTrip, AwkwardValuesOfARecord) {
+TEST_F(CacheRoundTrip, EdgeCaseValuesOfARecord) {
   const std::string zero_inside("a\0b", 3);
   TuningRecord record;
   record.key = {"",
@@ -107,7 +107,7 @@ TEST_F(CacheRoundTrip, AwkwardValuesOfARecord) {
   EXPECT_TRUE(cache.verify().empty());
 }
 
-TEST_F(CacheRoundTrip, NotANumberComesBackAsOne) {
+TEST_F(CacheRoundTrip, NanRoundTrips) {
   Cache cache(options());
   TuningRecord record = sample_record(8);
   record.median_us = std::nan("");
@@ -119,7 +119,7 @@ TEST_F(CacheRoundTrip, NotANumberComesBackAsOne) {
   EXPECT_EQ(found->mad_us, 0);
 }
 
-TEST_F(CacheRoundTrip, StoringAgainReplacesTheRecordAndKeepsOtherTrials) {
+TEST_F(CacheRoundTrip, StoreReplacesTheRecordAndKeepsOtherTrials) {
   Cache cache(options());
   cache.store_record(sample_record(1024, 1), sample_trials(3, 1));
   auto newer = sample_trials(1, 5);
@@ -136,7 +136,7 @@ TEST_F(CacheRoundTrip, StoringAgainReplacesTheRecordAndKeepsOtherTrials) {
   EXPECT_EQ(cache.info().trials, 4);
 }
 
-TEST_F(CacheRoundTrip, BinaryWithZerosAndItsSource) {
+TEST_F(CacheRoundTrip, BinaryWithZeroBytesAndItsSource) {
   BinaryRecord binary = sample_binary("f1", 4000);
   binary.image[0] = '\0';
   binary.image[1999] = '\0';
@@ -178,7 +178,7 @@ TEST_F(CacheRoundTrip, ImageOfTenMegabytes) {
   EXPECT_GT(cache.info().file_bytes, 10'000'000);
 }
 
-TEST_F(CacheRoundTrip, SourceIsKeptOnceForSeveralBinaries) {
+TEST_F(CacheRoundTrip, BinariesShareASource) {
   Cache cache(options());
   BinaryRecord first = sample_binary("a", 10), second = sample_binary("b", 10);
   second.source_hash = first.source_hash;
@@ -188,7 +188,7 @@ TEST_F(CacheRoundTrip, SourceIsKeptOnceForSeveralBinaries) {
   EXPECT_EQ(cache.info().sources, 1);
 }
 
-TEST_F(CacheRoundTrip, BinaryIsReplacedUnderTheSameFingerprint) {
+TEST_F(CacheRoundTrip, StoreReplacesABinaryWithTheSameFingerprint) {
   Cache cache(options());
   cache.store_binary(sample_binary("a", 10, 1), "text");
   cache.store_binary(sample_binary("a", 20, 2), "text 2");
@@ -197,7 +197,7 @@ TEST_F(CacheRoundTrip, BinaryIsReplacedUnderTheSameFingerprint) {
   EXPECT_EQ(cache.info().binaries, 1);
 }
 
-TEST_F(CacheRoundTrip, AwkwardPaths) {
+TEST_F(CacheRoundTrip, PathsWithSpecialCharacters) {
   for (const char* name : {"with space", "per%20cent", "what?mode=memory", "hash#tag", "\xc3\xbc\xe6\xbc\xa2", "file:x",
                            "quote'\"", "new\nline", "amp&vfs=none"}) {
     const fs::path path = folder() / name / (std::string(name) + ".db");
@@ -216,7 +216,7 @@ TEST_F(CacheRoundTrip, AwkwardPaths) {
   EXPECT_TRUE(warnings.empty()) << warnings.front();
 }
 
-TEST_F(CacheRoundTrip, WithoutAFileResultsLastAsLongAsTheObject) {
+TEST_F(CacheRoundTrip, WithoutAFileResultsLastAsLongAsTheCache) {
   Cache cache(options(""));
   cache.store_record(sample_record(64), sample_trials(2));
   cache.store_binary(sample_binary("a", 100), "text");
@@ -233,7 +233,7 @@ TEST_F(CacheRoundTrip, WithoutAFileResultsLastAsLongAsTheObject) {
   EXPECT_TRUE(names().empty());
 }
 
-TEST_F(CacheRoundTrip, InfoTellsWhatIsThere) {
+TEST_F(CacheRoundTrip, InfoCountsRows) {
   Cache cache(options());
   cache.store_record(sample_record(64), sample_trials(3));
   cache.store_binary(sample_binary("a", 1234), "text");
@@ -251,7 +251,7 @@ TEST_F(CacheRoundTrip, InfoTellsWhatIsThere) {
   EXPECT_EQ(info.file_bytes, static_cast<std::int64_t>(fs::file_size(file())));
 }
 
-TEST_F(CacheRoundTrip, SymbolicLinkIsFollowed) {
+TEST_F(CacheRoundTrip, FollowsASymbolicLink) {
   fs::create_directory(folder() / "real");
   fs::create_symlink(folder() / "real" / "store.db", folder() / "cache.db");
   { Cache(options()).store_record(sample_record(64), {}); }
@@ -260,7 +260,7 @@ TEST_F(CacheRoundTrip, SymbolicLinkIsFollowed) {
   EXPECT_TRUE(Cache(options()).find_record(sample_key(64)));
 }
 
-TEST_F(CacheRoundTrip, FileThatIsReplacedMeanwhileIsTheOneThatCounts) {
+TEST_F(CacheRoundTrip, UsesTheNewFileAfterAReplacement) {
   Cache cache(options());
   cache.store_record(sample_record(64), {});
   { Cache(options(folder() / "other.db")).store_record(sample_record(128), {}); }
@@ -272,7 +272,7 @@ TEST_F(CacheRoundTrip, FileThatIsReplacedMeanwhileIsTheOneThatCounts) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CacheRoundTrip, FileThatIsDeletedMeanwhileIsMadeAnew) {
+TEST_F(CacheRoundTrip, CreatesADeletedFileAgain) {
   Cache cache(options());
   cache.store_record(sample_record(64), {});
   fs::remove(file());

@@ -1,4 +1,4 @@
-// No place to write: results last for the process, with one warning.
+// Files that cannot be written: results last for the process, with one warning.
 
 #include <grp.h>
 #include <sys/mount.h>
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 class CacheUnwritable : public CacheTest {
  protected:
-  // As permissions do not stop root, works as another user in a process of its own.
+  // Changes to another user in this child process, because permissions do not stop root.
   static bool drop_privileges() {
     return geteuid() != 0 || (setgroups(0, nullptr) == 0 && setgid(65534) == 0 && setuid(65534) == 0);
   }
@@ -51,7 +51,7 @@ class CacheUnwritable : public CacheTest {
   }
 };
 
-TEST_F(CacheUnwritable, FileWhereAFolderIsNeeded) {
+TEST_F(CacheUnwritable, FileInsteadOfAFolder) {
   write_file(folder() / "blocker", "x");
   Cache cache(options(folder() / "blocker" / "cache.db"));
   EXPECT_NE(cache.info().why_not_writable.find("not a folder"), std::string::npos) << "known without trying";
@@ -59,13 +59,13 @@ TEST_F(CacheUnwritable, FileWhereAFolderIsNeeded) {
   EXPECT_EQ(read_file(folder() / "blocker"), "x");
 }
 
-TEST_F(CacheUnwritable, NoFolderCanBeMade) {
+TEST_F(CacheUnwritable, FolderThatCannotBeCreated) {
   Cache cache(options("/proc/tunesmith-none/cache.db"));
   expect_memory_only(cache);
 }
 
 TEST_F(CacheUnwritable, ReadOnlyFolder) {
-  if (!can_drop_privileges()) GTEST_SKIP() << "permissions do not stop root, and it may not become another user";
+  if (!can_drop_privileges()) GTEST_SKIP() << "permissions do not stop root, and it cannot become another user";
   fs::permissions(folder(), fs::perms(0555));
   EXPECT_TRUE(finished_well(start_unprivileged([&] {
     Cache cache(options());
@@ -76,7 +76,7 @@ TEST_F(CacheUnwritable, ReadOnlyFolder) {
 }
 
 TEST_F(CacheUnwritable, ReadOnlyFileIsStillRead) {
-  if (!can_drop_privileges()) GTEST_SKIP() << "permissions do not stop root, and it may not become another user";
+  if (!can_drop_privileges()) GTEST_SKIP() << "permissions do not stop root, and it cannot become another user";
   { Cache(options()).store_record(sample_record(1024), sample_trials(2)); }
   const std::string before = read_file(file());
   fs::permissions(file(), fs::perms(0444));
@@ -92,7 +92,7 @@ TEST_F(CacheUnwritable, ReadOnlyFileIsStillRead) {
       cache.store_record(sample_record(64), {});
       cache.store_record(sample_record(128), {});
       EXPECT_TRUE(cache.find_record(sample_key(64)));
-      EXPECT_TRUE(cache.find_record(sample_key(1024))) << "a failed write does not stop the reading";
+      EXPECT_TRUE(cache.find_record(sample_key(1024))) << "reads work after a failed write";
       EXPECT_EQ(cache.list_records().size(), 3u);
       EXPECT_EQ(cache.find_nearest(sample_key(100), 9).size(), 3u);
       EXPECT_THROW(cache.clear({}), Error);
@@ -104,8 +104,8 @@ TEST_F(CacheUnwritable, ReadOnlyFileIsStillRead) {
   EXPECT_EQ(count_aside(), 0);
 }
 
-TEST_F(CacheUnwritable, FileThatMayNotBeRead) {
-  if (!can_drop_privileges()) GTEST_SKIP() << "permissions do not stop root, and it may not become another user";
+TEST_F(CacheUnwritable, UnreadableFile) {
+  if (!can_drop_privileges()) GTEST_SKIP() << "permissions do not stop root, and it cannot become another user";
   { Cache(options()).store_record(sample_record(64), {}); }
   fs::permissions(folder(), fs::perms(0777));
   fs::permissions(file(), fs::perms(0));
@@ -122,8 +122,8 @@ TEST_F(CacheUnwritable, FileThatMayNotBeRead) {
   EXPECT_EQ(count_aside(), 0);
 }
 
-TEST_F(CacheUnwritable, GarbageThatCannotBeMovedAside) {
-  if (!can_drop_privileges()) GTEST_SKIP() << "permissions do not stop root, and it may not become another user";
+TEST_F(CacheUnwritable, CorruptFileThatCannotBeMovedAside) {
+  if (!can_drop_privileges()) GTEST_SKIP() << "permissions do not stop root, and it cannot become another user";
   write_file(file(), random_bytes(3000, 1));
   fs::permissions(folder(), fs::perms(0555));
   EXPECT_TRUE(finished_well(start_unprivileged([&] {
@@ -134,8 +134,8 @@ TEST_F(CacheUnwritable, GarbageThatCannotBeMovedAside) {
   EXPECT_TRUE(read_file(file()) == random_bytes(3000, 1));
 }
 
-TEST_F(CacheUnwritable, FileThatMayNotGrow) {
-  // A limit on the file's size stands for a quota.
+TEST_F(CacheUnwritable, FileSizeLimit) {
+  // A limit on the file size has the effect of a quota.
   EXPECT_TRUE(finished_well(start_process([&] {
     Cache cache(options());
     cache.store_record(sample_record(1024), {});
@@ -163,7 +163,7 @@ TEST_F(CacheUnwritable, FileThatMayNotGrow) {
 TEST_F(CacheUnwritable, FullDisk) {
   const fs::path disk = folder() / "disk";
   fs::create_directory(disk);
-  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=256k") != 0) GTEST_SKIP() << "may not mount a small file system";
+  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=256k") != 0) GTEST_SKIP() << "no permission to mount a file system";
   {
     Cache cache(options(disk / "cache.db"));
     cache.store_record(sample_record(1024), {});
@@ -179,7 +179,7 @@ TEST_F(CacheUnwritable, FullDisk) {
     EXPECT_FALSE(fs::exists(disk / "out.db"));
     fs::remove(disk / "filler");
     cache.store_record(sample_record(64, 2), {});
-    EXPECT_TRUE(cache.info().writable) << "space is there again";
+    EXPECT_TRUE(cache.info().writable) << "there is space again";
     EXPECT_TRUE(cache.verify().empty());
     EXPECT_EQ(warnings.size(), 1u);
   }
@@ -192,7 +192,7 @@ TEST_F(CacheUnwritable, FullDisk) {
   write_file(disk / "filler", std::string(300'000, 'x'));
   warnings.clear();
   {
-    Cache cache(options(disk / "cache.db"));  // not even room to create it
+    Cache cache(options(disk / "cache.db"));  // there is no space to create it
     expect_memory_only(cache);
     fs::remove(disk / "filler");
     cache.store_record(sample_record(256), {});

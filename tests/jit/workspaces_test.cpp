@@ -1,4 +1,4 @@
-// Scratch memory of plans: one zeroed piece per stream, whatever the threads.
+// Workspaces of plans: one zeroed piece per stream, for any number of threads.
 
 #include "jit/workspaces.h"
 
@@ -16,13 +16,13 @@ namespace {
 
 Stream stream(std::uintptr_t number) { return reinterpret_cast<Stream>(number * 64); }
 
-TEST(Workspaces, AStreamKeepsItsOwnZeroedPiece) {
+TEST(Workspaces, EachStreamHasItsZeroedPiece) {
   HostDevice device;
   Workspaces workspaces(device, 4096);
   std::set<void*> pieces;
   for (std::uintptr_t i = 0; i < 2 * Workspaces::prepared; ++i) {
     auto* const piece = static_cast<unsigned char*>(workspaces.of(stream(i)));
-    EXPECT_TRUE(pieces.insert(piece).second) << "stream " << i << " got another one's memory";
+    EXPECT_TRUE(pieces.insert(piece).second) << "stream " << i << " got the memory of another stream";
     EXPECT_TRUE(std::all_of(piece, piece + 4096, [](unsigned char byte) { return byte == 0; }));
     std::fill_n(piece, 4096, static_cast<unsigned char>(i + 1));
   }
@@ -30,14 +30,14 @@ TEST(Workspaces, AStreamKeepsItsOwnZeroedPiece) {
     EXPECT_EQ(static_cast<unsigned char*>(workspaces.of(stream(i)))[4095], i + 1);
 }
 
-TEST(Workspaces, FewerThanUsualMayBeReady) {
+TEST(Workspaces, PreparesFewerPiecesOnRequest) {
   HostDevice device;
   Workspaces workspaces(device, 64, 1);
   EXPECT_NE(workspaces.of(stream(1)), workspaces.of(stream(2)));
   EXPECT_EQ(*static_cast<unsigned char*>(workspaces.of(stream(2))), 0);
 }
 
-TEST(Workspaces, ThePerThreadStreamIsAnotherOneInEachThread) {
+TEST(Workspaces, PerThreadStreamDiffersBetweenThreads) {
   HostDevice device;
   Workspaces workspaces(device, 64);
   const auto per_thread = reinterpret_cast<Stream>(std::uintptr_t{2});
@@ -48,7 +48,7 @@ TEST(Workspaces, ThePerThreadStreamIsAnotherOneInEachThread) {
   EXPECT_EQ(here, workspaces.of(per_thread));
 }
 
-TEST(Workspaces, ThreadsThatClaimAtOnceAgree) {
+TEST(Workspaces, ConcurrentThreadsGetTheSamePiece) {
   for (int round = 0; round < 50; ++round) {
     HostDevice device;
     Workspaces workspaces(device, 64);
@@ -65,13 +65,13 @@ TEST(Workspaces, ThreadsThatClaimAtOnceAgree) {
   }
 }
 
-TEST(Workspaces, MoreStreamsThanThereIsRoomForAreRefused) {
+TEST(Workspaces, RejectsMoreStreamsThanItsCapacity) {
   HostDevice device;
   Workspaces workspaces(device, 16);
   for (std::uintptr_t i = 0; i < Workspaces::capacity; ++i) workspaces.of(stream(i));
   try {
     workspaces.of(stream(Workspaces::capacity));
-    FAIL() << "was served";
+    FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_NE(std::string(error.what()).find("256 streams"), std::string::npos) << error.what();

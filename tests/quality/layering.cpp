@@ -9,7 +9,7 @@ namespace tunesmith {
 namespace {
 
 struct Include {
-  std::string file;  // that has it
+  std::string file;  // the including file
   int line;
   std::string name;
   bool angled;
@@ -49,7 +49,7 @@ std::vector<Include> includes_of(const SourceTree& tree) {
   return includes;
 }
 
-// Layers by path prefix; the first that fits counts.
+// Layers by path prefix; the first match wins.
 const std::vector<std::pair<std::string_view, std::string_view>> layer_prefixes = {
     {"core/", "core"}, {"api/cli/", "cli"}, {"api/examples/", "examples"}, {"api/", "api"},     {"templates/", "templates"},
     {"jit/", "jit"},   {"cache/", "cache"}, {"tuner/", "tuner"},           {"tests/", "tests"}, {"bench/", "bench"},
@@ -69,7 +69,7 @@ const std::map<std::string_view, std::set<std::string_view>> may_include = {
     {"tests", {"core", "templates", "jit", "cache", "tuner", "api", "cli", "device", "tests"}},
 };
 
-// Libraries from outside, by the start of their headers' names, and the only folders that may know them.
+// External libraries by the start of their headers' names, and the only folders that may use them.
 const std::vector<std::pair<std::string_view, std::set<std::string_view>>> outside_libraries = {
     {"sqlite3", {"cache/", "tests/"}},
     {"boost/", {"jit/host/"}},
@@ -79,7 +79,7 @@ const std::vector<std::pair<std::string_view, std::set<std::string_view>>> outsi
     {"gtest/", {"tests/"}},
     {"gmock/", {"tests/"}},
     {"benchmark/", {"bench/"}},
-    // NVRTC and the driver are opened at run time: a machine without a toolkit has none of these.
+    // NVRTC and the driver are opened at run time, because a machine without a toolkit has no headers.
     {"cuda", {}},
     {"nvrtc", {}},
 };
@@ -94,10 +94,10 @@ std::string_view layer_of(std::string_view path) {
 
 std::string folder_of(std::string_view path) { return std::string(path.substr(0, path.rfind('/') + 1)); }
 
-// A header that is installed: core/include/, templates/<operation>/include/, api/include/.
+// Reports whether a header is installed: core/include/, templates/<operation>/include/, api/include/.
 bool is_public(std::string_view path) { return path.find("/include/tunesmith/") != std::string_view::npos; }
 
-// The file of the tree that an include means, as the compiler would find it.
+// Returns the file of the tree that an include refers to, found like the compiler does.
 std::optional<std::string> resolve(const SourceTree& tree, const Include& include) {
   for (const std::string& folder : {folder_of(include.file), std::string(), std::string("templates/")}) {
     const std::string path = folder + include.name;
@@ -109,13 +109,13 @@ std::optional<std::string> resolve(const SourceTree& tree, const Include& includ
   return std::nullopt;
 }
 
-// The folder of an operation, public header included: "templates/softmax/".
+// Returns the folder of an operation, also for its public header: "templates/softmax/".
 std::string operation_of(std::string_view path) {
   const std::string folder = folder_of(path);
   return folder.substr(0, folder.find("include/tunesmith/"));
 }
 
-// Operations over rows, which build on row/.
+// Operations on rows, which use row/.
 const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/"};
 
 std::string check_device_code(const Include& include, const std::string& path) {
@@ -125,7 +125,7 @@ std::string check_device_code(const Include& include, const std::string& path) {
   return "device code may include only device/, its own folder and, for operations over rows, row/ (" + path + ")";
 }
 
-// The host's side of an operation: operations do not know each other; all may use row/, which reads fields as they all do.
+// Checks the host code of an operation. Operations must not use each other; all may use row/.
 std::string check_descriptor(const Include& include, const std::string& path) {
   const std::string own = operation_of(include.file), target = operation_of(path);
   if (own == "templates/" || target == "templates/" || target == "templates/row/" || target == own) return "";
@@ -135,7 +135,7 @@ std::string check_descriptor(const Include& include, const std::string& path) {
 std::string check_own_file(const Include& include, const std::string& path) {
   const std::string from(layer_of(include.file)), to(layer_of(path));
   const auto allowed = may_include.find(from);
-  if (allowed == may_include.end()) return "in no known folder: add it to the layers";
+  if (allowed == may_include.end()) return "the folder is not in the list of layers; add it";
   if (!allowed->second.contains(to)) return from + " may not include " + to + " (" + path + ")";
   if (from == "device") return check_device_code(include, path);
   if (is_public(include.file) && !is_public(path)) return "a public header may include only public ones (" + path + ")";
@@ -146,7 +146,7 @@ std::string check_own_file(const Include& include, const std::string& path) {
     return include.file.starts_with(a) && path.starts_with(b);
   };
   if (between("jit/cuda/", "jit/host/") || between("jit/host/", "jit/cuda/")) {
-    return "the two implementations of jit may not know each other (" + path + ")";
+    return "the two implementations of jit may not include each other (" + path + ")";
   }
   return "";
 }
@@ -157,13 +157,13 @@ std::string check_outside_library(const Include& include) {
     for (const std::string_view folder : folders) {
       if (include.file.starts_with(folder)) return "";
     }
-    return "<" + include.name + "> is not for this folder";
+    return "<" + include.name + "> may not be included in this folder";
   }
-  // The host executor puts its headers before the generated source; the two platforms meet in platform.cuh and matrix.cuh.
+  // platform.cuh and matrix.cuh select the platform; the host executor provides its headers for the generated source.
   const bool meeting = (include.file == "templates/device/platform.cuh" && include.name == "tunesmith_platform_host.h") ||
                        (include.file == "templates/device/matrix.cuh" && include.name == "tunesmith_matrix_host.h");
   if (layer_of(include.file) == "device" && !meeting)
-    return "device code may include no header from outside (" + include.name + ")";
+    return "device code may not include external headers (" + include.name + ")";
   return "";
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Who may include whom. The order of the layers, core <- templates <- jit; core <- cache;
-// {templates, jit, cache} <- tuner <- api <- {cli, tests, bench}, written as rules over #include lines.
+// Rules for #include lines that enforce the order of the layers: core <- templates <- jit; core <- cache;
+// {templates, jit, cache} <- tuner <- api <- {cli, tests, bench}.
 
 #include <string>
 #include <vector>
@@ -9,11 +9,10 @@
 
 namespace tunesmith {
 
-/// One line per include that breaks a rule: "jit/a.cpp:3: jit may not include cache (cache/cache.h)".
-/// Empty when the tree is in order.
+/// Returns one line per include that breaks a rule: "jit/a.cpp:3: jit may not include cache (cache/cache.h)".
 std::vector<std::string> layering_violations(const SourceTree& tree);
 
-/// How many #include lines the rules looked at.
+/// Counts the #include lines that the rules check.
 int count_includes(const SourceTree& tree);
 
 }  // namespace tunesmith

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # package_test.sh BUILD_FOLDER CXX: installs a build, moves the installed tree, and checks that
 #   - find_package(tunesmith) works for api/examples/consumer, copied out of the tree, and the program gives the right result;
-#   - a version that is too new is refused;
+#   - find_package rejects a version that is too new;
 #   - pkg-config's flags build the same program;
 #   - the installed command line runs and finds its library, and the examples of score_mod and mask_mod are there;
-#   - it and the library find the tuning results that were installed with them, wherever the tree was moved to.
+#   - both find the installed tuning results in the moved tree.
 set -euo pipefail
 source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$1
@@ -37,8 +37,8 @@ cmake --build "$scratch/consumer-build"
 
 step "a version that is too new"
 sed -i 's/find_package(tunesmith [0-9.]* /find_package(tunesmith 99.0 /' "$scratch/consumer/CMakeLists.txt"
-if "${configure[@]}" -B "$scratch/refused" >"$scratch/refused.log" 2>&1; then fail "version 99.0 was found"; fi
-grep -q "tunesmith" "$scratch/refused.log" || fail "the refusal does not name tunesmith"
+if "${configure[@]}" -B "$scratch/rejected" >"$scratch/rejected.log" 2>&1; then fail "version 99.0 was found"; fi
+grep -q "tunesmith" "$scratch/rejected.log" || fail "the error does not name tunesmith"
 
 step "pkg-config"
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tunesmith.pc)")
@@ -51,7 +51,7 @@ step "command line"
 "$prefix/bin/tunesmith" source softmax --rows 16 --cols 1000 --dtype f32 --arch sm_90a >"$scratch/softmax.cu"
 grep -q "softmax" "$scratch/softmax.cu" || fail "the installed command line printed no source"
 
-step "examples of users' texts"
+step "examples of score_mod and mask_mod"
 for text in "$source_folder"/api/examples/mods/*.cu; do
   cmp "$text" "$prefix/share/tunesmith/mods/$(basename "$text")" || fail "$(basename "$text") was not installed"
 done

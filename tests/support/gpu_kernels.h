@@ -1,5 +1,5 @@
 #pragma once
-// Cases compiled and made ready on a GPU; a test is skipped where there is none.
+// Compiles and prepares cases on a GPU; tests are skipped without one.
 
 #include <gtest/gtest.h>
 
@@ -22,12 +22,12 @@ class GpuKernels : public testing::Test {
   Case case_of(std::string_view op, const std::string& fields, const std::string& config) {
     return test::case_of(op, fields, device().info(), config);
   }
-  /// The case, or nothing where the device cannot run it.
+  /// Returns the case, or nothing if the device cannot run it.
   std::vector<Case> case_if_valid(std::string_view op, const std::string& fields, const std::string& config);
 
   Built build(const Case& c);
   std::shared_ptr<const Executable> executable_of(const Case& c);
-  /// Compiles on all cores into the engine's cache.
+  /// Compiles the cases on all cores and stores the binaries in the engine's cache.
   void compile_all(const std::vector<Case>& cases);
 
   std::unique_ptr<Engine> engine_;

@@ -1,5 +1,5 @@
 #pragma once
-// Capturing and replaying a CUDA graph, as an application does.
+// Captures and replays a CUDA graph, as an application does.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace tunesmith {
 
-/// The driver's calls that only an application makes.
+/// Driver functions that Tunesmith does not use itself.
 struct GraphCalls {
   using Handle = void*;
   explicit GraphCalls(const Driver& driver) {

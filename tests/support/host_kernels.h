@@ -1,5 +1,5 @@
 #pragma once
-// Cases compiled and made ready on the host executor.
+// Compiles and prepares cases on the host executor.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace tunesmith::test {
 
 class HostKernels : public testing::Test {
  protected:
-  /// Compiles all cases in few compiler runs and hands each executable on: use(case, executable).
+  /// Compiles all cases in a few compiler runs and calls use(case, executable) for each.
   template <typename Use>
   void with_executables(const std::vector<Case>& cases, const Use& use) {
     constexpr std::size_t batch = 24;
@@ -24,12 +24,12 @@ class HostKernels : public testing::Test {
       const std::size_t end = std::min(begin + batch, cases.size());
       std::vector<CompileRequest> requests;
       for (std::size_t i = begin; i < end; ++i)
-        requests.push_back(
-            {cases[i].problem.op + ".cu", render(cases[i].op(), cases[i].problem, cases[i].config), device_.info().arch});
+        requests.push_back({cases[i].problem.op + ".cu", render(*cases[i].op().parse(cases[i].problem), cases[i].config),
+                            device_.info().arch});
       const auto modules = device_.load_all(compiler_.compile_many(requests));
       for (std::size_t i = begin; i < end; ++i) {
         const Case& c = cases[i];
-        use(c, Executable(device_, modules[i - begin], c.op().launch_plan(c.problem, c.config, device_.info())));
+        use(c, Executable(device_, modules[i - begin], c.op().parse(c.problem)->launch_plan(c.config, device_.info())));
       }
     }
   }

@@ -35,7 +35,7 @@ void SourceCompilation::SetUp() {
 bool SourceCompilation::supports(const Arch& arch) const { return std::ranges::find(supported_, arch) != supported_.end(); }
 
 SourceCompilation::Source SourceCompilation::source_of(const Case& c, const Arch& arch) {
-  return {c, render(c.op(), c.problem, c.config), arch};
+  return {c, render(*c.op().parse(c.problem), c.config), arch};
 }
 
 SourceCompilation::Source SourceCompilation::source_of(std::string_view op, const std::string& fields,
@@ -68,12 +68,13 @@ void SourceCompilation::compile_all(const std::vector<Source>& all) {
         const Binary binary = compiler_->compile({source.c.problem.op + ".cu", source.text, source.arch});
         const std::lock_guard lock(mutex);
         EXPECT_FALSE(binary.image.empty());
-        EXPECT_EQ(binary.log.find("(C75"), std::string::npos) << text << "\n" << binary.log;  // wgmma that is waited for
+        EXPECT_EQ(binary.log.find("(C75"), std::string::npos) << text << "\n" << binary.log;  // ptxas serialized wgmma
         const DeviceInfo device = generic_device(source.arch);
-        for (const KernelLaunch& kernel : source.c.op().launch_plan(source.c.problem, source.c.config, device).kernels) {
+        for (const KernelLaunch& kernel :
+             source.c.op().parse(source.c.problem)->launch_plan(source.c.config, device).kernels) {
           ASSERT_TRUE(binary.resources.contains(kernel.entry)) << text << "\n" << binary.log;
           const KernelResources& resources = binary.resources.at(kernel.entry);
-          // What the search space promises: no candidate drowns in spills, and every one fits.
+          // Every candidate of the search space must fit and spill little.
           EXPECT_LE(resources.spill_store_bytes, 256) << text;
           EXPECT_LE(resources.static_smem_bytes + kernel.dynamic_smem_bytes, device.smem_bytes_per_block) << text;
           worst_spill = std::max(worst_spill, resources.spill_store_bytes);

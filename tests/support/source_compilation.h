@@ -1,5 +1,5 @@
 #pragma once
-// Generated sources through NVRTC and nvcc, for any architecture: what the compilers make of a case.
+// Compiles generated sources with NVRTC and nvcc for any architecture.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace tunesmith::test {
 
 inline constexpr const char* archs[] = {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
 
-/// How often `what` occurs, occurrences counted apart from the character after the last one's first.
+/// Counts the occurrences of `what`, including overlapping ones.
 std::size_t count_of(const std::string& text, const std::string& what);
 
 class SourceCompilation : public testing::Test {
@@ -35,11 +35,11 @@ class SourceCompilation : public testing::Test {
   std::string ptx_of(const Source& source) const;
   std::string ptx_of(std::string_view op, const std::string& fields, const std::string& config) const;
 
-  /// Compiles all sources on two threads; every distinct one once. They must fit their device and spill next to nothing.
+  /// Compiles each distinct source once, on two threads. Checks that it fits its device and that it hardly spills.
   void compile_all(const std::vector<Source>& all);
 
   static bool has_nvcc();
-  /// Compiles the source with these flags, warnings being errors.
+  /// Compiles the source with these flags and with warnings as errors; returns whether that succeeds.
   static bool nvcc_takes(const Source& source, const std::string& flags);
 
  private:

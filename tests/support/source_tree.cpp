@@ -10,7 +10,7 @@ namespace {
 
 bool is_skipped_folder(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
-  // "shared" is material beside a checkout, not part of the project.
+  // "shared" may be in a checkout but is not part of the project.
   return name.starts_with(".") || name.starts_with("build") || name == "golden" || name == "shared";
 }
 

@@ -1,17 +1,16 @@
 #pragma once
-// The repository's own files, for tests that read them instead of running them.
+// The files of the repository, for tests that read them.
 
 #include <map>
 #include <string>
 
 namespace tunesmith {
 
-/// Path relative to the repository root, with '/' -> contents.
+/// Contents by path, relative to the root of the repository and with '/'.
 using SourceTree = std::map<std::string, std::string>;
 
-/// Every text file that belongs to the project: not what is hidden, built, downloaded or generated (golden sources,
-/// pictures). .clang-format, .clang-tidy and .ci/run are left out with the hidden ones. Throws std::runtime_error when
-/// `root` is not the repository.
+/// Reads every text file of the project except hidden, built, downloaded and generated ones (golden sources, pictures).
+/// .clang-format, .clang-tidy and .ci/run are hidden, too. Throws std::runtime_error if `root` is not the repository.
 SourceTree read_source_tree(const std::string& root);
 
 }  // namespace tunesmith

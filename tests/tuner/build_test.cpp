@@ -1,4 +1,4 @@
-// From a configuration to a binary, through the cache and around a missing compiler.
+// Builds binaries of configurations, with the cache and without a compiler.
 
 #include "core/hash.h"
 #include "tests/tuner/fakes.h"
@@ -9,11 +9,11 @@ namespace {
 class Build : public fakes::TunerTest {
  protected:
   Built build(int width, const Arch& arch = {9, 0, 'a'}) {
-    return build_binary(op, problem, fakes::AddOneOp::config(width), arch, compiler, cache, templates);
+    return build_binary(*op.parse(problem), fakes::AddOneOp::config(width), arch, compiler, cache, templates);
   }
 };
 
-TEST_F(Build, TheSecondTimeNothingIsCompiled) {
+TEST_F(Build, CompilesOnlyOnce) {
   compiler.takes = std::chrono::milliseconds(5);
   const Built first = build(4);
   EXPECT_FALSE(first.from_cache);
@@ -32,7 +32,7 @@ TEST_F(Build, TheSecondTimeNothingIsCompiled) {
   EXPECT_EQ(cache.find_source(hash_hex(first.source)), first.source);
 }
 
-TEST_F(Build, AnotherConfigurationArchOrCompilerIsAnotherBinary) {
+TEST_F(Build, BinaryDependsOnConfigurationArchAndCompiler) {
   build(4);
   build(8);
   build(4, {8, 0, 0});
@@ -42,7 +42,7 @@ TEST_F(Build, AnotherConfigurationArchOrCompilerIsAnotherBinary) {
   EXPECT_EQ(compiler.compilations, 4);
 }
 
-TEST_F(Build, WithoutACompilerAnyToolchainsBinaryServes) {
+TEST_F(Build, WithoutACompilerUsesABinaryOfAnyToolchain) {
   build(4);
   compiler.version = "2";
   compiler.is_absent = true;
@@ -55,7 +55,7 @@ TEST_F(Build, WithoutACompilerAnyToolchainsBinaryServes) {
   fakes::expect_error([&] { build(4, {8, 0, 0}); }, ErrorCode::no_compiler, "there is none");
 }
 
-TEST_F(Build, AFailedCompilationIsNotKept) {
+TEST_F(Build, DoesNotCacheAFailedCompilation) {
   scripts[4].compile_fails = true;
   try {
     build(4);
@@ -68,9 +68,9 @@ TEST_F(Build, AFailedCompilationIsNotKept) {
   EXPECT_FALSE(build(4).from_cache);
 }
 
-TEST_F(Build, AnExecutableRunsTheProblem) {
+TEST_F(Build, ExecutableRunsTheProblem) {
   const Built built = build(2);
-  const auto made = make_executable(op, problem, fakes::AddOneOp::config(2), built.binary, device);
+  const auto made = make_executable(*op.parse(problem), fakes::AddOneOp::config(2), built.binary, device);
   EXPECT_EQ(made->plan().kernels.size(), 1u);
   alignas(16) static float x[6400], y[6400];
   x[6399] = 41;
@@ -79,7 +79,7 @@ TEST_F(Build, AnExecutableRunsTheProblem) {
   EXPECT_EQ(y[6399], 42);
 }
 
-TEST(Resources, TextReadsBack) {
+TEST(Resources, RoundTrip) {
   const KernelResources resources{1, 2, 3, 4, 5};
   const std::string written = text(resources);
   EXPECT_EQ(written, "registers=1,static_smem_bytes=2,local_bytes=3,spill_store_bytes=4,spill_load_bytes=5");
@@ -87,7 +87,7 @@ TEST(Resources, TextReadsBack) {
   EXPECT_EQ(text(read), written);
 }
 
-TEST(Resources, NonsenseIsZero) {
+TEST(Resources, InvalidTextIsZero) {
   for (const char* const nonsense : {"", "no", "registers=", "registers=-1", "registers=99999999999", "registers=many"})
     EXPECT_EQ(text(parse_resources(nonsense)), text(KernelResources{})) << nonsense;
   EXPECT_EQ(parse_resources("other=1,registers=7").registers, 7);

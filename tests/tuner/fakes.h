@@ -1,6 +1,6 @@
 #pragma once
-// An operation, a compiler and a device that do what a test says, so that the tuner runs without a GPU: y = x + 1, whose
-// configurations differ only in what the script makes of them.
+// A scripted operation, compiler and device, with which the tuner runs without a GPU. The operation is y = x + 1; the script
+// determines the behavior of each configuration.
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#include "templates/fields_op.h"
 #include "templates/half.h"
 #include "tuner/tune.h"
 
@@ -26,7 +27,7 @@ struct AddOneParams {
   std::int64_t rows, cols, row_stride;
 };
 
-/// What the configuration width=N does. `launch` counts the executions of this configuration outside of timing.
+/// The kernel of configuration width=N. `launch` counts its executions outside of timing.
 using Kernel = std::function<void(const AddOneParams&, int launch)>;
 
 inline void add_one(const AddOneParams& p) {
@@ -36,7 +37,7 @@ inline void add_one(const AddOneParams& p) {
 
 struct Script {
   double time_us = 10;
-  double noise = 0;  ///< relative standard deviation; one sample in ten takes half as long again
+  double noise = 0;  ///< relative standard deviation; one sample in ten takes 1.5 times as long
   Kernel kernel = [](const AddOneParams& p, int) { add_one(p); };
   bool compile_fails = false, launch_fails = false, kills_device = false;
   bool timed_launch_fails = false;
@@ -45,10 +46,10 @@ struct Script {
   int spill_bytes = 0;
 };
 
-/// Row 0 holds NaN, so that an output that was poisoned and never written could pass there.
-class AddOneOp : public Op {
+/// The operation. Row 0 is NaN, where an output that was filled with NaN and not written could pass.
+class AddOneOp : public FieldsOp {
  public:
-  std::vector<int> widths{1, 2, 4, 8};  ///< search space of Effort::full; quick leaves out the last
+  std::vector<int> widths{1, 2, 4, 8};  ///< search space of Effort::full; Effort::quick omits the last one
   int verification_rows = 19;
   int spill_bound = std::numeric_limits<int>::max();
 
@@ -56,7 +57,7 @@ class AddOneOp : public Op {
   std::string_view summary() const noexcept override { return "y = x + 1"; }
   std::vector<FieldInfo> problem_fields() const override { return {}; }
   std::vector<FieldInfo> config_fields() const override { return {}; }
-  Problem normalize(const Problem& problem) const override {
+  Problem normal(const Problem& problem) const override {
     Problem normal{"add_one", {}};
     normal.fields.set("rows", problem.fields.integer("rows"));
     normal.fields.set("cols", problem.fields.integer("cols"));
@@ -342,7 +343,7 @@ class ScriptedDevice : public Device {
   bool is_timing_ = false, is_dead_ = false;
 };
 
-/// A folder that goes with the test.
+/// A folder that the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -361,7 +362,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// Everything that a tuner needs, over one script.
+/// The tuner's inputs, with one script.
 class TunerTest : public ::testing::Test {
  protected:
   TunerTest()
@@ -382,7 +383,7 @@ class TunerTest : public ::testing::Test {
   Executable executable(const Problem& of, int width) {
     Binary binary;
     binary.image = AddOneOp::config(width).text();
-    return {device, device.load(binary), op.launch_plan(of, AddOneOp::config(width), device.info())};
+    return {device, device.load(binary), op.parse(of)->launch_plan(AddOneOp::config(width), device.info())};
   }
   std::string status(const TuneResult& result, int width) const {
     for (const Trial& trial : result.trials)
@@ -406,7 +407,7 @@ class TunerTest : public ::testing::Test {
   Problem problem = add_one_problem(64, 100);
 };
 
-/// Runs `body`, which must throw Error with this code and this text in its message.
+/// Runs `body`, which must throw Error with this code and a message that contains this text.
 template <typename Body>
 void expect_error(const Body& body, ErrorCode code, std::string_view text) {
   try {

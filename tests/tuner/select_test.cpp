@@ -1,4 +1,4 @@
-// Which configuration a problem gets, and what the answer says about it.
+// Selection of a configuration, and its origin.
 
 #include "core/hash.h"
 #include "tests/tuner/fakes.h"
@@ -9,11 +9,11 @@ namespace {
 class Select : public fakes::TunerTest {
  protected:
   Selection select_now(Mode mode = Mode::replay) {
-    return select(op, problem, device.info(), templates, cache, mode, device.provenance());
+    return select(*op.parse(problem), device.info(), templates, cache, mode, device.provenance());
   }
   void record(std::int64_t cols, const std::string& config, const std::string& driver = "1") {
     TuningRecord entry;
-    entry.key = tuning_key(op, fakes::add_one_problem(64, cols), device.info(), templates);
+    entry.key = tuning_key(*op.parse(fakes::add_one_problem(64, cols)), device.info(), templates);
     entry.config = config;
     entry.median_us = static_cast<double>(cols);
     entry.problem = "add_one";
@@ -23,7 +23,7 @@ class Select : public fakes::TunerTest {
   }
 };
 
-TEST_F(Select, WithoutRecordsItIsTheDefault) {
+TEST_F(Select, UsesTheDefaultWithoutRecords) {
   const Selection selection = select_now();
   EXPECT_EQ(selection.origin, Origin::by_default);
   EXPECT_EQ(selection.config, fakes::AddOneOp::config(1));
@@ -32,7 +32,7 @@ TEST_F(Select, WithoutRecordsItIsTheDefault) {
   EXPECT_FALSE(selection.stale);
 }
 
-TEST_F(Select, AnExactRecordIsUsedAndOffIgnoresIt) {
+TEST_F(Select, UsesAnExactRecordUnlessOff) {
   record(100, "variant=plain,width=8");
   record(101, "variant=plain,width=4");
   const Selection selection = select_now();
@@ -44,7 +44,7 @@ TEST_F(Select, AnExactRecordIsUsedAndOffIgnoresIt) {
   EXPECT_EQ(select_now(Mode::off).origin, Origin::by_default);
 }
 
-TEST_F(Select, TheNearestColumnsServe) {
+TEST_F(Select, UsesTheNearestColumns) {
   record(60, "variant=plain,width=2");
   record(120, "variant=plain,width=4");
   const Selection selection = select_now();
@@ -54,17 +54,17 @@ TEST_F(Select, TheNearestColumnsServe) {
   EXPECT_EQ(selection.median_us, 120);
 }
 
-TEST_F(Select, ARecordThatCannotRunHereIsPassedOver) {
-  record(110, "variant=plain,width=101");  // more than the 100 columns asked for
+TEST_F(Select, SkipsAnInvalidRecord) {
+  record(110, "variant=plain,width=101");  // more than the 100 columns of the problem
   record(150, "variant=plain,width=4");
   EXPECT_EQ(select_now().config, fakes::AddOneOp::config(4));
-  record(100, "variant=plain,width=500");  // the exact one
+  record(100, "variant=plain,width=500");  // the exact key
   const Selection selection = select_now();
   EXPECT_EQ(selection.origin, Origin::nearest);
   EXPECT_EQ(selection.config, fakes::AddOneOp::config(4));
 }
 
-TEST_F(Select, FarAwayColumnsSayLessThanTheDefault) {
+TEST_F(Select, PrefersTheDefaultToDistantColumns) {
   record(401, "variant=plain,width=4");
   record(24, "variant=plain,width=4");
   EXPECT_EQ(select_now().origin, Origin::by_default);
@@ -73,7 +73,7 @@ TEST_F(Select, FarAwayColumnsSayLessThanTheDefault) {
   EXPECT_EQ(select_now().config, fakes::AddOneOp::config(8));
 }
 
-TEST_F(Select, NonsenseInTheCacheIsNotAnError) {
+TEST_F(Select, IgnoresInvalidConfigurationsInTheCache) {
   for (const std::string text :
        {"", ",", "=", "width", "variant=plain,width=no", "variant=plain", "width=4", "width=4,width=4",
         "variant=plain,width=4,extra=1", "\xff\x01\x7f", "width=999999999999999999999999"}) {
@@ -84,32 +84,34 @@ TEST_F(Select, NonsenseInTheCacheIsNotAnError) {
   }
 }
 
-TEST_F(Select, FieldsComeInCanonicalOrder) {
+TEST_F(Select, ReturnsFieldsInCanonicalOrder) {
   record(100, "width=8,variant=plain");
   EXPECT_EQ(select_now().config.text(), "variant=plain,width=8");
 }
 
 TEST_F(Select, AnotherDriverClockOrPowerLimitMakesARecordStale) {
   record(100, "variant=plain,width=8", "1");
-  EXPECT_FALSE(select_now().stale) << "an equal GPU of another identity, the same driver";
+  EXPECT_FALSE(select_now().stale) << "another GPU of the same model with the same driver";
   device.facts_now["power_limit_w"] = "500";
-  EXPECT_FALSE(select_now().stale) << "the record does not know";
+  EXPECT_FALSE(select_now().stale) << "the record has no driver";
   device.facts_now["driver"] = "2";
   const Selection selection = select_now();
   EXPECT_TRUE(selection.stale);
-  EXPECT_EQ(selection.origin, Origin::exact) << "it is used all the same";
+  EXPECT_EQ(selection.origin, Origin::exact) << "it is used nevertheless";
 }
 
-TEST_F(Select, TheKeyCoversTheTemplatesOfEveryVariant) {
-  const TuningKey key = tuning_key(op, problem, device.info(), templates);
+TEST_F(Select, KeyCoversTheTemplatesOfEveryVariant) {
+  const TuningKey key = tuning_key(*op.parse(problem), device.info(), templates);
   EXPECT_EQ(key.op, "add_one");
   EXPECT_EQ(key.n_cols, 100);
   EXPECT_EQ(key.rows_bucket, 64);
   EXPECT_EQ(key.device_class, device.info().device_class());
   EXPECT_EQ(key.policy, measuring_policy());
-  EXPECT_EQ(key, tuning_key(op, problem, device.info(), templates));
+  EXPECT_EQ(key, tuning_key(*op.parse(problem), device.info(), templates));
 
-  const auto digest = [&](const TemplateSet& set) { return tuning_key(op, problem, device.info(), set).template_digest; };
+  const auto digest = [&](const TemplateSet& set) {
+    return tuning_key(*op.parse(problem), device.info(), set).template_digest;
+  };
   const std::string kernel_changed = digest(write_templates("two"));
   const std::string sibling_changed = digest(write_templates("one", "new"));
   EXPECT_NE(kernel_changed, key.template_digest);

@@ -1,4 +1,4 @@
-// Centre, spread and the decision between finalists.
+// Median, deviation, and the choice between finalists.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ TEST(Statistics, MedianAndDeviation) {
   EXPECT_EQ(median({9, 1, 5}), 5);
   EXPECT_EQ(median({4, 1, 2, 9}), 3);
   EXPECT_EQ(median_absolute_deviation({}), 0);
-  EXPECT_EQ(median_absolute_deviation({1, 2, 3, 4, 100}), 1) << "an outlier moves neither";
+  EXPECT_EQ(median_absolute_deviation({1, 2, 3, 4, 100}), 1) << "an outlier changes neither";
   const Timing timing = summarize({1, 2, 3, 4, 100});
   EXPECT_EQ(timing.median_us, 3);
   EXPECT_EQ(timing.samples, 5);
@@ -24,26 +24,26 @@ TEST(Statistics, MedianAndDeviation) {
 
 Timing exact(double us) { return {us, 0, 20}; }
 
-TEST(Decide, TheFastestWinsWhenItIsClearlyFaster) {
+TEST(Decide, FastestWinsIfItIsClearlyFaster) {
   EXPECT_EQ(choose_winner(std::vector{exact(10), exact(9), exact(8)}), 2u);
   EXPECT_EQ(choose_winner(std::vector{exact(10)}), 0u);
 }
 
-TEST(Decide, OnePercentIsTheLeast) {
+TEST(Decide, RequiresAGainOfOnePercent) {
   EXPECT_EQ(choose_winner(std::vector{exact(100), exact(99.1)}), 0u);
   EXPECT_EQ(choose_winner(std::vector{exact(100), exact(98.9)}), 1u);
 }
 
-TEST(Decide, AGainWithinTheNoiseIsNone) {
+TEST(Decide, IgnoresAGainWithinTheNoise) {
   EXPECT_EQ(choose_winner(std::vector{Timing{100, 5, 20}, Timing{96, 5, 20}}), 0u);
   EXPECT_EQ(choose_winner(std::vector{Timing{100, 5, 2000}, Timing{96, 5, 2000}}), 1u) << "more samples decide";
 }
 
-TEST(Decide, AmongNearEqualsTheEarlierWins) {
+TEST(Decide, EarlierWinsAmongNearlyEqualOnes) {
   EXPECT_EQ(choose_winner(std::vector{exact(100), exact(90.3), exact(90)}), 1u);
   EXPECT_EQ(choose_winner(std::vector{exact(100), exact(91), exact(90)}), 2u);
   EXPECT_EQ(choose_winner(std::vector{exact(100), exact(99.2), exact(98.8)}), 2u)
-      << "the near-equal one does not beat the default";
+      << "the nearly equal one does not beat the default";
 }
 
 ArrayInfo strided(std::vector<std::int64_t> shape, std::vector<std::int64_t> strides) {
@@ -55,7 +55,7 @@ ArrayInfo strided(std::vector<std::int64_t> shape, std::vector<std::int64_t> str
   return array;
 }
 
-TEST(ArrayLayout, RunsJoinWhereRowsTouch) {
+TEST(ArrayLayout, MergesContiguousRows) {
   const auto count = [](const ArrayInfo& array) { return element_runs(array).size(); };
   EXPECT_EQ(count(strided({4, 5}, {5, 1})), 1u);
   EXPECT_EQ(element_runs(strided({4, 5}, {5, 1}))[0].count, 20);
@@ -64,19 +64,19 @@ TEST(ArrayLayout, RunsJoinWhereRowsTouch) {
   EXPECT_EQ(runs[3].begin, 21);
   EXPECT_EQ(runs[3].count, 5);
   EXPECT_EQ(count(strided({0, 5}, {7, 1})), 0u);
-  // Dimensions in another order than memory: (batch, heads, sequence, head) over (batch, sequence, heads, head).
+  // Dimensions that are not in memory order: (batch, heads, sequence, head) stored as (batch, sequence, heads, head).
   EXPECT_EQ(count(strided({2, 3, 4, 8}, {96, 8, 24, 1})), 1u);
   EXPECT_EQ(count(strided({2, 3, 4, 8}, {100, 8, 24, 1})), 2u);
 }
 
-TEST(ArrayLayout, ElementsHaveNames) {
+TEST(ArrayLayout, NamesElements) {
   const ArrayInfo rows = strided({4, 5}, {7, 1});
   EXPECT_EQ(element_name(rows, 7 * 3 + 4), "y[3,4]");
   EXPECT_EQ(element_name(rows, 6), "y+6") << "in a gap";
   EXPECT_EQ(element_name(strided({2, 3, 4, 8}, {96, 8, 24, 1}), 96 + 2 * 8 + 3 * 24 + 5), "y[1,2,3,5]");
 }
 
-TEST(ArrayLayout, AnOutputInPlaceTakesTheInputThatItNames) {
+TEST(ArrayLayout, InPlaceOutputUsesTheInputThatItNames) {
   ArrayInfo other = strided({4, 5}, {7, 1});
   other.name = "other";
   ArrayInfo input = other;

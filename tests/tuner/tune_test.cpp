@@ -1,4 +1,4 @@
-// Whole tuning runs on a scripted device.
+// Complete tuning runs with a scripted device.
 
 #include <algorithm>
 #include <set>
@@ -17,14 +17,14 @@ class Tune : public fakes::TunerTest {
     options.jobs = 2;
     options.budget_s = 60;
   }
-  TuneResult tune_now() { return tune(op, problem, bench(), options); }
+  TuneResult tune_now() { return tune(*op.parse(problem), bench(), options); }
   void add_widths(int up_to) {
     for (int width = op.widths.back() + 1; width <= up_to; ++width) op.widths.push_back(width);
   }
   TuneOptions options;
 };
 
-TEST_F(Tune, TheWinnerIsFoundUnderNoise) {
+TEST_F(Tune, FindsTheWinnerDespiteNoise) {
   for (int width = 1; width <= 12; ++width) scripts[width] = {.time_us = 100.0 + width, .noise = 0.05};
   scripts[8].time_us = 90;
   add_widths(12);
@@ -42,10 +42,10 @@ TEST_F(Tune, TheWinnerIsFoundUnderNoise) {
   EXPECT_GE(trial(result, 8).samples, 20);
 }
 
-TEST_F(Tune, WhatIsStoredSaysHowItWasMeasured) {
+TEST_F(Tune, RecordDescribesItsMeasurement) {
   scripts[4].time_us = 5;
   const TuneResult result = tune_now();
-  const auto stored = cache.find_record(tuning_key(op, problem, device.info(), templates));
+  const auto stored = cache.find_record(tuning_key(*op.parse(problem), device.info(), templates));
   ASSERT_TRUE(stored);
   EXPECT_EQ(stored->config, "variant=plain,width=4");
   EXPECT_EQ(stored->median_us, 5);
@@ -63,7 +63,7 @@ TEST_F(Tune, WhatIsStoredSaysHowItWasMeasured) {
   EXPECT_EQ(result.record.config, stored->config);
 }
 
-TEST_F(Tune, WithinTheNoiseTheDefaultWins) {
+TEST_F(Tune, DefaultWinsWithinTheNoise) {
   for (const int width : op.widths) scripts[width] = {.time_us = 100, .noise = 0.05};
   for (options.seed = 1; options.seed <= 10; ++options.seed) {
     options.force = true;
@@ -71,14 +71,14 @@ TEST_F(Tune, WithinTheNoiseTheDefaultWins) {
   }
   scripts[4] = {.time_us = 99.5};
   scripts[1] = {.time_us = 100};
-  EXPECT_EQ(winner(tune_now()), 1) << "half a percent is no reason";
+  EXPECT_EQ(winner(tune_now()), 1) << "half a percent is not enough";
 }
 
-TEST_F(Tune, EveryRoundTimesEachCandidateOnceInAnOrderOfItsOwn) {
+TEST_F(Tune, EveryRoundTimesEachCandidateOnceInRandomOrder) {
   options.effort = Effort::full;
   tune_now();
   const std::vector<int> all{1, 2, 4, 8};
-  EXPECT_EQ(device.rounds.front(), all) << "the warm-up goes in the order of the search space";
+  EXPECT_EQ(device.rounds.front(), all) << "the warm-up follows the order of the search space";
   std::set<std::vector<int>> orders;
   for (std::vector<int> round : device.rounds) {
     orders.insert(round);
@@ -86,15 +86,15 @@ TEST_F(Tune, EveryRoundTimesEachCandidateOnceInAnOrderOfItsOwn) {
     ASSERT_EQ(round, all);
   }
   EXPECT_GT(orders.size(), 8u);
-  EXPECT_EQ(device.rounds.size(), 1u + 3u + 100u) << "few candidates go straight to the final";
+  EXPECT_EQ(device.rounds.size(), 1u + 3u + 100u) << "a few candidates go directly to the final";
 
   fakes::ScriptedDevice again(scripts);
   options.force = true;
-  tune(op, problem, {again, compiler, cache, templates}, options);
-  EXPECT_EQ(again.timed, device.timed) << "the seed decides";
+  tune(*op.parse(problem), {again, compiler, cache, templates}, options);
+  EXPECT_EQ(again.timed, device.timed) << "the seed determines the order";
 }
 
-TEST_F(Tune, TheFirstSampleIsNotCounted) {
+TEST_F(Tune, IgnoresTheFirstSample) {
   scripts[8].time_us = 5;
   bool is_first = true;
   device.on_timing = [&] {
@@ -106,7 +106,7 @@ TEST_F(Tune, TheFirstSampleIsNotCounted) {
   EXPECT_EQ(trial(result, 8).mad_us, 0);
 }
 
-TEST_F(Tune, TheSlowAreDroppedEarly) {
+TEST_F(Tune, DropsSlowCandidatesEarly) {
   add_widths(20);
   for (const int width : op.widths) scripts[width] = {.time_us = 10.0 + 0.01 * width};
   scripts[9].time_us = 25;
@@ -124,15 +124,15 @@ TEST_F(Tune, TheSlowAreDroppedEarly) {
   EXPECT_EQ(device.times_timed(20), 1 + 30) << "too slow for the final, too fast to be dropped";
 }
 
-TEST_F(Tune, ASlowDefaultIsMeasuredToTheEnd) {
+TEST_F(Tune, MeasuresASlowDefaultToTheEnd) {
   scripts[1].time_us = 100;
   const TuneResult result = tune_now();
-  EXPECT_EQ(winner(result), 2) << "the earliest of equals";
+  EXPECT_EQ(winner(result), 2) << "the first of equal ones";
   EXPECT_EQ(result.record.default_median_us, 100);
   EXPECT_EQ(trial(result, 1).samples, 100);
 }
 
-TEST_F(Tune, AWrongCandidateIsNeverTimed) {
+TEST_F(Tune, NeverTimesAWrongCandidate) {
   scripts[4] = {.time_us = 1, .kernel = [](const AddOneParams& p, int) {
                   add_one(p);
                   p.y[p.row_stride] = 0;
@@ -145,7 +145,7 @@ TEST_F(Tune, AWrongCandidateIsNeverTimed) {
   EXPECT_EQ(result.verified, 3);
 }
 
-TEST_F(Tune, CandidatesThatCannotBeTriedSayWhy) {
+TEST_F(Tune, TrialsRecordWhyACandidateFailed) {
   add_widths(9);
   scripts[2].compile_fails = true;
   scripts[4].launch_fails = true;
@@ -157,7 +157,7 @@ TEST_F(Tune, CandidatesThatCannotBeTriedSayWhy) {
   EXPECT_EQ(status(result, 4), "launch_failed");
   EXPECT_EQ(trial(result, 4).reason, "launch of width 4 failed");
   EXPECT_EQ(status(result, 8), "rejected");
-  EXPECT_EQ(status(result, 9), "launch_failed") << "found out while timing, the others live on";
+  EXPECT_EQ(status(result, 9), "launch_failed") << "it failed while timing; the others continue";
   EXPECT_EQ(status(result, 1), "timed");
   EXPECT_EQ(result.timed, 1);
   EXPECT_EQ(winner(result), 1);
@@ -168,7 +168,7 @@ constexpr const char* serialized_log =
     "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n"
     "ptxas info    : Compiling entry function 'add_one' for 'sm_90a'\n";
 
-TEST_F(Tune, ACandidateWhosePipelineTheCompilerBreaksIsNotTimed) {
+TEST_F(Tune, DoesNotTimeACandidateWithSerializedWgmma) {
   scripts[4] = {.time_us = 1, .log = serialized_log};
   scripts[8] = {.time_us = 2, .log = "ptxas info    : (C7600) something else, (C75) and C7510\n"};
   const TuneResult result = tune_now();
@@ -177,7 +177,7 @@ TEST_F(Tune, ACandidateWhosePipelineTheCompilerBreaksIsNotTimed) {
             "the compiler breaks the pipeline: (C7510) Potential Performance Loss: wgmma.mma_async instructions are "
             "serialized");
   EXPECT_EQ(device.times_timed(4), 0);
-  EXPECT_EQ(winner(result), 8) << "other messages are none of ours";
+  EXPECT_EQ(winner(result), 8) << "other messages are ignored";
   EXPECT_EQ(result.verified, 3);
   for (const Trial& kept : cache.find_trials(result.record.key)) {
     if (kept.config == fakes::AddOneOp::config(4).text()) {
@@ -186,10 +186,10 @@ TEST_F(Tune, ACandidateWhosePipelineTheCompilerBreaksIsNotTimed) {
   }
 }
 
-TEST_F(Tune, ACandidateThatSpillsBeyondTheBoundIsNotTimed) {
+TEST_F(Tune, DoesNotTimeACandidateThatSpillsTooMuch) {
   scripts[2] = {.time_us = 2, .spill_bytes = 100};
   scripts[4] = {.time_us = 1, .spill_bytes = 104};
-  EXPECT_EQ(winner(tune_now()), 4) << "without a bound the clock decides";
+  EXPECT_EQ(winner(tune_now()), 4) << "without a bound the time decides";
   op.spill_bound = 100;
   options.force = true;
   const TuneResult result = tune_now();
@@ -198,10 +198,10 @@ TEST_F(Tune, ACandidateThatSpillsBeyondTheBoundIsNotTimed) {
   EXPECT_EQ(trial(result, 4).reason, "kernel add_one spills 104 bytes; at most 100 are allowed");
   op.spill_bound = 7;
   EXPECT_EQ(trial(tune_now(), 8).reason, "kernel add_one spills 8 bytes; at most 7 are allowed")
-      << "what it loads again counts";
+      << "spill loads count as well";
 }
 
-TEST_F(Tune, ADefaultWithABrokenPipelineCompetesAndItsTrialSaysSo) {
+TEST_F(Tune, TimesADefaultWithSerializedWgmmaAndRecordsIt) {
   scripts[1] = {.time_us = 5, .log = serialized_log};
   const TuneResult result = tune_now();
   EXPECT_EQ(winner(result), 1);
@@ -209,15 +209,15 @@ TEST_F(Tune, ADefaultWithABrokenPipelineCompetesAndItsTrialSaysSo) {
   EXPECT_TRUE(trial(result, 1).reason.starts_with("the compiler breaks the pipeline: (C7510)"));
 }
 
-TEST_F(Tune, ABinaryFromTheCacheIsJudgedByTheLogThatWasKept) {
+TEST_F(Tune, ChecksTheStoredLogOfACachedBinary) {
   scripts[4] = {.time_us = 1, .log = serialized_log};
-  build_binary(op, problem, fakes::AddOneOp::config(4), device.info().arch, compiler, cache, templates);
+  build_binary(*op.parse(problem), fakes::AddOneOp::config(4), device.info().arch, compiler, cache, templates);
   const TuneResult result = tune_now();
   EXPECT_EQ(result.compiled, 3);
   EXPECT_EQ(status(result, 4), "rejected");
 }
 
-TEST_F(Tune, ADefaultThatFailsFailsTheRun) {
+TEST_F(Tune, FailsIfTheDefaultFails) {
   scripts[1].compile_fails = true;
   fakes::expect_error([&] { tune_now(); }, ErrorCode::compile_failed, "does not compile");
   scripts[1] = {.kernel = [](const AddOneParams&, int) {}};
@@ -229,23 +229,23 @@ TEST_F(Tune, ADefaultThatFailsFailsTheRun) {
   EXPECT_EQ(cache.info().records, 0);
 }
 
-TEST_F(Tune, ACandidateThatTakesTheDeviceWithItEndsTheRun) {
+TEST_F(Tune, FailsIfACandidateMakesTheDeviceUnusable) {
   scripts[4].kills_device = true;
   options.jobs = 1;
   fakes::expect_error([&] { tune_now(); }, ErrorCode::device_failed, "variant=plain,width=4 made the device unusable");
   EXPECT_EQ(cache.info().records, 0);
 }
 
-TEST_F(Tune, TheBudgetIsRespected) {
+TEST_F(Tune, RespectsTheBudget) {
   add_widths(100);
-  compiler.takes = std::chrono::milliseconds(30);  // 3 s in all
+  compiler.takes = std::chrono::milliseconds(30);  // 3 s in total
   options.jobs = 1;
   options.budget_s = 0.8;
   const TuneResult result = tune_now();
   EXPECT_LT(result.wall_s, 2.5);
   EXPECT_LT(result.compiled, 40);
   EXPECT_GT(result.timed, 1);
-  EXPECT_EQ(status(result, 100), "none") << "what was not reached stays open";
+  EXPECT_EQ(status(result, 100), "none") << "candidates that were not reached have no trial";
   EXPECT_EQ(status(result, 1), "timed");
 
   options.budget_s = 60;
@@ -256,7 +256,7 @@ TEST_F(Tune, TheBudgetIsRespected) {
   EXPECT_GE(rest.trials.size(), op.widths.size());
 }
 
-TEST_F(Tune, AQuickContestLeavesMoreOfTheBudgetForCompiling) {
+TEST_F(Tune, QuickEffortLeavesMoreTimeForCompiling) {
   add_widths(200);
   compiler.takes = std::chrono::milliseconds(50);
   options.jobs = 1;
@@ -266,10 +266,10 @@ TEST_F(Tune, AQuickContestLeavesMoreOfTheBudgetForCompiling) {
     options.effort = effort;
     return tune_now().compiled;
   };
-  EXPECT_GT(compiled(Effort::quick), compiled(Effort::full));  // in 2.5 s and in 2
+  EXPECT_GT(compiled(Effort::quick), compiled(Effort::full));  // 2.5 s and 2 s
 }
 
-TEST_F(Tune, TheDefaultIsMeasuredWhateverTheBudget) {
+TEST_F(Tune, MeasuresTheDefaultRegardlessOfTheBudget) {
   compiler.takes = std::chrono::milliseconds(20);
   for (const double budget_s : {0.0, 1e-6}) {
     options.budget_s = budget_s;
@@ -281,7 +281,7 @@ TEST_F(Tune, TheDefaultIsMeasuredWhateverTheBudget) {
   }
 }
 
-TEST_F(Tune, SlowKernelsAreTimedLessOftenInQuickMode) {
+TEST_F(Tune, QuickEffortTimesSlowKernelsLessOften) {
   options.effort = Effort::quick;
   device.on_timing = [] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); };
   const TuneResult result = tune_now();
@@ -291,7 +291,7 @@ TEST_F(Tune, SlowKernelsAreTimedLessOftenInQuickMode) {
   EXPECT_EQ(status(result, 8), "none") << "not in the quick search space";
 }
 
-TEST_F(Tune, CancellingStopsAndStoresNothing) {
+TEST_F(Tune, CancellationStoresNothing) {
   std::atomic<bool> cancel{false};
   options.cancel = &cancel;
   device.on_timing = [&] { cancel = true; };
@@ -309,7 +309,7 @@ TEST_F(Tune, CancellingStopsAndStoresNothing) {
   EXPECT_LT(compiler.compilations - compiled_before, 20) << "while compiling";
 }
 
-TEST_F(Tune, ASecondRunHasNothingToDo) {
+TEST_F(Tune, SecondRunReusesTheRecord) {
   scripts[4].time_us = 5;
   const TuneResult first = tune_now();
   const std::size_t timed = device.timed.size();
@@ -322,11 +322,11 @@ TEST_F(Tune, ASecondRunHasNothingToDo) {
   options.force = true;
   const TuneResult forced = tune_now();
   EXPECT_GT(device.timed.size(), timed);
-  EXPECT_EQ(forced.compiled, 2) << "the winner's and the default's binaries were kept";
+  EXPECT_EQ(forced.compiled, 2) << "the binaries of the winner and of the default were stored";
   EXPECT_EQ(forced.timed, 4);
 }
 
-TEST_F(Tune, ANewCandidateDoesNotMeasureAllTheOthersAgain) {
+TEST_F(Tune, NewCandidateDoesNotRequireMeasuringTheOthers) {
   scripts[4].time_us = 5;
   tune_now();
   device.timed.clear();
@@ -342,7 +342,7 @@ TEST_F(Tune, ANewCandidateDoesNotMeasureAllTheOthersAgain) {
   EXPECT_EQ(cache.find_trials(result.record.key).size(), 5u);
 }
 
-TEST_F(Tune, AFullRunBuildsOnAQuickOneAndStaysFull) {
+TEST_F(Tune, FullRunExtendsAQuickOne) {
   options.effort = Effort::quick;
   scripts[2].time_us = 5;
   EXPECT_EQ(tune_now().record.effort, "quick");
@@ -356,10 +356,10 @@ TEST_F(Tune, AFullRunBuildsOnAQuickOneAndStaysFull) {
   EXPECT_TRUE(device.timed.empty());
 }
 
-TEST_F(Tune, AWinnerThatShipsCompetesButAQuickRunStaysQuick) {
+TEST_F(Tune, QuickRunIncludesTheShippedWinner) {
   scripts[8].time_us = 5;  // not in the quick space
   TuningRecord shipped;
-  shipped.key = tuning_key(op, problem, device.info(), templates);
+  shipped.key = tuning_key(*op.parse(problem), device.info(), templates);
   shipped.config = fakes::AddOneOp::config(8).text();
   shipped.effort = "full";
   shipped.problem = problem.text();
@@ -375,7 +375,7 @@ TEST_F(Tune, AWinnerThatShipsCompetesButAQuickRunStaysQuick) {
   EXPECT_EQ(tune_now().record.effort, "full");
 }
 
-TEST_F(Tune, AnUnusableOrStaleRecordIsMeasuredAnew) {
+TEST_F(Tune, MeasuresInvalidAndForcedStaleRecordsAgain) {
   const TuneResult first = tune_now();
   TuningRecord broken = first.record;
   broken.config = "nonsense";
@@ -393,17 +393,17 @@ TEST_F(Tune, AnUnusableOrStaleRecordIsMeasuredAnew) {
   EXPECT_EQ(std::set<int>(device.timed.begin(), device.timed.end()), (std::set{1, 2, 4, 8, 16}));
 }
 
-TEST_F(Tune, TheMemoryCapReducesTheRowsThatAreMeasured) {
+TEST_F(Tune, MemoryCapReducesTheMeasuredRows) {
   problem = fakes::add_one_problem(4096, 100);
   options.memory_cap_bytes = 1'000'000;
   const TuneResult result = tune_now();
   EXPECT_EQ(device.timed_params.rows, 1'000'000 / 800);
   EXPECT_EQ(result.record.problem, fakes::add_one_problem(1250, 100).text());
   EXPECT_EQ(result.record.bytes, 1250 * 800);
-  EXPECT_EQ(result.record.key.rows_bucket, 4096) << "filed under what was asked for";
+  EXPECT_EQ(result.record.key.rows_bucket, 4096) << "the key is that of the requested problem";
 }
 
-TEST_F(Tune, WorkThatIsAtMostCountedIsNotKept) {
+TEST_F(Tune, DoesNotStoreAnUpperBoundOfWork) {
   struct Overcounting final : fakes::AddOneOp {
     Cost cost(const Problem& problem) const override {
       Cost most = AddOneOp::cost(problem);
@@ -412,10 +412,10 @@ TEST_F(Tune, WorkThatIsAtMostCountedIsNotKept) {
     }
   };
   const Overcounting overcounting;
-  EXPECT_EQ(tune(overcounting, problem, bench(), options).record.bytes, 0);
+  EXPECT_EQ(tune(*overcounting.parse(problem), bench(), options).record.bytes, 0);
 }
 
-TEST_F(Tune, AProblemWhoseInputsCannotBeMadeUpIsTunedAsAnother) {
+TEST_F(Tune, TunesARelatedProblemIfInputsCannotBeGenerated) {
   struct OutOfPlace final : fakes::AddOneOp {
     Problem tuned_as(const Problem& problem) const override {
       Problem other = problem;
@@ -424,18 +424,18 @@ TEST_F(Tune, AProblemWhoseInputsCannotBeMadeUpIsTunedAsAnother) {
     }
   };
   problem = fakes::add_one_problem(64, 100, {{"in_place", std::int64_t{1}}});
-  const TuneResult result = tune(OutOfPlace(), problem, bench(), options);
+  const TuneResult result = tune(*OutOfPlace().parse(problem), bench(), options);
   EXPECT_NE(device.timed_params.x, device.timed_params.y);
   EXPECT_EQ(result.record.problem, fakes::add_one_problem(64, 100).text());
 }
 
-TEST_F(Tune, InPlaceIsTimedInPlace) {
+TEST_F(Tune, TimesInPlaceProblemsInPlace) {
   problem = fakes::add_one_problem(64, 100, {{"in_place", std::int64_t{1}}});
   tune_now();
   EXPECT_EQ(device.timed_params.x, device.timed_params.y);
 }
 
-TEST_F(Tune, DriftIsNoted) {
+TEST_F(Tune, RecordsDrift) {
   device.slowdown_per_call = 1.01;
   const TuneResult result = tune_now();
   ASSERT_TRUE(result.record.provenance.contains("drift"));
@@ -445,7 +445,7 @@ TEST_F(Tune, DriftIsNoted) {
   EXPECT_EQ(tune_now().record.provenance.at("drift").front(), '-');
 }
 
-TEST_F(Tune, ProgressComesFromTheTuningThreadAndOnlyGrows) {
+TEST_F(Tune, ProgressIsMonotonicAndFromTheTuningThread) {
   const auto tuning_thread = std::this_thread::get_id();
   int last = -1, total = 0, calls = 0;
   options.progress = [&](int done, int of, const std::string& what) {
@@ -464,7 +464,7 @@ TEST_F(Tune, ProgressComesFromTheTuningThreadAndOnlyGrows) {
   EXPECT_EQ(last, total);
 }
 
-TEST_F(Tune, CandidatesCompileSideBySide) {
+TEST_F(Tune, CompilesCandidatesInParallel) {
   add_widths(16);
   compiler.takes = std::chrono::milliseconds(5);
   options.jobs = 4;
@@ -474,7 +474,7 @@ TEST_F(Tune, CandidatesCompileSideBySide) {
   EXPECT_GE(result.compile_s, 0.005 * result.compiled);
 }
 
-TEST_F(Tune, WithoutACompilerCachedBinariesCompete) {
+TEST_F(Tune, UsesCachedBinariesWithoutACompiler) {
   options.effort = Effort::quick;
   scripts[4].time_us = 5;
   tune_now();
@@ -482,12 +482,12 @@ TEST_F(Tune, WithoutACompilerCachedBinariesCompete) {
   options.effort = Effort::full;
   options.force = true;
   const TuneResult result = tune_now();
-  EXPECT_EQ(result.timed, 2) << "the default and the winner, whose binaries were kept";
-  EXPECT_EQ(status(result, 8), "none") << "nobody looked at it";
+  EXPECT_EQ(result.timed, 2) << "the default and the winner, whose binaries were stored";
+  EXPECT_EQ(status(result, 8), "none") << "it was not tried";
   EXPECT_EQ(result.record.provenance.at("compiler"), "none");
 }
 
-TEST_F(Tune, ADeviceWithoutAClockIsRefused) {
+TEST_F(Tune, RejectsADeviceWithoutAClock) {
   device.cannot_time = true;
   fakes::expect_error([&] { tune_now(); }, ErrorCode::unsupported, "no clock");
   device.facts().kind = DeviceInfo::Kind::host;
@@ -496,7 +496,7 @@ TEST_F(Tune, ADeviceWithoutAClockIsRefused) {
   EXPECT_EQ(compiler.compilations, compiled_before) << "before any work";
 }
 
-TEST_F(Tune, AProblemWithoutWorkIsRefused) {
+TEST_F(Tune, RejectsAProblemWithoutWork) {
   problem = fakes::add_one_problem(0, 100);
   fakes::expect_error([&] { tune_now(); }, ErrorCode::invalid_argument, "nothing to tune");
 }

@@ -1,4 +1,4 @@
-// Every way in which a kernel can be wrong without looking wrong.
+// Verification detects all kinds of wrong kernels.
 
 #include "tuner/verify.h"
 
@@ -14,12 +14,13 @@ using fakes::AddOneParams;
 
 class Verify : public fakes::TunerTest {
  protected:
-  /// Of a kernel on 19 rows of 100 columns, 104 apart.
+  /// Checks a kernel with 19 rows of 100 columns and a row stride of 104.
   CheckResult check(fakes::Kernel kernel, std::int64_t in_place = 0) {
     scripts[1].kernel = std::move(kernel);
-    const Problem small = op.verification_problem(
-        fakes::add_one_problem(64, 100, {{"row_stride", std::int64_t{104}}, {"in_place", in_place}}));
-    return verify(op, small, executable(small, 1), device, 1);
+    const Problem small =
+        op.parse(fakes::add_one_problem(64, 100, {{"row_stride", std::int64_t{104}}, {"in_place", in_place}}))
+            ->verification_problem();
+    return verify(*op.parse(small), executable(small, 1), device, 1);
   }
   void expect_failure(fakes::Kernel kernel, const std::string& text, std::int64_t in_place = 0) {
     const CheckResult result = check(std::move(kernel), in_place);
@@ -28,13 +29,13 @@ class Verify : public fakes::TunerTest {
   }
 };
 
-TEST_F(Verify, ARightKernelPassesOnEveryRow) {
+TEST_F(Verify, CorrectKernelPasses) {
   const CheckResult result = check([](const AddOneParams& p, int) { add_one(p); });
   EXPECT_TRUE(result.passed) << result.first_failure;
   EXPECT_EQ(result.checked_rows, 19);
 }
 
-TEST_F(Verify, ARightKernelPassesInPlace) {
+TEST_F(Verify, CorrectInPlaceKernelPasses) {
   const void *x = nullptr, *y = nullptr;
   const auto kernel = [&](const AddOneParams& p, int) {
     x = p.x;
@@ -48,7 +49,7 @@ TEST_F(Verify, ARightKernelPassesInPlace) {
   EXPECT_NE(x, y);
 }
 
-TEST_F(Verify, AWrongElementFails) {
+TEST_F(Verify, DetectsAWrongElement) {
   expect_failure(
       [](const AddOneParams& p, int) {
         add_one(p);
@@ -63,7 +64,7 @@ TEST_F(Verify, AWrongElementFails) {
       "y[18,99] is wrong", 1);
 }
 
-TEST_F(Verify, AnElementThatIsNotWrittenFails) {
+TEST_F(Verify, DetectsAnElementThatIsNotWritten) {
   expect_failure(
       [](const AddOneParams& p, int) {
         const float before = p.y[5 * p.row_stride + 99];
@@ -73,7 +74,7 @@ TEST_F(Verify, AnElementThatIsNotWrittenFails) {
       "y[5,99] is not written");
 }
 
-TEST_F(Verify, AnElementThatIsNotWrittenFailsEvenWhereNaNIsRight) {
+TEST_F(Verify, DetectsAnElementThatIsNotWrittenWhereNaNIsCorrect) {
   expect_failure(
       [](const AddOneParams& p, int) {
         const float before = p.y[42];
@@ -83,7 +84,7 @@ TEST_F(Verify, AnElementThatIsNotWrittenFailsEvenWhereNaNIsRight) {
       "y[0,42] is not written");
 }
 
-TEST_F(Verify, AWriteBeyondTheEndFails) {
+TEST_F(Verify, DetectsAWriteBeyondTheEnd) {
   expect_failure(
       [](const AddOneParams& p, int) {
         add_one(p);
@@ -98,7 +99,7 @@ TEST_F(Verify, AWriteBeyondTheEndFails) {
       "y: written 252 bytes beyond its last element");
 }
 
-TEST_F(Verify, AWriteBeforeTheStartFails) {
+TEST_F(Verify, DetectsAWriteBeforeTheStart) {
   expect_failure(
       [](const AddOneParams& p, int) {
         add_one(p);
@@ -107,7 +108,7 @@ TEST_F(Verify, AWriteBeforeTheStartFails) {
       "y: written 4 bytes before its first element");
 }
 
-TEST_F(Verify, AWriteBetweenTheRowsFails) {
+TEST_F(Verify, DetectsAWriteBetweenRows) {
   expect_failure(
       [](const AddOneParams& p, int) {
         add_one(p);
@@ -122,7 +123,7 @@ TEST_F(Verify, AWriteBetweenTheRowsFails) {
       "x: written between its rows, 0 elements behind x[2,99]", 1);
 }
 
-TEST_F(Verify, AWriteToAnInputFails) {
+TEST_F(Verify, DetectsAWriteToAnInput) {
   expect_failure(
       [](const AddOneParams& p, int) {
         add_one(p);
@@ -131,7 +132,7 @@ TEST_F(Verify, AWriteToAnInputFails) {
       "x[4,0] is an input and was written");
 }
 
-TEST_F(Verify, ARaceFailsAlthoughTheFirstRunIsRight) {
+TEST_F(Verify, DetectsARaceInTheSecondRun) {
   for (const std::int64_t in_place : {0, 1})
     expect_failure(
         [](const AddOneParams& p, int launch) {
@@ -141,7 +142,7 @@ TEST_F(Verify, ARaceFailsAlthoughTheFirstRunIsRight) {
         "[0,7] differs between two runs", in_place);
 }
 
-TEST_F(Verify, StrayWritesOfTheSecondRunCount) {
+TEST_F(Verify, DetectsStrayWritesOfTheSecondRun) {
   expect_failure(
       [](const AddOneParams& p, int launch) {
         add_one(p);
@@ -150,7 +151,7 @@ TEST_F(Verify, StrayWritesOfTheSecondRunCount) {
       "y: written 8 bytes before");
 }
 
-TEST_F(Verify, ReadingTheGapsOrThePoisonShows) {
+TEST_F(Verify, DetectsReadsOfGapsAndOfUnwrittenOutputs) {
   expect_failure(
       [](const AddOneParams& p, int) {
         add_one(p);
@@ -159,29 +160,30 @@ TEST_F(Verify, ReadingTheGapsOrThePoisonShows) {
       "y[3,0] is wrong");
 }
 
-TEST_F(Verify, AddressesAreAlignedAsPromisedAndNoBetter) {
+TEST_F(Verify, AddressesHaveExactlyThePromisedAlignment) {
   for (const std::int64_t alignment : {4, 8, 16}) {
-    const Problem small = op.verification_problem(fakes::add_one_problem(64, 100, {{"alignment", alignment}}));
+    const Problem small = op.parse(fakes::add_one_problem(64, 100, {{"alignment", alignment}}))->verification_problem();
     std::uintptr_t x = 0;
     scripts[1].kernel = [&](const AddOneParams& p, int) {
       x = reinterpret_cast<std::uintptr_t>(p.x);
       add_one(p);
     };
-    EXPECT_TRUE(verify(op, small, executable(small, 1), device, 1).passed);
+    EXPECT_TRUE(verify(*op.parse(small), executable(small, 1), device, 1).passed);
     EXPECT_EQ(x % static_cast<std::uintptr_t>(2 * alignment), static_cast<std::uintptr_t>(alignment));
   }
 }
 
-TEST_F(Verify, AProblemWithoutWorkPasses) {
+TEST_F(Verify, ProblemWithoutWorkPasses) {
   const Problem none = fakes::add_one_problem(0, 100);
-  EXPECT_TRUE(verify(op, none, executable(none, 1), device, 1).passed);
+  EXPECT_TRUE(verify(*op.parse(none), executable(none, 1), device, 1).passed);
 }
 
-TEST_F(Verify, AFaultIsThrown) {
+TEST_F(Verify, ThrowsAFault) {
   scripts[1].launch_fails = true;
-  const Problem small = op.verification_problem(problem);
+  const Problem small = op.parse(problem)->verification_problem();
   const Executable failing = executable(small, 1);
-  fakes::expect_error([&] { verify(op, small, failing, device, 1); }, ErrorCode::device_failed, "launch of width 1 failed");
+  fakes::expect_error([&] { verify(*op.parse(small), failing, device, 1); }, ErrorCode::device_failed,
+                      "launch of width 1 failed");
 }
 
 }  // namespace

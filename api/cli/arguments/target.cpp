@@ -48,10 +48,10 @@ std::vector<Target> find_targets(const std::string& archs) {
 
 Config choose_config(const Op& op, const Problem& problem, const Target& target, const Config& pinned,
                      const TemplateSet& templates, const EngineOptions& options) {
-  if (!pinned.fields.empty()) return op.complete_config(problem, target.device, pinned);
-  if (!target.present || options.mode == Mode::off) return op.default_config(problem, target.device);
+  if (!pinned.fields.empty()) return op.parse(problem)->complete_config(target.device, pinned);
+  if (!target.present || options.mode == Mode::off) return op.parse(problem)->default_config(target.device);
   const std::shared_ptr<Cache> cache = open_cache(options);
-  return select(op, problem, target.device, templates, *cache, Mode::replay, target.handle->provenance()).config;
+  return select(*op.parse(problem), target.device, templates, *cache, Mode::replay, target.handle->provenance()).config;
 }
 
 }  // namespace tunesmith::cli

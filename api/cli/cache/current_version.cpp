@@ -62,12 +62,12 @@ std::string CurrentVersion::why_unusable(const TuningRecord& record) try {
   const Problem problem =
       op.normalize({record.key.op, parse_fields(record.problem.substr(record.problem.find(' ') + 1), "recorded problem")});
   // The measured problem may have had fewer rows than the key's: they do not enter.
-  const KeyParts parts = op.key(problem);
+  const KeyParts parts = op.parse(problem)->key();
   if (parts.semantics != record.key.semantics || parts.n_cols != record.key.n_cols) return "keys of another version";
   if (record.key.policy != measuring_policy()) return "measured another way";
-  const std::string main_template = op.source_parts(problem, op.default_config(problem, device)).main_template;
+  const std::string main_template = op.parse(problem)->source_parts(op.parse(problem)->default_config(device)).main_template;
   std::string& digest = digests_[main_template.substr(0, main_template.rfind('/') + 1)];
-  if (digest.empty()) digest = tuning_key(op, problem, device, templates_).template_digest;
+  if (digest.empty()) digest = tuning_key(*op.parse(problem), device, templates_).template_digest;
   return digest == record.key.template_digest ? "" : other_templates;
 } catch (const Error&) {  // an operation, a field or a device that this version does not know
   return "keys of another version";

@@ -97,7 +97,7 @@ int show(const CacheFlags& flags) {
     const Op& op = find_op(record.key.op);
     const Problem problem =
         op.normalize({record.key.op, parse_fields(record.problem.substr(record.problem.find(' ') + 1), "recorded problem")});
-    source = render(op, problem, {parse_fields(record.config, "recorded config")}, open_templates(options));
+    source = render(*op.parse(problem), {parse_fields(record.config, "recorded config")}, open_templates(options));
   }
   const std::vector<Trial> trials = cache->find_trials(record.key);
   if (flags.json) {

@@ -54,8 +54,8 @@ Prepared prepare(Engine& engine, const Op& op, const Problem& problem, const Con
   const bool may_tune = options.mode == Mode::tune && device.kind == DeviceInfo::Kind::cuda && pinned.fields.empty();
   if (may_tune) {
     const Selection known =
-        select(op, problem, device, parts.templates, *parts.cache, Mode::replay, parts.device->provenance());
-    const bool work = !op.launch_plan(problem, known.config, device).kernels.empty();
+        select(*op.parse(problem), device, parts.templates, *parts.cache, Mode::replay, parts.device->provenance());
+    const bool work = !op.parse(problem)->launch_plan(known.config, device).kernels.empty();
     if (known.origin != Origin::exact && work) try {
         TuneRequest request;
         request.problem = problem;
@@ -86,7 +86,7 @@ int run(const RunFlags& flags) {
   if (flags.check_targets) asked = with_checked_targets(op, std::move(asked));
   const Problem shaped = with_file_shapes(op, std::move(asked), input_files);
   const Problem problem = op.normalize(with_arrays_of_files(op, shaped, input_files, output_files));
-  const std::vector<ArrayInfo> infos = op.arrays(problem);
+  const std::vector<ArrayInfo> infos = op.parse(problem)->arrays();
   check_files(op, infos, input_files);
   check_outputs(op, infos, output_files);
   for (const auto& [array, path] : output_files) check_writable(path);
@@ -98,7 +98,7 @@ int run(const RunFlags& flags) {
   report.device = engine.device();
   if (report.device.kind == DeviceInfo::Kind::host && options.device == "auto")
     std::fputs("tunesmith: no GPU here; the host executor runs the same generated source on the CPU\n", stderr);
-  if (!pinned.fields.empty()) op.complete_config(problem, report.device, pinned);  // before any work
+  if (!pinned.fields.empty()) op.parse(problem)->complete_config(report.device, pinned);  // before any work
   host.fill(op, problem, flags.seed, input_files);
   check_starts(problem, host.arrays());
 
@@ -109,18 +109,19 @@ int run(const RunFlags& flags) {
   report.nearest_n_cols = plan.nearest_n_cols();
   report.compiled = plan.compiled();
   report.compile_ms = plan.compile_ms();
-  report.launched = !op.launch_plan(problem, plan.config(), report.device).kernels.empty();
+  report.launched = !op.parse(problem)->launch_plan(plan.config(), report.device).kernels.empty();
   report.occupancy = plan.occupancy();
   report.resources = plan.resources();
   report.tuning = std::move(prepared.tuning);
-  report.cost = op.cost(problem);
+  report.cost = op.parse(problem)->cost();
 
   Device& device = *engine.parts().device;
   const DeviceArrays arrays(device, host.arrays());
   plan.launch(arrays.addresses());
   device.synchronize(nullptr);
   arrays.fetch_outputs(host.arrays());
-  report.check = op.judge(problem, host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
+  report.check =
+      op.parse(problem)->judge(host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
   if (report.check.passed && report.launched)
     report.measurement = measure(
         device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.cost.bytes());

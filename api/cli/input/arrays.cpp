@@ -131,7 +131,7 @@ HostArrays::HostArrays(const std::vector<ArrayInfo>& arrays) {
 void HostArrays::fill(const Op& op, const Problem& problem, std::uint64_t seed, InputFiles& files) {
   const bool random_needed = std::ranges::any_of(
       arrays_, [&](const HostArray& array) { return array.info.input && !files.contains(array.info.name); });
-  if (random_needed) op.fill_inputs(problem, seed, InputKind::random, arrays_);
+  if (random_needed) op.parse(problem)->fill_inputs(seed, InputKind::random, arrays_);
   for (const HostArray& array : arrays_) {
     const auto file = files.find(array.info.name);
     if (file == files.end()) continue;

@@ -34,7 +34,7 @@ std::vector<Trial> trials_of(const Op& op, Problem problem, std::string_view fie
   for (const std::int64_t value : other_lengths) {
     problem.fields.set(field, value);
     try {
-      trials.push_back({value, op.arrays(op.normalize(problem))});
+      trials.push_back({value, op.parse(problem)->arrays()});
     } catch (const Error&) {
     }
     if (trials.size() == 2) break;
@@ -82,12 +82,12 @@ Probe::Probe(const Op& op, const Problem& given) : op_(op), plain_{given.op, {}}
   if (is_accepted(op, with_texts)) problem_ = std::move(with_texts);
   (void)op.normalize(problem_);
   choose_lengths(given);
-  arrays_ = op.arrays(op.normalize(problem_));
+  arrays_ = op.parse(problem_)->arrays();
   find_extents();
 }
 
 bool Probe::is_always_there(const std::string& array) const {
-  return std::ranges::any_of(op_.arrays(op_.normalize(plain_)), [&](const ArrayInfo& one) { return one.name == array; });
+  return std::ranges::any_of(op_.parse(plain_)->arrays(), [&](const ArrayInfo& one) { return one.name == array; });
 }
 
 /// Every length gets a value of its own, so that none follows another as its default; other numbers are taken as given.

@@ -13,7 +13,7 @@ namespace {
 /// The array as the problem has it; nothing when it has not, or when the problem is refused.
 std::optional<ArrayInfo> array_of(const Op& op, const Problem& problem, const std::string& name, bool ArrayInfo::*kind) {
   try {
-    for (ArrayInfo& array : op.arrays(op.normalize(problem)))
+    for (ArrayInfo& array : op.parse(problem)->arrays())
       if (array.name == name && array.*kind) return std::move(array);
   } catch (const Error&) {
   }

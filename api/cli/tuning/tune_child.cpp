@@ -68,10 +68,10 @@ Json tune_here(const TuneRequest& request, const EngineOptions& options) {
   {
     Progress progress("tuning " + problem.op);
     settings.progress = [&](int done, int total, const std::string& what) { progress.update(done, total, what); };
-    result = tune(op, problem, {*device, *compiler, *cache, templates}, settings);
+    result = tune(*op.parse(problem), {*device, *compiler, *cache, templates}, settings);
   }
   const TuningRecord& record = result.record;
-  const std::string overcounted = op.cost(problem).overcounted;
+  const std::string overcounted = op.parse(problem)->cost().overcounted;
   const bool has_rate = overcounted.empty() && record.bytes > 0 && record.median_us > 0;
   return {{"op", problem.op},
           {"problem", to_json(problem.fields)},
@@ -80,7 +80,7 @@ Json tune_here(const TuneRequest& request, const EngineOptions& options) {
           {"config", record.config},
           {"median_us", record.median_us},
           {"mad_us", record.mad_us},
-          {"default_config", op.default_config(problem, device->info()).text()},
+          {"default_config", op.parse(problem)->default_config(device->info()).text()},
           {"default_median_us", record.default_median_us},
           {"speedup_over_default", record.median_us > 0 ? record.default_median_us / record.median_us : 0},
           {"gb_per_s", has_rate ? Json(record.bytes / record.median_us * 1e-3) : Json()},

@@ -1,4 +1,4 @@
-// What a program outside this repository writes: a softmax of two rows on the host executor, which needs no GPU.
+// A program outside of this repository: softmax of two rows on the host executor, which needs no GPU.
 
 #include <cmath>
 #include <cstdio>
@@ -9,10 +9,10 @@
 int main() try {
   tunesmith::EngineOptions options = tunesmith::EngineOptions::from_environment();
   options.device = "host";
-  options.cache_file.clear();  // an example leaves nothing behind
+  options.cache_file.clear();  // do not write a cache file
   tunesmith::Engine engine(options);
 
-  // On the host executor device memory is host memory, and a call returns when its work is done.
+  // On the host executor, device memory is host memory, and a call returns when its work is complete.
   const auto problem = tunesmith::SoftmaxProblem::contiguous(/*rows=*/2, /*cols=*/4, tunesmith::DType::f32);
   const std::vector<float> x = {0, 1, 2, 3, 1000, 1000, 1000, 1000};
   std::vector<float> y(x.size());

@@ -1,6 +1,5 @@
-// Documents packed into one sequence: a query sees the keys of its own document. Which document a position belongs to is
-// given for queries and keys of every sequence; for attention within a sequence, the same array twice. Beside causal=... it
-// is the mask of packed training data.
+// Documents packed into one sequence: a query sees only the keys of its own document. The arrays hold the document of each
+// query and of each key; for self-attention, pass the same array twice. Combine it with causal=... for packed training data.
 //
 // aux: query_document:i32[batch*seq_q]; key_document:i32[batch*seq_kv]; queries:i32=seq_q; keys:i32=seq_kv
 

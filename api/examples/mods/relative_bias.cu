@@ -1,5 +1,5 @@
-// Relative position bias (Shaw, Uszkoreit and Vaswani, 2018, arXiv:1803.02155; T5): a table of one row a head, entry
-// k - q + seq_q - 1, is added to scores.
+// Relative position bias (Shaw, Uszkoreit and Vaswani, 2018, arXiv:1803.02155; T5): adds entry k - q + seq_q - 1 of a
+// table with one row per head to the score.
 //
 // aux: bias:f32[heads*(seq_q+seq_kv-1)]; width:i32=seq_q+seq_kv-1; last_query:i32=seq_q-1
 

@@ -1,4 +1,4 @@
-// Soft cap (Gemma 2): scores stay between -cap and cap. The same as the option softcap, which costs less.
+// Softcap (Gemma 2): limits scores to the range from -cap to cap. The option softcap does the same faster.
 //
 // aux: cap:f32=50
 

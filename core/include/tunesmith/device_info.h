@@ -1,5 +1,5 @@
 #pragma once
-// Facts about a device that decide which configurations are valid and which are likely to be fast.
+// Properties of a device that determine which configurations are valid and which are likely to be fast.
 
 #include <cstdint>
 #include <string>
@@ -13,26 +13,26 @@ struct DeviceInfo {
 
   Kind kind = Kind::cuda;
   int ordinal = 0;
-  std::string name;  ///< "NVIDIA H200"
-  Arch arch;         ///< what generated code is compiled for
+  std::string name;  ///< e.g. "NVIDIA H200"
+  Arch arch;         ///< architecture that kernels are compiled for
   int sm_count = 0;  ///< multiprocessors
   int max_threads_per_block = 1024;
   int max_threads_per_sm = 2048;
   int registers_per_sm = 65536;           ///< 32-bit registers
-  std::int64_t smem_bytes_per_block = 0;  ///< opt-in maximum of dynamic + static shared memory
+  std::int64_t smem_bytes_per_block = 0;  ///< opt-in maximum of static plus dynamic shared memory
   std::int64_t smem_bytes_per_sm = 0;
   std::int64_t l2_bytes = 0;
   std::int64_t memory_bytes = 0;  ///< total device memory
-  int max_cluster_blocks = 1;     ///< 8 on sm_90 and later (portable), 1 elsewhere
-  bool mig = false;               ///< a slice of a GPU: never shares tuning records with the whole one
-  std::string partition;          ///< MIG profile or empty
+  int max_cluster_blocks = 1;     ///< 8 on sm_90 and later (the portable size), otherwise 1
+  bool mig = false;               ///< a MIG instance; it never shares tuning records with a full GPU
+  std::string partition;          ///< MIG profile; empty for a full GPU
 
-  /// Devices of one class share tuning records: name, architecture, SM count, L2 size, partition.
+  /// Returns the device class: name, architecture, SM count, L2 size and partition. Devices of a class share tuning records.
   std::string device_class() const;
 };
 
-/// Typical facts for an architecture that is not in this machine, so that the default configuration, source and
-/// compile-only warm-up work without a GPU. The name says that it is a stand-in, e.g. "generic sm_90a".
+/// Returns typical properties of an architecture, so that default configurations, sources and compile-only prewarming work
+/// without a GPU. Its name is e.g. "generic sm_90a".
 DeviceInfo generic_device(const Arch& arch);
 
 }  // namespace tunesmith

@@ -1,5 +1,5 @@
 #pragma once
-// Named scalar values: what problems and configurations are made of, and how they are described to people.
+// Named scalar values, which problems and configurations consist of, and their descriptions.
 
 #include <cstdint>
 #include <string>
@@ -10,28 +10,28 @@
 
 namespace tunesmith {
 
-/// An integer (booleans are 0 and 1), a real number, or a word such as "bf16".
+/// An integer (booleans are 0 and 1), a real number, or a string such as "bf16".
 using Value = std::variant<std::int64_t, double, std::string>;
 
-/// "4096", "0.125" (shortest text that reads back the same), or the word itself.
+/// Prints a value: "4096", "0.125" (the shortest form that parses to the same value), or the string itself.
 std::string text(const Value& value);
-/// Integer if the whole text is one, else real number if the whole text is one, else word.
+/// Parses an integer or a real number if the whole text is one; returns the text as a string otherwise.
 Value parse_value(std::string_view text);
 
-/// A small ordered map from name to value; order is insertion order, which is also print order.
+/// A small map from name to value that keeps insertion order, also when printed.
 class Fields {
  public:
   Fields() = default;
   Fields(std::initializer_list<std::pair<std::string, Value>> items) : items_(items) {}
 
-  /// Replaces the value if the name is there, appends otherwise.
+  /// Sets a value; appends the name if it is new.
   void set(std::string_view name, Value value);
-  /// nullptr when absent. Valid until the next set().
+  /// Returns the value, or nullptr if the name is absent. Valid until the next set().
   const Value* find(std::string_view name) const noexcept;
   bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
 
-  /// Typed reads; throw Error(invalid_argument) naming the field when it is absent or of another type.
-  /// real() accepts an integer.
+  /// Return a value of the given type; real() accepts an integer. Throw Error(invalid_argument) with the field's name if it
+  /// is absent or has another type.
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
   const std::string& word(std::string_view name) const;
@@ -41,10 +41,10 @@ class Fields {
   auto begin() const noexcept { return items_.begin(); }
   auto end() const noexcept { return items_.end(); }
 
-  /// "threads=256,load=plain": canonical for a given order; parse_fields() reads it back. In words, commas, percent signs
-  /// and control characters such as line ends are written as %2C.
+  /// Prints all fields as "threads=256,load=plain"; parse_fields() is the inverse. Commas, percent signs and control
+  /// characters in strings are escaped, e.g. %2C.
   std::string text() const;
-  /// The same for people: a word that text() could not write as it is, such as a user's source, is shown as <its hash>.
+  /// Prints all fields for display: a string that text() would have to escape, such as a user's source, becomes <its hash>.
   std::string short_text() const;
   bool operator==(const Fields&) const = default;
 
@@ -52,17 +52,29 @@ class Fields {
   std::vector<std::pair<std::string, Value>> items_;
 };
 
-/// Reads "K=V,K=V"; throws Error(invalid_argument) that calls the text `argument`. An empty text is an empty map.
+/// Parses "K=V,K=V"; an empty text is an empty map. Throws Error(invalid_argument) in which the text is named `argument`.
 Fields parse_fields(std::string_view text, std::string_view argument);
 
-/// Describes one field to people and to the checks: the command line builds its help and its errors from this.
+/// What a field holds.
+enum class FieldKind : std::uint8_t {
+  integer,
+  real,
+  flag,    ///< 0 or 1
+  choice,  ///< one of FieldInfo::words
+  text,    ///< any characters and lines, such as a user's source
+};
+
+/// Describes one field; the checks, the command line's help and its errors derive from it.
 struct FieldInfo {
   std::string_view name;
   std::string_view meaning;             ///< one line, with the unit
-  std::string_view default_text;        ///< empty: required
-  std::vector<std::string_view> words;  ///< allowed words; empty for numbers
-  bool option = false;                  ///< no shape, no dtype: --option NAME=VALUE on the command line instead of a flag
-  bool text = false;                    ///< a word of any characters and lines; a flag of it takes the name of a file
+  std::string default_text;             ///< empty: required
+  std::vector<std::string_view> words;  ///< allowed strings; empty for numbers
+  bool option = false;                  ///< neither shape nor dtype: --option NAME=VALUE on the command line
+  bool text = false;                    ///< a string with any characters, such as source code; its flag takes a file name
+  FieldKind kind = FieldKind::integer;
+  std::string range_text{};  ///< what numbers are allowed: "1 to 2147483647"; may be empty
+  bool hidden = false;       ///< not listed by help
 };
 
 }  // namespace tunesmith

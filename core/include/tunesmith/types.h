@@ -1,10 +1,12 @@
 #pragma once
-// The words every layer shares: element types, architectures, modes, launch dimensions.
+// Types that every layer shares: element types, architectures, modes, launch dimensions.
 
 #include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "tunesmith/enum_names.h"
 
 namespace tunesmith {
 
@@ -18,7 +20,10 @@ enum class DType : std::uint8_t {
   i64,  ///< class indices
 };
 
-/// Size of one element in bytes.
+template <>
+inline constexpr std::array<std::string_view, 6> enum_names<DType>{"f32", "f16", "bf16", "u8", "i32", "i64"};
+
+/// Returns the size of one element in bytes.
 constexpr std::int64_t size_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::u8: return 1;
@@ -30,13 +35,13 @@ constexpr std::int64_t size_of(DType dtype) noexcept {
   }
   return 0;
 }
-/// f32, f16 or bf16.
+/// Reports whether the type is f32, f16 or bf16.
 constexpr bool is_float(DType dtype) noexcept { return dtype <= DType::bf16; }
-/// "f32", "bf16", "i32".
+/// Returns the name: "f32", "bf16", "i32".
 std::string_view name(DType dtype) noexcept;
-/// Inverse of name(); throws Error(invalid_argument) that lists what is allowed and calls the value `argument`.
+/// Parses the name of a type. Throws Error(invalid_argument) with `argument` as the value's name and the allowed types.
 DType parse_dtype(std::string_view text, std::string_view argument = "dtype");
-/// The same for what kernels compute with: f32, f16 or bf16.
+/// Parses the name of a floating-point type: f32, f16 or bf16. Throws like parse_dtype().
 DType parse_float_dtype(std::string_view text, std::string_view argument = "dtype");
 
 /// A GPU architecture to compile for: {9, 0, 'a'} is sm_90a. A suffix of 0 means none.
@@ -45,42 +50,42 @@ struct Arch {
   int minor = 0;
   char suffix = 0;
 
-  /// 90 for sm_90a: what feature gates compare.
+  /// Returns 90 for sm_90a, for comparisons.
   constexpr int number() const noexcept { return major * 10 + minor; }
   auto operator<=>(const Arch&) const = default;
 };
 
-/// "sm_90a".
+/// Returns the name, e.g. "sm_90a".
 std::string name(const Arch& arch);
-/// Accepts "sm_90a"; throws Error(invalid_argument) otherwise.
+/// Parses a name such as "sm_90a"; throws Error(invalid_argument) otherwise.
 Arch parse_arch(std::string_view text);
-/// The architecture to generate for on a GPU of this compute capability: the arch-specific target ("a") where one exists
-/// (9.0, 10.x, 12.x), the plain one elsewhere.
+/// Returns the architecture to compile for on a GPU of this compute capability: the architecture-specific target ("a") if
+/// one exists (9.0, 10.x, 12.x), otherwise the plain one.
 Arch native_arch(int major, int minor) noexcept;
 
 /// When an engine may measure.
 enum class Mode : std::uint8_t {
-  tune,    ///< unseen keys are tuned on first use (default)
-  replay,  ///< never measure: exact record, else the nearest n_cols, else the default configuration; compiling is allowed
-  off,     ///< ignore tuning records: the default configuration; compiling is allowed
+  tune,    ///< tune keys without a record on first use (default)
+  replay,  ///< never measure: use the exact record, else the nearest n_cols, else the default configuration; may compile
+  off,     ///< ignore tuning records and use the default configuration; may compile
 };
 std::string_view name(Mode mode) noexcept;
 Mode parse_mode(std::string_view text);
 
-/// How much of the search space the tuner looks at.
+/// How much of the search space the tuner explores.
 enum class Effort : std::uint8_t { quick, full };
 std::string_view name(Effort effort) noexcept;
 Effort parse_effort(std::string_view text);
 
 /// Where a plan's configuration came from.
 enum class Origin : std::uint8_t {
-  pinned,      ///< given by the caller
-  tuned,       ///< measured by this engine, now
-  exact,       ///< a record of exactly this key
+  pinned,      ///< set by the caller
+  tuned,       ///< measured by this engine
+  exact,       ///< a record of the same key
   nearest,     ///< a record of the nearest n_cols
-  by_default,  ///< the descriptor's default
+  by_default,  ///< the operation's default
 };
-/// "pinned", "tuned", "exact", "nearest", "default".
+/// Returns the name: "pinned", "tuned", "exact", "nearest" or "default".
 std::string_view name(Origin origin) noexcept;
 
 /// Extents of a grid, a block (threads) or a cluster (blocks).
@@ -90,8 +95,8 @@ struct Dim3 {
   auto operator<=>(const Dim3&) const = default;
 };
 
-/// A CUstream (the driver API's handle; cudaStream_t is the same pointer). nullptr is the default stream. The host executor
-/// ignores it and runs synchronously.
+/// A CUstream, which is the same pointer as a cudaStream_t. nullptr is the default stream. The host executor ignores it and
+/// runs synchronously.
 using Stream = void*;
 
 }  // namespace tunesmith

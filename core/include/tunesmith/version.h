@@ -1,5 +1,5 @@
 #pragma once
-// The version of the library; CMake and the packages read it from here.
+// The version of the library. CMake reads it from here.
 
 #define TUNESMITH_VERSION "0.1.0"
 #define TUNESMITH_VERSION_MAJOR 0

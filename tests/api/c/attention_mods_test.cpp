@@ -124,7 +124,7 @@ TEST_F(AttentionModsC, StructsMakeTheProblemThatCxxMakes) {
   const Op& op = find_op("attention");
   const std::string text = prepare().problem, name = "attention ";
   ASSERT_TRUE(text.starts_with(name)) << text;
-  const auto key = [&](const Problem& problem) { return op.key(op.normalize(problem)).semantics; };
+  const auto key = [&](const Problem& problem) { return op.parse(problem)->key().semantics; };
   EXPECT_EQ(key({"attention", parse_fields(text.substr(name.size()), "problem")}), key(to_problem(same)));
   tunesmith_problem* fields = nullptr;
   ASSERT_EQ(tunesmith_problem_from_attention(&problem_, &fields), TUNESMITH_OK);

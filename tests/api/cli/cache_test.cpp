@@ -110,8 +110,8 @@ TuningRecord current_record(std::int64_t cols) {
   DeviceInfo device = generic_device({9, 0, 'a'});
   device.name = "NVIDIA Test";
   TuningRecord record;
-  record.key = tuning_key(op, problem, device, TemplateSet::embedded());
-  record.config = op.default_config(problem, device).text();
+  record.key = tuning_key(*op.parse(problem), device, TemplateSet::embedded());
+  record.config = op.parse(problem)->default_config(device).text();
   record.problem = problem.text();
   record.median_us = 2;
   record.provenance = {{"driver", "of another time"}, {"compiler", "another NVRTC"}};
@@ -161,7 +161,7 @@ TEST_F(CacheCommandTest, PruneByAgeAndSizeTakesUsableBinariesToo) {
   // Binaries that this version would find, but for their images; stored in 2020 and 2033.
   const auto store = [&](std::int64_t cols, std::int64_t created_unix_s) {
     const Problem problem = op.normalize({"softmax", {{"rows", std::int64_t{4}}, {"cols", cols}}});
-    const std::string source = render(op, problem, op.default_config(problem, generic_device({9, 0, 'a'})));
+    const std::string source = render(*op.parse(problem), op.parse(problem)->default_config(generic_device({9, 0, 'a'})));
     StoredBinary stored;
     stored.binary.op = "softmax";
     stored.binary.arch = "sm_90a";

@@ -101,7 +101,7 @@ TEST(ShippedRecords, AreSmallCanonicalAndOfTheseTemplates) {
     const Op& op = find_op(record.key.op);
     const Problem problem =
         op.normalize({record.key.op, parse_fields(record.problem.substr(record.problem.find(' ') + 1), "problem")});
-    if (!recorded_config(op, problem, generic_device({9, 0, 'a'}), record.config)) ++invalid;
+    if (!recorded_config(*op.parse(problem), generic_device({9, 0, 'a'}), record.config)) ++invalid;
   }
   EXPECT_EQ(unusable, 0) << "of " << records.size() << " shipped records, e.g. " << first
                          << "; tune again and run scripts/ship_cache.sh CACHE_FILE, or run it alone to drop them";

@@ -36,12 +36,12 @@ class ShippedCacheTest : public CliTest {
   /// Configurations of that problem, none of them the default.
   static std::string config(std::size_t number) {
     const DeviceInfo device = open_device("host")->info();
-    return find_op("softmax").search_space(problem(), device, Effort::full).at(1 + number).text();
+    return find_op("softmax").parse(problem())->search_space(device, Effort::full).at(1 + number).text();
   }
   /// A cache file whose record for that problem names config(number).
   static void write_cache(const std::string& file, std::size_t number) {
     TuningRecord record;
-    record.key = tuning_key(find_op("softmax"), problem(), open_device("host")->info(), TemplateSet::embedded());
+    record.key = tuning_key(*find_op("softmax").parse(problem()), open_device("host")->info(), TemplateSet::embedded());
     record.config = config(number);
     record.problem = problem().text();
     record.median_us = 1;
@@ -138,7 +138,7 @@ TEST_F(ShippedCacheTest, RecordsOfOtherTemplatesAreNotUsed) {
   EXPECT_EQ(look_up()["origin"], "exact") << "the same text from a folder";
   const Op& op = find_op("softmax");
   const std::string main_template =
-      op.source_parts(problem(), op.default_config(problem(), open_device("host")->info())).main_template;
+      op.parse(problem())->source_parts(op.parse(problem())->default_config(open_device("host")->info())).main_template;
   write("templates/" + main_template, read("templates/" + main_template) + "// changed\n");
   EXPECT_EQ(look_up()["origin"], "default") << "neither exact nor nearest";
   const nlohmann::json facts = run_json({"doctor"})["shipped"];

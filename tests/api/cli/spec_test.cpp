@@ -109,7 +109,7 @@ TEST(Spec, NamesTheMistakeAndItsPlace) {
       {R"({"problems": [{"op": "softmax_backward", "rows": 4, "cols": 8, "mask": "add"}]})", {"problems[0].mask is 'add'"}},
       {R"({"problems": [{"op": "attention", "seq_q": 4}]})", {"problems[0]: head_dim is missing"}},
       {R"({"problems": [{"op": "attention", "seq_q": 4, "head_dim": 8, "causal": true}]})",
-       {"problems[0].causal is 1", "expected a word"}},
+       {"problems[0].causal is 1", "expected a string"}},
       {R"({"problems": [{"op": "attention", "seq_q": 4, "head_dim": 8, "heads": 8, "kv_heads": [2, 3]}]})",
        {"problems[0].heads is 8 and kv_heads is 3"}},
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "cols": 9}]})", {"'cols' stands twice"}},

@@ -1,5 +1,5 @@
-// Attention through the typed API, with real kernels on the host executor: each field and each array means what its comment
-// says. The kernels' numerics have tests of their own.
+// Attention through the typed API, with real kernels on the host executor: tests the meaning of every field and array. Other
+// tests cover the kernels' numerics.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ EngineOptions host() {
   return options;
 }
 
-/// Numbers that nothing is special about.
+/// Returns ordinary values.
 std::vector<float> numbers(std::int64_t count, int seed) {
   std::vector<float> values(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -35,7 +35,7 @@ std::vector<float> numbers(std::int64_t count, int seed) {
   return values;
 }
 
-/// One query by the formulas of attention.h, in double.
+/// Computes one query with the formulas of attention.h in double.
 struct Query {
   const float* q;
   std::function<const float*(std::int64_t)> k, v;  ///< of a key
@@ -96,7 +96,7 @@ class Attention : public testing::Test {
   AttentionArrays arrays() { return {.o = o_.data(), .lse = lse_.data()}; }
   void run(const AttentionArrays& given) { engine_.attention(q_.data(), k_.data(), v_.data(), given, problem_); }
 
-  /// Of contiguous arrays in the order bshd.
+  /// Checks the results of contiguous arrays in layout bshd.
   void expect_right(const AttentionArrays& given) {
     for (std::int64_t b = 0; b < batch; ++b)
       for (std::int64_t h = 0; h < heads; ++h)
@@ -123,7 +123,7 @@ class Attention : public testing::Test {
                      lse_ = std::vector<float>(static_cast<std::size_t>(batch * heads * queries), -1);
 };
 
-TEST_F(Attention, OneCallIsThePlan) {
+TEST_F(Attention, OneShotCallUsesThePlan) {
   run(arrays());
   expect_right(arrays());
   const std::vector<float> o = o_, lse = lse_;
@@ -135,7 +135,7 @@ TEST_F(Attention, OneCallIsThePlan) {
   EXPECT_EQ(o_, o);
   EXPECT_EQ(lse_, lse);
 
-  // lse may be left out, and makes no other plan.
+  // lse is optional and does not require another plan.
   o_.assign(o_.size(), -1);
   lse_.assign(lse_.size(), -1);
   run({.o = o_.data()});
@@ -149,12 +149,12 @@ TEST_F(Attention, OneCallIsThePlan) {
   EXPECT_EQ(engine_.parts().plans->attention.size(), 1u);
 }
 
-TEST_F(Attention, AnyOrderAndAnyStrides) {
+TEST_F(Attention, LayoutsAndStrides) {
   run(arrays());
   expect_right(arrays());
   const std::vector<float> o = o_;
 
-  // Heads before positions: each head's rows one after the other.
+  // Layout bhsd: the rows of each head are contiguous.
   const auto heads_first = [](const std::vector<float>& from, std::int64_t count, std::int64_t positions, std::int64_t row) {
     std::vector<float> to(from.size());
     for (std::int64_t b = 0; b < batch; ++b)
@@ -172,7 +172,7 @@ TEST_F(Attention, AnyOrderAndAnyStrides) {
   engine_.attention(q.data(), k.data(), v.data(), arrays(), other);
   EXPECT_EQ(o_, heads_first(o, heads, queries, width_v));
 
-  // The same memory as strides of the first order.
+  // The same memory as layout bshd with strides.
   other.layout = AttentionLayout::bshd;
   const auto strides = [](std::int64_t count, std::int64_t positions, std::int64_t row) {
     return AttentionArrayStrides{count * positions * row, row, positions * row};
@@ -185,14 +185,14 @@ TEST_F(Attention, AnyOrderAndAnyStrides) {
   EXPECT_EQ(o_, o);
 }
 
-TEST_F(Attention, AddressesTellTheAlignment) {
+TEST_F(Attention, AddressesDetermineTheAlignment) {
   std::vector<float> shifted(q_.size() + 1);
   std::copy(q_.begin(), q_.end(), shifted.begin() + 1);
   engine_.attention(shifted.data() + 1, k_.data(), v_.data(), arrays(), problem_);
   expect_right(arrays());
 }
 
-TEST_F(Attention, WhatIsGivenIsUsed) {
+TEST_F(Attention, NonNullArraysEnableTheirOptions) {
   const std::vector<float> slopes{0.5f, 0.25f, 0.125f, 1}, sinks{1, -2, 0.5f, 3};
   problem_.softcap = 3;
   problem_.window_left = 3;
@@ -205,7 +205,7 @@ TEST_F(Attention, WhatIsGivenIsUsed) {
 }
 
 TEST_F(Attention, PackedSequences) {
-  // Lengths 2, 0 and 5 of queries, 4, 3 and 5 of keys, in the same memory.
+  // Sequences with 2, 0 and 5 queries and with 4, 3 and 5 keys, in the same memory.
   const std::vector<std::int32_t> starts_q{0, 2, 2, 7}, starts_kv{0, 4, 7, 12};
   problem_.batch = 3;
   problem_.seq_q = problem_.seq_kv = 5;
@@ -230,7 +230,7 @@ TEST_F(Attention, PackedSequences) {
   EXPECT_EQ(o_[static_cast<std::size_t>(7 * heads * width_v)], -1);
 }
 
-TEST_F(Attention, WithoutQueriesNothingIsTouched) {
+TEST_F(Attention, WithoutQueriesNothingIsWritten) {
   problem_.batch = 0;
   engine_.attention(nullptr, nullptr, nullptr, {}, problem_);
   EXPECT_EQ(o_[0], -1);
@@ -251,7 +251,7 @@ class AttentionCalls : public testing::Test {
     expect_error([&] { call(given); }, ErrorCode::invalid_argument, words);
     EXPECT_EQ(fake_.compiler->compilations, 0);  // before any work
   }
-  /// With one thing of the problem changed.
+  /// Checks the error after a change of the problem.
   void rejects(const std::function<void(AttentionProblem&)>& change, std::initializer_list<std::string_view> words) {
     const AttentionProblem before = problem_;
     change(problem_);
@@ -268,7 +268,7 @@ class AttentionCalls : public testing::Test {
   AttentionProblem problem_;
 };
 
-TEST_F(AttentionCalls, MissingArraysAreNamed) {
+TEST_F(AttentionCalls, ErrorsNameMissingArrays) {
   for (float** const array : {&q_, &k_, &v_}) {
     float* const before = *array;
     *array = nullptr;
@@ -287,7 +287,7 @@ TEST_F(AttentionCalls, MissingArraysAreNamed) {
   rejects(half, {"cu_seqlens_q is a null pointer, but cu_seqlens_kv is given", "both"});
 }
 
-TEST_F(AttentionCalls, WhatMakesNoSenseIsNamed) {
+TEST_F(AttentionCalls, ErrorsNameInvalidFields) {
   rejects([](auto& p) { p.kv_heads = 4; }, {"heads is 2 and kv_heads is 4", "multiple"});
   rejects([](auto& p) { p.head_dim = 12; }, {"head_dim is 12", "steps of 8"});
   rejects([](auto& p) { p.head_dim_v = 512; }, {"head_dim_v is 512", "8 to 256"});
@@ -301,7 +301,7 @@ TEST_F(AttentionCalls, WhatMakesNoSenseIsNamed) {
   rejects(given, {"lse is at", "f32", "4 bytes"});
   given = arrays_;
   given.cu_seqlens_q = given.cu_seqlens_kv = starts_;
-  rejects(given, {"total_q is -1", "allowed: 0 to"});  // to be given, as nothing else tells
+  rejects(given, {"total_q is -1", "allowed: 0 to"});  // required, because it cannot be derived
   problem_.total_q = 7;
   problem_.total_kv = 1;
   rejects(given, {"total_q is 7", "no more than 6"});
@@ -310,13 +310,13 @@ TEST_F(AttentionCalls, WhatMakesNoSenseIsNamed) {
   rejects(given, {"q_batch_stride", "packed"});
 }
 
-TEST_F(AttentionCalls, EqualCallsShareAPlanAndOthersDoNot) {
+TEST_F(AttentionCalls, OnlyEqualCallsShareAPlan) {
   call(arrays_);
-  problem_.kv_heads = 2;     // what 0 means
+  problem_.kv_heads = 2;     // the meaning of 0
   problem_.seq_kv = 3;       //
   problem_.head_dim_v = 8;   //
-  problem_.q_alignment = 4;  // the address tells
-  problem_.total_q = 100;    // of packed sequences only
+  problem_.q_alignment = 4;  // the address determines it
+  problem_.total_q = 100;    // only for packed sequences
   call(arrays_);
   call({.o = arrays_.o});
   EXPECT_EQ(fake_.compiler->compilations, 1);
@@ -331,7 +331,7 @@ TEST_F(AttentionCalls, EqualCallsShareAPlanAndOthersDoNot) {
   EXPECT_EQ(engine_.parts().plans->attention.size(), 3u);
 }
 
-TEST(AttentionKeys, HoldEveryField) {
+TEST(AttentionKeys, DependOnEveryField) {
   AttentionProblem plain;
   plain.heads = 4;
   plain.seq_q = plain.seq_kv = 32;
@@ -388,7 +388,7 @@ TEST(AttentionKeys, HoldEveryField) {
   }
 }
 
-TEST(AttentionProblems, TheGenericFormSaysWhatTheTypedOneSays) {
+TEST(AttentionProblems, GenericFormHasTheFieldsOfTheTypedOne) {
   const Op& op = find_op("attention");
   AttentionProblem problem;
   problem.seq_q = 32;

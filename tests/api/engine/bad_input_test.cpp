@@ -1,5 +1,5 @@
-// Bad input gets one error that names the argument, its value and what is allowed; nothing is compiled for it, nothing
-// launched, nothing written.
+// Invalid input throws one error with the argument, its value and the allowed values. Nothing is compiled, launched or
+// written.
 
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ TEST_F(BadInput, Configurations) {
   rejects_config("threads=100", {"threads", "100", "power of two"});
   rejects_config("threads=4096", {"threads", "4096", "1024"});
   rejects_config("variant=online,load=sideways", {"load", "sideways", "plain"});
-  // Valid words, impossible on the device: this many columns do not fit in one warp's registers.
+  // Valid values that are impossible on the device: the columns do not fit in the registers of one warp.
   const Problem wide{"softmax", {{"rows", 8}, {"cols", 200000}}};
   expect_error([&] { (void)fake_.engine->prepare(wide, {.config = {parse_fields("variant=warp", "config")}}); },
                ErrorCode::invalid_argument, {"variant=warp", "registers"});
@@ -97,7 +97,7 @@ TEST_F(BadInput, MisalignedAddresses) {
   rejects_call(base(), bytes + 4097, small(DType::bf16), {"y is at 0x", "bf16", "multiple of 2"});
 }
 
-TEST_F(BadInput, ArraysInPlaceThatDiffer) {
+TEST_F(BadInput, InPlaceArraysThatDiffer) {
   SoftmaxProblem problem = small();
   problem.out_dtype = DType::f16;
   rejects_call(base(), base(), problem, {"in_place"});
@@ -187,7 +187,7 @@ TEST_F(BadInput, ArraysOfAPlan) {
   rejects({base(), base() + 64}, {"'x'", "'y'", "overlap"});
   rejects({base() + 64, base()}, {"'x'", "'y'", "overlap"});
   rejects({base(), base()}, {"same array", "in_place"});
-  // One-shot calls launch the same plan, and so check the same.
+  // One-shot calls launch the same plan, so the checks are the same.
   rejects_call(base(), base() + 64, small(), {"'x'", "'y'", "overlap"});
 }
 

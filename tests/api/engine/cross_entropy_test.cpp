@@ -1,5 +1,5 @@
-// The cross-entropy family through the typed API, with real kernels on the host executor: each option and each array means
-// what its comment says. The kernels' numerics have tests of their own.
+// The cross-entropy family through the typed API, with real kernels on the host executor: tests the meaning of every option
+// and array. Other tests cover the kernels' numerics.
 
 #include <gtest/gtest.h>
 
@@ -29,9 +29,9 @@ EngineOptions host() {
   return options;
 }
 
-/// What a problem gives by its formulas, in double.
+/// Results computed with the formulas in double.
 struct Reference {
-  std::vector<double> loss, lse, z_loss, nll, gradient;  // of rows, not reduced; the gradient is of each row's own loss
+  std::vector<double> loss, lse, z_loss, nll, gradient;  // per row, not reduced; the gradient is that of each row's loss
   std::vector<std::int64_t> predicted;
   double total_weight = 0;
 
@@ -93,7 +93,7 @@ void expect_near(const std::vector<Found>& found, const std::vector<Expected>& e
 
 class CrossEntropyFamily : public testing::Test {
  protected:
-  /// Logits and targets that nothing is special about, but for one row that is ignored.
+  /// Fills logits and targets with ordinary values; one row is ignored.
   void fill(std::size_t rows, std::size_t cols, std::int64_t ignore_index = -100) {
     logits_.resize(rows * cols);
     for (std::size_t i = 0; i < logits_.size(); ++i)
@@ -128,7 +128,7 @@ class CrossEntropyFamily : public testing::Test {
     return problem;
   }
 
-  /// The loss of one or two rows by what the given problem says, reduced.
+  /// Returns the reduced loss of a few rows.
   float loss_of(CrossEntropyProblem problem, std::vector<float> logits, std::vector<std::int64_t> targets,
                 const std::vector<float>& weights = {}) {
     problem.rows = static_cast<std::int64_t>(targets.size());
@@ -161,7 +161,7 @@ TEST_F(CrossEntropyFamily, Plain) {
   EXPECT_EQ(dlogits_[0], -1);
 }
 
-TEST_F(CrossEntropyFamily, EverythingAtOnce) {
+TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   fill(6, 37);
   const CrossEntropyProblem problem = with_everything(6, 37);
   const float dloss = 3;
@@ -180,7 +180,7 @@ TEST_F(CrossEntropyFamily, EverythingAtOnce) {
   engine_.cross_entropy(logits_.data(), all, problem);
   EXPECT_NEAR(loss_[0], expected.reduced(expected.loss, Reduction::mean), 2e-6);
   EXPECT_NEAR(z_loss_[0], expected.reduced(expected.z_loss, Reduction::mean), 1e-7);
-  EXPECT_EQ(loss_[1], -1);  // reduced losses are one number
+  EXPECT_EQ(loss_[1], -1);  // a reduced loss is one number
   EXPECT_EQ(z_loss_[1], -1);
   expect_near(lse_, expected.lse, 1, "lse");
   expect_near(nll_, expected.nll, 1, "nll");
@@ -193,13 +193,13 @@ TEST_F(CrossEntropyFamily, EverythingAtOnce) {
   EXPECT_EQ(bad[0], 0);
   EXPECT_EQ(bad[1], -1);
 
-  // Over the logits, the same bits.
+  // In place of the logits, the result is bitwise the same.
   const std::vector<float> apart = dlogits_, logits = logits_;
   all.dlogits = logits_.data();
   engine_.cross_entropy(logits_.data(), all, problem);
   EXPECT_EQ(logits_, apart);
 
-  // From lse, with nll: the same but for rounding.
+  // From lse, with nll, it is the same up to rounding.
   CrossEntropyBackwardProblem backward = CrossEntropyBackwardProblem::contiguous(6, 37, DType::f32);
   backward.label_smoothing = problem.label_smoothing;
   backward.z_loss = problem.z_loss;
@@ -216,7 +216,7 @@ TEST_F(CrossEntropyFamily, EverythingAtOnce) {
   EXPECT_EQ(logits_, from_lse);
 }
 
-TEST_F(CrossEntropyFamily, RowsOfLossesTakeRowsOfUpstreamGradients) {
+TEST_F(CrossEntropyFamily, UnreducedLossTakesAnUpstreamGradientPerRow) {
   fill(4, 9);
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(4, 9, DType::f32);
   problem.reduction = Reduction::none;
@@ -237,7 +237,7 @@ TEST_F(CrossEntropyFamily, RowsOfLossesTakeRowsOfUpstreamGradients) {
   engine_.cross_entropy(logits_.data(), all, problem);
   expect_rows({0.5, 0.5, 0.5, 0.5});
 
-  // The backward operation alone, narrow targets, dlogits with gaps.
+  // Only the backward operation, 32-bit targets, dlogits with a row stride.
   const std::vector<std::int32_t> narrow(targets_.begin(), targets_.end());
   CrossEntropyBackwardProblem backward = CrossEntropyBackwardProblem::contiguous(4, 9, DType::f32);
   backward.reduction = Reduction::none;
@@ -255,7 +255,7 @@ TEST_F(CrossEntropyFamily, RowsOfLossesTakeRowsOfUpstreamGradients) {
 // ---- What torch.nn.functional.cross_entropy documents
 // -----------------------------------------------------------------------
 
-TEST_F(CrossEntropyFamily, ReductionsAreThoseOfPyTorch) {
+TEST_F(CrossEntropyFamily, ReductionsAgreeWithPyTorch) {
   const std::vector<float> logits{1, 2, 3, 0, 0, 0, 2, -1, 0}, weights{0.5f, 2, 4};
   const double lse0 = std::log(std::exp(1) + std::exp(2) + std::exp(3)), lse1 = std::log(3);
   const double nll0 = lse0 - 1, nll1 = lse1;
@@ -270,7 +270,7 @@ TEST_F(CrossEntropyFamily, ReductionsAreThoseOfPyTorch) {
   EXPECT_NEAR(loss_of(problem, logits, {0, 2, 2}), nll0, 1e-6);
 }
 
-TEST_F(CrossEntropyFamily, LabelSmoothingIsThatOfPyTorch) {
+TEST_F(CrossEntropyFamily, LabelSmoothingAgreesWithPyTorch) {
   // (1 - s) * nll_loss(weights) + s / C * sum_c -w_c log p_c, both over the weights of the targets.
   const std::vector<float> logits{1, 2, 3, 0, 0, 0}, weights{0.5f, 2, 4};
   const double lse0 = std::log(std::exp(1) + std::exp(2) + std::exp(3)), lse1 = std::log(3);
@@ -283,7 +283,7 @@ TEST_F(CrossEntropyFamily, LabelSmoothingIsThatOfPyTorch) {
   EXPECT_NEAR(loss_of(problem, logits, {0, 2}), flat / 2, 1e-6);
 }
 
-TEST_F(CrossEntropyFamily, WithoutRowsASumIsZeroAndAMeanNaN) {
+TEST_F(CrossEntropyFamily, WithoutRowsTheSumIsZeroAndTheMeanNaN) {
   CrossEntropyProblem problem;
   EXPECT_TRUE(std::isnan(loss_of(problem, {}, {})));
   problem.reduction = Reduction::sum;
@@ -300,7 +300,7 @@ TEST_F(CrossEntropyFamily, MaskedClassesAndRowsWithoutALoss) {
   EXPECT_NEAR(loss_of(problem, {NAN, NAN, NAN, 0, 0, 0}, {-100, 1}), std::log(3), 1e-6);
 }
 
-TEST_F(CrossEntropyFamily, ConfidentRowsKeepTheirDigits) {
+TEST_F(CrossEntropyFamily, SmallLossesArePrecise) {
   const std::vector<float> logits{30, 0, 0};
   const std::int64_t target = 0;
   float loss = -1, lse = -1;
@@ -326,7 +326,7 @@ struct Split {
 
 class CrossEntropyShards : public CrossEntropyFamily, public testing::WithParamInterface<Split> {};
 
-TEST_P(CrossEntropyShards, AreTheWhole) {
+TEST_P(CrossEntropyShards, CombineToTheWhole) {
   constexpr std::int64_t rows = 7, classes = 61;
   fill(rows, classes);
   CrossEntropyProblem whole = with_everything(rows, classes);
@@ -411,11 +411,11 @@ INSTANTIATE_TEST_SUITE_P(Splits, CrossEntropyShards,
 // ---- Targets, errors, keys
 // --------------------------------------------------------------------------------------------------
 
-TEST_F(CrossEntropyFamily, TargetsAreCheckedOnRequest) {
+TEST_F(CrossEntropyFamily, ChecksTargetsOnRequest) {
   fill(5, 12);
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(5, 12, DType::f32);
   problem.check_targets = true;
-  engine_.cross_entropy(logits_.data(), arrays(), problem);  // nothing is wrong with them
+  engine_.cross_entropy(logits_.data(), arrays(), problem);  // all targets are valid
   targets_[1] = 12;
   targets_[4] = -3;
   expect_error([&] { engine_.cross_entropy(logits_.data(), arrays(), problem); }, ErrorCode::invalid_argument,
@@ -428,7 +428,7 @@ TEST_F(CrossEntropyFamily, TargetsAreCheckedOnRequest) {
   expect_error([&] { engine_.cross_entropy(logits_.data(), other, problem); }, ErrorCode::invalid_argument,
                {"targets[3] is -3; allowed: 0 to 11", "(1 row in all)"});
 
-  // Later, without waiting: the caller's array.
+  // Without waiting, through the caller's array.
   std::int64_t bad[2] = {};
   other.bad_targets = bad;
   problem.check_targets = false;
@@ -436,7 +436,7 @@ TEST_F(CrossEntropyFamily, TargetsAreCheckedOnRequest) {
   EXPECT_EQ(bad[0], 1);
   EXPECT_EQ(bad[1], 3);
 
-  // By the combination of shards too.
+  // Also when shards are combined.
   std::vector<float> parts(5 * 8);
   engine_.cross_entropy_shard(logits_.data(), {targets_.data(), nullptr, parts.data()},
                               CrossEntropyShardProblem::contiguous(5, 12, DType::f32));
@@ -466,7 +466,7 @@ class CrossEntropyCalls : public testing::Test {
   CrossEntropyProblem problem_ = CrossEntropyProblem::contiguous(4, 8, DType::f32);
 };
 
-TEST_F(CrossEntropyCalls, MissingArraysAreNamed) {
+TEST_F(CrossEntropyCalls, ErrorsNameMissingArrays) {
   const auto without = [&](auto member, const char* name) {
     CrossEntropyArrays given = arrays();
     given.*member = nullptr;
@@ -509,7 +509,7 @@ TEST_F(CrossEntropyCalls, MissingArraysAreNamed) {
       {"parts is a null pointer"});
 }
 
-TEST_F(CrossEntropyCalls, WhatMakesNoSenseIsNamed) {
+TEST_F(CrossEntropyCalls, ErrorsNameInvalidFields) {
   CrossEntropyArrays given = arrays();
   given.z_loss = floats_.data() + 16;
   rejects([&] { engine_.cross_entropy(logits_.data(), given, problem_); }, {"z_loss is given", "problem.z_loss is 0"});
@@ -531,12 +531,12 @@ TEST_F(CrossEntropyCalls, WhatMakesNoSenseIsNamed) {
   rejects([&] { engine_.cross_entropy(logits_.data(), given, problem_); }, {"in place", "f32", "bf16", "agree"});
 }
 
-TEST_F(CrossEntropyCalls, EqualCallsShareAPlanAndOthersDoNot) {
+TEST_F(CrossEntropyCalls, OnlyEqualCallsShareAPlan) {
   engine_.cross_entropy(logits_.data(), arrays(), problem_);
   engine_.cross_entropy(other_.data(), arrays(), problem_);
-  problem_.logits_row_stride = 8;    // what 0 means
-  problem_.out_dtype = DType::bf16;  // of dlogits, which there are none of
-  problem_.logits_alignment = 4;     // the address tells
+  problem_.logits_row_stride = 8;    // the meaning of 0
+  problem_.out_dtype = DType::bf16;  // of dlogits, which are not computed
+  problem_.logits_alignment = 4;     // the address determines it
   engine_.cross_entropy(logits_.data(), arrays(), problem_);
   EXPECT_EQ(fake_.compiler->compilations, 1);
   EXPECT_EQ(engine_.parts().plans->cross_entropy.size(), 1u);
@@ -554,16 +554,16 @@ TEST_F(CrossEntropyCalls, EqualCallsShareAPlanAndOthersDoNot) {
   EXPECT_EQ(engine_.parts().plans->cross_entropy.size(), 4u);
 }
 
-TEST_F(CrossEntropyCalls, NothingWaitsDuringACapture) {
+TEST_F(CrossEntropyCalls, DoesNotWaitDuringACapture) {
   engine_.cross_entropy(logits_.data(), arrays(), problem_);
   fake_.device->capturing = true;
-  engine_.cross_entropy(logits_.data(), arrays(), problem_);  // known: a launch
+  engine_.cross_entropy(logits_.data(), arrays(), problem_);  // the plan exists, so it only launches
   problem_.check_targets = true;
   expect_error([&] { engine_.cross_entropy(logits_.data(), arrays(), problem_); }, ErrorCode::capturing,
                {"check_targets", "capturing", "bad_targets"});
 }
 
-/// Every field on its own must change the key, and no two alike.
+/// Checks that every change of a field gives a different key.
 template <typename Problem>
 void expect_all_in_key(const Problem& plain, std::initializer_list<void (*)(Problem&)> changes) {
   std::vector<CrossEntropyKey> keys{CrossEntropyKey(plain)};
@@ -576,7 +576,7 @@ void expect_all_in_key(const Problem& plain, std::initializer_list<void (*)(Prob
   }
 }
 
-TEST(CrossEntropyKeys, HoldEveryField) {
+TEST(CrossEntropyKeys, DependOnEveryField) {
   expect_all_in_key<CrossEntropyProblem>(CrossEntropyProblem::contiguous(8, 16, DType::f32),
                                          {[](auto& p) { p.rows = 9; },
                                           [](auto& p) { p.cols = 17; },
@@ -640,12 +640,12 @@ TEST(CrossEntropyKeys, HoldEveryField) {
        [](auto& p) { p.label_smoothing = 0.5; }, [](auto& p) { p.z_loss = 0.5; },
        [](auto& p) { p.reduction = Reduction::sum; }, [](auto& p) { p.weight = true; }, [](auto& p) { p.nll = true; },
        [](auto& p) { p.predicted = true; }, [](auto& p) { p.correct = true; }, [](auto& p) { p.check_targets = true; }});
-  // The same numbers, another operation.
+  // The same fields of another operation.
   EXPECT_FALSE(CrossEntropyKey(CrossEntropyProblem::contiguous(8, 16, DType::f32)) ==
                CrossEntropyKey(CrossEntropyBackwardProblem::contiguous(8, 16, DType::f32)));
 }
 
-TEST(CrossEntropyProblems, TheGenericFormSaysWhatTheTypedOneSays) {
+TEST(CrossEntropyProblems, GenericFormHasTheFieldsOfTheTypedOne) {
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(8, 16, DType::bf16);
   const Op& op = find_op("cross_entropy");
   const Problem plain{"cross_entropy", {{"rows", 8}, {"cols", 16}, {"dtype", "bf16"}}};

@@ -1,4 +1,4 @@
-// The lock-free table behind one-shot calls, and the keys it is asked by.
+// The lock-free table of one-shot calls, and its keys.
 
 #include <gtest/gtest.h>
 
@@ -86,7 +86,7 @@ void expect_distinct(const std::vector<Key>& keys) {
     }
 }
 
-TEST(SoftmaxKey, EveryFieldCounts) {
+TEST(SoftmaxKey, DependsOnEveryField) {
   alignas(64) std::byte memory[256];
   const SoftmaxProblem base = SoftmaxProblem::contiguous(8, 16, DType::f32);
   const void* x = memory;
@@ -101,7 +101,7 @@ TEST(SoftmaxKey, EveryFieldCounts) {
   vary([](SoftmaxProblem& p) { p.cols = 17; });
   vary([](SoftmaxProblem& p) { p.dtype = DType::f16; });
   vary([](SoftmaxProblem& p) { p.out_dtype = DType::f16; });
-  vary([](SoftmaxProblem& p) { p.dtype = p.out_dtype = DType::f16; });
+  vary([](SoftmaxProblem& p) { p.out_dtype = p.dtype = DType::f16; });
   vary([](SoftmaxProblem& p) { p.dtype = DType::bf16; });
   vary([](SoftmaxProblem& p) { p.out_dtype = DType::bf16; });
   vary([](SoftmaxProblem& p) { p.x_row_stride = 20; });
@@ -114,7 +114,7 @@ TEST(SoftmaxKey, EveryFieldCounts) {
   expect_distinct(keys);
 }
 
-TEST(SoftmaxBackwardKey, EveryFieldCounts) {
+TEST(SoftmaxBackwardKey, DependsOnEveryField) {
   alignas(64) std::byte memory[384];
   const SoftmaxBackwardProblem base = SoftmaxBackwardProblem::contiguous(8, 16, DType::f32);
   const void* dy = memory;
@@ -147,7 +147,7 @@ SoftmaxProblem masked(SoftmaxMask::Kind kind) {
   return problem;
 }
 
-TEST(SoftmaxOptionsKey, EveryFieldCounts) {
+TEST(SoftmaxOptionsKey, DependsOnEveryField) {
   alignas(64) std::byte memory[512];
   const void* x = memory;
   void* y = memory + 128;
@@ -191,18 +191,18 @@ TEST(SoftmaxOptionsKey, EveryFieldCounts) {
   expect_distinct(keys);
 }
 
-TEST(SoftmaxKey, SameKeyForWhatMakesNoDifference) {
+TEST(SoftmaxKey, IgnoresFieldsWithoutEffect) {
   alignas(64) std::byte memory[256];
   SoftmaxProblem base = SoftmaxProblem::contiguous(8, 16, DType::f32);
   const SoftmaxKey key(memory, memory + 128, base, false);
-  EXPECT_EQ(key, SoftmaxKey(memory + 16, memory + 64, base, false));  // 16 bytes are enough
-  base.x_row_stride = base.y_row_stride = 16;                         // what 0 stands for
-  base.x_alignment = base.y_alignment = 4;                            // the addresses tell
-  base.in_place = base.logarithm = true;                              // and so does the call
+  EXPECT_EQ(key, SoftmaxKey(memory + 16, memory + 64, base, false));  // 16 bytes are sufficient
+  base.x_row_stride = base.y_row_stride = 16;                         // the meaning of 0
+  base.x_alignment = base.y_alignment = 4;                            // the addresses determine it
+  base.in_place = base.logarithm = true;                              // the call determines it
   EXPECT_EQ(key, SoftmaxKey(memory, memory + 128, base, false));
 }
 
-TEST(SoftmaxOptionsKey, SameKeyForWhatMakesNoDifference) {
+TEST(SoftmaxOptionsKey, IgnoresFieldsWithoutEffect) {
   alignas(64) std::byte memory[256];
   const auto key_of = [&](const SoftmaxProblem& problem) {
     return SoftmaxOptionsKey(memory, memory + 64, problem, false, {memory + 128, memory + 192});
@@ -210,7 +210,7 @@ TEST(SoftmaxOptionsKey, SameKeyForWhatMakesNoDifference) {
   SoftmaxProblem scaled = SoftmaxProblem::contiguous(8, 16, DType::f32);
   scaled.options.scale = 0.5;
   SoftmaxProblem same = scaled;
-  same.options.valid_cols_group = 7;  // of options that are off
+  same.options.valid_cols_group = 7;  // of an option that is off
   same.options.mask.inner = same.options.mask.outer_stride = 3;
   same.options.mask.dtype = DType::bf16;
   EXPECT_EQ(key_of(scaled), key_of(same));
@@ -218,12 +218,12 @@ TEST(SoftmaxOptionsKey, SameKeyForWhatMakesNoDifference) {
   SoftmaxProblem kept = masked(SoftmaxMask::Kind::keep);
   same = kept;
   same.options.mask.dtype = DType::f16;  // it is u8
-  same.options.mask.row_stride = 16;     // what -1 stands for
-  same.options.mask.alignment = 1;       // the address tells
+  same.options.mask.row_stride = 16;     // the meaning of -1
+  same.options.mask.alignment = 1;       // the address determines it
   EXPECT_EQ(key_of(kept), key_of(same));
 }
 
-TEST(SoftmaxKey, HashSpreadsTheShapesOfRealModels) {
+TEST(SoftmaxKey, HashDistributesShapesOfRealModels) {
   std::set<std::uint64_t> upper_bits;
   int keys = 0;
   alignas(64) const std::byte memory[64] = {};
@@ -234,11 +234,11 @@ TEST(SoftmaxKey, HashSpreadsTheShapesOfRealModels) {
         upper_bits.insert(SoftmaxKey(memory, memory + 16, SoftmaxProblem::contiguous(rows, cols, dtype), false).hash() >>
                           54);
       }
-  // 312 keys thrown at random into 1024 slots fill 269 of them on average.
+  // On average, 312 random keys occupy 269 of 1024 slots.
   EXPECT_GT(upper_bits.size(), static_cast<std::size_t>(keys) * 3 / 4);
 }
 
-TEST(SoftmaxOptionsKey, HashSpreadsTheShapesOfRealModels) {
+TEST(SoftmaxOptionsKey, HashDistributesShapesOfRealModels) {
   std::set<std::uint64_t> upper_bits;
   int keys = 0;
   alignas(64) const std::byte memory[64] = {};

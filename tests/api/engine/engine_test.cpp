@@ -1,4 +1,4 @@
-// What an engine does and leaves undone, over a scripted device and compiler.
+// Engine with a scripted device and compiler.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using fakes::in_mode;
 
 SoftmaxProblem rows_of(std::int64_t rows, std::int64_t cols) { return SoftmaxProblem::contiguous(rows, cols, DType::f32); }
 
-TEST(Engine, ThreadsThatAskForOneKeyShareOneCompilation) {
+TEST(Engine, ThreadsThatPrepareTheSameKeyShareACompilation) {
   FakeEngine fake(in_mode(Mode::off));
   fake.compiler->takes = std::chrono::milliseconds(30);
   std::vector<const Plan::State*> states(8);
@@ -31,7 +31,7 @@ TEST(Engine, ThreadsThatAskForOneKeyShareOneCompilation) {
   EXPECT_EQ(fake.logged("compiled softmax rows=8,cols=100"), 1);
 }
 
-TEST(Engine, ProblemsThatDifferInRowsShareBinaryAndModule) {
+TEST(Engine, ProblemsThatDifferInRowsShareABinary) {
   FakeEngine fake(in_mode(Mode::off));
   const Plan first = fake.engine->prepare(rows_of(8, 100)), second = fake.engine->prepare(rows_of(9, 100));
   EXPECT_EQ(fake.compiler->compilations, 1);
@@ -44,7 +44,7 @@ TEST(Engine, ProblemsThatDifferInRowsShareBinaryAndModule) {
   EXPECT_EQ(second.compile_ms(), 0);
 }
 
-TEST(Engine, PlanTellsWhatItIs) {
+TEST(Engine, PlanReportsItsProperties) {
   FakeEngine fake(in_mode(Mode::off));
   const Plan plan = fake.engine->prepare(rows_of(8, 100));
   EXPECT_EQ(plan.problem().fields.integer("x_row_stride"), 100);  // normalized
@@ -70,12 +70,12 @@ TEST(Engine, ConfigurationAndModeArePartOfThePlanKey) {
   EXPECT_EQ(pinned.config().fields.integer("threads"), 64);
   EXPECT_NE(&by_default.state(), &pinned.state());
   EXPECT_NE(&by_default.state(), &replayed.state());
-  // The same configuration, said completely and in another mode, is the same plan; so is the same problem said generically.
+  // A complete configuration gives the same plan in every mode; so does the same problem in its generic form.
   EXPECT_EQ(&pinned.state(), &fake.engine->prepare(problem, {.config = pinned.config(), .mode = Mode::tune}).state());
   EXPECT_EQ(&by_default.state(), &fake.engine->prepare({"softmax", {{"cols", 2000}, {"rows", 8}}}).state());
 }
 
-TEST(Engine, AFailedCompilationIsReportedInFullAndTriedAgain) {
+TEST(Engine, ReportsAFailedCompilationAndRetries) {
   FakeEngine fake(in_mode(Mode::off));
   fake.compiler->fails = true;
   try {
@@ -91,7 +91,7 @@ TEST(Engine, AFailedCompilationIsReportedInFullAndTriedAgain) {
   EXPECT_EQ(fake.compiler->compilations, 2);
 }
 
-TEST(Engine, ACachedBinaryThatTheDeviceRefusesIsCompiledAgain) {
+TEST(Engine, RecompilesACachedBinaryThatTheDeviceRejects) {
   std::string pattern = (std::filesystem::temp_directory_path() / "tunesmith-engine-XXXXXX").string();
   const std::filesystem::path folder = mkdtemp(pattern.data());
   (void)FakeEngine(in_mode(Mode::off), DeviceInfo::Kind::cuda, folder / "cache.db").engine->prepare(rows_of(8, 100));
@@ -104,7 +104,7 @@ TEST(Engine, ACachedBinaryThatTheDeviceRefusesIsCompiledAgain) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Engine, DuringACaptureOnlyPlansThatExistAreUsed) {
+TEST(Engine, DuringACaptureOnlyExistingPlansAreUsed) {
   FakeEngine fake(in_mode(Mode::off));
   DeviceBuffer memory(*fake.engine, 2 * 3200);
   auto* device_x = static_cast<float*>(memory.data());
@@ -139,7 +139,7 @@ TEST(Engine, ZeroRowsCompileAndLaunchNothing) {
   EXPECT_EQ(plan.resources(), "");
 }
 
-TEST(Engine, OneShotCallsAreRightWhateverTheAddresses) {
+TEST(Engine, OneShotCallsAreCorrectForAllAlignments) {
   FakeEngine fake(in_mode(Mode::off));
   constexpr int rows = 3, cols = 10;
   DeviceBuffer memory(*fake.engine, 4096);
@@ -173,7 +173,7 @@ TEST(Engine, PlansOutliveTheirEngine) {
   EXPECT_NE(plan.source().find(".cols = 4"), std::string::npos);
 }
 
-TEST(Engine, OnlyModeTuneMeasuresAndOnlyOnAGpu) {
+TEST(Engine, MeasuresOnlyInModeTuneOnAGpu) {
   const auto measurements = [](Mode mode, DeviceInfo::Kind kind) {
     FakeEngine fake(in_mode(mode), kind);
     (void)fake.engine->prepare(rows_of(8, 100));
@@ -203,7 +203,7 @@ class TunedCache : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(TunedCache, AnotherProcessCompilesAndMeasuresNothing) {
+TEST_F(TunedCache, AnotherProcessNeitherCompilesNorMeasures) {
   FakeEngine fake(in_mode(Mode::tune), DeviceInfo::Kind::cuda, folder_ / "cache.db");
   const Plan plan = fake.engine->prepare(rows_of(8, 100));
   EXPECT_EQ(plan.origin(), Origin::exact);
@@ -214,7 +214,7 @@ TEST_F(TunedCache, AnotherProcessCompilesAndMeasuresNothing) {
   EXPECT_EQ(fake.logged("info:"), 0);
 }
 
-TEST_F(TunedCache, ReplayTakesTheNearestAndOffTheDefault) {
+TEST_F(TunedCache, ReplayUsesTheNearestAndOffTheDefault) {
   FakeEngine fake(in_mode(Mode::replay), DeviceInfo::Kind::cuda, folder_ / "cache.db");
   const Plan nearest = fake.engine->prepare(rows_of(8, 96));
   EXPECT_EQ(nearest.origin(), Origin::nearest);
@@ -224,7 +224,7 @@ TEST_F(TunedCache, ReplayTakesTheNearestAndOffTheDefault) {
   EXPECT_EQ(fake.device->measurements, 0);
 }
 
-TEST_F(TunedCache, AStaleRecordIsUsedAndMentionedOnce) {
+TEST_F(TunedCache, UsesAStaleRecordAndReportsItOnce) {
   FakeEngine fake(in_mode(Mode::tune), DeviceInfo::Kind::cuda, folder_ / "cache.db");
   fake.device->driver = "2";
   EXPECT_EQ(fake.engine->prepare(rows_of(8, 100)).origin(), Origin::exact);
@@ -233,7 +233,7 @@ TEST_F(TunedCache, AStaleRecordIsUsedAndMentionedOnce) {
   EXPECT_EQ(fake.device->measurements, 0);
 }
 
-TEST(DeviceBuffer, CopiesWithinItsBoundsOnly) {
+TEST(DeviceBuffer, CopiesOnlyWithinItsBounds) {
   FakeEngine fake(in_mode(Mode::off));
   {
     DeviceBuffer buffer(*fake.engine, 16);

@@ -1,5 +1,5 @@
 #pragma once
-// A device and a compiler that do what a test says: the whole engine runs, without a GPU and without a real compilation.
+// A scripted device and compiler, with which the whole engine runs without a GPU and without real compilations.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 
 namespace tunesmith::fakes {
 
-/// "Compiles" by taking the source itself as the image.
+/// Returns the source itself as the image.
 class ScriptedCompiler : public Compiler {
  public:
   std::atomic<int> compilations{0};
@@ -41,7 +41,7 @@ class ScriptedCompiler : public Compiler {
   std::string assembly(const CompileRequest&) const override { return "ptx"; }
 };
 
-/// How the parameters of the kernels over rows begin (RowParams in templates/row/row.cuh).
+/// The first parameters of row kernels (RowParams in templates/row/row.cuh).
 struct SoftmaxParams {
   const float* input[2];
   float* output;
@@ -49,8 +49,8 @@ struct SoftmaxParams {
   std::int64_t rows, input_stride[2], output_stride;
 };
 
-/// Runs f32 softmax without options on the CPU in place of the generated kernel, whatever the configuration, and lets
-/// kernels of other operations do nothing; says it is a GPU, and times as a made-up function of nothing.
+/// A fake GPU. Computes f32 softmax without options on the CPU instead of running the generated kernel; kernels of other
+/// operations do nothing. Measured times are made up.
 class ScriptedDevice : public Device {
  public:
   explicit ScriptedDevice(DeviceInfo::Kind kind = DeviceInfo::Kind::cuda) : info_(generic_device({9, 0, 'a'})) {
@@ -136,7 +136,7 @@ class ScriptedDevice : public Device {
   DeviceInfo info_;
 };
 
-/// An engine over the fakes, and what it logged.
+/// An engine with the scripted device and compiler, and its log.
 struct FakeEngine {
   explicit FakeEngine(EngineOptions options = {}, DeviceInfo::Kind kind = DeviceInfo::Kind::cuda,
                       std::filesystem::path cache_file = {}) {
@@ -177,7 +177,7 @@ inline EngineOptions in_mode(Mode mode) {
   return options;
 }
 
-/// Runs `body`, which must throw Error with this code and every one of these words in its message.
+/// Runs `body`, which must throw Error with this code and with all of these words in its message.
 template <typename Body>
 void expect_error(const Body& body, ErrorCode code, std::initializer_list<std::string_view> words) {
   try {

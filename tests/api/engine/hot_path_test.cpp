@@ -1,4 +1,4 @@
-// Between a prepared plan and the device nothing is allocated. Counts what operator new is asked for on this thread.
+// Launching a prepared plan does not allocate. Counts the allocations of operator new on this thread.
 
 #include <gtest/gtest.h>
 
@@ -48,8 +48,8 @@ class HotPath : public testing::Test {
   SoftmaxProblem problem_ = SoftmaxProblem::contiguous(4, 64, DType::f32);
 };
 
-TEST_F(HotPath, TheCounterCounts) {
-  // Through the functions themselves: a new and a delete side by side may be optimized away.
+TEST_F(HotPath, CountsAllocations) {
+  // Calls the functions explicitly, because the compiler may remove a new expression with its delete.
   EXPECT_EQ(allocations_of([] { ::operator delete(::operator new(4)); }), 10);
 }
 
@@ -61,8 +61,8 @@ TEST_F(HotPath, LaunchingAPlanAllocatesNothing) {
   EXPECT_EQ(fake_.device->launches, 20);
 }
 
-TEST_F(HotPath, ASeenOneShotCallAllocatesNothing) {
-  EXPECT_GT(allocations_of([&] { fake_.engine->softmax(x_, y_, problem_); }), 0);  // the first of them prepares
+TEST_F(HotPath, RepeatedOneShotCallAllocatesNothing) {
+  EXPECT_GT(allocations_of([&] { fake_.engine->softmax(x_, y_, problem_); }), 0);  // the first call prepares
   EXPECT_EQ(allocations_of([&] { fake_.engine->softmax(x_, y_, problem_); }), 0);
   problem_.rows = 0;
   fake_.engine->softmax(x_, y_, problem_);
@@ -70,7 +70,7 @@ TEST_F(HotPath, ASeenOneShotCallAllocatesNothing) {
   EXPECT_EQ(fake_.device->launches, 20);
 }
 
-TEST_F(HotPath, NeitherDoTheOthersOfTheFamily) {
+TEST_F(HotPath, SoftmaxFamilyAllocatesNothing) {
   const SoftmaxBackwardProblem gradient = SoftmaxBackwardProblem::contiguous(4, 64, DType::f32);
   const auto expect_none_but_at_first = [&](const auto& call) {
     EXPECT_GT(allocations_of(call), 0);
@@ -83,7 +83,7 @@ TEST_F(HotPath, NeitherDoTheOthersOfTheFamily) {
   EXPECT_EQ(fake_.device->launches, 60);
 }
 
-TEST_F(HotPath, NorDoOptions) {
+TEST_F(HotPath, SoftmaxWithOptionsAllocatesNothing) {
   problem_.options.scale = 0.125;
   problem_.options.mask.kind = SoftmaxMask::Kind::add;
   problem_.options.valid_cols = true;
@@ -101,7 +101,7 @@ TEST_F(HotPath, NorDoOptions) {
   EXPECT_EQ(fake_.device->launches, 40);
 }
 
-TEST_F(HotPath, NorDoesCrossEntropy) {
+TEST_F(HotPath, CrossEntropyAllocatesNothing) {
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(4, 64, DType::f32);
   problem.z_loss = 1e-4;
   float* const more = dx_;
@@ -126,7 +126,7 @@ TEST_F(HotPath, NorDoesCrossEntropy) {
   EXPECT_EQ(fake_.compiler->compilations, 2);
 }
 
-TEST_F(HotPath, NorDoesAttention) {
+TEST_F(HotPath, AttentionAllocatesNothing) {
   AttentionProblem problem;
   problem.heads = 4;
   problem.kv_heads = 2;

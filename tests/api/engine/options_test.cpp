@@ -1,4 +1,4 @@
-// Options from environment variables, and what becomes of values that make no sense.
+// Options from environment variables, and errors for invalid values.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ constexpr const char* names[] = {"TUNESMITH_CACHE",
                                  "VIRTUAL_ENV",
                                  "NVRTC_APPEND_FLAGS"};
 
-/// Starts each test with none of the variables set, and puts them back.
+/// Unsets all variables before each test and restores them afterwards.
 class Environment : public testing::Test {
  protected:
   Environment() {
@@ -57,7 +57,7 @@ TEST_F(Environment, EmptyGivesTheDefaults) {
   EXPECT_EQ(options.device, "auto");
   EXPECT_EQ(options.mode, Mode::tune);
   EXPECT_EQ(options.effort, Effort::quick);
-  EXPECT_TRUE(options.cache_file.empty());  // no home: nothing persists
+  EXPECT_TRUE(options.cache_file.empty());  // without a home folder there is no cache file
   EXPECT_TRUE(options.system_caches.empty());
   EXPECT_EQ(options.shipped_cache, EngineOptions::default_shipped_cache());
   EXPECT_FALSE(options.log);
@@ -69,11 +69,11 @@ TEST_F(Environment, DefaultCacheFollowsXdg) {
   EXPECT_EQ(EngineOptions::default_cache_file(), "/h/.cache/tunesmith/cache.db");
   set("XDG_CACHE_HOME", "/x");
   EXPECT_EQ(EngineOptions::default_cache_file(), "/x/tunesmith/cache.db");
-  set("XDG_CACHE_HOME", "relative");  // to be ignored, says the specification
+  set("XDG_CACHE_HOME", "relative");  // the specification says to ignore it
   EXPECT_EQ(EngineOptions::default_cache_file(), "/h/.cache/tunesmith/cache.db");
 }
 
-TEST_F(Environment, EveryVariableArrives) {
+TEST_F(Environment, ReadsEveryVariable) {
   set("TUNESMITH_CACHE", "/c/cache.db");
   set("TUNESMITH_SYSTEM_CACHE", "/s1.db::/s2.db:");
   set("TUNESMITH_MODE", "replay");
@@ -98,17 +98,18 @@ TEST_F(Environment, EveryVariableArrives) {
   EXPECT_EQ(options.cuda_environment.library_folders, (Paths{"/l1", "/l2"}));
   EXPECT_EQ(options.cuda_environment.python_folders, (Paths{"/venv"}));
   EXPECT_EQ(options.cuda_environment.nvrtc_append_flags, "-lineinfo");
-  EXPECT_EQ(EngineOptions().cuda_environment.nvrtc_append_flags, "-lineinfo");  // part of a binary's identity whoever asks
-  EXPECT_EQ(EngineOptions().mode, Mode::tune);                                  // the rest only when asked for
+  EXPECT_EQ(EngineOptions().cuda_environment.nvrtc_append_flags,
+            "-lineinfo");                       // always read, as part of a binary's identity
+  EXPECT_EQ(EngineOptions().mode, Mode::tune);  // only from_environment() reads the others
 }
 
-TEST_F(Environment, AnEmptyCacheVariableMeansNoFile) {
+TEST_F(Environment, EmptyCacheVariableMeansNoFile) {
   set("HOME", "/h");
   set("TUNESMITH_CACHE", "");
   EXPECT_TRUE(EngineOptions::from_environment().cache_file.empty());
 }
 
-TEST_F(Environment, AnEmptySystemCacheVariableMeansNotEvenWhatShips) {
+TEST_F(Environment, EmptySystemCacheVariableDisablesTheShippedCache) {
   set("TUNESMITH_SYSTEM_CACHE", "/s.db");
   EXPECT_EQ(EngineOptions::from_environment().shipped_cache, EngineOptions::default_shipped_cache());
   set("TUNESMITH_SYSTEM_CACHE", "");
@@ -129,7 +130,7 @@ TEST_F(Environment, LogLevelsGoToStderr) {
   EXPECT_EQ(said_at("warning"), "tunesmith: a warning\n");
 }
 
-TEST_F(Environment, MalformedValuesAreNamed) {
+TEST_F(Environment, ErrorsNameMalformedValues) {
   const auto rejected = [](const char* name, const std::string& value, std::initializer_list<std::string_view> words) {
     set(name, value);
     expect_error([] { (void)EngineOptions::from_environment(); }, ErrorCode::invalid_argument, {name, "'" + value + "'"});
@@ -145,7 +146,7 @@ TEST_F(Environment, MalformedValuesAreNamed) {
   rejected("TUNESMITH_DUMP_DIR", file.string(), {"a folder"});
 }
 
-TEST_F(Environment, EngineRejectsOptionsThatMakeNoSense) {
+TEST_F(Environment, EngineRejectsInvalidOptions) {
   EngineOptions options;
   options.cache_file.clear();
   for (const char* device : {"gpu", "cuda:", "cuda:-1", "cuda:1x", "cuda:99999999999", "", "HOST"}) {

@@ -1,4 +1,4 @@
-// Records that ship: an engine that finds one tunes nothing; its own results come first.
+// Shipped records: an engine that finds one does not tune; its own results take precedence.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ Problem problem() { return {"softmax", {{"rows", std::int64_t{8}}, {"cols", std:
 
 class ShippedRecords : public testing::Test {
  protected:
-  // A file as it ships: tuned elsewhere, records only.
+  // Makes a shipped file: tuned on another machine, only records.
   ShippedRecords() {
     std::string pattern = (fs::temp_directory_path() / "tunesmith-shipped-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
@@ -38,23 +38,23 @@ class ShippedRecords : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(ShippedRecords, AnExactOneIsUsedWithoutTuningUnderAnotherDriverToo) {
+TEST_F(ShippedRecords, ExactRecordIsUsedEvenWithAnotherDriver) {
   FakeEngine fake(tuning_with_it(), DeviceInfo::Kind::cuda, folder_ / "own.db");
   fake.device->driver = "2";
   const Plan plan = fake.engine->prepare(problem());
   EXPECT_EQ(plan.origin(), Origin::exact);
   EXPECT_EQ(plan.tune_s(), 0);
   EXPECT_EQ(fake.device->measurements, 0);
-  EXPECT_EQ(fake.compiler->compilations, 1);  // there are no binaries in it
+  EXPECT_EQ(fake.compiler->compilations, 1);  // the file has no binaries
 }
 
-TEST_F(ShippedRecords, WithoutItTheSameEngineTunes) {
+TEST_F(ShippedRecords, EngineTunesWithoutThem) {
   FakeEngine fake(fakes::in_mode(Mode::tune), DeviceInfo::Kind::cuda, folder_ / "own.db");
   EXPECT_EQ(fake.engine->prepare(problem()).origin(), Origin::tuned);
   EXPECT_GT(fake.device->measurements, 0);
 }
 
-TEST_F(ShippedRecords, ComeAfterTheUsersFileAndTheSystemFiles) {
+TEST_F(ShippedRecords, AreSearchedAfterUserAndSystemFiles) {
   EngineOptions options;
   options.cache_file = "own.db";
   options.shipped_cache = "shipped.db";
@@ -66,10 +66,10 @@ TEST_F(ShippedRecords, ComeAfterTheUsersFileAndTheSystemFiles) {
   EXPECT_TRUE(cache_options(options).system_files.empty());
 }
 
-TEST_F(ShippedRecords, OptionsOfCSwitchThemOffLikeTheVariable) {
+TEST_F(ShippedRecords, COptionsDisableThemLikeTheVariable) {
   tunesmith_options given{};
   given.struct_size = sizeof given;
-  setenv("TUNESMITH_SYSTEM_CACHE", "a.db", 1);  // as CTest leaves it, there would be nothing to switch off
+  setenv("TUNESMITH_SYSTEM_CACHE", "a.db", 1);  // CTest sets it empty, which disables them already
   given.system_caches = "";
   EXPECT_TRUE(options_from_c(&given).shipped_cache.empty());
   EXPECT_TRUE(options_from_c(&given).system_caches.empty());

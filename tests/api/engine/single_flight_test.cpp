@@ -1,4 +1,4 @@
-// One maker per key, and what happens to those who wait.
+// SingleFlight: one thread makes the value of a key, others wait for it.
 
 #include "api/dispatch/single_flight.h"
 
@@ -14,7 +14,7 @@
 namespace tunesmith {
 namespace {
 
-TEST(SingleFlight, OneMakesAndAllGetIt) {
+TEST(SingleFlight, OneThreadMakesTheValueForAll) {
   SingleFlight<int> values;
   std::atomic<int> made{0}, sum{0};
   {
@@ -33,7 +33,7 @@ TEST(SingleFlight, OneMakesAndAllGetIt) {
   EXPECT_EQ(values.find("other"), std::nullopt);
 }
 
-TEST(SingleFlight, AFailureReachesEveryWaiterAndIsForgotten) {
+TEST(SingleFlight, FailureReachesEveryWaiterAndIsNotCached) {
   SingleFlight<int> values;
   std::latch all_started(4);
   std::atomic<int> made{0}, failed{0};
@@ -68,7 +68,7 @@ TEST(SingleFlight, OtherKeysDoNotWait) {
       values.get("fast", [] { return 1; });
       other_made.count_down();
     }).join();
-    EXPECT_EQ(values.find("slow"), std::nullopt);  // not finished, and asking does not wait
+    EXPECT_EQ(values.find("slow"), std::nullopt);  // not finished; find() does not wait
     return other_made.try_wait() ? 2 : 3;
   });
   EXPECT_EQ(value, 2);

@@ -1,5 +1,5 @@
-// The softmax family through the typed API, with real kernels on the host executor: each option means what its comment says.
-// The kernels' numerics have tests of their own.
+// The softmax family through the typed API, with real kernels on the host executor: tests the meaning of every option. Other
+// tests cover the kernels' numerics.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class SoftmaxFamily : public testing::Test {
 
   double x(std::int64_t r, std::int64_t c) const { return x_.values[r * cols + c]; }
 
-  /// Runs all four with the options and compares with the formulas over the elements for which takes_part says so.
+  /// Runs all four operations with the options and compares them with the formulas over the elements that take part.
   void expect_all(std::int64_t rows, const SoftmaxOptions& options, const SoftmaxArrays& arrays,
                   const std::function<bool(std::int64_t, std::int64_t)>& takes_part) {
     SoftmaxProblem forward = SoftmaxProblem::contiguous(rows, cols, DType::f32);
@@ -106,7 +106,7 @@ TEST_F(SoftmaxFamily, ValidColsAreClampedAndShared) {
   expect_all(11, options, {nullptr, valid_cols}, [&](auto r, auto c) { return c < valid_cols[r / 3]; });
 }
 
-TEST_F(SoftmaxFamily, KeepMaskOfBatchesUnderAllHeads) {
+TEST_F(SoftmaxFamily, KeepMaskBroadcastsOverHeads) {
   // (batch, heads, queries, cols) = (2, 2, 3, cols); the mask is (batch, 1, queries, cols).
   Aligned<std::uint8_t> mask;
   for (std::int64_t i = 0; i < 6 * cols; ++i) mask.values[i] = static_cast<std::uint8_t>(i % 3 == 1 ? 0 : i % 255 + 1);
@@ -121,7 +121,7 @@ TEST_F(SoftmaxFamily, KeepMaskOfBatchesUnderAllHeads) {
   });
 }
 
-TEST_F(SoftmaxFamily, SafeRowsWithNothingInThemAreZero) {
+TEST_F(SoftmaxFamily, SafeRowsWithoutElementsAreZero) {
   const std::int32_t valid_cols[2] = {0, 12};
   SoftmaxOptions options;
   options.valid_cols = options.safe = true;
@@ -134,14 +134,14 @@ TEST_F(SoftmaxFamily, SafeRowsWithNothingInThemAreZero) {
   EXPECT_FALSE(std::isnan(log_y_.values[cols]));
 }
 
-TEST_F(SoftmaxFamily, AnAddedMask) {
+TEST_F(SoftmaxFamily, AddMask) {
   Aligned<float> mask;
   for (std::int64_t c = 0; c < cols; ++c)
     mask.values[c] = c == 4 ? -std::numeric_limits<float>::infinity() : static_cast<float>(c) * 0.5f;
   SoftmaxProblem problem = SoftmaxProblem::contiguous(3, cols, DType::f32);
   problem.options.scale = 0.5;
   problem.options.mask.kind = SoftmaxMask::Kind::add;
-  problem.options.mask.row_stride = 0;  // one row of it for all
+  problem.options.mask.row_stride = 0;  // the same mask row for all rows
   engine_.softmax(x_.values, y_.values, problem, {mask.values, nullptr});
   for (std::int64_t r = 0; r < 3; ++r) {
     double sum = 0;
@@ -159,7 +159,7 @@ TEST_F(SoftmaxFamily, InPlaceAndStrides) {
   problem.dx_row_stride = 2 * cols;
   engine_.softmax_backward(dy_.values, y_.values, apart.values, problem);
   problem.dx_row_stride = 0;
-  engine_.softmax_backward(dy_.values, y_.values, dy_.values, problem);  // over dy
+  engine_.softmax_backward(dy_.values, y_.values, dy_.values, problem);  // in place of dy
   for (std::int64_t i = 0; i < 2 * cols; ++i) {
     EXPECT_EQ(dy_.values[i], dx_.values[i]) << i;
     EXPECT_EQ(apart.values[i < cols ? i : i + cols], dx_.values[i]) << i;
@@ -167,7 +167,7 @@ TEST_F(SoftmaxFamily, InPlaceAndStrides) {
   EXPECT_EQ(apart.values[cols], 0);  // the gap
 }
 
-TEST(SoftmaxProblems, TheGenericFormLeavesOutWhatIsDefault) {
+TEST(SoftmaxProblems, GenericFormOmitsDefaults) {
   SoftmaxProblem problem = SoftmaxProblem::contiguous(8, 16, DType::bf16);
   EXPECT_EQ(to_problem(problem).op, "softmax");
   const std::size_t plain = to_problem(problem).fields.size();

@@ -1,4 +1,5 @@
-// How tokens are divided: every token once, never more memory than allowed, nothing on top of something else.
+// Chunks of linear cross-entropy: every token is in one chunk, memory is bounded, and arrays in the workspace do not
+// overlap.
 
 #include "api/linear_cross_entropy/chunks.h"
 
@@ -52,7 +53,7 @@ TEST(LinearChunks, MemoryIsBoundedAndUsed) {
         }
 }
 
-TEST(LinearChunks, TheTargetSizeTakesFewEvenChunksBelowOneGibibyte) {
+TEST(LinearChunks, TargetSizeUsesFewEvenChunksBelowOneGibibyte) {
   const LinearChunks chunks = divide(of(8192, 128256), matmul_bytes);
   EXPECT_LE(chunks.bytes, std::size_t{1} << 30);
   EXPECT_LE(chunks.chunks, 4);
@@ -68,7 +69,7 @@ TEST(LinearChunks, NoSmallLastChunk) {
   EXPECT_GE(chunks.tail_tokens, 640);
 }
 
-TEST(LinearChunks, PartsOfTheWorkspaceLieApart) {
+TEST(LinearChunks, ArraysInTheWorkspaceDoNotOverlap) {
   for (const bool f32_logits : {false, true}) {
     LinearCrossEntropyProblem problem = of(3000, 1001);
     problem.f32_logits = f32_logits;
@@ -90,7 +91,7 @@ TEST(LinearChunks, PartsOfTheWorkspaceLieApart) {
   }
 }
 
-TEST(LinearChunks, TooLittleMemoryIsNamed) {
+TEST(LinearChunks, ErrorNamesTooLittleMemory) {
   LinearCrossEntropyProblem problem = of(10, 128256);
   problem.memory_bytes = 1000;
   try {

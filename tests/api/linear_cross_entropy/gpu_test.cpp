@@ -1,5 +1,5 @@
-// Linear + cross-entropy on a GPU: against float64 on small problems, against one chunk on larger ones, again bit for bit,
-// and captured.
+// Linear cross-entropy on a GPU: small problems compared with float64, larger ones with a single chunk; reproducibility and
+// stream capture.
 
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ class LinearCrossEntropyGpu : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(LinearCrossEntropyGpu, EveryDtypeAndReductionAgreesWithFloat64) {
+TEST_F(LinearCrossEntropyGpu, AllDtypesAndReductionsAgreeWithFloat64) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none})
       for (const bool f32_logits : {false, true}) {
@@ -74,7 +74,7 @@ TEST_F(LinearCrossEntropyGpu, EveryDtypeAndReductionAgreesWithFloat64) {
       }
 }
 
-TEST_F(LinearCrossEntropyGpu, ChunksAgreeWithOneAndRepeatBitForBit) {
+TEST_F(LinearCrossEntropyGpu, ChunksAgreeWithOneChunkAndAreReproducible) {
   LinearCrossEntropyProblem problem = problem_of(DType::bf16);
   problem.tokens = 1000;
   problem.hidden_size = 256;
@@ -99,13 +99,13 @@ TEST_F(LinearCrossEntropyGpu, WithoutTokensOrValidTargetsGradientsAreZero) {
     LinearInputs inputs = test::linear_inputs(problem);
     for (std::int64_t t = 0; t < tokens; ++t) write_integer(DType::i64, inputs.targets.data(), t, -100);
     const LinearOutputs outputs = run(problem, inputs);
-    EXPECT_TRUE(std::isnan(outputs.loss[0])) << "the mean of nothing";
+    EXPECT_TRUE(std::isnan(outputs.loss[0])) << "the mean of no tokens";
     EXPECT_EQ(outputs.dhidden, std::vector<double>(outputs.dhidden.size(), 0));
     EXPECT_EQ(outputs.dweight, std::vector<double>(outputs.dweight.size(), 0));
   }
 }
 
-TEST_F(LinearCrossEntropyGpu, RunsOnAFurtherStreamAndIsCapturedThere) {
+TEST_F(LinearCrossEntropyGpu, RunsAndIsCapturedOnAnotherStream) {
   LinearCrossEntropyProblem problem = problem_of(DType::f32);
   const LinearInputs inputs = test::linear_inputs(problem);
   const LinearCrossEntropy prepared(*engine_, problem);
@@ -135,7 +135,7 @@ TEST_F(LinearCrossEntropyGpu, RunsOnAFurtherStreamAndIsCapturedThere) {
   Device& device = *engine_->parts().device;
   const GraphCalls calls(dynamic_cast<const CudaDevice&>(device).driver());
   const std::function<void(Stream)> work = [&](Stream stream) {
-    prepared.launch(arrays, stream);  // what is loaded and allocated at the first time may not be during a capture
+    prepared.launch(arrays, stream);  // loads and allocates, which a capture forbids
     device.synchronize(stream);
     EXPECT_EQ(found(), right);
     device.fill(dweight.data(), 0, dweight.bytes());
@@ -154,7 +154,7 @@ TEST_F(LinearCrossEntropyGpu, RunsOnAFurtherStreamAndIsCapturedThere) {
   device.time_us({&work, 1}, false);
 }
 
-TEST_F(LinearCrossEntropyGpu, ScratchMemoryStaysBelowTheLimit) {
+TEST_F(LinearCrossEntropyGpu, WorkspaceStaysBelowTheLimit) {
   LinearCrossEntropyProblem problem;
   problem.tokens = 8192;
   problem.hidden_size = 4096;

@@ -1,5 +1,5 @@
-// Linear + cross-entropy on the host executor: chunks of any size against one chunk and against float64, with every option
-// that it passes on, and its refusals.
+// Linear cross-entropy on the host executor: compares chunks of any size with a single chunk and with float64, for every
+// option of the loss, and tests its errors.
 
 #include "tunesmith/linear_cross_entropy.h"
 
@@ -45,7 +45,7 @@ class LinearCrossEntropyHost : public testing::Test {
     return test::launch(engine_, LinearCrossEntropy(engine_, problem), inputs);
   }
 
-  /// In unequal chunks, in one, and in chunks of one token, against float64.
+  /// Compares unequal chunks, a single chunk, and chunks of one token with float64.
   void expect_right(LinearCrossEntropyProblem problem, double allowed) {
     const LinearInputs inputs = test::linear_inputs(problem);
     const LinearOutputs expected = test::reference(inputs);
@@ -59,19 +59,19 @@ class LinearCrossEntropyHost : public testing::Test {
   Engine engine_;
 };
 
-TEST_F(LinearCrossEntropyHost, EveryDtypeAndReductionAgreesWithFloat64) {
+TEST_F(LinearCrossEntropyHost, AllDtypesAndReductionsAgreeWithFloat64) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
       SCOPED_TRACE(std::string(name(dtype)) + ", reduction " + std::to_string(static_cast<int>(reduction)));
       LinearCrossEntropyProblem problem = problem_of(dtype);
       problem.reduction = reduction;
       problem.dloss = true;
-      // Logits of up to about 8 are rounded to their dtype before anything else.
+      // Logits of up to about 8 are rounded to their dtype first.
       expect_right(problem, dtype == DType::f32 ? 4e-6 : dtype == DType::f16 ? 4e-3 : 3e-2);
     }
 }
 
-TEST_F(LinearCrossEntropyHost, EveryOptionIsPassedOn) {
+TEST_F(LinearCrossEntropyHost, SupportsEveryOptionOfTheLoss) {
   using Change = std::function<void(LinearCrossEntropyProblem&)>;
   const std::pair<const char*, Change> changes[] = {{"ignore_index", [](auto& p) { p.ignore_index = 5; }},
                                                     {"label_smoothing", [](auto& p) { p.label_smoothing = 0.2; }},
@@ -108,12 +108,12 @@ TEST_F(LinearCrossEntropyHost, RowsDoNotDependOnTheChunks) {
     EXPECT_EQ(parts.loss, whole.loss);
     EXPECT_EQ(parts.lse, whole.lse);
     EXPECT_EQ(parts.dhidden, whole.dhidden);
-    // One rounding to bf16 (half of 2^-7 of a value in the worst case) for each chunk after the first.
+    // Every chunk after the first rounds to bf16 once (at worst half of 2^-7, relative).
     EXPECT_LE(test::distance(parts.dweight, whole.dweight), 23.0 / static_cast<double>(chunk_tokens) * 0.00390625 + 0.004);
   }
 }
 
-TEST_F(LinearCrossEntropyHost, AnF32SumOfDweightDoesNotLoseWhatChunksAdd) {
+TEST_F(LinearCrossEntropyHost, F32DweightHasNoRoundingPerChunk) {
   LinearCrossEntropyProblem problem = problem_of(DType::bf16);
   problem.f32_logits = true;
   problem.chunk_tokens = 1;
@@ -122,11 +122,11 @@ TEST_F(LinearCrossEntropyHost, AnF32SumOfDweightDoesNotLoseWhatChunksAdd) {
   const double rounded = test::distance(run(problem, inputs).dweight, expected.dweight);
   problem.f32_dweight = true;
   const double exact = test::distance(run(problem, inputs).dweight, expected.dweight);
-  EXPECT_LT(exact, 0.004) << "the 16-bit gradient of the logits is all that is rounded";
+  EXPECT_LT(exact, 0.004) << "only the 16-bit gradient of the logits is rounded";
   EXPECT_LT(exact, rounded);
 }
 
-TEST_F(LinearCrossEntropyHost, F32LogitsAreMoreExact) {
+TEST_F(LinearCrossEntropyHost, F32LogitsAreMoreAccurate) {
   LinearCrossEntropyProblem problem = problem_of(DType::bf16);
   const LinearInputs inputs = test::linear_inputs(problem);
   const LinearOutputs expected = test::reference(inputs);
@@ -138,11 +138,11 @@ TEST_F(LinearCrossEntropyHost, F32LogitsAreMoreExact) {
   expect_right(problem, 8e-3);
 }
 
-TEST_F(LinearCrossEntropyHost, ManyTokensDoNotDrownF16Gradients) {
+TEST_F(LinearCrossEntropyHost, F16GradientsDoNotUnderflowWithManyTokens) {
   LinearCrossEntropyProblem problem = problem_of(DType::f16);
   problem.tokens = 640;
   problem.vocab_size = 512;
-  problem.scale = 0.05;  // nearly equal probabilities of 1/512: 1/512/512 is among the denormals of f16
+  problem.scale = 0.05;  // nearly equal probabilities of 1/512; 1/512/512 is a denormal of f16
   problem.f32_logits = true;
   problem.chunk_tokens = 250;
   const LinearInputs inputs = test::linear_inputs(problem);
@@ -159,18 +159,18 @@ TEST_F(LinearCrossEntropyHost, OneOfTheGradientsOrNone) {
     }
 }
 
-TEST_F(LinearCrossEntropyHost, TokensThatAreAllIgnored) {
+TEST_F(LinearCrossEntropyHost, AllTokensIgnored) {
   LinearCrossEntropyProblem problem = problem_of(DType::f32);
   problem.chunk_tokens = 9;
   LinearInputs inputs = test::linear_inputs(problem);
   for (std::int64_t t = 0; t < problem.tokens; ++t) write_integer(DType::i64, inputs.targets.data(), t, -100);
   const LinearOutputs outputs = run(problem, inputs);
-  EXPECT_TRUE(std::isnan(outputs.loss[0])) << "the mean of nothing";
+  EXPECT_TRUE(std::isnan(outputs.loss[0])) << "the mean of no tokens";
   EXPECT_EQ(outputs.dhidden, std::vector<double>(outputs.dhidden.size(), 0));
   EXPECT_EQ(outputs.dweight, std::vector<double>(outputs.dweight.size(), 0));
 }
 
-TEST_F(LinearCrossEntropyHost, ATargetThatIsNoClassIsSeenInTheLossAlone) {
+TEST_F(LinearCrossEntropyHost, InvalidTargetAffectsOnlyTheLoss) {
   LinearCrossEntropyProblem problem = problem_of(DType::f32);
   problem.reduction = Reduction::none;
   problem.chunk_tokens = 9;
@@ -189,14 +189,14 @@ TEST_F(LinearCrossEntropyHost, NoTokens) {
   EXPECT_EQ(outputs.dweight, std::vector<double>(outputs.dweight.size(), 0));
 }
 
-TEST_F(LinearCrossEntropyHost, TheCallersWorkspaceIsUsedAndNothingBehindIt) {
+TEST_F(LinearCrossEntropyHost, UsesOnlyTheCallersWorkspace) {
   LinearCrossEntropyProblem problem = problem_of(DType::f16);
   problem.chunk_tokens = 7;
   problem.caller_workspace = true;
   expect_right(problem, 4e-3);
 }
 
-TEST_F(LinearCrossEntropyHost, OutputsThatNobodyWants) {
+TEST_F(LinearCrossEntropyHost, OptionalOutputsMayBeNull) {
   LinearCrossEntropyProblem problem = problem_of(DType::f32);
   problem.z_loss = 0.01;
   problem.dhidden = problem.dweight = false;
@@ -215,7 +215,7 @@ TEST_F(LinearCrossEntropyHost, OutputsThatNobodyWants) {
   EXPECT_NEAR(loss, test::reference(inputs).loss[0], 1e-5);
 }
 
-TEST_F(LinearCrossEntropyHost, MalformedProblemsAreNamed) {
+TEST_F(LinearCrossEntropyHost, ErrorsNameInvalidFields) {
   const auto expect_refused = [&](const std::function<void(LinearCrossEntropyProblem&)>& change,
                                   std::initializer_list<std::string_view> words) {
     LinearCrossEntropyProblem problem = problem_of(DType::f32);
@@ -226,7 +226,7 @@ TEST_F(LinearCrossEntropyHost, MalformedProblemsAreNamed) {
   expect_refused([](auto& p) { p.hidden_size = 0; }, {"hidden_size is 0", "allowed: 1"});
   expect_refused([](auto& p) { p.vocab_size = 0; }, {"vocab_size is 0", "allowed: 1"});
   expect_refused([](auto& p) { p.chunk_tokens = -3; }, {"chunk_tokens is -3"});
-  expect_refused([](auto& p) { p.memory_bytes = 100; }, {"memory_bytes is 100", "take"});
+  expect_refused([](auto& p) { p.memory_bytes = 100; }, {"memory_bytes is 100", "allowed: at least"});
   expect_refused([](auto& p) { p.dtype = DType::i32; }, {"dtype is i32", "f32, f16, bf16"});
   expect_refused([](auto& p) { p.target_dtype = DType::f32; }, {"target_dtype is f32", "i64, i32"});
   expect_refused([](auto& p) { p.label_smoothing = 1.5; }, {"label_smoothing", "1.5"});
@@ -247,7 +247,7 @@ TEST_F(LinearCrossEntropyHost, MalformedProblemsAreNamed) {
       {"f32_dweight is true"});
 }
 
-TEST_F(LinearCrossEntropyHost, WrongArraysAreNamed) {
+TEST_F(LinearCrossEntropyHost, ErrorsNameInvalidArrays) {
   const LinearCrossEntropyProblem problem = problem_of(DType::f32);
   const LinearCrossEntropy prepared(engine_, problem);
   const LinearInputs inputs = test::linear_inputs(problem);

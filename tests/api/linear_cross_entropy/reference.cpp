@@ -67,7 +67,7 @@ Row row_of(const LinearInputs& inputs, std::int64_t target, const std::vector<do
   row.nll = row.lse - x[hit];
   row.z_loss = p.z_loss * row.lse * row.lse;
   row.loss = own * row.nll + row.z_loss;
-  double all = own;  // what multiplies lse
+  double all = own;  // the factor of lse
   for (std::size_t c = 0; c < classes; ++c) {
     row.loss += share * weight(c) * (row.lse - x[c]);
     all += share * weight(c);
@@ -148,7 +148,7 @@ LinearOutputs reference(const LinearInputs& inputs) {
 
 namespace {
 
-/// An array on the device with a margin behind it that must stay as it is.
+/// A device array followed by a margin that must not change.
 class Guarded {
  public:
   Guarded(Engine& engine, std::size_t bytes) : buffer_(engine, bytes + margin), bytes_(bytes) {
@@ -167,7 +167,7 @@ class Guarded {
     buffer_.copy_to_host(all.data(), all.size());
     EXPECT_TRUE(std::all_of(all.begin() + static_cast<std::ptrdiff_t>(bytes_), all.end(), [](std::byte byte) {
       return byte == std::byte{0xFF};
-    })) << "written behind the end";
+    })) << "written beyond the end";
     all.resize(bytes_);
     return numbers(dtype, all);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Inputs for linear + cross-entropy, its reference in float64, and a launch of it with results brought back.
+// Inputs of linear cross-entropy, its float64 reference, and a launch that copies the results back.
 
 #include <vector>
 
@@ -7,31 +7,32 @@
 
 namespace tunesmith::test {
 
-/// Host arrays as they are sent.
+/// Inputs in host memory.
 struct LinearInputs {
   LinearCrossEntropyProblem problem;
   std::vector<std::byte> hidden, weight, targets;
   std::vector<float> class_weight, dloss;
 };
 
-/// Every output that the problem has, as float64; empty otherwise.
+/// The outputs of a problem as float64; empty if the problem does not have them.
 struct LinearOutputs {
   std::vector<double> loss, lse, z_loss, nll, predicted, dhidden, dweight;
 };
 
-/// Deterministic; every fifth target is ignored when there are more than four.
+/// Makes deterministic inputs. With more than four tokens, every fifth target is ignored.
 LinearInputs linear_inputs(const LinearCrossEntropyProblem& problem);
 
-/// From the inputs as rounded to their dtypes; everything after that in float64.
+/// Computes the outputs in float64 from inputs rounded to their dtypes.
 LinearOutputs reference(const LinearInputs& inputs);
 
-/// Outputs are poisoned with NaN before. Memory after each array is checked. `workspace` for problems that bring it.
+/// Launches with outputs filled with NaN, and checks that memory after each array does not change. Allocates the workspace
+/// if the problem has caller_workspace.
 LinearOutputs launch(Engine& engine, const LinearCrossEntropy& prepared, const LinearInputs& inputs);
 
-/// The largest difference, over the largest value of `expected`. NaN where only one of the two is.
+/// Returns the largest difference divided by the largest value of `expected`. NaN if an element is NaN in only one of them.
 double distance(const std::vector<double>& found, const std::vector<double>& expected);
 
-/// Reports every output that is further from the expected one than `allowed` (as distance() says).
+/// Reports every output whose distance() from the expected one exceeds `allowed`.
 void expect_near(const LinearOutputs& found, const LinearOutputs& expected, double allowed);
 
 }  // namespace tunesmith::test

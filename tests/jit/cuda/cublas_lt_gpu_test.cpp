@@ -1,4 +1,4 @@
-// cuBLASLt on a GPU: products of each kind that linear + cross-entropy makes, against the host's, and again bit for bit.
+// cuBLASLt on a GPU: the kinds of products of linear + cross-entropy agree with the host and are bitwise reproducible.
 
 #include <gtest/gtest.h>
 
@@ -75,7 +75,7 @@ class CublasLtGpu : public testing::Test {
         const double right = read_element(out_dtype, expected.data(), i * 384 + j);
         const double found = read_element(out_dtype, first.data(), i * 384 + j);
         if (std::isnan(right) && std::isnan(found)) continue;
-        // Two sums of 328 products of float32, in different orders.
+        // Both sum 328 float32 products, in different orders.
         ASSERT_NEAR(found, right, 1e-3 + spacing(out_dtype, right)) << i << "," << j;
       }
   }
@@ -84,7 +84,7 @@ class CublasLtGpu : public testing::Test {
   std::shared_ptr<MatmulLibrary> library_;
 };
 
-TEST_F(CublasLtGpu, EveryTranspositionAndDtypeAgreesWithTheHost) {
+TEST_F(CublasLtGpu, AllTranspositionsAndDtypesAgreeWithTheHost) {
   for (const bool transpose_a : {false, true})
     for (const bool transpose_b : {false, true})
       for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
@@ -92,7 +92,7 @@ TEST_F(CublasLtGpu, EveryTranspositionAndDtypeAgreesWithTheHost) {
           for (const float beta : {0.0f, 1.0f}) expect_product(transpose_a, transpose_b, dtype, out_dtype, -0.75f, beta);
 }
 
-TEST_F(CublasLtGpu, RowsThatAreNotAlignedAreMultipliedAllTheSame) {
+TEST_F(CublasLtGpu, MultipliesUnalignedRows) {
   MatmulProblem problem;
   problem.m = problem.n = problem.k = 7;
   problem.a_row_stride = problem.b_row_stride = problem.c_row_stride = 7;

@@ -1,5 +1,5 @@
-// Tunesmith declares cuBLASLt's interface itself; here it is compared with the toolkit's header, which the build puts in
-// front of this file where it is installed.
+// Compares Tunesmith's declarations of cuBLASLt with the toolkit's header. If the header is installed, the build includes it
+// before this file.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ SAME(offsetof(HeuristicResult, waves), offsetof(cublasLtMatmulHeuristicResult_t,
 
 #undef SAME
 
-// Every function takes as many arguments as the toolkit's, each of the same size.
+// Checks that a function takes the same number of arguments as the toolkit's, with the same sizes.
 template <typename Our, typename... Ours, typename Their, typename... Theirs>
 constexpr bool agree(Our (*)(Ours...), Their (*)(Theirs...)) {
   if constexpr (sizeof...(Ours) == sizeof...(Theirs) && sizeof(Our) == sizeof(Their))

@@ -1,4 +1,4 @@
-// Finding and opening cuBLASLt, without a GPU.
+// Finds and opens cuBLASLt without a GPU.
 
 #include <gtest/gtest.h>
 
@@ -27,8 +27,8 @@ class CublasLtSearch : public testing::Test {
   CudaFolders folders_;
 };
 
-TEST_F(CublasLtSearch, WheelsOfBothVersionsToolkitsAndGivenFolders) {
-  // From last to first: what is added wins over everything that was there.
+TEST_F(CublasLtSearch, SearchesWheelsToolkitsAndGivenFolders) {
+  // From the last place to the first: each added library takes precedence over those before.
   const auto expect = [this](const char* library, const char* found_in) {
     const LibraryLocation location = find_cublas_lt(folders_, 13);
     EXPECT_EQ(location.library, below(library));
@@ -47,7 +47,7 @@ TEST_F(CublasLtSearch, WheelsOfBothVersionsToolkitsAndGivenFolders) {
   expect("mine/nvidia/cu13/lib/libcublasLt.so.13", "given folder");
 }
 
-TEST_F(CublasLtSearch, ALibraryNewerThanTheDriverIsPassedOver) {
+TEST_F(CublasLtSearch, SkipsALibraryNewerThanTheDriver) {
   touch(below("usr/local/cuda-13.0/lib64/libcublasLt.so.13"));
   EXPECT_FALSE(find_cublas_lt(folders_, 12).found());
   touch(below("usr/local/cuda-12.9/lib64/libcublasLt.so.12"));
@@ -67,18 +67,18 @@ void expect_not_found(const Body& body, const std::string& words) {
   }
 }
 
-TEST_F(CublasLtSearch, WhatCannotBeOpenedIsNamed) {
+TEST_F(CublasLtSearch, ErrorNamesALibraryThatCannotBeOpened) {
   touch(below("mine/libcublasLt.so.13"));
   folders_.given = {below("mine")};
   expect_not_found([&] { CublasLtLibrary(find_cublas_lt(folders_, 13), 13); },
                    "mine/libcublasLt.so.13 but cannot be opened");
 }
 
-TEST_F(CublasLtSearch, NothingThereListsWhatWasTried) {
+TEST_F(CublasLtSearch, ErrorListsThePlacesTried) {
   expect_not_found([&] { CublasLtLibrary(find_cublas_lt(folders_, 11), 11); }, "usr/local/cuda*");
 }
 
-TEST(CublasLtLibrary, OpensWhereItIsInstalled) {
+TEST(CublasLtLibrary, OpensAnInstalledLibrary) {
   const LibraryLocation location = find_cublas_lt({}, 13);
   if (!location.found()) GTEST_SKIP() << "no cuBLASLt here";
   const CublasLtLibrary library(location, 13);

@@ -1,5 +1,5 @@
-// The scripted driver: see cuda_device_fake.h. Built as a shared library with the driver's exported names; with
-// TUNESMITH_FAKE_OLD_DRIVER it lacks what came with CUDA 12.
+// The scripted driver of device_fake.h, built as a shared library with the driver's exported names. With
+// TUNESMITH_FAKE_OLD_DRIVER it lacks the functions of CUDA 12.
 
 #include "tests/jit/cuda/device_fake.h"
 
@@ -51,7 +51,7 @@ Result on_stream(const std::string& call, StreamHandle stream, double us) {
   return result;
 }
 
-// A kernel handle is 0x100 + its number; a function handle carries its context above it.
+// A kernel handle is 0x100 plus the kernel's number; a function handle has its context in the upper bits.
 std::string kernel_of(std::uintptr_t handle) { return kernel_names[(handle & 0xff) % std::size(kernel_names)]; }
 Result check_function(FunctionHandle function) {
   if (contexts.empty()) return 201;

@@ -1,6 +1,6 @@
 #pragma once
-// A CUDA driver that is scripted: a shared library with the driver's entry points, for tests where no GPU is. Tests reach
-// its state through fake_cuda(), which the library exports.
+// A scripted CUDA driver: a shared library with the driver's entry points, for tests without a GPU. Tests access its state
+// with fake_cuda(), which the library exports.
 
 #include <map>
 #include <mutex>
@@ -12,27 +12,27 @@
 namespace tunesmith {
 
 struct FakeCuda {
-  // What the machine is like.
+  // The machine.
   int device_count = 1, driver_version = 13000, major = 9, minor = 0, sm_count = 132, l2_bytes = 50 << 20;
   std::string name = "NVIDIA Fake";
   bool has_proc_address = true;
 
-  // What goes wrong: the next `failures` calls of `failing_call` return `failure`.
+  // Errors: the next `failures` calls of `failing_call` return `failure`.
   std::string failing_call;
   cuda::Result failure = cuda::success;
   int failures = 0;
 
-  // What other programs do.
+  // Effects of other code in the process.
   cuda::StreamHandle capturing_stream = nullptr;
   bool blocking_capture = false;  // a stream that synchronizes with the legacy default stream is capturing
   int active_clusters = 16;
 
-  // What happened.
+  // Recorded calls.
   std::vector<std::string> calls;          // "cuLaunchKernel scale 4x1x1 32x1x1 smem=0 stream=0x0"
-  std::vector<std::string> unsafe_calls;   // made while this thread's capture mode was not relaxed
+  std::vector<std::string> unsafe_calls;   // calls made while the thread's capture mode was not relaxed
   std::map<std::string, int> max_dynamic;  // by kernel
-  std::size_t param_bytes = 16;            // of a parameter block, kept below
-  std::string last_params;                 // the first bytes of the last launch's parameter block
+  std::size_t param_bytes = 16;            // number of bytes to record in last_params
+  std::string last_params;                 // start of the last launch's parameter block
   int primary_references = 0, libraries = 0, allocations = 0, streams = 0, events = 0;
   double clock_us = 0;
   std::mutex mutex;
@@ -51,7 +51,7 @@ struct FakeCuda {
   }
 };
 
-/// A context as an application would have made it on a device, besides the primary one.
+/// Returns a context that an application made on a device, in addition to the primary one.
 inline cuda::ContextHandle application_context(int device) {
   return reinterpret_cast<cuda::ContextHandle>(std::uintptr_t{0x2000} + static_cast<unsigned>(device));
 }

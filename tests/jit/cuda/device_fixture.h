@@ -36,7 +36,7 @@ class CudaDeviceTest : public testing::Test {
           CudaDeviceOptions{.ordinal = ordinal_, .lock_folder = folder_.path(), .use_nvml = false});
     return *device_;
   }
-  /// The smallest image that passes for a cubin.
+  /// Returns the smallest image that passes check_cubin().
   static Binary binary() {
     Elf64_Ehdr header = {};
     std::memcpy(header.e_ident, ELFMAG, SELFMAG);
@@ -79,7 +79,7 @@ class CudaDeviceTest : public testing::Test {
   std::byte params_[16] = {};
 };
 
-/// An application's context, current while it lives.
+/// Makes an application's context current for its lifetime.
 class CurrentContext {
  public:
   CurrentContext(cuda::Result (*push)(cuda::ContextHandle), cuda::Result (*pop)(cuda::ContextHandle*),

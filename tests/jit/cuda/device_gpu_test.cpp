@@ -1,4 +1,4 @@
-// CudaDevice and NVRTC together on a real GPU. Every test skips, with the reason, where there is no driver, GPU or NVRTC.
+// CudaDevice and NVRTC on a GPU. Every test is skipped, with the reason, without a driver, GPU or NVRTC.
 
 #include <gtest/gtest.h>
 
@@ -42,11 +42,11 @@ extern "C" __global__ void fill_rank(const Params p) {
 }
 )";
 
-// What the platform offers to blocks that work together, and its accesses and maxima whose PTX no other kernel has.
+// The platform's functions for cooperative grids and clusters, and accesses and maxima whose PTX no other kernel uses.
 constexpr const char* platform_source = R"(
 using namespace tunesmith;
 struct ExchangeParams { uint64* words; uint32* out; int blocks, rounds; };
-// Values go round the whole grid. Two sets of words take turns; tags go on from launch to launch.
+// Values rotate through the whole grid. Two sets of words alternate; tags continue from launch to launch.
 extern "C" __global__ void __launch_bounds__(128) exchange(const __grid_constant__ ExchangeParams p) {
   TUNESMITH_SHARED(uint32, partials, 4);
   const int block = static_cast<int>(block_index());
@@ -107,7 +107,7 @@ extern "C" __global__ void bytes(const __grid_constant__ ByteParams p) {
 }
 )";
 
-/// The platform's headers, flattened by hand as rendering would do it, ahead of `text`.
+/// Prepends the platform's headers to `text`, flattened as by rendering.
 std::string with_platform(const std::string& text) {
   std::string flattened;
   for (const char* header : {"types.cuh", "platform_cuda.cuh"}) {
@@ -178,7 +178,7 @@ TEST_F(CudaGpu, InfoIsPlausible) {
   EXPECT_GT(info.memory_bytes, std::int64_t{1} << 30);
 }
 
-TEST_F(CudaGpu, ProvenanceNamesTheDriverAndIsRememberedCheaply) {
+TEST_F(CudaGpu, ProvenanceNamesTheDriverAndIsCached) {
   const auto start = std::chrono::steady_clock::now();
   const auto facts = device_->provenance();
   const auto first = std::chrono::steady_clock::now();
@@ -192,7 +192,7 @@ TEST_F(CudaGpu, ProvenanceNamesTheDriverAndIsRememberedCheaply) {
   EXPECT_LT(second - first, std::chrono::milliseconds(1));
 }
 
-TEST_F(CudaGpu, MemoryKeepsWhatIsWritten) {
+TEST_F(CudaGpu, CopiesMemoryToAndFromTheDevice) {
   std::vector<float> values(1000);
   std::iota(values.begin(), values.end(), 1.f);
   float* const a = upload(values);
@@ -238,7 +238,7 @@ TEST_F(CudaGpu, LaunchesFromAThreadWithoutAContext) {
   device_->release(x);
 }
 
-TEST_F(CudaGpu, AllTheSharedMemoryCanBeUsed) {
+TEST_F(CudaGpu, UsesTheMaximumOfSharedMemory) {
   const std::int64_t bytes = device_->info().smem_bytes_per_block;
   const auto count = static_cast<std::size_t>(bytes / 4);
   float* const x = upload(std::vector<float>(count, 1.f));
@@ -251,7 +251,7 @@ TEST_F(CudaGpu, AllTheSharedMemoryCanBeUsed) {
   device_->release(x);
 }
 
-TEST_F(CudaGpu, ClustersKnowTheirRanks) {
+TEST_F(CudaGpu, BlocksOfAClusterHaveRanks) {
   if (device_->info().max_cluster_blocks < 8) GTEST_SKIP() << device_->info().name << " has no clusters";
   for (const std::uint32_t cluster : {2u, 8u, 16u}) {
     float* const x = upload(std::vector<float>(32, -1.f));
@@ -343,7 +343,7 @@ TEST_F(CudaGpuPlatform, BlocksOfACooperativeGridExchangeValues) {
   }
 }
 
-TEST_F(CudaGpuPlatform, TheHalvesOfTheClustersBarrier) {
+TEST_F(CudaGpuPlatform, ClusterArriveAndWait) {
   if (device_->info().max_cluster_blocks < 8) GTEST_SKIP() << device_->info().name << " has no clusters";
   constexpr std::uint32_t blocks = 1024;
   std::uint32_t* const out = upload(std::vector<std::uint32_t>(blocks * 128));
@@ -359,8 +359,8 @@ TEST_F(CudaGpuPlatform, TheHalvesOfTheClustersBarrier) {
   }
 }
 
-// max.NaN of one element: +0 above -0, one NaN. Elements of equal sign are ordered as their bits are, or the other way
-// round.
+// Computes max.NaN of one element: +0 is larger than -0, and NaN wins. Elements of the same sign are ordered like their bits
+// if positive, and in reverse if negative.
 std::uint32_t larger_or_nan(std::uint32_t a, std::uint32_t b, std::uint32_t infinity, std::uint32_t sign,
                             std::uint32_t nan) {
   if ((a & ~sign) > infinity || (b & ~sign) > infinity) return nan;
@@ -368,7 +368,7 @@ std::uint32_t larger_or_nan(std::uint32_t a, std::uint32_t b, std::uint32_t infi
   return (a & sign) == 0 ? std::max(a, b) : std::min(a, b);
 }
 
-TEST_F(CudaGpuPlatform, MaximaOfAwkwardPairsOfValues) {
+TEST_F(CudaGpuPlatform, MaximaOfEdgeCasePairs) {
   struct PairParams {
     const std::uint32_t* a;
     const std::uint32_t* b;
@@ -402,7 +402,7 @@ TEST_F(CudaGpuPlatform, MaximaOfAwkwardPairsOfValues) {
   }
 }
 
-TEST_F(CudaGpuPlatform, SingleBytesWithEveryHint) {
+TEST_F(CudaGpuPlatform, LoadsAndStoresSingleBytesWithEveryHint) {
   struct ByteParams {
     const unsigned char* in;
     unsigned char* out;
@@ -417,7 +417,7 @@ TEST_F(CudaGpuPlatform, SingleBytesWithEveryHint) {
   EXPECT_EQ(download(out, in.size()), in);
 }
 
-TEST_F(CudaGpu, OccupancyFollowsTheResources) {
+TEST_F(CudaGpu, OccupancyDependsOnResources) {
   KernelLaunch launch;
   launch.entry = "dynamic_sum";
   launch.block.x = 1024;
@@ -428,7 +428,7 @@ TEST_F(CudaGpu, OccupancyFollowsTheResources) {
   EXPECT_EQ(module_->occupancy(launch), 0);
 }
 
-TEST_F(CudaGpu, TimesGrowWithTheWork) {
+TEST_F(CudaGpu, TimesIncreaseWithTheWork) {
   constexpr std::size_t count = 1 << 20;
   float* const x = upload(std::vector<float>(count, 1.f));
   const auto kernel = prepare("scale", count / 256);
@@ -461,7 +461,7 @@ TEST_F(CudaGpu, LaunchesAreCapturedAndReplayed) {
                      EXPECT_TRUE(device_->is_capturing(stream));
                      EXPECT_FALSE(device_->is_capturing(nullptr)) << "the stream does not synchronize with the default one";
                      kernel->enqueue(&params, stream);
-                     // Nothing of this may break the capture, from this thread or another.
+                     // None of these calls may invalidate the capture, from this thread or another.
                      device_->release(device_->allocate(1 << 20));
                      std::jthread([&] {
                        float* const other = upload({7, 7});
@@ -485,11 +485,11 @@ TEST_F(CudaGpu, LaunchesAreCapturedAndReplayed) {
   device_->release(x);
 }
 
-TEST_F(CudaGpu, ABadImageIsAnError) {
+TEST_F(CudaGpu, InvalidImageIsAnError) {
   Binary bad;
   bad.image = std::string(1000, 'x');
   EXPECT_EQ(error_of([&] { device_->load(bad); }).code(), ErrorCode::device_failed);
-  // A cubin for another architecture, which the driver itself refuses.
+  // A cubin for another architecture, which the driver rejects.
   const char* const other = device_->info().arch.major >= 9 ? "sm_75" : "sm_90";
   const Binary foreign = NvrtcCompiler({.folders = test_folders(), .dump_folder = {}, .append_flags = {}})
                              .compile({"gpu_test.cu", source, parse_arch(other)});
@@ -502,7 +502,7 @@ TEST_F(CudaGpu, ABadImageIsAnError) {
   EXPECT_EQ(error.code(), ErrorCode::device_failed) << error.what();
 }
 
-TEST_F(CudaGpu, TooMuchMemoryIsAnErrorWithItsSize) {
+TEST_F(CudaGpu, FailedAllocationReportsItsSize) {
   const std::size_t bytes = static_cast<std::size_t>(device_->info().memory_bytes) * 2;
   const Error error = error_of([&] { device_->release(device_->allocate(bytes)); });
   EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
@@ -510,8 +510,8 @@ TEST_F(CudaGpu, TooMuchMemoryIsAnErrorWithItsSize) {
   EXPECT_NO_THROW(device_->release(device_->allocate(1 << 20))) << "the device can be used afterwards";
 }
 
-// The budget is 100 ns and the benchmark's business; several times that would mean a look-up, a lock or a context switch.
-TEST_F(CudaGpu, ALaunchCostsLittleMoreThanTheDrivers) {
+// The benchmark checks the budget of 100 ns. Several times that would mean a look-up, a lock or a context switch.
+TEST_F(CudaGpu, LaunchCostsLittleMoreThanTheDrivers) {
   const auto& module = dynamic_cast<const CudaModule&>(*module_);
   const ContextScope scope(*device_);
   KernelLaunch launch;

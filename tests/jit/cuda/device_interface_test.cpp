@@ -1,5 +1,5 @@
-// Tunesmith declares the CUDA interfaces itself; here they are compared with the toolkit's headers, which the build puts in
-// front of this file where they are installed.
+// Compares Tunesmith's declarations of the CUDA interfaces with the toolkit's headers. If they are installed, the build
+// includes them before this file.
 
 #include <gtest/gtest.h>
 
@@ -113,7 +113,7 @@ SAME(sizeof(nvrtc::Program), sizeof(nvrtcProgram));
 
 #undef SAME
 
-// Every function takes as many arguments as the toolkit's, each of the same size.
+// Checks that a function takes the same number of arguments as the toolkit's, with the same sizes.
 template <typename... Ours, typename... Theirs>
 constexpr bool agree(int (*)(Ours...), CUresult (*)(Theirs...)) {
   if constexpr (sizeof...(Ours) == sizeof...(Theirs)) return ((sizeof(Ours) == sizeof(Theirs)) && ...);

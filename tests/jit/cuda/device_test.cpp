@@ -1,4 +1,4 @@
-// CudaDevice against the scripted driver: contexts, attributes, launches, errors, memory, captures.
+// CudaDevice with the scripted driver: contexts, attributes, launches, errors, memory, captures.
 
 #include <gtest/gtest.h>
 
@@ -9,27 +9,27 @@ namespace {
 
 std::string message(const Error& error) { return error.what(); }
 
-TEST_F(CudaDeviceTest, DriverIsResolvedByInterfaceVersionOrByExportedName) {
+TEST_F(CudaDeviceTest, ResolvesTheDriverByInterfaceVersionOrExportedName) {
   device();
   EXPECT_EQ(fake_->count("cuGetProcAddress cuMemAlloc 3020"), 1);
   fake_->has_proc_address = false;
   EXPECT_NO_THROW(Driver::open(FAKE_LIBCUDA));
 }
 
-TEST_F(CudaDeviceTest, NoDriverListsWhatWasTried) {
+TEST_F(CudaDeviceTest, MissingDriverListsThePlacesTried) {
   const Error missing = error_of([&] { Driver::open(folder_.path() / "libcuda.so.1"); });
   EXPECT_EQ(missing.code(), ErrorCode::no_device);
   EXPECT_NE(message(missing).find((folder_.path() / "libcuda.so.1").string()), std::string::npos) << missing.what();
 }
 
-TEST_F(CudaDeviceTest, AnOldDriverIsNamedWithWhatItLacks) {
+TEST_F(CudaDeviceTest, OldDriverIsReportedWithTheMissingFunction) {
   const Error old = error_of([] { Driver::open(FAKE_LIBCUDA_OLD); });
   EXPECT_EQ(old.code(), ErrorCode::no_device);
   EXPECT_NE(message(old).find("lacks cuLibraryLoadData"), std::string::npos) << old.what();
   EXPECT_NE(message(old).find("12.0"), std::string::npos) << old.what();
 }
 
-TEST_F(CudaDeviceTest, NoGpuIsNoDevice) {
+TEST_F(CudaDeviceTest, WithoutAGpuThrowsNoDevice) {
   fake_->device_count = 0;
   EXPECT_EQ(error_of([&] { device(); }).code(), ErrorCode::no_device);
   fail("cuInit", cuda::error_no_device);
@@ -38,7 +38,7 @@ TEST_F(CudaDeviceTest, NoGpuIsNoDevice) {
   EXPECT_NE(message(error).find("cuInit"), std::string::npos) << error.what();
 }
 
-TEST_F(CudaDeviceTest, AnOrdinalThatIsNotThereIsToldWithTheCount) {
+TEST_F(CudaDeviceTest, InvalidOrdinalIsReportedWithTheNumberOfGpus) {
   fake_->device_count = 2;
   ordinal_ = 2;
   const Error error = error_of([&] { device(); });
@@ -46,7 +46,7 @@ TEST_F(CudaDeviceTest, AnOrdinalThatIsNotThereIsToldWithTheCount) {
   EXPECT_EQ(message(error), "device is cuda:2; this machine has 2 GPUs: cuda:0 to cuda:1");
 }
 
-TEST_F(CudaDeviceTest, InfoHasEveryFact) {
+TEST_F(CudaDeviceTest, FillsInDeviceInfo) {
   const DeviceInfo& info = device().info();
   EXPECT_EQ(info.kind, DeviceInfo::Kind::cuda);
   EXPECT_EQ(info.name, "NVIDIA Fake");
@@ -62,10 +62,10 @@ TEST_F(CudaDeviceTest, InfoHasEveryFact) {
   EXPECT_EQ(info.max_cluster_blocks, 8);
   EXPECT_FALSE(info.mig);
   EXPECT_EQ(device().uuid(), "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae00");
-  EXPECT_EQ(fake_->primary_references, 0) << "asking for facts needs no context";
+  EXPECT_EQ(fake_->primary_references, 0) << "DeviceInfo needs no context";
 }
 
-TEST_F(CudaDeviceTest, AnOlderGpuHasNoClusters) {
+TEST_F(CudaDeviceTest, OlderGpuHasNoClusters) {
   fake_->major = 8;
   EXPECT_EQ(device().info().max_cluster_blocks, 1);
   KernelLaunch launch = scale();
@@ -74,7 +74,7 @@ TEST_F(CudaDeviceTest, AnOlderGpuHasNoClusters) {
   EXPECT_EQ(error_of([&] { device().prepare(*module, launch); }).code(), ErrorCode::unsupported);
 }
 
-TEST_F(CudaDeviceTest, ASliceIsKnownByItsName) {
+TEST_F(CudaDeviceTest, RecognizesAMigInstanceByItsName) {
   fake_->name = "NVIDIA H200 MIG 1g.18gb";
   EXPECT_TRUE(device().info().mig);
   EXPECT_EQ(device().info().partition, "1g.18gb");
@@ -89,7 +89,7 @@ TEST_F(CudaDeviceTest, ProvenanceHasDriverClocksAndDevice) {
   EXPECT_EQ(facts.at("device_uuid"), device().uuid());
 }
 
-TEST_F(CudaDeviceTest, WithoutACurrentContextThePrimaryOneIsUsedAndReleased) {
+TEST_F(CudaDeviceTest, UsesAndReleasesThePrimaryContextIfNoneIsCurrent) {
   device().release(device().allocate(100));
   EXPECT_EQ(fake_->primary_references, 1) << "retained once";
   EXPECT_EQ(fake_->count("cuCtxPushCurrent 0x1000"), 2);
@@ -98,7 +98,7 @@ TEST_F(CudaDeviceTest, WithoutACurrentContextThePrimaryOneIsUsedAndReleased) {
   EXPECT_EQ(fake_->primary_references, 0);
 }
 
-TEST_F(CudaDeviceTest, ACurrentContextOfTheDeviceIsUsed) {
+TEST_F(CudaDeviceTest, UsesTheCurrentContextOfTheDevice) {
   const CurrentContext application(push_, pop_, application_context(0));
   fake_->calls.clear();
   device().allocate(100);
@@ -106,7 +106,7 @@ TEST_F(CudaDeviceTest, ACurrentContextOfTheDeviceIsUsed) {
   EXPECT_EQ(fake_->count("cuCtxPushCurrent"), 0);
 }
 
-TEST_F(CudaDeviceTest, ACurrentContextOfAnotherDeviceIsNot) {
+TEST_F(CudaDeviceTest, DoesNotUseTheCurrentContextOfAnotherDevice) {
   fake_->device_count = 2;
   const CurrentContext application(push_, pop_, application_context(1));
   device().allocate(100);
@@ -127,7 +127,7 @@ TEST_F(CudaDeviceTest, LaunchPassesGeometryAndParameters) {
   EXPECT_EQ(fake_->last_params, "sixteen bytes...");
 }
 
-TEST_F(CudaDeviceTest, LaunchInTheContextItWasPreparedInCostsOneQuestion) {
+TEST_F(CudaDeviceTest, LaunchInItsContextNeedsOneQuery) {
   const CurrentContext application(push_, pop_, application_context(0));
   const auto module = device().load(binary());
   const auto kernel = device().prepare(*module, scale());
@@ -138,7 +138,7 @@ TEST_F(CudaDeviceTest, LaunchInTheContextItWasPreparedInCostsOneQuestion) {
   EXPECT_TRUE(fake_->calls[1].starts_with("cuLaunchKernel scale"));
 }
 
-TEST_F(CudaDeviceTest, LaunchFromAThreadOfAnotherDeviceStaysOnThisOne) {
+TEST_F(CudaDeviceTest, LaunchFromAThreadWithAnotherDevicesContextUsesThisDevice) {
   fake_->device_count = 2;
   const auto module = device().load(binary());
   const auto kernel = device().prepare(*module, scale());
@@ -152,11 +152,11 @@ TEST_F(CudaDeviceTest, LaunchFromAThreadOfAnotherDeviceStaysOnThisOne) {
   EXPECT_TRUE(last_launch().ends_with("by-kernel context=0x2000")) << last_launch();
 }
 
-TEST_F(CudaDeviceTest, SharedMemoryLimitIsRaisedOnceAndNeverLowered) {
+TEST_F(CudaDeviceTest, RaisesTheSharedMemoryLimitOnceAndNeverLowersIt) {
   const auto module = device().load(binary());
   const auto set = [&] { return fake_->count("cuKernelSetAttribute"); };
   device().prepare(*module, scale(1, 1000));
-  EXPECT_EQ(set(), 0) << "within what every kernel may have";
+  EXPECT_EQ(set(), 0) << "within the default limit";
   device().prepare(*module, scale(1, 100000));
   EXPECT_EQ(set(), 1);
   device().prepare(*module, scale(1, 60000));
@@ -186,24 +186,24 @@ TEST_F(CudaDeviceTest, ClustersAndCooperativeGridsAreLaunchAttributes) {
   EXPECT_EQ(fake_->count("cuKernelSetAttribute scale 14=1"), 1);
 }
 
-TEST_F(CudaDeviceTest, ImpossibleLaunchesAreRefusedWhenPrepared) {
+TEST_F(CudaDeviceTest, PrepareRejectsImpossibleLaunches) {
   const auto module = device().load(binary());
-  const auto refused = [&](const KernelLaunch& launch) { return error_of([&] { device().prepare(*module, launch); }); };
+  const auto rejected = [&](const KernelLaunch& launch) { return error_of([&] { device().prepare(*module, launch); }); };
   KernelLaunch launch = scale();
   launch.block = {513, 1, 1};
-  EXPECT_EQ(refused(launch).code(), ErrorCode::unsupported);
-  EXPECT_NE(message(refused(launch)).find("at most 512 threads"), std::string::npos);
-  EXPECT_EQ(refused(scale(1, 232448)).code(), ErrorCode::unsupported) << "1024 bytes are static";
-  EXPECT_EQ(refused(scale(1, -1)).code(), ErrorCode::invalid_argument);
-  EXPECT_EQ(refused(scale(0)).code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(rejected(launch).code(), ErrorCode::unsupported);
+  EXPECT_NE(message(rejected(launch)).find("at most 512 threads"), std::string::npos);
+  EXPECT_EQ(rejected(scale(1, 232448)).code(), ErrorCode::unsupported) << "1024 bytes are static";
+  EXPECT_EQ(rejected(scale(1, -1)).code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(rejected(scale(0)).code(), ErrorCode::invalid_argument);
   launch = scale(132 * 16 + 1);
   launch.cooperative = true;
-  EXPECT_EQ(refused(launch).code(), ErrorCode::unsupported);
-  EXPECT_NE(message(refused(launch)).find("at most 2112 blocks"), std::string::npos) << refused(launch).what();
+  EXPECT_EQ(rejected(launch).code(), ErrorCode::unsupported);
+  EXPECT_NE(message(rejected(launch)).find("at most 2112 blocks"), std::string::npos) << rejected(launch).what();
   launch = scale();
   launch.entry = "absent";
-  EXPECT_EQ(refused(launch).code(), ErrorCode::not_found);
-  EXPECT_NE(message(refused(launch)).find("'absent'"), std::string::npos);
+  EXPECT_EQ(rejected(launch).code(), ErrorCode::not_found);
+  EXPECT_NE(message(rejected(launch)).find("'absent'"), std::string::npos);
 }
 
 TEST_F(CudaDeviceTest, OccupancyIsBlocksPerMultiprocessor) {
@@ -223,14 +223,14 @@ TEST_F(CudaDeviceTest, OccupancyIsBlocksPerMultiprocessor) {
   EXPECT_EQ(error_of([&] { module->occupancy(scale()); }).code(), ErrorCode::device_failed);
 }
 
-TEST_F(CudaDeviceTest, ModulesAreUnloaded) {
+TEST_F(CudaDeviceTest, UnloadsModules) {
   auto module = device().load(binary());
   EXPECT_EQ(fake_->libraries, 1);
   module.reset();
   EXPECT_EQ(fake_->libraries, 0);
 }
 
-TEST_F(CudaDeviceTest, ABadImageIsRefused) {
+TEST_F(CudaDeviceTest, RejectsAnInvalidImage) {
   Binary bad;
   bad.image = "not a cubin";
   EXPECT_EQ(error_of([&] { device().load(bad); }).code(), ErrorCode::device_failed);
@@ -242,7 +242,7 @@ TEST_F(CudaDeviceTest, ABadImageIsRefused) {
     EXPECT_NE(message(error).find(fact), std::string::npos) << fact << " in " << error.what();
 }
 
-TEST_F(CudaDeviceTest, ErrorsNameTheCallAndWhatWasBeingDone) {
+TEST_F(CudaDeviceTest, ErrorsNameTheCallAndItsPurpose) {
   const auto module = device().load(binary());
   const auto kernel = device().prepare(*module, scale(3, 64));
   fail("cuLaunchKernel", cuda::error_launch_out_of_resources);
@@ -265,7 +265,7 @@ TEST_F(CudaDeviceTest, ErrorsNameTheCallAndWhatWasBeingDone) {
   EXPECT_EQ(error_of([&] { device().synchronize(nullptr); }).code(), ErrorCode::capturing);
 }
 
-TEST_F(CudaDeviceTest, CopiesAndFillsWaitUntilTheyAreDone) {
+TEST_F(CudaDeviceTest, CopiesAndFillsAreSynchronous) {
   std::byte host[8];
   void* const memory = device().allocate(8);
   device().copy_to_device(memory, host, 8);
@@ -278,17 +278,17 @@ TEST_F(CudaDeviceTest, CopiesAndFillsWaitUntilTheyAreDone) {
   EXPECT_EQ(fake_->count("cuStreamSynchronize stream=0x0"), 5);
   device().copy_async(memory, memory, 8, reinterpret_cast<Stream>(0x77));
   EXPECT_EQ(fake_->count("cuMemcpyDtoDAsync stream=0x77"), 1);
-  EXPECT_EQ(fake_->count("cuStreamSynchronize"), 5) << "asynchronous, on the stream asked for";
+  EXPECT_EQ(fake_->count("cuStreamSynchronize"), 5) << "asynchronous, on the requested stream";
   device().copy_to_host(nullptr, nullptr, 0);
   device().fill(nullptr, 0, 0);
-  EXPECT_EQ(fake_->count("cuStreamSynchronize"), 5) << "nothing to do is nothing done";
+  EXPECT_EQ(fake_->count("cuStreamSynchronize"), 5) << "zero bytes need no call";
   device().release(nullptr);
   device().release(memory);
   EXPECT_EQ(fake_->allocations, 0);
   EXPECT_NE(device().allocate(0), nullptr);
 }
 
-TEST_F(CudaDeviceTest, CopiesKeepOffTheDefaultStreamWhileItCannotBeTouched) {
+TEST_F(CudaDeviceTest, CopiesAvoidTheDefaultStreamDuringACapture) {
   std::byte host[8];
   void* const memory = device().allocate(8);
   fake_->blocking_capture = true;
@@ -301,7 +301,7 @@ TEST_F(CudaDeviceTest, CopiesKeepOffTheDefaultStreamWhileItCannotBeTouched) {
   EXPECT_EQ(fake_->streams, 0);
 }
 
-TEST_F(CudaDeviceTest, CapturesAreSeen) {
+TEST_F(CudaDeviceTest, DetectsCaptures) {
   const Stream stream = reinterpret_cast<Stream>(0x5005);
   EXPECT_FALSE(device().is_capturing(stream));
   EXPECT_FALSE(device().is_capturing(nullptr));

@@ -1,4 +1,4 @@
-// Measuring, on the scripted driver whose clock advances one microsecond per block and a thousand per flush.
+// Measurements with the scripted driver, whose clock advances one microsecond per block and a thousand per flush.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class CudaTimingTest : public CudaDeviceTest {
   std::vector<std::unique_ptr<PreparedKernel>> kernels_;
 };
 
-TEST_F(CudaTimingTest, EachWorkIsTimedWithoutItsFlush) {
+TEST_F(CudaTimingTest, TimesExcludeTheFlush) {
   const std::vector<std::function<void(Stream)>> works{work(3), work(70), work(1)};
   const std::vector<double> times = device().time_us(works, true);
   ASSERT_EQ(times.size(), 3u);
@@ -39,7 +39,7 @@ TEST_F(CudaTimingTest, EachWorkIsTimedWithoutItsFlush) {
   EXPECT_NEAR(times[2], 1, 1e-3);
 }
 
-TEST_F(CudaTimingTest, WorksFollowEachOtherAndTheHostWaitsOnce) {
+TEST_F(CudaTimingTest, EnqueuesAllWorksAndWaitsOnce) {
   const std::vector<std::function<void(Stream)>> works{work(3), work(70)};
   device().time_us(works, true);
   fake_->calls.clear();
@@ -52,12 +52,12 @@ TEST_F(CudaTimingTest, WorksFollowEachOtherAndTheHostWaitsOnce) {
     if (call.starts_with("cuStreamSynchronize")) sequence += "wait ";
     if (call.starts_with("cuEventElapsed")) sequence += "read ";
     EXPECT_FALSE(call.starts_with("cuEventCreate") || call.starts_with("cuMemAlloc") || call.starts_with("cuStreamCreate"))
-        << call << ": what the first measurement made is kept";
+        << call << ": later measurements reuse the objects of the first";
   }
   EXPECT_EQ(sequence, "flush record launch record flush record launch record wait read read ");
 }
 
-TEST_F(CudaTimingTest, TheFlushIsLargerThanTheCache) {
+TEST_F(CudaTimingTest, FlushIsLargerThanTheCache) {
   device().time_us(std::vector{work(1)}, true);
   EXPECT_EQ(fake_->count("cuMemAlloc " + std::to_string(256 << 20)), 1) << "at least 256 MiB";
   kernels_.clear();
@@ -68,13 +68,13 @@ TEST_F(CudaTimingTest, TheFlushIsLargerThanTheCache) {
   EXPECT_EQ(fake_->count("cuMemAlloc " + std::to_string(400 << 20)), 1) << "twice the cache";
 }
 
-TEST_F(CudaTimingTest, WithoutFlushNothingIsAllocated) {
+TEST_F(CudaTimingTest, AllocatesNothingWithoutAFlush) {
   EXPECT_NEAR(device().time_us(std::vector{work(5)}, false).at(0), 5, 1e-3);
   EXPECT_EQ(fake_->count("cuMemAlloc"), 0);
   EXPECT_TRUE(device().time_us({}, true).empty());
 }
 
-TEST_F(CudaTimingTest, EverythingIsGivenBackWithTheDevice) {
+TEST_F(CudaTimingTest, ReleasesEverythingWithTheDevice) {
   device().time_us(std::vector{work(5), work(5)}, true);
   EXPECT_EQ(fake_->events, 4);
   kernels_.clear();
@@ -85,7 +85,7 @@ TEST_F(CudaTimingTest, EverythingIsGivenBackWithTheDevice) {
   EXPECT_EQ(fake_->allocations, 0);
 }
 
-TEST_F(CudaTimingTest, TheTimersContextIsTheCallers) {
+TEST_F(CudaTimingTest, UsesTheCallersContext) {
   device().time_us(std::vector{work(5)}, false);
   {
     const CurrentContext application(push_, pop_, application_context(0));
@@ -93,10 +93,10 @@ TEST_F(CudaTimingTest, TheTimersContextIsTheCallers) {
     EXPECT_NEAR(device().time_us(works, false).at(0), 6, 1e-3);
     EXPECT_TRUE(last_launch().ends_with("context=0x2000")) << last_launch();
   }
-  EXPECT_EQ(fake_->streams, 1) << "the first context's stream was given back";
+  EXPECT_EQ(fake_->streams, 1) << "the stream of the first context was released";
 }
 
-TEST_F(CudaTimingTest, AWorkThatThrowsLeavesNothingRunning) {
+TEST_F(CudaTimingTest, WaitsForEnqueuedWorkAfterAnException) {
   const std::vector<std::function<void(Stream)>> works{work(5),
                                                        [](Stream) { throw Error(ErrorCode::device_failed, "scripted"); }};
   const Error error = error_of([&] { device().time_us(works, false); });
@@ -104,7 +104,7 @@ TEST_F(CudaTimingTest, AWorkThatThrowsLeavesNothingRunning) {
   EXPECT_GT(fake_->index_of("cuStreamSynchronize"), fake_->index_of("cuLaunchKernel"));
 }
 
-TEST(MeasuringLock, KeepsThreadsAndProcessesApart) {
+TEST(MeasuringLock, ExcludesThreadsAndProcesses) {
   const TemporaryFolder folder;
   std::atomic<bool> second_has_it = false;
   std::jthread second;
@@ -112,7 +112,7 @@ TEST(MeasuringLock, KeepsThreadsAndProcessesApart) {
     const MeasuringLock first(folder.path(), "GPU-1");
     EXPECT_TRUE(first.across_processes());
     const MeasuringLock other_gpu(folder.path(), "GPU-2");
-    // Another process would open the file by itself, as this does.
+    // Opens the file separately, as another process would.
     const int file = open((folder.path() / "tunesmith-measuring-GPU-1.lock").c_str(), O_RDONLY);
     ASSERT_GE(file, 0);
     EXPECT_NE(flock(file, LOCK_EX | LOCK_NB), 0);
@@ -128,7 +128,7 @@ TEST(MeasuringLock, KeepsThreadsAndProcessesApart) {
   EXPECT_TRUE(second_has_it);
 }
 
-TEST(MeasuringLock, WithoutAFileThreadsAreStillKeptApart) {
+TEST(MeasuringLock, ExcludesThreadsWithoutAFile) {
   const TemporaryFolder folder;
   const std::filesystem::path nowhere = folder.path() / "missing";
   std::atomic<bool> second_has_it = false;
@@ -147,7 +147,7 @@ TEST(MeasuringLock, WithoutAFileThreadsAreStillKeptApart) {
   EXPECT_TRUE(second_has_it);
 }
 
-TEST(MeasuringLock, DoesNotFollowALink) {
+TEST(MeasuringLock, DoesNotFollowASymbolicLink) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "victim") << "x";
   std::filesystem::create_symlink(folder.path() / "victim", folder.path() / "tunesmith-measuring-GPU-1.lock");

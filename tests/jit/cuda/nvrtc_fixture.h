@@ -1,5 +1,5 @@
 #pragma once
-// What the NVRTC and GPU tests share: a scratch folder, and a compiler that is there or the test skips.
+// Shared parts of the NVRTC and GPU tests: a temporary folder, and a compiler without which tests are skipped.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 
 namespace tunesmith {
 
-/// An empty folder that is removed with the object.
+/// An empty folder that the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -35,7 +35,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// The folders that the environment of the tests names, as an application would hand them in.
+/// Returns the folders of the environment variables, as an application passes them.
 inline CudaFolders test_folders() {
   const auto split = [](const char* variable) {
     std::vector<std::filesystem::path> paths;
@@ -53,7 +53,7 @@ inline CudaFolders test_folders() {
   return folders;
 }
 
-/// Whether a library whose name holds `part` is mapped into this process.
+/// Reports whether a library whose name contains `part` is mapped into this process.
 inline bool is_mapped(const std::string& part) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
@@ -73,7 +73,7 @@ inline std::string missing_nvrtc() {
 #define TUNESMITH_NEEDS_NVRTC() \
   if (const std::string reason = ::tunesmith::missing_nvrtc(); !reason.empty()) GTEST_SKIP() << reason
 
-/// Runs `call` and gives back the Error it throws.
+/// Runs `call` and returns the Error that it throws.
 template <typename Call>
 Error error_of(const Call& call) {
   try {

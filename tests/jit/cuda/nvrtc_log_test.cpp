@@ -1,4 +1,4 @@
-// What is read out of compiler logs.
+// Parsing of compiler logs.
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST(PtxasLog, ReadsTheFormOfTheCommandLineTool) {
   EXPECT_EQ(resources.at("k").static_smem_bytes, 384);
 }
 
-TEST(PtxasLog, AFunctionThatTheEntryCallsIsNotTheEntry) {
+TEST(PtxasLog, IgnoresFunctionsThatTheEntryCalls) {
   const auto resources = parse_ptxas_log(
       "ptxas info    : Compiling entry function 'k' for 'sm_80'\n"
       "ptxas info    : Function properties for helper\n"
@@ -69,7 +69,7 @@ TEST(PtxasLog, AFunctionThatTheEntryCallsIsNotTheEntry) {
   EXPECT_EQ(resources.at("k").registers, 20);
 }
 
-TEST(PtxasLog, PassesOverWhatItDoesNotKnow) {
+TEST(PtxasLog, SkipsUnknownLines) {
   EXPECT_TRUE(parse_ptxas_log("").empty());
   EXPECT_TRUE(parse_ptxas_log("Used 3 registers\n bytes smem\nx registers").empty());
   EXPECT_EQ(parse_ptxas_log("Compiling entry function 'k' for 'sm_80'\n: Used many registers, 99999999999999 bytes smem")
@@ -78,14 +78,14 @@ TEST(PtxasLog, PassesOverWhatItDoesNotKnow) {
             0);
 }
 
-TEST(PtxasLog, OnlyTimingsLeaveTheLog) {
+TEST(PtxasLog, RemovesOnlyTimings) {
   const std::string log = without_timings(two_entries);
   EXPECT_EQ(log.find("Compile time"), std::string::npos);
   EXPECT_NE(log.find("C7510"), std::string::npos);
   EXPECT_NE(log.find("Used 40 registers"), std::string::npos);
 }
 
-TEST(NvrtcDiagnostics, FirstErrorComesWithItsPlace) {
+TEST(NvrtcDiagnostics, FirstErrorHasItsFileAndLine) {
   EXPECT_EQ(first_error("a.cu(3): warning #177-D: variable \"u\" was declared but never referenced\n"
                         "device/vector.cuh(12): error: identifier \"nope\" is undefined\n"
                         "    return nope;\n"
@@ -98,13 +98,13 @@ TEST(NvrtcDiagnostics, FirstErrorComesWithItsPlace) {
             "ptxas application ptx input, line 23; error   : Unknown modifier");
   EXPECT_EQ(first_error("nvrtc: error: invalid value for --gpu-architecture (-arch)\n"),
             "nvrtc: error: invalid value for --gpu-architecture (-arch)");
-  // The front end's place is worth more than an earlier line of a tool.
+  // An error of the front end takes precedence over an earlier error of a tool, because it has a line number.
   EXPECT_EQ(first_error("nvrtc: error: general\na.cu(2): error: exact"), "a.cu:2: exact");
   EXPECT_EQ(first_error("ptxas info    : Used 3 registers\n"), "");
   EXPECT_EQ(first_error(""), "");
 }
 
-TEST(NvrtcDiagnostics, DumpIsTheSourceUnderASafeName) {
+TEST(NvrtcDiagnostics, DumpsTheSourceUnderASafeName) {
   const TemporaryFolder folder;
   const std::string path = dump_source(folder.path() / "new" / "folder", "../soft max.cu", "__global__ int x;\n");
   EXPECT_EQ(std::filesystem::path(path).parent_path(), folder.path() / "new" / "folder");

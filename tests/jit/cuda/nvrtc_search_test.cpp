@@ -1,4 +1,4 @@
-// Finding NVRTC in made-up trees, and telling builds apart, without opening anything.
+// Finds NVRTC in made-up folders, and identifies its build, without opening it.
 
 #include <elf.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class NvrtcSearch : public testing::Test {
   CudaFolders folders_;
 };
 
-TEST_F(NvrtcSearch, NothingThereListsEveryPlaceInOrder) {
+TEST_F(NvrtcSearch, ListsEveryPlaceInOrderIfNothingIsFound) {
   folders_.given = {below("mine")};
   folders_.toolkits = {below("opt/cuda")};
   folders_.loader = {below("ld")};
@@ -53,8 +53,8 @@ TEST_F(NvrtcSearch, NothingThereListsEveryPlaceInOrder) {
   EXPECT_EQ(nvrtc_identity(location), "nvrtc none");
 }
 
-TEST_F(NvrtcSearch, EachPlaceLosesToTheOnesBeforeIt) {
-  // From last to first: what is added wins over everything that was there.
+TEST_F(NvrtcSearch, EarlierPlacesTakePrecedence) {
+  // From the last place to the first: each added library takes precedence over those before.
   folders_.wheels = {below("venv")};
   put_nvrtc(below("venv/lib/python3.11/site-packages/nvidia/cu13/lib"), 13, 0);
   EXPECT_EQ(find_nvrtc(folders_).library, below("venv/lib/python3.11/site-packages/nvidia/cu13/lib/libnvrtc.so.13"));
@@ -79,7 +79,7 @@ TEST_F(NvrtcSearch, EachPlaceLosesToTheOnesBeforeIt) {
   folders_.given = {below("mine")};
   put_nvrtc(below("mine"), 12, 4);
   const NvrtcLocation location = find_nvrtc(folders_);
-  EXPECT_EQ(location.library, below("mine/libnvrtc.so.12")) << "what the user names wins, whatever its version";
+  EXPECT_EQ(location.library, below("mine/libnvrtc.so.12")) << "the user's folder wins, regardless of the version";
   EXPECT_EQ(location.builtins, below("mine/libnvrtc-builtins.so.12.4"));
   EXPECT_EQ(location.major, 12);
   EXPECT_EQ(location.minor, 4);
@@ -88,7 +88,8 @@ TEST_F(NvrtcSearch, EachPlaceLosesToTheOnesBeforeIt) {
 }
 
 TEST_F(NvrtcSearch, NewestToolkitFirstAndVersionThirteenBeforeTwelve) {
-  put_nvrtc(below("usr/local/cuda-9.2/lib64"), 13, 9);  // no such thing; its name sorts after "cuda-13.0" as text
+  put_nvrtc(below("usr/local/cuda-9.2/lib64"), 13,
+            9);  // does not exist in reality; as a string, its name sorts after "cuda-13.0"
   put_nvrtc(below("usr/local/cuda-13.0/lib64"), 13, 0);
   put_nvrtc(below("usr/local/cuda-13.2/targets/x86_64-linux/lib"), 13, 2);
   put_nvrtc(below("usr/local/cuda-13.2/targets/sbsa-linux/lib"), 13, 2);
@@ -103,7 +104,7 @@ TEST_F(NvrtcSearch, NewestToolkitFirstAndVersionThirteenBeforeTwelve) {
   EXPECT_EQ(find_nvrtc(folders_).major, 13);
 }
 
-TEST_F(NvrtcSearch, KnowsTheWheelsLayouts) {
+TEST_F(NvrtcSearch, SearchesTheLayoutsOfWheels) {
   for (const char* layout : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib", "lib/python3.12/site-packages/nvidia/cu13/lib",
                              "lib/python3/dist-packages/nvidia/cuda_nvrtc/lib", "lib", ""}) {
     const TemporaryFolder folder;
@@ -115,7 +116,7 @@ TEST_F(NvrtcSearch, KnowsTheWheelsLayouts) {
   }
 }
 
-TEST_F(NvrtcSearch, BuiltinsBesideTheRealFileCount) {
+TEST_F(NvrtcSearch, FindsBuiltinsInTheFolderOfTheRealFile) {
   put_nvrtc(below("real"), 13, 0);
   fs::create_directories(below("links"));
   fs::create_symlink(below("real/libnvrtc.so.13"), below("links/libnvrtc.so.13"));
@@ -123,7 +124,7 @@ TEST_F(NvrtcSearch, BuiltinsBesideTheRealFileCount) {
   EXPECT_EQ(find_nvrtc(folders_).builtins.filename(), "libnvrtc-builtins.so.13.0");
 }
 
-TEST_F(NvrtcSearch, IdentityTellsBuildsApart) {
+TEST_F(NvrtcSearch, IdentityDistinguishesBuilds) {
   put_nvrtc(below("a"), 13, 0);
   put_nvrtc(below("b"), 13, 0);
   touch(below("b/libnvrtc.so.13"), "another build");
@@ -137,7 +138,7 @@ TEST_F(NvrtcSearch, IdentityTellsBuildsApart) {
   EXPECT_EQ(a.find(root_.path().string()), std::string::npos) << "the same build elsewhere is the same toolchain: " << a;
 }
 
-// An ELF file with a property note before its build-id note, as linkers write them.
+// Makes an ELF file with a property note before its build-id note, like a linker.
 std::string elf_with_build_id(const std::string& id) {
   const auto note = [](std::uint32_t type, std::string name, std::string value) {
     Elf64_Nhdr header{static_cast<Elf64_Word>(name.size()), static_cast<Elf64_Word>(value.size()), type};
@@ -162,12 +163,12 @@ std::string elf_with_build_id(const std::string& id) {
          std::string(reinterpret_cast<const char*>(segments), sizeof segments) + notes;
 }
 
-TEST_F(NvrtcSearch, BuildIdIsReadFromTheNotes) {
+TEST_F(NvrtcSearch, ReadsTheBuildIdFromTheNotes) {
   touch(below("lib.so"), elf_with_build_id(std::string("\x01\xab\xff\x00\x10", 5)));
   EXPECT_EQ(build_id(below("lib.so")), "01abff0010");
 }
 
-TEST_F(NvrtcSearch, BuildIdOfDamagedFilesIsAFallback) {
+TEST_F(NvrtcSearch, BuildIdOfDamagedFilesIsSizeAndHash) {
   const std::string whole = elf_with_build_id("12345678901234567890");
   for (std::size_t bytes = 0; bytes < whole.size(); bytes += 7) {
     touch(below("cut.so"), whole.substr(0, bytes));
@@ -176,8 +177,8 @@ TEST_F(NvrtcSearch, BuildIdOfDamagedFilesIsAFallback) {
   EXPECT_EQ(build_id(below("none.so")), "");
 }
 
-TEST_F(NvrtcSearch, FindingAndIdentifyingIsQuick) {
-  // What a toolkit looks like here; the measure is the median, since other programs run beside the tests.
+TEST_F(NvrtcSearch, FindsAndIdentifiesQuickly) {
+  // The layout of a toolkit. The test uses the median because other programs run at the same time.
   put_nvrtc(below("usr/local/cuda-13.0/lib64"), 13, 0);
   std::vector<double> times_us;
   for (int i = 0; i < 31; ++i) {

@@ -1,4 +1,4 @@
-// The compiler itself. Needs NVRTC, no GPU.
+// NvrtcCompiler. Needs NVRTC but no GPU.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -33,8 +33,8 @@ NvrtcOptions settings(const fs::path& dump_folder = {}) {
 }
 
 TEST(Nvrtc, IdentityAndOptionsDoNotOpenTheLibrary) {
-  if (!find_nvrtc(test_folders()).found()) GTEST_SKIP() << "no NVRTC outside the loader's own knowledge";
-  // In a child: other tests of this process may have opened it.
+  if (!find_nvrtc(test_folders()).found()) GTEST_SKIP() << "only the loader finds NVRTC";
+  // In a child process, because other tests of this process may have opened the library.
   const pid_t child = fork();
   if (child == 0) {
     if (is_mapped("libnvrtc")) _exit(77);
@@ -64,7 +64,7 @@ TEST(Nvrtc, OptionsAreCanonical) {
   EXPECT_EQ(options.find("device"), std::string::npos) << options;
 }
 
-TEST(Nvrtc, MissingLibraryNamesWhatWasTried) {
+TEST(Nvrtc, MissingLibraryListsThePlacesTried) {
   const TemporaryFolder empty;
   NvrtcOptions options;
   options.folders.root = empty.path();
@@ -73,7 +73,7 @@ TEST(Nvrtc, MissingLibraryNamesWhatWasTried) {
   EXPECT_FALSE(compiler.location().found());
   try {
     compiler.compile(request("sm_90a"));
-    // The loader itself knows an NVRTC: the last resort worked, and what it found is described.
+    // The loader found an NVRTC as a last resort; its location is reported.
     EXPECT_TRUE(compiler.location().found());
     EXPECT_EQ(compiler.location().found_in, "loader");
     EXPECT_NE(compiler.identity(), "nvrtc none");
@@ -85,7 +85,7 @@ TEST(Nvrtc, MissingLibraryNamesWhatWasTried) {
   }
 }
 
-TEST(Nvrtc, AFileThatIsNoLibraryIsNoCompiler) {
+TEST(Nvrtc, AFileThatIsNotALibraryThrowsNoCompiler) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "libnvrtc.so.13") << "not a library";
   NvrtcOptions options;
@@ -136,7 +136,7 @@ TEST(Nvrtc, SupportedArchsAreAscendingAndHaveSpecificTargets) {
   EXPECT_FALSE(has("sm_90f"));
 }
 
-TEST(Nvrtc, UnknownArchNamesItselfAndTheKnownOnes) {
+TEST(Nvrtc, UnknownArchIsReportedWithTheKnownOnes) {
   TUNESMITH_NEEDS_NVRTC();
   const NvrtcCompiler compiler(settings());
   for (const char* arch : {"sm_73", "sm_80a", "sm_999", "sm_90f"}) {
@@ -149,7 +149,7 @@ TEST(Nvrtc, UnknownArchNamesItselfAndTheKnownOnes) {
   }
 }
 
-TEST(Nvrtc, AFailedCompilationCanBeInspected) {
+TEST(Nvrtc, FailedCompilationHasLogOptionsAndSource) {
   TUNESMITH_NEEDS_NVRTC();
   const TemporaryFolder folder;
   const NvrtcCompiler compiler(settings(folder.path()));
@@ -171,7 +171,7 @@ TEST(Nvrtc, AFailedCompilationCanBeInspected) {
   EXPECT_EQ(dumped.str(), source);
 }
 
-TEST(Nvrtc, ErrorsOfPtxasAreTold) {
+TEST(Nvrtc, ReportsErrorsOfPtxas) {
   TUNESMITH_NEEDS_NVRTC();
   const TemporaryFolder folder;
   const NvrtcCompiler compiler(settings(folder.path()));
@@ -179,7 +179,7 @@ TEST(Nvrtc, ErrorsOfPtxasAreTold) {
       [&] { compiler.compile(request("sm_80", "extern \"C\" __global__ void k() { asm volatile(\"foo.bar;\"); }")); });
   EXPECT_EQ(no_instruction.code(), ErrorCode::compile_failed);
   EXPECT_NE(std::string(no_instruction.what()).find("ptxas"), std::string::npos) << no_instruction.what();
-  // ptxas reports this one only when it is not asked to be verbose.
+  // ptxas reports this error only without verbose mode.
   const Error too_large = error_of([&] {
     compiler.compile(request("sm_80",
                              "extern \"C\" __global__ void k(float* x) { __shared__ float s[1000000];"
@@ -188,7 +188,7 @@ TEST(Nvrtc, ErrorsOfPtxasAreTold) {
   EXPECT_NE(std::string(too_large.what()).find("too much shared data"), std::string::npos) << too_large.what();
 }
 
-TEST(Nvrtc, WarningsStayInTheLog) {
+TEST(Nvrtc, LogHasWarnings) {
   TUNESMITH_NEEDS_NVRTC();
   const Binary binary =
       NvrtcCompiler(settings())
@@ -204,9 +204,9 @@ TEST(Nvrtc, AssemblyIsPtxForTheVirtualArchitecture) {
   EXPECT_EQ(ptx.find('\0'), std::string::npos);
 }
 
-TEST(Nvrtc, ThreadsCompileAtOnce) {
+TEST(Nvrtc, ThreadsCompileConcurrently) {
   TUNESMITH_NEEDS_NVRTC();
-  const NvrtcCompiler compiler(settings());  // not opened yet: the threads race for that, too
+  const NvrtcCompiler compiler(settings());  // not opened yet, so the threads also race to open it
   std::vector<Binary> binaries(4);
   {
     std::vector<std::jthread> threads;
@@ -219,10 +219,10 @@ TEST(Nvrtc, ThreadsCompileAtOnce) {
   EXPECT_EQ(binaries[0].image.size(), binaries[2].image.size());
 }
 
-TEST(Nvrtc, WorksFromAFolderThatNoLoaderKnows) {
+TEST(Nvrtc, WorksInAFolderOutsideOfTheLoadersPath) {
   const NvrtcLocation installed = find_nvrtc(test_folders());
-  if (!installed.found() || installed.builtins.empty()) GTEST_SKIP() << "no NVRTC with builtins beside it";
-  // Copies, as a wheel would have them: a symbolic link would lead the loader back.
+  if (!installed.found() || installed.builtins.empty()) GTEST_SKIP() << "no NVRTC with builtins in its folder";
+  // Copies the files, because the loader would resolve symbolic links.
   const TemporaryFolder folder;
   const fs::path lib = folder.path() / "nvidia/cu13/lib";
   fs::create_directories(lib);
@@ -237,7 +237,7 @@ TEST(Nvrtc, WorksFromAFolderThatNoLoaderKnows) {
   EXPECT_EQ(compiler.identity(), NvrtcCompiler(settings()).identity()) << "the same build in another place";
 }
 
-TEST(Nvrtc, DamagedImagesAreRefusedBeforeTheDriverSeesThem) {
+TEST(Nvrtc, CheckCubinRejectsDamagedImages) {
   EXPECT_EQ(error_of([] { check_cubin(""); }).code(), ErrorCode::device_failed);
   EXPECT_EQ(error_of([] { check_cubin(std::string(64, 'x')); }).code(), ErrorCode::device_failed);
   std::stringstream self;

@@ -1,5 +1,5 @@
-// Tensor maps, the copy engine and wgmma on a real GPU: products and copies through a launch plan, against float64. Every
-// test skips, with the reason, where there is no GPU of sm_90a.
+// Tensor maps, TMA and wgmma on a GPU: products and copies with a launch plan, compared with float64. Every test is skipped,
+// with the reason, without an sm_90a GPU.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -21,18 +21,19 @@ namespace {
 
 static_assert(offsetof(TensorMapParams, maps) == 64 && sizeof(TensorMapParams) == 448, "as Params in the source");
 
-// A barrier that is waited for in vain hangs the GPU: the process is then ended, with a message of the shell's.
+// Ends the process if a kernel deadlocks, which would hang the GPU.
 constexpr unsigned watchdog_s = 120;
 
 std::int64_t padded(std::int64_t elements, std::int64_t to) { return (elements + to - 1) / to * to; }
 
-/// (batch, heads, rows, cols) in device memory, rows padded to 16 bytes with one more chunk that nothing may touch.
+/// An array (batch, heads, rows, cols) in device memory. Rows are padded to 16 bytes, plus 16 bytes that no kernel may
+/// access.
 struct Matrices {
   DType dtype;
   std::int64_t batch, heads, rows, cols;
-  bool heads_inside;  ///< (batch, rows, heads, cols) in memory
+  bool heads_inside;  ///< the layout is (batch, rows, heads, cols)
   std::vector<std::byte> host{};
-  std::vector<float> values{};  ///< what `host` holds
+  std::vector<float> values{};  ///< the elements of `host` as float
   void* device = nullptr;
 
   std::int64_t row_elements() const { return padded(cols, 16 / size_of(dtype)) + 16 / size_of(dtype); }
@@ -52,7 +53,7 @@ struct Matrices {
       values[static_cast<std::size_t>(i)] = static_cast<float>(read_element(dtype, host.data(), i));
   }
 
-  /// NaN everywhere; random values where `fill`.
+  /// Allocates the array, filled with NaN, or with random elements if `fill` is set.
   void make(bool fill, unsigned seed) {
     host.resize(static_cast<std::size_t>(bytes()));
     for (std::int64_t i = 0; i < elements(); ++i) write_element(dtype, host.data(), i, NAN);
@@ -84,7 +85,7 @@ struct Product {
   DType dtype;
   int columns;
   bool b_k_innermost, a_in_registers;
-  std::int64_t batch, heads, m, n, k;  ///< n > columns only where columns is a multiple of 64: tiles are stored in slabs
+  std::int64_t batch, heads, m, n, k;  ///< n > columns requires that columns is a multiple of 64, the width of a store
 
   std::string entry() const {
     return "product_" + std::string(name(dtype)) + "_" + std::to_string(columns) + (b_k_innermost ? "_k" : "_n") +
@@ -230,7 +231,7 @@ void TensorMapGpu::check(const Product& product) {
             << sum;
         worst = std::max(worst, std::fabs(found - sum) / sum_of_magnitudes);
       }
-      // A store completes the last 16 bytes of a row (launch.h says so), and goes no further.
+      // A store completes the last 16 bytes of a row (see launch.h), but writes nothing after them.
       for (std::int64_t col = padded(n, 16 / size_of(dtype)); col < d.row_elements(); ++col)
         ASSERT_TRUE(std::isnan(d(of_batch, of_head, row, col))) << entry << ": the store goes beyond the array";
     }
@@ -246,7 +247,7 @@ TEST_F(TensorMapGpu, ProductsAgreeWithFloat64) {
   }
 }
 
-TEST_F(TensorMapGpu, BoxesOfFiveDimensionsAreCopiedAndFilledWithZeros) {
+TEST_F(TensorMapGpu, CopiesFiveDimensionalBoxesAndFillsWithZeros) {
   constexpr std::int64_t in_cols = 20, in_row = 24, out_cols = 28, out_row = 32, rows = 3 * 5 * 2 * 3;
   std::vector<float> in(rows * in_row, NAN), out(rows * out_row, NAN);
   for (std::int64_t row = 0; row < rows; ++row)
@@ -286,7 +287,7 @@ TEST_F(TensorMapGpu, BoxesOfFiveDimensionsAreCopiedAndFilledWithZeros) {
     }
 }
 
-TEST_F(TensorMapGpu, MatricesAreStoredTransposed) {
+TEST_F(TensorMapGpu, StoresMatricesTransposed) {
   std::vector<std::uint16_t> in(256), out(256);
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint16_t>(i);
   void* const from = upload(in.data(), 512);
@@ -303,7 +304,7 @@ TEST_F(TensorMapGpu, MatricesAreStoredTransposed) {
         EXPECT_EQ(out[64 * matrix + 8 * row + col], 64 * matrix + 8 * col + row) << matrix << ": " << row << "," << col;
 }
 
-// At every launch; a budget of some hundred nanoseconds, and far more would mean that maps must be kept between launches.
+// Every launch encodes the maps. The budget is a few hundred nanoseconds; otherwise they must be cached between launches.
 TEST_F(TensorMapGpu, EncodingIsCheap) {
   const Matrices a{DType::bf16, 2, 8, 4096, 128, true};
   void* const memory = device_->allocate(static_cast<std::size_t>(a.bytes()));

@@ -1,6 +1,6 @@
 #pragma once
-// Kernels that use the whole of device/hopper.cuh and device/wgmma.cuh, for the compiler's and the GPU's tests: a matrix
-// product fed by the copy engine, and a copy of boxes.
+// Kernels that use everything in device/hopper.cuh and device/wgmma.cuh, for tests with NVRTC and on a GPU: a matrix product
+// whose operands TMA loads, and a copy of boxes.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tunesmith::test {
 
-/// The parameter block of every kernel below; the tensor maps come where the launch plan says.
+/// The parameter block of the kernels below; the launch plan has the offsets of the tensor maps.
 struct TensorMapParams {
   const void* a;
   const void* b;
@@ -19,7 +19,8 @@ struct TensorMapParams {
   alignas(64) unsigned char maps[3][128];  // of a, b and d
 };
 
-/// c = A B^T (or A B) for every head and batch, d = c rounded to 16 bits. One warpgroup loads, two multiply 64 rows each.
+/// Computes c = A B^T (or A B) for every head and batch, and d = c rounded to 16 bits. One warpgroup loads, two multiply 64
+/// rows each.
 inline constexpr const char* product_source = R"(
 using namespace tunesmith;
 struct Params {
@@ -182,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(32) transpose(const __grid_constant
 }
 )";
 
-/// A kernel of the product with this name: T is "f16" or "bf16", columns 8 to 256.
+/// Returns the source of a product kernel; `type` is "f16" or "bf16", `columns` 8 to 256.
 inline std::string product_kernel(const std::string& name, const std::string& type, int columns, bool b_k_innermost,
                                   bool a_in_registers) {
   return "extern \"C\" __global__ void __launch_bounds__(384, 1) " + name +
@@ -190,15 +191,18 @@ inline std::string product_kernel(const std::string& name, const std::string& ty
          ", Innermost::" + (b_k_innermost ? "k" : "n") + ", " + (a_in_registers ? "true" : "false") + ">(p);\n}\n";
 }
 
-/// Dynamic shared memory of a product.
+/// Returns the dynamic shared memory of a product kernel.
 inline std::int64_t product_smem_bytes(int columns, bool b_k_innermost) {
   const int slabs = (columns + 63) / 64;
   return 1024 + 2 * (2 * 8192 + (b_k_innermost ? columns * 128 : slabs * 8192)) + 2 * slabs * 8192 + 64;
 }
 
-/// The source of these kernels, complete.
+/// Returns the complete source of these kernels.
 inline std::string tensor_map_source(const std::string& kernels) {
-  return TemplateSet::embedded().flatten("device/wgmma.cuh") + "#line 1 \"tensor_map_test.cu\"\n" + product_source + kernels;
+  std::string instructions = "namespace tunesmith {\n";
+  for (int columns = 8; columns <= 256; columns += 8) instructions += "TUNESMITH_WGMMA_" + std::to_string(columns) + "\n";
+  return TemplateSet::embedded().flatten("device/wgmma.cuh") + instructions +
+         "}  // namespace tunesmith\n#line 1 \"tensor_map_test.cu\"\n" + product_source + kernels;
 }
 
 }  // namespace tunesmith::test

@@ -1,4 +1,4 @@
-// The wrappers over Hopper's instructions as NVRTC compiles them: nothing serialized, nothing spilled, every width there.
+// Compiles the wrappers of Hopper's instructions with NVRTC: wgmma is not serialized, nothing spills, every width exists.
 
 #include <gtest/gtest.h>
 
@@ -45,11 +45,11 @@ void expect_clean(const Binary& binary, std::size_t kernels) {
   }
 }
 
-TEST_F(HopperSource, ATileIsLoadedMultipliedAndStoredWithoutSerializationOrSpills) {
+TEST_F(HopperSource, ProductHasNoSerializationAndNoSpills) {
   const std::string source = tensor_map_source(product_kernel("tile", "bf16", 128, true, false));
   expect_clean(compile(source), 1);
   const std::string ptx = ptx_of(source);
-  EXPECT_EQ(count_of(ptx, "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"), 4u) << "64 of k in steps of 16";
+  EXPECT_EQ(count_of(ptx, "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"), 4u) << "k is 64, in steps of 16";
   for (const char* const instruction :
        {"cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint",
         "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group", "cp.async.bulk.commit_group",
@@ -59,7 +59,7 @@ TEST_F(HopperSource, ATileIsLoadedMultipliedAndStoredWithoutSerializationOrSpill
     EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
 }
 
-TEST_F(HopperSource, EveryFormOfTheProductIsClean) {
+TEST_F(HopperSource, AllProductsHaveNoSerializationAndNoSpills) {
   std::string kernels;
   std::size_t count = 0;
   for (const char* const type : {"f16", "bf16"})
@@ -70,8 +70,8 @@ TEST_F(HopperSource, EveryFormOfTheProductIsClean) {
   expect_clean(compile(tensor_map_source(kernels + copy_source)), count + 2);
 }
 
-// The lists of registers are text, and a wrong number in them may still assemble. NVRTC numbers the operands of d in their
-// order, so in every instruction they count up, and none is missing.
+// The register lists of inline PTX are strings, and a wrong number may still assemble. NVRTC numbers the operands of d in
+// order, so in every instruction they must be consecutive and complete.
 TEST_F(HopperSource, EveryWidthNamesItsRegistersInOrder) {
   std::string kernels;
   for (int columns = 8; columns <= 256; columns += 8) {
@@ -110,7 +110,7 @@ TEST_F(HopperSource, EveryWidthNamesItsRegistersInOrder) {
   for (int columns = 8; columns <= 256; columns += 8) EXPECT_EQ(seen.count(columns), 2u) << columns;
 }
 
-TEST_F(HopperSource, OtherArchitecturesSeeNothingOfIt) {
+TEST_F(HopperSource, HeadersAreEmptyForOtherArchitectures) {
   const std::string headers = TemplateSet::embedded().flatten("device/wgmma.cuh");
   const std::string source = headers + "extern \"C\" __global__ void nothing(int* x) { *x = 1; }\n" +
                              "namespace tunesmith { struct TensorMap { int other; }; }\n";
@@ -121,8 +121,8 @@ TEST_F(HopperSource, OtherArchitecturesSeeNothingOfIt) {
   }
 }
 
-// What the tuner looks for in a log: the words that ptxas has for accumulators that are touched before they are done.
-TEST_F(HopperSource, SerializationShowsInTheLog) {
+// The tuner searches the log for ptxas's message about accumulators that are accessed before wgmma has completed.
+TEST_F(HopperSource, LogReportsSerialization) {
   const Binary binary = compile(tensor_map_source(
       "extern \"C\" __global__ void __launch_bounds__(128, 1) hasty(MatrixDescriptor a, MatrixDescriptor b, float* out) {\n "
       " float d[32];\n"

@@ -1,4 +1,4 @@
-// Tensor maps of a launch plan, against the scripted driver: what reaches it, what is refused, and where.
+// Tensor maps of a launch plan with the scripted driver: the arguments of its calls, and the errors of invalid maps.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t first_map = 64, second_map = 192, param_bytes = 320;
 
-/// q (2, 3, 100, 64) bf16, rows 80 elements apart, and o of f32, packed.
+/// Returns a plan with maps for q (2, 3, 100, 64) in bf16 with a row stride of 80 elements, and for o, contiguous f32.
 LaunchPlan plan_with_maps() {
   LaunchPlan plan;
   plan.params.resize(param_bytes);
@@ -54,9 +54,9 @@ class TensorMapTest : public CudaDeviceTest {
     std::memcpy(&value, fake_->last_params.data() + offset, sizeof value);
     return value;
   }
-  /// What the executable says about the plan with one thing changed.
+  /// Returns the error of the executable for the plan after a change.
   template <typename Change>
-  std::string refusal(const Change& change, ErrorCode code = ErrorCode::unsupported) {
+  std::string rejection(const Change& change, ErrorCode code = ErrorCode::unsupported) {
     LaunchPlan plan = plan_with_maps();
     change(plan, plan.tensor_maps[0]);
     const Error error = error_of([&] { executable(plan); });
@@ -68,7 +68,7 @@ class TensorMapTest : public CudaDeviceTest {
   void* const o_ = reinterpret_cast<void*>(0x710000000000);
 };
 
-TEST_F(TensorMapTest, AreEncodedAtEveryLaunchForItsAddresses) {
+TEST_F(TensorMapTest, EveryLaunchEncodesTheMapsWithItsAddresses) {
   const Executable made = executable(plan_with_maps());
   EXPECT_EQ(fake_->count("cuTensorMapEncodeTiled"), 0) << "no address is known yet";
   made.enqueue(std::array<void*, 2>{q_, o_}, nullptr);
@@ -91,7 +91,7 @@ TEST_F(TensorMapTest, AreEncodedAtEveryLaunchForItsAddresses) {
   EXPECT_EQ(word(second_map), 0x720000000000u);
 }
 
-TEST_F(TensorMapTest, OfANullArrayStaysZero) {
+TEST_F(TensorMapTest, MapOfANullArrayIsZero) {
   LaunchPlan plan = plan_with_maps();
   plan.pointers[1].optional = true;
   executable(plan).enqueue(std::array<void*, 2>{q_, nullptr}, nullptr);
@@ -99,7 +99,7 @@ TEST_F(TensorMapTest, OfANullArrayStaysZero) {
   for (std::size_t at = second_map; at < param_bytes; at += 8) EXPECT_EQ(word(at), 0u);
 }
 
-TEST_F(TensorMapTest, ThreadsWithAnyContextOrNoneEncodeOnTheDevice) {
+TEST_F(TensorMapTest, EncodesOnTheDeviceFromThreadsWithAnyContext) {
   fake_->device_count = 2;
   const Executable made = executable(plan_with_maps());
   std::thread([&] { made.enqueue(std::array<void*, 2>{q_, o_}, nullptr); }).join();
@@ -114,7 +114,7 @@ TEST_F(TensorMapTest, ThreadsWithAnyContextOrNoneEncodeOnTheDevice) {
   }
 }
 
-TEST_F(TensorMapTest, ThreadsThatLaunchAtOnceDoNotMeet) {
+TEST_F(TensorMapTest, ThreadsLaunchConcurrently) {
   const Executable made = executable(plan_with_maps());
   std::vector<std::thread> threads;
   for (std::uintptr_t i = 1; i <= 4; ++i)
@@ -128,7 +128,7 @@ TEST_F(TensorMapTest, ThreadsThatLaunchAtOnceDoNotMeet) {
     EXPECT_EQ(fake_->count("cuTensorMapEncodeTiled type=9 at=0x" + std::to_string(i) + "00000000"), 50);
 }
 
-TEST_F(TensorMapTest, AMisalignedAddressIsRefusedAtTheLaunch) {
+TEST_F(TensorMapTest, LaunchRejectsAMisalignedAddress) {
   const Executable made = executable(plan_with_maps());
   const Error error = error_of([&] {
     made.enqueue(std::array<void*, 2>{reinterpret_cast<void*>(0x700000000008), o_}, nullptr);
@@ -138,7 +138,7 @@ TEST_F(TensorMapTest, AMisalignedAddressIsRefusedAtTheLaunch) {
   EXPECT_EQ(fake_->count("cuTensorMapEncodeTiled"), 0);
 }
 
-TEST_F(TensorMapTest, WhatTheDriverRefusesIsToldInFull) {
+TEST_F(TensorMapTest, DriverErrorDescribesTheMap) {
   const Executable made = executable(plan_with_maps());
   fail("cuTensorMapEncodeTiled", cuda::error_invalid_value);
   const Error error = error_of([&] { made.enqueue(std::array<void*, 2>{q_, o_}, nullptr); });
@@ -149,59 +149,59 @@ TEST_F(TensorMapTest, WhatTheDriverRefusesIsToldInFull) {
   EXPECT_EQ(fake_->count("cuLaunchKernel"), 0);
 }
 
-TEST_F(TensorMapTest, WhatTheCopyEngineCannotDoIsRefusedWhenPrepared) {
+TEST_F(TensorMapTest, PrepareRejectsMapsThatTmaCannotLoad) {
   using Map = LaunchPlan::TensorMap;
-  const auto refused = [&](const auto& change) { return refusal([&](LaunchPlan&, Map& map) { change(map); }); };
+  const auto rejected = [&](const auto& change) { return rejection([&](LaunchPlan&, Map& map) { change(map); }); };
   const std::string q = "the tensor map of array 'q' ";
-  EXPECT_EQ(refused([](Map& map) { map.sizes[1] = 0; }), q + "has size 0 in dimension 1; allowed are 1 to 2^32");
-  EXPECT_EQ(refused([](Map& map) { map.sizes[3] = (std::int64_t{1} << 32) + 1; }),
-            q + "has size 4294967297 in dimension 3; allowed are 1 to 2^32");
-  EXPECT_EQ(refused([](Map& map) { map.strides_bytes[0] = 168; }),
-            q + "has a stride of 168 bytes in dimension 1; allowed are multiples of 16 below 2^40");
-  EXPECT_EQ(refused([](Map& map) { map.strides_bytes[2] = std::int64_t{1} << 40; }),
-            q + "has a stride of 1099511627776 bytes in dimension 3; allowed are multiples of 16 below 2^40");
-  EXPECT_EQ(refused([](Map& map) { map.strides_bytes[1] = -16; }),
-            q + "has a stride of -16 bytes in dimension 2; allowed are multiples of 16 below 2^40");
-  EXPECT_EQ(refused([](Map& map) { map.box[1] = 257; }),
-            q + "moves boxes of 257 elements in dimension 1; allowed are 1 to 256");
-  EXPECT_EQ(refused([](Map& map) { map.box[2] = 0; }), q + "moves boxes of 0 elements in dimension 2; allowed are 1 to 256");
-  EXPECT_EQ(refused([](Map& map) { map.box[0] = 12; }), q + "moves rows of 24 bytes; allowed are multiples of 16");
-  EXPECT_EQ(refused([](Map& map) { map.box[0] = 128; }),
-            q + "moves rows of 256 bytes with a swizzle of 128; a row is at most as long");
-  EXPECT_EQ(refused([](Map& map) { map.swizzle_bytes = 256; }),
-            q + "has a swizzle of 256 bytes; allowed are 0, 32, 64 and 128");
-  EXPECT_EQ(refused([](Map& map) { map.promotion_bytes = 32; }),
-            q + "has a promotion of 32 bytes; allowed are 0, 64, 128 and 256");
-  EXPECT_EQ(refused([](Map& map) { map.rank = 6; }), q + "has 6 dimensions; allowed are 1 to 5");
-  EXPECT_EQ(refused([](Map& map) { map.rank = 0; }), q + "has 0 dimensions; allowed are 1 to 5");
-  EXPECT_EQ(refused([](Map& map) { map.dtype = DType::i64; }), q + "has elements of i64; allowed are bf16, f16 and f32");
-  EXPECT_EQ(refusal([](LaunchPlan& plan, Map&) { plan.pointers[0].alignment = 8; }),
+  EXPECT_EQ(rejected([](Map& map) { map.sizes[1] = 0; }), q + "has size 0 in dimension 1; allowed: 1 to 2^32");
+  EXPECT_EQ(rejected([](Map& map) { map.sizes[3] = (std::int64_t{1} << 32) + 1; }),
+            q + "has size 4294967297 in dimension 3; allowed: 1 to 2^32");
+  EXPECT_EQ(rejected([](Map& map) { map.strides_bytes[0] = 168; }),
+            q + "has a stride of 168 bytes in dimension 1; allowed: multiples of 16 below 2^40");
+  EXPECT_EQ(rejected([](Map& map) { map.strides_bytes[2] = std::int64_t{1} << 40; }),
+            q + "has a stride of 1099511627776 bytes in dimension 3; allowed: multiples of 16 below 2^40");
+  EXPECT_EQ(rejected([](Map& map) { map.strides_bytes[1] = -16; }),
+            q + "has a stride of -16 bytes in dimension 2; allowed: multiples of 16 below 2^40");
+  EXPECT_EQ(rejected([](Map& map) { map.box[1] = 257; }), q + "has a box of 257 elements in dimension 1; allowed: 1 to 256");
+  EXPECT_EQ(rejected([](Map& map) { map.box[2] = 0; }), q + "has a box of 0 elements in dimension 2; allowed: 1 to 256");
+  EXPECT_EQ(rejected([](Map& map) { map.box[0] = 12; }), q + "has a box with rows of 24 bytes; allowed: multiples of 16");
+  EXPECT_EQ(rejected([](Map& map) { map.box[0] = 128; }),
+            q + "has a box with rows of 256 bytes; allowed with a swizzle of 128: at most 128");
+  EXPECT_EQ(rejected([](Map& map) { map.swizzle_bytes = 256; }),
+            q + "has a swizzle of 256 bytes; allowed: 0, 32, 64 and 128");
+  EXPECT_EQ(rejected([](Map& map) { map.promotion_bytes = 32; }),
+            q + "has a promotion of 32 bytes; allowed: 0, 64, 128 and 256");
+  EXPECT_EQ(rejected([](Map& map) { map.rank = 6; }), q + "has 6 dimensions; allowed: 1 to 5");
+  EXPECT_EQ(rejected([](Map& map) { map.rank = 0; }), q + "has 0 dimensions; allowed: 1 to 5");
+  EXPECT_EQ(rejected([](Map& map) { map.dtype = DType::i64; }), q + "has elements of i64; allowed: bf16, f16 and f32");
+  EXPECT_EQ(rejection([](LaunchPlan& plan, Map&) { plan.pointers[0].alignment = 8; }),
             q + "needs addresses that are a multiple of 16 bytes; this plan promises 8");
 }
 
-TEST_F(TensorMapTest, APlanThatContradictsItselfIsRefused) {
+TEST_F(TensorMapTest, PrepareRejectsAnInconsistentPlan) {
   using Map = LaunchPlan::TensorMap;
-  const auto refused = [&](const auto& change) { return refusal(change, ErrorCode::invalid_argument); };
+  const auto rejected = [&](const auto& change) { return rejection(change, ErrorCode::invalid_argument); };
   const std::string q = "the tensor map of array 'q' ";
-  EXPECT_EQ(refused([](LaunchPlan&, Map& map) { map.array = 2; }),
+  EXPECT_EQ(rejected([](LaunchPlan&, Map& map) { map.array = 2; }),
             "the tensor map of array '2' belongs to no array; the plan has 2");
-  EXPECT_EQ(refused([](LaunchPlan&, Map& map) { map.offset = 80; }),
+  EXPECT_EQ(rejected([](LaunchPlan&, Map& map) { map.offset = 80; }),
             q + "is at byte 80 of a parameter block of 320 bytes; it takes 128 bytes at a multiple of 64");
-  EXPECT_EQ(refused([](LaunchPlan&, Map& map) { map.offset = 256; }),
+  EXPECT_EQ(rejected([](LaunchPlan&, Map& map) { map.offset = 256; }),
             q + "is at byte 256 of a parameter block of 320 bytes; it takes 128 bytes at a multiple of 64");
-  EXPECT_EQ(refused([](LaunchPlan& plan, Map&) { plan.pointers[0].extent_bytes = 95967; }),
+  EXPECT_EQ(rejected([](LaunchPlan& plan, Map&) { plan.pointers[0].extent_bytes = 95967; }),
             q + "spans 95968 bytes; the array has 95967");
 }
 
-TEST_F(TensorMapTest, DevicesWithoutTheCopyEngineRefuseThePlan) {
+TEST_F(TensorMapTest, DevicesWithoutTmaRejectThePlan) {
   fake_->major = 8;
-  EXPECT_EQ(refusal([](LaunchPlan&, LaunchPlan::TensorMap&) {}),
-            "array 'q' is moved through a tensor map, which NVIDIA Fake does not have; configurations with tensor maps and "
-            "wgmma run on sm_90a GPUs only");
+  EXPECT_EQ(
+      rejection([](LaunchPlan&, LaunchPlan::TensorMap&) {}),
+      "array 'q' is loaded through a tensor map, which NVIDIA Fake does not support; configurations with tensor maps and "
+      "wgmma run on sm_90a GPUs only");
   HostDevice host;
   const Error error = error_of([&] { Executable(host, nullptr, plan_with_maps()); });
   EXPECT_EQ(error.code(), ErrorCode::unsupported);
-  EXPECT_NE(std::string(error.what()).find("which host executor does not have"), std::string::npos) << error.what();
+  EXPECT_NE(std::string(error.what()).find("which host executor does not support"), std::string::npos) << error.what();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The system's compiler as a Compiler: what it builds, and what it says when it cannot.
+// HostCompiler: compiled libraries and error messages.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -24,7 +24,7 @@ extern "C" __global__ void minus(const __grid_constant__ Params params) { *param
 )";
 }
 
-TEST(HostCompiler, KernelsOfOneNameLiveInOneLibrary) {
+TEST(HostCompiler, KernelsOfTheSameNameShareALibrary) {
   std::vector<CompileRequest> requests;
   for (int i = 0; i < 20; ++i) requests.push_back(request(constant_kernel(100 + i)));
   const Binary binary = HostCompiler().compile_many(requests);
@@ -44,7 +44,7 @@ TEST(HostCompiler, KernelsOfOneNameLiveInOneLibrary) {
     }
 }
 
-TEST(HostCompiler, ModulesShareTheirLibraryAndOutliveOneAnother) {
+TEST(HostCompiler, ModulesShareTheirLibrary) {
   const CompileRequest requests[] = {request(constant_kernel(1)), request(constant_kernel(2))};
   HostDevice device;
   std::shared_ptr<Module> second = device.load_all(HostCompiler().compile_many(requests))[1];
@@ -57,7 +57,7 @@ TEST(HostCompiler, ModulesShareTheirLibraryAndOutliveOneAnother) {
   EXPECT_EQ(out, 3);
 }
 
-TEST(HostCompiler, ErrorsPointAtTheSourceAndKeepIt) {
+TEST(HostCompiler, ErrorsNameTheSourceLineAndDumpTheSource) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "tunesmith_host_compiler_dump";
   std::filesystem::remove_all(folder);
   HostCompilerOptions options;
@@ -89,7 +89,7 @@ TEST(HostCompiler, ErrorsPointAtTheSourceAndKeepIt) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(HostCompiler, AnUnwritableDumpFolderCostsThePathOnly) {
+TEST(HostCompiler, ErrorHasNoPathIfTheDumpFolderIsNotWritable) {
   HostCompilerOptions options;
   options.dump_folder = "/dev/null/nowhere";
   try {
@@ -101,7 +101,7 @@ TEST(HostCompiler, AnUnwritableDumpFolderCostsThePathOnly) {
   }
 }
 
-TEST(HostCompiler, AMissingCompilerIsNamed) {
+TEST(HostCompiler, ErrorNamesAMissingCompiler) {
   HostCompilerOptions options;
   options.compiler = "no-such-compiler++";
   const HostCompiler compiler(options);
@@ -115,7 +115,7 @@ TEST(HostCompiler, AMissingCompilerIsNamed) {
   EXPECT_THROW(compiler.identity(), Error);
 }
 
-TEST(HostCompiler, UnknownArchitecturesAreRefused) {
+TEST(HostCompiler, RejectsUnknownArchitectures) {
   try {
     HostCompiler().compile(request(constant_kernel(1), {3, 5, 0}));
     FAIL() << "compiled";
@@ -126,7 +126,7 @@ TEST(HostCompiler, UnknownArchitecturesAreRefused) {
   }
   try {
     HostCompiler().compile_many({});
-    FAIL() << "compiled nothing";
+    FAIL() << "accepted an empty list of requests";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
   }
@@ -146,7 +146,7 @@ TEST(HostCompiler, IdentityOptionsAndAssembly) {
   EXPECT_TRUE(std::is_sorted(archs.begin(), archs.end()));
 }
 
-TEST(HostCompiler, LeavesNothingBehind) {
+TEST(HostCompiler, RemovesTemporaryFiles) {
   const auto count = [] {
     std::size_t folders = 0;
     for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::temp_directory_path()))

@@ -1,5 +1,5 @@
-// Arithmetic of the host platform: 16-bit conversions over every bit pattern, rounding against expectations derived in
-// float64, exp2 and maximum at their corners.
+// Arithmetic of the host platform: 16-bit conversions of every bit pattern, rounding compared with float64, and edge cases
+// of exp2 and maximum.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -21,7 +21,7 @@ struct Params {
   std::int64_t count;
 };
 
-// A kernel that computes `expression` of x, y and the index i, element by element, as bits.
+// Returns a kernel that computes `expression` of x, y and the index i for every element, as bits.
 std::string elementwise(const std::string& entry, const std::string& expression) {
   return "extern \"C\" __global__ void " + entry + R"((const __grid_constant__ Params params) {
   for (int64 i = block_index() * 256 + thread_index(); i < params.count; i += 16 * 256) {
@@ -67,7 +67,7 @@ class HostExecutorArithmetic : public testing::Test {
 };
 Kernels* HostExecutorArithmetic::kernels = nullptr;
 
-// A small float format, described by its precision and exponent range, evaluated in float64.
+// A 16-bit float format, defined by its precision and exponent range and evaluated in float64.
 struct Format {
   int fraction_bits, exponent_bits;
 
@@ -84,7 +84,7 @@ struct Format {
     return sign * std::ldexp(significand, std::max(exponent, 1) - bias() - fraction_bits);
   }
 
-  // Round to nearest even: of the pattern below and its successor, the nearer one; patterns are ordered as values are.
+  // Rounds to nearest even: the nearer of the pattern below and its successor. Patterns are ordered like values.
   std::uint32_t nearest(float x) const {
     const std::uint32_t sign = std::signbit(x) ? 0x8000u : 0u;
     if (std::isnan(x)) return 0x7fffu;
@@ -94,7 +94,7 @@ struct Format {
       const std::uint32_t middle = (low + high) / 2;
       (value(middle) <= magnitude ? low : high) = middle;
     }
-    // Infinity stands where the next value would be if the exponent went on.
+    // For rounding, infinity has the value that the next exponent would have.
     const double below = value(low);
     const double above = high == infinity() ? std::ldexp(1.0, bias() + 1) : value(high);
     if (magnitude >= above) return sign | high;
@@ -105,7 +105,7 @@ struct Format {
 };
 constexpr Format half{10, 5}, brain{7, 8};
 
-// Every value of the format, every midpoint between neighbours, and what lies next to both; then random bits.
+// Returns every value of the format, every midpoint between neighbours, the floats next to them, and random bits.
 std::vector<float> interesting(const Format& format) {
   std::vector<float> values;
   const float infinity = std::numeric_limits<float>::infinity();
@@ -140,10 +140,8 @@ void expect_widened(const std::vector<std::uint32_t>& wide, const Format& format
   }
 }
 
-TEST_F(HostExecutorArithmetic, EveryHalfWidens) { expect_widened(run("widen_f16", std::vector<float>(65536)), half); }
-TEST_F(HostExecutorArithmetic, EveryBrainFloatWidens) {
-  expect_widened(run("widen_bf16", std::vector<float>(65536)), brain);
-}
+TEST_F(HostExecutorArithmetic, WidensEveryHalf) { expect_widened(run("widen_f16", std::vector<float>(65536)), half); }
+TEST_F(HostExecutorArithmetic, WidensEveryBfloat16) { expect_widened(run("widen_bf16", std::vector<float>(65536)), brain); }
 
 void expect_narrowed(const std::vector<std::uint32_t>& narrow, const std::vector<float>& values, const Format& format) {
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -154,12 +152,12 @@ TEST_F(HostExecutorArithmetic, NarrowingToHalfRoundsToNearestEven) {
   const std::vector<float> values = interesting(half);
   expect_narrowed(run("narrow_f16", values), values, half);
 }
-TEST_F(HostExecutorArithmetic, NarrowingToBrainFloatRoundsToNearestEven) {
+TEST_F(HostExecutorArithmetic, NarrowingToBfloat16RoundsToNearestEven) {
   const std::vector<float> values = interesting(brain);
   expect_narrowed(run("narrow_bf16", values), values, brain);
 }
 
-TEST_F(HostExecutorArithmetic, PackingPutsTheFirstValueLow) {
+TEST_F(HostExecutorArithmetic, PackPutsTheFirstValueInTheLowHalf) {
   const std::vector<float> low = {1.0f, -2.0f, 65504.0f, 1e-7f}, high = {3.5f, 0.0f, 1e30f, -1.0f};
   const auto halves = run("pack_f16", low, high), brains = run("pack_bf16", low, high);
   for (std::size_t i = 0; i < low.size(); ++i) {
@@ -206,14 +204,14 @@ TEST_F(HostExecutorArithmetic, Maxima) {
   }
 }
 
-// What max.NaN gives for one element: +0 above -0, and one NaN.
+// Computes max.NaN of one element: +0 is larger than -0, and NaN wins.
 std::uint32_t larger_or_nan(const Format& format, std::uint32_t a, std::uint32_t b) {
   const double x = format.value(a), y = format.value(b);
   if (std::isnan(x) || std::isnan(y)) return 0x7fffu;
   return x == y ? a & b : x > y ? a : b;
 }
 
-// Every pairing of awkward elements in both halves, then random bits.
+// Tests all pairs of edge-case elements in both halves, then random bits.
 void expect_pair_maxima(const Format& format, const auto& run_pairs) {
   const std::uint32_t infinity = format.infinity();
   std::vector<std::uint32_t> elements;
@@ -225,7 +223,7 @@ void expect_pair_maxima(const Format& format, const auto& run_pairs) {
   std::vector<std::uint32_t> a, b;
   const std::size_t count = elements.size();
   for (std::size_t i = 0; i < count * count; ++i) {
-    // The high halves pair the same elements in another order.
+    // The high halves have the same pairs in another order.
     const std::size_t j = (i * 5 + 7) % (count * count);
     a.push_back(elements[i / count] | elements[j / count] << 16);
     b.push_back(elements[i % count] | elements[j % count] << 16);
@@ -250,7 +248,7 @@ TEST_F(HostExecutorArithmetic, MaximaOfPairs) {
   expect_pair_maxima(brain, [](const auto& x, const auto& y) { return run("pair_bf16", x, y); });
 }
 
-TEST_F(HostExecutorArithmetic, FusedOnlyWhereAsked) {
+TEST_F(HostExecutorArithmetic, FusesOnlyFusedMultiplyAdd) {
   // (1 + e) * (1 - e) - 1 is -e^2 when rounded once, and 0 when the product is rounded first.
   const std::vector<float> x = {1.0f + 0x1p-13f}, y = {1.0f - 0x1p-13f};
   EXPECT_EQ(std::bit_cast<float>(run("fma_of", x, y)[0]), -0x1p-26f);

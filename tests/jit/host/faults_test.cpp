@@ -1,4 +1,4 @@
-// What a kernel can do wrong and how the host executor says so.
+// Faults of kernels and the host executor's error messages.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -21,7 +21,7 @@ extern "C" __global__ void faulty(const __grid_constant__ Params params) {
   uint64* const words = reinterpret_cast<uint64*>(params.out);
   const int i = thread_index();
   switch (params.what) {
-    case 0:  // nothing wrong: late threads return early, whole warps go on
+    case 0:  // no fault: the last threads return early, the other warps continue
       if (i >= 32) return;
       sync_warp();
       params.out[block_index() * 32 + i] = shuffle(i, 7);
@@ -55,19 +55,19 @@ extern "C" __global__ void faulty(const __grid_constant__ Params params) {
       if (cluster_rank() == 1) return;
       sync_cluster();
       return;
-    case 11:  // one block awaits what nobody publishes; its other threads wait because of that
+    case 11:  // a thread awaits a tag that no thread publishes; the other threads of its block wait for it
       if (i == 0) publish(words + block_index(), 1, 0);
       if (i == 1) await(words + (block_index() + 1) % 3, block_index() == 2 ? 4 : 1);
       sync_warp();
       sync_block();
       return;
-    case 12:  // a block diverges, another awaits a word from it
+    case 12:  // a block diverges, and another awaits a word from it
       if (block_index() == 0 && i == 5) sync_block();
       else if (block_index() == 0) sync_warp();
       else if (i == 0) await(words, 1);
       sync_block();
       return;
-    case 13:  // the same, where what went wrong is a thread that returned
+    case 13:  // the same, but the fault is a thread that returned
       if (block_index() == 1 && i == 9) return;
       if (block_index() == 0 && i == 33) await(words, 1);
       sync_block();
@@ -119,7 +119,7 @@ class HostExecutorFaults : public testing::Test {
     kernels = nullptr;
   }
 
-  // The message of the fault; also checks that the device is as good as before.
+  // Returns the message of the fault, and checks that the device still works.
   static std::string fault(const KernelLaunch& launch, int what, ErrorCode code = ErrorCode::device_failed) {
     std::string message = "no error";
     alignas(16) int out[256] = {};
@@ -141,12 +141,12 @@ Kernels* HostExecutorFaults::kernels = nullptr;
 
 KernelLaunch one_block() { return launch_of("faulty", {1}, {64}); }
 
-TEST_F(HostExecutorFaults, AThreadThatNeverReachesTheBarrier) {
+TEST_F(HostExecutorFaults, ThreadThatNeverReachesTheBarrier) {
   EXPECT_EQ(fault(launch_of("faulty", {8}, {64}), 1),
             "kernel 'faulty': thread (0,0,0) of block 5 waits at sync_block (#2) but thread (7,0,0) has returned");
 }
 
-TEST_F(HostExecutorFaults, ALaneThatLeavesAShuffleOut) {
+TEST_F(HostExecutorFaults, LaneThatSkipsAShuffle) {
   EXPECT_EQ(fault(one_block(), 2),
             "kernel 'faulty': thread (32,0,0) of block 0 waits in shuffle_xor but thread (40,0,0) has returned");
 }
@@ -162,12 +162,12 @@ TEST_F(HostExecutorFaults, ThreadsAtDifferentBarriers) {
             "sync_cluster (#1)");
 }
 
-TEST_F(HostExecutorFaults, ALaneAtTheBlocksBarrierWhileItsWarpWaits) {
+TEST_F(HostExecutorFaults, LaneAtTheBlockBarrierWhileItsWarpWaits) {
   EXPECT_EQ(fault(one_block(), 5),
             "kernel 'faulty': thread (0,0,0) of block 0 waits in sync_warp but thread (3,0,0) waits at sync_block (#1)");
 }
 
-TEST_F(HostExecutorFaults, ABlockThatLeavesItsCluster) {
+TEST_F(HostExecutorFaults, BlockThatReturnsBeforeTheClusterBarrier) {
   KernelLaunch launch = launch_of("faulty", {4}, {64});
   launch.cluster = {2};
   const std::string message = fault(launch, 10);
@@ -186,7 +186,7 @@ KernelLaunch cooperative(std::uint32_t blocks) {
   return launch;
 }
 
-TEST_F(HostExecutorFaults, ATagThatNobodyPublishes) {
+TEST_F(HostExecutorFaults, TagThatNoThreadPublishes) {
   const std::string message = fault(cooperative(3), 11);
   EXPECT_TRUE(message.starts_with("kernel 'faulty': thread (1,0,0) of block 2 waits in await for tag 4 in the word at 0x"))
       << message;
@@ -199,18 +199,18 @@ TEST_F(HostExecutorFaults, ATagThatNobodyPublishes) {
 
   const std::string apart = fault(launch_of("faulty", {3}, {64}), 11);
   EXPECT_NE(apart.find(" waits in await for tag "), std::string::npos) << apart;
-  EXPECT_TRUE(apart.ends_with("; only the blocks of a cluster or of a cooperative launch are sure to run at the same time"))
+  EXPECT_TRUE(apart.ends_with("; only blocks of a cluster or of a cooperative launch are guaranteed to run concurrently"))
       << apart;
 }
 
-TEST_F(HostExecutorFaults, AwaitIsNotBlamedForWhatCausedIt) {
+TEST_F(HostExecutorFaults, ReportsTheCauseAndNotTheAwait) {
   EXPECT_EQ(fault(cooperative(2), 12),
             "kernel 'faulty': thread (0,0,0) of block 0 waits in sync_warp but thread (5,0,0) waits at sync_block (#1)");
   EXPECT_EQ(fault(cooperative(2), 13),
             "kernel 'faulty': thread (0,0,0) of block 1 waits at sync_block (#1) but thread (9,0,0) has returned");
 }
 
-TEST_F(HostExecutorFaults, HalvesOfTheClustersBarrierThatDoNotMatch) {
+TEST_F(HostExecutorFaults, ClusterArriveAndWaitThatDoNotMatch) {
   EXPECT_EQ(fault(one_block(), 16),
             "kernel 'faulty': thread (0,0,0) of block 0 calls cluster_arrive after cluster_arrive; cluster_wait must come "
             "first");
@@ -228,7 +228,7 @@ TEST_F(HostExecutorFaults, HalvesOfTheClustersBarrierThatDoNotMatch) {
 
 TEST_F(HostExecutorFaults, ThreadsAreNamedInThreeDimensions) {
   EXPECT_EQ(fault(launch_of("two_dimensional", {1}, {2, 2, 3}), 0),
-            "no error");  // lanes are those of x, as on the GPU: there is no lane 2
+            "no error");  // as on the GPU, lanes are linear in x, so there is no lane 2
   EXPECT_EQ(fault(launch_of("two_dimensional", {1}, {3, 2}), 0),
             "kernel 'two_dimensional': thread (0,0,0) of block 0 waits at sync_block (#1) but thread (2,0,0) has returned");
 }
@@ -242,27 +242,26 @@ TEST_F(HostExecutorFaults, MisalignedAccesses) {
   EXPECT_NE(fault(one_block(), 15).find("misaligned publish to 0x"), std::string::npos);
 }
 
-TEST_F(HostExecutorFaults, SharedMemoryOfABlockThatIsNotThere) {
+TEST_F(HostExecutorFaults, SharedMemoryOfABlockThatDoesNotExist) {
   EXPECT_EQ(fault(one_block(), 8),
-            "kernel 'faulty': thread (0,0,0) of block 0 asks shared_of_rank for rank 1 of a cluster of 1");
+            "kernel 'faulty': thread (0,0,0) of block 0 calls shared_of_rank for rank 1 of a cluster of 1");
   EXPECT_EQ(fault(one_block(), 9),
-            "kernel 'faulty': thread (0,0,0) of block 0 asks shared_of_rank for an object that is not in its block's "
+            "kernel 'faulty': thread (0,0,0) of block 0 calls shared_of_rank for an object that is not in its block's "
             "shared memory");
 }
 
 TEST_F(HostExecutorFaults, TooMuchSharedMemory) {
   EXPECT_EQ(fault(launch_of("greedy", {1}, {1}), 0),
-            "kernel 'greedy': static shared memory of 50000 bytes; a kernel may have at most 49152");
+            "kernel 'greedy': static shared memory of 50000 bytes; allowed: at most 49152");
   KernelLaunch launch = launch_of("full", {1}, {1});
   launch.dynamic_smem_bytes = 200000;
-  EXPECT_EQ(fault(launch, 0),
-            "kernel 'full': static and dynamic shared memory of 240000 bytes; a block may have at most 232448");
+  EXPECT_EQ(fault(launch, 0), "kernel 'full': static and dynamic shared memory of 240000 bytes; allowed: at most 232448");
 }
 
-TEST_F(HostExecutorFaults, LaunchesThatCudaWouldRefuse) {
+TEST_F(HostExecutorFaults, LaunchesThatCudaWouldReject) {
   constexpr ErrorCode code = ErrorCode::invalid_argument;
   EXPECT_EQ(fault(launch_of("faulty", {1}, {1025}), 0, code),
-            "kernel 'faulty' cannot be launched with a block of (1025,1,1) threads; allowed are 1 to 1024");
+            "kernel 'faulty' cannot be launched with a block of (1025,1,1) threads; allowed: 1 to 1024");
   EXPECT_NE(fault(launch_of("faulty", {1}, {0}), 0, code).find("a block of (0,1,1) threads"), std::string::npos);
   EXPECT_NE(fault(launch_of("faulty", {0}, {1}), 0, code).find("a grid of (0,1,1) blocks"), std::string::npos);
   EXPECT_NE(fault(launch_of("faulty", {1, 65536}, {1}), 0, code).find("a grid of (1,65536,1)"), std::string::npos);
@@ -271,20 +270,19 @@ TEST_F(HostExecutorFaults, LaunchesThatCudaWouldRefuse) {
   for (const std::int64_t bytes : {std::int64_t{-1}, std::int64_t{227 * 1024 + 1}}) {
     launch.dynamic_smem_bytes = bytes;
     EXPECT_EQ(fault(launch, 0, code), "kernel 'faulty' cannot be launched with dynamic shared memory of " +
-                                          std::to_string(bytes) + " bytes; allowed are 0 to 232448");
+                                          std::to_string(bytes) + " bytes; allowed: 0 to 232448");
     EXPECT_EQ(kernels->module->occupancy(launch), 0);
   }
   launch = launch_of("faulty", {5}, {64});
   EXPECT_EQ(kernels->module->occupancy(launch), 1);
   launch.cluster = {2};
-  EXPECT_EQ(
-      fault(launch, 0, code),
-      "kernel 'faulty' cannot be launched with a grid of (5,1,1) blocks; it must be a multiple of the cluster (2,1,1)");
+  EXPECT_EQ(fault(launch, 0, code),
+            "kernel 'faulty' cannot be launched with a grid of (5,1,1) blocks; allowed: multiples of the cluster (2,1,1)");
   launch.cluster = {32};
-  EXPECT_NE(fault(launch, 0, code).find("a cluster of (32,1,1) blocks; allowed are 1 to 16"), std::string::npos);
+  EXPECT_NE(fault(launch, 0, code).find("a cluster of (32,1,1) blocks; allowed: 1 to 16"), std::string::npos);
 }
 
-TEST_F(HostExecutorFaults, AnEntryThatIsNotThere) {
+TEST_F(HostExecutorFaults, UnknownEntry) {
   EXPECT_EQ(fault(launch_of("fault", {1}, {1}), 0),
             "the binary has no kernel 'fault'; it has faulty, greedy, full, two_dimensional");
 }
@@ -306,7 +304,7 @@ TEST_F(HostExecutorFaults, ImagesThatAreNotKernels) {
   }
 }
 
-TEST_F(HostExecutorFaults, FaultsAndGoodLaunchesAtTheSameTime) {
+TEST_F(HostExecutorFaults, FaultsDuringConcurrentLaunches) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([t] {

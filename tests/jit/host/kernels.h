@@ -1,4 +1,4 @@
-// Small kernels for the host executor's tests: source text, compiled and run in one step.
+// Compiles and runs small kernels for the host executor's tests.
 #pragma once
 
 #include <fstream>
@@ -14,11 +14,11 @@
 
 namespace tunesmith {
 
-/// A kernel source as rendering would make it, flattened by hand: types, the platform, then `text`.
+/// Returns a source as from rendering: types, the platform, then `text`.
 inline std::string kernel_source(const std::string& text) {
   std::ifstream in(TUNESMITH_SOURCE_DIR "/templates/device/types.cuh");
   std::string types(std::istreambuf_iterator<char>(in), {});
-  if (types.empty()) throw std::runtime_error("templates/device/types.cuh is not there");
+  if (types.empty()) throw std::runtime_error("templates/device/types.cuh is missing");
   return types + "\n#ifdef TUNESMITH_HOST_EXECUTOR\n#include <tunesmith_platform_host.h>\n#endif\n#line 1 \"kernel.cu\"\n" +
          text;
 }
@@ -35,7 +35,7 @@ inline KernelLaunch launch_of(std::string entry, Dim3 grid, Dim3 block) {
   return launch;
 }
 
-/// Kernels get the sanitizers that the test itself was built with.
+/// Returns options that compile kernels with the sanitizers of the test itself.
 inline HostCompilerOptions test_compiler_options() {
   HostCompilerOptions options;
 #if defined(__SANITIZE_ADDRESS__)
@@ -46,7 +46,7 @@ inline HostCompilerOptions test_compiler_options() {
   return options;
 }
 
-/// Kernels built once, run many times.
+/// Kernels that are compiled once and run many times.
 class Kernels {
  public:
   explicit Kernels(const std::string& text, HostDeviceOptions options = {}) : Kernels(request(text), std::move(options)) {}

@@ -1,4 +1,4 @@
-// Matrix products of the host executor against float64: both transpositions, strides, accumulation, dtypes.
+// Matrix products of the host executor compared with float64: transpositions, strides, accumulation, dtypes.
 
 #include "jit/host/matmul.h"
 
@@ -58,7 +58,7 @@ void expect_product(bool transpose_a, bool transpose_b, DType dtype, DType out_d
     }
 }
 
-TEST(HostMatmul, EveryTranspositionAndDtype) {
+TEST(HostMatmul, AllTranspositionsAndDtypes) {
   for (const bool transpose_a : {false, true})
     for (const bool transpose_b : {false, true})
       for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
@@ -68,7 +68,7 @@ TEST(HostMatmul, EveryTranspositionAndDtype) {
         }
 }
 
-TEST(HostMatmul, WithoutBetaWhatWasThereIsNotRead) {
+TEST(HostMatmul, DoesNotReadTheResultIfBetaIsZero) {
   const float one = 1, zero = 0, a = 3, b = 2;
   float c = std::nanf("");
   HostMatmul library;
@@ -76,7 +76,7 @@ TEST(HostMatmul, WithoutBetaWhatWasThereIsNotRead) {
   EXPECT_EQ(c, 6);
 }
 
-TEST(HostMatmul, IntegersAreRefused) {
+TEST(HostMatmul, RejectsIntegers) {
   MatmulProblem problem;
   problem.dtype = DType::i32;
   EXPECT_THROW(HostMatmul().prepare(problem), Error);

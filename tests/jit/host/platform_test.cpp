@@ -1,4 +1,4 @@
-// Every function of the platform but the conversions, and how blocks, clusters and grids are laid out.
+// The platform's functions except conversions, and the layout of blocks, clusters and grids.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace tunesmith {
 namespace {
 
-TEST(HostExecutorPlatform, PositionsFoldTheGridOverY) {
+TEST(HostExecutorPlatform, BlockIndexIsLinearOverXAndY) {
   struct Params {
     std::int64_t* out;
     int threads;
@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__((32 + 16)) where(const __grid_const
       EXPECT_EQ(out[block * 48 + thread], block * 1000000 + thread * 10000 + thread % 32 * 100 + thread / 32);
 }
 
-TEST(HostExecutorPlatform, EveryBlockOfALargeGridRunsOnceOnSeveralWorkers) {
+TEST(HostExecutorPlatform, SeveralWorkersRunEveryBlockOnce) {
   struct Params {
     int* count;
   };
@@ -107,7 +107,7 @@ extern "C" __global__ void votes(const __grid_constant__ Params params) {
   }
 }
 
-TEST(HostExecutorPlatform, AShuffleFromALaneThatDoesNotExistIsNaN) {
+TEST(HostExecutorPlatform, ShuffleFromALaneThatDoesNotExistIsNaN) {
   struct Params {
     float* out;
   };
@@ -182,7 +182,7 @@ extern "C" __global__ void look(const __grid_constant__ Params params) {
     kernels.run(launch, Params{all_set.data(), &address, bytes});
     EXPECT_EQ(all_set, std::vector<int>(3, 1));
     EXPECT_EQ(address % (bytes > 48 * 1024 ? 1024 : 16), 0u);
-    // Small memory is aligned to 16 bytes and deliberately no better.
+    // Up to 48 KiB the alignment is exactly 16 bytes.
     if (bytes <= 48 * 1024) {
       EXPECT_EQ(address % 32, 16u);
     }
@@ -229,7 +229,7 @@ extern "C" __global__ void neighbours(const __grid_constant__ Params params) {
   }
 }
 
-TEST(HostExecutorPlatform, RanksOfATwoDimensionalClusterRunOverXFirst) {
+TEST(HostExecutorPlatform, RanksOfATwoDimensionalClusterAreLinearInX) {
   struct Params {
     int* out;
   };
@@ -264,12 +264,12 @@ extern "C" __global__ void where(const __grid_constant__ Params params) {
     launch.dynamic_smem_bytes = 64;
     launch.cooperative = cooperative;
     kernels.run(launch, Params{address.data()});
-    // Blocks that follow one another on a worker use the same memory; blocks that are resident together cannot.
+    // Consecutive blocks of a worker use the same memory; blocks that are resident together do not.
     EXPECT_EQ(std::set(address.begin(), address.end()).size(), cooperative ? 6u : 1u);
   }
 }
 
-TEST(HostExecutorPlatform, TheHalvesOfTheClustersBarrier) {
+TEST(HostExecutorPlatform, ClusterArriveAndWait) {
   struct Params {
     int* out;
     std::uint64_t* word;
@@ -284,7 +284,7 @@ extern "C" __global__ void halves(const __grid_constant__ Params params) {
   uint64* word = params.word + block_index() / cluster_size();
   inbox[i] = 0;
   cluster_arrive();
-  // To arrive is enough for the others: rank 0 gets through its wait while rank 1 is still here.
+  // Arriving is sufficient: rank 0 completes its wait while rank 1 is still here.
   if (cluster_rank() == 1 && i == 3) await(word, 1);
   cluster_wait();
   if (cluster_rank() == 0 && i == 0) publish(word, 1, 0);
@@ -310,7 +310,7 @@ extern "C" __global__ void halves(const __grid_constant__ Params params) {
   }
 }
 
-// Words as kernels use them: two sets that take turns, tags that go on from launch to launch, one await per lane.
+// As in real kernels: two sets of words alternate, tags continue from launch to launch, each lane awaits one word.
 TEST(HostExecutorPlatform, BlocksOfAGridExchangeValues) {
   struct Params {
     std::uint64_t* words;
@@ -410,7 +410,7 @@ extern "C" __global__ void copies(const __grid_constant__ Params params) {
   for (int i = 0; i < 96; ++i) EXPECT_EQ(out[4 * 96 + i], i % 16 == 3 && i < 80 ? in[i] : 0) << "1 byte, at " << i;
 }
 
-TEST(HostExecutorPlatform, TheArchitectureGatesWhatTheSourceSees) {
+TEST(HostExecutorPlatform, SourceSeesTheRequestedArchitecture) {
   const std::string text = R"(
 struct Params { int* out; };
 extern "C" __global__ void gate(const __grid_constant__ Params params) {
@@ -478,8 +478,8 @@ TEST(HostExecutorDevice, MemoryAndFacts) {
 #endif
 }
 
-// An address that is not there is not touched.
-TEST(HostExecutorPlatform, LoadsHappenOnlyWhereTheirPredicateHolds) {
+// A load whose predicate is false does not access its address.
+TEST(HostExecutorPlatform, PredicatedLoads) {
   struct Params {
     const std::uint32_t* in;
     std::uint32_t* out;

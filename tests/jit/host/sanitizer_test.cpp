@@ -1,4 +1,4 @@
-// What AddressSanitizer sees of a kernel's memory. In other builds there is nothing to see, and the tests say so.
+// AddressSanitizer detects overruns in kernels. The tests are skipped in other builds.
 #include <gtest/gtest.h>
 
 #include "tests/jit/host/kernels.h"
@@ -17,7 +17,7 @@ struct Params {
   int at;
 };
 
-// Writes element `at` of 10: of device memory, of dynamic and of static shared memory.
+// Kernels that write element `at` of 10 in device memory, dynamic shared memory and static shared memory.
 constexpr const char* writers = R"(
 struct Params { int* array; int at; };
 extern "C" __global__ void device_memory(const __grid_constant__ Params params) {
@@ -38,7 +38,7 @@ extern "C" __global__ void static_memory(const __grid_constant__ Params params) 
 
 class HostExecutorSanitizer : public testing::TestWithParam<const char*> {};
 
-TEST_P(HostExecutorSanitizer, OneElementBeyondTheEndIsCaught) {
+TEST_P(HostExecutorSanitizer, DetectsAnOverrunByOneElement) {
   if (!with_asan) GTEST_SKIP() << "this build has no AddressSanitizer";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Kernels kernels(writers);

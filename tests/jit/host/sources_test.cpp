@@ -1,4 +1,4 @@
-// How entry points are found in a source, and that a source keeps its lines.
+// Finding entry points in a source, and keeping its lines.
 #include <gtest/gtest.h>
 
 #include "jit/host/translation_unit.h"
@@ -9,7 +9,7 @@ namespace {
 using host::entry_names;
 using Names = std::vector<std::string>;
 
-TEST(HostExecutorSources, EntryPoints) {
+TEST(HostExecutorSources, FindsEntryPoints) {
   EXPECT_EQ(entry_names("extern \"C\" __global__ void softmax(const P p) {}"), Names{"softmax"});
   EXPECT_EQ(entry_names("extern \"C\"\n__global__ void\n__launch_bounds__(32 * (4 + 4), 1)\n  softmax (const P p) {}"),
             Names{"softmax"});
@@ -19,7 +19,7 @@ TEST(HostExecutorSources, EntryPoints) {
   EXPECT_EQ(entry_names("extern \"C\" __global__ void a(P p);\nextern \"C\" __global__ void a(P p) {}"), Names{"a"});
 }
 
-TEST(HostExecutorSources, WhatIsNoEntryPoint) {
+TEST(HostExecutorSources, IgnoresOtherFunctions) {
   EXPECT_EQ(entry_names(""), Names{});
   EXPECT_EQ(entry_names("// extern \"C\" __global__ void a(P p) {}\n"), Names{});
   EXPECT_EQ(entry_names("/* it's\nextern \"C\" __global__ void a(P p) {} */"), Names{});
@@ -32,7 +32,7 @@ TEST(HostExecutorSources, WhatIsNoEntryPoint) {
   EXPECT_EQ(entry_names("const char* s = \"// \\\" /*\"; extern \"C\" __global__ void a(P p) {}"), Names{"a"});
 }
 
-TEST(HostExecutorSources, LinesAndColumnsStay) {
+TEST(HostExecutorSources, KeepsLinesAndColumns) {
   const CompileRequest request = {"a\"b.cu", "#pragma once\nint x;\nextern \"C\" __global__ void a(P p) {}\n", {9, 0, 'a'}};
   const auto files = host::translation_unit({&request, 1});
   ASSERT_EQ(files.size(), 2u);

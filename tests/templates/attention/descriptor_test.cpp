@@ -27,7 +27,7 @@ void expect_error(const std::string& fields, const std::vector<const char*>& par
 }
 
 ArrayInfo array(const std::string& fields, const std::string& name) {
-  for (ArrayInfo& info : op().arrays(normal(fields)))
+  for (ArrayInfo& info : op().parse(normal(fields))->arrays())
     if (info.name == name) return std::move(info);
   ADD_FAILURE() << fields << " has no " << name;
   return {};
@@ -84,18 +84,18 @@ TEST(AttentionDescriptor, ArraysLieAsTheLayoutSays) {
 }
 
 TEST(AttentionDescriptor, KeysTellApartWhatOtherKernelsAreFastFor) {
-  const auto key = [](const std::string& fields) { return op().key(normal(fields)).semantics; };
+  const auto key = [](const std::string& fields) { return op().parse(normal(fields))->key().semantics; };
   const std::string shape = "seq_q=512,seq_kv=2048,head_dim=64,heads=8";
   for (const char* other : {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",causal=bottom-right", ",window_left=7",
                             ",softcap=3", ",alibi=1", ",sinks=1", ",varlen=1", ",head_dim_v=128", ",k_alignment=8"})
     EXPECT_NE(key(shape), key(shape + other)) << other;
   EXPECT_NE(key(shape), key("seq_q=1,seq_kv=2048,head_dim=64,heads=8"));
   EXPECT_EQ(key(shape + ",softcap=3"), key(shape + ",softcap=4"));
-  EXPECT_EQ(op().key(normal(shape)).n_cols, 2048);
+  EXPECT_EQ(op().parse(normal(shape))->key().n_cols, 2048);
 }
 
 TEST(AttentionDescriptor, CostsCountWhatIsSeen) {
-  const auto flops = [](const std::string& fields) { return op().cost(normal(fields)).flops; };
+  const auto flops = [](const std::string& fields) { return op().parse(normal(fields))->cost().flops; };
   EXPECT_DOUBLE_EQ(flops("batch=2,heads=4,seq_q=100,seq_kv=50,head_dim=64,head_dim_v=32"), 2.0 * 2 * 4 * 100 * 50 * 96);
   EXPECT_DOUBLE_EQ(flops("seq_q=100,head_dim=64,causal=top-left"), 4.0 * 64 * (100 * 101 / 2));
   EXPECT_DOUBLE_EQ(flops("seq_q=100,head_dim=64,window_left=0,window_right=0"), 4.0 * 64 * 100);
@@ -106,7 +106,7 @@ TEST(AttentionDescriptor, CostsWithAMaskModAreUpperBounds) {
   const auto cost = [](const char* field, const char* text) {
     Problem problem = normal("seq_q=100,head_dim=64,causal=top-left");
     if (field != nullptr) problem.fields.set(field, std::string(text));
-    return op().cost(op().normalize(problem));
+    return op().parse(op().normalize(problem))->cost();
   };
   const Cost plain = cost(nullptr, "");
   const Cost masked = cost("mask_mod", "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return q == k; }");
@@ -123,7 +123,8 @@ TEST(AttentionDescriptor, NothingToDoIsNoLaunch) {
   for (const char* fields : {"batch=0,seq_q=5,head_dim=64", "seq_q=0,seq_kv=5,head_dim=64",
                              "seq_q=5,head_dim=64,varlen=1,total_q=0,total_kv=0"}) {
     const Problem problem = normal(fields);
-    EXPECT_TRUE(op().launch_plan(problem, op().default_config(problem, hopper()), hopper()).kernels.empty()) << fields;
+    EXPECT_TRUE(op().parse(problem)->launch_plan(op().parse(problem)->default_config(hopper()), hopper()).kernels.empty())
+        << fields;
   }
 }
 
@@ -134,19 +135,22 @@ TEST(AttentionDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {
       const DeviceInfo device = generic_device(parse_arch(arch));
       const Problem problem = normal(fields);
       for (const Effort effort : {Effort::quick, Effort::full}) {
-        const std::vector<Config> space = op().search_space(problem, device, effort);
+        const std::vector<Config> space = op().parse(problem)->search_space(device, effort);
         ASSERT_FALSE(space.empty());
-        EXPECT_EQ(space.front(), op().default_config(problem, device));
+        EXPECT_EQ(space.front(), op().parse(problem)->default_config(device));
         for (std::size_t i = 0; i < space.size(); ++i) {
-          EXPECT_EQ(op().why_invalid(problem, device, space[i]), "") << arch << " " << fields << " " << space[i].text();
+          EXPECT_EQ(op().parse(problem)->why_invalid(device, space[i]), "")
+              << arch << " " << fields << " " << space[i].text();
           EXPECT_EQ(std::count(space.begin(), space.end(), space[i]), 1) << space[i].text();
         }
       }
     }
-  EXPECT_NE(op().why_invalid(normal("seq_q=64,head_dim=256,dtype=f32"), generic_device(parse_arch("sm_75")),
-                             Config{parse_fields("variant=simt,threads=256,tile_q=128,tile_kv=128", "config")}),
+  EXPECT_NE(op().parse(normal("seq_q=64,head_dim=256,dtype=f32"))
+                ->why_invalid(generic_device(parse_arch("sm_75")),
+                              Config{parse_fields("variant=simt,threads=256,tile_q=128,tile_kv=128", "config")}),
             "");
-  EXPECT_NE(op().why_invalid(normal("seq_q=64,head_dim=64"), hopper(), Config{parse_fields("variant=none", "config")}), "");
+  EXPECT_NE(
+      op().parse(normal("seq_q=64,head_dim=64"))->why_invalid(hopper(), Config{parse_fields("variant=none", "config")}), "");
 }
 
 // The copy engine is told where rows lie, what a box holds, and what lies outside.
@@ -155,7 +159,7 @@ TEST(AttentionDescriptor, TensorMapsDescribeTheArrays) {
                                      "batch=3,heads=6,kv_heads=2,seq_q=1000,seq_kv=777,head_dim=96,head_dim_v=64,"
                                      "q_seq_stride=1000,q_batch_stride=2000000,layout=bshd",
                                      hopper(), "variant=wgmma,tile_q=128,tile_kv=112");
-  const LaunchPlan plan = op().launch_plan(c.problem, c.config, hopper());
+  const LaunchPlan plan = op().parse(c.problem)->launch_plan(c.config, hopper());
   ASSERT_EQ(plan.tensor_maps.size(), 4U);
   const auto sizes = [](const LaunchPlan::TensorMap& map) {
     return std::vector<std::int64_t>(map.sizes.begin(), map.sizes.begin() + map.rank);
@@ -184,7 +188,7 @@ TEST(AttentionDescriptor, WgmmaIsOfferedWhereItRuns) {
   const auto has = [](const std::string& fields, const char* arch) {
     const DeviceInfo device = generic_device(parse_arch(arch));
     const Problem problem = normal(fields);
-    for (const Config& config : op().search_space(problem, device, Effort::quick))
+    for (const Config& config : op().parse(problem)->search_space(device, Effort::quick))
       if (config.variant() == "wgmma") return true;
     return false;
   };
@@ -202,7 +206,7 @@ TEST(AttentionDescriptor, WgmmaIsOfferedWhereItRuns) {
 TEST(AttentionDescriptor, PackedSequencesAreOneArrayForTheCopyEngine) {
   const test::Case c = test::case_of("attention", "batch=5,heads=4,seq_q=300,head_dim=64,varlen=1,total_q=1000,total_kv=900",
                                      hopper(), "variant=wgmma,tile_q=64");
-  const LaunchPlan plan = op().launch_plan(c.problem, c.config, hopper());
+  const LaunchPlan plan = op().parse(c.problem)->launch_plan(c.config, hopper());
   ASSERT_EQ(plan.tensor_maps.size(), 4U);
   const auto& sizes = plan.tensor_maps[1].sizes;
   EXPECT_EQ((std::vector<std::int64_t>{sizes.begin(), sizes.begin() + 4}), (std::vector<std::int64_t>{64, 900, 4, 1}));
@@ -214,7 +218,7 @@ TEST(AttentionDescriptor, PartsAreCombinedByAnOverlappingKernelWhereThereIsOne) 
   for (const char* arch : {"sm_80", "sm_90a", "sm_120a"}) {
     const DeviceInfo device = generic_device(parse_arch(arch));
     const test::Case c = test::case_of("attention", "seq_q=1,seq_kv=65536,heads=8,head_dim=128", device, "variant=split");
-    const LaunchPlan plan = op().launch_plan(c.problem, c.config, device);
+    const LaunchPlan plan = op().parse(c.problem)->launch_plan(c.config, device);
     ASSERT_EQ(plan.kernels.size(), 2U);
     EXPECT_FALSE(plan.kernels[0].overlaps);
     EXPECT_EQ(plan.kernels[1].overlaps, device.arch.number() >= 90) << arch;

@@ -23,7 +23,7 @@ class AttentionGpu : public test::GpuKernels {
     compile_all(cases);
     std::map<std::string, std::pair<double, int>> seen;
     for (const Case& c : cases) {
-      const CheckResult result = verify(c.op(), c.problem, *executable_of(c), device(), 5);
+      const CheckResult result = verify(*c.op().parse(c.problem), *executable_of(c), device(), 5);
       EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
       auto& [worst, count] = seen[c.config.variant() + " " + c.problem.fields.word("dtype")];
       worst = std::max(worst, result.max_error);
@@ -55,7 +55,7 @@ TEST_F(AttentionGpu, SplitKeysOnEveryProblemOfFewQueries) {
     for (const char* config : {"splits=0", "splits=3", "cluster=2", "cluster=4", "cluster=8", "cluster=16"}) {
       Config split{parse_fields(std::string("variant=split,") + config, "config")};
       try {
-        cases.push_back({problem, find_op("attention").complete_config(problem, device().info(), split)});
+        cases.push_back({problem, find_op("attention").parse(problem)->complete_config(device().info(), split)});
       } catch (const Error&) {
         continue;  // too many rows, or no clusters
       }
@@ -71,8 +71,8 @@ TEST_F(AttentionGpu, TheSpacesOfCommonShapes) {
        {"seq_q=4096,head_dim=64,heads=32,batch=4", "seq_q=4096,head_dim=128,heads=16,batch=4,causal=bottom-right",
         "seq_q=4096,head_dim=256,heads=8,batch=4", "seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8"}) {
     const Problem problem = test::normalized("attention", fields);
-    const Problem small = find_op("attention").verification_problem(problem);
-    for (const Config& config : find_op("attention").search_space(problem, device().info(), Effort::quick))
+    const Problem small = find_op("attention").parse(problem)->verification_problem();
+    for (const Config& config : find_op("attention").parse(problem)->search_space(device().info(), Effort::quick))
       cases.push_back({small, config});
   }
   verify_all(cases);

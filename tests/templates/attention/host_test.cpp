@@ -27,7 +27,7 @@ class AttentionHost : public test::HostKernels {
   void verify_all(const std::vector<Case>& cases) {
     double worst = 0;
     with_executables(cases, [&](const Case& c, const Executable& executable) {
-      const CheckResult result = verify(c.op(), c.problem, executable, device_, 3);
+      const CheckResult result = verify(*c.op().parse(c.problem), executable, device_, 3);
       EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
       if (c.problem.fields.word("dtype") == "f32") worst = std::max(worst, result.max_error);
     });
@@ -49,7 +49,7 @@ TEST_F(AttentionHost, TensorCoresOnEveryOtherProblem) {
   std::vector<Case> cases;
   for (const Problem& problem : test::attention_problems(true)) {
     if (std::ranges::find(seen, problem) != seen.end()) continue;
-    const Config config = find_op("attention").default_config(problem, device_.info());
+    const Config config = find_op("attention").parse(problem)->default_config(device_.info());
     EXPECT_EQ(config.variant(), "mma");
     cases.push_back({problem, config});
   }
@@ -93,7 +93,7 @@ TEST_F(AttentionHost, TheWholeSpaceOfOneShape) {
   const Problem problem =
       test::normalized("attention", "seq_q=70,seq_kv=131,head_dim=40,heads=2,causal=bottom-right,dtype=f32");
   std::vector<Case> cases;
-  for (const Config& config : find_op("attention").search_space(problem, device_.info(), Effort::full))
+  for (const Config& config : find_op("attention").parse(problem)->search_space(device_.info(), Effort::full))
     cases.push_back({problem, config});
   ASSERT_GT(cases.size(), 10U);
   verify_all(cases);
@@ -110,12 +110,12 @@ TEST_F(AttentionHost, TheVerificationProblemRunsTheSameSource) {
     std::string text = fields;
     if (text.find("varlen") != text.npos) text.replace(text.find(",o_batch_stride=3000003"), 23, "");
     const Case large = case_of(text, "");
-    const Case small{large.op().verification_problem(large.problem), large.config};
+    const Case small{large.op().parse(large.problem)->verification_problem(), large.config};
     EXPECT_EQ(large.op().normalize(small.problem), small.problem) << small.text();
-    EXPECT_EQ(render(large.op(), large.problem, large.config), render(small.op(), small.problem, small.config))
+    EXPECT_EQ(render(*large.op().parse(large.problem), large.config), render(*small.op().parse(small.problem), small.config))
         << large.text();
     std::int64_t bytes = 0;
-    for (const ArrayInfo& array : small.op().arrays(small.problem)) bytes += array.extent_bytes();
+    for (const ArrayInfo& array : small.op().parse(small.problem)->arrays()) bytes += array.extent_bytes();
     EXPECT_LT(bytes, 64 << 20) << small.text();
   }
 }
@@ -163,7 +163,7 @@ TEST_F(AttentionHost, AWrongMaskIsSeen) {
   const Case right = case_of("seq_q=40,seq_kv=40,head_dim=16,dtype=bf16", "");
   const Case wrong = case_of("seq_q=40,seq_kv=40,head_dim=16,dtype=bf16,window_left=38", "");
   with_executables({wrong}, [&](const Case&, const Executable& executable) {
-    EXPECT_FALSE(verify(right.op(), right.problem, executable, device_, 3).passed);
+    EXPECT_FALSE(verify(*right.op().parse(right.problem), executable, device_, 3).passed);
   });
 }
 

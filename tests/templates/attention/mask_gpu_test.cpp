@@ -72,7 +72,7 @@ TEST_F(AttentionMaskGpu, EveryMaskInEveryVariant) {
   const std::vector<Case> all = plain_cases(cases(4));
   compile_all(all);
   for (const Case& c : all) {
-    const CheckResult result = verify(c.op(), c.problem, *executable_of(c), device(), 5);
+    const CheckResult result = verify(*c.op().parse(c.problem), *executable_of(c), device(), 5);
     EXPECT_TRUE(result.passed) << c.problem.short_text() << " | " << c.config.text() << ": " << result.first_failure;
   }
 }
@@ -108,7 +108,8 @@ TEST_F(AttentionMaskGpu, HiddenTilesAreNotTouched) {
                              "variant=mma,tile_q=64,warps=4,tile_kv=32,stages=3", "variant=wgmma,tile_q=64,tile_kv=64",
                              "variant=wgmma,tile_q=64,tile_kv=32,q_stages=1"}) {
     if (device().info().arch.number() != 90 && std::string_view(fields).starts_with("variant=wgmma")) continue;
-    const Case c{problem, find_op("attention").complete_config(problem, device().info(), {parse_fields(fields, "config")})};
+    const Case c{problem,
+                 find_op("attention").parse(problem)->complete_config(device().info(), {parse_fields(fields, "config")})};
     for (const Int poisoned : {0, 1}) {  // tiles of keys that are even, or odd
       const AttentionArraysOnHost arrays(problem, 5);
       for (const char* array : {"k", "v"})

@@ -88,7 +88,7 @@ TEST(AttentionMaskScan, ExamplesThatShip) {
   const auto shape_of = [](const char* example, const char* aux) {
     Problem problem = test::modified("batch=3,heads=5,seq_q=130,seq_kv=260,head_dim=8",
                                      {{"mask_mod", test::mod_example(example)}, {"aux", aux}, {"mask_tiles", "write"}});
-    for (const ArrayInfo& array : find_op("attention").arrays(problem))
+    for (const ArrayInfo& array : find_op("attention").parse(problem)->arrays())
       if (array.name == "mask_tiles") return array.shape;
     return std::vector<std::int64_t>();
   };

@@ -24,7 +24,7 @@ constexpr const char* simt = "variant=simt,tile_q=32,tile_kv=32,threads=64";
 class AttentionMaskTiles : public test::HostKernels {
  protected:
   Case case_of(const Problem& problem, const std::string& config) {
-    return {problem, find_op("attention").complete_config(problem, device_.info(), {parse_fields(config, "config")})};
+    return {problem, find_op("attention").parse(problem)->complete_config(device_.info(), {parse_fields(config, "config")})};
   }
   /// Tiles below, at and above 64, ends that lie across them, one to three stages.
   std::vector<std::string> configs() const {
@@ -74,7 +74,7 @@ TEST_F(AttentionMaskTiles, EveryMaskIsRightAndSoAreItsWords) {
     ASSERT_EQ(executable.plan().kernels.size(), 2U);
     EXPECT_EQ(executable.plan().kernels[0].entry, "attention_mask_tiles");
     EXPECT_EQ(executable.plan().main_kernel, 1U);
-    const CheckResult result = verify(c.op(), c.problem, executable, device_, 3);
+    const CheckResult result = verify(*c.op().parse(c.problem), executable, device_, 3);
     EXPECT_TRUE(result.passed) << c.problem.short_text() << " | " << c.config.text() << ": " << result.first_failure;
   });
   std::size_t next = 0;
@@ -145,7 +145,7 @@ TEST_F(AttentionMaskTiles, WordsCanBeReadAgainAndAreBelieved) {
     // Random inputs have words that say nothing: right, and nothing is passed over.
     launch(executable, *arrays);
     for (const char* output : {"o", "lse"}) EXPECT_TRUE(is_same(*written, *internal, output)) << output;
-    EXPECT_TRUE(c.op().judge(c.problem, arrays->all(), 1000, evaluate_on(device_, executable.module())).passed);
+    EXPECT_TRUE(c.op().parse(c.problem)->judge(arrays->all(), 1000, evaluate_on(device_, executable.module())).passed);
     copy(*written, *arrays, "mask_tiles");
     launch(executable, *arrays);
     for (const char* output : {"o", "lse"}) EXPECT_TRUE(is_same(*arrays, *internal, output)) << output;
@@ -173,11 +173,11 @@ TEST_F(AttentionMaskTiles, TheOptionChangesNeitherSourceNorKey) {
     const Problem other = with(problem, way);
     EXPECT_NE(other, problem);
     EXPECT_EQ(op.normalize(other), other);
-    EXPECT_EQ(op.key(other).semantics, op.key(problem).semantics);
-    EXPECT_EQ(op.tuned_as(other), problem);
-    EXPECT_EQ(op.verification_problem(other), op.verification_problem(problem));
-    for (const Config& config : op.search_space(problem, device_.info(), Effort::quick))
-      ASSERT_EQ(render(op, other, config), render(op, problem, config));
+    EXPECT_EQ(op.parse(other)->key().semantics, op.parse(problem)->key().semantics);
+    EXPECT_EQ(op.parse(other)->tuned_as(), problem);
+    EXPECT_EQ(op.parse(other)->verification_problem(), op.parse(problem)->verification_problem());
+    for (const Config& config : op.parse(problem)->search_space(device_.info(), Effort::quick))
+      ASSERT_EQ(render(*op.parse(other), config), render(*op.parse(problem), config));
   }
   EXPECT_EQ(with(problem, "internal"), problem);
 }
@@ -193,7 +193,7 @@ TEST_F(AttentionMaskTiles, FewQueriesAskAboutEachPair) {
         const LaunchPlan& plan = executable.plan();
         const AttentionArraysOnHost arrays(c.problem, 5);
         launch(executable, arrays);
-        EXPECT_TRUE(c.op().judge(c.problem, arrays.all(), 1000, evaluate_on(device_, executable.module())).passed);
+        EXPECT_TRUE(c.op().parse(c.problem)->judge(arrays.all(), 1000, evaluate_on(device_, executable.module())).passed);
         EXPECT_EQ(plan.kernels[plan.main_kernel].entry, "attention");
         const bool writes = c.problem == with(problem, "write");
         EXPECT_EQ(plan.kernels.size(), writes ? 3U : 2U);

@@ -26,11 +26,11 @@ Problem modified(const std::string& fields, const std::vector<std::pair<std::str
 
 AttentionArraysOnHost::AttentionArraysOnHost(const Problem& problem, std::uint64_t seed, InputKind kind) {
   const Op& op = find_op(problem.op);
-  for (const ArrayInfo& info : op.arrays(problem)) {
+  for (const ArrayInfo& info : op.parse(problem)->arrays()) {
     memory_.emplace_back(static_cast<std::size_t>(info.extent_bytes()), std::byte{0xff});
     arrays_.push_back({info, memory_.back().data()});
   }
-  op.fill_inputs(problem, seed, kind, arrays_);
+  op.parse(problem)->fill_inputs(seed, kind, arrays_);
 }
 
 const HostArray& AttentionArraysOnHost::operator[](std::string_view name) const {

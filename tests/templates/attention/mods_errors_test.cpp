@@ -24,7 +24,7 @@ void expect_parts(const std::string& message, std::initializer_list<const char*>
 std::string source_of(const std::string& text, const char* field = "score_mod") {
   const Op& op = find_op("attention");
   const Problem problem = modified(shape, {{field, text}});
-  return render(op, problem, op.default_config(problem, generic_device(parse_arch("sm_80"))));
+  return render(*op.parse(problem), op.parse(problem)->default_config(generic_device(parse_arch("sm_80"))));
 }
 
 std::string message_of(const Compiler& compiler, const std::string& source) {

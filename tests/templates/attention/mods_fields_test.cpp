@@ -26,7 +26,7 @@ std::string scaled(const std::string& factor) {
 }
 
 std::string rendered(const Problem& problem) {
-  return render(attention(), problem, attention().default_config(problem, generic_device(parse_arch("sm_90a"))));
+  return render(attention(), problem, attention().parse(problem)->default_config(generic_device(parse_arch("sm_90a"))));
 }
 
 TEST(AttentionModFields, AnyWordReadsBack) {
@@ -50,9 +50,9 @@ TEST(AttentionModFields, AProblemIsNormalOnceAndReadsBack) {
   EXPECT_EQ(attention().normalize(problem), problem);
   EXPECT_EQ(attention().normalize({"attention", parse_fields(problem.fields.text(), "problem")}), problem);
   std::string names;
-  for (const ArrayInfo& array : attention().arrays(problem)) names += array.name + " ";
+  for (const ArrayInfo& array : attention().parse(problem)->arrays()) names += array.name + " ";
   EXPECT_EQ(names, "q k v table more o lse ");
-  EXPECT_EQ(attention().arrays(problem)[3].shape, (std::vector<std::int64_t>{320}));
+  EXPECT_EQ(attention().parse(problem)->arrays()[3].shape, (std::vector<std::int64_t>{320}));
   // A text that is empty is none.
   EXPECT_EQ(modified(shape, {{"score_mod", ""}, {"mask_mod", ""}}), modified(shape, {}));
 }
@@ -70,7 +70,7 @@ TEST(AttentionModFields, TheTypedProblemIsTheSame) {
 }
 
 TEST(AttentionModFields, KeysFollowTextsAndTypesAndNotNumbers) {
-  const auto key = [](const Problem& problem) { return attention().key(problem).semantics; };
+  const auto key = [](const Problem& problem) { return attention().parse(problem)->key().semantics; };
   const auto with = [](const std::string& factor, const std::string& aux) {
     return aux.empty() ? modified(shape, {{"score_mod", scaled(factor)}})
                        : modified(shape, {{"score_mod", scaled(factor)}, {"aux", aux}});
@@ -98,7 +98,8 @@ TEST(AttentionModFields, KeysFollowTextsAndTypesAndNotNumbers) {
 TEST(AttentionModFields, NumbersAndAddressesGoWhereTheTextFindsThem) {
   const Problem problem = modified(shape, {{"score_mod", scaled("2")}, {"aux", "last:i32=seq_kv-1"}});
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
-  const LaunchPlan plan = attention().launch_plan(problem, attention().default_config(problem, device), device);
+  const LaunchPlan plan =
+      attention().parse(problem)->launch_plan(attention().parse(problem)->default_config(device), device);
   const auto table = std::ranges::find(plan.pointers, "table", &LaunchPlan::Pointer::array);
   ASSERT_NE(table, plan.pointers.end());
   EXPECT_EQ(table->extent_bytes, 320 * 4);
@@ -121,9 +122,9 @@ TEST(AttentionModFields, NothingChangesWithoutAText) {
 
 TEST(AttentionModFields, SmallProblemsToVerifyShrinkWhatTextsIndex) {
   const Problem large = modified("batch=1,heads=32,seq_q=4096,head_dim=16,dtype=f32", {{"score_mod", scaled("2")}});
-  const Problem small = attention().verification_problem(large);
+  const Problem small = attention().parse(large)->verification_problem();
   EXPECT_EQ(attention().normalize(small).fields.integer("batch"), 1);
-  for (const ArrayInfo& array : attention().arrays(small))
+  for (const ArrayInfo& array : attention().parse(small)->arrays())
     if (array.name == "table") {
       EXPECT_EQ(array.shape[0], small.fields.integer("heads") * small.fields.integer("seq_kv"));
     }

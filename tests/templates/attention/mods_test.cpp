@@ -26,7 +26,7 @@ constexpr double f32_tolerance = 1e-5;  // weights of 53 keys, values of a few u
 class AttentionMods : public test::HostKernels {
  protected:
   Case case_of(const Problem& problem, const char* config = "variant=simt,tile_q=16,tile_kv=32,threads=64") {
-    return {problem, find_op("attention").complete_config(problem, device_.info(), {parse_fields(config, "config")})};
+    return {problem, find_op("attention").parse(problem)->complete_config(device_.info(), {parse_fields(config, "config")})};
   }
 
   void launch(const Executable& executable, const AttentionArraysOnHost& arrays) {
@@ -126,14 +126,14 @@ TEST_F(AttentionMods, EveryExampleIsWhatItSays) {
     EXPECT_GT(test::largest_difference(c.problem, arrays, nullptr, nullptr), 100 * f32_tolerance) << "it changes nothing";
 
     // The judge knows nothing of the example: it asks the text.
-    const CheckResult check = c.op().judge(c.problem, arrays.all(), 1000, evaluate_on(device_, executable.module()));
+    const CheckResult check = c.op().parse(c.problem)->judge(arrays.all(), 1000, evaluate_on(device_, executable.module()));
     EXPECT_TRUE(check.passed) << check.first_failure;
     EXPECT_EQ(check.checked_rows, 2 * 4 * 37);
     EXPECT_NE(check.note.find("score_mod"), std::string::npos);
     EXPECT_LT(check.allowed_error, 3e-4);
-    EXPECT_THROW((void)c.op().check(c.problem, arrays.all(), 1000), Error);
+    EXPECT_THROW((void)c.op().parse(c.problem)->check(arrays.all(), 1000), Error);
     reinterpret_cast<float*>(arrays["o"].data)[1000] += 1e-3f;
-    EXPECT_FALSE(c.op().judge(c.problem, arrays.all(), 1000, evaluate_on(device_, executable.module())).passed);
+    EXPECT_FALSE(c.op().parse(c.problem)->judge(arrays.all(), 1000, evaluate_on(device_, executable.module())).passed);
   });
 }
 
@@ -161,21 +161,21 @@ __device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return au
   for (const char* config : {"variant=simt,tile_q=16,tile_kv=32,threads=64", "variant=mma", split, cluster})
     cases.push_back(case_of(packed, config));
   with_executables(cases, [&](const Case& c, const Executable& executable) {
-    const CheckResult check = verify(c.op(), c.problem, executable, device_, 3);
+    const CheckResult check = verify(*c.op().parse(c.problem), executable, device_, 3);
     EXPECT_TRUE(check.passed) << c.problem.short_text() << ": " << check.first_failure;
   });
 }
 
 TEST_F(AttentionMods, TheJudgeSeesATextThatIsAskedForTheWrongKey) {
   const Case c = case_of(examples()[1].problem());
-  std::string source = render(c.op(), c.problem, c.config);
+  std::string source = render(*c.op().parse(c.problem), c.config);
   const std::string right = "Modification::score(score, batch_, head_, query, first + at,";
   const std::size_t at = source.find(right);
   ASSERT_NE(at, std::string::npos);
   source.replace(at, right.size(), "Modification::score(score, batch_, head_, query, (first + at) ^ 1,");
   const auto module = device_.load(compiler_.compile({"attention.cu", source, device_.info().arch}));
-  const Executable executable(device_, module, c.op().launch_plan(c.problem, c.config, device_.info()));
-  const CheckResult check = verify(c.op(), c.problem, executable, device_, 3);
+  const Executable executable(device_, module, c.op().parse(c.problem)->launch_plan(c.config, device_.info()));
+  const CheckResult check = verify(*c.op().parse(c.problem), executable, device_, 3);
   EXPECT_FALSE(check.passed);
   EXPECT_NE(check.first_failure.find("the reference is"), std::string::npos) << check.first_failure;
 }
@@ -326,14 +326,14 @@ TEST(AttentionModsNvrtc, EveryExampleCompiles) {
   for (const Example& example : examples())
     for (const char* arch : {"sm_80", "sm_90a"}) {
       const Problem problem = example.problem("heads=4,seq_q=4096,head_dim=64,dtype=bf16,causal=bottom-right");
-      const Config config = op.default_config(problem, generic_device(parse_arch(arch)));
+      const Config config = op.parse(problem)->default_config(generic_device(parse_arch(arch)));
       SCOPED_TRACE(std::string(example.name) + " " + config.text());
-      const Binary binary = compiler->compile({"attention.cu", render(op, problem, config), parse_arch(arch)});
+      const Binary binary = compiler->compile({"attention.cu", render(*op.parse(problem), config), parse_arch(arch)});
       ASSERT_TRUE(binary.resources.contains("attention"));
       ASSERT_TRUE(binary.resources.contains("attention_modification"));
       EXPECT_EQ(binary.resources.contains("attention_mask_tiles"), problem.fields.contains("mask_mod"));
       EXPECT_LE(binary.resources.at("attention").spill_store_bytes, 64);
-      EXPECT_EQ(why_not_worth_timing(op, problem, config, binary), "");
+      EXPECT_EQ(why_not_worth_timing(*op.parse(problem), config, binary), "");
     }
 }
 

@@ -56,7 +56,7 @@ TEST_F(AttentionNvrtc, WgmmaIsNotSerialized) {
     const Problem problem = test::normalized("attention", fields);
     const DeviceInfo device = generic_device(parse_arch("sm_90a"));
     std::set<std::string> tiles;
-    for (const Config& config : find_op("attention").search_space(problem, device, Effort::quick)) {
+    for (const Config& config : find_op("attention").parse(problem)->search_space(device, Effort::quick)) {
       if (config.variant() != "wgmma") continue;
       const std::string tile = text(*config.fields.find("tile_q")) + "x" + text(*config.fields.find("tile_kv"));
       if (tiles.insert(tile).second) sources.push_back(source_of({problem, config}, device.arch));
@@ -79,7 +79,7 @@ TEST_F(AttentionNvrtc, MmaFitsIntoRegisters) {
         "seq_q=4096,head_dim=72,heads=16,softcap=30,alibi=1,sinks=1,window_left=100", "seq_q=40,seq_kv=4096,head_dim=128"}) {
     const Problem problem = test::normalized("attention", fields);
     const DeviceInfo device = generic_device(parse_arch(++turn % 2 == 0 ? "sm_80" : "sm_120a"));
-    const std::vector<Config> space = find_op("attention").search_space(problem, device, Effort::quick);
+    const std::vector<Config> space = find_op("attention").parse(problem)->search_space(device, Effort::quick);
     EXPECT_EQ(space.front().variant(), "mma");
     const std::size_t before = sources.size();
     for (const Config& config : space)
@@ -107,7 +107,7 @@ TEST_F(AttentionNvrtc, SplitFitsIntoRegisters) {
     const Problem problem = test::normalized("attention", std::string(fields) + ",seq_kv=8192");
     const char* const some[] = {"sm_90a", "sm_80", "sm_120a"};
     const DeviceInfo device = generic_device(parse_arch(some[turn++ % std::size(some)]));
-    for (const Config& config : find_op("attention").search_space(problem, device, Effort::quick))
+    for (const Config& config : find_op("attention").parse(problem)->search_space(device, Effort::quick))
       if (config.variant() == "split") sources.push_back(source_of({problem, config}, device.arch));
   }
   ASSERT_GT(sources.size(), 30U);

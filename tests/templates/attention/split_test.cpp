@@ -22,13 +22,15 @@ class AttentionSplit : public test::HostKernels {
   }
   void verify_all(const std::vector<Case>& cases) {
     with_executables(cases, [&](const Case& c, const Executable& executable) {
-      const CheckResult result = verify(c.op(), c.problem, executable, device_, 3);
+      const CheckResult result = verify(*c.op().parse(c.problem), executable, device_, 3);
       EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
     });
   }
 };
 
-LaunchPlan plan_of(const Case& c, const DeviceInfo& device) { return c.op().launch_plan(c.problem, c.config, device); }
+LaunchPlan plan_of(const Case& c, const DeviceInfo& device) {
+  return c.op().parse(c.problem)->launch_plan(c.config, device);
+}
 
 // Queries and groups that fill a tile of rows, or not, or several; keys that do not fill a tile, a round of warps or a part.
 TEST_F(AttentionSplit, QueriesGroupsAndSplits) {
@@ -148,9 +150,9 @@ TEST_F(AttentionSplit, TheDefaultOfDecoding) {
        {"seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8", "seq_q=1,seq_kv=8192,head_dim=64,heads=32,dtype=f16",
         "seq_q=4,seq_kv=2048,head_dim=128,heads=64,kv_heads=8,batch=64,causal=bottom-right"}) {
     const Problem large = test::normalized("attention", fields);
-    const Config config = find_op("attention").default_config(large, device_.info());
+    const Config config = find_op("attention").parse(large)->default_config(device_.info());
     EXPECT_EQ(config.variant(), "split") << fields;
-    cases.push_back({find_op("attention").verification_problem(large), config});
+    cases.push_back({find_op("attention").parse(large)->verification_problem(), config});
     EXPECT_EQ(plan_of(cases.back(), device_.info()).kernels.size(), 2U) << cases.back().text();
   }
   verify_all(cases);
@@ -225,7 +227,7 @@ TEST(AttentionSplitCount, OfferedForFewQueries) {
   const Op& op = find_op("attention");
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   const Problem decoding = test::normalized("attention", "seq_q=1,seq_kv=8192,heads=32,kv_heads=8,head_dim=128");
-  const std::vector<Config> space = op.search_space(decoding, device, Effort::quick);
+  const std::vector<Config> space = op.parse(decoding)->search_space(device, Effort::quick);
   EXPECT_LE(space.size(), 16U);
   std::set<std::string> variants;
   for (const Config& config : space) variants.insert(config.variant());
@@ -233,9 +235,9 @@ TEST(AttentionSplitCount, OfferedForFewQueries) {
   EXPECT_TRUE(variants.contains("simt"));
   for (const char* config : {"variant=split,splits=1025", "variant=split,tile_q=80", "variant=split,q_in_registers=1",
                              "variant=split,cluster=3", "variant=split,cluster=32", "variant=split,cluster=4,splits=4"})
-    EXPECT_THROW(op.complete_config(decoding, device, Config{parse_fields(config, "config")}), Error) << config;
+    EXPECT_THROW(op.parse(decoding)->complete_config(device, Config{parse_fields(config, "config")}), Error) << config;
   const Problem many = test::normalized("attention", "seq_q=65,seq_kv=8192,heads=2,kv_heads=1,head_dim=128");
-  EXPECT_NE(op.why_invalid(many, device, op.default_config(decoding, device)), "");
+  EXPECT_NE(op.parse(many)->why_invalid(device, op.parse(decoding)->default_config(device)), "");
 }
 
 // Few of them, which fill the device as a whole: in one wave, or in two that leave as little idle.
@@ -244,7 +246,7 @@ TEST(AttentionSplitCount, ClustersThatFillTheDeviceAreTried) {
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   const auto tried = [&](const std::string& fields, Effort effort) {
     std::set<std::pair<std::int64_t, std::int64_t>> found;  // warps and blocks
-    for (const Config& config : op.search_space(test::normalized("attention", fields), device, effort))
+    for (const Config& config : op.parse(test::normalized("attention", fields))->search_space(device, effort))
       if (config.variant() == "split" && config.fields.integer("cluster") > 1)
         found.emplace(config.fields.integer("warps"), config.fields.integer("cluster"));
     return found;
@@ -261,9 +263,9 @@ TEST(AttentionSplitCount, ClustersThatFillTheDeviceAreTried) {
   const auto reason = [&](const char* arch, std::int64_t cluster) {
     const DeviceInfo other = generic_device(parse_arch(arch));
     const Problem problem = test::normalized("attention", eight + "seq_kv=8192");
-    Config config = op.default_config(problem, device);
+    Config config = op.parse(problem)->default_config(device);
     config.fields.set("cluster", cluster);
-    return op.why_invalid(problem, other, config);
+    return op.parse(problem)->why_invalid(other, config);
   };
   EXPECT_EQ(reason("sm_90", 16), "");
   EXPECT_EQ(reason("sm_100a", 8), "");

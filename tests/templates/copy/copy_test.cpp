@@ -59,25 +59,27 @@ TEST(CopyDescriptor, ErrorsNameFieldValueAndWhatIsAllowed) {
 TEST(CopyDescriptor, ArraysKeyAndCostFollowTheProblem) {
   const auto names = [](const Problem& problem) {
     std::string text;
-    for (const ArrayInfo& info : copy().arrays(problem)) text += info.name + (info.output ? "> " : "< ");
+    for (const ArrayInfo& info : copy().parse(problem)->arrays()) text += info.name + (info.output ? "> " : "< ");
     return text;
   };
   EXPECT_EQ(names(normalized("elements=100")), "a< y> ");
   EXPECT_EQ(names(normalized("elements=100,inputs=2")), "a< b< y> ");
-  EXPECT_EQ(copy().arrays(normalized("elements=8193,write=0,dtype=f16"))[1].shape, (std::vector<std::int64_t>{2}));
-  EXPECT_EQ(copy().cost(normalized("elements=100,dtype=bf16")).bytes(), 400);
-  EXPECT_EQ(copy().cost(normalized("elements=100,inputs=2")).bytes(), 1200);
-  EXPECT_EQ(copy().key(normalized("elements=100")).n_cols, 100);
+  EXPECT_EQ(copy().parse(normalized("elements=8193,write=0,dtype=f16"))->arrays()[1].shape, (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(copy().parse(normalized("elements=100,dtype=bf16"))->cost().bytes(), 400);
+  EXPECT_EQ(copy().parse(normalized("elements=100,inputs=2"))->cost().bytes(), 1200);
+  EXPECT_EQ(copy().parse(normalized("elements=100"))->key().n_cols, 100);
   std::set<std::string> semantics;
   for (const char* fields : {"", ",dtype=f16", ",inputs=2", ",in_place=1"})
-    EXPECT_TRUE(semantics.insert(copy().key(normalized(std::string("elements=100") + fields)).semantics).second) << fields;
+    EXPECT_TRUE(semantics.insert(copy().parse(normalized(std::string("elements=100") + fields))->key().semantics).second)
+        << fields;
 }
 
 TEST(CopyDescriptor, ConfigurationsThatCannotRunAreExplained) {
   const auto error = [](const std::string& config, const char* arch = "sm_90a", const std::string& options = "") {
     return error_of([&] {
-      copy().complete_config(normalized("elements=1000000" + options), device_of(arch),
-                             Config{parse_fields(config, "config")});
+      copy()
+          .parse(normalized("elements=1000000" + options))
+          ->complete_config(device_of(arch), Config{parse_fields(config, "config")});
     });
   };
   EXPECT_EQ(error("threads=128,vectors=2,load=evict_last"), "accepted");
@@ -90,7 +92,7 @@ TEST(CopyDescriptor, ConfigurationsThatCannotRunAreExplained) {
   expect_parts(error("load=evict_last", "sm_75"), {"sm_80", "sm_75"});
   expect_parts(error("load=no_allocate", "sm_90a", ",in_place=1"), {"no_allocate", "in_place"});
   expect_parts(error("threads=1024,vectors=16", "sm_90a", ",inputs=2"), {"registers"});
-  EXPECT_NE(copy().why_invalid(normalized("elements=8"), device_of("sm_90a"), Config{}), "");
+  EXPECT_NE(copy().parse(normalized("elements=8"))->why_invalid(device_of("sm_90a"), Config{}), "");
 }
 
 TEST(CopyDescriptor, EveryCandidateIsValidAndDistinctAndTheDefaultComesFirst) {
@@ -100,16 +102,16 @@ TEST(CopyDescriptor, EveryCandidateIsValidAndDistinctAndTheDefaultComesFirst) {
                                "elements=5000000,write=0", "elements=5000000,dtype=bf16,write=0"}) {
       const Problem problem = normalized(fields);
       const DeviceInfo device = device_of(arch);
-      const auto quick = copy().search_space(problem, device, Effort::quick);
-      const auto full = copy().search_space(problem, device, Effort::full);
+      const auto quick = copy().parse(problem)->search_space(device, Effort::quick);
+      const auto full = copy().parse(problem)->search_space(device, Effort::full);
       SCOPED_TRACE(std::string(fields) + " on " + arch);
-      EXPECT_EQ(full.front(), copy().default_config(problem, device));
+      EXPECT_EQ(full.front(), copy().parse(problem)->default_config(device));
       EXPECT_EQ(quick.front(), full.front());
       EXPECT_GT(full.size(), quick.size());
       std::set<std::string> texts;
       for (const Config& config : full) {
-        EXPECT_EQ(copy().why_invalid(problem, device, config), "") << config.text();
-        EXPECT_EQ(copy().complete_config(problem, device, config), config);
+        EXPECT_EQ(copy().parse(problem)->why_invalid(device, config), "") << config.text();
+        EXPECT_EQ(copy().parse(problem)->complete_config(device, config), config);
         EXPECT_TRUE(texts.insert(config.text()).second) << config.text();
       }
       for (const Config& config : quick) EXPECT_TRUE(texts.contains(config.text())) << config.text();
@@ -119,7 +121,7 @@ TEST(CopyDescriptor, EveryCandidateIsValidAndDistinctAndTheDefaultComesFirst) {
 TEST(CopyDescriptor, LaunchesAsManyBlocksAsTheElementsTake) {
   const auto grid = [](const char* fields) {
     const Config config{parse_fields("variant=stretch,threads=64,vectors=2,load=plain,store=plain", "config")};
-    const LaunchPlan plan = copy().launch_plan(normalized(fields), config, device_of("sm_90a"));
+    const LaunchPlan plan = copy().parse(normalized(fields))->launch_plan(config, device_of("sm_90a"));
     return plan.kernels.empty() ? 0U : plan.kernels.front().grid.x * plan.kernels.front().grid.y;
   };
   EXPECT_EQ(grid("elements=0"), 0U);
@@ -147,32 +149,33 @@ TEST(CopyHost, EveryElementArrivesAndNothingElseIsWritten) {
   for (const char* fields : {"elements=7,write=0", "elements=30011,write=0", "elements=30011,dtype=bf16,write=0"})
     cases.push_back(test::case_of("copy", fields, device.info(), "threads=128,vectors=2"));
   std::vector<CompileRequest> requests;
-  for (const test::Case& c : cases) requests.push_back({"copy.cu", render(c.op(), c.problem, c.config), device.info().arch});
+  for (const test::Case& c : cases)
+    requests.push_back({"copy.cu", render(*c.op().parse(c.problem), c.config), device.info().arch});
   const auto modules = device.load_all(compiler.compile_many(requests));
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const test::Case& c = cases[i];
-    const Executable executable(device, modules[i], c.op().launch_plan(c.problem, c.config, device.info()));
-    const CheckResult result = verify(c.op(), c.problem, executable, device, 3);
+    const Executable executable(device, modules[i], c.op().parse(c.problem)->launch_plan(c.config, device.info()));
+    const CheckResult result = verify(*c.op().parse(c.problem), executable, device, 3);
     EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
-    EXPECT_EQ(result.checked_rows, c.op().arrays(c.problem).back().shape[0]) << c.text();
+    EXPECT_EQ(result.checked_rows, c.op().parse(c.problem)->arrays().back().shape[0]) << c.text();
   }
 }
 
 TEST(CopyHost, TheCheckSeesASingleWrongElement) {
   const Problem problem = normalized("elements=1000,inputs=2");
-  std::vector<ArrayInfo> infos = copy().arrays(problem);
+  std::vector<ArrayInfo> infos = copy().parse(problem)->arrays();
   std::vector<std::vector<std::byte>> memory(infos.size(), std::vector<std::byte>(4000));
   std::vector<HostArray> arrays;
   for (std::size_t i = 0; i < infos.size(); ++i) arrays.push_back({infos[i], memory[i].data()});
-  copy().fill_inputs(problem, 5, InputKind::random, arrays);
+  copy().parse(problem)->fill_inputs(5, InputKind::random, arrays);
   auto* const a = reinterpret_cast<float*>(memory[0].data());
   auto* const b = reinterpret_cast<float*>(memory[1].data());
   auto* const y = reinterpret_cast<float*>(memory[2].data());
   EXPECT_FALSE(std::equal(a, a + 1000, b));
   std::transform(a, a + 1000, b, y, std::plus<>());
-  EXPECT_TRUE(copy().check(problem, arrays, 1000).passed);
+  EXPECT_TRUE(copy().parse(problem)->check(arrays, 1000).passed);
   y[637] = a[637];
-  const CheckResult result = copy().check(problem, arrays, 1000);
+  const CheckResult result = copy().parse(problem)->check(arrays, 1000);
   EXPECT_FALSE(result.passed);
   EXPECT_NE(result.first_failure.find("y[637]"), std::string::npos) << result.first_failure;
 }
@@ -184,7 +187,7 @@ TEST(CopyNvrtc, CompilesForEveryArchitectureAndReadsAndWritesVectors) {
          {"elements=100000000", "elements=100000000,dtype=bf16,inputs=2", "elements=100000000,dtype=f16,write=0"}) {
       const test::Case c =
           test::case_of("copy", fields, device_of(arch), "threads=128,vectors=4,load=plain,store=streaming");
-      const CompileRequest request{"copy.cu", render(c.op(), c.problem, c.config), parse_arch(arch)};
+      const CompileRequest request{"copy.cu", render(*c.op().parse(c.problem), c.config), parse_arch(arch)};
       const Binary binary = compiler->compile(request);
       ASSERT_TRUE(binary.resources.contains("copy")) << c.text() << " for " << arch;
       EXPECT_EQ(binary.resources.at("copy").spill_store_bytes, 0) << c.text() << " for " << arch;

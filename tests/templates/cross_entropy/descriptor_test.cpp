@@ -19,7 +19,7 @@ DeviceInfo hopper() { return generic_device(parse_arch("sm_90a")); }
 
 std::string names(std::string_view op, const std::string& fields) {
   std::string text;
-  for (const ArrayInfo& array : find_op(op).arrays(normalized(op, fields)))
+  for (const ArrayInfo& array : find_op(op).parse(normalized(op, fields))->arrays())
     text += (text.empty() ? "" : " ") + array.name + (array.input ? "<" : ">");
   return text;
 }
@@ -38,7 +38,8 @@ void expect_error(std::string_view op, const std::string& fields, const std::vec
 std::vector<std::string> entries(std::string_view op, const std::string& fields, const std::string& config = "") {
   const test::Case c = test::case_of(op, fields, hopper(), config);
   std::vector<std::string> list;
-  for (const KernelLaunch& kernel : c.op().launch_plan(c.problem, c.config, hopper()).kernels) list.push_back(kernel.entry);
+  for (const KernelLaunch& kernel : c.op().parse(c.problem)->launch_plan(c.config, hopper()).kernels)
+    list.push_back(kernel.entry);
   return list;
 }
 
@@ -87,7 +88,8 @@ TEST(CrossEntropyDescriptor, ArraysComeInTheOrderOfTheDocumentation) {
             "logits< targets< lse< dloss< nll< weight< dlogits>");
   EXPECT_EQ(names("cross_entropy_shard", "rows=4,cols=4,weight=1"), "logits< targets< weight< parts>");
   EXPECT_EQ(names("cross_entropy_combine", "rows=4,shards=2,vocab_size=8"), "parts< targets< loss> lse>");
-  const auto arrays = find_op("cross_entropy").arrays(normalized("cross_entropy", "rows=4,cols=4,gradient=in_place"));
+  const auto arrays =
+      find_op("cross_entropy").parse(normalized("cross_entropy", "rows=4,cols=4,gradient=in_place"))->arrays();
   EXPECT_EQ(arrays.back().in_place_of, "logits");
   EXPECT_EQ(arrays[2].shape, (std::vector<std::int64_t>{1})) << "a mean";
 }
@@ -95,7 +97,7 @@ TEST(CrossEntropyDescriptor, ArraysComeInTheOrderOfTheDocumentation) {
 // Of equal keys one configuration serves; values of options do not change the kernel, their presence does.
 TEST(CrossEntropyDescriptor, KeysTellKernelsApart) {
   const auto semantics = [](const std::string& fields) {
-    return find_op("cross_entropy").key(normalized("cross_entropy", "rows=64,cols=1000" + fields)).semantics;
+    return find_op("cross_entropy").parse(normalized("cross_entropy", "rows=64,cols=1000" + fields))->key().semantics;
   };
   std::set<std::string> seen;
   for (const char* fields :
@@ -116,12 +118,12 @@ TEST(CrossEntropyDescriptor, SpacesAreValidAndBeginWithTheDefault) {
             normalized(op, std::string("rows=8192,") + (combine ? "shards=8,vocab_size=" : "cols=") + cols + more);
         const Op& described = find_op(op);
         for (const Effort effort : {Effort::quick, Effort::full}) {
-          const std::vector<Config> space = described.search_space(problem, hopper(), effort);
+          const std::vector<Config> space = described.parse(problem)->search_space(hopper(), effort);
           ASSERT_FALSE(space.empty());
-          EXPECT_EQ(space.front(), described.default_config(problem, hopper())) << problem.text();
+          EXPECT_EQ(space.front(), described.parse(problem)->default_config(hopper())) << problem.text();
           EXPECT_LE(space.size(), effort == Effort::quick ? 24U : 220U) << problem.text();
           for (const Config& config : space) {
-            EXPECT_EQ(described.why_invalid(problem, hopper(), config), "") << problem.text() << " " << config.text();
+            EXPECT_EQ(described.parse(problem)->why_invalid(hopper(), config), "") << problem.text() << " " << config.text();
             EXPECT_EQ(std::ranges::count(space, config), 1) << config.text();
           }
         }
@@ -131,7 +133,7 @@ TEST(CrossEntropyDescriptor, SpacesAreValidAndBeginWithTheDefault) {
 TEST(CrossEntropyDescriptor, LossesAloneAreReadOnce) {
   for (const char* fields : {"rows=8192,cols=32000", "rows=8192,cols=128256,dtype=bf16"}) {
     const Problem problem = normalized("cross_entropy", fields);
-    EXPECT_EQ(find_op("cross_entropy").default_config(problem, hopper()).variant(), "online") << fields;
+    EXPECT_EQ(find_op("cross_entropy").parse(problem)->default_config(hopper()).variant(), "online") << fields;
   }
 }
 
@@ -144,7 +146,7 @@ TEST(CrossEntropyDescriptor, DefaultsOfLossesFillAMultiprocessor) {
         {"rows=8192,cols=32000,dtype=bf16", "variant=block,threads=1024,min_blocks=2,registers=packed,"},
         {"rows=8192,cols=50257,dtype=bf16", "variant=online,threads=256,unroll=4,min_blocks=6,"},
         {"rows=4096,cols=262144,dtype=bf16", "variant=online,threads=512,unroll=2,min_blocks=4,"}}) {
-    const Config config = find_op("cross_entropy").default_config(normalized("cross_entropy", fields), hopper());
+    const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());
     EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
   }
 }
@@ -160,11 +162,11 @@ TEST(CrossEntropyDescriptor, OnlineMayBoundItsRegisters) {
       << "the bound of the default's block size gives way";
   const Op& op = find_op("cross_entropy");
   const Problem problem = normalized("cross_entropy", "rows=8192,cols=32000,reduction=none");
-  Config config = op.default_config(problem, hopper());
+  Config config = op.parse(problem)->default_config(hopper());
   config.fields.set("min_blocks", std::int64_t{5});
-  EXPECT_NE(op.why_invalid(problem, hopper(), config).find("2048 threads"), std::string::npos);
+  EXPECT_NE(op.parse(problem)->why_invalid(hopper(), config).find("2048 threads"), std::string::npos);
   config.fields.set("min_blocks", std::int64_t{4});
-  EXPECT_NE(op.why_invalid(problem, hopper(), config).find("registers"), std::string::npos);
+  EXPECT_NE(op.parse(problem)->why_invalid(hopper(), config).find("registers"), std::string::npos);
 }
 
 // Long rows with a gradient stream through clusters that stay; where those cannot be, they wait as before.
@@ -181,13 +183,14 @@ TEST(CrossEntropyDescriptor, LongRowsStreamWhereTheyCan) {
         {"rows=100,cols=128256,dtype=bf16,gradient=in_place", "variant=cluster,"},
         {"rows=8192,cols=128257,dtype=bf16,gradient=in_place", "variant=cluster,"},
         {"rows=8192,cols=128256,dtype=bf16,gradient=in_place,label_smoothing=0.1", "variant=cluster,"}}) {
-    const Config config = op.default_config(normalized("cross_entropy", fields), hopper());
+    const Config config = op.parse(normalized("cross_entropy", fields))->default_config(hopper());
     EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
   }
   const Problem problem = normalized("cross_entropy", "rows=8192,cols=128256,dtype=bf16,gradient=in_place");
-  EXPECT_NE(op.default_config(problem, generic_device(parse_arch("sm_100a"))).variant(), "pipeline");
+  EXPECT_NE(op.parse(problem)->default_config(generic_device(parse_arch("sm_100a"))).variant(), "pipeline");
   std::size_t streamed = 0;
-  for (const Config& config : op.search_space(problem, hopper(), Effort::quick)) streamed += config.variant() == "pipeline";
+  for (const Config& config : op.parse(problem)->search_space(hopper(), Effort::quick))
+    streamed += config.variant() == "pipeline";
   EXPECT_GE(streamed, 2U);
   EXPECT_LE(streamed, 4U) << "others are left room";
 }
@@ -196,8 +199,8 @@ TEST(CrossEntropyDescriptor, WhatCannotStreamIsRefusedWithAReason) {
   const Op& op = find_op("cross_entropy");
   const std::string usual = "variant=pipeline,threads=256,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1,";
   const auto reason = [&](const std::string& fields, const std::string& config, const char* arch = "sm_90a") {
-    return op.why_invalid(normalized("cross_entropy", "rows=8192," + fields), generic_device(parse_arch(arch)),
-                          Config{parse_fields(config, "config")});
+    return op.parse(normalized("cross_entropy", "rows=8192," + fields))
+        ->why_invalid(generic_device(parse_arch(arch)), Config{parse_fields(config, "config")});
   };
   const std::string in_place = "cols=128256,dtype=bf16,gradient=in_place", hints = "load=evict_last,store=plain";
   EXPECT_EQ(reason(in_place, usual + hints), "");
@@ -231,7 +234,7 @@ TEST(CrossEntropyDescriptor, ClustersThatStayAreLaunchedOnce) {
     const test::Case c = test::case_of(
         "cross_entropy", std::string("rows=") + rows + ",cols=128256,dtype=bf16,gradient=in_place,reduction=none", hopper(),
         "variant=pipeline,threads=256,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1");
-    const LaunchPlan plan = c.op().launch_plan(c.problem, c.config, hopper());
+    const LaunchPlan plan = c.op().parse(c.problem)->launch_plan(c.config, hopper());
     ASSERT_EQ(plan.kernels.size(), 1U);
     EXPECT_EQ(plan.kernels[0].grid.x, static_cast<unsigned>(hopper().sm_count / 4 * 4));
     EXPECT_EQ(plan.kernels[0].cluster.x, 4U);
@@ -262,7 +265,7 @@ TEST(CrossEntropyDescriptor, OneBlockPutsTheSplitPartsOfALossTogether) {
   for (const auto& [more, blocks] : {std::pair{"", 3U}, {",gradient=separate", 12U}}) {
     const test::Case c = test::case_of("cross_entropy", std::string("rows=3,cols=100000,reduction=none") + more, hopper(),
                                        "variant=split,blocks_per_row=4");
-    const LaunchPlan plan = c.op().launch_plan(c.problem, c.config, hopper());
+    const LaunchPlan plan = c.op().parse(c.problem)->launch_plan(c.config, hopper());
     EXPECT_EQ(plan.kernels.front().grid.x, 12U);
     EXPECT_EQ(plan.kernels.back().grid.x, blocks) << more;
   }

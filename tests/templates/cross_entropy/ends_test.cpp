@@ -35,14 +35,14 @@ class CrossEntropyEnds : public testing::Test {
 
   void expect_verified(const std::string& name, const std::string& fields) {
     const Op& op = find_op(name);
-    const Problem small = op.verification_problem(problem(name, fields));
+    const Problem small = op.parse(problem(name, fields))->verification_problem();
     Engine::Parts& parts = engine_.parts();
-    const Config whole = op.default_config(small, parts.device->info());
+    const Config whole = op.parse(small)->default_config(parts.device->info());
     const Built built =
-        build_binary(op, small, whole, parts.device->info().arch, *parts.compiler, *parts.cache, parts.templates);
+        build_binary(*op.parse(small), whole, parts.device->info().arch, *parts.compiler, *parts.cache, parts.templates);
     const Executable executable(*parts.device, parts.device->load(built.binary),
-                                op.launch_plan(small, whole, parts.device->info()));
-    const CheckResult result = verify(op, small, executable, *parts.device, 5);
+                                op.parse(small)->launch_plan(whole, parts.device->info()));
+    const CheckResult result = verify(*op.parse(small), executable, *parts.device, 5);
     EXPECT_TRUE(result.passed) << small.text() << ": " << result.first_failure;
     EXPECT_GT(result.checked_rows, 0);
   }

@@ -20,7 +20,7 @@ class CrossEntropyGpu : public test::GpuKernels {
   void verify_all(const std::vector<Case>& cases) {
     compile_all(cases);
     for (const Case& c : cases) {
-      const CheckResult result = verify(c.op(), c.problem, *executable_of(c), device(), 5);
+      const CheckResult result = verify(*c.op().parse(c.problem), *executable_of(c), device(), 5);
       EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
     }
     std::printf("%zu configurations\n", cases.size());
@@ -60,7 +60,7 @@ TEST_F(CrossEntropyGpu, RowsThatStreamAreRightInEveryGeometry) {
     const Problem many = test::normalized("cross_entropy", std::string("rows=8192,") + fields);
     const Problem few = test::normalized("cross_entropy", std::string("rows=61,") + fields);
     std::size_t count = 0;
-    for (const Config& config : find_op("cross_entropy").search_space(many, device().info(), Effort::full))
+    for (const Config& config : find_op("cross_entropy").parse(many)->search_space(device().info(), Effort::full))
       if (config.variant() == "pipeline" && config.text().find("store=plain") != std::string::npos && count++ < 12)
         cases.push_back({few, config});
   }
@@ -96,14 +96,14 @@ TEST_F(CrossEntropyGpu, RowsThatStreamFindTheTargetInEveryColumn) {
       cases.push_back(std::move(c));
   compile_all(cases);
   for (const Case& c : cases) {
-    const std::vector<ArrayInfo> infos = c.op().arrays(c.problem);
+    const std::vector<ArrayInfo> infos = c.op().parse(c.problem)->arrays();
     std::vector<std::vector<std::byte>> images;
     std::vector<DeviceMemory> memories;
     std::vector<HostArray> host;
     std::vector<void*> addresses;
     for (const ArrayInfo& info : infos) images.emplace_back(static_cast<std::size_t>(info.extent_bytes()), std::byte{0xFF});
     for (std::size_t i = 0; i < infos.size(); ++i) host.push_back({infos[i], images[i].data()});
-    c.op().fill_inputs(c.problem, 3, InputKind::random, host);
+    c.op().parse(c.problem)->fill_inputs(3, InputKind::random, host);
     for (std::int64_t row = 0; row < infos[1].shape[0]; ++row) write_integer(infos[1].dtype, images[1].data(), row, row);
     for (std::size_t i = 0; i < infos.size(); ++i) {
       memories.emplace_back(device(), images[i].size());
@@ -114,7 +114,7 @@ TEST_F(CrossEntropyGpu, RowsThatStreamFindTheTargetInEveryColumn) {
     device().synchronize(nullptr);
     for (std::size_t i = 0; i < infos.size(); ++i)
       device().copy_to_host(images[i].data(), memories[i].get(), images[i].size());
-    const CheckResult result = c.op().check(c.problem, host, infos[1].shape[0]);
+    const CheckResult result = c.op().parse(c.problem)->check(host, infos[1].shape[0]);
     EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
   }
 }

@@ -21,7 +21,7 @@ class CrossEntropyHost : public test::HostKernels {
  protected:
   void verify_all(const std::vector<Case>& cases) {
     with_executables(cases, [this](const Case& c, const Executable& executable) {
-      const CheckResult result = verify(c.op(), c.problem, executable, device_, 3);
+      const CheckResult result = verify(*c.op().parse(c.problem), executable, device_, 3);
       EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
       worst_ = std::max(worst_, result.max_error / result.allowed_error);
     });
@@ -33,7 +33,7 @@ class CrossEntropyHost : public test::HostKernels {
 TEST_F(CrossEntropyHost, EveryOption) {
   std::vector<Case> cases;
   for (const Problem& problem : test::cross_entropy_problems())
-    cases.push_back({problem, find_op(problem.op).default_config(problem, device_.info())});
+    cases.push_back({problem, find_op(problem.op).parse(problem)->default_config(device_.info())});
   verify_all(cases);
   EXPECT_GT(worst_, 0.05) << "the judge saw no rounding errors";
 }
@@ -54,9 +54,11 @@ TEST_F(CrossEntropyHost, TheJudgeSeesOneWrongElement) {
     const Case c = test::case_of("cross_entropy", fields, device_.info(), "");
     std::vector<HostArray> arrays;
     std::vector<std::vector<std::byte>> contents;
-    for (const ArrayInfo& info : c.op().arrays(c.problem)) contents.emplace_back(info.extent_bytes(), std::byte{0xFF});
-    for (std::size_t i = 0; i < contents.size(); ++i) arrays.push_back({c.op().arrays(c.problem)[i], contents[i].data()});
-    c.op().fill_inputs(c.problem, 7, InputKind::random, arrays);
+    for (const ArrayInfo& info : c.op().parse(c.problem)->arrays())
+      contents.emplace_back(info.extent_bytes(), std::byte{0xFF});
+    for (std::size_t i = 0; i < contents.size(); ++i)
+      arrays.push_back({c.op().parse(c.problem)->arrays()[i], contents[i].data()});
+    c.op().parse(c.problem)->fill_inputs(7, InputKind::random, arrays);
     with_executables({c}, [&](const Case&, const Executable& executable) {
       std::vector<DeviceMemory> memory;
       std::vector<void*> addresses;
@@ -70,7 +72,7 @@ TEST_F(CrossEntropyHost, TheJudgeSeesOneWrongElement) {
       for (std::size_t i = 0; i < contents.size(); ++i)
         device_.copy_to_host(contents[i].data(), memory[i].get(), contents[i].size());
     });
-    EXPECT_EQ(c.op().check(c.problem, arrays, 1000).first_failure, "");
+    EXPECT_EQ(c.op().parse(c.problem)->check(arrays, 1000).first_failure, "");
 
     for (const HostArray& array : arrays) {
       if (!array.info.output) continue;
@@ -81,7 +83,7 @@ TEST_F(CrossEntropyHost, TheJudgeSeesOneWrongElement) {
                       static_cast<float>(read_element(DType::f32, array.data, last) * (1 + 0x1.0p-14)));
       else
         write_integer(array.info.dtype, array.data, last, read_integer(array.info.dtype, array.data, last) + 1);
-      const CheckResult result = c.op().check(c.problem, arrays, 1000);
+      const CheckResult result = c.op().parse(c.problem)->check(arrays, 1000);
       EXPECT_FALSE(result.passed) << array.info.name;
       EXPECT_EQ(result.first_failure.find(array.info.name), 0U) << result.first_failure;
       std::ranges::copy(right, array.data);

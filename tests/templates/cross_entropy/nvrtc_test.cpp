@@ -21,7 +21,7 @@ TEST_F(CrossEntropyNvrtc, EveryOptionCompilesForEveryArchitecture) {
     for (int i = 0; i < 2; ++i) {
       const Arch arch = parse_arch(archs[turn++ % std::size(archs)]);
       const Op& op = find_op(problem.op);
-      sources.push_back(source_of({problem, op.default_config(problem, generic_device(arch))}, arch));
+      sources.push_back(source_of({problem, op.parse(problem)->default_config(generic_device(arch))}, arch));
     }
   compile_all(sources);
 }
@@ -44,7 +44,7 @@ TEST_F(CrossEntropyNvrtc, TheQuickSpaceOfCommonShapesCompiles) {
         "rows=8192,cols=128256,dtype=bf16,gradient=in_place", "rows=8192,cols=50257,dtype=bf16,gradient=in_place"}) {
     const Problem problem = test::normalized("cross_entropy", fields);
     const Arch arch = parse_arch("sm_90a");
-    for (const Config& config : find_op("cross_entropy").search_space(problem, generic_device(arch), Effort::quick))
+    for (const Config& config : find_op("cross_entropy").parse(problem)->search_space(generic_device(arch), Effort::quick))
       sources.push_back(source_of({problem, config}, arch));
   }
   compile_all(sources);
@@ -80,7 +80,8 @@ TEST_F(CrossEntropyNvrtc, RowsThatStreamUseTheCopyEngine) {
       EXPECT_GE(count_of(ptx, instruction), 1U) << fields << " " << instruction;
     EXPECT_EQ(count_of(ptx, "barrier.cluster.wait"), 3U) << "two at the start, one at the end";
     sources.push_back(source);
-    for (const Config& config : source.c.op().search_space(source.c.problem, generic_device(source.arch), Effort::full))
+    for (const Config& config :
+         source.c.op().parse(source.c.problem)->search_space(generic_device(source.arch), Effort::full))
       if (config.variant() == "pipeline" && config.text().find("load=evict_last,store=plain") != std::string::npos)
         sources.push_back(source_of({source.c.problem, config}, source.arch));
   }

@@ -142,9 +142,8 @@ TEST_F(AsyncCopyHost, AWaitIsForOnesOwnCopies) {
 }
 
 TEST_F(AsyncCopyHost, AForgottenWaitIsPoisonAndAnError) {
-  EXPECT_EQ(
-      run("without_wait", 32),
-      "kernel 'without_wait': thread (3,0,0) of block 0 returns before it has waited for 1 of its asynchronous copies");
+  EXPECT_EQ(run("without_wait", 32),
+            "kernel 'without_wait': thread (3,0,0) of block 0 returns without waiting for 1 of its asynchronous copies");
   EXPECT_EQ(out_[0], poison);
   EXPECT_EQ(run("groups", 1), "") << "what was left is forgotten";
 }

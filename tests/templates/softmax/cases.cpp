@@ -71,7 +71,7 @@ Problem normalized(std::string_view op, const std::string& fields) {
 
 Case case_of(std::string_view op, const std::string& fields, const DeviceInfo& device, const std::string& config) {
   const Problem problem = normalized(op, fields);
-  return {problem, find_op(op).complete_config(problem, device, Config{parse_fields(config, "config")})};
+  return {problem, find_op(op).parse(problem)->complete_config(device, Config{parse_fields(config, "config")})};
 }
 
 std::vector<Problem> edge_problems(std::int64_t rows) {
@@ -131,7 +131,7 @@ std::vector<Problem> option_problems(std::int64_t rows) {
 }
 
 std::vector<Config> sample_space(const Problem& problem, const DeviceInfo& device, std::size_t count, std::uint64_t seed) {
-  std::vector<Config> space = find_op(problem.op).search_space(problem, device, Effort::full);
+  std::vector<Config> space = find_op(problem.op).parse(problem)->search_space(device, Effort::full);
   std::mt19937_64 random(seed);
   std::shuffle(space.begin() + 1, space.end(), random);
   std::vector<Config> sample{space.front()};

@@ -12,7 +12,7 @@ namespace {
 DeviceInfo h100() { return generic_device(parse_arch("sm_90a")); }
 
 std::string default_of(std::string_view op, const std::string& fields) {
-  return find_op(op).default_config(test::normalized(op, fields), h100()).text();
+  return find_op(op).parse(test::normalized(op, fields))->default_config(h100()).text();
 }
 
 // 12672 columns: 11 vectors for each of 288 threads, where tuning, which did not know that number, picked 256.
@@ -65,7 +65,7 @@ TEST(SoftmaxDefault, HasNoCliffsBetweenNeighbouringColumns) {
         shape.out = {cols, 16};
         const std::string fields =
             "rows=" + std::to_string(shape.rows) + ",cols=" + std::to_string(cols) + ",dtype=" + std::string(name(dtype));
-        const Config config = find_op(op).default_config(test::normalized(op, fields), h100());
+        const Config config = find_op(op).parse(test::normalized(op, fields))->default_config(h100());
         if (config.variant() == "hybrid") break;  // the model speaks of registers alone
         const row::Expectation now = row::expectation(row::TypedConfig::parse(config), shape, h100());
         // From warps to blocks more bytes are wanted, so that more of them may be a smaller share.

@@ -23,7 +23,7 @@ class SoftmaxGpu : public test::GpuKernels {
     compile_all(cases);
     std::map<std::string, double> worst;
     for (const Case& c : cases) {
-      const CheckResult result = verify(c.op(), c.problem, *executable_of(c), device(), 5);
+      const CheckResult result = verify(*c.op().parse(c.problem), *executable_of(c), device(), 5);
       EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
       double& of_op = worst[c.problem.op];
       if (c.problem.fields.word("out_dtype") == "f32") of_op = std::max(of_op, result.max_error);
@@ -116,7 +116,7 @@ TEST_F(SoftmaxGpu, RowsThatBlocksShare) {
 class SoftmaxGpuOffsets : public SoftmaxGpu {
  protected:
   void check(const Case& c) {
-    const std::vector<ArrayInfo> infos = c.op().arrays(c.problem);
+    const std::vector<ArrayInfo> infos = c.op().parse(c.problem)->arrays();
     const bool backward = c.problem.op.ends_with("backward"), logarithm = c.problem.op.starts_with("log");
     const std::int64_t rows = c.problem.fields.integer("rows"), cols = c.problem.fields.integer("cols");
     for (std::size_t i = 0; i < infos.size(); ++i) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -29,7 +30,7 @@ class SoftmaxHost : public test::HostKernels {
 
   void verify_all(const std::vector<Case>& cases) {
     with_executables(cases, [this](const Case& c, const Executable& executable) {
-      const CheckResult result = verify(c.op(), c.problem, executable, device_, 3);
+      const CheckResult result = verify(*c.op().parse(c.problem), executable, device_, 3);
       EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
       Worst& worst = worst_[c.problem.op];
       if (c.problem.fields.word("out_dtype") == "f32" && result.max_error > worst.ulp) worst = {result.max_error, c.text()};
@@ -46,6 +47,29 @@ class SoftmaxHost : public test::HostKernels {
 
   std::map<std::string, Worst> worst_;
 };
+
+// An input whose row stride is 0 is one row that every row of the result reads.
+TEST_F(SoftmaxHost, BroadcastInputsInEveryVariant) {
+  std::vector<Case> cases;
+  std::uint64_t seed = 5;
+  std::set<std::string> variants;
+  for (const std::string_view op : test::softmax_ops)
+    for (const char* shape : {"cols=33", "cols=64,dtype=bf16", "cols=1001", "cols=1000,dtype=f16,out_dtype=f32", "cols=5003",
+                              "cols=12672,dtype=bf16"})
+      for (const char* strides :
+           op.ends_with("backward")
+               ? std::array{"dy_row_stride=0", "dy_row_stride=0,y_row_stride=0", "y_row_stride=0"}
+               : std::array{"x_row_stride=0", "x_row_stride=0,x_alignment=4", "x_row_stride=0,causal=1"}) {
+        const Problem problem = test::normalized(op, "rows=19," + std::string(shape) + "," + strides);
+        for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) {
+          cases.push_back({problem, config});
+          variants.insert(config.variant());
+        }
+      }
+  for (const char* variant : {"warp", "block", "cluster", "grid", "online", "split"})
+    EXPECT_TRUE(variants.contains(variant)) << variant << " was never tried";
+  verify_all(cases);
+}
 
 TEST_F(SoftmaxHost, EdgeProblemsInEveryVariant) {
   std::vector<Case> cases;
@@ -80,7 +104,7 @@ TEST_F(SoftmaxHost, TheWholeGeometrySpaceOfOneShape) {
                                    {"softmax", "rows=17,cols=518,dtype=f16"},
                                    {"softmax_backward", "rows=17,cols=520"}}) {
     const Problem problem = test::normalized(op, fields);
-    for (const Config& config : find_op(op).search_space(problem, device_.info(), Effort::full))
+    for (const Config& config : find_op(op).parse(problem)->search_space(device_.info(), Effort::full))
       if (const std::string text = config.text(); text.find("load=plain") != text.npos && text.ends_with("store=plain"))
         cases.push_back({problem, config});
   }
@@ -157,7 +181,8 @@ TEST_F(SoftmaxHost, AGridWithMoreRowsThanGroupsExchangesOverAndOver) {
   for (const std::string_view op : test::softmax_ops)
     for (const char* config : {grid_configs[0], op.starts_with("log") ? grid_configs[1] : grid_configs[2]}) {
       cases.push_back(case_of(op, "rows=11,cols=14008,dtype=bf16", config));
-      const LaunchPlan plan = cases.back().op().launch_plan(cases.back().problem, cases.back().config, device_.info());
+      const LaunchPlan plan =
+          cases.back().op().parse(cases.back().problem)->launch_plan(cases.back().config, device_.info());
       ASSERT_LT(plan.kernels.at(0).grid.x, 150U);
     }
   verify_all(cases);

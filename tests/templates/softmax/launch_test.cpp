@@ -17,7 +17,7 @@ using test::softmax_ops;
 
 DeviceInfo h100() { return generic_device({9, 0, 'a'}); }
 
-LaunchPlan plan_of(const Case& c) { return c.op().launch_plan(c.problem, c.config, h100()); }
+LaunchPlan plan_of(const Case& c) { return c.op().parse(c.problem)->launch_plan(c.config, h100()); }
 LaunchPlan plan_of(std::string_view op, const std::string& fields, const std::string& config) {
   return plan_of(test::case_of(op, fields, h100(), config));
 }
@@ -126,9 +126,9 @@ TEST(SoftmaxLaunch, ParametersHaveTheLayoutThatTheSourceAsserts) {
     for (const char* config : {"variant=block", "variant=cluster", "variant=grid", "variant=online", "variant=split"}) {
       const Case c = test::case_of(op, "rows=9,cols=9000", h100(), config);
       EXPECT_EQ(plan_of(c).params.size(), row::params_bytes);
-      EXPECT_NE(
-          render(c.op(), c.problem, c.config).find("sizeof(tunesmith::RowParams) == " + std::to_string(row::params_bytes)),
-          std::string::npos);
+      EXPECT_NE(render(*c.op().parse(c.problem), c.config)
+                    .find("sizeof(tunesmith::RowParams) == " + std::to_string(row::params_bytes)),
+                std::string::npos);
     }
   const LaunchPlan plan = plan_of("softmax",
                                   "rows=24,cols=10,scale=0.5,mask=keep,mask_inner=4,mask_middle=3,mask_row_stride=16,"
@@ -161,12 +161,13 @@ TEST(SoftmaxVerification, RunsTheSameBinaryOnFewRows) {
   for (const std::string_view op : softmax_ops)
     for (const char* fields : shapes) {
       const Problem p = test::normalized(op, fields);
-      const Problem small = find_op(op).verification_problem(p);
+      const Problem small = find_op(op).parse(p)->verification_problem();
       EXPECT_LE(small.fields.integer("rows"), 513);
       EXPECT_GE(small.fields.integer("rows"), 17);
-      const Config config = find_op(op).default_config(p, h100());
-      EXPECT_EQ(render(find_op(op), small, config), render(find_op(op), p, config)) << fields;
-      EXPECT_EQ(render(find_op(op), find_op(op).normalize(small), config), render(find_op(op), p, config)) << fields;
+      const Config config = find_op(op).parse(p)->default_config(h100());
+      EXPECT_EQ(render(*find_op(op).parse(small), config), render(*find_op(op).parse(p), config)) << fields;
+      EXPECT_EQ(render(*find_op(op).parse(find_op(op).normalize(small)), config), render(*find_op(op).parse(p), config))
+          << fields;
     }
 }
 
@@ -174,7 +175,7 @@ TEST(SoftmaxSource, DependsOnWhetherThereIsAScaleNotOnWhich) {
   for (const std::string_view op : softmax_ops) {
     const auto text = [&](const char* options) {
       const Case c = test::case_of(op, std::string("rows=64,cols=1000") + options, h100(), "variant=block");
-      return render(c.op(), c.problem, c.config);
+      return render(*c.op().parse(c.problem), c.config);
     };
     EXPECT_EQ(text(",scale=0.125"), text(",scale=3.7"));
     EXPECT_NE(text(",scale=0.125"), text(""));

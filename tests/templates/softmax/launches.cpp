@@ -6,12 +6,12 @@ namespace tunesmith::test {
 
 Launches::Launches(const Op& op, const Problem& problem, Device& device, std::uint64_t seed) : device_(device) {
   std::vector<HostArray> inputs;
-  for (ArrayInfo& info : op.arrays(problem)) {
+  for (ArrayInfo& info : op.parse(problem)->arrays()) {
     const auto bytes = static_cast<std::size_t>(info.extent_bytes());
     arrays_.push_back({std::move(info), std::vector<std::byte>(bytes, std::byte{0xFF}), DeviceMemory(device, bytes)});
   }
   for (Array& array : arrays_) inputs.push_back({array.info, array.sent.data()});
-  op.fill_inputs(problem, seed, InputKind::random, inputs);
+  op.parse(problem)->fill_inputs(seed, InputKind::random, inputs);
 }
 
 std::vector<std::byte> Launches::launch(const Executable& executable) const {

@@ -58,7 +58,7 @@ TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureTha
       std::set<std::string> variants;
       for (const char* fields : shapes) {
         const Problem problem = test::normalized(op, fields);
-        const std::vector<Config> space = find_op(op).search_space(problem, generic_device(arch), Effort::full);
+        const std::vector<Config> space = find_op(op).parse(problem)->search_space(generic_device(arch), Effort::full);
         // Another one of each variant for each architecture and operation.
         std::map<std::string, std::vector<const Config*>> by_variant;
         for (const Config& config : space) by_variant[config.variant()].push_back(&config);
@@ -107,7 +107,7 @@ TEST_F(SoftmaxNvrtc, TheQuickSpaceOfCommonShapesCompiles) {
     for (const char* arch_name : arch_names) {
       const Arch arch = parse_arch(arch_name);
       const Problem problem = test::normalized(op, fields);
-      for (const Config& config : find_op(op).search_space(problem, generic_device(arch), Effort::quick))
+      for (const Config& config : find_op(op).parse(problem)->search_space(generic_device(arch), Effort::quick))
         sources.push_back(source_of({problem, config}, arch));
     }
   compile_all(sources);
@@ -218,7 +218,7 @@ TEST_F(SoftmaxNvrtc, BlocksOfAGridMeetThroughTaggedWordsWithoutFences) {
     for (const char* costly : {"fence", "membar", "atom.global", "red.global", "barrier.cluster"})
       EXPECT_EQ(count_of(ptx, costly), 0U) << costly;
     for (const KernelLaunch& kernel :
-         source.c.op().launch_plan(source.c.problem, source.c.config, generic_device(source.arch)).kernels)
+         source.c.op().parse(source.c.problem)->launch_plan(source.c.config, generic_device(source.arch)).kernels)
       EXPECT_TRUE(kernel.cooperative);
   }
 }

@@ -26,9 +26,10 @@ struct Solved {
 
   Solved(std::string_view name, const std::string& fields, InputKind kind = InputKind::awkward)
       : op(find_op(name)), problem(normalized(name, fields)) {
-    for (const ArrayInfo& info : op.arrays(problem)) storage.emplace_back(static_cast<std::size_t>(info.extent_bytes()));
-    for (std::size_t i = 0; i < storage.size(); ++i) arrays.push_back({op.arrays(problem)[i], storage[i].data()});
-    op.fill_inputs(problem, 7, kind, arrays);
+    for (const ArrayInfo& info : op.parse(problem)->arrays())
+      storage.emplace_back(static_cast<std::size_t>(info.extent_bytes()));
+    for (std::size_t i = 0; i < storage.size(); ++i) arrays.push_back({op.parse(problem)->arrays()[i], storage[i].data()});
+    op.parse(problem)->fill_inputs(7, kind, arrays);
     for (std::int64_t row = 0; row < rows(); ++row) solve(row);
   }
 
@@ -113,7 +114,7 @@ struct Solved {
     }
   }
 
-  CheckResult check(std::int64_t max_rows = 1 << 30) const { return op.check(problem, arrays, max_rows); }
+  CheckResult check(std::int64_t max_rows = 1 << 30) const { return op.parse(problem)->check(arrays, max_rows); }
 };
 
 std::string fields_of(std::string_view op, DType dtype, const std::string& options = {}) {
@@ -282,9 +283,10 @@ TEST(Inputs, AreReproducibleAndDependOnTheSeed) {
     const auto fill = [&](std::uint64_t seed, InputKind kind) {
       std::vector<std::vector<std::byte>> storage;
       std::vector<HostArray> arrays;
-      for (const ArrayInfo& info : find_op(op).arrays(problem)) storage.emplace_back(info.extent_bytes());
-      for (std::size_t i = 0; i < storage.size(); ++i) arrays.push_back({find_op(op).arrays(problem)[i], storage[i].data()});
-      find_op(op).fill_inputs(problem, seed, kind, arrays);
+      for (const ArrayInfo& info : find_op(op).parse(problem)->arrays()) storage.emplace_back(info.extent_bytes());
+      for (std::size_t i = 0; i < storage.size(); ++i)
+        arrays.push_back({find_op(op).parse(problem)->arrays()[i], storage[i].data()});
+      find_op(op).parse(problem)->fill_inputs(seed, kind, arrays);
       return storage;
     };
     EXPECT_EQ(fill(1, InputKind::random), fill(1, InputKind::random));
@@ -292,7 +294,7 @@ TEST(Inputs, AreReproducibleAndDependOnTheSeed) {
     EXPECT_NE(fill(1, InputKind::random), fill(1, InputKind::awkward));
     const auto one = fill(1, InputKind::random), other = fill(2, InputKind::random);
     for (std::size_t i = 0; i < one.size(); ++i)
-      if (find_op(op).arrays(problem)[i].input) {
+      if (find_op(op).parse(problem)->arrays()[i].input) {
         EXPECT_NE(one[i], other[i]) << op << " " << i;
       }
   }

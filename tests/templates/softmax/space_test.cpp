@@ -39,23 +39,23 @@ const char* const archs[] = {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_1
 
 Names variants_of(std::string_view op, const std::string& fields, const DeviceInfo& device, Effort effort = Effort::full) {
   Names names;
-  for (const Config& config : find_op(op).search_space(normalized(op, fields), device, effort))
+  for (const Config& config : find_op(op).parse(normalized(op, fields))->search_space(device, effort))
     names.insert(config.variant());
   return names;
 }
 
 /// The candidates' number.
 std::size_t check_space(const Op& op, const Problem& p, const DeviceInfo& device, Effort effort) {
-  const std::vector<Config> space = op.search_space(p, device, effort);
+  const std::vector<Config> space = op.parse(p)->search_space(device, effort);
   if (space.empty()) ADD_FAILURE() << p.text();
-  EXPECT_EQ(space.front(), op.default_config(p, device));
+  EXPECT_EQ(space.front(), op.parse(p)->default_config(device));
   std::set<std::string> texts;
   for (const Config& config : space) {
     const std::string text = config.text();
-    EXPECT_EQ(op.why_invalid(p, device, config), "") << text;
+    EXPECT_EQ(op.parse(p)->why_invalid(device, config), "") << text;
     EXPECT_TRUE(texts.insert(text).second) << text;
     if (texts.size() % 5 != 0) continue;  // every fifth is enough for what follows
-    EXPECT_EQ(op.complete_config(p, device, config), config);
+    EXPECT_EQ(op.parse(p)->complete_config(device, config), config);
     EXPECT_EQ(Config{parse_fields(text, "config")}, config);
   }
   return space.size();
@@ -93,8 +93,8 @@ TEST(SoftmaxSpace, QuickIsPartOfFull) {
   for (const std::string_view name : softmax_ops)
     for (const char* fields : shapes) {
       const Problem p = normalized(name, fields);
-      const auto full = find_op(name).search_space(p, h100(), Effort::full);
-      for (const Config& config : find_op(name).search_space(p, h100(), Effort::quick))
+      const auto full = find_op(name).parse(p)->search_space(h100(), Effort::full);
+      for (const Config& config : find_op(name).parse(p)->search_space(h100(), Effort::quick))
         EXPECT_NE(std::ranges::find(full, config), full.end()) << name << " " << fields << " " << config.text();
     }
 }
@@ -106,7 +106,7 @@ TEST(SoftmaxSpace, QuickTriesFewCandidatesOnLongRows) {
       for (const char* rows : {"rows=4096", "rows=16"})
         for (const char* cols : {",cols=40000", ",cols=65536", ",cols=151937", ",cols=262144"}) {
           const auto space =
-              find_op(op).search_space(normalized(op, std::string(rows) + cols + dtype), h100(), Effort::quick);
+              find_op(op).parse(normalized(op, std::string(rows) + cols + dtype))->search_space(h100(), Effort::quick);
           EXPECT_LE(space.size(), 14U) << op << rows << cols << dtype;
           EXPECT_GE(space.size(), 4U) << op << rows << cols << dtype;
         }
@@ -114,7 +114,7 @@ TEST(SoftmaxSpace, QuickTriesFewCandidatesOnLongRows) {
 
 TEST(SoftmaxSpace, LongRowsAreSharedByAsFewBlocksAsHoldThem) {
   const auto offers = [](const char* fields, Effort effort, const std::string& start) {
-    const auto space = find_op("softmax").search_space(normalized("softmax", fields), h100(), effort);
+    const auto space = find_op("softmax").parse(normalized("softmax", fields))->search_space(h100(), effort);
     return std::ranges::any_of(space, [&](const Config& config) { return config.text().starts_with(start); });
   };
   for (const Effort effort : {Effort::quick, Effort::full}) {
@@ -130,7 +130,7 @@ TEST(SoftmaxSpace, LongRowsAreSharedByAsFewBlocksAsHoldThem) {
 TEST(SoftmaxSpace, ThreadCountsThatDivideARowAreTried) {
   const auto threads_of = [](const char* fields, Effort effort) {
     std::set<std::int64_t> threads;
-    for (const Config& config : find_op("softmax").search_space(normalized("softmax", fields), h100(), effort))
+    for (const Config& config : find_op("softmax").parse(normalized("softmax", fields))->search_space(h100(), effort))
       if (config.variant() == "block") threads.insert(config.fields.integer("threads"));
     return threads;
   };
@@ -183,7 +183,7 @@ TEST(SoftmaxSpace, VariantsAreOfferedWhereTheyFit) {
 TEST(SoftmaxSpace, NarrowAccessesAreForRowsThatStartBetweenTwoVectors) {
   const auto accesses_of = [](std::string_view op, const std::string& fields, Effort effort) {
     Names names;
-    for (const Config& config : find_op(op).search_space(normalized(op, fields), h100(), effort)) {
+    for (const Config& config : find_op(op).parse(normalized(op, fields))->search_space(h100(), effort)) {
       const Value* access = config.fields.find("access");
       names.insert(config.variant() + " " + (access == nullptr ? "vectors" : text(*access)));
     }
@@ -226,7 +226,7 @@ TEST(SoftmaxSpace, WhatAnArchitectureLacksIsNotOfferedThere) {
   const auto reason = [](const char* fields, const char* config, const char* arch) {
     const Problem p = normalized("softmax", fields);
     const test::Case c = test::case_of("softmax", fields, h100(), config);
-    return find_op("softmax").why_invalid(p, device_of(arch), c.config);
+    return find_op("softmax").parse(p)->why_invalid(device_of(arch), c.config);
   };
   EXPECT_NE(reason("rows=4096,cols=65536", "variant=cluster", "sm_89").find("sm_90"), std::string::npos);
   EXPECT_NE(reason("rows=4096,cols=40000", "variant=hybrid", "sm_75").find("sm_80"), std::string::npos);
@@ -237,7 +237,7 @@ TEST(SoftmaxSpace, WhatAnArchitectureLacksIsNotOfferedThere) {
 TEST(SoftmaxSpace, NeverReadsThroughTheReadOnlyPathInPlace) {
   for (const std::string_view op : softmax_ops)
     for (const char* fields : {"rows=4096,cols=1024,in_place=1", "rows=4,cols=65536,in_place=1"})
-      for (const Config& config : find_op(op).search_space(normalized(op, fields), h100(), Effort::full))
+      for (const Config& config : find_op(op).parse(normalized(op, fields))->search_space(h100(), Effort::full))
         EXPECT_EQ(config.text().find("no_allocate"), std::string::npos) << config.text();
 }
 
@@ -246,7 +246,7 @@ TEST(SoftmaxSpace, RowsOfAGridFitOnTheDeviceAtOnce) {
     for (const char* arch : archs) {
       const DeviceInfo device = device_of(arch);
       for (const Config& config :
-           find_op(op).search_space(normalized(op, "rows=4,cols=131072,dtype=bf16"), device, Effort::full))
+           find_op(op).parse(normalized(op, "rows=4,cols=131072,dtype=bf16"))->search_space(device, Effort::full))
         if (config.variant() == "grid") {
           EXPECT_LE(config.fields.integer("blocks_per_row"), config.fields.integer("min_blocks") * device.sm_count);
           EXPECT_LE(config.fields.integer("min_blocks") * config.fields.integer("threads"), device.max_threads_per_sm);
@@ -256,7 +256,7 @@ TEST(SoftmaxSpace, RowsOfAGridFitOnTheDeviceAtOnce) {
 
 TEST(SoftmaxDefault, FollowsTheShape) {
   const auto variant = [](std::string_view op, const char* fields) {
-    return find_op(op).default_config(normalized(op, fields), h100()).variant();
+    return find_op(op).parse(normalized(op, fields))->default_config(h100()).variant();
   };
   for (const char* op : {"softmax", "log_softmax"}) {
     EXPECT_EQ(variant(op, "rows=4096,cols=512"), "warp");
@@ -275,8 +275,8 @@ TEST(SoftmaxDefault, FollowsTheShape) {
         for (const char* rest :
              {",rows=1", ",rows=4096", ",rows=100,dtype=bf16,mask=keep,causal=1", ",rows=9,dtype=f16,out_dtype=f32"}) {
           const Problem p = normalized(op, "cols=" + std::to_string(cols) + rest);
-          const Config config = find_op(op).default_config(p, device_of(arch));
-          EXPECT_EQ(find_op(op).why_invalid(p, device_of(arch), config), "")
+          const Config config = find_op(op).parse(p)->default_config(device_of(arch));
+          EXPECT_EQ(find_op(op).parse(p)->why_invalid(device_of(arch), config), "")
               << p.text() << " " << arch << " " << config.text();
         }
 }
@@ -379,15 +379,15 @@ TEST(SoftmaxConfig, GarbageFromACacheIsInvalidNotFatal) {
           "variant=staged,threads=256,lanes=8,rows_per_block=8,load=plain,store=plain",  // there was one once
           "variant=block,threads=256,min_blocks=1,registers=float32,access=wide,load=plain,store=plain",
           "variant=online,threads=512,unroll=4,load=plain,load_again=plain,store=plain"})  // of an older version
-      EXPECT_NE(find_op(op).why_invalid(p, h100(), Config{parse_fields(text, "config")}), "") << op << " " << text;
+      EXPECT_NE(find_op(op).parse(p)->why_invalid(h100(), Config{parse_fields(text, "config")}), "") << op << " " << text;
   }
 }
 
 TEST(SoftmaxConfig, EvictionPoliciesNeedSm80) {
   for (const std::string_view op : softmax_ops) {
     const test::Case c = test::case_of(op, "rows=4096,cols=8192", h100(), "variant=online,load=evict_last");
-    EXPECT_EQ(c.op().why_invalid(c.problem, h100(), c.config), "");
-    EXPECT_NE(c.op().why_invalid(c.problem, device_of("sm_75"), c.config).find("sm_80"), std::string::npos);
+    EXPECT_EQ(c.op().parse(c.problem)->why_invalid(h100(), c.config), "");
+    EXPECT_NE(c.op().parse(c.problem)->why_invalid(device_of("sm_75"), c.config).find("sm_80"), std::string::npos);
   }
 }
 

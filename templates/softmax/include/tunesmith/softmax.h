@@ -2,23 +2,42 @@
 // Row-wise softmax, log-softmax and their gradients as typed problems.
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
-#include "tunesmith/problem.h"
+#include "tunesmith/description.h"
+#include "tunesmith/row_fields.h"
 #include "tunesmith/softmax_options.h"
-#include "tunesmith/types.h"
 
 namespace tunesmith {
+
+/// Addresses in device memory; mask and valid_cols are those that the options name.
+struct SoftmaxArrays {
+  const void* mask = nullptr;        ///< for a mask of any kind but none
+  const void* valid_cols = nullptr;  ///< int32, for valid_cols
+  const void* x = nullptr;
+  void* y = nullptr;
+};
+struct SoftmaxBackwardArrays {
+  const void* dy = nullptr;
+  const void* y = nullptr;
+  void* dx = nullptr;
+  const void* mask = nullptr;  ///< as in SoftmaxArrays
+  const void* valid_cols = nullptr;
+};
 
 /// y[r,c] = exp(x[r,c] - max_c x[r,:]) / sum_c exp(x[r,:] - max), for every row r; with `logarithm` its natural logarithm,
 /// x[r,c] - max - log(sum). Accumulated in float32 whatever the dtypes. A row that holds NaN or +inf, or nothing but -inf,
 /// gives NaN in every column, as PyTorch does; SoftmaxOptions::safe changes the last.
 struct SoftmaxProblem {
-  std::int64_t rows = 0;          ///< >= 0
-  std::int64_t cols = 1;          ///< >= 1; a tuned kernel is specialized for it
-  DType dtype = DType::f32;       ///< of x: f32, f16 or bf16
-  DType out_dtype = DType::f32;   ///< of y: f32, f16 or bf16
-  std::int64_t x_row_stride = 0;  ///< elements between rows of x; 0: cols
-  std::int64_t y_row_stride = 0;  ///< elements between rows of y; 0: cols
+  using Arrays = SoftmaxArrays;
+
+  std::int64_t rows = 0;                       ///< >= 0
+  std::int64_t cols = 1;                       ///< >= 1; a tuned kernel is specialized for it
+  DType dtype = DType::f32;                    ///< of x: f32, f16 or bf16
+  std::optional<DType> out_dtype{};            ///< of y: f32, f16 or bf16; absent: dtype
+  std::optional<std::int64_t> x_row_stride{};  ///< elements between rows of x; absent: cols, 0: one row for all
+  std::optional<std::int64_t> y_row_stride{};  ///< elements between rows of y; absent: cols
   std::int64_t x_alignment = 16;  ///< bytes x's address is promised to be a multiple of: a power of two, element size to 16
   std::int64_t y_alignment = 16;  ///< the same for y
   bool in_place = false;          ///< y is x: equal dtypes and strides
@@ -26,15 +45,49 @@ struct SoftmaxProblem {
   bool logarithm = false;         ///< log_softmax instead of softmax
 
   static SoftmaxProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
-    SoftmaxProblem problem;
-    problem.rows = rows;
-    problem.cols = cols;
-    problem.dtype = problem.out_dtype = dtype;
-    return problem;
+    return {.rows = rows, .cols = cols, .dtype = dtype};
   }
 
+  constexpr std::string_view op() const noexcept { return logarithm ? "log_softmax" : "softmax"; }
+  constexpr DType output() const noexcept { return out_dtype.value_or(dtype); }
   bool operator==(const SoftmaxProblem&) const = default;
 };
+
+template <DescribedAs<SoftmaxProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const SoftmaxArrays& arrays, Visitor& v) {
+  const SoftmaxRows rows{p.rows, p.cols, p.dtype, false};
+  v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true});
+  v.field("cols", p.cols,
+          {.meaning = "number of columns; kernels are specialized for it", .range = {1, most_cols}, .required = true});
+  v.field("dtype", p.dtype, {.meaning = "element type of x", .choices = float_dtypes});
+  v.field("out_dtype", p.out_dtype,
+          {.meaning = "element type of y", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
+  v.field("x_row_stride", p.x_row_stride,
+          input_stride("elements from one row of x to the next; 0: one row for all", p.cols));
+  v.field("y_row_stride", p.y_row_stride, output_stride("elements from one row of y to the next", p.cols));
+  v.field("x_alignment", p.x_alignment, alignment_facts("bytes that the address of x is a multiple of", p.dtype));
+  v.field("y_alignment", p.y_alignment, alignment_facts("bytes that the address of y is a multiple of", p.output()));
+  v.field("in_place", p.in_place, {.meaning = "y is x"});
+  describe(p.options, rows, v);
+
+  v.array(arrays.x, {.name = "x",
+                     .dtype = p.dtype,
+                     .shape = {size(p.rows), size(p.cols)},
+                     .strides = {p.x_row_stride.value_or(p.cols), 1},
+                     .alignment = &p.x_alignment,
+                     .meaning = "scores"});
+  v.array(arrays.y, {.name = "y",
+                     .role = Role::output,
+                     .dtype = p.output(),
+                     .shape = {size(p.rows), size(p.cols)},
+                     .strides = {p.y_row_stride.value_or(p.cols), 1},
+                     .alignment = &p.y_alignment,
+                     .in_place_of = p.in_place ? "x" : "",
+                     .in_place = &p.in_place,
+                     .shares = arrays.x,
+                     .meaning = "probabilities, or their logarithms"});
+  describe_arrays(p.options, rows, arrays, v);
+}
 
 /// The gradient of a loss with respect to x, from dy (the one with respect to y) and y as the forward operation gave it:
 ///   softmax:      dx = scale * y * (dy - sum_c dy * y)
@@ -42,13 +95,15 @@ struct SoftmaxProblem {
 /// for every row; accumulated in float32 or better whatever the dtypes. `options` are those of the forward call, but for an
 /// add mask, which a gradient knows nothing of (y holds its effect) and refuses. dx of a masked element is 0.
 struct SoftmaxBackwardProblem {
-  std::int64_t rows = 0;           ///< >= 0
-  std::int64_t cols = 1;           ///< >= 1; a tuned kernel is specialized for it
-  DType dtype = DType::f32;        ///< of dy and y: f32, f16 or bf16
-  DType out_dtype = DType::f32;    ///< of dx: f32, f16 or bf16
-  std::int64_t dy_row_stride = 0;  ///< elements between rows of dy; 0: cols
-  std::int64_t y_row_stride = 0;   ///< elements between rows of y; 0: cols
-  std::int64_t dx_row_stride = 0;  ///< elements between rows of dx; 0: cols
+  using Arrays = SoftmaxBackwardArrays;
+
+  std::int64_t rows = 0;                        ///< >= 0
+  std::int64_t cols = 1;                        ///< >= 1; a tuned kernel is specialized for it
+  DType dtype = DType::f32;                     ///< of dy and y: f32, f16 or bf16
+  std::optional<DType> out_dtype{};             ///< of dx: f32, f16 or bf16; absent: dtype
+  std::optional<std::int64_t> dy_row_stride{};  ///< elements between rows of dy; absent: cols, 0: one row for all
+  std::optional<std::int64_t> y_row_stride{};   ///< the same for y
+  std::optional<std::int64_t> dx_row_stride{};  ///< elements between rows of dx; absent: cols
   std::int64_t dy_alignment = 16;  ///< bytes dy's address is promised to be a multiple of, as for SoftmaxProblem
   std::int64_t y_alignment = 16;   ///< the same for y
   std::int64_t dx_alignment = 16;  ///< the same for dx
@@ -57,18 +112,56 @@ struct SoftmaxBackwardProblem {
   bool logarithm = false;          ///< the gradient of log_softmax instead of softmax
 
   static SoftmaxBackwardProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
-    SoftmaxBackwardProblem problem;
-    problem.rows = rows;
-    problem.cols = cols;
-    problem.dtype = problem.out_dtype = dtype;
-    return problem;
+    return {.rows = rows, .cols = cols, .dtype = dtype};
   }
 
+  constexpr std::string_view op() const noexcept { return logarithm ? "log_softmax_backward" : "softmax_backward"; }
+  constexpr DType output() const noexcept { return out_dtype.value_or(dtype); }
   bool operator==(const SoftmaxBackwardProblem&) const = default;
 };
 
-/// The generic form. Options at their defaults are left out. Checks nothing: Engine::prepare does.
-Problem to_problem(const SoftmaxProblem& problem);
-Problem to_problem(const SoftmaxBackwardProblem& problem);
+template <DescribedAs<SoftmaxBackwardProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const SoftmaxBackwardArrays& arrays, Visitor& v) {
+  const SoftmaxRows rows{p.rows, p.cols, p.dtype, true};
+  v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true});
+  v.field("cols", p.cols,
+          {.meaning = "number of columns; kernels are specialized for it", .range = {1, most_cols}, .required = true});
+  v.field("dtype", p.dtype, {.meaning = "element type of dy and y", .choices = float_dtypes});
+  v.field("out_dtype", p.out_dtype,
+          {.meaning = "element type of dx", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
+  v.field("dy_row_stride", p.dy_row_stride,
+          input_stride("elements from one row of dy to the next; 0: one row for all", p.cols));
+  v.field("y_row_stride", p.y_row_stride,
+          input_stride("elements from one row of y to the next; 0: one row for all", p.cols));
+  v.field("dx_row_stride", p.dx_row_stride, output_stride("elements from one row of dx to the next", p.cols));
+  v.field("dy_alignment", p.dy_alignment, alignment_facts("bytes that the address of dy is a multiple of", p.dtype));
+  v.field("y_alignment", p.y_alignment, alignment_facts("bytes that the address of y is a multiple of", p.dtype));
+  v.field("dx_alignment", p.dx_alignment, alignment_facts("bytes that the address of dx is a multiple of", p.output()));
+  v.field("in_place", p.in_place, {.meaning = "dx is dy"});
+  describe(p.options, rows, v);
+
+  const auto rows_of = [&](std::string_view name, std::int64_t stride, const std::int64_t& alignment) {
+    return ArrayFacts{.name = name,
+                      .dtype = p.dtype,
+                      .shape = {size(p.rows), size(p.cols)},
+                      .strides = {stride, 1},
+                      .alignment = &alignment};
+  };
+  ArrayFacts dy = rows_of("dy", p.dy_row_stride.value_or(p.cols), p.dy_alignment);
+  dy.meaning = "gradient with respect to y";
+  v.array(arrays.dy, dy);
+  ArrayFacts y = rows_of("y", p.y_row_stride.value_or(p.cols), p.y_alignment);
+  y.meaning = "result of the forward operation";
+  v.array(arrays.y, y);
+  ArrayFacts dx = rows_of("dx", p.dx_row_stride.value_or(p.cols), p.dx_alignment);
+  dx.role = Role::output;
+  dx.dtype = p.output();
+  dx.in_place_of = p.in_place ? "dy" : "";
+  dx.in_place = &p.in_place;
+  dx.shares = arrays.dy;
+  dx.meaning = "gradient with respect to x";
+  v.array(arrays.dx, dx);
+  describe_arrays(p.options, rows, arrays, v);
+}
 
 }  // namespace tunesmith

@@ -2,8 +2,9 @@
 // What a softmax may do beyond the plain formula: scale, masks, rows of different lengths, rows with nothing in them.
 
 #include <cstdint>
+#include <optional>
 
-#include "tunesmith/types.h"
+#include "tunesmith/describe.h"
 
 namespace tunesmith {
 
@@ -16,23 +17,26 @@ namespace tunesmith {
 /// outer_stride = queries * keys.
 struct SoftmaxMask {
   enum class Kind : std::uint8_t {
-    none,  ///< no mask, and every other field here counts for nothing
+    none,  ///< no mask; no other field here may be set
     add,   ///< floats that are added to scale * x, the sum rounded to float32; -inf masks. Forward operations only
     keep,  ///< bytes (DType::u8): 0 is masked, anything else takes part. Forward and backward
   };
   Kind kind = Kind::none;
-  DType dtype = DType::f32;        ///< of an add mask: f32, f16 or bf16. A keep mask is u8 whatever stands here
-  std::int64_t inner = 0;          ///< rows of the innermost level, from 1; 0: all rows
-  std::int64_t middle = 1;         ///< how many times `inner` rows make one outer entry, from 1
-  std::int64_t row_stride = -1;    ///< elements from one inner row to the next, from 0; -1: cols
-  std::int64_t middle_stride = 0;  ///< elements from one middle entry to the next, from 0
-  std::int64_t outer_stride = 0;   ///< elements from one outer entry to the next, from 0
+  std::optional<DType> dtype{};              ///< of an add mask: f32, f16 or bf16; absent: that of x
+  std::optional<std::int64_t> inner{};       ///< rows of the innermost level, from 1; absent: all rows
+  std::int64_t middle = 1;                   ///< how many times `inner` rows make one outer entry, from 1
+  std::optional<std::int64_t> row_stride{};  ///< elements from one inner row to the next, from 0; absent: cols
+  std::int64_t middle_stride = 0;            ///< elements from one middle entry to the next, from 0
+  std::int64_t outer_stride = 0;             ///< elements from one outer entry to the next, from 0
   /// Bytes that the mask's address is promised to be a multiple of: a power of two, element size to 16. One-shot calls look
   /// at the address instead.
   std::int64_t alignment = 16;
 
   bool operator==(const SoftmaxMask&) const = default;
 };
+
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<SoftmaxMask::Kind>{"none", "add", "keep"};
 
 /// Options of softmax, log_softmax and their gradients; the defaults are the plain formula. An element that is masked, by
 /// whichever option, is as if it were not in its row: 0 in softmax, -inf in log_softmax, 0 in a gradient; x may be anything
@@ -46,7 +50,7 @@ struct SoftmaxOptions {
   /// cols. ceil(rows / valid_cols_group) entries, aligned to 4 bytes.
   bool valid_cols = false;
   /// Neighbouring rows that share an entry: row r has entry r / valid_cols_group. From 1, e.g. heads * queries for one
-  /// length a sequence. Counts only with valid_cols.
+  /// length a sequence. Set it only with valid_cols.
   std::int64_t valid_cols_group = 1;
   /// Default: no mask.
   SoftmaxMask mask{};
@@ -56,10 +60,97 @@ struct SoftmaxOptions {
   bool operator==(const SoftmaxOptions&) const = default;
 };
 
-/// The addresses of what the options name, in device memory; each is looked at only when its option is set.
-struct SoftmaxArrays {
-  const void* mask = nullptr;        ///< for a mask of any kind but none
-  const void* valid_cols = nullptr;  ///< int32, for valid_cols
+/// Element type of a mask over elements of this type.
+constexpr DType mask_dtype(const SoftmaxMask& mask, DType dtype) noexcept {
+  return mask.kind == SoftmaxMask::Kind::keep ? DType::u8 : mask.dtype.value_or(dtype);
+}
+
+/// What the options of a problem are about.
+struct SoftmaxRows {
+  const std::int64_t& rows;
+  const std::int64_t& cols;
+  DType dtype;
+  bool backward;
 };
+
+template <DescribedAs<SoftmaxOptions> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& o, const SoftmaxRows& of, Visitor& v) {
+  using Kind = SoftmaxMask::Kind;
+  auto& mask = o.mask;
+  const Condition with_mask{mask.kind != Kind::none, of.backward ? "mask=keep" : "mask=add or mask=keep"};
+  constexpr std::int64_t most_stride = std::int64_t{1} << 50;
+  v.option("scale", o.scale, {.meaning = "positive factor of x", .range = {1e-30, 1e30}});
+  v.option("causal", o.causal, {.meaning = "row r of a square matrix takes part in columns 0 .. r % cols"});
+  v.option("valid_cols", o.valid_cols, {.meaning = "an int32 array says how many leading columns a row has"});
+  v.option("valid_cols_group", o.valid_cols_group,
+           {.meaning = "neighbouring rows that share an entry of valid_cols",
+            .range = {1},
+            .only_with = {o.valid_cols, "valid_cols=1"}});
+  v.option("mask", mask.kind,
+           {.meaning = of.backward ? "keep: a uint8 array, 0 masks an element out"
+                                   : "add: an array added to scale * x; keep: a uint8 array, 0 masks an element out",
+            .choices = of.backward ? one_of(Kind::none, Kind::keep) : any_choice});
+  if (!of.backward)
+    v.option("mask_dtype", mask.dtype,
+             {.meaning = "element type of an add mask",
+              .choices = float_dtypes,
+              .follows = {"dtype", of.dtype},
+              .only_with = {mask.kind == Kind::add, "mask=add"}});
+  v.option(
+      "mask_inner", mask.inner,
+      {.meaning = "rows of the mask's innermost level", .range = {1}, .follows = {"rows", of.rows}, .only_with = with_mask});
+  v.option("mask_middle", mask.middle,
+           {.meaning = "inner groups in one outer entry of the mask", .range = {1}, .only_with = with_mask});
+  v.option("mask_row_stride", mask.row_stride,
+           {.meaning = "mask elements between inner rows; 0: the same for all",
+            .range = {0, most_stride},
+            .follows = {"cols", of.cols},
+            .only_with = with_mask});
+  v.option("mask_middle_stride", mask.middle_stride,
+           {.meaning = "mask elements between middle entries", .range = {0, most_stride}, .only_with = with_mask});
+  v.option("mask_outer_stride", mask.outer_stride,
+           {.meaning = "mask elements between outer entries", .range = {0, most_stride}, .only_with = with_mask});
+  FieldFacts alignment = alignment_facts("bytes that the address of the mask is a multiple of", mask_dtype(mask, of.dtype));
+  alignment.only_with = with_mask;
+  v.option("mask_alignment", mask.alignment, alignment);
+  v.option("safe", o.safe, {.meaning = "a row that is wholly masked gives zeros instead of NaN"});
+}
+
+/// Shape and strides of the mask: rows as they are numbered, (outer, middle, inner); fewer levels where fewer are used. A
+/// level whose entries are all the same array is one entry: a file need not repeat it.
+constexpr void set_mask_shape(const SoftmaxMask& mask, const SoftmaxRows& of, ArrayFacts& facts) {
+  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return a <= 0 || b <= 0 ? 0 : (a - 1) / b + 1; };
+  const auto level = [&](const Extent& extent, std::int64_t stride) {
+    facts.shape.add(stride == 0 && extent.value > 1 ? fixed(1) : extent);
+    facts.strides.add(stride);
+  };
+  const bool whole = !mask.inner || *mask.inner >= of.rows;
+  const std::int64_t groups = whole ? 1 : ceil_div(of.rows, *mask.inner);
+  if (groups > 1) {
+    level(fixed(ceil_div(groups, mask.middle), "outer entries"), mask.outer_stride);
+    level(size(mask.middle), mask.middle_stride);
+  }
+  level(whole ? (of.rows == 0 ? fixed(1) : size(of.rows)) : size(mask.inner, of.rows), mask.row_stride.value_or(of.cols));
+  facts.shape.add(of.rows == 0 ? fixed(0) : size(of.cols));
+  facts.strides.add(1);
+}
+
+/// The arrays that the options name.
+template <typename Arrays, DescriptionVisitor Visitor>
+constexpr void describe_arrays(const SoftmaxOptions& o, const SoftmaxRows& of, const Arrays& arrays, Visitor& v) {
+  ArrayFacts mask{.name = "mask",
+                  .dtype = mask_dtype(o.mask, of.dtype),
+                  .alignment = &o.mask.alignment,
+                  .present = o.mask.kind != SoftmaxMask::Kind::none,
+                  .meaning = "added to scale * x, or 0 where an element is masked out"};
+  set_mask_shape(o.mask, of, mask);
+  v.array(arrays.mask, mask);
+  const std::int64_t groups = of.rows <= 0 || o.valid_cols_group <= 0 ? 0 : (of.rows - 1) / o.valid_cols_group + 1;
+  v.array(arrays.valid_cols, {.name = "valid_cols",
+                              .dtype = DType::i32,
+                              .shape = {o.valid_cols_group == 1 ? size(of.rows) : fixed(groups, "row groups")},
+                              .present = o.valid_cols,
+                              .meaning = "how many leading columns a row has"});
+}
 
 }  // namespace tunesmith

@@ -1,4 +1,4 @@
-#include "templates/op.h"
+#include "tunesmith/array_info.h"
 
 namespace tunesmith {
 

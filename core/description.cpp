@@ -1,0 +1,271 @@
+#include "tunesmith/description.h"
+
+#include <bit>
+
+#include "core/nearest.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+constexpr std::int64_t unbounded = std::numeric_limits<std::int64_t>::max();
+
+std::string joined(const std::vector<std::string_view>& words, std::string_view separator) {
+  std::string text;
+  for (const std::string_view word : words) text += (text.empty() ? "" : std::string(separator)) + std::string(word);
+  return text;
+}
+
+/// The largest number instead of an overflow.
+std::int64_t product(std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? unbounded : result;
+}
+
+std::vector<std::int64_t> strides_of(const ArrayFacts& array) {
+  if (array.strides.count > 0) return {array.strides.begin(), array.strides.end()};
+  std::vector<std::int64_t> strides(array.shape.count);
+  std::int64_t stride = 1;
+  for (std::size_t i = strides.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride = product(stride, array.shape.items[i].value);
+  }
+  return strides;
+}
+
+}  // namespace
+
+Value Description::Entry::generic(const Value& value) const {
+  if (access->kind != FieldKind::choice) return value;
+  return std::string(access->names[static_cast<std::size_t>(std::get<std::int64_t>(value))]);
+}
+
+std::vector<std::string_view> Description::Entry::words() const {
+  std::vector<std::string_view> allowed;
+  for (std::size_t i = 0; i < access->names.size(); ++i)
+    if ((facts.choices >> i & 1) != 0) allowed.push_back(access->names[i]);
+  return allowed;
+}
+
+Value Description::Entry::follows() const {
+  if (access->kind == FieldKind::real) return facts.follows.real;
+  return facts.follows.integer;
+}
+
+std::string Description::Entry::range_text() const {
+  const Range& range = facts.range;
+  switch (access->kind) {
+    case FieldKind::flag: return "0 to 1";
+    case FieldKind::choice: return joined(words(), ", ");
+    case FieldKind::text: return {};
+    case FieldKind::real: {
+      if (range.least_real == -std::numeric_limits<double>::infinity()) return {};
+      return (facts.zero_too ? "0, or " : "") + tunesmith::text(range.least_real) + " to " +
+             tunesmith::text(range.most_real);
+    }
+    case FieldKind::integer: break;
+  }
+  if (range.least == std::numeric_limits<std::int64_t>::min() && range.most == unbounded && facts.step == 1) return {};
+  const std::string least = std::to_string(range.least), most = std::to_string(range.most);
+  std::string text = facts.zero_too ? "0, or " : "";
+  if (facts.power_of_two) return text + "a power of two from " + least + (facts.cap != 0 ? " up" : " to " + most);
+  text += least + " to " + most;
+  return facts.step == 1 ? text : text + " in steps of " + std::to_string(facts.step);
+}
+
+Value Description::Entry::parsed(const Fields& given) const {
+  switch (access->kind) {
+    case FieldKind::integer:
+    case FieldKind::flag: {
+      const std::int64_t value = given.integer(name);
+      if (access->kind == FieldKind::flag && value != 0 && value != 1) check(value);
+      return value;
+    }
+    case FieldKind::real: return given.real(name);
+    case FieldKind::text: return given.word(name);
+    case FieldKind::choice: break;
+  }
+  const std::string& word = given.word(name);
+  const auto found = std::ranges::find(access->names, std::string_view(word));
+  if (found == access->names.end())
+    throw Error(ErrorCode::invalid_argument, name, " is '", word, "'; allowed: ", range_text());
+  return std::int64_t{found - access->names.begin()};
+}
+
+void Description::Entry::check(const Value& value) const {
+  bool allowed = true;
+  if (access->kind == FieldKind::real) {
+    const double real = std::get<double>(value);
+    allowed = real >= facts.range.least_real && real <= facts.range.most_real;
+    allowed = allowed || (facts.zero_too && real == 0);
+  } else if (access->kind != FieldKind::text) {
+    const std::int64_t integer = std::get<std::int64_t>(value);
+    if (access->kind == FieldKind::flag) {
+      allowed = integer == 0 || integer == 1;
+    } else if (access->kind == FieldKind::choice) {
+      allowed = (facts.choices >> static_cast<unsigned>(integer) & 1) != 0;
+    } else {
+      allowed = integer >= facts.range.least && integer <= facts.range.most && integer % facts.step == 0 &&
+                (!facts.power_of_two || std::has_single_bit(static_cast<std::uint64_t>(integer)));
+      allowed = allowed || (facts.zero_too && integer == 0);
+    }
+  }
+  if (allowed) return;
+  const std::string quote = access->kind == FieldKind::choice ? "'" : "";
+  throw Error(ErrorCode::invalid_argument, name, " is ", quote, tunesmith::text(generic(value)), quote,
+              "; allowed: ", range_text());
+}
+
+void Description::read(std::string_view owner, const Fields& given) {
+  std::vector<std::string_view> known;
+  for (const Entry& entry : fields_) known.push_back(entry.name);
+  for (const auto& item : given) {
+    if (std::ranges::find(known, std::string_view(item.first)) != known.end()) continue;
+    const std::string_view nearest = nearest_name(item.first, known);
+    throw Error(ErrorCode::invalid_argument, "'", item.first, "' is not a field of ", owner,
+                nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?", "; allowed: ", joined(known, ", "));
+  }
+  std::vector<std::string_view> required;
+  for (const Entry& entry : fields_)
+    if (entry.facts.required) required.push_back(entry.name);
+  for (const std::string_view name : required)
+    if (!given.contains(name))
+      throw Error(ErrorCode::invalid_argument, name, " is missing; ", owner, " needs ", joined(required, " and "));
+  read_known(given);
+}
+
+void Description::read_known(const Fields& given) {
+  for (const Entry& entry : fields_)
+    if (given.contains(entry.name)) entry.set(entry.parsed(given));
+}
+
+void Description::check(const Fields& given) const {
+  for (const Entry& entry : fields_) {
+    const bool is_given = given.contains(entry.name);
+    if (is_given && !entry.facts.only_with.holds)
+      throw Error(ErrorCode::invalid_argument, entry.name, " is ", tunesmith::text(*given.find(entry.name)),
+                  "; allowed: only with ", entry.facts.only_with.text);
+    if (is_given) {
+      entry.check(entry.parsed(given));
+    } else if (const std::optional<Value> value = entry.get(); value && entry.facts.only_with.holds) {
+      entry.check(*value);
+    }
+  }
+}
+
+void Description::check_extents() const {
+  constexpr double most_bytes = 0x1p56;  // far beyond any memory, far below overflow
+  for (const ArrayFacts& array : arrays_) {
+    if (!array.present) continue;
+    const std::vector<std::int64_t> strides = strides_of(array);
+    double elements = 1;
+    bool empty = false;
+    for (std::size_t i = 0; i < array.shape.count; ++i) {
+      const std::int64_t extent = array.shape.items[i].value;
+      empty = empty || extent == 0;
+      elements += (static_cast<double>(extent) - 1) * static_cast<double>(strides[i]);
+    }
+    if (empty || elements * static_cast<double>(size_of(array.dtype)) <= most_bytes) continue;
+    std::string extents, steps;
+    for (std::size_t i = 0; i < array.shape.count; ++i) {
+      const Extent& extent = array.shape.items[i];
+      extents += (i == 0 ? "" : ", ") + dim_text(extent) + " is " + std::to_string(extent.value);
+      steps += (i == 0 ? "" : ", ") + std::to_string(strides[i]);
+    }
+    throw Error(ErrorCode::invalid_argument, array.name, " would span more than 2^56 bytes: ", extents, ", strides ", steps,
+                " of ", size_of(array.dtype), " bytes");
+  }
+}
+
+void Description::resolve() {
+  for (const Entry& entry : fields_) {
+    const FieldFacts& facts = entry.facts;
+    std::optional<Value> value = entry.get();
+    if (!value && !facts.follows.text.empty() && facts.only_with.holds) entry.set(*(value = entry.follows()));
+    if (value && facts.cap != 0 && std::get<std::int64_t>(*value) > facts.cap) entry.set(facts.cap);
+  }
+}
+
+Fields Description::form(const Description& defaults, bool normal) const {
+  Fields fields;
+  for (std::size_t i = 0; i < fields_.size(); ++i) {
+    const Entry& entry = fields_[i];
+    const std::optional<Value> value = entry.get();
+    if (!value || (normal && !entry.facts.only_with.holds)) continue;
+    std::optional<Value> usual = defaults.fields_[i].get();
+    if (normal && !usual && !entry.facts.follows.text.empty()) usual = entry.follows();
+    if (entry.option && value == usual) continue;
+    fields.set(entry.name, entry.generic(*value));
+  }
+  return fields;
+}
+
+Fields Description::normal_form(const Description& defaults) const { return form(defaults, true); }
+Fields Description::given_form(const Description& defaults) const { return form(defaults, false); }
+
+std::vector<FieldInfo> Description::field_infos() const {
+  std::vector<FieldInfo> infos;
+  for (const Entry& entry : fields_) {
+    FieldInfo info{entry.name, entry.facts.meaning, {}, {}};
+    if (const std::optional<Value> value = entry.get(); !entry.access->optional)
+      info.default_text = entry.facts.required ? "" : tunesmith::text(entry.generic(*value));
+    else
+      info.default_text = entry.facts.follows.text.empty() ? "none" : std::string(entry.facts.follows.text);
+    if (entry.access->kind == FieldKind::text && info.default_text.empty()) info.default_text = "none";
+    info.words = entry.words();
+    info.option = entry.option;
+    info.kind = entry.access->kind;
+    info.text = info.kind == FieldKind::text;
+    info.range_text = info.kind == FieldKind::choice ? "" : entry.range_text();
+    info.hidden = entry.facts.hidden;
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+std::string Description::dim_text(const Extent& extent) const {
+  if (extent.field == nullptr) return extent.text.empty() ? std::to_string(extent.value) : std::string(extent.text);
+  for (const Entry& entry : fields_)
+    if (entry.member == extent.field)
+      return std::string(entry.name) + (extent.plus == 0 ? "" : " + " + std::to_string(extent.plus));
+  return {};
+}
+
+std::vector<ArrayInfo> Description::array_infos(bool all) const {
+  std::vector<ArrayInfo> infos;
+  for (const ArrayFacts& array : arrays_) {
+    if (!array.present && !all) continue;
+    ArrayInfo info;
+    info.name = array.name;
+    info.input = array.role != Role::output;
+    info.output = array.role != Role::input;
+    info.optional = array.optional;
+    info.dtype = array.dtype;
+    for (const Extent& extent : array.shape) {
+      info.shape.push_back(extent.value);
+      info.dims.push_back(dim_text(extent));
+    }
+    info.strides = strides_of(array);
+    info.alignment = array.alignment == nullptr ? size_of(array.dtype) : *array.alignment;
+    info.in_place_of = array.in_place_of;
+    info.meaning = array.meaning;
+    info.present = array.present;
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+Fields Description::infer(std::string_view array, std::span<const std::int64_t> shape) const {
+  Fields fields;
+  for (const ArrayFacts& facts : arrays_) {
+    if (facts.name != array || facts.shape.count != shape.size()) continue;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      const Extent& extent = facts.shape.items[i];
+      for (const Entry& entry : fields_)
+        if (extent.field != nullptr && entry.member == extent.field) fields.set(entry.name, shape[i] - extent.plus);
+    }
+  }
+  return fields;
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,170 @@
+#pragma once
+// How a problem describes itself: each field, option and array is written down once, in a function `describe` beside the
+// problem's struct, and everything that must know them visits that function. A problem type P has
+//
+//   using Arrays = PArrays;                                   the addresses that a call takes
+//   static constexpr std::string_view summary = ...;          (or whatever the operation's class wants)
+//   std::string_view op() const noexcept;                     the operation's name, a string literal
+//
+// and in its namespace
+//
+//   template <DescribedAs<P> Self, DescriptionVisitor Visitor>
+//   constexpr void describe(Self& p, const PArrays& arrays, Visitor& v) {
+//     v.field("rows", p.rows, {.meaning = "number of rows", .range = {0, most}, .required = true});
+//     v.option("scale", p.scale, {.meaning = "factor of x", .range = {1e-30, 1e30}});
+//     v.array(arrays.x, {.name = "x", .dtype = p.dtype, .shape = {size(p.rows), size(p.cols)}, ...});
+//   }
+//
+// Fields say what a problem is and always stand in its normal form; options stand there when they differ from their
+// defaults. describe() must work on a problem whose optional fields are absent: it reads them with value_or().
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include "tunesmith/enum_names.h"
+#include "tunesmith/types.h"
+
+namespace tunesmith {
+
+/// The problem itself, or the problem as const: what a describe() function takes.
+template <typename Self, typename Problem>
+concept DescribedAs = std::same_as<std::remove_const_t<Self>, Problem>;
+
+/// What a field accepts: integers or real numbers, both ends included.
+struct Range {
+  std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
+  double least_real = -std::numeric_limits<double>::infinity(), most_real = std::numeric_limits<double>::infinity();
+
+  constexpr Range() = default;
+  template <std::integral Least, std::integral Most>
+  constexpr Range(Least from, Most to) : least(from), most(to) {}
+  template <std::integral Least>
+  constexpr Range(Least from) : least(from) {}
+  template <std::floating_point Least, std::floating_point Most>
+  constexpr Range(Least from, Most to) : least_real(from), most_real(to) {}
+};
+
+/// The default of an optional field that follows another one: what help says of it, and its value for this problem.
+struct Default {
+  std::string_view text{};  ///< "cols"; empty: the field stays absent
+  std::int64_t integer = 0;
+  double real = 0;
+
+  constexpr Default() = default;
+  template <std::integral Integer>
+  constexpr Default(std::string_view said, Integer value) : text(said), integer(value) {}
+  template <typename Enum>
+  requires std::is_enum_v<Enum>
+  constexpr Default(std::string_view said, Enum value) : text(said), integer(static_cast<std::int64_t>(value)) {}
+  constexpr Default(std::string_view said, double value) : text(said), real(value) {}
+};
+
+/// A field that is accepted only together with another one: whether it is, and what to set otherwise.
+struct Condition {
+  bool holds = true;
+  std::string_view text{};  ///< "valid_cols=1"
+};
+
+/// Values of an enum, one bit each.
+using Choices = std::uint64_t;
+template <typename Enum, typename... More>
+requires std::is_enum_v<Enum>
+constexpr Choices one_of(Enum first, More... more) noexcept {
+  return ((Choices{1} << static_cast<unsigned>(first)) | ... | (Choices{1} << static_cast<unsigned>(more)));
+}
+inline constexpr Choices any_choice = ~Choices{0};
+inline constexpr Choices float_dtypes = one_of(DType::f32, DType::f16, DType::bf16);
+
+/// What a description says about a field besides its name and type.
+struct FieldFacts {
+  std::string_view meaning{};    ///< one line, with the unit
+  Range range{};                 ///< of numbers
+  std::int64_t step = 1;         ///< integers are multiples of it
+  bool power_of_two = false;     ///< integers are powers of two
+  bool zero_too = false;         ///< 0 is accepted below the range: it broadcasts or switches off
+  std::int64_t cap = 0;          ///< larger integers mean this one; 0: no cap
+  Choices choices = any_choice;  ///< of an enum
+  Default follows{};             ///< of an optional field
+  bool required = false;         ///< has no default
+  Condition only_with{};
+  bool hidden = false;  ///< not listed by help
+};
+
+/// Promised alignment of an array's address: powers of two from an element up, 16 at most because no access is wider.
+constexpr FieldFacts alignment_facts(std::string_view meaning, DType dtype) {
+  FieldFacts facts;
+  facts.meaning = meaning;
+  facts.range = {size_of(dtype), std::int64_t{1} << 40};
+  facts.power_of_two = true;
+  facts.cap = 16;
+  return facts;
+}
+
+enum class Role : std::uint8_t { input, output, in_out };
+
+/// One extent of an array: a field's value plus a constant, or a number.
+struct Extent {
+  const void* field = nullptr;  ///< address of the field; nullptr: none
+  std::int64_t value = 0;
+  std::int64_t plus = 0;    ///< part of value: value = field + plus
+  std::string_view text{};  ///< what a computed extent is: "ceil(rows / group)"
+};
+
+/// The field's value, plus a constant: the field is inferred from the shape of a given array.
+constexpr Extent size(const std::int64_t& field, std::int64_t plus = 0) noexcept { return {&field, field + plus, plus, {}}; }
+/// The same of an optional field and its value when absent.
+constexpr Extent size(const std::optional<std::int64_t>& field, std::int64_t absent, std::int64_t plus = 0) noexcept {
+  return {&field, field.value_or(absent) + plus, plus, {}};
+}
+/// A number that no field equals. `text` says what it is, where it is not always the same.
+constexpr Extent fixed(std::int64_t value, std::string_view text = {}) noexcept { return {nullptr, value, 0, text}; }
+
+/// Up to six of something, without allocation.
+template <typename Item>
+struct Dims {
+  static constexpr std::size_t most = 6;
+  std::array<Item, most> items{};
+  std::size_t count = 0;
+
+  constexpr Dims() = default;
+  constexpr Dims(std::initializer_list<Item> list) {
+    for (const Item& item : list) add(item);
+  }
+  constexpr void add(const Item& item) noexcept { items[count++] = item; }
+  constexpr const Item* begin() const noexcept { return items.data(); }
+  constexpr const Item* end() const noexcept { return items.data() + count; }
+};
+
+/// What a description says about an array.
+struct ArrayFacts {
+  std::string_view name{};
+  Role role = Role::input;
+  DType dtype = DType::f32;
+  Dims<Extent> shape{};
+  Dims<std::int64_t> strides{};             ///< elements; empty: contiguous, the last dimension innermost
+  const std::int64_t* alignment = nullptr;  ///< the field that promises the address's alignment; nullptr: one element
+  bool present = true;                      ///< the problem has it
+  bool optional = false;                    ///< a launch accepts nullptr
+  const bool* enabled_by = nullptr;         ///< the option that a given address switches on in a one-shot call
+  std::string_view in_place_of{};           ///< an output that is this input's memory in this problem; empty: its own
+  const bool* in_place = nullptr;           ///< the option that equal addresses of this output and its input switch on
+  const void* shares = nullptr;             ///< the address of that input, in a one-shot call
+  std::string_view meaning{};
+};
+
+/// What visits a description. A visitor's functions are templates over the member's type and never virtual.
+template <typename Visitor>
+concept DescriptionVisitor = requires(Visitor& v, std::int64_t& number, const void* address) {
+  v.field(std::string_view(), number, FieldFacts());
+  v.option(std::string_view(), number, FieldFacts());
+  v.array(address, ArrayFacts());
+};
+
+}  // namespace tunesmith

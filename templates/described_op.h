@@ -1,0 +1,49 @@
+#pragma once
+// The operation of a problem that describes itself (tunesmith/describe.h). Internal to templates/.
+
+#include "templates/op.h"
+#include "tunesmith/description.h"
+
+namespace tunesmith {
+
+/// Typed: the problem's struct. Parsed: a ParsedProblem made from (const Op&, const Typed&), with a static config_fields().
+/// Two functions stand beside Typed:
+///   std::string_view summary_of(const Typed&);  one line of help
+///   void complete(Typed&);                       checks across fields, and one form for equal problems; may throw
+template <typename Typed, typename Parsed>
+class DescribedOp : public Op {
+ public:
+  /// `prototype` has what the fields do not say, such as which of two operations it is.
+  explicit DescribedOp(Typed prototype = {}) : prototype_(std::move(prototype)) {}
+
+  std::string_view name() const noexcept override { return prototype_.op(); }
+  std::string_view summary() const noexcept override { return summary_of(prototype_); }
+  std::vector<FieldInfo> problem_fields() const override { return Description(prototype_).field_infos(); }
+  std::vector<FieldInfo> config_fields() const override { return Parsed::config_fields(); }
+
+  ParsedProblemPtr parse(const Problem& problem) const override {
+    Typed typed = read_problem(prototype_, problem.fields);
+    complete(typed);
+    return std::make_shared<const Parsed>(*this, typed);
+  }
+
+  std::vector<ArrayInfo> describe_arrays(const Fields& known) const override {
+    const Typed typed = partial(known);
+    return Description(typed).array_infos(true);
+  }
+  Fields infer_fields(const Fields& known, std::string_view array, std::span<const std::int64_t> shape) const override {
+    const Typed typed = partial(known);
+    return Description(typed).infer(array, shape);
+  }
+
+ private:
+  Typed partial(const Fields& known) const {
+    Typed typed = prototype_;
+    Description(typed).read_known(known);
+    return typed;
+  }
+
+  const Typed prototype_;
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,53 @@
+#include "templates/row/row_problem.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "templates/row/config.h"
+#include "templates/row/launch.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::row {
+
+std::vector<FieldInfo> RowProblem::config_fields() { return config_field_infos(); }
+
+KeyParts RowProblem::key() const {
+  KeyParts parts;
+  parts.semantics = shape_.semantics();
+  parts.n_cols = shape_.cols;
+  // From 65536 rows on every GPU is full whatever the configuration, and only cols matters.
+  constexpr std::uint64_t full = 65536;
+  parts.rows_bucket = static_cast<std::int64_t>(std::bit_ceil(std::min<std::uint64_t>(shape_.rows, full)));
+  return parts;
+}
+
+Config RowProblem::default_config(const DeviceInfo& device) const { return row::default_config(shape_, device).to_config(); }
+
+Config RowProblem::complete_config(const DeviceInfo& device, const Config& partial) const {
+  return row::complete_config(partial, shape_, device);
+}
+
+std::vector<Config> RowProblem::search_space(const DeviceInfo& device, Effort effort) const {
+  return row::search_space(shape_, device, effort);
+}
+
+std::string RowProblem::why_invalid(const DeviceInfo& device, const Config& config) const {
+  try {
+    return row::why_invalid(TypedConfig::parse(config), shape_, device);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+LaunchPlan RowProblem::launch_plan(const Config& config, const DeviceInfo& device) const {
+  return row::launch_plan(TypedConfig::parse(config), shape_, device, std::string(op().name()), arrays());
+}
+
+Problem RowProblem::verification_problem() const {
+  // About a million elements, but enough rows for every special one, and a number that no block size divides.
+  Problem small = problem();
+  small.fields.set("rows", std::clamp<std::int64_t>((std::int64_t{1} << 20) / shape_.cols, 16, 512) + 1);
+  return small;
+}
+
+}  // namespace tunesmith::row

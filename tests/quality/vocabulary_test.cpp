@@ -1,0 +1,59 @@
+// The sources use the field's terms: no file contains a phrase of vocabulary.cpp.
+
+#include "tests/quality/vocabulary.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/source_tree.h"
+
+namespace tunesmith {
+namespace {
+
+// Files and folders that still contain avoided phrases. Remove an entry as soon as its files are clean.
+const std::vector<std::string_view> not_clean_yet = {
+    "CONTRIBUTING.md", "api/cli/",     "api/dispatch/",    "api/include/", "bench/", "templates/",
+    "tests/api/",      "tests/bench/", "tests/templates/", "tests/tuner/", "tuner/",
+};
+
+bool is_checked(std::string_view path) {
+  if (path == "LICENSE" || path.starts_with("bench/plots/") || path == "cache/shipped/records.jsonl") return false;
+  return !path.starts_with("tests/quality/vocabulary");  // these files contain the phrases
+}
+
+bool is_clean(std::string_view path) {
+  return std::ranges::none_of(not_clean_yet, [&](std::string_view entry) { return path.starts_with(entry); });
+}
+
+TEST(Vocabulary, NoFileContainsAnAvoidedPhrase) {
+  for (const auto& [path, contents] : read_source_tree(TUNESMITH_SOURCE_DIR)) {
+    if (!is_checked(path) || !is_clean(path)) continue;
+    for (const std::string& found : avoided_phrases_in(path, contents)) ADD_FAILURE() << found;
+  }
+}
+
+TEST(Vocabulary, FindsEveryPhraseInCommentsStringsAndIdentifiers) {
+  for (const AvoidedPhrase& avoided : avoided_phrases()) {
+    const std::string phrase(avoided.phrase);
+    EXPECT_EQ(avoided_phrases_in("a.h", "int x;  // " + phrase + "\n").size(), 1u) << phrase;
+    EXPECT_EQ(avoided_phrases_in("a.h", "const char* s = \"the " + phrase + " here\";\n").size(), 1u) << phrase;
+  }
+  EXPECT_EQ(avoided_phrases_in("a.h", "\nvoid judge_all(int roof);\nTEST(Run, AwkwardSizes) {}\n"),
+            (std::vector<std::string>{"a.h:3: 'awkward'; write: edge-case, adversarial",
+                                      "a.h:2: 'judge'; write: check against the reference",
+                                      "a.h:2: 'roof'; write: copy baseline, roofline"}));
+}
+
+TEST(Vocabulary, FindsPhrasesAcrossLines) {
+  EXPECT_EQ(avoided_phrases_in("a.h", "  /// loads through the copy\n  /// engine\n"),
+            std::vector<std::string>{"a.h:1: 'copy engine'; write: TMA"});
+  EXPECT_EQ(avoided_phrases_in("a.sh", "# loads through the copy\n# engine\n").size(), 1u);
+}
+
+TEST(Vocabulary, IgnoresOtherWords) {
+  EXPECT_TRUE(avoided_phrases_in("a.h", "// proof: the roofline model; heedless; adjudged; copy engineering\n").empty());
+}
+
+}  // namespace
+}  // namespace tunesmith
