@@ -1,10 +1,25 @@
-// ALiBi's bias for all scores that a thread has of a tile (QuadSoftmax).
+// ALiBi: a bias of -slope * distance between the positions of query and key.
 #pragma once
 
 #include "attention/scores.cuh"
 
 namespace tunesmith {
 
+/// For one score.
+struct Alibi {
+  /// The slope of a head, in units of dot products if the scale is left to factor().
+  template <const AttentionShape& shape>
+  static __device__ __forceinline__ float slope_of(const AttentionParams& params, int head) {
+    return shape.score_mod ? params.alibi_slopes[head] : divide(params.alibi_slopes[head], params.scale);
+  }
+  /// The score of the key `at` positions after one that is `before` positions before the query.
+  static __device__ __forceinline__ float biased(float slope, float score, int before, int at) {
+    const float distance = subtract(static_cast<float>(before), static_cast<float>(at));
+    return fused_multiply_add(-slope, absolute(distance), score);
+  }
+};
+
+/// For all scores that a thread has of a tile (QuadSoftmax).
 struct AlibiSteps {
   /// Where the bias grows with the key alone, `base` takes what a thread's scores of a row have in common.
   template <typename Rule, int count>

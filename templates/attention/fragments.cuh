@@ -1,5 +1,5 @@
-// A warp's tiles on the tensor cores of sm_80 and later: how rows come into shared memory and from there to ldmatrix, and
-// the two products of attention, S = Q K^T and O += P V, of 16 or more rows with a tile of keys and values.
+// A warp's tiles on the tensor cores of sm_80 and later: rows go to shared memory and from there to ldmatrix, and the two
+// products of attention, S = Q K^T and O += P V, of 16 or more rows with a K/V tile.
 #pragma once
 
 #include "attention/quads.cuh"
@@ -16,14 +16,14 @@ struct AlignedChunks {
   }
 };
 
-/// Rows [first, first + rows) of a head, `width` elements each, into a swizzled tile `tile_at` bytes from `shared`; rows
-/// from `end` on become zeros. By `threads` threads, of which this is `thread`; complete after async_copy_wait and a barrier
-/// among them.
+/// Copies rows [first, first + rows) of a head, `width` elements each, into a swizzled tile `tile_at` bytes from `shared`;
+/// rows from `end` on become zeros. Called by `threads` threads, this one is `thread`. Complete after async_copy_wait and a
+/// barrier of these threads.
 template <typename Chunks, typename Element, int threads, int rows, int width, int vector>
 __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* shared,
                                           int tile_at, int thread) {
   constexpr int per_row = width / 8, chunks = rows * per_row, turns = (chunks + threads - 1) / threads;
-  // Where each thread stays in its column, its address goes on by a constant.
+  // If each thread stays in its column, its address advances by a constant.
   constexpr bool straight = threads % per_row == 0;
   const Element* source = head + (first + thread / per_row) * stride + thread % per_row * 8;
 #pragma unroll(turns <= 16 ? turns : 8)
@@ -39,8 +39,8 @@ __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int
   }
 }
 
-/// Where the rows start that this lane names to ldmatrix, in a swizzled tile of rows of `width` elements: `row` of 16, and
-/// the first or the second `half` of 16 elements. A second half that lies beyond a row's end is replaced by the first.
+/// Offsets of the rows that this lane names to ldmatrix in a swizzled tile of rows of `width` elements: `row` of 16, and the
+/// first or the second `half` of 16 elements. A second half beyond the end of a row is replaced by the first.
 template <int width>
 struct MatrixRows {
   static constexpr int chunks = width / 8, row_bytes = 2 * width;
@@ -53,7 +53,7 @@ struct MatrixRows {
     for (int i = 0; i < count; ++i) places[i] = swizzled<row_bytes>(row, 2 * i + half);
   }
   static __device__ __forceinline__ constexpr bool is_half(int step) { return 2 * step + 1 == chunks; }
-  /// Of the 16 rows `block`, elements 16 `step` and on.
+  /// In the 16 rows `block`, from element 16 `step` on.
   __device__ __forceinline__ int at(int block, int step) const {
     return block * 16 * row_bytes + (is_half(step) ? last : places[step % 4] + step / 4 * 128);
   }
@@ -75,8 +75,8 @@ __device__ __forceinline__ void accumulate_tile(float (&sums)[count], int tile, 
 template <int blocks>
 using Fragments = uint32[blocks][4];
 
-/// `blocks` times 16 queries of a warp, from a swizzled tile `tile_at` bytes from `shared`: held in registers, or fetched
-/// whenever they are multiplied.
+/// `blocks` times 16 queries of a warp in a swizzled tile `tile_at` bytes from `shared`: kept in registers, or loaded for
+/// every product.
 template <const AttentionShape& shape, int blocks, bool in_registers>
 struct WarpQueries {
   static constexpr int steps = (shape.head_dim + 15) / 16, held_steps = in_registers ? steps : 1;
@@ -96,20 +96,20 @@ struct WarpQueries {
       if (rows.is_half(step)) a[block][2] = a[block][3] = 0;
     }
   }
-  /// Once the tile has come.
+  /// Call when the tile has arrived.
   __device__ __forceinline__ void hold() {
     if constexpr (in_registers)
 #pragma unroll
       for (int step = 0; step < held_steps; ++step) fetch(step, held[step]);
   }
-  /// Elements 16 `step` and on.
+  /// From element 16 `step` on.
   __device__ __forceinline__ const Fragments<blocks>& at(int step) {
     if constexpr (!in_registers) fetch(step, held[0]);
     return held[in_registers ? step : 0];
   }
 };
 
-/// What a warp multiplies: `blocks` times 16 rows of queries with `keys` keys.
+/// The products of a warp: `blocks` times 16 rows of queries with `keys` keys.
 template <typename Element, const AttentionShape& shape, int blocks, int keys>
 struct WarpProducts {
   static constexpr int v_pairs = (shape.head_dim_v + 15) / 16;
@@ -152,7 +152,7 @@ struct WarpProducts {
     }
   }
 
-  /// O += P V, where the scores have become weights; the values lie likewise.
+  /// O += P V; the scores have become weights, and V is `tile_at` bytes from `shared`.
   __device__ __forceinline__ void multiply_values(const unsigned char* shared, int tile_at) {
 #pragma unroll
     for (int step = 0; step < keys / 16; ++step) {

@@ -3,6 +3,7 @@
 // shared memory, and the softmax runs along (Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022, arXiv:2205.14135).
 #pragma once
 
+#include "attention/alibi.cuh"
 #include "attention/masked_tiles.cuh"
 #include "attention/sinks.cuh"
 #include "attention/soft_cap.cuh"

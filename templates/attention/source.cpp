@@ -81,6 +81,7 @@ std::string features_text(const TypedConfig& config, const Settings& settings) {
   };
   use(settings.softcap != 0, "Cap", "SoftCap");
   use(settings.softcap != 0 && steps, "CapSteps", "SoftCapSteps");
+  use(settings.alibi, "Bias", "Alibi");
   use(settings.alibi && steps, "BiasSteps", "AlibiSteps");
   use(settings.sinks, "Sink", "Sinks");
   bool aligned = true;

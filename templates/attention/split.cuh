@@ -1,4 +1,5 @@
-// Attention of few queries over many keys, as in decoding. The time goes into reading K and V once, so everything serves that.
+// Attention of few queries over many keys, as in decoding. The time goes into reading K and V once, so everything serves
+// that.
 //
 // The query heads that share a key head are packed into the rows of one tile, row = query * group + head within the group;
 // mma.sync multiplies 16 rows at a time. The K/V tiles that a tile of rows sees are split over blocks, and a block's share

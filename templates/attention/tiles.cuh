@@ -1,13 +1,12 @@
-// The tiles that a block works on: one of queries, and those of keys that come for it, one after the other.
+// The tiles that a block works on: one Q tile and its K/V tiles.
 #pragma once
 
 #include "attention/attention.cuh"
 
 namespace tunesmith {
 
-/// The tile of queries of a block that takes one, and the head that it belongs to. Neighbouring blocks are heads of one
-/// tile: what a causal mask leaves of a tile is then the same for all that run at once. The last queries come first, which
-/// see most keys.
+/// The Q tile of a block and its head. Neighbouring blocks have different heads of the same tile, so that a causal mask
+/// leaves the same work to all that run at once. The last queries, which see most keys, come first.
 template <const AttentionShape& shape, int tile_q>
 struct BlockOfQueries {
   int batch, head, kv_head, tile;
@@ -44,7 +43,7 @@ struct BlockOfQueries {
   }
 };
 
-/// Tiles of keys that some query of [first_q, last_q] sees: [begin, end).
+/// K/V tiles that some query of [first_q, last_q] sees: [begin, end).
 template <const AttentionShape& shape, int tile_kv>
 __device__ __forceinline__ KeyRange key_tiles(const Visibility<shape>& visibility, int first_q, int last_q) {
   const KeyRange seen = visibility.of_any(first_q, last_q);

@@ -1,5 +1,5 @@
-// Tensor cores on sm_75 and later, one warp at a time: mma.sync fed by ldmatrix, asynchronous copies, and a swizzle of shared
-// memory that avoids bank conflicts. The same names on the GPU and in the host executor.
+// Tensor cores on sm_75 and later, one warp at a time: mma.sync fed by ldmatrix, asynchronous copies, and a swizzle of
+// shared memory that avoids bank conflicts. The same names on the GPU and in the host executor.
 //
 // A fragment is one lane's share of a matrix of 16-bit elements, two in a word, the one of the lower index in the low half.
 // With g = lane / 4 and t = lane % 4, multiply_accumulate_16x8x16 has
@@ -31,10 +31,10 @@ namespace tunesmith {
 /// Returns where chunk `chunk` (16 bytes) of row `row` lies in shared memory: bytes from the start of a tile whose rows have
 /// `row_bytes`, a multiple of 16, without gaps.
 ///
-/// ldmatrix loads the same chunk of eight consecutive rows together, without conflicts if their positions differ modulo 8. So
-/// within groups of `period` chunks, the largest power of two up to 8 that divides a row, a chunk's position is XORed with
-/// how often the rows before it have come back to the same position modulo 8. Eight consecutive chunks from a multiple of
-/// eight, as copies write them, do not conflict either.
+/// ldmatrix loads the same chunk of eight consecutive rows together, without conflicts if their positions differ modulo 8.
+/// So within groups of `period` chunks, the largest power of two up to 8 that divides a row, a chunk's position is XORed
+/// with how often the rows before it have come back to the same position modulo 8. Eight consecutive chunks from a multiple
+/// of eight, as copies write them, do not conflict either.
 template <int row_bytes>
 __device__ __forceinline__ constexpr int swizzled(int row, int chunk) {
   static_assert(row_bytes > 0 && row_bytes % 16 == 0, "rows are chunks of 16 bytes");

@@ -64,19 +64,16 @@ __device__ __forceinline__ void store_matrix_x4(void* shared_row, const uint32 (
 #endif
 
 #if TUNESMITH_SM >= 800
-/// Copies 16 bytes from global to shared memory, past L1 and without registers; zeros where it is not `there`, and then
-/// `global` is not read but aligned all the same. Both addresses are multiples of 16. Complete after async_copy_wait, which
-/// no thread may return without: a copy that nobody waited for is of no use, and the host executor takes it for a mistake.
-__device__ __forceinline__ void async_copy_16(void* shared, const void* global, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
-               "r"(there ? 16 : 0)
-               : "memory");
-}
-/// `offset` bytes from `shared` on, as for load_matrix_x4.
+/// Copies 16 bytes from global memory to `offset` bytes from `shared`, past L1 and without registers; zeros if not `there`,
+/// and then `global` is not read. Both addresses are multiples of 16. Complete after async_copy_wait, which every thread
+/// must call.
 __device__ __forceinline__ void async_copy_16(void* shared, int offset, const void* global, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared) + offset), "l"(global),
                "r"(there ? 16 : 0)
                : "memory");
+}
+__device__ __forceinline__ void async_copy_16(void* shared, const void* global, bool there) {
+  async_copy_16(shared, 0, global, there);
 }
 #endif
 

@@ -203,11 +203,13 @@ TEST(Render, TheHeadNamesTheLinesOfTheKernelAndOfItsConstants) {
   for (const Case& c : golden_cases) {
     const std::vector<std::string> lines = lines_of(rendered(c));
     std::smatch found;
-    const auto head = std::ranges::find_if(lines, [&](const std::string& line) { return std::regex_match(line, found, kernel_line); });
+    const auto head =
+        std::ranges::find_if(lines, [&](const std::string& line) { return std::regex_match(line, found, kernel_line); });
     ASSERT_NE(head, lines.end()) << c.name;
     EXPECT_LE(head - lines.begin(), 16) << c.name << ": a head of at most sixteen lines";
     const std::string name = found[1];
-    const auto kernel = static_cast<std::size_t>(std::stoi(found[2])), constants = static_cast<std::size_t>(std::stoi(found[3]));
+    const auto kernel = static_cast<std::size_t>(std::stoi(found[2])),
+               constants = static_cast<std::size_t>(std::stoi(found[3]));
     EXPECT_NE(lines.at(kernel - 1).find(" void " + name + "("), std::string::npos) << c.name << ": " << lines.at(kernel - 1);
     EXPECT_EQ(lines.at(constants - 1).substr(0, 30), "// ---- This problem, this con") << c.name;
   }
@@ -215,7 +217,8 @@ TEST(Render, TheHeadNamesTheLinesOfTheKernelAndOfItsConstants) {
 
 TEST(Render, OnlyWhatTheKernelReachesIsThere) {
   const std::string block = rendered(golden_cases[1]), cluster = rendered(golden_cases[6]);
-  for (const char* name : {"ClusterTeam", "PreciseExponential", "log_of_one_plus", "AddMask", "HybridRow", "StraightEdges"})
+  for (const char* name : {"struct ClusterTeam", "struct PreciseExponential", "log_of_one_plus(", "struct AddMask",
+                           "struct HybridRow", "struct StraightEdges"})
     EXPECT_EQ(block.find(name), std::string::npos) << name;
   for (const char* name : {"struct ClusterTeam", "struct AddMask", "struct FastExponential", "struct BranchedEdges"})
     EXPECT_NE(cluster.find(name), std::string::npos) << name;
@@ -227,7 +230,8 @@ TEST(Render, TheKernelAloneIsThePartThatIsSpecialized) {
   const Config config =
       problem->complete_config(generic_device(parse_arch(c.arch)), Config{parse_fields(c.config, "config")});
   const std::string kernel = render_kernel(*problem, config), whole = rendered(c);
-  for (const char* text : {"softmax_held(const RowParams& params)", "static constexpr tunesmith::RowShape shape", "__global__"})
+  for (const char* text :
+       {"softmax_held(const RowParams& params)", "static constexpr tunesmith::RowShape shape", "__global__"})
     EXPECT_NE(kernel.find(text), std::string::npos) << text;
   EXPECT_EQ(kernel.find("fused_multiply_add(float"), std::string::npos);
   EXPECT_LT(kernel.size(), whole.size() / 4);
