@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/flags.h"
@@ -11,6 +13,7 @@
 #include "api/cli/report/table.h"
 #include "api/engine/parts.h"
 #include "templates/render.h"
+#include "tunesmith/error.h"
 
 namespace tunesmith::cli {
 namespace {
@@ -20,8 +23,21 @@ struct SourceFlags {
   EngineFlags engine;
   ConfigFlag config;
   std::string arch;
-  bool ptx = false, resources = false;
+  std::string split;
+  bool ptx = false, resources = false, kernel = false;
 };
+
+/// Writes the files below `folder` and prints their names.
+void write_files(const std::vector<SourceFile>& files, const std::filesystem::path& folder) {
+  for (const SourceFile& file : files) {
+    const std::filesystem::path path = folder / file.name;
+    std::error_code error;
+    std::filesystem::create_directories(path.parent_path(), error);
+    std::ofstream stream(path, std::ios::binary);
+    if (!(stream << file.content).flush()) throw Error(ErrorCode::io, "file '", path.string(), "' cannot be written");
+    std::printf("%s\n", path.string().c_str());
+  }
+}
 
 std::string resources_table(const Target& target, const LaunchPlan& plan, const Binary& binary) {
   std::vector<std::vector<std::string>> rows;
@@ -57,7 +73,12 @@ int source(const SourceFlags& flags) {
   const Target target = find_target(flags.arch);
   const Config config = choose_config(op, problem, target, flags.config.config(), templates, options);
 
-  const std::string text = render(*op.parse(problem), config, templates);
+  const ParsedProblemPtr parsed = op.parse(problem);
+  if (!flags.split.empty()) {
+    write_files(render_files(*parsed, config, templates), flags.split);
+    return exit_done;
+  }
+  const std::string text = flags.kernel ? render_kernel(*parsed, config, templates) : render(*parsed, config, templates);
   if (!flags.ptx && !flags.resources) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return exit_done;
@@ -69,7 +90,7 @@ int source(const SourceFlags& flags) {
     std::fwrite(ptx.data(), 1, ptx.size(), stdout);
     return exit_done;
   }
-  const LaunchPlan plan = op.parse(problem)->launch_plan(config, target.device);
+  const LaunchPlan plan = parsed->launch_plan(config, target.device);
   const Binary binary = compiler->compile(request);
   const std::string head = listing(
       {{"problem", problem.op + " " + brief(problem)},
@@ -99,8 +120,17 @@ void add_source(CLI::App& app, Parse& parse) {
             ->type_name("ARCH");
         flags->config.add_to(command);
         CLI::Option* ptx = command.add_flag("--ptx", flags->ptx, "print the PTX instead");
-        command.add_flag("--resources", flags->resources, "print registers, shared memory, spills and occupancy instead")
-            ->excludes(ptx);
+        CLI::Option* resources =
+            command.add_flag("--resources", flags->resources, "print registers, shared memory, spills and occupancy instead")
+                ->excludes(ptx);
+        CLI::Option* kernel = command.add_flag("--kernel", flags->kernel, "print the kernel and its constants alone")
+                                  ->excludes(ptx)
+                                  ->excludes(resources);
+        command.add_option("--split", flags->split, "write kernel and headers as files for `nvcc -I DIR` instead")
+            ->type_name("DIR")
+            ->excludes(ptx)
+            ->excludes(resources)
+            ->excludes(kernel);
         flags->engine.add_cache(command);
         return [flags] { return source(*flags); };
       });

@@ -27,7 +27,9 @@ class AttentionSplit : public test::HostKernels {
   }
 };
 
-LaunchPlan plan_of(const Case& c, const DeviceInfo& device) { return c.op().parse(c.problem)->launch_plan(c.config, device); }
+LaunchPlan plan_of(const Case& c, const DeviceInfo& device) {
+  return c.op().parse(c.problem)->launch_plan(c.config, device);
+}
 
 // Queries and groups that fill less than a tile, one tile, or several; keys that do not fill a tile, all warps, or a split.
 TEST_F(AttentionSplit, QueriesGroupsAndSplits) {

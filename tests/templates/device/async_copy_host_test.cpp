@@ -35,14 +35,14 @@ extern "C" __global__ void groups(const __grid_constant__ Params p) {
   TUNESMITH_SHARED(Bits<16>, tile, 4);
   uint32* out = p.out;
   for (int i = 0; i < 4; ++i) tile[i] = Bits<16>{{100, 100, 100, 100}};
-  async_copy_16(&tile[0], p.in);
+  async_copy_16(&tile[0], p.in, true);
   async_copy_commit();
   async_copy_16(&tile[1], p.in + 4, true);
   async_copy_commit();
   async_copy_commit();  // an empty group counts
   async_copy<16>(&tile[2], p.in + 8);
   async_copy_commit();
-  async_copy_16(&tile[3], p.in + 12);
+  async_copy_16(&tile[3], p.in + 12, true);
   look(tile, out);
   async_copy_wait<4>();
   look(tile, out);
@@ -71,7 +71,7 @@ extern "C" __global__ void zero_fill(const __grid_constant__ Params p) {
 extern "C" __global__ void without_barrier(const __grid_constant__ Params p) {
   TUNESMITH_SHARED(Bits<16>, tile, 32);
   const int i = thread_index();
-  async_copy_16(&tile[i], p.in + 4 * i);
+  async_copy_16(&tile[i], p.in + 4 * i, true);
   async_copy_commit();
   async_copy_wait<0>();
   p.out[i] = tile[31 - i].word[0];
@@ -81,13 +81,13 @@ extern "C" __global__ void without_barrier(const __grid_constant__ Params p) {
 extern "C" __global__ void without_wait(const __grid_constant__ Params p) {
   TUNESMITH_SHARED(Bits<16>, tile, 32);
   const int i = thread_index();
-  async_copy_16(&tile[i], p.in + 4 * i);
+  async_copy_16(&tile[i], p.in + 4 * i, true);
   async_copy_commit();
   if (i != 3) async_copy_wait<0>();
   sync_block();
   p.out[i] = tile[3].word[0];
 }
-extern "C" __global__ void to_global_memory(const __grid_constant__ Params p) { async_copy_16(p.out, p.in); }
+extern "C" __global__ void to_global_memory(const __grid_constant__ Params p) { async_copy_16(p.out, p.in, true); }
 extern "C" __global__ void misaligned(const __grid_constant__ Params p) {
   async_copy_16(dynamic_shared(), p.in + 1, false);
 }

@@ -29,7 +29,7 @@ __device__ __forceinline__ void fetch(unsigned char* tile, const void* from, int
     unsigned char* to = tile + swizzled<row_bytes>(i / chunks, i % chunks);
     const unsigned char* chunk = static_cast<const unsigned char*>(from) + i * 16;
 #if TUNESMITH_SM >= 800
-    async_copy_16(to, chunk);
+    async_copy_16(to, chunk, true);
 #else
     *reinterpret_cast<Bits<16>*>(to) = load<16, LoadHint::plain>(chunk);
 #endif
