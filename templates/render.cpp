@@ -112,7 +112,7 @@ void add_kept(const TemplateSet& templates, const KeptLines& kept, const std::st
     if (std::ranges::find(files, name) == files.end()) files.push_back(name);
     return;
   }
-  std::istringstream lines(templates.file(name));
+  std::istringstream lines{std::string(templates.file(name))};
   for (std::string line; std::getline(lines, line);)
     if (const std::string_view included = quoted_include(line); !included.empty())
       add_kept(templates, kept, std::string(included), files);
@@ -123,7 +123,7 @@ std::string header_of(const TemplateSet& templates, const KeptLines& kept, const
   const std::map<int, std::string>& own = kept.at(name);
   std::vector<std::string> included;
   std::string content;
-  std::istringstream lines(templates.file(name));
+  std::istringstream lines{std::string(templates.file(name))};
   int number = 0;
   const auto add = [&](const std::string& line) {
     if (!line.empty() || !content.ends_with("\n\n")) content += line + "\n";
