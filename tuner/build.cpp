@@ -101,8 +101,8 @@ void keep_binary(const Op& op, const Built& built, const Arch& arch, const Compi
   cache.store_binary(record, built.source);
 }
 
-std::shared_ptr<const Executable> make_executable(const ParsedProblem& problem, const Config& config,
-                                                  const Binary& binary, Device& device) {
+std::shared_ptr<const Executable> make_executable(const ParsedProblem& problem, const Config& config, const Binary& binary,
+                                                  Device& device) {
   return std::make_shared<const Executable>(device, device.load(binary), problem.launch_plan(config, device.info()));
 }
 

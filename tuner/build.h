@@ -40,8 +40,8 @@ Built build_binary(const ParsedProblem& problem, const Config& config, const Arc
 void keep_binary(const Op& op, const Built& built, const Arch& arch, const Compiler& compiler, Cache& cache);
 
 /// Loads it and binds the problem's launch plan.
-std::shared_ptr<const Executable> make_executable(const ParsedProblem& problem, const Config& config,
-                                                  const Binary& binary, Device& device);
+std::shared_ptr<const Executable> make_executable(const ParsedProblem& problem, const Config& config, const Binary& binary,
+                                                  Device& device);
 
 /// "registers=40,static_smem_bytes=0,...": how a cached binary keeps what a kernel needs.
 std::string text(const KernelResources& resources);

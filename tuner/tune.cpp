@@ -62,7 +62,8 @@ TuneResult TuningRun::run() {
                 " is the host executor, which never claims a speed");
   const LaunchPlan plan = problem_->launch_plan(problem_->default_config(device), device);
   if (plan.kernels.empty())
-    throw Error(ErrorCode::invalid_argument, "there is nothing to tune: ", problem_->problem().short_text(), " launches no kernel");
+    throw Error(ErrorCode::invalid_argument, "there is nothing to tune: ", problem_->problem().short_text(),
+                " launches no kernel");
 
   key_ = tuning_key(*problem_, device, bench_.templates);
   work_ = plan_work(*problem_, bench_, key_, options_);

@@ -7,8 +7,7 @@
 
 namespace tunesmith {
 
-Worklist plan_work(const ParsedProblem& problem, const Workbench& bench, const TuningKey& key,
-                   const TuneOptions& options) {
+Worklist plan_work(const ParsedProblem& problem, const Workbench& bench, const TuningKey& key, const TuneOptions& options) {
   const DeviceInfo& device = bench.device.info();
   std::vector<Config> space = problem.search_space(device, options.effort);
   const Config standard = problem.default_config(device);

@@ -80,10 +80,11 @@ std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, B
     return parts.device->load(built.binary);
   } catch (const Error& error) {
     if (!built.from_cache || error.code() != ErrorCode::device_failed) throw;
-    say(parts.options, Level::warning, "the cached binary of ", request.problem->problem().short_text(), " cannot be loaded (",
-        error.what(), "); compiling it again");
+    say(parts.options, Level::warning, "the cached binary of ", request.problem->problem().short_text(),
+        " cannot be loaded (", error.what(), "); compiling it again");
   }
-  built.binary = parts.compiler->compile({std::string(request.problem->op().name()) + ".cu", built.source, parts.device->info().arch});
+  built.binary =
+      parts.compiler->compile({std::string(request.problem->op().name()) + ".cu", built.source, parts.device->info().arch});
   built.from_cache = false;
   return parts.device->load(built.binary);
 }
@@ -94,8 +95,8 @@ std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanReques
   auto loaded = std::make_shared<LoadedSource>();
   loaded->module = load(parts, request, built);
   if (!built.from_cache)
-    say(parts.options, Level::info, "compiled ", request.problem->problem().short_text(), " (", config.text(), ") for ", name(arch),
-        " in ", built.binary.compile_ms, " ms");
+    say(parts.options, Level::info, "compiled ", request.problem->problem().short_text(), " (", config.text(), ") for ",
+        name(arch), " in ", built.binary.compile_ms, " ms");
   loaded->source = std::move(built.source);
   loaded->binary = std::move(built.binary);
   loaded->binary.image = {};
@@ -107,7 +108,8 @@ std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanReques
 
 std::string PlanRequest::key() const {
   // A pinned configuration is used in every mode, so the key does not depend on the mode.
-  return problem->problem().text() + (pinned.fields.empty() ? " mode=" + std::string(name(mode)) : " config " + pinned.text());
+  return problem->problem().text() +
+         (pinned.fields.empty() ? " mode=" + std::string(name(mode)) : " config " + pinned.text());
 }
 
 std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanRequest& request) {

@@ -49,7 +49,8 @@ std::string rendered(const Case& c, const TemplateSet& templates = TemplateSet::
   const Op& op = find_op(c.op);
   const Problem problem = op.normalize({c.op, parse_fields(c.problem, "problem")});
   const DeviceInfo device = generic_device(parse_arch(c.arch));
-  return render(*op.parse(problem), op.parse(problem)->complete_config(device, Config{parse_fields(c.config, "config")}), templates);
+  return render(*op.parse(problem), op.parse(problem)->complete_config(device, Config{parse_fields(c.config, "config")}),
+                templates);
 }
 
 std::string read(const std::filesystem::path& path) {
@@ -91,7 +92,8 @@ TEST(Render, MatchesTheGoldenSources) {
 
 TEST(Render, GoldenFilesAreTheCasesAndCoverEveryMainTemplate) {
   std::set<std::string> kept, named, main_templates;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/golden"))
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/golden"))
     kept.insert(entry.path().stem().string());
   for (const Case& c : golden_cases) {
     named.insert(c.name);

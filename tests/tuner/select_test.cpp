@@ -109,7 +109,9 @@ TEST_F(Select, KeyCoversTheTemplatesOfEveryVariant) {
   EXPECT_EQ(key.policy, measuring_policy());
   EXPECT_EQ(key, tuning_key(*op.parse(problem), device.info(), templates));
 
-  const auto digest = [&](const TemplateSet& set) { return tuning_key(*op.parse(problem), device.info(), set).template_digest; };
+  const auto digest = [&](const TemplateSet& set) {
+    return tuning_key(*op.parse(problem), device.info(), set).template_digest;
+  };
   const std::string kernel_changed = digest(write_templates("two"));
   const std::string sibling_changed = digest(write_templates("one", "new"));
   EXPECT_NE(kernel_changed, key.template_digest);

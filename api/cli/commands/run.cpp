@@ -120,7 +120,8 @@ int run(const RunFlags& flags) {
   plan.launch(arrays.addresses());
   device.synchronize(nullptr);
   arrays.fetch_outputs(host.arrays());
-  report.check = op.parse(problem)->judge(host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
+  report.check =
+      op.parse(problem)->judge(host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
   if (report.check.passed && report.launched)
     report.measurement = measure(
         device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.cost.bytes());

@@ -49,7 +49,8 @@ std::vector<Job> list_jobs(const std::vector<SpecProblem>& problems, const std::
       const Op& op = find_op(problem.op);
       std::vector<Config> configs{choose_config(op, problem, target, {}, templates, options)};
       if (settings.all_configs)
-        for (Config& config : op.parse(problem)->search_space(target.device, settings.effort)) configs.push_back(std::move(config));
+        for (Config& config : op.parse(problem)->search_space(target.device, settings.effort))
+          configs.push_back(std::move(config));
       for (Config& config : configs)
         if (seen.emplace(target.device.arch, render(*op.parse(problem), config, templates)).second)
           jobs.push_back({&op, asked, std::move(config), target.device.arch});
@@ -98,7 +99,8 @@ PrewarmResult compile_ahead(const std::vector<SpecProblem>& problems, const std:
       for (std::size_t i = next++; i < jobs.size() && !interrupted(); i = next++) {
         const Job& job = jobs[i];
         try {
-          const Built built = build_binary(*job.op->parse(job.asked.problem), job.config, job.arch, *compiler, *cache, templates);
+          const Built built =
+              build_binary(*job.op->parse(job.asked.problem), job.config, job.arch, *compiler, *cache, templates);
           const std::lock_guard lock(mutex);
           ++result.done;
           if (!built.from_cache) ++result.made;

@@ -156,8 +156,8 @@ class Engine {
   }
   Plan prepare(const AttentionProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
 
-  /// One-shot call of any operation. The first call for a problem prepares a plan (seconds when it tunes, milliseconds from a
-  /// warm cache), later ones look it up without lock or allocation and launch on `stream`. The addresses say whether the
+  /// One-shot call of any operation. The first call for a problem prepares a plan (seconds when it tunes, milliseconds from
+  /// a warm cache), later ones look it up without lock or allocation and launch on `stream`. The addresses say whether the
   /// output is in place and how arrays are aligned, whatever the problem's fields say; an optional array that is given
   /// switches its option on. Error(invalid_argument) for an array that is missing or that the problem does not have. Other
   /// errors are those of prepare() and Plan::launch(). A problem that holds source code of the user's is looked up by the

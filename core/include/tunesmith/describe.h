@@ -15,8 +15,8 @@
 //     v.array(arrays.x, {.name = "x", .dtype = p.dtype, .shape = {size(p.rows), size(p.cols)}, ...});
 //   }
 //
-// Fields say what a problem is and always stand in its normal form; options stand there when they differ from their defaults.
-// describe() must work on a problem whose optional fields are absent: it reads them with value_or().
+// Fields say what a problem is and always stand in its normal form; options stand there when they differ from their
+// defaults. describe() must work on a problem whose optional fields are absent: it reads them with value_or().
 
 #include <array>
 #include <concepts>
@@ -61,7 +61,7 @@ struct Default {
   template <std::integral Integer>
   constexpr Default(std::string_view said, Integer value) : text(said), integer(value) {}
   template <typename Enum>
-    requires std::is_enum_v<Enum>
+  requires std::is_enum_v<Enum>
   constexpr Default(std::string_view said, Enum value) : text(said), integer(static_cast<std::int64_t>(value)) {}
   constexpr Default(std::string_view said, double value) : text(said), real(value) {}
 };
@@ -75,7 +75,7 @@ struct Condition {
 /// Values of an enum, one bit each.
 using Choices = std::uint64_t;
 template <typename Enum, typename... More>
-  requires std::is_enum_v<Enum>
+requires std::is_enum_v<Enum>
 constexpr Choices one_of(Enum first, More... more) noexcept {
   return ((Choices{1} << static_cast<unsigned>(first)) | ... | (Choices{1} << static_cast<unsigned>(more)));
 }
@@ -84,17 +84,17 @@ inline constexpr Choices float_dtypes = one_of(DType::f32, DType::f16, DType::bf
 
 /// What a description says about a field besides its name and type.
 struct FieldFacts {
-  std::string_view meaning{};      ///< one line, with the unit
-  Range range{};                   ///< of numbers
-  std::int64_t step = 1;           ///< integers are multiples of it
-  bool power_of_two = false;       ///< integers are powers of two
-  bool zero_too = false;           ///< 0 is accepted below the range: it broadcasts or switches off
-  std::int64_t cap = 0;            ///< larger integers mean this one; 0: no cap
-  Choices choices = any_choice;    ///< of an enum
-  Default follows{};               ///< of an optional field
-  bool required = false;           ///< has no default
+  std::string_view meaning{};    ///< one line, with the unit
+  Range range{};                 ///< of numbers
+  std::int64_t step = 1;         ///< integers are multiples of it
+  bool power_of_two = false;     ///< integers are powers of two
+  bool zero_too = false;         ///< 0 is accepted below the range: it broadcasts or switches off
+  std::int64_t cap = 0;          ///< larger integers mean this one; 0: no cap
+  Choices choices = any_choice;  ///< of an enum
+  Default follows{};             ///< of an optional field
+  bool required = false;         ///< has no default
   Condition only_with{};
-  bool hidden = false;             ///< not listed by help
+  bool hidden = false;  ///< not listed by help
 };
 
 /// Promised alignment of an array's address: powers of two from an element up, 16 at most because no access is wider.
@@ -113,14 +113,12 @@ enum class Role : std::uint8_t { input, output, in_out };
 struct Extent {
   const void* field = nullptr;  ///< address of the field; nullptr: none
   std::int64_t value = 0;
-  std::int64_t plus = 0;        ///< part of value: value = field + plus
-  std::string_view text{};      ///< what a computed extent is: "ceil(rows / group)"
+  std::int64_t plus = 0;    ///< part of value: value = field + plus
+  std::string_view text{};  ///< what a computed extent is: "ceil(rows / group)"
 };
 
 /// The field's value, plus a constant: the field is inferred from the shape of a given array.
-constexpr Extent size(const std::int64_t& field, std::int64_t plus = 0) noexcept {
-  return {&field, field + plus, plus, {}};
-}
+constexpr Extent size(const std::int64_t& field, std::int64_t plus = 0) noexcept { return {&field, field + plus, plus, {}}; }
 /// The same of an optional field and its value when absent.
 constexpr Extent size(const std::optional<std::int64_t>& field, std::int64_t absent, std::int64_t plus = 0) noexcept {
   return {&field, field.value_or(absent) + plus, plus, {}};

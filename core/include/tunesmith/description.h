@@ -1,6 +1,6 @@
 #pragma once
-// The table that a problem's describe() fills: fields with access to their members, arrays. Everything that is not on the hot
-// path reads this table: checks, defaults, the generic form, help, array layouts. See tunesmith/describe.h.
+// The table that a problem's describe() fills: fields with access to their members, arrays. Everything that is not on the
+// hot path reads this table: checks, defaults, the generic form, help, array layouts. See tunesmith/describe.h.
 
 #include <algorithm>
 #include <limits>
@@ -120,10 +120,8 @@ class Description {
   }
   /// Of anything else that fields make up: `visit` calls field() and option().
   template <typename Visit>
-    requires std::invocable<Visit, Description&>
-  explicit Description(const Visit& visit) {
-    visit(*this);
-  }
+  requires std::invocable<Visit, Description&>
+  explicit Description(const Visit& visit) { visit(*this); }
 
   // What describe() calls.
   template <typename Member>

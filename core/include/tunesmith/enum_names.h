@@ -15,7 +15,8 @@ template <typename Enum>
 inline constexpr std::array<std::string_view, 0> enum_names{};
 
 template <typename Enum>
-concept NamedEnum = std::is_enum_v<Enum> && enum_names<Enum>.size() > 0;
+concept NamedEnum = std::is_enum_v<Enum> && enum_names<Enum>
+.size() > 0;
 
 /// "bf16".
 template <NamedEnum Enum>

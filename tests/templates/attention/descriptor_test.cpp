@@ -123,7 +123,8 @@ TEST(AttentionDescriptor, NothingToDoIsNoLaunch) {
   for (const char* fields : {"batch=0,seq_q=5,head_dim=64", "seq_q=0,seq_kv=5,head_dim=64",
                              "seq_q=5,head_dim=64,varlen=1,total_q=0,total_kv=0"}) {
     const Problem problem = normal(fields);
-    EXPECT_TRUE(op().parse(problem)->launch_plan(op().parse(problem)->default_config(hopper()), hopper()).kernels.empty()) << fields;
+    EXPECT_TRUE(op().parse(problem)->launch_plan(op().parse(problem)->default_config(hopper()), hopper()).kernels.empty())
+        << fields;
   }
 }
 
@@ -138,15 +139,18 @@ TEST(AttentionDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {
         ASSERT_FALSE(space.empty());
         EXPECT_EQ(space.front(), op().parse(problem)->default_config(device));
         for (std::size_t i = 0; i < space.size(); ++i) {
-          EXPECT_EQ(op().parse(problem)->why_invalid(device, space[i]), "") << arch << " " << fields << " " << space[i].text();
+          EXPECT_EQ(op().parse(problem)->why_invalid(device, space[i]), "")
+              << arch << " " << fields << " " << space[i].text();
           EXPECT_EQ(std::count(space.begin(), space.end(), space[i]), 1) << space[i].text();
         }
       }
     }
-  EXPECT_NE(op().parse(normal("seq_q=64,head_dim=256,dtype=f32"))->why_invalid(generic_device(parse_arch("sm_75")),
-                             Config{parse_fields("variant=simt,threads=256,tile_q=128,tile_kv=128", "config")}),
+  EXPECT_NE(op().parse(normal("seq_q=64,head_dim=256,dtype=f32"))
+                ->why_invalid(generic_device(parse_arch("sm_75")),
+                              Config{parse_fields("variant=simt,threads=256,tile_q=128,tile_kv=128", "config")}),
             "");
-  EXPECT_NE(op().parse(normal("seq_q=64,head_dim=64"))->why_invalid(hopper(), Config{parse_fields("variant=none", "config")}), "");
+  EXPECT_NE(
+      op().parse(normal("seq_q=64,head_dim=64"))->why_invalid(hopper(), Config{parse_fields("variant=none", "config")}), "");
 }
 
 // The copy engine is told where rows lie, what a box holds, and what lies outside.

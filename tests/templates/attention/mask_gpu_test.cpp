@@ -108,7 +108,8 @@ TEST_F(AttentionMaskGpu, HiddenTilesAreNotTouched) {
                              "variant=mma,tile_q=64,warps=4,tile_kv=32,stages=3", "variant=wgmma,tile_q=64,tile_kv=64",
                              "variant=wgmma,tile_q=64,tile_kv=32,q_stages=1"}) {
     if (device().info().arch.number() != 90 && std::string_view(fields).starts_with("variant=wgmma")) continue;
-    const Case c{problem, find_op("attention").parse(problem)->complete_config(device().info(), {parse_fields(fields, "config")})};
+    const Case c{problem,
+                 find_op("attention").parse(problem)->complete_config(device().info(), {parse_fields(fields, "config")})};
     for (const Int poisoned : {0, 1}) {  // tiles of keys that are even, or odd
       const AttentionArraysOnHost arrays(problem, 5);
       for (const char* array : {"k", "v"})

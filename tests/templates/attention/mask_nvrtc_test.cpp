@@ -39,7 +39,8 @@ TEST_F(AttentionMaskNvrtc, DefaultsFitIntoRegisters) {
       const Problem problem = documents.problem(fields);
       const DeviceInfo device = generic_device(parse_arch(name));
       for (const char* variant : {"", "variant=mma"}) {
-        const Config config = find_op("attention").parse(problem)->complete_config(device, {parse_fields(variant, "config")});
+        const Config config =
+            find_op("attention").parse(problem)->complete_config(device, {parse_fields(variant, "config")});
         sources.push_back(source_of({problem, config}, device.arch));
       }
     }

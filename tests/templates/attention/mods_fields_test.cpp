@@ -98,7 +98,8 @@ TEST(AttentionModFields, KeysFollowTextsAndTypesAndNotNumbers) {
 TEST(AttentionModFields, NumbersAndAddressesGoWhereTheTextFindsThem) {
   const Problem problem = modified(shape, {{"score_mod", scaled("2")}, {"aux", "last:i32=seq_kv-1"}});
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
-  const LaunchPlan plan = attention().parse(problem)->launch_plan(attention().parse(problem)->default_config(device), device);
+  const LaunchPlan plan =
+      attention().parse(problem)->launch_plan(attention().parse(problem)->default_config(device), device);
   const auto table = std::ranges::find(plan.pointers, "table", &LaunchPlan::Pointer::array);
   ASSERT_NE(table, plan.pointers.end());
   EXPECT_EQ(table->extent_bytes, 320 * 4);

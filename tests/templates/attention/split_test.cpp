@@ -28,7 +28,9 @@ class AttentionSplit : public test::HostKernels {
   }
 };
 
-LaunchPlan plan_of(const Case& c, const DeviceInfo& device) { return c.op().parse(c.problem)->launch_plan(c.config, device); }
+LaunchPlan plan_of(const Case& c, const DeviceInfo& device) {
+  return c.op().parse(c.problem)->launch_plan(c.config, device);
+}
 
 // Queries and groups that fill a tile of rows, or not, or several; keys that do not fill a tile, a round of warps or a part.
 TEST_F(AttentionSplit, QueriesGroupsAndSplits) {

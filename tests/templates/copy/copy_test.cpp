@@ -70,14 +70,16 @@ TEST(CopyDescriptor, ArraysKeyAndCostFollowTheProblem) {
   EXPECT_EQ(copy().parse(normalized("elements=100"))->key().n_cols, 100);
   std::set<std::string> semantics;
   for (const char* fields : {"", ",dtype=f16", ",inputs=2", ",in_place=1"})
-    EXPECT_TRUE(semantics.insert(copy().parse(normalized(std::string("elements=100") + fields))->key().semantics).second) << fields;
+    EXPECT_TRUE(semantics.insert(copy().parse(normalized(std::string("elements=100") + fields))->key().semantics).second)
+        << fields;
 }
 
 TEST(CopyDescriptor, ConfigurationsThatCannotRunAreExplained) {
   const auto error = [](const std::string& config, const char* arch = "sm_90a", const std::string& options = "") {
     return error_of([&] {
-      copy().parse(normalized("elements=1000000" + options))->complete_config(device_of(arch),
-                             Config{parse_fields(config, "config")});
+      copy()
+          .parse(normalized("elements=1000000" + options))
+          ->complete_config(device_of(arch), Config{parse_fields(config, "config")});
     });
   };
   EXPECT_EQ(error("threads=128,vectors=2,load=evict_last"), "accepted");
@@ -147,7 +149,8 @@ TEST(CopyHost, EveryElementArrivesAndNothingElseIsWritten) {
   for (const char* fields : {"elements=7,write=0", "elements=30011,write=0", "elements=30011,dtype=bf16,write=0"})
     cases.push_back(test::case_of("copy", fields, device.info(), "threads=128,vectors=2"));
   std::vector<CompileRequest> requests;
-  for (const test::Case& c : cases) requests.push_back({"copy.cu", render(*c.op().parse(c.problem), c.config), device.info().arch});
+  for (const test::Case& c : cases)
+    requests.push_back({"copy.cu", render(*c.op().parse(c.problem), c.config), device.info().arch});
   const auto modules = device.load_all(compiler.compile_many(requests));
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const test::Case& c = cases[i];

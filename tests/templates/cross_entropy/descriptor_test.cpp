@@ -38,7 +38,8 @@ void expect_error(std::string_view op, const std::string& fields, const std::vec
 std::vector<std::string> entries(std::string_view op, const std::string& fields, const std::string& config = "") {
   const test::Case c = test::case_of(op, fields, hopper(), config);
   std::vector<std::string> list;
-  for (const KernelLaunch& kernel : c.op().parse(c.problem)->launch_plan(c.config, hopper()).kernels) list.push_back(kernel.entry);
+  for (const KernelLaunch& kernel : c.op().parse(c.problem)->launch_plan(c.config, hopper()).kernels)
+    list.push_back(kernel.entry);
   return list;
 }
 
@@ -87,7 +88,8 @@ TEST(CrossEntropyDescriptor, ArraysComeInTheOrderOfTheDocumentation) {
             "logits< targets< lse< dloss< nll< weight< dlogits>");
   EXPECT_EQ(names("cross_entropy_shard", "rows=4,cols=4,weight=1"), "logits< targets< weight< parts>");
   EXPECT_EQ(names("cross_entropy_combine", "rows=4,shards=2,vocab_size=8"), "parts< targets< loss> lse>");
-  const auto arrays = find_op("cross_entropy").parse(normalized("cross_entropy", "rows=4,cols=4,gradient=in_place"))->arrays();
+  const auto arrays =
+      find_op("cross_entropy").parse(normalized("cross_entropy", "rows=4,cols=4,gradient=in_place"))->arrays();
   EXPECT_EQ(arrays.back().in_place_of, "logits");
   EXPECT_EQ(arrays[2].shape, (std::vector<std::int64_t>{1})) << "a mean";
 }
@@ -187,7 +189,8 @@ TEST(CrossEntropyDescriptor, LongRowsStreamWhereTheyCan) {
   const Problem problem = normalized("cross_entropy", "rows=8192,cols=128256,dtype=bf16,gradient=in_place");
   EXPECT_NE(op.parse(problem)->default_config(generic_device(parse_arch("sm_100a"))).variant(), "pipeline");
   std::size_t streamed = 0;
-  for (const Config& config : op.parse(problem)->search_space(hopper(), Effort::quick)) streamed += config.variant() == "pipeline";
+  for (const Config& config : op.parse(problem)->search_space(hopper(), Effort::quick))
+    streamed += config.variant() == "pipeline";
   EXPECT_GE(streamed, 2U);
   EXPECT_LE(streamed, 4U) << "others are left room";
 }
@@ -196,8 +199,8 @@ TEST(CrossEntropyDescriptor, WhatCannotStreamIsRefusedWithAReason) {
   const Op& op = find_op("cross_entropy");
   const std::string usual = "variant=pipeline,threads=256,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1,";
   const auto reason = [&](const std::string& fields, const std::string& config, const char* arch = "sm_90a") {
-    return op.parse(normalized("cross_entropy", "rows=8192," + fields))->why_invalid(generic_device(parse_arch(arch)),
-                          Config{parse_fields(config, "config")});
+    return op.parse(normalized("cross_entropy", "rows=8192," + fields))
+        ->why_invalid(generic_device(parse_arch(arch)), Config{parse_fields(config, "config")});
   };
   const std::string in_place = "cols=128256,dtype=bf16,gradient=in_place", hints = "load=evict_last,store=plain";
   EXPECT_EQ(reason(in_place, usual + hints), "");

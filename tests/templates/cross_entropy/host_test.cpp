@@ -54,8 +54,10 @@ TEST_F(CrossEntropyHost, TheJudgeSeesOneWrongElement) {
     const Case c = test::case_of("cross_entropy", fields, device_.info(), "");
     std::vector<HostArray> arrays;
     std::vector<std::vector<std::byte>> contents;
-    for (const ArrayInfo& info : c.op().parse(c.problem)->arrays()) contents.emplace_back(info.extent_bytes(), std::byte{0xFF});
-    for (std::size_t i = 0; i < contents.size(); ++i) arrays.push_back({c.op().parse(c.problem)->arrays()[i], contents[i].data()});
+    for (const ArrayInfo& info : c.op().parse(c.problem)->arrays())
+      contents.emplace_back(info.extent_bytes(), std::byte{0xFF});
+    for (std::size_t i = 0; i < contents.size(); ++i)
+      arrays.push_back({c.op().parse(c.problem)->arrays()[i], contents[i].data()});
     c.op().parse(c.problem)->fill_inputs(7, InputKind::random, arrays);
     with_executables({c}, [&](const Case&, const Executable& executable) {
       std::vector<DeviceMemory> memory;

@@ -80,7 +80,8 @@ TEST_F(CrossEntropyNvrtc, RowsThatStreamUseTheCopyEngine) {
       EXPECT_GE(count_of(ptx, instruction), 1U) << fields << " " << instruction;
     EXPECT_EQ(count_of(ptx, "barrier.cluster.wait"), 3U) << "two at the start, one at the end";
     sources.push_back(source);
-    for (const Config& config : source.c.op().parse(source.c.problem)->search_space(generic_device(source.arch), Effort::full))
+    for (const Config& config :
+         source.c.op().parse(source.c.problem)->search_space(generic_device(source.arch), Effort::full))
       if (config.variant() == "pipeline" && config.text().find("load=evict_last,store=plain") != std::string::npos)
         sources.push_back(source_of({source.c.problem, config}, source.arch));
   }

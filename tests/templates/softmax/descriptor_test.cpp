@@ -242,7 +242,9 @@ TEST(SoftmaxKey, OptionsThatMakeAnotherKernelMakeAnotherKey) {
 }
 
 TEST(SoftmaxCost, CountsWhatMustMove) {
-  const auto cost = [](std::string_view op, const std::string& fields) { return find_op(op).parse(normalized(op, fields))->cost(); };
+  const auto cost = [](std::string_view op, const std::string& fields) {
+    return find_op(op).parse(normalized(op, fields))->cost();
+  };
   EXPECT_EQ(cost("softmax", "rows=100,cols=1000").bytes(), 8e5);
   EXPECT_EQ(cost("softmax", "rows=100,cols=1000,dtype=bf16,out_dtype=f32").bytes_read, 2e5);
   EXPECT_EQ(cost("softmax_backward", "rows=100,cols=1000").bytes(), 12e5);

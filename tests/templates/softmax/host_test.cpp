@@ -56,9 +56,10 @@ TEST_F(SoftmaxHost, BroadcastInputsInEveryVariant) {
   for (const std::string_view op : test::softmax_ops)
     for (const char* shape : {"cols=33", "cols=64,dtype=bf16", "cols=1001", "cols=1000,dtype=f16,out_dtype=f32", "cols=5003",
                               "cols=12672,dtype=bf16"})
-      for (const char* strides : op.ends_with("backward")
-                                     ? std::array{"dy_row_stride=0", "dy_row_stride=0,y_row_stride=0", "y_row_stride=0"}
-                                     : std::array{"x_row_stride=0", "x_row_stride=0,x_alignment=4", "x_row_stride=0,causal=1"}) {
+      for (const char* strides :
+           op.ends_with("backward")
+               ? std::array{"dy_row_stride=0", "dy_row_stride=0,y_row_stride=0", "y_row_stride=0"}
+               : std::array{"x_row_stride=0", "x_row_stride=0,x_alignment=4", "x_row_stride=0,causal=1"}) {
         const Problem problem = test::normalized(op, "rows=19," + std::string(shape) + "," + strides);
         for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) {
           cases.push_back({problem, config});
@@ -180,7 +181,8 @@ TEST_F(SoftmaxHost, AGridWithMoreRowsThanGroupsExchangesOverAndOver) {
   for (const std::string_view op : test::softmax_ops)
     for (const char* config : {grid_configs[0], op.starts_with("log") ? grid_configs[1] : grid_configs[2]}) {
       cases.push_back(case_of(op, "rows=11,cols=14008,dtype=bf16", config));
-      const LaunchPlan plan = cases.back().op().parse(cases.back().problem)->launch_plan(cases.back().config, device_.info());
+      const LaunchPlan plan =
+          cases.back().op().parse(cases.back().problem)->launch_plan(cases.back().config, device_.info());
       ASSERT_LT(plan.kernels.at(0).grid.x, 150U);
     }
   verify_all(cases);

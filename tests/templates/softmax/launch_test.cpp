@@ -126,9 +126,9 @@ TEST(SoftmaxLaunch, ParametersHaveTheLayoutThatTheSourceAsserts) {
     for (const char* config : {"variant=block", "variant=cluster", "variant=grid", "variant=online", "variant=split"}) {
       const Case c = test::case_of(op, "rows=9,cols=9000", h100(), config);
       EXPECT_EQ(plan_of(c).params.size(), row::params_bytes);
-      EXPECT_NE(
-          render(*c.op().parse(c.problem), c.config).find("sizeof(tunesmith::RowParams) == " + std::to_string(row::params_bytes)),
-          std::string::npos);
+      EXPECT_NE(render(*c.op().parse(c.problem), c.config)
+                    .find("sizeof(tunesmith::RowParams) == " + std::to_string(row::params_bytes)),
+                std::string::npos);
     }
   const LaunchPlan plan = plan_of("softmax",
                                   "rows=24,cols=10,scale=0.5,mask=keep,mask_inner=4,mask_middle=3,mask_row_stride=16,"
@@ -166,7 +166,8 @@ TEST(SoftmaxVerification, RunsTheSameBinaryOnFewRows) {
       EXPECT_GE(small.fields.integer("rows"), 17);
       const Config config = find_op(op).parse(p)->default_config(h100());
       EXPECT_EQ(render(*find_op(op).parse(small), config), render(*find_op(op).parse(p), config)) << fields;
-      EXPECT_EQ(render(*find_op(op).parse(find_op(op).normalize(small)), config), render(*find_op(op).parse(p), config)) << fields;
+      EXPECT_EQ(render(*find_op(op).parse(find_op(op).normalize(small)), config), render(*find_op(op).parse(p), config))
+          << fields;
     }
 }
 

@@ -26,7 +26,8 @@ struct Solved {
 
   Solved(std::string_view name, const std::string& fields, InputKind kind = InputKind::awkward)
       : op(find_op(name)), problem(normalized(name, fields)) {
-    for (const ArrayInfo& info : op.parse(problem)->arrays()) storage.emplace_back(static_cast<std::size_t>(info.extent_bytes()));
+    for (const ArrayInfo& info : op.parse(problem)->arrays())
+      storage.emplace_back(static_cast<std::size_t>(info.extent_bytes()));
     for (std::size_t i = 0; i < storage.size(); ++i) arrays.push_back({op.parse(problem)->arrays()[i], storage[i].data()});
     op.parse(problem)->fill_inputs(7, kind, arrays);
     for (std::int64_t row = 0; row < rows(); ++row) solve(row);
@@ -283,7 +284,8 @@ TEST(Inputs, AreReproducibleAndDependOnTheSeed) {
       std::vector<std::vector<std::byte>> storage;
       std::vector<HostArray> arrays;
       for (const ArrayInfo& info : find_op(op).parse(problem)->arrays()) storage.emplace_back(info.extent_bytes());
-      for (std::size_t i = 0; i < storage.size(); ++i) arrays.push_back({find_op(op).parse(problem)->arrays()[i], storage[i].data()});
+      for (std::size_t i = 0; i < storage.size(); ++i)
+        arrays.push_back({find_op(op).parse(problem)->arrays()[i], storage[i].data()});
       find_op(op).parse(problem)->fill_inputs(seed, kind, arrays);
       return storage;
     };
