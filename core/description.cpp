@@ -17,7 +17,7 @@ std::string joined(const std::vector<std::string_view>& words, std::string_view 
   return text;
 }
 
-/// The largest number instead of an overflow.
+/// Multiplies; returns the largest number instead of overflowing.
 std::int64_t product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   return __builtin_mul_overflow(a, b, &result) ? unbounded : result;

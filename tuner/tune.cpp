@@ -88,6 +88,9 @@ TuneResult TuningRun::run() {
   contest.run(candidates_, [&](int round, const std::string& what) { report(built + round, what); });
 
   result_.record = make_record(contest);
+  const Built& winner = contest.winner()->built;
+  result_.winner_compiled = !winner.from_cache;
+  result_.winner_compile_ms = winner.binary.compile_ms;
   std::vector<Trial> trials;
   for (const Candidate& candidate : candidates_) {
     if (candidate.trial.status == "timed" || candidate.trial.status == "dropped") ++result_.timed;

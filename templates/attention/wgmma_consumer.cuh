@@ -227,11 +227,6 @@ struct Consumer {
       arrive_threads(first_turn + (next == config.consumers ? 0 : next), 256);
     }
   }
-  /// So that what is made of it is made here, and not kept in a register all along.
-  static __device__ __forceinline__ int here(int value) {
-    asm volatile("" : "+r"(value));
-    return value;
-  }
 
   __device__ __forceinline__ void round() {
 #pragma unroll
@@ -402,7 +397,8 @@ struct Consumer {
         sum = output[shape.head_dim_v / 2 + 2 * r];
       else
         sum = reduce_lanes<4>(softmax.sum[r], Sum());
-      const SoftmaxEnd end = softmax.end_of_sum(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
+      const SoftmaxEnd end =
+          end_of_quad<Element, shape>(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
       results.scale[r] = end.scale;
       if (lane % 4 == 0 && query < sequence.seq_q && attention.lse != nullptr)
         lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;

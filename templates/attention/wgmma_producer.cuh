@@ -49,7 +49,7 @@ struct Producer {
   __device__ __forceinline__ void load_queries(const TileOfQueries& tile, uint32 come) {
     if constexpr (adds_bias<shape>) {
       using Bias = BiasTiles<config.tile_kv, config.q_stages>;
-      const float slope = slope_of<shape>(params.attention, tile.head);
+      const float slope = AttentionFeatures<shape>::Bias::template slope_of<shape>(params.attention, tile.head);
       Bias::template write_slope<Element>(memory + Tiles::bias_at, q_stage.index, slope);
       fence_async_shared();  // before the arrival by which the consumers see it
     }

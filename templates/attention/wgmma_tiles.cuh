@@ -141,9 +141,9 @@ __device__ __forceinline__ Sequence sequence_of(const AttentionParams& params, c
 /// The tiles of keys of a tile of queries, one at least, so that every tile of queries takes the same way: where none is
 /// seen the first one comes, all of it masked.
 template <const AttentionShape& shape, int tile_q, int tile_kv>
-class SomeTiles : public TileSequence<shape, tile_q, tile_kv> {
+class SomeTiles : public KeyTilesOf<shape, tile_q, tile_kv> {
  public:
-  using Walk = TileSequence<shape, tile_q, tile_kv>;
+  using Walk = KeyTilesOf<shape, tile_q, tile_kv>;
   __device__ __forceinline__ SomeTiles(const AttentionParams& params, const Visibility<shape>& visibility,
                                        const TileOfQueries& tile)
       : Walk(params, visibility, tile.batch, tile.head, tile.tile * tile_q, tile.tile * tile_q + tile_q - 1) {}
@@ -202,19 +202,6 @@ __device__ __forceinline__ SentKeys sent_keys(const Tiles& tiles, int index, boo
   for (int group = 0; group < warpgroups; ++group) word |= static_cast<int>(tiles.keeps_all(group, index)) << group;
   return {word};
 }
-
-/// Stages one after the other, over and over; a barrier's parity changes each time around.
-template <int count>
-struct Stage {
-  int index = 0;
-  uint32 parity = 0;
-  __device__ __forceinline__ void next() {
-    if (++index == count) {
-      index = 0;
-      parity ^= 1;
-    }
-  }
-};
 
 /// Addresses of barriers in shared memory.
 template <int q_stages>

@@ -51,6 +51,12 @@ step "command line"
 "$prefix/bin/tunesmith" source softmax --rows 16 --cols 1000 --dtype f32 --arch sm_90a >"$scratch/softmax.cu"
 grep -q "softmax" "$scratch/softmax.cu" || fail "the installed command line printed no source"
 
+step "completion"
+completion=$prefix/share/bash-completion/completions/tunesmith
+bash -c 'source "$1"; COMP_WORDS=(tunesmith run soft); COMP_CWORD=2; _tunesmith; [[ ${COMPREPLY[*]} == "softmax softmax_backward" ]]' \
+  completion "$completion" || fail "the installed completion does not work"
+[[ -f $prefix/share/zsh/site-functions/_tunesmith ]] || fail "no completion for zsh was installed"
+
 step "examples of score_mod and mask_mod"
 for text in "$source_folder"/api/examples/mods/*.cu; do
   cmp "$text" "$prefix/share/tunesmith/mods/$(basename "$text")" || fail "$(basename "$text") was not installed"

@@ -3,7 +3,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/problem_flags.h"
 #include "api/cli/report/table.h"
 
 namespace tunesmith::cli {
@@ -107,6 +107,14 @@ std::string check_text(const RunReport& report) {
 }
 
 }  // namespace
+
+void report_binary(RunReport& report, const Plan& plan) {
+  report.compiled = plan.compiled();
+  report.compile_ms = plan.compile_ms();
+  if (report.compiled || !report.tuning.is_object()) return;
+  report.compiled = report.tuning.value("winner_compiled", false);
+  if (report.compiled) report.compile_ms = report.tuning.value("winner_compile_ms", 0.0);
+}
 
 std::string to_table(const RunReport& report) {
   std::vector<std::pair<std::string, std::string>> rows{

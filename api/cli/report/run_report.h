@@ -17,7 +17,7 @@ struct RunReport {
   Config config;
   Origin origin = Origin::by_default;
   std::int64_t nearest_n_cols = 0;
-  bool compiled = false;
+  bool compiled = false;  ///< by this command; tuning in a child process is part of it
   double compile_ms = 0;
   bool launched = false;  ///< false: no rows, nothing to do
   int occupancy = 0;
@@ -28,6 +28,10 @@ struct RunReport {
   CheckResult check;
   std::map<std::string, std::string> outputs;  ///< files written, by array
 };
+
+/// Says whether this command compiled the plan's binary. The process that tuned may have done so: then the plan found the
+/// binary in the cache. Reads report.tuning.
+void report_binary(RunReport& report, const Plan& plan);
 
 std::string to_table(const RunReport& report);
 Json to_json(const RunReport& report);

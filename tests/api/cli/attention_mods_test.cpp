@@ -95,7 +95,7 @@ TEST_F(CliTest, TilesOfAMaskGoToAFileAndComeFromOne) {
                               text, "--option", "mask_tiles=write"});
   EXPECT_NE(source.out.find("\nattention_mask_tiles(const __grid_constant__ tunesmith::AttentionParams params)"),
             std::string::npos);
-  expect_refused(
+  expect_rejected(
       {"run", "attention", "--device", "host", "--seq-q", "130", "--head-dim", "8", "--option", "mask_tiles=write"},
       {"mask_tiles is write without mask_mod"});
 }
@@ -110,9 +110,9 @@ TEST_F(CliTest, MistakesAreShownInTheUsersLines) {
   const std::string line = outcome.err.substr(0, outcome.err.find('\n'));
   for (const char* part : {"tunesmith: error: ", "mask_mod.cu:3:", "unheard_of", "in 'return q < unheard_of;'"})
     EXPECT_NE(line.find(part), std::string::npos) << line << "\nlacks " << part;
-  expect_refused(joined({"run", "attention"}, {"--mask-mod", path("none.cu")}), {"--mask-mod", "none.cu", "does not exist"},
-                 1);
-  expect_refused(joined({"source", "attention"}, {"--score-mod", wrong}), {"score_mod holds no function score_mod"});
+  expect_rejected(joined({"run", "attention"}, {"--mask-mod", path("none.cu")}), {"--mask-mod", "none.cu", "does not exist"},
+                  1);
+  expect_rejected(joined({"source", "attention"}, {"--score-mod", wrong}), {"score_mod holds no function score_mod"});
 }
 
 }  // namespace

@@ -72,8 +72,8 @@ Outcome CliTest::wait_for(int process) const {
 
 Outcome CliTest::run(const std::vector<std::string>& arguments) const { return wait_for(start(arguments)); }
 
-void CliTest::expect_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& parts,
-                             int code) const {
+void CliTest::expect_rejected(const std::vector<std::string>& arguments, const std::vector<std::string>& parts,
+                              int code) const {
   std::string command;
   for (const std::string& argument : arguments) command += " " + argument;
   SCOPED_TRACE(command);

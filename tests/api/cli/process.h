@@ -28,7 +28,7 @@ class CliTest : public testing::Test {
   Outcome wait_for(int process) const;
 
   /// Expects exit code 2 (or `code`), an empty stdout, and one line on stderr that holds every text of `parts`.
-  void expect_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& parts, int code = 2) const;
+  void expect_rejected(const std::vector<std::string>& arguments, const std::vector<std::string>& parts, int code = 2) const;
 
   /// Expects exit code 0 and one JSON value and nothing else on stdout.
   nlohmann::json run_json(std::vector<std::string> arguments) const;

@@ -130,17 +130,21 @@ TEST_F(ShippedCacheTest, DoctorNamesItAndListShowsItWhenAsked) {
   EXPECT_EQ(facts["ignored"], "TUNESMITH_SYSTEM_CACHE is empty");
 }
 
-TEST_F(ShippedCacheTest, RecordsOfOtherTemplatesAreNotUsed) {
+TEST_F(ShippedCacheTest, RecordsOfOlderTemplatesAreUsedAndSaidToBe) {
   fs::create_directories(path("templates"));
   fs::copy(TUNESMITH_SOURCE_DIR "/templates", path("templates"), fs::copy_options::recursive);
   write_cache(shipped(), 0);
   environment["TUNESMITH_TEMPLATES"] = path("templates");
-  EXPECT_EQ(look_up()["origin"], "exact") << "the same text from a folder";
+  EXPECT_EQ(look_up()["origin"], "exact") << "the same templates from a folder";
   const Op& op = find_op("softmax");
   const std::string main_template =
       op.parse(problem())->source_parts(op.parse(problem())->default_config(open_device("host")->info())).main_template;
   write("templates/" + main_template, read("templates/" + main_template) + "// changed\n");
-  EXPECT_EQ(look_up()["origin"], "default") << "neither exact nor nearest";
+  EXPECT_EQ(look_up()["origin"], "exact") << "comments do not count";
+  write("templates/" + main_template, read("templates/" + main_template) + "struct Changed {};\n");
+  const nlohmann::json answer = look_up();
+  EXPECT_EQ(answer["origin"], "older");
+  EXPECT_EQ(answer["config"], config(0));
   const nlohmann::json facts = run_json({"doctor"})["shipped"];
   EXPECT_EQ(facts["records"], 1);
   EXPECT_EQ(facts["usable"], 0);

@@ -37,7 +37,7 @@ TEST_F(CliTest, PtxAndResourcesNeedNoGpu) {
 
 TEST_F(CliTest, AnArchitectureThatNvrtcDoesNotKnow) {
   if (!has_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
-  expect_refused({"source", "softmax", "--rows", "4", "--cols", "8", "--arch", "sm_30", "--ptx"}, {"sm_30"}, 1);
+  expect_rejected({"source", "softmax", "--rows", "4", "--cols", "8", "--arch", "sm_30", "--ptx"}, {"sm_30"}, 1);
 }
 
 TEST_F(CliTest, AnNvrtcThatCannotBeOpened) {

@@ -37,13 +37,16 @@ EngineOptions host() {
 
 /// Results computed with the formulas in double.
 struct Reference {
-  std::vector<double> loss, lse, z_loss, nll, gradient;  // per row, not reduced; the gradient is that of each row's loss
+  std::vector<double> loss, lse, z_loss, nll;  // per row, not reduced
+  std::vector<double> gradient;                // of each row's loss; for a mean, to be divided by total_weight
   std::vector<std::int64_t> predicted;
-  double total_weight = 0;
+  double total_weight = 0, counted = 0;
 
-  double divisor(Reduction reduction) const { return reduction == Reduction::mean ? total_weight : 1; }
-  double reduced(const std::vector<double>& of_rows, Reduction reduction) const {
-    return std::accumulate(of_rows.begin(), of_rows.end(), 0.0) / divisor(reduction);
+  // The z term has no weight: its mean divides by the number of rows.
+  double mean_z_loss() const { return std::accumulate(z_loss.begin(), z_loss.end(), 0.0) / counted; }
+  double mean_loss() const {
+    const double with_z = std::accumulate(loss.begin(), loss.end(), 0.0);
+    return (with_z - std::accumulate(z_loss.begin(), z_loss.end(), 0.0)) / total_weight + mean_z_loss();
   }
 };
 
@@ -53,6 +56,12 @@ Reference reference(const CrossEntropyProblem& problem, const std::vector<float>
   const auto classes = static_cast<std::size_t>(problem.cols);
   const double hard = 1 - problem.label_smoothing, smooth = problem.label_smoothing / static_cast<double>(problem.cols);
   const auto weight = [&](std::size_t c) { return weights.empty() ? 1.0 : static_cast<double>(weights[c]); };
+  for (const std::int64_t target : targets) {
+    if (target == problem.ignore_index) continue;
+    out.total_weight += weight(static_cast<std::size_t>(target));
+    out.counted += 1;
+  }
+  const double z_slope = 2 * problem.z_loss * (problem.reduction == Reduction::mean ? out.total_weight / out.counted : 1);
   for (std::size_t r = 0; r < targets.size(); ++r) {
     std::vector<double> x(classes), slope(classes);
     for (std::size_t c = 0; c < classes; ++c) {
@@ -79,11 +88,10 @@ Reference reference(const CrossEntropyProblem& problem, const std::vector<float>
     out.nll.push_back(ignored ? 0 : lse - x[t]);
     out.z_loss.push_back(ignored ? 0 : z);
     out.loss.push_back(ignored ? 0 : hard * weight(t) * (lse - x[t]) + smooth * smoothed + z);
-    if (!ignored) out.total_weight += weight(t);
     for (std::size_t c = 0; c < classes; ++c) {
       const double p = std::exp(x[c] - lse);
       const double d =
-          hard * weight(t) * (p - (c == t ? 1 : 0)) + smooth * (sum_weights * p - weight(c)) + 2 * problem.z_loss * lse * p;
+          hard * weight(t) * (p - (c == t ? 1 : 0)) + smooth * (sum_weights * p - weight(c)) + z_slope * lse * p;
       out.gradient.push_back(ignored ? 0 : d * slope[c]);
     }
   }
@@ -184,8 +192,8 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   all.bad_targets = bad;
   all.dlogits = dlogits_.data();
   engine_.run_checked(problem, with_logits(all, logits_.data()));
-  EXPECT_NEAR(loss_[0], expected.reduced(expected.loss, Reduction::mean), 2e-6);
-  EXPECT_NEAR(z_loss_[0], expected.reduced(expected.z_loss, Reduction::mean), 1e-7);
+  EXPECT_NEAR(loss_[0], expected.mean_loss(), 2e-6);
+  EXPECT_NEAR(z_loss_[0], expected.mean_z_loss(), 1e-7);
   EXPECT_EQ(loss_[1], -1);  // a reduced loss is one number
   EXPECT_EQ(z_loss_[1], -1);
   expect_near(lse_, expected.lse, 1, "lse");
@@ -222,7 +230,40 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   EXPECT_EQ(logits_, from_lse);
 }
 
-TEST_F(CrossEntropyFamily, UnreducedLossTakesAnUpstreamGradientPerRow) {
+// With all weights 0.5 the weighted mean of the first term is what it is without weights, and so is the mean of the z term.
+TEST_F(CrossEntropyFamily, TheMeanOfTheZTermDoesNotDependOnWeights) {
+  const std::vector<float> logits{1, 2, 0.5f, 0, -1, 3}, halves(3, 0.5f);
+  const std::vector<std::int64_t> targets{0, 2};
+  CrossEntropyProblem problem = CrossEntropyProblem::contiguous(2, 3, DType::f32);
+  problem.z_loss = 0.1;
+  std::vector<float> lse(2), dlogits(6), expected_dlogits(6);
+  float loss = -1, z_loss = -1, expected_z_loss = -1;
+  CrossEntropyArrays arrays;
+  arrays.targets = targets.data();
+  arrays.lse = lse.data();
+  arrays.loss = &loss;
+  arrays.z_loss = &expected_z_loss;
+  arrays.dlogits = expected_dlogits.data();
+  engine_.run_checked(problem, with_logits(arrays, logits.data()));
+  EXPECT_NEAR(loss, 1.538764, 2e-6);
+  arrays.weight = halves.data();
+  arrays.z_loss = &z_loss;
+  arrays.dlogits = dlogits.data();
+  const float expected_loss = loss;
+  engine_.run_checked(problem, with_logits(arrays, logits.data()));
+  EXPECT_NEAR(loss, expected_loss, 1e-6);
+  EXPECT_NEAR(z_loss, expected_z_loss, 1e-6);
+  expect_near(dlogits, expected_dlogits, 1, "dlogits");
+
+  // Weights so small that they would be lost in one number together with the z term.
+  const std::vector<float> tiny(3, 1e-7f);
+  arrays.weight = tiny.data();
+  engine_.run_checked(problem, with_logits(arrays, logits.data()));
+  EXPECT_NEAR(loss, expected_loss, 1e-6);
+  expect_near(dlogits, expected_dlogits, 1, "dlogits");
+}
+
+TEST_F(CrossEntropyFamily, RowsOfLossesTakeRowsOfUpstreamGradients) {
   fill(4, 9);
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(4, 9, DType::f32);
   problem.reduction = Reduction::none;
@@ -715,7 +756,7 @@ TEST_F(CrossEntropyFamily, PlansTakeTheArraysInOrder) {
                           z_loss_.data(), nll_.data(),     predicted_.data(), &correct, bad,          dlogits_.data()};
   plan.launch(arrays);
   const Reference expected = reference(problem, logits_, targets_, weights_);
-  EXPECT_NEAR(loss_[0], expected.reduced(expected.loss, Reduction::mean), 2e-5);
+  EXPECT_NEAR(loss_[0], expected.mean_loss(), 2e-5);
   expect_near(nll_, expected.nll, 1, "nll");
   expect_near(dlogits_, expected.gradient, 1 / expected.total_weight, "dlogits");
   EXPECT_EQ(predicted_, expected.predicted);

@@ -1,4 +1,4 @@
-// copy, the roof: its descriptor, its numerics on the host executor, and NVRTC's word on its source.
+// copy, the baseline: its descriptor, its numerics on the host executor, and its compilation with NVRTC.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST(CopyDescriptor, NormalizeFillsInDefaultsOnce) {
   EXPECT_EQ(copy().normalize(problem), problem);
 }
 
-TEST(CopyDescriptor, ErrorsNameFieldValueAndWhatIsAllowed) {
+TEST(CopyDescriptor, ErrorsNameFieldValueAndAllowedValues) {
   const auto error = [](const std::string& fields) { return error_of([&] { normalized(fields); }); };
   expect_parts(error("dtype=f32"), {"elements", "missing"});
   expect_parts(error("elements=-1"), {"elements", "-1", "0 to"});
@@ -56,7 +56,7 @@ TEST(CopyDescriptor, ErrorsNameFieldValueAndWhatIsAllowed) {
   expect_parts(error("elements=8,rows=1"), {"rows", "copy", "elements"});
 }
 
-TEST(CopyDescriptor, ArraysKeyAndCostFollowTheProblem) {
+TEST(CopyDescriptor, ArraysKeyAndCost) {
   const auto names = [](const Problem& problem) {
     std::string text;
     for (const ArrayInfo& info : copy().parse(problem)->arrays()) text += info.name + (info.output ? "> " : "< ");
@@ -74,7 +74,7 @@ TEST(CopyDescriptor, ArraysKeyAndCostFollowTheProblem) {
         << fields;
 }
 
-TEST(CopyDescriptor, ConfigurationsThatCannotRunAreExplained) {
+TEST(CopyDescriptor, ExplainsInvalidConfigurations) {
   const auto error = [](const std::string& config, const char* arch = "sm_90a", const std::string& options = "") {
     return error_of([&] {
       copy()
@@ -118,7 +118,7 @@ TEST(CopyDescriptor, EveryCandidateIsValidAndDistinctAndTheDefaultComesFirst) {
     }
 }
 
-TEST(CopyDescriptor, LaunchesAsManyBlocksAsTheElementsTake) {
+TEST(CopyDescriptor, LaunchesBlocksForAllElements) {
   const auto grid = [](const char* fields) {
     const Config config{parse_fields("variant=stretch,threads=64,vectors=2,load=plain,store=plain", "config")};
     const LaunchPlan plan = copy().parse(normalized(fields))->launch_plan(config, device_of("sm_90a"));
@@ -132,7 +132,7 @@ TEST(CopyDescriptor, LaunchesAsManyBlocksAsTheElementsTake) {
   EXPECT_EQ(grid("elements=8193,write=0"), 2U);
 }
 
-TEST(CopyHost, EveryElementArrivesAndNothingElseIsWritten) {
+TEST(CopyHost, CopiesEveryElementAndWritesNothingElse) {
   HostDevice device;
   HostCompiler compiler;
   std::vector<test::Case> cases;
@@ -161,7 +161,7 @@ TEST(CopyHost, EveryElementArrivesAndNothingElseIsWritten) {
   }
 }
 
-TEST(CopyHost, TheCheckSeesASingleWrongElement) {
+TEST(CopyHost, CheckDetectsASingleWrongElement) {
   const Problem problem = normalized("elements=1000,inputs=2");
   std::vector<ArrayInfo> infos = copy().parse(problem)->arrays();
   std::vector<std::vector<std::byte>> memory(infos.size(), std::vector<std::byte>(4000));

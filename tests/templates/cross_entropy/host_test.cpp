@@ -1,5 +1,5 @@
-// Numerics of the generated cross-entropy kernels on the host executor, against float64, with poisoned outputs and canaries
-// (tuner/verify.h).
+// Numerics of the generated cross-entropy kernels on the host executor compared with float64, with poisoned outputs and
+// canaries (tuner/verify.h).
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ TEST_F(CrossEntropyHost, EveryOption) {
   for (const Problem& problem : test::cross_entropy_problems())
     cases.push_back({problem, find_op(problem.op).parse(problem)->default_config(device_.info())});
   verify_all(cases);
-  EXPECT_GT(worst_, 0.05) << "the judge saw no rounding errors";
+  EXPECT_GT(worst_, 0.05) << "the check found no rounding errors";
 }
 
 TEST_F(CrossEntropyHost, EveryVariant) {
@@ -46,8 +46,8 @@ TEST_F(CrossEntropyHost, EveryVariant) {
   verify_all(cases);
 }
 
-// Every output, wrong in one element by a little more than is allowed.
-TEST_F(CrossEntropyHost, TheJudgeSeesOneWrongElement) {
+// Changes one element of every output by slightly more than the tolerance.
+TEST_F(CrossEntropyHost, CheckDetectsOneWrongElement) {
   for (const char* fields :
        {"rows=25,cols=200,reduction=none,gradient=separate,z_loss=0.01,nll=1,predicted=1,correct=1,check_targets=1",
         "rows=25,cols=200,gradient=separate,z_loss=0.01,correct=1"}) {

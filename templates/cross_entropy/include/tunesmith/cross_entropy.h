@@ -13,7 +13,9 @@ namespace tunesmith {
 
 /// What becomes of the rows' losses.
 enum class Reduction : std::uint8_t {
-  mean,  ///< their sum over the sum of the weights of their targets, ignored rows left out; NaN when that leaves none
+  /// Their sum divided by the sum of the weights of their targets; the z term, which has no weight, is divided by the number
+  /// of rows that are not ignored. NaN if all rows are ignored.
+  mean,
   sum,   ///< 0 when there is none
   none,  ///< one loss for each row
 };
@@ -95,8 +97,9 @@ struct CrossEntropyCombineArrays {
 ///   loss[r] = (1 - s) * w_t * nll[r] + s / C * sum_c w_c * (lse[r] - x_c) + z_loss * lse[r]^2
 /// which `reduction` then reduces, and, when a gradient is asked for, in the same read of the logits,
 ///   dlogits[r,:] = dloss * d(reduced loss) / d(logits[r,:]).
-/// These are the formulas of PyTorch's cross_entropy with class indices, to which z_loss, scale and softcap are added; the
-/// mean divides by the weights of the targets whatever the smoothing, as there.
+/// These are the formulas of PyTorch's cross_entropy with class indices, to which z_loss, scale and softcap are added. The
+/// mean divides the first two terms by the sum of the target weights whatever the smoothing, as in PyTorch, and the z term
+/// by the number of rows that are not ignored.
 ///
 /// Arrays (CrossEntropyArrays): logits (rows, cols) and dlogits of f32, f16 or bf16, targets (rows) int64 or int32, losses,
 /// lse and weights float32. Computed in float32 with an error-compensated sum over rows, whatever the dtypes. A row of which
@@ -161,7 +164,8 @@ struct CrossEntropyProblem {
 ///
 /// A shard of a vocabulary takes its own columns, its own dlogits, and the lse and nll of the whole: vocab_start and
 /// vocab_size say where it lies. Label smoothing, or the mean, with weights needs the weights of all classes and is refused
-/// for a shard: use Reduction::sum and a dloss that is divided already.
+/// for a shard: use Reduction::sum and a dloss that is divided already. That divides the z term by the weights, too: with
+/// z_loss, multiply the weights by (rows that are not ignored) / (sum of the target weights) and divide dloss by the rows.
 struct CrossEntropyBackwardProblem {
   using Arrays = CrossEntropyBackwardArrays;
 
