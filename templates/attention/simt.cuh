@@ -44,7 +44,8 @@ __device__ __forceinline__ void stage_rows(const Element* head, int64 row_stride
     for (int j = 0; j < vector; ++j) values[j] = 0.0f;
     if (first + row < end) {
       const Range whole = {0, width};
-      load_whole<Element, vector, LoadHint::plain>(head + (first + row) * row_stride, column).unpack(values);
+      WholeVectors::load<Element, vector, LoadHint::plain>(head + (first + row) * row_stride, column, whole, true, 0.0f)
+          .unpack(values);
     }
 #pragma unroll
     for (int j = 0; j < vector; ++j) shared[row * stride + column + j] = values[j];
