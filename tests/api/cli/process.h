@@ -49,7 +49,7 @@ class CliTest : public testing::Test {
 
   std::map<std::string, std::string> environment;  ///< on top of what every run gets
   std::string program = built_program();
-  bool shipped_records = false;  ///< whether runs see the records that ship beside the program; most tests count their own
+  bool shipped_records = false;  ///< whether runs see the records that ship with the program; most tests count their own
   std::filesystem::path folder_;
 };
 

@@ -1,4 +1,4 @@
-// The cache file that ships, as an installed program finds it: in share/tunesmith beside its bin folder.
+// The cache file that ships, as an installed program finds it: in share/tunesmith next to its bin folder.
 
 #include <algorithm>
 #include <filesystem>
