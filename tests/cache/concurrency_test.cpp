@@ -218,7 +218,7 @@ TEST_F(CacheConcurrency, AReaderSurvivesAWriterThatIsKilled) {
   waitpid(process, &status, 0);
   close(go[0]);
   close(go[1]);
-  ASSERT_TRUE(fs::exists(folder() / "cache.db-journal")) << "or nothing is tested";
+  ASSERT_TRUE(fs::exists(folder() / "cache.db-journal")) << "the test needs a journal";
   const auto found = reader.find_binary("kept");
   ASSERT_TRUE(found);
   expect_equal(*found, sample_binary("kept", 100'000));

@@ -257,7 +257,7 @@ TEST_F(CrossEntropyFamily, TheMeanOfTheZTermDoesNotDependOnWeights) {
   expect_near(dlogits, expected_dlogits, 1, "dlogits");
 }
 
-TEST_F(CrossEntropyFamily, RowsOfLossesTakeRowsOfUpstreamGradients) {
+TEST_F(CrossEntropyFamily, UnreducedLossTakesAnUpstreamGradientPerRow) {
   fill(4, 9);
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(4, 9, DType::f32);
   problem.reduction = Reduction::none;
