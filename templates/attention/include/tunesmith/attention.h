@@ -93,9 +93,9 @@ struct AttentionAux {
 ///   two rows the first has bit i % 32 of element i / 32 set where mask_mod keeps any pair of the tile whose first key is 64
 ///   * i, the second where it keeps all of them: of those that exist and are seen. Without such pairs: not any, but all.
 /// - Texts are part of every key, numbers and lengths are not. There is nothing to include: functions of float32 (expf,
-///   tanhf, sinf, fminf, ...), min, max, INFINITY, NAN, FLT_MAX, FLT_MIN, FLT_EPSILON, INT_MAX, INT_MIN, UINT_MAX and M_PI and
-///   its kin are defined on every device. to_float converts floats and integers too, so that one text serves all dtypes. A
-///   mistake is reported as score_mod.cu:LINE.
+///   tanhf, sinf, fminf, ...), min, max, INFINITY, NAN, FLT_MAX, FLT_MIN, FLT_EPSILON, INT_MAX, INT_MIN, UINT_MAX and M_PI
+///   and its kin are defined on every device. to_float converts floats and integers too, so that one text serves all dtypes.
+///   A mistake is reported as score_mod.cu:LINE.
 /// - Results of modified problems are checked against float64 too, but for the texts themselves: what they make of a score
 ///   is asked of the device, from the same text alone, for the reference's scores and ends of their rounding. Rows in which
 ///   a score's rounding decides whether a key counts are not judged.
