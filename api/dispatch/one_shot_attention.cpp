@@ -32,8 +32,9 @@ struct AttentionCall {
     problem.sinks = is_given("sinks", arrays.sinks, problem.sinks);
     problem.varlen = are_packed(problem, arrays);
     check_mask_tiles();
-    queries = problem.varlen ? problem.total_q : std::min(problem.batch, problem.seq_q);
-    keys = problem.varlen ? problem.total_kv : problem.batch;
+    queries = problem.varlen ? problem.total_q.value_or(0) : std::min(problem.batch, problem.seq_q);
+    keys = problem.varlen ? problem.total_kv.value_or(0)
+                          : std::min(problem.batch, problem.seq_kv.value_or(problem.seq_q));
     problem.q_alignment = promise_of(q, problem.dtype, queries);
     problem.k_alignment = promise_of(k, problem.dtype, keys);
     problem.v_alignment = promise_of(v, problem.dtype, keys);

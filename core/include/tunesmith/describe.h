@@ -95,6 +95,7 @@ struct FieldFacts {
   bool required = false;           ///< has no default
   Condition only_with{};
   bool hidden = false;             ///< not listed by help
+  bool omit_default = false;       ///< a field that the normal form omits, like an option, when it equals its default
 };
 
 /// Promised alignment of an array's address: powers of two from an element up, 16 at most because no access is wider.

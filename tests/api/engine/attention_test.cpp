@@ -50,13 +50,13 @@ struct Answer {
 };
 
 Answer answer(const AttentionProblem& problem, const Query& query) {
-  const std::int64_t width = problem.head_dim_v == 0 ? problem.head_dim : problem.head_dim_v;
-  const double scale = problem.scale == 0 ? 1 / std::sqrt(static_cast<double>(problem.head_dim)) : problem.scale;
+  const std::int64_t width = problem.head_dim_v.value_or(problem.head_dim);
+  const double scale = problem.scale.value_or(1 / std::sqrt(static_cast<double>(problem.head_dim)));
   Answer out{std::vector<double>(static_cast<std::size_t>(width)), 0};
   double sum = query.sink == nullptr ? 0 : std::exp(static_cast<double>(*query.sink));
   for (std::int64_t j = 0; j < query.keys; ++j) {
     if (problem.causal != Causal::none && j > query.place) continue;
-    if (problem.window_left >= 0 && j < query.place - problem.window_left) continue;
+    if (problem.window_left && j < query.place - *problem.window_left) continue;
     double s = 0;
     for (std::int64_t d = 0; d < problem.head_dim; ++d) s += static_cast<double>(query.q[d]) * query.k(j)[d];
     s *= scale;
@@ -208,7 +208,8 @@ TEST_F(Attention, PackedSequences) {
   // Sequences with 2, 0 and 5 queries and with 4, 3 and 5 keys, in the same memory.
   const std::vector<std::int32_t> starts_q{0, 2, 2, 7}, starts_kv{0, 4, 7, 12};
   problem_.batch = 3;
-  problem_.seq_q = problem_.seq_kv = 5;
+  problem_.seq_q = 5;
+  problem_.seq_kv = 5;
   problem_.total_q = 7;
   problem_.total_kv = 12;
   AttentionArrays given = arrays();
@@ -301,7 +302,7 @@ TEST_F(AttentionCalls, ErrorsNameInvalidFields) {
   rejects(given, {"lse is at", "f32", "4 bytes"});
   given = arrays_;
   given.cu_seqlens_q = given.cu_seqlens_kv = starts_;
-  rejects(given, {"total_q is -1", "allowed: 0 to"});  // required, because it cannot be derived
+  rejects(given, {"total_q is missing", "needs total_q and total_kv"});  // nothing else tells it
   problem_.total_q = 7;
   problem_.total_kv = 1;
   rejects(given, {"total_q is 7", "no more than 6"});
@@ -312,11 +313,10 @@ TEST_F(AttentionCalls, ErrorsNameInvalidFields) {
 
 TEST_F(AttentionCalls, OnlyEqualCallsShareAPlan) {
   call(arrays_);
-  problem_.kv_heads = 2;     // the meaning of 0
+  problem_.kv_heads = 2;     // the default
   problem_.seq_kv = 3;       //
   problem_.head_dim_v = 8;   //
   problem_.q_alignment = 4;  // the address determines it
-  problem_.total_q = 100;    // only for packed sequences
   call(arrays_);
   call({.o = arrays_.o});
   EXPECT_EQ(fake_.compiler->compilations, 1);
@@ -334,7 +334,8 @@ TEST_F(AttentionCalls, OnlyEqualCallsShareAPlan) {
 TEST(AttentionKeys, DependOnEveryField) {
   AttentionProblem plain;
   plain.heads = 4;
-  plain.seq_q = plain.seq_kv = 32;
+  plain.seq_q = 32;
+  plain.seq_kv = 32;
   plain.varlen = true;
   std::vector<AttentionKey> keys{AttentionKey(plain)};
   const std::initializer_list<void (*)(AttentionProblem&)> changes{[](auto& p) { p.batch = 2; },
@@ -407,7 +408,7 @@ TEST(AttentionProblems, GenericFormHasTheFieldsOfTheTypedOne) {
   problem.alibi = problem.sinks = problem.varlen = true;
   problem.total_q = 40;
   problem.total_kv = 100;
-  problem.k_strides = {0, 72, 8192};
+  problem.k_strides = {std::nullopt, 72, 8192};
   problem.o_alignment = 2;
   problem.mask_mod = "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return true; }";
   problem.mask_tiles = MaskTiles::read;

@@ -153,7 +153,7 @@ TEST_F(AttentionMods, CandidatesAreVerified) {
   const Problem packed = modified(
       "batch=3,heads=2,seq_q=40,seq_kv=67,head_dim=24,dtype=f16,causal=bottom-right,alibi=1,sinks=1,softcap=3,window_left="
       "31,"
-      "varlen=1",
+      "varlen=1,total_q=120,total_kv=201",
       {{"score_mod", test::mod_example("softcap")}, {"mask_mod", R"(
 // aux: flags:u8[total_kv]; shift:i64=3
 __device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return aux.flags[k] != 0 || (q + aux.shift) % 2 == h; }
