@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "core/nearest.h"
+#include "tunesmith/dispatch.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -176,6 +177,27 @@ void Description::check_extents() const {
   }
 }
 
+void Description::check_addresses() const {
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const ArrayFacts& array = arrays_[i];
+    // Without elements nothing is touched, and an address may be anything.
+    const bool empty = std::ranges::any_of(array.shape, [](const Extent& extent) { return extent.value <= 0; });
+    if (!array.present || array.optional || empty) continue;
+    const void* const address = addresses_[i];
+    if (address == nullptr)
+      throw Error(ErrorCode::invalid_argument, array.name, " is a null pointer; expected device memory");
+    const std::int64_t element = array.aligned_to != 0 ? array.aligned_to : size_of(array.dtype);
+    if (reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(element) != 0)
+      throw Error(ErrorCode::invalid_argument, array.name, " is at ", address, "; ", name(array.dtype),
+                  " needs an address that is a multiple of ", element, " bytes");
+  }
+}
+
+void refuse_array(std::string_view array) {
+  throw Error(ErrorCode::invalid_argument, array,
+              " is given, but the problem does not have it; expected nullptr, or a problem that has it");
+}
+
 void Description::resolve() {
   for (const Entry& entry : fields_) {
     const FieldFacts& facts = entry.facts;
@@ -245,7 +267,11 @@ std::vector<ArrayInfo> Description::array_infos(bool all) const {
       info.dims.push_back(dim_text(extent));
     }
     info.strides = strides_of(array);
-    info.alignment = array.alignment == nullptr ? size_of(array.dtype) : *array.alignment;
+    info.alignment = size_of(array.dtype);
+    if (array.alignment != nullptr)
+      info.alignment = *array.alignment;
+    else if (array.aligned_to != 0)
+      info.alignment = array.aligned_to;
     info.in_place_of = array.in_place_of;
     info.meaning = array.meaning;
     info.present = array.present;

@@ -6,10 +6,12 @@
 
 namespace tunesmith {
 
-/// Typed: the problem's struct. Parsed: a ParsedProblem made from (const Op&, const Typed&), with a static config_fields().
-/// Two functions stand beside Typed:
-///   std::string_view summary_of(const Typed&);  one line of help
-///   void complete(Typed&);                       checks across fields, and one form for equal problems; may throw
+/// Typed: the problem's struct. Parsed: a ParsedProblem made from (const Op&, const Typed&). These
+/// functions stand beside Typed:
+///   std::string_view summary_of(const Typed&);              one line of help
+///   std::vector<FieldInfo> config_fields_of(const Typed&);  of its configurations
+///   void complete(Typed&);                                  checks across fields, and one form for equal problems
+/// An operation that is a part of others, which help does not list, has a static member `internal`.
 template <typename Typed, typename Parsed>
 class DescribedOp : public Op {
  public:
@@ -19,7 +21,8 @@ class DescribedOp : public Op {
   std::string_view name() const noexcept override { return prototype_.op(); }
   std::string_view summary() const noexcept override { return summary_of(prototype_); }
   std::vector<FieldInfo> problem_fields() const override { return Description(prototype_).field_infos(); }
-  std::vector<FieldInfo> config_fields() const override { return Parsed::config_fields(); }
+  std::vector<FieldInfo> config_fields() const override { return config_fields_of(prototype_); }
+  bool is_internal() const noexcept override { return requires { Typed::internal; }; }
 
   ParsedProblemPtr parse(const Problem& problem) const override {
     Typed typed = read_problem(prototype_, problem.fields);

@@ -15,9 +15,10 @@ namespace tunesmith {
 std::span<const Op* const> all_ops() {
   static const SoftmaxOp softmax, log_softmax({.logarithm = true});
   static const SoftmaxBackwardOp softmax_backward, log_softmax_backward({.logarithm = true});
-  using cross_entropy::Kind;
-  static const CrossEntropyOp cross_entropy(Kind::loss), cross_entropy_backward(Kind::backward);
-  static const CrossEntropyOp cross_entropy_shard(Kind::shard), cross_entropy_combine(Kind::combine);
+  static const CrossEntropyOp<CrossEntropyProblem> cross_entropy;
+  static const CrossEntropyOp<CrossEntropyBackwardProblem> cross_entropy_backward;
+  static const CrossEntropyOp<CrossEntropyShardProblem> cross_entropy_shard;
+  static const CrossEntropyOp<CrossEntropyCombineProblem> cross_entropy_combine;
   static const cross_entropy::DivisorOp cross_entropy_divisor;
   static const cross_entropy::ReduceOp cross_entropy_reduce;
   static const AttentionOp attention;

@@ -285,7 +285,7 @@ tunesmith_status tunesmith_softmax_backward(tunesmith_engine* engine, const void
   return guarded([&] {
     const SoftmaxBackwardProblem problem =
         backward_problem(rows, cols, dy_row_stride, y_row_stride, dx_row_stride, dtype, out_dtype);
-    given(engine, "engine").engine.softmax_backward(dy, y, dx, problem, stream);
+    given(engine, "engine").engine.run(problem, {.dy = dy, .y = y, .dx = dx}, stream);
   });
 }
 
@@ -293,9 +293,10 @@ tunesmith_status tunesmith_log_softmax_backward(tunesmith_engine* engine, const 
                                                 int64_t rows, int64_t cols, int64_t dy_row_stride, int64_t y_row_stride,
                                                 int64_t dx_row_stride, int dtype, int out_dtype, tunesmith_stream stream) {
   return guarded([&] {
-    const SoftmaxBackwardProblem problem =
+    SoftmaxBackwardProblem problem =
         backward_problem(rows, cols, dy_row_stride, y_row_stride, dx_row_stride, dtype, out_dtype);
-    given(engine, "engine").engine.log_softmax_backward(dy, y, dx, problem, stream);
+    problem.logarithm = true;
+    given(engine, "engine").engine.run(problem, {.dy = dy, .y = y, .dx = dx}, stream);
   });
 }
 
@@ -303,7 +304,7 @@ tunesmith_status tunesmith_cross_entropy(tunesmith_engine* engine, const tunesmi
                                          const tunesmith_cross_entropy_problem* problem, tunesmith_stream stream) {
   return guarded([&] {
     const CrossEntropyCall call = cross_entropy_from_c(given(arrays, "arrays"), given(problem, "problem"));
-    given(engine, "engine").engine.cross_entropy(call.logits, call.arrays, call.problem, stream);
+    given(engine, "engine").engine.run_checked(call.problem, call.arrays, stream);
   });
 }
 
@@ -312,6 +313,6 @@ tunesmith_status tunesmith_cross_entropy_backward(tunesmith_engine* engine,
                                                   const tunesmith_cross_entropy_problem* problem, tunesmith_stream stream) {
   return guarded([&] {
     const CrossEntropyBackwardCall call = cross_entropy_backward_from_c(given(arrays, "arrays"), given(problem, "problem"));
-    given(engine, "engine").engine.cross_entropy_backward(call.logits, call.arrays, call.problem, stream);
+    given(engine, "engine").engine.run(call.problem, call.arrays, stream);
   });
 }

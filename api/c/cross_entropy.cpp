@@ -47,8 +47,8 @@ Problem shared_fields(const tunesmith_cross_entropy_problem& given, bool has_dlo
   if (has_dlogits) problem.out_dtype = float_dtype_from_c(given.out_dtype, "out_dtype");
   problem.target_dtype = target_dtype_from_c(given.target_dtype);
   problem.reduction = reduction_from_c(given.reduction);
-  problem.logits_row_stride = given.logits_row_stride;
-  problem.dlogits_row_stride = given.dlogits_row_stride;
+  if (given.logits_row_stride != 0) problem.logits_row_stride = given.logits_row_stride;
+  if (given.dlogits_row_stride != 0) problem.dlogits_row_stride = given.dlogits_row_stride;
   if (given.has_ignore_index != 0) problem.ignore_index = given.ignore_index;
   problem.label_smoothing = given.label_smoothing;
   problem.z_loss = given.z_loss;
@@ -75,8 +75,8 @@ CrossEntropyCall cross_entropy_from_c(const tunesmith_cross_entropy_arrays& arra
     throw Error(ErrorCode::invalid_argument, "vocab_start is ", given.vocab_start, " and vocab_size is ", given.vocab_size,
                 ", but the loss takes all classes; expected 0 (cross_entropy_shard takes some of them)");
   CrossEntropyCall call;
-  call.logits = addresses.logits;
-  call.arrays = {.targets = addresses.targets,
+  call.arrays = {.logits = addresses.logits,
+                 .targets = addresses.targets,
                  .weight = addresses.weight,
                  .dloss = addresses.dloss,
                  .loss = addresses.loss,
@@ -102,8 +102,8 @@ CrossEntropyBackwardCall cross_entropy_backward_from_c(const tunesmith_cross_ent
     throw Error(ErrorCode::invalid_argument, "check_targets is ", given.check_targets,
                 "; expected 0: the loss checks targets, its gradient does not");
   CrossEntropyBackwardCall call;
-  call.logits = addresses.logits;
-  call.arrays = {.targets = addresses.targets,
+  call.arrays = {.logits = addresses.logits,
+                 .targets = addresses.targets,
                  .lse = addresses.lse,
                  .dloss = addresses.dloss,
                  .nll = addresses.nll,
@@ -111,8 +111,8 @@ CrossEntropyBackwardCall cross_entropy_backward_from_c(const tunesmith_cross_ent
                  .dlogits = addresses.dlogits};
   call.problem = shared_fields<CrossEntropyBackwardProblem>(given, true);
   call.problem.vocab_start = given.vocab_start;
-  call.problem.vocab_size = given.vocab_size;
-  call.problem.dloss = upstream_from_c(given.dloss);
+  if (given.vocab_size != 0) call.problem.vocab_size = given.vocab_size;
+  if (const Upstream dloss = upstream_from_c(given.dloss); dloss != Upstream::none) call.problem.dloss = dloss;
   return call;
 }
 

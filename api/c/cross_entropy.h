@@ -10,7 +10,6 @@ namespace tunesmith {
 DType float_dtype_from_c(int number, const char* argument);
 
 struct CrossEntropyCall {
-  const void* logits;
   CrossEntropyArrays arrays;
   CrossEntropyProblem problem;
 };
@@ -18,7 +17,6 @@ CrossEntropyCall cross_entropy_from_c(const tunesmith_cross_entropy_arrays& arra
                                       const tunesmith_cross_entropy_problem& problem);
 
 struct CrossEntropyBackwardCall {
-  const void* logits;
   CrossEntropyBackwardArrays arrays;
   CrossEntropyBackwardProblem problem;
 };

@@ -5,13 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tunesmith {
+#include "tunesmith/dispatch.h"
 
-/// Bytes that the address is a multiple of: a power of two, at most 16 because no access is wider.
-inline std::uint64_t alignment_class(const void* address) noexcept {
-  const auto bits = reinterpret_cast<std::uintptr_t>(address) | 16U;
-  return bits & (~bits + 1);
-}
+namespace tunesmith {
 
 /// What a DispatchTable takes as Key.
 template <std::size_t count>

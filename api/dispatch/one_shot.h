@@ -18,7 +18,7 @@ inline std::int64_t alignment_of(const char* array, const void* address, DType d
   const std::int64_t element = size_of(dtype);
   if (elements <= 0) return element;
   if (address == nullptr) throw Error(ErrorCode::invalid_argument, array, " is a null pointer; expected device memory");
-  const auto alignment = static_cast<std::int64_t>(alignment_class(address));
+  const auto alignment = alignment_class(address);
   if (alignment < element)
     throw Error(ErrorCode::invalid_argument, array, " is at ", address, "; ", name(dtype),
                 " needs an address that is a multiple of ", element, " bytes");
@@ -27,7 +27,7 @@ inline std::int64_t alignment_of(const char* array, const void* address, DType d
 
 /// What one-shot calls take for promised: the address itself. Without elements nothing is touched.
 inline std::int64_t promise_of(const void* address, DType dtype, std::int64_t elements) noexcept {
-  return elements > 0 ? static_cast<std::int64_t>(alignment_class(address)) : size_of(dtype);
+  return elements > 0 ? alignment_class(address) : size_of(dtype);
 }
 
 /// Whether an array is given that an option of the problem brings. What the problem asks for must be there: forgetting it

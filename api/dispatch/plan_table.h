@@ -5,9 +5,8 @@
 #include <memory>
 
 #include "api/dispatch/attention_key.h"
-#include "api/dispatch/cross_entropy_key.h"
+#include "api/dispatch/call_key.h"
 #include "api/dispatch/single_flight.h"
-#include "api/dispatch/softmax_key.h"
 #include "api/dispatch/table.h"
 #include "api/engine/plan_state.h"
 
@@ -17,10 +16,7 @@ struct PlanTable {
   SingleFlight<std::shared_ptr<const Plan::State>> plans;     ///< by problem, configuration and mode
   SingleFlight<std::shared_ptr<const LoadedSource>> modules;  ///< by source
   // Into the executables that `plans` keeps.
-  DispatchTable<SoftmaxKey, Executable> softmax;
-  DispatchTable<SoftmaxBackwardKey, Executable> softmax_backward;
-  DispatchTable<SoftmaxOptionsKey, Executable> softmax_options;
-  DispatchTable<CrossEntropyKey, Executable> cross_entropy;
+  DispatchTable<CallKey, Executable> calls;
   DispatchTable<AttentionKey, Executable> attention;
   std::atomic<bool> reported_stale_records{false};
 };

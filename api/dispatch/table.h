@@ -27,7 +27,9 @@ class DispatchTable {
   DispatchTable& operator=(const DispatchTable&) = delete;
 
   /// nullptr when absent. Sees every insert() that happened before it.
-  const Value* find(const Key& key) const noexcept {
+  /// `key`: a Key, or anything with hash() that compares with one.
+  template <typename View = Key>
+  const Value* find(const View& key) const noexcept {
     const Slots& slots = *current_.load(std::memory_order_acquire);
     // Each value is looked at once: an empty slot may be taken by another key right after.
     for (std::size_t i = slots.home(key);; i = slots.next(i)) {
@@ -63,7 +65,10 @@ class DispatchTable {
         : shift(64 - std::countr_zero(capacity)), mask(capacity - 1), slots(std::make_unique<Slot[]>(capacity)) {}
 
     std::size_t capacity() const noexcept { return mask + 1; }
-    std::size_t home(const Key& key) const noexcept { return key.hash() >> shift; }
+    template <typename View>
+    std::size_t home(const View& key) const noexcept {
+      return key.hash() >> shift;
+    }
     std::size_t next(std::size_t i) const noexcept { return (i + 1) & mask; }
     /// The key's slot, or the empty one where it would go; there always is one, the table is at most half full. For the
     /// writer.

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "jit/executable.h"
 #include "templates/op.h"
@@ -21,6 +22,7 @@ struct LoadedSource {
 struct Plan::State {
   std::shared_ptr<Device> device;  // first, so that it is destroyed last
   ParsedProblemPtr problem;
+  std::vector<ArrayInfo> arrays;  ///< of the problem
   Config config;
   Origin origin = Origin::by_default;
   std::int64_t nearest_n_cols = 0;

@@ -115,6 +115,7 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
   auto state = std::make_shared<Plan::State>();
   state->device = parts.device;
   state->problem = request.problem;
+  state->arrays = request.problem->arrays();
   state->config = std::move(choice.selection.config);
   state->origin = choice.selection.origin;
   state->nearest_n_cols = state->origin == Origin::nearest ? choice.selection.nearest_n_cols : 0;

@@ -29,12 +29,10 @@ int main() try {
   for (int step = 0; step <= 20; ++step) {
     device_logits.copy_from_host(logits.data(), device_logits.bytes());
     // With dlogits = logits, the gradient would overwrite the logits.
-    engine.cross_entropy(device_logits.data(),
-                         {.targets = device_targets.data(),
+    engine.run_checked(problem, {.logits = device_logits.data(), .targets = device_targets.data(),
                           .loss = device_loss.data(),
                           .lse = device_lse.data(),
-                          .dlogits = device_gradient.data()},
-                         problem);
+                          .dlogits = device_gradient.data()});
     device_loss.copy_to_host(&loss, sizeof loss);
     device_gradient.copy_to_host(gradient.data(), device_gradient.bytes());
     if (step == 0) first = loss;

@@ -11,6 +11,7 @@
 #include "api/engine/parts.h"
 #include "api/linear_cross_entropy/chunks.h"
 #include "jit/workspaces.h"
+#include "templates/cross_entropy/ends_op.h"
 
 namespace tunesmith {
 namespace {
@@ -41,33 +42,28 @@ void check(const LinearCrossEntropyProblem& problem) {
     throw Error(ErrorCode::invalid_argument, "f32_dweight is true, but dweight is false; expected dweight to be true");
 }
 
-Problem chunk_problem(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t rows) {
-  const DType logits_dtype = problem.f32_logits ? DType::f32 : problem.dtype;
+CrossEntropyProblem chunk_problem(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t rows) {
   const bool gradient = problem.dhidden || problem.dweight;
-  const bool separate = has_separate_dlogits(problem);
-  Problem chunk{"cross_entropy",
-                {{"rows", rows},
-                 {"cols", problem.vocab_size},
-                 {"dtype", std::string(name(logits_dtype))},
-                 {"target_dtype", std::string(name(problem.target_dtype))},
-                 {"logits_row_stride", chunks.row_stride},
-                 {"gradient", std::string(!gradient  ? "none"
-                                          : separate ? "separate"
-                                                     : "in_place")},
-                 {"ignore_index", problem.ignore_index},
-                 {"label_smoothing", problem.label_smoothing},
-                 {"z_loss", problem.z_loss},
-                 {"scale", problem.scale},
-                 {"softcap", problem.softcap},
-                 {"reduction", std::string("none")},
-                 {"weight", std::int64_t{problem.class_weight}},
-                 {"nll", std::int64_t{problem.nll}},
-                 {"predicted", std::int64_t{problem.predicted}}}};
-  if (gradient) {
-    chunk.fields.set("out_dtype", std::string(name(problem.dtype)));
-    chunk.fields.set("dlogits_row_stride", chunks.row_stride);
-    if (problem.dloss && problem.reduction == Reduction::none) chunk.fields.set("dloss", std::string("row"));
-  }
+  CrossEntropyProblem chunk;
+  chunk.rows = rows;
+  chunk.cols = problem.vocab_size;
+  chunk.dtype = problem.f32_logits ? DType::f32 : problem.dtype;
+  chunk.target_dtype = problem.target_dtype;
+  chunk.logits_row_stride = chunks.row_stride;
+  chunk.ignore_index = problem.ignore_index;
+  chunk.label_smoothing = problem.label_smoothing;
+  chunk.z_loss = problem.z_loss;
+  chunk.scale = problem.scale;
+  chunk.softcap = problem.softcap;
+  chunk.reduction = Reduction::none;
+  chunk.weight = problem.class_weight;
+  chunk.nll = problem.nll;
+  chunk.predicted = problem.predicted;
+  if (!gradient) return chunk;
+  chunk.gradient = has_separate_dlogits(problem) ? Gradient::separate : Gradient::in_place;
+  chunk.out_dtype = problem.dtype;
+  chunk.dlogits_row_stride = chunks.row_stride;
+  if (problem.dloss && problem.reduction == Reduction::none) chunk.dloss = Upstream::row;
   return chunk;
 }
 
@@ -117,23 +113,20 @@ Chunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCrossEntr
 
 std::optional<Plan> prepare_divisor(Engine& engine, const LinearCrossEntropyProblem& problem) {
   if (problem.reduction != Reduction::mean) return {};
-  return engine.prepare(Problem{"cross_entropy_divisor",
-                                {{"rows", problem.tokens},
-                                 {"cols", problem.vocab_size},
-                                 {"target_dtype", std::string(name(problem.target_dtype))},
-                                 {"ignore_index", problem.ignore_index},
-                                 {"weight", std::int64_t{problem.class_weight}},
-                                 {"dloss", std::string(problem.dloss ? "scalar" : "none")}}},
-                        {.mode = Mode::off});
+  const cross_entropy::DivisorProblem divisor{.rows = problem.tokens,
+                                              .cols = problem.vocab_size,
+                                              .target_dtype = problem.target_dtype,
+                                              .ignore_index = problem.ignore_index,
+                                              .weight = problem.class_weight,
+                                              .dloss = problem.dloss ? Upstream::scalar : Upstream::none};
+  return engine.prepare(divisor, {.mode = Mode::off});
 }
 
 std::optional<Plan> prepare_reduce(Engine& engine, const LinearCrossEntropyProblem& problem) {
   if (problem.reduction == Reduction::none) return {};
-  return engine.prepare(Problem{"cross_entropy_reduce",
-                                {{"rows", problem.tokens},
-                                 {"z_losses", std::int64_t{problem.z_loss > 0}},
-                                 {"divisor", std::int64_t{problem.reduction == Reduction::mean}}}},
-                        {.mode = Mode::off});
+  const cross_entropy::ReduceProblem reduce{
+      .rows = problem.tokens, .z_losses = problem.z_loss > 0, .divisor = problem.reduction == Reduction::mean};
+  return engine.prepare(reduce, {.mode = Mode::off});
 }
 
 /// One array argument of launch().

@@ -34,7 +34,7 @@ void complete(CopyProblem& p) {
                 "; a read has one input and is not in place");
 }
 
-std::vector<FieldInfo> ParsedCopy::config_fields() {
+std::vector<FieldInfo> config_fields_of(const CopyProblem&) {
   return {{"variant", "the kernel; there is one", "", {"stretch"}},
           {"threads", "threads per block, a power of two from 32 to 1024", "", {}},
           {"vectors", "16-byte vectors that a thread has in flight from each array, a power of two up to 16", "", {}},
@@ -64,7 +64,6 @@ Config ParsedCopy::default_config(const DeviceInfo& device) const {
 }
 
 Config ParsedCopy::complete_config(const DeviceInfo& device, const Config& partial) const {
-  const std::vector<FieldInfo> known = config_fields();
   Config config{{{"variant", std::string("stretch")}}};
   const Config fallback = config_of(256, 1, "plain", "plain");
   for (const auto& [field, value] : fallback.fields) config.fields.set(field, value);

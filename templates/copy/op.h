@@ -37,7 +37,7 @@ constexpr void describe(Self& p, const CopyArrays& arrays, Visitor& v) {
   v.option("write", p.write, {.meaning = "0: nothing is written but the maximum of every 8192 elements: a read"});
   const bool few = !p.write && p.elements >= 0 && p.elements <= most_elements;
   const auto whole = [&](std::string_view name) {
-    return ArrayFacts{.name = name, .dtype = p.dtype, .shape = {size(p.elements)}, .alignment = &CopyProblem::alignment};
+    return ArrayFacts{.name = name, .dtype = p.dtype, .shape = {size(p.elements)}, .aligned_to = CopyProblem::alignment};
   };
   v.array(arrays.a, whole("a"));
   ArrayFacts b = whole("b");
@@ -59,7 +59,6 @@ class ParsedCopy final : public ParsedProblem {
  public:
   ParsedCopy(const Op& op, const CopyProblem& problem) : ParsedProblem(op, problem), shape_(problem) {}
 
-  static std::vector<FieldInfo> config_fields();
   KeyParts key() const override;
   Cost cost() const override;
   Config default_config(const DeviceInfo& device) const override;
@@ -79,6 +78,7 @@ class ParsedCopy final : public ParsedProblem {
 inline std::string_view summary_of(const CopyProblem&) noexcept {
   return "y = a, or y = a + b: the bandwidth of what reads and writes as much";
 }
+std::vector<FieldInfo> config_fields_of(const CopyProblem&);
 /// Throws Error(invalid_argument) for a read that is more than a read.
 void complete(CopyProblem& problem);
 

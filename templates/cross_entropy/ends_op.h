@@ -1,58 +1,150 @@
 #pragma once
 // cross_entropy_divisor and cross_entropy_reduce: the two ends of a cross-entropy whose rows are computed in parts, as
-// linear + cross-entropy does. A part runs `cross_entropy` with reduction=none; these make a mean or a sum of the parts.
+// linear + cross-entropy does. A part runs `cross_entropy` with reduction none; these make a mean or a sum of the parts.
 
-#include "templates/fields_op.h"
+#include "templates/described_op.h"
+#include "tunesmith/cross_entropy.h"
 
 namespace tunesmith::cross_entropy {
 
+inline constexpr std::int64_t most_rows_of_a_sum = std::int64_t{1} << 50;
+
+struct DivisorArrays {
+  const void* targets = nullptr;
+  const void* weight = nullptr;
+  const void* dloss = nullptr;
+  void* divisor = nullptr;
+  void* gradient_scale = nullptr;
+};
+
+/// divisor is the sum over valid rows of the weight of their target (1 without weights), gradient_scale dloss / divisor, 0
+/// where the divisor is 0. A row is valid when its target is a class and not ignore_index.
+struct DivisorProblem {
+  using Arrays = DivisorArrays;
+  static constexpr bool internal = true;
+
+  std::int64_t rows = 0;
+  std::int64_t cols = 1;
+  DType target_dtype = DType::i64;
+  std::int64_t ignore_index = -100;
+  bool weight = false;
+  Upstream dloss = Upstream::none;
+
+  constexpr std::string_view op() const noexcept { return "cross_entropy_divisor"; }
+};
+
+template <DescribedAs<DivisorProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const DivisorArrays& arrays, Visitor& v) {
+  v.field("rows", p.rows, {.meaning = "number of targets", .range = {0, most_rows_of_a_sum}, .required = true});
+  v.field("cols", p.cols, {.meaning = "number of classes", .range = {1, most_cols}, .required = true});
+  describe_target_dtype(p, v);
+  v.option("ignore_index", p.ignore_index, {.meaning = "target of rows that are skipped"});
+  describe_weight(p, v);
+  v.option("dloss", p.dloss,
+           {.meaning = "upstream gradient: none (1) or a scalar", .choices = one_of(Upstream::none, Upstream::scalar)});
+  const auto scalar = [](std::string_view name, Role role, std::string_view meaning) {
+    return ArrayFacts{.name = name, .role = role, .dtype = DType::f32, .shape = {fixed(1)}, .meaning = meaning};
+  };
+  v.array(arrays.targets, targets_array(p));
+  v.array(arrays.weight, weight_array(p));
+  ArrayFacts dloss = scalar("dloss", Role::input, "upstream gradient");
+  dloss.present = p.dloss == Upstream::scalar;
+  v.array(arrays.dloss, dloss);
+  v.array(arrays.divisor, scalar("divisor", Role::output, "sum of the weights of the rows that count"));
+  v.array(arrays.gradient_scale, scalar("gradient_scale", Role::output, "dloss / divisor"));
+}
+
+struct ReduceArrays {
+  const void* losses = nullptr;
+  const void* z_losses = nullptr;
+  const void* divisor = nullptr;
+  void* loss = nullptr;
+  void* z_loss = nullptr;
+};
+
+/// loss and z_loss are the sums of losses and z_losses, divided by the divisor where there is one.
+struct ReduceProblem {
+  using Arrays = ReduceArrays;
+  static constexpr bool internal = true;
+
+  std::int64_t rows = 0;
+  bool z_losses = false;
+  bool divisor = false;
+
+  constexpr std::string_view op() const noexcept { return "cross_entropy_reduce"; }
+};
+
+template <DescribedAs<ReduceProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const ReduceArrays& arrays, Visitor& v) {
+  v.field("rows", p.rows, {.meaning = "number of losses", .range = {0, most_rows_of_a_sum}, .required = true});
+  v.option("z_losses", p.z_losses, {.meaning = "a second array of losses is summed too"});
+  v.option("divisor", p.divisor, {.meaning = "the sums are divided by the value of an array"});
+  const auto floats = [](std::string_view name, Role role, const Extent& extent, bool present) {
+    return ArrayFacts{.name = name, .role = role, .dtype = DType::f32, .shape = {extent}, .present = present};
+  };
+  v.array(arrays.losses, floats("losses", Role::input, size(p.rows), true));
+  v.array(arrays.z_losses, floats("z_losses", Role::input, size(p.rows), p.z_losses));
+  v.array(arrays.divisor, floats("divisor", Role::input, fixed(1), p.divisor));
+  v.array(arrays.loss, floats("loss", Role::output, fixed(1), true));
+  v.array(arrays.z_loss, floats("z_loss", Role::output, fixed(1), p.z_losses));
+}
+
 /// What the two have in common: one kernel of one block, and nothing to tune.
-class EndsOp : public FieldsOp {
+class ParsedEnd : public ParsedProblem {
  public:
-  std::vector<FieldInfo> config_fields() const override;
-  Config default_config(const Problem& problem, const DeviceInfo& device) const override;
-  Config complete_config(const Problem& problem, const DeviceInfo& device, const Config& partial) const override;
-  std::vector<Config> search_space(const Problem& problem, const DeviceInfo& device, Effort effort) const override;
-  std::string why_invalid(const Problem& problem, const DeviceInfo& device, const Config& config) const override;
-  Cost cost(const Problem& problem) const override;
-  Problem verification_problem(const Problem& problem) const override;
+  Cost cost() const override;
+  Config default_config(const DeviceInfo& device) const override;
+  Config complete_config(const DeviceInfo& device, const Config& partial) const override;
+  std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
+  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
+  Problem verification_problem() const override;
+
+ protected:
+  template <typename Typed>
+  ParsedEnd(const Op& op, const Typed& typed) : ParsedProblem(op, typed), rows_(typed.rows) {}
+
+ private:
+  const std::int64_t rows_;
 };
 
-/// targets (rows), [weight] f32 (cols), [dloss] f32 (1) -> divisor f32 (1): the sum over valid rows of the weight of their
-/// target (1 without weights); gradient_scale f32 (1): dloss / divisor, 0 where the divisor is 0. A row is valid when its
-/// target is a class and not ignore_index.
-class DivisorOp final : public EndsOp {
+class ParsedDivisor final : public ParsedEnd {
  public:
-  std::string_view name() const noexcept override { return "cross_entropy_divisor"; }
-  std::string_view summary() const noexcept override {
-    return "divisor = sum of the weights of the rows that count, for a mean over parts of the rows";
-  }
-  std::vector<FieldInfo> problem_fields() const override;
-  Problem normal(const Problem& problem) const override;
-  std::vector<ArrayInfo> arrays(const Problem& problem) const override;
-  KeyParts key(const Problem& problem) const override;
-  SourceParts source_parts(const Problem& problem, const Config& config) const override;
-  LaunchPlan launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const override;
-  void fill_inputs(const Problem& problem, std::uint64_t seed, InputKind kind,
-                   std::span<const HostArray> arrays) const override;
-  CheckResult check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+  ParsedDivisor(const Op& op, const DivisorProblem& problem) : ParsedEnd(op, problem), p_(problem) {}
+
+  KeyParts key() const override;
+  SourceParts source_parts(const Config& config) const override;
+  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
+  void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
+  CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+
+ private:
+  const DivisorProblem p_;
 };
 
-/// losses f32 (rows), [z_losses] f32 (rows), [divisor] f32 (1) -> loss f32 (1), [z_loss] f32 (1): their sums, divided by the
-/// divisor where there is one.
-class ReduceOp final : public EndsOp {
+class ParsedReduce final : public ParsedEnd {
  public:
-  std::string_view name() const noexcept override { return "cross_entropy_reduce"; }
-  std::string_view summary() const noexcept override { return "loss = sum of the rows' losses [/ divisor]"; }
-  std::vector<FieldInfo> problem_fields() const override;
-  Problem normal(const Problem& problem) const override;
-  std::vector<ArrayInfo> arrays(const Problem& problem) const override;
-  KeyParts key(const Problem& problem) const override;
-  SourceParts source_parts(const Problem& problem, const Config& config) const override;
-  LaunchPlan launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const override;
-  void fill_inputs(const Problem& problem, std::uint64_t seed, InputKind kind,
-                   std::span<const HostArray> arrays) const override;
-  CheckResult check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+  ParsedReduce(const Op& op, const ReduceProblem& problem) : ParsedEnd(op, problem), p_(problem) {}
+
+  KeyParts key() const override;
+  SourceParts source_parts(const Config& config) const override;
+  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
+  void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
+  CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+
+ private:
+  const ReduceProblem p_;
 };
+
+inline std::string_view summary_of(const DivisorProblem&) noexcept {
+  return "divisor = sum of the weights of the rows that count, for a mean over parts of the rows";
+}
+inline std::string_view summary_of(const ReduceProblem&) noexcept { return "loss = sum of the rows' losses [/ divisor]"; }
+std::vector<FieldInfo> config_fields_of(const DivisorProblem&);
+std::vector<FieldInfo> config_fields_of(const ReduceProblem&);
+inline void complete(DivisorProblem&) noexcept {}
+inline void complete(ReduceProblem&) noexcept {}
+
+using DivisorOp = DescribedOp<DivisorProblem, ParsedDivisor>;
+using ReduceOp = DescribedOp<ReduceProblem, ParsedReduce>;
 
 }  // namespace tunesmith::cross_entropy

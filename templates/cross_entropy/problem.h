@@ -1,5 +1,5 @@
 #pragma once
-// A normalized problem of the cross-entropy family as plain numbers. Internal to templates/.
+// A problem of the cross-entropy family as plain numbers. Internal to templates/.
 
 #include <cstdint>
 #include <string>
@@ -44,15 +44,11 @@ struct Settings {
   std::string semantics() const;
 };
 
-/// Of a problem of this kind, normalized or not. Throws Error(invalid_argument).
-Settings parse(Kind kind, const Problem& problem);
-/// In canonical field order; options that have their defaults are left out.
-Problem to_problem(const Settings& settings);
-std::vector<FieldInfo> fields_of(Kind kind);
-std::string_view name_of(Kind kind) noexcept;
-
-/// In the order of the operation.
-std::vector<ArrayInfo> arrays_of(const Settings& settings);
+/// Of problems that read_problem() and complete() returned.
+Settings settings_of(const CrossEntropyProblem& problem);
+Settings settings_of(const CrossEntropyBackwardProblem& problem);
+Settings settings_of(const CrossEntropyShardProblem& problem);
+Settings settings_of(const CrossEntropyCombineProblem& problem);
 
 /// The array of this name; null where there is none.
 const HostArray* find(std::span<const HostArray> arrays, std::string_view name) noexcept;

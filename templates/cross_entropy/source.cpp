@@ -142,9 +142,9 @@ std::size_t pointer_offset(const std::string& array, Kind kind) {
 
 }  // namespace
 
-SourceParts CrossEntropyOp::source_parts(const Problem& problem, const Config& config) const {
-  const Settings settings = settings_of(problem);
-  const std::string entry(name());
+SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
+  const Settings& settings = settings_;
+  const std::string entry(op().name());
   SourceParts parts;
   const std::string target_type =
       std::string("using TargetType = ") + (settings.target == DType::i64 ? "tunesmith::int64" : "int") + ";\n\n";
@@ -176,7 +176,7 @@ SourceParts CrossEntropyOp::source_parts(const Problem& problem, const Config& c
       else
         parts.kernels = kernel(entry, "cross_entropy_online");
     }
-  } else if (kind_ == Kind::backward) {
+  } else if (settings_.kind == Kind::backward) {
     const TileConfig typed = TileConfig::parse(config);
     row::TypedConfig tiles;  // the constants of a split row are those of tiles
     tiles.variant = row::Variant::split;
@@ -202,10 +202,10 @@ SourceParts CrossEntropyOp::source_parts(const Problem& problem, const Config& c
   return parts;
 }
 
-LaunchPlan CrossEntropyOp::launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const {
-  const Settings settings = settings_of(problem);
+LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInfo& device) const {
+  const Settings& settings = settings_;
   const row::Shape& shape = settings.shape;
-  const std::string entry(name());
+  const std::string entry(op().name());
   LaunchPlan plan;
   if (is_row_kernel()) {
     const row::TypedConfig typed = row::TypedConfig::parse(config);
@@ -219,7 +219,7 @@ LaunchPlan CrossEntropyOp::launch_plan(const Problem& problem, const Config& con
     plan = row::launch_plan(tiles, shape, device, entry, {});
     std::int64_t blocks = 0;
     std::int64_t threads = 0;
-    if (kind_ == Kind::backward) {
+    if (settings_.kind == Kind::backward) {
       const TileConfig typed = TileConfig::parse(config);
       threads = typed.threads;
       blocks = shape.rows * typed.blocks_per_row(shape);
@@ -259,8 +259,8 @@ LaunchPlan CrossEntropyOp::launch_plan(const Problem& problem, const Config& con
   params.z_factor = static_cast<float>(settings.z_loss);
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
-  for (const ArrayInfo& array : arrays_of(settings))
-    plan.pointers.push_back({array.name, static_cast<std::uint32_t>(pointer_offset(array.name, kind_)),
+  for (const ArrayInfo& array : arrays())
+    plan.pointers.push_back({array.name, static_cast<std::uint32_t>(pointer_offset(array.name, settings_.kind)),
                              static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, false,
                              array.in_place_of.empty() ? -1 : 0});
 

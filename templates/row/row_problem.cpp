@@ -9,8 +9,6 @@
 
 namespace tunesmith::row {
 
-std::vector<FieldInfo> RowProblem::config_fields() { return config_field_infos(); }
-
 KeyParts RowProblem::key() const {
   KeyParts parts;
   parts.semantics = shape_.semantics();

@@ -8,8 +8,6 @@ namespace tunesmith::row {
 
 class RowProblem : public ParsedProblem {
  public:
-  static std::vector<FieldInfo> config_fields();
-
   KeyParts key() const override;
   Config default_config(const DeviceInfo& device) const override;
   Config complete_config(const DeviceInfo& device, const Config& partial) const override;

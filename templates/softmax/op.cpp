@@ -1,6 +1,11 @@
 #include "templates/softmax/op.h"
 
+#include "templates/row/config.h"
+
 namespace tunesmith {
+
+std::vector<FieldInfo> config_fields_of(const SoftmaxProblem&) { return row::config_field_infos(); }
+std::vector<FieldInfo> config_fields_of(const SoftmaxBackwardProblem&) { return row::config_field_infos(); }
 
 Cost ParsedSoftmax::cost() const {
   const row::Shape& shape = this->shape();

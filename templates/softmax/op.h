@@ -21,6 +21,8 @@ class ParsedSoftmax final : public row::RowProblem {
 
 std::string_view summary_of(const SoftmaxProblem& problem) noexcept;
 std::string_view summary_of(const SoftmaxBackwardProblem& problem) noexcept;
+std::vector<FieldInfo> config_fields_of(const SoftmaxProblem& problem);
+std::vector<FieldInfo> config_fields_of(const SoftmaxBackwardProblem& problem);
 /// Throws Error(invalid_argument) for arrays that cannot be in place.
 void complete(SoftmaxProblem& problem);
 void complete(SoftmaxBackwardProblem& problem);

@@ -4,21 +4,27 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tunesmith/attention.h"
 #include "tunesmith/cross_entropy.h"
+#include "tunesmith/description.h"
 #include "tunesmith/device_info.h"
+#include "tunesmith/dispatch.h"
 #include "tunesmith/error.h"
 #include "tunesmith/problem.h"
 #include "tunesmith/softmax.h"
 #include "tunesmith/types.h"
 
 namespace tunesmith {
+
+class Executable;
 
 /// Where other software says that CUDA is, and what changes NVRTC's output behind the caller's back.
 struct CudaEnvironment {
@@ -75,25 +81,30 @@ struct EngineOptions {
   static EngineOptions from_environment();
 };
 
+/// One array of a launch by name.
+struct NamedArray {
+  std::string_view name;
+  const void* address;  ///< device memory; written to when the array is an output
+};
+
 /// A problem made ready: compiled, loaded, bound. Cheap to copy (shared ownership; keeps its engine's device alive);
 /// immutable and thread-safe.
 class Plan {
  public:
-  /// Starts the kernels on `stream` and returns. `arrays` are device addresses in the operation's order: softmax and
-  /// log_softmax x, y, their gradients dy, y, dx; then the mask and valid_cols, each if the problem's options have it.
-  /// cross_entropy logits, targets, weight, dloss, loss, lse, z_loss, nll, predicted, correct, bad_targets, dlogits;
-  /// cross_entropy_backward logits, targets, lse, dloss, nll, weight, dlogits; cross_entropy_shard logits, targets, weight,
-  /// parts; cross_entropy_combine parts and, from targets to bad_targets, what cross_entropy has but for weight and dloss;
-  /// of all these weight, cross_entropy's dloss and dlogits, z_loss, nll, predicted, correct and bad_targets each if the
-  /// problem's options have it. attention q, k, v; then alibi_slopes, sinks, cu_seqlens_q with cu_seqlens_kv, arrays that
-  /// score_mod and mask_mod read, and mask_tiles, each if the problem has it; then o, and lse, which may be null. They must
-  /// be valid for the problem's shapes and strides until the work is done. Safe during CUDA graph capture. Throws
+  /// Starts the kernels on `stream` and returns. `arrays` are device addresses in the order of arrays(); they must be valid
+  /// for the problem's shapes and strides until the work is done. Safe during CUDA graph capture. Throws
   /// Error(invalid_argument) for null, misaligned or partly overlapping arrays, Error(device_failed) when the driver
   /// refuses. Costs a few nanoseconds over cuLaunchKernel: no allocation, no lock.
   void launch(std::span<void* const> arrays, Stream stream = nullptr) const;
   /// The same for operations of two arrays.
   void launch(const void* x, void* y, Stream stream = nullptr) const;
+  /// The same by name, in any order; optional arrays may be left out. Error(invalid_argument) for a name that arrays() does
+  /// not have. Slower than by order: names are compared.
+  void launch(std::initializer_list<NamedArray> arrays, Stream stream = nullptr) const;
+  void launch(std::span<const NamedArray> arrays, Stream stream = nullptr) const;
 
+  /// The arrays that launch() takes, in its order: names, dtypes, shapes, strides, alignment, which are optional.
+  std::span<const ArrayInfo> arrays() const noexcept;
   const Problem& problem() const noexcept;  ///< normalized: every default filled in
   const Config& config() const noexcept;
   Origin origin() const noexcept;
@@ -139,51 +150,37 @@ class Engine {
   /// problem returns the same plan. `stream` only tells whether a capture is under way: then a plan that does not exist yet
   /// is Error(capturing). Throws Error(invalid_argument | unsupported | compile_failed | no_compiler | ...).
   Plan prepare(const Problem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
-  Plan prepare(const SoftmaxProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
-  Plan prepare(const SoftmaxBackwardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
-  Plan prepare(const CrossEntropyProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
-  Plan prepare(const CrossEntropyBackwardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
-  Plan prepare(const CrossEntropyShardProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
-  Plan prepare(const CrossEntropyCombineProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
+  template <DescribedProblem Typed>
+  Plan prepare(const Typed& problem, const PrepareOptions& options = {}, Stream stream = nullptr) {
+    return prepare(to_problem(problem), options, stream);
+  }
   Plan prepare(const AttentionProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
 
-  /// One-shot calls: contiguous rows unless strides are given. The first call for a shape and its options prepares a plan
-  /// (seconds when it tunes, milliseconds from a warm cache), later ones look it up without lock or allocation and launch on
-  /// `stream`. The problem's alignment, in_place and logarithm fields are ignored: the addresses and the call's name tell.
-  /// `arrays` are what the problem's options name; Error(invalid_argument) for one that is missing, or that is given while
-  /// its option is off. Other errors are those of prepare() and Plan::launch().
-  void softmax(const void* x, void* y, const SoftmaxProblem& problem, const SoftmaxArrays& arrays, Stream stream = nullptr);
-  void softmax(const void* x, void* y, const SoftmaxProblem& problem, Stream stream = nullptr);
-  void log_softmax(const void* x, void* y, const SoftmaxProblem& problem, const SoftmaxArrays& arrays,
-                   Stream stream = nullptr);
-  void log_softmax(const void* x, void* y, const SoftmaxProblem& problem, Stream stream = nullptr);
+  /// One-shot call of any operation. The first call for a problem prepares a plan (seconds when it tunes, milliseconds from a
+  /// warm cache), later ones look it up without lock or allocation and launch on `stream`. The addresses say whether the
+  /// output is in place and how arrays are aligned, whatever the problem's fields say; an optional array that is given
+  /// switches its option on. Error(invalid_argument) for an array that is missing or that the problem does not have. Other
+  /// errors are those of prepare() and Plan::launch(). A problem that holds source code of the user's is looked up by the
+  /// whole text, under a lock, in tens of microseconds: launch a prepared plan in a loop.
+  template <DescribedProblem Typed>
+  void run(const Typed& problem, const typename Typed::Arrays& arrays, Stream stream = nullptr);
 
-  /// One-shot gradients: dy and y in, dx out; dx may be dy. Otherwise as above.
-  void softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
-                        const SoftmaxArrays& arrays, Stream stream = nullptr);
-  void softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
-                        Stream stream = nullptr);
-  void log_softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
-                            const SoftmaxArrays& arrays, Stream stream = nullptr);
-  void log_softmax_backward(const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
-                            Stream stream = nullptr);
+  /// run() of a softmax without other arrays.
+  void softmax(const void* x, void* y, SoftmaxProblem problem, Stream stream = nullptr) {
+    problem.logarithm = false;
+    run(problem, {.x = x, .y = y}, stream);
+  }
+  void log_softmax(const void* x, void* y, SoftmaxProblem problem, Stream stream = nullptr) {
+    problem.logarithm = true;
+    run(problem, {.x = x, .y = y}, stream);
+  }
 
-  /// One-shot cross-entropy; plans are found as above. `arrays` are what the call reads and writes: an optional array that
-  /// is given switches its option on, dlogits the gradient, in place where it is logits; the problem's alignments count for
-  /// nothing. Error(invalid_argument) for an array that is missing, or that the problem asks for and the call does not give.
-  /// A problem with check_targets makes the call wait for the stream and throw Error(invalid_argument) that names the first
-  /// row whose target is neither a class nor ignore_index, its target, and how many there are: for debugging, and not during
-  /// a capture (Error(capturing)). To look later instead, leave check_targets out and give bad_targets.
-  void cross_entropy(const void* logits, const CrossEntropyArrays& arrays, const CrossEntropyProblem& problem,
-                     Stream stream = nullptr);
-  /// The gradient from lse, with or without nll and weights; dlogits may be logits.
-  void cross_entropy_backward(const void* logits, const CrossEntropyBackwardArrays& arrays,
-                              const CrossEntropyBackwardProblem& problem, Stream stream = nullptr);
-  /// Both halves of a loss whose vocabulary is spread over devices; check_targets as for cross_entropy.
-  void cross_entropy_shard(const void* logits, const CrossEntropyShardArrays& arrays,
-                           const CrossEntropyShardProblem& problem, Stream stream = nullptr);
-  void cross_entropy_combine(const void* parts, const CrossEntropyCombineArrays& arrays,
-                             const CrossEntropyCombineProblem& problem, Stream stream = nullptr);
+  /// Cross-entropy that checks its targets: run(), and where the problem has check_targets the call waits for the stream and
+  /// throws Error(invalid_argument) that names the first row whose target is neither a class nor ignore_index, its target,
+  /// and how many there are. For debugging, and not during a capture (Error(capturing)). To look later instead, leave
+  /// check_targets out and give bad_targets.
+  void run_checked(const CrossEntropyProblem& problem, CrossEntropyArrays arrays, Stream stream = nullptr);
+  void run_checked(const CrossEntropyCombineProblem& problem, CrossEntropyCombineArrays arrays, Stream stream = nullptr);
 
   /// One-shot attention; plans are found as above. alibi_slopes, sinks and cu_seqlens that are given switch their options
   /// on, and lse is written where it is given; the problem's alignments count for nothing. Error(invalid_argument) for an
@@ -209,7 +206,29 @@ class Engine {
   explicit Engine(std::unique_ptr<Parts> parts);
 
  private:
+  /// The plan of an equal call before; nullptr: none.
+  const Executable* find_call(std::span<const std::uint64_t> key, std::uint64_t hash) const noexcept;
+  /// Checks the call's arrays, prepares, and remembers the plan under `key`; an empty key is not remembered.
+  const Executable& prepare_call(std::span<const std::uint64_t> key, std::uint64_t hash, const Description& call,
+                                 const Problem& problem, Stream stream);
+  static void enqueue(const Executable& executable, std::span<void* const> arrays, Stream stream);
+
   std::unique_ptr<Parts> parts_;
 };
+
+template <DescribedProblem Typed>
+void Engine::run(const Typed& asked, const typename Typed::Arrays& arrays, Stream stream) {
+  const Typed problem = with_addresses(asked, arrays);
+  KeyWriter<key_words<Typed>()> key(problem.op());
+  describe(problem, arrays, key);
+  const std::uint64_t hash = key.hash();
+  const Executable* executable = key.has_text() ? nullptr : find_call(key.words(), hash);
+  if (executable == nullptr) [[unlikely]]
+    executable = &prepare_call(key.has_text() ? std::span<const std::uint64_t>() : key.words(), hash,
+                               Description(problem, arrays), to_problem(problem), stream);
+  AddressList addresses;
+  describe(problem, arrays, addresses);
+  enqueue(*executable, addresses.span(), stream);
+}
 
 }  // namespace tunesmith

@@ -152,7 +152,8 @@ struct ArrayFacts {
   DType dtype = DType::f32;
   Dims<Extent> shape{};
   Dims<std::int64_t> strides{};             ///< elements; empty: contiguous, the last dimension innermost
-  const std::int64_t* alignment = nullptr;  ///< the field that promises the address's alignment; nullptr: one element
+  const std::int64_t* alignment = nullptr;  ///< the field that promises the address's alignment; nullptr: aligned_to
+  std::int64_t aligned_to = 0;              ///< bytes; 0: one element
   bool present = true;                      ///< the problem has it
   bool optional = false;                    ///< a launch accepts nullptr
   const bool* enabled_by = nullptr;         ///< the option that a given address switches on in a one-shot call
@@ -160,6 +161,13 @@ struct ArrayFacts {
   const bool* in_place = nullptr;           ///< the option that equal addresses of this output and its input switch on
   const void* shares = nullptr;             ///< the address of that input, in a one-shot call
   std::string_view meaning{};
+};
+
+/// A problem's struct that describes itself.
+template <typename Problem>
+concept DescribedProblem = requires(const Problem& problem) {
+  typename Problem::Arrays;
+  { problem.op() } -> std::same_as<std::string_view>;
 };
 
 /// What visits a description. A visitor's functions are templates over the member's type and never virtual.

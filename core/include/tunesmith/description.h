@@ -113,6 +113,11 @@ class Description {
     const typename Problem::Arrays none{};
     describe(problem, none, *this);
   }
+  /// Of a call: a problem and the addresses of its arrays.
+  template <typename Problem>
+  Description(const Problem& problem, const typename Problem::Arrays& arrays) {
+    describe(problem, arrays, *this);
+  }
   /// Of anything else that fields make up: `visit` calls field() and option().
   template <typename Visit>
     requires std::invocable<Visit, Description&>
@@ -129,7 +134,10 @@ class Description {
   void option(std::string_view name, const Member& member, const FieldFacts& facts) {
     fields_.push_back({name, facts, true, &member, &field_access<Member>()});
   }
-  void array(const void*, const ArrayFacts& facts) { arrays_.push_back(facts); }
+  void array(const void* address, const ArrayFacts& facts) {
+    arrays_.push_back(facts);
+    addresses_.push_back(address);
+  }
 
   /// Sets the members that `given` names. Throws Error(invalid_argument) for a field that `owner` ("softmax") does not have,
   /// a required one that is missing, and a value of another type. Facts that depend on other fields are those of before:
@@ -141,6 +149,8 @@ class Description {
   void check(const Fields& given) const;
   /// Throws Error(invalid_argument) for an array that would span more than any memory.
   void check_extents() const;
+  /// Throws Error(invalid_argument) for an array whose address is null or not aligned to an element.
+  void check_addresses() const;
   /// Fills in defaults that follow other fields, and applies caps.
   void resolve();
 
@@ -180,6 +190,7 @@ class Description {
 
   std::vector<Entry> fields_;
   std::vector<ArrayFacts> arrays_;
+  std::vector<const void*> addresses_;  // of arrays_
 };
 
 /// A problem from its generic form: unknown fields, types, ranges and conditions are checked, defaults filled in.
@@ -203,8 +214,7 @@ Problem normal_problem(const Typed& problem) {
 }
 
 /// The generic form of a typed problem as it is given. Checks nothing: Engine::prepare does.
-template <typename Typed>
-  requires requires { typename Typed::Arrays; }
+template <DescribedProblem Typed>
 Problem to_problem(const Typed& problem) {
   const Typed defaults{};
   return {std::string(problem.op()), Description(problem).given_form(Description(defaults))};

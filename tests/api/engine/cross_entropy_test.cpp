@@ -140,7 +140,7 @@ class CrossEntropyFamily : public testing::Test {
     arrays.loss = &loss;
     arrays.lse = lse.data();
     if (!weights.empty()) arrays.weight = weights.data();
-    engine_.cross_entropy(logits.data(), arrays, problem);
+    engine_.run_checked(problem, with_logits(arrays, logits.data()));
     return loss;
   }
 
@@ -153,7 +153,7 @@ TEST_F(CrossEntropyFamily, Plain) {
   fill(5, 12);
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(5, 12, DType::f32);
   problem.reduction = Reduction::none;
-  engine_.cross_entropy(logits_.data(), arrays(), problem);
+  engine_.run_checked(problem, with_logits(arrays(), logits_.data()));
   const Reference expected = reference(problem, logits_, targets_);
   expect_near(loss_, expected.loss, 1, "loss");
   expect_near(lse_, expected.lse, 1, "lse");
@@ -177,7 +177,7 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   all.correct = &correct;
   all.bad_targets = bad;
   all.dlogits = dlogits_.data();
-  engine_.cross_entropy(logits_.data(), all, problem);
+  engine_.run_checked(problem, with_logits(all, logits_.data()));
   EXPECT_NEAR(loss_[0], expected.reduced(expected.loss, Reduction::mean), 2e-6);
   EXPECT_NEAR(z_loss_[0], expected.reduced(expected.z_loss, Reduction::mean), 1e-7);
   EXPECT_EQ(loss_[1], -1);  // a reduced loss is one number
@@ -196,7 +196,7 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   // In place of the logits, the result is bitwise the same.
   const std::vector<float> apart = dlogits_, logits = logits_;
   all.dlogits = logits_.data();
-  engine_.cross_entropy(logits_.data(), all, problem);
+  engine_.run_checked(problem, with_logits(all, logits_.data()));
   EXPECT_EQ(logits_, apart);
 
   // From lse, with nll, it is the same up to rounding.
@@ -208,11 +208,11 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   logits_ = logits;
   dlogits_.assign(dlogits_.size(), -1);
   CrossEntropyBackwardArrays given{targets_.data(), lse_.data(), &dloss, nll_.data(), weights_.data(), dlogits_.data()};
-  engine_.cross_entropy_backward(logits_.data(), given, backward);
+  engine_.run(backward, with_logits(given, logits_.data()));
   expect_near(dlogits_, apart, 1, "dlogits from lse");
   const std::vector<float> from_lse = dlogits_;
   given.dlogits = logits_.data();
-  engine_.cross_entropy_backward(logits_.data(), given, backward);
+  engine_.run(backward, with_logits(given, logits_.data()));
   EXPECT_EQ(logits_, from_lse);
 }
 
@@ -224,7 +224,7 @@ TEST_F(CrossEntropyFamily, UnreducedLossTakesAnUpstreamGradientPerRow) {
   CrossEntropyArrays all = arrays();
   all.dloss = dloss.data();
   all.dlogits = dlogits_.data();
-  engine_.cross_entropy(logits_.data(), all, problem);
+  engine_.run_checked(problem, with_logits(all, logits_.data()));
   const Reference expected = reference(problem, logits_, targets_);
   const auto expect_rows = [&](std::initializer_list<double> factors) {
     for (std::size_t i = 0; i < dlogits_.size(); ++i)
@@ -234,7 +234,7 @@ TEST_F(CrossEntropyFamily, UnreducedLossTakesAnUpstreamGradientPerRow) {
   problem.dloss = Upstream::scalar;  // one for all rows
   const float half = 0.5f;
   all.dloss = &half;
-  engine_.cross_entropy(logits_.data(), all, problem);
+  engine_.run_checked(problem, with_logits(all, logits_.data()));
   expect_rows({0.5, 0.5, 0.5, 0.5});
 
   // Only the backward operation, 32-bit targets, dlogits with a row stride.
@@ -244,8 +244,7 @@ TEST_F(CrossEntropyFamily, UnreducedLossTakesAnUpstreamGradientPerRow) {
   backward.target_dtype = DType::i32;
   backward.dlogits_row_stride = 12;
   std::vector<float> gaps(48, -1);
-  engine_.cross_entropy_backward(logits_.data(), {narrow.data(), lse_.data(), dloss.data(), nullptr, nullptr, gaps.data()},
-                                 backward);
+  engine_.run(backward, {logits_.data(), narrow.data(), lse_.data(), dloss.data(), nullptr, nullptr, gaps.data()});
   for (std::size_t r = 0; r < 4; ++r)
     for (std::size_t c = 0; c < 12; ++c)
       EXPECT_NEAR(gaps[r * 12 + c], c < 9 ? static_cast<double>(dloss[r]) * expected.gradient[r * 9 + c] : -1, 2e-6)
@@ -310,7 +309,7 @@ TEST_F(CrossEntropyFamily, SmallLossesArePrecise) {
   arrays.loss = &loss;
   arrays.lse = &lse;
   arrays.dlogits = dlogits.data();
-  engine_.cross_entropy(logits.data(), arrays, CrossEntropyProblem::contiguous(1, 3, DType::f32));
+  engine_.run_checked(CrossEntropyProblem::contiguous(1, 3, DType::f32), with_logits(arrays, logits.data()));
   const double others = 2 * std::exp(-30);
   EXPECT_NEAR(loss / std::log1p(others), 1, 1e-6);
   EXPECT_NEAR(dlogits[0] / (-others / (1 + others)), 1, 1e-6);
@@ -340,7 +339,7 @@ TEST_P(CrossEntropyShards, CombineToTheWhole) {
   all.dloss = &dloss;
   all.dlogits = dlogits_.data();
   logits_[3 * classes + 5] = logits_[3 * classes + 50] = 9;  // the first of two largest is predicted
-  engine_.cross_entropy(logits_.data(), all, whole);
+  engine_.run_checked(whole, with_logits(all, logits_.data()));
 
   const auto& shards = GetParam().cols;
   const auto count = static_cast<std::int64_t>(shards.size());
@@ -356,8 +355,7 @@ TEST_P(CrossEntropyShards, CombineToTheWhole) {
     shard.scale = whole.scale;
     shard.softcap = whole.softcap;
     shard.predicted = true;
-    engine_.cross_entropy_shard(&logits_[static_cast<std::size_t>(start)],
-                                {targets_.data(), nullptr, &parts[static_cast<std::size_t>(s * rows * 8)]}, shard);
+    engine_.run(shard, {&logits_[static_cast<std::size_t>(start)], targets_.data(), nullptr, &parts[static_cast<std::size_t>(s * rows * 8)]});
     start += shard.cols;
   }
   ASSERT_EQ(start, classes);
@@ -367,15 +365,13 @@ TEST_P(CrossEntropyShards, CombineToTheWhole) {
   std::vector<float> lse(rows, -1), nll(rows, -1), loss(1, -1), z_loss(1, -1);
   std::vector<std::int64_t> predicted(rows, -1);
   std::int64_t hits = -1;
-  engine_.cross_entropy_combine(parts.data(),
-                                {.targets = targets_.data(),
+  engine_.run_checked(combine, {.parts = parts.data(), .targets = targets_.data(),
                                  .loss = loss.data(),
                                  .lse = lse.data(),
                                  .z_loss = z_loss.data(),
                                  .nll = nll.data(),
                                  .predicted = predicted.data(),
-                                 .correct = &hits},
-                                combine);
+                                 .correct = &hits});
   EXPECT_NEAR(loss[0], loss_[0], 2e-6 * loss_[0]);
   EXPECT_NEAR(z_loss[0], z_loss_[0], 2e-6 * z_loss_[0]);
   expect_near(lse, lse_, 1, "lse");
@@ -396,8 +392,7 @@ TEST_P(CrossEntropyShards, CombineToTheWhole) {
     backward.scale = whole.scale;
     backward.softcap = whole.softcap;
     const auto offset = static_cast<std::size_t>(start);
-    engine_.cross_entropy_backward(&logits_[offset],
-                                   {targets_.data(), lse.data(), &dloss, nll.data(), nullptr, &dlogits[offset]}, backward);
+    engine_.run(backward, {&logits_[offset], targets_.data(), lse.data(), &dloss, nll.data(), nullptr, &dlogits[offset]});
     start += cols;
   }
   for (std::size_t i = 0; i < dlogits.size(); ++i) EXPECT_NEAR(dlogits[i], dlogits_[i], 2e-7) << i;
@@ -415,37 +410,35 @@ TEST_F(CrossEntropyFamily, ChecksTargetsOnRequest) {
   fill(5, 12);
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(5, 12, DType::f32);
   problem.check_targets = true;
-  engine_.cross_entropy(logits_.data(), arrays(), problem);  // all targets are valid
+  engine_.run_checked(problem, with_logits(arrays(), logits_.data()));  // all targets are valid
   targets_[1] = 12;
   targets_[4] = -3;
-  expect_error([&] { engine_.cross_entropy(logits_.data(), arrays(), problem); }, ErrorCode::invalid_argument,
+  expect_error([&] { engine_.run_checked(problem, with_logits(arrays(), logits_.data())); }, ErrorCode::invalid_argument,
                {"targets[1] is 12; allowed: 0 to 11, or ignore_index -100 (2 rows in all)"});
   EXPECT_TRUE(std::isnan(loss_[0]));
   std::vector<std::int32_t> narrow{0, 1, 2, -3, 4};
   CrossEntropyArrays other = arrays();
   other.targets = narrow.data();
   problem.target_dtype = DType::i32;
-  expect_error([&] { engine_.cross_entropy(logits_.data(), other, problem); }, ErrorCode::invalid_argument,
+  expect_error([&] { engine_.run_checked(problem, with_logits(other, logits_.data())); }, ErrorCode::invalid_argument,
                {"targets[3] is -3; allowed: 0 to 11", "(1 row in all)"});
 
   // Without waiting, through the caller's array.
   std::int64_t bad[2] = {};
   other.bad_targets = bad;
   problem.check_targets = false;
-  engine_.cross_entropy(logits_.data(), other, problem);
+  engine_.run_checked(problem, with_logits(other, logits_.data()));
   EXPECT_EQ(bad[0], 1);
   EXPECT_EQ(bad[1], 3);
 
   // Also when shards are combined.
   std::vector<float> parts(5 * 8);
-  engine_.cross_entropy_shard(logits_.data(), {targets_.data(), nullptr, parts.data()},
-                              CrossEntropyShardProblem::contiguous(5, 12, DType::f32));
+  engine_.run(CrossEntropyShardProblem::contiguous(5, 12, DType::f32), {logits_.data(), targets_.data(), nullptr, parts.data()});
   CrossEntropyCombineProblem combine = CrossEntropyCombineProblem::contiguous(5, 1, 12);
   combine.check_targets = true;
   expect_error(
       [&] {
-        engine_.cross_entropy_combine(parts.data(), {.targets = targets_.data(), .loss = loss_.data(), .lse = lse_.data()},
-                                      combine);
+        engine_.run_checked(combine, {.parts = parts.data(), .targets = targets_.data(), .loss = loss_.data(), .lse = lse_.data()});
       },
       ErrorCode::invalid_argument, {"targets[1] is 12; allowed: 0 to 11, or ignore_index -100 (2 rows in all)"});
 }
@@ -470,17 +463,17 @@ TEST_F(CrossEntropyCalls, ErrorsNameMissingArrays) {
   const auto without = [&](auto member, const char* name) {
     CrossEntropyArrays given = arrays();
     given.*member = nullptr;
-    rejects([&] { engine_.cross_entropy(logits_.data(), given, problem_); }, {name, "is a null pointer"});
+    rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); }, {name, "is a null pointer"});
   };
   without(&CrossEntropyArrays::targets, "targets");
   without(&CrossEntropyArrays::loss, "loss");
   without(&CrossEntropyArrays::lse, "lse");
-  rejects([&] { engine_.cross_entropy(nullptr, arrays(), problem_); }, {"logits is a null pointer"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(arrays(), nullptr)); }, {"logits is a null pointer"});
 
   const auto asked = [&](const auto& ask, std::initializer_list<std::string_view> words) {
     CrossEntropyProblem problem = problem_;
     ask(problem);
-    rejects([&] { engine_.cross_entropy(logits_.data(), arrays(), problem); }, words);
+    rejects([&] { engine_.run_checked(problem, with_logits(arrays(), logits_.data())); }, words);
   };
   asked([](auto& p) { p.weight = true; }, {"weight is a null pointer, but problem.weight is set"});
   asked([](auto& p) { p.nll = true; }, {"nll is a null pointer"});
@@ -493,18 +486,17 @@ TEST_F(CrossEntropyCalls, ErrorsNameMissingArrays) {
   const CrossEntropyBackwardProblem backward = CrossEntropyBackwardProblem::contiguous(4, 8, DType::f32);
   rejects(
       [&] {
-        engine_.cross_entropy_backward(logits_.data(), {targets_.data(), floats_.data()}, backward);
+        engine_.run(backward, {logits_.data(), targets_.data(), floats_.data()});
       },
       {"dloss is a null pointer"});
   rejects(
       [&] {
-        engine_.cross_entropy_backward(logits_.data(), {targets_.data(), floats_.data(), floats_.data() + 8}, backward);
+        engine_.run(backward, {logits_.data(), targets_.data(), floats_.data(), floats_.data() + 8});
       },
       {"dlogits is a null pointer"});
   rejects(
       [&] {
-        engine_.cross_entropy_shard(logits_.data(), {targets_.data()},
-                                    CrossEntropyShardProblem::contiguous(4, 8, DType::f32));
+        engine_.run(CrossEntropyShardProblem::contiguous(4, 8, DType::f32), {logits_.data(), targets_.data()});
       },
       {"parts is a null pointer"});
 }
@@ -512,54 +504,54 @@ TEST_F(CrossEntropyCalls, ErrorsNameMissingArrays) {
 TEST_F(CrossEntropyCalls, ErrorsNameInvalidFields) {
   CrossEntropyArrays given = arrays();
   given.z_loss = floats_.data() + 16;
-  rejects([&] { engine_.cross_entropy(logits_.data(), given, problem_); }, {"z_loss is given", "problem.z_loss is 0"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); }, {"z_loss is given", "problem.z_loss is 0"});
   given = arrays();
   given.dloss = floats_.data() + 16;
-  rejects([&] { engine_.cross_entropy(logits_.data(), given, problem_); }, {"dloss is scalar", "gradient is none"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); }, {"dloss is scalar", "gradient is none"});
   given = arrays();
   given.targets = reinterpret_cast<const std::byte*>(targets_.data()) + 4;
-  rejects([&] { engine_.cross_entropy(logits_.data(), given, problem_); }, {"targets is at", "i64", "8 bytes"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); }, {"targets is at", "i64", "8 bytes"});
   problem_.target_dtype = DType::f32;
-  rejects([&] { engine_.cross_entropy(logits_.data(), arrays(), problem_); }, {"target_dtype is 'f32'", "i64, i32"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(arrays(), logits_.data())); }, {"target_dtype is 'f32'", "i64, i32"});
   problem_.target_dtype = DType::i64;
   problem_.label_smoothing = 2;
-  rejects([&] { engine_.cross_entropy(logits_.data(), arrays(), problem_); }, {"label_smoothing is 2", "0 to 1"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(arrays(), logits_.data())); }, {"label_smoothing is 2", "0 to 1"});
   problem_.label_smoothing = 0;
   given = arrays();
   given.dlogits = logits_.data();
   problem_.out_dtype = DType::bf16;
-  rejects([&] { engine_.cross_entropy(logits_.data(), given, problem_); }, {"in place", "f32", "bf16", "agree"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); }, {"in place", "f32", "bf16", "agree"});
 }
 
 TEST_F(CrossEntropyCalls, OnlyEqualCallsShareAPlan) {
-  engine_.cross_entropy(logits_.data(), arrays(), problem_);
-  engine_.cross_entropy(other_.data(), arrays(), problem_);
+  engine_.run_checked(problem_, with_logits(arrays(), logits_.data()));
+  engine_.run_checked(problem_, with_logits(arrays(), other_.data()));
   problem_.logits_row_stride = 8;    // the meaning of 0
   problem_.out_dtype = DType::bf16;  // of dlogits, which are not computed
   problem_.logits_alignment = 4;     // the address determines it
-  engine_.cross_entropy(logits_.data(), arrays(), problem_);
+  engine_.run_checked(problem_, with_logits(arrays(), logits_.data()));
   EXPECT_EQ(fake_.compiler->compilations, 1);
   EXPECT_EQ(engine_.parts().plans->cross_entropy.size(), 1u);
 
   CrossEntropyArrays given = arrays();
   std::vector<std::int64_t> predicted(4);
   given.predicted = predicted.data();
-  engine_.cross_entropy(logits_.data(), given, problem_);
+  engine_.run_checked(problem_, with_logits(given, logits_.data()));
   EXPECT_EQ(fake_.compiler->compilations, 2);
   problem_.out_dtype = DType::f32;
   given.dlogits = other_.data();
-  engine_.cross_entropy(logits_.data(), given, problem_);
+  engine_.run_checked(problem_, with_logits(given, logits_.data()));
   given.dlogits = logits_.data();
-  engine_.cross_entropy(logits_.data(), given, problem_);
+  engine_.run_checked(problem_, with_logits(given, logits_.data()));
   EXPECT_EQ(engine_.parts().plans->cross_entropy.size(), 4u);
 }
 
 TEST_F(CrossEntropyCalls, DoesNotWaitDuringACapture) {
-  engine_.cross_entropy(logits_.data(), arrays(), problem_);
+  engine_.run_checked(problem_, with_logits(arrays(), logits_.data()));
   fake_.device->capturing = true;
-  engine_.cross_entropy(logits_.data(), arrays(), problem_);  // the plan exists, so it only launches
+  engine_.run_checked(problem_, with_logits(arrays(), logits_.data()));  // the plan exists, so it only launches
   problem_.check_targets = true;
-  expect_error([&] { engine_.cross_entropy(logits_.data(), arrays(), problem_); }, ErrorCode::capturing,
+  expect_error([&] { engine_.run_checked(problem_, with_logits(arrays(), logits_.data())); }, ErrorCode::capturing,
                {"check_targets", "capturing", "bad_targets"});
 }
 

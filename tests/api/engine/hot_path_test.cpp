@@ -113,13 +113,12 @@ TEST_F(HotPath, CrossEntropyAllocatesNothing) {
                                   .predicted = more + 192,
                                   .correct = more + 256,
                                   .dlogits = y_};
-  const auto loss = [&] { fake_.engine->cross_entropy(x_, arrays, problem); };
+  const auto loss = [&] { fake_.engine->run_checked(problem, with_logits(arrays, x_)); };
   EXPECT_GT(allocations_of(loss), 0);
   EXPECT_EQ(allocations_of(loss), 0);
   const CrossEntropyBackwardProblem backward = CrossEntropyBackwardProblem::contiguous(4, 64, DType::f32);
   const auto gradient = [&] {
-    fake_.engine->cross_entropy_backward(
-        x_, {.targets = valid_cols_, .lse = more + 64, .dloss = more, .nll = mask_, .dlogits = x_}, backward);
+    fake_.engine->run(backward, {.logits = x_, .targets = valid_cols_, .lse = more + 64, .dloss = more, .nll = mask_, .dlogits = x_});
   };
   EXPECT_GT(allocations_of(gradient), 0);
   EXPECT_EQ(allocations_of(gradient), 0);

@@ -3,9 +3,11 @@
 // a loss whose vocabulary is spread over devices.
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
-#include "tunesmith/problem.h"
-#include "tunesmith/types.h"
+#include "tunesmith/description.h"
+#include "tunesmith/row_fields.h"
 
 namespace tunesmith {
 
@@ -15,6 +17,8 @@ enum class Reduction : std::uint8_t {
   sum,   ///< 0 when there is none
   none,  ///< one loss for each row
 };
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<Reduction>{"mean", "sum", "none"};
 
 /// Where the gradient goes that the forward operation writes in the same pass.
 enum class Gradient : std::uint8_t {
@@ -22,12 +26,66 @@ enum class Gradient : std::uint8_t {
   separate,  ///< to an array of its own
   in_place,  ///< over the logits: equal dtypes and strides
 };
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<Gradient>{"none", "separate", "in_place"};
 
 /// The gradient of what follows with respect to the loss, as a float32 array.
 enum class Upstream : std::uint8_t {
   none,    ///< 1 for every loss
   scalar,  ///< one element, the same for every loss
   row,     ///< one element for each row, which takes Reduction::none
+};
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<Upstream>{"none", "scalar", "row"};
+
+/// Addresses in device memory, in launch order. An array that may be left out switches its option on when it is given.
+struct CrossEntropyArrays {
+  const void* logits = nullptr;
+  const void* targets = nullptr;  ///< (rows), of the target dtype
+  const void* weight = nullptr;   ///< float32 (cols), or left out
+  const void* dloss = nullptr;  ///< float32 (rows) for Reduction::none unless the problem says scalar, else (1); or left out
+  void* loss = nullptr;         ///< float32 (rows) for Reduction::none, else (1)
+  void* lse = nullptr;          ///< float32 (rows): what the backward operation needs
+  void* z_loss = nullptr;       ///< float32, as loss; for a z_loss above 0 and for no other
+  void* nll = nullptr;          ///< float32 (rows), or left out
+  void* predicted = nullptr;    ///< (rows), of the target dtype, or left out
+  void* correct = nullptr;      ///< int64 (1), or left out
+  void* bad_targets =
+      nullptr;              ///< int64 (2): rows whose target is no class and not ignored, and the first or -1; or left out
+  void* dlogits = nullptr;  ///< (rows, cols), may be logits; or left out
+};
+
+/// Addresses of cross_entropy_backward, in launch order.
+struct CrossEntropyBackwardArrays {
+  const void* logits = nullptr;
+  const void* targets = nullptr;  ///< (rows), of the target dtype
+  const void* lse = nullptr;      ///< float32 (rows), as the forward operation or the combination of shards wrote it
+  const void* dloss = nullptr;    ///< float32 (rows) for Reduction::none unless the problem says scalar, else (1)
+  const void* nll = nullptr;      ///< float32 (rows), as written there, or left out
+  const void* weight = nullptr;   ///< float32 (cols), or left out
+  void* dlogits = nullptr;        ///< (rows, cols), may be logits
+};
+
+/// Addresses of cross_entropy_shard, in launch order.
+struct CrossEntropyShardArrays {
+  const void* logits = nullptr;
+  const void* targets = nullptr;  ///< (rows), of the target dtype
+  const void* weight = nullptr;   ///< float32 (cols), of the classes at hand, or left out
+  void* parts = nullptr;          ///< float32 (rows, 8), aligned to 16 bytes
+};
+
+/// Addresses of cross_entropy_combine, in launch order; they mean
+/// what they mean in CrossEntropyArrays.
+struct CrossEntropyCombineArrays {
+  const void* parts = nullptr;
+  const void* targets = nullptr;
+  void* loss = nullptr;
+  void* lse = nullptr;
+  void* z_loss = nullptr;
+  void* nll = nullptr;
+  void* predicted = nullptr;
+  void* correct = nullptr;
+  void* bad_targets = nullptr;
 };
 
 /// For every row r with target t = targets[r], C = cols classes, x = softcap(scale * logits[r,:]), weights w (1 without any)
@@ -57,13 +115,15 @@ enum class Upstream : std::uint8_t {
 /// After Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018 (arXiv:1805.02867). z_loss: Chowdhery et
 /// al., "PaLM", 2022 (arXiv:2204.02311). softcap: Gemma Team, "Gemma 2", 2024 (arXiv:2408.00118).
 struct CrossEntropyProblem {
+  using Arrays = CrossEntropyArrays;
+
   std::int64_t rows = 0;                ///< tokens, >= 0
   std::int64_t cols = 1;                ///< classes, >= 1; a tuned kernel is specialized for it
   DType dtype = DType::f32;             ///< of logits: f32, f16 or bf16
   DType target_dtype = DType::i64;      ///< of targets and predicted: i64 or i32
-  DType out_dtype = DType::f32;         ///< of dlogits: f32, f16 or bf16
-  std::int64_t logits_row_stride = 0;   ///< elements between rows of logits; 0: cols
-  std::int64_t dlogits_row_stride = 0;  ///< elements between rows of dlogits; 0: cols
+  std::optional<DType> out_dtype{};     ///< of dlogits: f32, f16 or bf16; absent: dtype
+  std::optional<std::int64_t> logits_row_stride{};   ///< elements between rows of logits; absent: cols, 0: one row for all
+  std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols
   /// Bytes logits' address is promised to be a multiple of: a power of two, element size to 16.
   std::int64_t logits_alignment = 16;
   std::int64_t dlogits_alignment = 16;    ///< the same for dlogits
@@ -85,28 +145,13 @@ struct CrossEntropyProblem {
     CrossEntropyProblem problem;
     problem.rows = rows;
     problem.cols = cols;
-    problem.dtype = problem.out_dtype = dtype;
+    problem.dtype = dtype;
     return problem;
   }
 
+  constexpr std::string_view op() const noexcept { return "cross_entropy"; }
+  constexpr DType output() const noexcept { return out_dtype.value_or(dtype); }
   bool operator==(const CrossEntropyProblem&) const = default;
-};
-
-/// Addresses in device memory for a one-shot Engine::cross_entropy, in the order in which a plan takes them (after logits).
-/// What is given is used: an array that may be left out switches its option on.
-struct CrossEntropyArrays {
-  const void* targets = nullptr;  ///< (rows), of the target dtype
-  const void* weight = nullptr;   ///< float32 (cols), or left out
-  const void* dloss = nullptr;  ///< float32 (rows) for Reduction::none unless the problem says scalar, else (1); or left out
-  void* loss = nullptr;         ///< float32 (rows) for Reduction::none, else (1)
-  void* lse = nullptr;          ///< float32 (rows): what the backward operation needs
-  void* z_loss = nullptr;       ///< float32, as loss; for a z_loss above 0 and for no other
-  void* nll = nullptr;          ///< float32 (rows), or left out
-  void* predicted = nullptr;    ///< (rows), of the target dtype, or left out
-  void* correct = nullptr;      ///< int64 (1), or left out
-  void* bad_targets =
-      nullptr;              ///< int64 (2): rows whose target is no class and not ignored, and the first or -1; or left out
-  void* dlogits = nullptr;  ///< (rows, cols), may be logits; or left out
 };
 
 /// The gradient of CrossEntropyProblem's loss from lse, which the forward operation left, in one read and one write whatever
@@ -118,25 +163,27 @@ struct CrossEntropyArrays {
 /// vocab_size say where it lies. Label smoothing, or the mean, with weights needs the weights of all classes and is refused
 /// for a shard: use Reduction::sum and a dloss that is divided already.
 struct CrossEntropyBackwardProblem {
+  using Arrays = CrossEntropyBackwardArrays;
+
   std::int64_t rows = 0;                ///< >= 0
   std::int64_t cols = 1;                ///< classes at hand, >= 1; a tuned kernel is specialized for it
   DType dtype = DType::f32;             ///< of logits: f32, f16 or bf16
   DType target_dtype = DType::i64;      ///< of targets: i64 or i32
-  DType out_dtype = DType::f32;         ///< of dlogits: f32, f16 or bf16
-  std::int64_t logits_row_stride = 0;   ///< elements between rows of logits; 0: cols
-  std::int64_t dlogits_row_stride = 0;  ///< elements between rows of dlogits; 0: cols
+  std::optional<DType> out_dtype{};     ///< of dlogits: f32, f16 or bf16; absent: dtype
+  std::optional<std::int64_t> logits_row_stride{};   ///< elements between rows of logits; absent: cols, 0: one row for all
+  std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols
   std::int64_t logits_alignment = 16;  ///< bytes logits' address is promised to be a multiple of, as for CrossEntropyProblem
   std::int64_t dlogits_alignment = 16;  ///< the same for dlogits
   bool in_place = false;                ///< dlogits is logits: equal dtypes and strides
   std::int64_t vocab_start = 0;         ///< class of the first column
-  std::int64_t vocab_size = 0;          ///< classes in all shards; 0: vocab_start + cols
+  std::optional<std::int64_t> vocab_size{};  ///< classes in all shards; absent: vocab_start + cols
   std::int64_t ignore_index = -100;     ///< as in the forward call, like all options
   double label_smoothing = 0;
   double z_loss = 0;
   double scale = 1;
   double softcap = 0;
   Reduction reduction = Reduction::mean;
-  Upstream dloss = Upstream::none;  ///< what dloss is; none: row for Reduction::none, else scalar. There always is one
+  std::optional<Upstream> dloss{};  ///< what dloss is, scalar or row; absent: row for Reduction::none, else scalar
   bool weight = false;              ///< classes have weights
   bool nll = false;                 ///< nll is given
 
@@ -144,35 +191,29 @@ struct CrossEntropyBackwardProblem {
     CrossEntropyBackwardProblem problem;
     problem.rows = rows;
     problem.cols = cols;
-    problem.dtype = problem.out_dtype = dtype;
+    problem.dtype = dtype;
     return problem;
   }
 
+  constexpr std::string_view op() const noexcept { return "cross_entropy_backward"; }
+  constexpr DType output() const noexcept { return out_dtype.value_or(dtype); }
   bool operator==(const CrossEntropyBackwardProblem&) const = default;
-};
-
-/// Addresses for a one-shot Engine::cross_entropy_backward, in the order in which a plan takes them (after logits).
-struct CrossEntropyBackwardArrays {
-  const void* targets = nullptr;  ///< (rows), of the target dtype
-  const void* lse = nullptr;      ///< float32 (rows), as the forward operation or the combination of shards wrote it
-  const void* dloss = nullptr;    ///< float32 (rows) for Reduction::none unless the problem says scalar, else (1)
-  const void* nll = nullptr;      ///< float32 (rows), as written there, or left out
-  const void* weight = nullptr;   ///< float32 (cols), or left out
-  void* dlogits = nullptr;        ///< (rows, cols), may be logits
 };
 
 /// One device's part of a loss whose vocabulary is spread over several: for each row eight floats, which the combination
 /// understands. The classes at hand are vocab_start to vocab_start + cols - 1 of vocab_size. Gather the parts of all shards
 /// (32 bytes a row and shard travel, not the logits) as (shards, rows, 8), in any order of the shards.
 struct CrossEntropyShardProblem {
+  using Arrays = CrossEntropyShardArrays;
+
   std::int64_t rows = 0;               ///< >= 0
   std::int64_t cols = 1;               ///< classes at hand, >= 1; a tuned kernel is specialized for it
   DType dtype = DType::f32;            ///< of logits: f32, f16 or bf16
   DType target_dtype = DType::i64;     ///< of targets: i64 or i32. Targets are classes of the whole vocabulary
-  std::int64_t logits_row_stride = 0;  ///< elements between rows of logits; 0: cols
+  std::optional<std::int64_t> logits_row_stride{};  ///< elements between rows of logits; absent: cols, 0: one row for all
   std::int64_t logits_alignment = 16;  ///< bytes logits' address is promised to be a multiple of, as for CrossEntropyProblem
   std::int64_t vocab_start = 0;        ///< class of the first column
-  std::int64_t vocab_size = 0;         ///< classes in all shards; 0: vocab_start + cols
+  std::optional<std::int64_t> vocab_size{};  ///< classes in all shards; absent: vocab_start + cols
   std::int64_t ignore_index = -100;    ///< as for CrossEntropyProblem, like all options
   double label_smoothing = 0;
   double scale = 1;
@@ -188,19 +229,15 @@ struct CrossEntropyShardProblem {
     return problem;
   }
 
+  constexpr std::string_view op() const noexcept { return "cross_entropy_shard"; }
   bool operator==(const CrossEntropyShardProblem&) const = default;
-};
-
-/// Addresses for a one-shot Engine::cross_entropy_shard, in the order in which a plan takes them (after logits).
-struct CrossEntropyShardArrays {
-  const void* targets = nullptr;  ///< (rows), of the target dtype
-  const void* weight = nullptr;   ///< float32 (cols), of the classes at hand, or left out
-  void* parts = nullptr;          ///< float32 (rows, 8), aligned to 16 bytes
 };
 
 /// The loss and lse of CrossEntropyProblem from the parts of all shards of the vocabulary. Every device may do it for itself
 /// and finds the same bits.
 struct CrossEntropyCombineProblem {
+  using Arrays = CrossEntropyCombineArrays;
+
   std::int64_t rows = 0;             ///< >= 0
   std::int64_t shards = 1;           ///< >= 1
   std::int64_t vocab_size = 1;       ///< classes in all shards
@@ -223,26 +260,10 @@ struct CrossEntropyCombineProblem {
     return problem;
   }
 
+  constexpr std::string_view op() const noexcept { return "cross_entropy_combine"; }
   bool operator==(const CrossEntropyCombineProblem&) const = default;
 };
 
-/// Addresses for a one-shot Engine::cross_entropy_combine, in the order in which a plan takes them (after parts); they mean
-/// what they mean in CrossEntropyArrays.
-struct CrossEntropyCombineArrays {
-  const void* targets = nullptr;
-  void* loss = nullptr;
-  void* lse = nullptr;
-  void* z_loss = nullptr;
-  void* nll = nullptr;
-  void* predicted = nullptr;
-  void* correct = nullptr;
-  void* bad_targets = nullptr;
-};
-
-/// The generic form. Options at their defaults are left out. Checks nothing: Engine::prepare does.
-Problem to_problem(const CrossEntropyProblem& problem);
-Problem to_problem(const CrossEntropyBackwardProblem& problem);
-Problem to_problem(const CrossEntropyShardProblem& problem);
-Problem to_problem(const CrossEntropyCombineProblem& problem);
-
 }  // namespace tunesmith
+
+#include "tunesmith/cross_entropy_description.h"

@@ -13,10 +13,10 @@ namespace tunesmith {
 
 /// Addresses in device memory; mask and valid_cols are those that the options name.
 struct SoftmaxArrays {
-  const void* mask = nullptr;        ///< for a mask of any kind but none
-  const void* valid_cols = nullptr;  ///< int32, for valid_cols
   const void* x = nullptr;
-  void* y = nullptr;
+  void* y = nullptr;                 ///< may be x
+  const void* mask = nullptr;        ///< for a mask of any kind but none
+  const void* valid_cols = nullptr;  ///< int32; switches valid_cols on
 };
 struct SoftmaxBackwardArrays {
   const void* dy = nullptr;

@@ -154,6 +154,7 @@ constexpr void describe_arrays(const SoftmaxOptions& o, const SoftmaxRows& of, c
                               .dtype = DType::i32,
                               .shape = {o.valid_cols_group == 1 ? size(of.rows) : fixed(groups, "row groups")},
                               .present = o.valid_cols,
+                              .enabled_by = &o.valid_cols,
                               .meaning = "how many leading columns a row has"});
 }
 

@@ -1,0 +1,303 @@
+#pragma once
+// Fields and arrays of the cross-entropy family. Included by tunesmith/cross_entropy.h.
+
+#include "tunesmith/cross_entropy.h"
+
+namespace tunesmith {
+namespace cross_entropy {
+
+inline constexpr Choices target_dtypes = one_of(DType::i64, DType::i32);
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_rows(Self& p, Visitor& v) {
+  v.field("rows", p.rows, {.meaning = "number of rows (tokens)", .range = {0}, .required = true});
+}
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_logits(Self& p, Visitor& v) {
+  describe_rows(p, v);
+  v.field("cols", p.cols,
+          {.meaning = "number of classes at hand; kernels are specialized for it", .range = {1, most_cols}, .required = true});
+  v.field("dtype", p.dtype, {.meaning = "element type of logits", .choices = float_dtypes});
+}
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_target_dtype(Self& p, Visitor& v) {
+  v.field("target_dtype", p.target_dtype, {.meaning = "element type of targets", .choices = target_dtypes});
+}
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_logits_layout(Self& p, Visitor& v) {
+  v.field("logits_row_stride", p.logits_row_stride,
+          input_stride("elements from one row of logits to the next; 0: one row for all", p.cols));
+}
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_logits_alignment(Self& p, Visitor& v) {
+  v.field("logits_alignment", p.logits_alignment, alignment_facts("bytes that the address of logits is a multiple of", p.dtype));
+}
+
+/// Element type, stride and alignment of logits and dlogits.
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_layouts(Self& p, Visitor& v) {
+  v.field("out_dtype", p.out_dtype,
+          {.meaning = "element type of dlogits", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
+  describe_logits_layout(p, v);
+  v.field("dlogits_row_stride", p.dlogits_row_stride, output_stride("elements from one row of dlogits to the next", p.cols));
+  describe_logits_alignment(p, v);
+  v.field("dlogits_alignment", p.dlogits_alignment,
+          alignment_facts("bytes that the address of dlogits is a multiple of", p.output()));
+}
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_shard(Self& p, Visitor& v) {
+  v.option("vocab_start", p.vocab_start, {.meaning = "class of the first column", .range = {0, most_cols - 1}});
+  const std::int64_t least = p.cols < most_cols && p.vocab_start < most_cols ? p.vocab_start + p.cols : most_cols;
+  v.option("vocab_size", p.vocab_size,
+           {.meaning = "number of classes in all shards", .range = {least, most_cols}, .follows = {"vocab_start + cols", least}});
+}
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_targets(Self& p, Visitor& v) {
+  v.option("ignore_index", p.ignore_index, {.meaning = "target of rows that are skipped"});
+  v.option("label_smoothing", p.label_smoothing,
+           {.meaning = "share of the loss that is spread over all classes", .range = {0.0, 1.0}});
+}
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_z_loss(Self& p, Visitor& v) {
+  v.option("z_loss", p.z_loss, {.meaning = "factor of lse^2, which is added to the loss", .range = {0.0, 1e6}});
+}
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_logit_options(Self& p, Visitor& v) {
+  v.option("scale", p.scale, {.meaning = "positive factor of logits", .range = {1e-6, 1e6}});
+  v.option("softcap", p.softcap,
+           {.meaning = "logits become softcap * tanh(logits / softcap); 0: they do not", .range = {1e-3, 1e6}, .zero_too = true});
+}
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_reduction(Self& p, Visitor& v) {
+  v.option("reduction", p.reduction, {.meaning = "of the rows' losses"});
+}
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_weight(Self& p, Visitor& v) {
+  v.option("weight", p.weight, {.meaning = "classes have weights (a float32 array)"});
+}
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_predicted(Self& p, Visitor& v) {
+  v.option("predicted", p.predicted, {.meaning = "the class with the largest logit is written"});
+}
+
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_outputs(Self& p, Visitor& v) {
+  v.option("nll", p.nll, {.meaning = "lse - logit of the target is written"});
+  describe_predicted(p, v);
+  v.option("correct", p.correct,
+           {.meaning = "the number of rows whose largest logit is their target's is written"});
+  v.option("check_targets", p.check_targets,
+           {.meaning = "the number of rows whose target is no class, and the first of them, are written"});
+}
+
+template <typename Self>
+constexpr ArrayFacts logits_array(Self& p) {
+  return {.name = "logits",
+          .dtype = p.dtype,
+          .shape = {size(p.rows), size(p.cols)},
+          .strides = {p.logits_row_stride.value_or(p.cols), 1},
+          .alignment = &p.logits_alignment,
+          .meaning = "scores of the classes"};
+}
+
+template <typename Self>
+constexpr ArrayFacts dlogits_array(Self& p, bool in_place) {
+  return {.name = "dlogits",
+          .role = Role::output,
+          .dtype = p.output(),
+          .shape = {size(p.rows), size(p.cols)},
+          .strides = {p.dlogits_row_stride.value_or(p.cols), 1},
+          .alignment = &p.dlogits_alignment,
+          .in_place_of = in_place ? "logits" : "",
+          .meaning = "gradient with respect to logits"};
+}
+
+template <typename Self>
+constexpr ArrayFacts targets_array(Self& p) {
+  return {.name = "targets", .dtype = p.target_dtype, .shape = {size(p.rows)}, .meaning = "class of each row"};
+}
+
+template <typename Self>
+constexpr ArrayFacts weight_array(Self& p) {
+  return {.name = "weight",
+          .dtype = DType::f32,
+          .shape = {size(p.cols)},
+          .present = p.weight,
+          .enabled_by = &p.weight,
+          .meaning = "weight of each class"};
+}
+
+/// Eight floats of each row, and of each shard where there are several.
+constexpr ArrayFacts parts_array(Role role, const Extent& rows) {
+  return {.name = "parts",
+          .role = role,
+          .dtype = DType::f32,
+          .shape = {rows, fixed(8)},
+          .aligned_to = 16,
+          .meaning = "what a shard knows of each row"};
+}
+
+/// From loss to bad_targets.
+template <typename Self, typename Arrays, DescriptionVisitor Visitor>
+constexpr void describe_loss_arrays(Self& p, const Arrays& arrays, Visitor& v) {
+  const Extent losses = p.reduction == Reduction::none ? size(p.rows) : fixed(1);
+  const auto output = [](std::string_view name, DType dtype, const Extent& extent, std::string_view meaning) {
+    return ArrayFacts{.name = name, .role = Role::output, .dtype = dtype, .shape = {extent}, .meaning = meaning};
+  };
+  const auto optional = [&](std::string_view name, DType dtype, const Extent& extent, const bool& option,
+                            std::string_view meaning) {
+    ArrayFacts facts = output(name, dtype, extent, meaning);
+    facts.present = option;
+    facts.enabled_by = &option;
+    return facts;
+  };
+  v.array(arrays.loss, output("loss", DType::f32, losses, "the rows' losses, or their reduction"));
+  v.array(arrays.lse, output("lse", DType::f32, size(p.rows), "log of the sum of exponentials of each row"));
+  ArrayFacts z_loss = output("z_loss", DType::f32, losses, "the part of loss that z_loss adds");
+  z_loss.present = p.z_loss != 0;
+  v.array(arrays.z_loss, z_loss);
+  v.array(arrays.nll, optional("nll", DType::f32, size(p.rows), p.nll, "lse - logit of the target"));
+  v.array(arrays.predicted,
+          optional("predicted", p.target_dtype, size(p.rows), p.predicted, "first class with the largest logit"));
+  v.array(arrays.correct, optional("correct", DType::i64, fixed(1), p.correct, "rows whose predicted class is their target"));
+  v.array(arrays.bad_targets, optional("bad_targets", DType::i64, fixed(2), p.check_targets,
+                                       "rows whose target is no class and not ignored, and the first of them or -1"));
+}
+
+}  // namespace cross_entropy
+
+template <DescribedAs<CrossEntropyProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const CrossEntropyArrays& arrays, Visitor& v) {
+  namespace ce = cross_entropy;
+  ce::describe_logits(p, v);
+  ce::describe_target_dtype(p, v);
+  ce::describe_layouts(p, v);
+  v.field("gradient", p.gradient,
+          {.meaning = "whether dlogits are written in the same pass: to an array of their own, or over logits"});
+  ce::describe_targets(p, v);
+  ce::describe_z_loss(p, v);
+  ce::describe_logit_options(p, v);
+  ce::describe_reduction(p, v);
+  ce::describe_weight(p, v);
+  v.option("dloss", p.dloss,
+           {.meaning = "upstream gradient, known beforehand: a float32 array of one element, or of one a row"});
+  ce::describe_outputs(p, v);
+
+  v.array(arrays.logits, ce::logits_array(p));
+  v.array(arrays.targets, ce::targets_array(p));
+  v.array(arrays.weight, ce::weight_array(p));
+  v.array(arrays.dloss, {.name = "dloss",
+                         .dtype = DType::f32,
+                         .shape = {p.dloss == Upstream::row ? size(p.rows) : fixed(1)},
+                         .present = p.dloss != Upstream::none,
+                         .meaning = "upstream gradient"});
+  ce::describe_loss_arrays(p, arrays, v);
+  ArrayFacts dlogits = ce::dlogits_array(p, p.gradient == Gradient::in_place);
+  dlogits.present = p.gradient != Gradient::none;
+  v.array(arrays.dlogits, dlogits);
+}
+
+/// Given arrays ask for a gradient, and for an upstream one.
+constexpr void adopt(CrossEntropyProblem& p, const CrossEntropyArrays& arrays) noexcept {
+  if (arrays.dloss != nullptr && p.dloss == Upstream::none)
+    p.dloss = p.reduction == Reduction::none ? Upstream::row : Upstream::scalar;
+  if (arrays.dlogits != nullptr)
+    p.gradient = arrays.dlogits == arrays.logits && p.rows > 0 ? Gradient::in_place : Gradient::separate;
+}
+
+template <DescribedAs<CrossEntropyBackwardProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visitor& v) {
+  namespace ce = cross_entropy;
+  ce::describe_logits(p, v);
+  ce::describe_target_dtype(p, v);
+  ce::describe_layouts(p, v);
+  v.field("in_place", p.in_place, {.meaning = "dlogits is logits"});
+  ce::describe_shard(p, v);
+  ce::describe_targets(p, v);
+  ce::describe_z_loss(p, v);
+  ce::describe_logit_options(p, v);
+  ce::describe_reduction(p, v);
+  ce::describe_weight(p, v);
+  const Upstream usual = p.reduction == Reduction::none ? Upstream::row : Upstream::scalar;
+  v.option("dloss", p.dloss,
+           {.meaning = "upstream gradient: one element, or one a row",
+            .choices = one_of(Upstream::scalar, Upstream::row),
+            .follows = {"row for reduction none, else scalar", usual}});
+  v.option("nll", p.nll,
+           {.meaning = "nll as the forward operation wrote it, for the digits of confident rows"});
+
+  v.array(arrays.logits, ce::logits_array(p));
+  v.array(arrays.targets, ce::targets_array(p));
+  v.array(arrays.lse, {.name = "lse",
+                       .dtype = DType::f32,
+                       .shape = {size(p.rows)},
+                       .meaning = "log of the sum of exponentials of each row, as the forward operation wrote it"});
+  v.array(arrays.dloss, {.name = "dloss",
+                         .dtype = DType::f32,
+                         .shape = {p.dloss.value_or(usual) == Upstream::row ? size(p.rows) : fixed(1)},
+                         .meaning = "upstream gradient"});
+  v.array(arrays.nll, {.name = "nll",
+                       .dtype = DType::f32,
+                       .shape = {size(p.rows)},
+                       .present = p.nll,
+                       .enabled_by = &p.nll,
+                       .meaning = "lse - logit of the target, as the forward operation wrote it"});
+  v.array(arrays.weight, ce::weight_array(p));
+  ArrayFacts dlogits = ce::dlogits_array(p, p.in_place);
+  dlogits.in_place = &p.in_place;
+  dlogits.shares = arrays.logits;
+  v.array(arrays.dlogits, dlogits);
+}
+
+template <DescribedAs<CrossEntropyShardProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const CrossEntropyShardArrays& arrays, Visitor& v) {
+  namespace ce = cross_entropy;
+  ce::describe_logits(p, v);
+  ce::describe_target_dtype(p, v);
+  ce::describe_logits_layout(p, v);
+  ce::describe_logits_alignment(p, v);
+  ce::describe_shard(p, v);
+  ce::describe_targets(p, v);
+  ce::describe_logit_options(p, v);
+  ce::describe_weight(p, v);
+  ce::describe_predicted(p, v);
+
+  v.array(arrays.logits, ce::logits_array(p));
+  v.array(arrays.targets, ce::targets_array(p));
+  v.array(arrays.weight, ce::weight_array(p));
+  v.array(arrays.parts, ce::parts_array(Role::output, size(p.rows)));
+}
+
+template <DescribedAs<CrossEntropyCombineProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const CrossEntropyCombineArrays& arrays, Visitor& v) {
+  namespace ce = cross_entropy;
+  ce::describe_rows(p, v);
+  v.field("shards", p.shards, {.meaning = "parts of a row", .range = {1, 1 << 20}, .required = true});
+  ce::describe_target_dtype(p, v);
+  v.field("vocab_size", p.vocab_size, {.meaning = "number of classes", .range = {1, most_cols}, .required = true});
+  ce::describe_targets(p, v);
+  ce::describe_z_loss(p, v);
+  ce::describe_reduction(p, v);
+  ce::describe_weight(p, v);
+  ce::describe_outputs(p, v);
+
+  // More than any memory holds is refused by the extent, not by an overflow.
+  constexpr std::int64_t most = std::int64_t{1} << 52;
+  const std::int64_t rows = p.rows > 0 && p.shards > most / p.rows ? most : p.shards * p.rows;
+  v.array(arrays.parts, ce::parts_array(Role::input, p.shards == 1 ? size(p.rows) : fixed(rows, "shards * rows")));
+  v.array(arrays.targets, ce::targets_array(p));
+  ce::describe_loss_arrays(p, arrays, v);
+}
+
+}  // namespace tunesmith
