@@ -150,6 +150,6 @@ tunesmith_status tunesmith_attention(tunesmith_engine* engine, const tunesmith_a
     const auto addresses = known_fields(given(arrays, "arrays"), first_version, "arrays", "tunesmith_attention_arrays");
     const AttentionProblem described = problem_from_c(given(problem, "problem"));
     given(engine, "engine")
-        .engine.attention(addresses.q, addresses.k, addresses.v, arrays_from_c(addresses), described, stream);
+        .engine.run(described, arrays_from_c(addresses), stream);
   });
 }

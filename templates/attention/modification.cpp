@@ -266,4 +266,15 @@ std::vector<AttentionAuxArray> attention_aux_arrays(const AttentionProblem& prob
   return arrays;
 }
 
+void adopt(const AttentionProblem& problem, const AttentionArrays& arrays) {
+  std::size_t given = arrays.aux.size();
+  while (given > 0 && arrays.aux[given - 1] == nullptr) --given;
+  if (given == 0) return;
+  const bool modified = !problem.score_mod.empty() || !problem.mask_mod.empty();
+  const std::size_t read = modified ? attention_aux_arrays(problem).size() : 0;
+  if (given > read)
+    throw Error(ErrorCode::invalid_argument, "aux[", given - 1, "] is given, but score_mod and mask_mod read ", read,
+                read == 1 ? " array" : " arrays", "; expected null pointers after them");
+}
+
 }  // namespace tunesmith

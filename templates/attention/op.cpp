@@ -15,7 +15,7 @@ using namespace attention;
 ParsedAttention::ParsedAttention(const Op& op, const AttentionProblem& problem)
     : ParsedProblem(op, problem), typed_(problem), settings_(Settings::of(problem)) {}
 
-std::vector<FieldInfo> ParsedAttention::config_fields() { return config_field_infos(); }
+std::vector<FieldInfo> config_fields_of(const AttentionProblem&) { return config_field_infos(); }
 
 KeyParts ParsedAttention::key() const {
   const Settings& settings = settings_;

@@ -11,7 +11,6 @@ class ParsedAttention final : public ParsedProblem {
  public:
   ParsedAttention(const Op& op, const AttentionProblem& problem);
 
-  static std::vector<FieldInfo> config_fields();
   KeyParts key() const override;
   Cost cost() const override;
   Config default_config(const DeviceInfo& device) const override;
@@ -32,6 +31,7 @@ class ParsedAttention final : public ParsedProblem {
 };
 
 std::string_view summary_of(const AttentionProblem& problem) noexcept;
+std::vector<FieldInfo> config_fields_of(const AttentionProblem& problem);
 /// Throws Error(invalid_argument) for fields that contradict each other; adds the declarations of the user sources to aux.
 void complete(AttentionProblem& problem);
 

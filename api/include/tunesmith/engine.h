@@ -154,7 +154,6 @@ class Engine {
   Plan prepare(const Typed& problem, const PrepareOptions& options = {}, Stream stream = nullptr) {
     return prepare(to_problem(problem), options, stream);
   }
-  Plan prepare(const AttentionProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
 
   /// One-shot call of any operation. The first call for a problem prepares a plan (seconds when it tunes, milliseconds from a
   /// warm cache), later ones look it up without lock or allocation and launch on `stream`. The addresses say whether the
@@ -181,13 +180,6 @@ class Engine {
   /// check_targets out and give bad_targets.
   void run_checked(const CrossEntropyProblem& problem, CrossEntropyArrays arrays, Stream stream = nullptr);
   void run_checked(const CrossEntropyCombineProblem& problem, CrossEntropyCombineArrays arrays, Stream stream = nullptr);
-
-  /// One-shot attention; plans are found as above. alibi_slopes, sinks and cu_seqlens that are given switch their options
-  /// on, and lse is written where it is given; the problem's alignments count for nothing. Error(invalid_argument) for an
-  /// array that is missing, or that the problem asks for and the call does not give. With score_mod or mask_mod each call
-  /// looks its plan up by the whole text, under a lock, for tens of microseconds: launch a prepared plan in a loop.
-  void attention(const void* q, const void* k, const void* v, const AttentionArrays& arrays, const AttentionProblem& problem,
-                 Stream stream = nullptr);
 
   /// Any operation, looked up by value; slower than the typed calls (text keys), for tools and rarely called code.
   void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);

@@ -243,12 +243,12 @@ TEST(AttentionModsEngine, OneShotCallsTellTextsApart) {
   for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(i / 16);  // the key's number
   const float table[] = {1.0F, 3.0F};
   const std::uint8_t open[] = {0, 1, 0, 1, 0};
-  AttentionArrays arrays;
+  AttentionArrays arrays{.q = zeros.data(), .k = zeros.data(), .v = v.data()};
   arrays.aux = {table, open};
   arrays.o = o.data();
   const auto expect = [&](const char* body, double head_0, double head_1) {
     problem.score_mod = head + body + "}";
-    engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+    engine.run(problem, arrays);
     for (std::size_t i = 0; i < o.size(); ++i) EXPECT_NEAR(o[i], i / 8 % 2 == 0 ? head_0 : head_1, 1e-5) << body << i;
   };
   const auto weighed = [](double a, double b) { return (std::exp(a) + 3 * std::exp(b)) / (std::exp(a) + std::exp(b)); };
@@ -257,14 +257,14 @@ TEST(AttentionModsEngine, OneShotCallsTellTextsApart) {
   expect("return aux.table[h] * k;", weighed(1, 3), weighed(3, 9));
   arrays.aux[1] = nullptr;
   try {
-    engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+    engine.run(problem, arrays);
     ADD_FAILURE() << "a missing array is taken";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("'open' is a null pointer"), std::string::npos) << error.what();
   }
   arrays.aux = {table, open, table};
   try {
-    engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+    engine.run(problem, arrays);
     ADD_FAILURE() << "an array that no text reads is taken";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("aux[2] is given, but score_mod and mask_mod read 2 arrays"), std::string::npos)
@@ -293,12 +293,12 @@ TEST(AttentionModsEngine, OneShotCallsWriteAndReadTiles) {
   open[65] = open[67] = 1;
   ASSERT_EQ(mask_tiles_size(problem), 2 * 2);
   std::vector<std::int32_t> tiles(4, -1);
-  AttentionArrays arrays;
+  AttentionArrays arrays{.q = zeros.data(), .k = zeros.data(), .v = v.data()};
   arrays.aux = {open.data()};
   arrays.o = o.data();
   const auto refused = [&](const char* what) {
     try {
-      engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+      engine.run(problem, arrays);
       ADD_FAILURE() << what << " is taken";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
@@ -308,11 +308,11 @@ TEST(AttentionModsEngine, OneShotCallsWriteAndReadTiles) {
   refused("mask_tiles is a null pointer");
   arrays.mask_tiles = tiles.data();
   problem.mask_tiles = MaskTiles::internal;
-  refused("mask_tiles is given, but problem.mask_tiles is MaskTiles::internal");
+  refused("mask_tiles is given, but the problem does not have it");
   for (const MaskTiles way : {MaskTiles::write, MaskTiles::read}) {
     problem.mask_tiles = way;
     o.assign(o.size(), -1.0F);
-    engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+    engine.run(problem, arrays);
     for (const float value : o) EXPECT_NEAR(value, 66, 1e-4);
     EXPECT_EQ(tiles, (std::vector<std::int32_t>{2, -4, 2, -4}));
   }

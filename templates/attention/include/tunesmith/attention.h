@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "tunesmith/attention_aux.h"
@@ -202,6 +203,15 @@ constexpr ArrayFacts attention_array(const AttentionProblem& p, const AttentionT
   return facts;
 }
 
+/// The default of scale.
+constexpr double default_scale(std::int64_t head_dim) noexcept {
+  // Key sizes are computed at compile time, where std::sqrt is not available and the value does not matter.
+  return std::is_constant_evaluated() ? 0 : 1 / std::sqrt(static_cast<double>(head_dim));
+}
+
+/// Checks what a call's addresses cannot say: auxiliary arrays that nothing reads. Throws Error(invalid_argument).
+void adopt(const AttentionProblem& problem, const AttentionArrays& arrays);
+
 template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
   constexpr std::int64_t most_positions = 1 << 30, most_heads = 1 << 20;
@@ -236,7 +246,7 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
   v.field("scale", p.scale,
           {.meaning = "positive factor of the dot products",
            .range = {1e-6, 1e6},
-           .follows = {"1/sqrt(head_dim)", 1 / std::sqrt(static_cast<double>(p.head_dim))},
+           .follows = {"1/sqrt(head_dim)", default_scale(p.head_dim)},
            .omit_default = true});
   v.field("softcap", p.softcap,
           {.meaning = "scores become softcap * tanh(scores / softcap); 0: no soft cap",
