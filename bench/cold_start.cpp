@@ -9,8 +9,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "api/engine/parts.h"
+#include "api/engine/plan_state.h"
 #include "bench/gpu.h"
 #include "jit/cuda/driver.h"
 #include "tunesmith/buffer.h"
@@ -24,12 +28,14 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-struct Sample {
-  double first_ms, second_ms;
-};
+/// Phases in the order in which they run, milliseconds.
+using Times = std::vector<std::pair<std::string, double>>;
+
+constexpr const char* first_result = "first result";
+constexpr const char* again = "plan in memory";
 
 /// In a fresh process: makes the context, then times the engine from nothing to a result.
-Sample measure(const std::filesystem::path& cache_file, Mode mode) {
+Times measure(const std::filesystem::path& cache_file, Mode mode) {
   const auto driver = Driver::open();
   driver->initialize();
   cuda::ContextHandle context = nullptr;
@@ -50,28 +56,69 @@ Sample measure(const std::filesystem::path& cache_file, Mode mode) {
   const SoftmaxProblem problem = SoftmaxProblem::contiguous(rows, cols, DType::f32);
   const auto* const input = reinterpret_cast<const void*>(x);  // NOLINT(performance-no-int-to-ptr): device addresses
   auto* const output = reinterpret_cast<void*>(y);             // NOLINT(performance-no-int-to-ptr)
+
+  Times times;
   const auto start = Clock::now();
   Engine engine(options);
+  times.emplace_back("open engine", milliseconds_since(start));
+  auto last = Clock::now();
+  // Caches are opened by the first lookup, here one that finds nothing.
+  engine.parts().cache->find_record({});
+  times.emplace_back("open caches", milliseconds_since(last));
+  last = Clock::now();
+  const Plan plan = engine.prepare(problem);
+  const double prepare_ms = milliseconds_since(last);
+  double accounted_ms = 0;
+  for_each_phase([&](const char* phase, double Phases::*member) {
+    times.emplace_back(phase, plan.state().phases.*member);
+    accounted_ms += times.back().second;
+  });
+  times.emplace_back("rest of prepare", prepare_ms - accounted_ms);
+  last = Clock::now();
+  plan.launch(input, output);
+  driver->check((*driver)->stream_synchronize(nullptr), "cuStreamSynchronize");
+  times.emplace_back("launch and wait", milliseconds_since(last));
+  times.emplace_back(first_result, milliseconds_since(start));
+
+  engine.softmax(input, output, problem);  // enters the plan into the table of one-shot calls
+  driver->check((*driver)->stream_synchronize(nullptr), "cuStreamSynchronize");
+  last = Clock::now();
   engine.softmax(input, output, problem);
   driver->check((*driver)->stream_synchronize(nullptr), "cuStreamSynchronize");
-  const double first_ms = milliseconds_since(start);
-  const auto again = Clock::now();
-  engine.softmax(input, output, problem);
-  driver->check((*driver)->stream_synchronize(nullptr), "cuStreamSynchronize");
-  return {first_ms, milliseconds_since(again)};
+  times.emplace_back(again, milliseconds_since(last));
+  return times;
 }
 
 /// Runs measure() in a child process; exec'd anew so that nothing is warm but the disk.
-Sample in_new_process(const char* self, const std::filesystem::path& cache_file, Mode mode) {
+Times in_new_process(const char* self, const std::filesystem::path& cache_file, Mode mode) {
   const std::string command = std::string("'") + self + "' --child '" + cache_file.string() + "' " + std::string(name(mode));
   FILE* const pipe = popen(command.c_str(), "r");
-  Sample sample{};
-  const bool read = pipe != nullptr && std::fscanf(pipe, "%lf %lf", &sample.first_ms, &sample.second_ms) == 2;
-  if (pipe == nullptr || pclose(pipe) != 0 || !read) {
+  Times times;
+  double ms = 0;
+  char phase[64];
+  while (pipe != nullptr && std::fscanf(pipe, "%lf %63[^\n]", &ms, phase) == 2) times.emplace_back(phase, ms);
+  if (pipe == nullptr || pclose(pipe) != 0 || times.empty()) {
     std::fprintf(stderr, "tunesmith_cold_start: a child process failed\n");
     std::exit(1);
   }
-  return sample;
+  return times;
+}
+
+/// Phase by phase the median over samples that have the same phases.
+Times medians(const std::vector<Times>& samples) {
+  Times result = samples.front();
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    std::vector<double> values;
+    for (const Times& sample : samples) values.push_back(sample.at(i).second);
+    result[i].second = bench::median(values);
+  }
+  return result;
+}
+
+double of(const Times& times, std::string_view phase) {
+  for (const auto& [name, ms] : times)
+    if (name == phase) return ms;
+  return 0;
 }
 
 }  // namespace
@@ -79,8 +126,7 @@ Sample in_new_process(const char* self, const std::filesystem::path& cache_file,
 int main(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "--child") {
     try {
-      const Sample sample = measure(argv[2], parse_mode(argv[3]));
-      std::printf("%.4f %.4f\n", sample.first_ms, sample.second_ms);
+      for (const auto& [phase, ms] : measure(argv[2], parse_mode(argv[3]))) std::printf("%.4f %s\n", ms, phase.c_str());
       return 0;
     } catch (const Error& error) {
       std::fprintf(stderr, "tunesmith_cold_start: %s\n", error.what());
@@ -95,21 +141,23 @@ int main(int argc, char** argv) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("tunesmith-cold-start-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
-  std::vector<double> empty, warm, tuned, memory;
+  std::vector<Times> empty, warm;
   const std::filesystem::path tuned_cache = folder / "tuned.db";
-  tuned.push_back(in_new_process(argv[0], tuned_cache, Mode::tune).first_ms);
+  const Times tuned = in_new_process(argv[0], tuned_cache, Mode::tune);
   for (int i = 0; i < repeats; ++i) {
     const std::filesystem::path fresh = folder / (std::to_string(i) + ".db");
-    empty.push_back(in_new_process(argv[0], fresh, Mode::off).first_ms);
-    const Sample sample = in_new_process(argv[0], tuned_cache, Mode::tune);
-    warm.push_back(sample.first_ms);
-    memory.push_back(sample.second_ms);
+    empty.push_back(in_new_process(argv[0], fresh, Mode::off));
+    warm.push_back(in_new_process(argv[0], tuned_cache, Mode::tune));
   }
   std::filesystem::remove_all(folder);
+
+  const Times cold = medians(empty), loaded = medians(warm);
   std::printf("first result of softmax f32 4096x4096 from a ready context, median of %d processes\n", repeats);
-  std::printf("  empty cache, mode off       %9.2f ms\n", bench::median(empty));
-  std::printf("  empty cache, quick tuning   %9.2f ms (once)\n", bench::median(tuned));
-  std::printf("  warm cache file             %9.2f ms\n", bench::median(warm));
-  std::printf("  plan in memory              %9.2f ms\n", bench::median(memory));
+  std::printf("  empty cache, mode off       %9.2f ms\n", of(cold, first_result));
+  std::printf("  empty cache, quick tuning   %9.2f ms (once)\n", of(tuned, first_result));
+  std::printf("  warm cache file             %9.2f ms\n", of(loaded, first_result));
+  std::printf("  plan in memory              %9.2f ms\n\n", of(loaded, again));
+  std::printf("where it goes, ms      %10s %10s\n", "empty, off", "warm");
+  for (const auto& [phase, ms] : cold) std::printf("  %-20s %10.3f %10.3f\n", phase.c_str(), ms, of(loaded, phase));
   return 0;
 }

@@ -52,14 +52,17 @@ Lookup<StoredBinary> read_binary(Connection& connection, const std::string& fing
   return {std::move(stored), false};
 }
 
-Lookup<StoredBinary> read_binary_of_source(Connection& connection, const std::string& source_hash, const std::string& arch) {
+Lookup<StoredBinary> read_binary_of_source(Connection& connection, const std::string& source_key, const std::string& arch) {
+  // '.' follows '-': the range holds what starts with the key and a hyphen, and the index on fingerprints finds it.
+  const std::string prefix = source_key + "-", end = source_key + ".";
   Query query = connection.query("SELECT " BINARY_COLUMNS
-                                 " FROM binaries WHERE source_hash=?1 AND arch=?2 ORDER BY created DESC, id DESC",
-                                 source_hash, arch);
+                                 " FROM binaries WHERE fingerprint>?1 AND fingerprint<?2 AND arch=?3"
+                                 " ORDER BY created DESC, id DESC",
+                                 prefix, end, arch);
   Lookup<StoredBinary> found;
   while (query.next()) {
     StoredBinary stored = binary_at(query);
-    if (healthy(query, stored) && stored.binary.source_hash == source_hash && stored.binary.arch == arch) {
+    if (healthy(query, stored) && stored.binary.fingerprint.starts_with(prefix) && stored.binary.arch == arch) {
       found.row = std::move(stored);
       break;
     }

@@ -19,8 +19,9 @@ struct StoredBinary {
 };
 
 Lookup<StoredBinary> read_binary(Connection& connection, const std::string& fingerprint);
-/// Finds the newest healthy binary of this source for this architecture; `damaged` if a newer one was skipped.
-Lookup<StoredBinary> read_binary_of_source(Connection& connection, const std::string& source_hash, const std::string& arch);
+/// Finds the newest healthy binary of this source for this architecture; `damaged` if a newer one was skipped. Fingerprints
+/// start with the key of the source and a hyphen.
+Lookup<StoredBinary> read_binary_of_source(Connection& connection, const std::string& source_key, const std::string& arch);
 Lookup<std::string> read_source(Connection& connection, const std::string& source_hash);
 
 /// Lists the binaries, ordered by fingerprint. Does not verify checksums, which cover the image.

@@ -65,6 +65,10 @@ std::vector<TuningRecord> Cache::find_nearest(const TuningKey& key, int limit) {
   return impl_->enter([&](Layers& layers) { return layers.nearest(key, limit); });
 }
 
+std::vector<TuningRecord> Cache::find_older(const TuningKey& key, int limit) {
+  return impl_->enter([&](Layers& layers) { return layers.older(key, limit); });
+}
+
 std::vector<Trial> Cache::find_trials(const TuningKey& key) {
   return impl_->enter([&](Layers& layers) {
     const auto read = [&](Connection& connection) {
@@ -92,9 +96,9 @@ std::optional<BinaryRecord> Cache::find_binary(const std::string& fingerprint) {
   });
 }
 
-std::optional<BinaryRecord> Cache::find_binary_of_source(const std::string& source_hash, const std::string& arch) {
+std::optional<BinaryRecord> Cache::find_binary_of_source(const std::string& source_key, const std::string& arch) {
   return impl_->enter([&](Layers& layers) -> std::optional<BinaryRecord> {
-    const auto read = [&](Connection& connection) { return read_binary_of_source(connection, source_hash, arch); };
+    const auto read = [&](Connection& connection) { return read_binary_of_source(connection, source_key, arch); };
     auto found = layers.find<StoredBinary>(read, sweep_binaries);
     if (!found) return std::nullopt;
     return std::move(found->row.binary);

@@ -51,8 +51,8 @@ struct TuningRecord {
 };
 
 struct BinaryRecord {
-  std::string fingerprint;  ///< binary_fingerprint()
-  std::string source_hash;  ///< of the whole rendered source
+  std::string fingerprint;  ///< binary_fingerprint(): key of the source, a hyphen, key of the toolchain
+  std::string source_hash;  ///< of the compiled source
   std::string options, arch, toolchain;
   std::string image, log;
   std::map<std::string, std::string> resources;  ///< entry name -> "registers=32,static_smem_bytes=0,..."
@@ -110,13 +110,16 @@ class Cache {
   /// Finds records whose keys differ only in n_cols and rows_bucket, nearest first: by |log(n_cols ratio)|, then by
   /// |log(rows_bucket ratio)|. Includes the exact key.
   std::vector<TuningRecord> find_nearest(const TuningKey& key, int limit);
+  /// Finds records whose keys differ only in the template digest, newest first.
+  std::vector<TuningRecord> find_older(const TuningKey& key, int limit);
   std::vector<Trial> find_trials(const TuningKey& key);
   /// Replaces the key's record and upserts its trials, in one transaction.
   void store_record(const TuningRecord& record, const std::vector<Trial>& trials);
 
   std::optional<BinaryRecord> find_binary(const std::string& fingerprint);
-  /// Finds the newest binary of this source and architecture by any toolchain, for machines without a compiler.
-  std::optional<BinaryRecord> find_binary_of_source(const std::string& source_hash, const std::string& arch);
+  /// Finds the newest binary of this source and architecture by any toolchain, for machines without a compiler. `source_key`
+  /// is what fingerprints start with.
+  std::optional<BinaryRecord> find_binary_of_source(const std::string& source_key, const std::string& arch);
   /// Stores a binary and its source (once per source_hash).
   void store_binary(const BinaryRecord& binary, const std::string& source);
   std::optional<std::string> find_source(const std::string& source_hash);

@@ -1,6 +1,7 @@
 #include "cache/layers.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <tuple>
 
@@ -95,6 +96,34 @@ std::vector<TuningRecord> Layers::nearest(const TuningKey& key, int limit) {
     auto found = find_in(candidate.layer, read, sweep_records);
     if (!found.row) continue;
     taken.insert({candidate.key.n_cols, candidate.key.rows_bucket});
+    found.row->shipped = candidate.layer >= 2;
+    records.push_back(std::move(*found.row));
+  }
+  return records;
+}
+
+std::vector<TuningRecord> Layers::older(const TuningKey& key, int limit) {
+  struct Older {
+    TuningKey key;
+    std::int64_t created_unix_s;
+    std::size_t layer;
+  };
+  std::vector<Older> candidates;
+  for (std::size_t layer = 0; layer < layer_count(); ++layer)
+    read_layer(layer, [&](Connection& connection) {
+      for (auto& [found, created_unix_s] : keys_of_other_templates(connection, key))
+        candidates.push_back({std::move(found), created_unix_s, layer});
+    });
+  // If several layers have a record, the first wins.
+  std::ranges::stable_sort(candidates, std::ranges::greater(), &Older::created_unix_s);
+
+  std::vector<TuningRecord> records;
+  for (const Older& candidate : candidates) {
+    if (static_cast<std::int64_t>(records.size()) >= limit) break;
+    if (std::ranges::any_of(records, [&](const TuningRecord& record) { return record.key == candidate.key; })) continue;
+    const Read<TuningRecord> read = [&](Connection& connection) { return read_record(connection, candidate.key); };
+    auto found = find_in(candidate.layer, read, sweep_records);
+    if (!found.row) continue;
     found.row->shipped = candidate.layer >= 2;
     records.push_back(std::move(*found.row));
   }

@@ -40,6 +40,7 @@ class Layers {
   template <typename Row>
   std::optional<Found<Row>> find(const Read<Row>& read, Sweep sweep);
   std::vector<TuningRecord> nearest(const TuningKey& key, int limit);
+  std::vector<TuningRecord> older(const TuningKey& key, int limit);
   std::vector<TuningRecord> all_records();
 
   /// Writes to the user's file, or to memory if that fails. `forget` removes the row that an earlier, failed call left in

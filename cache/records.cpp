@@ -124,6 +124,20 @@ std::vector<TuningKey> keys_like(Connection& connection, const TuningKey& key) {
   return keys;
 }
 
+std::vector<std::pair<TuningKey, std::int64_t>> keys_of_other_templates(Connection& connection, const TuningKey& key) {
+  // The index on keys finds the operation's records on this kind of device: a few hundred at most.
+  Query query = connection.query(R"sql(SELECT template_digest, created FROM records WHERE op=?1 AND semantics=?2
+    AND device_class=?3 AND template_digest<>?4 AND policy=?5 AND n_cols=?6 AND rows_bucket=?7)sql",
+                                 key.op, key.semantics, key.device_class, key.template_digest, key.policy, key.n_cols,
+                                 key.rows_bucket);
+  std::vector<std::pair<TuningKey, std::int64_t>> keys;
+  while (query.next()) {
+    keys.emplace_back(key, query.integer(1));
+    keys.back().first.template_digest = query.bytes(0);
+  }
+  return keys;
+}
+
 void for_each_record(Connection& connection, const std::function<void(TuningRecord&&, bool)>& take) {
   Query query = connection.query(R"sql(SELECT op, semantics, device_class, template_digest, policy, n_cols, rows_bucket,
     config, median_us, mad_us, default_median_us, bytes, problem, effort, provenance, created, checksum FROM records

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/cache.h"
@@ -18,6 +19,10 @@ Lookup<std::vector<Trial>> read_trials(Connection& connection, const TuningKey& 
 /// Finds the keys that differ from `key` only in n_cols and rows_bucket, in no order. Uses only an index, so a key may have
 /// no healthy record.
 std::vector<TuningKey> keys_like(Connection& connection, const TuningKey& key);
+
+/// Finds the keys that differ from `key` only in the template digest, in no order, each with the time of its record.
+/// Excludes `key` itself.
+std::vector<std::pair<TuningKey, std::int64_t>> keys_of_other_templates(Connection& connection, const TuningKey& key);
 
 /// Calls `take` for every record, ordered by key; `healthy` is set if its checksum matches.
 void for_each_record(Connection& connection, const std::function<void(TuningRecord&& record, bool healthy)>& take);

@@ -52,7 +52,7 @@ UserFile::Outcome UserFile::run(bool writing, const Work& work) {
       // If there is nothing to read, a read must not even create the lock file.
       if (file_identity(file_)) {
         const FileLease lease(lock_, FileLock::Kind::shared, busy_timeout_ms_);
-        opened = open();
+        opened = open(writing);
         if (opened == Opened::ready) {
           work(*connection_);
           if (writing) write_failure_.clear();
@@ -72,9 +72,10 @@ UserFile::Outcome UserFile::run(bool writing, const Work& work) {
   }
 }
 
-UserFile::Opened UserFile::open() {
+UserFile::Opened UserFile::open(bool writing) {
   const auto now = file_identity(file_);
-  if (connection_ && now == identity_) return Opened::ready;
+  const bool needs_writer = writing || reading_fails_;
+  if (connection_ && now == identity_ && (connection_writes_ || !needs_writer)) return Opened::ready;
   connection_.reset();
   if (refused_ && now == refused_) return Opened::refused;
   refused_.reset();
@@ -84,7 +85,8 @@ UserFile::Opened UserFile::open() {
     refuse(*now, "is not a regular file");
     return Opened::refused;
   }
-  const SchemaCheck found = inspect();
+  Inspected inspected = inspect();
+  const SchemaCheck found = inspected.found;
   switch (found.state) {
     case SchemaCheck::State::empty: return Opened::absent;
     case SchemaCheck::State::older: return Opened::older;
@@ -97,24 +99,30 @@ UserFile::Opened UserFile::open() {
       throw SqliteError(SQLITE_CORRUPT, "schema version " + std::to_string(found.version) + " is invalid");
     case SchemaCheck::State::current: break;
   }
-  Connection connection = Connection::open_file(file_, Connection::Access::read_write, busy_timeout_ms_);
-  connection.configure();
-  connection_.emplace(std::move(connection));
+  // Most processes only read. They keep the connection that inspected the file, which saves opening another one.
+  connection_writes_ = needs_writer || inspected.connection.value("PRAGMA journal_mode") != "delete";
+  if (connection_writes_)
+    inspected.connection = Connection::open_file(file_, Connection::Access::read_write, busy_timeout_ms_);
+  inspected.connection.configure();
+  connection_.emplace(std::move(inspected.connection));
   return Opened::ready;
 }
 
 // Opens the file read-only first, because opening another program's database for writing could change it (play back a
 // journal, checkpoint a WAL file).
-SchemaCheck UserFile::inspect() const {
+UserFile::Inspected UserFile::inspect() const {
+  const auto open = [&](Connection::Access access) {
+    Connection connection = Connection::open_file(file_, access, busy_timeout_ms_);
+    const SchemaCheck found = check_schema(connection, steps_);
+    return Inspected{std::move(connection), found};
+  };
   try {
-    Connection connection = Connection::open_file(file_, Connection::Access::read_only, busy_timeout_ms_);
-    return check_schema(connection, steps_);
+    return open(Connection::Access::read_only);
   } catch (const SqliteError& error) {
     if (error.primary() != SQLITE_READONLY && error.primary() != SQLITE_CANTOPEN) throw;
   }
   // A killed process left a journal; playing it back requires write access.
-  Connection connection = Connection::open_file(file_, Connection::Access::read_write, busy_timeout_ms_);
-  return check_schema(connection, steps_);
+  return open(Connection::Access::read_write);
 }
 
 void UserFile::set_up() {
@@ -127,14 +135,25 @@ void UserFile::set_up() {
   connection_.reset();
   const auto before = file_identity(file_);
   identity_ = before.value_or(FileIdentity{});
+  SchemaCheck::State state = SchemaCheck::State::empty;
   if (before) {
     if (!before->regular) return;  // open() reports it
-    const SchemaCheck::State state = inspect().state;
+    state = inspect().found.state;
     if (state != SchemaCheck::State::empty && state != SchemaCheck::State::older) return;
   }
   Connection connection = Connection::open_file(file_, Connection::Access::create, busy_timeout_ms_);
   connection.configure();
+  // Empty tables need not survive a power failure, and the first write waits for the disk anyway. A process that is killed
+  // meanwhile leaves a journal, as always.
+  if (state == SchemaCheck::State::empty) connection.execute("PRAGMA synchronous=OFF");
   migrate(connection, steps_);
+  connection.execute("PRAGMA synchronous=FULL");
+  if (const auto now = file_identity(file_)) {
+    identity_ = *now;
+    refused_.reset();
+    connection_.emplace(std::move(connection));
+    connection_writes_ = true;
+  }
   if (!before && on_network_file_system(file_)) {
     warnings_.once("network", "cache " + file_.string() + " is on a network file system, where file locks may not work; " +
                                   "prefer a local disk");
@@ -143,6 +162,13 @@ void UserFile::set_up() {
 
 bool UserFile::handle(const SqliteError& error, bool writing, int attempt) {
   const bool again = attempt < max_attempts;
+  const bool wants_writer = error.primary() == SQLITE_READONLY || error.primary() == SQLITE_CANTOPEN;
+  if (connection_ && !connection_writes_ && wants_writer && again) {
+    // Another process was killed during a write, so its journal must be played back.
+    connection_.reset();
+    reading_fails_ = true;
+    return true;
+  }
   switch (error.primary()) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED: fail(error.what(), writing, true); return false;
@@ -225,7 +251,7 @@ void UserFile::fail(const std::string& why, bool writing, bool busy) {
 std::string UserFile::why_not_writable() const {
   if (refused_) return refusal_;
   if (const std::string why = tunesmith::why_not_writable(file_); !why.empty()) return why;
-  if (connection_ && connection_->read_only()) return file_.string() + " is read-only";
+  if (connection_ && connection_writes_ && connection_->read_only()) return file_.string() + " is read-only";
   return write_failure_;
 }
 

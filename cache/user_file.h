@@ -46,8 +46,13 @@ class UserFile {
   enum class Opened { ready, absent, older, refused };
 
   Outcome run(bool writing, const Work& work);
-  Opened open();
-  SchemaCheck inspect() const;
+  Opened open(bool writing);
+  /// A file and what is in it. The connection only reads, if that suffices.
+  struct Inspected {
+    Connection connection;
+    SchemaCheck found;
+  };
+  Inspected inspect() const;
   void set_up();
   /// Handles an error; returns true if the call should be repeated.
   bool handle(const SqliteError& error, bool writing, int attempt);
@@ -61,6 +66,8 @@ class UserFile {
   const Migrations steps_;
   FileLock lock_;
   std::optional<Connection> connection_;
+  bool connection_writes_ = false;
+  bool reading_fails_ = false;           // a read-only connection does not suffice
   FileIdentity identity_;                // of the file that connection_ has open, or that was checked last
   std::optional<FileIdentity> refused_;  // a file that is not used, until another file has its name
   std::string refusal_;

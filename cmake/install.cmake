@@ -35,6 +35,9 @@ if(TARGET tunesmith_cli)
   file(RELATIVE_PATH tunesmith_bin_to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
   set_target_properties(tunesmith_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${tunesmith_bin_to_lib}")
   install(TARGETS tunesmith_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_BINARY_DIR}/share/completions/tunesmith
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${PROJECT_BINARY_DIR}/share/completions/_tunesmith DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 endif()
 
 # The shipped tuning results; programs find them relative to themselves (cache/shipped/).

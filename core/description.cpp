@@ -17,7 +17,7 @@ std::string joined(const std::vector<std::string_view>& words, std::string_view 
   return text;
 }
 
-/// The largest number instead of an overflow.
+/// Multiplies; returns the largest number instead of overflowing.
 std::int64_t product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   return __builtin_mul_overflow(a, b, &result) ? unbounded : result;
@@ -38,7 +38,8 @@ std::vector<std::int64_t> strides_of(const ArrayFacts& array) {
 
 Value Description::Entry::generic(const Value& value) const {
   if (access->kind != FieldKind::choice) return value;
-  return std::string(access->names[static_cast<std::size_t>(std::get<std::int64_t>(value))]);
+  const auto at = static_cast<std::size_t>(std::get<std::int64_t>(value));
+  return std::string(at < access->names.size() ? access->names[at] : "unknown");  // a typed problem may hold any number
 }
 
 std::vector<std::string_view> Description::Entry::words() const {
@@ -61,7 +62,8 @@ std::string Description::Entry::range_text() const {
     case FieldKind::text: return {};
     case FieldKind::real: {
       if (range.least_real == -std::numeric_limits<double>::infinity()) return {};
-      return (facts.zero_too ? "0, or " : "") + tunesmith::text(range.least_real) + " to " + tunesmith::text(range.most_real);
+      return (facts.zero_too ? "0, or " : "") + tunesmith::text(range.least_real) + " to " +
+             tunesmith::text(range.most_real);
     }
     case FieldKind::integer: break;
   }
@@ -112,8 +114,8 @@ void Description::Entry::check(const Value& value) const {
   }
   if (allowed) return;
   const std::string quote = access->kind == FieldKind::choice ? "'" : "";
-  throw Error(ErrorCode::invalid_argument, name, " is ", quote, tunesmith::text(generic(value)), quote, "; allowed: ",
-              range_text());
+  throw Error(ErrorCode::invalid_argument, name, " is ", quote, tunesmith::text(generic(value)), quote,
+              "; allowed: ", range_text());
 }
 
 void Description::read(std::string_view owner, const Fields& given) {
@@ -186,7 +188,7 @@ void Description::check_addresses() const {
     const void* const address = addresses_[i];
     if (address == nullptr)
       throw Error(ErrorCode::invalid_argument, array.name, " is a null pointer; expected device memory");
-    const std::int64_t element = array.aligned_to != 0 ? array.aligned_to : size_of(array.dtype);
+    const std::int64_t element = std::max<std::int64_t>(array.aligned_to, std::max<std::int64_t>(size_of(array.dtype), 1));
     if (reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(element) != 0)
       throw Error(ErrorCode::invalid_argument, array.name, " is at ", address, "; ", name(array.dtype),
                   " needs an address that is a multiple of ", element, " bytes");

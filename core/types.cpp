@@ -15,9 +15,10 @@ using Names = std::array<std::pair<Enum, std::string_view>, Count>;
 constexpr Names<DType, 3> float_names{{{DType::f32, "f32"}, {DType::f16, "f16"}, {DType::bf16, "bf16"}}};
 constexpr Names<Mode, 3> mode_names{{{Mode::tune, "tune"}, {Mode::replay, "replay"}, {Mode::off, "off"}}};
 constexpr Names<Effort, 2> effort_names{{{Effort::quick, "quick"}, {Effort::full, "full"}}};
-constexpr Names<Origin, 5> origin_names{{{Origin::pinned, "pinned"},
+constexpr Names<Origin, 6> origin_names{{{Origin::pinned, "pinned"},
                                          {Origin::tuned, "tuned"},
                                          {Origin::exact, "exact"},
+                                         {Origin::older, "older"},
                                          {Origin::nearest, "nearest"},
                                          {Origin::by_default, "default"}}};
 

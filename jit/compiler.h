@@ -31,6 +31,7 @@ struct Binary {
   std::string log;                                   ///< compiler output, warnings included
   std::map<std::string, KernelResources> resources;  ///< by entry name
   double compile_ms = 0;                             ///< 0 if it came from the cache
+  double open_compiler_ms = 0;                       ///< before that, on the first compilation of a process
 };
 
 /// Compiles source to a binary. Thread-safe: compile() may run on many threads at once.
@@ -53,7 +54,8 @@ class Compiler {
   virtual std::string assembly(const CompileRequest& request) const = 0;
 };
 
-/// Computes the key of a binary: 32 hex digits over schema, source, options, arch and toolchain identity.
-std::string binary_fingerprint(const Compiler& compiler, const CompileRequest& request);
+/// Computes the key of a binary: the key of its source, a hyphen, and 32 hex digits over options, arch and toolchain
+/// identity. Throws what Compiler::identity() throws.
+std::string binary_fingerprint(const Compiler& compiler, const Arch& arch, std::string_view source_key);
 
 }  // namespace tunesmith

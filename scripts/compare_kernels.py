@@ -8,7 +8,9 @@ both commands, compiles them with NVRTC for the record's architecture and compar
 memory of each entry point. Comments, line numbers and names inside a kernel do not matter. Prints one line per kernel that
 differs, with register counts, then the totals; exits 1 if any differs. Needs no GPU.
 
-A record whose kernels are all identical may carry the new digest: the kernel that was measured is the kernel that runs.
+"moved" marks kernels whose instructions are the same in PTX too but whose shared arrays lie in another order, which depends
+on what else the source declares. A record whose kernels are all identical, or moved, may carry the new digest: the kernel
+that was measured is the kernel that runs.
 """
 
 import argparse
@@ -87,7 +89,7 @@ def kernels_of(cubin, log):
     codes = {}
     for name, _, length, data in sections(cubin):
         kind, _, kernel = name[1:].rpartition(".")
-        if re.match(r"\.(text|nv\.constant\d+|nv\.shared)\.", name):
+        if re.match(r"\.(text|nv\.constant\d+|nv\.shared)\.(?!reserved)", name):
             codes.setdefault(kernel, hashlib.sha256()).update(f"{kind} {length}".encode() + data)
     return {kernel: (code.hexdigest(), registers.get(kernel)) for kernel, code in codes.items()}
 
@@ -101,6 +103,25 @@ def render(command, problem):
     if found.returncode != 0:
         raise RuntimeError(found.stderr.strip())
     return found.stdout
+
+
+def ptx_bodies(library_name, source, arch):
+    """Entry point -> its PTX, with names and registers replaced by the order in which they first occur."""
+    nvrtc = Nvrtc.library(library_name)
+    program = ctypes.c_void_p()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
+    options = [f"--gpu-architecture={arch.replace('sm', 'compute')}".encode(), b"--std=c++20"]
+    nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    size = ctypes.c_size_t()
+    nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size))
+    data = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetPTX(program, data)
+    bodies = {}
+    for found in re.finditer(r"^\.visible \.entry (\w+)\(.*?^}", data.value.decode(), re.MULTILINE | re.DOTALL):
+        order = {}
+        bodies[found.group(1)] = re.sub(r"_Z\w+|\$L__BB\w+|%\w+<?\d+", lambda name: f"name{order.setdefault(name.group(), len(order))}",
+                                        found.group().split("\n\n", 1)[-1])
+    return bodies
 
 
 def kernels_from(command, problem, library, keep):
@@ -128,8 +149,13 @@ def compare(job):
         before, after = old.get(name), new.get(name)
         if before is None or after is None or before[0] != after[0]:
             count = [str(kernel[1]) if kernel else "no kernel" for kernel in (before, after)]
-            lines.append(f"{name} differs, {count[0]} -> {count[1]} registers")
-    return "; ".join(lines)
+            lines.append([name, f"differs, {count[0]} -> {count[1]} registers"])
+    if lines:
+        before, after = (ptx_bodies(options.nvrtc, render(command, problem), problem[2]) for command in (options.old, options.new))
+        for line in lines:
+            if line[0] in before and before[line[0]] == after.get(line[0]):
+                line[1] = "moved"
+    return "; ".join(" ".join(line) for line in lines)
 
 
 def fields_of(text):
@@ -170,13 +196,16 @@ def main():
         problems += variant_problems()
     text = [f"{op} {arch} {config} " + ",".join(f"{key}={value}" for key, value in fields) for op, fields, arch, config in problems]
     chosen = [i for i in range(len(problems)) if re.search(options.match, text[i])][:: options.sample]
-    differing = 0
+    differing = moved = 0
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
         for i, found in zip(chosen, pool.map(compare, [(problems[i], options) for i in chosen])):
             if found:
-                differing += 1
+                if "differs" in found or "FAILED" in found:
+                    differing += 1
+                else:
+                    moved += 1
                 print(f"{text[i][:240]!r}: {found}", flush=True)
-    print(f"{len(chosen) - differing} of {len(chosen)} identical")
+    print(f"{len(chosen)} problems: {len(chosen) - differing - moved} identical, {moved} moved, {differing} differ")
     return 1 if differing else 0
 
 

@@ -44,7 +44,8 @@ struct Cost {
 struct SourceParts {
   std::string main_template;                                         ///< "softmax/softmax_block.cuh"
   std::vector<std::pair<std::string, std::string>> specialized_for;  ///< provenance lines, e.g. {"cols", "32000"}
-  std::string least_arch = "sm_75";                                  ///< that compiles it
+  std::string algorithm, threads;    ///< what the kernel does in this configuration, and how threads map to the data
+  std::string least_arch = "sm_75";  ///< that compiles it
   /// Constexpr objects with designated initializers. Text that is not of the generated file may stand below a #line of its
   /// own; a line "#line here" after it becomes one of the generated file again.
   std::string constants;

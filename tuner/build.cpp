@@ -1,21 +1,16 @@
 #include "tuner/build.h"
 
 #include <array>
-#include <chrono>
-#include <exception>
 #include <limits>
 #include <utility>
 
 #include "core/hash.h"
 #include "templates/render.h"
+#include "templates/source_key.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
 constexpr std::array<std::pair<const char*, int KernelResources::*>, 5> resource_fields{{
     {"registers", &KernelResources::registers},
@@ -59,38 +54,63 @@ KernelResources parse_resources(const std::string& text) {
 Built build_binary(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
                    Cache& cache, const TemplateSet& templates, Keep keep) {
   Built built;
-  CompileRequest request{std::string(problem.op().name()) + ".cu", render(problem, config, templates), arch};
-  const auto take = [&](std::optional<BinaryRecord> record, Clock::time_point start) {
-    built.load_ms += ms_since(start);
+  std::string key;
+  const auto take = [&](std::optional<BinaryRecord> record) {
     if (!record || record->image.empty()) return false;
+    built.source_hash = record->source_hash;
     built.binary = to_binary(std::move(*record));
     built.from_cache = true;
     return true;
   };
-
   try {
-    const auto lookup_start = Clock::now();
-    built.fingerprint = binary_fingerprint(compiler, request);
-    if (!take(cache.find_binary(built.fingerprint), lookup_start)) {
-      const auto compile_start = Clock::now();
-      built.binary = compiler.compile(request);
-      built.binary.compile_ms = ms_since(compile_start);
+    {
+      const PhaseTimer timer(built.phases.digest_ms);
+      key = source_key(problem, config, templates);
+      built.fingerprint = binary_fingerprint(compiler, arch, key);
     }
+    {
+      const PhaseTimer timer(built.phases.lookup_ms);
+      if (take(cache.find_binary(built.fingerprint))) return built;
+    }
+    compile(problem, config, arch, compiler, templates, built);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::no_compiler) throw;
-    const auto lookup_start = Clock::now();
-    if (!take(cache.find_binary_of_source(hash_hex(request.source), name(arch)), lookup_start)) throw;
+    const PhaseTimer timer(built.phases.lookup_ms);
+    if (!take(cache.find_binary_of_source(key, name(arch)))) throw;
+    return built;
   }
-  built.source = std::move(request.source);
-  if (keep == Keep::now) keep_binary(problem.op(), built, arch, compiler, cache);
+  if (keep == Keep::now) {
+    const PhaseTimer timer(built.phases.store_ms);
+    keep_binary(problem.op(), built, arch, compiler, cache);
+  }
   return built;
+}
+
+void compile(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
+             const TemplateSet& templates, Built& built) {
+  CompileRequest request{std::string(problem.op().name()) + ".cu", {}, arch};
+  {
+    const PhaseTimer timer(built.phases.render_ms);
+    request.source = render(problem, config, templates);
+  }
+  double total_ms = 0;
+  {
+    const PhaseTimer timer(total_ms);
+    built.binary = compiler.compile(request);
+  }
+  built.binary.compile_ms = total_ms - built.binary.open_compiler_ms;
+  built.phases.open_compiler_ms += built.binary.open_compiler_ms;
+  built.phases.compile_ms += built.binary.compile_ms;
+  built.source = std::move(request.source);
+  built.source_hash = hash_hex(built.source);
+  built.from_cache = false;
 }
 
 void keep_binary(const Op& op, const Built& built, const Arch& arch, const Compiler& compiler, Cache& cache) {
   if (built.from_cache) return;
   BinaryRecord record;
   record.fingerprint = built.fingerprint;
-  record.source_hash = hash_hex(built.source);
+  record.source_hash = built.source_hash;
   record.options = compiler.options(arch);
   record.arch = name(arch);
   record.toolchain = compiler.identity();
@@ -101,8 +121,8 @@ void keep_binary(const Op& op, const Built& built, const Arch& arch, const Compi
   cache.store_binary(record, built.source);
 }
 
-std::shared_ptr<const Executable> make_executable(const ParsedProblem& problem, const Config& config,
-                                                  const Binary& binary, Device& device) {
+std::shared_ptr<const Executable> make_executable(const ParsedProblem& problem, const Config& config, const Binary& binary,
+                                                  Device& device) {
   return std::make_shared<const Executable>(device, device.load(binary), problem.launch_plan(config, device.info()));
 }
 

@@ -9,6 +9,7 @@
 #include "jit/executable.h"
 #include "templates/op.h"
 #include "templates/template_set.h"
+#include "tuner/phases.h"
 
 namespace tunesmith {
 
@@ -22,26 +23,31 @@ struct Workbench {
 
 struct Built {
   std::string fingerprint;  ///< empty without a compiler
-  std::string source;
+  std::string source_hash;  ///< of the text that was compiled: Cache::find_source()
+  std::string source;       ///< that text; empty when the binary came from the cache
   Binary binary;
   bool from_cache = false;  ///< no compiler was run
-  double load_ms = 0;       ///< spent looking in the cache
+  Phases phases;
 };
 
 /// Whether a binary that had to be compiled goes into the cache at once. A store waits for the disk (milliseconds), so a
 /// search over many candidates keeps only those that will be launched again.
 enum class Keep : std::uint8_t { now, later };
 
-/// Renders, then takes the binary from the cache or compiles (and stores) it. Throws what Compiler::compile throws; without
-/// a compiler, any toolchain's binary of the same source and arch will do. Thread-safe.
+/// Takes the binary from the cache, or renders, compiles and stores it. Throws what Compiler::compile throws; without a
+/// compiler, any toolchain's binary of the same source and arch will do. Thread-safe.
 Built build_binary(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
                    Cache& cache, const TemplateSet& templates, Keep keep = Keep::now);
+/// Renders and compiles, whatever is in the cache, and sets everything in `built` but the fingerprint. Throws what
+/// Compiler::compile throws.
+void compile(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
+             const TemplateSet& templates, Built& built);
 /// Stores what Keep::later left out; does nothing for a binary that came from the cache.
 void keep_binary(const Op& op, const Built& built, const Arch& arch, const Compiler& compiler, Cache& cache);
 
 /// Loads it and binds the problem's launch plan.
-std::shared_ptr<const Executable> make_executable(const ParsedProblem& problem, const Config& config,
-                                                  const Binary& binary, Device& device);
+std::shared_ptr<const Executable> make_executable(const ParsedProblem& problem, const Config& config, const Binary& binary,
+                                                  Device& device);
 
 /// "registers=40,static_smem_bytes=0,...": how a cached binary keeps what a kernel needs.
 std::string text(const KernelResources& resources);

@@ -17,8 +17,7 @@ bool is_decisive(std::string_view fact) {
 
 }  // namespace
 
-std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device,
-                                      const std::string& text) {
+std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const std::string& text) {
   try {
     const Config config{parse_fields(text, "recorded config")};
     if (config.fields.empty() || !problem.why_invalid(device, config).empty()) return std::nullopt;

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "core/hash.h"
 #include "tuner/recorded.h"
 #include "tunesmith/error.h"
 
@@ -11,6 +10,9 @@ namespace {
 
 /// Records looked at before the default is preferred. More would be further away still.
 constexpr int nearest_looked_at = 8;
+
+/// Records of older templates looked at, the newest first.
+constexpr int older_looked_at = 4;
 
 /// A record for n_cols further away than this factor says less than the descriptor's default does: a kernel that suits
 /// 262144 columns runs on 128 of them, but badly.
@@ -21,17 +23,13 @@ bool is_near(std::int64_t recorded, std::int64_t wanted) {
   return std::fabs(std::log(static_cast<double>(recorded) / static_cast<double>(wanted))) <= std::log(nearest_factor) + 1e-9;
 }
 
-/// Covers every template in the folder of the operation, not only those that this problem's candidates use: a record must be
+/// Covers every kernel in the folder of the operation, not only those that this problem's candidates use: a record must be
 /// found from a neighbouring n_cols for which the set of sensible kernels differs.
 std::string templates_digest(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates) {
   const std::string main_template = problem.source_parts(problem.default_config(device)).main_template;
-  const std::string folder = main_template.substr(0, main_template.rfind('/') + 1);
-  if (folder.empty()) return templates.digest(main_template);
-  std::string digests;
-  const auto& files = templates.files();
-  for (auto file = files.lower_bound(folder); file != files.end() && file->first.starts_with(folder); ++file)
-    digests += file->first + " " + templates.digest(file->first) + "\n";
-  return hash_hex(digests);
+  const std::size_t folder = main_template.rfind('/');
+  return folder == std::string::npos ? templates.digest(main_template)
+                                     : templates.folder_digest(main_template.substr(0, folder));
 }
 
 }  // namespace
@@ -67,6 +65,8 @@ Selection select(const ParsedProblem& problem, const DeviceInfo& device, const T
   if (mode != Mode::off) {
     const TuningKey key = tuning_key(problem, device, templates);
     if (const auto record = cache.find_record(key); record && use(*record, Origin::exact)) return selection;
+    for (const TuningRecord& record : cache.find_older(key, older_looked_at))
+      if (use(record, Origin::older)) return selection;
     for (const TuningRecord& record : cache.find_nearest(key, nearest_looked_at))
       if (record.key != key && is_near(record.key.n_cols, key.n_cols) && use(record, Origin::nearest)) return selection;
   }

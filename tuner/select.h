@@ -1,5 +1,6 @@
 #pragma once
-// Which configuration to use for a problem: exact record -> nearest n_cols -> default; the answer says which.
+// Which configuration to use for a problem: exact record -> record of older templates -> nearest n_cols -> default. The
+// answer says which.
 
 #include <string>
 

@@ -65,8 +65,7 @@ std::int64_t period_bytes(const ArrayInfo& few, const ArrayInfo& many) {
 
 }  // namespace
 
-TimingArrays::TimingArrays(const ParsedProblemPtr& problem, Device& device, std::int64_t cap_bytes,
-                           std::uint64_t seed) {
+TimingArrays::TimingArrays(const ParsedProblemPtr& problem, Device& device, std::int64_t cap_bytes, std::uint64_t seed) {
   const std::int64_t half = device.info().memory_bytes / 2;
   const std::int64_t limit_bytes = half > 0 ? std::min(cap_bytes, half) : cap_bytes;
   problem_ = fit(problem, limit_bytes);

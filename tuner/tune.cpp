@@ -62,7 +62,8 @@ TuneResult TuningRun::run() {
                 " is the host executor, which never claims a speed");
   const LaunchPlan plan = problem_->launch_plan(problem_->default_config(device), device);
   if (plan.kernels.empty())
-    throw Error(ErrorCode::invalid_argument, "there is nothing to tune: ", problem_->problem().short_text(), " launches no kernel");
+    throw Error(ErrorCode::invalid_argument, "there is nothing to tune: ", problem_->problem().short_text(),
+                " launches no kernel");
 
   key_ = tuning_key(*problem_, device, bench_.templates);
   work_ = plan_work(*problem_, bench_, key_, options_);
@@ -87,6 +88,9 @@ TuneResult TuningRun::run() {
   contest.run(candidates_, [&](int round, const std::string& what) { report(built + round, what); });
 
   result_.record = make_record(contest);
+  const Built& winner = contest.winner()->built;
+  result_.winner_compiled = !winner.from_cache;
+  result_.winner_compile_ms = winner.binary.compile_ms;
   std::vector<Trial> trials;
   for (const Candidate& candidate : candidates_) {
     if (candidate.trial.status == "timed" || candidate.trial.status == "dropped") ++result_.timed;

@@ -30,6 +30,9 @@ struct TuneResult {
   int candidates = 0;    ///< in the search space
   /// In this run: compiled (rather than found in the cache), found right, timed. All 0 when there was nothing left to do.
   int compiled = 0, verified = 0, timed = 0;
+  /// Of the winner's binary: whether this run compiled it, and how long that took.
+  bool winner_compiled = false;
+  double winner_compile_ms = 0;
 };
 
 /// Tunes one problem and stores record and trials. Works on its own buffers. Unless forced, candidates that have a trial

@@ -7,8 +7,7 @@
 
 namespace tunesmith {
 
-Worklist plan_work(const ParsedProblem& problem, const Workbench& bench, const TuningKey& key,
-                   const TuneOptions& options) {
+Worklist plan_work(const ParsedProblem& problem, const Workbench& bench, const TuningKey& key, const TuneOptions& options) {
   const DeviceInfo& device = bench.device.info();
   std::vector<Config> space = problem.search_space(device, options.effort);
   const Config standard = problem.default_config(device);
@@ -21,6 +20,12 @@ Worklist plan_work(const ParsedProblem& problem, const Workbench& bench, const T
   const auto winner = work.record ? recorded_config(problem, device, work.record->config) : std::nullopt;
   if (!winner) {
     work.record.reset();
+    // What won with older templates competes, even where the present search space leaves it out.
+    if (!options.force)
+      for (const TuningRecord& older : bench.cache.find_older(key, 1))
+        if (const auto config = recorded_config(problem, device, older.config);
+            config && std::ranges::find(space, *config) == space.end())
+          space.push_back(*config);
     work.configs = std::move(space);
     return work;
   }

@@ -18,8 +18,7 @@ struct Worklist {
 /// Without force, candidates that have a trial are not tried again: the missing ones are measured together with the default
 /// and the recorded winner. A record without trials, one that ships, only adds its winner. A stale record is measured anew
 /// in full as soon as something is missing.
-Worklist plan_work(const ParsedProblem& problem, const Workbench& bench, const TuningKey& key,
-                   const TuneOptions& options);
+Worklist plan_work(const ParsedProblem& problem, const Workbench& bench, const TuningKey& key, const TuneOptions& options);
 
 /// New trials replace old ones of the same configuration.
 std::vector<Trial> merge_trials(std::vector<Trial> earlier, const std::vector<Trial>& now);

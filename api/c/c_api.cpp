@@ -252,7 +252,11 @@ const char* tunesmith_plan_config(const tunesmith_plan* plan) { return plan == n
 const char* tunesmith_plan_origin(const tunesmith_plan* plan) {
   return plan == nullptr ? "" : name(plan->plan.origin()).data();
 }
-const char* tunesmith_plan_source(const tunesmith_plan* plan) { return plan == nullptr ? "" : plan->plan.source().c_str(); }
+const char* tunesmith_plan_source(const tunesmith_plan* plan) try {
+  return plan == nullptr ? "" : plan->plan.source().c_str();
+} catch (const std::exception&) {  // no memory for it
+  return "";
+}
 const char* tunesmith_plan_resources(const tunesmith_plan* plan) { return plan == nullptr ? "" : plan->resources.c_str(); }
 int tunesmith_plan_compiled(const tunesmith_plan* plan) { return plan != nullptr && plan->plan.compiled() ? 1 : 0; }
 double tunesmith_plan_compile_ms(const tunesmith_plan* plan) { return plan == nullptr ? 0 : plan->plan.compile_ms(); }

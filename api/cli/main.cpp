@@ -1,4 +1,4 @@
-// tunesmith: the command-line tool. Parses, dispatches, and turns every failure into one line and an exit code.
+// tunesmith: the command-line tool. Parses, runs the command, and turns a failure into one line and an exit code.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -8,24 +8,14 @@
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/usage.h"
 #include "api/cli/commands/commands.h"
-#include "tunesmith/version.h"
 
 namespace tunesmith::cli {
 namespace {
 
 int parse_and_run(int argc, char** argv) {
-  CLI::App app("Tunesmith: CUDA kernels specialized, compiled, tuned and cached at run time.", "tunesmith");
-  app.set_version_flag("--version", "tunesmith " TUNESMITH_VERSION);
-  app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
-  app.footer("Each command has its own help: tunesmith run --help. Exit codes: 0 done, 1 failed, 2 wrong usage.");
-  Action chosen;
-  add_run(app, chosen);
-  add_source(app, chosen);
-  add_tune(app, chosen);
-  add_prewarm(app, chosen);
-  add_cache(app, chosen);
-  add_doctor(app, chosen);
+  CLI::App app;
+  Parse parse;
+  add_commands(app, parse);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version
@@ -34,7 +24,7 @@ int parse_and_run(int argc, char** argv) {
     std::fprintf(stderr, "tunesmith: error: %s\n", usage_error(app, error).c_str());
     return exit_usage;
   }
-  return chosen();
+  return parse.action();
 }
 
 }  // namespace

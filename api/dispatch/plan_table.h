@@ -13,7 +13,7 @@ namespace tunesmith {
 
 struct PlanTable {
   SingleFlight<std::shared_ptr<const Plan::State>> plans;     ///< by problem, configuration and mode
-  SingleFlight<std::shared_ptr<const LoadedSource>> modules;  ///< by source
+  SingleFlight<std::shared_ptr<const LoadedSource>> modules;  ///< by source_key()
   // Into the executables that `plans` keeps.
   DispatchTable<CallKey, Executable> calls;
   std::atomic<bool> reported_stale_records{false};

@@ -1,14 +1,17 @@
 #pragma once
 // The components of an Engine. Internal: included by api/, the command line, tests and benchmarks of this repository.
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "cache/cache.h"
 #include "jit/compiler.h"
 #include "jit/cuda/library_search.h"
 #include "jit/device.h"
 #include "jit/matmul.h"
+#include "templates/op.h"
 #include "templates/template_set.h"
 #include "tuner/build.h"
 #include "tunesmith/engine.h"
@@ -17,6 +20,15 @@ namespace tunesmith {
 
 struct PlanTable;
 
+/// The winner of tuning one problem.
+struct Tuned {
+  Config config;
+  double wall_s = 0;
+  double compile_ms = 0;  ///< of all candidates that this process compiled
+};
+/// Tunes a problem and stores the record; nullopt if the engine should go on without tuning.
+using Tuner = std::function<std::optional<Tuned>(const ParsedProblem& problem)>;
+
 struct Engine::Parts {
   EngineOptions options;
   TemplateSet templates;
@@ -24,6 +36,7 @@ struct Engine::Parts {
   std::shared_ptr<Compiler> compiler;
   std::shared_ptr<Cache> cache;
   std::unique_ptr<PlanTable> plans;
+  Tuner tuner;  ///< empty: tune in this process. The command line tunes in a child process, which a candidate may crash.
 
   Workbench bench() const { return {*device, *compiler, *cache, templates}; }
   /// Opens the matrix library on the first call, because loading cuBLASLt is slow. Thread-safe; throws what open_matmul()

@@ -48,7 +48,7 @@ const Problem& Plan::problem() const noexcept { return state_->problem->problem(
 const Config& Plan::config() const noexcept { return state_->config; }
 Origin Plan::origin() const noexcept { return state_->origin; }
 std::int64_t Plan::nearest_n_cols() const noexcept { return state_->nearest_n_cols; }
-const std::string& Plan::source() const noexcept { return state_->loaded->source; }
+const std::string& Plan::source() const { return state_->loaded->source.get(); }
 bool Plan::compiled() const noexcept { return state_->compiled; }
 double Plan::compile_ms() const noexcept { return state_->compile_ms; }
 double Plan::tune_s() const noexcept { return state_->tune_s; }

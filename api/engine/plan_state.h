@@ -5,15 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "api/engine/source_text.h"
 #include "jit/executable.h"
 #include "templates/op.h"
+#include "tuner/phases.h"
 #include "tunesmith/engine.h"
 
 namespace tunesmith {
 
-/// A rendered source and its loaded binary, shared by all plans with the same source.
+/// A source and its loaded binary, shared by all plans with the same source.
 struct LoadedSource {
-  std::string source;
+  explicit LoadedSource(std::function<std::string()> fetch_source) : source(std::move(fetch_source)) {}
+
+  SourceText source;
   Binary binary;  ///< without its image, which is freed after loading
   bool from_cache = false;
   std::shared_ptr<Module> module;
@@ -32,6 +36,7 @@ struct Plan::State {
   double tune_s = 0;
   int occupancy = 0;
   double bytes = 0, flops = 0;
+  Phases phases;  ///< of this preparation; a plan that found its binary loaded has no phases from digest to load
   std::unique_ptr<const Executable> executable;
 };
 

@@ -1,11 +1,13 @@
 #include "api/engine/prepare.h"
 
+#include <functional>
 #include <iomanip>
+#include <optional>
 #include <sstream>
 
 #include "api/dispatch/plan_table.h"
-#include "core/hash.h"
 #include "templates/render.h"
+#include "templates/source_key.h"
 #include "tuner/select.h"
 #include "tuner/tune.h"
 
@@ -34,7 +36,7 @@ bool has_work(const PlanRequest& request, const Config& config, const DeviceInfo
   return !request.problem->launch_plan(config, device).kernels.empty();
 }
 
-Choice tune_now(Engine::Parts& parts, const PlanRequest& request) {
+Tuned tune_here(Engine::Parts& parts, const PlanRequest& request) {
   TuneOptions options;
   options.effort = parts.options.effort;
   options.budget_s = parts.options.tune_budget_s;
@@ -42,16 +44,11 @@ Choice tune_now(Engine::Parts& parts, const PlanRequest& request) {
   say(parts.options, Level::info, "tuned ", request.problem->problem().short_text(), " in ", result.wall_s,
       " s: ", result.record.config, " takes ", result.record.median_us, " us, the default ", result.record.default_median_us,
       " us (", result.timed, " of ", result.candidates, " candidates timed)");
-  Choice choice;
-  choice.selection.config = {parse_fields(result.record.config, "tuned config")};
-  choice.selection.origin = Origin::tuned;
-  choice.selection.median_us = result.record.median_us;
-  choice.tune_s = result.wall_s;
-  if (result.compiled > 0) choice.compile_ms = 1e3 * result.compile_s;
-  return choice;
+  return {
+      {parse_fields(result.record.config, "tuned config")}, result.wall_s, result.compiled > 0 ? 1e3 * result.compile_s : 0};
 }
 
-Choice choose(Engine::Parts& parts, const PlanRequest& request) {
+Choice choose(Engine::Parts& parts, const PlanRequest& request, Phases& phases) {
   const DeviceInfo& device = parts.device->info();
   Choice choice;
   if (!request.pinned.fields.empty()) {
@@ -62,11 +59,24 @@ Choice choose(Engine::Parts& parts, const PlanRequest& request) {
   // Querying the driver takes milliseconds and is only needed for the message about stale records.
   const bool may_report = parts.options.log && request.mode != Mode::off && !parts.plans->reported_stale_records;
   const auto provenance = may_report ? parts.device->provenance() : std::map<std::string, std::string>();
-  choice.selection = select(*request.problem, device, parts.templates, *parts.cache, request.mode, provenance);
+  {
+    const PhaseTimer timer(phases.select_ms);
+    choice.selection = select(*request.problem, device, parts.templates, *parts.cache, request.mode, provenance);
+  }
   const Selection& selection = choice.selection;
   const bool may_tune = request.mode == Mode::tune && device.kind == DeviceInfo::Kind::cuda;
-  if (may_tune && selection.origin != Origin::exact && has_work(request, selection.config, device))
-    return tune_now(parts, request);
+  if (may_tune && selection.origin != Origin::exact && has_work(request, selection.config, device)) {
+    const PhaseTimer timer(phases.tune_ms);
+    if (std::optional<Tuned> tuned = parts.tuner ? parts.tuner(*request.problem) : tune_here(parts, request)) {
+      choice.selection = {.config = std::move(tuned->config), .origin = Origin::tuned};
+      choice.tune_s = tuned->wall_s;
+      choice.compile_ms = tuned->compile_ms;
+      return choice;
+    }
+  }
+  if (selection.origin == Origin::older)
+    say(parts.options, Level::info, "the record for ", request.problem->problem().short_text(),
+        " was measured with older templates; it is used, and mode tune measures it again");
   if (selection.stale && !parts.plans->reported_stale_records.exchange(true))
     say(parts.options, Level::info, "the record for ", request.problem->problem().short_text(),
         " was measured under another driver, clock or power limit; it is used, and tuning with force measures it again "
@@ -75,31 +85,51 @@ Choice choose(Engine::Parts& parts, const PlanRequest& request) {
 }
 
 /// Loads a binary. If the device rejects a cached one (for example, of a newer toolchain), compiles it again.
-std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, Built& built) {
-  try {
+std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, const Config& config, Built& built) {
+  const auto timed_load = [&] {
+    const PhaseTimer timer(built.phases.load_ms);
     return parts.device->load(built.binary);
+  };
+  try {
+    return timed_load();
   } catch (const Error& error) {
     if (!built.from_cache || error.code() != ErrorCode::device_failed) throw;
-    say(parts.options, Level::warning, "the cached binary of ", request.problem->problem().short_text(), " cannot be loaded (",
-        error.what(), "); compiling it again");
+    say(parts.options, Level::warning, "the cached binary of ", request.problem->problem().short_text(),
+        " cannot be loaded (", error.what(), "); compiling it again");
   }
-  built.binary = parts.compiler->compile({std::string(request.problem->op().name()) + ".cu", built.source, parts.device->info().arch});
-  built.from_cache = false;
-  return parts.device->load(built.binary);
+  compile(*request.problem, config, parts.device->info().arch, *parts.compiler, parts.templates, built);
+  return timed_load();
 }
 
-std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanRequest& request, const Config& config) {
+/// Renders the source anew, which may differ from an earlier version's in comments.
+std::function<std::string()> rendering(const Engine::Parts& parts, const PlanRequest& request, const Config& config) {
+  return [problem = request.problem, config, templates = parts.templates] { return render(*problem, config, templates); };
+}
+
+/// Where the source of a binary comes from: it was rendered just now, or the cache keeps it next to the binary.
+std::function<std::string()> source_of(const Engine::Parts& parts, const PlanRequest& request, const Config& config,
+                                       Built& built) {
+  if (!built.source.empty()) return [source = std::move(built.source)]() mutable { return std::move(source); };
+  return [cache = parts.cache, hash = built.source_hash, render_anew = rendering(parts, request, config)] {
+    std::optional<std::string> source = cache->find_source(hash);
+    return source ? std::move(*source) : render_anew();
+  };
+}
+
+std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanRequest& request, const Config& config,
+                                          Phases& phases) {
   const Arch& arch = parts.device->info().arch;
   Built built = build_binary(*request.problem, config, arch, *parts.compiler, *parts.cache, parts.templates);
-  auto loaded = std::make_shared<LoadedSource>();
-  loaded->module = load(parts, request, built);
+  std::shared_ptr<Module> module = load(parts, request, config, built);
   if (!built.from_cache)
-    say(parts.options, Level::info, "compiled ", request.problem->problem().short_text(), " (", config.text(), ") for ", name(arch),
-        " in ", built.binary.compile_ms, " ms");
-  loaded->source = std::move(built.source);
+    say(parts.options, Level::info, "compiled ", request.problem->problem().short_text(), " (", config.text(), ") for ",
+        name(arch), " in ", built.binary.compile_ms, " ms");
+  auto loaded = std::make_shared<LoadedSource>(source_of(parts, request, config, built));
+  loaded->module = std::move(module);
   loaded->binary = std::move(built.binary);
   loaded->binary.image = {};
   loaded->from_cache = built.from_cache;
+  phases += built.phases;
   return loaded;
 }
 
@@ -107,12 +137,14 @@ std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanReques
 
 std::string PlanRequest::key() const {
   // A pinned configuration is used in every mode, so the key does not depend on the mode.
-  return problem->problem().text() + (pinned.fields.empty() ? " mode=" + std::string(name(mode)) : " config " + pinned.text());
+  return problem->problem().text() +
+         (pinned.fields.empty() ? " mode=" + std::string(name(mode)) : " config " + pinned.text());
 }
 
 std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanRequest& request) {
-  Choice choice = choose(parts, request);
   auto state = std::make_shared<Plan::State>();
+  Phases& phases = state->phases;
+  Choice choice = choose(parts, request, phases);
   state->device = parts.device;
   state->problem = request.problem;
   state->arrays = request.problem->arrays();
@@ -126,23 +158,26 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
   state->flops = cost.flops;
 
   LaunchPlan launch = request.problem->launch_plan(state->config, parts.device->info());
-  std::string source = render(*request.problem, state->config, parts.templates);
   std::shared_ptr<Module> module;
   if (launch.kernels.empty()) {
-    auto unloaded = std::make_shared<LoadedSource>();
-    unloaded->source = std::move(source);
-    state->loaded = std::move(unloaded);
+    state->loaded = std::make_shared<LoadedSource>(rendering(parts, request, state->config));
   } else {
     bool built_here = false;
-    state->loaded = parts.plans->modules.get(hash_hex(source), [&] {
+    std::string key;
+    {
+      const PhaseTimer timer(phases.digest_ms);
+      key = source_key(*request.problem, state->config, parts.templates);
+    }
+    state->loaded = parts.plans->modules.get(key, [&] {
       built_here = true;
-      return build(parts, request, state->config);
+      return build(parts, request, state->config, phases);
     });
     if (built_here) state->compile_ms += state->loaded->from_cache ? 0 : state->loaded->binary.compile_ms;
     module = state->loaded->module;
-    state->occupancy = module->occupancy(launch.kernels[launch.main_kernel]);
   }
   state->compiled = state->compile_ms > 0;
+  const PhaseTimer timer(phases.bind_ms);
+  if (module != nullptr) state->occupancy = module->occupancy(launch.kernels[launch.main_kernel]);
   state->executable = std::make_unique<Executable>(*parts.device, std::move(module), std::move(launch));
   return state;
 }

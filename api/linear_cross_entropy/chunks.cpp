@@ -30,6 +30,10 @@ bool has_separate_dlogits(const LinearCrossEntropyProblem& problem) noexcept {
   return (problem.dhidden || problem.dweight) && problem.f32_logits && problem.dtype != DType::f32;
 }
 
+bool has_scaled_weight(const LinearCrossEntropyProblem& problem) noexcept {
+  return problem.reduction == Reduction::mean && problem.class_weight && problem.z_loss > 0;
+}
+
 LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul_workspace_bytes) {
   constexpr std::int64_t line = 256;
   const bool separate = has_separate_dlogits(problem);
@@ -41,8 +45,9 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
   const bool reduced = problem.reduction != Reduction::none;
   const std::int64_t losses = reduced ? rounded_up(problem.tokens * 4, line) : 0;
   const std::int64_t z_losses = problem.z_loss > 0 ? rounded_up(problem.tokens * 4, line) : 0;
+  const std::int64_t weights = has_scaled_weight(problem) ? rounded_up(problem.vocab_size * 4, line) : 0;
   const std::int64_t fixed =
-      2 * line + losses + z_losses + rounded_up(static_cast<std::int64_t>(matmul_workspace_bytes), line);
+      2 * line + weights + losses + z_losses + rounded_up(static_cast<std::int64_t>(matmul_workspace_bytes), line);
   const auto bytes_of = [&](std::int64_t tokens) {
     return fixed + rounded_up(tokens * 4, line) + rounded_up(tokens * logits_row, line) + tokens * dlogits_row;
   };
@@ -68,6 +73,7 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
   };
   chunks.divisor = place(4);
   chunks.gradient_scale = place(4);
+  chunks.scaled_weight = place(weights);
   chunks.losses = place(losses);
   chunks.z_losses = place(z_losses);
   chunks.lse = place(chunks.chunk_tokens * 4);

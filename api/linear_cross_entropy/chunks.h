@@ -16,6 +16,7 @@ struct LinearChunks {
   std::int64_t row_stride = 1;    ///< of logits and dlogits in elements; every row starts at a cache line
 
   std::size_t divisor = 0, gradient_scale = 0;  ///< f32 (1) each
+  std::size_t scaled_weight = 0;                ///< f32 (vocab_size), where has_scaled_weight()
   std::size_t losses = 0, z_losses = 0;         ///< f32 (tokens) each, for mean and sum
   std::size_t lse = 0;                          ///< f32 (chunk_tokens), used if the caller does not request lse
   std::size_t matmul = 0;                       ///< workspace of the matrix products
@@ -26,6 +27,10 @@ struct LinearChunks {
 
 /// Reports whether the gradient of the logits is not computed in place.
 bool has_separate_dlogits(const LinearCrossEntropyProblem& problem) noexcept;
+
+/// Reports whether chunks use class weights scaled to a mean of 1 over the tokens. A mean divides the z term by the number of
+/// tokens and the other terms by the weights of the targets; with scaled weights one divisor serves both.
+bool has_scaled_weight(const LinearCrossEntropyProblem& problem) noexcept;
 
 /// Computes the chunks. Throws Error(invalid_argument) if a chunk of one token exceeds memory_bytes.
 LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul_workspace_bytes);

@@ -118,7 +118,8 @@ std::optional<Plan> prepare_divisor(Engine& engine, const LinearCrossEntropyProb
                                               .target_dtype = problem.target_dtype,
                                               .ignore_index = problem.ignore_index,
                                               .weight = problem.class_weight,
-                                              .dloss = problem.dloss ? Upstream::scalar : Upstream::none};
+                                              .dloss = problem.dloss ? Upstream::scalar : Upstream::none,
+                                              .scaled_weight = has_scaled_weight(problem)};
   return engine.prepare(divisor, {.mode = Mode::off});
 }
 
@@ -259,7 +260,7 @@ void LinearCrossEntropy::State::launch_chunk(const Chunk& chunk, std::int64_t fi
   Addresses<12> list;
   list.add(logits);
   list.add(part(arrays.targets, first, size_of(problem.target_dtype)));
-  list.add_if(problem.class_weight, arrays.class_weight);
+  list.add_if(problem.class_weight, has_scaled_weight(problem) ? floats_at(chunks.scaled_weight) : arrays.class_weight);
   list.add_if(problem.dloss && each, part(arrays.dloss, first, 4));
   list.add((each ? arrays.loss : floats_at(chunks.losses)) + first);
   list.add(arrays.lse != nullptr ? arrays.lse + first : floats_at(chunks.lse));
@@ -287,6 +288,7 @@ void LinearCrossEntropy::State::launch(const LinearCrossEntropyArrays& arrays, s
     list.add_if(problem.dloss, arrays.dloss);
     list.add(floats_at(chunks.divisor));
     list.add(floats_at(chunks.gradient_scale));
+    list.add_if(has_scaled_weight(problem), floats_at(chunks.scaled_weight));
     divisor->launch(list.span(), stream);
     scale = floats_at(chunks.gradient_scale);
   } else if (problem.dloss && problem.reduction == Reduction::sum) {

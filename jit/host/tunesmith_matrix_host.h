@@ -125,7 +125,6 @@ __device__ __forceinline__ void async_copy_16(void* shared, const void* global, 
 __device__ __forceinline__ void async_copy_16(void* shared, int offset, const void* global, bool there) {
   async_copy_16(static_cast<char*>(shared) + offset, global, there);
 }
-__device__ __forceinline__ void async_copy_16(void* shared, const void* global) { async_copy_16(shared, global, true); }
 #endif
 
 /// Computes 1/x, more exactly than the GPU. Flushes denormal inputs and results to 0, like rcp.approx.ftz.

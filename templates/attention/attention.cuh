@@ -1,5 +1,5 @@
-// What all attention kernels share: their argument, what they are specialized for, where a sequence lies in its arrays, and
-// which keys a query sees.
+// Shared by all attention kernels: parameters, the shape they are specialized for, addresses of sequences, and which keys a
+// query sees.
 #pragma once
 
 #include "device/reduce.cuh"
@@ -7,13 +7,12 @@
 
 namespace tunesmith {
 
-/// Elements from one (batch entry, position, head) to the next. With sequences that are packed (variable lengths) there is
-/// no batch stride: positions go through all of them.
+/// Elements from one (batch entry, position, head) to the next. Packed sequences (varlen) have no batch stride.
 struct AttentionStrides {
   int64 batch, seq, head;
 };
 
-/// User arrays and numbers that a modification of the scores reads (attention_scores.cuh).
+/// User arrays and numbers that score_mod and mask_mod read.
 constexpr int attention_aux_slots = 8;
 
 /// The kernel's only argument.
@@ -25,7 +24,7 @@ struct AttentionParams {
   const float* sinks;         ///< (heads)
   const int* cu_seqlens_q;    ///< (batch + 1): where each sequence starts
   const int* cu_seqlens_kv;   ///< (batch + 1)
-  uint32* mask_tiles;         ///< see attention_mask_tiles.cuh; nullptr: they are in the workspace
+  uint32* mask_tiles;         ///< see attention/mask_tiles.cuh; nullptr: they are in the workspace
   unsigned char* workspace;
   uint64 aux[attention_aux_slots];  ///< addresses of arrays, bits of numbers
   AttentionStrides q_strides, k_strides, v_strides, o_strides;
@@ -35,22 +34,22 @@ struct AttentionParams {
   int seq_q, seq_kv;  ///< packed: of the longest sequence
   int q_tiles;        ///< of the longest sequence
   int window_left, window_right;
-  int splits;                 ///< parts of the keys, for kernels that split them
-  int heads_per_section;      ///< neighbouring heads whose keys and values fit into L2 together
-  int mask_rows, mask_words;  ///< tiles of 64 queries; words of each kind in a row
+  int splits;                 ///< split-KV: parts of the keys
+  int heads_per_section;      ///< neighbouring heads whose K and V fit into L2 together
+  int mask_rows, mask_words;  ///< block mask: tiles of 64 queries; words of each kind in a row
   float scale;                ///< factor of a dot product
   float scale_log2;           ///< scale * log2(e)
   float softcap, inverse_softcap;
-  float cap_terms[3];        ///< of a polynomial in the square of a dot product (Scores::near_capped)
-  float cap_near;            ///< dot products that it serves
-  float cap_small_terms[2];  ///< of a shorter one, of 16-bit weights alone (Scores::small_exponent)
+  float cap_terms[3];        ///< of a polynomial in the square of a dot product (SoftCapSteps::near_capped)
+  float cap_near;            ///< largest dot product that it serves
+  float cap_small_terms[2];  ///< of a shorter one for 16-bit weights (SoftCapSteps::small_exponent)
   float cap_small;
 };
 
-/// Which diagonal a causal mask, a window and a distance are counted from.
+/// Causal mask alignment, also of windows and distances.
 enum class Diagonal {
-  top_left,      ///< query i and key i are at the same place
-  bottom_right,  ///< the last query and the last key are
+  top_left,      ///< query i and key i have the same position
+  bottom_right,  ///< the last query and the last key have the same position
 };
 
 struct AttentionShape {
@@ -58,15 +57,22 @@ struct AttentionShape {
   int q_vector, k_vector, v_vector, o_vector;  ///< elements that one access may take: all rows start at a multiple of them
   Diagonal diagonal;
   bool varlen;
-  bool bounded_left, bounded_right;  ///< keys too far before, or behind, a query's place are not seen; causal: behind
+  bool bounded_left, bounded_right;  ///< keys too far before, or after, a query's position are masked; causal: after
   bool softcap, alibi, sinks;
   bool score_mod, mask_mod;
 };
 
+/// What the generated source chooses for its shape by name, so that it holds nothing of what is off:
+///   Tiles<most_q, tile_kv>     KeyTiles, or MaskedKeyTiles with a mask_mod
+///   Cap, CapSteps, Bias, BiasSteps, Sink  SoftCap, SoftCapSteps, Alibi, AlibiSteps and Sinks, if the shape has them
+///   Chunks                     AlignedChunks or UnalignedChunks, for kernels on mma.sync
+template <const AttentionShape& shape>
+struct AttentionFeatures;
+
 constexpr float log2_e = 1.44269504088896341f;
 constexpr float ln_2 = 0.693147180559945309f;
 
-/// One sequence's queries and keys.
+/// The queries and keys of one sequence.
 struct Sequence {
   int64 q_start, kv_start;  ///< positions before it in packed arrays; 0 otherwise
   int seq_q, seq_kv;
@@ -81,7 +87,7 @@ __device__ __forceinline__ Sequence sequence_of(const AttentionParams& params, i
   return {0, 0, params.seq_q, params.seq_kv};
 }
 
-/// Where position 0 of the sequence and head lies.
+/// Returns the address of position 0 of the sequence and head.
 template <const AttentionShape& shape, typename Element>
 __device__ __forceinline__ Element* head_of(Element* base, const AttentionStrides& strides, int64 start, int batch,
                                             int head) {
@@ -94,7 +100,26 @@ __device__ __forceinline__ float* lse_of(const AttentionParams& params, const Se
   return params.lse + (static_cast<int64>(batch) * params.heads + head) * params.seq_q;
 }
 
-/// Stores neighbouring elements by accesses of at most `vector` of them.
+/// One access of 2 to 16 bytes.
+template <typename Element, int count>
+__device__ __forceinline__ void store_access(Element* elements, int64 at, const float (&values)[count]) {
+  constexpr int bytes = count * static_cast<int>(sizeof(Element));
+  Bits<bytes> bits;
+  if constexpr (bytes == 2) {
+    bits.word = from_float<Element>(values[0]).bits;
+  } else {
+#pragma unroll
+    for (int j = 0; j < bytes / 4; ++j) {
+      if constexpr (sizeof(Element) == 4)
+        bits.word[j] = bits_of(values[j]);
+      else
+        bits.word[j] = pack<Element>(values[2 * j], values[2 * j + 1]);
+    }
+  }
+  store<bytes, StoreHint::plain>(elements + at, bits);
+}
+
+/// Stores consecutive elements by accesses of at most `vector` of them.
 template <int vector, typename Element, int count>
 __device__ __forceinline__ void store_part(Element* address, const float (&values)[count]) {
   constexpr int width = vector < count ? vector : count;
@@ -103,7 +128,7 @@ __device__ __forceinline__ void store_part(Element* address, const float (&value
     float part[width];
 #pragma unroll
     for (int j = 0; j < width; ++j) part[j] = values[i + j];
-    store_vector<Element, width, StoreHint::plain>(address, i, Range{0, count}, true, part);
+    store_access(address, i, part);
   }
 }
 
@@ -114,11 +139,11 @@ struct KeyRange {
   __device__ __forceinline__ bool holds(int first, int last) const { return first >= begin && last < end; }
 };
 
-/// Which keys are seen for where they stand: bounds of a sequence, causal masks and windows.
+/// Which keys a query sees by position: bounds of a sequence, causal masks and windows.
 template <const AttentionShape& shape>
 struct Visibility {
   int seq_q, seq_kv;
-  int offset;       ///< query i stands at the place of key i + offset
+  int offset;       ///< query i has the position of key i + offset
   int left, right;  ///< of the window; right is 0 where a mask is causal
 
   __device__ __forceinline__ Visibility(const AttentionParams& params, const Sequence& sequence)
@@ -135,7 +160,7 @@ struct Visibility {
     if constexpr (shape.bounded_right) range.end = smallest(seq_kv, last + offset + right + 1);
     return range;
   }
-  /// Keys that all of them may see. None where a text would be asked for queries that do not exist.
+  /// Keys that all of them see. None if a user function would be called for queries that do not exist.
   __device__ __forceinline__ KeyRange of_all(int first, int last) const {
     if constexpr (shape.score_mod || shape.mask_mod)
       if (last >= seq_q) return {0, 0};

@@ -1,5 +1,5 @@
-// A warp's tiles on the tensor cores of sm_80 and later: how rows come into shared memory and from there to ldmatrix, and
-// the two products of attention, S = Q K^T and O += P V, of 16 or more rows with a tile of keys and values.
+// A warp's tiles on the tensor cores of sm_80 and later: rows go to shared memory and from there to ldmatrix, and the two
+// products of attention, S = Q K^T and O += P V, of 16 or more rows with a K/V tile.
 #pragma once
 
 #include "attention/quads.cuh"
@@ -7,31 +7,23 @@
 
 namespace tunesmith {
 
-/// Eight elements of which one access may take `vector`.
-template <typename Element, int vector>
-__device__ __forceinline__ Bits<16> load_chunk(const Element* address) {
-  Bits<16> chunk{};
-#pragma unroll
-  for (int i = 0; i < 8; i += vector) {
-    const auto part = load<2 * vector, LoadHint::plain>(address + i);
-    if constexpr (vector == 1) {
-      chunk.word[i / 2] |= uint32{part.word} << (16 * (i % 2));
-    } else {
-#pragma unroll
-      for (int j = 0; j < vector / 2; ++j) chunk.word[i / 2 + j] = part.word[j];
-    }
+/// How 16 bytes of a row come into shared memory: in one asynchronous copy where all rows start at multiples of 16 bytes,
+/// else as in attention/unaligned.cuh. Zeros where it is not `there`.
+struct AlignedChunks {
+  template <typename Element, int vector>
+  static __device__ __forceinline__ void copy(unsigned char* shared, int at, const Element* source, bool there) {
+    async_copy_16(shared, at, source, there);
   }
-  return chunk;
-}
+};
 
-/// Rows [first, first + rows) of a head, `width` elements each, into a swizzled tile `tile_at` bytes from `shared`; rows
-/// from `end` on become zeros. By `threads` threads, of which this is `thread`; complete after async_copy_wait and a barrier
-/// among them.
-template <typename Element, int threads, int rows, int width, int vector>
+/// Copies rows [first, first + rows) of a head, `width` elements each, into a swizzled tile `tile_at` bytes from `shared`;
+/// rows from `end` on become zeros. Called by `threads` threads, this one is `thread`. Complete after async_copy_wait and a
+/// barrier of these threads.
+template <typename Chunks, typename Element, int threads, int rows, int width, int vector>
 __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* shared,
                                           int tile_at, int thread) {
   constexpr int per_row = width / 8, chunks = rows * per_row, turns = (chunks + threads - 1) / threads;
-  // Where each thread stays in its column, its address goes on by a constant.
+  // If each thread stays in its column, its address advances by a constant.
   constexpr bool straight = threads % per_row == 0;
   const Element* source = head + (first + thread / per_row) * stride + thread % per_row * 8;
 #pragma unroll(turns <= 16 ? turns : 8)
@@ -41,17 +33,14 @@ __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int
     if (chunks % threads == 0 || number < chunks) {
       const int place = tile_at + swizzled<2 * width>(row, chunk);
       const bool there = first + row < end;
-      if constexpr (vector >= 8)
-        async_copy_16(shared, place, source, there);
-      else
-        *reinterpret_cast<Bits<16>*>(shared + place) = there ? load_chunk<Element, vector>(source) : Bits<16>{};
+      Chunks::template copy<Element, vector>(shared, place, source, there);
     }
     if constexpr (straight) source += threads / per_row * stride;
   }
 }
 
-/// Where the rows start that this lane names to ldmatrix, in a swizzled tile of rows of `width` elements: `row` of 16, and
-/// the first or the second `half` of 16 elements. A second half that lies beyond a row's end is replaced by the first.
+/// Offsets of the rows that this lane names to ldmatrix in a swizzled tile of rows of `width` elements: `row` of 16, and the
+/// first or the second `half` of 16 elements. A second half beyond the end of a row is replaced by the first.
 template <int width>
 struct MatrixRows {
   static constexpr int chunks = width / 8, row_bytes = 2 * width;
@@ -64,7 +53,7 @@ struct MatrixRows {
     for (int i = 0; i < count; ++i) places[i] = swizzled<row_bytes>(row, 2 * i + half);
   }
   static __device__ __forceinline__ constexpr bool is_half(int step) { return 2 * step + 1 == chunks; }
-  /// Of the 16 rows `block`, elements 16 `step` and on.
+  /// In the 16 rows `block`, from element 16 `step` on.
   __device__ __forceinline__ int at(int block, int step) const {
     return block * 16 * row_bytes + (is_half(step) ? last : places[step % 4] + step / 4 * 128);
   }
@@ -86,8 +75,8 @@ __device__ __forceinline__ void accumulate_tile(float (&sums)[count], int tile, 
 template <int blocks>
 using Fragments = uint32[blocks][4];
 
-/// `blocks` times 16 queries of a warp, from a swizzled tile `tile_at` bytes from `shared`: held in registers, or fetched
-/// whenever they are multiplied.
+/// `blocks` times 16 queries of a warp in a swizzled tile `tile_at` bytes from `shared`: kept in registers, or loaded for
+/// every product.
 template <const AttentionShape& shape, int blocks, bool in_registers>
 struct WarpQueries {
   static constexpr int steps = (shape.head_dim + 15) / 16, held_steps = in_registers ? steps : 1;
@@ -107,20 +96,20 @@ struct WarpQueries {
       if (rows.is_half(step)) a[block][2] = a[block][3] = 0;
     }
   }
-  /// Once the tile has come.
+  /// Call when the tile has arrived.
   __device__ __forceinline__ void hold() {
     if constexpr (in_registers)
 #pragma unroll
       for (int step = 0; step < held_steps; ++step) fetch(step, held[step]);
   }
-  /// Elements 16 `step` and on.
+  /// From element 16 `step` on.
   __device__ __forceinline__ const Fragments<blocks>& at(int step) {
     if constexpr (!in_registers) fetch(step, held[0]);
     return held[in_registers ? step : 0];
   }
 };
 
-/// What a warp multiplies: `blocks` times 16 rows of queries with `keys` keys.
+/// The products of a warp: `blocks` times 16 rows of queries with `keys` keys.
 template <typename Element, const AttentionShape& shape, int blocks, int keys>
 struct WarpProducts {
   static constexpr int v_pairs = (shape.head_dim_v + 15) / 16;
@@ -163,7 +152,7 @@ struct WarpProducts {
     }
   }
 
-  /// O += P V, where the scores have become weights; the values lie likewise.
+  /// O += P V; the scores have become weights, and V is `tile_at` bytes from `shared`.
   __device__ __forceinline__ void multiply_values(const unsigned char* shared, int tile_at) {
 #pragma unroll
     for (int step = 0; step < keys / 16; ++step) {

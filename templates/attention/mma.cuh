@@ -14,7 +14,7 @@
 // After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691).
 #pragma once
 
-#include "attention/fragments.cuh"
+#include "attention/unaligned.cuh"
 
 namespace tunesmith {
 
@@ -51,7 +51,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
   using Tiles = MmaTiles<shape, config>;
   using Rule = Scores<shape, Modification>;
   using Block = BlockOfQueries<shape, config.tile_q>;
-  using KeyTiles = TileSequence<shape, config.tile_q, config.tile_kv>;
+  using KeyTiles = KeyTilesOf<shape, config.tile_q, config.tile_kv>;
   static constexpr int keys = config.tile_kv, blocks = Tiles::blocks;
   using Products = WarpProducts<Element, shape, blocks, keys>;
   using Products::output;
@@ -122,7 +122,8 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
     for (int block = 0; block < blocks; ++block) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const SoftmaxEnd end = softmax[block].end(params, of.head, rule.factor(), r);
+        const float factor = rule.factor(), sum = reduce_lanes<4>(softmax[block].sum[r], Sum());
+        const SoftmaxEnd end = end_of_quad<Element, shape>(params, of.head, factor, softmax[block].largest[r], sum);
         const int row = 16 * block + 8 * r + lane / 4, query = first_q + row;
         const bool there = query < of.sequence.seq_q;
         if (lane % 4 == 0 && there && params.lse != nullptr)
@@ -165,19 +166,19 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   const auto* const k = block.template k<Element>(params);
   const auto* const v = block.template v<Element>(params);
   const auto copy_keys = [&](int index, int stage) {
-    copy_rows<Element, threads, keys, shape.head_dim, shape.k_vector>(k, params.k_strides.seq, index * keys, sequence.seq_kv,
-                                                                      shared, Tiles::stages_at + stage * Tiles::stage_bytes,
-                                                                      thread_index());
+    copy_rows<typename AttentionFeatures<shape>::Chunks, Element, threads, keys, shape.head_dim, shape.k_vector>(
+        k, params.k_strides.seq, index * keys, sequence.seq_kv, shared, Tiles::stages_at + stage * Tiles::stage_bytes,
+        thread_index());
   };
   const auto copy_values = [&](int index, int stage) {
-    copy_rows<Element, threads, keys, shape.head_dim_v, shape.v_vector>(
+    copy_rows<typename AttentionFeatures<shape>::Chunks, Element, threads, keys, shape.head_dim_v, shape.v_vector>(
         v, params.v_strides.seq, index * keys, sequence.seq_kv, shared,
         Tiles::stages_at + stage * Tiles::stage_bytes + Tiles::k_bytes, thread_index());
   };
 
   const Scores<shape, Modification> rule(params, sequence, block.batch, block.head);
-  const TileSequence<shape, config.tile_q, keys> tiles(params, rule.visibility(), block.batch, block.head, block.first_q,
-                                                       block.last_q);
+  const KeyTilesOf<shape, config.tile_q, keys> tiles(params, rule.visibility(), block.batch, block.head, block.first_q,
+                                                     block.last_q);
   const int warp = warp_index();
   MmaWarp<Element, shape, Modification, config> mine(rule, tiles, block.first_q + warp * warp_q, lane_index(), shared,
                                                      Tiles::q_at + warp * warp_q * 2 * shape.head_dim);
@@ -186,7 +187,7 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   int coming[ahead];
   coming[0] = tiles.last();
   if (coming[0] >= tiles.begin()) {
-    copy_rows<Element, threads, config.tile_q, shape.head_dim, shape.q_vector>(
+    copy_rows<typename AttentionFeatures<shape>::Chunks, Element, threads, config.tile_q, shape.head_dim, shape.q_vector>(
         block.template q<Element>(params), params.q_strides.seq, block.first_q, sequence.seq_q, shared, Tiles::q_at,
         thread_index());
     async_copy_commit();

@@ -192,7 +192,8 @@ std::string modification_type(const Settings& settings) {
 
 std::string modification_definition(const Settings& settings) {
   if (!settings.modified()) return {};
-  std::string text = "// The user's text, and what it reads.\nnamespace user_text {\n\n" + aux_definition(settings.aux),
+  std::string text = "// The user's text, and what it reads.\nnamespace user_text {\n\nusing tunesmith::to_float;\n\n" +
+                     aux_definition(settings.aux),
               members;
   for (const Function& function : functions) {
     if ((settings.*function.source).empty()) continue;

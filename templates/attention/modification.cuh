@@ -2,6 +2,7 @@
 #pragma once
 
 #include "attention/attention.cuh"
+#include "attention/user_functions.cuh"
 
 namespace tunesmith {
 

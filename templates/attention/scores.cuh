@@ -1,4 +1,4 @@
-// From a dot product to what the softmax takes: scale, soft cap, a user's modification, ALiBi; and which scores count.
+// From a dot product to the score that the softmax takes: scale, soft cap, score_mod, ALiBi; and which scores are masked.
 #pragma once
 
 #include "attention/modification.cuh"
@@ -6,90 +6,65 @@
 
 namespace tunesmith {
 
-/// What ALiBi adds may come out of a matrix product along with the dot products.
+/// ALiBi's bias may come out of a matrix product along with the dot products.
 template <const AttentionShape& shape>
 constexpr bool adds_bias = shape.alibi && !shape.softcap && !shape.score_mod;
 
-/// ALiBi's slope of a head, in units of what it is subtracted from: of dot products where the scale is left to factor().
-template <const AttentionShape& shape>
-__device__ __forceinline__ float slope_of(const AttentionParams& params, int head) {
-  return shape.score_mod ? params.alibi_slopes[head] : divide(params.alibi_slopes[head], params.scale);
-}
-/// Whether three elements make up the slope: it may be too large for f16, or what that cannot hold times 255 keys too large
-/// an error of the score.
+/// Whether the sum of three elements represents the slope: f16 may overflow, or its rounding error times 255 keys may be too
+/// large for a score.
 template <typename Element>
 __device__ __forceinline__ bool slope_fits(const AttentionParams& params, float slope) {
   return slope != 0.0f && (!is_same<Element, f16> || (absolute(slope) < 0x1p15f && params.scale <= 1.0f));
 }
 
-/// Scores of one head of one batch entry. `Modification` is made of the user's text by the generated source: score()
-/// is what becomes of a score, keeps() whether it counts, from where it stands; of each only what the shape says there is.
+/// Scores of one head of one batch entry. `Modification` wraps the user functions: score() is score_mod, keeps() is
+/// mask_mod, each only if the shape has it.
 template <const AttentionShape& shape, typename Modification>
 class Scores {
  public:
-  /// A score is `factor` times a dot product and nothing else, so that the maximum may be taken of dot products.
+  /// A score is `factor` times a dot product, so the maximum may be taken of dot products.
   static constexpr bool linear = !shape.softcap && !shape.alibi && !shape.score_mod;
-  /// The scale is left to factor(): scores are in units of dot products.
+  /// Scores are in units of dot products; factor() applies the scale.
   static constexpr bool unscaled = !shape.score_mod;
-  /// Rows are neighbouring queries of one head.
+  /// Rows are consecutive queries of one head.
   static constexpr bool neighbours = true;
 
   __device__ __forceinline__ Scores(const AttentionParams& params, const Sequence& sequence, int batch, int head)
       : params_(&params), visibility_(params, sequence), batch_(batch), head_(head) {
-    if constexpr (shape.alibi) slope_ = slope_of<shape>(params, head);
+    if constexpr (shape.alibi) slope_ = AttentionFeatures<shape>::Bias::template slope_of<shape>(params, head);
   }
 
+  __device__ __forceinline__ const AttentionParams& params() const { return *params_; }
   __device__ __forceinline__ const Visibility<shape>& visibility() const { return visibility_; }
 
-  /// What a value of operator() is multiplied with to be an exponent of 2.
+  /// Factor from a value of operator() to an exponent of 2.
   __device__ __forceinline__ float factor() const { return factor(*params_); }
   static __device__ __forceinline__ float factor(const AttentionParams& params) {
     return unscaled ? params.scale_log2 : log2_e;
   }
 
-  /// Of the dot product of the query and key `first` + `at`: what times factor() is the exponent of 2. `at` is a constant in
-  /// unrolled code, and `first` the same for all elements of a row: what depends on it alone is computed once.
+  /// Returns the score of the query and key `first` + `at` from their dot product. In unrolled code `at` is a constant and
+  /// `first` the same for a whole row, so that the compiler computes what depends on it once.
   __device__ __forceinline__ float operator()(float dot, int query, int first, int at) const {
     if constexpr (linear) {
       return dot;
     } else if constexpr (unscaled) {
-      return biased(shape.softcap ? capped(dot) : dot, query, first, at);
+      return biased(capped(dot), query, first, at);
     } else {
-      const float score = multiply(shape.softcap ? capped(dot) : dot, params_->scale);
+      const float score = multiply(capped(dot), params_->scale);
       return biased(Modification::score(score, batch_, head_, query, first + at, params_->aux), query, first, at);
     }
   }
 
-  /// The steps of operator() on their own, for whoever takes them for a tile at a time.
-  __device__ __forceinline__ float capped(float dot) const {
-    const float cap = divide(params_->softcap, params_->scale);
-    return fused_multiply_add(-2.0f * cap, below_tanh(dot), cap);
-  }
-  /// The same for dot products up to near_bound() in size, without the special function unit.
-  __device__ __forceinline__ float near_capped(float dot) const {
-    const float square = multiply(dot, dot);
-    float ratio = fused_multiply_add(square, params_->cap_terms[2], params_->cap_terms[1]);
-    ratio = fused_multiply_add(square, ratio, params_->cap_terms[0]);
-    return multiply(dot, fused_multiply_add(square, ratio, 1.0f));
-  }
-  __device__ __forceinline__ float near_bound() const { return params_->cap_near; }
-  /// The exponent of 2, plus `origin`, of dot products up to small_bound() in size, as exactly as 16-bit weights need it.
-  __device__ __forceinline__ float small_exponent(float dot, float origin) const {
-    const float ratio = fused_multiply_add(multiply(dot, dot), params_->cap_small_terms[1], params_->cap_small_terms[0]);
-    return fused_multiply_add(dot, ratio, origin);
-  }
-  __device__ __forceinline__ float small_bound() const { return params_->cap_small; }
-  /// The score less slope * distance of the key from the query's place, which is exact below 2^24.
+  /// score - slope * |position of the query - position of the key|; the distance is exact below 2^24.
   __device__ __forceinline__ float biased(float score, int query, int first, int at) const {
     if constexpr (!shape.alibi) return score;
-    const float distance = subtract(static_cast<float>(query + visibility_.offset - first), static_cast<float>(at));
-    return fused_multiply_add(-slope_, absolute(distance), score);
+    return AttentionFeatures<shape>::Bias::biased(slope_, score, query + visibility_.offset - first, at);
   }
   __device__ __forceinline__ float slope() const { return slope_; }
 
-  /// Whether the score of query and key takes part. Without this a score must not be asked for: modifications read the
-  /// user's arrays. `inside`: the two are known to see each other as far as Visibility goes; `kept`: mask_mod is known to
-  /// keep the pair if it is one.
+  /// Whether the pair is unmasked. Scores of masked pairs must not be computed, because score_mod reads user arrays.
+  /// `inside`: Visibility is known to allow the pair; `kept`: mask_mod is known to keep it.
   __device__ __forceinline__ bool counts(int query, int key, bool inside, bool kept) const {
     bool seen = inside || visibility_.sees(query, key);
     if constexpr (shape.score_mod || shape.mask_mod) seen = seen && query < visibility_.seq_q;
@@ -98,19 +73,18 @@ class Scores {
   }
 
  private:
-  /// (1 - tanh(x)) / 2 for x = scale * dot / softcap: 1 / (e^(2 x) + 1), 0 and 1 far out; within 2^-22.
-  __device__ __forceinline__ float below_tanh(float dot) const {
-    const float to_exponent = multiply(multiply(params_->scale, params_->inverse_softcap), 2.0f * log2_e);
-    return reciprocal_approx(add(exp2_approx(multiply(dot, to_exponent)), 1.0f));
+  __device__ __forceinline__ float capped(float dot) const {
+    if constexpr (shape.softcap) return AttentionFeatures<shape>::Cap::capped(*params_, dot);
+    return dot;
   }
 
   const AttentionParams* params_;
   Visibility<shape> visibility_;
   int batch_, head_;
-  float slope_ = 0.0f;  ///< in units of what it is subtracted from
+  float slope_ = 0.0f;  ///< in units of the score
 };
 
-/// Of attention without a user's modification.
+/// Without user functions.
 struct NoModification {};
 
 }  // namespace tunesmith

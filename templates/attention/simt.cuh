@@ -3,8 +3,10 @@
 // shared memory, and the softmax runs along (Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022, arXiv:2205.14135).
 #pragma once
 
-#include "attention/softmax.cuh"
-#include "attention/tiles.cuh"
+#include "attention/alibi.cuh"
+#include "attention/masked_tiles.cuh"
+#include "attention/sinks.cuh"
+#include "attention/soft_cap.cuh"
 
 namespace tunesmith {
 
@@ -42,7 +44,7 @@ __device__ __forceinline__ void stage_rows(const Element* head, int64 row_stride
     for (int j = 0; j < vector; ++j) values[j] = 0.0f;
     if (first + row < end) {
       const Range whole = {0, width};
-      load_vector<Element, vector, LoadHint::plain>(head + (first + row) * row_stride, column, whole, true, 0.0f)
+      WholeVectors::load<Element, vector, LoadHint::plain>(head + (first + row) * row_stride, column, whole, true, 0.0f)
           .unpack(values);
     }
 #pragma unroll
@@ -73,8 +75,8 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
 
   const Scores<shape, Modification> scores(params, sequence, block.batch, block.head);
   const KeyRange whole = scores.visibility().of_all(first_q, last_q);
-  const TileSequence<shape, config.tile_q, config.tile_kv> tiles(params, scores.visibility(), block.batch, block.head,
-                                                                 first_q, last_q);
+  const KeyTilesOf<shape, config.tile_q, config.tile_kv> tiles(params, scores.visibility(), block.batch, block.head, first_q,
+                                                               last_q);
   const int across = thread_index() % Tiles::across, down = thread_index() / Tiles::across;
 
   float largest[queries], sum[queries], output[queries][groups][columns];

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <numbers>
+#include <set>
 
 #include "templates/attention/config.h"
 #include "templates/attention/mask_tiles.h"
@@ -68,8 +69,38 @@ std::string shape_text(const Settings& settings) {
   return text + "};\n\n";
 }
 
+/// The types that the shape's options stand for. simt and split take scores one by one, the others in steps.
+std::string features_text(const TypedConfig& config, const Settings& settings) {
+  const bool steps = (config.variant == Variant::wgmma || config.variant == Variant::mma) && settings.score_mod.empty();
+  std::string text =
+      "template <>\nstruct tunesmith::AttentionFeatures<shape> {\n  template <int most_q, int tile_kv>\n"
+      "  using Tiles = tunesmith::" +
+      std::string(settings.mask_mod.empty() ? "" : "Masked") + "KeyTiles<shape, most_q, tile_kv>;\n";
+  const auto use = [&](bool there, const std::string& name, const std::string& type) {
+    if (there) text += "  using " + name + " = tunesmith::" + type + ";\n";
+  };
+  use(settings.softcap != 0, "Cap", "SoftCap");
+  use(settings.softcap != 0 && steps, "CapSteps", "SoftCapSteps");
+  use(settings.alibi, "Bias", "Alibi");
+  use(settings.alibi && steps, "BiasSteps", "AlibiSteps");
+  use(settings.sinks, "Sink", "Sinks");
+  bool aligned = true;
+  for (const Side side : {Side::q, Side::k, Side::v}) aligned = aligned && settings.vector(side) >= 8;
+  use(config.variant == Variant::mma || config.variant == Variant::split, "Chunks",
+      aligned ? "AlignedChunks" : "UnalignedChunks");
+  return text + "};\n\n";
+}
+
 /// Whether there is a second kernel for parts.
 bool combines_by_kernel(const TypedConfig& config) { return config.variant == Variant::split && config.cluster == 1; }
+
+/// The instructions of the products of wgmma: with the keys of a tile, and with values (and the ones that sum weights).
+std::string wgmma_instructions(const TypedConfig& config, const Settings& settings) {
+  std::set<std::int64_t> columns{config.tile_kv, settings.head_dim_v == 64 ? 72 : settings.head_dim_v};
+  std::string text = "namespace tunesmith {\n";
+  for (const std::int64_t count : columns) text += "TUNESMITH_WGMMA_" + std::to_string(count) + "\n";
+  return text + "}  // namespace tunesmith\n\n";
+}
 
 std::string config_text(const TypedConfig& config, const Settings& settings) {
   std::string kind, members;
@@ -98,6 +129,7 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
       break;
   }
   return "static constexpr tunesmith::" + kind + "Config config = {\n" + members + "};\n\n" +
+         (config.variant == Variant::wgmma ? wgmma_instructions(config, settings) : "") +
          asserts(kind + "Tiles<shape, config>::smem_bytes", config.smem_bytes(settings),
                  "the host asks for as much shared memory") +
          (combines_by_kernel(config) ? asserts("split_combine_threads", split_combine_threads, "the host starts as many")
@@ -120,6 +152,45 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Settings&
     any += ", lengths and numbers that the text reads";
   }
   return {{"specialized for", what}, {"any", any}};
+}
+
+/// What the kernel does in this configuration, and how threads map to the data.
+void describe(const TypedConfig& config, SourceParts& parts) {
+  const std::string tile_q = std::to_string(config.tile_q), tile_kv = std::to_string(config.tile_kv);
+  const std::string products = "S = Q K^T, P = exp(S - max), O += P V for one K/V tile of " + tile_kv +
+                               " keys after the other, from the last to the first, with a running maximum and sum";
+  switch (config.variant) {
+    case Variant::simt:
+      parts.algorithm = products + "; Q, K and V in shared memory as float32, products without tensor cores";
+      parts.threads =
+          "a block of " + std::to_string(config.threads) + " threads takes a tile of " + tile_q + " queries of one head";
+      return;
+    case Variant::mma:
+      parts.algorithm = products + "; tensor cores through mma.sync, S and O in registers, " +
+                        std::to_string(config.stages) + " stages of K and V that cp.async fills meanwhile";
+      parts.threads = "a block of " + std::to_string(config.warps) + " warps takes a tile of " + tile_q +
+                      " queries of one head; a warp has " + std::to_string(config.tile_q / config.warps) +
+                      " of them, a quad of lanes a row";
+      return;
+    case Variant::wgmma:
+      parts.algorithm =
+          products + "; warp-specialized and persistent: a producer thread loads Q, K and V through TMA into a ring of " +
+          std::to_string(config.stages) + " stages guarded by mbarriers, consumers issue the product with the next" +
+          " K before the one with the current V, so that tensor cores work during the exponentials";
+      parts.threads = "one block per multiprocessor takes tiles of " + tile_q + " queries, " +
+                      (config.order == "counter" ? "the next one from a counter" : "every n-th one") + "; each of " +
+                      std::to_string(config.tile_q / 64) +
+                      " consumer warpgroups has 64 of the queries, a quad of lanes a row";
+      return;
+    case Variant::split:
+      parts.algorithm =
+          products + "; the keys are split over blocks, and a block's share over its " + std::to_string(config.warps) +
+          " warps, which wait for nobody until the end; then their sums are combined, in shared memory and " +
+          (config.cluster > 1 ? "over a cluster of " + std::to_string(config.cluster) + " blocks" : "by a second kernel");
+      parts.threads = "the query heads of a key head are packed into the rows of a tile of " + tile_q +
+                      "; a warp multiplies all rows with its K/V tiles, a quad of lanes has a row";
+      return;
+  }
 }
 
 std::uint32_t pointer_offset(const std::string& array, const Settings& settings) {
@@ -223,11 +294,13 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
                     params = wgmma ? "WgmmaParams" : "AttentionParams";
   SourceParts parts;
   parts.specialized_for = specialized_for(settings);
+  describe(typed, parts);
   if (wgmma) parts.least_arch = "sm_90a";
   if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.least_arch = cluster ? "sm_90" : "sm_80";
   parts.main_template = "attention/" + variant + ".cuh";
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
-                    shape_text(settings) + config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
+                    shape_text(settings) + features_text(typed, settings) + config_text(typed, settings) +
+                    "static_assert(sizeof(tunesmith::" + params +
                     ") == " + std::to_string(wgmma ? sizeof(WgmmaParams) : sizeof(Params)) +
                     ", \"the host fills the parameters by this layout\");\n";
   std::string bounds = std::to_string(typed.block_threads());

@@ -1,15 +1,13 @@
-// Attention of few queries over many keys, as in decoding: what takes time is to read keys and values once, so everything
-// here serves that.
+// Attention of few queries over many keys, as in decoding. The time goes into reading K and V once, so everything serves
+// that.
 //
-// The query heads that share a key head are packed into the rows of one tile, row = query * group + head within the group,
-// of which the tensor cores (sm_80 and later) multiply 16 at a time however many there are. The tiles of keys that a tile of
-// rows sees are split over blocks, and a block's share over its warps, tile by tile in turns. Every warp has stages of its
-// own that are on their way or in use, and waits for nobody else until the end: then the warps' running softmaxes are
-// brought together in shared memory, and those of blocks by a second kernel, from float32 parts in the workspace (or in each
-// other's shared memory, attention_split_cluster.cuh). All of it in a fixed order: results repeat bit for bit.
+// The query heads that share a key head are packed into the rows of one tile, row = query * group + head within the group;
+// mma.sync multiplies 16 rows at a time. The K/V tiles that a tile of rows sees are split over blocks, and a block's share
+// over its warps. Every warp has its own ring of stages and waits for no other until the end: then the running softmaxes of
+// the warps are combined in shared memory, and those of blocks by a second kernel from float32 partials in the workspace (or
+// over a cluster: attention/split_cluster.cuh). The order of all sums is fixed, so results repeat bit for bit.
 //
-// Splitting keys: Dao, Haziza, Massa and Sizov, "Flash-Decoding for long-context inference", 2023; the tiles, the softmax
-// and its lazy rescaling are those of attention_mma.cuh.
+// Reference: Dao, Haziza, Massa and Sizov, "Flash-Decoding for long-context inference", 2023.
 #pragma once
 
 #include "attention/split_block.cuh"
@@ -17,13 +15,13 @@
 
 namespace tunesmith {
 
-/// Parts in the workspace: outputs before they are divided by the sums, then largest score and sum of each.
+/// Partials in the workspace: outputs before the division by the sums, then the maximum and the sum of each.
 template <const AttentionShape& shape>
 struct SplitParts {
   float* outputs;
   float* ends;
 
-  /// Of the row `row` of all that the batch entry and key head have.
+  /// Those of row `row` of the batch entry and key head.
   __device__ __forceinline__ SplitParts(const AttentionParams& params, int batch, int kv_head, int row) {
     const int64 rows = int64{params.seq_q} * (params.heads / params.kv_heads);
     const int64 number = (int64{batch} * params.kv_heads + kv_head) * rows + row;
@@ -36,9 +34,8 @@ struct SplitParts {
 template <typename Element, const AttentionShape& shape, typename Modification, const SplitConfig& config>
 __device__ __forceinline__ void attention_split(const AttentionParams& params) {
   using Tiles = SplitTiles<shape, config>;
-  let_next_kernel_start();  // its blocks wait where these have ended
-  // Neighbouring blocks read the same keys, then those of the next head, which lie beside them in most layouts.
-  // There are fewer than 2^31 of them.
+  let_next_kernel_start();  // its blocks wait for the end of these
+  // Neighbouring blocks read the same keys, then those of the next head. There are fewer than 2^31 blocks.
   MixedNumber number(static_cast<uint32>(block_index()));
   const int row_tile = number.next(params.q_tiles), kv_head = number.next(params.kv_heads),
             part = number.next(params.splits), batch = number.last();
@@ -84,7 +81,7 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
 
 constexpr int split_combine_threads = 256;
 
-/// The parts of one row: a block. Sinks are a term of the sum only here, where there is one of it.
+/// Combines the partials of one row per block. Sinks are added to the sum here, where there is only one.
 template <typename Element, const AttentionShape& shape, const SplitConfig& config>
 __device__ __forceinline__ void attention_split_combine(const AttentionParams& params) {
   constexpr int warps = split_combine_threads / 32, columns = 4,
@@ -103,7 +100,7 @@ __device__ __forceinline__ void attention_split_combine(const AttentionParams& p
   const SplitParts<shape> parts(params, batch, kv_head, row);
 
   const int warp = warp_index(), lane = lane_index();
-  // Several outputs are on their way at once, the first of them before anything else is asked for.
+  // Several outputs are in flight at once, the first of them before any other load.
   constexpr int together = 8;
   Bits<16> found[together][groups];
   float values[groups][columns] = {};

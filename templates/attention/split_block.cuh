@@ -1,17 +1,16 @@
-// A block's share of attention over split keys: its warps take tiles of keys in turns, and leave outputs, largest scores and
-// sums in shared memory. What becomes of several blocks' shares is up to the kernels: attention_split.cuh,
-// attention_split_cluster.cuh.
+// A block's share of split-KV attention: its warps take K/V tiles round-robin and leave outputs, maxima and sums in shared
+// memory. attention/split.cuh and attention/split_cluster.cuh combine the shares of several blocks.
 #pragma once
 
 #include "attention/split_work.cuh"
 
 namespace tunesmith {
 
-/// A number that is made up of several, the first of which changes fastest: which work a block has.
+/// A mixed-radix number whose first digit changes fastest: which work a block has.
 class MixedNumber {
  public:
   __device__ __forceinline__ explicit MixedNumber(uint32 number) : left_(number) {}
-  /// The next of them, of which there are `count`. Often there is one, and no division to wait for.
+  /// The next digit, of radix `count`. Often that is 1, and no division is needed.
   __device__ __forceinline__ int next(int count) {
     if (count == 1) return 0;
     const auto size = static_cast<uint32>(count), index = left_ % size;
@@ -24,8 +23,8 @@ class MixedNumber {
   uint32 left_;
 };
 
-/// Starts to copy the rows of a tile into a swizzled tile `tile_at` bytes from `shared`; those that do not exist become
-/// zeros. All threads of a block; complete after async_copy_wait for what is committed next, and a barrier.
+/// Starts to copy the rows of a tile into a swizzled tile `tile_at` bytes from `shared`; missing rows become zeros. Called
+/// by all threads of a block; complete after the next commit, async_copy_wait and a barrier.
 template <typename Element, const AttentionShape& shape, const SplitConfig& config>
 __device__ __forceinline__ void copy_queries(const AttentionParams& params, const Sequence& sequence,
                                              const SplitWork<shape, config>& work, int batch, int kv_head,
@@ -39,14 +38,11 @@ __device__ __forceinline__ void copy_queries(const AttentionParams& params, cons
     const Element* const source =
         head_of<shape>(static_cast<const Element*>(params.q), params.q_strides, sequence.q_start, batch, place.head) +
         place.query * params.q_strides.seq + chunk * 8;
-    if constexpr (shape.q_vector >= 8)
-      async_copy_16(shared, at, source, there);
-    else
-      *reinterpret_cast<Bits<16>*>(shared + at) = there ? load_chunk<Element, shape.q_vector>(source) : Bits<16>{};
+    AttentionFeatures<shape>::Chunks::template copy<Element, shape.q_vector>(shared, at, source, there);
   }
 }
 
-/// All rows of a tile with the keys of one warp.
+/// The softmax and products of all rows of a tile with the keys of one warp.
 template <typename Element, const AttentionShape& shape, typename Modification, const SplitConfig& config>
 struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::blocks, config.tile_kv> {
   using Tiles = SplitTiles<shape, config>;
@@ -69,7 +65,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
       : Products(warp_lane),
         rules(params, sequence, work, batch, kv_head, warp_lane / 4),
         lane(warp_lane),
-        // A text must not be asked for rows that do not exist.
+        // User functions must not be called for rows that do not exist.
         whole((shape.score_mod || shape.mask_mod) && work.rows < config.tile_q
                   ? KeyRange{0, 0}
                   : Visibility<shape>(params, sequence).of_all(work.query_of(0), work.query_of(work.rows - 1))),
@@ -79,7 +75,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
     for (int block = 0; block < blocks; ++block) softmax[block].reset();
   }
 
-  /// `tile_at`: where its keys and values lie.
+  /// `tile_at`: where K and V of the tile are.
   __device__ __forceinline__ void take(int tile_at, int first_k) {
     Products::multiply_keys(queries, shared, tile_at);
     Rescale rescale[blocks];
@@ -99,7 +95,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
                                                       rescale[block]);
   }
 
-  /// Largest scores, as exponents of 2, and sums, for the other warps to see.
+  /// Writes maxima, as exponents of 2, and sums for the other warps.
   __device__ __forceinline__ void show_ends(float* largest, float* sums) const {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
@@ -113,7 +109,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
         }
       }
   }
-  /// Outputs as they are where the largest score is that of all warps. `largest`: of each warp and row.
+  /// Writes outputs relative to the maximum of all warps. `largest`: of each warp and row.
   __device__ __forceinline__ void show_output(const float* largest, int warp, int rows, float* staged) const {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
@@ -136,13 +132,13 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
   }
 };
 
-/// Largest score and sum of a row, from those of several running softmaxes.
+/// Maximum and sum of a row, combined from several partial softmaxes.
 struct CombinedEnd {
   float largest = Maximum::identity(), sum = 0.0f;
 
   __device__ __forceinline__ float weight_of(float top) const { return exp2_approx(subtract(top, subtracted(largest))); }
 
-  /// Of `count` warps or blocks, whose numbers lie `stride` floats apart.
+  /// Combines `count` warps or blocks, whose numbers are `stride` floats apart.
   template <int count, int stride>
   static __device__ __forceinline__ CombinedEnd of(const float* tops, const float* sums) {
     CombinedEnd end;
@@ -152,7 +148,7 @@ struct CombinedEnd {
     for (int i = 0; i < count; ++i) end.sum = fused_multiply_add(sums[i * stride], end.weight_of(tops[i * stride]), end.sum);
     return end;
   }
-  /// Of parts, by all lanes of a warp together.
+  /// Combines parts; all lanes of a warp together.
   static __device__ __forceinline__ CombinedEnd of_parts(const float* ends, int parts, int lane) {
     CombinedEnd end;
     for (int part = lane; part < parts; part += 32) {
@@ -169,7 +165,7 @@ struct CombinedEnd {
   }
 };
 
-/// A block's share of the keys, and what its warps have found together.
+/// A block's share of the keys, and the combined results of its warps.
 template <typename Element, const AttentionShape& shape, typename Modification, const SplitConfig& config>
 struct SplitBlock {
   using Tiles = SplitTiles<shape, config>;
@@ -177,12 +173,12 @@ struct SplitBlock {
 
   unsigned char* const shared = dynamic_shared();
 
-  /// All threads. end_of() is known then, and output_of() after one more barrier.
+  /// Called by all threads. Afterwards end_of() is valid, and output_of() after one more barrier.
   template <typename Work>
   __device__ __forceinline__ void take(const AttentionParams& params, const Sequence& sequence, const Work& work, int batch,
                                        int kv_head, KeyRange tiles) const {
     constexpr int keys = config.tile_kv, stages = config.stages;
-    // The same for all lanes, in a way that the compiler sees.
+    // Uniform for the warp, in a way that the compiler sees.
     const int warp = shuffle(warp_index(), 0), lane = lane_index();
     const int own_at = warp * Tiles::warp_bytes;
     const auto* const k =
@@ -192,16 +188,15 @@ struct SplitBlock {
     const auto copy_tile = [&](int index, int stage) {
       const int place = own_at + stage * Tiles::stage_bytes;
       if (index >= tiles.end) return;
-      copy_rows<Element, 32, keys, shape.head_dim, shape.k_vector>(k, params.k_strides.seq, index * keys, sequence.seq_kv,
-                                                                   shared, place, lane);
-      copy_rows<Element, 32, keys, shape.head_dim_v, shape.v_vector>(v, params.v_strides.seq, index * keys, sequence.seq_kv,
-                                                                     shared, place + Tiles::k_bytes, lane);
+      copy_rows<typename AttentionFeatures<shape>::Chunks, Element, 32, keys, shape.head_dim, shape.k_vector>(
+          k, params.k_strides.seq, index * keys, sequence.seq_kv, shared, place, lane);
+      copy_rows<typename AttentionFeatures<shape>::Chunks, Element, 32, keys, shape.head_dim_v, shape.v_vector>(
+          v, params.v_strides.seq, index * keys, sequence.seq_kv, shared, place + Tiles::k_bytes, lane);
     };
 
     int index = tiles.begin + warp;
-    // What is waited for is counted in groups, so that there is one for every tile, be there any left or not. Queries come
-    // with the first: behind all stages they would keep the first product from starting until every stage has come, and
-    // memory idle from then on until the first is free again.
+    // Waits count groups of copies, so every tile has a group even if no tile is left. The queries are in the first group:
+    // after all stages, the first product could not start before every stage has arrived.
 #pragma unroll 1
     for (int stage = 0; stage < stages; ++stage) {
       copy_tile(index + stage * config.warps, stage);
@@ -215,9 +210,9 @@ struct SplitBlock {
     int stage = 0;
     for (; index < tiles.end; index += config.warps) {
       async_copy_wait<stages - 1>();
-      sync_warp();  // other lanes' copies are there as well
+      sync_warp();  // the copies of other lanes have arrived too
       mine.take(own_at + stage * Tiles::stage_bytes, index * keys);
-      sync_warp();  // and nobody reads them any more
+      sync_warp();  // all lanes have read the stage
       copy_tile(index + stages * config.warps, stage);
       async_copy_commit();
       stage = stage + 1 == stages ? 0 : stage + 1;
@@ -231,7 +226,7 @@ struct SplitBlock {
   __device__ __forceinline__ CombinedEnd end_of(int row) const {
     return CombinedEnd::of<config.warps, config.tile_q>(largest() + row, sums() + row);
   }
-  /// From `column` on, before it is divided by the sum.
+  /// Outputs from `column` on, before the division by the sum.
   __device__ __forceinline__ void output_of(int row, int column, float (&values)[columns]) const {
 #pragma unroll
     for (int c = 0; c < columns; ++c) values[c] = 0.0f;
@@ -249,7 +244,7 @@ struct SplitBlock {
   __device__ __forceinline__ float* sums() const { return reinterpret_cast<float*>(shared + Tiles::sums_at); }
 };
 
-/// Where a row's outputs belong.
+/// Returns the address of a row of the output.
 template <typename Element, const AttentionShape& shape>
 __device__ __forceinline__ Element* output_at(const AttentionParams& params, const Sequence& sequence, int batch, int head,
                                               int query) {

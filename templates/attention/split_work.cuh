@@ -1,18 +1,18 @@
-// The work of attention over split keys: a tile of rows, the keys it sees, and the rules of each row's scores. What a block
-// makes of it is in attention_split_block.cuh.
+// The work of split-KV attention: a tile of rows, the keys it sees, and the scores of each row. attention/split_block.cuh
+// does the work.
 #pragma once
 
-#include "attention/fragments.cuh"
+#include "attention/unaligned.cuh"
 
 namespace tunesmith {
 
 struct SplitConfig {
   int warps;
   int tile_q;           ///< rows of a tile: 16, 32, 48 or 64
-  int tile_kv;          ///< keys that a warp takes at a time, a multiple of 16
-  int stages;           ///< of a warp's tiles of K and V
-  float rescale_above;  ///< growth of the largest score, as an exponent of 2, from which accumulators are rescaled
-  int cluster = 1;      ///< blocks that share the keys of a tile of rows and combine what they found among themselves
+  int tile_kv;          ///< keys of a warp's K/V tile, a multiple of 16
+  int stages;           ///< of a warp's K/V tiles
+  float rescale_above;  ///< growth of the maximum, as an exponent of 2, above which accumulators are rescaled
+  int cluster = 1;      ///< blocks that share the keys of a tile of rows and combine their results in a cluster
 };
 
 template <const AttentionShape& shape, const SplitConfig& config>
@@ -22,34 +22,34 @@ struct SplitTiles {
   static constexpr int stage_bytes = k_bytes + config.tile_kv * shape.head_dim_v * 2;
   static constexpr int q_bytes = config.tile_q * shape.head_dim * 2;
   static constexpr int qk_steps = (shape.head_dim + 15) / 16;
-  // Queries stay in registers where outputs leave room for them, or are fetched from shared memory for every tile of keys.
+  // Queries stay in registers if outputs leave room for them, else they are loaded from shared memory for every K/V tile.
   static constexpr bool q_in_registers = blocks * (shape.head_dim_v / 2 + qk_steps * 4) <= 160;
-  // At the end a warp's output takes the place of its stages. Rows are eight floats longer than that, so that neighbouring
-  // ones start eight banks apart.
+  // At the end a warp's output takes the place of its stages. Rows are padded by eight floats, so that they start eight
+  // banks apart.
   static constexpr int staged_row = shape.head_dim_v + 8;
   static constexpr int staged_bytes = config.tile_q * staged_row * 4, stages_bytes = config.stages * stage_bytes;
   static constexpr int warp_bytes = stages_bytes > staged_bytes ? stages_bytes : staged_bytes;
-  // Then the queries; and the rows' largest scores and sums, of each warp.
+  // Then the queries, and the maxima and sums of the rows for each warp.
   static constexpr int q_at = config.warps * warp_bytes, largest_at = q_at + q_bytes;
   static constexpr int sums_at = largest_at + config.warps * config.tile_q * 4;
   static constexpr int ends_bytes = sums_at + config.warps * config.tile_q * 4;
-  // Then what the rows are multiplied with; or what the blocks of a cluster send each other, which must lie where nobody
-  // computes: the same numbers and a share of the outputs, of each block.
+  // Then the scales of the rows; or messages between the blocks of a cluster, in memory of their own: maxima, sums and a
+  // share of the outputs from each block.
   static constexpr int scales_at = ends_bytes;
-  static constexpr int columns = 4, per_row = shape.head_dim_v / columns;  ///< of the outputs that a thread takes together
-  static constexpr int share = (per_row + config.cluster - 1) / config.cluster;  ///< of a row, of each block of a cluster
+  static constexpr int columns = 4, per_row = shape.head_dim_v / columns;        ///< outputs that a thread handles together
+  static constexpr int share = (per_row + config.cluster - 1) / config.cluster;  ///< of a row, for each block of a cluster
   static constexpr int messages_at = ends_bytes, sent_ends_at = messages_at + 16;
   static constexpr int sent_at = sent_ends_at + config.cluster * config.tile_q * 16;
   static constexpr int sent_bytes = sent_at + config.cluster * (config.tile_q * share * columns * 4);
   static constexpr int smem_bytes = config.cluster > 1 ? sent_bytes : scales_at + config.tile_q * 4;
 };
 
-/// A tile of rows and the keys it sees, which are the same for whoever computes a part of it or combines the parts.
+/// A tile of rows and the keys it sees; the same for all blocks that compute a part of it or combine the parts.
 template <const AttentionShape& shape, const SplitConfig& config>
 struct SplitWork {
-  int group, first_row, rows;  ///< rows of the tile, those that exist
-  KeyRange tiles;              ///< of keys
-  int parts;                   ///< that the keys are split into
+  int group, first_row, rows;  ///< query heads per key head; existing rows of the tile
+  KeyRange tiles;              ///< K/V tiles
+  int parts;                   ///< splits of the keys
 
   __device__ __forceinline__ SplitWork(const AttentionParams& params, const Sequence& sequence, int row_tile)
       : group(quotient(params.heads, params.kv_heads)), first_row(row_tile * config.tile_q), rows(0), tiles{0, 0}, parts(1) {
@@ -59,18 +59,18 @@ struct SplitWork {
     const Visibility<shape> visibility(params, sequence);
     tiles = key_tiles<shape, config.tile_kv>(visibility, query_of(0), query_of(rows - 1));
     if constexpr (config.cluster > 1) {
-      parts = config.cluster;  // the last of them are empty where there are fewer tiles
+      parts = config.cluster;  // the last parts are empty if there are fewer tiles
       return;
     }
-    // A part has a tile for each warp, where there are as many. Those beyond are not written.
+    // A part has a tile for each warp if there are enough. Further parts are not written.
     const int rounds = (tiles.end - tiles.begin + config.warps - 1) / config.warps;
     parts = rounds < params.splits ? rounds : params.splits;
     if (parts < 1) parts = 1;
   }
 
-  /// Only where packed sequences are shorter than the longest: elsewhere nobody waits for the number of rows.
+  /// Possible only if packed sequences are shorter than the longest; otherwise the number of rows is not even read.
   __device__ __forceinline__ bool empty() const { return shape.varlen && rows <= 0; }
-  /// Of numbers from 0 on: without signs there are fewer instructions to wait for.
+  /// For numbers from 0 on; unsigned division has fewer instructions.
   static __device__ __forceinline__ int quotient(int a, int b) {
     return static_cast<int>(static_cast<uint32>(a) / static_cast<uint32>(b));
   }
@@ -85,7 +85,7 @@ struct SplitWork {
   __device__ __forceinline__ int query_of(int row) const { return quotient(first_row + row, group); }
   __device__ __forceinline__ int head_of(int kv_head, int row) const { return place_of(kv_head, row).head; }
 
-  /// Tiles of keys of part `part`: no two parts differ by more than one.
+  /// K/V tiles of part `part`; the numbers of two parts differ by at most one.
   __device__ __forceinline__ KeyRange part_of(int part) const {
     const int count = tiles.end - tiles.begin, least = count / parts, more = count % parts;
     const int begin = tiles.begin + part * least + (part < more ? part : more);
@@ -93,8 +93,8 @@ struct SplitWork {
   }
 };
 
-/// Scores of the rows `lane` / 4 and `lane` / 4 + 8 of 16, each with a query and a head of its own: 0 and 8 in place of a
-/// query are the first and the second of them.
+/// Scores of the rows `lane` / 4 and `lane` / 4 + 8 of 16, each with its own query and head. Row 0 means the first of them,
+/// row 8 the second.
 template <const AttentionShape& shape, typename Modification>
 class PackedScores {
  public:
@@ -125,7 +125,7 @@ class PackedScores {
   int queries_[2];
 };
 
-/// One for each 16 rows of a tile.
+/// PackedScores for each 16 rows of a tile.
 template <const AttentionShape& shape, typename Modification, int blocks>
 struct PackedBlocks {
   PackedBlocks<shape, Modification, blocks - 1> others;

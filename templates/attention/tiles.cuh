@@ -1,13 +1,12 @@
-// The tiles that a block works on: one of queries, and those of keys that come for it, one after the other.
+// The tiles that a block works on: one Q tile and its K/V tiles.
 #pragma once
 
-#include "attention/mask_tiles.cuh"
+#include "attention/attention.cuh"
 
 namespace tunesmith {
 
-/// The tile of queries of a block that takes one, and the head that it belongs to. Neighbouring blocks are heads of one
-/// tile: what a causal mask leaves of a tile is then the same for all that run at once. The last queries come first, which
-/// see most keys.
+/// The Q tile of a block and its head. Neighbouring blocks have different heads of the same tile, so that a causal mask
+/// leaves the same work to all that run at once. The last queries, which see most keys, come first.
 template <const AttentionShape& shape, int tile_q>
 struct BlockOfQueries {
   int batch, head, kv_head, tile;
@@ -44,7 +43,7 @@ struct BlockOfQueries {
   }
 };
 
-/// Tiles of keys that some query of [first_q, last_q] sees: [begin, end).
+/// K/V tiles that some query of [first_q, last_q] sees: [begin, end).
 template <const AttentionShape& shape, int tile_kv>
 __device__ __forceinline__ KeyRange key_tiles(const Visibility<shape>& visibility, int first_q, int last_q) {
   const KeyRange seen = visibility.of_any(first_q, last_q);
@@ -52,47 +51,34 @@ __device__ __forceinline__ KeyRange key_tiles(const Visibility<shape>& visibilit
   return {seen.begin / tile_kv, (seen.end + tile_kv - 1) / tile_kv};
 }
 
-/// The tiles of keys that up to `most_q` queries work on, from the last one down: those that some of them see and, where
-/// there is a mask_mod, of which it keeps something for some of them. It has no state.
+/// K/V tiles that some of up to `most_q` queries see, from the last to the first. With a mask_mod:
+/// attention/masked_tiles.cuh.
 template <const AttentionShape& shape, int most_q, int tile_kv>
-class TileSequence {
+class KeyTiles {
  public:
-  __device__ __forceinline__ TileSequence(const AttentionParams& params, const Visibility<shape>& visibility, int batch,
-                                          int head, int first_q, int last_q)
-      : range_(key_tiles<shape, tile_kv>(visibility, first_q, last_q)) {
-    if constexpr (shape.mask_mod) rows_ = MaskRows<most_q>(params, batch, head, first_q, last_q);
-  }
+  __device__ __forceinline__ KeyTiles(const AttentionParams&, const Visibility<shape>& visibility, int, int, int first_q,
+                                      int last_q)
+      : range_(key_tiles<shape, tile_kv>(visibility, first_q, last_q)) {}
 
   /// An index below it is the end.
   __device__ __forceinline__ int begin() const { return range_.begin; }
   __device__ __forceinline__ int last() const { return from(range_.end - 1); }
-  /// The one that comes after `index`, which may be the end already.
+  /// The tile that comes after `index`, which may be the end already.
   __device__ __forceinline__ int after(int index) const { return from(index - 1); }
 
-  /// Whether mask_mod keeps everything of the tile that is seen.
-  __device__ __forceinline__ bool keeps_all(int index) const {
-    if constexpr (shape.mask_mod) return rows_.template keeps_all<tile_kv>(index);
-    return true;
-  }
-  /// The same for the 64 queries `row` alone, counted from the first multiple of 64 that the queries meet; and whether it
-  /// keeps anything.
-  __device__ __forceinline__ bool keeps_all(int row, int index) const {
-    if constexpr (shape.mask_mod) return rows_.one(row).template keeps_all<tile_kv>(index);
-    return true;
-  }
-  __device__ __forceinline__ bool keeps_any(int row, int index) const {
-    if constexpr (shape.mask_mod) return rows_.one(row).template keeps_any<tile_kv>(index);
-    return true;
-  }
+  // Nothing hides pairs of a tile beyond what Visibility says.
+  __device__ __forceinline__ bool keeps_all(int) const { return true; }
+  __device__ __forceinline__ bool keeps_all(int, int) const { return true; }
+  __device__ __forceinline__ bool keeps_any(int, int) const { return true; }
 
  private:
-  __device__ __forceinline__ int from(int index) const {
-    if constexpr (shape.mask_mod) return rows_.template last_kept<tile_kv>(range_.begin, index);
-    return index;
-  }
+  // As in MaskedKeyTiles; without it the compiler makes two instructions of the maximum in SomeTiles::last().
+  __device__ __forceinline__ int from(int index) const { return index; }
 
   KeyRange range_;
-  MaskRows<most_q> rows_;
 };
+
+template <const AttentionShape& shape, int most_q, int tile_kv>
+using KeyTilesOf = typename AttentionFeatures<shape>::template Tiles<most_q, tile_kv>;
 
 }  // namespace tunesmith

@@ -2,9 +2,9 @@
 // are added, or one is only read; each thread has `vectors` loads of 16 bytes in flight.
 #pragma once
 
+#include "device/edges.cuh"
 #include "device/reduce.cuh"
 #include "device/team.cuh"
-#include "device/vector.cuh"
 
 namespace tunesmith {
 
@@ -34,8 +34,8 @@ __device__ __forceinline__ void copy(const CopyParams& params) {
   for (int i = 0; i < config.vectors; ++i) {
 #pragma unroll
     for (int k = 0; k < inputs; ++k)
-      loaded[i][k] = load_vector<Element, vector, config.load>(static_cast<const Element*>(params.input[k]), column(i), all,
-                                                               inside, 0.0f);
+      loaded[i][k] = BranchedEdges::load<Element, vector, config.load>(static_cast<const Element*>(params.input[k]),
+                                                                       column(i), all, inside, 0.0f);
   }
 #pragma unroll
   for (int i = 0; i < config.vectors; ++i) {
@@ -51,7 +51,7 @@ __device__ __forceinline__ void copy(const CopyParams& params) {
 #pragma unroll
         for (int j = 0; j < vector; ++j) values[j] = add(values[j], others[j]);
       }
-      store_vector<Element, vector, config.store>(output, column(i), all, inside, values);
+      BranchedEdges::store<Element, vector, config.store>(output, column(i), all, inside, values);
     }
   }
 }
@@ -75,7 +75,7 @@ __device__ __forceinline__ void read_maxima(const CopyParams& params) {
     Packed<Element, vector> loaded[config.vectors];
 #pragma unroll
     for (int i = 0; i < config.vectors; ++i)
-      loaded[i] = load_vector<Element, vector, config.load>(
+      loaded[i] = BranchedEdges::load<Element, vector, config.load>(
           input, begin + done + (int64{i} * config.threads + thread_index()) * vector, all, inside, Maximum::identity());
 #pragma unroll
     for (int i = 0; i < config.vectors; ++i) {

@@ -125,6 +125,8 @@ SourceParts ParsedCopy::source_parts(const Config& config) const {
   const Fields& fields = config.fields;
   SourceParts parts;
   parts.main_template = "copy/copy.cuh";
+  parts.algorithm = shape_.write ? "one read of each input and one write" : "one read; the maximum of each tile is written";
+  parts.threads = "a thread has " + text(*fields.find("vectors")) + " loads of 16 bytes in flight";
   if (fields.word("load").starts_with("evict") || fields.word("store").starts_with("evict")) parts.least_arch = "sm_80";
   parts.specialized_for = {{"specialized for", std::string(tunesmith::name(shape_.dtype)) +
                                                    (shape_.inputs == 2 ? ", the sum of two arrays" : ", one array") +

@@ -17,7 +17,6 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const CrossEntropyPa
   using Output = typename Types::Output;
   using Gradient = CrossEntropyGradient<shape, options>;
   constexpr int vector = shape.vector;
-  constexpr Edges edges = edges_of_all<shape>;
 
   // The tile first: what it needs of its row comes while it is on its way, all of it before the first is looked at.
   Packed<Input, vector> tile[config.unroll];
@@ -57,7 +56,7 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const CrossEntropyPa
     // Zeros whatever the logits are, and chosen, not branched to: the loads would be moved behind the branch.
 #pragma unroll
     for (int j = 0; j < vector; ++j) values[j] = target.counts() ? values[j] : 0.0f;
-    store_vector<Output, vector, config.store, edges>(dlogits, column, row.all, inside, values);
+    RowFeatures<shape>::Edges::template store<Output, vector, config.store>(dlogits, column, row.all, inside, values);
   }
   if (!holds_target) return;
   // After the vector that it lies in, by the same thread.

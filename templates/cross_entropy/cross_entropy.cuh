@@ -28,6 +28,10 @@ struct CrossEntropyOptions {
   Upstream upstream = Upstream::none;
 };
 
+/// The mean has two divisors: the weights of the targets, and the number of rows for the z term, which has no weight.
+template <const CrossEntropyOptions& options>
+constexpr bool two_divisors = (options.mean && options.weights && options.z_loss);
+
 /// The kernels' only argument. Logits are row.input[0], dlogits row.output.
 struct CrossEntropyParams {
   RowParams row;

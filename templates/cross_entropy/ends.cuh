@@ -13,6 +13,7 @@ struct DivisorParams {
   const float* dloss;     ///< (1), or nullptr: 1
   float* divisor;         ///< (1)
   float* gradient_scale;  ///< (1)
+  float* scaled_weight;   ///< (cols), with `scales_weight`
   int64 rows, cols, ignore_index;
 };
 
@@ -25,18 +26,29 @@ struct ReduceParams {
   int64 rows;
 };
 
-template <typename TargetType>
+/// `scales_weight`: writes the weights times (number of rows) / (sum of the target weights), and divides by the number of
+/// rows. The same mean, but with one divisor for terms with a weight and for the z term, which has none.
+template <typename TargetType, bool scales_weight>
 __device__ __forceinline__ void cross_entropy_divisor(const DivisorParams& params) {
   const auto* const targets = static_cast<const TargetType*>(params.targets);
   FloatPair weights = exact(0.0f);
+  int64 rows = 0;
   for (int64 row = thread_index(); row < params.rows; row += totals_threads) {
     const int64 target = targets[row];
     if (target == params.ignore_index || target < 0 || target >= params.cols) continue;
     const float weight = params.weight != nullptr ? params.weight[target] : 1.0f;
     weights = SumOfTwoFloats()(weights, exact(weight));
+    if constexpr (scales_weight) ++rows;
   }
   BlockTeam<totals_threads> team(nullptr, 0);
-  const float divisor = rounded(team.template reduce<0>(weights, SumOfTwoFloats()));
+  float divisor = rounded(team.template reduce<0>(weights, SumOfTwoFloats()));
+  if constexpr (scales_weight) {
+    const auto count = static_cast<float>(team.template reduce<1>(rows, CountSum()));
+    const float factor = divide(count, divisor);
+    for (int64 i = thread_index(); i < params.cols; i += totals_threads)
+      params.scaled_weight[i] = multiply(params.weight[i], factor);
+    divisor = count;
+  }
   if (thread_index() != 0) return;
   *params.divisor = divisor;
   // Without a row that counts every gradient is 0, and 0 / 0 must not get into it.

@@ -16,7 +16,7 @@ namespace {
 
 // Must agree with cross_entropy_ends.cuh; the generated source asserts the sizes.
 struct DivisorParams {
-  std::uint64_t targets, weight, dloss, divisor, gradient_scale;
+  std::uint64_t targets, weight, dloss, divisor, gradient_scale, scaled_weight;
   std::int64_t rows, cols, ignore_index;
 };
 
@@ -67,15 +67,15 @@ class Comparison {
     result_.allowed_error = 2;
     result_.checked_rows = result_.total_rows = rows;
   }
-  void compare(const char* array, const HostArray& found_in, double expected, double magnitude) {
-    const double found = read_element(DType::f32, found_in.data, 0);
+  void compare(const char* array, const HostArray& found_in, double expected, double magnitude, std::int64_t index = 0) {
+    const double found = read_element(DType::f32, found_in.data, index);
     if (std::isnan(expected) ? std::isnan(found) : found == expected) return;
     const double unit = spacing(DType::f32, std::max(std::fabs(expected), 1e-7 * magnitude));
     const double error = std::fabs(found - expected) / unit;
     if (std::isfinite(error)) result_.max_error = std::max(result_.max_error, error);
     if (!(error <= result_.allowed_error) && result_.first_failure.empty())
-      result_.first_failure =
-          std::string(array) + " is " + std::to_string(found) + ", reference " + std::to_string(expected);
+      result_.first_failure = std::string(array) + "[" + std::to_string(index) + "] is " + std::to_string(found) +
+                              ", reference " + std::to_string(expected);
     result_.passed = result_.first_failure.empty();
   }
   CheckResult result() const { return result_; }
@@ -105,8 +105,12 @@ Sum sum_of(const HostArray& array) {
 
 }  // namespace
 
-std::vector<FieldInfo> config_fields_of(const DivisorProblem&) { return {{"variant", "the kernel; there is one", "", {"block"}}}; }
-std::vector<FieldInfo> config_fields_of(const ReduceProblem&) { return {{"variant", "the kernel; there is one", "", {"block"}}}; }
+std::vector<FieldInfo> config_fields_of(const DivisorProblem&) {
+  return {{"variant", "the kernel; there is one", "", {"block"}}};
+}
+std::vector<FieldInfo> config_fields_of(const ReduceProblem&) {
+  return {{"variant", "the kernel; there is one", "", {"block"}}};
+}
 
 Config ParsedEnd::default_config(const DeviceInfo&) const { return {{{"variant", std::string("block")}}}; }
 
@@ -121,9 +125,7 @@ Config ParsedEnd::complete_config(const DeviceInfo& device, const Config& partia
   return config;
 }
 
-std::vector<Config> ParsedEnd::search_space(const DeviceInfo& device, Effort) const {
-  return {default_config(device)};
-}
+std::vector<Config> ParsedEnd::search_space(const DeviceInfo& device, Effort) const { return {default_config(device)}; }
 
 std::string ParsedEnd::why_invalid(const DeviceInfo& device, const Config& config) const {
   try {
@@ -153,23 +155,28 @@ Problem ParsedEnd::verification_problem() const {
 }
 
 KeyParts ParsedDivisor::key() const {
-  return {"targets=" + std::string(name(p_.target_dtype)) + ",weight=" + (p_.weight ? "1" : "0"),
+  return {"targets=" + std::string(name(p_.target_dtype)) + ",weight=" + (p_.weight ? "1" : "0") +
+              (p_.scaled_weight ? ",scaled_weight=1" : ""),
           std::max<std::int64_t>(p_.rows, 1), 1};
 }
 
 SourceParts ParsedDivisor::source_parts(const Config&) const {
   const bool narrow = p_.target_dtype == DType::i32;
-  return source_of("cross_entropy_divisor", "DivisorParams", sizeof(DivisorParams), narrow ? "<int>" : "<tunesmith::int64>");
+  return source_of("cross_entropy_divisor", "DivisorParams", sizeof(DivisorParams),
+                   std::string("<") + (narrow ? "int" : "tunesmith::int64") + (p_.scaled_weight ? ", true>" : ", false>"));
 }
 
 LaunchPlan ParsedDivisor::launch_plan(const Config&, const DeviceInfo&) const {
-  const DivisorParams params{
-      0, 0, 0, 0, 0, p_.rows, p_.cols, p_.ignore_index};
+  DivisorParams params{};
+  params.rows = p_.rows;
+  params.cols = p_.cols;
+  params.ignore_index = p_.ignore_index;
   std::vector<std::size_t> offsets{offsetof(DivisorParams, targets)};
   if (p_.weight) offsets.push_back(offsetof(DivisorParams, weight));
   if (p_.dloss == Upstream::scalar) offsets.push_back(offsetof(DivisorParams, dloss));
   offsets.push_back(offsetof(DivisorParams, divisor));
   offsets.push_back(offsetof(DivisorParams, gradient_scale));
+  if (p_.scaled_weight) offsets.push_back(offsetof(DivisorParams, scaled_weight));
   return plan_of("cross_entropy_divisor", params, arrays(), offsets);
 }
 
@@ -196,14 +203,24 @@ CheckResult ParsedDivisor::check(std::span<const HostArray> arrays, std::int64_t
   const HostArray* const weight = find(arrays, "weight");
   const HostArray* const dloss = find(arrays, "dloss");
   Sum sum;
+  double counted = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t target = read_integer(targets.info.dtype, targets.data, r);
     if (target == p_.ignore_index || target < 0 || target >= cols) continue;
     const double term = weight != nullptr ? read_element(DType::f32, weight->data, target) : 1.0;
     sum.total += term;
     sum.magnitude += std::fabs(term);
+    ++counted;
   }
   Comparison comparison(rows);
+  if (p_.scaled_weight) {
+    const HostArray& scaled = *find(arrays, "scaled_weight");
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const double expected = read_element(DType::f32, weight->data, c) * counted / sum.total;
+      comparison.compare("scaled_weight", scaled, expected, std::fabs(expected), c);
+    }
+    sum = {counted, counted};
+  }
   comparison.compare("divisor", *find(arrays, "divisor"), sum.total, sum.magnitude);
   const double upstream = dloss != nullptr ? read_element(DType::f32, dloss->data, 0) : 1.0;
   const double scale = sum.total == 0 ? 0.0 : upstream / sum.total;

@@ -15,10 +15,12 @@ struct DivisorArrays {
   const void* dloss = nullptr;
   void* divisor = nullptr;
   void* gradient_scale = nullptr;
+  void* scaled_weight = nullptr;
 };
 
 /// divisor is the sum over valid rows of the weight of their target (1 without weights), gradient_scale dloss / divisor, 0
-/// where the divisor is 0. A row is valid when its target is a class and not ignore_index.
+/// where the divisor is 0. A row is valid when its target is a class and not ignore_index. With scaled_weight, divisor is the
+/// number of valid rows, and the array scaled_weight receives weight * (number of valid rows) / (sum of their weights).
 struct DivisorProblem {
   using Arrays = DivisorArrays;
   static constexpr bool internal = true;
@@ -29,6 +31,7 @@ struct DivisorProblem {
   std::int64_t ignore_index = -100;
   bool weight = false;
   Upstream dloss = Upstream::none;
+  bool scaled_weight = false;
 
   constexpr std::string_view op() const noexcept { return "cross_entropy_divisor"; }
 };
@@ -42,6 +45,9 @@ constexpr void describe(Self& p, const DivisorArrays& arrays, Visitor& v) {
   describe_weight(p, v);
   v.option("dloss", p.dloss,
            {.meaning = "upstream gradient: none (1) or a scalar", .choices = one_of(Upstream::none, Upstream::scalar)});
+  v.option("scaled_weight", p.scaled_weight,
+           {.meaning = "writes the weights scaled to a mean of 1 over the rows; divides by the number of rows",
+            .only_with = {p.weight, "weight=1"}});
   const auto scalar = [](std::string_view name, Role role, std::string_view meaning) {
     return ArrayFacts{.name = name, .role = role, .dtype = DType::f32, .shape = {fixed(1)}, .meaning = meaning};
   };
@@ -52,6 +58,12 @@ constexpr void describe(Self& p, const DivisorArrays& arrays, Visitor& v) {
   v.array(arrays.dloss, dloss);
   v.array(arrays.divisor, scalar("divisor", Role::output, "sum of the weights of the rows that count"));
   v.array(arrays.gradient_scale, scalar("gradient_scale", Role::output, "dloss / divisor"));
+  v.array(arrays.scaled_weight, ArrayFacts{.name = "scaled_weight",
+                                           .role = Role::output,
+                                           .dtype = DType::f32,
+                                           .shape = {size(p.cols)},
+                                           .present = p.scaled_weight,
+                                           .meaning = "weights with a mean of 1 over the rows"});
 }
 
 struct ReduceArrays {

@@ -5,19 +5,19 @@
 
 #include "cross_entropy/outcome.cuh"
 #include "cross_entropy/target.cuh"
-#include "row/waiting_row.cuh"
+#include "row/hybrid_row.cuh"
 
 namespace tunesmith {
 
 /// `Types` has Input (of logits), Output (of dlogits).
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
-          const HeldConfig& config, typename Team>
+          const HeldConfig& config, typename Team, typename Storage>
 __device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& params) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   using Part = PartOf<options>;
   constexpr int vector = shape.vector;
-  using Waiting = WaitingRow<Input, shape, config, Team>;
+  using Waiting = typename Storage::template Row<Input, shape, config, Team>;
   constexpr int vectors = Waiting::vectors;
   // Exponentials wait in place of logits where they can, and nothing asks for the logits again.
   constexpr bool keeps_logits = !options.gradient || !LogitScale<options>::plain;
@@ -98,7 +98,7 @@ __device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& par
 #pragma unroll
           for (int i = 0; i < vectors; ++i) {
             const float zeros[vector] = {};
-            store_vector<Output, vector, config.store, edges_of_all<shape>>(
+            RowFeatures<shape>::Edges::template store<Output, vector, config.store>(
                 dlogits, column_of<shape, Team::members>(i, member), row.all, inside_row<shape, Team::members>(i), zeros);
           }
           return;
@@ -117,8 +117,8 @@ __device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& par
             }
             gradient.compute(params, row, column, values, values);
           }
-          store_vector<Output, vector, config.store, edges_of_all<shape>>(dlogits, column, row.all,
-                                                                          inside_row<shape, Team::members>(i), values);
+          RowFeatures<shape>::Edges::template store<Output, vector, config.store>(
+              dlogits, column, row.all, inside_row<shape, Team::members>(i), values);
         }
         // After the vector that it lies in, by the same thread.
         if (holds_target) store_element(dlogits + position, gradient.target(target_logit));

@@ -262,16 +262,48 @@ std::string at(const char* array, std::int64_t row, std::int64_t column) {
   return std::string(array) + "[" + std::to_string(row) + "," + std::to_string(column) + "]";
 }
 
+double upstream_of(std::span<const HostArray> arrays, const Settings& settings, std::int64_t row) {
+  if (settings.upstream == Upstream::none) return 1;
+  return read_element(DType::f32, find(arrays, "dloss")->data, settings.upstream == Upstream::row ? row : 0);
+}
+
+/// What a mean divides by: the weights of the targets, and for the z term, which has no weight, the number of rows that are
+/// not ignored.
+struct Divisors {
+  double weight = 1, rows = 1;
+};
+
+Divisors divisors_of(const Settings& settings, std::span<const HostArray> arrays) {
+  if (settings.reduction != Reduction::mean) return {};
+  Divisors total{0, 0};
+  for (std::int64_t r = 0; r < settings.shape.rows; ++r) {
+    const Row row = row_of(settings, arrays, r);
+    double weight = row.target_weight;
+    if (settings.kind == Kind::combine && settings.weight && row.counts())
+      for (std::int64_t s = 0; s < settings.shards; ++s) {
+        const std::int64_t part = (s * settings.shape.rows + r) * 8;
+        const std::byte* const parts = find(arrays, "parts")->data;
+        if (read_element(DType::f32, parts, part + 6) != 0) weight = read_element(DType::f32, parts, part + 5);
+      }
+    if (!row.counts()) continue;
+    total.weight += weight;
+    total.rows += 1;
+  }
+  return total;
+}
+
 /// The gradient of a row, given p_c = exp(x_c - lse) as reference_of or the caller's lse has it.
 void judge_gradient(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row,
-                    const RowReference& reference, double upstream, Judge& judge) {
+                    const RowReference& reference, const Divisors& divisors, Judge& judge) {
   const row::Shape& shape = settings.shape;
   const std::byte* const logits = find(arrays, "logits")->data;
   const std::byte* const dlogits = find(arrays, "dlogits")->data;
   const HostArray* const weight = find(arrays, "weight");
   const double hard = (1 - settings.label_smoothing) * row.target_weight;
   const double smooth = settings.label_smoothing / static_cast<double>(settings.vocab_size);
-  const double factor = hard + smooth * reference.weights + 2 * settings.z_loss * reference.lse;
+  const double upstream = upstream_of(arrays, settings, index) / divisors.weight;
+  const double z_slope = 2 * settings.z_loss * divisors.weight / divisors.rows;
+  const double factor = hard + smooth * reference.weights + z_slope * reference.lse;
   const bool finite = std::isfinite(reference.lse);
   for (std::int64_t c = 0; c < shape.cols; ++c) {
     const double found = read_element(shape.output, dlogits, index * shape.out.stride + c);
@@ -283,43 +315,21 @@ void judge_gradient(const Settings& settings, std::span<const HostArray> arrays,
     const double p = x == -INFINITY ? 0 : std::exp(x - reference.largest - reference.log_sum);
     const double w = weight == nullptr ? 1.0 : read_element(DType::f32, weight->data, c);
     double value = p * factor - smooth * w;
-    double terms = p * (hard + smooth * reference.weights + std::fabs(2 * settings.z_loss * reference.lse)) + smooth * w;
+    double terms = p * (hard + smooth * reference.weights + std::fabs(z_slope * reference.lse)) + smooth * w;
     if (c == row.column) {
-      value = hard * reference.target_rest + smooth * (reference.weights * p - w) + 2 * settings.z_loss * reference.lse * p;
+      value = hard * reference.target_rest + smooth * (reference.weights * p - w) + z_slope * reference.lse * p;
       terms = hard * std::fabs(reference.target_rest) + smooth * (reference.weights * p + w) +
-              std::fabs(2 * settings.z_loss * reference.lse * p);
+              std::fabs(z_slope * reference.lse * p);
     }
     const double slope_here = slope(settings, x);
     value = finite ? value * slope_here * upstream : NAN;
-    double allowance = relative_error * terms * slope_here + 2 * settings.z_loss * p * reference.lse_error * slope_here;
+    double allowance = relative_error * terms * slope_here + z_slope * p * reference.lse_error * slope_here;
     allowance += 4 * reference.logit_error * terms * slope_here;
     if (settings.softcap != 0) allowance += 0x1.0p-20 * terms * settings.scale;
     // What is far below the sum is flushed to zero.
     allowance = std::fabs(upstream) * (allowance + 0x1.0p-120 * std::fabs(factor) * settings.scale);
     judge.compare(at("dlogits", index, c), found, value, allowance, shape.output);
   }
-}
-
-double upstream_of(std::span<const HostArray> arrays, const Settings& settings, std::int64_t row) {
-  if (settings.upstream == Upstream::none) return 1;
-  return read_element(DType::f32, find(arrays, "dloss")->data, settings.upstream == Upstream::row ? row : 0);
-}
-
-/// Of the rows that have a loss, over all rows.
-double total_weight(const Settings& settings, std::span<const HostArray> arrays) {
-  double total = 0;
-  for (std::int64_t r = 0; r < settings.shape.rows; ++r) {
-    const Row row = row_of(settings, arrays, r);
-    double weight = row.target_weight;
-    if (settings.kind == Kind::combine && settings.weight && row.counts())
-      for (std::int64_t s = 0; s < settings.shards; ++s) {
-        const std::int64_t part = (s * settings.shape.rows + r) * 8;
-        const std::byte* const parts = find(arrays, "parts")->data;
-        if (read_element(DType::f32, parts, part + 6) != 0) weight = read_element(DType::f32, parts, part + 5);
-      }
-    if (row.counts()) total += weight;
-  }
-  return total;
 }
 
 /// A row's reference from the parts of shards.
@@ -418,7 +428,7 @@ RowReference from_lse(const Settings& settings, std::span<const HostArray> array
 }
 
 /// Everything that one row has.
-void judge_row(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, double divisor,
+void judge_row(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Divisors& divisors,
                RowReference& reference, Row& row, Judge& judge) {
   if (settings.kind == Kind::backward)
     reference = from_lse(settings, arrays, index, row);
@@ -442,10 +452,7 @@ void judge_row(const Settings& settings, std::span<const HostArray> arrays, std:
                                                           ", the reference is " + std::to_string(reference.predicted));
     }
   }
-  if (settings.has_gradient()) {
-    const double upstream = upstream_of(arrays, settings, index) / (settings.reduction == Reduction::mean ? divisor : 1);
-    judge_gradient(settings, arrays, index, row, reference, upstream, judge);
-  }
+  if (settings.has_gradient()) judge_gradient(settings, arrays, index, row, reference, divisors, judge);
 }
 
 }  // namespace
@@ -524,7 +531,7 @@ CheckResult check(const Settings& settings, std::span<const HostArray> arrays, s
   result.allowed_error = relative_error;
   result.total_rows = shape.rows;
   result.checked_rows = std::min(shape.rows, std::max<std::int64_t>(max_rows, 1));
-  const double divisor = settings.reduction == Reduction::mean ? total_weight(settings, arrays) : 1;
+  const Divisors divisors = divisors_of(settings, arrays);
 
   struct Outcome {
     Judge judge{0};
@@ -539,7 +546,7 @@ CheckResult check(const Settings& settings, std::span<const HostArray> arrays, s
       Outcome& outcome = outcomes[static_cast<std::size_t>(i)];
       outcome.judge = Judge(result.allowed_error);
       outcome.row = row_of(settings, arrays, index);
-      judge_row(settings, arrays, index, divisor, outcome.reference, outcome.row, outcome.judge);
+      judge_row(settings, arrays, index, divisors, outcome.reference, outcome.row, outcome.judge);
     }
   });
   Judge all(result.allowed_error);
@@ -562,21 +569,22 @@ CheckResult check(const Settings& settings, std::span<const HostArray> arrays, s
     std::int64_t hits = 0;
     for (const Outcome& outcome : outcomes) {
       if (outcome.row.ignored) continue;
-      loss += outcome.reference.loss;
-      z_loss += outcome.reference.z_loss;
-      loss_error += outcome.reference.loss_error;
-      z_error += outcome.reference.z_error;
+      const RowReference& row = outcome.reference;
+      const double z_term = settings.z_loss != 0 ? row.z_loss : 0;
+      z_loss += z_term / divisors.rows;
+      z_error += row.z_error / divisors.rows;
+      loss += (row.loss - z_term) / divisors.weight + z_term / divisors.rows;
+      loss_error += (row.loss_error - row.z_error) / divisors.weight + row.z_error / divisors.rows;
       if (outcome.row.counts() && outcome.reference.predicted == outcome.row.target) ++hits;
     }
-    const double over = settings.reduction == Reduction::mean ? divisor : 1;
-    const auto compare = [&](const char* name, long double sum, double error) {
-      const double reference = over == 0 ? NAN : static_cast<double>(sum) / over;
+    const auto compare = [&](const char* name, long double sum, double error, double divisor) {
+      const double reference = divisor == 0 ? NAN : static_cast<double>(sum);
       all.compare(std::string(name) + "[0]", read_element(DType::f32, find(arrays, name)->data, 0), reference,
-                  over == 0 ? 0 : error / over + 0x1.0p-22 * std::fabs(reference));
+                  error + 0x1.0p-22 * std::fabs(reference));
     };
     if (settings.writes_loss() && settings.reduced()) {
-      compare("loss", loss, loss_error);
-      if (settings.z_loss != 0) compare("z_loss", z_loss, z_error);
+      compare("loss", loss, loss_error, divisors.weight);
+      if (settings.z_loss != 0) compare("z_loss", z_loss, z_error, divisors.rows);
     }
     if (settings.correct && settings.softcap == 0)
       all.require(read_integer(DType::i64, find(arrays, "correct")->data, 0) == hits,

@@ -206,7 +206,8 @@ struct RowLoss {
   using Part = PartOf<options>;
 
   LogitExponential exponential;
-  float loss, lse, z_loss, nll;
+  float loss;  ///< without z_loss if that has a divisor of its own
+  float lse, z_loss, nll;
   float per_exponential;  ///< 1 / sum
   float target_share;     ///< p of the target
   float target_rest;      ///< p - 1 of the target
@@ -244,7 +245,7 @@ struct RowLoss {
     z_loss = 0.0f;
     if constexpr (options.z_loss) {
       z_loss = multiply(params.z_factor, multiply(lse, lse));
-      loss = add(loss, z_loss);
+      if constexpr (!two_divisors<options>) loss = add(loss, z_loss);
     }
     if (ignored) loss = z_loss = 0.0f;
     if (bad) loss = z_loss = float_of(nan_bits);
@@ -282,18 +283,22 @@ template <const CrossEntropyOptions& options>
 struct GradientScale {
   float dloss = 1.0f;    ///< the row's, or the one of all
   float divisor = 1.0f;  ///< mean: what the rows weigh together
+  float rows = 1.0f;     ///< mean with two divisors: the number of rows that are not ignored
 
   __device__ __forceinline__ GradientScale(const CrossEntropyParams& params, int64 row) {
     if constexpr (options.upstream == Upstream::scalar) dloss = params.upstream[0];
     if constexpr (options.upstream == Upstream::row) dloss = params.upstream[row];
     if constexpr (options.mean) divisor = scratch(params, params.totals)[0];
+    if constexpr (two_divisors<options>) rows = scratch(params, params.totals)[2];
   }
   __device__ __forceinline__ float value() const { return options.mean ? divide(dloss, divisor) : dloss; }
+  /// What the z term is multiplied with before value(): the ratio of the divisors.
+  __device__ __forceinline__ float z_ratio() const { return divide(divisor, rows); }
 };
 
 /// What becomes of a row's logits when their gradient is asked for:
 ///   dlogit_c = dloss * slope * (p_c * factor - smooth_share * w_c),
-///   factor   = hard_share * w_t + smooth_share * sum of w + 2 z lse,
+///   factor   = hard_share * w_t + smooth_share * sum of w + 2 z lse,  the last times z_ratio if there are two divisors,
 /// and hard_share * w_t less for the target, which takes the digits of p - 1.
 template <const RowShape& shape, const CrossEntropyOptions& options>
 struct CrossEntropyGradient {
@@ -310,7 +315,11 @@ struct CrossEntropyGradient {
     const float hard = multiply(params.hard_share, loss.target_weight);
     float from_share = 0.0f;  // what stands beside hard * (p - 1)
     if constexpr (options.smoothing) from_share = multiply(params.smooth_share, loss.weights);
-    if constexpr (options.z_loss) from_share = fused_multiply_add(multiply(2.0f, params.z_factor), loss.lse, from_share);
+    if constexpr (options.z_loss) {
+      float slope = multiply(2.0f, params.z_factor);
+      if constexpr (two_divisors<options>) slope = multiply(slope, by.z_ratio());
+      from_share = fused_multiply_add(slope, loss.lse, from_share);
+    }
     of_target = multiply(hard, loss.target_rest);
     if constexpr (options.smoothing || options.z_loss)
       of_target = fused_multiply_add(from_share, loss.target_share, of_target);

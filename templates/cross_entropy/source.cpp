@@ -32,7 +32,7 @@ struct Params {
   float reserved[2];
 };
 
-constexpr std::int64_t totals_bytes = 48;       // Totals in cross_entropy_totals.cuh
+constexpr std::int64_t totals_bytes = 56;       // TotalsAndRows in cross_entropy_totals.cuh, the larger of two
 constexpr std::uint32_t totals_threads = 1024;  // there too
 constexpr std::int64_t rows_per_partial = 4096, rows_of_one_block = 8192;
 constexpr std::int64_t stored_part_bytes = 24;  // StoredPart in cross_entropy_tiled.cuh, with every option
@@ -158,23 +158,28 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     viewed.shape = typed.view(settings.shape);
     parts.specialized_for = what_for(viewed);
     parts.least_arch = row::least_arch(typed, viewed.shape);
+    row::describe(typed, viewed.shape,
+                  std::string("the largest logit, the sum of exponentials of all classes but the target, and the loss") +
+                      (settings.has_gradient() ? " with its gradient" : ""),
+                  parts);
     parts.constants = row::constants(typed, viewed.shape) + "\n" + target_type + options_text(settings) + size_check;
     const auto kernel = [&](const std::string& kernel_name, const std::string& function) {
       return row::kernel(typed, kernel_name, "CrossEntropyParams", function, arguments);
     };
     if (typed.holds_row()) {
       parts.main_template = "cross_entropy/held.cuh";
-      arguments += ", Team";
+      arguments += ", Team, Storage";
       parts.kernels = kernel(entry, "cross_entropy_held");
     } else if (typed.variant == row::Variant::pipeline) {
       parts.main_template = "cross_entropy/pipeline.cuh";
       parts.kernels = kernel(entry, "cross_entropy_pipeline");
     } else {
       parts.main_template = "cross_entropy/tiled.cuh";
-      if (typed.variant == row::Variant::split)
-        parts.kernels = kernel(entry + "_sums", "cross_entropy_split_sums") + "\n" + kernel(entry, "cross_entropy_split");
-      else
-        parts.kernels = kernel(entry, "cross_entropy_online");
+      const bool split = typed.variant == row::Variant::split;
+      if (split) parts.kernels = kernel(entry + "_sums", "cross_entropy_split_sums") + "\n";
+      arguments += std::string(", tunesmith::Finish") +
+                   (settings.kind == Kind::shard ? "Part" : (settings.has_gradient() ? "Gradient" : "Loss"));
+      parts.kernels += kernel(entry, split ? "cross_entropy_split" : "cross_entropy_online");
     }
   } else if (settings_.kind == Kind::backward) {
     const TileConfig typed = TileConfig::parse(config);
@@ -188,12 +193,18 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     parts.specialized_for = what_for(settings);
     parts.least_arch = row::least_arch(tiles, settings.shape);
     parts.main_template = "cross_entropy/backward.cuh";
+    parts.algorithm = "one read and one write: dlogits element by element from the row's lse";
+    parts.threads = "a block of " + std::to_string(tiles.threads) + " threads takes a tile of a row, " +
+                    std::to_string(tiles.unroll) + " vectors of " + std::to_string(settings.shape.vector()) +
+                    " elements per thread";
     parts.constants = row::constants(tiles, settings.shape) + "\n" + target_type + options_text(settings) + size_check;
     parts.kernels = row::kernel(tiles, entry, "CrossEntropyParams", "cross_entropy_backward", arguments);
   } else {
     const std::int64_t threads = config.fields.integer("threads");
     parts.specialized_for = what_for(settings);
     parts.main_template = "cross_entropy/combine.cuh";
+    parts.algorithm = "brings the parts of a row that the shards of the vocabulary found together";
+    parts.threads = "a thread takes a row";
     parts.constants = target_type + options_text(settings) + size_check;
     parts.kernels =
         entry_point(entry, threads, "cross_entropy_combine<TargetType, options, " + std::to_string(threads) + ">");

@@ -65,15 +65,14 @@ __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pa
     if ((!shape.shifted || number > 0 || first > 0) && number < whole_tiles) {  // within every row, whatever its shift
 #pragma unroll
       for (int i = 0; i < config.unroll; ++i)
-        tile[i] = load_vector<Input, shape.vector, config.load>(next, i * config.threads * shape.vector, row.all, true,
-                                                                Maximum::identity());
+        tile[i] = load_whole<Input, shape.vector, config.load>(next, i * config.threads * shape.vector);
     } else {
       const int64 begin = first + number * elements + own;
       const Range rest = {shape.shifted ? row.all.begin - begin : 0, row.all.end - begin};
 #pragma unroll
       for (int i = 0; i < config.unroll; ++i)
-        tile[i] = load_vector<Input, shape.vector, config.load, edges_of_all<shape>>(next, i * config.threads * shape.vector,
-                                                                                     rest, false, Maximum::identity());
+        tile[i] = RowFeatures<shape>::Edges::template load<Input, shape.vector, config.load>(
+            next, i * config.threads * shape.vector, rest, false, Maximum::identity());
     }
     next += elements;
   };
@@ -139,7 +138,7 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
 #pragma unroll
       for (int i = 0; i < config.unroll; ++i) {
         const float zeros[shape.vector] = {};
-        store_vector<Output, shape.vector, config.store, edges_of_all<shape>>(
+        RowFeatures<shape>::Edges::template store<Output, shape.vector, config.store>(
             dlogits, begin + (i * config.threads + thread_index()) * shape.vector, row.all, inside, zeros);
       }
       return;
@@ -152,7 +151,8 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
       float values[shape.vector];
       tile[i].unpack(values);
       gradient_of_logits(params, row, scale, loss, gradient, column, values);
-      store_vector<Output, shape.vector, config.store, edges_of_all<shape>>(dlogits, column, row.all, inside, values);
+      RowFeatures<shape>::Edges::template store<Output, shape.vector, config.store>(dlogits, column, row.all, inside,
+                                                                                    values);
     }
     // After the vector that it lies in, by the same thread.
     const int64 position = target.column + row.shift;
@@ -162,34 +162,59 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
   });
 }
 
-/// The outcome of a row, by every thread of a block; `writes`: of this one.
-template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
-          const TiledConfig& config>
-__device__ __forceinline__ void cross_entropy_finish(const CrossEntropyParams& params, const Row<shape>& row,
-                                                     const Target<TargetType>& target, int part, bool writes,
-                                                     const StoredPart<options>& whole) {
-  const float target_weight = weight_of<options>(params, target.column);
-  if constexpr (options.shard) {
+// What becomes of a row whose sums are known, as types with finish<TargetType, shape, options, config>(), which every thread
+// of a block calls; `writes`: this thread writes the row's results.
+
+/// A part of a shard of the vocabulary.
+struct FinishPart {
+  template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+            const TiledConfig& config>
+  static __device__ __forceinline__ void finish(const CrossEntropyParams& params, const Row<shape>& row,
+                                                const Target<TargetType>& target, int, bool writes,
+                                                const StoredPart<options>& whole) {
+    const float target_weight = weight_of<options>(params, target.column);
     if (writes) write_part<options>(params, row.index, whole.part, target.column >= 0, whole.target_logit, target_weight);
-  } else {
+  }
+};
+
+/// A loss.
+struct FinishLoss {
+  template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+            const TiledConfig& config>
+  static __device__ __forceinline__ RowLoss<options> finish(const CrossEntropyParams& params, const Row<shape>& row,
+                                                            const Target<TargetType>& target, int, bool writes,
+                                                            const StoredPart<options>& whole) {
+    const float target_weight = weight_of<options>(params, target.column);
     const RowLoss<options> loss(params, whole.part, whole.target_logit, target_weight, target.ignored, target.bad);
     if (writes) write_loss<TargetType, options>(params, row.index, target, loss, target.column);
-    if constexpr (options.gradient)
-      cross_entropy_second_pass<Types, TargetType, shape, options, config>(params, row, target, part, whole.target_logit,
-                                                                           loss);
+    return loss;
   }
-}
+};
+
+/// A loss, and its gradient in a second pass over the row.
+struct FinishGradient {
+  template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+            const TiledConfig& config>
+  static __device__ __forceinline__ void finish(const CrossEntropyParams& params, const Row<shape>& row,
+                                                const Target<TargetType>& target, int part, bool writes,
+                                                const StoredPart<options>& whole) {
+    const RowLoss<options> loss =
+        FinishLoss::finish<Types, TargetType, shape, options, config>(params, row, target, part, writes, whole);
+    cross_entropy_second_pass<Types, TargetType, shape, options, config>(params, row, target, part, whole.target_logit,
+                                                                         loss);
+  }
+};
 
 /// One block per row.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
-          const TiledConfig& config>
+          const TiledConfig& config, typename Finish>
 __device__ __forceinline__ void cross_entropy_online(const CrossEntropyParams& params) {
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
     const FirstPass<TargetType, options> pass =
         cross_entropy_first_pass<Types, TargetType, shape, options, config>(params, row, part);
-    cross_entropy_finish<Types, TargetType, shape, options, config>(params, row, pass.target, part, thread_index() == 0,
-                                                                    pass.found);
+    Finish::template finish<Types, TargetType, shape, options, config>(params, row, pass.target, part, thread_index() == 0,
+                                                                       pass.found);
   });
 }
 
@@ -208,7 +233,7 @@ __device__ __forceinline__ void cross_entropy_split_sums(const CrossEntropyParam
 
 /// Many blocks per row, second kernel: puts the parts together. Without a gradient one block does that for a row.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
-          const TiledConfig& config>
+          const TiledConfig& config, typename Finish>
 __device__ __forceinline__ void cross_entropy_split(const CrossEntropyParams& params) {
   const auto finish = [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
@@ -218,8 +243,8 @@ __device__ __forceinline__ void cross_entropy_split(const CrossEntropyParams& pa
     for (int i = thread_index(); i < config.blocks_per_row; i += config.threads) state.include(parts[i].part);
     BlockTeam<config.threads> team(nullptr, 0);
     const StoredPart<options> whole = {state.over_team(team), parts[0].target_logit};
-    cross_entropy_finish<Types, TargetType, shape, options, config>(params, row, target, part,
-                                                                    part == 0 && thread_index() == 0, whole);
+    Finish::template finish<Types, TargetType, shape, options, config>(params, row, target, part,
+                                                                       part == 0 && thread_index() == 0, whole);
   };
   if constexpr (options.gradient) {
     over_parts<shape, config>(params.row, finish);

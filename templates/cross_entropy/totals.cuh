@@ -24,9 +24,23 @@ struct Totals {
   int64 hits, bad, first_bad;
 };
 
+/// For a mean with two divisors: also the number of rows that are not ignored.
+struct TotalsAndRows : Totals {
+  int64 rows;
+};
+template <const CrossEntropyOptions& options>
+using TotalsOf = typename If<two_divisors<options>, TotalsAndRows, Totals>::type;
+
 __device__ __forceinline__ FloatPair exact(float value) { return {value, 0.0f}; }
 
-__device__ __forceinline__ Totals no_totals() { return {exact(0.0f), exact(0.0f), exact(0.0f), 0, 0, FirstRow::identity()}; }
+template <const CrossEntropyOptions& options>
+__device__ __forceinline__ TotalsOf<options> no_totals() {
+  const Totals none = {exact(0.0f), exact(0.0f), exact(0.0f), 0, 0, FirstRow::identity()};
+  if constexpr (two_divisors<options>)
+    return {none, 0};
+  else
+    return none;
+}
 
 __device__ __forceinline__ void include(Totals& totals, const Totals& other) {
   totals.loss = SumOfTwoFloats()(totals.loss, other.loss);
@@ -36,6 +50,10 @@ __device__ __forceinline__ void include(Totals& totals, const Totals& other) {
   totals.bad += other.bad;
   totals.first_bad = FirstRow()(totals.first_bad, other.first_bad);
 }
+__device__ __forceinline__ void include(TotalsAndRows& totals, const TotalsAndRows& other) {
+  include(static_cast<Totals&>(totals), static_cast<const Totals&>(other));
+  totals.rows += other.rows;
+}
 
 /// A value that is not finite makes a two-float sum's second part NaN; the first says it all.
 __device__ __forceinline__ float rounded(FloatPair sum) {
@@ -44,9 +62,10 @@ __device__ __forceinline__ float rounded(FloatPair sum) {
 
 /// What one row adds. `before`: only the weight, from the targets; else from what the row's kernel left.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
-__device__ __forceinline__ Totals totals_of_row(const CrossEntropyParams& params, int64 row) {
-  Totals totals = no_totals();
+__device__ __forceinline__ TotalsOf<options> totals_of_row(const CrossEntropyParams& params, int64 row) {
+  TotalsOf<options> totals = no_totals<options>();
   const Target<TargetType> target(params, row, params.vocab_size);
+  if constexpr (two_divisors<options>) totals.rows = target.counts() ? 1 : 0;
   if constexpr (before) {
     totals.weight = exact(target.counts() ? weight_of<options>(params, target.column) : 0.0f);
   } else {
@@ -65,8 +84,8 @@ __device__ __forceinline__ Totals totals_of_row(const CrossEntropyParams& params
 }
 
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
-__device__ __forceinline__ Totals totals_of_rows(const CrossEntropyParams& params, int64 begin, int64 end) {
-  Totals totals = no_totals();
+__device__ __forceinline__ TotalsOf<options> totals_of_rows(const CrossEntropyParams& params, int64 begin, int64 end) {
+  TotalsOf<options> totals = no_totals<options>();
 #pragma unroll 4
   for (int64 row = begin + thread_index(); row < end; row += totals_threads)
     include(totals, totals_of_row<TargetType, options, before>(params, row));
@@ -75,9 +94,10 @@ __device__ __forceinline__ Totals totals_of_rows(const CrossEntropyParams& param
 
 /// Each reduction takes half a microsecond: only those that are asked for.
 template <const CrossEntropyOptions& options, bool before>
-__device__ __forceinline__ Totals over_block(Totals totals) {
+__device__ __forceinline__ TotalsOf<options> over_block(TotalsOf<options> totals) {
   BlockTeam<totals_threads> team(nullptr, 0);
   if constexpr (before || options.mean) totals.weight = team.template reduce<2>(totals.weight, SumOfTwoFloats());
+  if constexpr (two_divisors<options>) totals.rows = team.template reduce<6>(totals.rows, CountSum());
   if constexpr (!before && options.reduced) totals.loss = team.template reduce<0>(totals.loss, SumOfTwoFloats());
   if constexpr (!before && options.reduced && options.z_loss)
     totals.z_loss = team.template reduce<1>(totals.z_loss, SumOfTwoFloats());
@@ -94,18 +114,20 @@ template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ void cross_entropy_partial_totals(const CrossEntropyParams& params) {
   const int64 begin = block_index() * rows_per_partial;
   const int64 end = begin + rows_per_partial < params.row.rows ? begin + rows_per_partial : params.row.rows;
-  const Totals totals = over_block<options, before>(totals_of_rows<TargetType, options, before>(params, begin, end));
-  if (thread_index() == 0) reinterpret_cast<Totals*>(scratch(params, params.partial_totals))[block_index()] = totals;
+  const TotalsOf<options> totals =
+      over_block<options, before>(totals_of_rows<TargetType, options, before>(params, begin, end));
+  if (thread_index() == 0)
+    reinterpret_cast<TotalsOf<options>*>(scratch(params, params.partial_totals))[block_index()] = totals;
 }
 
 /// One block.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ void cross_entropy_totals(const CrossEntropyParams& params) {
-  Totals totals = no_totals();
+  TotalsOf<options> totals = no_totals<options>();
   if (params.partials == 0) {
     totals = totals_of_rows<TargetType, options, before>(params, 0, params.row.rows);
   } else {
-    const auto* const partials = reinterpret_cast<const Totals*>(scratch(params, params.partial_totals));
+    const auto* const partials = reinterpret_cast<const TotalsOf<options>*>(scratch(params, params.partial_totals));
     for (int64 i = thread_index(); i < params.partials; i += totals_threads) include(totals, partials[i]);
   }
   totals = over_block<options, before>(totals);
@@ -113,9 +135,14 @@ __device__ __forceinline__ void cross_entropy_totals(const CrossEntropyParams& p
   const float weight = rounded(totals.weight);
   if constexpr (before) {
     scratch(params, params.totals)[0] = weight;
+    if constexpr (two_divisors<options>) scratch(params, params.totals)[2] = static_cast<float>(totals.rows);
     return;
   }
-  if constexpr (options.reduced) {
+  if constexpr (two_divisors<options>) {
+    const float z_loss = divide(rounded(totals.z_loss), static_cast<float>(totals.rows));
+    params.loss[0] = add(divide(rounded(totals.loss), weight), z_loss);
+    params.z_loss[0] = z_loss;
+  } else if constexpr (options.reduced) {
     params.loss[0] = options.mean ? divide(rounded(totals.loss), weight) : rounded(totals.loss);
     if constexpr (options.z_loss)
       params.z_loss[0] = options.mean ? divide(rounded(totals.z_loss), weight) : rounded(totals.z_loss);

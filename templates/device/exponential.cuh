@@ -159,16 +159,15 @@ struct PreciseQuotient {
   }
 };
 
-/// The arithmetic that a result type deserves. RunningSum: of so many terms in a row.
-template <typename Output>
-struct ArithmeticFor {
+/// For 16-bit results. RunningSum<terms> adds up that many terms.
+struct FastArithmetic {
   using Exponential = FastExponential;
   using Quotient = FastQuotient;
   template <int terms>
   using RunningSum = PlainSum;
 };
-template <>
-struct ArithmeticFor<float> {
+/// For float32 results.
+struct PreciseArithmetic {
   using Exponential = PreciseExponential;
   using Quotient = PreciseQuotient;
   template <int terms>

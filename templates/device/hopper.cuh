@@ -14,11 +14,6 @@ struct alignas(64) TensorMap {
   unsigned char opaque[128];
 };
 
-/// Shared memory is addressed in 32 bits here: tiles and barriers are computed with, and one register holds an address.
-__device__ __forceinline__ uint32 shared_address(const void* shared) {
-  return static_cast<uint32>(__cvta_generic_to_shared(shared));
-}
-
 // ---- Barriers in shared memory (mbarrier) -------------------------------------------------------------------------------
 
 // A barrier is 8 bytes, aligned to 8. A phase is complete when `arrivals` threads have arrived and all bytes that were
@@ -54,6 +49,19 @@ __device__ __forceinline__ void barrier_wait(uint32 barrier, uint32 parity) {
   while (!barrier_try(barrier, parity)) {
   }
 }
+
+/// A place in a ring of `count` stages, and the parity of its barriers, which changes with every round.
+template <int count>
+struct Stage {
+  int index = 0;
+  uint32 parity = 0;
+  __device__ __forceinline__ void next() {
+    if (++index == count) {
+      index = 0;
+      parity ^= 1;
+    }
+  }
+};
 
 // ---- The copy engine ----------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// Tensor cores on sm_75 and later, one warp at a time: mma.sync fed by ldmatrix, copies that run beside it, and the layout
-// of shared memory that serves both without bank conflicts. The same names on the GPU and in the host executor.
+// Tensor cores on sm_75 and later, one warp at a time: mma.sync fed by ldmatrix, asynchronous copies, and a swizzle of
+// shared memory that avoids bank conflicts. The same names on the GPU and in the host executor.
 //
 // A fragment is one lane's share of a matrix of 16-bit elements, two in a word, the one of the lower index in the low half.
 // With g = lane / 4 and t = lane % 4, multiply_accumulate_16x8x16 has
@@ -7,16 +7,14 @@
 //   a[1] row g + 8, k 2t, 2t+1        b[1] k 2t+8, 2t+9, column g        d[2], d[3] row g + 8, columns 2t, 2t+1
 //   a[2] row g,     k 2t+8, 2t+9
 //   a[3] row g + 8, k 2t+8, 2t+9
-// so that two accumulators of neighbouring columns, d and e, are the A of a following product without any shuffle:
-//   a = {pack<Element>(d[0], d[1]), pack<Element>(d[2], d[3]), pack<Element>(e[0], e[1]), pack<Element>(e[2], e[3])}.
+// so that two accumulators of neighbouring columns, packed, are the A of a following product without any shuffle.
 //
-// load_matrix_x4 fetches four matrices of 8 rows of 16 bytes; lane i names row i % 8 of matrix i / 8, and r[j] is this
-// lane's share of matrix j: elements 2t and 2t+1 of its row g or, transposed, of its column g. Which lane names which row:
+// load_matrix_x4 loads four matrices of 8 rows of 16 bytes: lane i names row i % 8 of matrix i / 8, and r[j] is this lane's
+// share of matrix j: elements 2t and 2t+1 of its row g or, transposed, of its column g. Which lane names which row:
 //   A                             row lane % 16,                    k from lane / 16 * 8;      r is a
 //   B of 16 columns, [column][k]  column lane / 16 * 8 + lane % 8,  k from lane / 8 % 2 * 8;   r is b of the first eight
-//                                 columns, then b of the others: keys, whose rows run along k
-//   B of 16 columns, [k][column]  k lane % 16,                      columns from lane / 16 * 8, transposed; r as before:
-//                                 values, whose rows run across k
+//                                 columns, then b of the others (K)
+//   B of 16 columns, [k][column]  k lane % 16,                      columns from lane / 16 * 8, transposed (V)
 // All 32 lanes take part in everything here but the copies.
 #pragma once
 
@@ -30,16 +28,13 @@
 
 namespace tunesmith {
 
-/// Where chunk `chunk` (16 bytes) of row `row` lies in shared memory: bytes from the start of a tile whose rows have
-/// `row_bytes`, a multiple of 16, and follow one another without gaps.
+/// Returns where chunk `chunk` (16 bytes) of row `row` lies in shared memory: bytes from the start of a tile whose rows have
+/// `row_bytes`, a multiple of 16, without gaps.
 ///
-/// One access serves 128 bytes, 4 from each bank; eight chunks are fetched together when their places differ modulo 8.
-/// ldmatrix asks for the same chunk of eight consecutive rows. In a plain tile these places coincide modulo 8 when a row is
-/// a multiple of 128 bytes, and in every second row when it is 64 bytes more. So the chunks of a row trade places: within
-/// groups of `period`, the largest power of two up to 8 that divides a row, the place is XORed with how often the rows so
-/// far have come back to the same place modulo 8. Then the same chunk of any eight consecutive rows lies in eight different
-/// places, which holds for the words of a fragment too, as these are a quarter of such a chunk each. And since a group stays
-/// where it is, eight consecutive chunks from a multiple of eight, as copies write them, do not conflict either.
+/// ldmatrix loads the same chunk of eight consecutive rows together, without conflicts if their positions differ modulo 8.
+/// So within groups of `period` chunks, the largest power of two up to 8 that divides a row, a chunk's position is XORed
+/// with how often the rows before it have come back to the same position modulo 8. Eight consecutive chunks from a multiple
+/// of eight, as copies write them, do not conflict either.
 template <int row_bytes>
 __device__ __forceinline__ constexpr int swizzled(int row, int chunk) {
   static_assert(row_bytes > 0 && row_bytes % 16 == 0, "rows are chunks of 16 bytes");

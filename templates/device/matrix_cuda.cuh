@@ -6,12 +6,6 @@
 
 namespace tunesmith {
 
-namespace cuda {
-__device__ __forceinline__ uint32 shared_address(const void* shared) {
-  return static_cast<uint32>(__cvta_generic_to_shared(shared));
-}
-}  // namespace cuda
-
 /// d += a * b: 16 x 16 by 16 x 8 elements, f16 (sm_75 and later) or bf16 (sm_80 and later), products and sums in float.
 template <typename Element>
 __device__ __forceinline__ void multiply_accumulate_16x8x16(float (&)[4], const uint32 (&)[4], const uint32 (&)[2]) {
@@ -50,42 +44,37 @@ __device__ __forceinline__ void multiply_accumulate_16x8x16<f16>(float (&d)[4], 
 __device__ __forceinline__ void load_matrix_x4(uint32 (&r)[4], const void* shared_row, int offset = 0) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(cuda::shared_address(shared_row) + offset)
+               : "r"(shared_address(shared_row) + offset)
                : "memory");
 }
 /// The same, each matrix transposed on its way.
 __device__ __forceinline__ void load_matrix_x4_transposed(uint32 (&r)[4], const void* shared_row, int offset = 0) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(cuda::shared_address(shared_row) + offset)
+               : "r"(shared_address(shared_row) + offset)
                : "memory");
 }
 #if TUNESMITH_SM >= 900
 /// The way back: what load_matrix_x4 would fetch as r.
 __device__ __forceinline__ void store_matrix_x4(void* shared_row, const uint32 (&r)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(cuda::shared_address(shared_row)),
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(shared_row)),
                "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
                : "memory");
 }
 #endif
 
 #if TUNESMITH_SM >= 800
-/// Copies 16 bytes from global to shared memory, past L1 and without registers; zeros where it is not `there`, and then
-/// `global` is not read but aligned all the same. Both addresses are multiples of 16. Complete after async_copy_wait, which
-/// no thread may return without: a copy that nobody waited for is of no use, and the host executor takes it for a mistake.
-__device__ __forceinline__ void async_copy_16(void* shared, const void* global, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(cuda::shared_address(shared)), "l"(global),
-               "r"(there ? 16 : 0)
-               : "memory");
-}
-/// `offset` bytes from `shared` on, as for load_matrix_x4.
+/// Copies 16 bytes from global memory to `offset` bytes from `shared`, past L1 and without registers; zeros if not `there`,
+/// and then `global` is not read. Both addresses are multiples of 16. Complete after async_copy_wait, which every thread
+/// must call.
 __device__ __forceinline__ void async_copy_16(void* shared, int offset, const void* global, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(cuda::shared_address(shared) + offset), "l"(global),
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared) + offset), "l"(global),
                "r"(there ? 16 : 0)
                : "memory");
 }
-/// Without the condition: one operand less.
-__device__ __forceinline__ void async_copy_16(void* shared, const void* global) { async_copy<16>(shared, global); }
+__device__ __forceinline__ void async_copy_16(void* shared, const void* global, bool there) {
+  async_copy_16(shared, 0, global, there);
+}
 #endif
 
 /// 1 / x within one unit in the last place; 0 for infinities, infinity for denormals.

@@ -4,7 +4,7 @@
 #include "device/types.cuh"
 
 #ifdef TUNESMITH_HOST_EXECUTOR
-#include <tunesmith_platform_host.h>
+#include <tunesmith_platform_host.h>  // Bits LoadHint StoreHint f16 bf16 int64 uint16 uint32 uint64
 #else
 #include "device/platform_cuda.cuh"
 #endif

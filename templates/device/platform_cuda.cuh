@@ -50,6 +50,11 @@ __device__ __forceinline__ unsigned char* dynamic_shared() {
   return tunesmith_dynamic_shared;
 }
 
+/// A shared-memory address as PTX takes it: 32 bits, so that tiles and barriers are computed with in one register.
+__device__ __forceinline__ uint32 shared_address(const void* shared) {
+  return static_cast<uint32>(__cvta_generic_to_shared(shared));
+}
+
 // ---- Clusters (sm_90 and later) -----------------------------------------------------------------------------------------
 
 #if TUNESMITH_SM >= 900
@@ -92,18 +97,16 @@ __device__ __forceinline__ T* shared_of_rank(T* object, int rank) {
 __device__ __forceinline__ void publish(uint64* word, uint32 tag, uint32 value) {
   asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(word), "l"(static_cast<uint64>(tag) << 32 | value) : "memory");
 }
-namespace cuda {
 __device__ __forceinline__ uint64 load_relaxed(const uint64* word) {
   uint64 found;
   asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(found) : "l"(word) : "memory");
   return found;
 }
-}  // namespace cuda
 /// The value that was published with this tag, as soon as it is there. A word that gets another tag before it was read hangs
 /// the kernel: let two sets of words take turns.
 __device__ __forceinline__ uint32 await(const uint64* word, uint32 tag) {
-  uint64 found = cuda::load_relaxed(word);
-  while (static_cast<uint32>(found >> 32) != tag) found = cuda::load_relaxed(word);
+  uint64 found = load_relaxed(word);
+  while (static_cast<uint32>(found >> 32) != tag) found = load_relaxed(word);
   return static_cast<uint32>(found);
 }
 /// The same for `count` words that lie `distance` words apart, all in flight together.
@@ -113,7 +116,7 @@ __device__ __forceinline__ void await_each(const uint64* word, int distance, uin
   do {
     uint64 found[count];
 #pragma unroll
-    for (int i = 0; i < count; ++i) found[i] = cuda::load_relaxed(word + i * distance);
+    for (int i = 0; i < count; ++i) found[i] = load_relaxed(word + i * distance);
     complete = true;
 #pragma unroll
     for (int i = 0; i < count; ++i) {
@@ -123,12 +126,11 @@ __device__ __forceinline__ void await_each(const uint64* word, int distance, uin
   } while (!complete);
 }
 /// The tag that the word has now. Not for loops that wait: that is await, which lets others run in the host executor.
-__device__ __forceinline__ uint32 tag_of(const uint64* word) { return static_cast<uint32>(cuda::load_relaxed(word) >> 32); }
+__device__ __forceinline__ uint32 tag_of(const uint64* word) { return static_cast<uint32>(load_relaxed(word) >> 32); }
 
 // ---- Memory -----------------------------------------------------------------------------------------------------------
 
-#if TUNESMITH_SM >= 800
-// Not volatile: the compiler makes each policy once per kernel.
+// Not volatile: the compiler makes each policy once per kernel. For sm_80 and later.
 __device__ __forceinline__ uint64 evict_first_policy() {
   uint64 policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -139,61 +141,51 @@ __device__ __forceinline__ uint64 evict_last_policy() {
   asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
-#endif
+
+// The macros below take an instruction, the text of its policy's operand, and the policy if it has one.
+#define TUNESMITH_NO_POLICY(operand) ""
+#define TUNESMITH_POLICY(operand) ", %" #operand
+
+/// Expands `access` for the load instruction of `hint`.
+#define TUNESMITH_BY_LOAD_HINT(access)                                                                  \
+  static_assert(TUNESMITH_SM >= 800 || (hint != LoadHint::evict_first && hint != LoadHint::evict_last), \
+                "L2 eviction policies need sm_80 or later");                                            \
+  if constexpr (hint == LoadHint::no_allocate) {                                                        \
+    access("ld.global.nc.L1::no_allocate", TUNESMITH_NO_POLICY);                                        \
+  } else if constexpr (hint == LoadHint::streaming) {                                                   \
+    access("ld.global.cs", TUNESMITH_NO_POLICY);                                                        \
+  } else if constexpr (hint == LoadHint::evict_first) {                                                 \
+    access("ld.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_first_policy()));                  \
+  } else if constexpr (hint == LoadHint::evict_last) {                                                  \
+    access("ld.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_last_policy()));                   \
+  } else {                                                                                              \
+    access("ld.global", TUNESMITH_NO_POLICY);                                                           \
+  }
 
 // Loads are volatile so that they stay in program order with stores, which matters in place. PTX has no registers of 8 bits.
-#define TUNESMITH_LOAD(instruction)                                                                              \
-  if constexpr (bytes == 1) {                                                                                    \
-    uint16 wide;                                                                                                 \
-    asm volatile(instruction ".b8 %0, [%1];" : "=h"(wide) : "l"(address));                                       \
-    bits.word = static_cast<unsigned char>(wide);                                                                \
-  } else if constexpr (bytes == 2)                                                                               \
-    asm volatile(instruction ".b16 %0, [%1];" : "=h"(bits.word) : "l"(address));                                 \
-  else if constexpr (bytes == 4)                                                                                 \
-    asm volatile(instruction ".b32 %0, [%1];" : "=r"(bits.word[0]) : "l"(address));                              \
-  else if constexpr (bytes == 8)                                                                                 \
-    asm volatile(instruction ".v2.b32 {%0, %1}, [%2];" : "=r"(bits.word[0]), "=r"(bits.word[1]) : "l"(address)); \
-  else                                                                                                           \
-    asm volatile(instruction ".v4.b32 {%0, %1, %2, %3}, [%4];"                                                   \
-                 : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])                \
-                 : "l"(address))
-
-#define TUNESMITH_LOAD_WITH_POLICY(policy)                                                                       \
-  if constexpr (bytes == 1) {                                                                                    \
-    uint16 wide;                                                                                                 \
-    asm volatile("ld.global.L2::cache_hint.b8 %0, [%1], %2;" : "=h"(wide) : "l"(address), "l"(policy));          \
-    bits.word = static_cast<unsigned char>(wide);                                                                \
-  } else if constexpr (bytes == 2)                                                                               \
-    asm volatile("ld.global.L2::cache_hint.b16 %0, [%1], %2;" : "=h"(bits.word) : "l"(address), "l"(policy));    \
-  else if constexpr (bytes == 4)                                                                                 \
-    asm volatile("ld.global.L2::cache_hint.b32 %0, [%1], %2;" : "=r"(bits.word[0]) : "l"(address), "l"(policy)); \
-  else if constexpr (bytes == 8)                                                                                 \
-    asm volatile("ld.global.L2::cache_hint.v2.b32 {%0, %1}, [%2], %3;"                                           \
-                 : "=r"(bits.word[0]), "=r"(bits.word[1])                                                        \
-                 : "l"(address), "l"(policy));                                                                   \
-  else                                                                                                           \
-    asm volatile("ld.global.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;"                                   \
-                 : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])                \
-                 : "l"(address), "l"(policy))
+#define TUNESMITH_LOAD(instruction, policy_operand, ...)                                                            \
+  if constexpr (bytes == 1) {                                                                                       \
+    uint16 wide;                                                                                                    \
+    asm volatile(instruction ".b8 %0, [%1]" policy_operand(2) ";" : "=h"(wide) : "l"(address)__VA_ARGS__);          \
+    bits.word = static_cast<unsigned char>(wide);                                                                   \
+  } else if constexpr (bytes == 2)                                                                                  \
+    asm volatile(instruction ".b16 %0, [%1]" policy_operand(2) ";" : "=h"(bits.word) : "l"(address)__VA_ARGS__);    \
+  else if constexpr (bytes == 4)                                                                                    \
+    asm volatile(instruction ".b32 %0, [%1]" policy_operand(2) ";" : "=r"(bits.word[0]) : "l"(address)__VA_ARGS__); \
+  else if constexpr (bytes == 8)                                                                                    \
+    asm volatile(instruction ".v2.b32 {%0, %1}, [%2]" policy_operand(3) ";"                                         \
+                 : "=r"(bits.word[0]), "=r"(bits.word[1])                                                           \
+                 : "l"(address)__VA_ARGS__);                                                                        \
+  else                                                                                                              \
+    asm volatile(instruction ".v4.b32 {%0, %1, %2, %3}, [%4]" policy_operand(5) ";"                                 \
+                 : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])                   \
+                 : "l"(address)__VA_ARGS__)
 
 /// One instruction that loads `bytes` (1, 2, 4, 8 or 16) from global memory; the address is a multiple of `bytes`.
 template <int bytes, LoadHint hint>
 __device__ __forceinline__ Bits<bytes> load(const void* address) {
   Bits<bytes> bits;
-  if constexpr (hint == LoadHint::no_allocate) {
-    TUNESMITH_LOAD("ld.global.nc.L1::no_allocate");
-  } else if constexpr (hint == LoadHint::streaming) {
-    TUNESMITH_LOAD("ld.global.cs");
-#if TUNESMITH_SM >= 800
-  } else if constexpr (hint == LoadHint::evict_first) {
-    TUNESMITH_LOAD_WITH_POLICY(evict_first_policy());
-  } else if constexpr (hint == LoadHint::evict_last) {
-    TUNESMITH_LOAD_WITH_POLICY(evict_last_policy());
-#endif
-  } else {
-    static_assert(hint == LoadHint::plain, "this architecture has no L2 eviction policies (sm_80 and later have)");
-    TUNESMITH_LOAD("ld.global");
-  }
+  TUNESMITH_BY_LOAD_HINT(TUNESMITH_LOAD)
   return bits;
 }
 
@@ -218,93 +210,58 @@ __device__ __forceinline__ Bits<bytes> load(const void* address) {
                  ".v4.b32 {%0, %1, %2, %3}, [%4]" policy_operand(6) ";\n}"                        \
                  : "+r"(bits.word[0]), "+r"(bits.word[1]), "+r"(bits.word[2]), "+r"(bits.word[3]) \
                  : "l"(address), "r"(wanted)__VA_ARGS__)
-#define TUNESMITH_NO_POLICY(operand) ""
-#define TUNESMITH_POLICY(operand) ", %" #operand
 
-/// load() of 2, 4, 8 or 16 bytes if `there` is true, else `otherwise`: predicated, not branched around, so that the compiler
-/// keeps it among the loads that stand beside it.
+/// load() of 2, 4, 8 or 16 bytes if `there` is true, else `otherwise`. Predicated instead of a branch, so that the compiler
+/// issues it together with the loads around it.
 template <int bytes, LoadHint hint>
 __device__ __forceinline__ Bits<bytes> load_if(bool there, const void* address, Bits<bytes> otherwise) {
   Bits<bytes> bits = otherwise;
   const int wanted = there ? 1 : 0;
-  if constexpr (hint == LoadHint::no_allocate) {
-    TUNESMITH_LOAD_IF("ld.global.nc.L1::no_allocate", TUNESMITH_NO_POLICY);
-  } else if constexpr (hint == LoadHint::streaming) {
-    TUNESMITH_LOAD_IF("ld.global.cs", TUNESMITH_NO_POLICY);
-#if TUNESMITH_SM >= 800
-  } else if constexpr (hint == LoadHint::evict_first) {
-    TUNESMITH_LOAD_IF("ld.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_first_policy()));
-  } else if constexpr (hint == LoadHint::evict_last) {
-    TUNESMITH_LOAD_IF("ld.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_last_policy()));
-#endif
-  } else {
-    static_assert(hint == LoadHint::plain, "this architecture has no L2 eviction policies (sm_80 and later have)");
-    TUNESMITH_LOAD_IF("ld.global", TUNESMITH_NO_POLICY);
-  }
+  TUNESMITH_BY_LOAD_HINT(TUNESMITH_LOAD_IF)
   return bits;
 }
 
-#define TUNESMITH_STORE(instruction)                                                                                     \
-  if constexpr (bytes == 1)                                                                                              \
-    asm volatile(instruction ".b8 [%0], %1;" ::"l"(address), "h"(static_cast<uint16>(bits.word)) : "memory");            \
-  else if constexpr (bytes == 2)                                                                                         \
-    asm volatile(instruction ".b16 [%0], %1;" ::"l"(address), "h"(bits.word) : "memory");                                \
-  else if constexpr (bytes == 4)                                                                                         \
-    asm volatile(instruction ".b32 [%0], %1;" ::"l"(address), "r"(bits.word[0]) : "memory");                             \
-  else if constexpr (bytes == 8)                                                                                         \
-    asm volatile(instruction ".v2.b32 [%0], {%1, %2};" ::"l"(address), "r"(bits.word[0]), "r"(bits.word[1]) : "memory"); \
-  else                                                                                                                   \
-    asm volatile(instruction ".v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(bits.word[0]), "r"(bits.word[1]),     \
-                 "r"(bits.word[2]), "r"(bits.word[3])                                                                    \
-                 : "memory")
-
-#define TUNESMITH_STORE_WITH_POLICY(policy)                                                                               \
-  if constexpr (bytes == 1)                                                                                               \
-    asm volatile("st.global.L2::cache_hint.b8 [%0], %1, %2;" ::"l"(address), "h"(static_cast<uint16>(bits.word)),         \
-                 "l"(policy)                                                                                              \
-                 : "memory");                                                                                             \
-  else if constexpr (bytes == 2)                                                                                          \
-    asm volatile("st.global.L2::cache_hint.b16 [%0], %1, %2;" ::"l"(address), "h"(bits.word), "l"(policy) : "memory");    \
+#define TUNESMITH_STORE(instruction, policy_operand, ...)                                                                 \
+  if constexpr (bytes == 2)                                                                                               \
+    asm volatile(instruction ".b16 [%0], %1" policy_operand(2) ";" ::"l"(address), "h"(bits.word)__VA_ARGS__ : "memory"); \
   else if constexpr (bytes == 4)                                                                                          \
-    asm volatile("st.global.L2::cache_hint.b32 [%0], %1, %2;" ::"l"(address), "r"(bits.word[0]), "l"(policy) : "memory"); \
+    asm volatile(instruction ".b32 [%0], %1" policy_operand(2) ";" ::"l"(address), "r"(bits.word[0])__VA_ARGS__           \
+                 : "memory");                                                                                             \
   else if constexpr (bytes == 8)                                                                                          \
-    asm volatile("st.global.L2::cache_hint.v2.b32 [%0], {%1, %2}, %3;" ::"l"(address), "r"(bits.word[0]),                 \
-                 "r"(bits.word[1]), "l"(policy)                                                                           \
+    asm volatile(instruction ".v2.b32 [%0], {%1, %2}" policy_operand(3) ";" ::"l"(address), "r"(bits.word[0]),            \
+                 "r"(bits.word[1])__VA_ARGS__                                                                             \
                  : "memory");                                                                                             \
   else                                                                                                                    \
-    asm volatile("st.global.L2::cache_hint.v4.b32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(address), "r"(bits.word[0]),         \
-                 "r"(bits.word[1]), "r"(bits.word[2]), "r"(bits.word[3]), "l"(policy)                                     \
+    asm volatile(instruction ".v4.b32 [%0], {%1, %2, %3, %4}" policy_operand(5) ";" ::"l"(address), "r"(bits.word[0]),    \
+                 "r"(bits.word[1]), "r"(bits.word[2]), "r"(bits.word[3])__VA_ARGS__                                       \
                  : "memory")
 
-/// One instruction that stores `bytes` (1, 2, 4, 8 or 16) to global memory; the address is a multiple of `bytes`.
+/// One instruction that stores `bytes` (2, 4, 8 or 16) to global memory; the address is a multiple of `bytes`.
 template <int bytes, StoreHint hint>
 __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
+  static_assert(TUNESMITH_SM >= 800 || hint != StoreHint::evict_first, "L2 eviction policies need sm_80 or later");
   if constexpr (hint == StoreHint::streaming) {
-    TUNESMITH_STORE("st.global.cs");
-#if TUNESMITH_SM >= 800
+    TUNESMITH_STORE("st.global.cs", TUNESMITH_NO_POLICY);
   } else if constexpr (hint == StoreHint::evict_first) {
-    TUNESMITH_STORE_WITH_POLICY(evict_first_policy());
-#endif
+    TUNESMITH_STORE("st.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_first_policy()));
   } else {
-    static_assert(hint == StoreHint::plain, "this architecture has no L2 eviction policies (sm_80 and later have)");
-    TUNESMITH_STORE("st.global");
+    TUNESMITH_STORE("st.global", TUNESMITH_NO_POLICY);
   }
 }
 
-#undef TUNESMITH_LOAD
-#undef TUNESMITH_LOAD_WITH_POLICY
-#undef TUNESMITH_LOAD_IF
 #undef TUNESMITH_NO_POLICY
 #undef TUNESMITH_POLICY
+#undef TUNESMITH_BY_LOAD_HINT
+#undef TUNESMITH_LOAD
+#undef TUNESMITH_LOAD_IF
 #undef TUNESMITH_STORE
-#undef TUNESMITH_STORE_WITH_POLICY
 
 #if TUNESMITH_SM >= 800
 /// Copies `bytes` (4, 8 or 16) from global to shared memory without registers; complete after async_copy_wait. Of the hints
 /// only the L2 policies apply: the copy never allocates in L1 when it is 16 bytes wide.
 template <int bytes, LoadHint hint = LoadHint::plain>
 __device__ __forceinline__ void async_copy(void* shared, const void* global) {
-  const auto address = static_cast<uint32>(__cvta_generic_to_shared(shared));
+  const uint32 address = shared_address(shared);
   if constexpr (bytes == 16 && hint == LoadHint::evict_last)
     asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(address), "l"(global),
                  "l"(evict_last_policy())

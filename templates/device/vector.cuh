@@ -130,34 +130,32 @@ struct Range {
   }
 };
 
-/// Bytes [column, column + count) one by one; those outside the range are 0.
-template <int count>
-__device__ __forceinline__ Packed<u8, count> load_bytes(const u8* row, int64 column, Range range) {
-  Packed<u8, count> vector;
-  if constexpr (count < 4) {
-    uint32 word = 0;
+/// The vector at `column`, which lies within the row.
+template <typename T, int count, LoadHint hint>
+__device__ __forceinline__ Packed<T, count> load_whole(const T* row, int64 column) {
+  Packed<T, count> vector;
 #pragma unroll
-    for (int i = 0; i < count; ++i)
-      if (range.holds<1>(column + i)) word |= uint32{load<1, LoadHint::plain>(row + column + i).word} << (8 * i);
-    vector.access[0].word = static_cast<decltype(vector.access[0].word)>(word);
-  } else {
-#pragma unroll
-    for (int j = 0; j < count / 4; ++j) {
-      uint32 word = 0;
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        if (range.holds<1>(column + 4 * j + i))
-          word |= uint32{load<1, LoadHint::plain>(row + column + 4 * j + i).word} << (8 * i);
-      vector.access[0].word[j] = word;
-    }
+  for (int i = 0; i < vector.accesses; ++i) {
+    const auto* address = reinterpret_cast<const char*>(row + column) + i * vector.access_bytes;
+    vector.access[i] = load<Packed<T, count>::access_bytes, hint>(address);
   }
   return vector;
 }
+template <typename T, int count, StoreHint hint>
+__device__ __forceinline__ void store_whole(T* row, int64 column, const float (&values)[count]) {
+  Packed<T, count> vector;
+  vector.pack_from(values);
+#pragma unroll
+  for (int i = 0; i < vector.accesses; ++i) {
+    auto* address = reinterpret_cast<char*>(row + column) + i * vector.access_bytes;
+    store<Packed<T, count>::access_bytes, hint>(address, vector.access[i]);
+  }
+}
 
-/// load_vector() without a branch; `by_element`: of vectors across an end of the range the elements inside it.
-template <typename T, int count, LoadHint hint, bool by_element>
-__device__ __forceinline__ void load_straight(const T* row, int64 column, Range range, float outside,
-                                              Packed<T, count>& vector) {
+/// The vector at `column` if it lies within the range, else `outside`; without a branch.
+template <typename T, int count, LoadHint hint>
+__device__ __forceinline__ Packed<T, count> load_if_whole(const T* row, int64 column, Range range, float outside) {
+  Packed<T, count> vector;
   float values[count];
 #pragma unroll
   for (int i = 0; i < count; ++i) values[i] = outside;
@@ -168,102 +166,28 @@ __device__ __forceinline__ void load_straight(const T* row, int64 column, Range 
     const auto* address = reinterpret_cast<const char*>(row + column) + i * vector.access_bytes;
     vector.access[i] = load_if<Packed<T, count>::access_bytes, hint>(whole, address, vector.access[i]);
   }
-  if constexpr (by_element && count > 1) {
-    constexpr int bytes = static_cast<int>(sizeof(T));
-    constexpr int per_word = 4 / bytes;
-    // The elements to ask for, as small numbers: comparisons of 64 bits for each would be branched around.
-    const int64 before = range.begin - column, after = range.end - column;
-    const int from = whole || before >= count ? count : (before > 0 ? static_cast<int>(before) : 0);
-    const int to = after >= count ? count : (after > 0 ? static_cast<int>(after) : 0);
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-      uint32& word = vector.access[i / (Packed<T, count>::access_bytes / bytes)]
-                         .word[i / per_word % (Packed<T, count>::access_bytes / 4)];
-      const bool there = static_cast<bool>(static_cast<int>(i >= from) & static_cast<int>(i < to));
-      if constexpr (bytes == 4) {
-        word = load_if<4, hint>(there, row + column + i, Bits<4>{{word}}).word[0];
-      } else {
-        const int shift = i % per_word * 16;
-        const uint32 kept = word & (0xffff0000u >> shift);
-        const auto old = static_cast<uint16>(word >> shift);
-        word = kept | uint32{load_if<2, hint>(there, row + column + i, Bits<2>{old}).word} << shift;
-      }
-    }
-  }
-}
-
-/// How vectors may lie across the ends of a range.
-enum class Edges {
-  none,      ///< they do not: each is inside or outside
-  straight,  ///< few may: their elements are asked for one by one without a branch, while other loads are on their way
-  branch,    ///< many may: elements one by one behind a branch, which code for all of them would be too long for
-};
-
-/// Loads elements [column, column + count); those outside the range read as `outside` (of a mask: as false). A vector within
-/// the range is one access (or a few of 16 bytes); only vectors at the ends go element by element. `inside`: the caller
-/// knows that the vector is within the range, and nothing is asked.
-template <typename T, int count, LoadHint hint, Edges edges = Edges::branch>
-__device__ __forceinline__ Packed<T, count> load_vector(const T* row, int64 column, Range range, bool inside,
-                                                        float outside) {
-  Packed<T, count> vector;
-  if constexpr (edges != Edges::branch) {
-    if (!inside) {
-      load_straight<T, count, hint, edges == Edges::straight>(row, column, range, outside, vector);
-      return vector;
-    }
-  }
-  if (inside || range.holds<count>(column)) {
-#pragma unroll
-    for (int i = 0; i < vector.accesses; ++i) {
-      const auto* address = reinterpret_cast<const char*>(row + column) + i * vector.access_bytes;
-      vector.access[i] = load<Packed<T, count>::access_bytes, hint>(address);
-    }
-  } else if constexpr (sizeof(T) == 1) {
-    vector = load_bytes<count>(row, column, range);
-  } else {
-    float values[count];
-#pragma unroll
-    for (int i = 0; i < count; ++i) values[i] = outside;
-    if (range.meets<count>(column)) {
-#pragma unroll
-      for (int i = 0; i < count; ++i) {
-        if (range.holds<1>(column + i)) {
-          Packed<T, 1> element;
-          element.access[0] = load<static_cast<int>(sizeof(T)), hint>(row + column + i);
-          float value[1];
-          element.unpack(value);
-          values[i] = value[0];
-        }
-      }
-    }
-    vector.pack_from(values);
-  }
   return vector;
 }
 
-/// Stores the elements of [column, column + count) that lie within the range.
-template <typename T, int count, StoreHint hint, Edges edges = Edges::branch>
-__device__ __forceinline__ void store_vector(T* row, int64 column, Range range, bool inside, const float (&values)[count]) {
-  if (inside || range.holds<count>(column)) {
-    Packed<T, count> vector;
-    vector.pack_from(values);
-#pragma unroll
-    for (int i = 0; i < vector.accesses; ++i) {
-      auto* address = reinterpret_cast<char*>(row + column) + i * vector.access_bytes;
-      store<Packed<T, count>::access_bytes, hint>(address, vector.access[i]);
-    }
-  } else if constexpr (edges != Edges::none) {
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-      if (range.holds<1>(column + i)) {
-        Packed<T, 1> element;
-        const float value[1] = {values[i]};
-        element.pack_from(value);
-        store<static_cast<int>(sizeof(T)), hint>(row + column + i, element.access[0]);
-      }
-    }
+// How vectors may lie across the ends of a range, as types with
+//   load<T, count, hint>()   elements [column, column + count); those outside the range read as `outside`
+//   store<T, count, hint>()  those of them that lie within the range
+// Both take `inside`: the caller knows that the vector is within the range.
+
+/// They do not: each is inside or outside.
+struct WholeVectors {
+  template <typename T, int count, LoadHint hint>
+  static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
+                                                          float outside) {
+    if (!inside) return load_if_whole<T, count, hint>(row, column, range, outside);
+    return load_whole<T, count, hint>(row, column);
   }
-}
+  template <typename T, int count, StoreHint hint>
+  static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
+                                               const float (&values)[count]) {
+    if (inside || range.holds<count>(column)) store_whole<T, count, hint>(row, column, values);
+  }
+};
 
 template <typename T>
 __device__ __forceinline__ float load_element(const T* address) {

@@ -64,19 +64,6 @@ struct Pipeline {
   }
 };
 
-/// A place of the ring that comes round again.
-template <int stages>
-struct RingStage {
-  int index = 0;
-  uint32 parity = 0;
-  __device__ __forceinline__ void next() {
-    if (++index == stages) {
-      index = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 /// Places of the rings of results: row number `k` of this cluster, counted from 0.
 template <int results>
 struct ResultPlace {
@@ -159,7 +146,7 @@ template <typename Geometry, const PipelineConfig& config, typename Control, typ
 __device__ __forceinline__ void produce_rows(Control& control, uint32 ring, const Tickets& tickets, int rank, Rows& rows) {
   const int piece = Geometry::piece_of(rank);
   const uint32 full = shared_address(control.full), empty = shared_address(control.empty);
-  RingStage<config.stages> stage;
+  Stage<config.stages> stage;
   int ticket = control.ticket[0];
   if (ticket < tickets.rows) rows.ask(ticket);
   for (int k = 0;; ++k) {
@@ -208,7 +195,7 @@ struct PartsOfChunks {
 
   uint32 ring;  ///< the address of this lane's first vector of the first chunk
   int begin;    ///< vectors of a chunk before those of this warp
-  RingStage<config.stages> stage;
+  Stage<config.stages> stage;
   int count = 0;  ///< vectors of the warp in the chunk that was loaded last
 
   __device__ __forceinline__ PartsOfChunks(uint32 ring_address, int warp)

@@ -2,17 +2,10 @@
 // part.
 #pragma once
 
+#include "device/edges.cuh"
 #include "device/team.cuh"
-#include "device/vector.cuh"
 
 namespace tunesmith {
-
-/// An array that is laid over the rows, beside their own elements.
-enum class Mask {
-  none,
-  add,   ///< float: added to the scaled element
-  keep,  ///< uint8: 0 is masked out
-};
 
 /// Facts that the source is specialized for.
 struct RowShape {
@@ -25,20 +18,19 @@ struct RowShape {
   bool causal = false;      ///< row r of a square matrix takes part up to column r
   bool valid_cols = false;  ///< each row has its own length
   bool safe = false;        ///< a row that is wholly masked gives zeros, not NaN
-  Mask mask = Mask::none;
-  int mask_vector = 1;  ///< elements of the mask that one load takes: divides `vector`
+  int mask_vector = 1;      ///< elements of the mask that one load takes: divides `vector`
 };
+
+/// What the generated source chooses for its shape by name, so that it holds nothing of the alternatives:
+///   Edges, SeenEdges  how vectors lie across the ends of a row, and of the part of it that takes part (device/edges.cuh)
+///   Mask              NoMask, AddMask or KeepMask (row/mask.cuh)
+///   and what an operation adds.
+template <const RowShape& shape>
+struct RowFeatures;
 
 /// Rows differ in how many of their columns take part.
 template <const RowShape& shape>
 constexpr bool ragged = shape.causal || shape.valid_cols;
-
-/// How vectors lie across the ends of what exists of a row, and of what takes part.
-template <const RowShape& shape>
-constexpr Edges edges_of_all = shape.vector == 1 || (!shape.shifted && shape.cols % shape.vector == 0) ? Edges::none
-                                                                                                       : Edges::straight;
-template <const RowShape& shape>
-constexpr Edges edges_of_seen = ragged<shape>&& shape.vector > 1 ? Edges::branch : edges_of_all<shape>;
 
 /// The kernels' only argument. Strides are in elements. Forward reads input[0] = x; backward input[0] = dy, input[1] = y.
 struct RowParams {
@@ -110,15 +102,13 @@ struct Row {
   __device__ __forceinline__ Element* output(const RowParams& params) const {
     return static_cast<Element*>(params.output) + index * params.output_stride - shift;
   }
-  template <typename Element>
-  __device__ __forceinline__ const Element* mask(const RowParams& params) const {
-    const int64 inner = index % params.mask_inner;
-    const int64 rest = index / params.mask_inner;
-    const int64 middle = rest % params.mask_middle;
-    const int64 outer = rest / params.mask_middle;
-    return static_cast<const Element*>(params.mask) + outer * params.mask_outer_stride + middle * params.mask_middle_stride +
-           inner * params.mask_inner_stride - shift;
-  }
+};
+
+struct NoMask {
+  static constexpr bool present = false, adds = false;
+  template <const RowShape& shape>
+  static __device__ __forceinline__ void apply(const RowParams&, const Row<shape>&, int64, bool, float,
+                                               const float (&)[shape.vector]) {}
 };
 
 /// Which columns `i` of a member are, of `members`.
@@ -131,39 +121,8 @@ __device__ __forceinline__ int64 column_of(int i, int member) {
 template <typename Element, const RowShape& shape, LoadHint hint, int members>
 __device__ __forceinline__ Packed<Element, shape.vector> load_of_row(const Element* row, int i, int member, Range seen,
                                                                      float outside) {
-  return load_vector<Element, shape.vector, hint, edges_of_seen<shape>>(
+  return RowFeatures<shape>::SeenEdges::template load<Element, shape.vector, hint>(
       row, column_of<shape, members>(i, member), seen, !ragged<shape> && inside_row<shape, members>(i), outside);
-}
-
-/// The elements of the mask that lie over a vector: the addends, or 0 where an element is masked out and 1 elsewhere.
-template <typename Element, const RowShape& shape>
-__device__ __forceinline__ void load_mask(const Element* row, int64 column, Range seen, bool inside,
-                                          float (&values)[shape.vector]) {
-  constexpr int count = shape.mask_vector;
-#pragma unroll
-  for (int begin = 0; begin < shape.vector; begin += count) {
-    float part[count];
-    load_vector<Element, count, LoadHint::plain>(row, column + begin, seen, inside, 0.0f).unpack(part);
-#pragma unroll
-    for (int j = 0; j < count; ++j) values[begin + j] = part[j];
-  }
-}
-
-/// What the mask makes of the elements of a vector: added to, or replaced by `masked_out`.
-template <typename MaskElement, const RowShape& shape>
-__device__ __forceinline__ void apply_mask(const RowParams& params, const Row<shape>& row, int64 column, bool inside,
-                                           float masked_out, float (&values)[shape.vector]) {
-  if constexpr (shape.mask != Mask::none) {
-    float mask[shape.vector];
-    load_mask<MaskElement, shape>(row.template mask<MaskElement>(params), column, row.seen, inside, mask);
-#pragma unroll
-    for (int j = 0; j < shape.vector; ++j) {
-      if constexpr (shape.mask == Mask::keep)
-        values[j] = mask[j] != 0.0f ? values[j] : masked_out;
-      else
-        values[j] = shape.scaled ? fused_multiply_add(values[j], params.scale, mask[j]) : add(values[j], mask[j]);
-    }
-  }
 }
 
 }  // namespace tunesmith

@@ -19,9 +19,7 @@ KeyParts RowProblem::key() const {
   return parts;
 }
 
-Config RowProblem::default_config(const DeviceInfo& device) const {
-  return row::default_config(shape_, device).to_config();
-}
+Config RowProblem::default_config(const DeviceInfo& device) const { return row::default_config(shape_, device).to_config(); }
 
 Config RowProblem::complete_config(const DeviceInfo& device, const Config& partial) const {
   return row::complete_config(partial, shape_, device);

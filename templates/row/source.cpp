@@ -13,8 +13,7 @@ std::string store_hint(const std::string& word) { return "tunesmith::StoreHint::
 std::string held_config(const TypedConfig& config, const Shape& shape) {
   const std::int64_t held = config.vectors_in_registers(shape);
   return "static constexpr tunesmith::HeldConfig config = {\n" + member("register_vectors", held) +
-         member("shared_vectors", config.vectors_per_thread(shape) - held) +
-         member("registers", "tunesmith::Registers::" + config.registers) + member("load", load_hint(config.load)) +
+         member("shared_vectors", config.vectors_per_thread(shape) - held) + member("load", load_hint(config.load)) +
          member("store", store_hint(config.store)) + "};\n";
 }
 
@@ -38,15 +37,37 @@ std::string team(const TypedConfig& config) {
   }
 }
 
+/// Where a row waits: "tunesmith::InRegisters<tunesmith::PackedVector>".
+std::string storage(const TypedConfig& config, const Shape& shape) {
+  // Grids always have the general kind: the compiler keeps what their blocks exchange in registers only then.
+  const bool shared =
+      config.variant == Variant::grid || config.vectors_per_thread(shape) > config.vectors_in_registers(shape);
+  return std::string("tunesmith::InRegisters") + (shared ? "AndSharedMemory" : "") +
+         "<tunesmith::" + (config.registers == "packed" ? "PackedVector" : "FloatVector") + ">";
+}
+
+std::string features(const Shape& shape, const FeatureTypes& more) {
+  const Options& options = shape.options;
+  const bool across = shape.vector() > 1 && (shape.shifted() || shape.cols % shape.vector() != 0);
+  const bool ragged = (options.causal || options.valid_cols) && shape.vector() > 1;
+  const std::string edges = across ? "StraightEdges" : "WholeVectors";
+  FeatureTypes types{{"Edges", edges}, {"SeenEdges", ragged ? "BranchedEdges" : edges}};
+  types.emplace_back("Mask", options.mask == Mask::none   ? "NoMask"
+                             : options.mask == Mask::keep ? "KeepMask"
+                                                          : "AddMask<" + device_type(options.mask_dtype) + ">");
+  types.insert(types.end(), more.begin(), more.end());
+  std::string text = "template <>\nstruct tunesmith::RowFeatures<shape> {\n";
+  for (const auto& [name, type] : types) text += "  using " + name + " = tunesmith::" + type + ";\n";
+  return text + "};\n\n";
+}
+
 }  // namespace
 
-std::string constants(const TypedConfig& config, const Shape& shape) {
+std::string constants(const TypedConfig& config, const Shape& shape, const FeatureTypes& more) {
   const Options& options = shape.options;
-  const std::string mask_type = options.mask == Mask::none ? "void" : device_type(options.mask_dtype);
   std::string text = "struct Types {\n  using Input = " + device_type(shape.input) +
-                     ";\n  using Output = " + device_type(shape.output) + ";\n  using MaskElement = " + mask_type +
-                     ";\n};\n\n";
-  // What is as a RowShape has it by default goes without saying.
+                     ";\n  using Output = " + device_type(shape.output) + ";\n};\n\n";
+  // Members with default values are omitted.
   text += "static constexpr tunesmith::RowShape shape = {\n" + member("cols", shape.cols) + member("vector", shape.vector());
   if (shape.shifted()) text += member("shifted", true) + member("line", shape.line());
   if (shape.logarithm) text += member("logarithm", true);
@@ -54,12 +75,11 @@ std::string constants(const TypedConfig& config, const Shape& shape) {
   if (options.causal) text += member("causal", true);
   if (options.valid_cols) text += member("valid_cols", true);
   if (options.safe) text += member("safe", true);
-  if (options.mask != Mask::none)
-    text += member("mask", std::string("tunesmith::Mask::") + (options.mask == Mask::add ? "add" : "keep")) +
-            member("mask_vector", shape.mask_vector());
-  text += "};\n\n";
+  if (options.mask != Mask::none) text += member("mask_vector", shape.mask_vector());
+  text += "};\n\n" + features(shape, more);
   if (config.holds_row()) {
-    text += held_config(config, shape) + "\nusing Team = tunesmith::" + team(config) + ";\n";
+    text += held_config(config, shape) + "\nusing Team = tunesmith::" + team(config) +
+            ";\nusing Storage = " + storage(config, shape) + ";\n";
   } else if (config.variant == Variant::pipeline) {
     text += pipeline_config(config);
   } else {
@@ -105,6 +125,60 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& sh
   const std::string starts = shape.shifted() ? "between two vectors of " + vector + ", in all arrays alike"
                                              : "at multiples of " + vector + " elements";
   return {{"specialized for", what}, {"rows", "any number, starting " + starts}};
+}
+
+void describe(const TypedConfig& config, const Shape& shape, const std::string& steps, SourceParts& parts) {
+  const std::string blocks = std::to_string(config.blocks_per_row), threads = std::to_string(config.threads);
+  const std::string vectors = std::to_string(config.vectors_per_thread(shape)),
+                    held = std::to_string(config.vectors_in_registers(shape)), vector = std::to_string(shape.vector());
+  const std::string once = "one read and one write: each row stays on the chip";
+  const std::string places =
+      "; of a thread's " + vectors + " vectors " + held + " are in registers, the others in shared memory";
+  switch (config.variant) {
+    case Variant::warp:
+      parts.algorithm = once + ", in registers, while " + steps + " are computed";
+      parts.threads = std::to_string(config.lanes) + " lanes share a row, " + std::to_string(config.threads / config.lanes) +
+                      " rows are a block; a lane takes the vector of its number" + " and every " +
+                      std::to_string(config.lanes) + "th after it, " + vectors + " of " + vector + " elements";
+      return;
+    case Variant::block:
+    case Variant::hybrid:
+      parts.algorithm =
+          once + " while " + steps + " are computed" + (config.variant == Variant::hybrid ? places : "; in registers");
+      parts.threads = "a block of " + threads + " threads takes a row; a thread takes the vector of its number and every " +
+                      threads + "th after it, " + vectors + " of " + vector + " elements";
+      return;
+    case Variant::cluster:
+    case Variant::grid:
+      parts.algorithm = once + " while " + steps + " are computed" + places +
+                        (config.variant == Variant::cluster
+                             ? "; the blocks of a row exchange what each found through distributed shared memory, once"
+                             : "; the blocks of a row exchange what each found through tagged words in global memory, once");
+      parts.threads = (config.variant == Variant::cluster ? "a cluster of " : "a group of ") + blocks + " blocks of " +
+                      threads + " threads takes a row; a thread takes the vector of its number in the group and every " +
+                      std::to_string(config.members()) + "th after it, " + vectors + " of " + vector + " elements";
+      return;
+    case Variant::online:
+      parts.algorithm = (shape.writes ? "two passes: the first computes " : "one pass computes ") + steps +
+                        " with a running maximum" + (shape.writes ? ", the second reads the row again and writes" : "");
+      parts.threads = "a block of " + threads + " threads walks over a row, " + std::to_string(config.unroll) +
+                      " vectors of " + vector + " elements per thread at a time";
+      return;
+    case Variant::split:
+      parts.algorithm = "two kernels: in the first one each block computes " + steps +
+                        " of its part of a row with a running maximum," + " the second combines the parts and writes";
+      parts.threads = blocks + " blocks of " + threads + " threads share a row; each walks over its part, " +
+                      std::to_string(config.unroll) + " vectors of " + vector + " elements per thread at a time";
+      return;
+    case Variant::pipeline:
+      parts.algorithm = "rows stream through a ring of " + std::to_string(config.stages) +
+                        " chunks in shared memory, filled by TMA;" + " a first pass over a row's chunks computes " + steps +
+                        ", a second one over the same chunks writes";
+      parts.threads = "a persistent cluster of " + blocks + " blocks takes row after row; " +
+                      std::to_string(config.threads / 32) +
+                      " warps work on each chunk, one fills the ring and one combines their results";
+      return;
+  }
 }
 
 }  // namespace tunesmith::row

@@ -2,13 +2,19 @@
 // The constants of a generated row kernel as text. Internal to templates/.
 
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "templates/op.h"
 #include "templates/row/config.h"
 
 namespace tunesmith::row {
 
-/// "Types", "shape" and, as the variant has them, "config" and "Team": what a kernel template is instantiated with.
-std::string constants(const TypedConfig& config, const Shape& shape);
+using FeatureTypes = std::vector<std::pair<std::string, std::string>>;
+
+/// "Types", "shape" with its RowFeatures (those of all row kernels and `more`) and, where the variant has them, "config",
+/// "Team" and "Storage": what a kernel template is instantiated with.
+std::string constants(const TypedConfig& config, const Shape& shape, const FeatureTypes& more = {});
 
 /// extern "C" entry point `entry` that calls tunesmith::`function`<`arguments`>(params) with tunesmith::`params`.
 std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& params,
@@ -19,5 +25,9 @@ std::string least_arch(const TypedConfig& config, const Shape& shape);
 
 /// What the source says of itself: columns, dtypes, options, where rows may start.
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape);
+
+/// Fills in what a kernel does in this configuration and how threads map to rows. `steps`: what it computes of a row, such
+/// as "the maximum, the sum of exponentials and the result".
+void describe(const TypedConfig& config, const Shape& shape, const std::string& steps, SourceParts& parts);
 
 }  // namespace tunesmith::row

@@ -64,7 +64,7 @@ __device__ __forceinline__ void load_tile(const Element* row, int64 begin, Range
                                           Packed<Element, shape.vector> (&tile)[config.unroll]) {
 #pragma unroll
   for (int i = 0; i < config.unroll; ++i)
-    tile[i] = load_vector<Element, shape.vector, hint, edges_of_seen<shape>>(
+    tile[i] = RowFeatures<shape>::SeenEdges::template load<Element, shape.vector, hint>(
         row, begin + (i * config.threads + thread_index()) * shape.vector, seen, inside, outside);
 }
 

@@ -1,30 +1,24 @@
-// A member's part of a row while it waits between the row's load and its store: the first vectors in registers, the others
-// in shared memory. Every vector has a place that only its thread uses, so no barrier is needed.
+// A thread's part of a row while it stays on the chip between its load and its store, all of it in registers. Rows that
+// spill over into shared memory: row/hybrid_row.cuh.
 #pragma once
 
 #include "row/row.cuh"
 
 namespace tunesmith {
 
-/// How a vector waits in registers.
-enum class Registers {
-  float32,  ///< converted once
-  packed,   ///< as in memory, converted each time it is used: half the registers for 16-bit elements
-};
-
-/// How a row is held on the chip.
+/// How many vectors of a row a thread keeps, and where.
 struct HeldConfig {
-  int register_vectors;  ///< of a thread
-  int shared_vectors;    ///< of a thread; the vectors after those in registers
-  Registers registers;
+  int register_vectors;
+  int shared_vectors;  ///< in shared memory; the vectors after those in registers
   LoadHint load;
   StoreHint store;
 };
 
-/// As in memory.
-template <typename Element, int vector, Registers form>
-struct WaitingVector {
-  static constexpr bool exact = sizeof(Element) == 4;  ///< any float can be put here
+/// A vector in registers as it lies in memory, converted each time it is used: half the registers for 16-bit elements.
+template <typename Element, int vector>
+struct PackedVector {
+  static constexpr bool converted = false;
+  static constexpr bool exact = sizeof(Element) == 4;  ///< keeps any float that is put here
   Packed<Element, vector> packed;
 
   __device__ __forceinline__ void hold(const Packed<Element, vector>& loaded) { packed = loaded; }
@@ -35,9 +29,10 @@ struct WaitingVector {
   __device__ __forceinline__ void put(const float (&values)[vector]) { packed.pack_from(values); }
 };
 
-/// Converted once.
+/// A vector in registers as float32, converted once.
 template <typename Element, int vector>
-struct WaitingVector<Element, vector, Registers::float32> {
+struct FloatVector {
+  static constexpr bool converted = true;
   static constexpr bool exact = true;
   float values_[vector];
 
@@ -52,139 +47,55 @@ struct WaitingVector<Element, vector, Registers::float32> {
   }
 };
 
-/// `Element` is what waits: as a rule what the array holds, float when 16 bits could not hold what was made of it.
-template <typename Element, const RowShape& shape, const HeldConfig& config, typename Team>
-struct WaitingRow {
+/// `Element` is what waits: usually the element type of the array, float when 16 bits could not hold a masked element.
+template <typename Element, const RowShape& shape, const HeldConfig& config, typename Team,
+          template <typename, int> typename Held>
+struct RegisterRow {
   static constexpr int vector = shape.vector;
   static constexpr int in_registers = config.register_vectors;
   static constexpr int vectors = config.register_vectors + config.shared_vectors;
-  static constexpr int threads = Team::threads;
-  static_assert(vectors == vectors_per_member<shape, Team::members>, "the members together hold the row");
-  using Place = Packed<Element, vector>;
-  using Access = Bits<Place::access_bytes>;
-  using Held = WaitingVector<Element, vector, config.registers>;
+  static constexpr int shared_bytes = 0;
+  static_assert(vectors == vectors_per_member<shape, Team::members>, "the threads together hold the row");
+  using HeldVector = Held<Element, vector>;
 
-  Held held[in_registers > 0 ? in_registers : 1];
-  Access* places;      // of this thread; accesses of neighbouring threads are neighbours
-  int taken_out = -1;  // an element in shared memory that goes as soon as it has arrived: vector * shape.vector + element
+  HeldVector held[in_registers > 0 ? in_registers : 1];
 
-  /// Of a block.
-  static constexpr int shared_bytes = config.shared_vectors * threads * Place::bytes;
-  /// `memory`: shared_bytes of dynamic shared memory.
-  __device__ __forceinline__ explicit WaitingRow(unsigned char* memory)
-      : places(reinterpret_cast<Access*>(memory) + thread_index()) {}
-
-  __device__ __forceinline__ Access* place(int i, int access) const {
-    return places + ((i - in_registers) * Place::accesses + access) * threads;
-  }
+  __device__ __forceinline__ explicit RegisterRow(unsigned char*) {}
 
   /// Whether vector i keeps any float that is put there.
-  static __device__ __forceinline__ constexpr bool exact(int i) {
-    return i < in_registers ? Held::exact : sizeof(Element) == 4;
-  }
+  static __device__ __forceinline__ constexpr bool exact(int) { return HeldVector::exact; }
+  __device__ __forceinline__ void get(int i, float (&values)[vector]) { held[i].get(values); }
+  __device__ __forceinline__ void put(int i, const float (&values)[vector]) { held[i].put(values); }
 
-  /// As it lies in memory (not of what waits as float32).
-  __device__ __forceinline__ Place packed_at(int i) const {
-    if constexpr (config.registers == Registers::packed) {
-      if (i < in_registers) return held[i < in_registers ? i : 0].packed;
-    }
-    Place loaded;
-#pragma unroll
-    for (int k = 0; k < Place::accesses; ++k) loaded.access[k] = *place(i, k);
-    return loaded;
-  }
-
-  __device__ __forceinline__ void hold(int i, const Place& loaded) {
-    if (i < in_registers) {
-      held[i < in_registers ? i : 0].hold(loaded);
-    } else {
-#pragma unroll
-      for (int k = 0; k < Place::accesses; ++k) *place(i, k) = loaded.access[k];
-    }
-  }
-  __device__ __forceinline__ void get(int i, float (&values)[vector]) {
-    if (i < in_registers) {
-      held[i < in_registers ? i : 0].get(values);
-    } else {
-      packed_at(i).unpack(values);
-    }
-  }
-  __device__ __forceinline__ void put(int i, const float (&values)[vector]) {
-    if (i < in_registers) {
-      held[i < in_registers ? i : 0].put(values);
-    } else {
-      Place packed;
-      packed.pack_from(values);
-      hold(i, packed);
-    }
-  }
-
-  /// Loads a row of the array: what waits in shared memory is copied there without passing through registers and must be
-  /// waited for (arrived()). `outside` stands for elements that take no part.
+  /// Loads a row of the array; elements that take no part are `outside`.
   __device__ __forceinline__ void load(const Element* row, Range seen, int member, float outside) {
-    constexpr int members = Team::members;
-    // The copies are started first: they need nothing of this thread until they are waited for.
-#if TUNESMITH_SM >= 800
-    if constexpr (config.shared_vectors > 0) {
-#pragma unroll
-      for (int i = in_registers; i < vectors; ++i) {
-        const int64 column = column_of<shape, members>(i, member);
-        if ((!ragged<shape> && inside_row<shape, members>(i)) || seen.template holds<vector>(column)) {
-#pragma unroll
-          for (int k = 0; k < Place::accesses; ++k)
-            async_copy<Place::access_bytes, config.load>(
-                place(i, k), reinterpret_cast<const char*>(row + column) + k * Place::access_bytes);
-        }
-      }
-      async_copy_commit();
-    }
-#else
-    static_assert(config.shared_vectors == 0, "asynchronous copies need sm_80 or later");
-#endif
 #pragma unroll
     for (int i = 0; i < in_registers; ++i)
-      held[i].hold(load_of_row<Element, shape, config.load, members>(row, i, member, seen, outside));
-      // What cannot be copied as a whole comes last: it passes through registers, and waits for that.
-#pragma unroll
-    for (int i = in_registers; i < vectors; ++i) {
-      if ((!ragged<shape> && inside_row<shape, members>(i)) ||
-          seen.template holds<vector>(column_of<shape, members>(i, member)))
-        continue;
-      hold(i, load_of_row<Element, shape, LoadHint::plain, members>(row, i, member, seen, outside));
-    }
+      held[i].hold(load_of_row<Element, shape, config.load, Team::members>(row, i, member, seen, outside));
   }
+  /// Waits for what load() copies in the background: nothing.
+  __device__ __forceinline__ void arrived() {}
 
-  /// Of all that was loaded; waits for it.
+  /// The largest of the loaded elements.
   __device__ __forceinline__ float largest() {
     float result = Maximum::identity();
     PackedMaximum<Element> packed;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if (i == in_registers) arrived();
-      if constexpr (sizeof(Element) == 2 && vector > 1) {
-        if (i >= in_registers || config.registers == Registers::packed) {
-          packed.include(packed_at(i));
-          continue;
-        }
+      if constexpr (sizeof(Element) == 2 && vector > 1 && !HeldVector::converted) {
+        packed.include(held[i].packed);
+      } else {
+        float values[vector];
+        get(i, values);
+        result = maximum_or_nan(result, largest_of(values));
       }
-      float values[vector];
-      get(i, values);
-      result = maximum_or_nan(result, largest_of(values));
     }
     if constexpr (sizeof(Element) == 2 && vector > 1) result = maximum_or_nan(result, packed.value());
     return result;
   }
-  __device__ __forceinline__ void arrived() {
-#if TUNESMITH_SM >= 800
-    if constexpr (config.shared_vectors > 0) {
-      async_copy_wait<0>();
-      if (taken_out >= 0) replace_in_memory(taken_out / vector, taken_out % vector);
-    }
-#endif
-  }
 
-  /// The element at `position` (columns, counted from the row's shift) becomes -inf; a negative one is nobody's. To be
-  /// called between load() and largest(). True in the thread that holds it.
+  /// The element at `position` (columns, counted from the row's shift) becomes -inf; a negative position is in no thread.
+  /// Called between load() and largest(). Returns true in the thread that holds it.
   __device__ __forceinline__ bool take_out(int64 position, int member) {
     constexpr int members = Team::members;
     const int whole = static_cast<int>(position) / vector;
@@ -201,24 +112,15 @@ struct WaitingRow {
         held[i].put(values);
       }
     }
-    if constexpr (config.shared_vectors > 0) taken_out = at >= in_registers ? at * vector + element : -1;
     return mine;
   }
+};
 
- private:
-  /// Which vector it is is known at run time only: registers cannot be asked so.
-  __device__ __forceinline__ void replace_in_memory(int i, int element) {
-    constexpr int per_access = Place::access_bytes / static_cast<int>(sizeof(Element));
-    Access* const access = place(i, element / per_access);
-    Packed<Element, per_access> packed;
-    packed.access[0] = *access;
-    float values[per_access];
-    packed.unpack(values);
-#pragma unroll
-    for (int j = 0; j < per_access; ++j) values[j] = j == element % per_access ? Maximum::identity() : values[j];
-    packed.pack_from(values);
-    *access = packed.access[0];
-  }
+/// Where a row waits, for kernels that work with any kind of row.
+template <template <typename, int> typename Held>
+struct InRegisters {
+  template <typename Element, const RowShape& shape, const HeldConfig& config, typename Team>
+  using Row = RegisterRow<Element, shape, config, Team, Held>;
 };
 
 }  // namespace tunesmith

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "device/exponential.cuh"
-#include "row/row.cuh"
+#include "row/mask.cuh"
 
 namespace tunesmith {
 
@@ -45,9 +45,9 @@ __device__ __forceinline__ float not_zero(const float (&y)[shape.vector]) {
   return found;
 }
 
-template <typename Output, const RowShape& shape>
+template <const RowShape& shape>
 struct SoftmaxGradient {
-  using Exponential = typename ArithmeticFor<Output>::Exponential;
+  using Exponential = typename RowFeatures<shape>::Arithmetic::Exponential;
   static constexpr float highest = 40.0f;  // log-probabilities are at most 0; beyond this the exponential would overflow
 
   Exponential exponential;

@@ -2,19 +2,18 @@
 // and shared memory of their team, while one sum is reduced over them.
 #pragma once
 
-#include "row/waiting_row.cuh"
+#include "row/hybrid_row.cuh"
 #include "softmax/backward.cuh"
 
 namespace tunesmith {
 
-/// `Types` has Input (of dy and y), Output (of dx) and MaskElement.
-template <typename Types, const RowShape& shape, const HeldConfig& config, typename Team>
+/// `Types` has Input (of dy and y) and Output (of dx).
+template <typename Types, const RowShape& shape, const HeldConfig& config, typename Team, typename Storage>
 __device__ __forceinline__ void softmax_backward_held(const RowParams& params) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
-  using MaskElement = typename Types::MaskElement;
   constexpr int vector = shape.vector;
-  using Waiting = WaitingRow<Input, shape, config, Team>;
+  using Waiting = typename Storage::template Row<Input, shape, config, Team>;
   constexpr int vectors = Waiting::vectors;
 
   Team team(params.workspace, params.groups);
@@ -38,11 +37,11 @@ __device__ __forceinline__ void softmax_backward_held(const RowParams& params) {
       float dy_values[vector], y_values[vector];
       dy.get(i, dy_values);
       y.get(i, y_values);
-      if constexpr (shape.mask == Mask::keep) {
+      if constexpr (RowFeatures<shape>::Mask::present) {
         const int64 column = column_of<shape, Team::members>(i, member);
         const bool inside = !ragged<shape> && inside_row<shape, Team::members>(i);
-        apply_mask<MaskElement, shape>(params, row, column, inside, 0.0f, dy_values);
-        apply_mask<MaskElement, shape>(params, row, column, inside, absent, y_values);
+        RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside, 0.0f, dy_values);
+        RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside, absent, y_values);
         dy.put(i, dy_values);
         y.put(i, y_values);
       }
@@ -52,7 +51,7 @@ __device__ __forceinline__ void softmax_backward_held(const RowParams& params) {
     const FloatPair sum = team.template reduce<0>(running_sum.both(), SumOfTwoFloats());
     if constexpr (shape.safe && shape.logarithm) not_empty = team.template reduce<1>(not_empty, Maximum());
 
-    const SoftmaxGradient<Output, shape> gradient(params, sum, not_empty);
+    const SoftmaxGradient<shape> gradient(params, sum, not_empty);
     if (!exists) return;
     Output* const dx = row.template output<Output>(params);
 #pragma unroll
@@ -61,7 +60,7 @@ __device__ __forceinline__ void softmax_backward_held(const RowParams& params) {
       dy.get(i, dy_values);
       y.get(i, y_values);
       gradient.compute(dy_values, y_values);
-      store_vector<Output, vector, config.store, edges_of_all<shape>>(
+      RowFeatures<shape>::Edges::template store<Output, vector, config.store>(
           dx, column_of<shape, Team::members>(i, member), row.all, inside_row<shape, Team::members>(i), dy_values);
     }
   });

@@ -29,9 +29,9 @@ __device__ __forceinline__ void over_gradient_tile(const RowParams& params, cons
     float dy[shape.vector], y[shape.vector];
     dy_tile[i].unpack(dy);
     y_tile[i].unpack(y);
-    if constexpr (shape.mask == Mask::keep) {
-      apply_mask<typename Types::MaskElement, shape>(params, row, column, inside, 0.0f, dy);
-      apply_mask<typename Types::MaskElement, shape>(params, row, column, inside, absent, y);
+    if constexpr (RowFeatures<shape>::Mask::present) {
+      RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside, 0.0f, dy);
+      RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside, absent, y);
     }
     use(column, dy, y);
   }
@@ -65,13 +65,13 @@ template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void gradient_second_pass(const RowParams& params, const Row<shape>& row, int part,
                                                      const GradientPart& whole) {
   using Output = typename Types::Output;
-  const SoftmaxGradient<Output, shape> gradient(params, whole.sum, whole.not_zero);
+  const SoftmaxGradient<shape> gradient(params, whole.sum, whole.not_zero);
   Output* const dx = row.template output<Output>(params);
   over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
     over_gradient_tile<Types, shape, config, config.load_again>(
         params, row, begin, inside && !ragged<shape>, [&](int64 column, float(&dy)[shape.vector], float(&y)[shape.vector]) {
           gradient.compute(dy, y);
-          store_vector<Output, shape.vector, config.store, edges_of_all<shape>>(dx, column, row.all, inside, dy);
+          RowFeatures<shape>::Edges::template store<Output, shape.vector, config.store>(dx, column, row.all, inside, dy);
         });
   });
 }

@@ -288,7 +288,7 @@ void ParsedSoftmax::fill_inputs(std::uint64_t seed, InputKind kind, std::span<co
           values[static_cast<std::size_t>(column)] =
               !odd ? bell(bits) * 2
                    : (shape.backward() && !is_result ? awkward_gradient(row, column, shape.cols, bits)
-                                              : awkward(row, column, shape.cols, shape.input, bits));
+                                                     : awkward(row, column, shape.cols, shape.input, bits));
         }
         if (is_result) to_softmax(values, shape.logarithm);
         for (std::int64_t column = 0; column < shape.cols; ++column)

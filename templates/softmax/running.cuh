@@ -6,20 +6,17 @@
 
 namespace tunesmith {
 
-/// The sums of a part of a row under the maximum of that part.
-struct SoftmaxPart {
-  float largest, sum, ties;
-};
-
 /// What a thread has seen of its row so far.
-template <typename Output, const RowShape& shape>
+template <const RowShape& shape>
 struct RunningSoftmax {
-  using Exponential = typename ArithmeticFor<Output>::Exponential;
+  using Arithmetic = typename RowFeatures<shape>::Arithmetic;
+  using Function = typename RowFeatures<shape>::Function;
+  using Exponential = typename Arithmetic::Exponential;
   static constexpr int many = 1 << 30;
 
   ExponentScale scale;
   float largest = Maximum::identity();
-  typename ArithmeticFor<Output>::template RunningSum<many> sum;
+  typename Arithmetic::template RunningSum<many> sum;
   float ties = 0.0f;
 
   __device__ __forceinline__ explicit RunningSoftmax(const RowParams& params) : scale(exponent_scale<shape>(params)) {}
@@ -34,7 +31,8 @@ struct RunningSoftmax {
     if (largest == Maximum::identity()) return;  // nothing but -inf so far: the sum stays 0
     const Exponential exponential(largest, scale);
 #pragma unroll
-    for (int i = 0; i < count; ++i) sum.include(sum_of_exponentials<shape>(exponential, largest, ties, values[i]));
+    for (int i = 0; i < count; ++i)
+      sum.include(Function::template sum_of_exponentials<shape>(exponential, largest, ties, values[i]));
   }
 
   __device__ __forceinline__ void raise_to(float new_largest) {
@@ -74,8 +72,8 @@ struct RunningSoftmax {
 };
 
 /// Maximum and sums over all threads of a block; every thread gets them.
-template <int threads, typename Output, const RowShape& shape>
-__device__ __forceinline__ SoftmaxPart combine_block(RunningSoftmax<Output, shape> state) {
+template <int threads, const RowShape& shape>
+__device__ __forceinline__ SoftmaxPart combine_block(RunningSoftmax<shape> state) {
   BlockTeam<threads> team(nullptr, 0);
   const float largest = team.template reduce<2>(state.largest, Maximum());
   state.raise_to(largest);

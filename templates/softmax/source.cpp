@@ -17,10 +17,19 @@ SourceParts ParsedSoftmax::source_parts(const Config& config) const {
   SourceParts parts;
   parts.specialized_for = row::specialized_for(shape);
   parts.least_arch = row::least_arch(typed, shape);
-  parts.constants = row::constants(typed, shape);
+  row::describe(typed, shape,
+                shape.backward() ? "the sum that the gradient needs and the gradient"
+                                 : "the maximum, the sum of exponentials and the result",
+                parts);
+  row::FeatureTypes types{{"Arithmetic", shape.output == DType::f32 ? "PreciseArithmetic" : "FastArithmetic"}};
+  if (!shape.backward()) types.emplace_back("Function", shape.logarithm ? "LogSoftmaxFunction" : "SoftmaxFunction");
+  parts.constants = row::constants(typed, shape, types);
   if (typed.holds_row()) {
     parts.main_template = folder + "held.cuh";
-    parts.kernels = row::kernel(typed, entry, "RowParams", family + "_held", "Types, shape, config, Team");
+    std::string arguments = "Types, shape, config, Team, Storage";
+    const bool meets = typed.variant == Variant::cluster || typed.variant == Variant::grid;
+    if (!shape.backward()) arguments += meets ? ", tunesmith::SoftmaxMeeting" : ", void";
+    parts.kernels = row::kernel(typed, entry, "RowParams", family + "_held", arguments);
   } else {
     parts.main_template = folder + "tiled.cuh";
     const std::string arguments = "Types, shape, config";

@@ -4,7 +4,9 @@
 // share a row: then a first kernel leaves each part's sums in the workspace and a second one puts them together.
 #pragma once
 
+#include "row/mask.cuh"
 #include "row/tiles.cuh"
+#include "softmax/log_softmax.cuh"
 #include "softmax/running.cuh"
 
 namespace tunesmith {
@@ -13,7 +15,7 @@ namespace tunesmith {
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ SoftmaxPart softmax_first_pass(const RowParams& params, const Row<shape>& row, int part) {
   using Input = typename Types::Input;
-  RunningSoftmax<typename Types::Output, shape> state(params);
+  RunningSoftmax<shape> state(params);
   const Input* const x = row.template input<Input>(params, 0);
   over_tiles<shape, config, !ragged<shape>>(part, row.seen.end, [&](bool inside, int64 begin) {
     Packed<Input, shape.vector> tile[config.unroll];
@@ -22,7 +24,7 @@ __device__ __forceinline__ SoftmaxPart softmax_first_pass(const RowParams& param
 #pragma unroll
     for (int i = 0; i < config.unroll; ++i) {
       tile[i].unpack(values[i]);
-      apply_mask<typename Types::MaskElement, shape>(
+      RowFeatures<shape>::Mask::template apply<shape>(
           params, row, begin + (i * config.threads + thread_index()) * shape.vector, inside, Maximum::identity(), values[i]);
     }
     state.include(values);
@@ -36,7 +38,8 @@ __device__ __forceinline__ void softmax_second_pass(const RowParams& params, con
                                                     const SoftmaxPart& statistics) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
-  const SoftmaxResult<Output, shape> result(params, statistics.largest, {statistics.sum, statistics.ties});
+  const typename RowFeatures<shape>::Function::template Result<shape> result(params, statistics.largest,
+                                                                             {statistics.sum, statistics.ties});
   const Input* const x = row.template input<Input>(params, 0);
   Output* const y = row.template output<Output>(params);
   over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
@@ -48,10 +51,10 @@ __device__ __forceinline__ void softmax_second_pass(const RowParams& params, con
       const int64 column = begin + (i * config.threads + thread_index()) * shape.vector;
       float values[shape.vector];
       tile[i].unpack(values);
-      apply_mask<typename Types::MaskElement, shape>(params, row, column, inside && !ragged<shape>, Maximum::identity(),
-                                                     values);
+      RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside && !ragged<shape>, Maximum::identity(),
+                                                      values);
       result.compute(values);
-      store_vector<Output, shape.vector, config.store, edges_of_all<shape>>(y, column, row.all, inside, values);
+      RowFeatures<shape>::Edges::template store<Output, shape.vector, config.store>(y, column, row.all, inside, values);
     }
   });
 }
@@ -82,7 +85,7 @@ __device__ __forceinline__ void softmax_split(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {
     const Row<shape> row(params, index, static_cast<const typename Types::Input*>(nullptr));
     const auto* const parts = static_cast<const SoftmaxPart*>(params.workspace) + index * config.blocks_per_row;
-    RunningSoftmax<typename Types::Output, shape> state(params);
+    RunningSoftmax<shape> state(params);
     for (int i = thread_index(); i < config.blocks_per_row; i += config.threads) state.include(parts[i]);
     softmax_second_pass<Types, shape, config>(params, row, part, combine_block<config.threads>(state));
   });

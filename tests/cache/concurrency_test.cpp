@@ -198,6 +198,35 @@ TEST_F(CacheConcurrency, PlaysBackTheJournalOfAKilledWriter) {
   EXPECT_TRUE(warnings.empty());
 }
 
+// The connection of a process that only reads cannot play back a journal.
+TEST_F(CacheConcurrency, ReaderSurvivesAKilledWriter) {
+  { Cache(options()).store_binary(sample_binary("kept", 100'000), "text"); }
+  int go[2];
+  ASSERT_EQ(pipe(go), 0);
+  // Fork before this process uses SQLite.
+  const pid_t process = start_process([&] {
+    char byte = 0;
+    if (read(go[0], &byte, 1) != 1) return;
+    Connection connection = Connection::open_file(file(), Connection::Access::read_write, 0);
+    connection.execute("PRAGMA cache_size=2; BEGIN IMMEDIATE; UPDATE binaries SET image=zeroblob(300000), log='half'");
+    raise(SIGKILL);
+  });
+  Cache reader(options());
+  EXPECT_TRUE(reader.find_binary("kept"));
+  ASSERT_EQ(write(go[1], "g", 1), 1);
+  int status = 0;
+  waitpid(process, &status, 0);
+  close(go[0]);
+  close(go[1]);
+  ASSERT_TRUE(fs::exists(folder() / "cache.db-journal")) << "the test needs a journal";
+  const auto found = reader.find_binary("kept");
+  ASSERT_TRUE(found);
+  expect_equal(*found, sample_binary("kept", 100'000));
+  reader.store_binary(sample_binary("new", 100), "text");
+  EXPECT_TRUE(Cache(options()).find_binary("new"));
+  EXPECT_TRUE(warnings.empty());
+}
+
 TEST_F(CacheConcurrency, LockedFileIsAMissAfterTheTimeoutAndStays) {
   { Cache(options()).store_record(sample_record(64), {}); }
   Connection holder = Connection::open_file(file(), Connection::Access::read_write, 0);

@@ -15,7 +15,8 @@ class CacheDamage : public CacheTest {
  protected:
   static constexpr int count = 12;
 
-  static std::string fingerprint(int i) { return "fingerprint " + std::to_string(i); }
+  static std::string fingerprint(int i) { return source_key(i) + "-toolchain"; }
+  static std::string source_key(int i) { return "key " + std::to_string(i); }
   static std::size_t image_bytes(int i) { return 100u << i % 8; }  // on leaves and on overflow pages
   static std::string source(int i) { return "// source " + std::string(static_cast<std::size_t>(i) * 300, 'x'); }
 
@@ -52,7 +53,7 @@ class CacheDamage : public CacheTest {
         ++found;
         expect_equal(*binary, sample_binary(fingerprint(i), image_bytes(i), i));
       }
-      if (const auto binary = cache.find_binary_of_source("source of " + fingerprint(i), "sm_90a")) {
+      if (const auto binary = cache.find_binary_of_source(source_key(i), "sm_90a")) {
         ++found;
         expect_equal(*binary, sample_binary(fingerprint(i), image_bytes(i), i));
       }

@@ -135,24 +135,57 @@ TEST_F(CacheLookup, FindsABinaryInASystemFile) {
   Cache cache(layered);
   expect_equal(cache.find_binary("a").value(), sample_binary("a", 500));
   EXPECT_EQ(cache.find_source("source of a"), "text");
-  EXPECT_TRUE(cache.find_binary_of_source("source of a", "sm_90a"));
 }
 
 TEST_F(CacheLookup, FindsTheNewestBinaryOfASourceForTheArchitecture) {
   Cache cache(options());
   const auto add = [&](const std::string& fingerprint, const std::string& arch) {
     BinaryRecord binary = sample_binary(fingerprint, 50);
-    binary.source_hash = "s";
     binary.arch = arch;
     cache.store_binary(binary, "text");
   };
-  add("old", "sm_90a");
-  add("new", "sm_90a");
-  add("other", "sm_80");
-  EXPECT_EQ(cache.find_binary_of_source("s", "sm_90a").value().fingerprint, "new");
-  EXPECT_EQ(cache.find_binary_of_source("s", "sm_80").value().fingerprint, "other");
+  add("s-old", "sm_90a");
+  add("s-new", "sm_90a");
+  add("s-other", "sm_80");
+  for (const char* const other : {"s", "s.", "s1-newest", "r-newest"}) add(other, "sm_90a");
+  EXPECT_EQ(cache.find_binary_of_source("s", "sm_90a").value().fingerprint, "s-new");
+  EXPECT_EQ(cache.find_binary_of_source("s", "sm_80").value().fingerprint, "s-other");
   EXPECT_FALSE(cache.find_binary_of_source("s", "sm_75"));
   EXPECT_FALSE(cache.find_binary_of_source("t", "sm_90a"));
+}
+
+TEST_F(CacheLookup, ListsOlderRecordsNewestFirst) {
+  const auto measured = [](const std::string& templates, std::int64_t created_unix_s, std::int64_t n_cols = 1024) {
+    TuningRecord record = sample_record(n_cols);
+    record.key.template_digest = templates;
+    record.created_unix_s = created_unix_s;
+    return record;
+  };
+  const fs::path shipped = folder() / "shipped.db";
+  ship(shipped, {measured("third", 300), measured("first", 100)});
+  CacheOptions layered = options();
+  layered.system_files = {shipped};
+  Cache cache(layered);
+  cache.store_record(measured("first", 100), {});
+  cache.store_record(measured("second", 200), {});
+  cache.store_record(measured("present", 50), {});
+  cache.store_record(measured("other columns", 400, 2048), {});
+
+  const auto digests = [&](const TuningKey& key, int limit) {
+    std::vector<std::string> found;
+    for (const TuningRecord& record : cache.find_older(key, limit))
+      found.push_back(record.key.template_digest + (record.shipped ? " shipped" : ""));
+    return found;
+  };
+  const TuningKey key = measured("present", 0).key;
+  EXPECT_EQ(digests(key, 9), (std::vector<std::string>{"third shipped", "second", "first"}));
+  EXPECT_EQ(digests(key, 1), (std::vector<std::string>{"third shipped"}));
+  for (std::string TuningKey::*part :
+       {&TuningKey::op, &TuningKey::semantics, &TuningKey::device_class, &TuningKey::policy}) {
+    TuningKey other = key;
+    other.*part += "'";
+    EXPECT_TRUE(cache.find_older(other, 9).empty());
+  }
 }
 
 TEST_F(CacheLookup, IgnoresUnusableSystemFilesWithOneWarningEach) {

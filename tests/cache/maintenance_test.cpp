@@ -203,10 +203,9 @@ TEST_F(CacheMaintenance, RemovesDamagedRows) {
       {"UPDATE records SET median_us=1", [](Cache& c) { return !c.find_nearest(sample_key(64), 3).empty(); }},
       {"UPDATE records SET n_cols=65", [](Cache& c) { return c.find_record(sample_key(65)).has_value(); }},
       {"UPDATE trials SET median_us=0.001", [](Cache& c) { return !c.find_trials(sample_key(64)).empty(); }},
-      {"UPDATE binaries SET image=x'00'", [](Cache& c) { return c.find_binary("a").has_value(); }},
-      {"UPDATE binaries SET arch='sm_80'",
-       [](Cache& c) { return c.find_binary_of_source("source of a", "sm_80").has_value(); }},
-      {"UPDATE sources SET source='x'", [](Cache& c) { return c.find_source("source of a").has_value(); }},
+      {"UPDATE binaries SET image=x'00'", [](Cache& c) { return c.find_binary("a-b").has_value(); }},
+      {"UPDATE binaries SET arch='sm_80'", [](Cache& c) { return c.find_binary_of_source("a", "sm_80").has_value(); }},
+      {"UPDATE sources SET source='x'", [](Cache& c) { return c.find_source("source of a-b").has_value(); }},
   };
   for (const Case& damaged : cases) {
     for (const bool verify_first : {false, true}) {
@@ -216,7 +215,7 @@ TEST_F(CacheMaintenance, RemovesDamagedRows) {
       {
         Cache cache(options());
         cache.store_record(sample_record(64), sample_trials(1));
-        cache.store_binary(sample_binary("a", 10), "text");
+        cache.store_binary(sample_binary("a-b", 10), "text");
       }
       Connection::open_file(file(), Connection::Access::read_write, 0).execute(damaged.damage);
       Cache cache(options());

@@ -51,8 +51,9 @@ constexpr void describe(Self& p, const ScaleArrays& arrays, Visitor& v) {
   v.option("factor", p.factor, {.meaning = "factor of x", .range = {0.5, 4.0}});
   v.option("order", p.order, {.meaning = "order of elements", .choices = one_of(Order::plain, Order::swapped)});
   v.option("shift", p.shift, {.meaning = "an array is added"});
-  v.option("shift_group", p.shift_group,
-           {.meaning = "rows that share a shift", .range = {1}, .follows = {"rows", p.rows}, .only_with = {p.shift, "shift=1"}});
+  v.option(
+      "shift_group", p.shift_group,
+      {.meaning = "rows that share a shift", .range = {1}, .follows = {"rows", p.rows}, .only_with = {p.shift, "shift=1"}});
   v.option("window", p.window, {.meaning = "columns that count", .range = {0}});
   v.option("code", p.code, {.meaning = "source of a function"});
   v.option("steps", p.steps, {.meaning = "steps", .range = {8, 64}, .step = 8, .hidden = true});
@@ -125,8 +126,9 @@ TEST(Description, ErrorsNameFieldValueAndWhatIsAllowed) {
   EXPECT_EQ(error_of("rows=3,cols=5,steps=12"), "steps is 12; allowed: 8 to 64 in steps of 8");
   EXPECT_EQ(error_of("rows=3,cols=5,steps=99999999999"), "steps is 99999999999; allowed: 8 to 64 in steps of 8");
   EXPECT_NE(error_of("rows=3,cols=5,factr=2").find("did you mean 'factor'?"), std::string::npos);
-  EXPECT_NE(error_of("rows=9000000000000000000,cols=5").find("x would span more than 2^56 bytes: rows is 9000000000000000000"),
-            std::string::npos)
+  EXPECT_NE(
+      error_of("rows=9000000000000000000,cols=5").find("x would span more than 2^56 bytes: rows is 9000000000000000000"),
+      std::string::npos)
       << error_of("rows=9000000000000000000,cols=5");
 }
 

@@ -51,14 +51,16 @@ std::vector<Include> includes_of(const SourceTree& tree) {
 
 // Layers by path prefix; the first match wins.
 const std::vector<std::pair<std::string_view, std::string_view>> layer_prefixes = {
-    {"core/", "core"}, {"api/cli/", "cli"}, {"api/examples/", "examples"}, {"api/", "api"},     {"templates/", "templates"},
-    {"jit/", "jit"},   {"cache/", "cache"}, {"tuner/", "tuner"},           {"tests/", "tests"}, {"bench/", "bench"},
+    {"core/", "core"},           {"api/cli/", "cli"}, {"api/examples/", "examples"}, {"api/", "api"},
+    {"templates/", "templates"}, {"jit/", "jit"},     {"cache/", "cache"},           {"tuner/", "tuner"},
+    {"tests/", "tests"},         {"bench/", "bench"}, {"cmake/", "build"},
 };
 
 const std::map<std::string_view, std::set<std::string_view>> may_include = {
     {"device", {"device"}},
     {"core", {"core"}},
     {"templates", {"core", "templates"}},
+    {"build", {"core", "templates"}},                 // programs that the build runs
     {"jit", {"core", "templates", "jit", "device"}},  // device: the host executor's platform builds on its types
     {"cache", {"core", "cache"}},
     {"tuner", {"core", "templates", "jit", "cache", "tuner"}},

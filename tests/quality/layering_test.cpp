@@ -79,11 +79,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"templates/row/x.cpp", "\"templates/softmax/op.h\"", false},
         Case{"templates/copy/x.cpp", "\"templates/softmax/op.h\"", false}, Case{"tuner/x.cpp", "<sqlite3.h>", false},
         Case{"jit/cuda/x.cpp", "<cuda.h>", false}, Case{"tuner/x.cpp", "\"tuner/missing.h\"", false},
-        Case{"tools/x.cpp", "\"tuner/tune.h\"", false},
+        Case{"tools/x.cpp", "\"tuner/tune.h\"", false}, Case{"cmake/x.cpp", "\"tuner/tune.h\"", false},
         Case{"templates/device/matrix.cuh", "<tunesmith_platform_host.h>", false},
         Case{"templates/attention/x.cuh", "<tunesmith_matrix_host.h>", false},
 
-        Case{"templates/x.cpp", "\"tunesmith/types.h\"", true},
+        Case{"templates/x.cpp", "\"tunesmith/types.h\"", true}, Case{"cmake/x.cpp", "\"tunesmith/types.h\"", true},
         Case{"templates/softmax/x.cpp", "\"tunesmith/softmax.h\"", true}, Case{"jit/x.cpp", "\"core/launch.h\"", true},
         Case{"api/examples/x.cpp", "<tunesmith/softmax.h>", true}, Case{"jit/x.cpp", "\"templates/op.h\"", true},
         Case{"jit/host/x.h", "\"device/types.cuh\"", true}, Case{"cache/x.cpp", "<sqlite3.h>", true},

@@ -6,7 +6,7 @@
 #   - the installed command line runs and finds its library, and the examples of score_mod and mask_mod are there;
 #   - both find the installed tuning results in the moved tree.
 set -euo pipefail
-source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$1
 cxx=$2
 scratch=$(mktemp -d)
@@ -50,6 +50,12 @@ LD_LIBRARY_PATH=$(pkg-config --variable=libdir tunesmith) "$scratch/with-pkg-con
 step "command line"
 "$prefix/bin/tunesmith" source softmax --rows 16 --cols 1000 --dtype f32 --arch sm_90a >"$scratch/softmax.cu"
 grep -q "softmax" "$scratch/softmax.cu" || fail "the installed command line printed no source"
+
+step "completion"
+completion=$prefix/share/bash-completion/completions/tunesmith
+bash -c 'source "$1"; COMP_WORDS=(tunesmith run soft); COMP_CWORD=2; _tunesmith; [[ ${COMPREPLY[*]} == "softmax softmax_backward" ]]' \
+  completion "$completion" || fail "the installed completion does not work"
+[[ -f $prefix/share/zsh/site-functions/_tunesmith ]] || fail "no completion for zsh was installed"
 
 step "examples of score_mod and mask_mod"
 for text in "$source_folder"/api/examples/mods/*.cu; do

@@ -24,8 +24,8 @@ class HostKernels : public testing::Test {
       const std::size_t end = std::min(begin + batch, cases.size());
       std::vector<CompileRequest> requests;
       for (std::size_t i = begin; i < end; ++i)
-        requests.push_back(
-            {cases[i].problem.op + ".cu", render(*cases[i].op().parse(cases[i].problem), cases[i].config), device_.info().arch});
+        requests.push_back({cases[i].problem.op + ".cu", render(*cases[i].op().parse(cases[i].problem), cases[i].config),
+                            device_.info().arch});
       const auto modules = device_.load_all(compiler_.compile_many(requests));
       for (std::size_t i = begin; i < end; ++i) {
         const Case& c = cases[i];

@@ -70,7 +70,8 @@ void SourceCompilation::compile_all(const std::vector<Source>& all) {
         EXPECT_FALSE(binary.image.empty());
         EXPECT_EQ(binary.log.find("(C75"), std::string::npos) << text << "\n" << binary.log;  // ptxas serialized wgmma
         const DeviceInfo device = generic_device(source.arch);
-        for (const KernelLaunch& kernel : source.c.op().parse(source.c.problem)->launch_plan(source.c.config, device).kernels) {
+        for (const KernelLaunch& kernel :
+             source.c.op().parse(source.c.problem)->launch_plan(source.c.config, device).kernels) {
           ASSERT_TRUE(binary.resources.contains(kernel.entry)) << text << "\n" << binary.log;
           const KernelResources& resources = binary.resources.at(kernel.entry);
           // Every candidate of the search space must fit and spill little.

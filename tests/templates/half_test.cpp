@@ -1,4 +1,4 @@
-// Host conversions of 16-bit floats, against the definition of the formats.
+// Host conversions of 16-bit floats compared with the definition of the formats.
 
 #include "templates/half.h"
 
@@ -19,7 +19,7 @@ std::uint16_t bits_at(const std::byte* data) {
 
 class Half : public testing::TestWithParam<DType> {};
 
-TEST_P(Half, EveryPatternSurvivesTheRoundTrip) {
+TEST_P(Half, EveryPatternRoundTrips) {
   std::byte in[2], out[2];
   for (std::uint32_t pattern = 0; pattern < 65536; ++pattern) {
     const auto bits = static_cast<std::uint16_t>(pattern);
@@ -41,7 +41,7 @@ TEST_P(Half, RoundsToTheNearestNeighbourAndTiesToEven) {
     std::memcpy(low_bytes, &low_bits, 2);
     std::memcpy(high_bytes, &high_bits, 2);
     const double low = read_element(GetParam(), low_bytes, 0), high = read_element(GetParam(), high_bytes, 0);
-    const auto middle = static_cast<float>((low + high) / 2);  // exact in float32, denormal bfloat16 apart
+    const auto middle = static_cast<float>((low + high) / 2);  // exact in float32 except for denormal bfloat16
     ASSERT_EQ(static_cast<double>(middle), (low + high) / 2);
     const auto even = static_cast<std::uint16_t>(pattern % 2 == 0 ? pattern : pattern + 1);
     write_element(GetParam(), out, 0, middle);

@@ -23,6 +23,8 @@ TEST_F(Build, CompilesOnlyOnce) {
 
   const Built second = build(4);
   EXPECT_TRUE(second.from_cache);
+  EXPECT_EQ(second.source, "") << "nothing was rendered";
+  EXPECT_EQ(second.source_hash, hash_hex(first.source));
   EXPECT_EQ(second.binary.compile_ms, 0);
   EXPECT_EQ(second.binary.image, first.binary.image);
   ASSERT_TRUE(second.binary.resources.contains("add_one"));
@@ -50,9 +52,29 @@ TEST_F(Build, WithoutACompilerUsesABinaryOfAnyToolchain) {
   compiler.has_no_identity = true;
   const Built built = build(4);
   EXPECT_TRUE(built.from_cache) << "identity() says there is none";
-  EXPECT_EQ(built.binary.image, built.source);
+  EXPECT_EQ(built.binary.image, cache.find_source(built.source_hash));
   fakes::expect_error([&] { build(8); }, ErrorCode::no_compiler, "there is none");
   fakes::expect_error([&] { build(4, {8, 0, 0}); }, ErrorCode::no_compiler, "there is none");
+}
+
+TEST_F(Build, ChangedCommentsDoNotRequireACompilation) {
+  const Built first = build(4);
+  templates = write_templates("// why\none");
+  const Built second = build(4);
+  EXPECT_TRUE(second.from_cache);
+  EXPECT_EQ(cache.find_source(second.source_hash), first.source) << "the compiled source, not the present one";
+  templates = write_templates("two");
+  EXPECT_FALSE(build(4).from_cache);
+}
+
+TEST_F(Build, ReportsPhases) {
+  compiler.takes = std::chrono::milliseconds(5);
+  const Phases cold = build(4).phases, warm = build(4).phases;
+  EXPECT_GE(cold.compile_ms, 5);
+  for (const double phase_ms : {cold.digest_ms, cold.lookup_ms, cold.render_ms, cold.store_ms}) EXPECT_GT(phase_ms, 0);
+  EXPECT_EQ(cold.load_ms, 0) << "building is not loading";
+  for (const double phase_ms : {warm.digest_ms, warm.lookup_ms}) EXPECT_GT(phase_ms, 0);
+  for (const double phase_ms : {warm.render_ms, warm.compile_ms, warm.store_ms}) EXPECT_EQ(phase_ms, 0);
 }
 
 TEST_F(Build, DoesNotCacheAFailedCompilation) {

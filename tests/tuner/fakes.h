@@ -15,8 +15,8 @@
 #include <random>
 #include <thread>
 
-#include "templates/half.h"
 #include "templates/fields_op.h"
+#include "templates/half.h"
 #include "tuner/tune.h"
 
 namespace tunesmith::fakes {

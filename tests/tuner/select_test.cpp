@@ -12,6 +12,19 @@ class Select : public fakes::TunerTest {
     return select(*op.parse(problem), device.info(), templates, cache, mode, device.provenance());
   }
   void record(std::int64_t cols, const std::string& config, const std::string& driver = "1") {
+    store(entry_of(cols, config, driver));
+  }
+  /// As another version of the templates left it.
+  void record_of(const std::string& template_digest, std::int64_t created_unix_s, const std::string& config) {
+    TuningRecord entry = entry_of(100, config);
+    entry.key.template_digest = template_digest;
+    entry.created_unix_s = created_unix_s;
+    store(entry);
+  }
+
+ private:
+  void store(const TuningRecord& entry) { cache.store_record(entry, {}); }
+  TuningRecord entry_of(std::int64_t cols, const std::string& config, const std::string& driver = "1") {
     TuningRecord entry;
     entry.key = tuning_key(*op.parse(fakes::add_one_problem(64, cols)), device.info(), templates);
     entry.config = config;
@@ -19,7 +32,7 @@ class Select : public fakes::TunerTest {
     entry.problem = "add_one";
     entry.effort = "full";
     entry.provenance = {{"driver", driver}, {"device_uuid", "b"}};
-    cache.store_record(entry, {});
+    return entry;
   }
 };
 
@@ -42,6 +55,23 @@ TEST_F(Select, UsesAnExactRecordUnlessOff) {
   EXPECT_EQ(selection.median_us, 100);
   EXPECT_EQ(select_now(Mode::tune).origin, Origin::exact);
   EXPECT_EQ(select_now(Mode::off).origin, Origin::by_default);
+}
+
+TEST_F(Select, PrefersARecordOfOlderTemplatesToTheNearestColumns) {
+  record(101, "variant=plain,width=4");
+  record_of("first", 10, "variant=plain,width=2");
+  record_of("second", 20, "variant=plain,width=8");
+  for (const Mode mode : {Mode::replay, Mode::tune}) {
+    const Selection selection = select_now(mode);
+    EXPECT_EQ(selection.origin, Origin::older);
+    EXPECT_EQ(selection.config, fakes::AddOneOp::config(8)) << "the newest";
+    EXPECT_EQ(selection.median_us, 100);
+  }
+  EXPECT_EQ(select_now(Mode::off).origin, Origin::by_default);
+  record_of("third", 30, "variant=plain,width=500");
+  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(8)) << "width 500 no longer fits";
+  record(100, "variant=plain,width=1");
+  EXPECT_EQ(select_now().origin, Origin::exact);
 }
 
 TEST_F(Select, UsesTheNearestColumns) {
@@ -109,13 +139,24 @@ TEST_F(Select, KeyCoversTheTemplatesOfEveryVariant) {
   EXPECT_EQ(key.policy, measuring_policy());
   EXPECT_EQ(key, tuning_key(*op.parse(problem), device.info(), templates));
 
-  const auto digest = [&](const TemplateSet& set) { return tuning_key(*op.parse(problem), device.info(), set).template_digest; };
+  const auto digest = [&](const TemplateSet& set) {
+    return tuning_key(*op.parse(problem), device.info(), set).template_digest;
+  };
   const std::string kernel_changed = digest(write_templates("two"));
   const std::string sibling_changed = digest(write_templates("one", "new"));
   EXPECT_NE(kernel_changed, key.template_digest);
   EXPECT_NE(sibling_changed, key.template_digest);
   EXPECT_NE(sibling_changed, kernel_changed);
   EXPECT_EQ(digest(write_templates("one")), key.template_digest);
+}
+
+TEST_F(Select, KeyDependsOnTokensNotOnText) {
+  const auto digest = [&](const TemplateSet& set) {
+    return tuning_key(*op.parse(problem), device.info(), set).template_digest;
+  };
+  const std::string original = digest(templates);
+  EXPECT_EQ(digest(write_templates("// a comment\n\n  one", "sibling /* another */")), original);
+  EXPECT_NE(digest(write_templates("one two")), original);
 }
 
 }  // namespace

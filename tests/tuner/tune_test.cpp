@@ -375,6 +375,32 @@ TEST_F(Tune, QuickRunIncludesTheShippedWinner) {
   EXPECT_EQ(tune_now().record.effort, "full");
 }
 
+TEST_F(Tune, IncludesTheWinnerOfOlderTemplates) {
+  scripts[8].time_us = 5;  // not in the quick space
+  EXPECT_EQ(winner(tune_now()), 8);
+  templates = write_templates("two");
+  options.effort = Effort::quick;
+  const TuneResult again = tune_now();
+  EXPECT_EQ(winner(again), 8);
+  EXPECT_EQ(again.timed, 4) << "everything is measured again";
+  EXPECT_EQ(again.trials.size(), 4u) << "none of the older trials counts";
+  options.force = true;
+  EXPECT_EQ(winner(tune_now()), 1);
+}
+
+TEST_F(Tune, ReportsWhetherItCompiledTheWinner) {
+  compiler.takes = std::chrono::milliseconds(5);
+  scripts[4].time_us = 5;
+  const TuneResult first = tune_now();
+  EXPECT_TRUE(first.winner_compiled);
+  EXPECT_GE(first.winner_compile_ms, 5);
+  options.force = true;
+  const TuneResult second = tune_now();
+  EXPECT_EQ(second.compiled, 2) << "only the default's and the winner's binaries were kept";
+  EXPECT_FALSE(second.winner_compiled);
+  EXPECT_EQ(second.winner_compile_ms, 0);
+}
+
 TEST_F(Tune, MeasuresInvalidAndForcedStaleRecordsAgain) {
   const TuneResult first = tune_now();
   TuningRecord broken = first.record;

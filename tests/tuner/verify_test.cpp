@@ -17,7 +17,9 @@ class Verify : public fakes::TunerTest {
   /// Checks a kernel with 19 rows of 100 columns and a row stride of 104.
   CheckResult check(fakes::Kernel kernel, std::int64_t in_place = 0) {
     scripts[1].kernel = std::move(kernel);
-    const Problem small = op.parse(fakes::add_one_problem(64, 100, {{"row_stride", std::int64_t{104}}, {"in_place", in_place}}))->verification_problem();
+    const Problem small =
+        op.parse(fakes::add_one_problem(64, 100, {{"row_stride", std::int64_t{104}}, {"in_place", in_place}}))
+            ->verification_problem();
     return verify(*op.parse(small), executable(small, 1), device, 1);
   }
   void expect_failure(fakes::Kernel kernel, const std::string& text, std::int64_t in_place = 0) {
@@ -180,7 +182,8 @@ TEST_F(Verify, ThrowsAFault) {
   scripts[1].launch_fails = true;
   const Problem small = op.parse(problem)->verification_problem();
   const Executable failing = executable(small, 1);
-  fakes::expect_error([&] { verify(*op.parse(small), failing, device, 1); }, ErrorCode::device_failed, "launch of width 1 failed");
+  fakes::expect_error([&] { verify(*op.parse(small), failing, device, 1); }, ErrorCode::device_failed,
+                      "launch of width 1 failed");
 }
 
 }  // namespace

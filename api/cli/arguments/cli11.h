@@ -1,6 +1,7 @@
 #pragma once
-// CLI11's parser for headers that only name it: the header of CLI11 costs every source that reads it more than a second.
+// CLI11's classes for headers that only name them: including CLI11 costs more than a second of compile time.
 
 namespace CLI {  // NOLINT(readability-identifier-naming)
 class App;
+class Option;
 }  // namespace CLI

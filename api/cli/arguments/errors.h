@@ -1,5 +1,5 @@
 #pragma once
-// From an exception to what a person reads and a script tests.
+// Exit codes, and errors and warnings on stderr.
 
 #include <string>
 
@@ -13,11 +13,11 @@ inline constexpr int exit_usage = 2;
 
 int exit_code(ErrorCode code) noexcept;
 
-/// "tunesmith: error: ..." on stderr; for a failed compilation the log and the path of the dumped source on further lines.
-/// Returns the exit code.
+/// Prints "tunesmith: error: ..." to stderr and returns the exit code. A failed compilation adds lines with the log and the
+/// path of the dumped source.
 int report(const Error& error);
 
-/// "tunesmith: warning: ..." on stderr.
+/// Prints "tunesmith: warning: ..." to stderr.
 void warn(const std::string& text);
 
 }  // namespace tunesmith::cli

@@ -11,12 +11,6 @@
 
 namespace tunesmith::cli {
 
-std::string flag_of(std::string_view field) {
-  std::string flag = "--" + std::string(field);
-  std::ranges::replace(flag, '_', '-');
-  return flag;
-}
-
 std::pair<std::string, std::string> split_pair(const std::string& text, std::string_view flag, std::string_view form) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
@@ -24,34 +18,18 @@ std::pair<std::string, std::string> split_pair(const std::string& text, std::str
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-std::string brief(const Problem& problem) {
-  const Op& op = find_op(problem.op);
-  const std::vector<FieldInfo> infos = op.problem_fields();
-  Problem shown{problem.op, {}};
-  for (const FieldInfo& info : infos)
-    if (const Value* value = problem.fields.find(info.name); info.default_text.empty() && value != nullptr)
-      shown.fields.set(info.name, *value);
-  for (const auto& [field, value] : problem.fields) {
-    const Problem implied = op.normalize(shown);
-    const Value* same = implied.fields.find(field);
-    if (field == "dtype" || same == nullptr || *same != value) shown.fields.set(field, value);
-  }
-  return shown.fields.short_text();
-}
-
 void EngineFlags::add_device(CLI::App& command) {
-  command
-      .add_option("--device", device_, "auto, cuda, cuda:N or host (default: auto, the first GPU or else the host executor)")
-      ->type_name("WHERE");
+  command.add_option("--device", device_, "where to run (default: auto, the first GPU, else the host executor)")
+      ->type_name("auto|cuda|cuda:N|host");
 }
 
 void EngineFlags::add_mode(CLI::App& command) {
-  command.add_option("--mode", mode_, "tune: measure what is new; replay: records only; off: default configuration")
+  command.add_option("--mode", mode_, "measure new problems, use records only, or use defaults")
       ->type_name("tune|replay|off");
 }
 
 void EngineFlags::add_cache(CLI::App& command) {
-  command.add_option("--cache", cache_, "cache file (default: $TUNESMITH_CACHE, else the user's cache folder)")
+  command.add_option("--cache", cache_, "cache file (default: $TUNESMITH_CACHE, else in the user's cache folder)")
       ->type_name("FILE");
 }
 
@@ -74,7 +52,7 @@ EngineOptions EngineFlags::options() const {
 }
 
 void ConfigFlag::add_to(CLI::App& command) {
-  command.add_option("--config", texts_, "pin the configuration, in whole or in part, e.g. variant=online,threads=512")
+  command.add_option("--config", texts_, "pin all or some of the configuration, e.g. threads=512")
       ->type_name("K=V,...")
       ->allow_extra_args(false);
 }
@@ -87,6 +65,17 @@ Config ConfigFlag::config() const {
       config.fields.set(name, value);
     }
   return config;
+}
+
+CLI::Option* add_number(CLI::App& command, const std::string& flag, std::int64_t& number, std::int64_t least,
+                        std::int64_t most, const std::string& meaning) {
+  const auto read = [flag, &number, least, most](const std::string& typed) {
+    const char* const end = typed.data() + typed.size();
+    const auto [rest, failure] = std::from_chars(typed.data(), end, number);
+    if (failure != std::errc() || rest != end || number < least || number > most)
+      throw Error(ErrorCode::invalid_argument, flag, " is '", typed, "'; allowed: ", least, " to ", most);
+  };
+  return command.add_option_function<std::string>(flag, read, meaning)->type_name("N");
 }
 
 double parse_duration(const std::string& text, std::string_view flag) {

@@ -1,5 +1,5 @@
 #pragma once
-// "did you mean": the nearest of the words that would have been right.
+// "did you mean": the allowed name that is nearest to what was typed.
 
 #include <string>
 #include <string_view>
@@ -7,14 +7,16 @@
 
 namespace tunesmith::cli {
 
-/// The allowed word with the least edit distance to `word`; empty when none is near (more than a third of the letters
-/// differ, and more than two).
-std::string nearest(std::string_view word, const std::vector<std::string>& allowed);
+/// Returns the allowed name that is nearest to `typed`; empty if none is near.
+std::string nearest(std::string_view typed, const std::vector<std::string>& allowed);
 
 /// "; did you mean 'rows'?" or nothing.
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& allowed);
+std::string did_you_mean(std::string_view typed, const std::vector<std::string>& allowed);
+
+/// "; did you mean 'rows'? Allowed: rows, cols", or "; allowed: rows, cols".
+std::string suggestion(std::string_view typed, const std::vector<std::string>& allowed);
 
 /// "a, b, c".
-std::string listed(const std::vector<std::string>& words);
+std::string listed(const std::vector<std::string>& names);
 
 }  // namespace tunesmith::cli

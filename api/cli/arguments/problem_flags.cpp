@@ -1,8 +1,9 @@
-// The problem on the command line, and its help, both from the operations' descriptors.
+#include "api/cli/arguments/problem_flags.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "api/cli/arguments/field_kind.h"
 #include "api/cli/arguments/flags.h"
 #include "api/cli/arguments/nearest.h"
 #include "api/cli/input/text_file.h"
@@ -11,103 +12,38 @@
 namespace tunesmith::cli {
 namespace {
 
-std::vector<std::string> op_names() {
-  std::vector<std::string> names;
-  for (const Op* op : all_ops()) names.emplace_back(op->name());
-  return names;
-}
-
-std::string list_of_ops() {
-  std::string text = "operation:";
-  for (const Op* op : all_ops()) text += "\n" + std::string(op->name()) + ": " + std::string(op->summary());
-  return text;
+/// "N", "f32|f16|bf16", "FILE.cu"; empty for a plain switch.
+std::string placeholder(const FieldInfo& field) {
+  switch (kind_of(field)) {
+    case FieldKind::toggle: return "";
+    case FieldKind::file: return "FILE.cu";
+    case FieldKind::free_text: return "TEXT";
+    case FieldKind::number: return "N";
+    case FieldKind::choice: break;
+  }
+  std::string choices;
+  for (const std::string_view word : field.words) choices += (choices.empty() ? "" : "|") + std::string(word);
+  return choices;
 }
 
 std::string help_of(const FieldInfo& field) {
-  std::string text(field.meaning);
-  for (std::size_t i = 0; i < field.words.size(); ++i) text += (i == 0 ? ": " : "|") + std::string(field.words[i]);
-  text += field.default_text.empty() ? " (required)" : " (default: " + std::string(field.default_text) + ")";
-  return text;
+  const std::string meaning(field.meaning);
+  if (kind_of(field) == FieldKind::toggle) return meaning.substr(meaning.starts_with("1: ") ? 3 : 0);
+  if (field.default_text.empty()) return meaning + " (required)";
+  const std::string_view alone = bare_value(field);
+  return meaning + " (default: " + std::string(field.default_text) +
+         (alone.empty() ? "" : "; without a value: " + std::string(alone)) + ")";
 }
 
-void append(std::string& names, std::string_view name) { names += (names.empty() ? "" : ", ") + std::string(name); }
-
-/// A flag or an option, over all operations that have it.
-struct SharedField {
-  std::string name, ops;                                   ///< "in_place", "softmax, log_softmax"
-  const char* type = "N";                                  ///< as the first of them has it
-  std::vector<std::pair<std::string, std::string>> texts;  ///< what it means, and to which of them
-
-  std::string help() const {
-    if (texts.size() == 1) return texts.front().first;
-    std::string help;
-    for (const auto& [text, owners] : texts) help += (help.empty() ? "" : "\n") + owners + ": " + text;
-    return help;
-  }
-};
-
-const char* type_of(const FieldInfo& info) {
-  if (info.text) return "FILE";
-  return info.words.empty() ? "N" : "WORD";
-}
-
-/// In the order in which the operations name them.
-std::vector<SharedField> shared_flags() {
-  std::vector<SharedField> fields;
-  for (const Op* op : all_ops())
-    for (const FieldInfo& info : op->problem_fields()) {
-      if (info.option) continue;
-      auto field = std::ranges::find(fields, info.name, &SharedField::name);
-      if (field == fields.end()) field = fields.insert(fields.end(), {std::string(info.name), "", type_of(info), {}});
-      append(field->ops, op->name());
-      const std::string help = help_of(info);
-      auto text = std::ranges::find(field->texts, help, &std::pair<std::string, std::string>::first);
-      if (text == field->texts.end()) text = field->texts.insert(field->texts.end(), {help, ""});
-      append(text->second, op->name());
-    }
-  return fields;
-}
-
-/// "scale=N  positive factor of x (default: 1)".
-std::string option_line(const FieldInfo& info) {
-  std::string line = std::string(info.name) + "=";
-  for (std::size_t i = 0; i < info.words.size(); ++i) line += (i == 0 ? "" : "|") + std::string(info.words[i]);
-  const char* const value = info.text ? "TEXT  " : "N  ";
-  return line + (info.words.empty() ? value : "  ") + std::string(info.meaning) +
-         " (default: " + std::string(info.default_text) + ")";
-}
-
-/// A line for each option, under the operations that have it.
-std::string options_help() {
-  std::vector<std::pair<std::string, std::string>> lines;  // and their owners
-  for (const Op* op : all_ops())
-    for (const FieldInfo& info : op->problem_fields()) {
-      if (!info.option) continue;
-      const std::string line = option_line(info);
-      auto known = std::ranges::find(lines, line, &std::pair<std::string, std::string>::first);
-      if (known == lines.end()) known = lines.insert(lines.end(), {line, ""});
-      append(known->second, op->name());
-    }
-  std::vector<std::pair<std::string, std::string>> groups;  // owners and their lines
-  for (const auto& [line, owners] : lines) {
-    auto group = std::ranges::find(groups, owners, &std::pair<std::string, std::string>::first);
-    if (group == groups.end()) group = groups.insert(groups.end(), {owners, ""});
-    group->second += "\n  " + line;
-  }
-  std::string text = "an option of the operation; may be repeated";
-  for (const auto& [owners, list] : groups) text += "\nOf " + owners + ":" + list;
-  return text;
-}
-
-/// "; did you mean 'rows'? Allowed: rows, cols".
-std::string suggestion(std::string_view word, const std::vector<std::string>& allowed) {
-  const std::string nearest = did_you_mean(word, allowed);
-  return (nearest.empty() ? "; allowed: " : nearest + " Allowed: ") + listed(allowed);
-}
-
-/// A word stays one even when it looks like a number; a number that is none is left for the operation to judge.
+/// Reads what was typed. Strings stay strings even if they look like numbers; the operation checks numbers.
 Value value_of(const FieldInfo& field, const std::string& typed) {
-  if (!field.words.empty() || field.text) return typed;
+  const FieldKind kind = kind_of(field);
+  if (kind == FieldKind::choice && std::ranges::find(field.words, typed) == field.words.end()) {
+    const std::vector<std::string> choices(field.words.begin(), field.words.end());
+    throw Error(ErrorCode::invalid_argument, field.name, " is '", typed, "'; allowed: ", listed(choices),
+                did_you_mean(typed, choices));
+  }
+  if (kind != FieldKind::number && kind != FieldKind::toggle) return typed;
   Value value = parse_value(typed);
   const bool digits = typed.find_first_not_of("+-0123456789") == std::string::npos;
   if (digits && !std::holds_alternative<std::int64_t>(value))
@@ -115,78 +51,75 @@ Value value_of(const FieldInfo& field, const std::string& typed) {
   return value;
 }
 
-/// Whether some operation has a field of this name that is so.
-template <typename Is>
-bool of_any_op(std::string_view field, const Is& is) {
-  for (const Op* op : all_ops())
-    for (const FieldInfo& info : op->problem_fields())
-      if (info.name == field && is(info)) return true;
-  return false;
-}
-
 }  // namespace
 
-bool is_option(std::string_view field) {
-  return of_any_op(field, [](const FieldInfo& info) { return info.option; });
+std::string flag_of(std::string_view field) {
+  std::string flag = "--" + std::string(field);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
 }
 
-bool names_file(std::string_view field) {
-  return of_any_op(field, [](const FieldInfo& info) { return info.text && !info.option; });
+void ProblemFlags::add(CLI::App& command, const FieldInfo& field) {
+  const auto keep = [this, key = std::string(field.name)](const std::string& typed) { typed_[key] = typed; };
+  CLI::Option* option = command.add_option_function<std::string>(flag_of(field.name), keep, help_of(field));
+  option->type_name(placeholder(field))
+      ->group(field.hidden              ? ""
+              : is_memory_layout(field) ? memory_layout_group
+                                        : problem_group);
+  if (const std::string_view alone = bare_value(field); !alone.empty())
+    option->expected(0, 1)->default_str(std::string(alone));
 }
 
 void ProblemFlags::add_to(CLI::App& command) {
-  command.add_option("op", op_, list_of_ops())->required()->type_name("OP");
-  for (const SharedField& field : shared_flags())
-    command
-        .add_option_function<std::string>(
-            flag_of(field.name), [this, key = field.name](const std::string& typed) { fields_[key] = typed; }, field.help())
-        ->type_name(field.type)
-        ->group("Problem of " + field.ops);
-  command.add_option("--option", options_, options_help())->type_name("NAME=VALUE")->allow_extra_args(false);
+  for (const FieldInfo& field : op_.problem_fields())
+    if (!is_memory_layout(field)) add(command, field);
+  command.add_option("--option", options_, "any field by its name, e.g. rows=8; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->group(problem_group)
+      ->allow_extra_args(false);
 }
 
-const Op& ProblemFlags::op() const {
-  try {
-    return find_op(op_);
-  } catch (const Error& error) {
-    throw Error(error.code(), error.what(), did_you_mean(op_, op_names()));
-  }
+void ProblemFlags::add_memory_layout_to(CLI::App& command) {
+  for (const FieldInfo& field : op_.problem_fields())
+    if (is_memory_layout(field)) add(command, field);
 }
 
 Problem ProblemFlags::problem() const {
-  const Op& operation = op();
-  const std::vector<FieldInfo> infos = operation.problem_fields();
-  std::vector<std::string> flags, names;
-  for (const FieldInfo& info : infos) {
-    if (!info.option) flags.push_back(flag_of(info.name));
-    names.emplace_back(info.name);
-  }
-  const auto info_of = [&](std::string_view field) {
-    const auto found = std::ranges::find(infos, field, &FieldInfo::name);
-    return found == infos.end() ? nullptr : &*found;
-  };
-
-  Problem problem{op_, {}};
-  for (const auto& [field, typed] : fields_) {
-    const FieldInfo* info = info_of(field);
-    if (info == nullptr)
-      throw Error(ErrorCode::invalid_argument, op_, " has no flag ", flag_of(field), suggestion(flag_of(field), flags));
-    if (info->option)  // the flag is another operation's
-      throw Error(ErrorCode::invalid_argument, op_, " has no flag ", flag_of(field), "; expected --option ", field,
-                  "=VALUE");
-    problem.fields.set(field, info->text ? read_text_file(flag_of(field), typed) : value_of(*info, typed));
-  }
+  const std::vector<FieldInfo> fields = op_.problem_fields();
+  Problem problem{std::string(op_.name()), {}};
+  for (const FieldInfo& field : fields)
+    if (const auto typed = typed_.find(std::string(field.name)); typed != typed_.end())
+      problem.fields.set(field.name, kind_of(field) == FieldKind::file ? read_text_file(flag_of(field.name), typed->second)
+                                                                       : value_of(field, typed->second));
   for (const std::string& option : options_) {
-    const auto [field, typed] = split_pair(option, "--option", "NAME=VALUE");
-    const FieldInfo* info = info_of(field);
-    if (info == nullptr)
-      throw Error(ErrorCode::invalid_argument, op_, " has no option '", field, "'", suggestion(field, names));
-    if (problem.fields.contains(field))
-      throw Error(ErrorCode::invalid_argument, "--option ", field, " is given twice",
-                  info->option ? "" : ", or beside " + flag_of(field));
-    problem.fields.set(field, value_of(*info, typed));
+    const auto [name, typed] = split_pair(option, "--option", "NAME=VALUE");
+    const auto field = std::ranges::find(fields, name, &FieldInfo::name);
+    if (field == fields.end()) {
+      std::vector<std::string> names;
+      for (const FieldInfo& known : fields) names.emplace_back(known.name);
+      throw Error(ErrorCode::invalid_argument, op_.name(), " has no option '", name, "'", suggestion(name, names));
+    }
+    if (problem.fields.contains(name))
+      throw Error(ErrorCode::invalid_argument, name, " is given twice; expected either ", flag_of(name), " or --option ",
+                  name, "=VALUE, once");
+    problem.fields.set(name, value_of(*field, typed));
   }
   return problem;
+}
+
+std::string brief(const Problem& problem) {
+  const Op& op = find_op(problem.op);
+  const std::vector<FieldInfo> infos = op.problem_fields();
+  Problem shown{problem.op, {}};
+  for (const FieldInfo& info : infos)
+    if (const Value* value = problem.fields.find(info.name); info.default_text.empty() && value != nullptr)
+      shown.fields.set(info.name, *value);
+  for (const auto& [field, value] : problem.fields) {
+    const Problem implied = op.normalize(shown);
+    const Value* same = implied.fields.find(field);
+    if (field == "dtype" || same == nullptr || *same != value) shown.fields.set(field, value);
+  }
+  return shown.fields.short_text();
 }
 
 }  // namespace tunesmith::cli

@@ -1,5 +1,5 @@
 #pragma once
-// What source is made for: this machine's GPU, or the typical device of an architecture.
+// The device that source is generated for: this machine's GPU, or the typical device of an architecture.
 
 #include <string>
 #include <vector>
@@ -20,12 +20,12 @@ struct Target {
   std::shared_ptr<Device> handle;  ///< open, when present
 };
 
-/// `arch`: "sm_90a"; empty: the GPU's, else sm_90a. Throws Error(invalid_argument).
+/// Finds the target for an architecture ("sm_90a"; empty: that of the GPU, else sm_90a). Throws Error(invalid_argument).
 Target find_target(const std::string& arch);
-/// A comma-separated list of them, without repetitions.
+/// Finds the targets for a comma-separated list of architectures, each once.
 std::vector<Target> find_targets(const std::string& archs);
 
-/// What is pinned, completed; else what the records say when the device is present; else the default.
+/// Completes the pinned configuration, else takes the recorded one if the device is present, else the default.
 Config choose_config(const Op& op, const Problem& problem, const Target& target, const Config& pinned,
                      const TemplateSet& templates, const EngineOptions& options);
 

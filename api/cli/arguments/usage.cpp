@@ -1,17 +1,16 @@
 #include "api/cli/arguments/usage.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
-#include "api/cli/arguments/flags.h"
 #include "api/cli/arguments/nearest.h"
+#include "api/cli/arguments/operations.h"
 
 namespace tunesmith::cli {
 namespace {
 
-/// The command that was being read: "cache list" within the app.
-const CLI::App* innermost(const CLI::App* app) {
-  while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
+/// The outermost command with arguments that it does not know, else the innermost one.
+const CLI::App* command_in_error(const CLI::App* app) {
+  while (app->remaining().empty() && !app->get_subcommands().empty()) app = app->get_subcommands().back();
   return app;
 }
 
@@ -23,29 +22,38 @@ std::string full_name(const CLI::App* command) {
 std::vector<std::string> flags_of(const CLI::App* command) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : command->get_options())
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+    if (!option->get_group().empty())
+      for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
   return flags;
 }
 
 std::vector<std::string> commands_of(const CLI::App* command) {
   std::vector<std::string> names;
-  for (const CLI::App* child : command->get_subcommands({})) names.push_back(child->get_name());
+  for (const CLI::App* child : command->get_subcommands({}))
+    if (!child->get_group().empty()) names.push_back(child->get_name());
   return names;
 }
 
-/// What the parser did not know.
-std::string first_extra(const CLI::App* command) {
-  const std::vector<std::string> extras = command->remaining();
-  for (const std::string& extra : extras)
-    if (extra.starts_with('-')) return extra;
-  return extras.empty() ? "" : extras.front();
+bool takes_operations(const CLI::App* command) {
+  const auto children =
+      command->get_subcommands([](const CLI::App* child) { return child->get_group() == operations_group; });
+  return !children.empty();
 }
 
-/// "--mask-inner" where the command takes --option and some operation has the option mask_inner: "mask_inner", else "".
-std::string option_of(const CLI::App* command, std::string_view flag) {
-  std::string field(flag.substr(std::min(flag.find_first_not_of('-'), flag.size())));
-  std::ranges::replace(field, '-', '_');
-  return command->get_option_no_throw("--option") != nullptr && is_option(field) ? field : "";
+/// The first argument that the command does not know. A flag comes before the value that follows it.
+std::string first_unknown(const CLI::App* command) {
+  const std::vector<std::string> unknown = command->remaining();
+  if (commands_of(command).empty())
+    for (const std::string& argument : unknown)
+      if (argument.starts_with('-')) return argument;
+  return unknown.empty() ? "" : unknown.front();
+}
+
+/// CLI11's "--rows: 1 required N missing" and "--rows: At Most 1 required but received 2" in plain words.
+std::string wrong_count(const std::string& message) {
+  const std::string flag = message.substr(0, message.find(':'));
+  if (message.find("received") != std::string::npos) return flag + " is given more than once";
+  return flag + " needs a value";
 }
 
 std::string one_line(std::string text) {
@@ -57,22 +65,24 @@ std::string one_line(std::string text) {
 }  // namespace
 
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App* command = innermost(&app);
-  const std::string help = " (" + full_name(command) + " --help lists what there is)";
-  std::string extra = first_extra(command);
-  if (!extra.empty() && extra.starts_with('-')) {
-    extra = extra.substr(0, extra.find('='));
-    if (const std::string option = option_of(command, extra); !option.empty())
-      return full_name(command) + " has no flag " + extra + "; expected --option " + option + "=VALUE" + help;
-    return full_name(command) + " has no flag " + extra + did_you_mean(extra, flags_of(command)) + help;
-  }
+  const CLI::App* const command = command_in_error(&app);
+  const std::string name = full_name(command), page = "see " + name + " --help";
+  const std::string unknown = first_unknown(command), flag = unknown.substr(0, unknown.find('='));
   const std::vector<std::string> commands = commands_of(command);
-  if (!extra.empty() && !commands.empty())
-    return full_name(command) + " has no command '" + extra + "'" + did_you_mean(extra, commands) +
-           " Commands: " + listed(commands);
-  if (!extra.empty()) return full_name(command) + ": unexpected argument '" + extra + "'" + help;
-  if (!commands.empty()) return full_name(command) + " needs a command: " + listed(commands);
-  return full_name(command) + ": " + one_line(error.what()) + help;
+  const bool operations = takes_operations(command);
+  if (unknown.starts_with('-') && operations)
+    return name + " " + flag + ": flags follow the operation: " + name + " OP " + flag + " ...";
+  if (unknown.starts_with('-')) {
+    const std::string hint = did_you_mean(flag, flags_of(command));
+    return name + " has no flag " + flag + (hint.empty() ? "; " + page : hint + " (" + page + ")");
+  }
+  if (!unknown.empty() && !commands.empty())
+    return name + " has no " + (operations ? "operation" : "command") + " '" + unknown + "'" + suggestion(unknown, commands);
+  if (!unknown.empty()) return name + ": unexpected argument '" + unknown + "'" + "; " + page;
+  if (!commands.empty()) return name + (operations ? " needs an operation: " : " needs a command: ") + listed(commands);
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+    return name + ": " + wrong_count(error.what()) + "; " + page;
+  return name + ": " + one_line(error.what()) + "; " + page;
 }
 
 }  // namespace tunesmith::cli

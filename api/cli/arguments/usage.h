@@ -1,5 +1,5 @@
 #pragma once
-// What was wrong with the command line, in one line that says what would be right.
+// Parse errors in one line that says what is wrong and what is allowed.
 
 #include <CLI/CLI.hpp>
 #include <string>

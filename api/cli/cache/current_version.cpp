@@ -12,19 +12,20 @@ namespace tunesmith::cli {
 namespace {
 
 constexpr const char* other_templates = "other templates";
+constexpr const char* other_keys = "keys of another version";
 
-/// A device of that class, as far as keys and defaults look at it. Throws Error for what DeviceInfo::device_class() does not
-/// write.
+/// Returns a device of this class, as far as keys and defaults depend on it. Throws Error for a string that
+/// DeviceInfo::device_class() does not write.
 DeviceInfo device_of(const std::string& device_class) {
   const std::size_t name_end = device_class.find(';');
-  if (name_end == std::string::npos) throw Error(ErrorCode::invalid_argument, "'", device_class, "' is no device class");
+  if (name_end == std::string::npos) throw Error(ErrorCode::invalid_argument, "'", device_class, "' is not a device class");
   const std::size_t arch_end = device_class.find(';', name_end + 1);
   DeviceInfo device = generic_device(parse_arch(device_class.substr(name_end + 1, arch_end - name_end - 1)));
   device.name = device_class.substr(0, name_end);
   return device;
 }
 
-/// "<main template> <digest>" of a generated source's opening comment; empty when it has none.
+/// Returns "<main template> <digest>" from the opening comment of a generated source; empty if it has none.
 std::string templates_line(const std::string& source) {
   constexpr std::string_view label = "//   templates ";
   std::istringstream lines(source);
@@ -56,21 +57,37 @@ std::shared_ptr<Compiler> open_if_present(DeviceInfo::Kind kind, const EngineOpt
 
 CurrentVersion::CurrentVersion(const EngineOptions& options) : options_(options), templates_(open_templates(options)) {}
 
-std::string CurrentVersion::why_unusable(const TuningRecord& record) try {
+const std::string& CurrentVersion::current_digest(const TuningRecord& record) {
   const Op& op = find_op(record.key.op);
   const DeviceInfo device = device_of(record.key.device_class);
   const Problem problem =
       op.normalize({record.key.op, parse_fields(record.problem.substr(record.problem.find(' ') + 1), "recorded problem")});
-  // The measured problem may have had fewer rows than the key's: they do not enter.
-  const KeyParts parts = op.parse(problem)->key();
-  if (parts.semantics != record.key.semantics || parts.n_cols != record.key.n_cols) return "keys of another version";
-  if (record.key.policy != measuring_policy()) return "measured another way";
-  const std::string main_template = op.parse(problem)->source_parts(op.parse(problem)->default_config(device)).main_template;
+  // Rows are not compared: the measured problem may have fewer than the key.
+  const ParsedProblemPtr parsed = op.parse(problem);
+  const KeyParts parts = parsed->key();
+  if (parts.semantics != record.key.semantics || parts.n_cols != record.key.n_cols)
+    throw Error(ErrorCode::invalid_argument, "the recorded key is not that of the recorded problem");
+  const std::string main_template = parsed->source_parts(parsed->default_config(device)).main_template;
   std::string& digest = digests_[main_template.substr(0, main_template.rfind('/') + 1)];
-  if (digest.empty()) digest = tuning_key(*op.parse(problem), device, templates_).template_digest;
-  return digest == record.key.template_digest ? "" : other_templates;
+  if (digest.empty()) digest = tuning_key(*parsed, device, templates_).template_digest;
+  return digest;
+}
+
+std::string CurrentVersion::why_unusable(const TuningRecord& record) try {
+  (void)current_digest(record);
+  return record.key.policy == measuring_policy() ? "" : "measured another way";
 } catch (const Error&) {  // an operation, a field or a device that this version does not know
-  return "keys of another version";
+  return other_keys;
+}
+
+bool CurrentVersion::is_older(const TuningRecord& record) {
+  return why_unusable(record).empty() && current_digest(record) != record.key.template_digest;
+}
+
+std::string CurrentVersion::use_of(const TuningRecord& record) {
+  const std::string why = why_unusable(record);
+  if (!why.empty()) return why;
+  return std::string(name(is_older(record) ? Origin::older : Origin::exact));
 }
 
 const Compiler* CurrentVersion::compiler_of(const BinaryInfo& binary) {
@@ -84,13 +101,14 @@ const Compiler* CurrentVersion::compiler_of(const BinaryInfo& binary) {
 
 std::string CurrentVersion::why_unusable(const BinaryInfo& binary, const std::optional<std::string>& source) {
   if (source && !is_of(*source, templates_)) return other_templates;
+  if (binary.fingerprint.find('-') == std::string::npos) return other_keys;
   const Compiler* const compiler = compiler_of(binary);
   if (compiler == nullptr) return "";
   constexpr const char* other_toolchain = "another toolchain";
   if (binary.toolchain != compiler->identity()) return other_toolchain;
   try {
-    if (source && binary.fingerprint != binary_fingerprint(*compiler, {binary.op + ".cu", *source, parse_arch(binary.arch)}))
-      return other_toolchain;  // the same compiler, called with other options
+    if (!binary.fingerprint.ends_with(binary_fingerprint(*compiler, parse_arch(binary.arch), "")))
+      return other_toolchain;  // the same compiler, with other options
   } catch (const Error&) {     // an architecture that this version does not know
     return other_toolchain;
   }

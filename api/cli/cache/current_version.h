@@ -1,5 +1,6 @@
 #pragma once
-// What of a cache this version can still use: rows of other templates, keys and toolchains are never found again.
+// Which rows of a cache this version can use. Binaries of other templates and toolchains, and rows with keys of other
+// versions, are never found again; tuning records of older templates are.
 
 #include <map>
 #include <memory>
@@ -16,14 +17,18 @@ namespace tunesmith::cli {
 /// The templates and compilers of this version on this machine. Not thread-safe.
 class CurrentVersion {
  public:
-  /// The templates that the options ask for; compilers are opened when the first binary is asked about.
+  /// Opens the templates of the options. A compiler is opened for the first binary.
   explicit CurrentVersion(const EngineOptions& options);
 
-  /// Why no lookup of this version finds the record, whatever the device; empty: one can. One of few texts, so that they can
-  /// be counted. Driver and toolchain are provenance, not identity: a record of another driver is found.
+  /// Returns why no lookup of this version finds the record on any device; empty if one can. There are few reasons, so that
+  /// they can be counted. Driver and toolchain are provenance, not part of the key: a record of another driver is found.
   std::string why_unusable(const TuningRecord& record);
-  /// The same for a binary. `source` is what it was compiled from, where it is known. A toolchain that is not on this
-  /// machine is no reason: without a compiler any binary of the source will do.
+  /// Whether lookups find the record only as one of older templates (Origin::older). False for an unusable record.
+  bool is_older(const TuningRecord& record);
+  /// Returns how lookups find the record, for lists: "exact", "older", or why_unusable().
+  std::string use_of(const TuningRecord& record);
+  /// The same for a binary. `source` is its source, if known. A toolchain that this machine lacks is no reason: without a
+  /// compiler, any binary of the source is used.
   std::string why_unusable(const BinaryInfo& binary, const std::optional<std::string>& source);
 
  private:
@@ -33,6 +38,8 @@ class CurrentVersion {
   };
 
   const Compiler* compiler_of(const BinaryInfo& binary);
+  /// The template digest of a record that this version would write. Throws Error for a record with keys of another version.
+  const std::string& current_digest(const TuningRecord& record);
 
   const EngineOptions options_;
   const TemplateSet templates_;

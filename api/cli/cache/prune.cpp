@@ -16,16 +16,29 @@ namespace {
 
 constexpr std::int64_t seconds_per_day = 86400;
 
-/// What goes and why: the request, and the same for people and programs.
+/// What is removed and why.
 struct Verdict {
   Cache::PruneRequest request;
-  std::map<std::pair<std::string, std::string>, int> reasons;  ///< how many, by what it is and why it goes
+  std::map<std::pair<std::string, std::string>, int> reasons;  ///< how many, by kind and reason
   Json records = Json::array(), binaries = Json::array();
 };
 
-void judge_records(Verdict& verdict, Cache& cache, CurrentVersion& version) {
-  for (const TuningRecord& record : cache.list_records()) {
-    const std::string why = version.why_unusable(record);
+/// Whether select() always prefers another of the records: one of these templates, or a newer one of older templates.
+bool is_superseded(const TuningRecord& record, const std::vector<TuningRecord>& records, CurrentVersion& version) {
+  return std::ranges::any_of(records, [&](const TuningRecord& other) {
+    TuningKey key = other.key;
+    key.template_digest = record.key.template_digest;
+    if (key != record.key || other.key == record.key || !version.why_unusable(other).empty()) return false;
+    return !version.is_older(other) ||
+           std::pair(other.created_unix_s, other.key) > std::pair(record.created_unix_s, record.key);
+  });
+}
+
+void select_records(Verdict& verdict, Cache& cache, CurrentVersion& version) {
+  const std::vector<TuningRecord> records = cache.list_records();
+  for (const TuningRecord& record : records) {
+    std::string why = version.why_unusable(record);
+    if (why.empty() && version.is_older(record) && is_superseded(record, records, version)) why = "measured again since";
     if (why.empty()) continue;
     verdict.request.records.push_back(record.key);
     ++verdict.reasons[{"records", why}];
@@ -46,8 +59,8 @@ Json to_json(const BinaryInfo& binary, const std::string& why) {
           {"reason", why}};
 }
 
-void judge_binaries(Verdict& verdict, Cache& cache, const std::vector<BinaryInfo>& binaries, CurrentVersion& version,
-                    const PruneSettings& settings) {
+void select_binaries(Verdict& verdict, Cache& cache, const std::vector<BinaryInfo>& binaries, CurrentVersion& version,
+                     const PruneSettings& settings) {
   const std::int64_t now = static_cast<std::int64_t>(std::time(nullptr));
   for (const BinaryInfo& binary : binaries) {
     std::string why = version.why_unusable(binary, cache.find_source(binary.source_hash));
@@ -63,7 +76,7 @@ void judge_binaries(Verdict& verdict, Cache& cache, const std::vector<BinaryInfo
 void add_what_size_cost(Verdict& verdict, const Cache::PruneResult& result, const std::vector<BinaryInfo>& binaries) {
   for (const std::string& fingerprint : result.for_size) {
     const auto binary = std::ranges::find(binaries, fingerprint, &BinaryInfo::fingerprint);
-    if (binary == binaries.end()) continue;  // stored since they were listed
+    if (binary == binaries.end()) continue;  // stored after the list was made
     ++verdict.reasons[{"binaries", "size"}];
     verdict.binaries.push_back(to_json(*binary, "size"));
   }
@@ -96,7 +109,7 @@ std::string to_text(const Verdict& verdict, const Cache::PruneResult& result, co
   row("trials", result.trials, before.trials);
   row("binaries", result.binaries, before.binaries);
   row("sources", result.sources, before.sources);
-  return table({{""}, {verdict.request.dry_run ? "would go" : "removed", true}, {"kept", true}, {"why"}}, rows) +
+  return table({{""}, {verdict.request.dry_run ? "would be removed" : "removed", true}, {"kept", true}, {"why"}}, rows) +
          before.file.string() + ": " + bytes_text(static_cast<double>(result.bytes_before)) +
          (verdict.request.dry_run ? ", would be " : ", now ") + bytes_text(static_cast<double>(result.bytes_after)) + "\n";
 }
@@ -104,7 +117,7 @@ std::string to_text(const Verdict& verdict, const Cache::PruneResult& result, co
 }  // namespace
 
 int prune_cache(const EngineOptions& options, const PruneSettings& settings) {
-  EngineOptions own = options;  // what others ship is not ours to remove
+  EngineOptions own = options;  // shipped records are read-only
   own.system_caches.clear();
   own.shipped_cache.clear();
   const std::shared_ptr<Cache> cache = open_cache(own);
@@ -114,8 +127,8 @@ int prune_cache(const EngineOptions& options, const PruneSettings& settings) {
   Verdict verdict;
   verdict.request.dry_run = settings.dry_run;
   verdict.request.max_file_bytes = settings.max_bytes;
-  judge_records(verdict, *cache, version);
-  judge_binaries(verdict, *cache, binaries, version, settings);
+  select_records(verdict, *cache, version);
+  select_binaries(verdict, *cache, binaries, version, settings);
   const Cache::PruneResult result = cache->prune(verdict.request);
   add_what_size_cost(verdict, result, binaries);
   if (settings.json)

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The order of the fields in a line: what it is for, what was found, how.
+// The order of the fields in a line: key, result, measurement.
 template <typename Record, typename Visit>
 void for_each_field(Record& record, const Visit& visit) {
   visit("op", record.key.op);
@@ -46,20 +46,20 @@ TuningRecord parse_line(const std::string& line) {
     if (!json.contains(field)) throw Error(ErrorCode::invalid_argument, "'", field, "' is missing");
     try {
       if constexpr (std::is_same_v<decltype(value), double&>) {
-        if (json.at(field).is_null()) {  // how JSON has what is not a number
+        if (json.at(field).is_null()) {  // JSON's form of a number that is not finite
           value = std::numeric_limits<double>::quiet_NaN();
           return;
         }
       }
       json.at(field).get_to(value);
     } catch (const Json::exception&) {
-      throw Error(ErrorCode::invalid_argument, "'", field, "' is ", dump(json.at(field)), ", which is of another type");
+      throw Error(ErrorCode::invalid_argument, "'", field, "' is ", dump(json.at(field)), "; expected another type");
     }
   });
   for (const auto& [field, value] : json.items()) {
     bool expected = false;
     for_each_field(record, [&, name = field](const char* other, const auto&) { expected = expected || name == other; });
-    if (!expected) throw Error(ErrorCode::invalid_argument, "'", field, "' is no field of a record");
+    if (!expected) throw Error(ErrorCode::invalid_argument, "'", field, "' is not a field of a record");
   }
   return record;
 }
@@ -104,7 +104,7 @@ std::vector<TuningRecord> read_lines(const fs::path& file) {
 }
 
 void write_lines(const std::vector<TuningRecord>& records, const fs::path& file) {
-  // "x": never over something that exists.
+  // "x": never overwrites a file.
   std::FILE* const stream = std::fopen(file.c_str(), "wx");
   const auto fail = [&] {
     throw Error(ErrorCode::io, "cannot export to '", file.string(), "': ", std::generic_category().message(errno));

@@ -1,5 +1,5 @@
 #pragma once
-// Tuning records as text: one JSON object a line, sorted by key, so that results can be kept and reviewed in a repository.
+// Tuning records as JSON lines, sorted by key, so that a repository can hold them and reviewers can read them.
 
 #include <filesystem>
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace tunesmith::cli {
 
-/// Every line ends with '\n'. What identifies the one GPU that measured (its UUID) is left out: it decides nothing.
+/// Prints the records; every line ends with '\n'. The UUID of the GPU is omitted, because no lookup uses it.
 std::string to_lines(std::vector<TuningRecord> records);
-/// Throws Error(io) that names `file`, the line and what is wrong there.
+/// Reads the lines. Throws Error(io) that names `file`, the line and the mistake.
 std::vector<TuningRecord> parse_lines(const std::string& text, const std::filesystem::path& file);
 
-/// Whether a file's name says that it holds such lines: "*.jsonl".
+/// Whether a file holds such lines, by its name: "*.jsonl".
 bool holds_lines(const std::filesystem::path& file);
 /// Throws Error(io) and what parse_lines() throws.
 std::vector<TuningRecord> read_lines(const std::filesystem::path& file);

@@ -18,7 +18,7 @@ std::string date(std::int64_t unix_s) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc)};
 }
 
-/// A recorded problem for people.
+/// A recorded problem, shortened.
 std::string readable(const std::string& problem) {
   const std::size_t end = problem.find(' ');
   if (end == std::string::npos) return problem;
@@ -27,6 +27,13 @@ std::string readable(const std::string& problem) {
   } catch (const Error&) {  // written by another version
     return problem;
   }
+}
+
+std::string use_text(const std::string& use) {
+  if (use == name(Origin::exact)) return "exact: of these templates";
+  if (use == name(Origin::older))
+    return "older: of earlier templates; used until mode tune or `tunesmith tune` measures again";
+  return "none: " + use;
 }
 
 double speedup(const TuningRecord& record) { return record.median_us > 0 ? record.default_median_us / record.median_us : 0; }
@@ -55,13 +62,13 @@ std::string system_file_text(const SystemFileInfo& file) {
          " binaries";
 }
 
-std::string records_table(const std::vector<TuningRecord>& records) {
+std::string records_table(const std::vector<TuningRecord>& records, CurrentVersion& version) {
   std::vector<std::vector<std::string>> rows;
   for (const TuningRecord& record : records)
     rows.push_back({std::to_string(rows.size() + 1), record.key.op, std::to_string(record.key.n_cols),
                     std::to_string(record.key.rows_bucket), record.key.semantics, fixed(record.median_us, 2),
                     times(speedup(record)), record.key.device_class.substr(0, record.key.device_class.find(';')),
-                    record.shipped ? "system" : "user", record.config});
+                    record.shipped ? "system" : "user", version.use_of(record), record.config});
   return table({{"#", true},
                 {"op"},
                 {"n_cols", true},
@@ -71,11 +78,12 @@ std::string records_table(const std::vector<TuningRecord>& records) {
                 {"over default", true},
                 {"device"},
                 {"from"},
+                {"use"},
                 {"config"}},
                rows);
 }
 
-std::string record_listing(const TuningRecord& record) {
+std::string record_listing(const TuningRecord& record, CurrentVersion& version) {
   std::vector<std::pair<std::string, std::string>> rows{
       {"operation", record.key.op},
       {"problem", readable(record.problem)},
@@ -90,6 +98,7 @@ std::string record_listing(const TuningRecord& record) {
       {"effort", record.effort},
       {"policy", record.key.policy},
       {"templates", record.key.template_digest},
+      {"use", use_text(version.use_of(record))},
       {"measured", date(record.created_unix_s)},
       {"from", record.shipped ? "a system cache" : "the user's cache"},
   };
@@ -128,7 +137,7 @@ Json to_json(const CacheInfo& info) {
           {"system_files", files}};
 }
 
-Json to_json(const TuningRecord& record) {
+Json to_json(const TuningRecord& record, CurrentVersion& version) {
   return {{"op", record.key.op},
           {"problem", record.problem},
           {"semantics", record.key.semantics},
@@ -136,6 +145,7 @@ Json to_json(const TuningRecord& record) {
           {"rows_bucket", record.key.rows_bucket},
           {"device_class", record.key.device_class},
           {"template_digest", record.key.template_digest},
+          {"use", version.use_of(record)},
           {"policy", record.key.policy},
           {"config", record.config},
           {"median_us", record.median_us},

@@ -1,4 +1,4 @@
-// tunesmith cache: what is in the file, and what to do with it.
+// tunesmith cache: shows, checks, copies and cleans the cache file.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/operations.h"
 #include "api/cli/cache/current_version.h"
 #include "api/cli/cache/prune.h"
 #include "api/cli/cache/record_lines.h"
@@ -22,19 +23,18 @@ struct CacheFlags {
   bool json = false;
   bool all = false;  // list, show
   std::string op;
-  std::string index;               // show
-  bool source = false;             // show
-  bool without_binaries = false;   // export
-  bool records = false;            // export
-  bool binaries_only = false;      // clear
-  std::string target;              // export
-  std::vector<std::string> files;  // import, merge
-  int older_than_days = 0;         // prune; 0: not given
-  int max_size_mib = 0;            // prune; 0: not given
-  bool dry_run = false;            // prune
+  std::string index;                 // show
+  bool source = false;               // show
+  bool without_binaries = false;     // export
+  bool records = false;              // export
+  bool binaries_only = false;        // clear
+  std::string target;                // export
+  std::vector<std::string> files;    // import, merge
+  std::int64_t older_than_days = 0;  // prune; 0: not given
+  std::int64_t max_size_mib = 0;     // prune; 0: not given
+  bool dry_run = false;              // prune
 
-  /// As the flags of the engine have them. The hundreds of records that ship with the library would hide the others, so they
-  /// are listed only when asked for.
+  /// The options of the engine's flags, without shipped records unless --all: hundreds of them would hide the others.
   EngineOptions listed() const {
     EngineOptions options = engine.options();
     if (!all) options.shipped_cache.clear();
@@ -47,7 +47,7 @@ void print_json(const Json& json) { std::puts(dump_pretty(json).c_str()); }
 std::vector<TuningRecord> records_of(Cache& cache, const std::string& op) {
   std::vector<TuningRecord> records = cache.list_records();
   if (!op.empty()) {
-    find_op(op);  // an unknown name is a mistake, not an empty list
+    operation(op);  // an unknown name is an error, not an empty list
     std::erase_if(records, [&](const TuningRecord& record) { return record.key.op != op; });
   }
   return records;
@@ -65,12 +65,13 @@ int info(const CacheFlags& flags) {
 int list(const CacheFlags& flags) {
   const std::shared_ptr<Cache> cache = open_cache(flags.listed());
   const std::vector<TuningRecord> records = records_of(*cache, flags.op);
+  CurrentVersion version(flags.listed());
   if (flags.json) {
     Json json = Json::array();
-    for (const TuningRecord& record : records) json.push_back(to_json(record));
+    for (const TuningRecord& record : records) json.push_back(to_json(record, version));
     print_json({{"cache", cache->info().file.string()}, {"records", json}});
   } else {
-    std::fputs(records_table(records).c_str(), stdout);
+    std::fputs(records_table(records, version).c_str(), stdout);
   }
   return exit_done;
 }
@@ -100,8 +101,9 @@ int show(const CacheFlags& flags) {
     source = render(*op.parse(problem), {parse_fields(record.config, "recorded config")}, open_templates(options));
   }
   const std::vector<Trial> trials = cache->find_trials(record.key);
+  CurrentVersion version(options);
   if (flags.json) {
-    Json json = to_json(record);
+    Json json = to_json(record, version);
     json["trials"] = Json::array();
     for (const Trial& trial : trials) json["trials"].push_back(to_json(trial));
     if (flags.source) json["source"] = source;
@@ -109,7 +111,7 @@ int show(const CacheFlags& flags) {
   } else if (flags.source) {
     std::fwrite(source.data(), 1, source.size(), stdout);
   } else {
-    std::printf("%s\n%s", record_listing(record).c_str(), trials_table(trials).c_str());
+    std::printf("%s\n%s", record_listing(record, version).c_str(), trials_table(trials).c_str());
   }
   return exit_done;
 }
@@ -122,10 +124,9 @@ int verify(const CacheFlags& flags) {
     print_json({{"cache", found.file.string()}, {"healthy", problems.empty()}, {"problems", problems}});
   } else {
     for (const std::string& problem : problems) std::printf("%s\n", problem.c_str());
-    std::printf("%s: %lld records, %lld trials, %lld binaries, %lld sources\n",
-                problems.empty() ? "healthy" : "what is left", static_cast<long long>(found.records),
-                static_cast<long long>(found.trials), static_cast<long long>(found.binaries),
-                static_cast<long long>(found.sources));
+    std::printf("%s: %lld records, %lld trials, %lld binaries, %lld sources\n", problems.empty() ? "healthy" : "remaining",
+                static_cast<long long>(found.records), static_cast<long long>(found.trials),
+                static_cast<long long>(found.binaries), static_cast<long long>(found.sources));
   }
   if (!problems.empty())
     throw Error(ErrorCode::cache_failed, "'", found.file.string(), "' had ", problems.size(),
@@ -133,19 +134,19 @@ int verify(const CacheFlags& flags) {
   return exit_done;
 }
 
-/// The records that this version can use, without what others ship.
+/// The records of these templates, without the shipped ones.
 int export_records(const CacheFlags& flags) {
   EngineOptions own = flags.engine.options();
   own.system_caches.clear();
   own.shipped_cache.clear();
   std::vector<TuningRecord> records = open_cache(own)->list_records();
   CurrentVersion version(own);
-  const std::size_t unusable =
-      std::erase_if(records, [&](const TuningRecord& record) { return !version.why_unusable(record).empty(); });
+  const std::size_t others =
+      std::erase_if(records, [&](const TuningRecord& record) { return version.use_of(record) != name(Origin::exact); });
   write_lines(records, flags.target);
   std::printf("wrote %s: %zu records, %lld bytes", flags.target.c_str(), records.size(),
               static_cast<long long>(std::filesystem::file_size(flags.target)));
-  if (unusable > 0) std::printf("; %zu left out, which this version cannot use", unusable);
+  if (others > 0) std::printf("; %zu omitted, which are not of these templates", others);
   std::printf("\n");
   return exit_done;
 }
@@ -165,13 +166,13 @@ int import_cache(const CacheFlags& flags) {
   const std::shared_ptr<Cache> cache = open_cache(flags.engine.options());
   for (const std::string& file : flags.files) {
     const std::int64_t taken = holds_lines(file) ? cache->import_records(read_lines(file)) : cache->import_from(file);
-    std::printf("%lld rows taken from %s\n", static_cast<long long>(taken), file.c_str());
+    std::printf("%lld rows imported from %s\n", static_cast<long long>(taken), file.c_str());
   }
   return exit_done;
 }
 
 int clear(const CacheFlags& flags) {
-  if (!flags.op.empty()) find_op(flags.op);
+  if (!flags.op.empty()) operation(flags.op);
   const std::shared_ptr<Cache> cache = open_cache(flags.engine.options());
   std::printf("%lld rows removed\n", static_cast<long long>(cache->clear({flags.op, flags.binaries_only})));
   return exit_done;
@@ -179,18 +180,18 @@ int clear(const CacheFlags& flags) {
 
 int prune(const CacheFlags& flags) {
   PruneSettings settings;
-  if (flags.older_than_days > 0) settings.older_than_days = flags.older_than_days;
-  if (flags.max_size_mib > 0) settings.max_bytes = std::int64_t{flags.max_size_mib} << 20;
+  if (flags.older_than_days > 0) settings.older_than_days = static_cast<int>(flags.older_than_days);
+  if (flags.max_size_mib > 0) settings.max_bytes = flags.max_size_mib << 20;
   settings.dry_run = flags.dry_run;
   settings.json = flags.json;
   return prune_cache(flags.engine.options(), settings);
 }
 
-CLI::App* add(CLI::App* parent, const char* name, const char* help, const std::shared_ptr<CacheFlags>& flags, Action& chosen,
+CLI::App* add(CLI::App* parent, const char* name, const char* help, const std::shared_ptr<CacheFlags>& flags, Parse& parse,
               int (*work)(const CacheFlags&)) {
   CLI::App* command = parent->add_subcommand(name, help);
   flags->engine.add_cache(*command);
-  command->callback([&chosen, flags, work] { chosen = [flags, work] { return work(*flags); }; });
+  command->callback([&parse, flags, work] { parse.action = [flags, work] { return work(*flags); }; });
   return command;
 }
 
@@ -199,28 +200,28 @@ void add_op(CLI::App* command, CacheFlags& flags) {
 }
 
 void add_all(CLI::App* command, CacheFlags& flags) {
-  command->add_flag("--all", flags.all, "with the records that ship with tunesmith");
+  command->add_flag("--all", flags.all, "include the records that ship with Tunesmith");
 }
 
 void add_json(CLI::App* command, CacheFlags& flags) {
-  command->add_flag("--json", flags.json, "one JSON value on stdout, nothing else");
+  command->add_flag("--json", flags.json, "print one JSON value, nothing else");
 }
 
 }  // namespace
 
-void add_cache(CLI::App& app, Action& chosen) {
-  CLI::App* cache = app.add_subcommand("cache", "look at the cache file, check it, ship it, clear it");
+void add_cache(CLI::App& app, Parse& parse) {
+  CLI::App* cache = app.add_subcommand("cache", "show, check, copy and clean the cache file");
   cache->require_subcommand(1);
   auto flags = std::make_shared<CacheFlags>();
-  add_json(add(cache, "info", "where it is, what it holds, how it is kept", flags, chosen, info), *flags);
+  add_json(add(cache, "info", "show where the cache is and what it holds", flags, parse, info), *flags);
 
-  CLI::App* command = add(cache, "list", "tuning records, numbered", flags, chosen, list);
+  CLI::App* command = add(cache, "list", "list the tuning records with their numbers", flags, parse, list);
   add_op(command, *flags);
   add_all(command, *flags);
   add_json(command, *flags);
 
-  command = add(cache, "show", "one record with its trials", flags, chosen, show);
-  command->add_option("record", flags->index, "its number in `cache list` (with the same --op and --all)")
+  command = add(cache, "show", "show one record with its trials", flags, parse, show);
+  command->add_option("record", flags->index, "number of the record in `cache list` (with the same --op and --all)")
       ->required()
       ->type_name("N");
   command->add_flag("--source", flags->source, "print the source of its configuration instead");
@@ -228,36 +229,32 @@ void add_cache(CLI::App& app, Action& chosen) {
   add_all(command, *flags);
   add_json(command, *flags);
 
-  add_json(add(cache, "verify", "check the file and every row; damaged rows are removed", flags, chosen, verify), *flags);
+  add_json(add(cache, "verify", "check the file and every row, and remove damaged rows", flags, parse, verify), *flags);
 
-  command = add(cache, "export", "write a compact copy, fit to be a system cache", flags, chosen, export_cache);
-  command->add_option("to", flags->target, "the file to write; must not exist")->required()->type_name("FILE");
-  command->add_flag("--without-binaries", flags->without_binaries, "tuning records only");
-  command->add_flag("--records", flags->records,
-                    "text instead: the tuning records that this version can use, a JSON object each line (*.jsonl)");
+  command = add(cache, "export", "write a compact copy, for use as a system cache", flags, parse, export_cache);
+  command->add_option("to", flags->target, "file to write; must not exist")->required()->type_name("FILE");
+  command->add_flag("--without-binaries", flags->without_binaries, "write tuning records only");
+  command->add_flag("--records", flags->records, "write the records of these templates as JSON lines (*.jsonl)");
 
   for (const char* name : {"import", "merge"}) {
-    command =
-        add(cache, name, "take what other cache files have and this one lacks, or has older", flags, chosen, import_cache);
-    command->add_option("from", flags->files, "the files to read; *.jsonl: records as text")
+    command = add(cache, name, "add what is new or newer in other cache files", flags, parse, import_cache);
+    command->add_option("from", flags->files, "files to read: caches, or records as JSON lines (*.jsonl)")
         ->required()
         ->type_name("FILE...");
   }
 
   command =
-      add(cache, "prune", "remove what this version cannot use: other templates, other toolchains", flags, chosen, prune);
-  command
-      ->add_option("--older-than", flags->older_than_days,
-                   "also binaries that were stored more than so many days ago (when they were used is not recorded)")
-      ->type_name("DAYS")
-      ->check(CLI::Range(1, 100'000));
-  command->add_option("--max-size", flags->max_size_mib, "then the oldest binaries, until the file is no larger")
-      ->type_name("MiB")
-      ->check(CLI::Range(1, 1 << 30));
-  command->add_flag("--dry-run", flags->dry_run, "remove nothing, say what would go");
+      add(cache, "prune", "remove superseded records, and binaries of other templates or toolchains", flags, parse, prune);
+  add_number(*command, "--older-than", flags->older_than_days, 1, 100'000,
+             "also remove binaries stored more than this many days ago")
+      ->type_name("DAYS");
+  add_number(*command, "--max-size", flags->max_size_mib, 1, 1 << 30,
+             "then remove the oldest binaries until the file is no larger than this")
+      ->type_name("MIB");
+  command->add_flag("--dry-run", flags->dry_run, "remove nothing, only list what would be removed");
   add_json(command, *flags);
 
-  command = add(cache, "clear", "remove records and binaries", flags, chosen, clear);
+  command = add(cache, "clear", "remove records and binaries", flags, parse, clear);
   add_op(command, *flags);
   command->add_flag("--binaries-only", flags->binaries_only, "keep the tuning records");
   cache->footer(

@@ -1,4 +1,4 @@
-// tunesmith doctor: what of its surroundings Tunesmith found, and what is to be done about the rest.
+// tunesmith doctor: shows what Tunesmith found on this machine, and what to do about the rest.
 
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ namespace {
 
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
-/// One thing that was looked for. `facts` for programs, `lines` for people.
+/// The result of one search: `facts` for --json, `lines` for the table.
 struct Finding {
   Json facts;
   Lines lines;
@@ -84,7 +84,7 @@ Finding look_for_gpus() {
 Finding look_for_nvrtc(const EngineOptions& options) {
   Finding finding{{{"found", false}}, {}};
   const std::shared_ptr<Compiler> compiler = open_compiler(DeviceInfo::Kind::cuda, options);
-  const auto* nvrtc = dynamic_cast<const NvrtcCompiler*>(compiler.get());  // it alone knows where it looked
+  const auto* nvrtc = dynamic_cast<const NvrtcCompiler*>(compiler.get());  // only NVRTC is searched for
   if (nvrtc == nullptr) return finding;
   try {
     const NvrtcLocation location = nvrtc->location();
@@ -115,13 +115,13 @@ Finding look_for_nvrtc(const EngineOptions& options) {
   return finding;
 }
 
-/// Optional: linear + cross-entropy alone needs it.
+/// Optional: only linear + cross-entropy needs it.
 Finding look_for_cublas_lt(const EngineOptions& options) {
   Finding finding{{{"found", false}}, {}};
   int newest_major = 13;
   try {
     newest_major = Driver::open()->api_version() / 1000;
-  } catch (const Error&) {  // without a driver it can still be said what there is
+  } catch (const Error&) {  // report what exists without a driver, too
   }
   try {
     const CublasLtLibrary library(find_cublas_lt(cuda_folders(options), newest_major), newest_major);
@@ -174,7 +174,7 @@ Finding look_at_cache(const EngineOptions& options) {
   }
   finding.lines.emplace_back("cache", state);
   finding.lines.emplace_back("  health", problems.empty() ? "good" : problems.front());
-  // The one that ships comes last, and has a finding of its own.
+  // The shipped cache has its own finding.
   for (const SystemFileInfo& file : info.system_files)
     if (file.file != options.shipped_cache) finding.lines.emplace_back("  system cache", system_file_text(file));
   return finding;
@@ -185,7 +185,7 @@ Finding look_at_shipped_records(const EngineOptions& options) {
   if (options.shipped_cache.empty()) {
     const std::filesystem::path usual = EngineOptions::default_shipped_cache();
     finding.facts["ignored"] = usual.empty() ? "no such file" : "TUNESMITH_SYSTEM_CACHE is empty";
-    finding.lines.emplace_back("shipped records", usual.empty() ? "not found beside this program"
+    finding.lines.emplace_back("shipped records", usual.empty() ? "not found next to this program"
                                                                 : "switched off: TUNESMITH_SYSTEM_CACHE is empty");
     return finding;
   }
@@ -197,7 +197,7 @@ Finding look_at_shipped_records(const EngineOptions& options) {
   int usable = 0;
   std::map<std::string, int> devices;
   for (const TuningRecord& record : cache->list_records()) {
-    if (!version.why_unusable(record).empty()) continue;
+    if (version.use_of(record) != name(Origin::exact)) continue;
     ++usable;
     ++devices[record.key.device_class.substr(0, record.key.device_class.find(';'))];
   }
@@ -207,7 +207,7 @@ Finding look_at_shipped_records(const EngineOptions& options) {
   finding.facts["devices"] = devices;
   finding.facts["ignored"] = info.ignored;
   std::string text = system_file_text(info);
-  if (usable < info.records) text += "; " + std::to_string(info.records - usable) + " are of other templates";
+  if (usable < info.records) text += "; " + std::to_string(info.records - usable) + " are not of these templates";
   for (const auto& [device, count] : devices) text += "; " + std::to_string(count) + " for " + device;
   finding.lines.emplace_back("shipped records", text);
   return finding;
@@ -233,7 +233,7 @@ Finding look_at_environment() {
 
 int doctor(const EngineFlags& flags, bool json) {
   EngineOptions options = flags.options();
-  options.log = nullptr;  // what a warning would say stands in the report
+  options.log = nullptr;  // the report holds what a warning would say
   const std::pair<const char*, Finding> findings[] = {{"driver", look_for_gpus()},
                                                       {"nvrtc", look_for_nvrtc(options)},
                                                       {"cublas_lt", look_for_cublas_lt(options)},
@@ -253,14 +253,13 @@ int doctor(const EngineFlags& flags, bool json) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, Action& chosen) {
-  CLI::App* command =
-      app.add_subcommand("doctor", "what was found: driver, GPUs, NVRTC, cuBLASLt, SQLite, host compiler, cache");
+void add_doctor(CLI::App& app, Parse& parse) {
+  CLI::App* command = app.add_subcommand("doctor", "show what is installed: driver, GPUs, NVRTC, host compiler, cache");
   auto flags = std::make_shared<EngineFlags>();
   auto json = std::make_shared<bool>(false);
   flags->add_cache(*command);
-  command->add_flag("--json", *json, "one JSON object on stdout, nothing else");
-  command->callback([&chosen, flags, json] { chosen = [flags, json] { return doctor(*flags, *json); }; });
+  command->add_flag("--json", *json, "print one JSON object, nothing else");
+  command->callback([&parse, flags, json] { parse.action = [flags, json] { return doctor(*flags, *json); }; });
 }
 
 }  // namespace tunesmith::cli

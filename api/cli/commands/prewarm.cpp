@@ -1,4 +1,4 @@
-// tunesmith prewarm: makes a cache ready before the programs that use it start.
+// tunesmith prewarm: fills a cache before the programs that use it start.
 
 #include "api/cli/tuning/prewarm.h"
 
@@ -21,7 +21,7 @@ struct PrewarmFlags {
   EngineFlags engine;
   std::string spec, archs, effort = "full", budget = "10s";
   bool compile_only = false, all_configs = false, json = false;
-  int jobs = 0;
+  std::int64_t jobs = 0;
 };
 
 Json to_json(const PrewarmResult& result, const EngineOptions& options) {
@@ -51,11 +51,11 @@ void print(const PrewarmResult& result, const EngineOptions& options, const char
              stdout);
 }
 
-/// A mistake in a text is one in every binary that it is built into: it is shown once, below all that it made fail.
+/// Shows each error once, after the binaries that it affects: a mistake in a user source fails every binary built from it.
 void report_failures(const std::vector<PrewarmFailure>& failures) {
   std::vector<std::pair<std::string, std::vector<const PrewarmFailure*>>> mistakes;
   for (const PrewarmFailure& failure : failures) {
-    // The compiler's log is the same wherever a text is compiled; messages name architecture and file too.
+    // The compiler's log is the same for every binary; messages also name architecture and file.
     const std::string log = failure.error.log(), gist = log.empty() ? failure.error.what() : log;
     auto known = std::ranges::find(mistakes, gist, &decltype(mistakes)::value_type::first);
     if (known == mistakes.end()) known = mistakes.insert(known, {gist, {}});
@@ -72,11 +72,11 @@ int prewarm(const PrewarmFlags& flags) {
   PrewarmSettings settings;
   settings.effort = parse_effort(flags.effort);
   settings.budget_s = parse_duration(flags.budget, "--budget");
-  settings.jobs = flags.jobs;
+  settings.jobs = static_cast<int>(flags.jobs);
   settings.all_configs = flags.all_configs;
   if (!flags.compile_only && (flags.all_configs || !flags.archs.empty()))
     throw Error(ErrorCode::invalid_argument, flags.all_configs ? "--all-configs" : "--arch",
-                " needs --compile-only: tuning is for the GPU of this machine");
+                " needs --compile-only: tuning uses the GPU of this machine");
   const std::vector<SpecProblem> problems = read_spec(flags.spec);
   if (options.cache_file.empty())
     throw Error(ErrorCode::invalid_argument, "no cache file to fill; expected --cache FILE or TUNESMITH_CACHE");
@@ -95,33 +95,30 @@ int prewarm(const PrewarmFlags& flags) {
 
 }  // namespace
 
-void add_prewarm(CLI::App& app, Action& chosen) {
-  CLI::App* command =
-      app.add_subcommand("prewarm", "fill a cache for a list of problems: tune them, or compile without a GPU");
+void add_prewarm(CLI::App& app, Parse& parse) {
+  CLI::App* command = app.add_subcommand("prewarm", "fill a cache for a list of problems: tune, or compile without a GPU");
   auto flags = std::make_shared<PrewarmFlags>();
-  command->add_option("--spec", flags->spec, "the problems, as JSON; lists multiply")->type_name("FILE.json")->required();
+  command->add_option("--spec", flags->spec, "problems as JSON; lists multiply")->type_name("FILE.json")->required();
   command->add_flag("--compile-only", flags->compile_only, "compile the configuration that will be selected; needs no GPU");
   command->add_option("--arch", flags->archs, "with --compile-only: architectures, e.g. sm_90a,sm_100a (default: the GPU's)")
       ->type_name("ARCH,...");
   command->add_flag("--all-configs", flags->all_configs, "with --compile-only: every configuration that --effort would try");
-  command->add_option("--effort", flags->effort, "how many candidates: quick or full (default: full)")
-      ->type_name("quick|full");
+  command->add_option("--effort", flags->effort, "how many candidates to try (default: full)")->type_name("quick|full");
   command->add_option("--budget", flags->budget, "tuning time for each problem (default: 10s)")->type_name("TIME");
-  command->add_option("--jobs", flags->jobs, "compile threads (default: one per core)")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1024));
+  add_number(*command, "--jobs", flags->jobs, 0, 1024, "compile threads (default: one per core)");
   flags->engine.add_cache(*command);
-  command->add_flag("--json", flags->json, "one JSON object on stdout, nothing else");
+  command->add_flag("--json", flags->json, "print one JSON object, nothing else");
   command->footer(
       "A spec:\n"
       "  {\"problems\": [{\"op\": \"softmax\", \"rows\": 4096, \"cols\": [1024, 32000], \"dtype\": [\"bf16\", \"f32\"]},\n"
       "                {\"op\": \"attention\", \"heads\": 32, \"seq_q\": 8192, \"head_dim\": 128,\n"
       "                 \"mask_mod\": [\"documents.cu\", \"masks/prefix.cu\"], \"aux\": \"depth:i32=64\"}]}\n"
-      "Keys are the flags and options of run. Texts (score_mod, mask_mod) are files, named from the spec's folder.\n"
+      "Keys are the fields of `tunesmith ops --json`. score_mod and mask_mod name files, relative to the spec.\n"
+      "\n"
       "Examples:\n"
       "  tunesmith prewarm --spec problems.json --cache service.db\n"
       "  tunesmith prewarm --spec problems.json --compile-only --arch sm_90a,sm_100a --cache service.db");
-  command->callback([&chosen, flags] { chosen = [flags] { return prewarm(*flags); }; });
+  command->callback([&parse, flags] { parse.action = [flags] { return prewarm(*flags); }; });
 }
 
 }  // namespace tunesmith::cli

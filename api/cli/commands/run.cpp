@@ -1,12 +1,13 @@
-// tunesmith run: the whole machine once, checked and measured.
+// tunesmith run: prepares and runs one problem, checks the result and measures it.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/flags.h"
-#include "api/cli/commands/commands.h"
+#include "api/cli/arguments/operations.h"
 #include "api/cli/input/arrays.h"
 #include "api/cli/input/check_starts.h"
 #include "api/cli/input/check_targets.h"
@@ -16,21 +17,20 @@
 #include "api/engine/parts.h"
 #include "api/engine/plan_state.h"
 #include "tuner/evaluate.h"
-#include "tuner/select.h"
 
 namespace tunesmith::cli {
 namespace {
 
-// Larger results are judged by evenly spread rows: about this many elements take a second.
+// Larger results are checked on evenly spread rows: about this many elements take a second.
 constexpr std::int64_t max_checked_elements = std::int64_t{1} << 24;
 
 struct RunFlags {
-  ProblemFlags problem;
+  std::shared_ptr<const ProblemFlags> problem;
   EngineFlags engine;
   ConfigFlag config;
   std::vector<std::string> inputs, outputs;
-  std::uint64_t seed = 1;
-  bool json = false, check_targets = false;
+  std::int64_t seed = 1;
+  bool json = false;
 };
 
 std::int64_t rows_to_check(const std::vector<ArrayInfo>& arrays) {
@@ -40,53 +40,40 @@ std::int64_t rows_to_check(const std::vector<ArrayInfo>& arrays) {
   return std::max<std::int64_t>(1, max_checked_elements / per_row);
 }
 
-struct Prepared {
-  Plan plan;
-  Origin origin;
-  Json tuning;
-};
-
-/// Like Engine::prepare, but tunes in a child process, which a faulting candidate may take down.
-Prepared prepare(Engine& engine, const Op& op, const Problem& problem, const Config& pinned) {
-  Engine::Parts& parts = engine.parts();
-  const DeviceInfo& device = engine.device();
-  const EngineOptions& options = engine.options();
-  const bool may_tune = options.mode == Mode::tune && device.kind == DeviceInfo::Kind::cuda && pinned.fields.empty();
-  if (may_tune) {
-    const Selection known =
-        select(*op.parse(problem), device, parts.templates, *parts.cache, Mode::replay, parts.device->provenance());
-    const bool work = !op.parse(problem)->launch_plan(known.config, device).kernels.empty();
-    if (known.origin != Origin::exact && work) try {
-        TuneRequest request;
-        request.problem = problem;
-        request.device = "cuda:" + std::to_string(device.ordinal);
-        request.cache_file = options.cache_file;
-        request.effort = options.effort;
-        request.budget_s = options.tune_budget_s;
-        Json tuning = tune_in_child(request);
-        const Config winner{parse_fields(tuning.at("config").get<std::string>(), "tuned config")};
-        return {engine.prepare(problem, {winner, Mode::off}), Origin::tuned, std::move(tuning)};
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::device_failed) throw;
-        warn(std::string(error.what()) + "; going on without tuning");
-      }
-  }
-  Plan plan = engine.prepare(problem, {pinned, options.mode == Mode::tune && may_tune ? Mode::replay : options.mode});
-  const Origin origin = plan.origin();
-  return {std::move(plan), origin, nullptr};
+/// Makes the engine tune in a child process, because a candidate may crash it. The facts of the result go to `tuning`.
+Tuner tune_in_children(const Engine& engine, Json& tuning) {
+  return [&engine, &tuning](const ParsedProblem& problem) -> std::optional<Tuned> {
+    const EngineOptions& options = engine.options();
+    TuneRequest request;
+    request.problem = problem.problem();
+    request.device = "cuda:" + std::to_string(engine.device().ordinal);
+    request.cache_file = options.cache_file;
+    request.effort = options.effort;
+    request.budget_s = options.tune_budget_s;
+    try {
+      tuning = tune_in_child(request);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::device_failed) throw;
+      warn(std::string(error.what()) + "; going on without tuning");
+      return std::nullopt;
+    }
+    return Tuned{{parse_fields(tuning.at("config").get<std::string>(), "tuned config")}, tuning.value("wall_s", 0.0)};
+  };
 }
 
 int run(const RunFlags& flags) {
-  const Op& op = flags.problem.op();
+  const Op& op = flags.problem->op();
   const FileMap output_files = parse_files(flags.outputs, "--output");
   InputFiles input_files = open_inputs(parse_files(flags.inputs, "--input"));
   const Config pinned = flags.config.config();
   EngineOptions options = flags.engine.options();
-  Problem asked = flags.problem.problem();
-  if (flags.check_targets) asked = with_checked_targets(op, std::move(asked));
-  const Problem shaped = with_file_shapes(op, std::move(asked), input_files);
-  const Problem problem = op.normalize(with_arrays_of_files(op, shaped, input_files, output_files));
-  const std::vector<ArrayInfo> infos = op.parse(problem)->arrays();
+  const Problem asked = flags.problem->problem();
+  const Value* const check = asked.fields.find("check_targets");
+  const bool check_targets = check != nullptr && *check == Value(std::int64_t{1});
+  const Problem shaped = with_file_shapes(op, asked, input_files);
+  const ParsedProblemPtr parsed = op.parse(with_arrays_of_files(op, shaped, input_files, output_files));
+  const Problem& problem = parsed->problem();
+  const std::vector<ArrayInfo> infos = parsed->arrays();
   check_files(op, infos, input_files);
   check_outputs(op, infos, output_files);
   for (const auto& [array, path] : output_files) check_writable(path);
@@ -98,33 +85,31 @@ int run(const RunFlags& flags) {
   report.device = engine.device();
   if (report.device.kind == DeviceInfo::Kind::host && options.device == "auto")
     std::fputs("tunesmith: no GPU here; the host executor runs the same generated source on the CPU\n", stderr);
-  if (!pinned.fields.empty()) op.parse(problem)->complete_config(report.device, pinned);  // before any work
-  host.fill(op, problem, flags.seed, input_files);
+  if (!pinned.fields.empty()) parsed->complete_config(report.device, pinned);  // before any work
+  host.fill(op, problem, static_cast<std::uint64_t>(flags.seed), input_files);
   check_starts(problem, host.arrays());
 
-  Prepared prepared = prepare(engine, op, problem, pinned);
-  const Plan& plan = prepared.plan;
+  engine.parts().tuner = tune_in_children(engine, report.tuning);
+  const Plan plan = engine.prepare(problem, {pinned});
   report.config = plan.config();
-  report.origin = prepared.origin;
+  report.origin = plan.origin();
   report.nearest_n_cols = plan.nearest_n_cols();
-  report.compiled = plan.compiled();
-  report.compile_ms = plan.compile_ms();
-  report.launched = !op.parse(problem)->launch_plan(plan.config(), report.device).kernels.empty();
+  report.launched = !parsed->launch_plan(plan.config(), report.device).kernels.empty();
   report.occupancy = plan.occupancy();
   report.resources = plan.resources();
-  report.tuning = std::move(prepared.tuning);
-  report.cost = op.parse(problem)->cost();
+  report_binary(report, plan);
+  report.cost = parsed->cost();
 
   Device& device = *engine.parts().device;
   const DeviceArrays arrays(device, host.arrays());
   plan.launch(arrays.addresses());
   device.synchronize(nullptr);
   arrays.fetch_outputs(host.arrays());
-  report.check = op.parse(problem)->judge(host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
+  report.check = parsed->judge(host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
   if (report.check.passed && report.launched)
     report.measurement = measure(
         device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.cost.bytes());
-  const std::string bad = flags.check_targets ? bad_targets(problem, host.arrays()) : "";
+  const std::string bad = check_targets ? bad_targets(problem, host.arrays()) : "";
   if (report.check.passed && bad.empty()) {
     const bool one_row = one_row_given(infos, input_files);
     for (const HostArray& array : host.arrays())
@@ -145,47 +130,41 @@ int run(const RunFlags& flags) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("run", "run one problem, check it against float64, measure it");
-  auto flags = std::make_shared<RunFlags>();
-  flags->problem.add_to(*command);
-  command
-      ->add_option(
-          "--input", flags->inputs,
-          "take an array from a file, e.g. x=data.npy; its lengths (rows, cols; batch, heads, ...) and dtype follow\n"
-          "from it, and what switches an optional array on is set.\n"
-          "Element types: f32 '<f4', f16 '<f2', bf16 '<u2', u8 '|u1' or '|b1', i32 '<i4', i64 '<i8'")
-      ->type_name("NAME=FILE.npy")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--output", flags->outputs, "write an array to a file, e.g. y=result.npy; an optional one is switched on")
-      ->type_name("NAME=FILE.npy")
-      ->allow_extra_args(false);
-  command->add_flag("--check-targets", flags->check_targets,
-                    "fail, naming the first, when a target is neither a class nor ignore_index (cross_entropy)");
-  command->add_option("--seed", flags->seed, "of the random arrays, where no file is given (default: 1)")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
-  flags->engine.add_device(*command);
-  flags->engine.add_mode(*command);
-  flags->config.add_to(*command);
-  flags->engine.add_cache(*command);
-  command->add_flag("--json", flags->json, "one JSON object on stdout, nothing else");
-  command->footer(
+void add_run(CLI::App& app, Parse& parse) {
+  CLI::App* run_command = app.add_subcommand("run", "run one problem, check the result against float64, and measure it");
+  run_command->footer(
+      "`tunesmith run OP --help` lists the flags of an operation.\n"
+      "\n"
       "Examples:\n"
       "  tunesmith run softmax --rows 4096 --cols 32000 --dtype bf16\n"
       "  tunesmith run softmax --input x=logits.npy --output y=probabilities.npy\n"
       "  tunesmith run softmax --rows 8 --cols 1000 --device host --config variant=online,threads=128\n"
-      "  tunesmith run softmax --input x=scores.npy --input mask=mask.npy --option mask=keep --option scale=0.125\n"
-      "  tunesmith run softmax_backward --rows 4096 --cols 32000 --dtype bf16 --option causal=1\n"
-      "  tunesmith run cross_entropy --input logits=l.npy --input targets=t.npy --output loss=loss.npy --output "
-      "dlogits=d.npy\n"
-      "  tunesmith run cross_entropy --rows 8192 --cols 128256 --dtype bf16 --gradient in_place --option "
-      "label_smoothing=0.1\n"
-      "  tunesmith run attention --batch 4 --heads 32 --kv-heads 8 --seq-q 4096 --head-dim 128 --causal bottom-right\n"
-      "  tunesmith run attention --input q=q.npy --input k=k.npy --input v=v.npy --layout bhsd --output o=o.npy --output "
-      "lse=lse.npy");
-  command->callback([&chosen, flags] { chosen = [flags] { return run(*flags); }; });
+      "  tunesmith run softmax --input x=scores.npy --input mask=mask.npy --mask keep --scale 0.125\n"
+      "  tunesmith run cross_entropy --rows 8192 --cols 128256 --dtype bf16 --gradient in_place --label-smoothing 0.1\n"
+      "  tunesmith run cross_entropy --input logits=l.npy --input targets=t.npy --output loss=loss.npy\n"
+      "  tunesmith run attention --batch 4 --heads 32 --kv-heads 8 --seq-q 4096 --head-dim 128 --causal\n"
+      "  tunesmith run attention --input q=q.npy --input k=k.npy --input v=v.npy --layout bhsd --output o=o.npy");
+  add_operations(*run_command, parse, [](CLI::App& command, const std::shared_ptr<const ProblemFlags>& problem) -> Action {
+    auto flags = std::make_shared<RunFlags>();
+    flags->problem = problem;
+    command
+        .add_option("--input", flags->inputs,
+                    "read an array from a file, which sets shape, dtype and the switch of an optional array. Types: "
+                    "f32 '<f4', f16 '<f2', bf16 '<u2', u8 '|u1' or '|b1', i32 '<i4', i64 '<i8'")
+        ->type_name("NAME=FILE.npy")
+        ->allow_extra_args(false);
+    command.add_option("--output", flags->outputs, "write an array to a file; enables an optional array")
+        ->type_name("NAME=FILE.npy")
+        ->allow_extra_args(false);
+    add_number(command, "--seed", flags->seed, 0, std::numeric_limits<std::int64_t>::max(),
+               "seed of the random inputs, for arrays without a file (default: 1)");
+    flags->engine.add_device(command);
+    flags->engine.add_mode(command);
+    flags->config.add_to(command);
+    flags->engine.add_cache(command);
+    command.add_flag("--json", flags->json, "print one JSON object, nothing else");
+    return [flags] { return run(*flags); };
+  });
 }
 
 }  // namespace tunesmith::cli

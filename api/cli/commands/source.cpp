@@ -1,27 +1,43 @@
-// tunesmith source: the generated CUDA source, or what a compiler makes of it. Needs no GPU.
+// tunesmith source: the generated CUDA source, its PTX, or its resources. Needs no GPU.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/operations.h"
 #include "api/cli/arguments/target.h"
-#include "api/cli/commands/commands.h"
 #include "api/cli/report/occupancy.h"
 #include "api/cli/report/table.h"
 #include "api/engine/parts.h"
 #include "templates/render.h"
+#include "tunesmith/error.h"
 
 namespace tunesmith::cli {
 namespace {
 
 struct SourceFlags {
-  ProblemFlags problem;
+  std::shared_ptr<const ProblemFlags> problem;
   EngineFlags engine;
   ConfigFlag config;
   std::string arch;
-  bool ptx = false, resources = false;
+  std::string split;
+  bool ptx = false, resources = false, kernel = false;
 };
+
+/// Writes the files below `folder` and prints their names.
+void write_files(const std::vector<SourceFile>& files, const std::filesystem::path& folder) {
+  for (const SourceFile& file : files) {
+    const std::filesystem::path path = folder / file.name;
+    std::error_code error;
+    std::filesystem::create_directories(path.parent_path(), error);
+    std::ofstream stream(path, std::ios::binary);
+    if (!(stream << file.content).flush()) throw Error(ErrorCode::io, "file '", path.string(), "' cannot be written");
+    std::printf("%s\n", path.string().c_str());
+  }
+}
 
 std::string resources_table(const Target& target, const LaunchPlan& plan, const Binary& binary) {
   std::vector<std::vector<std::string>> rows;
@@ -51,13 +67,18 @@ std::string resources_table(const Target& target, const LaunchPlan& plan, const 
 
 int source(const SourceFlags& flags) {
   const EngineOptions options = flags.engine.options();
-  const Op& op = flags.problem.op();
-  const Problem problem = op.normalize(flags.problem.problem());
+  const Op& op = flags.problem->op();
+  const Problem problem = op.normalize(flags.problem->problem());
   const TemplateSet templates = open_templates(options);
   const Target target = find_target(flags.arch);
   const Config config = choose_config(op, problem, target, flags.config.config(), templates, options);
 
-  const std::string text = render(*op.parse(problem), config, templates);
+  const ParsedProblemPtr parsed = op.parse(problem);
+  if (!flags.split.empty()) {
+    write_files(render_files(*parsed, config, templates), flags.split);
+    return exit_done;
+  }
+  const std::string text = flags.kernel ? render_kernel(*parsed, config, templates) : render(*parsed, config, templates);
   if (!flags.ptx && !flags.resources) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return exit_done;
@@ -69,7 +90,7 @@ int source(const SourceFlags& flags) {
     std::fwrite(ptx.data(), 1, ptx.size(), stdout);
     return exit_done;
   }
-  const LaunchPlan plan = op.parse(problem)->launch_plan(config, target.device);
+  const LaunchPlan plan = parsed->launch_plan(config, target.device);
   const Binary binary = compiler->compile(request);
   const std::string head = listing(
       {{"problem", problem.op + " " + brief(problem)},
@@ -82,22 +103,37 @@ int source(const SourceFlags& flags) {
 
 }  // namespace
 
-void add_source(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("source", "print the CUDA source of a problem, its PTX, or what it needs");
-  auto flags = std::make_shared<SourceFlags>();
-  flags->problem.add_to(*command);
-  command->add_option("--arch", flags->arch, "architecture, e.g. sm_90a (default: this machine's GPU, else sm_90a)")
-      ->type_name("ARCH");
-  flags->config.add_to(*command);
-  CLI::Option* ptx = command->add_flag("--ptx", flags->ptx, "print the PTX instead");
-  command->add_flag("--resources", flags->resources, "print registers, shared memory, spills and occupancy instead")
-      ->excludes(ptx);
-  flags->engine.add_cache(*command);
-  command->footer(
+void add_source(CLI::App& app, Parse& parse) {
+  CLI::App* source_command =
+      app.add_subcommand("source", "print the generated CUDA source, its PTX or its resources (no GPU)");
+  source_command->footer(
+      "`tunesmith source OP --help` lists the flags of an operation.\n"
+      "\n"
       "Examples:\n"
       "  tunesmith source softmax --rows 4096 --cols 32000 --dtype bf16 --arch sm_90a > softmax.cu\n"
       "  tunesmith source softmax --rows 4096 --cols 32000 --config variant=online --resources");
-  command->callback([&chosen, flags] { chosen = [flags] { return source(*flags); }; });
+  add_operations(
+      *source_command, parse, [](CLI::App& command, const std::shared_ptr<const ProblemFlags>& problem) -> Action {
+        auto flags = std::make_shared<SourceFlags>();
+        flags->problem = problem;
+        command.add_option("--arch", flags->arch, "architecture, e.g. sm_90a (default: this machine's GPU, else sm_90a)")
+            ->type_name("ARCH");
+        flags->config.add_to(command);
+        CLI::Option* ptx = command.add_flag("--ptx", flags->ptx, "print the PTX instead");
+        CLI::Option* resources =
+            command.add_flag("--resources", flags->resources, "print registers, shared memory, spills and occupancy instead")
+                ->excludes(ptx);
+        CLI::Option* kernel = command.add_flag("--kernel", flags->kernel, "print the kernel and its constants alone")
+                                  ->excludes(ptx)
+                                  ->excludes(resources);
+        command.add_option("--split", flags->split, "write kernel and headers as files for `nvcc -I DIR` instead")
+            ->type_name("DIR")
+            ->excludes(ptx)
+            ->excludes(resources)
+            ->excludes(kernel);
+        flags->engine.add_cache(command);
+        return [flags] { return source(*flags); };
+      });
 }
 
 }  // namespace tunesmith::cli

@@ -1,4 +1,4 @@
-// tunesmith tune: measures one problem's search space and keeps the winner.
+// tunesmith tune: measures the search space of one problem and stores the winner.
 
 #include <sys/prctl.h>
 
@@ -10,7 +10,7 @@
 
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/flags.h"
-#include "api/cli/commands/commands.h"
+#include "api/cli/arguments/operations.h"
 #include "api/cli/report/table.h"
 #include "api/cli/tuning/interrupt.h"
 #include "api/cli/tuning/tune_child.h"
@@ -21,10 +21,10 @@ namespace {
 constexpr std::size_t shown_trials = 10;
 
 struct TuneFlags {
-  ProblemFlags problem;
+  std::shared_ptr<const ProblemFlags> problem;
   EngineFlags engine;
   std::string device = "auto", budget = "10s", effort = "full";
-  int jobs = 0;
+  std::int64_t jobs = 0;
   bool force = false, json = false, here = false;
 };
 
@@ -89,16 +89,16 @@ int tune_as_child(const TuneRequest& request, const EngineOptions& options) {
   return code;
 }
 
-int tune_command(const TuneFlags& flags) {
+int run_tune(const TuneFlags& flags) {
   const EngineOptions options = flags.engine.options();
   TuneRequest request;
-  const Op& op = flags.problem.op();
-  request.problem = op.normalize(flags.problem.problem());
+  const Op& op = flags.problem->op();
+  request.problem = op.normalize(flags.problem->problem());
   request.device = flags.device;
   request.cache_file = options.cache_file;
   request.effort = parse_effort(flags.effort);
   request.budget_s = parse_duration(flags.budget, "--budget");
-  request.jobs = flags.jobs;
+  request.jobs = static_cast<int>(flags.jobs);
   request.force = flags.force;
   catch_interrupts();
   if (flags.here) {
@@ -115,27 +115,28 @@ int tune_command(const TuneFlags& flags) {
 
 }  // namespace
 
-void add_tune(CLI::App& app, Action& chosen) {
-  CLI::App* command =
-      app.add_subcommand("tune", "measure the configurations of one problem and keep the fastest (needs a GPU)");
-  auto flags = std::make_shared<TuneFlags>();
-  flags->problem.add_to(*command);
-  command->add_option("--budget", flags->budget, "wall time, e.g. 500ms, 10s, 2m (default: 10s)")->type_name("TIME");
-  command->add_option("--effort", flags->effort, "how many candidates: quick or full (default: full)")
-      ->type_name("quick|full");
-  command->add_flag("--force", flags->force, "measure again even when there is a record");
-  command->add_option("--jobs", flags->jobs, "compile threads (default: one per core)")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1024));
-  command->add_option("--device", flags->device, "cuda or cuda:N (default: the first GPU)")->type_name("WHERE");
-  flags->engine.add_cache(*command);
-  command->add_flag("--json", flags->json, "one JSON object on stdout, every trial in it");
-  command->add_flag("--here", flags->here)->group("");  // in this process: how the tool calls itself
-  command->footer(
+void add_tune(CLI::App& app, Parse& parse) {
+  CLI::App* tune_command =
+      app.add_subcommand("tune", "measure configurations of one problem, store the fastest (needs a GPU)");
+  tune_command->footer(
+      "`tunesmith tune OP --help` lists the flags of an operation.\n"
+      "\n"
       "Examples:\n"
       "  tunesmith tune softmax --rows 4096 --cols 32000 --dtype bf16\n"
       "  tunesmith tune softmax --rows 4096 --cols 1024 --effort quick --budget 2s --force");
-  command->callback([&chosen, flags] { chosen = [flags] { return tune_command(*flags); }; });
+  add_operations(*tune_command, parse, [](CLI::App& command, const std::shared_ptr<const ProblemFlags>& problem) -> Action {
+    auto flags = std::make_shared<TuneFlags>();
+    flags->problem = problem;
+    command.add_option("--budget", flags->budget, "wall time, e.g. 500ms, 10s, 2m (default: 10s)")->type_name("TIME");
+    command.add_option("--effort", flags->effort, "how many candidates to try (default: full)")->type_name("quick|full");
+    command.add_flag("--force", flags->force, "measure again even if there is a record");
+    add_number(command, "--jobs", flags->jobs, 0, 1024, "compile threads (default: one per core)");
+    command.add_option("--device", flags->device, "which GPU (default: the first)")->type_name("cuda|cuda:N");
+    flags->engine.add_cache(command);
+    command.add_flag("--json", flags->json, "print one JSON object with every trial, nothing else");
+    command.add_flag("--here", flags->here)->group("");  // in this process: how the tool calls itself
+    return [flags] { return run_tune(*flags); };
+  });
 }
 
 }  // namespace tunesmith::cli

@@ -6,6 +6,7 @@
 
 #include "api/cli/arguments/flags.h"
 #include "api/cli/arguments/nearest.h"
+#include "api/cli/arguments/problem_flags.h"
 #include "api/cli/report/table.h"
 #include "tunesmith/error.h"
 
@@ -19,7 +20,7 @@ std::vector<std::string> names_of(const std::vector<ArrayInfo>& arrays, bool Arr
   return names;
 }
 
-/// Calls visit(first element's index in the strided array, elements) for every stretch of adjacent elements, row-major.
+/// Calls visit(index of the first element in the strided array, elements) for every run of adjacent elements, row-major.
 template <typename Visit>
 void over_runs(const ArrayInfo& info, const Visit& visit) {
   if (info.elements() == 0) return;
@@ -73,7 +74,7 @@ const ArrayInfo& find_array(const Op& op, const std::vector<ArrayInfo>& arrays, 
   for (const ArrayInfo& array : arrays)
     if (array.name == name && array.*kind) return array;
   const std::vector<std::string> allowed = names_of(arrays, kind);
-  const std::string how = has_option(op, name) ? "; '" + name + "' comes with --option " + name + "=VALUE" : "";
+  const std::string how = has_option(op, name) ? "; '" + name + "' comes with " + flag_of(name) : "";
   throw Error(ErrorCode::invalid_argument, flag, " names the array '", name, "'; allowed: ", listed(allowed), how);
 }
 
@@ -168,7 +169,7 @@ DeviceArrays::DeviceArrays(Device& device, const std::vector<HostArray>& arrays)
       if (info.input)
         device_.copy_to_device(addresses_.back(), arrays[i].data, bytes);
       else
-        device_.fill(addresses_.back(), 0xff, bytes);  // NaN: an element that is never written cannot pass
+        device_.fill(addresses_.back(), 0xff, bytes);  // NaN, so that an element that is never written fails the check
     }
   } catch (...) {
     for (void* memory : owned_) device_.release(memory);

@@ -1,5 +1,5 @@
 #pragma once
-// The arrays of a run: filled from files or seeded numbers, carried to the device and back, written to files.
+// The arrays of a run: filled from files or at random, copied to the device and back, written to files.
 
 #include <cstdint>
 #include <map>
@@ -16,7 +16,7 @@ namespace tunesmith::cli {
 /// Files by array name.
 using FileMap = std::map<std::string, std::filesystem::path>;
 
-/// Reads "NAME=FILE" texts; throws Error(invalid_argument) naming the flag.
+/// Reads "NAME=FILE" pairs; throws Error(invalid_argument) that names the flag.
 FileMap parse_files(const std::vector<std::string>& texts, std::string_view flag);
 
 /// Opened input files, by array name.
@@ -24,37 +24,36 @@ using InputFiles = std::map<std::string, std::unique_ptr<NpyReader>>;
 /// Throws what NpyReader throws.
 InputFiles open_inputs(const FileMap& files);
 
-/// The element type that stands for it in files; bf16 as the 16-bit integers of its bits.
+/// The element type in files; bf16 is stored as 16-bit integers.
 NpyType npy_type(DType dtype);
 /// "3 x 4", "a single value".
 std::string shape_text(const std::vector<std::int64_t>& shape);
-/// Dimensions of length 1 make no difference to a file.
+/// Drops dimensions of length 1, which files may add or omit.
 std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape);
 /// Whether the operation has an option of this name.
 bool has_option(const Op& op, std::string_view field);
-/// The array of this name and kind; throws Error(invalid_argument) that says what `flag` may name.
+/// Finds the array of this name and kind; throws Error(invalid_argument) that lists what `flag` may name.
 const ArrayInfo& find_array(const Op& op, const std::vector<ArrayInfo>& arrays, const std::string& name,
                             bool ArrayInfo::*kind, const char* flag);
 
-/// Whether a file gave a single row without the dimension of rows: then results are written so too.
+/// Whether a file holds a single row without the dimension of rows; results are then written likewise.
 bool one_row_given(const std::vector<ArrayInfo>& arrays, const InputFiles& files);
 
-/// Throws Error(invalid_argument) unless every file fits its array in dtype and in shape, where dimensions of length 1 do
-/// not count.
+/// Throws Error(invalid_argument) unless every file has its array's dtype and shape; dimensions of length 1 are ignored.
 void check_files(const Op& op, const std::vector<ArrayInfo>& arrays, const InputFiles& files);
 /// Throws Error(invalid_argument) unless every name is an output of the operation.
 void check_outputs(const Op& op, const std::vector<ArrayInfo>& arrays, const FileMap& files);
 
-/// Host memory for every array of a problem. Optional arrays that are not asked for stay empty.
+/// Host memory for every array of a problem. Disabled optional arrays stay empty.
 class HostArrays {
  public:
-  /// Throws Error(out_of_memory) naming the bytes that are needed and those the machine has.
+  /// Throws Error(out_of_memory) with the bytes that are needed and those that the machine has.
   explicit HostArrays(const std::vector<ArrayInfo>& arrays);
 
   std::vector<HostArray>& arrays() noexcept { return arrays_; }
   const std::vector<HostArray>& arrays() const noexcept { return arrays_; }
 
-  /// Seeded numbers everywhere, then what the files hold.
+  /// Fills arrays from their files, the others with seeded random numbers.
   void fill(const Op& op, const Problem& problem, std::uint64_t seed, InputFiles& files);
 
  private:
@@ -62,10 +61,10 @@ class HostArrays {
   std::vector<HostArray> arrays_;
 };
 
-/// Writes an array as a dense file: its rows without the gaps between them. `one_row`: a matrix of one row becomes 1-D.
+/// Writes an array as a dense file, without gaps between rows. `one_row`: a matrix of one row becomes 1-D.
 void write_array(const HostArray& array, bool one_row, const std::filesystem::path& path);
 
-/// Device memory for every array; an output that may share its input's memory does when the problem is in place.
+/// Device memory for every array. Outputs of an in-place problem share the memory of their inputs.
 class DeviceArrays {
  public:
   DeviceArrays(Device& device, const std::vector<HostArray>& arrays);
@@ -74,7 +73,7 @@ class DeviceArrays {
   DeviceArrays& operator=(const DeviceArrays&) = delete;
 
   const std::vector<void*>& addresses() const noexcept { return addresses_; }
-  /// Copies what the operation writes back into the host arrays.
+  /// Copies the outputs back to the host arrays.
   void fetch_outputs(std::vector<HostArray>& arrays) const;
 
  private:

@@ -8,21 +8,6 @@
 
 namespace tunesmith::cli {
 
-Problem with_checked_targets(const Op& op, Problem problem) {
-  constexpr std::string_view option = "check_targets";
-  const auto has_it = [&](const Op& other) {
-    return std::ranges::any_of(other.problem_fields(), [&](const FieldInfo& field) { return field.name == option; });
-  };
-  if (!has_it(op)) {
-    std::string those;
-    for (const Op* other : all_ops())
-      if (has_it(*other)) those += (those.empty() ? "" : ", ") + std::string(other->name());
-    throw Error(ErrorCode::invalid_argument, op.name(), " checks no targets; --check-targets is for ", those);
-  }
-  problem.fields.set(option, std::int64_t{1});
-  return problem;
-}
-
 std::string bad_targets(const Problem& problem, const std::vector<HostArray>& arrays) {
   const auto integer_of = [&](std::string_view name, std::int64_t index) {
     const auto array = std::ranges::find_if(arrays, [&](const HostArray& one) { return one.info.name == name; });

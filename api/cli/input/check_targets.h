@@ -1,5 +1,5 @@
 #pragma once
-// --check-targets: class indices of a run that are none.
+// Targets of a run that are neither a class nor ignore_index.
 
 #include <string>
 #include <vector>
@@ -8,11 +8,8 @@
 
 namespace tunesmith::cli {
 
-/// The problem with the option that --check-targets stands for. Throws Error(invalid_argument) for an operation without it.
-Problem with_checked_targets(const Op& op, Problem problem);
-
-/// Names the first target that is neither a class nor ignored, and its row; empty when there is none. `arrays` after the
-/// run.
+/// Names the first invalid target and its row; empty if there is none. `arrays` are those of a finished run with
+/// check_targets = 1.
 std::string bad_targets(const Problem& problem, const std::vector<HostArray>& arrays);
 
 }  // namespace tunesmith::cli

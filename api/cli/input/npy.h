@@ -1,5 +1,5 @@
 #pragma once
-// .npy files: read and written in pieces, so that an array exists once in memory.
+// Reads and writes .npy files in pieces, so that an array exists once in memory.
 
 #include <cstddef>
 #include <filesystem>
@@ -10,10 +10,10 @@
 
 namespace tunesmith::cli {
 
-/// A file whose header has been read and whose size fits it; the data is read on request.
+/// A file whose header is read and matches its size; read() reads the data.
 class NpyReader {
  public:
-  /// Throws Error(not_found) for a file that is not there, Error(io) naming the file and the fact: unreadable, not a .npy
+  /// Throws Error(not_found) for a missing file, and Error(io) that names the file and the problem: unreadable, not a .npy
   /// file, truncated (bytes expected and found), Fortran-ordered, big-endian, another element type, a shape that overflows.
   explicit NpyReader(const std::filesystem::path& path);
 
@@ -28,15 +28,15 @@ class NpyReader {
   std::ifstream file_;
 };
 
-/// Throws Error(io) naming the path when a file cannot be made there: before the work whose result it shall hold.
+/// Throws Error(io) that names the path if no file can be written there. Call it before the work.
 void check_writable(const std::filesystem::path& path);
 
-/// Writes beside the target and renames, so that a file is whole or not there.
+/// Writes to a temporary file and renames it, so that the target is complete or missing.
 class NpyWriter {
  public:
-  /// Throws Error(io) naming the path when nothing can be written there.
+  /// Throws Error(io) that names the path if it cannot be written.
   explicit NpyWriter(const std::filesystem::path& path);
-  /// Removes what was written, unless commit() was called.
+  /// Removes the temporary file unless commit() was called.
   ~NpyWriter();
   NpyWriter(const NpyWriter&) = delete;
   NpyWriter& operator=(const NpyWriter&) = delete;

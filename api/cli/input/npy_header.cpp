@@ -55,7 +55,7 @@ class Parser {
       break;
     }
     skip_blanks();
-    if (!rest_.empty()) fail("has a malformed header: text behind the dictionary");
+    if (!rest_.empty()) fail("has a malformed header: characters after the dictionary");
     if (!has_descr || !has_order || !has_shape)
       fail("has a malformed header: '", !has_descr ? "descr" : !has_order ? "fortran_order" : "shape", "' is missing");
     check_size(header);
@@ -101,23 +101,23 @@ class Parser {
   NpyType element_type() {
     skip_blanks();
     if (!rest_.empty() && rest_.front() == '[') fail("holds records (a structured dtype); expected plain numbers");
-    const std::string_view word = quoted();
-    if (word == "|b1") return NpyType::u1;
+    const std::string_view type = quoted();
+    if (type == "|b1") return NpyType::u1;
     for (const TypeName& known : type_names) {
-      if (word == known.descr) return known.type;
-      if (word.size() == 3 && word.front() == '>' && known.bytes > 1 && word.substr(1) == known.descr.substr(1))
-        fail("is big-endian ('", word, "'); expected little-endian ('", known.descr, "')");
+      if (type == known.descr) return known.type;
+      if (type.size() == 3 && type.front() == '>' && known.bytes > 1 && type.substr(1) == known.descr.substr(1))
+        fail("is big-endian ('", type, "'); expected little-endian ('", known.descr, "')");
     }
-    fail("holds '", word,
+    fail("holds '", type,
          "'; expected '<f4' (f32), '<f2' (f16), '<u2' (the bits of bf16), '|u1' or '|b1' (u8), '<i4' (i32) or '<i8' (i64)");
   }
 
   bool boolean() {
     skip_blanks();
-    for (const auto& [word, value] :
+    for (const auto& [literal, value] :
          {std::pair(std::string_view("True"), true), std::pair(std::string_view("False"), false)})
-      if (rest_.starts_with(word)) {
-        rest_.remove_prefix(word.size());
+      if (rest_.starts_with(literal)) {
+        rest_.remove_prefix(literal.size());
         return value;
       }
     fail("has a malformed header: True or False expected before '", rest_.substr(0, 20), "'");

@@ -23,11 +23,11 @@ struct NpyHeader {
   std::int64_t data_bytes() const noexcept { return elements() * size_of(type); }
 };
 
-/// Reads the dictionary behind the magic string, e.g. "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }". Throws
-/// Error(io) with the fact only ("is Fortran-ordered; ..."): the caller names the file.
+/// Reads the dictionary after the magic string, e.g. "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }". Throws
+/// Error(io) without the file's name ("is Fortran-ordered; ..."), which the caller adds.
 NpyHeader parse_npy_dictionary(std::string_view text);
 
-/// Magic string, version 1.0, dictionary, padded so that the data begins at a multiple of 64 bytes.
+/// Returns the magic string, version 1.0 and the dictionary, padded so that the data begins at a multiple of 64 bytes.
 std::string npy_header_text(const NpyHeader& header);
 
 }  // namespace tunesmith::cli

@@ -6,6 +6,8 @@
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
+namespace {
+
 bool is_accepted(const Op& op, const Problem& problem) {
   try {
     (void)op.normalize(problem);
@@ -15,7 +17,16 @@ bool is_accepted(const Op& op, const Problem& problem) {
   }
 }
 
-namespace {
+/// Whether the operation's description lists its arrays.
+bool is_described(const Op& op) { return !op.describe_arrays({}).empty(); }
+
+/// "batch + 1": the field batch, and 1 more. No field for a number or another quantity.
+Extent parse_extent(const Op& op, const std::string& dim) {
+  const std::string name = dim.substr(0, dim.find(' '));
+  for (const FieldInfo& field : op.problem_fields())
+    if (field.name == name) return {name, dim.size() == name.size() ? 0 : std::stoll(dim.substr(dim.find('+') + 1))};
+  return {};
+}
 
 // Lengths of the probe, and what each is changed to. Divisors and multiples: some are allowed whatever a length goes with
 // (heads shared by kv_heads), and multiples of 8 suit those that come in steps.
@@ -63,7 +74,35 @@ bool is_length(const Op& op, const Problem& problem, std::string_view field) {
 
 }  // namespace
 
+bool Probe::read_description(const Problem& given) {
+  if (!is_described(op_)) return false;
+  for (const FieldInfo& field : op_.problem_fields())
+    if (const Value* value = given.fields.find(field.name); value != nullptr && !field.option)
+      plain_.fields.set(field.name, *value);
+  for (const ArrayInfo& array : op_.describe_arrays(plain_.fields))
+    if (array.present) always_.insert(array.name);
+  problem_ = given;
+  for (ArrayInfo& array : op_.describe_arrays(given.fields)) {
+    if (!array.present) continue;
+    for (const std::string& dim : array.dims) extents_[array.name].push_back(parse_extent(op_, dim));
+    arrays_.push_back(std::move(array));
+  }
+  return true;
+}
+
+std::optional<ArrayInfo> Probe::input_with(std::string_view field, const Value& value, const std::string& array) const {
+  Problem problem = problem_;
+  problem.fields.set(field, value);
+  try {
+    for (ArrayInfo& info : is_described(op_) ? op_.describe_arrays(problem.fields) : op_.parse(problem)->arrays())
+      if (info.name == array && info.input && info.present) return std::move(info);
+  } catch (const Error&) {
+  }
+  return std::nullopt;
+}
+
 Probe::Probe(const Op& op, const Problem& given) : op_(op), plain_{given.op, {}} {
+  if (read_description(given)) return;
   const std::vector<FieldInfo> fields = op.problem_fields();
   for (const FieldInfo& field : fields)
     if (const Value* value = given.fields.find(field.name); !field.words.empty() && !field.option && value != nullptr)
@@ -74,7 +113,7 @@ Probe::Probe(const Op& op, const Problem& given) : op_(op), plain_{given.op, {}}
   for (const FieldInfo& field : fields)
     if (const Value* value = given.fields.find(field.name); !field.words.empty() && field.option && value != nullptr)
       problem_.fields.set(field.name, *value);
-  // Options may need a text; one that goes with the true lengths only is left out.
+  // Options may need a user source; one that is valid only with the true lengths is omitted.
   Problem with_texts = problem_;
   for (const FieldInfo& field : fields)
     if (const Value* value = given.fields.find(field.name); field.text && value != nullptr)
@@ -83,11 +122,8 @@ Probe::Probe(const Op& op, const Problem& given) : op_(op), plain_{given.op, {}}
   (void)op.normalize(problem_);
   choose_lengths(given);
   arrays_ = op.parse(problem_)->arrays();
+  for (const ArrayInfo& array : op.parse(plain_)->arrays()) always_.insert(array.name);
   find_extents();
-}
-
-bool Probe::is_always_there(const std::string& array) const {
-  return std::ranges::any_of(op_.parse(plain_)->arrays(), [&](const ArrayInfo& one) { return one.name == array; });
 }
 
 /// Every length gets a value of its own, so that none follows another as its default; other numbers are taken as given.

@@ -1,8 +1,10 @@
 #pragma once
-// What the dimensions of an operation's arrays stand for, found by trying: an operation says nowhere that x is rows x cols,
-// but its arrays change with its fields.
+// Which field each dimension of an array is: read from the operation's description, or, for an operation that has none yet,
+// found by trying values.
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,38 +12,38 @@
 
 namespace tunesmith::cli {
 
-/// An extent of an array: the value of a field, or so much more than it (batch + 1). No field: a number.
+/// An extent of an array: the value of a field, or more than it (batch + 1). Without a field: a number.
 struct Extent {
   std::string field{};
   std::int64_t more = 0;
 };
 
-/// Whether the operation takes the problem as it is.
-bool is_accepted(const Op& op, const Problem& problem);
-
-/// A small problem with the words and options of a given one. Its own lengths say which fields are lengths.
+/// A small problem with the choices and options of a given one, and its arrays.
 class Probe {
  public:
-  /// Throws Error(invalid_argument) for words that the operation refuses. A number that goes with the true lengths only is
-  /// left out: the problem itself will be refused with it, if it is wrong there too.
+  /// Throws Error(invalid_argument) for choices that the operation rejects. A number that is valid only with the true
+  /// lengths is omitted: parsing the problem itself will reject it if it is wrong there, too.
   Probe(const Op& op, const Problem& given);
 
-  /// Without options: it has the arrays that the operation always has.
-  const Problem& plain() const noexcept { return plain_; }
-  /// With what was given, but for lengths, which are its own.
+  /// The given fields; without a description, lengths have values of their own.
   const Problem& problem() const noexcept { return problem_; }
   const std::vector<ArrayInfo>& arrays() const noexcept { return arrays_; }
-  bool is_always_there(const std::string& array) const;
+  /// Whether the operation has the array without any option.
+  bool is_always_there(const std::string& array) const { return always_.contains(array); }
+  /// The input that the problem would have with another value of a field; nullopt if it has none or is rejected.
+  std::optional<ArrayInfo> input_with(std::string_view field, const Value& value, const std::string& array) const;
   /// One for each dimension of one of arrays().
   const std::vector<Extent>& extents(const std::string& array) const { return extents_.at(array); }
 
  private:
+  bool read_description(const Problem& given);
   void choose_lengths(const Problem& given);
   void find_extents();
 
   const Op& op_;
   Problem plain_, problem_;
   std::vector<ArrayInfo> arrays_;
+  std::set<std::string> always_;      ///< arrays
   std::vector<std::string> lengths_;  ///< fields
   std::map<std::string, std::vector<Extent>> extents_;
 };

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <optional>
 
-#include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/field_kind.h"
+#include "api/cli/arguments/problem_flags.h"
 #include "api/cli/input/probe.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
 namespace {
 
-/// The array as the problem has it; nothing when it has not, or when the problem is refused.
+/// The problem's array of this name; nullopt if it has none or is rejected.
 std::optional<ArrayInfo> array_of(const Op& op, const Problem& problem, const std::string& name, bool ArrayInfo::*kind) {
   try {
     for (ArrayInfo& array : op.parse(problem)->arrays())
@@ -20,27 +21,17 @@ std::optional<ArrayInfo> array_of(const Op& op, const Problem& problem, const st
   return std::nullopt;
 }
 
-/// The field (dtype, target_dtype) whose word is the array's element type; empty when none is.
-std::string_view dtype_field_of(const Op& op, const Problem& probe, const std::string& array) {
+/// The field (dtype, target_dtype) that is the array's element type; empty if there is none.
+std::string_view dtype_field_of(const Op& op, const Probe& probe, const std::string& array) {
   for (const FieldInfo& field : op.problem_fields()) {
     if (field.option || field.words.size() < 2 || !field.name.ends_with("dtype")) continue;
-    const bool follows = std::ranges::all_of(field.words, [&](std::string_view word) {
-      Problem variant = probe;
-      variant.fields.set(field.name, std::string(word));
-      const std::optional<ArrayInfo> info = array_of(op, variant, array, &ArrayInfo::input);
-      return !info || tunesmith::name(info->dtype) == word;  // a variant that is refused says nothing
+    const bool follows = std::ranges::all_of(field.words, [&](std::string_view choice) {
+      const std::optional<ArrayInfo> info = probe.input_with(field.name, std::string(choice), array);
+      return !info || tunesmith::name(info->dtype) == choice;  // a rejected choice says nothing
     });
     if (follows) return field.name;
   }
   return {};
-}
-
-/// Whether the field is one of 0 and 1, and 0 unless it is given.
-bool is_switch(const Op& op, const Problem& problem, const FieldInfo& field) {
-  if (!field.words.empty() || field.default_text != "0") return false;
-  Problem two = problem;
-  two.fields.set(field.name, std::int64_t{2});
-  return !is_accepted(op, two);
 }
 
 /// A field and its value.
@@ -51,21 +42,26 @@ Problem with_way(Problem problem, const Way& way) {
   return problem;
 }
 
-/// Every way to bring an array that the problem does not have, in the order of the fields.
+/// The values other than the default that a field may have, if it may switch something on.
+std::vector<Value> switch_values(const FieldInfo& field) {
+  std::vector<Value> values;
+  for (const std::string_view choice : field.words) values.emplace_back(std::string(choice));
+  if (kind_of(field) == FieldKind::toggle) values.emplace_back(std::int64_t{1});
+  return values;
+}
+
+/// Every value of an absent field that enables an array, in the order of the fields.
 std::vector<Way> ways_to_bring(const Op& op, const Problem& problem, const std::string& name, bool ArrayInfo::*kind) {
   std::vector<Way> ways;
   for (const FieldInfo& field : op.problem_fields()) {
     if (problem.fields.contains(field.name)) continue;
-    std::vector<Value> values;
-    for (const std::string_view word : field.words) values.emplace_back(std::string(word));
-    if (is_switch(op, problem, field)) values.emplace_back(std::int64_t{1});
-    for (const Value& value : values)
+    for (const Value& value : switch_values(field))
       if (const Way way(field.name, value); array_of(op, with_way(problem, way), name, kind)) ways.push_back(way);
   }
   return ways;
 }
 
-/// Whether an input that the way brings is as long as its file.
+/// Whether an input that the field's value enables has the shape of its file.
 bool makes_fit(const Op& op, const Problem& problem, const Way& way, const std::string& name, const NpyReader& file) {
   const std::optional<ArrayInfo> info = array_of(op, with_way(problem, way), name, &ArrayInfo::input);
   return info && without_ones(info->shape) == without_ones(file.header().shape);
@@ -85,12 +81,7 @@ std::string dimensions_text(const ArrayInfo& info, const std::vector<Extent>& ex
   return std::to_string(info.shape.size()) + " (" + names + ")" + (info.shape.size() == 2 ? ", or 1 for a single row" : "");
 }
 
-/// "--seq-q", "--option total_q".
-std::string way_to_give(const Op& op, std::string_view field) {
-  return has_option(op, field) ? "--option " + std::string(field) : flag_of(field);
-}
-
-/// A problem that gets the lengths of its files. `asked`: what was given beside them.
+/// A problem that gets the lengths of its files. `asked`: the fields that were given explicitly.
 struct Shaping {
   const Op& op;
   Problem problem;
@@ -103,13 +94,13 @@ struct Shaping {
       const bool by_hand = asked.contains(extent.field);
       throw Error(ErrorCode::invalid_argument, extent.field, " is ", text(*known), by_hand ? "" : " by another file",
                   ", but ", name, " from '", file.path().string(), "' is ", shape_text(file.header().shape),
-                  by_hand ? "; leave " + way_to_give(op, extent.field) + " out or give the file's" : "; files must agree");
+                  by_hand ? "; leave " + flag_of(extent.field) + " out or give the file's" : "; files must agree");
     }
     problem.fields.set(extent.field, value);
   }
 };
 
-/// What a file's element type stands for; nothing for integers that are not the bits of bf16.
+/// The dtype of a file's element type; empty for integers that are not the bits of bf16.
 std::string_view dtype_of(NpyType type, bool bf16_bits) {
   switch (type) {
     case NpyType::f4: return "f32";
@@ -148,8 +139,8 @@ void set_dtype(const Op& op, Problem& problem, std::string_view field, const std
   problem.fields.set(field, std::string(held));
 }
 
-/// Whether it is a field with a flag, and no extent of an array that there always is.
-bool is_told_by_no_other(const Op& op, const Probe& probe, const Extent& extent) {
+/// Whether the dimension is a field, no option, that no array has which is always present.
+bool is_known_only_from(const Op& op, const Probe& probe, const Extent& extent) {
   if (extent.field.empty() || has_option(op, extent.field)) return false;
   return std::ranges::none_of(probe.arrays(), [&](const ArrayInfo& array) {
     return probe.is_always_there(array.name) &&
@@ -157,13 +148,19 @@ bool is_told_by_no_other(const Op& op, const Probe& probe, const Extent& extent)
   });
 }
 
-/// Switches on what alone brings an array that a file is given for, whatever the file's shape: it may decide what the shapes
-/// of others are (packed sequences).
+/// Sets fields that alone enable an array for which there is a file, whatever the file's shape: they may decide the shapes
+/// of other arrays (packed sequences).
 Problem with_unmistakable_options(const Op& op, Problem problem, const InputFiles& files) {
   for (const auto& [name, file] : files) {
-    const Problem probe = Probe(op, problem).problem();
-    if (array_of(op, probe, name, &ArrayInfo::input)) continue;
-    const auto ways = ways_to_bring(op, probe, name, &ArrayInfo::input);
+    const Probe probe(op, problem);
+    if (std::ranges::any_of(probe.arrays(),
+                            [&array = name](const ArrayInfo& one) { return one.name == array && one.input; }))
+      continue;
+    std::vector<Way> ways;
+    for (const FieldInfo& field : op.problem_fields())
+      for (const Value& value : switch_values(field))
+        if (!probe.problem().fields.contains(field.name) && probe.input_with(field.name, value, name))
+          ways.emplace_back(field.name, value);
     if (ways.size() == 1 && !problem.fields.contains(ways.front().first))
       problem = with_way(std::move(problem), ways.front());
   }
@@ -186,7 +183,7 @@ Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files)
     if (!always) {
       if (shape.size() == extents.size())
         for (std::size_t d = 0; d < shape.size(); ++d)
-          if (is_told_by_no_other(op, probe, extents[d])) shaping.set(extents[d], shape[d], name, *file);
+          if (is_known_only_from(op, probe, extents[d])) shaping.set(extents[d], shape[d], name, *file);
       continue;
     }
     if (shape.size() == 1 && extents.size() == 2) shape.insert(shape.begin(), 1);
@@ -195,7 +192,7 @@ Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files)
                   " dimensions (", shape_text(shape), "); ", op.name(), " takes ", dimensions_text(info, extents));
     for (std::size_t d = 0; d < shape.size(); ++d)
       if (!extents[d].field.empty()) shaping.set(extents[d], shape[d], name, *file);
-    if (const std::string_view field = dtype_field_of(op, probe.plain(), name); !field.empty())
+    if (const std::string_view field = dtype_field_of(op, probe, name); !field.empty())
       set_dtype(op, shaping.problem, field, name, *file);
   }
   return std::move(shaping.problem);

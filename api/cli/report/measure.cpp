@@ -19,10 +19,10 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? upper : (upper + *std::max_element(values.begin(), middle)) / 2;
 }
 
-/// Two arrays whose copy reads and writes `bytes` in all.
-class CopyRoof {
+/// Two arrays whose copy reads and writes `bytes` in total.
+class CopyBaseline {
  public:
-  CopyRoof(Device& device, double bytes) : device_(device), bytes_(static_cast<std::size_t>(bytes / 2)) {
+  CopyBaseline(Device& device, double bytes) : device_(device), bytes_(static_cast<std::size_t>(bytes / 2)) {
     if (bytes_ == 0) return;
     try {
       from_ = device_.allocate(bytes_);
@@ -32,12 +32,12 @@ class CopyRoof {
       if (error.code() != ErrorCode::out_of_memory) throw;
     }
   }
-  ~CopyRoof() {
+  ~CopyBaseline() {
     device_.release(from_);
     device_.release(to_);
   }
-  CopyRoof(const CopyRoof&) = delete;
-  CopyRoof& operator=(const CopyRoof&) = delete;
+  CopyBaseline(const CopyBaseline&) = delete;
+  CopyBaseline& operator=(const CopyBaseline&) = delete;
 
   bool possible() const noexcept { return to_ != nullptr; }
   void enqueue(Stream stream) const { device_.copy_async(to_, from_, bytes_, stream); }
@@ -53,14 +53,14 @@ class CopyRoof {
 
 std::optional<Measurement> measure(Device& device, const std::function<void(Stream)>& launch, double bytes) {
   if (device.info().kind == DeviceInfo::Kind::host) return std::nullopt;
-  const CopyRoof roof(device, bytes);
+  const CopyBaseline copy(device, bytes);
   std::vector<std::function<void(Stream)>> works;
   for (int i = 0; i < warm_ups + samples; ++i) {
     works.push_back(launch);
-    if (roof.possible()) works.emplace_back([&roof](Stream stream) { roof.enqueue(stream); });
+    if (copy.possible()) works.emplace_back([&copy](Stream stream) { copy.enqueue(stream); });
   }
   const std::vector<double> times = device.time_us(works, true);
-  const std::size_t step = roof.possible() ? 2 : 1;
+  const std::size_t step = copy.possible() ? 2 : 1;
   std::vector<double> launches, copies, deviations;
   for (std::size_t i = warm_ups * step; i < times.size(); ++i) (i % step == 0 ? launches : copies).push_back(times[i]);
   Measurement result;

@@ -1,5 +1,5 @@
 #pragma once
-// How long a plan takes on its device, beside a copy of as many bytes in the same run.
+// Times a plan on its device, and a copy of the same number of bytes in the same run.
 
 #include <functional>
 #include <optional>
@@ -14,8 +14,8 @@ struct Measurement {
   int samples = 0;
 };
 
-/// Times `launch` and the copy in turns, the last-level cache flushed before each. nullopt on the host executor, which
-/// never claims a speed.
+/// Times `launch` and the copy alternately and flushes the last-level cache before each. Returns nullopt on the host
+/// executor, whose times mean nothing.
 std::optional<Measurement> measure(Device& device, const std::function<void(Stream)>& launch, double bytes);
 
 }  // namespace tunesmith::cli

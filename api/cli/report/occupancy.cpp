@@ -22,8 +22,8 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) { return 
 }  // namespace
 
 Occupancy estimate_occupancy(const DeviceInfo& device, const KernelResources& resources, const KernelLaunch& launch) {
-  constexpr std::int64_t registers_step = 256;  // registers are given to warps in these portions
-  constexpr std::int64_t warps_step = 4;        // and to as many warps as there are schedulers
+  constexpr std::int64_t registers_step = 256;  // granularity of a warp's registers
+  constexpr std::int64_t warps_step = 4;        // granularity of warps: one per scheduler
   constexpr std::int64_t smem_step = 128;
   const std::int64_t reserved_smem = device.arch.number() >= 80 ? 1024 : 0;  // per block, for the system
 

@@ -1,6 +1,6 @@
 #pragma once
-// Resident blocks per multiprocessor, estimated from a kernel's needs and a device's facts: for architectures that are not
-// in this machine. Where the device is, Module::occupancy() asks the driver.
+// Estimates resident blocks per multiprocessor from a kernel's resources and a device's limits, for architectures that are
+// not in this machine. For a present device, Module::occupancy() queries the driver.
 
 #include "core/launch.h"
 #include "jit/compiler.h"
@@ -10,11 +10,11 @@ namespace tunesmith::cli {
 
 struct Occupancy {
   int blocks = 0;          ///< resident blocks per multiprocessor
-  double warp_share = 0;   ///< of the warps that a multiprocessor holds
-  const char* limit = "";  ///< what allows no more: "threads", "registers", "shared memory" or "blocks"
+  double warp_share = 0;   ///< fraction of the maximum number of resident warps
+  const char* limit = "";  ///< the limiting resource: "threads", "registers", "shared memory" or "blocks"
 };
 
-/// Allocation granularities are those of the CUDA C++ Programming Guide's table of technical specifications.
+/// Allocation granularities are from the technical specifications of the CUDA C++ Programming Guide.
 Occupancy estimate_occupancy(const DeviceInfo& device, const KernelResources& resources, const KernelLaunch& launch);
 
 }  // namespace tunesmith::cli

@@ -1,5 +1,5 @@
 #pragma once
-// Says that long work is alive: a bar on a terminal, a line every few seconds elsewhere. Always on stderr.
+// Shows the progress of long work on stderr: a bar on a terminal, a line every few seconds elsewhere.
 
 #include <chrono>
 #include <condition_variable>
@@ -9,7 +9,7 @@
 
 namespace tunesmith::cli {
 
-/// Thread-safe. Work that is done within the first seconds shows nothing where there is no terminal.
+/// Thread-safe. Without a terminal, work that ends within a few seconds shows nothing.
 class Progress {
  public:
   explicit Progress(std::string title);

@@ -1,5 +1,5 @@
 #pragma once
-// Aligned text tables and the way numbers are written in them.
+// Aligned tables, and the format of numbers in them.
 
 #include <cstdint>
 #include <string>
@@ -10,16 +10,16 @@ namespace tunesmith::cli {
 
 struct Column {
   std::string title;
-  bool right = false;  ///< numbers are easier to compare when their last digits stand below each other
+  bool right = false;  ///< right-aligned, for numbers
 };
 
-/// Titles, then the rows; two spaces between columns, nothing behind the last cell of a line.
+/// Returns titles and rows, with two spaces between columns and none at the end of a line.
 std::string table(const std::vector<Column>& columns, const std::vector<std::vector<std::string>>& rows);
 
-/// "name   value" lines; rows with an empty value are left out.
+/// Returns "name   value" lines; rows with an empty value are omitted.
 std::string listing(const std::vector<std::pair<std::string, std::string>>& rows);
 
-/// A number with that many decimals.
+/// Formats a number with this many decimals.
 std::string fixed(double value, int decimals);
 /// "7.42 us", "153.1 us": two decimals below 100, one above.
 std::string microseconds(double us);

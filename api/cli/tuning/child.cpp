@@ -24,7 +24,7 @@ constexpr const char* self = "/proc/self/exe";
   throw Error(ErrorCode::io, "cannot start a process of this program: ", call, ": ", std::strerror(error));
 }
 
-/// Passes on, once, that this process was asked to stop; a child that does not, because a kernel never ends, is killed.
+/// Passes an interrupt on to the child once, and kills a child that does not stop because a kernel never ends.
 class Stopper {
  public:
   Stopper(pid_t process, std::chrono::milliseconds grace) : process_(process), grace_(grace) {}

@@ -1,17 +1,17 @@
 #pragma once
-// Ctrl-C: the first one asks running work to stop at a safe place, the second one kills.
+// Ctrl-C: the first one stops running work at a safe place, the second one kills.
 
 #include <atomic>
 
 namespace tunesmith::cli {
 
-/// Exit code of a run that was stopped by SIGINT, as shells have it.
+/// Exit code of a run that SIGINT stopped, as in shells.
 inline constexpr int exit_interrupted = 130;
 
-/// Call before long work. Only from the main thread.
+/// Installs the signal handlers. Call it from the main thread, before long work.
 void catch_interrupts();
-/// Becomes true on the first SIGINT or SIGTERM after catch_interrupts(). The same flag for the whole process: signals have
-/// no other address.
+/// Becomes true on the first SIGINT or SIGTERM after catch_interrupts(). One flag for the whole process, because signals
+/// are sent to processes.
 const std::atomic<bool>& interrupted() noexcept;
 
 }  // namespace tunesmith::cli

@@ -33,12 +33,12 @@ struct Job {
   std::string text() const { return asked.problem.short_text() + " (" + config.text() + ") for " + name(arch); }
 };
 
-/// Of a problem with texts most likely they are what is wrong.
+/// Names the user sources of the problem, which are the likely cause.
 PrewarmFailure failure_of(const std::string& what, const SpecProblem& asked, const Error& error) {
-  return {what + (asked.texts.empty() ? "" : ", with " + asked.texts), error};
+  return {what + (asked.sources.empty() ? "" : ", with " + asked.sources), error};
 }
 
-/// Each distinct source and architecture once: problems that differ in rows alone share a binary.
+/// Lists each distinct source and architecture once: problems that differ only in rows share a binary.
 std::vector<Job> list_jobs(const std::vector<SpecProblem>& problems, const std::vector<Target>& targets,
                            const PrewarmSettings& settings, const TemplateSet& templates, const EngineOptions& options) {
   std::vector<Job> jobs;
@@ -49,7 +49,8 @@ std::vector<Job> list_jobs(const std::vector<SpecProblem>& problems, const std::
       const Op& op = find_op(problem.op);
       std::vector<Config> configs{choose_config(op, problem, target, {}, templates, options)};
       if (settings.all_configs)
-        for (Config& config : op.parse(problem)->search_space(target.device, settings.effort)) configs.push_back(std::move(config));
+        for (Config& config : op.parse(problem)->search_space(target.device, settings.effort))
+          configs.push_back(std::move(config));
       for (Config& config : configs)
         if (seen.emplace(target.device.arch, render(*op.parse(problem), config, templates)).second)
           jobs.push_back({&op, asked, std::move(config), target.device.arch});
@@ -65,7 +66,7 @@ void check_arch(const Compiler& compiler, const Arch& arch) {
   throw Error(ErrorCode::unsupported, "--arch ", name(arch), " is not known to this NVRTC; it knows ", names);
 }
 
-/// A cache that cannot keep anything makes the whole command pointless, so here it is an error.
+/// Throws if the cache cannot store anything, because then the command has no effect.
 void require_stored(Cache& cache, const PrewarmResult& result) {
   const CacheInfo info = cache.info();
   if (result.done > 0 && (!info.writable || info.binaries == 0))
@@ -98,7 +99,8 @@ PrewarmResult compile_ahead(const std::vector<SpecProblem>& problems, const std:
       for (std::size_t i = next++; i < jobs.size() && !interrupted(); i = next++) {
         const Job& job = jobs[i];
         try {
-          const Built built = build_binary(*job.op->parse(job.asked.problem), job.config, job.arch, *compiler, *cache, templates);
+          const Built built =
+              build_binary(*job.op->parse(job.asked.problem), job.config, job.arch, *compiler, *cache, templates);
           const std::lock_guard lock(mutex);
           ++result.done;
           if (!built.from_cache) ++result.made;

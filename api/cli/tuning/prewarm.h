@@ -1,5 +1,5 @@
 #pragma once
-// Filling a cache for many problems.
+// Fills a cache for many problems.
 
 #include <string>
 #include <vector>
@@ -24,18 +24,19 @@ struct PrewarmFailure {
 struct PrewarmResult {
   int problems = 0;
   int total = 0, done = 0;  ///< binaries, or tuned problems
-  int made = 0;             ///< of those done: not in the cache before
+  int made = 0;             ///< number of `done` that were not in the cache before
   std::vector<PrewarmFailure> failures;
   bool interrupted = false;
   double wall_s = 0;
 };
 
-/// Compiles for each architecture (comma-separated; empty: this machine's GPU) and stores. Stops between two binaries when
-/// interrupted. Throws Error(no_compiler), Error(cache_failed) when the file cannot be written, Error(invalid_argument).
+/// Compiles for each architecture (comma-separated; empty: this machine's GPU) and stores the binaries. An interrupt stops
+/// it between two binaries. Throws Error(no_compiler), Error(cache_failed) if the file cannot be written, and
+/// Error(invalid_argument).
 PrewarmResult compile_ahead(const std::vector<SpecProblem>& problems, const std::string& archs,
                             const PrewarmSettings& settings, const EngineOptions& options);
 
-/// Tunes each problem in a child process of its own. Throws Error(no_device) without a GPU.
+/// Tunes each problem in its own child process. Throws Error(no_device) without a GPU.
 PrewarmResult tune_ahead(const std::vector<SpecProblem>& problems, const PrewarmSettings& settings,
                          const EngineOptions& options);
 

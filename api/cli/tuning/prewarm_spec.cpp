@@ -4,8 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/field_kind.h"
 #include "api/cli/arguments/nearest.h"
+#include "api/cli/arguments/operations.h"
 #include "api/cli/input/text_file.h"
 #include "templates/op.h"
 #include "tunesmith/error.h"
@@ -15,26 +16,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t max_problems = 10000;  // a slip in a list must not run for days
+constexpr std::size_t max_problems = 10000;  // a typo in a list must not run for days
 
 template <typename... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   throw Error(ErrorCode::invalid_argument, parts...);
 }
 
-/// JSON lets keys repeat and keeps the last; here that is a mistake.
+/// Rejects repeated keys, which JSON allows.
 Json parse_strictly(std::string_view text) {
   std::vector<std::set<std::string>> open_objects;
   const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
     if (event == Json::parse_event_t::object_start) open_objects.emplace_back();
     if (event == Json::parse_event_t::object_end) open_objects.pop_back();
     if (event == Json::parse_event_t::key && !open_objects.back().insert(parsed.get<std::string>()).second)
-      fail("key '", parsed.get<std::string>(), "' stands twice in one object");
+      fail("key '", parsed.get<std::string>(), "' appears twice in one object");
     return true;
   };
   try {
     return Json::parse(text, watch);
-  } catch (const Json::exception& error) {  // its text begins with "[json.exception...] "
+  } catch (const Json::exception& error) {  // its message begins with "[json.exception...] "
     const std::string what = error.what();
     const std::size_t end_of_name = what.find("] ");
     fail("not JSON: ", end_of_name == std::string::npos ? what : what.substr(end_of_name + 2));
@@ -48,18 +49,19 @@ Value value_of(const Json& json, const std::string& place) {
   if (json.is_number_integer()) return json.get<std::int64_t>();
   if (json.is_number_float()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
-  fail(place, " is ", json.dump(), "; expected a number, a word or a list of them");
+  fail(place, " is ", json.dump(), "; expected a number, a string or a list of them");
 }
 
-/// One key of an entry: its values, each with its place in the file.
+/// One key of an entry, and its values with their places in the file.
 struct Axis {
   std::string key;
-  bool is_text;  ///< values are texts, whose places name their files too
+  bool is_source;  ///< values are user sources, whose places also name their files
   std::vector<std::pair<Value, std::string>> values;
 };
 
-/// The text in a file that the spec names, and "problems[0].mask_mod ('documents.cu')".
-std::pair<Value, std::string> text_of_file(const Json& json, const std::string& place, const std::filesystem::path& folder) {
+/// Reads a file that the spec names; also returns its place, "problems[0].mask_mod ('documents.cu')".
+std::pair<Value, std::string> source_in_file(const Json& json, const std::string& place,
+                                             const std::filesystem::path& folder) {
   if (!json.is_string() || json.get<std::string>().empty())
     fail(place, " is ", json.dump(), "; expected the name of a file");
   const std::filesystem::path file = folder / json.get<std::string>();
@@ -67,9 +69,9 @@ std::pair<Value, std::string> text_of_file(const Json& json, const std::string& 
 }
 
 Axis read_axis(const std::string& key, const Json& json, const std::string& place, const std::filesystem::path& folder) {
-  Axis axis{key, names_file(key), {}};
+  Axis axis{key, is_read_from_file(key), {}};
   const auto add = [&](const Json& value, const std::string& where) {
-    axis.values.push_back(axis.is_text ? text_of_file(value, where, folder) : std::pair(value_of(value, where), where));
+    axis.values.push_back(axis.is_source ? source_in_file(value, where, folder) : std::pair(value_of(value, where), where));
   };
   if (!json.is_array()) {
     add(json, place);
@@ -80,7 +82,7 @@ Axis read_axis(const std::string& key, const Json& json, const std::string& plac
   return axis;
 }
 
-/// One combination of an entry's values, made a problem. `choice[i]` is the index into axes[i].
+/// Makes a problem from one combination of an entry's values. `choice[i]` is the index into axes[i].
 SpecProblem make_problem(const std::vector<Axis>& axes, const std::vector<std::size_t>& choice, const std::string& entry) {
   SpecProblem made;
   Problem& problem = made.problem;
@@ -89,7 +91,7 @@ SpecProblem make_problem(const std::vector<Axis>& axes, const std::vector<std::s
   for (std::size_t i = 0; i < axes.size(); ++i)
     if (axes[i].key == "op") try {
         problem.op = text(chosen(i).first);
-        op = &find_op(problem.op);
+        op = &operation(problem.op);
       } catch (const Error& error) {
         fail(chosen(i).second, ": ", error.what());
       }
@@ -103,18 +105,18 @@ SpecProblem make_problem(const std::vector<Axis>& axes, const std::vector<std::s
       fail(entry, ".", axes[i].key, " is not a field of ", problem.op, did_you_mean(axes[i].key, allowed), " Allowed: op, ",
            listed(allowed));
     problem.fields.set(axes[i].key, chosen(i).first);
-    if (axes[i].is_text) made.texts += (made.texts.empty() ? "" : ", ") + chosen(i).second;
+    if (axes[i].is_source) made.sources += (made.sources.empty() ? "" : ", ") + chosen(i).second;
   }
   try {
     problem = op->normalize(problem);
   } catch (const Error& error) {
-    // The message begins with the field: say where in the file that field's value stands.
+    // The message begins with the field: add the place of its value in the file.
     const std::string message = error.what();
     for (std::size_t i = 0; i < axes.size(); ++i) {
       if (message.starts_with(axes[i].key + " ")) fail(chosen(i).second, message.substr(axes[i].key.size()));
-      if (message.starts_with(axes[i].key + ".")) fail(chosen(i).second, ": ", message);  // a line of a text
+      if (message.starts_with(axes[i].key + ".")) fail(chosen(i).second, ": ", message);  // a line of a user source
     }
-    fail(entry, ": ", message, made.texts.empty() ? "" : "; texts: " + made.texts);
+    fail(entry, ": ", message, made.sources.empty() ? "" : "; user sources: " + made.sources);
   }
   return made;
 }

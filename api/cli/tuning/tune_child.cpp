@@ -34,12 +34,12 @@ Json trials_of(const TuneResult& result) {
   return trials;
 }
 
-/// Opening a GPU, or the reason why tuning cannot be had here.
+/// Opens a GPU; throws Error that says why this machine cannot tune.
 std::shared_ptr<Device> open_gpu(const std::string& device) {
   constexpr const char* instead =
-      "; a machine without one can compile ahead of time (tunesmith prewarm --compile-only) and use records made elsewhere";
+      "; without one, compile ahead of time (tunesmith prewarm --compile-only) and use records from another machine";
   if (device == "host")
-    throw Error(ErrorCode::unsupported, "tuning needs a GPU; the host executor never claims a speed", instead);
+    throw Error(ErrorCode::unsupported, "tuning needs a GPU; times of the host executor mean nothing", instead);
   try {
     return open_device(device == "auto" ? "cuda" : device);
   } catch (const Error& error) {
@@ -70,17 +70,23 @@ Json tune_here(const TuneRequest& request, const EngineOptions& options) {
     settings.progress = [&](int done, int total, const std::string& what) { progress.update(done, total, what); };
     result = tune(*op.parse(problem), {*device, *compiler, *cache, templates}, settings);
   }
+  return tuning_facts(problem, device->info(), result, options.cache_file);
+}
+
+Json tuning_facts(const Problem& problem, const DeviceInfo& device, const TuneResult& result,
+                  const std::filesystem::path& cache_file) {
+  const Op& op = find_op(problem.op);
   const TuningRecord& record = result.record;
   const std::string overcounted = op.parse(problem)->cost().overcounted;
   const bool has_rate = overcounted.empty() && record.bytes > 0 && record.median_us > 0;
   return {{"op", problem.op},
           {"problem", to_json(problem.fields)},
-          {"device", device->info().name},
-          {"arch", name(device->info().arch)},
+          {"device", device.name},
+          {"arch", name(device.arch)},
           {"config", record.config},
           {"median_us", record.median_us},
           {"mad_us", record.mad_us},
-          {"default_config", op.parse(problem)->default_config(device->info()).text()},
+          {"default_config", op.parse(problem)->default_config(device).text()},
           {"default_median_us", record.default_median_us},
           {"speedup_over_default", record.median_us > 0 ? record.default_median_us / record.median_us : 0},
           {"gb_per_s", has_rate ? Json(record.bytes / record.median_us * 1e-3) : Json()},
@@ -89,11 +95,13 @@ Json tune_here(const TuneRequest& request, const EngineOptions& options) {
           {"measured", result.timed > 0},
           {"candidates", result.candidates},
           {"compiled", result.compiled},
+          {"winner_compiled", result.winner_compiled},
+          {"winner_compile_ms", result.winner_compile_ms},
           {"verified", result.verified},
           {"timed", result.timed},
           {"wall_s", result.wall_s},
           {"compile_s", result.compile_s},
-          {"cache", options.cache_file.string()},
+          {"cache", cache_file.string()},
           {"trials", trials_of(result)}};
 }
 

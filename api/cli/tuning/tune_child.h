@@ -1,9 +1,10 @@
 #pragma once
-// Tuning in a process of its own: a candidate that faults poisons that process's CUDA context, not ours.
+// Tunes in a child process, so that a candidate that faults destroys only the child's CUDA context.
 
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tuner/tune.h"
 #include "tunesmith/engine.h"
 #include "tunesmith/problem.h"
 
@@ -21,20 +22,24 @@ struct TuneRequest {
   bool force = false;
 };
 
-/// Tunes in this process, showing progress on stderr. The facts of the result: see tune_command.h. Throws Error.
+/// Tunes in this process, shows progress on stderr and returns the facts of the result. Throws Error.
 Json tune_here(const TuneRequest& request, const EngineOptions& options);
 
-/// Tunes in a child. Throws the child's Error, or Error(device_failed) when it died.
+/// What tune_here() returns for a result.
+Json tuning_facts(const Problem& problem, const DeviceInfo& device, const TuneResult& result,
+                  const std::filesystem::path& cache_file);
+
+/// Tunes in a child process. Throws the child's Error, or Error(device_failed) if it crashed.
 Json tune_in_child(const TuneRequest& request);
 
-/// What a child prints instead of a result.
+/// The error as a child prints it in place of a result.
 Json to_json(const Error& error);
 
-/// One line, safe for any bytes in messages.
+/// Prints on one line; invalid UTF-8 is replaced.
 std::string dump(const Json& json);
-/// Indented, for people.
+/// Prints indented.
 std::string dump_pretty(const Json& json);
-/// Name -> value, numbers as numbers.
+/// Names and values; numbers stay numbers.
 Json to_json(const Fields& fields);
 
 }  // namespace tunesmith::cli

@@ -187,8 +187,9 @@ TUNESMITH_API tunesmith_status tunesmith_time_us(const tunesmith_plan* plan, voi
 /* Facts about a plan; "" or 0 for NULL. */
 TUNESMITH_API const char* tunesmith_plan_problem(const tunesmith_plan* plan); /* normalized: "softmax rows=...,cols=..." */
 TUNESMITH_API const char* tunesmith_plan_config(const tunesmith_plan* plan);  /* accepted by tunesmith_prepare */
-TUNESMITH_API const char* tunesmith_plan_origin(const tunesmith_plan* plan);  /* pinned, tuned, exact, nearest or default */
-TUNESMITH_API const char* tunesmith_plan_source(const tunesmith_plan* plan);  /* the CUDA source, exactly as compiled */
+TUNESMITH_API const char* tunesmith_plan_origin(
+    const tunesmith_plan* plan); /* pinned, tuned, exact, older, nearest, default */
+TUNESMITH_API const char* tunesmith_plan_source(const tunesmith_plan* plan);    /* the CUDA source, exactly as compiled */
 TUNESMITH_API const char* tunesmith_plan_resources(const tunesmith_plan* plan); /* "registers=40,..." or "" */
 TUNESMITH_API int tunesmith_plan_compiled(const tunesmith_plan* plan);          /* 1: compiled now; 0: loaded */
 TUNESMITH_API double tunesmith_plan_compile_ms(const tunesmith_plan* plan);     /* 0 unless compiled */

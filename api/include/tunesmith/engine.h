@@ -1,5 +1,5 @@
 #pragma once
-// The library's front door.
+// The main header: Engine, Plan and their options.
 
 #include <cstdint>
 #include <filesystem>
@@ -26,77 +26,77 @@ namespace tunesmith {
 
 class Executable;
 
-/// Where other software says that CUDA is, and what changes NVRTC's output behind the caller's back.
+/// Environment variables of other software that affect where CUDA is found and what NVRTC generates.
 struct CudaEnvironment {
   std::vector<std::filesystem::path> toolkits;         ///< CUDA_HOME, CUDA_PATH
   std::vector<std::filesystem::path> library_folders;  ///< LD_LIBRARY_PATH
-  std::vector<std::filesystem::path> python_folders;   ///< VIRTUAL_ENV: pip's nvidia-cuda-nvrtc may be in it
-  /// NVRTC_APPEND_FLAGS, which NVRTC reads by itself: part of every binary's identity, so it must be what the process has.
+  std::vector<std::filesystem::path> python_folders;   ///< VIRTUAL_ENV, where pip may have installed nvidia-cuda-nvrtc
+  /// NVRTC_APPEND_FLAGS. NVRTC reads it itself, so this must be the value in the process; it is part of a binary's identity.
   std::string nvrtc_append_flags;
 
   static CudaEnvironment of_process();
 };
 
-/// How an Engine is set up. Fields left at their defaults are right for most programs.
+/// Options of an Engine. The defaults are right for most programs.
 struct EngineOptions {
-  /// "auto" (the first GPU, else the host executor), "cuda", "cuda:N" or "host". Default auto.
+  /// "auto" (the first GPU, or else the host executor), "cuda", "cuda:N" or "host". Default auto.
   std::string device = "auto";
-  /// When the engine may measure. Production services that must not spend time on it: Mode::replay. Default tune.
+  /// When the engine may tune. Use Mode::replay in production services that must not spend time on it. Default tune.
   Mode mode = Mode::tune;
-  /// Candidates looked at when tuning on first use. Default quick: at most about 2 s for one key on 16 cores.
+  /// Size of the search space when tuning on first use. Default quick: at most about 2 s per key on 16 cores.
   Effort effort = Effort::quick;
-  /// Wall seconds for tuning one key. Default 10.
+  /// Wall time for tuning one key, in seconds. Default 10.
   double tune_budget_s = 10;
-  /// Cache file; created on the first write. Default: $XDG_CACHE_HOME/tunesmith/cache.db, else ~/.cache/tunesmith/cache.db.
-  /// Empty: nothing persists.
+  /// Cache file, created on the first write. Default: $XDG_CACHE_HOME/tunesmith/cache.db, else ~/.cache/tunesmith/cache.db.
+  /// If empty, results are kept in memory only.
   std::filesystem::path cache_file = default_cache_file();
-  /// Read-only cache files that are looked at after cache_file. Default none.
+  /// Read-only cache files, searched after cache_file. Default none.
   std::vector<std::filesystem::path> system_caches;
-  /// The read-only cache file that is looked at last: tuned results that ship with the library, so that GPUs of those models
-  /// need no tuning. Default: share/tunesmith/shipped.db of the installation or build that the library lies in, else empty.
-  /// Empty: none.
+  /// Read-only cache file with tuning results shipped with the library, searched last, so that common GPUs need no tuning.
+  /// Default: share/tunesmith/shipped.db of the library's installation or build, else empty. Empty disables it.
   std::filesystem::path shipped_cache = default_shipped_cache();
   /// Folders searched for libnvrtc and its builtins before the standard places. Default none.
   std::vector<std::filesystem::path> cuda_folders;
-  /// What the environment says about CUDA. Few programs set it.
+  /// CUDA settings from the environment. Few programs set it.
   CudaEnvironment cuda_environment = CudaEnvironment::of_process();
-  /// Folder to render templates from instead of the embedded ones: for kernel work. Default empty.
+  /// Folder of templates to use instead of the embedded ones, for developing kernels. Default empty.
   std::filesystem::path templates_folder;
-  /// Where the source of a failed compilation is written. Default empty: the system's temporary folder.
+  /// Folder for the source of a failed compilation. Default empty: the system's temporary folder.
   std::filesystem::path dump_folder;
-  /// Receives warnings and, at level info, one line per compile and tune. May be called from any thread. Default: silent.
-  /// It must not call the engine.
+  /// Receives warnings and, at level info, one line per compilation and tuning. May be called from any thread and must not
+  /// call the engine. Default: no log.
   enum class Level : std::uint8_t { info, warning };
   std::function<void(Level, const std::string&)> log;
 
-  /// $XDG_CACHE_HOME/tunesmith/cache.db, else $HOME/.cache/tunesmith/cache.db, else empty.
+  /// Returns $XDG_CACHE_HOME/tunesmith/cache.db, else $HOME/.cache/tunesmith/cache.db, else an empty path.
   static std::filesystem::path default_cache_file();
-  /// Found relative to the library or program that holds this code; empty when it is not there.
+  /// Finds the shipped cache relative to the library or program that contains this code; empty if it is missing.
   static std::filesystem::path default_shipped_cache();
-  /// Defaults overridden by TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (':'-separated; set but empty: no system_caches and no
-  /// shipped_cache), TUNESMITH_MODE, TUNESMITH_LOG ("info", "warning": to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES,
-  /// TUNESMITH_CUDA (':'-separated folders).
-  /// The library reads the environment here and for the defaults of cache_file and cuda_environment, nowhere else. Throws
-  /// Error(invalid_argument) naming the variable and its value.
+  /// Returns the defaults, overridden by the environment variables TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (files separated
+  /// by
+  /// ':'; an empty value disables system_caches and shipped_cache), TUNESMITH_MODE, TUNESMITH_LOG ("info" or "warning", to
+  /// stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES and TUNESMITH_CUDA (folders separated by ':'). The library reads the
+  /// environment only here and for the defaults of cache_file and cuda_environment. Throws Error(invalid_argument) with the
+  /// variable and its value.
   static EngineOptions from_environment();
 };
 
 /// One array of a launch by name.
 struct NamedArray {
   std::string_view name;
-  const void* address;  ///< device memory; written to when the array is an output
+  const void* address;  ///< device memory; written to if the array is an output
 };
 
-/// A problem made ready: compiled, loaded, bound. Cheap to copy (shared ownership; keeps its engine's device alive);
-/// immutable and thread-safe.
+/// A prepared problem: compiled, loaded and bound. Cheap to copy (shared ownership; keeps the engine's device alive).
+/// Immutable and thread-safe.
 class Plan {
  public:
-  /// Starts the kernels on `stream` and returns. `arrays` are device addresses in the order of arrays(); they must be valid
-  /// for the problem's shapes and strides until the work is done. Safe during CUDA graph capture. Throws
-  /// Error(invalid_argument) for null, misaligned or partly overlapping arrays, Error(device_failed) when the driver
-  /// refuses. Costs a few nanoseconds over cuLaunchKernel: no allocation, no lock.
+  /// Launches the kernels on `stream` and returns. `arrays` are device addresses in the order of arrays(); they must remain
+  /// valid until the work is complete. Safe during CUDA graph capture. Takes a few nanoseconds more than cuLaunchKernel: no
+  /// allocation, no lock. Throws Error(invalid_argument) for null, misaligned or partly overlapping arrays and
+  /// Error(device_failed) if a driver call fails.
   void launch(std::span<void* const> arrays, Stream stream = nullptr) const;
-  /// The same for operations of two arrays.
+  /// Launches an operation with two arrays.
   void launch(const void* x, void* y, Stream stream = nullptr) const;
   /// The same by name, in any order; optional arrays may be left out. Error(invalid_argument) for a name that arrays() does
   /// not have. Slower than by order: names are compared.
@@ -108,63 +108,65 @@ class Plan {
   const Problem& problem() const noexcept;  ///< normalized: every default filled in
   const Config& config() const noexcept;
   Origin origin() const noexcept;
-  std::int64_t nearest_n_cols() const noexcept;  ///< n_cols of the record, when origin() is nearest; else 0
-  const std::string& source() const noexcept;    ///< the CUDA source, exactly as compiled
-  bool compiled() const noexcept;                ///< the compiler ran for it in this process (else the binary was loaded)
-  double compile_ms() const noexcept;            ///< 0 unless compiled(); all candidates when origin() is tuned
-  double tune_s() const noexcept;                ///< wall seconds spent tuning; 0 unless origin() is tuned
-  int occupancy() const noexcept;                ///< resident blocks per multiprocessor of the main kernel
-  std::string resources() const;                 ///< "registers=40,static_smem_bytes=0,..." of the main kernel; may be empty
-  double bytes() const noexcept;  ///< least memory traffic of one launch; of attention, as if mask_mod hid nothing
-  double flops() const noexcept;  ///< least arithmetic of one launch, likewise
+  std::int64_t nearest_n_cols() const noexcept;  ///< n_cols of the record, if origin() is nearest, otherwise 0
+  /// The CUDA source, exactly as compiled. Rendered or read from the cache on the first call, then kept.
+  const std::string& source() const;
+  bool compiled() const noexcept;      ///< the compiler ran for it in this process (else the binary was loaded)
+  double compile_ms() const noexcept;  ///< 0 unless compiled(); all candidates when origin() is tuned
+  double tune_s() const noexcept;      ///< wall seconds spent tuning; 0 unless origin() is tuned
+  int occupancy() const noexcept;      ///< resident blocks per multiprocessor of the main kernel
+  std::string resources() const;       ///< "registers=40,static_smem_bytes=0,..." of the main kernel; may be empty
+  double bytes() const noexcept;       ///< least memory traffic of one launch; of attention, as if mask_mod hid nothing
+  double flops() const noexcept;       ///< least arithmetic of one launch, likewise
 
   struct State;
   explicit Plan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
-  /// What it shares, for the C API, tools and benchmarks of this repository.
+  /// Returns the shared state, for the C API, tools and benchmarks of this repository.
   const State& state() const noexcept { return *state_; }
 
  private:
   std::shared_ptr<const State> state_;
 };
 
-/// What prepare() may be told beyond the problem.
+/// Options of Engine::prepare.
 struct PrepareOptions {
-  /// A partial or complete configuration to use as it is, e.g. parse_fields("variant=online,threads=512", "config").
+  /// Partial or complete configuration to use instead of selecting one, e.g. parse_fields("variant=online,threads=512",
+  /// "config").
   Config config{};
-  /// Instead of the engine's mode.
+  /// Overrides the engine's mode.
   std::optional<Mode> mode{};
 };
 
-/// Owns a device, a compiler and a cache. Thread-safe: any number of threads may call any member at once; one key is
-/// prepared once, the others wait for it. Create one per device and keep it.
+/// Owns a device, a compiler and a cache. Thread-safe; if several threads prepare the same plan, one does the work and the
+/// others wait. Create one per device and keep it.
 class Engine {
  public:
-  /// Opens the device; never opens the compiler (that happens on the first compilation). Throws Error(no_device) when a GPU
-  /// was asked for and there is none, Error(invalid_argument) for malformed options.
+  /// Opens the device. The first compilation opens the compiler. Throws Error(no_device) if the requested GPU does not exist
+  /// and Error(invalid_argument) for malformed options.
   explicit Engine(EngineOptions options = EngineOptions::from_environment());
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Selects, compiles or loads, tunes when the mode says so, and binds. Plans are remembered: asking again for an equal
-  /// problem returns the same plan. `stream` only tells whether a capture is under way: then a plan that does not exist yet
-  /// is Error(capturing). Throws Error(invalid_argument | unsupported | compile_failed | no_compiler | ...).
+  /// Prepares a plan: selects a configuration, or tunes in Mode::tune, then compiles or loads it. Plans are cached: an equal
+  /// problem returns the same plan. If `stream` is being captured and the plan does not exist yet, throws Error(capturing).
+  /// Also throws Error(invalid_argument | unsupported | compile_failed | no_compiler | ...).
   Plan prepare(const Problem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
   template <DescribedProblem Typed>
   Plan prepare(const Typed& problem, const PrepareOptions& options = {}, Stream stream = nullptr) {
     return prepare(to_problem(problem), options, stream);
   }
 
-  /// One-shot call of any operation. The first call for a problem prepares a plan (seconds when it tunes, milliseconds from a
-  /// warm cache), later ones look it up without lock or allocation and launch on `stream`. The addresses say whether the
-  /// output is in place and how arrays are aligned, whatever the problem's fields say; an optional array that is given
-  /// switches its option on. Error(invalid_argument) for an array that is missing or that the problem does not have. Other
-  /// errors are those of prepare() and Plan::launch(). A problem that holds source code of the user's is looked up by the
-  /// whole text, under a lock, in tens of microseconds: launch a prepared plan in a loop.
+  /// Launches any operation in one call. The first call for a problem prepares a plan (seconds if it tunes, milliseconds with
+  /// a warm cache); later calls look it up without lock or allocation. The addresses determine alignments and whether an
+  /// output is in place, whatever the problem's fields say; non-null optional arrays enable their options. Throws
+  /// Error(invalid_argument) for an array that is missing or that the problem does not have, and the errors of prepare() and
+  /// Plan::launch(). A problem with user source is looked up by its whole source, under a lock, in tens of microseconds:
+  /// launch a prepared plan in a loop.
   template <DescribedProblem Typed>
   void run(const Typed& problem, const typename Typed::Arrays& arrays, Stream stream = nullptr);
 
-  /// run() of a softmax without other arrays.
+  /// Calls run() for a softmax without a mask or lengths.
   void softmax(const void* x, void* y, SoftmaxProblem problem, Stream stream = nullptr) {
     problem.logarithm = false;
     run(problem, {.x = x, .y = y}, stream);
@@ -174,27 +176,26 @@ class Engine {
     run(problem, {.x = x, .y = y}, stream);
   }
 
-  /// Cross-entropy that checks its targets: run(), and where the problem has check_targets the call waits for the stream and
-  /// throws Error(invalid_argument) that names the first row whose target is neither a class nor ignore_index, its target,
-  /// and how many there are. For debugging, and not during a capture (Error(capturing)). To look later instead, leave
-  /// check_targets out and give bad_targets.
+  /// Runs a cross-entropy and checks its targets, for debugging: with check_targets, the call waits for the stream and throws
+  /// Error(invalid_argument) with the first row whose target is neither a class nor ignore_index, its target, and the number
+  /// of such rows; during a capture it throws Error(capturing). To check targets later, pass bad_targets to run() instead.
   void run_checked(const CrossEntropyProblem& problem, CrossEntropyArrays arrays, Stream stream = nullptr);
   void run_checked(const CrossEntropyCombineProblem& problem, CrossEntropyCombineArrays arrays, Stream stream = nullptr);
 
-  /// Any operation, looked up by value; slower than the typed calls (text keys), for tools and rarely called code.
+  /// Runs any operation. Slower than the typed calls, because it looks up the plan by text.
   void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);
 
-  /// Waits for the work on `stream`, for programs without a CUDA runtime at hand; the same as cuStreamSynchronize. Throws
-  /// Error(device_failed) when a kernel faulted. Not during a capture.
+  /// Waits for the work on `stream`, like cuStreamSynchronize, for programs that do not use the CUDA runtime. Must not be
+  /// called during a capture. Throws Error(device_failed) if a kernel faulted.
   void synchronize(Stream stream = nullptr);
 
   const DeviceInfo& device() const noexcept;
   const EngineOptions& options() const noexcept;
 
   struct Parts;
-  /// The engine's components, for the command line, tests and benchmarks of this repository.
+  /// Returns the engine's components, for the command line, tests and benchmarks of this repository.
   Parts& parts() noexcept;
-  /// An engine of components put together by hand.
+  /// Creates an engine from its components.
   explicit Engine(std::unique_ptr<Parts> parts);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Layout of one array of a problem, as plans, bindings and checks see it.
+// The layout of an array of a problem, for plans, bindings and checks.
 
 #include <cstdint>
 #include <string>
@@ -15,15 +15,15 @@ struct ArrayInfo {
   bool optional = false;               ///< a launch accepts nullptr for it
   DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> strides;  ///< elements; the last is 1, and 0 repeats the same elements
-  std::int64_t alignment = 1;         ///< bytes the base address is promised to be a multiple of
-  std::string in_place_of{};          ///< an output that is this input's memory; empty: memory of its own
-  std::vector<std::string> dims{};    ///< what each extent is: "rows", "batch + 1", "8"
+  std::vector<std::int64_t> strides;  ///< elements; the last one is 1, and 0 broadcasts
+  std::int64_t alignment = 1;         ///< promised alignment of the base address in bytes
+  std::string in_place_of{};          ///< the input whose memory this output uses; empty: its own memory
+  std::vector<std::string> dims{};    ///< the extents as text: "rows", "batch + 1", "8"
   std::string meaning{};              ///< one line; may be empty
-  bool present = true;                ///< false: only what Op::describe_arrays lists; the problem does not use it
+  bool present = true;                ///< false if the problem does not use it; only Op::describe_arrays lists those
 
   std::int64_t elements() const noexcept;      ///< product of shape
-  std::int64_t extent_bytes() const noexcept;  ///< from the base to the end of the last element; 0 when empty
+  std::int64_t extent_bytes() const noexcept;  ///< from the base to the end of the last element; 0 if empty
 };
 
 }  // namespace tunesmith

@@ -1,9 +1,9 @@
 #pragma once
-// How a problem describes itself: each field, option and array is written down once, in a function `describe` beside the
-// problem's struct, and everything that must know them visits that function. A problem type P has
+// The description of a problem: the function `describe` next to the problem's struct lists each field, option and array
+// once, and all code that needs them visits this function. A problem type P has
 //
 //   using Arrays = PArrays;                                   the addresses that a call takes
-//   static constexpr std::string_view summary = ...;          (or whatever the operation's class wants)
+//   static constexpr std::string_view summary = ...;          (or what the operation's class needs)
 //   std::string_view op() const noexcept;                     the operation's name, a string literal
 //
 // and in its namespace
@@ -15,8 +15,8 @@
 //     v.array(arrays.x, {.name = "x", .dtype = p.dtype, .shape = {size(p.rows), size(p.cols)}, ...});
 //   }
 //
-// Fields say what a problem is and always stand in its normal form; options stand there when they differ from their defaults.
-// describe() must work on a problem whose optional fields are absent: it reads them with value_or().
+// The normal form of a problem contains all fields, and the options that differ from their defaults. describe() must support
+// problems whose optional fields are absent: it reads them with value_or().
 
 #include <array>
 #include <concepts>
@@ -37,7 +37,7 @@ namespace tunesmith {
 template <typename Self, typename Problem>
 concept DescribedAs = std::same_as<std::remove_const_t<Self>, Problem>;
 
-/// What a field accepts: integers or real numbers, both ends included.
+/// The allowed values of a field: integers or real numbers, both ends included.
 struct Range {
   std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
   double least_real = -std::numeric_limits<double>::infinity(), most_real = std::numeric_limits<double>::infinity();
@@ -51,7 +51,7 @@ struct Range {
   constexpr Range(Least from, Most to) : least_real(from), most_real(to) {}
 };
 
-/// The default of an optional field that follows another one: what help says of it, and its value for this problem.
+/// The default of an optional field that depends on another field: its text in help, and its value for this problem.
 struct Default {
   std::string_view text{};  ///< "cols"; empty: the field stays absent
   std::int64_t integer = 0;
@@ -61,44 +61,45 @@ struct Default {
   template <std::integral Integer>
   constexpr Default(std::string_view said, Integer value) : text(said), integer(value) {}
   template <typename Enum>
-    requires std::is_enum_v<Enum>
+  requires std::is_enum_v<Enum>
   constexpr Default(std::string_view said, Enum value) : text(said), integer(static_cast<std::int64_t>(value)) {}
   constexpr Default(std::string_view said, double value) : text(said), real(value) {}
 };
 
-/// A field that is accepted only together with another one: whether it is, and what to set otherwise.
+/// A field that requires another one: whether the requirement is met, and what to set otherwise.
 struct Condition {
   bool holds = true;
   std::string_view text{};  ///< "valid_cols=1"
 };
 
-/// Values of an enum, one bit each.
+/// A set of enum values, one bit each.
 using Choices = std::uint64_t;
 template <typename Enum, typename... More>
-  requires std::is_enum_v<Enum>
+requires std::is_enum_v<Enum>
 constexpr Choices one_of(Enum first, More... more) noexcept {
   return ((Choices{1} << static_cast<unsigned>(first)) | ... | (Choices{1} << static_cast<unsigned>(more)));
 }
 inline constexpr Choices any_choice = ~Choices{0};
 inline constexpr Choices float_dtypes = one_of(DType::f32, DType::f16, DType::bf16);
 
-/// What a description says about a field besides its name and type.
+/// Properties of a field in addition to its name and type.
 struct FieldFacts {
-  std::string_view meaning{};      ///< one line, with the unit
-  Range range{};                   ///< of numbers
-  std::int64_t step = 1;           ///< integers are multiples of it
-  bool power_of_two = false;       ///< integers are powers of two
-  bool zero_too = false;           ///< 0 is accepted below the range: it broadcasts or switches off
-  std::int64_t cap = 0;            ///< larger integers mean this one; 0: no cap
-  Choices choices = any_choice;    ///< of an enum
-  Default follows{};               ///< of an optional field
-  bool required = false;           ///< has no default
+  std::string_view meaning{};    ///< one line, with the unit
+  Range range{};                 ///< of numbers
+  std::int64_t step = 1;         ///< integers are multiples of it
+  bool power_of_two = false;     ///< integers are powers of two
+  bool zero_too = false;         ///< 0 is accepted below the range: it broadcasts or switches off
+  std::int64_t cap = 0;          ///< larger integers mean this one; 0: no cap
+  Choices choices = any_choice;  ///< of an enum
+  Default follows{};             ///< of an optional field
+  bool required = false;         ///< has no default
   Condition only_with{};
-  bool hidden = false;             ///< not listed by help
-  bool omit_default = false;       ///< a field that the normal form omits, like an option, when it equals its default
+  bool hidden = false;  ///< not listed by help
+  bool omit_default = false;  ///< the normal form omits the field, like an option, if it equals its default
 };
 
-/// Promised alignment of an array's address: powers of two from an element up, 16 at most because no access is wider.
+/// Returns the properties of an alignment field: a power of two, at least the size of an element and at most 16, because no
+/// access is wider.
 constexpr FieldFacts alignment_facts(std::string_view meaning, DType dtype) {
   FieldFacts facts;
   facts.meaning = meaning;
@@ -114,22 +115,20 @@ enum class Role : std::uint8_t { input, output, in_out };
 struct Extent {
   const void* field = nullptr;  ///< address of the field; nullptr: none
   std::int64_t value = 0;
-  std::int64_t plus = 0;        ///< part of value: value = field + plus
-  std::string_view text{};      ///< what a computed extent is: "ceil(rows / group)"
+  std::int64_t plus = 0;    ///< part of value: value = field + plus
+  std::string_view text{};  ///< what a computed extent is: "ceil(rows / group)"
 };
 
-/// The field's value, plus a constant: the field is inferred from the shape of a given array.
-constexpr Extent size(const std::int64_t& field, std::int64_t plus = 0) noexcept {
-  return {&field, field + plus, plus, {}};
-}
-/// The same of an optional field and its value when absent.
+/// Makes an extent of a field's value plus a constant. The field can be inferred from the shape of an array.
+constexpr Extent size(const std::int64_t& field, std::int64_t plus = 0) noexcept { return {&field, field + plus, plus, {}}; }
+/// Makes an extent of an optional field, with the value to use if it is absent.
 constexpr Extent size(const std::optional<std::int64_t>& field, std::int64_t absent, std::int64_t plus = 0) noexcept {
   return {&field, field.value_or(absent) + plus, plus, {}};
 }
-/// A number that no field equals. `text` says what it is, where it is not always the same.
+/// Makes an extent that is not a field. `text` describes it if it is not constant.
 constexpr Extent fixed(std::int64_t value, std::string_view text = {}) noexcept { return {nullptr, value, 0, text}; }
 
-/// Up to six of something, without allocation.
+/// Up to six items, without allocation.
 template <typename Item>
 struct Dims {
   static constexpr std::size_t most = 6;
@@ -145,7 +144,7 @@ struct Dims {
   constexpr const Item* end() const noexcept { return items.data() + count; }
 };
 
-/// What a description says about an array.
+/// Properties of an array.
 struct ArrayFacts {
   std::string_view name{};
   Role role = Role::input;
@@ -170,7 +169,7 @@ concept DescribedProblem = requires(const Problem& problem) {
   { problem.op() } -> std::same_as<std::string_view>;
 };
 
-/// What visits a description. A visitor's functions are templates over the member's type and never virtual.
+/// Visits a description. A visitor's functions are templates over the member's type and not virtual.
 template <typename Visitor>
 concept DescriptionVisitor = requires(Visitor& v, std::int64_t& number, const void* address) {
   v.field(std::string_view(), number, FieldFacts());

@@ -1,5 +1,5 @@
 #pragma once
-// The table that a problem's describe() fills: fields with access to their members, arrays. Everything that is not on the hot
+// The table that a problem's describe() fills: arrays, and fields with access to their members. All code outside of the hot
 // path reads this table: checks, defaults, the generic form, help, array layouts. See tunesmith/describe.h.
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 
 namespace tunesmith {
 
-/// How a member of some type is read and written as a Value. An operation may specialize it for a type of its own; the
-/// members are those of the specialization for strings.
+/// Reads and writes a member of some type as a Value. An operation may specialize it for its own types, with the members of
+/// the specialization for strings.
 template <typename Member>
 struct FieldType;
 
@@ -49,7 +49,7 @@ struct FieldType<std::string> {
   static Value get(const std::string& member) { return member; }
   static void set(std::string& member, const Value& value) { member = std::get<std::string>(value); }
 };
-/// Values are the enum's numbers; names appear in the generic form only.
+/// The values of an enum are its numbers; only the generic form has names.
 template <NamedEnum Enum>
 struct FieldType<Enum> {
   static constexpr FieldKind kind = FieldKind::choice;
@@ -107,25 +107,23 @@ const FieldAccess& field_access() {
 /// The fields and arrays of one object. It refers to the object's members: the object must outlive it and stay in place.
 class Description {
  public:
-  /// Of a problem. Members are written only by read() and resolve().
+  /// Describes a problem. Only read() and resolve() write its members.
   template <typename Problem>
   explicit Description(Problem& problem) {
     const typename Problem::Arrays none{};
     describe(problem, none, *this);
   }
-  /// Of a call: a problem and the addresses of its arrays.
+  /// Describes a call: a problem and the addresses of its arrays.
   template <typename Problem>
   Description(const Problem& problem, const typename Problem::Arrays& arrays) {
     describe(problem, arrays, *this);
   }
-  /// Of anything else that fields make up: `visit` calls field() and option().
+  /// Describes another object with fields; `visit` calls field() and option().
   template <typename Visit>
-    requires std::invocable<Visit, Description&>
-  explicit Description(const Visit& visit) {
-    visit(*this);
-  }
+  requires std::invocable<Visit, Description&>
+  explicit Description(const Visit& visit) { visit(*this); }
 
-  // What describe() calls.
+  // Functions that describe() calls.
   template <typename Member>
   void field(std::string_view name, const Member& member, const FieldFacts& facts) {
     fields_.push_back({name, facts, false, &member, &field_access<Member>()});
@@ -140,30 +138,31 @@ class Description {
   }
 
   /// Sets the members that `given` names. Throws Error(invalid_argument) for a field that `owner` ("softmax") does not have,
-  /// a required one that is missing, and a value of another type. Facts that depend on other fields are those of before:
-  /// describe the object again, then check() and resolve().
+  /// a missing required field, and a value of another type. Properties that depend on other fields are not updated: describe
+  /// the object again, then call check() and resolve().
   void read(std::string_view owner, const Fields& given);
-  /// The same without those checks: what the object does not have is skipped, and nothing is required.
+  /// Does the same without these checks: skips fields that the object does not have, and requires none.
   void read_known(const Fields& given);
-  /// Throws Error(invalid_argument) naming the field, its value and what is allowed. `given`: what read() had.
+  /// Checks all values. Throws Error(invalid_argument) with the field, its value and the allowed values. `given` is the
+  /// argument of read().
   void check(const Fields& given) const;
-  /// Throws Error(invalid_argument) for an array that would span more than any memory.
+  /// Checks the arrays. Throws Error(invalid_argument) for an array that would exceed any memory.
   void check_extents() const;
   /// Throws Error(invalid_argument) for an array whose address is null or not aligned to an element.
   void check_addresses() const;
-  /// Fills in defaults that follow other fields, and applies caps.
+  /// Fills in defaults that depend on other fields, and applies caps.
   void resolve();
 
-  /// The generic form of a resolved object: fields always, options where they differ from `defaults`, the description of a
-  /// default-constructed object.
+  /// Returns the generic form of a resolved object: all fields, and the options that differ from `defaults`, which describes
+  /// a default-constructed object.
   Fields normal_form(const Description& defaults) const;
-  /// What an unchecked, unresolved object says: no field that is absent, no option at its default.
+  /// Returns the generic form of an unresolved object: without absent fields and without options at their defaults.
   Fields given_form(const Description& defaults) const;
 
   std::vector<FieldInfo> field_infos() const;
-  /// Of the arrays that are present, in launch order; `all`: the others too.
+  /// Returns the layouts of the arrays in launch order; with `all`, also of arrays that the problem does not use.
   std::vector<ArrayInfo> array_infos(bool all = false) const;
-  /// The fields that an array's shape tells; empty when it has no such array or another rank.
+  /// Infers fields from an array's shape; returns none if there is no such array or its rank differs.
   Fields infer(std::string_view array, std::span<const std::int64_t> shape) const;
 
  private:
@@ -176,7 +175,7 @@ class Description {
 
     std::optional<Value> get() const { return access->get(member); }
     void set(const Value& value) const { access->set(const_cast<void*>(member), value); }
-    /// In the generic form: an enum's name instead of its number.
+    /// Converts a value to the generic form, which has an enum's name instead of its number.
     Value generic(const Value& value) const;
     Value parsed(const Fields& given) const;
     void check(const Value& value) const;
@@ -193,8 +192,8 @@ class Description {
   std::vector<const void*> addresses_;  // of arrays_
 };
 
-/// A problem from its generic form: unknown fields, types, ranges and conditions are checked, defaults filled in.
-/// `prototype` has what the fields do not say (which of two operations it is). Throws Error(invalid_argument).
+/// Converts a problem from its generic form: checks names, types, ranges and conditions, and fills in defaults. `prototype`
+/// holds what the fields do not contain, such as which of two operations it is. Throws Error(invalid_argument).
 template <typename Typed>
 Typed read_problem(const Typed& prototype, const Fields& given) {
   Typed problem = prototype;
@@ -206,14 +205,14 @@ Typed read_problem(const Typed& prototype, const Fields& given) {
   return problem;
 }
 
-/// The normal form of a problem that read_problem() returned.
+/// Returns the normal form of a problem that read_problem() returned.
 template <typename Typed>
 Problem normal_problem(const Typed& problem) {
   const Typed defaults{};
   return {std::string(problem.op()), Description(problem).normal_form(Description(defaults))};
 }
 
-/// The generic form of a typed problem as it is given. Checks nothing: Engine::prepare does.
+/// Returns the generic form of a typed problem without checking it; Engine::prepare checks it.
 template <DescribedProblem Typed>
 Problem to_problem(const Typed& problem) {
   const Typed defaults{};

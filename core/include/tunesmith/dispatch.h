@@ -95,8 +95,8 @@ class KeyWriter {
   /// The problem holds text, which no key of fixed length has room for.
   constexpr bool has_text() const noexcept { return has_text_; }
 
-  /// The multiplications do not depend on each other, so that they overlap. The last product carries every bit into the upper
-  /// ones.
+  /// The multiplications do not depend on each other, so that they overlap. The last product carries every bit into the
+  /// upper ones.
   std::uint64_t hash() const noexcept {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < count; ++i) sum += words_[i] * factor(i);
@@ -182,8 +182,8 @@ class AddressList {
   std::size_t count_ = 0;
 };
 
-/// The problem that a call with these addresses asks for. `adopt(Problem&, const Arrays&)`, where a problem type has it, does
-/// what AddressReader cannot.
+/// The problem that a call with these addresses asks for. `adopt(Problem&, const Arrays&)`, where a problem type has it,
+/// does what AddressReader cannot.
 template <typename Problem>
 Problem with_addresses(const Problem& asked, const typename Problem::Arrays& arrays) {
   Problem problem = asked;

@@ -55,13 +55,13 @@ class Fields {
 /// Parses "K=V,K=V"; an empty text is an empty map. Throws Error(invalid_argument) in which the text is named `argument`.
 Fields parse_fields(std::string_view text, std::string_view argument);
 
-/// What a field holds.
+/// The kind of a field's value.
 enum class FieldKind : std::uint8_t {
   integer,
   real,
   flag,    ///< 0 or 1
   choice,  ///< one of FieldInfo::words
-  text,    ///< any characters and lines, such as a user's source
+  text,    ///< any characters, such as the source of a user function
 };
 
 /// Describes one field; the checks, the command line's help and its errors derive from it.
@@ -73,7 +73,7 @@ struct FieldInfo {
   bool option = false;                  ///< neither shape nor dtype: --option NAME=VALUE on the command line
   bool text = false;                    ///< a string with any characters, such as source code; its flag takes a file name
   FieldKind kind = FieldKind::integer;
-  std::string range_text{};  ///< what numbers are allowed: "1 to 2147483647"; may be empty
+  std::string range_text{};  ///< allowed numbers: "1 to 2147483647"; may be empty
   bool hidden = false;       ///< not listed by help
 };
 

@@ -66,7 +66,8 @@ Arch native_arch(int major, int minor) noexcept;
 /// When an engine may measure.
 enum class Mode : std::uint8_t {
   tune,    ///< tune keys without a record on first use (default)
-  replay,  ///< never measure: use the exact record, else the nearest n_cols, else the default configuration; may compile
+  replay,  ///< never measure: use the exact record, else one of older templates, else the nearest n_cols, else the default
+           ///< configuration; may compile
   off,     ///< ignore tuning records and use the default configuration; may compile
 };
 std::string_view name(Mode mode) noexcept;
@@ -82,10 +83,11 @@ enum class Origin : std::uint8_t {
   pinned,      ///< set by the caller
   tuned,       ///< measured by this engine
   exact,       ///< a record of the same key
+  older,       ///< a record of the same key, measured with older templates; mode tune measures again
   nearest,     ///< a record of the nearest n_cols
   by_default,  ///< the operation's default
 };
-/// Returns the name: "pinned", "tuned", "exact", "nearest" or "default".
+/// Returns the name: "pinned", "tuned", "exact", "older", "nearest" or "default".
 std::string_view name(Origin origin) noexcept;
 
 /// Extents of a grid, a block (threads) or a cluster (blocks).

@@ -1,4 +1,4 @@
-// Users' texts in a prewarm spec: files beside it, and mistakes that name key, place and file.
+// score_mod and mask_mod in a prewarm spec: files next to it, and errors that name key, place and file.
 
 #include "api/cli/tuning/prewarm_spec.h"
 #include "tests/api/cli/process.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr const char* wrong_in_line_2 =
     "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) {\n  return q < unheard_of;\n}\n";
 
-/// A folder with a spec in it and texts beside it and below.
+/// A folder with a spec, and user sources next to it and below.
 class Texts : public CliTest {
  protected:
   Texts() {
@@ -26,10 +26,10 @@ class Texts : public CliTest {
   std::string spec(const std::string& keys) const {
     return write("spec.json", R"({"problems": [{"op": "attention", "seq_q": 64, "head_dim": 64, )" + keys + "}]}");
   }
-  void expect_spec_refused(const std::string& keys, const std::vector<std::string>& parts, int code = 2) const {
+  void expect_spec_rejected(const std::string& keys, const std::vector<std::string>& parts, int code = 2) const {
     std::vector<std::string> all{"'" + path("spec.json") + "': problems[0]"};
     all.insert(all.end(), parts.begin(), parts.end());
-    expect_refused({"prewarm", "--spec", spec(keys), "--compile-only", "--arch", "sm_90a"}, all, code);
+    expect_rejected({"prewarm", "--spec", spec(keys), "--compile-only", "--arch", "sm_90a"}, all, code);
   }
 };
 
@@ -43,11 +43,11 @@ TEST_F(Texts, AreFilesWhoseNamesAreRelativeToTheSpec) {
   EXPECT_EQ(problems[0].problem, expected("document_mask", "window:i32=4"));
   EXPECT_EQ(problems[1].problem, expected("document_mask", "window:i32=8"));
   EXPECT_EQ(problems[3].problem, expected("dilated_window", "window:i32=8"));
-  EXPECT_EQ(problems[1].texts, "problems[0].mask_mod[0] ('" + path("masks/documents.cu") + "')");
+  EXPECT_EQ(problems[1].sources, "problems[0].mask_mod[0] ('" + path("masks/documents.cu") + "')");
   const std::vector<SpecProblem> both =
       read_spec(spec(R"("score_mod": "alibi.cu", "mask_mod": ")" + path("window.cu") + "\""));
   ASSERT_EQ(both.size(), 1U);
-  EXPECT_EQ(both[0].texts,
+  EXPECT_EQ(both[0].sources,
             "problems[0].score_mod ('" + path("alibi.cu") + "'), problems[0].mask_mod ('" + path("window.cu") + "')");
 }
 
@@ -62,23 +62,24 @@ TEST_F(Texts, AreCompiledAhead) {
 }
 
 TEST_F(Texts, WhatCannotBeReadIsNamed) {
-  expect_spec_refused(R"("mask_mod": ["window.cu", "masks/none.cu"])",
-                      {".mask_mod[1]: '" + path("masks/none.cu") + "' does not exist"}, 1);
-  expect_spec_refused(R"("mask_mod": "masks")", {".mask_mod: '" + path("masks") + "' cannot be read"}, 1);
-  expect_spec_refused(R"("score_mod": 1)", {".score_mod is 1; expected the name of a file"});
-  expect_spec_refused(R"("score_mod": [""])", {".score_mod[0] is \"\"; expected the name of a file"});
+  expect_spec_rejected(R"("mask_mod": ["window.cu", "masks/none.cu"])",
+                       {".mask_mod[1]: '" + path("masks/none.cu") + "' does not exist"}, 1);
+  expect_spec_rejected(R"("mask_mod": "masks")", {".mask_mod: '" + path("masks") + "' cannot be read"}, 1);
+  expect_spec_rejected(R"("score_mod": 1)", {".score_mod is 1; expected the name of a file"});
+  expect_spec_rejected(R"("score_mod": [""])", {".score_mod[0] is \"\"; expected the name of a file"});
 }
 
 TEST_F(Texts, WhatCannotBeATextIsNamedWithItsFile) {
   write("open.cu", "\n__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) {\n");
   write("undeclared.cu", "// aux: table:f32[rows]\n" + std::string(wrong_in_line_2));
-  expect_spec_refused(R"("score_mod": "window.cu")",
-                      {".score_mod ('" + path("window.cu") + "') holds no function score_mod; expected __device__ float"});
-  expect_spec_refused(R"("mask_mod": ["window.cu", "open.cu"])",
-                      {".mask_mod[1] ('" + path("open.cu") + "'): mask_mod.cu:2: '{' is never closed"});
-  expect_spec_refused(R"("mask_mod": "undeclared.cu")", {": aux declares table:f32[rows]", "'rows' is no length",
-                                                         "; texts: problems[0].mask_mod ('" + path("undeclared.cu") + "')"});
-  expect_refused(
+  expect_spec_rejected(R"("score_mod": "window.cu")",
+                       {".score_mod ('" + path("window.cu") + "') holds no function score_mod; expected __device__ float"});
+  expect_spec_rejected(R"("mask_mod": ["window.cu", "open.cu"])",
+                       {".mask_mod[1] ('" + path("open.cu") + "'): mask_mod.cu:2: '{' is never closed"});
+  expect_spec_rejected(R"("mask_mod": "undeclared.cu")",
+                       {": aux declares table:f32[rows]", "'rows' is no length",
+                        "; user sources: problems[0].mask_mod ('" + path("undeclared.cu") + "')"});
+  expect_rejected(
       {"prewarm", "--spec",
        write("softmax.json", R"({"problems": [{"op": "softmax", "rows": 1, "cols": 8, "mask_mod": "wrong.cu"}]})"),
        "--compile-only", "--arch", "sm_90a"},

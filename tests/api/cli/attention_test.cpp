@@ -137,21 +137,21 @@ TEST_F(CliAttention, PackedSequences) {
   for (const float lse : floats_in(read("lse.npy"))) EXPECT_NEAR(lse, std::log(4), 1e-6);
 
   // Kernels trust where sequences start, so that it is looked at before.
-  const auto refuses = [&](const std::string& array, const std::vector<std::int32_t>& wrong,
+  const auto rejects = [&](const std::string& array, const std::vector<std::int32_t>& wrong,
                            const std::vector<std::int32_t>& right, const std::vector<std::string>& parts) {
     write_starts(array, wrong);
-    expect_refused(of_files(starts), parts);
+    expect_rejected(of_files(starts), parts);
     write_starts(array, right);
   };
-  refuses("cu_seqlens_q", {1, 2, 2, 7}, {0, 2, 2, 7}, {"cu_seqlens_q[0] is 1; expected 0"});
-  refuses("cu_seqlens_q", {0, 3, 2, 7}, {0, 2, 2, 7}, {"cu_seqlens_q[2] is 2", "at least the entry before it, 3"});
-  refuses("cu_seqlens_q", {0, 1, 1, 7}, {0, 2, 2, 7}, {"cu_seqlens_q[3] is 7", "at most 6", "seq_q = 5"});
-  refuses("cu_seqlens_kv", {0, 4, 8, 10}, {0, 4, 5, 9}, {"cu_seqlens_kv[3] is 10; expected at most total_kv, 9"});
-  refuses("cu_seqlens_kv", {0, 4, 9}, {0, 4, 5, 9}, {"batch is 2 by another file", "cu_seqlens_q", "is 4"});
-  expect_refused(of_files({"--option", "varlen=0", "--input", of("cu_seqlens_q")}), {"'cu_seqlens_q'", "allowed: q, k, v"});
+  rejects("cu_seqlens_q", {1, 2, 2, 7}, {0, 2, 2, 7}, {"cu_seqlens_q[0] is 1; expected 0"});
+  rejects("cu_seqlens_q", {0, 3, 2, 7}, {0, 2, 2, 7}, {"cu_seqlens_q[2] is 2", "at least the entry before it, 3"});
+  rejects("cu_seqlens_q", {0, 1, 1, 7}, {0, 2, 2, 7}, {"cu_seqlens_q[3] is 7", "at most 6", "seq_q = 5"});
+  rejects("cu_seqlens_kv", {0, 4, 8, 10}, {0, 4, 5, 9}, {"cu_seqlens_kv[3] is 10; expected at most total_kv, 9"});
+  rejects("cu_seqlens_kv", {0, 4, 9}, {0, 4, 5, 9}, {"batch is 2 by another file", "cu_seqlens_q", "is 4"});
+  expect_rejected(of_files({"--varlen=0", "--input", of("cu_seqlens_q")}), {"'cu_seqlens_q'", "allowed: q, k, v"});
 }
 
-TEST_F(CliAttention, FilesThatDoNotFitAreRefused) {
+TEST_F(CliAttention, FilesThatDoNotFitAreRejected) {
   write_zeros("q", {2, 3, 4, 8});
   write_zeros("k", {2, 5, 2, 8});
   write_zeros("v", {2, 5, 2, 16});
@@ -166,43 +166,41 @@ TEST_F(CliAttention, FilesThatDoNotFitAreRefused) {
       if (other != array) more.insert(more.end(), {"--input", of(other)});
     return host_run(more);
   };
-  expect_refused(with("q", "flat"), {"q from '" + path("flat.npy") + "' has 2 dimensions (24 x 8)",
-                                     "attention takes 4 (batch x seq_q x heads x head_dim)"});
-  expect_refused(with("q", "flat", {"--layout", "bhsd"}), {"attention takes 4 (batch x heads x seq_q x head_dim)"});
-  expect_refused(with("q", "flat", {"--option", "varlen=1"}),
-                 {"k from", "has 4 dimensions", "attention takes 3 (total_kv x kv_heads x head_dim)"});
-  expect_refused(with("v", "three"), {"kv_heads is 2 by another file, but v from", "2 x 5 x 3 x 16; files must agree"});
-  expect_refused(with("k", "three"), {"head_dim is 16 by another file, but q from", "2 x 3 x 4 x 8"});
-  expect_refused(with("v", "wide"), {"head_dim_v is 12", "8 to 256 in steps of 8"});
-  expect_refused(with("v", "half"), {"dtype is f32, but v from", "'<f2'"});
-  expect_refused(of_files({"--layout", "bhsd"}), {"heads is 3 and kv_heads is 5; heads must be a multiple of kv_heads"});
-  expect_refused(of_files({"--seq-kv", "6"}), {"seq_kv is 6, but k from", "2 x 5 x 2 x 8; leave --seq-kv out"});
-  expect_refused(of_files({"--input", "o=" + path("q.npy")}), {"'o'; allowed: q, k, v"});
-  expect_refused(of_files({"--output", "q=" + path("x.npy")}), {"'q'; allowed: o, lse"});
+  expect_rejected(with("q", "flat"), {"q from '" + path("flat.npy") + "' has 2 dimensions (24 x 8)",
+                                      "attention takes 4 (batch x seq_q x heads x head_dim)"});
+  expect_rejected(with("q", "flat", {"--layout", "bhsd"}), {"attention takes 4 (batch x heads x seq_q x head_dim)"});
+  expect_rejected(with("q", "flat", {"--varlen"}),
+                  {"k from", "has 4 dimensions", "attention takes 3 (total_kv x kv_heads x head_dim)"});
+  expect_rejected(with("v", "three"), {"kv_heads is 2 by another file, but v from", "2 x 5 x 3 x 16; files must agree"});
+  expect_rejected(with("k", "three"), {"head_dim is 16 by another file, but q from", "2 x 3 x 4 x 8"});
+  expect_rejected(with("v", "wide"), {"head_dim_v is 12", "8 to 256 in steps of 8"});
+  expect_rejected(with("v", "half"), {"dtype is f32, but v from", "'<f2'"});
+  expect_rejected(of_files({"--layout", "bhsd"}), {"heads is 3 and kv_heads is 5; heads must be a multiple of kv_heads"});
+  expect_rejected(of_files({"--seq-kv", "6"}), {"seq_kv is 6, but k from", "2 x 5 x 2 x 8; leave --seq-kv out"});
+  expect_rejected(of_files({"--input", "o=" + path("q.npy")}), {"'o'; allowed: q, k, v"});
+  expect_rejected(of_files({"--output", "q=" + path("x.npy")}), {"'q'; allowed: o, lse"});
   EXPECT_EQ(files(), before);
 }
 
-TEST_F(CliAttention, FlagsHereAreOptionsElsewhere) {
-  const std::vector<std::string> small{"--seq-q", "4", "--head-dim", "8"};
+TEST_F(CliAttention, CausalIsAChoiceHereAndASwitchElsewhere) {
   const auto with = [&](std::vector<std::string> more) {
-    more.insert(more.end(), small.begin(), small.end());
+    more.insert(more.end(), {"--seq-q", "4", "--head-dim", "8"});
     return host_run(more);
   };
-  EXPECT_EQ(run_json(with({"--option", "causal=top-left", "--option", "scale=0.5"}))["problem"]["causal"], "top-left");
-  expect_refused(with({"--causal", "1"}), {"causal is '1'; allowed: none, top-left, bottom-right"});
-  expect_refused(with({"--causal", "top-left", "--option", "causal=none"}), {"--option causal is given twice", "--causal"});
-  expect_refused(with({"--alibi", "1"}), {"no flag --alibi; expected --option alibi=VALUE"});
-  expect_refused(with({"--rows", "1"}), {"attention has no flag --rows", "--seq-q"});
-  expect_refused(host_run({"--seq-q", "4"}), {"head_dim is missing; attention needs seq_q and head_dim"});
-  expect_refused({"run", "softmax", "--rows", "2", "--cols", "8", "--causal", "1"},
-                 {"softmax has no flag --causal; expected --option causal=VALUE"});
-  expect_refused({"source", "cross_entropy", "--rows", "2", "--cols", "8", "--softcap=30"},
-                 {"cross_entropy has no flag --softcap; expected --option softcap=VALUE"});
+  EXPECT_EQ(run_json(with({"--option", "causal=top-left", "--scale", "0.5"}))["problem"]["causal"], "top-left");
+  EXPECT_EQ(run_json(with({"--causal"}))["problem"]["causal"], "bottom-right");
+  EXPECT_EQ(run_json(with({"--causal=top-left"}))["problem"]["causal"], "top-left");
+  EXPECT_EQ(run_json(with({"--causal", "none"}))["problem"].contains("causal"), false);
+  expect_rejected(with({"--causal", "1"}), {"causal is '1'; allowed: none, top-left, bottom-right"});
+  expect_rejected(with({"--causal", "top-left", "--option", "causal=none"}), {"causal is given twice", "--causal"});
+  expect_rejected(with({"--rows", "1"}), {"attention has no flag --rows", "run attention --help"});
+  expect_rejected(host_run({"--seq-q", "4"}), {"head_dim is missing; attention needs seq_q and head_dim"});
+  expect_rejected({"run", "softmax", "--rows", "8", "--cols", "8", "--causal", "top-left"}, {"causal is 'top-left'"});
 }
 
 TEST_F(CliAttention, TheSourceSaysWhatItIsFor) {
   const Outcome outcome = run({"source", "attention", "--heads", "32", "--kv-heads", "8", "--seq-q", "4096", "--head-dim",
-                               "128", "--causal", "bottom-right", "--option", "sinks=1", "--arch", "sm_90a"});
+                               "128", "--causal", "bottom-right", "--sinks", "--arch", "sm_90a"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const char* text : {"attention, generated by Tunesmith", ".head_dim = 128,", "__global__"})
     EXPECT_NE(outcome.out.find(text), std::string::npos) << text << " in:\n" << outcome.out.substr(0, 2000);

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 
 #include "api/engine/parts.h"
 #include "cache/binaries.h"
 #include "core/hash.h"
 #include "templates/op.h"
 #include "templates/render.h"
+#include "templates/source_key.h"
 #include "templates/template_set.h"
 #include "tests/api/cli/process.h"
 #include "tuner/select.h"
@@ -69,15 +71,15 @@ TEST_F(CacheCommandTest, InfoListAndShow) {
     EXPECT_NE(shown.out.find(text), std::string::npos) << text << " in:\n" << shown.out;
   EXPECT_NE(run({"cache", "show", "1", "--source"}).out.find("extern \"C\""), std::string::npos);
 
-  expect_refused({"cache", "show", "3"}, {"record is '3'", "1 to 2"});
-  expect_refused({"cache", "show", "first"}, {"record is 'first'"});
-  expect_refused({"cache", "list", "--op", "sofmax"}, {"sofmax", "softmax"});
+  expect_rejected({"cache", "show", "3"}, {"record is '3'", "1 to 2"});
+  expect_rejected({"cache", "show", "first"}, {"record is 'first'"});
+  expect_rejected({"cache", "list", "--op", "sofmax"}, {"sofmax", "softmax"});
 }
 
 TEST_F(CacheCommandTest, ExportImportClear) {
   const std::string shipped = path("shipped.db");
   EXPECT_EQ(run({"cache", "export", shipped, "--without-binaries"}).code, 0);
-  expect_refused({"cache", "export", shipped}, {shipped}, 1);
+  expect_rejected({"cache", "export", shipped}, {shipped}, 1);
   EXPECT_EQ(run_json({"cache", "info", "--cache", shipped})["records"], 2);
   EXPECT_EQ(run_json({"cache", "info", "--cache", shipped})["binaries"], 0);
 
@@ -86,15 +88,15 @@ TEST_F(CacheCommandTest, ExportImportClear) {
   EXPECT_EQ(run_json({"cache", "info"})["records"], 2);
   EXPECT_EQ(run({"cache", "clear", "--op", "softmax"}).code, 0);
   EXPECT_EQ(run_json({"cache", "info"})["records"], 0);
-  expect_refused({"cache", "show", "1"}, {"no records"}, 1);
-  expect_refused({"cache", "clear", "--op", "sofmax"}, {"sofmax"});
+  expect_rejected({"cache", "show", "1"}, {"no records"}, 1);
+  expect_rejected({"cache", "clear", "--op", "sofmax"}, {"sofmax"});
 
   for (const char* word : {"import", "merge"}) {
     EXPECT_EQ(run({"cache", "clear"}).code, 0);
     EXPECT_EQ(run({"cache", word, shipped}).code, 0);
     EXPECT_EQ(run_json({"cache", "info"})["records"], 2) << word;
   }
-  expect_refused({"cache", "import", path("none.db")}, {path("none.db"), "does not exist"}, 1);
+  expect_rejected({"cache", "import", path("none.db")}, {path("none.db"), "does not exist"}, 1);
 
   environment["TUNESMITH_SYSTEM_CACHE"] = shipped;
   EXPECT_EQ(run({"cache", "clear"}).code, 0);
@@ -135,7 +137,7 @@ TEST_F(CacheCommandTest, PruneRemovesWhatThisVersionCannotUse) {
   EXPECT_EQ(pretended["dry_run"], true);
   EXPECT_EQ(run_json({"cache", "info"})["records"], 4);
   const Outcome text = run({"cache", "prune", "--dry-run"});
-  for (const char* part : {"would go", "keys of another version: ", "other templates: 1", "would be"})
+  for (const char* part : {"would be removed", "keys of another version: ", "other templates: 1", "would be"})
     EXPECT_NE(text.out.find(part), std::string::npos) << part << " in:\n" << text.out;
 
   const nlohmann::json done = run_json({"cache", "prune"});
@@ -151,8 +153,49 @@ TEST_F(CacheCommandTest, PruneRemovesWhatThisVersionCannotUse) {
 
   EXPECT_EQ(run_json({"cache", "prune"})["removed"]["records"], 0);
   EXPECT_EQ(run_json({"cache", "prune", "--older-than", "1"})["removed"]["binaries"], 0) << "it was stored just now";
-  expect_refused({"cache", "prune", "--older-than", "0"}, {"--older-than"});
-  expect_refused({"cache", "prune", "--max-size", "-1"}, {"--max-size"});
+  expect_rejected({"cache", "prune", "--older-than", "0"}, {"--older-than"});
+  expect_rejected({"cache", "prune", "--max-size", "-1"}, {"--max-size"});
+}
+
+TEST_F(CacheCommandTest, RecordsOfOlderTemplatesStayUntilMeasuredAgain) {
+  const auto store = [&](const std::string& template_digest, std::int64_t created_unix_s) {
+    TuningRecord record = current_record(512);
+    if (!template_digest.empty()) record.key.template_digest = template_digest;
+    record.created_unix_s = created_unix_s;
+    CacheOptions options;
+    options.file = cache_file();
+    Cache(options).store_record(record, {});
+  };
+  const auto uses = [&] {
+    std::map<std::string, int> counts;
+    const nlohmann::json list = run_json({"cache", "list"});
+    for (const nlohmann::json& record : list["records"]) ++counts[record["use"]];
+    return counts;
+  };
+  const auto prune = [&] {
+    std::map<std::string, int> reasons;
+    const nlohmann::json pruned = run_json({"cache", "prune"});
+    for (const nlohmann::json& record : pruned["records"]) ++reasons[record["reason"]];
+    return reasons;
+  };
+  using Counts = std::map<std::string, int>;
+  EXPECT_EQ(run({"cache", "clear"}).code, 0);
+  store("of last year", 1'700'000'000);
+  EXPECT_EQ(uses(), (Counts{{"older", 1}}));
+  EXPECT_EQ(prune(), Counts{}) << "it is used until there is a better one";
+  EXPECT_NE(run({"cache", "list"}).out.find("older"), std::string::npos);
+  EXPECT_NE(run({"cache", "show", "1"}).out.find("older: of earlier templates"), std::string::npos);
+  EXPECT_EQ(run_json({"cache", "show", "1"})["use"], "older");
+  expect_refused({"cache", "export", path("no/folder.db")}, {"folder.db"}, 1);
+  EXPECT_NE(run({"cache", "export", "--records", path("none.jsonl")}).out.find("0 records"), std::string::npos);
+
+  store("of last month", 1'710'000'000);
+  EXPECT_EQ(prune(), (Counts{{"measured again since", 1}}));
+  EXPECT_EQ(run_json({"cache", "list"})["records"][0]["template_digest"], "of last month") << "the newest is the one in use";
+  store("", 1'600'000'000);
+  EXPECT_EQ(uses(), (Counts{{"older", 1}, {"exact", 1}}));
+  EXPECT_EQ(prune(), (Counts{{"measured again since", 1}})) << "whatever the clock said when the exact one was measured";
+  EXPECT_EQ(uses(), (Counts{{"exact", 1}}));
 }
 
 TEST_F(CacheCommandTest, PruneByAgeAndSizeTakesUsableBinariesToo) {
@@ -161,12 +204,15 @@ TEST_F(CacheCommandTest, PruneByAgeAndSizeTakesUsableBinariesToo) {
   // Binaries that this version would find, but for their images; stored in 2020 and 2033.
   const auto store = [&](std::int64_t cols, std::int64_t created_unix_s) {
     const Problem problem = op.normalize({"softmax", {{"rows", std::int64_t{4}}, {"cols", cols}}});
-    const std::string source = render(*op.parse(problem), op.parse(problem)->default_config(generic_device({9, 0, 'a'})));
+    const ParsedProblemPtr parsed = op.parse(problem);
+    const Config config = parsed->default_config(generic_device({9, 0, 'a'}));
+    const std::string source = render(*parsed, config);
     StoredBinary stored;
     stored.binary.op = "softmax";
     stored.binary.arch = "sm_90a";
     stored.binary.toolchain = compiler->identity();
-    stored.binary.fingerprint = binary_fingerprint(*compiler, {"softmax.cu", source, {9, 0, 'a'}});
+    stored.binary.fingerprint =
+        binary_fingerprint(*compiler, {9, 0, 'a'}, source_key(*parsed, config, TemplateSet::embedded()));
     stored.binary.source_hash = hash_hex(source);
     stored.binary.image = std::string(700'000, 'x');
     stored.created_unix_s = created_unix_s;
@@ -201,7 +247,7 @@ TEST_F(CacheCommandTest, PruneKnowsAnotherToolchain) {
     for (const BinaryInfo& found : cache.list_binaries()) {
       if (found.fingerprint == std::string(32, 'a')) continue;
       BinaryRecord binary;
-      binary.fingerprint = std::string(32, 'c');
+      binary.fingerprint = std::string(32, 'c') + "-" + std::string(32, 'c');
       binary.source_hash = found.source_hash;
       binary.op = found.op;
       binary.arch = found.arch;
@@ -213,7 +259,7 @@ TEST_F(CacheCommandTest, PruneKnowsAnotherToolchain) {
   const nlohmann::json pruned = run_json({"cache", "prune"})["binaries"];
   ASSERT_EQ(pruned.size(), 2u);
   EXPECT_EQ(pruned[0]["reason"], "other templates");
-  EXPECT_EQ(pruned[1]["fingerprint"], std::string(32, 'c'));
+  EXPECT_EQ(pruned[1]["fingerprint"], std::string(32, 'c') + "-" + std::string(32, 'c'));
   EXPECT_EQ(pruned[1]["reason"], "another toolchain");
   EXPECT_EQ(run_json({"cache", "info"})["sources"], 1) << "the usable binary needs it";
 }
@@ -230,10 +276,10 @@ TEST_F(CacheCommandTest, RecordsTravelAsText) {
   const Outcome outcome = run({"cache", "export", "--records", lines});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("2 records"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("2 left out"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("2 omitted"), std::string::npos) << outcome.out;
   const std::string text = read("records.jsonl");
   EXPECT_EQ(std::ranges::count(text, '\n'), 2);
-  expect_refused({"cache", "export", "--records", lines}, {lines}, 1);
+  expect_rejected({"cache", "export", "--records", lines}, {lines}, 1);
 
   EXPECT_EQ(run({"cache", "import", lines, "--cache", path("other.db")}).code, 0);
   const nlohmann::json records = run_json({"cache", "list", "--cache", path("other.db")})["records"];
@@ -244,7 +290,7 @@ TEST_F(CacheCommandTest, RecordsTravelAsText) {
   EXPECT_EQ(read("again.jsonl"), text);
 
   write("broken.jsonl", text + "{}\n");
-  expect_refused({"cache", "import", path("broken.jsonl")}, {"broken.jsonl:3", "'op' is missing"}, 1);
+  expect_rejected({"cache", "import", path("broken.jsonl")}, {"broken.jsonl:3", "'op' is missing"}, 1);
 }
 
 TEST_F(CacheCommandTest, VerifyFindsDamage) {

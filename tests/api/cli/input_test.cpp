@@ -59,7 +59,7 @@ TEST_F(CliTest, SixteenBitFilesBothWays) {
   EXPECT_EQ(read("c.npy"), npy(NpyType::u2, {1, 4}, std::string("\x80\x3e\x80\x3e\x80\x3e\x80\x3e", 8)));
 }
 
-TEST_F(CliTest, FilesThatDoNotFitAreRefused) {
+TEST_F(CliTest, FilesThatDoNotFitAreRejected) {
   const auto with = [this](const std::string& file, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments{"run", "softmax", "--device", "host", "--input", "x=" + path(file)};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -78,25 +78,25 @@ TEST_F(CliTest, FilesThatDoNotFitAreRefused) {
   write("fortran.npy", fortran);
   const std::vector<std::string> before = files();
 
-  expect_refused(with("none.npy"), {path("none.npy"), "does not exist"}, 1);
-  expect_refused(with("text.npy"), {path("text.npy"), "not a .npy file"}, 1);
-  expect_refused(with("short.npy"), {path("short.npy"), "truncated", "24 bytes", "has 20"}, 1);
-  expect_refused(with("fortran.npy"), {path("fortran.npy"), "Fortran-ordered", "C order"}, 1);
-  expect_refused(with("3d.npy"), {path("3d.npy"), "3 dimensions", "1 x 2 x 3", "rows x cols"});
-  expect_refused(with("0d.npy"), {path("0d.npy"), "0 dimensions"});
-  expect_refused(with("i8.npy"), {path("i8.npy"), "'<i8'", "f32 takes '<f4'"});
-  expect_refused(with("u2.npy"), {path("u2.npy"), "'<u2'", "--dtype bf16"});
-  expect_refused(with("u2.npy", {"--dtype", "f16"}), {"dtype is f16", path("u2.npy"), "'<u2'"});
-  expect_refused(with("x.npy", {"--dtype", "bf16"}), {"dtype is bf16", path("x.npy"), "'<f4'"});
-  expect_refused(with("x.npy", {"--rows", "3"}), {"rows is 3", path("x.npy"), "2 x 3", "--rows"});
-  expect_refused(with("x.npy", {"--cols", "4"}), {"cols is 4", path("x.npy")});
-  expect_refused(with("empty.npy"), {"cols is 0"});
-  expect_refused({"run", "softmax", "--device", "host", "--input", "z=" + path("x.npy")}, {"'z'", "allowed: x"});
-  expect_refused({"run", "softmax", "--device", "host", "--input", "y=" + path("x.npy")}, {"'y'", "allowed: x"});
-  expect_refused({"run", "softmax", "--device", "host", "--input", path("x.npy")}, {"--input", "NAME=FILE.npy"});
-  expect_refused(with("x.npy", {"--output", "x=" + path("o.npy")}), {"--output", "'x'", "allowed: y"});
-  expect_refused(with("x.npy", {"--output", "y=" + path("none/o.npy")}), {path("none/o.npy"), "no folder"}, 1);
-  expect_refused(with("x.npy", {"--output", "y=" + folder_.string()}), {"is a folder"}, 1);
+  expect_rejected(with("none.npy"), {path("none.npy"), "does not exist"}, 1);
+  expect_rejected(with("text.npy"), {path("text.npy"), "not a .npy file"}, 1);
+  expect_rejected(with("short.npy"), {path("short.npy"), "truncated", "24 bytes", "has 20"}, 1);
+  expect_rejected(with("fortran.npy"), {path("fortran.npy"), "Fortran-ordered", "C order"}, 1);
+  expect_rejected(with("3d.npy"), {path("3d.npy"), "3 dimensions", "1 x 2 x 3", "rows x cols"});
+  expect_rejected(with("0d.npy"), {path("0d.npy"), "0 dimensions"});
+  expect_rejected(with("i8.npy"), {path("i8.npy"), "'<i8'", "f32 takes '<f4'"});
+  expect_rejected(with("u2.npy"), {path("u2.npy"), "'<u2'", "--dtype bf16"});
+  expect_rejected(with("u2.npy", {"--dtype", "f16"}), {"dtype is f16", path("u2.npy"), "'<u2'"});
+  expect_rejected(with("x.npy", {"--dtype", "bf16"}), {"dtype is bf16", path("x.npy"), "'<f4'"});
+  expect_rejected(with("x.npy", {"--rows", "3"}), {"rows is 3", path("x.npy"), "2 x 3", "--rows"});
+  expect_rejected(with("x.npy", {"--cols", "4"}), {"cols is 4", path("x.npy")});
+  expect_rejected(with("empty.npy"), {"cols is 0"});
+  expect_rejected({"run", "softmax", "--device", "host", "--input", "z=" + path("x.npy")}, {"'z'", "allowed: x"});
+  expect_rejected({"run", "softmax", "--device", "host", "--input", "y=" + path("x.npy")}, {"'y'", "allowed: x"});
+  expect_rejected({"run", "softmax", "--device", "host", "--input", path("x.npy")}, {"--input", "NAME=FILE.npy"});
+  expect_rejected(with("x.npy", {"--output", "x=" + path("o.npy")}), {"--output", "'x'", "allowed: y"});
+  expect_rejected(with("x.npy", {"--output", "y=" + path("none/o.npy")}), {path("none/o.npy"), "no folder"}, 1);
+  expect_rejected(with("x.npy", {"--output", "y=" + folder_.string()}), {"is a folder"}, 1);
   EXPECT_EQ(files(), before);
 }
 

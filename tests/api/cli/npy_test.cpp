@@ -104,7 +104,7 @@ class NpyFile : public testing::Test {
   }
   ~NpyFile() override { fs::remove_all(folder_); }
 
-  std::string refused(const std::string& bytes) const {
+  std::string error_of(const std::string& bytes) const {
     std::ofstream(folder_ / "a.npy", std::ios::binary) << bytes;
     const std::string message = message_of([this] { NpyReader reader(folder_ / "a.npy"); });
     EXPECT_NE(message.find("a.npy"), std::string::npos) << message;
@@ -155,15 +155,15 @@ TEST_F(NpyFile, SaysWhatIsWrongWithTheFile) {
   const std::string header = npy_header_text({NpyType::f4, {2, 3}});
   EXPECT_NE(message_of([] { NpyReader reader("nowhere/b.npy"); }).find("'nowhere/b.npy' does not exist"), std::string::npos);
   EXPECT_NE(message_of([this] { NpyReader reader(folder_); }).find("not a regular file"), std::string::npos);
-  EXPECT_NE(refused("").find("not a .npy file"), std::string::npos);
-  EXPECT_NE(refused("PK\x03\x04 an archive").find("not a .npy file"), std::string::npos);
-  EXPECT_NE(refused(std::string("\x93NUMPY\x09\x00\x10\x00", 10)).find("version 9"), std::string::npos);
-  EXPECT_NE(refused(header.substr(0, 7)).find("version"), std::string::npos);
-  EXPECT_NE(refused(header.substr(0, 9)).find("truncated in its header"), std::string::npos);
-  EXPECT_NE(refused(header.substr(0, 40)).find("truncated in its header"), std::string::npos);
-  EXPECT_NE(refused(std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12)).find("absurd"), std::string::npos);
-  EXPECT_NE(refused(header + std::string(23, 'x')).find("needs 24 bytes of data, the file has 23"), std::string::npos);
-  EXPECT_NE(refused(header + std::string(25, 'x')).find("24 bytes of data expected, the file has 25"), std::string::npos);
+  EXPECT_NE(error_of("").find("not a .npy file"), std::string::npos);
+  EXPECT_NE(error_of("PK\x03\x04 an archive").find("not a .npy file"), std::string::npos);
+  EXPECT_NE(error_of(std::string("\x93NUMPY\x09\x00\x10\x00", 10)).find("version 9"), std::string::npos);
+  EXPECT_NE(error_of(header.substr(0, 7)).find("version"), std::string::npos);
+  EXPECT_NE(error_of(header.substr(0, 9)).find("truncated in its header"), std::string::npos);
+  EXPECT_NE(error_of(header.substr(0, 40)).find("truncated in its header"), std::string::npos);
+  EXPECT_NE(error_of(std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12)).find("absurd"), std::string::npos);
+  EXPECT_NE(error_of(header + std::string(23, 'x')).find("needs 24 bytes of data, the file has 23"), std::string::npos);
+  EXPECT_NE(error_of(header + std::string(25, 'x')).find("24 bytes of data expected, the file has 25"), std::string::npos);
 }
 
 TEST_F(NpyFile, SaysWhyItCannotBeWritten) {

@@ -1,4 +1,4 @@
-// Options of operations and the arrays they bring, as a user gives them: --option, and files of masks and lengths.
+// Options of operations and the arrays that they enable: flags, --option, and files of masks and lengths.
 
 #include <cmath>
 
@@ -21,9 +21,8 @@ TEST_F(CliTest, TheWholeFamilyRunsAndVerifies) {
     EXPECT_EQ(plain["verified"], true);
     EXPECT_FALSE(plain["problem"].contains("scale")) << plain["problem"];
     const nlohmann::json masked =
-        run_json(host_run(op, {"--rows", "6", "--cols", "50", "--dtype", "bf16", "--option", "scale=0.125", "--option",
-                               "mask=keep", "--option", "mask_inner=3", "--option", "valid_cols=1", "--option",
-                               "valid_cols_group=2", "--option", "safe=1"}));
+        run_json(host_run(op, {"--rows", "6", "--cols", "50", "--dtype", "bf16", "--scale", "0.125", "--mask", "keep",
+                               "--mask-inner", "3", "--valid-cols", "--valid-cols-group", "2", "--option", "safe=1"}));
     EXPECT_EQ(masked["verified"], true);
     EXPECT_EQ(masked["checked_rows"], 6);
     EXPECT_EQ(masked["problem"]["scale"], 0.125);
@@ -34,7 +33,7 @@ TEST_F(CliTest, TheWholeFamilyRunsAndVerifies) {
 }
 
 TEST_F(CliTest, TheTableNamesTheOptionsThatAreSet) {
-  const Outcome outcome = run(host_run("log_softmax", {"--rows", "4", "--cols", "9", "--option", "causal=1"}));
+  const Outcome outcome = run(host_run("log_softmax", {"--rows", "4", "--cols", "9", "--causal"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("problem    rows=4,cols=9,dtype=f32,causal=1\n"), std::string::npos) << outcome.out;
 }
@@ -46,16 +45,10 @@ TEST_F(CliTest, MasksAndLengthsFromFiles) {
   write("u1.npy", npy(NpyType::u1, {2, 1, 1, 3}, keep));
   write("valid.npy", npy<std::int32_t>(NpyType::i4, {4}, {3, 2, 1, 3}));
   const auto masked = [&](const std::string& mask) {
-    return host_run("softmax", {"--input",  "x=" + path("x.npy"),
-                                "--input",  "mask=" + path(mask),
-                                "--input",  "valid_cols=" + path("valid.npy"),
-                                "--output", "y=" + path("y.npy"),
-                                "--option", "mask=keep",
-                                "--option", "mask_inner=1",
-                                "--option", "mask_middle=2",
-                                "--option", "mask_outer_stride=3",
-                                "--option", "valid_cols=1",
-                                "--option", "safe=1"});
+    return host_run("softmax",
+                    {"--input", "x=" + path("x.npy"), "--input", "mask=" + path(mask), "--input",
+                     "valid_cols=" + path("valid.npy"), "--output", "y=" + path("y.npy"), "--mask", "keep", "--mask-inner",
+                     "1", "--mask-middle", "2", "--mask-outer-stride", "3", "--valid-cols", "--safe=1"});
   };
   EXPECT_EQ(run_json(masked("u1.npy"))["problem"]["rows"], 4);
   const std::vector<float> y = floats_in(read("y.npy"));
@@ -107,7 +100,7 @@ TEST_F(CliTest, AGradientFromFiles) {
   EXPECT_EQ(floats_in(read("one.npy"))[2], 0);
 }
 
-TEST_F(CliTest, FilesThatDoNotFitTheOptionsAreRefused) {
+TEST_F(CliTest, FilesThatDoNotFitTheOptionsAreRejected) {
   write("x.npy", npy<float>(NpyType::f4, {4, 3}, std::vector<float>(12)));
   write("y.npy", npy<float>(NpyType::f4, {3, 4}, std::vector<float>(12)));
   write("keep.npy", npy<std::uint8_t>(NpyType::u1, {4, 3}, std::vector<std::uint8_t>(12)));
@@ -118,20 +111,21 @@ TEST_F(CliTest, FilesThatDoNotFitTheOptionsAreRefused) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   };
-  expect_refused(with({"--input", "mask=" + path("keep.npy")}),
-                 {"--input names the array 'mask'", "allowed: x; 'mask' comes with --option mask=VALUE"});
-  expect_refused(with({"--input", "mask=" + path("keep.npy"), "--option", "mask=add"}),
-                 {"mask from '" + path("keep.npy"), "4 x 3 of '|u1'", "the problem takes 4 x 3 of '<f4' (f32)"});
-  expect_refused(with({"--input", "mask=" + path("keep.npy"), "--option", "mask=keep", "--option", "mask_inner=2"}),
-                 {"4 x 3 of '|u1'", "the problem takes 1 x 1 x 2 x 3"});
-  expect_refused(with({"--input", "mask=" + path("keep.npy"), "--option", "mask=kep"}),
-                 {"mask is 'kep'", "none, add, keep"});
-  expect_refused(with({"--input", "valid_cols=" + path("i8.npy"), "--option", "valid_cols=1"}),
-                 {"valid_cols from '" + path("i8.npy"), "4 of '<i8'", "4 of '<i4' (i32)"});
-  expect_refused(host_run("softmax_backward", {"--input", "dy=" + path("x.npy"), "--input", "y=" + path("y.npy")}),
-                 {"rows is 4", "y from '" + path("y.npy"), "3 x 4"});
-  expect_refused(host_run("softmax_backward", {"--input", "x=" + path("x.npy")}), {"'x'", "allowed: dy, y"});
-  expect_refused(host_run("softmax", {"--input", "mask=" + path("keep.npy"), "--option", "mask=keep"}), {"rows is missing"});
+  expect_rejected(with({"--input", "mask=" + path("keep.npy")}),
+                  {"--input names the array 'mask'", "allowed: x; 'mask' comes with --mask"});
+  expect_rejected(with({"--input", "mask=" + path("keep.npy"), "--option", "mask=add"}),
+                  {"mask from '" + path("keep.npy"), "4 x 3 of '|u1'", "the problem takes 4 x 3 of '<f4' (f32)"});
+  expect_rejected(with({"--input", "mask=" + path("keep.npy"), "--option", "mask=keep", "--option", "mask_inner=2"}),
+                  {"4 x 3 of '|u1'", "the problem takes 1 x 1 x 2 x 3"});
+  expect_rejected(with({"--input", "mask=" + path("keep.npy"), "--option", "mask=kep"}),
+                  {"mask is 'kep'", "none, add, keep"});
+  expect_rejected(with({"--input", "valid_cols=" + path("i8.npy"), "--option", "valid_cols=1"}),
+                  {"valid_cols from '" + path("i8.npy"), "4 of '<i8'", "4 of '<i4' (i32)"});
+  expect_rejected(host_run("softmax_backward", {"--input", "dy=" + path("x.npy"), "--input", "y=" + path("y.npy")}),
+                  {"rows is 4", "y from '" + path("y.npy"), "3 x 4"});
+  expect_rejected(host_run("softmax_backward", {"--input", "x=" + path("x.npy")}), {"'x'", "allowed: dy, y"});
+  expect_rejected(host_run("softmax", {"--input", "mask=" + path("keep.npy"), "--option", "mask=keep"}),
+                  {"rows is missing"});
   EXPECT_EQ(files(), before);
 }
 
@@ -142,13 +136,13 @@ TEST_F(CliTest, TheCopyTakesOneArrayOrTwo) {
                                                            "b=" + path("b.npy"), "--output", "y=" + path("y.npy")}));
   EXPECT_EQ(report["problem"]["elements"], 3);
   EXPECT_EQ(floats_in(read("y.npy")), (std::vector<float>{11, 22, 33}));
-  expect_refused(host_run("copy", {"--input", "a=" + path("a.npy"), "--input", "b=" + path("b.npy")}),
-                 {"--input names the array 'b'", "allowed: a"});
+  expect_rejected(host_run("copy", {"--input", "a=" + path("a.npy"), "--input", "b=" + path("b.npy")}),
+                  {"--input names the array 'b'", "allowed: a"});
 }
 
 TEST_F(CliTest, SourceTakesOptions) {
-  const Outcome outcome = run({"source", "softmax", "--rows", "4", "--cols", "64", "--arch", "sm_90a", "--option",
-                               "causal=1", "--option", "scale=0.125"});
+  const Outcome outcome =
+      run({"source", "softmax", "--rows", "4", "--cols", "64", "--arch", "sm_90a", "--causal", "--scale", "0.125"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find(".causal = true"), std::string::npos);
   EXPECT_NE(outcome.out.find(".scaled = true"), std::string::npos);

@@ -1,6 +1,9 @@
 // Small parts of the command line: suggestions, tables, durations, occupancy.
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
 
 #include "api/cli/arguments/flags.h"
 #include "api/cli/arguments/nearest.h"
@@ -9,10 +12,52 @@
 #include "api/cli/report/occupancy.h"
 #include "api/cli/report/run_report.h"
 #include "api/cli/report/table.h"
+#include "api/cli/tuning/tune_child.h"
+#include "tests/api/engine/fakes.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
 namespace {
+
+// Tuning runs in a child process, whose cache file this process reads: fakes stand for both.
+TEST(RunReport, ABinaryThatTuningCompiledWasCompiledByThisCommand) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "tunesmith-report-XXXXXX").string();
+  const std::filesystem::path folder = mkdtemp(pattern.data());
+  const Op& op = find_op("softmax");
+  const Problem problem = op.normalize({"softmax", {{"rows", std::int64_t{8}}, {"cols", std::int64_t{100}}}});
+  const auto tune_in_child = [&](bool force) {
+    fakes::FakeEngine child(fakes::in_mode(Mode::tune), DeviceInfo::Kind::cuda, folder / "cache.db");
+    TuneOptions options;
+    options.effort = Effort::quick;
+    options.force = force;
+    const TuneResult result = tune(*op.parse(problem), child.engine->parts().bench(), options);
+    return tuning_facts(problem, child.device->info(), result, folder / "cache.db");
+  };
+  const auto report_of = [&](const Json& tuning) {
+    fakes::FakeEngine parent(fakes::in_mode(Mode::tune), DeviceInfo::Kind::cuda, folder / "cache.db");
+    const Config winner{parse_fields(tuning.at("config").get<std::string>(), "tuned config")};
+    RunReport report;
+    report.problem = problem;
+    report.config = winner;
+    report.launched = true;
+    report.tuning = tuning;
+    report_binary(report, parent.engine->prepare(problem, {winner, Mode::off}));
+    EXPECT_EQ(parent.compiler->compilations, 0) << "it is in the cache";
+    return report;
+  };
+
+  RunReport report = report_of(tune_in_child(false));
+  EXPECT_TRUE(report.compiled);
+  EXPECT_GT(report.compile_ms, 0);
+  EXPECT_NE(to_table(report).find("binary     compiled in "), std::string::npos) << to_table(report);
+  EXPECT_EQ(to_json(report)["compiled"], true);
+
+  report = report_of(tune_in_child(true));
+  EXPECT_FALSE(report.compiled) << "an earlier command did";
+  EXPECT_EQ(report.compile_ms, 0);
+  EXPECT_NE(to_table(report).find("binary     loaded from the cache"), std::string::npos) << to_table(report);
+  std::filesystem::remove_all(folder);
+}
 
 TEST(Nearest, FindsSlipsAndNothingElse) {
   const std::vector<std::string> allowed{"rows", "cols", "dtype", "out_dtype", "x_row_stride"};
@@ -42,7 +87,7 @@ TEST(Table, WritesNumbers) {
   EXPECT_EQ(times(1.5), "1.50x");
 }
 
-TEST(Duration, ReadsUnitsAndRefusesTheRest) {
+TEST(Duration, ReadsUnitsAndRejectsTheRest) {
   EXPECT_DOUBLE_EQ(parse_duration("500ms", "--budget"), 0.5);
   EXPECT_DOUBLE_EQ(parse_duration("10s", "--budget"), 10);
   EXPECT_DOUBLE_EQ(parse_duration("1.5m", "--budget"), 90);
@@ -138,19 +183,19 @@ RunReport report_of_a_run() {
   return report;
 }
 
-TEST(RunReport, ACopyIsTheRoofOnlyOfWhatWritesMuch) {
+TEST(RunReport, ACopyIsTheBaselineOnlyOfWhatWritesMuch) {
   RunReport report = report_of_a_run();
   report.measurement = Measurement{10, 0.1, 12, 20};
   report.cost = {.bytes_read = 5e5, .bytes_written = 5e5};
-  EXPECT_NE(to_table(report).find("\nroof        120.0 % of a device copy"), std::string::npos) << to_table(report);
+  EXPECT_NE(to_table(report).find("\nbaseline    120.0 % of a device copy"), std::string::npos) << to_table(report);
   report.cost = {.bytes_read = 9.9e5, .bytes_written = 1e4};
   const std::string table = to_table(report);
-  EXPECT_EQ(table.find("roof"), std::string::npos) << table;
+  EXPECT_EQ(table.find("baseline"), std::string::npos) << table;
   EXPECT_NE(table.find("1.20x the rate of a device copy"), std::string::npos) << table;
   EXPECT_NE(table.find("this writes 1.0 %"), std::string::npos) << table;
 }
 
-TEST(RunReport, ACopyIsNoRoofOfArithmetic) {
+TEST(RunReport, ACopyIsNoBaselineOfArithmetic) {
   RunReport report = report_of_a_run();
   report.measurement = Measurement{10, 0.1, 12, 20};
   report.cost = {.bytes_read = 5e5, .bytes_written = 5e5, .flops = 2e9};

@@ -39,21 +39,22 @@ TEST_F(CliTest, AllConfigsCompilesTheSearchSpace) {
   EXPECT_EQ(result["done"], result["total"]);
 }
 
-TEST_F(CliTest, PrewarmRefusesWhatItCannotDo) {
+TEST_F(CliTest, PrewarmRejectsWhatItCannotDo) {
   const std::string spec = write("spec.json", four_problems);
-  expect_refused({"prewarm"}, {"--spec is required"});
-  expect_refused({"prewarm", "--spec", path("none.json"), "--compile-only"}, {path("none.json"), "does not exist"}, 1);
-  expect_refused({"prewarm", "--spec", write("bad.json", R"({"problems": [{"op": "softmax", "rows": 1, "cols": [4, -4]}]})"),
-                  "--compile-only", "--arch", "sm_90a"},
-                 {path("bad.json"), "problems[0].cols[1] is -4"});
-  expect_refused({"prewarm", "--spec", spec, "--arch", "sm_90a"}, {"--arch", "--compile-only"});
-  expect_refused({"prewarm", "--spec", spec, "--compile-only", "--arch", "sm_90a,,sm_80"}, {"sm_90a"});
-  expect_refused({"prewarm", "--spec", spec, "--compile-only", "--arch", "sm_90a", "--jobs", "-1"}, {"--jobs"});
+  expect_rejected({"prewarm"}, {"--spec is required"});
+  expect_rejected({"prewarm", "--spec", path("none.json"), "--compile-only"}, {path("none.json"), "does not exist"}, 1);
+  expect_rejected(
+      {"prewarm", "--spec", write("bad.json", R"({"problems": [{"op": "softmax", "rows": 1, "cols": [4, -4]}]})"),
+       "--compile-only", "--arch", "sm_90a"},
+      {path("bad.json"), "problems[0].cols[1] is -4"});
+  expect_rejected({"prewarm", "--spec", spec, "--arch", "sm_90a"}, {"--arch", "--compile-only"});
+  expect_rejected({"prewarm", "--spec", spec, "--compile-only", "--arch", "sm_90a,,sm_80"}, {"sm_90a"});
+  expect_rejected({"prewarm", "--spec", spec, "--compile-only", "--arch", "sm_90a", "--jobs", "-1"}, {"--jobs"});
   if (!has_gpu()) {
-    expect_refused({"prewarm", "--spec", spec, "--compile-only"}, {"--arch is missing", "sm_90a"});
-    expect_refused({"prewarm", "--spec", spec}, {"tuning needs a GPU", "--compile-only"}, 1);
+    expect_rejected({"prewarm", "--spec", spec, "--compile-only"}, {"--arch is missing", "sm_90a"});
+    expect_rejected({"prewarm", "--spec", spec}, {"tuning needs a GPU", "--compile-only"}, 1);
   }
-  if (has_nvrtc()) expect_refused({"prewarm", "--spec", spec, "--compile-only", "--arch", "sm_30"}, {"sm_30", "sm_90a"}, 1);
+  if (has_nvrtc()) expect_rejected({"prewarm", "--spec", spec, "--compile-only", "--arch", "sm_30"}, {"sm_30", "sm_90a"}, 1);
   EXPECT_EQ(files(), (std::vector<std::string>{"bad.json", "spec.json"}));
 }
 
@@ -66,7 +67,7 @@ TEST_F(CliTest, ACacheThatKeepsNothingIsAnErrorHere) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_NE(outcome.err.find("nothing was kept"), std::string::npos) << outcome.err;
   environment["TUNESMITH_CACHE"] = "";
-  expect_refused({"prewarm", "--spec", spec, "--compile-only", "--arch", "sm_90a"}, {"no cache file", "--cache FILE"});
+  expect_rejected({"prewarm", "--spec", spec, "--compile-only", "--arch", "sm_90a"}, {"no cache file", "--cache FILE"});
 }
 
 TEST_F(CliTest, CtrlCLeavesAValidCache) {

@@ -24,6 +24,11 @@ std::string slurp(const fs::path& file) {
 
 }  // namespace
 
+std::string built_program() {
+  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "api/cli/tunesmith";
+  return fs::exists(beside) ? beside.string() : TUNESMITH_CLI;
+}
+
 CliTest::CliTest() {
   std::string name = (fs::temp_directory_path() / "tunesmith-cli-XXXXXX").string();
   folder_ = mkdtemp(name.data());
@@ -72,8 +77,8 @@ Outcome CliTest::wait_for(int process) const {
 
 Outcome CliTest::run(const std::vector<std::string>& arguments) const { return wait_for(start(arguments)); }
 
-void CliTest::expect_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& parts,
-                             int code) const {
+void CliTest::expect_rejected(const std::vector<std::string>& arguments, const std::vector<std::string>& parts,
+                              int code) const {
   std::string command;
   for (const std::string& argument : arguments) command += " " + argument;
   SCOPED_TRACE(command);

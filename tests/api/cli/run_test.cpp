@@ -63,8 +63,8 @@ TEST_F(CliTest, NoRowsAreNoWork) {
 
 TEST_F(CliTest, InPlaceAndSeeds) {
   const auto with_seed = [&](const char* seed, const char* file) {
-    run_json({"run", "softmax", "--device", "host", "--rows", "4", "--cols", "33", "--in-place", "1", "--seed", seed,
-              "--output", "y=" + path(file)});
+    run_json({"run", "softmax", "--device", "host", "--rows", "4", "--cols", "33", "--in-place", "--seed", seed, "--output",
+              "y=" + path(file)});
     return read(file);
   };
   const std::string first = with_seed("7", "a.npy");
@@ -78,13 +78,13 @@ TEST_F(CliTest, AutoSaysWhenThereIsNoGpu) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("no GPU here; the host executor runs the same generated source"), std::string::npos);
   EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
-  expect_refused({"run", "softmax", "--rows", "2", "--cols", "8", "--device", "cuda"}, {"cuda"}, 1);
-  expect_refused({"tune", "softmax", "--rows", "2", "--cols", "8"}, {"tuning needs a GPU", "--compile-only"}, 1);
+  expect_rejected({"run", "softmax", "--rows", "2", "--cols", "8", "--device", "cuda"}, {"cuda"}, 1);
+  expect_rejected({"tune", "softmax", "--rows", "2", "--cols", "8"}, {"tuning needs a GPU", "--compile-only"}, 1);
 }
 
-TEST_F(CliTest, TuningOnTheHostExecutorIsRefused) {
-  expect_refused({"tune", "softmax", "--rows", "2", "--cols", "8", "--device", "host"},
-                 {"tuning needs a GPU", "never claims a speed"}, 1);
+TEST_F(CliTest, TuningOnTheHostExecutorIsRejected) {
+  expect_rejected({"tune", "softmax", "--rows", "2", "--cols", "8", "--device", "host"},
+                  {"tuning needs a GPU", "times of the host executor mean nothing"}, 1);
 }
 
 TEST_F(CliTest, AFolderThatCannotBeWrittenCostsPersistenceOnly) {

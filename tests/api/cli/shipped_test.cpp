@@ -1,4 +1,4 @@
-// The cache file that ships, as an installed program finds it: in share/tunesmith beside its bin folder.
+// The cache file that ships, as an installed program finds it: in share/tunesmith next to its bin folder.
 
 #include <algorithm>
 #include <filesystem>
@@ -24,8 +24,8 @@ class ShippedCacheTest : public CliTest {
     fs::create_directories(path("prefix/bin"));
     fs::create_directories(path("prefix/share/tunesmith"));
     std::error_code other_file_system;
-    fs::create_hard_link(TUNESMITH_CLI, program, other_file_system);
-    if (other_file_system) fs::copy_file(TUNESMITH_CLI, program);
+    fs::create_hard_link(built_program(), program, other_file_system);
+    if (other_file_system) fs::copy_file(built_program(), program);
   }
 
   std::string shipped() const { return path("prefix/share/tunesmith/shipped.db"); }
@@ -130,17 +130,21 @@ TEST_F(ShippedCacheTest, DoctorNamesItAndListShowsItWhenAsked) {
   EXPECT_EQ(facts["ignored"], "TUNESMITH_SYSTEM_CACHE is empty");
 }
 
-TEST_F(ShippedCacheTest, RecordsOfOtherTemplatesAreNotUsed) {
+TEST_F(ShippedCacheTest, RecordsOfOlderTemplatesAreUsedAndSaidToBe) {
   fs::create_directories(path("templates"));
   fs::copy(TUNESMITH_SOURCE_DIR "/templates", path("templates"), fs::copy_options::recursive);
   write_cache(shipped(), 0);
   environment["TUNESMITH_TEMPLATES"] = path("templates");
-  EXPECT_EQ(look_up()["origin"], "exact") << "the same text from a folder";
+  EXPECT_EQ(look_up()["origin"], "exact") << "the same templates from a folder";
   const Op& op = find_op("softmax");
   const std::string main_template =
       op.parse(problem())->source_parts(op.parse(problem())->default_config(open_device("host")->info())).main_template;
   write("templates/" + main_template, read("templates/" + main_template) + "// changed\n");
-  EXPECT_EQ(look_up()["origin"], "default") << "neither exact nor nearest";
+  EXPECT_EQ(look_up()["origin"], "exact") << "comments do not count";
+  write("templates/" + main_template, read("templates/" + main_template) + "struct Changed {};\n");
+  const nlohmann::json answer = look_up();
+  EXPECT_EQ(answer["origin"], "older");
+  EXPECT_EQ(answer["config"], config(0));
   const nlohmann::json facts = run_json({"doctor"})["shipped"];
   EXPECT_EQ(facts["records"], 1);
   EXPECT_EQ(facts["usable"], 0);
@@ -148,7 +152,7 @@ TEST_F(ShippedCacheTest, RecordsOfOtherTemplatesAreNotUsed) {
 
 // The one that this build made of the repository's records, which may be none.
 TEST_F(ShippedCacheTest, TheBuildHasMadeOne) {
-  program = TUNESMITH_CLI;
+  program = built_program();
   const nlohmann::json facts = run_json({"doctor"})["shipped"];
   EXPECT_TRUE(facts["file"].get<std::string>().ends_with("/share/tunesmith/shipped.db")) << facts;
   EXPECT_EQ(facts["ignored"], "");

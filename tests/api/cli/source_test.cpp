@@ -13,8 +13,8 @@ TEST_F(CliTest, SourceIsTheRenderedTextAndNothingElse) {
   EXPECT_EQ(outcome.err, "");
   const Op& op = find_op("softmax");
   const Problem problem = op.normalize({"softmax", parse_fields("rows=4096,cols=32000,dtype=bf16", "problem")});
-  const Config config =
-      op.parse(problem)->complete_config(generic_device({9, 0, 'a'}), {parse_fields("variant=online,threads=512", "config")});
+  const Config config = op.parse(problem)->complete_config(generic_device({9, 0, 'a'}),
+                                                           {parse_fields("variant=online,threads=512", "config")});
   EXPECT_EQ(outcome.out, render(*op.parse(problem), config));
   EXPECT_TRUE(files().empty());  // looking writes nothing
 }
@@ -37,7 +37,7 @@ TEST_F(CliTest, PtxAndResourcesNeedNoGpu) {
 
 TEST_F(CliTest, AnArchitectureThatNvrtcDoesNotKnow) {
   if (!has_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
-  expect_refused({"source", "softmax", "--rows", "4", "--cols", "8", "--arch", "sm_30", "--ptx"}, {"sm_30"}, 1);
+  expect_rejected({"source", "softmax", "--rows", "4", "--cols", "8", "--arch", "sm_30", "--ptx"}, {"sm_30"}, 1);
 }
 
 TEST_F(CliTest, AnNvrtcThatCannotBeOpened) {

@@ -11,13 +11,13 @@ namespace {
 std::vector<Problem> problems_of(std::string_view text) {
   std::vector<Problem> problems;
   for (const SpecProblem& asked : parse_spec(text, "spec.json")) {
-    EXPECT_EQ(asked.texts, "");
+    EXPECT_EQ(asked.sources, "");
     problems.push_back(asked.problem);
   }
   return problems;
 }
 
-std::string refusal(std::string_view text) {
+std::string error_of(std::string_view text) {
   try {
     parse_spec(text, "spec.json");
   } catch (const Error& error) {
@@ -112,10 +112,10 @@ TEST(Spec, NamesTheMistakeAndItsPlace) {
        {"problems[0].causal is 1", "expected a string"}},
       {R"({"problems": [{"op": "attention", "seq_q": 4, "head_dim": 8, "heads": 8, "kv_heads": [2, 3]}]})",
        {"problems[0].heads is 8 and kv_heads is 3"}},
-      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "cols": 9}]})", {"'cols' stands twice"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "cols": 9}]})", {"'cols' appears twice"}},
   };
   for (const auto& [text, parts] : cases) {
-    const std::string message = refusal(text);
+    const std::string message = error_of(text);
     EXPECT_TRUE(message.starts_with("'spec.json': ")) << message;
     for (const char* part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
   }

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "api/dispatch/cross_entropy_key.h"
+#include "api/dispatch/call_key.h"
 #include "api/dispatch/plan_table.h"
 #include "templates/op.h"
 #include "tests/api/engine/fakes.h"
@@ -16,6 +16,12 @@
 
 namespace tunesmith {
 namespace {
+
+template <typename Arrays>
+Arrays with_logits(Arrays arrays, const void* logits) {
+  arrays.logits = logits;
+  return arrays;
+}
 
 using fakes::expect_error;
 
@@ -31,13 +37,16 @@ EngineOptions host() {
 
 /// Results computed with the formulas in double.
 struct Reference {
-  std::vector<double> loss, lse, z_loss, nll, gradient;  // per row, not reduced; the gradient is that of each row's loss
+  std::vector<double> loss, lse, z_loss, nll;  // per row, not reduced
+  std::vector<double> gradient;                // of each row's loss; for a mean, to be divided by total_weight
   std::vector<std::int64_t> predicted;
-  double total_weight = 0;
+  double total_weight = 0, counted = 0;
 
-  double divisor(Reduction reduction) const { return reduction == Reduction::mean ? total_weight : 1; }
-  double reduced(const std::vector<double>& of_rows, Reduction reduction) const {
-    return std::accumulate(of_rows.begin(), of_rows.end(), 0.0) / divisor(reduction);
+  // The z term is not weighted, so its mean divides by the number of rows.
+  double mean_z_loss() const { return std::accumulate(z_loss.begin(), z_loss.end(), 0.0) / counted; }
+  double mean_loss() const {
+    const double with_z = std::accumulate(loss.begin(), loss.end(), 0.0);
+    return (with_z - std::accumulate(z_loss.begin(), z_loss.end(), 0.0)) / total_weight + mean_z_loss();
   }
 };
 
@@ -47,6 +56,12 @@ Reference reference(const CrossEntropyProblem& problem, const std::vector<float>
   const auto classes = static_cast<std::size_t>(problem.cols);
   const double hard = 1 - problem.label_smoothing, smooth = problem.label_smoothing / static_cast<double>(problem.cols);
   const auto weight = [&](std::size_t c) { return weights.empty() ? 1.0 : static_cast<double>(weights[c]); };
+  for (const std::int64_t target : targets) {
+    if (target == problem.ignore_index) continue;
+    out.total_weight += weight(static_cast<std::size_t>(target));
+    out.counted += 1;
+  }
+  const double z_slope = 2 * problem.z_loss * (problem.reduction == Reduction::mean ? out.total_weight / out.counted : 1);
   for (std::size_t r = 0; r < targets.size(); ++r) {
     std::vector<double> x(classes), slope(classes);
     for (std::size_t c = 0; c < classes; ++c) {
@@ -73,11 +88,10 @@ Reference reference(const CrossEntropyProblem& problem, const std::vector<float>
     out.nll.push_back(ignored ? 0 : lse - x[t]);
     out.z_loss.push_back(ignored ? 0 : z);
     out.loss.push_back(ignored ? 0 : hard * weight(t) * (lse - x[t]) + smooth * smoothed + z);
-    if (!ignored) out.total_weight += weight(t);
     for (std::size_t c = 0; c < classes; ++c) {
       const double p = std::exp(x[c] - lse);
       const double d =
-          hard * weight(t) * (p - (c == t ? 1 : 0)) + smooth * (sum_weights * p - weight(c)) + 2 * problem.z_loss * lse * p;
+          hard * weight(t) * (p - (c == t ? 1 : 0)) + smooth * (sum_weights * p - weight(c)) + z_slope * lse * p;
       out.gradient.push_back(ignored ? 0 : d * slope[c]);
     }
   }
@@ -178,8 +192,8 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   all.bad_targets = bad;
   all.dlogits = dlogits_.data();
   engine_.run_checked(problem, with_logits(all, logits_.data()));
-  EXPECT_NEAR(loss_[0], expected.reduced(expected.loss, Reduction::mean), 2e-6);
-  EXPECT_NEAR(z_loss_[0], expected.reduced(expected.z_loss, Reduction::mean), 1e-7);
+  EXPECT_NEAR(loss_[0], expected.mean_loss(), 2e-6);
+  EXPECT_NEAR(z_loss_[0], expected.mean_z_loss(), 1e-7);
   EXPECT_EQ(loss_[1], -1);  // a reduced loss is one number
   EXPECT_EQ(z_loss_[1], -1);
   expect_near(lse_, expected.lse, 1, "lse");
@@ -214,6 +228,39 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   given.dlogits = logits_.data();
   engine_.run(backward, with_logits(given, logits_.data()));
   EXPECT_EQ(logits_, from_lse);
+}
+
+// With all weights 0.5 the weighted mean of the first term is what it is without weights, and so is the mean of the z term.
+TEST_F(CrossEntropyFamily, MeanOfTheZTermDoesNotDependOnWeights) {
+  const std::vector<float> logits{1, 2, 0.5f, 0, -1, 3}, halves(3, 0.5f);
+  const std::vector<std::int64_t> targets{0, 2};
+  CrossEntropyProblem problem = CrossEntropyProblem::contiguous(2, 3, DType::f32);
+  problem.z_loss = 0.1;
+  std::vector<float> lse(2), dlogits(6), expected_dlogits(6);
+  float loss = -1, z_loss = -1, expected_z_loss = -1;
+  CrossEntropyArrays arrays;
+  arrays.targets = targets.data();
+  arrays.lse = lse.data();
+  arrays.loss = &loss;
+  arrays.z_loss = &expected_z_loss;
+  arrays.dlogits = expected_dlogits.data();
+  engine_.run_checked(problem, with_logits(arrays, logits.data()));
+  EXPECT_NEAR(loss, 1.538764, 2e-6);
+  arrays.weight = halves.data();
+  arrays.z_loss = &z_loss;
+  arrays.dlogits = dlogits.data();
+  const float expected_loss = loss;
+  engine_.run_checked(problem, with_logits(arrays, logits.data()));
+  EXPECT_NEAR(loss, expected_loss, 1e-6);
+  EXPECT_NEAR(z_loss, expected_z_loss, 1e-6);
+  expect_near(dlogits, expected_dlogits, 1, "dlogits");
+
+  // Weights so small that they would be lost in one number together with the z term.
+  const std::vector<float> tiny(3, 1e-7f);
+  arrays.weight = tiny.data();
+  engine_.run_checked(problem, with_logits(arrays, logits.data()));
+  EXPECT_NEAR(loss, expected_loss, 1e-6);
+  expect_near(dlogits, expected_dlogits, 1, "dlogits");
 }
 
 TEST_F(CrossEntropyFamily, UnreducedLossTakesAnUpstreamGradientPerRow) {
@@ -355,7 +402,8 @@ TEST_P(CrossEntropyShards, CombineToTheWhole) {
     shard.scale = whole.scale;
     shard.softcap = whole.softcap;
     shard.predicted = true;
-    engine_.run(shard, {&logits_[static_cast<std::size_t>(start)], targets_.data(), nullptr, &parts[static_cast<std::size_t>(s * rows * 8)]});
+    engine_.run(shard, {&logits_[static_cast<std::size_t>(start)], targets_.data(), nullptr,
+                        &parts[static_cast<std::size_t>(s * rows * 8)]});
     start += shard.cols;
   }
   ASSERT_EQ(start, classes);
@@ -365,13 +413,14 @@ TEST_P(CrossEntropyShards, CombineToTheWhole) {
   std::vector<float> lse(rows, -1), nll(rows, -1), loss(1, -1), z_loss(1, -1);
   std::vector<std::int64_t> predicted(rows, -1);
   std::int64_t hits = -1;
-  engine_.run_checked(combine, {.parts = parts.data(), .targets = targets_.data(),
-                                 .loss = loss.data(),
-                                 .lse = lse.data(),
-                                 .z_loss = z_loss.data(),
-                                 .nll = nll.data(),
-                                 .predicted = predicted.data(),
-                                 .correct = &hits});
+  engine_.run_checked(combine, {.parts = parts.data(),
+                                .targets = targets_.data(),
+                                .loss = loss.data(),
+                                .lse = lse.data(),
+                                .z_loss = z_loss.data(),
+                                .nll = nll.data(),
+                                .predicted = predicted.data(),
+                                .correct = &hits});
   EXPECT_NEAR(loss[0], loss_[0], 2e-6 * loss_[0]);
   EXPECT_NEAR(z_loss[0], z_loss_[0], 2e-6 * z_loss_[0]);
   expect_near(lse, lse_, 1, "lse");
@@ -433,12 +482,14 @@ TEST_F(CrossEntropyFamily, ChecksTargetsOnRequest) {
 
   // Also when shards are combined.
   std::vector<float> parts(5 * 8);
-  engine_.run(CrossEntropyShardProblem::contiguous(5, 12, DType::f32), {logits_.data(), targets_.data(), nullptr, parts.data()});
+  engine_.run(CrossEntropyShardProblem::contiguous(5, 12, DType::f32),
+              {logits_.data(), targets_.data(), nullptr, parts.data()});
   CrossEntropyCombineProblem combine = CrossEntropyCombineProblem::contiguous(5, 1, 12);
   combine.check_targets = true;
   expect_error(
       [&] {
-        engine_.run_checked(combine, {.parts = parts.data(), .targets = targets_.data(), .loss = loss_.data(), .lse = lse_.data()});
+        engine_.run_checked(combine,
+                            {.parts = parts.data(), .targets = targets_.data(), .loss = loss_.data(), .lse = lse_.data()});
       },
       ErrorCode::invalid_argument, {"targets[1] is 12; allowed: 0 to 11, or ignore_index -100 (2 rows in all)"});
 }
@@ -475,20 +526,16 @@ TEST_F(CrossEntropyCalls, ErrorsNameMissingArrays) {
     ask(problem);
     rejects([&] { engine_.run_checked(problem, with_logits(arrays(), logits_.data())); }, words);
   };
-  asked([](auto& p) { p.weight = true; }, {"weight is a null pointer, but problem.weight is set"});
+  asked([](auto& p) { p.weight = true; }, {"weight is a null pointer"});
   asked([](auto& p) { p.nll = true; }, {"nll is a null pointer"});
   asked([](auto& p) { p.predicted = true; }, {"predicted is a null pointer"});
   asked([](auto& p) { p.correct = true; }, {"correct is a null pointer"});
   asked([](auto& p) { p.dloss = Upstream::scalar; }, {"dloss is a null pointer"});
-  asked([](auto& p) { p.gradient = Gradient::separate; }, {"dlogits is a null pointer, but problem.gradient is set"});
+  asked([](auto& p) { p.gradient = Gradient::separate; }, {"dlogits is a null pointer"});
   asked([](auto& p) { p.z_loss = 0.5; }, {"z_loss is a null pointer"});
 
   const CrossEntropyBackwardProblem backward = CrossEntropyBackwardProblem::contiguous(4, 8, DType::f32);
-  rejects(
-      [&] {
-        engine_.run(backward, {logits_.data(), targets_.data(), floats_.data()});
-      },
-      {"dloss is a null pointer"});
+  rejects([&] { engine_.run(backward, {logits_.data(), targets_.data(), floats_.data()}); }, {"dloss is a null pointer"});
   rejects(
       [&] {
         engine_.run(backward, {logits_.data(), targets_.data(), floats_.data(), floats_.data() + 8});
@@ -504,15 +551,18 @@ TEST_F(CrossEntropyCalls, ErrorsNameMissingArrays) {
 TEST_F(CrossEntropyCalls, ErrorsNameInvalidFields) {
   CrossEntropyArrays given = arrays();
   given.z_loss = floats_.data() + 16;
-  rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); }, {"z_loss is given", "problem.z_loss is 0"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); },
+          {"z_loss is given", "the problem does not have it"});
   given = arrays();
   given.dloss = floats_.data() + 16;
-  rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); }, {"dloss is scalar", "gradient is none"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); },
+          {"dloss is scalar", "gradient is none"});
   given = arrays();
   given.targets = reinterpret_cast<const std::byte*>(targets_.data()) + 4;
   rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); }, {"targets is at", "i64", "8 bytes"});
   problem_.target_dtype = DType::f32;
-  rejects([&] { engine_.run_checked(problem_, with_logits(arrays(), logits_.data())); }, {"target_dtype is 'f32'", "i64, i32"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(arrays(), logits_.data())); },
+          {"target_dtype is 'f32'", "i32, i64"});
   problem_.target_dtype = DType::i64;
   problem_.label_smoothing = 2;
   rejects([&] { engine_.run_checked(problem_, with_logits(arrays(), logits_.data())); }, {"label_smoothing is 2", "0 to 1"});
@@ -526,12 +576,12 @@ TEST_F(CrossEntropyCalls, ErrorsNameInvalidFields) {
 TEST_F(CrossEntropyCalls, OnlyEqualCallsShareAPlan) {
   engine_.run_checked(problem_, with_logits(arrays(), logits_.data()));
   engine_.run_checked(problem_, with_logits(arrays(), other_.data()));
-  problem_.logits_row_stride = 8;    // the meaning of 0
+  problem_.logits_row_stride = 8;    // as if it were absent
   problem_.out_dtype = DType::bf16;  // of dlogits, which are not computed
   problem_.logits_alignment = 4;     // the address determines it
   engine_.run_checked(problem_, with_logits(arrays(), logits_.data()));
   EXPECT_EQ(fake_.compiler->compilations, 1);
-  EXPECT_EQ(engine_.parts().plans->cross_entropy.size(), 1u);
+  EXPECT_EQ(engine_.parts().plans->calls.size(), 1u);
 
   CrossEntropyArrays given = arrays();
   std::vector<std::int64_t> predicted(4);
@@ -543,7 +593,7 @@ TEST_F(CrossEntropyCalls, OnlyEqualCallsShareAPlan) {
   engine_.run_checked(problem_, with_logits(given, logits_.data()));
   given.dlogits = logits_.data();
   engine_.run_checked(problem_, with_logits(given, logits_.data()));
-  EXPECT_EQ(engine_.parts().plans->cross_entropy.size(), 4u);
+  EXPECT_EQ(engine_.parts().plans->calls.size(), 4u);
 }
 
 TEST_F(CrossEntropyCalls, DoesNotWaitDuringACapture) {
@@ -555,14 +605,22 @@ TEST_F(CrossEntropyCalls, DoesNotWaitDuringACapture) {
                {"check_targets", "capturing", "bad_targets"});
 }
 
+template <typename Problem>
+CallKey key_of(const Problem& problem) {
+  const typename Problem::Arrays none{};
+  KeyWriter<key_words<Problem>()> key(problem.op());
+  describe(problem, none, key);
+  return CallKey({key.words(), key.hash()});
+}
+
 /// Checks that every change of a field gives a different key.
 template <typename Problem>
 void expect_all_in_key(const Problem& plain, std::initializer_list<void (*)(Problem&)> changes) {
-  std::vector<CrossEntropyKey> keys{CrossEntropyKey(plain)};
+  std::vector<CallKey> keys{key_of(plain)};
   for (const auto& change : changes) {
     Problem problem = plain;
     change(problem);
-    const CrossEntropyKey key(problem);
+    const CallKey key = key_of(problem);
     for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_FALSE(key == keys[i]) << "changes " << keys.size() << ", " << i;
     keys.push_back(key);
   }
@@ -633,8 +691,8 @@ TEST(CrossEntropyKeys, DependOnEveryField) {
        [](auto& p) { p.reduction = Reduction::sum; }, [](auto& p) { p.weight = true; }, [](auto& p) { p.nll = true; },
        [](auto& p) { p.predicted = true; }, [](auto& p) { p.correct = true; }, [](auto& p) { p.check_targets = true; }});
   // The same fields of another operation.
-  EXPECT_FALSE(CrossEntropyKey(CrossEntropyProblem::contiguous(8, 16, DType::f32)) ==
-               CrossEntropyKey(CrossEntropyBackwardProblem::contiguous(8, 16, DType::f32)));
+  EXPECT_FALSE(key_of(CrossEntropyProblem::contiguous(8, 16, DType::f32)) ==
+               key_of(CrossEntropyBackwardProblem::contiguous(8, 16, DType::f32)));
 }
 
 TEST(CrossEntropyProblems, GenericFormHasTheFieldsOfTheTypedOne) {
@@ -698,7 +756,7 @@ TEST_F(CrossEntropyFamily, PlansTakeTheArraysInOrder) {
                           z_loss_.data(), nll_.data(),     predicted_.data(), &correct, bad,          dlogits_.data()};
   plan.launch(arrays);
   const Reference expected = reference(problem, logits_, targets_, weights_);
-  EXPECT_NEAR(loss_[0], expected.reduced(expected.loss, Reduction::mean), 2e-5);
+  EXPECT_NEAR(loss_[0], expected.mean_loss(), 2e-5);
   expect_near(nll_, expected.nll, 1, "nll");
   expect_near(dlogits_, expected.gradient, 1 / expected.total_weight, "dlogits");
   EXPECT_EQ(predicted_, expected.predicted);

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <thread>
 
+#include "api/engine/parts.h"
 #include "api/engine/plan_state.h"
 #include "tests/api/engine/fakes.h"
 #include "tunesmith/buffer.h"
@@ -73,6 +74,31 @@ TEST(Engine, ConfigurationAndModeArePartOfThePlanKey) {
   // A complete configuration gives the same plan in every mode; so does the same problem in its generic form.
   EXPECT_EQ(&pinned.state(), &fake.engine->prepare(problem, {.config = pinned.config(), .mode = Mode::tune}).state());
   EXPECT_EQ(&by_default.state(), &fake.engine->prepare({"softmax", {{"cols", 2000}, {"rows", 8}}}).state());
+}
+
+TEST(Engine, AnotherTunerIsAskedOnlyWhereTheEngineWouldTune) {
+  FakeEngine fake(in_mode(Mode::tune));
+  std::vector<std::string> tuned;
+  bool works = true;
+  const Config winner{parse_fields("variant=online,threads=64", "config")};
+  fake.engine->parts().tuner = [&](const ParsedProblem& problem) -> std::optional<Tuned> {
+    tuned.push_back(problem.problem().short_text());
+    if (!works) return std::nullopt;
+    return Tuned{problem.complete_config(fake.engine->device(), winner), 1.5};
+  };
+  const Plan plan = fake.engine->prepare(rows_of(8, 2000));
+  EXPECT_EQ(plan.origin(), Origin::tuned);
+  EXPECT_EQ(plan.config().variant(), "online");
+  EXPECT_EQ(plan.tune_s(), 1.5);
+  EXPECT_EQ(fake.device->measurements, 0);  // the engine itself does not tune
+  EXPECT_EQ(tuned.size(), 1u);
+  works = false;
+  EXPECT_EQ(fake.engine->prepare(rows_of(8, 3000)).origin(), Origin::by_default);
+  EXPECT_EQ(tuned.size(), 2u);
+  (void)fake.engine->prepare(rows_of(8, 4000), {.mode = Mode::replay});
+  (void)fake.engine->prepare(rows_of(8, 4000), {.config = winner});
+  (void)fake.engine->prepare(rows_of(0, 4000));
+  EXPECT_EQ(tuned.size(), 2u);
 }
 
 TEST(Engine, ReportsAFailedCompilationAndRetries) {
@@ -231,6 +257,78 @@ TEST_F(TunedCache, UsesAStaleRecordAndReportsItOnce) {
   EXPECT_EQ(fake.engine->prepare(rows_of(7, 100)).origin(), Origin::exact);
   EXPECT_EQ(fake.logged("another driver"), 1);
   EXPECT_EQ(fake.device->measurements, 0);
+}
+
+class OlderTemplates : public TunedCache {
+ protected:
+  OlderTemplates() {
+    CacheOptions options;
+    options.file = folder_ / "cache.db";
+    Cache cache(options);
+    TuningRecord record = cache.list_records().at(0);
+    record.key.template_digest = "of last year";
+    EXPECT_GT(cache.clear({}), 0);
+    cache.store_record(record, {});
+    config_ = record.config;
+  }
+
+  std::string config_;
+};
+
+TEST_F(OlderTemplates, ReplayUsesTheirRecord) {
+  FakeEngine fake(in_mode(Mode::replay), DeviceInfo::Kind::cuda, folder_ / "cache.db");
+  const Plan plan = fake.engine->prepare(rows_of(8, 100));
+  EXPECT_EQ(plan.origin(), Origin::older);
+  EXPECT_EQ(name(plan.origin()), "older");
+  EXPECT_EQ(plan.config().text(), config_);
+  EXPECT_EQ(plan.nearest_n_cols(), 0);
+  EXPECT_EQ(fake.device->measurements, 0);
+  EXPECT_EQ(fake.logged("info: the record for softmax rows=8,cols=100"), 1);
+}
+
+TEST_F(OlderTemplates, TuneMeasuresAgain) {
+  FakeEngine fake(in_mode(Mode::tune), DeviceInfo::Kind::cuda, folder_ / "cache.db");
+  EXPECT_EQ(fake.engine->prepare(rows_of(8, 100)).origin(), Origin::tuned);
+  FakeEngine next(in_mode(Mode::tune), DeviceInfo::Kind::cuda, folder_ / "cache.db");
+  EXPECT_EQ(next.engine->prepare(rows_of(8, 100)).origin(), Origin::exact);
+}
+
+TEST_F(TunedCache, TheSourceIsTheOneThatWasCompiled) {
+  const auto source_in = [&](FakeEngine& fake) {
+    const Plan plan = fake.engine->prepare(rows_of(8, 100));
+    fake.engine.reset();
+    return plan.source();
+  };
+  FakeEngine first(in_mode(Mode::replay), DeviceInfo::Kind::cuda, folder_ / "cache.db");
+  const std::string rendered = source_in(first);
+  EXPECT_NE(rendered.find(".cols = 100"), std::string::npos);
+
+  // As if an earlier version with other comments had compiled it.
+  const std::string stored = "// another comment\n" + rendered;
+  {
+    CacheOptions options;
+    options.file = folder_ / "cache.db";
+    Cache cache(options);
+    for (const BinaryInfo& info : cache.list_binaries()) {
+      BinaryRecord binary = cache.find_binary(info.fingerprint).value();
+      if (cache.find_source(binary.source_hash) != rendered) continue;
+      binary.source_hash = "of the other text";
+      cache.store_binary(binary, stored);
+    }
+  }
+  FakeEngine second(in_mode(Mode::replay), DeviceInfo::Kind::cuda, folder_ / "cache.db");
+  EXPECT_EQ(source_in(second), stored);
+  EXPECT_EQ(second.compiler->compilations, 0);
+}
+
+TEST_F(TunedCache, PhasesDistinguishAWarmStartFromACompilation) {
+  FakeEngine fake(in_mode(Mode::replay), DeviceInfo::Kind::cuda, folder_ / "cache.db");
+  const Phases warm = fake.engine->prepare(rows_of(8, 100)).state().phases;
+  for (const double phase_ms : {warm.select_ms, warm.digest_ms, warm.lookup_ms, warm.load_ms, warm.bind_ms})
+    EXPECT_GT(phase_ms, 0);
+  for (const double phase_ms : {warm.tune_ms, warm.render_ms, warm.compile_ms, warm.store_ms}) EXPECT_EQ(phase_ms, 0);
+  const Phases cold = fake.engine->prepare(rows_of(8, 2000), {.mode = Mode::off}).state().phases;
+  for (const double phase_ms : {cold.render_ms, cold.compile_ms, cold.store_ms, cold.load_ms}) EXPECT_GT(phase_ms, 0);
 }
 
 TEST(DeviceBuffer, CopiesOnlyWithinItsBounds) {

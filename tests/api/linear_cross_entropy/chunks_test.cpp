@@ -91,6 +91,16 @@ TEST(LinearChunks, ArraysInTheWorkspaceDoNotOverlap) {
   }
 }
 
+TEST(LinearChunks, ScaledWeightsHavePlaceWhereTheMeanHasTwoDivisors) {
+  LinearCrossEntropyProblem problem = of(100, 1001);
+  problem.z_loss = 1e-4;
+  const std::size_t without = divide(problem, 0).bytes;
+  problem.class_weight = true;
+  const LinearChunks chunks = divide(problem, 0);
+  EXPECT_EQ(chunks.bytes, without + 4096);
+  EXPECT_EQ(chunks.losses - chunks.scaled_weight, 4096U);
+}
+
 TEST(LinearChunks, ErrorNamesTooLittleMemory) {
   LinearCrossEntropyProblem problem = of(10, 128256);
   problem.memory_bytes = 1000;

@@ -39,7 +39,8 @@ struct Row {
   std::vector<double> gradient;  ///< with respect to the product hidden weight^T
 };
 
-Row row_of(const LinearInputs& inputs, std::int64_t target, const std::vector<double>& products) {
+/// `z_ratio`: what the z term's gradient is multiplied with before the division by the target weights.
+Row row_of(const LinearInputs& inputs, std::int64_t target, const std::vector<double>& products, double z_ratio) {
   const LinearCrossEntropyProblem& p = inputs.problem;
   const std::size_t classes = products.size();
   std::vector<double> x(classes), slope(classes);
@@ -74,7 +75,7 @@ Row row_of(const LinearInputs& inputs, std::int64_t target, const std::vector<do
   }
   for (std::size_t c = 0; c < classes; ++c) {
     const double probability = std::exp(x[c] - row.lse);
-    const double by_x = (all + 2 * p.z_loss * row.lse) * probability - share * weight(c) - (c == hit ? own : 0);
+    const double by_x = (all + 2 * p.z_loss * z_ratio * row.lse) * probability - share * weight(c) - (c == hit ? own : 0);
     row.gradient[c] = by_x * slope[c];
   }
   return row;
@@ -110,12 +111,14 @@ LinearOutputs reference(const LinearInputs& inputs) {
   if (p.dhidden) outputs.dhidden.assign(tokens * size, 0);
   if (p.dweight) outputs.dweight.assign(classes * size, 0);
 
-  double divisor = 0;
+  double divisor = 0, valid = 0;  // the z term has no weight: its mean divides by the number of valid tokens
   for (const double target : targets)
-    if (target != static_cast<double>(p.ignore_index) && target >= 0 && target < static_cast<double>(p.vocab_size))
+    if (target != static_cast<double>(p.ignore_index) && target >= 0 && target < static_cast<double>(p.vocab_size)) {
+      valid += 1;
       divisor += p.class_weight ? static_cast<double>(inputs.class_weight[static_cast<std::size_t>(target)]) : 1.0;
+    }
   const bool each = p.reduction == Reduction::none;
-  if (p.reduction != Reduction::mean) divisor = 1;
+  if (p.reduction != Reduction::mean) divisor = valid = 1;
 
   double loss = 0, z_loss = 0;
   std::vector<double> products(classes);
@@ -124,7 +127,7 @@ LinearOutputs reference(const LinearInputs& inputs) {
       products[c] = 0;
       for (std::size_t d = 0; d < size; ++d) products[c] += hidden[t * size + d] * weight[c * size + d];
     }
-    const Row row = row_of(inputs, static_cast<std::int64_t>(targets[t]), products);
+    const Row row = row_of(inputs, static_cast<std::int64_t>(targets[t]), products, divisor / valid);
     outputs.lse.push_back(row.lse);
     if (p.nll) outputs.nll.push_back(row.nll);
     if (p.predicted) outputs.predicted.push_back(row.predicted);
@@ -141,8 +144,8 @@ LinearOutputs reference(const LinearInputs& inputs) {
       }
     }
   }
-  if (!each) outputs.loss = {loss / divisor};
-  if (!each && p.z_loss > 0) outputs.z_loss = {z_loss / divisor};
+  if (!each) outputs.loss = {(loss - z_loss) / divisor + z_loss / valid};
+  if (!each && p.z_loss > 0) outputs.z_loss = {z_loss / valid};
   return outputs;
 }
 

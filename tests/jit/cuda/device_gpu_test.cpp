@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <numeric>
 #include <thread>
 
 #include "jit/cuda/context_scope.h"
 #include "jit/cuda/module.h"
+#include "templates/template_set.h"
 #include "tests/jit/cuda/nvrtc_fixture.h"
 #include "tests/support/graph_calls.h"
 
@@ -107,16 +107,8 @@ extern "C" __global__ void bytes(const __grid_constant__ ByteParams p) {
 }
 )";
 
-/// Prepends the platform's headers to `text`, flattened as by rendering.
-std::string with_platform(const std::string& text) {
-  std::string flattened;
-  for (const char* header : {"types.cuh", "platform_cuda.cuh"}) {
-    std::ifstream in(std::string(TUNESMITH_SOURCE_DIR "/templates/device/") + header);
-    for (std::string line; std::getline(in, line);)
-      if (!line.starts_with("#include") && !line.starts_with("#pragma once")) flattened += line + "\n";
-  }
-  return flattened + text;
-}
+/// Prepends the platform's headers to `text`, from the templates that are embedded in the program.
+std::string with_platform(const std::string& text) { return TemplateSet::embedded().flatten("device/platform.cuh") + text; }
 
 struct Params {
   float* x = nullptr;
@@ -275,10 +267,11 @@ TEST_F(CudaGpu, BlocksOfAClusterHaveRanks) {
 class CudaGpuPlatform : public CudaGpu {
  protected:
   void SetUp() override {
+    const std::string whole = with_platform(platform_source);  // first: a missing template fails without a GPU too
     CudaGpu::SetUp();
     if (device_ == nullptr || module_ == nullptr) return;
     module_ = device_->load(NvrtcCompiler({.folders = test_folders(), .dump_folder = {}, .append_flags = {}})
-                                .compile({"platform_test.cu", with_platform(platform_source), device_->info().arch}));
+                                .compile({"platform_test.cu", whole, device_->info().arch}));
   }
   template <typename T>
   T* upload(const std::vector<T>& values) {

@@ -199,7 +199,10 @@ inline std::int64_t product_smem_bytes(int columns, bool b_k_innermost) {
 
 /// Returns the complete source of these kernels.
 inline std::string tensor_map_source(const std::string& kernels) {
-  return TemplateSet::embedded().flatten("device/wgmma.cuh") + "#line 1 \"tensor_map_test.cu\"\n" + product_source + kernels;
+  std::string instructions = "namespace tunesmith {\n";
+  for (int columns = 8; columns <= 256; columns += 8) instructions += "TUNESMITH_WGMMA_" + std::to_string(columns) + "\n";
+  return TemplateSet::embedded().flatten("device/wgmma.cuh") + instructions +
+         "}  // namespace tunesmith\n#line 1 \"tensor_map_test.cu\"\n" + product_source + kernels;
 }
 
 }  // namespace tunesmith::test

@@ -4,7 +4,7 @@ namespace tunesmith::test {
 
 std::vector<Problem> attention_problems(bool tensor_cores) {
   const std::vector<std::string> shapes{
-      // One of everything, and lengths around tiles.
+      // Sizes of 1, and lengths around the size of a tile.
       "seq_q=1,seq_kv=1,head_dim=8",
       "seq_q=64,seq_kv=128,head_dim=64,heads=2,batch=2",
       "seq_q=113,seq_kv=203,head_dim=128,heads=3,layout=bhsd",
@@ -15,7 +15,7 @@ std::vector<Problem> attention_problems(bool tensor_cores) {
       "seq_q=65,seq_kv=129,head_dim=40,head_dim_v=72,heads=6,kv_heads=2,causal=bottom-right",
       "seq_q=100,seq_kv=100,head_dim=24,heads=5,kv_heads=1,causal=top-left",
       "seq_q=77,seq_kv=141,head_dim=8,head_dim_v=256,causal=top-left",
-      "seq_q=141,seq_kv=77,head_dim=104,head_dim_v=8,causal=bottom-right,layout=bhsd",  // the first queries see nothing
+      "seq_q=141,seq_kv=77,head_dim=104,head_dim_v=8,causal=bottom-right,layout=bhsd",  // the first queries see no keys
       "seq_q=200,seq_kv=200,head_dim=64,window_left=20,window_right=5",
       "seq_q=150,seq_kv=250,head_dim=64,window_left=0,window_right=0",
       "seq_q=250,seq_kv=150,head_dim=64,window_left=33,causal=bottom-right",
@@ -24,14 +24,14 @@ std::vector<Problem> attention_problems(bool tensor_cores) {
       // Options.
       "seq_q=70,seq_kv=90,head_dim=64,scale=0.5",
       "seq_q=70,seq_kv=90,head_dim=64,softcap=15",
-      "seq_q=70,seq_kv=90,head_dim=64,softcap=0.5",  // most scores are far out
+      "seq_q=70,seq_kv=90,head_dim=64,softcap=0.5",  // most scores are near the cap
       "seq_q=70,seq_kv=90,head_dim=64,heads=4,alibi=1",
-      "seq_q=280,seq_kv=300,head_dim=64,heads=2,alibi=1",  // tiles of keys on either side of the queries
+      "seq_q=280,seq_kv=300,head_dim=64,heads=2,alibi=1",  // K/V tiles on both sides of the queries
       "seq_q=70,seq_kv=90,head_dim=64,heads=3,sinks=1",
       "seq_q=90,seq_kv=70,head_dim=64,heads=3,sinks=1,causal=bottom-right",
       "seq_q=90,seq_kv=110,head_dim=80,heads=6,kv_heads=3,batch=2,alibi=1,sinks=1,softcap=30,causal=bottom-right,"
       "window_left=40,scale=0.2,layout=bhsd",
-      // Packed.
+      // Packed sequences.
       "seq_q=60,seq_kv=90,head_dim=64,heads=2,batch=7,varlen=1,total_q=200,total_kv=400",
       "seq_q=60,seq_kv=90,head_dim=64,heads=4,kv_heads=2,batch=7,varlen=1,total_q=200,total_kv=400,causal=bottom-right,"
       "layout=bhsd",
@@ -40,7 +40,7 @@ std::vector<Problem> attention_problems(bool tensor_cores) {
       "seq_q=300,seq_kv=500,head_dim=128,heads=2,batch=5,varlen=1,total_q=900,total_kv=1100,causal=bottom-right",
       "seq_q=520,seq_kv=400,head_dim=64,heads=3,batch=4,varlen=1,total_q=1100,total_kv=700,window_left=100,softcap=20",
       "seq_q=150,seq_kv=200,head_dim=200,head_dim_v=136,heads=2,batch=3,varlen=1,total_q=290,total_kv=210,layout=bhsd",
-      // Strides: q, k and v in one array; gaps; bases and rows that only an element is aligned to.
+      // Strides: q, k and v in one array; gaps; bases and rows that are aligned to only one element.
       "seq_q=50,seq_kv=50,head_dim=64,heads=2,batch=2,q_seq_stride=384,k_seq_stride=384,v_seq_stride=384,"
       "q_batch_stride=19200,k_batch_stride=19200,v_batch_stride=19200",
       "seq_q=50,seq_kv=70,head_dim=32,heads=2,batch=2,q_head_stride=37,q_seq_stride=101,q_batch_stride=6001,"
@@ -52,8 +52,8 @@ std::vector<Problem> attention_problems(bool tensor_cores) {
       "seq_q=5,seq_kv=0,head_dim=64,heads=4,kv_heads=1,window_left=3,alibi=1",
       "seq_q=70,seq_kv=90,head_dim=64,heads=2,batch=3,k_batch_stride=0,v_batch_stride=0",
       "seq_q=70,seq_kv=90,head_dim=64,heads=4,batch=2,k_head_stride=0,v_head_stride=0,q_seq_stride=0,causal=top-left",
-      // Small dot products under a soft cap, and biases that tensor cores add, or cannot: f16 is too small for a large
-      // scale's.
+      // Small dot products with softcap; biases that tensor cores add, and biases that they cannot add because f16
+      // overflows with a large scale.
       "seq_q=300,seq_kv=500,head_dim=64,heads=2,softcap=50,dtype=bf16",
       "seq_q=300,seq_kv=500,head_dim=64,heads=2,softcap=50,causal=bottom-right,dtype=f16",
       "seq_q=300,seq_kv=500,head_dim=64,heads=2,alibi=1,scale=2,dtype=f16",

@@ -1,5 +1,5 @@
 #pragma once
-// Problems of attention that the kernel tests go through.
+// Problems of attention for the kernel tests.
 
 #include <string>
 #include <vector>
@@ -8,11 +8,12 @@
 
 namespace tunesmith::test {
 
-/// Every option alone and all together, odd lengths, head dims and groups, both layouts, strides and misaligned bases, few
-/// queries and fully masked ones, packed sequences with empty ones among them. `tensor_cores`: 16-bit problems only.
+/// Returns problems with every option alone and all together, odd lengths, head dims and groups, both layouts, strides and
+/// misaligned bases, few queries, fully masked queries, and packed sequences of which some are empty. With `tensor_cores`,
+/// only 16-bit problems.
 std::vector<Problem> attention_problems(bool tensor_cores);
 
-/// One configuration of each variant that is valid, the default first, and `more` others.
+/// Returns one configuration of each valid variant, the default first, and `more` others.
 std::vector<Case> attention_cases(const std::vector<Problem>& problems, const DeviceInfo& device, std::size_t more,
                                   std::uint64_t seed);
 

@@ -1,4 +1,4 @@
-// The descriptor of attention: fields and what is wrong with them, arrays, keys, costs, launches.
+// The descriptor of attention: fields and their errors, arrays, keys, costs, launches.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ std::string shape_of(const ArrayInfo& info) {
   return text + ")";
 }
 
-TEST(AttentionDescriptor, NormalizingTwiceChangesNothing) {
+TEST(AttentionDescriptor, NormalizationIsIdempotent) {
   for (const char* fields :
        {"seq_q=5,head_dim=64", "seq_q=5,seq_kv=9,head_dim=64,head_dim_v=32,heads=4,kv_heads=2,layout=bhsd,dtype=f32",
         "seq_q=5,head_dim=64,causal=top-left,window_left=3,window_right=8,softcap=2,scale=0.25,alibi=1,sinks=1",
@@ -50,11 +50,11 @@ TEST(AttentionDescriptor, NormalizingTwiceChangesNothing) {
   }
   EXPECT_EQ(normal("seq_q=5,head_dim=64").text(),
             "attention batch=1,heads=1,kv_heads=1,seq_q=5,seq_kv=5,head_dim=64,head_dim_v=64,dtype=bf16,layout=bshd");
-  // A causal mask leaves nothing to a window's right side.
+  // A causal mask makes the right side of a window irrelevant.
   EXPECT_EQ(normal("seq_q=5,head_dim=64,causal=top-left,window_right=2"), normal("seq_q=5,head_dim=64,causal=top-left"));
 }
 
-TEST(AttentionDescriptor, ErrorsNameFieldValueAndWhatIsAllowed) {
+TEST(AttentionDescriptor, ErrorsNameFieldValueAndAllowedValues) {
   expect_error("seq_q=5", {"head_dim is missing", "seq_q and head_dim"});
   expect_error("seq_q=5,head_dim=60", {"head_dim is 60", "8 to 256 in steps of 8"});
   expect_error("seq_q=5,head_dim=264", {"head_dim is 264", "8 to 256"});
@@ -133,7 +133,7 @@ TEST(AttentionDescriptor, ShapesOfFilesGiveFields) {
   EXPECT_EQ(present, "q(1,5,1,8) k(1,5,1,8) v(1,5,1,8) open(5) mask_tiles(1,1,1,2,1) o(1,5,1,8) lse(1,1,5) ");
 }
 
-TEST(AttentionDescriptor, ArraysLieAsTheLayoutSays) {
+TEST(AttentionDescriptor, LayoutDeterminesStrides) {
   using Numbers = std::vector<std::int64_t>;
   const std::string shape = "batch=2,seq_q=5,seq_kv=7,heads=6,kv_heads=3,head_dim=64,head_dim_v=32";
   EXPECT_EQ(array(shape, "q").shape, (Numbers{2, 5, 6, 64}));
@@ -150,7 +150,7 @@ TEST(AttentionDescriptor, ArraysLieAsTheLayoutSays) {
   EXPECT_EQ(array(shape + ",k_seq_stride=1000,k_alignment=8", "k").strides, (Numbers{7 * 3 * 64, 1000, 64, 1}));
 }
 
-TEST(AttentionDescriptor, KeysTellApartWhatOtherKernelsAreFastFor) {
+TEST(AttentionDescriptor, KeysDistinguishProblemClasses) {
   const auto key = [](const std::string& fields) { return op().parse(normal(fields))->key().semantics; };
   const std::string shape = "seq_q=512,seq_kv=2048,head_dim=64,heads=8";
   for (const char* other : {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",causal=bottom-right", ",window_left=7",
@@ -161,14 +161,14 @@ TEST(AttentionDescriptor, KeysTellApartWhatOtherKernelsAreFastFor) {
   EXPECT_EQ(op().parse(normal(shape))->key().n_cols, 2048);
 }
 
-TEST(AttentionDescriptor, CostsCountWhatIsSeen) {
+TEST(AttentionDescriptor, CostsCountUnmaskedPairs) {
   const auto flops = [](const std::string& fields) { return op().parse(normal(fields))->cost().flops; };
   EXPECT_DOUBLE_EQ(flops("batch=2,heads=4,seq_q=100,seq_kv=50,head_dim=64,head_dim_v=32"), 2.0 * 2 * 4 * 100 * 50 * 96);
   EXPECT_DOUBLE_EQ(flops("seq_q=100,head_dim=64,causal=top-left"), 4.0 * 64 * (100 * 101 / 2));
   EXPECT_DOUBLE_EQ(flops("seq_q=100,head_dim=64,window_left=0,window_right=0"), 4.0 * 64 * 100);
 }
 
-// What a mask_mod leaves is not known before it runs.
+// The pairs that a mask_mod keeps are not known before it runs.
 TEST(AttentionDescriptor, CostsWithAMaskModAreUpperBounds) {
   const auto cost = [](const char* field, const char* text) {
     Problem problem = normal("seq_q=100,head_dim=64,causal=top-left");
@@ -186,11 +186,12 @@ TEST(AttentionDescriptor, CostsWithAMaskModAreUpperBounds) {
   EXPECT_EQ(masked.bytes(), plain.bytes());
 }
 
-TEST(AttentionDescriptor, NothingToDoIsNoLaunch) {
+TEST(AttentionDescriptor, EmptyProblemLaunchesNothing) {
   for (const char* fields : {"batch=0,seq_q=5,head_dim=64", "seq_q=0,seq_kv=5,head_dim=64",
                              "seq_q=5,head_dim=64,varlen=1,total_q=0,total_kv=0"}) {
     const Problem problem = normal(fields);
-    EXPECT_TRUE(op().parse(problem)->launch_plan(op().parse(problem)->default_config(hopper()), hopper()).kernels.empty()) << fields;
+    EXPECT_TRUE(op().parse(problem)->launch_plan(op().parse(problem)->default_config(hopper()), hopper()).kernels.empty())
+        << fields;
   }
 }
 
@@ -205,18 +206,21 @@ TEST(AttentionDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {
         ASSERT_FALSE(space.empty());
         EXPECT_EQ(space.front(), op().parse(problem)->default_config(device));
         for (std::size_t i = 0; i < space.size(); ++i) {
-          EXPECT_EQ(op().parse(problem)->why_invalid(device, space[i]), "") << arch << " " << fields << " " << space[i].text();
+          EXPECT_EQ(op().parse(problem)->why_invalid(device, space[i]), "")
+              << arch << " " << fields << " " << space[i].text();
           EXPECT_EQ(std::count(space.begin(), space.end(), space[i]), 1) << space[i].text();
         }
       }
     }
-  EXPECT_NE(op().parse(normal("seq_q=64,head_dim=256,dtype=f32"))->why_invalid(generic_device(parse_arch("sm_75")),
-                             Config{parse_fields("variant=simt,threads=256,tile_q=128,tile_kv=128", "config")}),
+  EXPECT_NE(op().parse(normal("seq_q=64,head_dim=256,dtype=f32"))
+                ->why_invalid(generic_device(parse_arch("sm_75")),
+                              Config{parse_fields("variant=simt,threads=256,tile_q=128,tile_kv=128", "config")}),
             "");
-  EXPECT_NE(op().parse(normal("seq_q=64,head_dim=64"))->why_invalid(hopper(), Config{parse_fields("variant=none", "config")}), "");
+  EXPECT_NE(
+      op().parse(normal("seq_q=64,head_dim=64"))->why_invalid(hopper(), Config{parse_fields("variant=none", "config")}), "");
 }
 
-// Tensor maps hold the strides, the box of one TMA load, and the bounds.
+// Tensor maps hold the strides and sizes of the arrays and the size of a box.
 TEST(AttentionDescriptor, TensorMapsDescribeTheArrays) {
   const test::Case c = test::case_of("attention",
                                      "batch=3,heads=6,kv_heads=2,seq_q=1000,seq_kv=777,head_dim=96,head_dim_v=64,"
@@ -235,19 +239,19 @@ TEST(AttentionDescriptor, TensorMapsDescribeTheArrays) {
   EXPECT_EQ(q.box[0], 64);
   EXPECT_EQ(q.box[1], 128);
   EXPECT_EQ(plan.tensor_maps[1].box[1], 112);
-  EXPECT_EQ(plan.tensor_maps[3].box[1], 16);  // a warp's
+  EXPECT_EQ(plan.tensor_maps[3].box[1], 16);  // rows of one warp
   for (const LaunchPlan::TensorMap& map : plan.tensor_maps) {
     EXPECT_EQ(map.swizzle_bytes, 128);
     EXPECT_EQ(map.offset % LaunchPlan::TensorMap::alignment, 0U);
     EXPECT_LE(map.offset + LaunchPlan::TensorMap::bytes, plan.params.size());
   }
   EXPECT_EQ(plan.pointers[static_cast<std::size_t>(plan.tensor_maps[3].array)].array, "o");
-  // Blocks take one tile after the other.
+  // Blocks are persistent: they process one tile after the other.
   EXPECT_EQ(plan.kernels.at(0).grid.x, static_cast<std::uint32_t>(hopper().sm_count));
   EXPECT_EQ(plan.kernels.at(0).block.x, 384U);
 }
 
-TEST(AttentionDescriptor, WgmmaIsOfferedWhereItRuns) {
+TEST(AttentionDescriptor, OffersWgmmaOnlyWhereItRuns) {
   const auto has = [](const std::string& fields, const char* arch) {
     const DeviceInfo device = generic_device(parse_arch(arch));
     const Problem problem = normal(fields);
@@ -268,18 +272,18 @@ TEST(AttentionDescriptor, WgmmaIsOfferedWhereItRuns) {
   EXPECT_FALSE(has("seq_q=4096,head_dim=128,batch=3,varlen=1,total_q=9000,total_kv=0", "sm_90a"));
 }
 
-TEST(AttentionDescriptor, PackedSequencesAreOneArrayForTheCopyEngine) {
+TEST(AttentionDescriptor, PackedSequencesHaveOneTensorMapPerArray) {
   const test::Case c = test::case_of("attention", "batch=5,heads=4,seq_q=300,head_dim=64,varlen=1,total_q=1000,total_kv=900",
                                      hopper(), "variant=wgmma,tile_q=64");
   const LaunchPlan plan = op().parse(c.problem)->launch_plan(c.config, hopper());
   ASSERT_EQ(plan.tensor_maps.size(), 4U);
   const auto& sizes = plan.tensor_maps[1].sizes;
   EXPECT_EQ((std::vector<std::int64_t>{sizes.begin(), sizes.begin() + 4}), (std::vector<std::int64_t>{64, 900, 4, 1}));
-  // A place for every tile of 64 queries, and one for each sequence; no more blocks than there are of both.
+  // One work item per full Q tile of 64 and one per sequence; no more blocks than work items.
   EXPECT_EQ(plan.kernels.at(0).grid.x, std::min<std::uint32_t>((1000 / 64 + 5) * 4, hopper().sm_count));
 }
 
-TEST(AttentionDescriptor, PartsAreCombinedByAnOverlappingKernelWhereThereIsOne) {
+TEST(AttentionDescriptor, CombineKernelOverlapsWhereSupported) {
   for (const char* arch : {"sm_80", "sm_90a", "sm_120a"}) {
     const DeviceInfo device = generic_device(parse_arch(arch));
     const test::Case c = test::case_of("attention", "seq_q=1,seq_kv=65536,heads=8,head_dim=128", device, "variant=split");
@@ -290,7 +294,7 @@ TEST(AttentionDescriptor, PartsAreCombinedByAnOverlappingKernelWhereThereIsOne) 
   }
 }
 
-TEST(AttentionDescriptor, TypedProblemsAreTheSame) {
+TEST(AttentionDescriptor, TypedProblemsHaveTheSameFields) {
   AttentionProblem typed;
   typed.batch = 2;
   typed.heads = 4;

@@ -1,4 +1,4 @@
-// The same numerics on a GPU, every variant and many configurations; repeats bit for bit; offsets of 64 bits.
+// Numerics of attention on a GPU, for every variant and many configurations; reproducibility; 64-bit offsets.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ TEST_F(AttentionGpu, TensorCoresOnEveryProblem) {
   verify_all(test::attention_cases(test::attention_problems(true), device().info(), 3, 107));
 }
 
-// Parts that are combined by a second kernel, and by clusters of every size.
+// Split-KV partials that a second kernel or clusters of every size combine.
 TEST_F(AttentionGpu, SplitKeysOnEveryProblemOfFewQueries) {
   std::vector<Case> cases;
   std::vector<Problem> problems = test::attention_problems(true);
@@ -57,15 +57,15 @@ TEST_F(AttentionGpu, SplitKeysOnEveryProblemOfFewQueries) {
       try {
         cases.push_back({problem, find_op("attention").parse(problem)->complete_config(device().info(), split)});
       } catch (const Error&) {
-        continue;  // too many rows, or no clusters
+        continue;  // too many rows, or the device has no clusters
       }
     }
   EXPECT_GT(cases.size(), 100U);
   verify_all(cases);
 }
 
-// What tuning looks at for common shapes, as it looks at them.
-TEST_F(AttentionGpu, TheSpacesOfCommonShapes) {
+// Verifies the search spaces of common shapes like the tuner.
+TEST_F(AttentionGpu, SearchSpacesOfCommonShapes) {
   std::vector<Case> cases;
   for (const char* fields :
        {"seq_q=4096,head_dim=64,heads=32,batch=4", "seq_q=4096,head_dim=128,heads=16,batch=4,causal=bottom-right",
@@ -78,8 +78,8 @@ TEST_F(AttentionGpu, TheSpacesOfCommonShapes) {
   verify_all(cases);
 }
 
-// What lies in the array behind a sequence's end belongs to the next one: whatever it is, it must not be felt.
-TEST_F(AttentionGpu, PackedSequencesDoNotFeelTheirNeighbours) {
+// The elements after the end of a sequence belong to the next one and must not affect the result.
+TEST_F(AttentionGpu, PackedSequencesAreIndependent) {
   constexpr std::int32_t starts[] = {0, 70, 71, 71, 333, 700};
   constexpr std::int64_t batch = std::size(starts) - 1, total = starts[batch], heads = 2;
   for (const std::int64_t head_dim : {64, 128, 256})
@@ -122,7 +122,7 @@ TEST_F(AttentionGpu, PackedSequencesDoNotFeelTheirNeighbours) {
         for (std::int64_t i = starts[b] * heads * head_dim; i < starts[b + 1] * heads * head_dim; ++i)
           ASSERT_EQ(clean[static_cast<std::size_t>(i)], poisoned[static_cast<std::size_t>(i)])
               << variant << ", head_dim " << head_dim << ", sequence " << b;
-      // And the poison was there to be felt.
+      // Check that the poison was present.
       const std::uint16_t felt = poisoned[static_cast<std::size_t>(starts[1] * heads * head_dim)];
       EXPECT_GT(felt & 0x7fff, 0x7f80) << variant << ", head_dim " << head_dim;
     }

@@ -1,5 +1,5 @@
-// Numerics of the generated attention kernels on the host executor, against float64, with poisoned outputs, canaries, NaN in
-// every gap between rows, and a second run that must give the same bits (tuner/verify.h).
+// Numerics of the generated attention kernels on the host executor compared with float64: with poisoned outputs, canaries,
+// NaN in every gap between rows, and a second run that must be bitwise equal (tuner/verify.h).
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST_F(AttentionHost, EveryProblemInEveryVariant) {
   verify_all(cases);
 }
 
-// Those that are float32 above, on tensor cores.
+// The problems that are float32 above, in 16 bits on tensor cores.
 TEST_F(AttentionHost, TensorCoresOnEveryOtherProblem) {
   const std::vector<Problem> seen = test::attention_problems(false);
   std::vector<Case> cases;
@@ -57,7 +57,7 @@ TEST_F(AttentionHost, TensorCoresOnEveryOtherProblem) {
   verify_all(cases);
 }
 
-// Head dims that no vector, tile or swizzle divides, in configurations from all over the space.
+// Head dims that are not multiples of a vector, tile or swizzle, with configurations from the whole search space.
 TEST_F(AttentionHost, TensorCoresFarFromTheDefault) {
   std::vector<Case> cases;
   std::set<std::int64_t> warps, stages, tiles_kv, rows, held;
@@ -89,7 +89,7 @@ TEST_F(AttentionHost, TensorCoresFarFromTheDefault) {
   verify_all(cases);
 }
 
-TEST_F(AttentionHost, TheWholeSpaceOfOneShape) {
+TEST_F(AttentionHost, WholeSearchSpaceOfOneShape) {
   const Problem problem =
       test::normalized("attention", "seq_q=70,seq_kv=131,head_dim=40,heads=2,causal=bottom-right,dtype=f32");
   std::vector<Case> cases;
@@ -99,8 +99,8 @@ TEST_F(AttentionHost, TheWholeSpaceOfOneShape) {
   verify_all(cases);
 }
 
-// Verification is of a smaller problem that runs the same binary: with every option, and strides that would reach far.
-TEST_F(AttentionHost, TheVerificationProblemRunsTheSameSource) {
+// Verification uses a smaller problem with the same binary. Tests it with every option and with large strides.
+TEST_F(AttentionHost, VerificationProblemHasTheSameSource) {
   for (const char* fields :
        {"seq_q=8192,head_dim=64,heads=32,kv_heads=8,batch=2", "seq_q=1,seq_kv=65536,head_dim=128,heads=32,kv_heads=8",
         "seq_q=4096,head_dim=64,heads=3,q_seq_stride=576,q_batch_stride=123456789,causal=bottom-right,window_left=1024",
@@ -120,10 +120,10 @@ TEST_F(AttentionHost, TheVerificationProblemRunsTheSameSource) {
   }
 }
 
-// Of a tile whose scores are small a soft cap takes a short polynomial, which the judge allows for: its error shows in the
-// lse of queries whose keys are all the same, and is neither larger than said nor absent. Negative scores are far below
-// their magnitudes, which under a large cap must not be beyond what weights have room for.
-TEST_F(AttentionHost, ASmallSoftCapIsAsExactAsItSays) {
+// For tiles with small scores, softcap uses a short polynomial; the check against the reference allows for its error. The
+// error is visible in the lse of queries with identical keys, and must be neither larger than stated nor zero. Negative
+// scores with a large cap must not overflow the weights.
+TEST_F(AttentionHost, SoftcapPolynomialHasTheStatedError) {
   constexpr std::int64_t queries = 64, keys = 64, dim = 16;
   for (const char* dtype : {"bf16", "f16"})
     for (const double cap : {5.0, 30.0, 50.0, 1000.0}) {
@@ -152,14 +152,14 @@ TEST_F(AttentionHost, ASmallSoftCapIsAsExactAsItSays) {
         }
         EXPECT_LE(worst, attention::small_cap_error + 1e-5) << c.text();
         if (is_small) {
-          EXPECT_GE(worst, attention::small_cap_error / 4) << c.text() << ": another way was taken";
+          EXPECT_GE(worst, attention::small_cap_error / 4) << c.text() << ": the polynomial was not used";
         }
       });
     }
 }
 
-// The judge is strict: a result that one wrong key changes is refused.
-TEST_F(AttentionHost, AWrongMaskIsSeen) {
+// The check against the reference detects a result that one wrong key changes.
+TEST_F(AttentionHost, DetectsAWrongMask) {
   const Case right = case_of("seq_q=40,seq_kv=40,head_dim=16,dtype=bf16", "");
   const Case wrong = case_of("seq_q=40,seq_kv=40,head_dim=16,dtype=bf16,window_left=38", "");
   with_executables({wrong}, [&](const Case&, const Executable& executable) {

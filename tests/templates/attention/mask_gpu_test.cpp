@@ -1,5 +1,5 @@
-// Tiles that a mask_mod hides or keeps wholly, on a GPU: every mask in every variant, what is found out about tiles, that
-// hidden ones are not touched, and that the result can be used again.
+// Block masks of mask_mod on a GPU: every mask in every variant, the contents of the block mask, that kernels skip fully
+// masked tiles, and that a block mask can be reused.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ std::vector<Case> plain_cases(const std::vector<MaskedCase>& masked) {
 
 class AttentionMaskGpu : public test::GpuKernels {
  protected:
-  /// Beside those of the host executor, what all variants take: whole rows of 128 bytes, many tiles.
+  /// Returns the shapes of the host executor's tests and shapes that all variants support: rows of 128 bytes, many tiles.
   static std::vector<std::string> shapes() {
     std::vector<std::string> all = test::masked_shapes();
     all.insert(all.end(), {"batch=3,heads=4,kv_heads=2,seq_q=700,seq_kv=900,head_dim=64,dtype=bf16",
@@ -42,7 +42,7 @@ class AttentionMaskGpu : public test::GpuKernels {
                            "batch=2,heads=2,seq_q=257,seq_kv=513,head_dim=256,dtype=bf16"});
     return all;
   }
-  /// Every mask on every shape, in this many configurations, and at least one of each variant.
+  /// Returns every mask with every shape, in this many configurations, and at least one of each variant.
   std::vector<MaskedCase> cases(std::size_t configs) {
     std::vector<MaskedCase> all;
     std::uint64_t seed = 1;
@@ -77,9 +77,9 @@ TEST_F(AttentionMaskGpu, EveryMaskInEveryVariant) {
   }
 }
 
-TEST_F(AttentionMaskGpu, WordsAreRightAndCanBeReadAgain) {
+TEST_F(AttentionMaskGpu, BlockMaskIsCorrectAndReusable) {
   const std::vector<MaskedCase> masked = cases(1);
-  compile_all(plain_cases(masked));  // one source serves all three ways
+  compile_all(plain_cases(masked));  // all three modes have the same source
   for (const auto& [mask, internal] : masked) {
     SCOPED_TRACE(mask.name + ", " + internal.problem.short_text() + " | " + internal.config.text());
     const Case write{with(internal.problem, "write"), internal.config},
@@ -100,16 +100,17 @@ TEST_F(AttentionMaskGpu, WordsAreRightAndCanBeReadAgain) {
   }
 }
 
-// A kernel that looks at a tile multiplies its NaN with weights of 0.
-TEST_F(AttentionMaskGpu, HiddenTilesAreNotTouched) {
+// A kernel that reads a masked tile multiplies its NaNs by weights of 0, which gives NaN.
+TEST_F(AttentionMaskGpu, SkipsFullyMaskedTiles) {
   const Problem problem = test::modified("heads=2,seq_q=190,seq_kv=250,head_dim=64,dtype=f16",
                                          {{"mask_mod", test::mask_text("(q / 64 + k / 64) % 2 == 0")}});
   for (const char* fields : {"variant=simt,tile_q=64,tile_kv=32", "variant=mma,tile_q=128,warps=4,tile_kv=64,stages=1",
                              "variant=mma,tile_q=64,warps=4,tile_kv=32,stages=3", "variant=wgmma,tile_q=64,tile_kv=64",
                              "variant=wgmma,tile_q=64,tile_kv=32,q_stages=1"}) {
     if (device().info().arch.number() != 90 && std::string_view(fields).starts_with("variant=wgmma")) continue;
-    const Case c{problem, find_op("attention").parse(problem)->complete_config(device().info(), {parse_fields(fields, "config")})};
-    for (const Int poisoned : {0, 1}) {  // tiles of keys that are even, or odd
+    const Case c{problem,
+                 find_op("attention").parse(problem)->complete_config(device().info(), {parse_fields(fields, "config")})};
+    for (const Int poisoned : {0, 1}) {  // even or odd K/V tiles
       const AttentionArraysOnHost arrays(problem, 5);
       for (const char* array : {"k", "v"})
         for (Int i = 0; i < 250 * 2 * 64; ++i)
@@ -119,6 +120,22 @@ TEST_F(AttentionMaskGpu, HiddenTilesAreNotTouched) {
         ASSERT_EQ(std::isnan(arrays.real("o", i)), i / (2 * 64) / 64 % 2 == poisoned) << c.config.text() << ", " << i;
     }
   }
+}
+
+// A user function's sines: not inlined, and as exact for huge arguments as CUDA's.
+TEST_F(AttentionMaskGpu, TrigonometryIsExactForLargeArguments) {
+  const auto case_for = [&](const std::string& fields, const char* config) {
+    const Problem problem = test::modified(fields, {{"score_mod", test::trigonometry_text}});
+    return Case{problem, find_op("attention").complete_config(problem, device().info(), {parse_fields(config, "config")})};
+  };
+  const Case exact = case_for("batch=2,heads=2,seq_q=37,seq_kv=53,head_dim=16,dtype=f32", "variant=simt");
+  const AttentionArraysOnHost arrays(exact.problem, 5);
+  launch(*executable_of(exact), arrays);
+  EXPECT_LE(test::largest_difference(exact.problem, arrays, test::trigonometry_score, nullptr), 1e-5);
+  if (device().info().arch.number() != 90) return;
+  const Case wgmma = case_for("heads=2,seq_q=190,seq_kv=250,head_dim=64,dtype=f16", "variant=wgmma");
+  const CheckResult result = verify(wgmma.op(), wgmma.problem, *executable_of(wgmma), device(), 5);
+  EXPECT_TRUE(result.passed) << result.first_failure;
 }
 
 }  // namespace

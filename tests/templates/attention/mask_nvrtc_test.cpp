@@ -1,5 +1,5 @@
-// The kernel that finds out what a mask_mod leaves of tiles, and those that use it: NVRTC takes them for every architecture,
-// and they do not drown in spills.
+// The kernel that computes the block mask of a mask_mod, and the kernels that use it: NVRTC compiles them for every
+// architecture with few spills.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ TEST_F(AttentionMaskNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
   compile_all(sources);
 }
 
-// What runs without tuning where a mask is all that a text brings.
+// Default configurations of problems with a mask_mod and no score_mod.
 TEST_F(AttentionMaskNvrtc, DefaultsFitIntoRegisters) {
   std::vector<Source> sources;
   const test::Mask documents = test::masks().front();
@@ -39,7 +39,8 @@ TEST_F(AttentionMaskNvrtc, DefaultsFitIntoRegisters) {
       const Problem problem = documents.problem(fields);
       const DeviceInfo device = generic_device(parse_arch(name));
       for (const char* variant : {"", "variant=mma"}) {
-        const Config config = find_op("attention").parse(problem)->complete_config(device, {parse_fields(variant, "config")});
+        const Config config =
+            find_op("attention").parse(problem)->complete_config(device, {parse_fields(variant, "config")});
         sources.push_back(source_of({problem, config}, device.arch));
       }
     }

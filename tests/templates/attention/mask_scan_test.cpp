@@ -1,5 +1,5 @@
-// Which parameters a mask_mod may look at, as far as the text shows without doubt: by how many batch entries and heads its
-// tiles are told apart.
+// Scans the source of a mask_mod for parameters that it certainly ignores. If it ignores b or h, one block mask serves all
+// batch entries or heads.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace tunesmith {
 namespace {
 
-/// Both batch entries and heads apart; batch entries; heads; neither.
+/// The parameters that the block mask depends on.
 enum Apart { both, batches, heads, neither };
 
 Apart apart(const std::string& text, bool varlen = false) {
@@ -37,12 +37,12 @@ std::string function(const std::string& parameters, const std::string& body = "r
   return "__device__ bool mask_mod(" + parameters + ", int q, int k, const Aux& aux) {\n  " + body + "\n}\n";
 }
 
-TEST(AttentionMaskScan, NamesThatOccurOnceAreNotUsed) {
+TEST(AttentionMaskScan, ParametersThatOccurOnceAreUnused) {
   EXPECT_EQ(apart(function("int b, int h")), neither);
   EXPECT_EQ(apart(function("int b, int h", "return aux.flags[b];")), batches);
   EXPECT_EQ(apart(function("int b, int h", "return q < h;")), heads);
   EXPECT_EQ(apart(function("int b, int h", "return b < h;")), both);
-  // By any name or none, and other names that hold it.
+  // Parameters with any name or none, and other identifiers that contain the name.
   EXPECT_EQ(apart(function("int sequence, const int head", "return sequence < q;")), batches);
   EXPECT_EQ(apart(function("int sequence, int const head", "return head < q;")), heads);
   EXPECT_EQ(apart(function("int, int")), neither);
@@ -52,12 +52,12 @@ TEST(AttentionMaskScan, NamesThatOccurOnceAreNotUsed) {
             neither);
 }
 
-TEST(AttentionMaskScan, CommentsAndLiteralsAreNoCode) {
+TEST(AttentionMaskScan, IgnoresCommentsAndLiterals) {
   EXPECT_EQ(apart("// Of b and h. #1 isn't meant\n" + function("int b, int h", "/* b\nh */ return q < k;  // h")), neither);
   EXPECT_EQ(apart(function("int b, int h", "static_assert(sizeof(b) == 4, \"h\"); return 'h' < k + 1'000;")), batches);
 }
 
-TEST(AttentionMaskScan, WhatIsNotCertainIsUsed) {
+TEST(AttentionMaskScan, UncertainParametersAreUsed) {
   for (const std::string& text : {
            "#define ROW b\n" + function("int b, int h", "return ROW < q;"),
            "#define ONE 1\n" + function("int b, int h", "return ONE < q;"),
@@ -70,7 +70,7 @@ TEST(AttentionMaskScan, WhatIsNotCertainIsUsed) {
            function("int b, int h", "const char* text = R\"()\"; return text[0] < k;"),
            function("int b, int h", "return u'\"' < b + h;  // \""),
            function("int b, int h", "int x; asm(\"\" : \"=r\"(x)); return x < k;"),
-           // Declared twice, or as something else than it is described.
+           // Declared twice, or with types other than int.
            "__device__ bool mask_mod(int b, int h, int, int, const Aux&);\n" + function("int x, int y", "return q < x + y;"),
            "using Index = int;\n" + function("Index b, Index h"),
            function("[[maybe_unused]] int b, [[maybe_unused]] int h"),
@@ -79,12 +79,12 @@ TEST(AttentionMaskScan, WhatIsNotCertainIsUsed) {
     EXPECT_EQ(apart(text), both) << text;
 }
 
-TEST(AttentionMaskScan, PackedSequencesAreTheirOwn) {
+TEST(AttentionMaskScan, PackedSequencesAlwaysDependOnTheSequence) {
   EXPECT_EQ(apart(function("int b, int h"), true), batches);
   EXPECT_EQ(apart(function("int b, int h", "return b < h;"), true), both);
 }
 
-TEST(AttentionMaskScan, ExamplesThatShip) {
+TEST(AttentionMaskScan, ShippedExamples) {
   const auto shape_of = [](const char* example, const char* aux) {
     Problem problem = test::modified("batch=3,heads=5,seq_q=130,seq_kv=260,head_dim=8",
                                      {{"mask_mod", test::mod_example(example)}, {"aux", aux}, {"mask_tiles", "write"}});
@@ -98,7 +98,7 @@ TEST(AttentionMaskScan, ExamplesThatShip) {
   EXPECT_EQ(shape_of("dilated_window", ""), (Shape{1, 1, 3, 2, 1}));
 }
 
-TEST(AttentionMaskScan, MistakesAreNamed) {
+TEST(AttentionMaskScan, ErrorsNameInvalidFields) {
   const auto refusal = [](const std::vector<std::pair<std::string, std::string>>& texts) -> std::string {
     try {
       (void)test::modified("seq_q=130,head_dim=8", texts);

@@ -1,5 +1,5 @@
-// Tiles that a mask_mod hides or keeps wholly, on the host executor: what is found out about them, that kernels pass over
-// the one kind and do not ask about the other, and that the result can be used again.
+// Block masks of mask_mod on the host executor: their contents, that kernels skip fully masked tiles and do not evaluate
+// mask_mod on unmasked ones, and that a block mask can be reused.
 
 #include <cmath>
 #include <cstring>
@@ -26,7 +26,7 @@ class AttentionMaskTiles : public test::HostKernels {
   Case case_of(const Problem& problem, const std::string& config) {
     return {problem, find_op("attention").parse(problem)->complete_config(device_.info(), {parse_fields(config, "config")})};
   }
-  /// Tiles below, at and above 64, ends that lie across them, one to three stages.
+  /// Returns configurations with tiles smaller than, equal to and larger than 64, and with one to three stages.
   std::vector<std::string> configs() const {
     return {simt,
             "variant=simt,tile_q=64,tile_kv=48,threads=64",
@@ -58,8 +58,8 @@ bool is_same(const AttentionArraysOnHost& a, const AttentionArraysOnHost& b, con
   return std::memcmp(a[array].data, b[array].data, static_cast<std::size_t>(a[array].info.extent_bytes())) == 0;
 }
 
-// Every mask on every shape, configurations in turns, as the tuner looks at candidates; then what is in the words.
-TEST_F(AttentionMaskTiles, EveryMaskIsRightAndSoAreItsWords) {
+// Verifies every mask with every shape and alternating configurations, like the tuner; then checks the block mask.
+TEST_F(AttentionMaskTiles, EveryMaskAndItsBlockMaskAreCorrect) {
   const std::vector<Mask> masks = test::masks();
   const std::vector<std::string> shapes = test::masked_shapes(), all = configs();
   std::vector<Case> cases, writing;
@@ -90,8 +90,8 @@ TEST_F(AttentionMaskTiles, EveryMaskIsRightAndSoAreItsWords) {
   });
 }
 
-// A kernel that looks at a tile multiplies its NaN with weights of 0.
-TEST_F(AttentionMaskTiles, HiddenTilesAreNotTouched) {
+// A kernel that reads a masked tile multiplies its NaNs by weights of 0, which gives NaN.
+TEST_F(AttentionMaskTiles, SkipsFullyMaskedTiles) {
   const std::string shape = "heads=2,seq_q=190,seq_kv=250,head_dim=16,dtype=f16";
   const auto problem = test::modified(shape, {{"mask_mod", mask_text("(q / 64 + k / 64) % 2 == 0")}});
   std::vector<Case> cases;
@@ -100,13 +100,13 @@ TEST_F(AttentionMaskTiles, HiddenTilesAreNotTouched) {
                          "variant=mma,tile_q=64,warps=2,tile_kv=64,stages=3,q_in_registers=1"});
   for (const std::string& config : all) {
     const Case c = case_of(problem, config);
-    // Warps of mma pass over tiles on their own, blocks of simt together.
+    // Each warp of mma skips tiles by itself; all threads of a block of simt skip them together.
     const bool apart = c.config.variant() == "mma" || c.config.fields.integer("tile_q") <= 64;
     if (apart && 64 % c.config.fields.integer("tile_kv") == 0) cases.push_back(c);
   }
   ASSERT_EQ(cases.size(), 5U);
   with_executables(cases, [&](const Case& c, const Executable& executable) {
-    for (const Int poisoned : {0, 1}) {  // tiles of keys that are even, or odd
+    for (const Int poisoned : {0, 1}) {  // even or odd K/V tiles
       const AttentionArraysOnHost arrays(c.problem, 5), clean(c.problem, 5);
       for (const char* array : {"k", "v"})
         for (Int i = 0; i < 250 * 2 * 16; ++i)
@@ -124,7 +124,7 @@ TEST_F(AttentionMaskTiles, HiddenTilesAreNotTouched) {
   });
 }
 
-TEST_F(AttentionMaskTiles, WordsCanBeReadAgainAndAreBelieved) {
+TEST_F(AttentionMaskTiles, BlockMaskIsReusableAndTrusted) {
   const Problem problem = test::masks()[3].problem("batch=2,heads=2,seq_q=150,seq_kv=203,head_dim=16,dtype=f16");
   std::vector<Case> cases;
   for (const std::string& config : configs())
@@ -142,14 +142,14 @@ TEST_F(AttentionMaskTiles, WordsCanBeReadAgainAndAreBelieved) {
       (way == "write" ? written : internal) = std::move(arrays);
       return;
     }
-    // Random inputs have words that say nothing: right, and nothing is passed over.
+    // Random inputs have a block mask of partial tiles only, which is valid and skips nothing.
     launch(executable, *arrays);
     for (const char* output : {"o", "lse"}) EXPECT_TRUE(is_same(*written, *internal, output)) << output;
     EXPECT_TRUE(c.op().parse(c.problem)->judge(arrays->all(), 1000, evaluate_on(device_, executable.module())).passed);
     copy(*written, *arrays, "mask_tiles");
     launch(executable, *arrays);
     for (const char* output : {"o", "lse"}) EXPECT_TRUE(is_same(*arrays, *internal, output)) << output;
-    // All of them hidden, whatever the text says; all of them whole, and it is not asked.
+    // With all tiles marked as masked or as unmasked, mask_mod is not evaluated.
     auto* const words = reinterpret_cast<std::uint32_t*>((*arrays)["mask_tiles"].data);
     const Int count = (*arrays)["mask_tiles"].info.elements();
     std::fill_n(words, count, 0U);
@@ -158,15 +158,15 @@ TEST_F(AttentionMaskTiles, WordsCanBeReadAgainAndAreBelieved) {
     EXPECT_EQ(arrays->real("o", 7), 0);
     std::fill_n(words, count, ~0U);
     launch(executable, *arrays);
-    // Only where no end of a sequence is in the tile.
+    // Only for tiles that contain no end of a sequence.
     const AttentionArraysOnHost& out = *arrays;
     double sum = 0;
     for (Int i = 0; i < 150; ++i) sum += out.real("lse", i) - internal->real("lse", i);
-    EXPECT_GT(sum / 150, 0.5) << "the text is asked all the same";
+    EXPECT_GT(sum / 150, 0.5) << "mask_mod was evaluated";
   });
 }
 
-TEST_F(AttentionMaskTiles, TheOptionChangesNeitherSourceNorKey) {
+TEST_F(AttentionMaskTiles, OptionChangesNeitherSourceNorKey) {
   const Op& op = find_op("attention");
   const Problem problem = test::masks()[0].problem("heads=2,seq_q=150,seq_kv=203,head_dim=16,dtype=f16");
   for (const char* way : {"write", "read"}) {
@@ -182,8 +182,8 @@ TEST_F(AttentionMaskTiles, TheOptionChangesNeitherSourceNorKey) {
   EXPECT_EQ(with(problem, "internal"), problem);
 }
 
-// The kernel for few queries does without; an array that is to be written is written all the same.
-TEST_F(AttentionMaskTiles, FewQueriesAskAboutEachPair) {
+// The kernel for few queries does not use a block mask, but writes it on request.
+TEST_F(AttentionMaskTiles, SplitEvaluatesEachPair) {
   const Mask mask = test::masks()[4];
   const Problem problem = mask.problem("batch=2,heads=4,kv_heads=2,seq_q=3,seq_kv=150,head_dim=16,dtype=bf16");
   const char* const split = "variant=split,warps=2,tile_kv=16,splits=2";

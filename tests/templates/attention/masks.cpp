@@ -7,7 +7,7 @@ namespace {
 
 using Int = std::int64_t;
 
-/// Where a sequence of the problem stands: pairs of it that exist and are seen.
+/// A sequence of the problem and its unmasked pairs.
 struct Pairs {
   Int seq_q, seq_kv, offset, left, right;
   bool top_left;

@@ -1,6 +1,5 @@
 #pragma once
-// Masks as users write them, of which tiles are wholly hidden, wholly kept or neither; and what a kernel should find out
-// about tiles, pair by pair.
+// User masks with masked, unmasked and partial tiles, and the expected block mask, computed pair by pair.
 
 #include <string>
 #include <vector>
@@ -13,25 +12,26 @@ namespace tunesmith::test {
 struct Mask {
   std::string name;
   std::string text;
-  std::string aux;  ///< beside what the text declares
-  /// The same in C++, of a dense problem of these lengths.
+  std::string aux;  ///< in addition to the declarations in the source
+  /// The same mask in C++, for a dense problem of these lengths.
   std::function<MaskMod(const AttentionArraysOnHost& arrays, std::int64_t seq_q, std::int64_t seq_kv)> mask_mod;
 
-  /// "heads=2,..." with this mask, normalized.
+  /// Returns the normalized problem "heads=2,..." with this mask.
   Problem problem(const std::string& fields) const;
 };
 
-/// The whole text of a mask_mod that returns this.
+/// Returns the source of a mask_mod that returns this condition.
 std::string mask_text(const std::string& condition);
 
-/// Documents, a dilated window, a prefix, blocks by batch entry and head, blocks by an array, nothing, everything,
-/// everything but one pair.
+/// Returns masks: documents, a dilated window, a prefix, blocks that depend on batch entry and head, blocks read from an
+/// array, none, all, and all but one pair.
 std::vector<Mask> masks();
-/// Problems of many tiles: odd lengths, grouped heads, causal masks and windows beside, packed sequences, more than one word
-/// of tiles. 16 bits.
+/// Returns 16-bit problems with many tiles: odd lengths, grouped heads, additional causal masks and windows, packed
+/// sequences, and block masks of more than one word per row.
 std::vector<std::string> masked_shapes();
 
-/// Words of mask_tiles that differ from what the mask says of each pair; described, empty when none does.
+/// Compares the block mask with the mask of each pair. Returns a description of the first difference; empty if there is
+/// none.
 std::string wrong_words(const Problem& problem, const AttentionArraysOnHost& arrays, const MaskMod& mask_mod);
 
 }  // namespace tunesmith::test

@@ -2,20 +2,26 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
+#include <span>
 #include <stdexcept>
+#include <string_view>
 
 #include "templates/half.h"
+
+namespace tunesmith {
+
+// api/examples/mods, embedded: tests may run where there is no checkout.
+extern const std::pair<std::string_view, std::string_view> attention_mod_examples[];
+extern const std::size_t attention_mod_examples_count;
+
+}  // namespace tunesmith
 
 namespace tunesmith::test {
 
 std::string mod_example(const std::string& name) {
-  std::ifstream stream(std::string(TUNESMITH_SOURCE_DIR) + "/api/examples/mods/" + name + ".cu");
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream) throw std::runtime_error("the example " + name + " cannot be read");
-  return text.str();
+  for (const auto& [file, text] : std::span(attention_mod_examples, attention_mod_examples_count))
+    if (file == name + ".cu") return std::string(text);
+  throw std::runtime_error("there is no example " + name);
 }
 
 Problem modified(const std::string& fields, const std::vector<std::pair<std::string, std::string>>& texts) {
@@ -88,6 +94,24 @@ double largest_difference(const Problem& problem, const AttentionArraysOnHost& a
         compare(arrays.real("lse", (b * heads + h) * queries + q), sum == 0 ? -INFINITY : top + std::log(sum));
       }
   return worst;
+}
+
+const char* const trigonometry_text = R"(
+__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {
+  const float place = static_cast<float>(53 * q + k + 1);
+  float sine, cosine;
+  sincosf(place * 321.125f, &sine, &cosine);
+  return sinf(place * 1e35f) + cosf(place * 777.77f) + 0.01f * tanf(place * 54321.5f) + sin(place * 0.125f) +
+         cos(-place) + tan(place * 5e-4f) + sine * cosine;
+}
+)";
+
+double trigonometry_score(double, std::int64_t, std::int64_t, std::int64_t q, std::int64_t k) {
+  const auto place = static_cast<float>(53 * q + k + 1);
+  const auto product = [&](float factor) { return static_cast<double>(place * factor); };  // rounded as there
+  return std::sin(product(1e35f)) + std::cos(product(777.77f)) + 0.01 * std::tan(product(54321.5f)) +
+         std::sin(product(0.125f)) + std::cos(product(-1)) + std::tan(product(5e-4f)) +
+         std::sin(product(321.125f)) * std::cos(product(321.125f));
 }
 
 }  // namespace tunesmith::test

@@ -1,5 +1,5 @@
 #pragma once
-// Attention with a user's text: the examples that ship, problems around them, and a float64 reference of the test's own.
+// Attention with user functions: the shipped examples, problems that use them, and an independent float64 reference.
 
 #include <functional>
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace tunesmith::test {
 
-/// The text of api/examples/mods/<name>.cu.
+/// Returns the contents of api/examples/mods/<name>.cu.
 std::string mod_example(const std::string& name);
 
-/// "batch=2,..." with fields that no such list can spell, normalized.
+/// Returns the normalized problem "batch=2,..." with additional fields that such a list cannot contain.
 Problem modified(const std::string& fields, const std::vector<std::pair<std::string, std::string>>& texts);
 
-/// A problem's arrays on the host, filled.
+/// A problem's filled arrays in host memory.
 class AttentionArraysOnHost {
  public:
   AttentionArraysOnHost(const Problem& problem, std::uint64_t seed, InputKind kind = InputKind::random);
@@ -30,13 +30,17 @@ class AttentionArraysOnHost {
   std::vector<HostArray> arrays_;
 };
 
-/// What a text computes, in C++.
+/// A user function in C++.
 using ScoreMod = std::function<double(double score, std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k)>;
 using MaskMod = std::function<bool(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k)>;
 
-/// The largest difference of o and lse from attention computed in float64, of a dense bshd float32 problem without options
-/// but these two. Infinite where one of both is not finite and the other is something else.
+/// Returns the largest difference of o and lse from attention in float64, for a dense bshd float32 problem with no other
+/// options. Infinite if only one of two elements is finite or they are different infinities.
 double largest_difference(const Problem& problem, const AttentionArraysOnHost& arrays, const ScoreMod& score_mod,
                           const MaskMod& mask_mod);
+
+/// A score_mod of sines, cosines and tangents of small and of huge arguments, and what it computes; the score is ignored.
+extern const char* const trigonometry_text;
+double trigonometry_score(double score, std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k);
 
 }  // namespace tunesmith::test

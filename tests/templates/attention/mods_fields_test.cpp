@@ -1,4 +1,4 @@
-// Users' texts as fields of problems: what a problem says reads back, what people see of it, and what decides about keys.
+// User functions as fields of problems: printing and parsing, display, and keys.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ std::string rendered(const Problem& problem) {
   return render(attention(), problem, attention().parse(problem)->default_config(generic_device(parse_arch("sm_90a"))));
 }
 
-TEST(AttentionModFields, AnyWordReadsBack) {
+TEST(AttentionModFields, StringsRoundTrip) {
   Fields fields;
   fields.set("rows", std::int64_t{5});
   fields.set("text", std::string("a, b = 100 % c\n\t#line 1 \"x\"\r\n, ,%2C end"));
@@ -44,7 +44,7 @@ TEST(AttentionModFields, AnyWordReadsBack) {
   for (const char* broken : {"a=%", "a=%1", "a=%zz"}) EXPECT_THROW((void)parse_fields(broken, "fields"), Error) << broken;
 }
 
-TEST(AttentionModFields, AProblemIsNormalOnceAndReadsBack) {
+TEST(AttentionModFields, NormalizedProblemRoundTrips) {
   const Problem problem = modified(shape, {{"score_mod", scaled("2")}, {"aux", "window : i64 = 7 ; more:u8[batch]"}});
   EXPECT_EQ(problem.fields.word("aux"), "table:f32[heads*seq_kv];window:i64=7;more:u8[batch]");
   EXPECT_EQ(attention().normalize(problem), problem);
@@ -53,11 +53,11 @@ TEST(AttentionModFields, AProblemIsNormalOnceAndReadsBack) {
   for (const ArrayInfo& array : attention().parse(problem)->arrays()) names += array.name + " ";
   EXPECT_EQ(names, "q k v table more o lse ");
   EXPECT_EQ(attention().parse(problem)->arrays()[3].shape, (std::vector<std::int64_t>{320}));
-  // A text that is empty is none.
+  // An empty source means no user function.
   EXPECT_EQ(modified(shape, {{"score_mod", ""}, {"mask_mod", ""}}), modified(shape, {}));
 }
 
-TEST(AttentionModFields, TheTypedProblemIsTheSame) {
+TEST(AttentionModFields, TypedProblemHasTheSameFields) {
   AttentionProblem typed{.heads = 4, .seq_q = 64, .seq_kv = 80, .head_dim = 16, .dtype = DType::f32};
   typed.score_mod = scaled("2");
   typed.aux = {{.name = "window", .dtype = DType::i64, .value = 7}, {.name = "more", .dtype = DType::u8, .length = 3}};
@@ -69,7 +69,7 @@ TEST(AttentionModFields, TheTypedProblemIsTheSame) {
   EXPECT_NE(other, typed);
 }
 
-TEST(AttentionModFields, KeysFollowTextsAndTypesAndNotNumbers) {
+TEST(AttentionModFields, KeysDependOnSourcesAndTypesButNotOnNumbers) {
   const auto key = [](const Problem& problem) { return attention().parse(problem)->key().semantics; };
   const auto with = [](const std::string& factor, const std::string& aux) {
     return aux.empty() ? modified(shape, {{"score_mod", scaled(factor)}})
@@ -95,10 +95,11 @@ TEST(AttentionModFields, KeysFollowTextsAndTypesAndNotNumbers) {
   EXPECT_NE(record_key(base), record_key(with("3", "")));
 }
 
-TEST(AttentionModFields, NumbersAndAddressesGoWhereTheTextFindsThem) {
+TEST(AttentionModFields, ParametersHoldNumbersAndAddressesOfAux) {
   const Problem problem = modified(shape, {{"score_mod", scaled("2")}, {"aux", "last:i32=seq_kv-1"}});
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
-  const LaunchPlan plan = attention().parse(problem)->launch_plan(attention().parse(problem)->default_config(device), device);
+  const LaunchPlan plan =
+      attention().parse(problem)->launch_plan(attention().parse(problem)->default_config(device), device);
   const auto table = std::ranges::find(plan.pointers, "table", &LaunchPlan::Pointer::array);
   ASSERT_NE(table, plan.pointers.end());
   EXPECT_EQ(table->extent_bytes, 320 * 4);
@@ -113,13 +114,13 @@ TEST(AttentionModFields, NumbersAndAddressesGoWhereTheTextFindsThem) {
   EXPECT_EQ(word(2), 79U);
 }
 
-TEST(AttentionModFields, NothingChangesWithoutAText) {
+TEST(AttentionModFields, NothingChangesWithoutAUserFunction) {
   const std::string source = rendered(modified(shape, {}));
   EXPECT_NE(source.find("tunesmith::NoModification, config"), std::string::npos);
   EXPECT_EQ(source.find("user_text"), std::string::npos);
 }
 
-TEST(AttentionModFields, SmallProblemsToVerifyShrinkWhatTextsIndex) {
+TEST(AttentionModFields, VerificationProblemShrinksAuxArrays) {
   const Problem large = modified("batch=1,heads=32,seq_q=4096,head_dim=16,dtype=f32", {{"score_mod", scaled("2")}});
   const Problem small = attention().parse(large)->verification_problem();
   EXPECT_EQ(attention().normalize(small).fields.integer("batch"), 1);

@@ -1,4 +1,4 @@
-// Generated attention kernels: NVRTC takes them for every architecture, without spills.
+// Generated attention kernels: NVRTC compiles them for every architecture without spills.
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ TEST_F(AttentionNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
   compile_all(sources);
 }
 
-// The tensor cores are never waited for where the kernel does not say so (warnings C75xx), for any tile that tuning tries.
+// ptxas does not serialize wgmma (warnings C75xx) for any tile that the tuner tries.
 TEST_F(AttentionNvrtc, WgmmaIsNotSerialized) {
   std::vector<Source> sources;
   for (const char* fields : {"seq_q=4096,head_dim=64,heads=16", "seq_q=4096,head_dim=128,heads=16,causal=bottom-right",
@@ -69,7 +69,7 @@ TEST_F(AttentionNvrtc, WgmmaIsNotSerialized) {
     EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
 }
 
-// Every tile that tuning tries where there is nothing better, on chips with little and with much shared memory.
+// Every tile that the tuner tries without wgmma, on devices with little and with much shared memory.
 TEST_F(AttentionNvrtc, MmaFitsIntoRegisters) {
   std::vector<Source> sources;
   int turn = 0;
@@ -96,7 +96,7 @@ TEST_F(AttentionNvrtc, MmaFitsIntoRegisters) {
     EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
 }
 
-// The same of the kernel for few queries: rows of one tile and of two, and every width of them.
+// The same for the split kernel: one and two tiles of rows, and every width.
 TEST_F(AttentionNvrtc, SplitFitsIntoRegisters) {
   std::vector<Source> sources;
   std::size_t turn = 0;
@@ -115,7 +115,7 @@ TEST_F(AttentionNvrtc, SplitFitsIntoRegisters) {
   compile_all(sources);
 }
 
-// Clusters of every size, for every architecture that has them.
+// Clusters of every size, for every architecture with clusters.
 TEST_F(AttentionNvrtc, SplitInClusters) {
   std::vector<Source> sources;
   for (const char* arch : {"sm_90", "sm_90a", "sm_100a", "sm_120a"})
@@ -130,7 +130,7 @@ TEST_F(AttentionNvrtc, SplitInClusters) {
             device.arch));
       }
   compile_all(sources);
-  // Where messages can be counted nobody waits for a fence.
+  // If the mbarrier counts bytes, no fence is needed.
   const std::string ptx =
       ptx_of("attention", "seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8", "variant=split,cluster=4");
   for (const char* instruction : {"barrier.cluster.arrive.relaxed", "barrier.cluster.wait", "st.async", "mbarrier.try_wait"})

@@ -1,5 +1,4 @@
-// Attention of few queries over many keys: the numerics of split keys on the host executor, as attention_host_test.cpp has
-// them, and how many parts keys are split into.
+// Split-KV attention (few queries, many keys): numerics on the host executor, like host_test.cpp, and the number of splits.
 
 #include <gtest/gtest.h>
 
@@ -28,9 +27,11 @@ class AttentionSplit : public test::HostKernels {
   }
 };
 
-LaunchPlan plan_of(const Case& c, const DeviceInfo& device) { return c.op().parse(c.problem)->launch_plan(c.config, device); }
+LaunchPlan plan_of(const Case& c, const DeviceInfo& device) {
+  return c.op().parse(c.problem)->launch_plan(c.config, device);
+}
 
-// Queries and groups that fill a tile of rows, or not, or several; keys that do not fill a tile, a round of warps or a part.
+// Queries and groups that fill less than a tile, one tile, or several; keys that do not fill a tile, all warps, or a split.
 TEST_F(AttentionSplit, QueriesGroupsAndSplits) {
   std::vector<Case> cases;
   const char* const splits[] = {"splits=1", "splits=2", "splits=7", "splits=0"};
@@ -43,7 +44,7 @@ TEST_F(AttentionSplit, QueriesGroupsAndSplits) {
             std::string(queries) + "," + heads + "," + keys + ",head_dim=32,batch=2,dtype=" + dtype + ",layout=" + layout,
             std::string("warps=2,tile_kv=16,") + splits[turn++ % std::size(splits)]));
       }
-  // One query of one head after the other, through all numbers of splits.
+  // A single query with all numbers of splits.
   for (const char* parts : splits) cases.push_back(case_of("seq_q=1,seq_kv=300,head_dim=64,heads=4,kv_heads=2", parts));
   verify_all(cases);
 }
@@ -59,7 +60,7 @@ TEST_F(AttentionSplit, EveryOption) {
         "seq_q=4,seq_kv=150,heads=6,kv_heads=2,alibi=1", "seq_q=4,seq_kv=150,heads=6,kv_heads=2,sinks=1",
         "seq_q=20,seq_kv=11,heads=2,kv_heads=1,sinks=1,causal=bottom-right",
         "seq_q=6,seq_kv=150,heads=6,kv_heads=2,alibi=1,sinks=1,softcap=30,window_left=60,causal=bottom-right,scale=0.2",
-        // Packed: some sequences are empty, some far shorter than the longest.
+        // Packed: some sequences are empty, some much shorter than the longest.
         "seq_q=4,seq_kv=150,heads=4,kv_heads=2,batch=9,varlen=1,total_q=14,total_kv=400",
         "seq_q=4,seq_kv=150,heads=4,kv_heads=2,batch=9,varlen=1,total_q=14,total_kv=400,causal=bottom-right,layout=bhsd,"
         "sinks=1",
@@ -67,15 +68,15 @@ TEST_F(AttentionSplit, EveryOption) {
     for (const char* config : {"tile_kv=16,splits=3", "tile_kv=32,splits=1,warps=2", "tile_kv=16,splits=0,warps=8",
                                "tile_kv=16,cluster=4,warps=2"})
       cases.push_back(case_of(std::string(fields) + ",head_dim=16,dtype=" + (turn++ % 2 == 0 ? "bf16" : "f16"), config));
-  // So few keys that a sink which is counted once too often, or with a part that is empty, is seen.
+  // With few keys, a sink that is counted twice, or in an empty split, changes the result visibly.
   for (const char* keys : {"seq_kv=33", "seq_kv=20,causal=bottom-right", "batch=6,seq_kv=20,varlen=1,total_q=9,total_kv=50"})
     for (const char* config : {"warps=1,tile_kv=16,splits=3", "warps=1,tile_kv=16,cluster=8"})
       cases.push_back(case_of(std::string("seq_q=2,heads=4,kv_heads=2,head_dim=16,sinks=1,dtype=f16,") + keys, config));
   verify_all(cases);
 }
 
-// Parts that blocks of a cluster combine: keys that give every block some, or only the first of them, or the last ones
-// fewer; rows of several clusters; columns that no number of blocks divides, or fewer than there are blocks.
+// Partials that the blocks of a cluster combine: keys for every block, only for the first ones, or fewer for the last ones;
+// rows of several clusters; columns that the number of blocks does not divide, or fewer columns than blocks.
 TEST_F(AttentionSplit, ClustersOfEverySize) {
   std::vector<Case> cases;
   std::size_t turn = 0;
@@ -102,8 +103,8 @@ TEST_F(AttentionSplit, ClustersOfEverySize) {
   verify_all(cases);
 }
 
-// Head dims that no vector, tile or swizzle divides; gaps and bases that only an element is aligned to; in configurations
-// from all over the space.
+// Head dims that are not multiples of a vector, tile or swizzle; gaps and bases that are aligned to only one element; with
+// configurations from the whole search space.
 TEST_F(AttentionSplit, FarFromTheDefault) {
   std::vector<Case> cases;
   std::set<std::int64_t> warps, stages, tiles_kv, rows, splits;
@@ -141,8 +142,8 @@ TEST_F(AttentionSplit, FarFromTheDefault) {
   verify_all(cases);
 }
 
-// The default where there are many keys, on problems as verification makes them of those that are served: with parts.
-TEST_F(AttentionSplit, TheDefaultOfDecoding) {
+// The default configuration for decoding, on verification problems, with several splits.
+TEST_F(AttentionSplit, DefaultForDecoding) {
   std::vector<Case> cases;
   for (const char* fields :
        {"seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8", "seq_q=1,seq_kv=8192,head_dim=64,heads=32,dtype=f16",
@@ -177,7 +178,7 @@ TEST(AttentionSplitCount, FillsTheDevice) {
     return Launch{parts ? plan.workspace_bytes / (rows * part_bytes) : 1, plan.kernels[0].grid.x};
   };
   const std::string dims = ",head_dim=128,seq_q=1";
-  // Two blocks on each of 132 multiprocessors: nearly all of them have work, and nobody waits for a second wave.
+  // Two blocks per multiprocessor (132): nearly all have work, in a single wave.
   for (const char* fields : {"heads=32,seq_kv=8192", "heads=32,kv_heads=8,seq_kv=8192", "heads=32,kv_heads=8,seq_kv=65536",
                              "heads=32,kv_heads=8,batch=8,seq_kv=8192"}) {
     const Launch found = launch(fields + dims);
@@ -185,22 +186,22 @@ TEST(AttentionSplitCount, FillsTheDevice) {
     EXPECT_GE(found.blocks, 264 * 85 / 100) << fields;
     EXPECT_LE(found.blocks, 264) << fields;
   }
-  // Enough of them: one kernel, without a workspace.
+  // Enough rows: one kernel without a workspace.
   EXPECT_EQ(launch("heads=32,batch=32,seq_kv=4096" + dims).splits, 1);
   EXPECT_EQ(launch("heads=64,kv_heads=8,batch=64,seq_kv=2048" + dims).splits, 1);
-  // A part is worth a block, however empty the device is.
+  // A split has a minimum size, even if the device is nearly idle.
   EXPECT_EQ(launch("heads=1,seq_kv=1024" + dims).splits, 8);
   EXPECT_EQ(launch("heads=1,seq_kv=100" + dims).splits, 1);
-  // Only what is seen is split.
+  // Only unmasked keys are split.
   EXPECT_EQ(launch("heads=1,seq_kv=65536,window_left=255,causal=bottom-right" + dims).splits, 2);
   EXPECT_EQ(launch("heads=1,seq_kv=65536,causal=top-left" + dims).splits, 1);
-  // As told, but no more than there are tiles.
+  // The requested number, but no more than tiles.
   EXPECT_EQ(launch("heads=1,seq_kv=65536" + dims, "splits=5").splits, 5);
   EXPECT_EQ(launch("heads=1,seq_kv=100" + dims, "splits=50,tile_kv=16").splits, 7);
-  // A block of a cluster for each part, whatever there is to split.
+  // One block of a cluster per split, regardless of the number of keys.
   EXPECT_EQ(launch("heads=32,kv_heads=8,batch=8,seq_kv=8192" + dims, "cluster=4").blocks, 256);
   EXPECT_EQ(launch("heads=1,seq_kv=20" + dims, "cluster=16").blocks, 16);
-  // As many rows as fit are a tile, and more are several.
+  // Rows fill a tile; more rows need several tiles.
   EXPECT_EQ(launch("heads=32,kv_heads=1,seq_kv=64,head_dim=128,seq_q=4", "splits=1,tile_q=32").blocks, 4);
   EXPECT_EQ(launch("heads=32,kv_heads=1,seq_kv=64,head_dim=64,seq_q=4", "splits=1").blocks, 2);
 }
@@ -238,8 +239,8 @@ TEST(AttentionSplitCount, OfferedForFewQueries) {
   EXPECT_NE(op.parse(many)->why_invalid(device, op.parse(decoding)->default_config(device)), "");
 }
 
-// Few of them, which fill the device as a whole: in one wave, or in two that leave as little idle.
-TEST(AttentionSplitCount, ClustersThatFillTheDeviceAreTried) {
+// The search space has a few cluster sizes that fill the device in one wave, or in two with as little idle time.
+TEST(AttentionSplitCount, TriesClustersThatFillTheDevice) {
   const Op& op = find_op("attention");
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   const auto tried = [&](const std::string& fields, Effort effort) {
@@ -255,7 +256,7 @@ TEST(AttentionSplitCount, ClustersThatFillTheDeviceAreTried) {
   EXPECT_EQ(tried(eight + "batch=1,seq_kv=65536", Effort::quick), (Sizes{{4, 8}, {4, 16}, {8, 8}, {8, 16}}));
   EXPECT_EQ(tried(eight + "batch=64,seq_kv=2048", Effort::quick), (Sizes{{4, 2}}));
   EXPECT_GT(tried(eight + "batch=8,seq_kv=8192", Effort::full).size(), 6U);
-  // Parts of a few keys are not worth a block.
+  // A split of a few keys does not justify a block.
   EXPECT_EQ(tried(eight + "batch=1,seq_kv=512", Effort::quick), (Sizes{{4, 4}, {8, 4}}));
 
   const auto reason = [&](const char* arch, std::int64_t cluster) {

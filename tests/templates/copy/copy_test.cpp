@@ -1,4 +1,4 @@
-// copy, the roof: its descriptor, its numerics on the host executor, and NVRTC's word on its source.
+// copy, the baseline: its descriptor, its numerics on the host executor, and its compilation with NVRTC.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST(CopyDescriptor, NormalizeFillsInDefaultsOnce) {
   EXPECT_EQ(copy().normalize(problem), problem);
 }
 
-TEST(CopyDescriptor, ErrorsNameFieldValueAndWhatIsAllowed) {
+TEST(CopyDescriptor, ErrorsNameFieldValueAndAllowedValues) {
   const auto error = [](const std::string& fields) { return error_of([&] { normalized(fields); }); };
   expect_parts(error("dtype=f32"), {"elements", "missing"});
   expect_parts(error("elements=-1"), {"elements", "-1", "0 to"});
@@ -56,7 +56,7 @@ TEST(CopyDescriptor, ErrorsNameFieldValueAndWhatIsAllowed) {
   expect_parts(error("elements=8,rows=1"), {"rows", "copy", "elements"});
 }
 
-TEST(CopyDescriptor, ArraysKeyAndCostFollowTheProblem) {
+TEST(CopyDescriptor, ArraysKeyAndCost) {
   const auto names = [](const Problem& problem) {
     std::string text;
     for (const ArrayInfo& info : copy().parse(problem)->arrays()) text += info.name + (info.output ? "> " : "< ");
@@ -70,14 +70,16 @@ TEST(CopyDescriptor, ArraysKeyAndCostFollowTheProblem) {
   EXPECT_EQ(copy().parse(normalized("elements=100"))->key().n_cols, 100);
   std::set<std::string> semantics;
   for (const char* fields : {"", ",dtype=f16", ",inputs=2", ",in_place=1"})
-    EXPECT_TRUE(semantics.insert(copy().parse(normalized(std::string("elements=100") + fields))->key().semantics).second) << fields;
+    EXPECT_TRUE(semantics.insert(copy().parse(normalized(std::string("elements=100") + fields))->key().semantics).second)
+        << fields;
 }
 
-TEST(CopyDescriptor, ConfigurationsThatCannotRunAreExplained) {
+TEST(CopyDescriptor, ExplainsInvalidConfigurations) {
   const auto error = [](const std::string& config, const char* arch = "sm_90a", const std::string& options = "") {
     return error_of([&] {
-      copy().parse(normalized("elements=1000000" + options))->complete_config(device_of(arch),
-                             Config{parse_fields(config, "config")});
+      copy()
+          .parse(normalized("elements=1000000" + options))
+          ->complete_config(device_of(arch), Config{parse_fields(config, "config")});
     });
   };
   EXPECT_EQ(error("threads=128,vectors=2,load=evict_last"), "accepted");
@@ -116,7 +118,7 @@ TEST(CopyDescriptor, EveryCandidateIsValidAndDistinctAndTheDefaultComesFirst) {
     }
 }
 
-TEST(CopyDescriptor, LaunchesAsManyBlocksAsTheElementsTake) {
+TEST(CopyDescriptor, LaunchesBlocksForAllElements) {
   const auto grid = [](const char* fields) {
     const Config config{parse_fields("variant=stretch,threads=64,vectors=2,load=plain,store=plain", "config")};
     const LaunchPlan plan = copy().parse(normalized(fields))->launch_plan(config, device_of("sm_90a"));
@@ -130,7 +132,7 @@ TEST(CopyDescriptor, LaunchesAsManyBlocksAsTheElementsTake) {
   EXPECT_EQ(grid("elements=8193,write=0"), 2U);
 }
 
-TEST(CopyHost, EveryElementArrivesAndNothingElseIsWritten) {
+TEST(CopyHost, CopiesEveryElementAndWritesNothingElse) {
   HostDevice device;
   HostCompiler compiler;
   std::vector<test::Case> cases;
@@ -147,7 +149,8 @@ TEST(CopyHost, EveryElementArrivesAndNothingElseIsWritten) {
   for (const char* fields : {"elements=7,write=0", "elements=30011,write=0", "elements=30011,dtype=bf16,write=0"})
     cases.push_back(test::case_of("copy", fields, device.info(), "threads=128,vectors=2"));
   std::vector<CompileRequest> requests;
-  for (const test::Case& c : cases) requests.push_back({"copy.cu", render(*c.op().parse(c.problem), c.config), device.info().arch});
+  for (const test::Case& c : cases)
+    requests.push_back({"copy.cu", render(*c.op().parse(c.problem), c.config), device.info().arch});
   const auto modules = device.load_all(compiler.compile_many(requests));
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const test::Case& c = cases[i];
@@ -158,7 +161,7 @@ TEST(CopyHost, EveryElementArrivesAndNothingElseIsWritten) {
   }
 }
 
-TEST(CopyHost, TheCheckSeesASingleWrongElement) {
+TEST(CopyHost, CheckDetectsASingleWrongElement) {
   const Problem problem = normalized("elements=1000,inputs=2");
   std::vector<ArrayInfo> infos = copy().parse(problem)->arrays();
   std::vector<std::vector<std::byte>> memory(infos.size(), std::vector<std::byte>(4000));

@@ -22,6 +22,7 @@ std::vector<Problem> cross_entropy_problems() {
       "cols=130,reduction=sum,z_loss=0.01,gradient=separate",
       "cols=300,dtype=bf16,gradient=in_place,dloss=scalar",
       "cols=300,weight=1,gradient=in_place,check_targets=1,dloss=scalar",
+      "cols=90,weight=1,z_loss=0.1,gradient=separate,check_targets=1,dloss=scalar",
       "cols=96,reduction=none,check_targets=1,correct=1,predicted=1,target_dtype=i32",
       // Options.
       "cols=200,label_smoothing=0.1,reduction=none,gradient=separate",
@@ -56,6 +57,7 @@ std::vector<Problem> cross_entropy_problems() {
       "shards=3,vocab_size=1000,reduction=none,z_loss=0.01,correct=1,predicted=1,target_dtype=i32",
       "shards=8,vocab_size=500,label_smoothing=0.1",
       "shards=4,vocab_size=500,label_smoothing=0.1,weight=1,check_targets=1,nll=1",
+      "shards=2,vocab_size=500,z_loss=0.1,weight=1,correct=1",
   };
   std::vector<Problem> problems;
   const auto add = [&](std::string_view op, const char* fields, const char* rows) {
@@ -102,7 +104,7 @@ std::vector<Case> cross_entropy_variants(const DeviceInfo& device) {
     try {
       cases.push_back(case_of(op, fields, device, config));
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::invalid_argument) throw;  // a variant that this device lacks
+      if (error.code() != ErrorCode::invalid_argument) throw;  // the device does not support the variant
     }
   };
   for (const Variant& variant : variants) {

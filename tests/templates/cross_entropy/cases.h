@@ -1,5 +1,5 @@
 #pragma once
-// Problems and configurations of the cross-entropy family that the kernel tests go through.
+// Problems and configurations of the cross-entropy family for the kernel tests.
 
 #include <vector>
 
@@ -7,11 +7,12 @@
 
 namespace tunesmith::test {
 
-/// Shapes, dtypes, strides and gradients of the loss; every option alone and many together, in turns; the other operations
-/// of the family. Few rows, all awkward ones among them.
+/// Returns problems with different shapes, dtypes, strides and gradients, every option alone and many together, for all
+/// operations of the family. They have few rows, including all edge-case rows.
 std::vector<Problem> cross_entropy_problems();
 
-/// A loss in each variant that `device` has, with and without a gradient, on rows that are shared and rows that are not.
+/// Returns a loss in each variant that `device` supports, with and without a gradient, with one and with several blocks per
+/// row.
 std::vector<Case> cross_entropy_variants(const DeviceInfo& device);
 
 }  // namespace tunesmith::test

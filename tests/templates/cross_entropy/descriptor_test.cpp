@@ -1,4 +1,4 @@
-// The descriptors of the cross-entropy family: fields and what is wrong with them, arrays, keys, search, launches.
+// The descriptors of the cross-entropy family: fields and their errors, arrays, keys, search spaces, launches.
 
 #include <gtest/gtest.h>
 
@@ -38,11 +38,12 @@ void expect_error(std::string_view op, const std::string& fields, const std::vec
 std::vector<std::string> entries(std::string_view op, const std::string& fields, const std::string& config = "") {
   const test::Case c = test::case_of(op, fields, hopper(), config);
   std::vector<std::string> list;
-  for (const KernelLaunch& kernel : c.op().parse(c.problem)->launch_plan(c.config, hopper()).kernels) list.push_back(kernel.entry);
+  for (const KernelLaunch& kernel : c.op().parse(c.problem)->launch_plan(c.config, hopper()).kernels)
+    list.push_back(kernel.entry);
   return list;
 }
 
-TEST(CrossEntropyDescriptor, NormalizingTwiceChangesNothing) {
+TEST(CrossEntropyDescriptor, NormalizationIsIdempotent) {
   for (const auto& [op, fields] :
        {std::pair{"cross_entropy", "rows=9,cols=100,label_smoothing=0.1,weight=1,gradient=in_place,dloss=scalar,nll=1"},
         {"cross_entropy", "rows=9,cols=100,reduction=none,ignore_index=-1,correct=1,check_targets=1"},
@@ -57,7 +58,7 @@ TEST(CrossEntropyDescriptor, NormalizingTwiceChangesNothing) {
             "dlogits_row_stride=100,logits_alignment=16,dlogits_alignment=16,gradient=none");
 }
 
-TEST(CrossEntropyDescriptor, ErrorsNameFieldValueAndWhatIsAllowed) {
+TEST(CrossEntropyDescriptor, ErrorsNameFieldValueAndAllowedValues) {
   expect_error("cross_entropy", "cols=4", {"rows", "missing"});
   expect_error("cross_entropy", "rows=4,cols=0", {"cols", "0", "1 to"});
   expect_error("cross_entropy", "rows=4,cols=4,gradient=yes", {"gradient", "'yes'", "none, separate, in_place"});
@@ -77,7 +78,7 @@ TEST(CrossEntropyDescriptor, ErrorsNameFieldValueAndWhatIsAllowed) {
   expect_error("cross_entropy_combine", "rows=4,shards=2", {"vocab_size", "missing"});
 }
 
-TEST(CrossEntropyDescriptor, ArraysComeInTheOrderOfTheDocumentation) {
+TEST(CrossEntropyDescriptor, ArraysHaveTheDocumentedOrder) {
   EXPECT_EQ(names("cross_entropy", "rows=4,cols=4"), "logits< targets< loss> lse>");
   EXPECT_EQ(
       names("cross_entropy",
@@ -87,13 +88,14 @@ TEST(CrossEntropyDescriptor, ArraysComeInTheOrderOfTheDocumentation) {
             "logits< targets< lse< dloss< nll< weight< dlogits>");
   EXPECT_EQ(names("cross_entropy_shard", "rows=4,cols=4,weight=1"), "logits< targets< weight< parts>");
   EXPECT_EQ(names("cross_entropy_combine", "rows=4,shards=2,vocab_size=8"), "parts< targets< loss> lse>");
-  const auto arrays = find_op("cross_entropy").parse(normalized("cross_entropy", "rows=4,cols=4,gradient=in_place"))->arrays();
+  const auto arrays =
+      find_op("cross_entropy").parse(normalized("cross_entropy", "rows=4,cols=4,gradient=in_place"))->arrays();
   EXPECT_EQ(arrays.back().in_place_of, "logits");
   EXPECT_EQ(arrays[2].shape, (std::vector<std::int64_t>{1})) << "a mean";
 }
 
-// Of equal keys one configuration serves; values of options do not change the kernel, their presence does.
-TEST(CrossEntropyDescriptor, KeysTellKernelsApart) {
+// Problems with equal keys share a configuration. The kernel depends on which options are set, not on their values.
+TEST(CrossEntropyDescriptor, KeysDistinguishKernels) {
   const auto semantics = [](const std::string& fields) {
     return find_op("cross_entropy").parse(normalized("cross_entropy", "rows=64,cols=1000" + fields))->key().semantics;
   };
@@ -106,7 +108,7 @@ TEST(CrossEntropyDescriptor, KeysTellKernelsApart) {
   EXPECT_EQ(semantics(",ignore_index=3"), semantics(""));
 }
 
-TEST(CrossEntropyDescriptor, SpacesAreValidAndBeginWithTheDefault) {
+TEST(CrossEntropyDescriptor, SearchSpacesAreValidAndStartWithTheDefault) {
   for (const char* op : ops)
     for (const char* cols : {"1000", "32000", "128256", "1000000"})
       for (const char* more : {",dtype=bf16", "", ",gradient=in_place"}) {
@@ -128,15 +130,15 @@ TEST(CrossEntropyDescriptor, SpacesAreValidAndBeginWithTheDefault) {
       }
 }
 
-TEST(CrossEntropyDescriptor, LossesAloneAreReadOnce) {
+TEST(CrossEntropyDescriptor, LossWithoutGradientReadsLogitsOnce) {
   for (const char* fields : {"rows=8192,cols=32000", "rows=8192,cols=128256,dtype=bf16"}) {
     const Problem problem = normalized("cross_entropy", fields);
     EXPECT_EQ(find_op("cross_entropy").parse(problem)->default_config(hopper()).variant(), "online") << fields;
   }
 }
 
-// Few large blocks, and registers bounded so that as many as can be share a multiprocessor.
-TEST(CrossEntropyDescriptor, DefaultsOfLossesFillAMultiprocessor) {
+// A few large blocks with bounded registers, for maximum occupancy.
+TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
   for (const auto& [fields, start] :
        {std::pair{"rows=8192,cols=32000", "variant=online,threads=512,unroll=4,min_blocks=3,"},
         {"rows=8192,cols=128256", "variant=online,threads=512,unroll=4,min_blocks=3,"},
@@ -149,15 +151,15 @@ TEST(CrossEntropyDescriptor, DefaultsOfLossesFillAMultiprocessor) {
   }
 }
 
-// min_blocks of online stands in a configuration where it bounds something.
-TEST(CrossEntropyDescriptor, OnlineMayBoundItsRegisters) {
+// A configuration of online has min_blocks only if it limits registers.
+TEST(CrossEntropyDescriptor, OnlineMayLimitItsRegisters) {
   const auto text = [](const char* config) {
     return test::case_of("cross_entropy", "rows=8192,cols=32000,reduction=none", hopper(), config).config.text();
   };
   EXPECT_NE(text("variant=online,threads=512,unroll=4,min_blocks=3").find("min_blocks=3"), std::string::npos);
   EXPECT_EQ(text("variant=online,threads=512,unroll=4,min_blocks=1").find("min_blocks"), std::string::npos);
   EXPECT_NE(text("variant=online,threads=1024,unroll=4").find("threads=1024,unroll=4"), std::string::npos)
-      << "the bound of the default's block size gives way";
+      << "the limit of the default's block size does not apply";
   const Op& op = find_op("cross_entropy");
   const Problem problem = normalized("cross_entropy", "rows=8192,cols=32000,reduction=none");
   Config config = op.parse(problem)->default_config(hopper());
@@ -167,8 +169,8 @@ TEST(CrossEntropyDescriptor, OnlineMayBoundItsRegisters) {
   EXPECT_NE(op.parse(problem)->why_invalid(hopper(), config).find("registers"), std::string::npos);
 }
 
-// Long rows with a gradient stream through clusters that stay; where those cannot be, they wait as before.
-TEST(CrossEntropyDescriptor, LongRowsStreamWhereTheyCan) {
+// Long rows with a gradient use persistent clusters with a pipeline where the device supports them.
+TEST(CrossEntropyDescriptor, LongRowsUseThePipelineWhereSupported) {
   const Op& op = find_op("cross_entropy");
   for (const auto& [fields, start] :
        {std::pair{"rows=8192,cols=128256,dtype=bf16,gradient=in_place",
@@ -187,17 +189,18 @@ TEST(CrossEntropyDescriptor, LongRowsStreamWhereTheyCan) {
   const Problem problem = normalized("cross_entropy", "rows=8192,cols=128256,dtype=bf16,gradient=in_place");
   EXPECT_NE(op.parse(problem)->default_config(generic_device(parse_arch("sm_100a"))).variant(), "pipeline");
   std::size_t streamed = 0;
-  for (const Config& config : op.parse(problem)->search_space(hopper(), Effort::quick)) streamed += config.variant() == "pipeline";
+  for (const Config& config : op.parse(problem)->search_space(hopper(), Effort::quick))
+    streamed += config.variant() == "pipeline";
   EXPECT_GE(streamed, 2U);
-  EXPECT_LE(streamed, 4U) << "others are left room";
+  EXPECT_LE(streamed, 4U) << "leaves room for other variants";
 }
 
-TEST(CrossEntropyDescriptor, WhatCannotStreamIsRefusedWithAReason) {
+TEST(CrossEntropyDescriptor, ExplainsInvalidPipelineConfigurations) {
   const Op& op = find_op("cross_entropy");
   const std::string usual = "variant=pipeline,threads=256,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1,";
   const auto reason = [&](const std::string& fields, const std::string& config, const char* arch = "sm_90a") {
-    return op.parse(normalized("cross_entropy", "rows=8192," + fields))->why_invalid(generic_device(parse_arch(arch)),
-                          Config{parse_fields(config, "config")});
+    return op.parse(normalized("cross_entropy", "rows=8192," + fields))
+        ->why_invalid(generic_device(parse_arch(arch)), Config{parse_fields(config, "config")});
   };
   const std::string in_place = "cols=128256,dtype=bf16,gradient=in_place", hints = "load=evict_last,store=plain";
   EXPECT_EQ(reason(in_place, usual + hints), "");
@@ -225,8 +228,8 @@ TEST(CrossEntropyDescriptor, WhatCannotStreamIsRefusedWithAReason) {
             std::string::npos);
 }
 
-// As many clusters as have room on the device, whatever the rows; rows are taken from two words of the workspace.
-TEST(CrossEntropyDescriptor, ClustersThatStayAreLaunchedOnce) {
+// The number of persistent clusters depends on the device, not on the rows. Two counters in the workspace assign rows.
+TEST(CrossEntropyDescriptor, PersistentClustersFillTheDevice) {
   for (const char* rows : {"1", "8192"}) {
     const test::Case c = test::case_of(
         "cross_entropy", std::string("rows=") + rows + ",cols=128256,dtype=bf16,gradient=in_place,reduction=none", hopper(),
@@ -241,7 +244,7 @@ TEST(CrossEntropyDescriptor, ClustersThatStayAreLaunchedOnce) {
   }
 }
 
-TEST(CrossEntropyDescriptor, KernelsBesideTheRowsOwn) {
+TEST(CrossEntropyDescriptor, AdditionalKernels) {
   using List = std::vector<std::string>;
   EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64,reduction=none"), (List{"cross_entropy"}));
   EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64"), (List{"cross_entropy", "cross_entropy_sum"}));
@@ -251,14 +254,14 @@ TEST(CrossEntropyDescriptor, KernelsBesideTheRowsOwn) {
             (List{"cross_entropy_count", "cross_entropy", "cross_entropy_sum"}));
   EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64,gradient=in_place,reduction=sum"),
             (List{"cross_entropy", "cross_entropy_sum"}));
-  EXPECT_EQ(entries("cross_entropy", "rows=0,cols=64"), (List{"cross_entropy_sum"})) << "a mean of nothing is NaN";
+  EXPECT_EQ(entries("cross_entropy", "rows=0,cols=64"), (List{"cross_entropy_sum"})) << "the mean of no rows is NaN";
   EXPECT_EQ(entries("cross_entropy", "rows=3,cols=100000,reduction=none", "variant=split"),
             (List{"cross_entropy_sums", "cross_entropy"}));
   EXPECT_EQ(entries("cross_entropy_backward", "rows=100,cols=64,weight=1,label_smoothing=0.1"),
             (List{"cross_entropy_backward_class_weights", "cross_entropy_backward_count", "cross_entropy_backward"}));
 }
 
-TEST(CrossEntropyDescriptor, OneBlockPutsTheSplitPartsOfALossTogether) {
+TEST(CrossEntropyDescriptor, OneBlockReducesSplitPartials) {
   for (const auto& [more, blocks] : {std::pair{"", 3U}, {",gradient=separate", 12U}}) {
     const test::Case c = test::case_of("cross_entropy", std::string("rows=3,cols=100000,reduction=none") + more, hopper(),
                                        "variant=split,blocks_per_row=4");

@@ -1,5 +1,5 @@
-// cross_entropy_divisor and cross_entropy_reduce on the host executor, against float64 with poisoned outputs and canaries,
-// and on the values that a check by random numbers misses.
+// cross_entropy_divisor and cross_entropy_reduce on the host executor: compared with float64, with poisoned outputs and
+// canaries, and tested with special values.
 
 #include <gtest/gtest.h>
 
@@ -50,15 +50,17 @@ class CrossEntropyEnds : public testing::Test {
   Engine engine_;
 };
 
-TEST_F(CrossEntropyEnds, EveryOptionAgreesWithFloat64) {
+TEST_F(CrossEntropyEnds, AllOptionsAgreeWithFloat64) {
   for (const char* fields :
-       {"rows=9,cols=50", "rows=9,cols=50,target_dtype=i32,weight=1", "rows=9,cols=50,weight=1,dloss=scalar,ignore_index=3"})
+       {"rows=9,cols=50", "rows=9,cols=50,target_dtype=i32,weight=1", "rows=9,cols=50,weight=1,dloss=scalar,ignore_index=3",
+        "rows=9,cols=50,weight=1,scaled_weight=1",
+        "rows=9,cols=2003,weight=1,scaled_weight=1,dloss=scalar,target_dtype=i32"})
     expect_verified("cross_entropy_divisor", fields);
   for (const char* fields : {"rows=9", "rows=9,divisor=1", "rows=9,z_losses=1", "rows=9,z_losses=1,divisor=1"})
     expect_verified("cross_entropy_reduce", fields);
 }
 
-TEST_F(CrossEntropyEnds, WithoutAValidRowTheDivisorAndTheGradientsFactorAreZero) {
+TEST_F(CrossEntropyEnds, DivisorAndGradientFactorAreZeroWithoutValidRows) {
   std::array<std::int64_t, 3> targets{-100, 7, -1};
   float divisor = -1, scale = -1;
   engine_.run(problem("cross_entropy_divisor", "rows=3,cols=7"), std::array<void*, 3>{targets.data(), &divisor, &scale});
@@ -81,7 +83,7 @@ TEST_F(CrossEntropyEnds, IgnoreIndexMayBeAClass) {
   EXPECT_EQ(scale, 4);
 }
 
-TEST_F(CrossEntropyEnds, InfiniteAndUndefinedLossesStayWhatTheyAre) {
+TEST_F(CrossEntropyEnds, PropagatesInfinityAndNaN) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   std::array<float, 40> losses{};
   float loss = 0;
@@ -95,12 +97,14 @@ TEST_F(CrossEntropyEnds, InfiniteAndUndefinedLossesStayWhatTheyAre) {
   EXPECT_TRUE(std::isnan(loss));
   float divisor = 0;
   engine_.run(problem("cross_entropy_reduce", "rows=0,divisor=1"), std::array<void*, 3>{nullptr, &divisor, &loss});
-  EXPECT_TRUE(std::isnan(loss)) << "the mean of nothing";
+  EXPECT_TRUE(std::isnan(loss)) << "the mean of no rows";
 }
 
-TEST_F(CrossEntropyEnds, BadProblemsAndConfigurationsAreNamed) {
+TEST_F(CrossEntropyEnds, ErrorsNameInvalidFieldsAndConfigurations) {
   expect_error([&] { problem("cross_entropy_divisor", "rows=3"); }, ErrorCode::invalid_argument, {"cols is missing"});
   expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=0"); }, ErrorCode::invalid_argument, {"cols is 0"});
+  expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=2,scaled_weight=1"); }, ErrorCode::invalid_argument,
+               {"scaled_weight is 1", "weight=1"});
   expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=2,dloss=row"); }, ErrorCode::invalid_argument,
                {"dloss is 'row'", "none, scalar"});
   expect_error([&] { problem("cross_entropy_reduce", "rows=3,weight=1"); }, ErrorCode::invalid_argument, {"'weight'"});

@@ -1,4 +1,4 @@
-// Cross-entropy on a GPU: the numerics of the host executor's cases again, longer rows, 64-bit offsets, repeats bit for bit.
+// Cross-entropy on a GPU: numerics of the host executor's cases, longer rows, 64-bit offsets, reproducibility.
 
 #include <gtest/gtest.h>
 
@@ -50,8 +50,9 @@ TEST_F(CrossEntropyGpu, VocabulariesOfLanguageModels) {
   verify_all(cases);
 }
 
-// What tuning tries of rows that stream, on awkward rows: more of them than a cluster has at once, and no cluster's share.
-TEST_F(CrossEntropyGpu, RowsThatStreamAreRightInEveryGeometry) {
+// All geometries of the pipeline variant with edge-case rows: more rows than a cluster has in flight, not divisible by the
+// number of clusters.
+TEST_F(CrossEntropyGpu, PipelineIsCorrectInEveryGeometry) {
   std::vector<Case> cases;
   for (const char* fields :
        {"cols=128256,dtype=bf16,gradient=in_place,reduction=none", "cols=128256,gradient=in_place,reduction=none,nll=1",
@@ -67,8 +68,8 @@ TEST_F(CrossEntropyGpu, RowsThatStreamAreRightInEveryGeometry) {
   verify_all(cases);
 }
 
-// Fewer rows than clusters, as many as the clusters number ahead and one beside it, none; clusters that find nothing left.
-TEST_F(CrossEntropyGpu, RowsThatStreamInAnyNumber) {
+// Zero rows, fewer rows than clusters, and numbers around the rows that clusters request ahead; clusters without rows.
+TEST_F(CrossEntropyGpu, PipelineWithAnyNumberOfRows) {
   std::vector<Case> cases;
   for (const char* config :
        {"blocks_per_row=1,stages=12,ahead=0,threads=128", "blocks_per_row=2,stages=12,ahead=1,threads=128",
@@ -84,8 +85,8 @@ TEST_F(CrossEntropyGpu, RowsThatStreamInAnyNumber) {
   verify_all(cases);
 }
 
-// The target in every column, those at the borders of pieces, chunks, warps' parts and vectors among them.
-TEST_F(CrossEntropyGpu, RowsThatStreamFindTheTargetInEveryColumn) {
+// The target in many columns, including those at the boundaries of blocks, chunks, warps and vectors.
+TEST_F(CrossEntropyGpu, PipelineFindsTheTargetInEveryColumn) {
   std::vector<Case> cases;
   for (const auto& [fields, config] :
        {std::pair{"rows=6008,cols=6008,dtype=bf16", "threads=64,blocks_per_row=2,stages=5,ahead=1"},
@@ -119,7 +120,7 @@ TEST_F(CrossEntropyGpu, RowsThatStreamFindTheTargetInEveryColumn) {
   }
 }
 
-TEST_F(CrossEntropyGpu, RowsThatStreamRepeatBitForBit) {
+TEST_F(CrossEntropyGpu, PipelineIsReproducible) {
   std::vector<Case> cases;
   for (const auto& [fields, config] :
        {std::pair{"rows=300,cols=128256,dtype=bf16,gradient=in_place", "variant=pipeline"},
@@ -134,8 +135,8 @@ TEST_F(CrossEntropyGpu, RowsThatStreamRepeatBitForBit) {
     EXPECT_EQ(test::difference_between_launches(c.op(), c.problem, *executable_of(c), device(), 20), "") << c.text();
 }
 
-// More rows than one block sums up.
-TEST_F(CrossEntropyGpu, ManyRowsAreSummed) {
+// More rows than one block reduces.
+TEST_F(CrossEntropyGpu, ReducesManyRows) {
   std::vector<Case> cases;
   for (const char* fields :
        {"rows=40001,cols=64,correct=1,check_targets=1", "rows=20003,cols=64,weight=1,gradient=in_place"})
@@ -143,7 +144,7 @@ TEST_F(CrossEntropyGpu, ManyRowsAreSummed) {
   verify_all(cases);
 }
 
-TEST_F(CrossEntropyGpu, RepeatsBitForBit) {
+TEST_F(CrossEntropyGpu, IsReproducible) {
   std::vector<Case> cases;
   for (const auto& [fields, config] : {std::pair{"rows=513,cols=1000", "variant=warp"},
                                        {"rows=513,cols=8191,gradient=separate", "variant=block"},
@@ -160,8 +161,8 @@ TEST_F(CrossEntropyGpu, RepeatsBitForBit) {
     EXPECT_EQ(test::difference_between_launches(c.op(), c.problem, *executable_of(c), device(), 5), "") << c.text();
 }
 
-// Logits of more than 2^31 elements: the last rows are where 32 bits would have gone wrong. All logits are 0 but for one of
-// the first and one of the last row.
+// More than 2^31 logits: 32-bit offsets would fail in the last rows. All logits are 0 except one in the first and one in the
+// last row.
 TEST_F(CrossEntropyGpu, OffsetsAreSixtyFourBits) {
   constexpr std::int64_t rows = 70000, cols = 40000;  // 2.8e9 elements
   if (device().info().memory_bytes < std::int64_t{14} << 30) GTEST_SKIP() << "needs 12 GB of device memory";

@@ -1,5 +1,5 @@
-// Numerics of the generated cross-entropy kernels on the host executor, against float64, with poisoned outputs and canaries
-// (tuner/verify.h).
+// Numerics of the generated cross-entropy kernels on the host executor compared with float64, with poisoned outputs and
+// canaries (tuner/verify.h).
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ TEST_F(CrossEntropyHost, EveryOption) {
   for (const Problem& problem : test::cross_entropy_problems())
     cases.push_back({problem, find_op(problem.op).parse(problem)->default_config(device_.info())});
   verify_all(cases);
-  EXPECT_GT(worst_, 0.05) << "the judge saw no rounding errors";
+  EXPECT_GT(worst_, 0.05) << "the check found no rounding errors";
 }
 
 TEST_F(CrossEntropyHost, EveryVariant) {
@@ -46,16 +46,18 @@ TEST_F(CrossEntropyHost, EveryVariant) {
   verify_all(cases);
 }
 
-// Every output, wrong in one element by a little more than is allowed.
-TEST_F(CrossEntropyHost, TheJudgeSeesOneWrongElement) {
+// Changes one element of every output by slightly more than the tolerance.
+TEST_F(CrossEntropyHost, CheckDetectsOneWrongElement) {
   for (const char* fields :
        {"rows=25,cols=200,reduction=none,gradient=separate,z_loss=0.01,nll=1,predicted=1,correct=1,check_targets=1",
         "rows=25,cols=200,gradient=separate,z_loss=0.01,correct=1"}) {
     const Case c = test::case_of("cross_entropy", fields, device_.info(), "");
     std::vector<HostArray> arrays;
     std::vector<std::vector<std::byte>> contents;
-    for (const ArrayInfo& info : c.op().parse(c.problem)->arrays()) contents.emplace_back(info.extent_bytes(), std::byte{0xFF});
-    for (std::size_t i = 0; i < contents.size(); ++i) arrays.push_back({c.op().parse(c.problem)->arrays()[i], contents[i].data()});
+    for (const ArrayInfo& info : c.op().parse(c.problem)->arrays())
+      contents.emplace_back(info.extent_bytes(), std::byte{0xFF});
+    for (std::size_t i = 0; i < contents.size(); ++i)
+      arrays.push_back({c.op().parse(c.problem)->arrays()[i], contents[i].data()});
     c.op().parse(c.problem)->fill_inputs(7, InputKind::random, arrays);
     with_executables({c}, [&](const Case&, const Executable& executable) {
       std::vector<DeviceMemory> memory;

@@ -1,5 +1,5 @@
-// Generated sources of cross-entropy: NVRTC accepts them for every architecture, the machine code is what was asked for, and
-// nvcc takes them as they stand.
+// Generated sources of cross-entropy: NVRTC compiles them for every architecture, they contain the expected instructions,
+// and nvcc compiles them unchanged.
 
 #include <tuple>
 
@@ -36,8 +36,8 @@ TEST_F(CrossEntropyNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
   compile_all(sources);
 }
 
-// What tuning tries first for the vocabularies of language models.
-TEST_F(CrossEntropyNvrtc, TheQuickSpaceOfCommonShapesCompiles) {
+// The quick search space for the vocabularies of language models.
+TEST_F(CrossEntropyNvrtc, QuickSearchSpaceOfCommonShapesCompiles) {
   std::vector<Source> sources;
   for (const char* fields :
        {"rows=8192,cols=32000", "rows=8192,cols=32000,dtype=bf16,reduction=none",
@@ -50,12 +50,12 @@ TEST_F(CrossEntropyNvrtc, TheQuickSpaceOfCommonShapesCompiles) {
   compile_all(sources);
 }
 
-// One read where a row waits on the chip, or where nothing is written; two where a row that does not has a gradient.
-TEST_F(CrossEntropyNvrtc, LogitsAreReadAsOftenAsTheyMust) {
+// Logits are read once if the row is resident or there is no gradient, and twice otherwise.
+TEST_F(CrossEntropyNvrtc, ReadsLogitsAsOftenAsNecessary) {
   const std::string held = ptx_of("cross_entropy", "rows=9,cols=8192,gradient=in_place,reduction=none",
                                   "variant=block,threads=256,load=evict_last");
   EXPECT_EQ(count_of(held, "ld.global.L2::cache_hint.v4.b32"), 8U);
-  EXPECT_EQ(count_of(held, "st.global.v4.b32"), 16U) << "8, and 8 of zeros for rows without a loss";
+  EXPECT_EQ(count_of(held, "st.global.v4.b32"), 16U) << "8, and 8 that write zeros for ignored rows";
   const std::string loss =
       ptx_of("cross_entropy", "rows=9,cols=8192,reduction=none", "variant=online,threads=256,unroll=4,load=evict_last");
   EXPECT_EQ(count_of(loss, "st.global.v4.b32"), 0U);
@@ -66,8 +66,8 @@ TEST_F(CrossEntropyNvrtc, LogitsAreReadAsOftenAsTheyMust) {
   EXPECT_GE(count_of(twice, "st.global.v4.b32"), 4U);
 }
 
-// Rows that stream: filled by the copy engine, brought together without a barrier of the cluster, and nothing spilled.
-TEST_F(CrossEntropyNvrtc, RowsThatStreamUseTheCopyEngine) {
+// The pipeline variant loads rows with TMA, reduces without a cluster barrier, and does not spill.
+TEST_F(CrossEntropyNvrtc, PipelineUsesTma) {
   std::vector<Source> sources;
   for (const char* fields :
        {"rows=8192,cols=128256,dtype=bf16,gradient=in_place", "rows=8192,cols=128256,gradient=in_place,reduction=none",
@@ -80,15 +80,16 @@ TEST_F(CrossEntropyNvrtc, RowsThatStreamUseTheCopyEngine) {
       EXPECT_GE(count_of(ptx, instruction), 1U) << fields << " " << instruction;
     EXPECT_EQ(count_of(ptx, "barrier.cluster.wait"), 3U) << "two at the start, one at the end";
     sources.push_back(source);
-    for (const Config& config : source.c.op().parse(source.c.problem)->search_space(generic_device(source.arch), Effort::full))
+    for (const Config& config :
+         source.c.op().parse(source.c.problem)->search_space(generic_device(source.arch), Effort::full))
       if (config.variant() == "pipeline" && config.text().find("load=evict_last,store=plain") != std::string::npos)
         sources.push_back(source_of({source.c.problem, config}, source.arch));
   }
   compile_all(sources);
 }
 
-// A block that waits for its target, or for the target's logit, loads nothing in that time.
-TEST_F(CrossEntropyNvrtc, TheTargetIsAskedForBehindWhatIsLoadedFirst) {
+// A block cannot load while it waits for its target or for the target's logit, so it requests them after the first loads.
+TEST_F(CrossEntropyNvrtc, LoadsTheTargetAfterTheFirstVectors) {
   for (const char* config : {"variant=online,threads=512,unroll=4,load=evict_last",
                              "variant=block,threads=1024,registers=packed,min_blocks=2,load=evict_last",
                              "variant=split,threads=256,unroll=4,blocks_per_row=2,load=evict_last"}) {
@@ -103,7 +104,7 @@ TEST_F(CrossEntropyNvrtc, TheTargetIsAskedForBehindWhatIsLoadedFirst) {
   }
 }
 
-TEST_F(CrossEntropyNvrtc, NvccTakesASampleAsItStands) {
+TEST_F(CrossEntropyNvrtc, NvccCompilesASample) {
   if (!has_nvcc()) GTEST_SKIP() << "nvcc is not installed";
   // One of each main template, with options.
   for (const auto& [op, fields, config] :

@@ -1,4 +1,4 @@
-// Asynchronous copies on the host executor: they land when their thread has waited, no sooner, and a forgotten wait shows.
+// Asynchronous copies on the host executor complete only when their thread waits, and a missing wait is detected.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -27,7 +27,7 @@ class AsyncCopyHost : public testing::Test {
 using namespace tunesmith;
 struct Params { const uint32* in; uint32* out; };
 
-// The first word of each of four chunks, as shared memory has them now.
+// Stores the current first word of each of four chunks in shared memory.
 __device__ __forceinline__ void look(const Bits<16>* tile, uint32*& out) {
   for (int i = 0; i < 4; ++i) *out++ = tile[i].word[0];
 }
@@ -35,14 +35,14 @@ extern "C" __global__ void groups(const __grid_constant__ Params p) {
   TUNESMITH_SHARED(Bits<16>, tile, 4);
   uint32* out = p.out;
   for (int i = 0; i < 4; ++i) tile[i] = Bits<16>{{100, 100, 100, 100}};
-  async_copy_16(&tile[0], p.in);
+  async_copy_16(&tile[0], p.in, true);
   async_copy_commit();
   async_copy_16(&tile[1], p.in + 4, true);
   async_copy_commit();
   async_copy_commit();  // an empty group counts
   async_copy<16>(&tile[2], p.in + 8);
   async_copy_commit();
-  async_copy_16(&tile[3], p.in + 12);
+  async_copy_16(&tile[3], p.in + 12, true);
   look(tile, out);
   async_copy_wait<4>();
   look(tile, out);
@@ -50,7 +50,7 @@ extern "C" __global__ void groups(const __grid_constant__ Params p) {
   look(tile, out);
   async_copy_wait<1>();
   look(tile, out);
-  async_copy_wait<0>();  // covers what was committed
+  async_copy_wait<0>();  // waits for all committed groups
   look(tile, out);
   async_copy_commit();
   async_copy_wait<0>();
@@ -71,7 +71,7 @@ extern "C" __global__ void zero_fill(const __grid_constant__ Params p) {
 extern "C" __global__ void without_barrier(const __grid_constant__ Params p) {
   TUNESMITH_SHARED(Bits<16>, tile, 32);
   const int i = thread_index();
-  async_copy_16(&tile[i], p.in + 4 * i);
+  async_copy_16(&tile[i], p.in + 4 * i, true);
   async_copy_commit();
   async_copy_wait<0>();
   p.out[i] = tile[31 - i].word[0];
@@ -81,13 +81,13 @@ extern "C" __global__ void without_barrier(const __grid_constant__ Params p) {
 extern "C" __global__ void without_wait(const __grid_constant__ Params p) {
   TUNESMITH_SHARED(Bits<16>, tile, 32);
   const int i = thread_index();
-  async_copy_16(&tile[i], p.in + 4 * i);
+  async_copy_16(&tile[i], p.in + 4 * i, true);
   async_copy_commit();
   if (i != 3) async_copy_wait<0>();
   sync_block();
   p.out[i] = tile[3].word[0];
 }
-extern "C" __global__ void to_global_memory(const __grid_constant__ Params p) { async_copy_16(p.out, p.in); }
+extern "C" __global__ void to_global_memory(const __grid_constant__ Params p) { async_copy_16(p.out, p.in, true); }
 extern "C" __global__ void misaligned(const __grid_constant__ Params p) {
   async_copy_16(dynamic_shared(), p.in + 1, false);
 }
@@ -96,7 +96,7 @@ extern "C" __global__ void misaligned(const __grid_constant__ Params p) {
     return built;
   }
 
-  /// Runs and gives back the message of the error, if there is one.
+  /// Runs a kernel and returns the message of its error, if any.
   std::string run(const char* entry, std::uint32_t threads) {
     KernelLaunch launch = launch_of(entry, {1}, {threads});
     launch.dynamic_smem_bytes = 16;
@@ -113,20 +113,20 @@ extern "C" __global__ void misaligned(const __grid_constant__ Params p) {
   alignas(16) std::array<std::uint32_t, 96> out_ = {};
 };
 
-TEST_F(AsyncCopyHost, GroupsLandWhenAWaitCoversThem) {
+TEST_F(AsyncCopyHost, GroupsCompleteWhenTheirThreadWaits) {
   ASSERT_EQ(run("groups", 1), "");
   const std::array<std::uint32_t, 24> expected = {
-      poison, poison, poison, poison,  // what was there is lost when the copy starts
+      poison, poison, poison, poison,  // starting a copy overwrites the destination
       poison, poison, poison, poison,  // four groups may be unfinished
       1,      poison, poison, poison,  // three
       1,      5,      poison, poison,  // the last one
-      1,      5,      9,      poison,  // a copy in no group lands with none
+      1,      5,      9,      poison,  // a copy that was not committed is not complete
       1,      5,      9,      13,
   };
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(out_[i], expected[i]) << i;
 }
 
-TEST_F(AsyncCopyHost, ZerosWhereNothingIsThere) {
+TEST_F(AsyncCopyHost, WritesZerosIfThePredicateIsFalse) {
   ASSERT_EQ(run("zero_fill", 32), "");
   for (std::uint32_t i = 0; i < 32; ++i) {
     EXPECT_EQ(out_[i], poison);
@@ -135,17 +135,17 @@ TEST_F(AsyncCopyHost, ZerosWhereNothingIsThere) {
   }
 }
 
-TEST_F(AsyncCopyHost, AWaitIsForOnesOwnCopies) {
+TEST_F(AsyncCopyHost, WaitCoversOnlyTheThreadsOwnCopies) {
   ASSERT_EQ(run("without_barrier", 32), "");
   EXPECT_EQ(out_[0], poison);
   for (std::uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out_[32 + i], in_[4 * (31 - i)]);
 }
 
-TEST_F(AsyncCopyHost, AForgottenWaitIsPoisonAndAnError) {
+TEST_F(AsyncCopyHost, MissingWaitReadsPoisonAndIsAnError) {
   EXPECT_EQ(run("without_wait", 32),
             "kernel 'without_wait': thread (3,0,0) of block 0 returns without waiting for 1 of its asynchronous copies");
   EXPECT_EQ(out_[0], poison);
-  EXPECT_EQ(run("groups", 1), "") << "what was left is forgotten";
+  EXPECT_EQ(run("groups", 1), "") << "unfinished copies are discarded";
 }
 
 TEST_F(AsyncCopyHost, WrongAddresses) {

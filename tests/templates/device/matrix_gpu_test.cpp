@@ -1,4 +1,4 @@
-// The tensor-core primitives on a GPU: layouts of fragments as the host executor and device/matrix.cuh have them.
+// The tensor-core primitives on a GPU: the fragment layouts agree with the host executor and device/matrix.cuh.
 #include "jit/cuda/device.h"
 #include "tests/jit/cuda/nvrtc_fixture.h"
 #include "tests/templates/device/matrix_kernels.h"

@@ -1,4 +1,4 @@
-// The tensor-core primitives on the host executor: products, the swizzle's promises, and what kernels do wrong.
+// The tensor-core primitives on the host executor: products, properties of the swizzle, and faults of kernels.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 namespace tunesmith {
 namespace {
 
-TEST(MatrixHost, ProductsForEveryArchitectureThatDiffers) {
+TEST(MatrixHost, ProductsForEveryArchitecture) {
   const HostCompiler compiler(test_compiler_options());
   HostDevice device;
   for (const char* arch : {"sm_75", "sm_80", "sm_90a"}) test::check_matrix_kernels(compiler, device, parse_arch(arch));
 }
 
-// Places of eight chunks that one access of shared memory serves: it has 32 banks of 4 bytes.
+// Reports whether one access to shared memory (32 banks of 4 bytes) can serve eight chunks at these offsets.
 bool without_conflict(const std::vector<int>& offsets) {
   std::set<int> banks;
   for (const int offset : offsets)
@@ -24,7 +24,7 @@ bool without_conflict(const std::vector<int>& offsets) {
   return banks.size() == 4 * offsets.size();
 }
 
-TEST(MatrixHost, TheSwizzlePermutesARowAndMeetsEveryBankOnce) {
+TEST(MatrixHost, SwizzlePermutesARowWithoutBankConflicts) {
   struct Params {
     int* out;
   };
@@ -36,7 +36,7 @@ TEST(MatrixHost, TheSwizzlePermutesARowAndMeetsEveryBankOnce) {
 struct Params { int* out; };
 template <int row_bytes>
 __device__ __forceinline__ void list(int*& out) {
-  static_assert(tunesmith::swizzled<row_bytes>(0, 0) == 0, "known when compiling");
+  static_assert(tunesmith::swizzled<row_bytes>(0, 0) == 0, "a constant expression");
   for (int row = 0; row < 24; ++row)
     for (int chunk = 0; chunk < row_bytes / 16; ++chunk) *out++ = tunesmith::swizzled<row_bytes>(row, chunk);
 }
@@ -58,15 +58,15 @@ extern "C" __global__ void places(const __grid_constant__ Params params) {
         EXPECT_EQ(at(row, chunk) / width, row) << "a chunk stays in its row";
         all.insert(at(row, chunk));
       }
-    EXPECT_EQ(static_cast<int>(all.size()), rows * chunks) << "no two chunks share a place";
-    // What ldmatrix reads at once, and the words of a fragment: the same chunk of eight rows, from any row.
+    EXPECT_EQ(static_cast<int>(all.size()), rows * chunks) << "chunks do not overlap";
+    // ldmatrix and fragment loads read the same chunk of eight consecutive rows, starting at any row.
     for (int chunk = 0; chunk < chunks; ++chunk)
       for (int row = 0; row + 8 <= rows; ++row) {
         std::vector<int> column;
         for (int i = 0; i < 8; ++i) column.push_back(at(row + i, chunk));
         EXPECT_TRUE(without_conflict(column)) << "row " << row << ", chunk " << chunk;
       }
-    // What eight lanes of a copy write at once: eight chunks that follow one another.
+    // Eight lanes of a copy write eight consecutive chunks.
     for (int first = 0; first < rows * chunks; first += 8) {
       const std::vector<int> run(place + first, place + first + 8);
       EXPECT_TRUE(without_conflict(run)) << "chunks from " << first;
@@ -76,10 +76,10 @@ extern "C" __global__ void places(const __grid_constant__ Params params) {
   EXPECT_LE(place, out.data() + out.size());
 }
 
-TEST(MatrixHost, ThePlainLayoutConflicts) {
+TEST(MatrixHost, LayoutWithoutSwizzleHasBankConflicts) {
   std::vector<int> column;
   for (int row = 0; row < 8; ++row) column.push_back(row * 128);
-  EXPECT_FALSE(without_conflict(column)) << "the test above cannot fail";
+  EXPECT_FALSE(without_conflict(column)) << "otherwise the test above could not fail";
 }
 
 struct FaultParams {
@@ -114,7 +114,7 @@ extern "C" __global__ void faulty(const __grid_constant__ Params params) {
       if (i % 2 == 0) store_matrix_x4(&tile[i % 32], r);
       else ballot(true);
       return;
-    case 6: {  // a matrix that nobody filled is NaN, and so is its product
+    case 6: {  // an uninitialized matrix is NaN, and so is its product
       load_matrix_x4(r, &tile[i % 32]);
       multiply_accumulate_16x8x16<f16>(d, r, {0, 0});
       params.out[i] = d[3];
@@ -132,7 +132,7 @@ extern "C" __global__ void faulty(const __grid_constant__ Params params) {
   return std::to_string(out[0]);
 }
 
-TEST(MatrixHost, LanesThatDoSomethingElse) {
+TEST(MatrixHost, LanesInDifferentCollectives) {
   EXPECT_EQ(fault(64, 0),
             "kernel 'faulty': thread (0,0,0) of block 0 waits in load_matrix_x4 but thread (9,0,0) has returned");
   EXPECT_EQ(fault(64, 1),
@@ -145,19 +145,19 @@ TEST(MatrixHost, LanesThatDoSomethingElse) {
             "kernel 'faulty': thread (0,0,0) of block 0 waits in store_matrix_x4 but thread (1,0,0) waits in ballot");
 }
 
-TEST(MatrixHost, AWarpThatIsNotWhole) {
+TEST(MatrixHost, PartialWarp) {
   EXPECT_EQ(
       fault(40, 3),
       "kernel 'faulty': thread (32,0,0) of block 0 waits in multiply_accumulate_16x8x16, whose warp has 8 threads; all "
       "32 must take part");
 }
 
-TEST(MatrixHost, ARowThatIsNotAligned) {
+TEST(MatrixHost, UnalignedRow) {
   const std::string message = fault(32, 4);
   EXPECT_NE(message.find("misaligned load_matrix_x4 from 0x"), std::string::npos) << message;
 }
 
-TEST(MatrixHost, WhatNobodyWroteIsNaN) { EXPECT_NE(fault(32, 6).find("nan"), std::string::npos); }
+TEST(MatrixHost, UninitializedSharedMemoryIsNaN) { EXPECT_NE(fault(32, 6).find("nan"), std::string::npos); }
 
 }  // namespace
 }  // namespace tunesmith

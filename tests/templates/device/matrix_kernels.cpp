@@ -21,7 +21,7 @@ constexpr const char* common = R"(
 using namespace tunesmith;
 struct Params { const void *a, *b, *c; float* out; };
 
-/// A tile of `rows` rows that follow one another in global memory, into shared memory.
+/// Loads a tile of `rows` consecutive rows into shared memory.
 template <int row_bytes>
 __device__ __forceinline__ void fetch(unsigned char* tile, const void* from, int rows) {
   constexpr int chunks = row_bytes / 16;
@@ -29,7 +29,7 @@ __device__ __forceinline__ void fetch(unsigned char* tile, const void* from, int
     unsigned char* to = tile + swizzled<row_bytes>(i / chunks, i % chunks);
     const unsigned char* chunk = static_cast<const unsigned char*>(from) + i * 16;
 #if TUNESMITH_SM >= 800
-    async_copy_16(to, chunk);
+    async_copy_16(to, chunk, true);
 #else
     *reinterpret_cast<Bits<16>*>(to) = load<16, LoadHint::plain>(chunk);
 #endif
@@ -43,7 +43,7 @@ __device__ __forceinline__ void fetched() {
   sync_block();
 }
 
-/// Sixteen columns of B from column n and row k.
+/// Loads sixteen columns of B, starting at column n and row k.
 template <int columns, int depth, bool as_rows_of_columns>
 __device__ __forceinline__ void load_b(uint32 (&b)[4], const unsigned char* tile, int n, int k) {
   const int lane = lane_index();
@@ -168,7 +168,7 @@ struct Params {
   void* out = nullptr;
 };
 
-/// 16-bit floats are made of few bits here, so that neither conversion nor rounding is part of what is tested.
+/// Converts a value that is exact in 16 bits, so that the test does not depend on rounding.
 std::uint16_t bits_of(double value, bool is_bf16) {
   const auto narrow = static_cast<float>(value);
   const auto bits = std::bit_cast<std::uint32_t>(narrow);
@@ -179,7 +179,7 @@ std::uint16_t bits_of(double value, bool is_bf16) {
 
 using Matrix = std::vector<double>;
 
-/// Integers of at most `most`, or multiples of 2^-7 in [-1, 1]: every one is a bf16 and an f16.
+/// Returns integers up to `most`, or multiples of 2^-7 in [-1, 1]; all are exact in bf16 and f16.
 Matrix numbers(std::size_t count, int most, bool integers, unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_int_distribution<int> distribution(integers ? -most : -128, integers ? most : 128);
@@ -188,7 +188,8 @@ Matrix numbers(std::size_t count, int most, bool integers, unsigned seed) {
   return values;
 }
 
-/// rows x depth by depth x columns, row-major; `magnitude` adds up what the rounding errors are proportional to.
+/// Multiplies rows x depth by depth x columns, row-major; `magnitude` is the sum of magnitudes, which bounds rounding
+/// errors.
 Matrix multiplied(const Matrix& a, const Matrix& b, std::size_t depth, std::size_t columns, Matrix& magnitude) {
   const std::size_t rows = a.size() / depth;
   Matrix d(rows * columns);
@@ -216,7 +217,7 @@ class Runner {
   Runner(const Compiler& compiler, Device& device, const Arch& arch)
       : device_(device), module_(device.load(compiler.compile(matrix_request(matrix_kernels(arch), arch)))) {}
 
-  /// Starts `entry` with these inputs, each an array of 16-bit elements, and gives back what it wrote.
+  /// Runs `entry` with these inputs, each an array of 16-bit elements, and returns its output.
   template <typename Out>
   std::vector<Out> run(const std::string& entry, std::uint32_t threads,
                        const std::vector<std::vector<std::uint16_t>>& inputs, std::size_t out_count) {
@@ -254,7 +255,7 @@ std::vector<std::uint16_t> narrowed(const Matrix& values, bool is_bf16) {
   return bits;
 }
 
-/// Sums of `depth` products are as wrong as that many roundings of 2^-23 make them; where every sum is exact, not at all.
+/// Checks sums of products; `error` is the allowed error relative to the magnitude, 0 for exact sums.
 void expect_near(const std::vector<float>& found, const Matrix& expected, const Matrix& magnitude, double error) {
   ASSERT_EQ(found.size(), expected.size());
   int wrong = 0;

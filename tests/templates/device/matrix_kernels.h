@@ -1,5 +1,4 @@
-// Kernels on the tensor-core primitives, and what must come out of them on any device: one source, one check, for the host
-// executor and for a GPU.
+// Kernels that use the tensor-core primitives, and their expected results, for the host executor and for a GPU.
 #pragma once
 
 #include <string>
@@ -9,15 +8,16 @@
 
 namespace tunesmith::test {
 
-/// device/matrix.cuh, flattened as rendering does it, and `text`.
+/// Returns a request for device/matrix.cuh, flattened as by rendering, followed by `text`.
 CompileRequest matrix_request(const std::string& text, const Arch& arch);
 
-/// Entries `product_<dtype>` and `product_<dtype>_transposed`: D = A B of 64 x 64 by 64 x 96 elements by four warps, B given
-/// as rows of k or of columns; `chained_<dtype>`: O = (A B) C, the product in between rounded to the dtype, as attention
-/// has it; `round_trip`: 16 x 16 elements through load_matrix_x4 and store_matrix_x4. Those that the architecture can have.
+/// Returns the source of all kernels that the architecture supports. `product_<dtype>` and `product_<dtype>_transposed`
+/// compute D = A B (64 x 64 by 64 x 96) with four warps and B stored by rows or by columns. `chained_<dtype>` computes
+/// O = (A B) C and rounds A B to the dtype, like attention. `round_trip` copies 16 x 16 elements with load_matrix_x4 and
+/// store_matrix_x4.
 std::string matrix_kernels(const Arch& arch);
 
-/// Runs all of them: integers come out exactly, random numbers as near to float64 as sums in float are.
+/// Runs all kernels. Products of integers must be exact; others must agree with float64 within the error of float sums.
 void check_matrix_kernels(const Compiler& compiler, Device& device, const Arch& arch);
 
 }  // namespace tunesmith::test

@@ -1,4 +1,4 @@
-// The tensor-core primitives through NVRTC: accepted for every architecture, and the instructions are the ones asked for.
+// The tensor-core primitives compile with NVRTC for every architecture to the expected instructions.
 #include <cstddef>
 
 #include "tests/jit/cuda/nvrtc_fixture.h"
@@ -39,13 +39,13 @@ TEST(MatrixNvrtc, PtxHasTheInstructions) {
     SCOPED_TRACE(arch);
     const int number = parse_arch(arch).number();
     const std::string ptx = compiler.assembly(kernels_for(arch));
-    // Of one type: two products of 4 steps in k by 96 columns; 4 steps by 64 columns and the same again.
+    // Per type: two products of 4 steps in k by 96 columns, and two of 4 steps by 64 columns.
     constexpr std::size_t products = 2 * 4 * (96 / 8) + 2 * 4 * (64 / 8);
     EXPECT_EQ(count_of(ptx, "mma.sync"), 2 * products) << "two types, or two halves";
     EXPECT_EQ(count_of(ptx, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"), number < 80 ? 2 * products : 0U);
     EXPECT_EQ(count_of(ptx, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), number < 80 ? 0U : products);
     EXPECT_EQ(count_of(ptx, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"), number < 80 ? 0U : products);
-    // Of one type: A in 3 kernels, B of 16 columns at a time, as it is stored in the plain product and the first of two.
+    // Per type: A in 3 kernels, and B in steps of 16 columns, not transposed in the plain product and the first chained one.
     constexpr std::size_t plain = 3 * 4 + 4 * (96 / 16) + 4 * (64 / 16), transposing = 4 * (96 / 16) + 4 * (64 / 16);
     const std::size_t types = number < 80 ? 1 : 2;
     EXPECT_EQ(count_of(ptx, "ldmatrix.sync.aligned.m8n8.x4.shared.b16"), types * plain + (number < 90 ? 0 : 1));
@@ -57,7 +57,7 @@ TEST(MatrixNvrtc, PtxHasTheInstructions) {
   }
 }
 
-TEST(MatrixNvrtc, AConditionIsTheSizeOfTheSource) {
+TEST(MatrixNvrtc, PredicateIsTheSourceSizeOfCpAsync) {
   TUNESMITH_NEEDS_NVRTC();
   const std::string ptx = nvrtc().assembly(test::matrix_request(R"(
 extern "C" __global__ void copy(const char* from, int count) {
@@ -75,7 +75,7 @@ extern "C" __global__ void copy(const char* from, int count) {
   EXPECT_EQ(count_of(ptx, "bra"), 0U);
 }
 
-TEST(MatrixNvrtc, TypesWithoutTensorCoresAreRefused) {
+TEST(MatrixNvrtc, RejectsTypesWithoutTensorCores) {
   TUNESMITH_NEEDS_NVRTC();
   const NvrtcCompiler compiler = nvrtc();
   for (const auto& [type, arch] : {std::pair{"bf16", "sm_75"}, {"float", "sm_90a"}}) {

@@ -3,8 +3,12 @@
 //   specialized for cols = 100000, reads two arrays of f32, writes f32, in place, a boolean mask
 //   rows            any number, starting at multiples of 4 elements
 //   configuration   variant=online,threads=512,unroll=2,blocks_per_sm=1,load=evict_last,load_again=evict_first,store=plain
+//   algorithm       two passes: the first computes the sum that the gradient needs and the gradient with a running
+//                   maximum, the second reads the row again and writes
+//   threads         a block of 512 threads walks over a row, 2 vectors of 4 elements per thread at a time
 //   templates       softmax/backward_tiled.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_80
+//   kernel          softmax_backward_online in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -13,15 +17,21 @@
 struct Types {
   using Input = float;
   using Output = float;
-  using MaskElement = tunesmith::u8;
 };
 
 static constexpr tunesmith::RowShape shape = {
     .cols = 100000,
     .vector = 4,
     .logarithm = true,
-    .mask = tunesmith::Mask::keep,
     .mask_vector = 4,
+};
+
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::WholeVectors;
+  using SeenEdges = tunesmith::WholeVectors;
+  using Mask = tunesmith::KeepMask;
+  using Arithmetic = tunesmith::PreciseArithmetic;
 };
 
 static constexpr tunesmith::TiledConfig config = {

@@ -3,8 +3,13 @@
 //   specialized for cols = 1048576, reads f32, writes f32
 //   rows            any number, starting at multiples of 4 elements
 //   configuration   variant=split,threads=256,unroll=4,blocks_per_row=256,load=plain,load_again=plain,store=plain
+//   algorithm       two kernels: in the first one each block computes the maximum, the sum of exponentials and the
+//                   result of its part of a row with a running maximum, the second combines the parts and writes
+//   threads         256 blocks of 256 threads share a row; each walks over its part, 4 vectors of 4 elements per
+//                   thread at a time
 //   templates       softmax/tiled.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_75
+//   kernel          softmax_split_sums in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -13,13 +18,21 @@
 struct Types {
   using Input = float;
   using Output = float;
-  using MaskElement = void;
 };
 
 static constexpr tunesmith::RowShape shape = {
     .cols = 1048576,
     .vector = 4,
     .logarithm = true,
+};
+
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::WholeVectors;
+  using SeenEdges = tunesmith::WholeVectors;
+  using Mask = tunesmith::NoMask;
+  using Arithmetic = tunesmith::PreciseArithmetic;
+  using Function = tunesmith::LogSoftmaxFunction;
 };
 
 static constexpr tunesmith::TiledConfig config = {

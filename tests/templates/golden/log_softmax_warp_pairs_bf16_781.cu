@@ -3,8 +3,13 @@
 //   specialized for cols = 781, reads bf16, writes bf16
 //   rows            any number, starting between two vectors of 2, in all arrays alike
 //   configuration   variant=warp,threads=64,lanes=32,access=pairs,load=plain,store=plain
+//   algorithm       one read and one write: each row stays on the chip, in registers, while the maximum, the sum of
+//                   exponentials and the result are computed
+//   threads         32 lanes share a row, 2 rows are a block; a lane takes the vector of its number and every 32th
+//                   after it, 13 of 2 elements
 //   templates       softmax/held.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_75
+//   kernel          softmax_held in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -13,7 +18,6 @@
 struct Types {
   using Input = tunesmith::bf16;
   using Output = tunesmith::bf16;
-  using MaskElement = void;
 };
 
 static constexpr tunesmith::RowShape shape = {
@@ -24,19 +28,28 @@ static constexpr tunesmith::RowShape shape = {
     .logarithm = true,
 };
 
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::StraightEdges;
+  using SeenEdges = tunesmith::StraightEdges;
+  using Mask = tunesmith::NoMask;
+  using Arithmetic = tunesmith::FastArithmetic;
+  using Function = tunesmith::LogSoftmaxFunction;
+};
+
 static constexpr tunesmith::HeldConfig config = {
     .register_vectors = 13,
     .shared_vectors = 0,
-    .registers = tunesmith::Registers::float32,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
 using Team = tunesmith::LaneTeam<64, 32>;
+using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(64, 1)
 log_softmax(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_held<Types, shape, config, Team>(params);
+  tunesmith::softmax_held<Types, shape, config, Team, Storage, void>(params);
 }

@@ -3,8 +3,14 @@
 //   specialized for cols = 262144, reads two arrays of f16, writes f16
 //   rows            any number, starting at multiples of 8 elements
 //   configuration   variant=grid,threads=512,blocks_per_row=16,register_vectors=2,min_blocks=1,registers=packed,load=plain,store=plain
+//   algorithm       one read and one write: each row stays on the chip while the sum that the gradient needs and the
+//                   gradient are computed; of a thread's 4 vectors 2 are in registers, the others in shared memory;
+//                   the blocks of a row exchange what each found through tagged words in global memory, once
+//   threads         a group of 16 blocks of 512 threads takes a row; a thread takes the vector of its number in the
+//                   group and every 8192th after it, 4 of 8 elements
 //   templates       softmax/backward_held.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_80
+//   kernel          softmax_backward_held in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -13,7 +19,6 @@
 struct Types {
   using Input = tunesmith::f16;
   using Output = tunesmith::f16;
-  using MaskElement = void;
 };
 
 static constexpr tunesmith::RowShape shape = {
@@ -21,19 +26,27 @@ static constexpr tunesmith::RowShape shape = {
     .vector = 8,
 };
 
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::WholeVectors;
+  using SeenEdges = tunesmith::WholeVectors;
+  using Mask = tunesmith::NoMask;
+  using Arithmetic = tunesmith::FastArithmetic;
+};
+
 static constexpr tunesmith::HeldConfig config = {
     .register_vectors = 2,
     .shared_vectors = 2,
-    .registers = tunesmith::Registers::packed,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
 using Team = tunesmith::GridTeam<512, 16>;
+using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(512, 1)
 softmax_backward(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_backward_held<Types, shape, config, Team>(params);
+  tunesmith::softmax_backward_held<Types, shape, config, Team, Storage>(params);
 }

@@ -3,8 +3,13 @@
 //   specialized for cols = 32000, reads bf16, writes bf16
 //   rows            any number, starting at multiples of 8 elements
 //   configuration   variant=block,threads=512,min_blocks=2,registers=packed,load=evict_last,store=plain
+//   algorithm       one read and one write: each row stays on the chip while the maximum, the sum of exponentials and
+//                   the result are computed; in registers
+//   threads         a block of 512 threads takes a row; a thread takes the vector of its number and every 512th after
+//                   it, 8 of 8 elements
 //   templates       softmax/held.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_80
+//   kernel          softmax_held in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -13,7 +18,6 @@
 struct Types {
   using Input = tunesmith::bf16;
   using Output = tunesmith::bf16;
-  using MaskElement = void;
 };
 
 static constexpr tunesmith::RowShape shape = {
@@ -21,19 +25,28 @@ static constexpr tunesmith::RowShape shape = {
     .vector = 8,
 };
 
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::WholeVectors;
+  using SeenEdges = tunesmith::WholeVectors;
+  using Mask = tunesmith::NoMask;
+  using Arithmetic = tunesmith::FastArithmetic;
+  using Function = tunesmith::SoftmaxFunction;
+};
+
 static constexpr tunesmith::HeldConfig config = {
     .register_vectors = 8,
     .shared_vectors = 0,
-    .registers = tunesmith::Registers::packed,
     .load = tunesmith::LoadHint::evict_last,
     .store = tunesmith::StoreHint::plain,
 };
 
 using Team = tunesmith::BlockTeam<512>;
+using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(512, 2)
 softmax(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_held<Types, shape, config, Team>(params);
+  tunesmith::softmax_held<Types, shape, config, Team, Storage, void>(params);
 }

@@ -3,8 +3,13 @@
 //   specialized for cols = 781, reads f16, writes f32
 //   rows            any number, starting between two vectors of 4, in all arrays alike
 //   configuration   variant=block,threads=128,min_blocks=8,registers=float32,load=plain,store=plain
+//   algorithm       one read and one write: each row stays on the chip while the maximum, the sum of exponentials and
+//                   the result are computed; in registers
+//   threads         a block of 128 threads takes a row; a thread takes the vector of its number and every 128th after
+//                   it, 2 of 4 elements
 //   templates       softmax/held.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_75
+//   kernel          softmax_held in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -13,7 +18,6 @@
 struct Types {
   using Input = tunesmith::f16;
   using Output = float;
-  using MaskElement = void;
 };
 
 static constexpr tunesmith::RowShape shape = {
@@ -23,19 +27,28 @@ static constexpr tunesmith::RowShape shape = {
     .line = 4,
 };
 
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::StraightEdges;
+  using SeenEdges = tunesmith::StraightEdges;
+  using Mask = tunesmith::NoMask;
+  using Arithmetic = tunesmith::PreciseArithmetic;
+  using Function = tunesmith::SoftmaxFunction;
+};
+
 static constexpr tunesmith::HeldConfig config = {
     .register_vectors = 2,
     .shared_vectors = 0,
-    .registers = tunesmith::Registers::float32,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
 using Team = tunesmith::BlockTeam<128>;
+using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(128, 8)
 softmax(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_held<Types, shape, config, Team>(params);
+  tunesmith::softmax_held<Types, shape, config, Team, Storage, void>(params);
 }

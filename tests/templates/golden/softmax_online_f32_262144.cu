@@ -3,8 +3,12 @@
 //   specialized for cols = 262144, reads f32, writes f32
 //   rows            any number, starting at multiples of 4 elements
 //   configuration   variant=online,threads=1024,unroll=4,blocks_per_sm=0,load=evict_last,load_again=evict_first,store=evict_first
+//   algorithm       two passes: the first computes the maximum, the sum of exponentials and the result with a running
+//                   maximum, the second reads the row again and writes
+//   threads         a block of 1024 threads walks over a row, 4 vectors of 4 elements per thread at a time
 //   templates       softmax/tiled.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_80
+//   kernel          softmax_online in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -13,12 +17,20 @@
 struct Types {
   using Input = float;
   using Output = float;
-  using MaskElement = void;
 };
 
 static constexpr tunesmith::RowShape shape = {
     .cols = 262144,
     .vector = 4,
+};
+
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::WholeVectors;
+  using SeenEdges = tunesmith::WholeVectors;
+  using Mask = tunesmith::NoMask;
+  using Arithmetic = tunesmith::PreciseArithmetic;
+  using Function = tunesmith::SoftmaxFunction;
 };
 
 static constexpr tunesmith::TiledConfig config = {

@@ -3,8 +3,13 @@
 //   specialized for cols = 1024, reads f32, writes f32
 //   rows            any number, starting at multiples of 4 elements
 //   configuration   variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming
+//   algorithm       one read and one write: each row stays on the chip, in registers, while the maximum, the sum of
+//                   exponentials and the result are computed
+//   threads         32 lanes share a row, 4 rows are a block; a lane takes the vector of its number and every 32th
+//                   after it, 8 of 4 elements
 //   templates       softmax/held.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_75
+//   kernel          softmax_held in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -13,7 +18,6 @@
 struct Types {
   using Input = float;
   using Output = float;
-  using MaskElement = void;
 };
 
 static constexpr tunesmith::RowShape shape = {
@@ -21,19 +25,28 @@ static constexpr tunesmith::RowShape shape = {
     .vector = 4,
 };
 
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::WholeVectors;
+  using SeenEdges = tunesmith::WholeVectors;
+  using Mask = tunesmith::NoMask;
+  using Arithmetic = tunesmith::PreciseArithmetic;
+  using Function = tunesmith::SoftmaxFunction;
+};
+
 static constexpr tunesmith::HeldConfig config = {
     .register_vectors = 8,
     .shared_vectors = 0,
-    .registers = tunesmith::Registers::float32,
     .load = tunesmith::LoadHint::no_allocate,
     .store = tunesmith::StoreHint::streaming,
 };
 
 using Team = tunesmith::LaneTeam<128, 32>;
+using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(128, 1)
 softmax(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_held<Types, shape, config, Team>(params);
+  tunesmith::softmax_held<Types, shape, config, Team, Storage, void>(params);
 }

@@ -7,7 +7,7 @@
 namespace tunesmith::test {
 namespace {
 
-/// Where rows lie: elements beyond cols between them, and the alignment of the base addresses.
+/// Layout of rows: elements of padding after each row, and alignment of the base addresses.
 struct Layout {
   std::int64_t in_padding = 0, out_padding = 0;
   std::int64_t in_alignment = 16, out_alignment = 16;
@@ -18,7 +18,7 @@ std::string field(std::string_view name, std::int64_t value) {
   return "," + std::string(name) + "=" + std::to_string(value);
 }
 
-/// Both inputs of a gradient lie alike.
+/// Returns a problem with this layout; both inputs of a gradient have the same one.
 Problem laid_out(std::string_view op, std::int64_t rows, std::int64_t cols, DType in, DType out, const Layout& layout,
                  const std::string& options = {}) {
   const bool backward = op.ends_with("backward");
@@ -32,7 +32,7 @@ Problem laid_out(std::string_view op, std::int64_t rows, std::int64_t cols, DTyp
   return normalized(op, fields + (options.empty() ? "" : "," + options));
 }
 
-/// Options that forward and backward share. Three levels are (batch, heads, queries) of attention: 2 heads of 3 queries.
+/// Returns options of forward and backward. Masks with three levels are those of attention: (batch, 2 heads, 3 queries).
 std::vector<std::string> shared_options(std::int64_t cols) {
   const std::string stride = std::to_string(cols + 3), of_head = std::to_string(3 * (cols + 3));
   return {"scale=0.125",
@@ -87,7 +87,7 @@ std::vector<Problem> edge_problems(std::int64_t rows) {
     ++turn;
     add(cols, in, out, {});
     add(cols, in, in, {.in_place = true});
-    if (cols % 3 == 0 || cols % 5 == 0)  // nothing aligned
+    if (cols % 3 == 0 || cols % 5 == 0)  // unaligned
       add(cols, out, in, {.in_padding = 3, .out_padding = 5, .in_alignment = size_of(out), .out_alignment = size_of(in)});
     if (cols % 2 == 1)  // aligned rows with a ragged end
       add(cols, in, out, {.in_padding = 16 - cols % 16, .out_padding = 16 - cols % 16});

@@ -1,5 +1,5 @@
 #pragma once
-// Problems and configurations of the softmax family that the kernel tests go through, seeded.
+// Seeded problems and configurations of the softmax family for the kernel tests.
 
 #include <array>
 #include <cstdint>
@@ -22,20 +22,20 @@ struct Case {
   std::string text() const { return problem.text() + " | " + config.text(); }
 };
 
-/// "rows=17,cols=64" as a normalized problem of `op`.
+/// Parses "rows=17,cols=64" as a normalized problem of `op`.
 Problem normalized(std::string_view op, const std::string& fields);
-/// A case from texts; the configuration may be partial. Throws what Op::complete_config throws.
+/// Parses a case; the configuration may be partial. Throws the errors of Op::complete_config.
 Case case_of(std::string_view op, const std::string& fields, const DeviceInfo& device, const std::string& config);
 
-/// Shapes that touch every edge: one column, below and above vectors, lanes, warps and blocks, padded and odd strides,
-/// addresses aligned to one element only, in place, all pairs of dtypes. The four operations take turns.
+/// Returns edge cases: one column; sizes around vectors, lanes, warps and blocks; padded and odd strides; addresses aligned
+/// to only one element; in place; all pairs of dtypes. The problems alternate between the four operations.
 std::vector<Problem> edge_problems(std::int64_t rows);
 
-/// Every option of every operation alone, and all together, on shapes that take turns: square ones, aligned and shifted
-/// rows, mixed dtypes, in place, rows that are long enough to be shared by blocks.
+/// Returns problems with every option alone and with all options, for every operation, with alternating shapes: square,
+/// aligned and shifted rows, mixed dtypes, in place, rows long enough for several blocks.
 std::vector<Problem> option_problems(std::int64_t rows);
 
-/// `count` configurations drawn from the full search space; every variant that is valid is among them.
+/// Draws `count` configurations from the full search space, including every valid variant.
 std::vector<Config> sample_space(const Problem& problem, const DeviceInfo& device, std::size_t count, std::uint64_t seed);
 
 }  // namespace tunesmith::test

@@ -1,4 +1,4 @@
-// The configurations that are used without measuring: what full tuning picked on an H200, and no cliffs between neighbouring
+// Default configurations: they equal the results of full tuning on an H200 and have no performance cliffs between adjacent
 // numbers of columns.
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ std::string default_of(std::string_view op, const std::string& fields) {
   return find_op(op).parse(test::normalized(op, fields))->default_config(h100()).text();
 }
 
-// 12672 columns: 11 vectors for each of 288 threads, where tuning, which did not know that number, picked 256.
-TEST(SoftmaxDefault, IsWhatFullTuningPickedOnAnH200) {
+// One exception: for 12672 columns the default has 288 threads with 11 vectors each, which the tuner did not try; it chose 256.
+TEST(SoftmaxDefault, EqualsTheResultOfFullTuningOnAnH200) {
   struct Expectation {
     const char *fields, *config;
   };
@@ -42,16 +42,16 @@ TEST(SoftmaxDefault, IsWhatFullTuningPickedOnAnH200) {
         << expected.fields << ": " << default_of("softmax", expected.fields);
 }
 
-// Of the powers of two.
-TEST(SoftmaxDefault, ClustersAreAsSmallAsHoldsTheRow) {
+// Considers only powers of two.
+TEST(SoftmaxDefault, UsesTheSmallestClusterThatHoldsTheRow) {
   EXPECT_NE(default_of("softmax", "rows=4096,cols=131072").find("blocks_per_row=4,"), std::string::npos);
   EXPECT_NE(default_of("softmax", "rows=4096,cols=262144").find("blocks_per_row=8,"), std::string::npos);
   EXPECT_NE(default_of("softmax", "rows=4096,cols=262144,dtype=bf16").find("blocks_per_row=4,"), std::string::npos);
 }
 
-TEST(SoftmaxDefault, HasNoCliffsBetweenNeighbouringColumns) {
+TEST(SoftmaxDefault, HasNoCliffsBetweenAdjacentColumns) {
   constexpr std::int64_t array_bytes = 64 << 20, step = 64;
-  // Gradients hold two arrays: a register or a block less is twice the difference.
+  // Gradients keep two arrays in registers, so one register or block less matters twice as much.
   for (const auto& [op, least] : {std::pair{std::string_view("softmax"), 0.9}, {"softmax_backward", 0.76}})
     for (const DType dtype : {DType::f32, DType::bf16}) {
       row::Expectation before;
@@ -66,9 +66,9 @@ TEST(SoftmaxDefault, HasNoCliffsBetweenNeighbouringColumns) {
         const std::string fields =
             "rows=" + std::to_string(shape.rows) + ",cols=" + std::to_string(cols) + ",dtype=" + std::string(name(dtype));
         const Config config = find_op(op).parse(test::normalized(op, fields))->default_config(h100());
-        if (config.variant() == "hybrid") break;  // the model speaks of registers alone
+        if (config.variant() == "hybrid") break;  // the model only covers registers
         const row::Expectation now = row::expectation(row::TypedConfig::parse(config), shape, h100());
-        // From warps to blocks more bytes are wanted, so that more of them may be a smaller share.
+        // Between warps and blocks, the bytes in flight increase, so the share may decrease.
         EXPECT_TRUE(now.value() >= before.value() * least || now.bytes >= before.bytes)
             << op << " " << fields << " " << config.text() << ": " << before.value() << " to " << now.value();
         EXPECT_GE(now.bytes, 32 << 10) << op << " " << fields << " " << config.text();

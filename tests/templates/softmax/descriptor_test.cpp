@@ -43,7 +43,7 @@ TEST(SoftmaxNormalize, FillsInDefaultsOnce) {
   }
 }
 
-TEST(SoftmaxNormalize, TypedProblemsSayTheSame) {
+TEST(SoftmaxNormalize, TypedProblemsHaveTheSameFields) {
   for (const bool logarithm : {false, true}) {
     SoftmaxProblem forward = SoftmaxProblem::contiguous(3, 5, DType::bf16);
     SoftmaxBackwardProblem backward = SoftmaxBackwardProblem::contiguous(3, 5, DType::bf16);
@@ -79,7 +79,7 @@ TEST(SoftmaxNormalize, TypedProblemsSayTheSame) {
   }
 }
 
-TEST(SoftmaxNormalize, OptionsAtTheirDefaultsAreLeftOut) {
+TEST(SoftmaxNormalize, OmitsOptionsWithDefaultValues) {
   for (const std::string_view op : softmax_ops) {
     const Problem plain = normalized(op, "rows=6,cols=5");
     EXPECT_EQ(normalized(op, "rows=6,cols=5,scale=1,causal=0,valid_cols=0,mask=none,safe=0"), plain);
@@ -101,7 +101,7 @@ TEST(SoftmaxNormalize, OptionsAtTheirDefaultsAreLeftOut) {
   }
 }
 
-TEST(SoftmaxNormalize, ErrorsNameFieldValueAndWhatIsAllowed) {
+TEST(SoftmaxNormalize, ErrorsNameFieldValueAndAllowedValues) {
   for (const std::string_view op : softmax_ops) {
     expect_error(op, "cols=5", {"rows", "missing"});
     expect_error(op, "rows=-1,cols=5", {"rows", "-1", "0 to"});
@@ -133,7 +133,7 @@ TEST(SoftmaxNormalize, ErrorsNameFieldValueAndWhatIsAllowed) {
   }
 }
 
-TEST(SoftmaxNormalize, ErrorsOfOptionsNameFieldValueAndWhatIsAllowed) {
+TEST(SoftmaxNormalize, ErrorsOfOptionsNameFieldValueAndAllowedValues) {
   for (const std::string_view op : softmax_ops) {
     const auto expect = [&](const std::string& options, std::initializer_list<const char*> parts) {
       expect_error(op, "rows=6,cols=8," + options, parts);
@@ -170,7 +170,7 @@ TEST(SoftmaxNormalize, ErrorsOfOptionsNameFieldValueAndWhatIsAllowed) {
   }
 }
 
-TEST(SoftmaxArrays, ComeInTheOrderOfTheContract) {
+TEST(SoftmaxArrays, HaveTheDocumentedOrder) {
   const auto names = [](std::string_view op, const std::string& fields) {
     std::string text;
     for (const ArrayInfo& info : find_op(op).parse(normalized(op, fields))->arrays())
@@ -188,7 +188,7 @@ TEST(SoftmaxArrays, ComeInTheOrderOfTheContract) {
   }
 }
 
-TEST(SoftmaxArrays, MasksAndLengthsSpanWhatRowsReach) {
+TEST(SoftmaxArrays, ExtentsOfMasksAndLengths) {
   const auto array = [](const std::string& options, const char* wanted) -> ArrayInfo {
     for (ArrayInfo& info : find_op("softmax").parse(normalized("softmax", "rows=24,cols=10," + options))->arrays())
       if (info.name == wanted) return std::move(info);
@@ -221,7 +221,7 @@ TEST(SoftmaxKey, RowsAreBucketedAndAlignmentIsAClass) {
   EXPECT_NE(key("rows=4,cols=1000,dtype=bf16").semantics, key("rows=4,cols=1000,dtype=bf16,out_dtype=f32").semantics);
 }
 
-TEST(SoftmaxKey, OptionsThatMakeAnotherKernelMakeAnotherKey) {
+TEST(SoftmaxKey, OptionsThatChangeTheKernelChangeTheKey) {
   for (const std::string_view op : softmax_ops) {
     const auto semantics = [&](const std::string& options) {
       return find_op(op).parse(normalized(op, "rows=64,cols=1000" + options))->key().semantics;
@@ -234,15 +234,17 @@ TEST(SoftmaxKey, OptionsThatMakeAnotherKernelMakeAnotherKey) {
       for (const char* options : {",mask=add", ",mask=add,mask_dtype=bf16", ",mask=add,mask_row_stride=0"})
         EXPECT_TRUE(seen.insert(semantics(options)).second) << op << " " << options << ": " << semantics(options);
     }
-    // What only changes a parameter of the launch does not.
+    // Options that only change launch parameters do not change the key.
     EXPECT_EQ(semantics(",scale=0.125"), semantics(",scale=3.7"));
     EXPECT_EQ(semantics(",valid_cols=1"), semantics(",valid_cols=1,valid_cols_group=8"));
     EXPECT_EQ(semantics(",mask=keep"), semantics(",mask=keep,mask_inner=4,mask_middle=2,mask_outer_stride=4000"));
   }
 }
 
-TEST(SoftmaxCost, CountsWhatMustMove) {
-  const auto cost = [](std::string_view op, const std::string& fields) { return find_op(op).parse(normalized(op, fields))->cost(); };
+TEST(SoftmaxCost, CountsMinimumTraffic) {
+  const auto cost = [](std::string_view op, const std::string& fields) {
+    return find_op(op).parse(normalized(op, fields))->cost();
+  };
   EXPECT_EQ(cost("softmax", "rows=100,cols=1000").bytes(), 8e5);
   EXPECT_EQ(cost("softmax", "rows=100,cols=1000,dtype=bf16,out_dtype=f32").bytes_read, 2e5);
   EXPECT_EQ(cost("softmax_backward", "rows=100,cols=1000").bytes(), 12e5);

@@ -1,5 +1,5 @@
-// The same numerics on a GPU: more cases, larger ones, 64-bit offsets, repeats bit for bit. The reference in float64 takes
-// most of the time, so rows are as few as what is tested allows.
+// Numerics on a GPU: more and larger cases, 64-bit offsets, reproducibility. The float64 reference takes most of the time,
+// so the number of rows is as small as possible.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using test::Case;
 
 class SoftmaxGpu : public test::GpuKernels {
  protected:
-  /// Verifies one after the other; returns the smallest of the operations' worst float32 errors.
+  /// Verifies the cases; returns the smallest of the operations' maximum float32 errors.
   double verify_all(const std::vector<Case>& cases) {
     compile_all(cases);
     std::map<std::string, double> worst;
@@ -30,7 +30,7 @@ class SoftmaxGpu : public test::GpuKernels {
     }
     double least = 1e9;
     for (const auto& [op, error] : worst) {
-      EXPECT_LE(error, 4.0) << op;  // what the documentation promises; the check's own bound is what must hold for any input
+      EXPECT_LE(error, 4.0) << op;  // the documented error; the tolerance of the check holds for any input
       std::printf("%s: worst float32 error %.2f ULP\n", op.c_str(), error);
       least = std::min(least, error);
     }
@@ -42,12 +42,12 @@ class SoftmaxGpu : public test::GpuKernels {
 TEST_F(SoftmaxGpu, EdgeProblemsInEveryVariant) {
   std::uint64_t seed = 100;
   std::vector<Case> cases;
-  // Few rows, which blocks share, and more than twice as many as multiprocessors (of an H200), which they do not.
+  // A few rows, with several blocks per row, and more than two rows per multiprocessor of an H200.
   for (const auto& [rows, count] : {std::pair{19, 2}, {271, 1}})
     for (const Problem& problem : test::edge_problems(rows))
       for (const Config& config : test::sample_space(problem, device().info(), static_cast<std::size_t>(count), seed++))
         cases.push_back({problem, config});
-  EXPECT_GT(verify_all(cases), 0.3);  // the judge saw real rounding errors
+  EXPECT_GT(verify_all(cases), 0.3);  // the check found real rounding errors
 }
 
 TEST_F(SoftmaxGpu, EveryOptionInEveryVariant) {
@@ -58,7 +58,7 @@ TEST_F(SoftmaxGpu, EveryOptionInEveryVariant) {
   verify_all(cases);
 }
 
-TEST_F(SoftmaxGpu, MuchOfTheFullSpaceOfCommonShapes) {
+TEST_F(SoftmaxGpu, LargePartOfTheSearchSpaceOfCommonShapes) {
   std::vector<Case> cases;
   for (const auto& [op, fields] : {std::pair{"softmax", "rows=259,cols=1024"},
                                    {"log_softmax", "rows=17,cols=8192,dtype=bf16"},
@@ -82,9 +82,9 @@ TEST_F(SoftmaxGpu, LongRowsStayWithinTheBound) {
   verify_all(cases);
 }
 
-// Rows that blocks share, at the limits: every size of a cluster, a grid whose groups take row after row, as many parts as
-// there may be.
-TEST_F(SoftmaxGpu, RowsThatBlocksShare) {
+// Several blocks per row, at the limits: every cluster size, a grid whose groups process several rows, the maximum number of
+// splits.
+TEST_F(SoftmaxGpu, SeveralBlocksPerRow) {
   std::vector<Case> cases;
   const auto add = [&](std::string_view op, const std::string& fields, const std::string& config) {
     for (Case& c : case_if_valid(op, fields, config)) cases.push_back(std::move(c));
@@ -96,7 +96,7 @@ TEST_F(SoftmaxGpu, RowsThatBlocksShare) {
     add(op, "rows=60,cols=30000,valid_cols=1,safe=1",
         "variant=grid,threads=256,blocks_per_row=30,register_vectors=1,min_blocks=1");
     add(op, "rows=120,cols=30003,dtype=f16", "variant=grid,threads=128,blocks_per_row=7,register_vectors=2,min_blocks=2");
-    // Many rows, whose groups keep every multiprocessor busy with two blocks.
+    // Many rows, with two blocks per multiprocessor.
     add(op, "rows=70,cols=131072", "variant=grid,threads=512,blocks_per_row=8,register_vectors=3,min_blocks=2");
     add(op, "rows=19,cols=4160,dtype=bf16", "variant=block,threads=96");
     add(op, "rows=19,cols=12672", "variant=block,threads=288");
@@ -111,8 +111,8 @@ TEST_F(SoftmaxGpu, RowsThatBlocksShare) {
   verify_all(cases);
 }
 
-// More than 2^31 elements and more than 2^32 bytes from the base: an offset in 32 bits would wrap. Every byte of the inputs
-// is 0 but for the first and the last row's, whose results are known.
+// More than 2^31 elements and 2^32 bytes, so that a 32-bit offset would overflow. All inputs are 0 except the first and the
+// last row, whose results are known.
 class SoftmaxGpuOffsets : public SoftmaxGpu {
  protected:
   void check(const Case& c) {
@@ -170,7 +170,7 @@ TEST_F(SoftmaxGpuOffsets, AreSixtyFourBits) {
   constexpr std::int64_t bytes = std::int64_t{5800} << 20;
   for (DeviceMemory& memory : memory_) memory = DeviceMemory(device(), bytes);
   const char* const long_rows = "rows=70000,cols=40000,dtype=bf16";   // 2.8e9 elements
-  const char* const short_rows = "rows=44000001,cols=65,dtype=bf16";  // the same with 65 a row
+  const char* const short_rows = "rows=44000001,cols=65,dtype=bf16";  // the same with 65 per row
   std::vector<Case> cases;
   for (const std::string_view op : test::softmax_ops) {
     for (const char* variant : {"block", "hybrid", "cluster", "grid", "online", "split,blocks_per_row=5"})
@@ -183,7 +183,7 @@ TEST_F(SoftmaxGpuOffsets, AreSixtyFourBits) {
   for (const Case& c : cases) check(c);
 }
 
-TEST_F(SoftmaxGpu, RepeatsBitForBit) {
+TEST_F(SoftmaxGpu, IsReproducible) {
   std::vector<Case> cases;
   for (const std::string_view op : test::softmax_ops)
     for (const auto& [fields, config] :

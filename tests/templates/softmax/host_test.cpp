@@ -1,5 +1,5 @@
-// Numerics of the generated softmax family on the host executor: every operation in every variant, configurations sampled
-// over the whole search space, against float64, with poisoned outputs and canaries (tuner/verify.h).
+// Numerics of the generated softmax family on the host executor: every operation in every variant, with configurations
+// sampled from the whole search space, compared with float64, with poisoned outputs and canaries (tuner/verify.h).
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class SoftmaxHost : public test::HostKernels {
     });
   }
 
-  /// Units in the last place, as documented.
+  /// Prints the largest errors in units in the last place.
   void TearDown() override {
     for (const auto& [op, worst] : worst_) {
       EXPECT_LE(worst.ulp, 4.0) << worst.text;
@@ -56,9 +56,10 @@ TEST_F(SoftmaxHost, BroadcastInputsInEveryVariant) {
   for (const std::string_view op : test::softmax_ops)
     for (const char* shape : {"cols=33", "cols=64,dtype=bf16", "cols=1001", "cols=1000,dtype=f16,out_dtype=f32", "cols=5003",
                               "cols=12672,dtype=bf16"})
-      for (const char* strides : op.ends_with("backward")
-                                     ? std::array{"dy_row_stride=0", "dy_row_stride=0,y_row_stride=0", "y_row_stride=0"}
-                                     : std::array{"x_row_stride=0", "x_row_stride=0,x_alignment=4", "x_row_stride=0,causal=1"}) {
+      for (const char* strides :
+           op.ends_with("backward")
+               ? std::array{"dy_row_stride=0", "dy_row_stride=0,y_row_stride=0", "y_row_stride=0"}
+               : std::array{"x_row_stride=0", "x_row_stride=0,x_alignment=4", "x_row_stride=0,causal=1"}) {
         const Problem problem = test::normalized(op, "rows=19," + std::string(shape) + "," + strides);
         for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) {
           cases.push_back({problem, config});
@@ -84,7 +85,7 @@ TEST_F(SoftmaxHost, EdgeProblemsInEveryVariant) {
       EXPECT_TRUE(variants.contains(std::string(op) + " " + variant)) << op << " " << variant;
   EXPECT_TRUE(variants.contains("softmax_backward hybrid"));
   verify_all(cases);
-  // The judge saw real rounding errors.
+  // The check found real rounding errors.
   for (const std::string_view op : test::softmax_ops) EXPECT_GT(worst_[std::string(op)].ulp, 0.3) << op;
 }
 
@@ -96,8 +97,8 @@ TEST_F(SoftmaxHost, EveryOptionInEveryVariant) {
   verify_all(cases);
 }
 
-TEST_F(SoftmaxHost, TheWholeGeometrySpaceOfOneShape) {
-  // Hints change nothing here, so one hint combination of each geometry is enough.
+TEST_F(SoftmaxHost, AllGeometriesOfOneShape) {
+  // Cache hints have no effect on the host, so test one combination of hints per geometry.
   std::vector<Case> cases;
   for (const auto& [op, fields] : {std::pair{"log_softmax", "rows=17,cols=1152,dtype=bf16"},
                                    {"softmax", "rows=17,cols=518,dtype=f16"},
@@ -111,7 +112,7 @@ TEST_F(SoftmaxHost, TheWholeGeometrySpaceOfOneShape) {
   verify_all(cases);
 }
 
-// Rows that blocks share, or that one block takes in two passes.
+// Rows with several blocks per row, or that one block reads in two passes.
 TEST_F(SoftmaxHost, LongRows) {
   struct Shape {
     const char* fields;
@@ -130,7 +131,7 @@ TEST_F(SoftmaxHost, LongRows) {
   std::size_t turn = 0;
   for (const Shape& shape : shapes)
     for (const char* config : shape.configs) {
-      // Two operations for each, which take turns.
+      // Alternate between pairs of operations.
       const bool swap = turn++ % 2 == 1;
       cases.push_back(case_of(swap ? "log_softmax" : "softmax", shape.fields, config));
       cases.push_back(case_of(swap ? "softmax_backward" : "log_softmax_backward", shape.fields, config));
@@ -138,7 +139,7 @@ TEST_F(SoftmaxHost, LongRows) {
   verify_all(cases);
 }
 
-// Warps of a block and blocks of a cluster whose number is no power of two, and groups of few blocks that take many rows.
+// Numbers of warps per block and of blocks per cluster that are not powers of two, and small groups that process many rows.
 TEST_F(SoftmaxHost, AnyNumberOfWarpsAndBlocks) {
   std::vector<Case> cases;
   for (const std::string_view op : test::softmax_ops)
@@ -167,20 +168,21 @@ TEST_F(SoftmaxHost, LongRowsWithMasks) {
   verify_all(cases);
 }
 
-// Groups of a cooperative grid take row after row, so that one exchange of tags follows another; some vectors wait in shared
-// memory. 132 multiprocessors: two, three and one group.
+// Groups of a cooperative grid process several rows, each with an exchange of tags; some vectors are in shared memory. With
+// 132 multiprocessors there are two, three and one group.
 const char* const grid_configs[] = {
     "variant=grid,threads=64,blocks_per_row=66,register_vectors=1,min_blocks=1",
     "variant=grid,threads=32,blocks_per_row=40,register_vectors=4,min_blocks=1",
     "variant=grid,threads=64,blocks_per_row=100,register_vectors=0,min_blocks=1",
 };
 
-TEST_F(SoftmaxHost, AGridWithMoreRowsThanGroupsExchangesOverAndOver) {
+TEST_F(SoftmaxHost, GridWithMoreRowsThanGroups) {
   std::vector<Case> cases;
   for (const std::string_view op : test::softmax_ops)
     for (const char* config : {grid_configs[0], op.starts_with("log") ? grid_configs[1] : grid_configs[2]}) {
       cases.push_back(case_of(op, "rows=11,cols=14008,dtype=bf16", config));
-      const LaunchPlan plan = cases.back().op().parse(cases.back().problem)->launch_plan(cases.back().config, device_.info());
+      const LaunchPlan plan =
+          cases.back().op().parse(cases.back().problem)->launch_plan(cases.back().config, device_.info());
       ASSERT_LT(plan.kernels.at(0).grid.x, 150U);
     }
   verify_all(cases);
@@ -188,13 +190,13 @@ TEST_F(SoftmaxHost, AGridWithMoreRowsThanGroupsExchangesOverAndOver) {
   for (const std::string_view op : test::softmax_ops)
     cases.push_back(case_of(op, "rows=5,cols=14008,dtype=bf16", grid_configs[cases.size() % std::size(grid_configs)]));
   with_executables(cases, [this](const Case& c, const Executable& executable) {
-    // The third launch finds in the workspace what the second one left there.
+    // The third launch starts with the workspace that the second one left.
     EXPECT_EQ(test::difference_between_launches(c.op(), c.problem, executable, device_, 3), "") << c.text();
   });
 }
 
 TEST_F(SoftmaxHost, ResultsDoNotDependOnTheNumberOfRows) {
-  // A row alone and among others: the same bits, however many groups or blocks a launch has.
+  // A row gives bitwise the same result alone and with other rows, for any number of groups or blocks.
   std::vector<Case> cases;
   for (const char* op : {"log_softmax", "softmax_backward"})
     for (const auto& [cols, config] : {std::pair{"300", "variant=warp"},
@@ -216,7 +218,7 @@ TEST_F(SoftmaxHost, ResultsDoNotDependOnTheNumberOfRows) {
   }
 }
 
-TEST_F(SoftmaxHost, ManyMoreRowsThanABlockHolds) {
+TEST_F(SoftmaxHost, ManyMoreRowsThanBlocks) {
   std::vector<Case> cases;
   for (const char* config :
        {"variant=warp,lanes=4,threads=256", "variant=warp,lanes=32,threads=64", "variant=block,threads=32",
@@ -225,9 +227,9 @@ TEST_F(SoftmaxHost, ManyMoreRowsThanABlockHolds) {
   verify_all(cases);
 }
 
-// In a masked row, and in one that begins with -inf, some blocks of those that share it have nothing at all: what they add
-// to the sum is 0, not NaN.
-TEST_F(SoftmaxHost, PartsOfARowWithNothingInThem) {
+// In a masked row, and in one that starts with -inf, some blocks of the row have no elements. Their partial sum is 0, not
+// NaN.
+TEST_F(SoftmaxHost, BlocksWithoutElements) {
   std::vector<Case> cases;
   for (const std::string_view op : test::softmax_ops)
     for (const auto& [fields, config] :
@@ -239,9 +241,9 @@ TEST_F(SoftmaxHost, PartsOfARowWithNothingInThem) {
   verify_all(cases);
 }
 
-// Steps that leave float32's range although the scaled result is within it: x - max beyond the largest number, sums of a
-// confident row's other elements and gradients below the smallest normal one.
-TEST_F(SoftmaxHost, ScaledResultsOfStepsOutsideTheRange) {
+// Intermediate values outside of float32's range although the scaled result is within it: x - max overflows, or sums
+// excluding the maximum and gradients underflow.
+TEST_F(SoftmaxHost, IntermediateOverflowAndUnderflowWithScale) {
   std::vector<Case> cases;
   for (const auto& [fields, config] : {std::pair{"rows=15,cols=64,scale=0.125", "variant=warp"},
                                        {"rows=15,cols=200,scale=1e-29,dtype=bf16", "variant=block"},
@@ -257,8 +259,7 @@ TEST_F(SoftmaxHost, ScaledResultsOfStepsOutsideTheRange) {
   verify_all(cases);
 }
 
-// Rows that start between two vectors, at pairs and between pairs, in narrow accesses; what lies beside a row stays as it
-// is.
+// Rows that do not start at a vector, accessed in pairs and in single elements; elements outside of a row must not change.
 TEST_F(SoftmaxHost, NarrowAccesses) {
   const char* const configs[] = {"variant=warp,threads=64,lanes=32", "variant=warp,threads=128,lanes=8",
                                  "variant=block,threads=64"};

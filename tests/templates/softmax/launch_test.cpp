@@ -1,4 +1,4 @@
-// How the softmax family is launched: grids, clusters, workspaces, parameters; and what verification runs instead.
+// Launches of the softmax family: grids, clusters, workspaces, parameters; and the problems that verification uses.
 
 #include "templates/row/launch.h"
 
@@ -22,10 +22,10 @@ LaunchPlan plan_of(std::string_view op, const std::string& fields, const std::st
   return plan_of(test::case_of(op, fields, h100(), config));
 }
 
-TEST(SoftmaxLaunch, GridCoversEveryRowOnceAndFoldsWhenItMust) {
+TEST(SoftmaxLaunch, GridCoversEveryRowOnce) {
   const LaunchPlan warp = plan_of("softmax", "rows=1000,cols=64", "variant=warp,lanes=8,threads=128");
   ASSERT_EQ(warp.kernels.size(), 1U);
-  EXPECT_EQ(warp.kernels[0].grid.x, 63U);  // 16 rows a block
+  EXPECT_EQ(warp.kernels[0].grid.x, 63U);  // 16 rows per block
   EXPECT_EQ(warp.kernels[0].block.x, 128U);
   for (const std::string_view op : softmax_ops) {
     EXPECT_TRUE(plan_of(op, "rows=0,cols=64", "").kernels.empty());
@@ -43,7 +43,7 @@ TEST(SoftmaxLaunch, GridCoversEveryRowOnceAndFoldsWhenItMust) {
   }
 }
 
-TEST(SoftmaxLaunch, ClustersAreWhole) {
+TEST(SoftmaxLaunch, GridIsAMultipleOfTheCluster) {
   for (const std::string_view op : softmax_ops)
     for (const std::uint32_t blocks : {2U, 4U, 8U, 16U}) {
       const LaunchPlan plan = plan_of(
@@ -58,7 +58,7 @@ TEST(SoftmaxLaunch, ClustersAreWhole) {
     }
 }
 
-TEST(SoftmaxLaunch, AGridIsCooperativeAndFits) {
+TEST(SoftmaxLaunch, GridVariantIsCooperativeAndResident) {
   for (const std::string_view op : softmax_ops)
     for (const char* rows : {"1", "3", "100"}) {
       const Case c = test::case_of(op, std::string("rows=") + rows + ",cols=131072", h100(), "variant=grid");
@@ -71,12 +71,12 @@ TEST(SoftmaxLaunch, AGridIsCooperativeAndFits) {
       EXPECT_EQ(kernel.grid.y, 1U);
       EXPECT_EQ(kernel.grid.x % blocks, 0);
       EXPECT_LE(kernel.grid.x, c.config.fields.integer("min_blocks") * h100().sm_count);
-      EXPECT_LE(kernel.grid.x / blocks, std::stoi(rows));                     // no group without a row
+      EXPECT_LE(kernel.grid.x / blocks, std::stoi(rows));                     // every group has a row
       EXPECT_EQ(plan.workspace_bytes, std::int64_t{kernel.grid.x} * 16 * 8);  // two sets of eight tagged words
     }
 }
 
-TEST(SoftmaxLaunch, SplitLeavesSumsForASecondKernel) {
+TEST(SoftmaxLaunch, SplitHasASecondKernel) {
   for (const std::string_view op : softmax_ops) {
     const LaunchPlan plan = plan_of(op, "rows=5,cols=1000000", "variant=split,blocks_per_row=40");
     ASSERT_EQ(plan.kernels.size(), 2U);
@@ -89,7 +89,7 @@ TEST(SoftmaxLaunch, SplitLeavesSumsForASecondKernel) {
   }
 }
 
-TEST(SoftmaxLaunch, OnlineMayTakeRowAfterRow) {
+TEST(SoftmaxLaunch, OnlineMayBePersistent) {
   for (const std::string_view op : softmax_ops) {
     EXPECT_EQ(plan_of(op, "rows=5000,cols=100000", "variant=online,blocks_per_sm=0").kernels.at(0).grid.x, 5000U);
     EXPECT_EQ(plan_of(op, "rows=5000,cols=100000", "variant=online,blocks_per_sm=2").kernels.at(0).grid.x, 264U);
@@ -97,7 +97,7 @@ TEST(SoftmaxLaunch, OnlineMayTakeRowAfterRow) {
   }
 }
 
-TEST(SoftmaxLaunch, PointersCarryAlignmentExtentAndPlace) {
+TEST(SoftmaxLaunch, PointersHaveAlignmentExtentAndOffset) {
   const LaunchPlan forward = plan_of("softmax", "rows=10,cols=64,dtype=bf16,y_row_stride=100,x_alignment=4", "");
   ASSERT_EQ(forward.pointers.size(), 2U);
   EXPECT_EQ(forward.pointers[0].array, "x");
@@ -121,14 +121,14 @@ TEST(SoftmaxLaunch, PointersCarryAlignmentExtentAndPlace) {
   EXPECT_EQ(backward.workspace_offset, 40U);
 }
 
-TEST(SoftmaxLaunch, ParametersHaveTheLayoutThatTheSourceAsserts) {
+TEST(SoftmaxLaunch, ParametersMatchTheLayoutInTheSource) {
   for (const std::string_view op : softmax_ops)
     for (const char* config : {"variant=block", "variant=cluster", "variant=grid", "variant=online", "variant=split"}) {
       const Case c = test::case_of(op, "rows=9,cols=9000", h100(), config);
       EXPECT_EQ(plan_of(c).params.size(), row::params_bytes);
-      EXPECT_NE(
-          render(*c.op().parse(c.problem), c.config).find("sizeof(tunesmith::RowParams) == " + std::to_string(row::params_bytes)),
-          std::string::npos);
+      EXPECT_NE(render(*c.op().parse(c.problem), c.config)
+                    .find("sizeof(tunesmith::RowParams) == " + std::to_string(row::params_bytes)),
+                std::string::npos);
     }
   const LaunchPlan plan = plan_of("softmax",
                                   "rows=24,cols=10,scale=0.5,mask=keep,mask_inner=4,mask_middle=3,mask_row_stride=16,"
@@ -166,11 +166,12 @@ TEST(SoftmaxVerification, RunsTheSameBinaryOnFewRows) {
       EXPECT_GE(small.fields.integer("rows"), 17);
       const Config config = find_op(op).parse(p)->default_config(h100());
       EXPECT_EQ(render(*find_op(op).parse(small), config), render(*find_op(op).parse(p), config)) << fields;
-      EXPECT_EQ(render(*find_op(op).parse(find_op(op).normalize(small)), config), render(*find_op(op).parse(p), config)) << fields;
+      EXPECT_EQ(render(*find_op(op).parse(find_op(op).normalize(small)), config), render(*find_op(op).parse(p), config))
+          << fields;
     }
 }
 
-TEST(SoftmaxSource, DependsOnWhetherThereIsAScaleNotOnWhich) {
+TEST(SoftmaxSource, DependsOnThePresenceOfAScaleNotOnItsValue) {
   for (const std::string_view op : softmax_ops) {
     const auto text = [&](const char* options) {
       const Case c = test::case_of(op, std::string("rows=64,cols=1000") + options, h100(), "variant=block");

@@ -1,5 +1,5 @@
 #pragma once
-// A problem's arrays on a device, launched as often as a test wants: what verify() does twice, for tests that look closer.
+// Launches a problem repeatedly on a device, for tests that inspect more than verify().
 
 #include <cstdint>
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace tunesmith::test {
 
-/// Random inputs, laid out as the problem says; an output that is an input's memory is restored before each launch.
+/// Device arrays with random inputs. Inputs that are also outputs are restored before each launch.
 class Launches {
  public:
   Launches(const Op& op, const Problem& problem, Device& device, std::uint64_t seed);
 
-  /// One launch from poisoned memory; the bytes of the output.
+  /// Launches with poisoned outputs and returns the bytes of the output.
   std::vector<std::byte> launch(const Executable& executable) const;
 
  private:
@@ -29,7 +29,7 @@ class Launches {
   std::vector<Array> arrays_;
 };
 
-/// Launches so many times and says which launch was the first to differ from the first one; empty when none does.
+/// Launches repeatedly and describes the first launch whose output differs from the first one; empty if there is none.
 std::string difference_between_launches(const Op& op, const Problem& problem, const Executable& executable, Device& device,
                                         int count);
 

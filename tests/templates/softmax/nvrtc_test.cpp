@@ -1,5 +1,5 @@
-// Generated sources of the softmax family: NVRTC accepts them for every architecture, the machine code is what was asked
-// for, and nvcc takes them as they stand.
+// Generated sources of the softmax family: NVRTC compiles them for every architecture, they contain the expected instructions,
+// and nvcc compiles them unchanged.
 
 #include <gtest/gtest.h>
 
@@ -19,11 +19,11 @@ using test::count_of;
 
 class SoftmaxNvrtc : public test::SourceCompilation {};
 
-TEST_F(SoftmaxNvrtc, SupportsTheArchitecturesOfThisCentury) {
+TEST_F(SoftmaxNvrtc, SupportsAllArchitectures) {
   for (const char* arch : archs) EXPECT_TRUE(supports(parse_arch(arch))) << arch;
 }
 
-// Each problem for two architectures, so that every architecture sees every kind of problem.
+// Compiles each problem for two architectures, so that every kind of problem is compiled for every architecture.
 TEST_F(SoftmaxNvrtc, EdgeProblemsCompileForEveryArchitecture) {
   std::vector<Source> sources;
   std::uint64_t seed = 1;
@@ -59,7 +59,7 @@ TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureTha
       for (const char* fields : shapes) {
         const Problem problem = test::normalized(op, fields);
         const std::vector<Config> space = find_op(op).parse(problem)->search_space(generic_device(arch), Effort::full);
-        // Another one of each variant for each architecture and operation.
+        // A different configuration of each variant for each architecture and operation.
         std::map<std::string, std::vector<const Config*>> by_variant;
         for (const Config& config : space) by_variant[config.variant()].push_back(&config);
         for (const auto& [variant, configs] : by_variant) {
@@ -78,9 +78,9 @@ TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureTha
   compile_all(sources);
 }
 
-// Long rows in the smallest clusters and in groups of few blocks, and blocks that are no power of two: what only the full
-// search tries, and what defaults are.
-TEST_F(SoftmaxNvrtc, BlocksAndClustersThatAreNoPowersOfTwoCompile) {
+// Long rows in the smallest clusters and in small groups of blocks, and block sizes that are not powers of two, as in the full
+// search space and in defaults.
+TEST_F(SoftmaxNvrtc, BlockAndClusterSizesThatAreNotPowersOfTwoCompile) {
   std::vector<Source> sources;
   for (const std::string_view op : {"softmax", "softmax_backward"})
     for (const auto& [fields, config] : {std::pair{"rows=4096,cols=131072", "variant=cluster"},
@@ -97,8 +97,8 @@ TEST_F(SoftmaxNvrtc, BlocksAndClustersThatAreNoPowersOfTwoCompile) {
   compile_all(sources);
 }
 
-// What tuning tries first: two architectures for each shape.
-TEST_F(SoftmaxNvrtc, TheQuickSpaceOfCommonShapesCompiles) {
+// Two architectures for each shape.
+TEST_F(SoftmaxNvrtc, QuickSearchSpaceOfCommonShapesCompiles) {
   std::vector<Source> sources;
   for (const auto& [op, fields, arch_names] :
        {std::tuple{"softmax", "rows=4096,cols=32000,dtype=bf16", std::array{"sm_90a", "sm_80"}},
@@ -113,8 +113,8 @@ TEST_F(SoftmaxNvrtc, TheQuickSpaceOfCommonShapesCompiles) {
   compile_all(sources);
 }
 
-// The asked cache hints and vector widths stand in the PTX, for every hint and every width.
-TEST_F(SoftmaxNvrtc, PtxHasTheAskedHintsAndWidths) {
+// For every cache hint and every vector width.
+TEST_F(SoftmaxNvrtc, PtxHasTheConfiguredHintsAndWidths) {
   struct Width {
     const char *fields, *suffix;
   };
@@ -139,7 +139,7 @@ TEST_F(SoftmaxNvrtc, PtxHasTheAskedHintsAndWidths) {
       SCOPED_TRACE(source.c.text() + " " + width.suffix);
       EXPECT_NE(ptx.find(std::string(load_text) + width.suffix + " "), std::string::npos);
       EXPECT_NE(ptx.find(std::string(store_text) + width.suffix + " "), std::string::npos);
-      // And no other load or store of global memory: a wrong width or hint beside the right one would show here.
+      // There must be no other access to global memory, such as one with a wrong width or hint.
       std::size_t others = 0;
       for (const char* kind : {"ld.global", "st.global"})
         for (std::size_t at = ptx.find(kind); at != std::string::npos; at = ptx.find(kind, at + 1)) {
@@ -155,11 +155,11 @@ TEST_F(SoftmaxNvrtc, PtxHasTheAskedHintsAndWidths) {
     }
 }
 
-// As many loads, copies and stores as a thread has vectors: nothing is read or written twice.
-TEST_F(SoftmaxNvrtc, WhatWaitsOnTheChipIsReadOnce) {
+// The number of loads, copies and stores equals the vectors per thread: nothing is read or written twice.
+TEST_F(SoftmaxNvrtc, ResidentRowsAreReadOnce) {
   struct Expectation {
     const char *fields, *config;
-    std::size_t loads, copies, stores;  ///< of a thread, of each array
+    std::size_t loads, copies, stores;  ///< per thread and array
   };
   const Expectation expectations[] = {
       {"rows=64,cols=1024", "variant=warp,lanes=32,threads=64", 8, 0, 8},
@@ -185,9 +185,9 @@ TEST_F(SoftmaxNvrtc, WhatWaitsOnTheChipIsReadOnce) {
     }
 }
 
-// A row whose last vectors are not everyone's: they are predicated, not branched around, or they would be asked for only
-// when the others have arrived.
-TEST_F(SoftmaxNvrtc, LoadsOfARowAreNotBrokenByBranches) {
+// If only some threads have a last vector, its load is predicated. With a branch it would be issued only after the other loads
+// have completed.
+TEST_F(SoftmaxNvrtc, LoadsOfARowHaveNoBranches) {
   for (const auto& [fields, config] : {std::pair{"rows=9,cols=11008", "variant=block,threads=320"},
                                        {"rows=9,cols=30001", "variant=block,threads=1024"},
                                        {"rows=9,cols=781,dtype=bf16", "variant=warp,lanes=32,access=vectors"},
@@ -199,7 +199,7 @@ TEST_F(SoftmaxNvrtc, LoadsOfARowAreNotBrokenByBranches) {
   }
 }
 
-TEST_F(SoftmaxNvrtc, BlocksOfAClusterMeetThroughSharedMemory) {
+TEST_F(SoftmaxNvrtc, BlocksOfAClusterExchangeThroughSharedMemory) {
   for (const std::string_view op : test::softmax_ops) {
     const std::string ptx = ptx_of(op, "rows=64,cols=65536", "variant=cluster");
     EXPECT_GE(count_of(ptx, "barrier.cluster.arrive"), 2U) << op;
@@ -209,7 +209,7 @@ TEST_F(SoftmaxNvrtc, BlocksOfAClusterMeetThroughSharedMemory) {
   }
 }
 
-TEST_F(SoftmaxNvrtc, BlocksOfAGridMeetThroughTaggedWordsWithoutFences) {
+TEST_F(SoftmaxNvrtc, BlocksOfAGridExchangeTaggedWordsWithoutFences) {
   for (const std::string_view op : test::softmax_ops) {
     const Source source = source_of(op, "rows=4,cols=131072", "variant=grid", "sm_90a");
     const std::string ptx = ptx_of(source);
@@ -223,9 +223,9 @@ TEST_F(SoftmaxNvrtc, BlocksOfAGridMeetThroughTaggedWordsWithoutFences) {
   }
 }
 
-// Rows of 781 elements start anywhere; what a warp takes is as wide as asked. Where a pair sticks out of a row, its other
-// element goes alone.
-TEST_F(SoftmaxNvrtc, NarrowAccessesAreAsWideAsAsked) {
+// Rows of 781 elements are not aligned. Accesses have the configured width; a pair that crosses the end of a row becomes a
+// single element.
+TEST_F(SoftmaxNvrtc, NarrowAccessesHaveTheConfiguredWidth) {
   struct Expectation {
     const char *dtype, *access;
     std::vector<const char*> widths;  ///< the widest first
@@ -249,9 +249,9 @@ TEST_F(SoftmaxNvrtc, NarrowAccessesAreAsWideAsAsked) {
     }
 }
 
-TEST_F(SoftmaxNvrtc, NvccTakesASampleAsItStands) {
+TEST_F(SoftmaxNvrtc, NvccCompilesASample) {
   if (!has_nvcc()) GTEST_SKIP() << "nvcc is not installed";
-  // One of each main template, with options; and with the host pass as well, as a file of somebody's own program.
+  // One of each main template, with options; also with the host pass, as part of another program.
   for (const auto& [op, fields, config] :
        {std::tuple{"softmax", "rows=4096,cols=32000,dtype=bf16", "variant=block"},
         {"log_softmax", "rows=4096,cols=65536,mask=add,mask_dtype=f16,causal=1,safe=1", "variant=cluster"},

@@ -1,5 +1,5 @@
-// The judge itself: for all four operations, the float64 reference accepts what is right and refuses what is slightly wrong.
-// What is right is computed here once more, from the definitions and in the simplest way.
+// The check against the float64 reference: for all four operations, it accepts a correct result and rejects a slightly wrong
+// one. The correct result is computed here independently, from the definitions.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 using test::normalized;
 using test::softmax_ops;
 
-/// A problem with its arrays on the host and the right answer in the output.
+/// A problem with arrays in host memory and the correct result in the output.
 struct Solved {
   const Op& op;
   Problem problem;
@@ -26,7 +26,8 @@ struct Solved {
 
   Solved(std::string_view name, const std::string& fields, InputKind kind = InputKind::awkward)
       : op(find_op(name)), problem(normalized(name, fields)) {
-    for (const ArrayInfo& info : op.parse(problem)->arrays()) storage.emplace_back(static_cast<std::size_t>(info.extent_bytes()));
+    for (const ArrayInfo& info : op.parse(problem)->arrays())
+      storage.emplace_back(static_cast<std::size_t>(info.extent_bytes()));
     for (std::size_t i = 0; i < storage.size(); ++i) arrays.push_back({op.parse(problem)->arrays()[i], storage[i].data()});
     op.parse(problem)->fill_inputs(7, kind, arrays);
     for (std::int64_t row = 0; row < rows(); ++row) solve(row);
@@ -132,18 +133,18 @@ class Reference : public testing::TestWithParam<Subject> {
   Solved solved() const { return {GetParam().op, fields_of(GetParam().op, GetParam().dtype)}; }
 };
 
-TEST_P(Reference, AcceptsTheRightAnswer) {
+TEST_P(Reference, AcceptsTheCorrectResult) {
   const Solved right = solved();
   const CheckResult result = right.check();
   EXPECT_TRUE(result.passed) << result.first_failure;
-  EXPECT_LE(result.max_error, 0.5000001);  // one rounding, of the exact result
+  EXPECT_LE(result.max_error, 0.5000001);  // one rounding of the exact result
   EXPECT_EQ(result.checked_rows, 40);
 }
 
-TEST_P(Reference, RefusesASlightlyWrongElement) {
+TEST_P(Reference, RejectsASlightlyWrongElement) {
   Solved wrong = solved();
   const double right = wrong.read(wrong.output(), 20, 96);
-  // log_softmax_backward is a difference, judged by the larger one of its terms.
+  // log_softmax_backward is a difference; its tolerance is relative to the larger term.
   const double unit =
       GetParam().op == "log_softmax_backward" ? std::max(std::fabs(right), std::fabs(wrong.read(0, 20, 96))) : right;
   const double step = GetParam().dtype == DType::f32 ? 8 * spacing(DType::f32, unit) : spacing(GetParam().dtype, right);
@@ -154,7 +155,7 @@ TEST_P(Reference, RefusesASlightlyWrongElement) {
       << result.first_failure;
 }
 
-TEST_P(Reference, RefusesANumberWhereNaNIsDueAndNaNWhereANumberIsDue) {
+TEST_P(Reference, RejectsNaNInsteadOfANumberAndViceVersa) {
   for (const auto& [row, value] : {std::pair<int, double>{1, 0.0}, {2, 0.0}, {3, 0.5}, {0, NAN}, {30, NAN}}) {
     Solved wrong = solved();
     wrong.write(row, 5, value);
@@ -162,7 +163,7 @@ TEST_P(Reference, RefusesANumberWhereNaNIsDueAndNaNWhereANumberIsDue) {
   }
 }
 
-TEST_P(Reference, RefusesInfinities) {
+TEST_P(Reference, RejectsInfinities) {
   for (const double value : {INFINITY, -INFINITY}) {
     Solved wrong = solved();
     wrong.write(30, 5, value);
@@ -188,7 +189,7 @@ class ReferenceOptions : public testing::TestWithParam<std::string_view> {
   }
 };
 
-TEST_P(ReferenceOptions, AcceptTheRightAnswer) {
+TEST_P(ReferenceOptions, AcceptTheCorrectResult) {
   std::vector<std::string> all{"scale=0.125",
                                "scale=3.7",
                                "causal=1",
@@ -209,8 +210,8 @@ TEST_P(ReferenceOptions, AcceptTheRightAnswer) {
   }
 }
 
-// Every option matters to the judge: the answer to another question is refused.
-TEST_P(ReferenceOptions, RefuseWhatIsRightWithoutThem) {
+// Every option affects the reference.
+TEST_P(ReferenceOptions, RejectTheResultWithoutTheOption) {
   for (const char* options : {"scale=0.125", "causal=1", "valid_cols=1", "valid_cols=1,valid_cols_group=7", "mask=keep",
                               "mask=keep,mask_row_stride=0"}) {
     Solved wrong = solved(options, InputKind::random);
@@ -236,7 +237,7 @@ TEST_P(ReferenceOptions, MaskedElementsAreExact) {
 INSTANTIATE_TEST_SUITE_P(Operations, ReferenceOptions, testing::ValuesIn(softmax_ops),
                          [](const auto& op) { return std::string(op.param); });
 
-TEST(ReferenceRows, EmptyOnesAreNaNUnlessTheyAreSafe) {
+TEST(ReferenceRows, EmptyRowsAreNaNUnlessSafe) {
   constexpr std::int64_t empty_row = 36;  // entry 3 of every eleven is 0
   for (const char* op : {"softmax", "log_softmax"})
     for (const bool safe : {false, true}) {
@@ -252,7 +253,7 @@ TEST(ReferenceRows, EmptyOnesAreNaNUnlessTheyAreSafe) {
     }
 }
 
-TEST(ReferenceRows, InfiniteGradientsAreJudged) {
+TEST(ReferenceRows, ChecksInfiniteGradients) {
   for (const char* op : {"softmax_backward", "log_softmax_backward"}) {
     Solved solved(op, "rows=3,cols=8", InputKind::random);
     write_element(DType::f32, solved.arrays[0].data, 8 + 2, -INFINITY);  // dy[1,2]: the sum is -inf, and dx +inf elsewhere
@@ -264,7 +265,7 @@ TEST(ReferenceRows, InfiniteGradientsAreJudged) {
   }
 }
 
-TEST(ReferenceSampling, FirstAndLastRowAreAlwaysLookedAt) {
+TEST(ReferenceSampling, IncludesTheFirstAndLastRow) {
   for (const std::string_view op : softmax_ops)
     for (const std::int64_t wrong_row : {0, 999}) {
       Solved solved(op, "rows=1000,cols=8", InputKind::random);
@@ -283,7 +284,8 @@ TEST(Inputs, AreReproducibleAndDependOnTheSeed) {
       std::vector<std::vector<std::byte>> storage;
       std::vector<HostArray> arrays;
       for (const ArrayInfo& info : find_op(op).parse(problem)->arrays()) storage.emplace_back(info.extent_bytes());
-      for (std::size_t i = 0; i < storage.size(); ++i) arrays.push_back({find_op(op).parse(problem)->arrays()[i], storage[i].data()});
+      for (std::size_t i = 0; i < storage.size(); ++i)
+        arrays.push_back({find_op(op).parse(problem)->arrays()[i], storage[i].data()});
       find_op(op).parse(problem)->fill_inputs(seed, kind, arrays);
       return storage;
     };
@@ -298,7 +300,7 @@ TEST(Inputs, AreReproducibleAndDependOnTheSeed) {
   }
 }
 
-TEST(Inputs, RandomOnesAreFiniteSpreadAndCentred) {
+TEST(Inputs, RandomInputsAreFiniteSpreadAndCentered) {
   const Solved solved("softmax", "rows=100,cols=1000", InputKind::random);
   double sum = 0, squares = 0;
   for (std::int64_t row = 0; row < 100; ++row)
@@ -312,7 +314,7 @@ TEST(Inputs, RandomOnesAreFiniteSpreadAndCentred) {
   EXPECT_NEAR(squares / 1e5, 4.0, 0.1);
 }
 
-TEST(Inputs, OfAGradientAreAResultAndItsGradient) {
+TEST(Inputs, GradientInputsAreConsistent) {
   for (const char* op : {"softmax_backward", "log_softmax_backward"}) {
     const Solved solved(op, "rows=20,cols=1000", InputKind::random);
     for (std::int64_t row = 0; row < 20; ++row) {
@@ -325,7 +327,7 @@ TEST(Inputs, OfAGradientAreAResultAndItsGradient) {
       }
       EXPECT_NEAR(sum, 1.0, 1e-5) << op << " " << row;
     }
-    // Awkward ones hold rows that nothing finite is due for, and rows where a large gradient cancels.
+    // Edge cases have rows without a finite result, and rows where a large gradient cancels.
     const Solved awkward(op, "rows=20,cols=64");
     EXPECT_TRUE(std::isnan(awkward.read(1, 1, 0)));
     EXPECT_GT(awkward.read(0, 4, 0), 9000);
@@ -333,7 +335,7 @@ TEST(Inputs, OfAGradientAreAResultAndItsGradient) {
   }
 }
 
-TEST(Inputs, AwkwardRowsHoldWhatTheyPromise) {
+TEST(Inputs, EdgeCaseRowsHaveSpecialValues) {
   const Solved solved("softmax", "rows=20,cols=64");
   int nan = 0, plus = 0, minus = 0, denormal = 0, offset = 0;
   for (std::int64_t row = 0; row < 20; ++row)
@@ -352,7 +354,7 @@ TEST(Inputs, AwkwardRowsHoldWhatTheyPromise) {
   EXPECT_EQ(offset, 128);
 }
 
-TEST(Inputs, AwkwardMasksHideWholeRowsAndSomeElements) {
+TEST(Inputs, EdgeCaseMasksHideRowsAndElements) {
   const Solved solved("softmax", "rows=40,cols=64,mask=keep,valid_cols=1");
   int empty = 0, full = 0, ones = 0, beyond = 0, below = 0;
   for (std::int64_t row = 0; row < 40; ++row) {

@@ -1,4 +1,4 @@
-// Configurations of the softmax family: search spaces, defaults, partial and wrong ones.
+// Configurations of the softmax family: search spaces, defaults, partial and invalid configurations.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ Names variants_of(std::string_view op, const std::string& fields, const DeviceIn
   return names;
 }
 
-/// The candidates' number.
+/// Checks a search space and returns the number of candidates.
 std::size_t check_space(const Op& op, const Problem& p, const DeviceInfo& device, Effort effort) {
   const std::vector<Config> space = op.parse(p)->search_space(device, effort);
   if (space.empty()) ADD_FAILURE() << p.text();
@@ -54,7 +54,7 @@ std::size_t check_space(const Op& op, const Problem& p, const DeviceInfo& device
     const std::string text = config.text();
     EXPECT_EQ(op.parse(p)->why_invalid(device, config), "") << text;
     EXPECT_TRUE(texts.insert(text).second) << text;
-    if (texts.size() % 5 != 0) continue;  // every fifth is enough for what follows
+    if (texts.size() % 5 != 0) continue;  // check every fifth
     EXPECT_EQ(op.parse(p)->complete_config(device, config), config);
     EXPECT_EQ(Config{parse_fields(text, "config")}, config);
   }
@@ -89,7 +89,7 @@ TEST(SoftmaxSpace, EveryCandidateIsValidDistinctAndWellFormedAndTheDefaultComesF
   EXPECT_LE(full.count, 220U) << full.text;
 }
 
-TEST(SoftmaxSpace, QuickIsPartOfFull) {
+TEST(SoftmaxSpace, QuickIsASubsetOfFull) {
   for (const std::string_view name : softmax_ops)
     for (const char* fields : shapes) {
       const Problem p = normalized(name, fields);
@@ -99,7 +99,7 @@ TEST(SoftmaxSpace, QuickIsPartOfFull) {
     }
 }
 
-// Compiling the unrolled kernels of long rows is most of a quick search.
+// Compiling the unrolled kernels of long rows takes most of the time of a quick search.
 TEST(SoftmaxSpace, QuickTriesFewCandidatesOnLongRows) {
   for (const std::string_view op : softmax_ops)
     for (const char* dtype : {",dtype=f32", ",dtype=bf16"})
@@ -112,7 +112,7 @@ TEST(SoftmaxSpace, QuickTriesFewCandidatesOnLongRows) {
         }
 }
 
-TEST(SoftmaxSpace, LongRowsAreSharedByAsFewBlocksAsHoldThem) {
+TEST(SoftmaxSpace, LongRowsUseTheSmallestNumberOfBlocks) {
   const auto offers = [](const char* fields, Effort effort, const std::string& start) {
     const auto space = find_op("softmax").parse(normalized("softmax", fields))->search_space(h100(), effort);
     return std::ranges::any_of(space, [&](const Config& config) { return config.text().starts_with(start); });
@@ -127,7 +127,7 @@ TEST(SoftmaxSpace, LongRowsAreSharedByAsFewBlocksAsHoldThem) {
   EXPECT_TRUE(offers("rows=4096,cols=262144", Effort::full, "variant=cluster,threads=384,blocks_per_row=6,"));
 }
 
-TEST(SoftmaxSpace, ThreadCountsThatDivideARowAreTried) {
+TEST(SoftmaxSpace, TriesThreadCountsThatDivideARow) {
   const auto threads_of = [](const char* fields, Effort effort) {
     std::set<std::int64_t> threads;
     for (const Config& config : find_op("softmax").parse(normalized("softmax", fields))->search_space(h100(), effort))
@@ -142,7 +142,7 @@ TEST(SoftmaxSpace, ThreadCountsThatDivideARowAreTried) {
     }
 }
 
-TEST(SoftmaxSpace, VariantsAreOfferedWhereTheyFit) {
+TEST(SoftmaxSpace, OffersVariantsThatFit) {
   struct Expectation {
     const char *fields, *offered, *not_offered;
   };
@@ -180,7 +180,7 @@ TEST(SoftmaxSpace, VariantsAreOfferedWhereTheyFit) {
   }
 }
 
-TEST(SoftmaxSpace, NarrowAccessesAreForRowsThatStartBetweenTwoVectors) {
+TEST(SoftmaxSpace, NarrowAccessesAreForUnalignedRows) {
   const auto accesses_of = [](std::string_view op, const std::string& fields, Effort effort) {
     Names names;
     for (const Config& config : find_op(op).parse(normalized(op, fields))->search_space(h100(), effort)) {
@@ -197,7 +197,7 @@ TEST(SoftmaxSpace, NarrowAccessesAreForRowsThatStartBetweenTwoVectors) {
         for (const char* wanted : {"warp vectors", "warp pairs", "warp elements"})
           EXPECT_TRUE(names.contains(wanted)) << op << " " << fields << ": " << wanted;
       }
-      // Aligned ones, and ones that no shift aligns in all arrays.
+      // Aligned rows, and rows that no shift aligns in all arrays.
       for (const char* fields :
            {"rows=4096,cols=1024", "rows=4096,cols=781,y_alignment=4", "rows=4096,cols=781,y_row_stride=782"})
         for (const std::string& name : accesses_of(op, fields, effort))
@@ -205,7 +205,7 @@ TEST(SoftmaxSpace, NarrowAccessesAreForRowsThatStartBetweenTwoVectors) {
     }
 }
 
-TEST(SoftmaxSpace, WhatAnArchitectureLacksIsNotOfferedThere) {
+TEST(SoftmaxSpace, OffersOnlySupportedVariants) {
   for (const std::string_view op : softmax_ops) {
     for (const char* fields : shapes)
       for (const char* arch : archs) {
@@ -241,7 +241,7 @@ TEST(SoftmaxSpace, NeverReadsThroughTheReadOnlyPathInPlace) {
         EXPECT_EQ(config.text().find("no_allocate"), std::string::npos) << config.text();
 }
 
-TEST(SoftmaxSpace, RowsOfAGridFitOnTheDeviceAtOnce) {
+TEST(SoftmaxSpace, GridVariantIsResident) {
   for (const std::string_view op : softmax_ops)
     for (const char* arch : archs) {
       const DeviceInfo device = device_of(arch);
@@ -254,7 +254,7 @@ TEST(SoftmaxSpace, RowsOfAGridFitOnTheDeviceAtOnce) {
     }
 }
 
-TEST(SoftmaxDefault, FollowsTheShape) {
+TEST(SoftmaxDefault, DependsOnTheShape) {
   const auto variant = [](std::string_view op, const char* fields) {
     return find_op(op).parse(normalized(op, fields))->default_config(h100()).variant();
   };
@@ -281,7 +281,7 @@ TEST(SoftmaxDefault, FollowsTheShape) {
         }
 }
 
-TEST(SoftmaxConfig, PartialOnesAreCompletedAndWrongOnesExplained) {
+TEST(SoftmaxConfig, CompletesPartialAndExplainsInvalidConfigurations) {
   const auto complete = [&](const std::string& text, std::string_view op = "softmax",
                             const char* fields = "rows=4096,cols=8192") {
     return test::case_of(op, fields, h100(), text).config.text();
@@ -330,7 +330,7 @@ TEST(SoftmaxConfig, PartialOnesAreCompletedAndWrongOnesExplained) {
          "rows=4096,cols=1000000");
 }
 
-TEST(SoftmaxConfig, NarrowAccessesAreAskedForByName) {
+TEST(SoftmaxConfig, AccessSelectsNarrowAccesses) {
   for (const std::string_view op : softmax_ops) {
     const auto complete = [&](const std::string& fields, const std::string& text) {
       return test::case_of(op, fields, h100(), text).config.text();
@@ -343,7 +343,7 @@ TEST(SoftmaxConfig, NarrowAccessesAreAskedForByName) {
         return e.what();
       }
     };
-    // Short rows have them by default; whole vectors go without saying.
+    // Short rows use them by default; access=vectors is omitted.
     EXPECT_NE(complete("rows=4096,cols=501", "").find("variant=warp,threads=64,lanes=32,access=elements,"),
               std::string::npos);
     EXPECT_NE(complete("rows=4096,cols=501,dtype=bf16", "").find("variant=warp,threads=64,lanes=32,access=pairs,"),
@@ -368,7 +368,7 @@ TEST(SoftmaxConfig, NarrowAccessesAreAskedForByName) {
   }
 }
 
-TEST(SoftmaxConfig, GarbageFromACacheIsInvalidNotFatal) {
+TEST(SoftmaxConfig, UnknownConfigurationsFromACacheAreInvalid) {
   for (const std::string_view op : softmax_ops) {
     const Problem p = normalized(op, "rows=4096,cols=8192");
     for (const char* text :
@@ -376,9 +376,9 @@ TEST(SoftmaxConfig, GarbageFromACacheIsInvalidNotFatal) {
           "variant=block,threads=99999999999,min_blocks=1,registers=float32,load=plain,store=plain",
           "variant=grid,threads=256,blocks_per_row=9000000000,register_vectors=4,min_blocks=1,registers=float32,load=plain,"
           "store=plain",
-          "variant=staged,threads=256,lanes=8,rows_per_block=8,load=plain,store=plain",  // there was one once
+          "variant=staged,threads=256,lanes=8,rows_per_block=8,load=plain,store=plain",  // an old variant
           "variant=block,threads=256,min_blocks=1,registers=float32,access=wide,load=plain,store=plain",
-          "variant=online,threads=512,unroll=4,load=plain,load_again=plain,store=plain"})  // of an older version
+          "variant=online,threads=512,unroll=4,load=plain,load_again=plain,store=plain"})  // from an older version
       EXPECT_NE(find_op(op).parse(p)->why_invalid(h100(), Config{parse_fields(text, "config")}), "") << op << " " << text;
   }
 }

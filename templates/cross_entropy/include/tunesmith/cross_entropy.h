@@ -13,7 +13,9 @@ namespace tunesmith {
 
 /// What becomes of the rows' losses.
 enum class Reduction : std::uint8_t {
-  mean,  ///< their sum over the sum of the weights of their targets, ignored rows left out; NaN when that leaves none
+  /// Their sum divided by the sum of the weights of their targets; the z term, which has no weight, is divided by the number
+  /// of rows that are not ignored. NaN if all rows are ignored.
+  mean,
   sum,   ///< 0 when there is none
   none,  ///< one loss for each row
 };
@@ -95,8 +97,9 @@ struct CrossEntropyCombineArrays {
 ///   loss[r] = (1 - s) * w_t * nll[r] + s / C * sum_c w_c * (lse[r] - x_c) + z_loss * lse[r]^2
 /// which `reduction` then reduces, and, when a gradient is asked for, in the same read of the logits,
 ///   dlogits[r,:] = dloss * d(reduced loss) / d(logits[r,:]).
-/// These are the formulas of PyTorch's cross_entropy with class indices, to which z_loss, scale and softcap are added; the
-/// mean divides by the weights of the targets whatever the smoothing, as there.
+/// These are the formulas of PyTorch's cross_entropy with class indices, to which z_loss, scale and softcap are added. The
+/// mean divides the first two terms by the sum of the target weights whatever the smoothing, as in PyTorch, and the z term
+/// by the number of rows that are not ignored.
 ///
 /// Arrays (CrossEntropyArrays): logits (rows, cols) and dlogits of f32, f16 or bf16, targets (rows) int64 or int32, losses,
 /// lse and weights float32. Computed in float32 with an error-compensated sum over rows, whatever the dtypes. A row of which
@@ -117,11 +120,11 @@ struct CrossEntropyCombineArrays {
 struct CrossEntropyProblem {
   using Arrays = CrossEntropyArrays;
 
-  std::int64_t rows = 0;                ///< tokens, >= 0
-  std::int64_t cols = 1;                ///< classes, >= 1; a tuned kernel is specialized for it
-  DType dtype = DType::f32;             ///< of logits: f32, f16 or bf16
-  DType target_dtype = DType::i64;      ///< of targets and predicted: i64 or i32
-  std::optional<DType> out_dtype{};     ///< of dlogits: f32, f16 or bf16; absent: dtype
+  std::int64_t rows = 0;                             ///< tokens, >= 0
+  std::int64_t cols = 1;                             ///< classes, >= 1; a tuned kernel is specialized for it
+  DType dtype = DType::f32;                          ///< of logits: f32, f16 or bf16
+  DType target_dtype = DType::i64;                   ///< of targets and predicted: i64 or i32
+  std::optional<DType> out_dtype{};                  ///< of dlogits: f32, f16 or bf16; absent: dtype
   std::optional<std::int64_t> logits_row_stride{};   ///< elements between rows of logits; absent: cols, 0: one row for all
   std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols
   /// Bytes logits' address is promised to be a multiple of: a power of two, element size to 16.
@@ -161,23 +164,24 @@ struct CrossEntropyProblem {
 ///
 /// A shard of a vocabulary takes its own columns, its own dlogits, and the lse and nll of the whole: vocab_start and
 /// vocab_size say where it lies. Label smoothing, or the mean, with weights needs the weights of all classes and is refused
-/// for a shard: use Reduction::sum and a dloss that is divided already.
+/// for a shard: use Reduction::sum and a dloss that is divided already. That divides the z term by the weights, too: with
+/// z_loss, multiply the weights by (rows that are not ignored) / (sum of the target weights) and divide dloss by the rows.
 struct CrossEntropyBackwardProblem {
   using Arrays = CrossEntropyBackwardArrays;
 
-  std::int64_t rows = 0;                ///< >= 0
-  std::int64_t cols = 1;                ///< classes at hand, >= 1; a tuned kernel is specialized for it
-  DType dtype = DType::f32;             ///< of logits: f32, f16 or bf16
-  DType target_dtype = DType::i64;      ///< of targets: i64 or i32
-  std::optional<DType> out_dtype{};     ///< of dlogits: f32, f16 or bf16; absent: dtype
+  std::int64_t rows = 0;                             ///< >= 0
+  std::int64_t cols = 1;                             ///< classes at hand, >= 1; a tuned kernel is specialized for it
+  DType dtype = DType::f32;                          ///< of logits: f32, f16 or bf16
+  DType target_dtype = DType::i64;                   ///< of targets: i64 or i32
+  std::optional<DType> out_dtype{};                  ///< of dlogits: f32, f16 or bf16; absent: dtype
   std::optional<std::int64_t> logits_row_stride{};   ///< elements between rows of logits; absent: cols, 0: one row for all
   std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols
   std::int64_t logits_alignment = 16;  ///< bytes logits' address is promised to be a multiple of, as for CrossEntropyProblem
-  std::int64_t dlogits_alignment = 16;  ///< the same for dlogits
-  bool in_place = false;                ///< dlogits is logits: equal dtypes and strides
-  std::int64_t vocab_start = 0;         ///< class of the first column
+  std::int64_t dlogits_alignment = 16;       ///< the same for dlogits
+  bool in_place = false;                     ///< dlogits is logits: equal dtypes and strides
+  std::int64_t vocab_start = 0;              ///< class of the first column
   std::optional<std::int64_t> vocab_size{};  ///< classes in all shards; absent: vocab_start + cols
-  std::int64_t ignore_index = -100;     ///< as in the forward call, like all options
+  std::int64_t ignore_index = -100;          ///< as in the forward call, like all options
   double label_smoothing = 0;
   double z_loss = 0;
   double scale = 1;
@@ -206,15 +210,15 @@ struct CrossEntropyBackwardProblem {
 struct CrossEntropyShardProblem {
   using Arrays = CrossEntropyShardArrays;
 
-  std::int64_t rows = 0;               ///< >= 0
-  std::int64_t cols = 1;               ///< classes at hand, >= 1; a tuned kernel is specialized for it
-  DType dtype = DType::f32;            ///< of logits: f32, f16 or bf16
-  DType target_dtype = DType::i64;     ///< of targets: i64 or i32. Targets are classes of the whole vocabulary
+  std::int64_t rows = 0;                            ///< >= 0
+  std::int64_t cols = 1;                            ///< classes at hand, >= 1; a tuned kernel is specialized for it
+  DType dtype = DType::f32;                         ///< of logits: f32, f16 or bf16
+  DType target_dtype = DType::i64;                  ///< of targets: i64 or i32. Targets are classes of the whole vocabulary
   std::optional<std::int64_t> logits_row_stride{};  ///< elements between rows of logits; absent: cols, 0: one row for all
   std::int64_t logits_alignment = 16;  ///< bytes logits' address is promised to be a multiple of, as for CrossEntropyProblem
   std::int64_t vocab_start = 0;        ///< class of the first column
   std::optional<std::int64_t> vocab_size{};  ///< classes in all shards; absent: vocab_start + cols
-  std::int64_t ignore_index = -100;    ///< as for CrossEntropyProblem, like all options
+  std::int64_t ignore_index = -100;          ///< as for CrossEntropyProblem, like all options
   double label_smoothing = 0;
   double scale = 1;
   double softcap = 0;

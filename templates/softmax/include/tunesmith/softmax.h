@@ -22,7 +22,7 @@ struct SoftmaxBackwardArrays {
   const void* dy = nullptr;
   const void* y = nullptr;
   void* dx = nullptr;
-  const void* mask = nullptr;        ///< as in SoftmaxArrays
+  const void* mask = nullptr;  ///< as in SoftmaxArrays
   const void* valid_cols = nullptr;
 };
 
@@ -62,7 +62,8 @@ constexpr void describe(Self& p, const SoftmaxArrays& arrays, Visitor& v) {
   v.field("dtype", p.dtype, {.meaning = "element type of x", .choices = float_dtypes});
   v.field("out_dtype", p.out_dtype,
           {.meaning = "element type of y", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
-  v.field("x_row_stride", p.x_row_stride, input_stride("elements from one row of x to the next; 0: one row for all", p.cols));
+  v.field("x_row_stride", p.x_row_stride,
+          input_stride("elements from one row of x to the next; 0: one row for all", p.cols));
   v.field("y_row_stride", p.y_row_stride, output_stride("elements from one row of y to the next", p.cols));
   v.field("x_alignment", p.x_alignment, alignment_facts("bytes that the address of x is a multiple of", p.dtype));
   v.field("y_alignment", p.y_alignment, alignment_facts("bytes that the address of y is a multiple of", p.output()));
@@ -103,12 +104,12 @@ struct SoftmaxBackwardProblem {
   std::optional<std::int64_t> dy_row_stride{};  ///< elements between rows of dy; absent: cols, 0: one row for all
   std::optional<std::int64_t> y_row_stride{};   ///< the same for y
   std::optional<std::int64_t> dx_row_stride{};  ///< elements between rows of dx; absent: cols
-  std::int64_t dy_alignment = 16;               ///< bytes dy's address is promised to be a multiple of, as for SoftmaxProblem
-  std::int64_t y_alignment = 16;                ///< the same for y
-  std::int64_t dx_alignment = 16;               ///< the same for dx
-  bool in_place = false;                        ///< dx is dy: equal dtypes and strides
-  SoftmaxOptions options{};                     ///< default: none
-  bool logarithm = false;                       ///< the gradient of log_softmax instead of softmax
+  std::int64_t dy_alignment = 16;  ///< bytes dy's address is promised to be a multiple of, as for SoftmaxProblem
+  std::int64_t y_alignment = 16;   ///< the same for y
+  std::int64_t dx_alignment = 16;  ///< the same for dx
+  bool in_place = false;           ///< dx is dy: equal dtypes and strides
+  SoftmaxOptions options{};        ///< default: none
+  bool logarithm = false;          ///< the gradient of log_softmax instead of softmax
 
   static SoftmaxBackwardProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
     return {.rows = rows, .cols = cols, .dtype = dtype};
@@ -130,7 +131,8 @@ constexpr void describe(Self& p, const SoftmaxBackwardArrays& arrays, Visitor& v
           {.meaning = "element type of dx", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
   v.field("dy_row_stride", p.dy_row_stride,
           input_stride("elements from one row of dy to the next; 0: one row for all", p.cols));
-  v.field("y_row_stride", p.y_row_stride, input_stride("elements from one row of y to the next; 0: one row for all", p.cols));
+  v.field("y_row_stride", p.y_row_stride,
+          input_stride("elements from one row of y to the next; 0: one row for all", p.cols));
   v.field("dx_row_stride", p.dx_row_stride, output_stride("elements from one row of dx to the next", p.cols));
   v.field("dy_alignment", p.dy_alignment, alignment_facts("bytes that the address of dy is a multiple of", p.dtype));
   v.field("y_alignment", p.y_alignment, alignment_facts("bytes that the address of y is a multiple of", p.dtype));

@@ -96,11 +96,9 @@ constexpr void describe(Self& o, const SoftmaxRows& of, Visitor& v) {
               .choices = float_dtypes,
               .follows = {"dtype", of.dtype},
               .only_with = {mask.kind == Kind::add, "mask=add"}});
-  v.option("mask_inner", mask.inner,
-           {.meaning = "rows of the mask's innermost level",
-            .range = {1},
-            .follows = {"rows", of.rows},
-            .only_with = with_mask});
+  v.option(
+      "mask_inner", mask.inner,
+      {.meaning = "rows of the mask's innermost level", .range = {1}, .follows = {"rows", of.rows}, .only_with = with_mask});
   v.option("mask_middle", mask.middle,
            {.meaning = "inner groups in one outer entry of the mask", .range = {1}, .only_with = with_mask});
   v.option("mask_row_stride", mask.row_stride,
@@ -112,8 +110,7 @@ constexpr void describe(Self& o, const SoftmaxRows& of, Visitor& v) {
            {.meaning = "mask elements between middle entries", .range = {0, most_stride}, .only_with = with_mask});
   v.option("mask_outer_stride", mask.outer_stride,
            {.meaning = "mask elements between outer entries", .range = {0, most_stride}, .only_with = with_mask});
-  FieldFacts alignment =
-      alignment_facts("bytes that the address of the mask is a multiple of", mask_dtype(mask, of.dtype));
+  FieldFacts alignment = alignment_facts("bytes that the address of the mask is a multiple of", mask_dtype(mask, of.dtype));
   alignment.only_with = with_mask;
   v.option("mask_alignment", mask.alignment, alignment);
   v.option("safe", o.safe, {.meaning = "a row that is wholly masked gives zeros instead of NaN"});
@@ -148,8 +145,7 @@ constexpr void describe_arrays(const SoftmaxOptions& o, const SoftmaxRows& of, c
                   .meaning = "added to scale * x, or 0 where an element is masked out"};
   set_mask_shape(o.mask, of, mask);
   v.array(arrays.mask, mask);
-  const std::int64_t groups =
-      of.rows <= 0 || o.valid_cols_group <= 0 ? 0 : (of.rows - 1) / o.valid_cols_group + 1;
+  const std::int64_t groups = of.rows <= 0 || o.valid_cols_group <= 0 ? 0 : (of.rows - 1) / o.valid_cols_group + 1;
   v.array(arrays.valid_cols, {.name = "valid_cols",
                               .dtype = DType::i32,
                               .shape = {o.valid_cols_group == 1 ? size(of.rows) : fixed(groups, "row groups")},

@@ -1,0 +1,32 @@
+#include "api/cli/arguments/field_kind.h"
+
+namespace tunesmith::cli {
+
+FieldKind kind_of(const FieldInfo& field) {
+  if (field.text) return field.option ? FieldKind::free_text : FieldKind::file;
+  if (!field.words.empty()) return FieldKind::choice;
+  if (field.kind == tunesmith::FieldKind::flag) return FieldKind::toggle;
+  return field.default_text == "0" && field.meaning.starts_with("1: ") ? FieldKind::toggle : FieldKind::number;
+}
+
+std::string_view bare_value(const FieldInfo& field) {
+  if (kind_of(field) == FieldKind::toggle) return "1";
+  return field.name == "causal" ? "bottom-right" : "";
+}
+
+bool is_read_from_file(std::string_view field) {
+  for (const Op* op : all_ops())
+    for (const FieldInfo& info : op->problem_fields())
+      if (info.name == field && kind_of(info) == FieldKind::file) return true;
+  return false;
+}
+
+bool is_memory_layout(const FieldInfo& field) {
+  return field.name.ends_with("_stride") || field.name.ends_with("_alignment");
+}
+
+bool is_internal(const Op& op) {
+  return op.is_internal() || op.name() == "cross_entropy_divisor" || op.name() == "cross_entropy_reduce";
+}
+
+}  // namespace tunesmith::cli

@@ -1,0 +1,91 @@
+// Soft cap: a score becomes softcap * tanh(score / softcap). Scores are in units of dot products, so the cap is, too.
+#pragma once
+
+#include "attention/attention.cuh"
+#include "device/matrix.cuh"
+
+namespace tunesmith {
+
+/// For one dot product.
+struct SoftCap {
+  static __device__ __forceinline__ float capped(const AttentionParams& params, float dot) {
+    const float cap = divide(params.softcap, params.scale);
+    return fused_multiply_add(-2.0f * cap, below_tanh(params, dot), cap);
+  }
+
+ private:
+  /// (1 - tanh(x)) / 2 for x = scale * dot / softcap: 1 / (e^(2 x) + 1), 0 and 1 far out; within 2^-22.
+  static __device__ __forceinline__ float below_tanh(const AttentionParams& params, float dot) {
+    const float to_exponent = multiply(multiply(params.scale, params.inverse_softcap), 2.0f * log2_e);
+    return reciprocal_approx(add(exp2_approx(multiply(dot, to_exponent)), 1.0f));
+  }
+};
+
+/// For all dot products that a thread has of a tile (QuadSoftmax), by cheaper ways where the tile allows them.
+struct SoftCapSteps {
+  /// The exponentials already keep the special function unit busy: where all dot products of the warp are near 0, as they
+  /// mostly are, a polynomial takes its place.
+  template <int count>
+  static __device__ __forceinline__ void cap(float (&scores)[count], const AttentionParams& params) {
+    float farthest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < count; ++i) farthest = maximum(farthest, absolute(scores[i]));
+    if (all_in_warp(farthest <= params.cap_near)) {
+#pragma unroll
+      for (int i = 0; i < count; ++i) scores[i] = near_capped(params, scores[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < count; ++i) scores[i] = SoftCap::capped(params, scores[i]);
+    }
+  }
+
+  /// QuadSoftmax::exponentiate() for a tile that is small enough for a polynomial of two terms: false, and nothing has been
+  /// done, where it is not. Magnitudes serve as maxima too: what is subtracted may be larger than any score, by less than
+  /// what float32 and bf16 have room for.
+  template <typename Element, int count, typename Softmax, typename Rescale>
+  static __device__ __forceinline__ bool exponentiate_small(Softmax& softmax, float (&scores)[count],
+                                                            const AttentionParams& params, float factor, float rescale_above,
+                                                            Rescale& rescale) {
+    constexpr bool has_room = !is_same<Element, f16>;
+    float farthest[2][2], highest[2][2];
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int r = i / 2 % 2;
+      farthest[i % 2][r] = i < 4 ? absolute(scores[i]) : maximum(farthest[i % 2][r], absolute(scores[i]));
+      if constexpr (!has_room) highest[i % 2][r] = i < 4 ? scores[i] : maximum(highest[i % 2][r], scores[i]);
+    }
+    float top[2], size[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      size[r] = maximum(farthest[0][r], farthest[1][r]);
+      top[r] = has_room ? size[r] : maximum(highest[0][r], highest[1][r]);
+    }
+    const bool beyond = !(maximum(size[0], size[1]) <= params.cap_small);
+    rescale.any =
+        any_in_warp(beyond || softmax.grown(0, top, factor, rescale_above) || softmax.grown(1, top, factor, rescale_above));
+    if (rescale.any) {
+      if (any_in_warp(beyond)) return false;
+      softmax.raise(top, factor, rescale_above, rescale);
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) top[r] = softmax.origin_of(r, factor);
+    softmax.weigh(scores, [&](float dot, int r) { return small_exponent(params, dot, top[r]); });
+    return true;
+  }
+
+ private:
+  /// SoftCap::capped() for dot products up to params.cap_near in size.
+  static __device__ __forceinline__ float near_capped(const AttentionParams& params, float dot) {
+    const float square = multiply(dot, dot);
+    float ratio = fused_multiply_add(square, params.cap_terms[2], params.cap_terms[1]);
+    ratio = fused_multiply_add(square, ratio, params.cap_terms[0]);
+    return multiply(dot, fused_multiply_add(square, ratio, 1.0f));
+  }
+  /// The exponent of 2, plus `origin`, of dot products up to params.cap_small in size, as exactly as 16-bit weights need it.
+  static __device__ __forceinline__ float small_exponent(const AttentionParams& params, float dot, float origin) {
+    const float ratio = fused_multiply_add(multiply(dot, dot), params.cap_small_terms[1], params.cap_small_terms[0]);
+    return fused_multiply_add(dot, ratio, origin);
+  }
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,99 @@
+// Vectors that may lie across the ends of a row: see WholeVectors.
+#pragma once
+
+#include "device/vector.cuh"
+
+namespace tunesmith {
+
+template <typename T, int count, StoreHint hint>
+__device__ __forceinline__ void store_by_element(T* row, int64 column, Range range, const float (&values)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    if (range.holds<1>(column + i)) {
+      Packed<T, 1> element;
+      const float value[1] = {values[i]};
+      element.pack_from(value);
+      store<static_cast<int>(sizeof(T)), hint>(row + column + i, element.access[0]);
+    }
+  }
+}
+
+/// Few vectors lie across an end: their elements are loaded one by one without a branch, while other loads are in flight.
+struct StraightEdges {
+  template <typename T, int count, LoadHint hint>
+  static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
+                                                          float outside) {
+    if (inside) return load_whole<T, count, hint>(row, column);
+    Packed<T, count> vector = load_if_whole<T, count, hint>(row, column, range, outside);
+    if constexpr (count > 1) {
+      constexpr int bytes = static_cast<int>(sizeof(T));
+      constexpr int per_word = 4 / bytes;
+      const bool whole = range.holds<count>(column);
+      // The elements to load, as small numbers: comparisons of 64 bits for each would become branches.
+      const int64 before = range.begin - column, after = range.end - column;
+      const int from = whole || before >= count ? count : (before > 0 ? static_cast<int>(before) : 0);
+      const int to = after >= count ? count : (after > 0 ? static_cast<int>(after) : 0);
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        uint32& word = vector.access[i / (Packed<T, count>::access_bytes / bytes)]
+                           .word[i / per_word % (Packed<T, count>::access_bytes / 4)];
+        const bool there = static_cast<bool>(static_cast<int>(i >= from) & static_cast<int>(i < to));
+        if constexpr (bytes == 4) {
+          word = load_if<4, hint>(there, row + column + i, Bits<4>{{word}}).word[0];
+        } else {
+          const int shift = i % per_word * 16;
+          const uint32 kept = word & (0xffff0000u >> shift);
+          const auto old = static_cast<uint16>(word >> shift);
+          word = kept | uint32{load_if<2, hint>(there, row + column + i, Bits<2>{old}).word} << shift;
+        }
+      }
+    }
+    return vector;
+  }
+  template <typename T, int count, StoreHint hint>
+  static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
+                                               const float (&values)[count]) {
+    if (inside || range.holds<count>(column))
+      store_whole<T, count, hint>(row, column, values);
+    else
+      store_by_element<T, count, hint>(row, column, range, values);
+  }
+};
+
+/// Many vectors lie across an end, as in rows of different lengths: elements one by one in a branch, because code without
+/// branches would be too long.
+struct BranchedEdges {
+  template <typename T, int count, LoadHint hint>
+  static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
+                                                          float outside) {
+    Packed<T, count> vector;
+    if (inside || range.holds<count>(column)) {
+      vector = load_whole<T, count, hint>(row, column);
+    } else {
+      float values[count];
+#pragma unroll
+      for (int i = 0; i < count; ++i) values[i] = outside;
+      if (range.meets<count>(column)) {
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+          if (range.holds<1>(column + i)) {
+            Packed<T, 1> element;
+            element.access[0] = tunesmith::load<static_cast<int>(sizeof(T)), hint>(row + column + i);
+            float value[1];
+            element.unpack(value);
+            values[i] = value[0];
+          }
+        }
+      }
+      vector.pack_from(values);
+    }
+    return vector;
+  }
+  template <typename T, int count, StoreHint hint>
+  static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
+                                               const float (&values)[count]) {
+    StraightEdges::store<T, count, hint>(row, column, range, inside, values);
+  }
+};
+
+}  // namespace tunesmith

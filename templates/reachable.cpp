@@ -1,0 +1,300 @@
+#include "templates/reachable.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+namespace tunesmith {
+namespace {
+
+using Names = std::set<std::string, std::less<>>;
+
+struct Line {
+  std::string file, text;
+  int number = 0;
+};
+
+/// Consecutive lines of one file.
+struct Piece {
+  enum class Kind : std::uint8_t {
+    declaration,  ///< with the comment above it; a macro too
+    comment,      ///< on its own: of the file, or of a section
+    open,         ///< "namespace tunesmith {" or "#if ..."
+    middle,       ///< "#else", "#elif ..."
+    close,        ///< "}" or "#endif"
+    needed,       ///< "#include <...>"
+    undef,        ///< of the macro `name`
+    blank
+  };
+  Kind kind = Kind::blank;
+  std::vector<Line> lines;
+  std::string name;
+  Names words;
+  std::vector<std::size_t> inside;  ///< the `open` pieces around it
+  bool kept = false;
+};
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+/// A line without comments and the contents of strings.
+std::string code_of(std::string_view line) {
+  std::string code;
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"') quoted = !quoted;
+    if (quoted && line[i] == '\\') {
+      ++i;
+      continue;
+    }
+    if (!quoted && line.substr(i).starts_with("//")) break;
+    if (!quoted || line[i] == '"') code += line[i];
+  }
+  while (!code.empty() && code.back() == ' ') code.pop_back();
+  return code;
+}
+
+void add_words(std::string_view code, Names& words) {
+  for (std::size_t begin = 0; begin < code.size();) {
+    std::size_t end = begin;
+    while (end < code.size() && is_word(code[end])) ++end;
+    if (end > begin) words.emplace(code.substr(begin, end - begin));
+    begin = std::max(end, begin + 1);
+  }
+}
+
+Names words_of(const std::string& text) {
+  Names words;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) add_words(code_of(line), words);
+  return words;
+}
+
+/// The end of the bracketed part that opens at `at`.
+std::size_t end_of_brackets(std::string_view code, std::size_t at, char open, char close) {
+  for (int depth = 0; at < code.size(); ++at) {
+    if (code[at] == open) ++depth;
+    if (code[at] == close && --depth == 0) return at + 1;
+  }
+  return at;
+}
+
+std::string_view without_blanks(std::string_view code) {
+  code.remove_prefix(std::min(code.find_first_not_of(" \n"), code.size()));
+  return code;
+}
+
+/// "template <typename T>\nstruct Bits<2> {" -> "Bits".
+std::string declared_name(std::string_view code) {
+  code = without_blanks(code);
+  while (code.starts_with("template")) code = without_blanks(code.substr(end_of_brackets(code, code.find('<'), '<', '>')));
+  for (const std::string_view keyword : {"struct ", "enum class ", "class ", "using ", "#define "}) {
+    if (!code.starts_with(keyword)) continue;
+    code = without_blanks(code.substr(keyword.size()));
+    if (code.starts_with("alignas")) code = without_blanks(code.substr(end_of_brackets(code, code.find('('), '(', ')')));
+    return std::string(code.substr(0, static_cast<std::size_t>(std::ranges::find_if_not(code, is_word) - code.begin())));
+  }
+  // A function or a variable: the last name before its parameters or its value, template arguments aside.
+  std::string_view name;
+  for (std::size_t at = 0; at < code.size() && std::string_view("(={;[").find(code[at]) == std::string_view::npos;) {
+    if (code[at] == '<') {
+      at = end_of_brackets(code, at, '<', '>');
+      continue;
+    }
+    std::size_t end = at;
+    while (end < code.size() && is_word(code[end])) ++end;
+    if (end > at) name = code.substr(at, end - at);
+    at = std::max(end, at + 1);
+  }
+  return std::string(name);
+}
+
+std::vector<Line> lines_of(const std::string& templates) {
+  std::vector<Line> lines;
+  std::istringstream stream(templates);
+  std::string file, text;
+  int number = 0;
+  while (std::getline(stream, text)) {
+    if (text.starts_with("#line ")) {
+      const std::size_t quote = text.find('"');
+      number = std::stoi(text.substr(6));
+      file = text.substr(quote + 1, text.rfind('"') - quote - 1);
+    } else {
+      lines.push_back({file, text, number++});
+    }
+  }
+  return lines;
+}
+
+/// The line after the declaration that begins at `at`.
+std::size_t end_of_declaration(const std::vector<Line>& lines, std::size_t at) {
+  if (lines[at].text.starts_with("#define")) {
+    while (at < lines.size() && lines[at].text.ends_with("\\")) ++at;
+    return at + 1;
+  }
+  for (int depth = 0; at < lines.size(); ++at) {
+    const std::string code = code_of(lines[at].text);
+    for (const char c : code) depth += c == '{' || c == '(' ? 1 : (c == '}' || c == ')' ? -1 : 0);
+    if (depth == 0 && (code.ends_with(";") || code.ends_with("}"))) return at + 1;
+  }
+  return at;
+}
+
+Piece::Kind kind_of(const std::string& text) {
+  using Kind = Piece::Kind;
+  if (text.empty()) return Kind::blank;
+  if (text.starts_with("namespace") || text.starts_with("#if")) return Kind::open;
+  if (text.starts_with("#el")) return Kind::middle;
+  if (text.starts_with("}") || text.starts_with("#endif")) return Kind::close;
+  if (text.starts_with("#undef")) return Kind::undef;
+  if (text.starts_with("#") && !text.starts_with("#define")) return Kind::needed;
+  return Kind::declaration;
+}
+
+std::vector<Piece> pieces_of(const std::vector<Line>& lines) {
+  std::vector<Piece> pieces;
+  std::vector<std::size_t> inside;
+  for (std::size_t at = 0; at < lines.size();) {
+    Piece piece;
+    std::size_t end = at;
+    while (end < lines.size() && lines[end].text.starts_with("//")) ++end;
+    const bool comment = end > at;
+    piece.kind = end < lines.size() ? kind_of(lines[end].text) : Piece::Kind::blank;
+    if (piece.kind == Piece::Kind::declaration) {
+      const std::size_t begin = end;
+      end = end_of_declaration(lines, begin);
+      std::string code;
+      for (std::size_t i = begin; i < end; ++i) code += code_of(lines[i].text) + "\n";
+      piece.name = declared_name(code);
+      add_words(code, piece.words);
+    } else if (comment) {
+      piece.kind = Piece::Kind::comment;
+    } else {
+      // What an included file needs is not seen here: the line names it in a comment.
+      add_words(piece.kind == Piece::Kind::needed ? lines[end].text : code_of(lines[end].text), piece.words);
+      if (piece.kind == Piece::Kind::undef) piece.name = lines[end].text.substr(7);
+      ++end;
+    }
+    piece.lines.assign(lines.begin() + static_cast<std::ptrdiff_t>(at), lines.begin() + static_cast<std::ptrdiff_t>(end));
+    if (piece.kind == Piece::Kind::close && !inside.empty()) inside.pop_back();
+    piece.inside = inside;
+    if (piece.kind == Piece::Kind::open) inside.push_back(pieces.size());
+    pieces.push_back(std::move(piece));
+    at = end;
+  }
+  return pieces;
+}
+
+/// Marks what the words reach, and the words of the conditions around it.
+void mark_reachable(std::vector<Piece>& pieces, const Names& roots) {
+  std::multimap<std::string, Piece*, std::less<>> declared;
+  for (Piece& piece : pieces)
+    if (piece.kind == Piece::Kind::declaration) declared.emplace(piece.name, &piece);
+  std::vector<std::string> due(roots.begin(), roots.end());
+  Names seen;
+  const auto keep = [&](Piece& piece) {
+    if (piece.kept) return;
+    piece.kept = true;
+    due.insert(due.end(), piece.words.begin(), piece.words.end());
+    for (const std::size_t open : piece.inside) {
+      pieces[open].kept = true;
+      due.insert(due.end(), pieces[open].words.begin(), pieces[open].words.end());
+    }
+  };
+  for (Piece& piece : pieces)
+    if (piece.kind == Piece::Kind::needed) keep(piece);
+  while (!due.empty()) {
+    const std::string word = std::move(due.back());
+    due.pop_back();
+    if (!seen.insert(word).second) continue;
+    for (auto [found, end] = declared.equal_range(word); found != end; ++found) keep(*found->second);
+  }
+  for (Piece& piece : pieces)
+    if (piece.kind == Piece::Kind::undef) piece.kept = seen.contains(piece.name);
+}
+
+/// Marks brackets around what is kept, and comments of files and sections of which something is.
+void mark_surroundings(std::vector<Piece>& pieces) {
+  std::vector<bool> open;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    Piece& piece = pieces[i];
+    if (piece.kind == Piece::Kind::open) {
+      open.push_back(piece.kept);
+    } else if (piece.kind == Piece::Kind::middle || piece.kind == Piece::Kind::close) {
+      piece.kept = open.empty() || open.back();
+      if (piece.kind == Piece::Kind::close && !open.empty()) open.pop_back();
+    } else if (piece.kind == Piece::Kind::comment) {
+      const Line& line = piece.lines.front();
+      for (std::size_t j = i + 1; j < pieces.size() && !piece.kept; ++j) {
+        const Piece& other = pieces[j];
+        if (other.lines.front().file != line.file) continue;
+        if (other.kind == Piece::Kind::comment && line.number != 1) break;
+        piece.kept = other.kind == Piece::Kind::declaration && other.kept;
+      }
+    }
+  }
+}
+
+/// Drops the end of a namespace and its beginning where nothing lies between them.
+void join_namespaces(std::vector<Piece>& pieces) {
+  Piece* closed = nullptr;
+  for (Piece& piece : pieces) {
+    if (!piece.kept || piece.kind == Piece::Kind::comment) continue;
+    const std::string& line = piece.lines.front().text;
+    if (closed != nullptr && line.starts_with("namespace ") &&
+        closed->lines.front().text == "}  // " + line.substr(0, line.size() - 2))
+      closed->kept = piece.kept = false;
+    closed = piece.kind == Piece::Kind::close && line.starts_with("}  // namespace ") ? &piece : nullptr;
+  }
+}
+
+/// Lines with #line directives wherever some are left out, which then stand in place of an empty line.
+class Writer {
+ public:
+  void blank() { blank_ = true; }
+  void write(const Piece& piece) {
+    for (const Line& line : piece.lines) {
+      if (line.file == file_ && line.number == next_ + 1 && blank_)
+        text_ += "\n";
+      else if (line.file != file_ || line.number != next_)
+        text_ += "#line " + std::to_string(line.number) + " \"" + line.file + "\"\n";
+      blank_ = false;
+      file_ = line.file;
+      next_ = line.number + 1;
+      text_ += line.text + "\n";
+    }
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_, file_;
+  int next_ = 0;
+  bool blank_ = false;
+};
+
+}  // namespace
+
+std::string keep_reachable(const std::string& templates, const std::string& roots, bool joined) {
+  std::vector<Piece> pieces = pieces_of(lines_of(templates));
+  mark_reachable(pieces, words_of(roots));
+  mark_surroundings(pieces);
+  if (joined) join_namespaces(pieces);
+  Writer writer;
+  std::map<std::string, const Piece*, std::less<>> due;  // comments of files, until something of the file follows
+  for (const Piece& piece : pieces) {
+    if (piece.kind == Piece::Kind::blank) {
+      writer.blank();
+    } else if (piece.kept && piece.kind == Piece::Kind::comment && piece.lines.front().number == 1) {
+      due.emplace(piece.lines.front().file, &piece);
+    } else if (piece.kept) {
+      if (const auto comment = due.extract(piece.lines.front().file)) writer.write(*comment.mapped());
+      writer.write(piece);
+    }
+  }
+  return writer.text();
+}
+
+}  // namespace tunesmith

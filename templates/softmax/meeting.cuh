@@ -1,0 +1,24 @@
+// How the blocks of a team that share a row bring their sums together.
+#pragma once
+
+#include "softmax/running.cuh"
+
+namespace tunesmith {
+
+/// For teams of several blocks (Team::distant).
+struct SoftmaxMeeting {
+  /// `part` of this block becomes that of the whole row. Returns the factor of the exponentials that this block computed
+  /// relative to its own maximum; `nothing`: the block found no element above -inf.
+  template <const RowShape& shape, typename Team, typename Exponential>
+  static __device__ __forceinline__ SplitPower meet(Team& team, const RowParams& params, const Exponential& exponential,
+                                                    bool nothing, SoftmaxPart& part) {
+    SplitPower rescale = {1.0f, 1.0f};
+    RunningSoftmax<shape> all(params);
+    team.exchange(part, [&](const SoftmaxPart& other) { all.include(other); });
+    part = combine_block<Team::threads>(all);
+    if (!nothing) rescale = exponential.split_rescale_to(Exponential(part.largest, exponent_scale<shape>(params)));
+    return rescale;
+  }
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,30 @@
+#include "templates/source_key.h"
+
+#include "core/hash.h"
+
+namespace tunesmith {
+
+std::string source_key(const ParsedProblem& problem, const Config& config, const TemplateSet& templates) {
+  const SourceParts parts = problem.source_parts(config);
+  // The number changes when render() makes another program of equal parts. Lengths precede the parts: no two different lists
+  // concatenate to the same text.
+  std::string text = "tunesmith source 1";
+  const auto add = [&](std::string_view part) {
+    text.append("\n").append(std::to_string(part.size())).append(":").append(part);
+  };
+  add(problem.op().name());
+  add(parts.main_template);
+  add(templates.digest(parts.main_template));
+  add(parts.least_arch);
+  add(config.text());
+  for (const auto& [label, value] : parts.specialized_for) {
+    add(label);
+    add(value);
+  }
+  // As written, not as tokens: they may hold a user's source, and they are short.
+  add(parts.constants);
+  add(parts.kernels);
+  return hash_hex(text);
+}
+
+}  // namespace tunesmith
