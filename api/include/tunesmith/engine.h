@@ -156,7 +156,6 @@ class Engine {
   Plan prepare(const Typed& problem, const PrepareOptions& options = {}, Stream stream = nullptr) {
     return prepare(to_problem(problem), options, stream);
   }
-  Plan prepare(const AttentionProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
 
   /// Launches any operation in one call. The first call for a problem prepares a plan (seconds if it tunes, milliseconds
   /// with a warm cache); later calls look it up without lock or allocation. The addresses determine alignments and whether
@@ -183,13 +182,6 @@ class Engine {
   /// instead.
   void run_checked(const CrossEntropyProblem& problem, CrossEntropyArrays arrays, Stream stream = nullptr);
   void run_checked(const CrossEntropyCombineProblem& problem, CrossEntropyCombineArrays arrays, Stream stream = nullptr);
-
-  /// One-shot attention. Non-null alibi_slopes, sinks and cu_seqlens enable their options; lse is written if it is not null.
-  /// The problem's alignments are ignored. Throws Error(invalid_argument) if an array that the problem requires is null.
-  /// With score_mod or mask_mod, each call looks up its plan by the whole source, under a lock, which takes tens of
-  /// microseconds: in a loop, launch a prepared plan instead.
-  void attention(const void* q, const void* k, const void* v, const AttentionArrays& arrays, const AttentionProblem& problem,
-                 Stream stream = nullptr);
 
   /// Runs any operation. Slower than the typed calls, because it looks up the plan by text.
   void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);

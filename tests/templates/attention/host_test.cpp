@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "templates/attention/problem.h"
+#include "templates/attention/settings.h"
 #include "templates/half.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/attention/cases.h"
