@@ -149,7 +149,6 @@ tunesmith_status tunesmith_attention(tunesmith_engine* engine, const tunesmith_a
     constexpr std::size_t first_version = offsetof(tunesmith_attention_arrays, lse) + sizeof(float*);
     const auto addresses = known_fields(given(arrays, "arrays"), first_version, "arrays", "tunesmith_attention_arrays");
     const AttentionProblem described = problem_from_c(given(problem, "problem"));
-    given(engine, "engine")
-        .engine.run(described, arrays_from_c(addresses), stream);
+    given(engine, "engine").engine.run(described, arrays_from_c(addresses), stream);
   });
 }

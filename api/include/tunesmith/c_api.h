@@ -356,10 +356,10 @@ typedef struct tunesmith_attention_problem {
   int mask_tiles;       /* a tunesmith_mask_tiles; with mask_mod only */
   int64_t window_left;  /* visible keys before the query's position; 0: all */
   int64_t window_right; /* visible keys after the query's position; 0: all; causal hides them */
-  double scale;     /* factor of the dot products; 0: 1 / sqrt(head_dim) */
-  double softcap;   /* scores become softcap * tanh(scores / softcap); 0: they do not */
-  int64_t total_q;  /* queries of all packed sequences; required with cu_seqlens, invalid without */
-  int64_t total_kv; /* keys, likewise */
+  double scale;         /* factor of the dot products; 0: 1 / sqrt(head_dim) */
+  double softcap;       /* scores become softcap * tanh(scores / softcap); 0: they do not */
+  int64_t total_q;      /* queries of all packed sequences; required with cu_seqlens, invalid without */
+  int64_t total_kv;     /* keys, likewise */
   tunesmith_attention_strides q_strides, k_strides, v_strides, o_strides;
   const char* score_mod;              /* CUDA text that makes another score of each, or NULL */
   const char* mask_mod;               /* CUDA text that says which keys count for a query, or NULL */
