@@ -218,7 +218,7 @@ Fields Description::form(const Description& defaults, bool normal) const {
     if (!value || (normal && !entry.facts.only_with.holds)) continue;
     std::optional<Value> usual = defaults.fields_[i].get();
     if (normal && !usual && !entry.facts.follows.text.empty()) usual = entry.follows();
-    if (entry.option && value == usual) continue;
+    if ((entry.option || entry.facts.omit_default) && value == usual) continue;
     fields.set(entry.name, entry.generic(*value));
   }
   return fields;

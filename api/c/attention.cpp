@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,14 @@ static_assert(static_cast<int>(MaskTiles::write) == TUNESMITH_MASK_TILES_WRITE &
 constexpr std::size_t most_aux = std::tuple_size_v<decltype(AttentionArrays::aux)>;
 static_assert(sizeof(tunesmith_attention_arrays::aux) == most_aux * sizeof(void*));
 
+/// A field whose default is not zero: zero counts only if `has` is set.
+std::optional<std::int64_t> optional_from_c(std::int64_t value, int has) {
+  return value != 0 || has != 0 ? std::optional(value) : std::nullopt;
+}
+
 AttentionArrayStrides strides_from_c(const tunesmith_attention_strides& strides) {
-  return {strides.batch, strides.seq, strides.head};
+  return {optional_from_c(strides.batch, strides.has_batch), optional_from_c(strides.seq, strides.has_seq),
+          optional_from_c(strides.head, strides.has_head)};
 }
 
 /// `place`: "problem.aux[1]".
@@ -84,20 +91,20 @@ AttentionProblem problem_from_c(const tunesmith_attention_problem& from) {
   AttentionProblem problem;
   problem.batch = given.batch;
   problem.heads = given.heads;
-  problem.kv_heads = given.kv_heads;
+  problem.kv_heads = optional_from_c(given.kv_heads, 0);
   problem.seq_q = given.seq_q;
-  problem.seq_kv = given.seq_kv;
+  problem.seq_kv = optional_from_c(given.seq_kv, given.has_seq_kv);
   problem.head_dim = given.head_dim;
-  problem.head_dim_v = given.head_dim_v;
+  problem.head_dim_v = optional_from_c(given.head_dim_v, 0);
   problem.dtype = float_dtype_from_c(given.dtype, "dtype");
   problem.layout = static_cast<AttentionLayout>(given.layout);
   problem.causal = static_cast<Causal>(given.causal);
-  if (given.has_window_left != 0) problem.window_left = given.window_left;
-  if (given.has_window_right != 0) problem.window_right = given.window_right;
-  problem.scale = given.scale;
+  problem.window_left = optional_from_c(given.window_left, given.has_window_left);
+  problem.window_right = optional_from_c(given.window_right, given.has_window_right);
+  if (given.scale != 0) problem.scale = given.scale;
   problem.softcap = given.softcap;
-  problem.total_q = given.total_q;
-  problem.total_kv = given.total_kv;
+  problem.total_q = optional_from_c(given.total_q, given.has_total_q);
+  problem.total_kv = optional_from_c(given.total_kv, given.has_total_kv);
   problem.q_strides = strides_from_c(given.q_strides);
   problem.k_strides = strides_from_c(given.k_strides);
   problem.v_strides = strides_from_c(given.v_strides);
@@ -113,7 +120,10 @@ AttentionProblem problem_from_c(const tunesmith_attention_problem& from) {
 }
 
 AttentionArrays arrays_from_c(const tunesmith_attention_arrays& from) {
-  AttentionArrays arrays{.alibi_slopes = from.alibi_slopes,
+  AttentionArrays arrays{.q = from.q,
+                         .k = from.k,
+                         .v = from.v,
+                         .alibi_slopes = from.alibi_slopes,
                          .sinks = from.sinks,
                          .cu_seqlens_q = from.cu_seqlens_q,
                          .cu_seqlens_kv = from.cu_seqlens_kv,
@@ -139,7 +149,6 @@ tunesmith_status tunesmith_attention(tunesmith_engine* engine, const tunesmith_a
     constexpr std::size_t first_version = offsetof(tunesmith_attention_arrays, lse) + sizeof(float*);
     const auto addresses = known_fields(given(arrays, "arrays"), first_version, "arrays", "tunesmith_attention_arrays");
     const AttentionProblem described = problem_from_c(given(problem, "problem"));
-    given(engine, "engine")
-        .engine.attention(addresses.q, addresses.k, addresses.v, arrays_from_c(addresses), described, stream);
+    given(engine, "engine").engine.run(described, arrays_from_c(addresses), stream);
   });
 }

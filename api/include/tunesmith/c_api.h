@@ -293,7 +293,8 @@ TUNESMITH_API tunesmith_status tunesmith_cross_entropy_backward(tunesmith_engine
 /*
  * Attention: the formulas, what masks, windows, packed sequences and queries that see no key mean, and how score_mod and
  * mask_mod are written, are in tunesmith/attention.h. In all structs set struct_size to the struct's size and everything
- * else to zero, then the fields you care about: zero is the default.
+ * else to zero, then the fields you care about. A field that is zero has its default. Where zero is a value of its own (an
+ * empty KV cache, a window of one key, a stride that broadcasts), the field's has_ member must be 1 for it.
  */
 /* Order of the dimensions of q, k, v and o. */
 typedef enum tunesmith_layout {
@@ -328,9 +329,11 @@ typedef struct tunesmith_attention_aux {
   const char* word; /* integers and sizes of the problem, their sums and products: "2*seq_kv-1" */
 } tunesmith_attention_aux;
 
-/* Elements between neighbours in each dimension but head_dim; 0: as the layout gives them without gaps. */
+/* Elements from one index to the next in each dimension but head_dim; 0: contiguous in the layout. */
 typedef struct tunesmith_attention_strides {
   int64_t batch, seq, head;
+  int has_batch, has_seq, has_head; /* 1: a stride of 0 broadcasts; o rejects it */
+  int reserved;                     /* 0 */
 } tunesmith_attention_strides;
 
 typedef struct tunesmith_attention_problem {
@@ -339,21 +342,24 @@ typedef struct tunesmith_attention_problem {
   int64_t heads;        /* of queries */
   int64_t kv_heads;     /* of keys and values, a divisor of heads; 0: heads */
   int64_t seq_q;        /* queries of a sequence; packed: of the longest at most */
-  int64_t seq_kv;       /* keys of a sequence, likewise; 0: seq_q */
+  int64_t seq_kv;       /* keys of a sequence, likewise; 0: seq_q, or with has_seq_kv an empty KV cache */
   int64_t head_dim;     /* of q and k, 8 to 256 in steps of 8 */
   int64_t head_dim_v;   /* of v and o, likewise; 0: head_dim */
   int dtype;            /* of q, k, v and o: TUNESMITH_F32, TUNESMITH_F16 or TUNESMITH_BF16 */
   int layout;           /* a tunesmith_layout */
   int causal;           /* a tunesmith_causal */
-  int has_window_left;  /* 0: a query sees all keys before its place; else window_left of them */
-  int has_window_right; /* 0: a query sees all keys behind its place, unless causal; else window_right of them */
+  int has_seq_kv;       /* 1: seq_kv counts even if it is 0 */
+  int has_window_left;  /* 1: window_left counts even if it is 0 */
+  int has_window_right; /* 1: window_right counts even if it is 0 */
+  int has_total_q;      /* 1: total_q counts even if it is 0 */
+  int has_total_kv;     /* 1: total_kv counts even if it is 0 */
   int mask_tiles;       /* a tunesmith_mask_tiles; with mask_mod only */
-  int64_t window_left;
-  int64_t window_right;
-  double scale;     /* factor of the dot products; 0: 1 / sqrt(head_dim) */
-  double softcap;   /* scores become softcap * tanh(scores / softcap); 0: they do not */
-  int64_t total_q;  /* packed sequences only, that is with cu_seqlens: queries of all together */
-  int64_t total_kv; /* likewise keys */
+  int64_t window_left;  /* visible keys before the query's position; 0: all */
+  int64_t window_right; /* visible keys after the query's position; 0: all; causal hides them */
+  double scale;         /* factor of the dot products; 0: 1 / sqrt(head_dim) */
+  double softcap;       /* scores become softcap * tanh(scores / softcap); 0: they do not */
+  int64_t total_q;      /* queries of all packed sequences; required with cu_seqlens, invalid without */
+  int64_t total_kv;     /* keys, likewise */
   tunesmith_attention_strides q_strides, k_strides, v_strides, o_strides;
   const char* score_mod;              /* CUDA text that makes another score of each, or NULL */
   const char* mask_mod;               /* CUDA text that says which keys count for a query, or NULL */

@@ -190,7 +190,7 @@ TEST_F(AttentionModsC, TilesAreWrittenAndRead) {
   arrays_.aux[0] = open.data();
   arrays_.mask_tiles = tiles.data();
   arrays_.o = o.data();
-  expect_refused("mask_tiles is given, but problem.mask_tiles is");
+  expect_refused("mask_tiles is given, but the problem does not have it");
   for (const int way : {TUNESMITH_MASK_TILES_WRITE, TUNESMITH_MASK_TILES_READ}) {
     problem_.mask_tiles = way;
     o.assign(o.size(), -1);
@@ -294,7 +294,7 @@ TEST_F(AttentionModsC, WhatIsWrongIsNamed) {
   EXPECT_EQ(tunesmith_problem_from_attention(&problem_, nullptr), TUNESMITH_INVALID_ARGUMENT);
   EXPECT_NE(std::string(tunesmith_last_error()).find("fields is NULL"), std::string::npos) << tunesmith_last_error();
   problem_.alibi = 1;
-  expect_refused("alibi_slopes is a null pointer, but problem.alibi is set");
+  expect_refused("alibi_slopes is a null pointer; expected device memory");
   EXPECT_EQ(fields, nullptr);
 }
 

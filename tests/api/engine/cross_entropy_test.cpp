@@ -42,7 +42,7 @@ struct Reference {
   std::vector<std::int64_t> predicted;
   double total_weight = 0, counted = 0;
 
-  // The z term has no weight: its mean divides by the number of rows.
+  // The z term is not weighted, so its mean divides by the number of rows.
   double mean_z_loss() const { return std::accumulate(z_loss.begin(), z_loss.end(), 0.0) / counted; }
   double mean_loss() const {
     const double with_z = std::accumulate(loss.begin(), loss.end(), 0.0);
@@ -232,7 +232,7 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
 }
 
 // With all weights 0.5 the weighted mean of the first term is what it is without weights, and so is the mean of the z term.
-TEST_F(CrossEntropyFamily, TheMeanOfTheZTermDoesNotDependOnWeights) {
+TEST_F(CrossEntropyFamily, MeanOfTheZTermDoesNotDependOnWeights) {
   const std::vector<float> logits{1, 2, 0.5f, 0, -1, 3}, halves(3, 0.5f);
   const std::vector<std::int64_t> targets{0, 2};
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(2, 3, DType::f32);
@@ -264,7 +264,7 @@ TEST_F(CrossEntropyFamily, TheMeanOfTheZTermDoesNotDependOnWeights) {
   expect_near(dlogits, expected_dlogits, 1, "dlogits");
 }
 
-TEST_F(CrossEntropyFamily, RowsOfLossesTakeRowsOfUpstreamGradients) {
+TEST_F(CrossEntropyFamily, UnreducedLossTakesAnUpstreamGradientPerRow) {
   fill(4, 9);
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(4, 9, DType::f32);
   problem.reduction = Reduction::none;

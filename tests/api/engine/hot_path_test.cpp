@@ -137,8 +137,8 @@ TEST_F(HotPath, AttentionAllocatesNothing) {
   problem.head_dim = 16;
   problem.dtype = DType::f32;
   problem.causal = Causal::bottom_right;
-  const AttentionArrays arrays{.sinks = valid_cols_, .o = dx_, .lse = dx_ + 1024};
-  const auto attention = [&] { fake_.engine->attention(x_, y_, mask_, arrays, problem); };
+  const AttentionArrays arrays{.q = x_, .k = y_, .v = mask_, .sinks = valid_cols_, .o = dx_, .lse = dx_ + 1024};
+  const auto attention = [&] { fake_.engine->run(problem, arrays); };
   EXPECT_GT(allocations_of(attention), 0);
   EXPECT_EQ(allocations_of(attention), 0);
   EXPECT_EQ(fake_.compiler->compilations, 1);
