@@ -52,7 +52,7 @@ struct TuningRecord {
 
 struct BinaryRecord {
   std::string fingerprint;  ///< binary_fingerprint(): key of the source, a hyphen, key of the toolchain
-  std::string source_hash;  ///< of the text that was compiled
+  std::string source_hash;  ///< of the compiled source
   std::string options, arch, toolchain;
   std::string image, log;
   std::map<std::string, std::string> resources;  ///< entry name -> "registers=32,static_smem_bytes=0,..."
@@ -110,7 +110,7 @@ class Cache {
   /// Finds records whose keys differ only in n_cols and rows_bucket, nearest first: by |log(n_cols ratio)|, then by
   /// |log(rows_bucket ratio)|. Includes the exact key.
   std::vector<TuningRecord> find_nearest(const TuningKey& key, int limit);
-  /// Records that agree in everything but the template digest, newest first.
+  /// Finds records whose keys differ only in the template digest, newest first.
   std::vector<TuningRecord> find_older(const TuningKey& key, int limit);
   std::vector<Trial> find_trials(const TuningKey& key);
   /// Replaces the key's record and upserts its trials, in one transaction.

@@ -114,7 +114,7 @@ std::vector<TuningRecord> Layers::older(const TuningKey& key, int limit) {
       for (auto& [found, created_unix_s] : keys_of_other_templates(connection, key))
         candidates.push_back({std::move(found), created_unix_s, layer});
     });
-  // The same record in several layers: the first counts, as everywhere.
+  // If several layers have a record, the first wins.
   std::ranges::stable_sort(candidates, std::ranges::greater(), &Older::created_unix_s);
 
   std::vector<TuningRecord> records;

@@ -20,8 +20,8 @@ Lookup<std::vector<Trial>> read_trials(Connection& connection, const TuningKey& 
 /// no healthy record.
 std::vector<TuningKey> keys_like(Connection& connection, const TuningKey& key);
 
-/// Finds the keys that agree with `key` in everything but the template digest, in no order, each with the time its record
-/// was measured. `key` itself is left out.
+/// Finds the keys that differ from `key` only in the template digest, in no order, each with the time of its record.
+/// Excludes `key` itself.
 std::vector<std::pair<TuningKey, std::int64_t>> keys_of_other_templates(Connection& connection, const TuningKey& key);
 
 /// Calls `take` for every record, ordered by key; `healthy` is set if its checksum matches.

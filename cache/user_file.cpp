@@ -99,7 +99,7 @@ UserFile::Opened UserFile::open(bool writing) {
       throw SqliteError(SQLITE_CORRUPT, "schema version " + std::to_string(found.version) + " is invalid");
     case SchemaCheck::State::current: break;
   }
-  // Most processes only look things up: they keep the connection that inspected the file, and save opening another one.
+  // Most processes only read. They keep the connection that inspected the file, which saves opening another one.
   connection_writes_ = needs_writer || inspected.connection.value("PRAGMA journal_mode") != "delete";
   if (connection_writes_)
     inspected.connection = Connection::open_file(file_, Connection::Access::read_write, busy_timeout_ms_);
@@ -164,7 +164,7 @@ bool UserFile::handle(const SqliteError& error, bool writing, int attempt) {
   const bool again = attempt < max_attempts;
   const bool wants_writer = error.primary() == SQLITE_READONLY || error.primary() == SQLITE_CANTOPEN;
   if (connection_ && !connection_writes_ && wants_writer && again) {
-    // Another process was killed while it wrote: its journal has to be played back.
+    // Another process was killed during a write, so its journal must be played back.
     connection_.reset();
     reading_fails_ = true;
     return true;

@@ -67,7 +67,7 @@ class UserFile {
   FileLock lock_;
   std::optional<Connection> connection_;
   bool connection_writes_ = false;
-  bool reading_fails_ = false;           // a read-only connection was not enough
+  bool reading_fails_ = false;           // a read-only connection does not suffice
   FileIdentity identity_;                // of the file that connection_ has open, or that was checked last
   std::optional<FileIdentity> refused_;  // a file that is not used, until another file has its name
   std::string refusal_;

@@ -38,7 +38,8 @@ std::vector<std::int64_t> strides_of(const ArrayFacts& array) {
 
 Value Description::Entry::generic(const Value& value) const {
   if (access->kind != FieldKind::choice) return value;
-  return std::string(access->names[static_cast<std::size_t>(std::get<std::int64_t>(value))]);
+  const auto at = static_cast<std::size_t>(std::get<std::int64_t>(value));
+  return std::string(at < access->names.size() ? access->names[at] : "unknown");  // a typed problem may hold any number
 }
 
 std::vector<std::string_view> Description::Entry::words() const {
@@ -183,11 +184,12 @@ void Description::check_addresses() const {
     const ArrayFacts& array = arrays_[i];
     // Without elements nothing is touched, and an address may be anything.
     const bool empty = std::ranges::any_of(array.shape, [](const Extent& extent) { return extent.value <= 0; });
-    if (!array.present || array.optional || empty) continue;
     const void* const address = addresses_[i];
+    if (!array.present && address != nullptr) refuse_array(array.name);
+    if (!array.present || empty || (array.optional && address == nullptr)) continue;
     if (address == nullptr)
       throw Error(ErrorCode::invalid_argument, array.name, " is a null pointer; expected device memory");
-    const std::int64_t element = array.aligned_to != 0 ? array.aligned_to : size_of(array.dtype);
+    const std::int64_t element = std::max<std::int64_t>(array.aligned_to, std::max<std::int64_t>(size_of(array.dtype), 1));
     if (reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(element) != 0)
       throw Error(ErrorCode::invalid_argument, array.name, " is at ", address, "; ", name(array.dtype),
                   " needs an address that is a multiple of ", element, " bytes");
@@ -216,7 +218,7 @@ Fields Description::form(const Description& defaults, bool normal) const {
     if (!value || (normal && !entry.facts.only_with.holds)) continue;
     std::optional<Value> usual = defaults.fields_[i].get();
     if (normal && !usual && !entry.facts.follows.text.empty()) usual = entry.follows();
-    if (entry.option && value == usual) continue;
+    if ((entry.option || entry.facts.omit_default) && value == usual) continue;
     fields.set(entry.name, entry.generic(*value));
   }
   return fields;

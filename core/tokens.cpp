@@ -19,7 +19,7 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\v' || c == '\f' |
 
 constexpr std::array<std::string_view, 4> raw_prefixes{"LR", "uR", "UR", "u8R"};
 
-// Longest first. Digraphs such as "<:" and operators split by a line continuation are taken as two tokens.
+// Longest first. Digraphs such as "<:" and operators split by a line continuation count as two tokens.
 constexpr std::array<std::string_view, 27> operators{"<<=", ">>=", "<=>", "->*", "...", "::", "->", ".*", "++",
                                                      "--",  "<<",  ">>",  "<=",  ">=",  "==", "!=", "&&", "||",
                                                      "+=",  "-=",  "*=",  "/=",  "%=",  "&=", "|=", "^=", "##"};

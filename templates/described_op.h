@@ -22,7 +22,9 @@ class DescribedOp : public Op {
   std::string_view summary() const noexcept override { return summary_of(prototype_); }
   std::vector<FieldInfo> problem_fields() const override { return Description(prototype_).field_infos(); }
   std::vector<FieldInfo> config_fields() const override { return config_fields_of(prototype_); }
-  bool is_internal() const noexcept override { return requires { Typed::internal; }; }
+  bool is_internal() const noexcept override {
+    return requires { Typed::internal; };
+  }
 
   ParsedProblemPtr parse(const Problem& problem) const override {
     Typed typed = read_problem(prototype_, problem.fields);

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <memory>
 
-#include "api/dispatch/attention_key.h"
 #include "api/dispatch/call_key.h"
 #include "api/dispatch/single_flight.h"
 #include "api/dispatch/table.h"
@@ -17,7 +16,6 @@ struct PlanTable {
   SingleFlight<std::shared_ptr<const LoadedSource>> modules;  ///< by source_key()
   // Into the executables that `plans` keeps.
   DispatchTable<CallKey, Executable> calls;
-  DispatchTable<AttentionKey, Executable> attention;
   std::atomic<bool> reported_stale_records{false};
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// A source that is rendered, or read from the cache, when somebody asks for it. Internal.
+// A source that is rendered, or read from the cache, on first use. Internal.
 
 #include <functional>
 #include <mutex>
@@ -11,10 +11,10 @@ namespace tunesmith {
 /// Thread-safe.
 class SourceText {
  public:
-  /// `fetch` is called at most once with success.
+  /// Calls `fetch` until it succeeds once.
   explicit SourceText(std::function<std::string()> fetch) : fetch_(std::move(fetch)) {}
 
-  /// Throws what `fetch` throws.
+  /// Returns the source. Throws the errors of `fetch`.
   const std::string& get() const {
     std::call_once(once_, [this] {
       text_ = fetch_();

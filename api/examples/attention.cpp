@@ -27,7 +27,7 @@ int main() try {
   device_q.copy_from_host(q.data(), device_q.bytes());
   device_kv.copy_from_host(kv.data(), device_kv.bytes());
   // The keys are also the values. The first call prepares a plan, later ones reuse it. lse is not requested.
-  engine.attention(device_q.data(), device_kv.data(), device_kv.data(), {.o = device_o.data()}, problem);
+  engine.run(problem, {.q = device_q.data(), .k = device_kv.data(), .v = device_kv.data(), .o = device_o.data()});
   engine.synchronize();
   device_o.copy_to_host(o.data(), device_o.bytes());
 

@@ -29,10 +29,11 @@ int main() try {
   for (int step = 0; step <= 20; ++step) {
     device_logits.copy_from_host(logits.data(), device_logits.bytes());
     // With dlogits = logits, the gradient would overwrite the logits.
-    engine.run_checked(problem, {.logits = device_logits.data(), .targets = device_targets.data(),
-                          .loss = device_loss.data(),
-                          .lse = device_lse.data(),
-                          .dlogits = device_gradient.data()});
+    engine.run_checked(problem, {.logits = device_logits.data(),
+                                 .targets = device_targets.data(),
+                                 .loss = device_loss.data(),
+                                 .lse = device_lse.data(),
+                                 .dlogits = device_gradient.data()});
     device_loss.copy_to_host(&loss, sizeof loss);
     device_gradient.copy_to_host(gradient.data(), device_gradient.bytes());
     if (step == 0) first = loss;

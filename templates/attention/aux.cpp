@@ -11,6 +11,9 @@
 namespace tunesmith::attention {
 namespace {
 
+constexpr std::array<std::string_view, 10> reserved_names{
+    "q", "k", "v", "o", "lse", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_kv", "mask_tiles"};
+
 constexpr std::array<std::pair<std::string_view, DType>, 6> types{{{"f32", DType::f32},
                                                                    {"f16", DType::f16},
                                                                    {"bf16", DType::bf16},
@@ -19,7 +22,7 @@ constexpr std::array<std::pair<std::string_view, DType>, 6> types{{{"f32", DType
                                                                    {"u8", DType::u8}}};
 constexpr const char* allowed_types = "allowed: f32, f16, bf16, i32, i64 and u8 for arrays, f32, i32 and i64 for numbers";
 
-// Those that somebody might take for a name; the compiler knows the rest.
+// Keywords that somebody might use as a name; the compiler knows the rest.
 constexpr std::array<std::string_view, 24> keywords{
     "auto",  "bool", "break", "case", "char", "class", "const",  "default", "delete", "do",   "double",   "else",
     "float", "for",  "if",    "int",  "long", "new",   "return", "short",   "switch", "this", "unsigned", "void"};
@@ -39,7 +42,7 @@ std::string without_blanks(std::string_view text) {
   return result;
 }
 
-/// Reads sums of products; the products are few and small, and whatever overflows is refused.
+/// Evaluates sums of products; rejects what overflows.
 class SizeReader {
  public:
   SizeReader(const Aux& aux, std::span<const Dimension> dimensions) : aux_(aux), text_(aux.size), dimensions_(dimensions) {}
@@ -113,7 +116,7 @@ class SizeReader {
   int depth_ = 0;
 };
 
-Aux parse_one(std::string_view declaration, std::string_view argument, std::span<const std::string_view> reserved) {
+Aux parse_one(std::string_view declaration, std::string_view argument) {
   const std::string text = without_blanks(declaration);
   const auto fail = [&](const auto&... parts) {
     throw Error(ErrorCode::invalid_argument, argument, " declares '", text, "'; ", parts...);
@@ -133,7 +136,7 @@ Aux parse_one(std::string_view declaration, std::string_view argument, std::span
 
   if (!is_identifier(aux.name) || std::ranges::find(keywords, aux.name) != keywords.end())
     fail("'", aux.name, "' is no name of a C++ variable");
-  if (std::ranges::find(reserved, aux.name) != reserved.end())
+  if (std::ranges::find(reserved_names, aux.name) != reserved_names.end())
     fail("an array of the operation has the name '", aux.name, "'; give another");
   const std::string type = text.substr(colon + 1, end_of_type - colon - 1);
   const auto known = std::ranges::find(types, std::string_view(type), &std::pair<std::string_view, DType>::first);
@@ -144,6 +147,14 @@ Aux parse_one(std::string_view declaration, std::string_view argument, std::span
   return aux;
 }
 
+/// An integer where the text is one as it would be printed, else the expression itself.
+Value size_value(const std::string& text) {
+  std::int64_t value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (read.ec == std::errc() && std::to_string(value) == text) return value;
+  return text;
+}
+
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
@@ -151,6 +162,19 @@ std::string_view trimmed(std::string_view text) {
 }
 
 }  // namespace
+
+Aux Aux::of(const AttentionAux& aux) {
+  return {aux.name, aux.dtype, aux.length.has_value(), without_blanks(tunesmith::text(aux.length.value_or(aux.value)))};
+}
+
+AttentionAux Aux::typed() const {
+  AttentionAux aux{.name = name, .dtype = dtype};
+  if (is_array)
+    aux.length = size_value(size);
+  else
+    aux.value = size_value(size);
+  return aux;
+}
 
 std::string Aux::type_text() const { return name + ":" + std::string(tunesmith::name(dtype)) + (is_array ? "[]" : ""); }
 
@@ -183,14 +207,13 @@ std::uint64_t Aux::bits(std::span<const Dimension> dimensions) const {
   return static_cast<std::uint64_t>(value);
 }
 
-std::vector<Aux> parse_aux(std::string_view declarations, std::string_view argument,
-                           std::span<const std::string_view> reserved) {
+std::vector<Aux> parse_aux(std::string_view declarations, std::string_view argument) {
   std::vector<Aux> all;
   while (!declarations.empty()) {
     const std::string_view declaration = declarations.substr(0, declarations.find(';'));
     declarations.remove_prefix(std::min(declarations.size(), declaration.size() + 1));
     if (trimmed(declaration).empty()) continue;
-    Aux aux = parse_one(declaration, argument, reserved);
+    Aux aux = parse_one(declaration, argument);
     if (std::ranges::find(all, aux.name, &Aux::name) != all.end())
       throw Error(ErrorCode::invalid_argument, argument, " declares '", aux.name, "' twice");
     all.push_back(std::move(aux));
@@ -198,12 +221,12 @@ std::vector<Aux> parse_aux(std::string_view declarations, std::string_view argum
   return all;
 }
 
-std::string aux_lines(std::string_view text) {
+std::string aux_lines(std::string_view source) {
   constexpr std::string_view mark = "aux:";
   std::string declarations;
-  while (!text.empty()) {
-    const std::string_view whole = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), whole.size() + 1));
+  while (!source.empty()) {
+    const std::string_view whole = source.substr(0, source.find('\n'));
+    source.remove_prefix(std::min(source.size(), whole.size() + 1));
     std::string_view line = trimmed(whole);
     if (line.empty()) continue;
     if (!line.starts_with("//")) break;
@@ -224,10 +247,19 @@ std::vector<Aux> merged(std::vector<Aux> earlier, const std::vector<Aux>& later)
   return earlier;
 }
 
-std::string text_of(const std::vector<Aux>& all) {
+}  // namespace tunesmith::attention
+
+namespace tunesmith {
+
+Value FieldType<std::vector<AttentionAux>>::get(const std::vector<AttentionAux>& member) {
   std::string text;
-  for (const Aux& aux : all) text += (text.empty() ? "" : ";") + aux.text();
+  for (const AttentionAux& aux : member) text += (text.empty() ? "" : ";") + attention::Aux::of(aux).text();
   return text;
 }
 
-}  // namespace tunesmith::attention
+void FieldType<std::vector<AttentionAux>>::set(std::vector<AttentionAux>& member, const Value& value) {
+  member.clear();
+  for (const attention::Aux& aux : attention::parse_aux(std::get<std::string>(value), "aux")) member.push_back(aux.typed());
+}
+
+}  // namespace tunesmith

@@ -1,6 +1,6 @@
 #pragma once
-// Arrays and numbers that a user's text reads beside scores, as they are declared: "slopes:f32[heads]; window:i64=128".
-// Internal to templates/.
+// Declarations of the arrays and numbers that user functions read: "slopes:f32[heads]; window:i64=128". Internal to
+// templates/.
 
 #include <cstdint>
 #include <span>
@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "tunesmith/types.h"
+#include "tunesmith/attention_aux.h"
 
 namespace tunesmith::attention {
 
 inline constexpr std::size_t most_aux = 8;  // attention_aux_slots of attention.cuh
 
-/// A length that declarations may name, and what it is: {"heads", 32}.
+/// A size that declarations may name, and its value: {"heads", 32}.
 using Dimension = std::pair<std::string_view, std::int64_t>;
 
 struct Aux {
@@ -35,17 +35,17 @@ struct Aux {
   /// The number as the kernel's parameters hold it. Throws Error(invalid_argument) when it does not fit its type.
   std::uint64_t bits(std::span<const Dimension> dimensions) const;
 
+  static Aux of(const AttentionAux& aux);
+  AttentionAux typed() const;
   bool operator==(const Aux&) const = default;
 };
 
-/// Declarations divided by semicolons. Throws Error(invalid_argument) that calls them `argument`, names what is wrong with
-/// one and says what is allowed. `reserved`: names that are taken.
-std::vector<Aux> parse_aux(std::string_view declarations, std::string_view argument,
-                           std::span<const std::string_view> reserved);
-/// Those of the lines "// aux: ..." among the comment that a user's text opens with.
-std::string aux_lines(std::string_view text);
-/// Declarations of both; of one name, `later` counts.
+/// Parses declarations separated by semicolons. Throws Error(invalid_argument) that names `argument`, the declaration and
+/// what is allowed.
+std::vector<Aux> parse_aux(std::string_view declarations, std::string_view argument);
+/// Collects the declarations of the lines "// aux: ..." in the opening comment of a user source.
+std::string aux_lines(std::string_view source);
+/// Returns the declarations of both; `later` overrides equal names.
 std::vector<Aux> merged(std::vector<Aux> earlier, const std::vector<Aux>& later);
-std::string text_of(const std::vector<Aux>& all);
 
 }  // namespace tunesmith::attention

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "templates/attention/problem.h"
+#include "templates/attention/settings.h"
 #include "templates/config_values.h"
 #include "tunesmith/device_info.h"
 #include "tunesmith/problem.h"

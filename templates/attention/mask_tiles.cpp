@@ -3,11 +3,12 @@
 #include "templates/attention/modification.h"
 #include "templates/folded_grid.h"
 #include "templates/half.h"
+#include "tunesmith/error.h"
 
 namespace tunesmith::attention {
 namespace {
 
-std::int64_t tiles(std::int64_t positions) { return (positions + mask_tile - 1) / mask_tile; }
+std::int64_t tiles(std::int64_t positions) { return positions / mask_tile + (positions % mask_tile > 0 ? 1 : 0); }
 
 std::string asserts(const std::string& name, std::int64_t value) {
   return "static_assert(tunesmith::" + name + " == " + std::to_string(value) + ", \"the host counts on it\");\n";
@@ -19,24 +20,23 @@ MaskTilesLayout MaskTilesLayout::of(const Settings& settings) {
   MaskTilesLayout layout;
   if (settings.mask_mod.empty()) return layout;
   // Packed sequences have lengths of their own.
-  const bool one_for_batches = !settings.varlen && !mask_may_use(settings, MaskPlace::batch);
+  const bool one_for_batches = !settings.varlen && !mask_may_use(settings.mask_mod, MaskPlace::batch);
   layout.batches = one_for_batches ? 1 : settings.batch;
-  layout.heads = mask_may_use(settings, MaskPlace::head) ? settings.heads : 1;
+  layout.heads = mask_may_use(settings.mask_mod, MaskPlace::head) ? settings.heads : 1;
   layout.rows = tiles(settings.seq_q);
   layout.words = (tiles(settings.seq_kv) + 31) / 32;
   return layout;
 }
 
-ArrayInfo mask_tiles_info(const Settings& settings) {
-  const MaskTilesLayout layout = MaskTilesLayout::of(settings);
-  const std::int64_t row = 2 * layout.words, head = layout.rows * row;
-  return {.name = "mask_tiles",
-          .input = settings.mask_tiles == MaskTiles::read,
-          .output = settings.mask_tiles == MaskTiles::write,
-          .dtype = DType::i32,
-          .shape = {layout.batches, layout.heads, layout.rows, 2, layout.words},
-          .strides = {layout.heads * head, head, row, layout.words, 1},
-          .alignment = 4};
+MaskTilesLayout MaskTilesLayout::of(const AttentionProblem& problem) {
+  Settings sizes;
+  sizes.batch = problem.batch;
+  sizes.heads = problem.heads;
+  sizes.seq_q = problem.seq_q;
+  sizes.seq_kv = problem.seq_kv.value_or(problem.seq_q);
+  sizes.varlen = problem.varlen;
+  sizes.mask_mod = problem.mask_mod;
+  return of(sizes);
 }
 
 void fill_mask_tiles(const HostArray& array) {
@@ -65,3 +65,16 @@ KernelLaunch mask_tiles_launch(const Settings& settings) {
 }
 
 }  // namespace tunesmith::attention
+
+namespace tunesmith {
+
+MaskTilesShape mask_tiles_shape(const AttentionProblem& problem) {
+  try {
+    const auto layout = attention::MaskTilesLayout::of(problem);
+    return {layout.batches, layout.heads, layout.rows, layout.words};
+  } catch (const Error&) {
+    return {};  // complete() reports what is wrong with mask_mod
+  }
+}
+
+}  // namespace tunesmith

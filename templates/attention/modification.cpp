@@ -4,16 +4,14 @@
 #include <cstddef>
 #include <cstring>
 
-#include "core/hash.h"
-#include "templates/attention/text.h"
+#include "core/tokens.h"
+#include "templates/attention/user_source.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::attention {
 namespace {
 
-constexpr std::array<std::string_view, 10> reserved_names{
-    "q", "k", "v", "o", "lse", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_kv", "mask_tiles"};
-constexpr std::size_t most_text_bytes = 64 << 10;
+constexpr std::size_t most_source_bytes = 64 << 10;
 
 /// One of the two functions that a user may write.
 struct Function {
@@ -21,30 +19,68 @@ struct Function {
   std::string_view result;
   std::string_view parameters;  ///< types alone
   std::string_view signature;
-  std::string Settings::*text;
+  std::string AttentionProblem::*given;
+  std::string Settings::*source;
 };
 constexpr std::array<Function, 2> functions{
     {{"score_mod", "float", "float, int, int, int, int, const Aux&",
-      "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux)", &Settings::score_mod},
+      "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux)", &AttentionProblem::score_mod,
+      &Settings::score_mod},
      {"mask_mod", "bool", "int, int, int, int, const Aux&",
-      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux)", &Settings::mask_mod}}};
+      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux)", &AttentionProblem::mask_mod,
+      &Settings::mask_mod}}};
 
 std::string file_of(const Function& function) { return std::string(function.name) + ".cu"; }
 
-TextReader reader_of(const Function& function, const std::string& text) { return {function.name, function.signature, text}; }
-
-std::string read_text(const Problem& problem, const Function& function) {
-  if (!problem.fields.contains(function.name)) return {};
-  const std::string& text = problem.fields.word(function.name);
-  if (text.size() > most_text_bytes)
-    throw Error(ErrorCode::invalid_argument, function.name, " is ", text.size(), " bytes long; allowed: up to ",
-                most_text_bytes);
-  if (text.find('\0') != std::string::npos)
-    throw Error(ErrorCode::invalid_argument, function.name, " holds a character of code 0; expected CUDA text");
-  return text;
+SourceReader reader_of(const Function& function, const std::string& text) {
+  return {function.name, function.signature, text};
 }
 
-/// As the user's text sees it.
+void check_source(const Function& function, const std::string& source) {
+  if (source.size() > most_source_bytes)
+    throw Error(ErrorCode::invalid_argument, function.name, " is ", source.size(), " bytes long; allowed: up to ",
+                most_source_bytes);
+  if (source.find('\0') != std::string::npos)
+    throw Error(ErrorCode::invalid_argument, function.name, " holds a character of code 0; expected CUDA source");
+}
+
+/// What the opening comments of the sources declare, overridden and extended by problem.aux.
+std::vector<Aux> all_aux(const AttentionProblem& problem) {
+  std::vector<Aux> declared;
+  for (const Function& function : functions)
+    for (const Aux& aux : parse_aux(aux_lines(problem.*function.given), function.name)) {
+      const auto same = std::ranges::find(declared, aux.name, &Aux::name);
+      if (same == declared.end())
+        declared.push_back(aux);
+      else if (*same != aux)
+        throw Error(ErrorCode::invalid_argument, "score_mod declares ", same->text(), " and mask_mod ", aux.text(),
+                    "; equal names need equal declarations");
+    }
+  std::vector<Aux> given;
+  for (const AttentionAux& aux : problem.aux) given.push_back(Aux::of(aux));
+  return merged(std::move(declared), given);
+}
+
+/// The name as characters of the problem itself, which outlive its description.
+std::string_view name_in(const AttentionProblem& problem, const std::string& name) {
+  for (const AttentionAux& aux : problem.aux)
+    if (aux.name == name) return aux.name;
+  for (const Function& function : functions) {
+    const std::string_view source = problem.*function.given;
+    if (const std::size_t at = source.find(name); at != std::string_view::npos) return source.substr(at, name.size());
+  }
+  return {};
+}
+
+std::int64_t length_or_zero(const Aux& aux, const std::vector<Dimension>& dimensions) {
+  try {
+    return aux.length(dimensions);
+  } catch (const Error&) {
+    return 0;  // check_modification() reports it
+  }
+}
+
+/// As a user source names it.
 std::string_view device_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return "float";
@@ -107,65 +143,42 @@ struct Params {
 
 }  // namespace
 
-void read_modification(const Problem& problem, Settings& settings) {
-  std::vector<Aux> declared;
-  for (const Function& function : functions) {
-    settings.*function.text = read_text(problem, function);
-    for (const Aux& aux : parse_aux(aux_lines(settings.*function.text), function.name, reserved_names)) {
-      const auto same = std::ranges::find(declared, aux.name, &Aux::name);
-      if (same == declared.end())
-        declared.push_back(aux);
-      else if (*same != aux)
-        throw Error(ErrorCode::invalid_argument, "score_mod declares ", same->text(), " and mask_mod ", aux.text(),
-                    "; what both read must be the same");
-    }
-  }
-  if (problem.fields.contains("aux")) {
-    if (!settings.modified())
-      throw Error(ErrorCode::invalid_argument, "aux is given without score_mod or mask_mod, which alone would read it");
-    declared = merged(std::move(declared), parse_aux(problem.fields.word("aux"), "aux", reserved_names));
-  }
-  if (declared.size() > most_aux)
-    throw Error(ErrorCode::invalid_argument, "aux declares ", declared.size(), " arrays and numbers; allowed: up to ",
-                most_aux);
-  settings.aux = std::move(declared);
+void complete_modification(AttentionProblem& problem) {
+  for (const Function& function : functions) check_source(function, problem.*function.given);
+  if (!problem.aux.empty() && problem.score_mod.empty() && problem.mask_mod.empty())
+    throw Error(ErrorCode::invalid_argument, "aux is given, but there is no score_mod or mask_mod to read it");
+  const std::vector<Aux> all = all_aux(problem);
+  if (all.size() > most_aux)
+    throw Error(ErrorCode::invalid_argument, "aux declares ", all.size(), " arrays and numbers; allowed: up to ", most_aux);
+  problem.aux.clear();
+  for (const Aux& aux : all) problem.aux.push_back(aux.typed());
 }
 
 void check_modification(const Settings& settings) {
   for (const Function& function : functions) {
-    const std::string& text = settings.*function.text;
-    if (text.empty()) continue;
-    const TextReader reader = reader_of(function, text);
+    const std::string& source = settings.*function.source;
+    if (source.empty()) continue;
+    const SourceReader reader = reader_of(function, source);
     (void)reader.line_of_function();
     reader.check_brackets();
   }
   (void)aux_bits(settings);
   for (const Aux& aux : settings.aux)
-    if (aux.is_array) (void)aux_info(settings, aux);
+    if (aux.is_array) (void)aux.length(settings.dimensions());
 }
 
-bool mask_may_use(const Settings& settings, MaskPlace place) {
-  const Function& mask_mod = functions[1];
-  return reader_of(mask_mod, settings.mask_mod).may_use(static_cast<std::size_t>(place), 5);
+bool mask_may_use(const std::string& mask_mod, MaskPlace place) {
+  return reader_of(functions[1], mask_mod).may_use(static_cast<std::size_t>(place), 5);
 }
 
 std::string modification_key(const Settings& settings) {
   std::string key;
   for (const Function& function : functions)
-    if (const std::string& text = settings.*function.text; !text.empty())
-      key += "," + std::string(function.name) + "=" + hash_hex(text).substr(0, 16);
+    if (const std::string& text = settings.*function.source; !text.empty())
+      key += "," + std::string(function.name) + "=" + token_digest(text).substr(0, 16);
   std::string types;
   for (const Aux& aux : settings.aux) types += (types.empty() ? ",aux=" : ";") + aux.type_text();
   return key + types;
-}
-
-ArrayInfo aux_info(const Settings& settings, const Aux& aux) {
-  return {.name = aux.name,
-          .input = true,
-          .dtype = aux.dtype,
-          .shape = {aux.length(settings.dimensions())},
-          .strides = {1},
-          .alignment = size_of(aux.dtype)};
 }
 
 std::array<std::uint64_t, most_aux> aux_bits(const Settings& settings) {
@@ -186,9 +199,9 @@ std::string modification_definition(const Settings& settings) {
                      aux_definition(settings.aux),
               members;
   for (const Function& function : functions) {
-    if ((settings.*function.text).empty()) continue;
-    text += text_definition(function, settings.*function.text);
-    members += member_definition(function, settings.*function.text);
+    if ((settings.*function.source).empty()) continue;
+    text += text_definition(function, settings.*function.source);
+    members += member_definition(function, settings.*function.source);
   }
   text += "struct Modification {\n  using Slots = tunesmith::uint64[tunesmith::attention_aux_slots];\n";
   text += "  static __device__ __forceinline__ Aux aux_of(const Slots& slots) {\n    return {";
@@ -221,9 +234,11 @@ LaunchPlan modification_plan(const Settings& settings, std::int64_t rows, std::i
   std::memcpy(plan.params.data(), &params, sizeof params);
   for (std::size_t i = 0; i < settings.aux.size(); ++i) {
     if (!settings.aux[i].is_array) continue;
-    const ArrayInfo info = aux_info(settings, settings.aux[i]);
-    plan.pointers.push_back({info.name, static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t)),
-                             static_cast<std::uint32_t>(info.alignment), info.extent_bytes(), false, false, -1});
+    const Aux& aux = settings.aux[i];
+    const std::int64_t element = size_of(aux.dtype);
+    plan.pointers.push_back({aux.name, static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t)),
+                             static_cast<std::uint32_t>(element), aux.length(settings.dimensions()) * element, false, false,
+                             -1});
   }
   plan.pointers.push_back({"places", offsetof(Params, places), 4, rows * 5 * 4, false, false, -1});
   plan.pointers.push_back({"scores", offsetof(Params, scores), 4, rows * keys * 4, true, false, -1});
@@ -236,3 +251,34 @@ LaunchPlan modification_plan(const Settings& settings, std::int64_t rows, std::i
 }
 
 }  // namespace tunesmith::attention
+
+namespace tunesmith {
+
+std::vector<AttentionAuxArray> attention_aux_arrays(const AttentionProblem& problem) {
+  using namespace attention;
+  std::vector<Aux> all;
+  try {
+    all = all_aux(problem);
+  } catch (const Error&) {
+    return {};  // complete_modification() reports it
+  }
+  if (all.size() > most_aux) return {};
+  const std::vector<Dimension> dimensions = dimensions_of(problem);
+  std::vector<AttentionAuxArray> arrays;
+  for (const Aux& aux : all)
+    if (aux.is_array) arrays.push_back({name_in(problem, aux.name), aux.dtype, length_or_zero(aux, dimensions)});
+  return arrays;
+}
+
+void adopt(const AttentionProblem& problem, const AttentionArrays& arrays) {
+  std::size_t given = arrays.aux.size();
+  while (given > 0 && arrays.aux[given - 1] == nullptr) --given;
+  if (given == 0) return;
+  const bool modified = !problem.score_mod.empty() || !problem.mask_mod.empty();
+  const std::size_t read = modified ? attention_aux_arrays(problem).size() : 0;
+  if (given > read)
+    throw Error(ErrorCode::invalid_argument, "aux[", given - 1, "] is given, but score_mod and mask_mod read ", read,
+                read == 1 ? " array" : " arrays", "; expected null pointers after them");
+}
+
+}  // namespace tunesmith

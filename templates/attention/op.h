@@ -1,35 +1,40 @@
 #pragma once
-// attention: the descriptor. See tunesmith/attention.h for what it computes.
+// attention. See tunesmith/attention.h for what it computes.
 
-#include "templates/fields_op.h"
+#include "templates/attention/settings.h"
+#include "templates/described_op.h"
+#include "tunesmith/attention.h"
 
 namespace tunesmith {
 
-class AttentionOp final : public FieldsOp {
+class ParsedAttention final : public ParsedProblem {
  public:
-  std::string_view name() const noexcept override { return "attention"; }
-  std::string_view summary() const noexcept override {
-    return "o[b,i,h,:] = softmax(scale * q[b,i,h,:] . k[b,:,h,:]) v[b,:,h,:], and its lse";
-  }
-  std::vector<FieldInfo> problem_fields() const override;
-  std::vector<FieldInfo> config_fields() const override;
-  Problem normal(const Problem& problem) const override;
-  std::vector<ArrayInfo> arrays(const Problem& problem) const override;
-  KeyParts key(const Problem& problem) const override;
-  Cost cost(const Problem& problem) const override;
-  Config default_config(const Problem& problem, const DeviceInfo& device) const override;
-  Config complete_config(const Problem& problem, const DeviceInfo& device, const Config& partial) const override;
-  std::vector<Config> search_space(const Problem& problem, const DeviceInfo& device, Effort effort) const override;
-  std::string why_invalid(const Problem& problem, const DeviceInfo& device, const Config& config) const override;
-  SourceParts source_parts(const Problem& problem, const Config& config) const override;
-  LaunchPlan launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const override;
-  Problem tuned_as(const Problem& problem) const override;
-  Problem verification_problem(const Problem& problem) const override;
-  void fill_inputs(const Problem& problem, std::uint64_t seed, InputKind kind,
-                   std::span<const HostArray> arrays) const override;
-  CheckResult check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const override;
-  CheckResult judge(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows,
-                    const Evaluate& evaluate) const override;
+  ParsedAttention(const Op& op, const AttentionProblem& problem);
+
+  KeyParts key() const override;
+  Cost cost() const override;
+  Config default_config(const DeviceInfo& device) const override;
+  Config complete_config(const DeviceInfo& device, const Config& partial) const override;
+  std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
+  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
+  SourceParts source_parts(const Config& config) const override;
+  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
+  Problem tuned_as() const override;
+  Problem verification_problem() const override;
+  void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
+  CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+  CheckResult judge(std::span<const HostArray> arrays, std::int64_t max_rows, const Evaluate& evaluate) const override;
+
+ private:
+  const AttentionProblem typed_;
+  const attention::Settings settings_;
 };
+
+std::string_view summary_of(const AttentionProblem& problem) noexcept;
+std::vector<FieldInfo> config_fields_of(const AttentionProblem& problem);
+/// Throws Error(invalid_argument) for fields that contradict each other; adds the declarations of the user sources to aux.
+void complete(AttentionProblem& problem);
+
+using AttentionOp = DescribedOp<AttentionProblem, ParsedAttention>;
 
 }  // namespace tunesmith

@@ -141,7 +141,7 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Settings&
   if (settings.head_dim_v != settings.head_dim) what += " and " + std::to_string(settings.head_dim_v) + " of values";
   if (settings.causal != Causal::none)
     what += std::string(", causal ") + (settings.causal == Causal::top_left ? "top-left" : "bottom-right");
-  if (settings.window_left >= 0 || settings.window_right >= 0) what += ", a window";
+  if (settings.window_left || settings.window_right) what += ", a window";
   if (settings.softcap != 0) what += ", soft cap";
   if (settings.alibi) what += ", ALiBi";
   if (settings.sinks) what += ", sinks";
@@ -255,16 +255,18 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
   params.seq_q = static_cast<std::int32_t>(settings.seq_q);
   params.seq_kv = static_cast<std::int32_t>(settings.seq_kv);
   params.q_tiles = static_cast<std::int32_t>(q_tiles(config, settings));
-  params.window_left = static_cast<std::int32_t>(settings.window_left);
+  params.window_left = static_cast<std::int32_t>(settings.left());
   params.window_right = static_cast<std::int32_t>(settings.right());
   params.splits = config.variant == Variant::split ? split_count(config, settings, device) : 1;
   constexpr double section_bytes = 32 << 20;  // of an L2 that others use as well
   const double head_bytes =
       static_cast<double>(settings.seq_kv * (settings.head_dim + settings.head_dim_v) * size_of(settings.dtype)) /
       static_cast<double>(settings.group());
+  const std::int64_t most_heads = std::max(settings.batch * settings.heads, settings.group());
   params.heads_per_section = static_cast<std::int32_t>(
-      std::clamp<std::int64_t>(static_cast<std::int64_t>(section_bytes / head_bytes), settings.group(),
-                               std::max(settings.batch * settings.heads, settings.group())));
+      head_bytes == 0
+          ? most_heads
+          : std::clamp<std::int64_t>(static_cast<std::int64_t>(section_bytes / head_bytes), settings.group(), most_heads));
   const MaskTilesLayout tiles = MaskTilesLayout::of(settings);
   params.mask_batch_stride = tiles.batch_stride();
   params.mask_head_stride = tiles.head_stride();
@@ -283,9 +285,9 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
 
 }  // namespace
 
-SourceParts AttentionOp::source_parts(const Problem& problem, const Config& config) const {
+SourceParts ParsedAttention::source_parts(const Config& config) const {
   const TypedConfig typed = TypedConfig::parse(config);
-  const Settings settings = Settings::of(problem);
+  const Settings& settings = settings_;
   const bool wgmma = typed.variant == Variant::wgmma;
   const bool cluster = typed.variant == Variant::split && typed.cluster > 1;
   const std::string variant = std::string(attention::name(typed.variant)) + (cluster ? "_cluster" : ""),
@@ -377,7 +379,7 @@ bool reads_mask_tiles(Variant variant) { return variant != Variant::split; }
 
 /// What the plan's kernel reads is found out before it, unless it is known; and what is to be written is, read or not.
 void classify_mask_tiles(const TypedConfig& config, const Settings& settings, LaunchPlan& plan) {
-  if (settings.mask_mod.empty() || settings.mask_tiles == MaskTiles::read) return;
+  if (settings.mask_mod.empty() || settings.mask_tiles == MaskTiles::read || settings.seq_kv == 0) return;
   if (settings.mask_tiles == MaskTiles::internal) {
     if (!reads_mask_tiles(config.variant)) return;
     plan.workspace_bytes = mask_tiles_at + MaskTilesLayout::of(settings).elements() * 4;
@@ -388,15 +390,15 @@ void classify_mask_tiles(const TypedConfig& config, const Settings& settings, La
 
 }  // namespace
 
-LaunchPlan AttentionOp::launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const {
+LaunchPlan ParsedAttention::launch_plan(const Config& config, const DeviceInfo& device) const {
   const TypedConfig typed = TypedConfig::parse(config);
-  const Settings settings = Settings::of(problem);
+  const Settings& settings = settings_;
   const Params params = parameters(typed, settings, device);
   LaunchPlan plan;
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
   plan.workspace_offset = offsetof(Params, workspace);
-  for (const ArrayInfo& array : arrays(problem))
+  for (const ArrayInfo& array : arrays())
     plan.pointers.push_back({array.name, pointer_offset(array.name, settings), static_cast<std::uint32_t>(array.alignment),
                              array.extent_bytes(), array.output, array.optional, -1});
   const std::int64_t heads = typed.variant == Variant::split ? settings.kv_heads * params.splits : settings.heads;

@@ -26,7 +26,7 @@ std::int64_t key_tiles(const TypedConfig& config, const Settings& settings) {
   for (std::int64_t row = 0; row < rows; row += config.tile_q) {
     const std::int64_t first = row / settings.group(), last = (std::min(row + config.tile_q, rows) - 1) / settings.group();
     std::int64_t begin = 0, end = settings.seq_kv;
-    if (settings.bounded_left()) begin = std::max<std::int64_t>(0, first + offset - settings.window_left);
+    if (settings.bounded_left()) begin = std::max<std::int64_t>(0, first + offset - settings.left());
     if (settings.bounded_right()) end = std::min(end, last + offset + settings.right() + 1);
     if (begin < end) most = std::max(most, (end + config.tile_kv - 1) / config.tile_kv - begin / config.tile_kv);
   }

@@ -33,9 +33,12 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   if (settings.dtype == DType::f32) return "wgmma multiplies f16 and bf16; dtype is f32";
   for (const Side side : {Side::q, Side::k, Side::v, Side::o})
     if (settings.vector(side) < 8)
-      return std::string("the copy engine takes rows that start at multiples of 16 bytes; those of ") +
-             side_names[static_cast<std::size_t>(side)] + " do not";
-  if (settings.positions(Side::k) == 0) return "the copy engine takes no empty arrays, and there are no keys";
+      return std::string("TMA needs rows that are aligned to 16 bytes; those of ") +
+             side_names[static_cast<std::size_t>(side)] + " are not";
+  if (settings.positions(Side::k) == 0) return "TMA has no empty arrays, and there are no keys";
+  for (const Side side : {Side::q, Side::k, Side::v})
+    if (settings.broadcasts(side))
+      return std::string("TMA has no strides of 0; ") + side_names[static_cast<std::size_t>(side)] + " has one";
   if (config.turns == 1 && config.tile_q == 64) return "turns is 1, but tile_q is 64: there is one warpgroup";
   // Tiles of keys that the first warpgroup of a block does not see and the last one does.
   if (const std::int64_t ahead = (config.tile_q - 64 + config.tile_kv - 1) / config.tile_kv;

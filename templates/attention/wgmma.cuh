@@ -1,24 +1,25 @@
-// Attention on Hopper's tensor cores (sm_90a), f16 and bf16. A block is one producer warpgroup and `consumers` warpgroups of
-// 64 queries each; blocks are as many as multiprocessors and take one tile of queries after the other.
+// Attention forward for Hopper (sm_90a), f16 and bf16: warp-specialized and persistent. A block has one producer warpgroup
+// and `consumers` warpgroups of 64 queries each; there is one block per multiprocessor.
 //
-//   producer    one thread: for each tile of queries Q, then K and V tile by tile, each by the copy engine into the next
-//               free stage of shared memory; a barrier of the stage tells when it has come, another when it is free again.
-//   consumer    S = Q K^T; softmax in registers; O += P V. The product of the next K is issued before that of the last V, so
-//               that the tensor cores work while the exponentials of a tile are computed:
+//   producer    one thread loads Q, K and V tiles through TMA into a ring of stages in shared memory. A "full" and an
+//   "empty"
+//               mbarrier guard each stage.
+//   consumer    S = Q K^T; softmax in registers; O += P V. The product with the next K is issued before the product with the
+//               current V, so that tensor cores work during the exponentials:
 //                 S0 | softmax S0 | S1  P0 V0 | softmax S1 | S2  P1 V1 | ...
-//               With two stages of Q the same holds from one tile of queries to the next. O / sum goes to shared memory, and
-//               from there to the output by the copy engine, while the next product runs.
+//               With two stages of Q the same holds across Q tiles. O / sum goes to shared memory and from there to the
+//               output through TMA while the next product runs.
 //
-// Keys go from the last tile to the first, so that tiles which a causal mask crosses come first and the mask's code is gone
-// from the rest. Tiles of which a warpgroup sees no key it only hands back. A row's accumulators are rescaled only when its
-// largest score has grown by more than 2^8 since the last time: what is added up meanwhile is larger, never wrong.
+// Masks       K/V tiles run from last to first, so partial tiles of a causal mask come first and the others need no mask
+// code.
+//             A warpgroup releases fully masked tiles without computing on them.
+// Rescaling   O is rescaled only when the running maximum has grown by more than 2^8 (FlashAttention-4).
+// head_dim 64 tensor cores also sum P, against 8 columns of ones (WgmmaTiles::sums_weights), and add the ALiBi bias
+// (BiasTiles),
+//             because instruction issue, not the tensor cores, is the bottleneck. O is divided by the sum of rounded
+//             weights.
 //
-// With 64 columns of values instructions are scarcer than tensor cores, which therefore add up weights, too: 8 columns of
-// ones stand beside the values (WgmmaTiles::sums_weights), and what ALiBi adds to dot products is a further step of their
-// product (BiasTiles). O is then divided by the sum of what it was weighted with, the rounded weights.
-//
-// After Shah, Bikshandi, Zhang, Thakkar, Ramani and Dao, "FlashAttention-3", 2024 (arXiv:2407.08608); the threshold for
-// rescaling is FlashAttention-4's (Zadouri et al., 2025).
+// Reference: FlashAttention-3 (arXiv:2407.08608).
 #pragma once
 
 #include "attention/wgmma_consumer.cuh"
@@ -59,7 +60,7 @@ __device__ __forceinline__ void attention_wgmma(const WgmmaParams& params) {
   if constexpr (adds_bias<shape> || Tiles::sums_weights) fence_async_shared();
   sync_block();
 
-  // The same for a whole warp, and known to be.
+  // Uniform for the warp, in a way that the compiler sees.
   const int group = shuffle(warp_index() / 4, 0);
   if (group == 0) {
     if constexpr (config.consumers > 1) give_registers<(config.consumers == 3 ? 32 : 24)>();

@@ -1,4 +1,4 @@
-// The consumers of attention_wgmma.cuh: warpgroups that multiply, and compute exponentials meanwhile.
+// The consumers of attention/wgmma.cuh: warpgroups that issue products and compute exponentials meanwhile.
 #pragma once
 
 #include "attention/wgmma_tiles.cuh"
@@ -7,7 +7,7 @@
 
 namespace tunesmith {
 
-/// A warpgroup of 64 queries.
+/// A consumer warpgroup of 64 queries.
 template <typename Element, const AttentionShape& shape, typename Modification, const WgmmaConfig& config>
 struct Consumer {
   using Tiles = WgmmaTiles<shape, config>;
@@ -16,34 +16,34 @@ struct Consumer {
 
   using KeyTiles = SomeTiles<shape, Tiles::tile_q, keys>;
 
-  /// A tile of queries, and what of the tiles of keys that come for it is this warpgroup's.
+  /// A Q tile and this warpgroup's part of its K/V tiles.
   struct Work {
     TileOfQueries tile;
     int first_q;  ///< of this warpgroup
     KeyTiles tiles;
-    int own_end;  ///< of the tiles that it sees; those that come before it only hands back
+    int own_end;  ///< end of the tiles that it sees; earlier ones are released unread
   };
-  /// A tile of keys that has come.
+  /// A K/V tile that has arrived.
   struct KeyTile {
     int index;
-    bool more;  ///< another one comes for the same queries
-    bool kept;  ///< mask_mod keeps all of this warpgroup's pairs that are seen
+    bool more;  ///< another one follows for the same queries
+    bool kept;  ///< mask_mod keeps all of this warpgroup's visible pairs
   };
 
-  /// What is known of a tile of queries before its output is.
+  /// Results of a Q tile whose output is not complete yet.
   struct Results {
     TileOfQueries tile;
     int query;         ///< this thread's first
-    float largest[2];  ///< scores of its rows
-    float scale[2];    ///< of the output's rows
+    float largest[2];  ///< maxima of its rows
+    float scale[2];    ///< of the rows of the output
   };
-  /// A tile of queries in work: where it lies, and what a score of it is.
+  /// The current Q tile: its position and its scores.
   struct Current {
     Work work;
     Rule rule;
     WholeTiles<shape, keys> whole;
-    int query;       ///< this thread's first; the second one is 8 further
-    int beyond = 0;  ///< keys of the first tile that lie beyond the sequence's end
+    int query;       ///< this thread's first; the second is 8 further
+    int beyond = 0;  ///< keys of the first tile beyond the end of the sequence
 
     __device__ __forceinline__ Current(const Consumer& consumer, const TileOfQueries& tile)
         : work(consumer.work_of(tile)),
@@ -64,15 +64,15 @@ struct Consumer {
   Stage<config.q_stages> q_stage;
   Stage<config.stages> k_stage, v_stage;
 
-  float scores[keys / 2];                                     ///< of a tile; then their exponentials
+  float scores[keys / 2];                                     ///< of a tile, then their exponentials
   float output[(shape.head_dim_v + Tiles::sum_columns) / 2];  ///< and sums of weights
-  uint32 weights[steps][4];                                   ///< exponentials of the tile before, rounded
+  uint32 weights[steps][4];                                   ///< rounded exponentials of the previous tile
   QuadSoftmax<Element, shape, Modification, keys, Rule, adds_bias<shape>, !Tiles::sums_weights> softmax;
 
   __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, unsigned char* shared_memory, int group)
       : params(kernel_params),
         memory(shared_memory),
-        shared(shuffle(shared_address(shared_memory), 0)),  // the same for a whole warp, and known to be
+        shared(shuffle(shared_address(shared_memory), 0)),  // uniform for the warp, in a way that the compiler sees
         barriers{shared + Tiles::barriers_at},
         warpgroup(group),
         warp(warp_index() & 3),
@@ -84,14 +84,14 @@ struct Consumer {
   __device__ __forceinline__ Work work_of(const TileOfQueries& tile) const {
     const Visibility<shape> visibility(params.attention, sequence_of(tile));
     Work work = {tile, tile.tile * Tiles::tile_q + 64 * warpgroup, KeyTiles(params.attention, visibility, tile), 0x7fffffff};
-    // What comes behind the last tile that it sees is masked too, and multiplied: the next tile of queries must not wait.
+    // Tiles after its last one are masked and still multiplied, so that the next Q tile does not wait.
     if constexpr ((shape.bounded_left || shape.bounded_right) && !config.turns)
       if (const KeyRange own = key_tiles<shape, keys>(visibility, work.first_q, work.first_q + 63); !own.empty())
         work.own_end = own.end;
     return work;
   }
 
-  /// The next tile of queries, once it has come; none after the last one.
+  /// Waits for the next Q tile; a negative tile after the last one.
   __device__ __forceinline__ TileOfQueries await_queries() const {
     barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
     return reinterpret_cast<const TileOfQueries*>(memory + Tiles::tiles_at)[q_stage.index];
@@ -102,7 +102,7 @@ struct Consumer {
     q_stage.next();
   }
 
-  /// The tile of keys `index`; where mask_mod hides tiles, the one that the producer says it is.
+  /// Waits for K/V tile `index`; with a mask_mod, for the next tile that the producer names.
   __device__ __forceinline__ KeyTile await_keys(const Work& work, int index) const {
     barrier_wait(barriers.k_come(k_stage.index), k_stage.parity);
     if constexpr (shape.mask_mod) {
@@ -111,8 +111,8 @@ struct Consumer {
     }
     return {index, index > work.tiles.begin(), true};
   }
-  /// The first one that this warpgroup looks at. `ahead` of it were handed back: no more than there are stages, as K of this
-  /// one comes behind V of those, of which the last one but a stage is still in work.
+  /// Waits for the first K/V tile that this warpgroup sees. `ahead` tiles before it were released: at most the number of
+  /// stages, because its K arrives after the V of those.
   __device__ __forceinline__ KeyTile await_first_keys(const Work& work, int& ahead) {
     ahead = 0;
     if constexpr (shape.mask_mod) {
@@ -131,7 +131,7 @@ struct Consumer {
     }
     return await_keys(work, first);
   }
-  /// S = Q K^T, not awaited. Of a whole tile with ALiBi's bias less the first key's.
+  /// Issues S = Q K^T; for unmasked tiles with ALiBi's bias relative to the first key.
   __device__ __forceinline__ void multiply_keys(const Current& current, int index, bool whole) {
     const MatrixDescriptor q =
         matrix_descriptor(shared + q_stage.index * Tiles::q_bytes + warpgroup * 64 * Tiles::row_bytes, 1024);
@@ -156,14 +156,14 @@ struct Consumer {
     k_stage.next();
   }
 
-  /// O += P V, not awaited; O = P V for the first tile, so that nothing but the tensor cores writes O while they work. The
-  /// first tile is the one that the end of a packed sequence may cross: `beyond` of its keys are another one's.
+  /// Issues O += P V, or O = P V for the first tile, so that only tensor cores write O while they work. The end of a packed
+  /// sequence may cross the first tile: `beyond` of its keys belong to the next sequence.
   __device__ __forceinline__ void multiply_values(bool first, int beyond) {
     barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
     if constexpr (shape.varlen)
       if (first && beyond > 0) clear_values(beyond);
     const int at = Tiles::v_at + v_stage.index * Tiles::v_bytes;
-    // With every 16 rows of values the same ones, which each time are 2048 bytes less further on.
+    // The same ones for every 16 rows of values: their distance shrinks by 2048 bytes each time.
     const MatrixDescriptor v =
         matrix_descriptor(shared + at, 1024, Tiles::sums_weights ? Tiles::ones_at - at : Tiles::kv_slab);
     pin_weights();
@@ -174,8 +174,8 @@ struct Consumer {
                                    step > 0 || !first);
     wgmma_commit();
   }
-  /// What lies beyond a sequence's end may be NaN or infinite, and weights of 0 would not hide it. Every warpgroup writes
-  /// the same zeros, before its own product reads them.
+  /// Values beyond the end of a sequence may be NaN or infinite, which weights of 0 would not hide. Every warpgroup writes
+  /// the same zeros before its own product reads them.
   __device__ __forceinline__ void clear_values(int rows) {
     unsigned char* const first = memory + Tiles::v_at + v_stage.index * Tiles::v_bytes + (keys - rows) * Tiles::row_bytes;
 #pragma unroll
@@ -185,12 +185,12 @@ struct Consumer {
     fence_async_shared();
     sync_threads(1 + warpgroup, 128);
   }
-  /// Their registers are read until the product is done.
+  /// The registers of the weights are read until the product is complete.
   __device__ __forceinline__ void pin_weights() {
 #pragma unroll
     for (int step = 0; step < steps; ++step) pin(weights[step]);
   }
-  /// `pending`: products issued since, which may go on.
+  /// `pending`: later products that may go on.
   template <int pending>
   __device__ __forceinline__ void await_values() {
     wgmma_wait<pending>(output);
@@ -201,8 +201,8 @@ struct Consumer {
     v_stage.next();
   }
 
-  /// Hands back tiles of which this warpgroup sees nothing. All lanes have waited, lest one still waits when the stage has
-  /// gone around.
+  /// Release K/V tiles that are fully masked for this warpgroup. All lanes wait first, so that none still waits when the
+  /// ring has wrapped around.
   __device__ __forceinline__ void skip_keys() {
     sync_warp();
     free_keys();
@@ -215,8 +215,8 @@ struct Consumer {
     }
   }
 
-  // Turns: a named barrier for each warpgroup, at which the one before it arrives. All take as many turns, since with turns
-  // none skips a tile.
+  // Ping-pong scheduling: a named barrier for each warpgroup, at which the previous one arrives. All warpgroups take the
+  // same number of turns, because none skips a tile then.
   static constexpr int first_turn = 1 + config.consumers;
   __device__ __forceinline__ void await_turn() const {
     if constexpr (config.turns) sync_threads(first_turn + here(warpgroup), 256);
@@ -233,7 +233,7 @@ struct Consumer {
     for (int step = 0; step < steps; ++step) round_weights<Element>(scores, step, weights[step]);
   }
 
-  /// Whether neither the code of masks nor that of distances is needed.
+  /// Whether the tile needs neither masks nor distances of single keys.
   __device__ __forceinline__ bool is_whole(const Current& current, const KeyTile& tile) const {
     return current.whole.holds(tile.index) && tile.kept;
   }
@@ -246,7 +246,7 @@ struct Consumer {
       softmax.template exponentiate<false, false>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
                                                   rescale);
   }
-  /// The first tile of keys of a tile of queries, on its own. `once`: for a block, so that the masks' code does for it.
+  /// The first K/V tile of a Q tile on its own. `once`: only once per block, so the masked code path serves all tiles.
   template <bool once>
   __device__ __forceinline__ KeyTile begin(Current& current) {
     int ahead;
@@ -266,15 +266,15 @@ struct Consumer {
     return tile;
   }
 
-  /// Where the sequence of tiles of keys stands that run_through() takes.
+  /// The state of run_through() between K/V tiles.
   struct Progress {
-    KeyTile tile;          ///< whose weights' product with values is due
-    bool first = true;     ///< of its queries
-    bool waiting = false;  ///< the output of the queries before is written while the next product runs
-    Results results = {};  ///< theirs
+    KeyTile tile;          ///< its product with V is due
+    bool first = true;     ///< it is the first of its queries
+    bool waiting = false;  ///< the output of the previous queries is to be written while the next product runs
+    Results results = {};  ///< of the previous queries
   };
-  /// The product with the values of a tile of keys, while the next tile's scores become weights: one of the same queries or,
-  /// when theirs are done, the first one of `next`, which `current` is then.
+  /// Multiplies with V of one tile while the scores of the next tile become weights: a tile of the same queries, or the
+  /// first one of `next`, which becomes `current`.
   template <bool of_next>
   __device__ __forceinline__ void take_tile(Current& current, Progress& progress, const TileOfQueries& next) {
     const TileOfQueries tile = current.work.tile;
@@ -288,8 +288,8 @@ struct Consumer {
       progress.tile = await_keys(current.work, progress.tile.index - 1);
     }
     await_turn();
-    // Of the first tiles, which a causal mask crosses, whole ones have no code of their own where it would only be long to
-    // compile. Asked while the products run, if these need not know.
+    // First tiles are usually partial under a causal mask, so they have the masked code path only. The question is asked
+    // while the products run, unless these depend on it.
     constexpr bool one_way = of_next && (shape.bounded_right || !Rule::linear);
     bool whole = !one_way && adds_bias<shape> && is_whole(current, progress.tile);
     multiply_keys(current, progress.tile.index, whole);
@@ -344,7 +344,7 @@ struct Consumer {
     store_wait<0>();
   }
 
-  /// The same, each tile of queries on its own, where there is room for one only.
+  /// Each Q tile on its own, if there is room for only one.
   __device__ __forceinline__ void run_apart() {
     if (config.turns && warpgroup + 1 == config.consumers) pass_turn();
     for (TileOfQueries queries = await_queries(); queries.tile >= 0; queries = await_queries()) {
@@ -384,7 +384,7 @@ struct Consumer {
   __device__ __forceinline__ Results results_of(const TileOfQueries& tile, int query) const {
     return {tile, query, {softmax.largest[0], softmax.largest[1]}, {}};
   }
-  /// Completes them and writes the lse. Where the sums come with the output it must be there.
+  /// Completes the results and writes the lse. If sums come with the output, that must be complete.
   __device__ __forceinline__ void end(Results& results) const {
     const AttentionParams& attention = params.attention;
     const TileOfQueries& tile = results.tile;
@@ -404,7 +404,7 @@ struct Consumer {
         lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;
     }
   }
-  /// The output, by way of shared memory and the copy engine, the 16 rows of each warp on their own.
+  /// Writes the output through shared memory and TMA, the 16 rows of each warp on their own.
   __device__ __forceinline__ void write(const Results& results) {
     const TileOfQueries& tile = results.tile;
     constexpr int chunks = shape.head_dim_v / 8;
@@ -413,7 +413,7 @@ struct Consumer {
     const int row = lane % 16;
 #pragma unroll
     for (int first = 0; first < Tiles::v_slabs; first += config.o_slabs) {
-      if (lane == 0) store_wait_read<0>();  // the slabs may still be on their way to the output
+      if (lane == 0) store_wait_read<0>();  // TMA may still read the slabs
       sync_warp();
 #pragma unroll
       for (int slab = first; slab < first + config.o_slabs && slab < Tiles::v_slabs; ++slab) {
@@ -447,7 +447,7 @@ struct Consumer {
       }
     }
   }
-  /// Where a swizzled slab has a chunk of 8 elements.
+  /// Offset of a chunk of 8 elements in a swizzled slab.
   static __device__ __forceinline__ constexpr int row_chunk(int row, int chunk) {
     return row * Tiles::row_bytes + (chunk ^ row % 8) * 16;
   }

@@ -1,4 +1,4 @@
-// The producer of attention_wgmma.cuh: one thread that has the copy engine fill stage after stage.
+// The producer of attention/wgmma.cuh: one thread that fills stage after stage through TMA.
 #pragma once
 
 #include "attention/wgmma_tiles.cuh"
@@ -34,13 +34,13 @@ struct Producer {
     return tile_of(params.attention, number);
   }
   __device__ __forceinline__ uint32* counter() const { return reinterpret_cast<uint32*>(params.attention.workspace); }
-  /// What the number of the next tile is made of, asked for early.
+  /// Requests the number of the next tile early.
   __device__ __forceinline__ uint32 ask() const { return counts ? atomic_add(counter(), 1u) : 0; }
   __device__ __forceinline__ int next(int number, uint32 answer) const {
     const int blocks = static_cast<int>(grid_blocks());
     return counts ? blocks + static_cast<int>(answer) : number + blocks;
   }
-  /// `first` row of the head in the array, which has another batch entry only where sequences are not packed.
+  /// Loads 64 columns from `row` of the head on. Packed sequences have one batch entry.
   __device__ __forceinline__ void load(int to, const TensorMap& map, uint32 barrier, L2Hint hint, int slab, int row,
                                        int head, int batch) const {
     load_tile(shared + to, map, barrier, hint, slab * Tiles::slab_columns, row, head, shape.varlen ? 0 : batch);
@@ -60,7 +60,7 @@ struct Producer {
            tile.q_start + tile.tile * Tiles::tile_q, tile.head, tile.batch);
     q_stage.next();
   }
-  /// A tile of keys or of values into a stage.
+  /// Loads K or V of a tile into a stage.
   template <int slabs>
   __device__ __forceinline__ void load_rows(int to, const TensorMap& map, uint32 come, const TileOfQueries& tile,
                                             int kv_head, int index) const {
@@ -87,8 +87,8 @@ struct Producer {
     v_stage.next();
   }
 
-  /// The tile that is `number`-th, or the next one that there is, and its queries. Which tile it is is worked out here, not
-  /// by those who compute with it. Counts on in `number`.
+  /// Loads the queries of tile `number`, or of the next tile that exists, and tells the consumers which tile it is. Advances
+  /// `number`.
   __device__ __forceinline__ TileOfQueries send_queries(int& number) {
     TileOfQueries next_tile = tile(number);
     if constexpr (shape.varlen) {
@@ -113,7 +113,7 @@ struct Producer {
     int number = static_cast<int>(block_index());
     TileOfQueries current = send_queries(number);
     while (current.tile >= 0) {
-      const uint32 answer = ask();  // needed when this tile's copies have been issued
+      const uint32 answer = ask();  // needed after this tile's copies have been issued
       const int kv_head = current.head / group;
       const Visibility<shape> visibility(params.attention, sequence_of<shape>(params.attention, current));
       const SomeTiles<shape, Tiles::tile_q, config.tile_kv> keys(params.attention, visibility, current);
@@ -127,7 +127,7 @@ struct Producer {
         following = behind;
       }
       number = next(number, answer);
-      // The last values wait until those before them are done with; with room for the next queries, these do not.
+      // The last V waits for a free stage; if there is room for the next Q, that goes first.
       if constexpr (config.q_stages > 1) {
         const TileOfQueries following = send_queries(number);
         load_values(current, kv_head, index);
@@ -137,7 +137,7 @@ struct Producer {
         current = send_queries(number);
       }
     }
-    // The last block to finish leaves the counters as it found them.
+    // The last block to finish resets the counters.
     if (counts && atomic_add(counter() + 1, 1u) == static_cast<uint32>(grid_blocks()) - 1) counter()[0] = counter()[1] = 0;
   }
 };

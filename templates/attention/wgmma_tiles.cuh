@@ -1,5 +1,4 @@
-// What the producer and the consumers of attention_wgmma.cuh agree on: where tiles and barriers lie in shared memory, and
-// which tile of queries comes when.
+// Shared by producer and consumers of attention/wgmma.cuh: the layout of shared memory, and the order of Q tiles.
 #pragma once
 
 #include "attention/quads.cuh"
@@ -12,44 +11,44 @@ namespace tunesmith {
 /// The kernel's only argument.
 struct WgmmaParams {
   AttentionParams attention;
-  /// (head_dim, seq, heads, batch), of packed sequences (head_dim, all positions, heads, 1); boxes of 64 columns, swizzled
-  /// over 128 bytes. Those of o have 16 rows, a warp's.
+  /// (head_dim, seq, heads, batch), or (head_dim, all positions, heads, 1) for packed sequences; boxes of 64 columns,
+  /// swizzled over 128 bytes. Boxes of o have 16 rows, one warp's.
   TensorMap q, k, v, o;
 };
 
 enum class TileOrder {
   fixed,    ///< every block takes each n-th tile
-  counter,  ///< every block takes the next one that is left: tiles of different lengths even out
+  counter,  ///< every block takes the next one from a counter, which balances tiles of different lengths
 };
 
 struct WgmmaConfig {
   int consumers;  ///< warpgroups of 64 queries, 1 to 4
   int tile_kv;    ///< keys of a tile, a multiple of 16 up to 256
-  int q_stages;   ///< tiles of Q likewise, 1 or 2
-  int stages;     ///< tiles of K, and of V, that are on their way or in use
-  int o_slabs;    ///< 64 columns of the output that a warpgroup stages at a time
+  int q_stages;   ///< stages of Q, 1 or 2
+  int stages;     ///< stages of K, and of V
+  int o_slabs;    ///< slabs of 64 output columns that a warpgroup stages at a time
   TileOrder order;
-  bool turns;  ///< warpgroups issue their products in turns, so that one computes exponentials while another multiplies
-  float rescale_above;  ///< growth of the largest score, as an exponent of 2, from which accumulators are rescaled
+  bool turns;           ///< ping-pong scheduling: one warpgroup computes exponentials while another multiplies
+  float rescale_above;  ///< growth of the maximum, as an exponent of 2, above which accumulators are rescaled
 };
 
-/// A tile of queries of one head and, of packed sequences, where they lie. One below 0 is none.
+/// A Q tile of one head and, for packed sequences, the position of its sequence. A negative tile means none.
 struct alignas(16) TileOfQueries {
   int batch, head, tile;
   int q_start, kv_start, seq_q, seq_kv;
 };
 
-/// ALiBi's bias as a product of 16 steps, S += A B: every row of A is (high, middle, low, 0, ...), three elements that
-/// together are a head's slope, and row n of B (n, n, n, 0, ...). In shared memory as blocks of 8 rows of 8 elements, 128
-/// bytes, that are read again and again: B's for the lower half of the steps serve as the upper half, where A's are zeros.
+/// ALiBi's bias as a matrix product S += A B of depth 16: every row of A is (high, middle, low, 0, ...), three elements
+/// whose sum is the slope of the head, and row n of B is (n, n, n, 0, ...). In shared memory as blocks of 8 rows of 8
+/// elements, 128 bytes. B's upper half reuses the lower half, because A is zero there.
 template <int keys, int q_stages>
 struct BiasTiles {
   static constexpr int block = 128, places_bytes = keys / 8 * block;
-  /// From the first to the next 8 steps, and rows of A. A stage: the slope, zeros, the slope with its sign changed, zeros.
+  /// A stage of A: the slope, zeros, the negated slope, zeros.
   static constexpr int slopes_at = places_bytes, stage_bytes = 5 * block, bytes = slopes_at + q_stages * stage_bytes;
   static constexpr int forward = 0, backward = 2 * block, none = 3 * block;
 
-  /// What stays as it is; all threads.
+  /// Writes B and the zeros; called by all threads.
   template <typename Element>
   static __device__ __forceinline__ void write(unsigned char* memory, int threads) {
     for (int row = thread_index(); row < bytes / 16; row += threads) {
@@ -89,20 +88,20 @@ struct WgmmaTiles {
                        o_at = v_at + config.stages * v_bytes;
   static constexpr int bias_at = o_at + config.consumers * config.o_slabs * o_slab;
   static constexpr int ones_at = bias_at + (adds_bias<shape> ? BiasTiles<config.tile_kv, config.q_stages>::bytes : 0);
-  // Values of 64 columns are followed by 8 columns of ones, so that the sums of weights come out of the product with them: a
-  // slab of 16 rows, all ones, that is the second one of every 16 rows of values.
+  // V of 64 columns is followed by 8 columns of ones, so that the product with V also sums the weights: one slab of 16 rows
+  // of ones serves every 16 rows of V.
   static constexpr bool sums_weights = shape.head_dim_v == slab_columns;
   static constexpr int ones_bytes = sums_weights ? 16 * row_bytes : 0, sum_columns = sums_weights ? 8 : 0;
   static constexpr int barriers_at = ones_at + ones_bytes;
-  // Barriers: for each stage of Q, K and V, that it has come, and that it is free. Then which tiles of Q they are.
+  // Barriers: "full" and "empty" for each stage of Q, K and V. Then which Q tiles the stages hold.
   static constexpr int barriers = 2 * config.q_stages + 4 * config.stages;
   static constexpr int tiles_at = barriers_at + 8 * barriers;
   static constexpr int sent_at = tiles_at + static_cast<int>(sizeof(TileOfQueries)) * config.q_stages;
   static constexpr int smem_bytes = sent_at + (shape.mask_mod ? static_cast<int>(sizeof(int)) * config.stages : 0);
 };
 
-/// The tile that comes `number`-th. Heads are taken in sections whose keys and values fit into L2 together; within one, the
-/// last queries of all its heads come first, which see most keys where a mask is causal.
+/// Returns Q tile `number`. Heads are taken in sections whose K and V fit into L2 together; within a section the last
+/// queries of all heads come first, because they see most keys under a causal mask.
 __device__ __forceinline__ TileOfQueries tile_of(const AttentionParams& params, int number) {
   const int per_section = params.heads_per_section * params.q_tiles;
   const int section = number / per_section, rest = number - section * per_section;
@@ -112,9 +111,9 @@ __device__ __forceinline__ TileOfQueries tile_of(const AttentionParams& params, 
   return {batch, head - batch * params.heads, params.q_tiles - 1 - tile, 0, 0, 0, 0};
 }
 
-/// The same of packed sequences, all heads of a tile one after the other; none where the number is nobody's. Sequence b,
-/// which starts at position s, has the places from s / tile_q + b on: as many as it has tiles, or one more, so that nobody
-/// has to count the tiles of all sequences before.
+/// Returns Q tile `number` of packed sequences, all heads of a tile one after the other; none if no tile has that number.
+/// Sequence b, which starts at position s, has the slots from s / tile_q + b on: the number of its tiles, or one more, so
+/// that the tiles of earlier sequences need not be counted.
 template <int tile_q>
 __device__ __forceinline__ TileOfQueries packed_tile_of(const AttentionParams& params, int number) {
   const int place = params.q_tiles - 1 - number / params.heads, head = number % params.heads;
@@ -138,8 +137,8 @@ __device__ __forceinline__ Sequence sequence_of(const AttentionParams& params, c
   return {0, 0, params.seq_q, params.seq_kv};
 }
 
-/// The tiles of keys of a tile of queries, one at least, so that every tile of queries takes the same way: where none is
-/// seen the first one comes, all of it masked.
+/// The K/V tiles of a Q tile, at least one, so that every Q tile takes the same code path: if no tile is visible, the first
+/// one is loaded and fully masked.
 template <const AttentionShape& shape, int tile_q, int tile_kv>
 class SomeTiles : public KeyTilesOf<shape, tile_q, tile_kv> {
  public:
@@ -153,8 +152,7 @@ class SomeTiles : public KeyTilesOf<shape, tile_q, tile_kv> {
   }
 };
 
-/// The tiles of keys of which all pairs with some queries exist and are seen and, where ALiBi's bias is a product, lie on
-/// one side of the queries' places.
+/// The unmasked K/V tiles of some queries; if ALiBi's bias is a product, only those on one side of the queries' positions.
 template <const AttentionShape& shape, int tile_kv>
 class WholeTiles {
  public:
@@ -175,15 +173,15 @@ class WholeTiles {
     if constexpr (shape.bounded_left) held = held && index >= begin_;
     return held;
   }
-  /// Of one that it holds: whether its keys lie before the queries' places.
+  /// Whether the keys of a tile that it holds are before the queries' positions.
   __device__ __forceinline__ bool is_before(int index) const { return index < before_; }
 
  private:
   int begin_, end_;
-  int before_, after_;  ///< below the one tiles lie before all places, from the other on after them
+  int before_, after_;  ///< tiles below before_ are before all queries, tiles from after_ on after them
 };
 
-/// Which tile of keys comes in a stage, where mask_mod hides some: the producer asks the mask, once for all warpgroups.
+/// Which K/V tile a stage holds, if mask_mod hides some: the producer reads the block mask once for all warpgroups.
 struct SentKeys {
   static constexpr int most_warpgroups = 4;
 
@@ -191,7 +189,7 @@ struct SentKeys {
   __device__ __forceinline__ int index() const { return word >> (most_warpgroups + 1); }
   /// Another one follows for the same queries.
   __device__ __forceinline__ bool more() const { return (word >> most_warpgroups & 1) != 0; }
-  /// All pairs of the warpgroup's 64 queries that are seen are kept.
+  /// mask_mod keeps all visible pairs of the warpgroup's 64 queries.
   __device__ __forceinline__ bool kept(int warpgroup) const { return (word >> warpgroup & 1) != 0; }
 };
 template <int warpgroups, typename Tiles>

@@ -105,8 +105,12 @@ Sum sum_of(const HostArray& array) {
 
 }  // namespace
 
-std::vector<FieldInfo> config_fields_of(const DivisorProblem&) { return {{"variant", "the kernel; there is one", "", {"block"}}}; }
-std::vector<FieldInfo> config_fields_of(const ReduceProblem&) { return {{"variant", "the kernel; there is one", "", {"block"}}}; }
+std::vector<FieldInfo> config_fields_of(const DivisorProblem&) {
+  return {{"variant", "the kernel; there is one", "", {"block"}}};
+}
+std::vector<FieldInfo> config_fields_of(const ReduceProblem&) {
+  return {{"variant", "the kernel; there is one", "", {"block"}}};
+}
 
 Config ParsedEnd::default_config(const DeviceInfo&) const { return {{{"variant", std::string("block")}}}; }
 
@@ -121,9 +125,7 @@ Config ParsedEnd::complete_config(const DeviceInfo& device, const Config& partia
   return config;
 }
 
-std::vector<Config> ParsedEnd::search_space(const DeviceInfo& device, Effort) const {
-  return {default_config(device)};
-}
+std::vector<Config> ParsedEnd::search_space(const DeviceInfo& device, Effort) const { return {default_config(device)}; }
 
 std::string ParsedEnd::why_invalid(const DeviceInfo& device, const Config& config) const {
   try {

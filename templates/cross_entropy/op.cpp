@@ -103,8 +103,7 @@ Problem ParsedCrossEntropy::verification_problem() const {
   return small;
 }
 
-void ParsedCrossEntropy::fill_inputs(std::uint64_t seed, InputKind kind,
-                                 std::span<const HostArray> arrays) const {
+void ParsedCrossEntropy::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
   cross_entropy::fill_inputs(settings_, seed, kind, arrays);
 }
 

@@ -6,39 +6,41 @@
 
 namespace tunesmith {
 
+/// As RegisterRow; `memory` of the constructor is shared_bytes of dynamic shared memory.
 template <typename Element, const RowShape& shape, const HeldConfig& config, typename Team,
-          template <typename, int> typename Held>
-struct HybridRow : RegisterRow<Element, shape, config, Team, Held> {
-  using Base = RegisterRow<Element, shape, config, Team, Held>;
-  using Base::held;
-  using Base::in_registers;
-  using Base::vector;
-  using Base::vectors;
-  using typename Base::HeldVector;
+          template <typename, int> typename HeldVector>
+struct HybridRow {
+  static constexpr int vector = shape.vector;
+  static constexpr int in_registers = config.register_vectors;
+  static constexpr int vectors = config.register_vectors + config.shared_vectors;
   static constexpr int threads = Team::threads;
+  static_assert(vectors == vectors_per_member<shape, Team::members>, "the threads together hold the row");
   using Place = Packed<Element, vector>;
   using Access = Bits<Place::access_bytes>;
+  using Held = HeldVector<Element, vector>;
 
+  Held held[in_registers > 0 ? in_registers : 1];
   Access* places;      // of this thread; accesses of neighbouring threads are neighbours
-  int taken_out = -1;  // an element in shared memory to replace as soon as it has arrived: vector * shape.vector + element
+  int taken_out = -1;  // an element in shared memory to replace once it has arrived: vector * shape.vector + element
 
   /// Of a block.
   static constexpr int shared_bytes = config.shared_vectors * threads * Place::bytes;
   /// `memory`: shared_bytes of dynamic shared memory.
   __device__ __forceinline__ explicit HybridRow(unsigned char* memory)
-      : Base(memory), places(reinterpret_cast<Access*>(memory) + thread_index()) {}
+      : places(reinterpret_cast<Access*>(memory) + thread_index()) {}
 
   __device__ __forceinline__ Access* place(int i, int access) const {
     return places + ((i - in_registers) * Place::accesses + access) * threads;
   }
 
+  /// Whether vector i keeps any float that is put there.
   static __device__ __forceinline__ constexpr bool exact(int i) {
-    return i < in_registers ? HeldVector::exact : sizeof(Element) == 4;
+    return i < in_registers ? Held::exact : sizeof(Element) == 4;
   }
 
-  /// As it lies in memory (not of vectors that wait as float32).
+  /// As it lies in memory (not of what waits as float32).
   __device__ __forceinline__ Place packed_at(int i) const {
-    if constexpr (!HeldVector::converted) {
+    if constexpr (!Held::converted) {
       if (i < in_registers) return held[i < in_registers ? i : 0].packed;
     }
     Place loaded;
@@ -48,8 +50,12 @@ struct HybridRow : RegisterRow<Element, shape, config, Team, Held> {
   }
 
   __device__ __forceinline__ void hold(int i, const Place& loaded) {
+    if (i < in_registers) {
+      held[i < in_registers ? i : 0].hold(loaded);
+    } else {
 #pragma unroll
-    for (int k = 0; k < Place::accesses; ++k) *place(i, k) = loaded.access[k];
+      for (int k = 0; k < Place::accesses; ++k) *place(i, k) = loaded.access[k];
+    }
   }
   __device__ __forceinline__ void get(int i, float (&values)[vector]) {
     if (i < in_registers) {
@@ -68,27 +74,32 @@ struct HybridRow : RegisterRow<Element, shape, config, Team, Held> {
     }
   }
 
-  /// What waits in shared memory is copied there without passing through registers; arrived() waits for it.
+  /// Loads a row of the array: what waits in shared memory is copied there without passing through registers and must be
+  /// waited for (arrived()). `outside` stands for elements that take no part.
   __device__ __forceinline__ void load(const Element* row, Range seen, int member, float outside) {
     constexpr int members = Team::members;
     // The copies are started first: they need nothing of this thread until they are waited for.
 #if TUNESMITH_SM >= 800
+    if constexpr (config.shared_vectors > 0) {
 #pragma unroll
-    for (int i = in_registers; i < vectors; ++i) {
-      const int64 column = column_of<shape, members>(i, member);
-      if ((!ragged<shape> && inside_row<shape, members>(i)) || seen.template holds<vector>(column)) {
+      for (int i = in_registers; i < vectors; ++i) {
+        const int64 column = column_of<shape, members>(i, member);
+        if ((!ragged<shape> && inside_row<shape, members>(i)) || seen.template holds<vector>(column)) {
 #pragma unroll
-        for (int k = 0; k < Place::accesses; ++k)
-          async_copy<Place::access_bytes, config.load>(
-              place(i, k), reinterpret_cast<const char*>(row + column) + k * Place::access_bytes);
+          for (int k = 0; k < Place::accesses; ++k)
+            async_copy<Place::access_bytes, config.load>(
+                place(i, k), reinterpret_cast<const char*>(row + column) + k * Place::access_bytes);
+        }
       }
+      async_copy_commit();
     }
-    async_copy_commit();
 #else
     static_assert(config.shared_vectors == 0, "asynchronous copies need sm_80 or later");
 #endif
-    Base::load(row, seen, member, outside);
-    // Vectors that cannot be copied as a whole come last: they pass through registers, and wait for that.
+#pragma unroll
+    for (int i = 0; i < in_registers; ++i)
+      held[i].hold(load_of_row<Element, shape, config.load, members>(row, i, member, seen, outside));
+      // What cannot be copied as a whole comes last: it passes through registers, and waits for that.
 #pragma unroll
     for (int i = in_registers; i < vectors; ++i) {
       if ((!ragged<shape> && inside_row<shape, members>(i)) ||
@@ -97,14 +108,8 @@ struct HybridRow : RegisterRow<Element, shape, config, Team, Held> {
       hold(i, load_of_row<Element, shape, LoadHint::plain, members>(row, i, member, seen, outside));
     }
   }
-  __device__ __forceinline__ void arrived() {
-#if TUNESMITH_SM >= 800
-    async_copy_wait<0>();
-    if (taken_out >= 0) replace_in_memory(taken_out / vector, taken_out % vector);
-#endif
-  }
 
-  /// The largest of the loaded elements; waits for them.
+  /// Of all that was loaded; waits for it.
   __device__ __forceinline__ float largest() {
     float result = Maximum::identity();
     PackedMaximum<Element> packed;
@@ -112,7 +117,7 @@ struct HybridRow : RegisterRow<Element, shape, config, Team, Held> {
     for (int i = 0; i < vectors; ++i) {
       if (i == in_registers) arrived();
       if constexpr (sizeof(Element) == 2 && vector > 1) {
-        if (i >= in_registers || !HeldVector::converted) {
+        if (i >= in_registers || !Held::converted) {
           packed.include(packed_at(i));
           continue;
         }
@@ -124,16 +129,39 @@ struct HybridRow : RegisterRow<Element, shape, config, Team, Held> {
     if constexpr (sizeof(Element) == 2 && vector > 1) result = maximum_or_nan(result, packed.value());
     return result;
   }
+  __device__ __forceinline__ void arrived() {
+#if TUNESMITH_SM >= 800
+    if constexpr (config.shared_vectors > 0) {
+      async_copy_wait<0>();
+      if (taken_out >= 0) replace_in_memory(taken_out / vector, taken_out % vector);
+    }
+#endif
+  }
 
+  /// The element at `position` (columns, counted from the row's shift) becomes -inf; a negative one is nobody's. To be
+  /// called between load() and largest(). True in the thread that holds it.
   __device__ __forceinline__ bool take_out(int64 position, int member) {
-    int at;
-    const bool mine = Base::take_out(position, member, at);
-    taken_out = at >= in_registers ? at * vector + static_cast<int>(position) % vector : -1;
+    constexpr int members = Team::members;
+    const int whole = static_cast<int>(position) / vector;
+    const bool mine = position >= 0 && whole % members == member;
+    const int at = mine ? whole / members : -1;
+    const int element = static_cast<int>(position) % vector;
+#pragma unroll
+    for (int i = 0; i < in_registers; ++i) {
+      if (i == at) {
+        float values[vector];
+        held[i].get(values);
+#pragma unroll
+        for (int j = 0; j < vector; ++j) values[j] = j == element ? Maximum::identity() : values[j];
+        held[i].put(values);
+      }
+    }
+    if constexpr (config.shared_vectors > 0) taken_out = at >= in_registers ? at * vector + element : -1;
     return mine;
   }
 
  private:
-  /// Which vector it is is known at run time only: registers cannot be indexed so.
+  /// Which vector it is is known at run time only: registers cannot be asked so.
   __device__ __forceinline__ void replace_in_memory(int i, int element) {
     constexpr int per_access = Place::access_bytes / static_cast<int>(sizeof(Element));
     Access* const access = place(i, element / per_access);

@@ -39,7 +39,9 @@ std::string team(const TypedConfig& config) {
 
 /// Where a row waits: "tunesmith::InRegisters<tunesmith::PackedVector>".
 std::string storage(const TypedConfig& config, const Shape& shape) {
-  const bool shared = config.vectors_per_thread(shape) > config.vectors_in_registers(shape);
+  // Grids always have the general kind: the compiler keeps what their blocks exchange in registers only then.
+  const bool shared =
+      config.variant == Variant::grid || config.vectors_per_thread(shape) > config.vectors_in_registers(shape);
   return std::string("tunesmith::InRegisters") + (shared ? "AndSharedMemory" : "") +
          "<tunesmith::" + (config.registers == "packed" ? "PackedVector" : "FloatVector") + ">";
 }

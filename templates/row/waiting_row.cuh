@@ -97,15 +97,10 @@ struct RegisterRow {
   /// The element at `position` (columns, counted from the row's shift) becomes -inf; a negative position is in no thread.
   /// Called between load() and largest(). Returns true in the thread that holds it.
   __device__ __forceinline__ bool take_out(int64 position, int member) {
-    int at;
-    return take_out(position, member, at);
-  }
-  /// `at`: the thread's vector that holds the element, -1 if none does.
-  __device__ __forceinline__ bool take_out(int64 position, int member, int& at) {
     constexpr int members = Team::members;
     const int whole = static_cast<int>(position) / vector;
     const bool mine = position >= 0 && whole % members == member;
-    at = mine ? whole / members : -1;
+    const int at = mine ? whole / members : -1;
     const int element = static_cast<int>(position) % vector;
 #pragma unroll
     for (int i = 0; i < in_registers; ++i) {

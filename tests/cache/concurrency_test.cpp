@@ -198,12 +198,12 @@ TEST_F(CacheConcurrency, PlaysBackTheJournalOfAKilledWriter) {
   EXPECT_TRUE(warnings.empty());
 }
 
-// A process that only looks things up has a connection that cannot play a journal back.
-TEST_F(CacheConcurrency, AReaderSurvivesAWriterThatIsKilled) {
+// The connection of a process that only reads cannot play back a journal.
+TEST_F(CacheConcurrency, ReaderSurvivesAKilledWriter) {
   { Cache(options()).store_binary(sample_binary("kept", 100'000), "text"); }
   int go[2];
   ASSERT_EQ(pipe(go), 0);
-  // Forked before this process uses SQLite.
+  // Fork before this process uses SQLite.
   const pid_t process = start_process([&] {
     char byte = 0;
     if (read(go[0], &byte, 1) != 1) return;
@@ -218,7 +218,7 @@ TEST_F(CacheConcurrency, AReaderSurvivesAWriterThatIsKilled) {
   waitpid(process, &status, 0);
   close(go[0]);
   close(go[1]);
-  ASSERT_TRUE(fs::exists(folder() / "cache.db-journal")) << "or nothing is tested";
+  ASSERT_TRUE(fs::exists(folder() / "cache.db-journal")) << "the test needs a journal";
   const auto found = reader.find_binary("kept");
   ASSERT_TRUE(found);
   expect_equal(*found, sample_binary("kept", 100'000));

@@ -154,7 +154,7 @@ TEST_F(CacheLookup, FindsTheNewestBinaryOfASourceForTheArchitecture) {
   EXPECT_FALSE(cache.find_binary_of_source("t", "sm_90a"));
 }
 
-TEST_F(CacheLookup, OlderRecordsComeNewestFirst) {
+TEST_F(CacheLookup, ListsOlderRecordsNewestFirst) {
   const auto measured = [](const std::string& templates, std::int64_t created_unix_s, std::int64_t n_cols = 1024) {
     TuningRecord record = sample_record(n_cols);
     record.key.template_digest = templates;

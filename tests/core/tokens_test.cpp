@@ -1,4 +1,4 @@
-// What a digest of meaning sees of a source, and what it does not.
+// Tokens of sources: digests ignore comments and white space, and nothing else.
 
 #include "core/tokens.h"
 
@@ -13,7 +13,7 @@ struct Pair {
   const char* other;
 };
 
-TEST(Tokens, CommentsBlanksAndLinesDoNotCount) {
+TEST(Tokens, IgnoreCommentsAndWhiteSpace) {
   for (const Pair& pair : {
            Pair{"a comment", "int a;", "int a;  // the answer"},
            Pair{"a block comment", "int a;", "/* of\ntwo lines */ int/**/a;"},
@@ -30,7 +30,7 @@ TEST(Tokens, CommentsBlanksAndLinesDoNotCount) {
     EXPECT_EQ(tokens_of(pair.one), tokens_of(pair.other)) << pair.what;
 }
 
-TEST(Tokens, EverythingElseCounts) {
+TEST(Tokens, DependOnEverythingElse) {
   for (const Pair& pair : {
            Pair{"a name", "int a;", "int b;"},
            Pair{"two names or one", "a b", "ab"},
@@ -56,19 +56,19 @@ TEST(Tokens, EverythingElseCounts) {
     EXPECT_NE(tokens_of(pair.one), tokens_of(pair.other)) << pair.what;
 }
 
-TEST(Tokens, AreOneALine) {
+TEST(Tokens, AreOnePerLine) {
   EXPECT_EQ(tokens_of("#define A (1)\nx->y <<= .5f; // end"), "#\ndefine\nA\n (\n1\n)\n\nx\n->\ny\n<<=\n.5f\n;\n");
   EXPECT_EQ(tokens_of(""), "");
   EXPECT_EQ(tokens_of("// nothing"), "");
 }
 
-TEST(Tokens, UnfinishedSourcesEndSomewhere) {
+TEST(Tokens, AcceptUnfinishedSources) {
   for (const char* const source :
        {"/*", "/* *", "\"a", "\"a\\", "'", "R\"(a", "R\"", "#", "#define", "\\", "a\\\n", "1e", "/"})
     EXPECT_NO_THROW(tokens_of(source)) << source;
 }
 
-TEST(Tokens, DigestIsOverTheTokens) {
+TEST(Tokens, DigestDependsOnlyOnTokens) {
   EXPECT_EQ(token_digest("int a;").size(), 32U);
   EXPECT_EQ(token_digest("int a;"), token_digest("int  a ; // a"));
   EXPECT_NE(token_digest("int a;"), token_digest("int b;"));

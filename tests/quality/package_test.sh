@@ -6,7 +6,7 @@
 #   - the installed command line runs and finds its library, and the examples of score_mod and mask_mod are there;
 #   - both find the installed tuning results in the moved tree.
 set -euo pipefail
-source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$1
 cxx=$2
 scratch=$(mktemp -d)

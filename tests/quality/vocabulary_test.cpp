@@ -13,8 +13,8 @@ namespace {
 
 // Files and folders that still contain avoided phrases. Remove an entry as soon as its files are clean.
 const std::vector<std::string_view> not_clean_yet = {
-    "CONTRIBUTING.md", "api/cli/",         "api/dispatch/", "api/include/", "templates/",
-    "tests/api/",      "tests/templates/", "tests/tuner/",  "tuner/",
+    "CONTRIBUTING.md", "api/cli/commands/run.cpp", "api/dispatch/", "api/include/", "templates/",
+    "tests/api/",      "tests/templates/",         "tests/tuner/",  "tuner/",
 };
 
 bool is_checked(std::string_view path) {

@@ -57,17 +57,17 @@ TEST_F(Build, WithoutACompilerUsesABinaryOfAnyToolchain) {
   fakes::expect_error([&] { build(4, {8, 0, 0}); }, ErrorCode::no_compiler, "there is none");
 }
 
-TEST_F(Build, CommentsOfTemplatesDoNotCostACompilation) {
+TEST_F(Build, ChangedCommentsDoNotRequireACompilation) {
   const Built first = build(4);
   templates = write_templates("// why\none");
   const Built second = build(4);
   EXPECT_TRUE(second.from_cache);
-  EXPECT_EQ(cache.find_source(second.source_hash), first.source) << "the text that was compiled, not today's";
+  EXPECT_EQ(cache.find_source(second.source_hash), first.source) << "the compiled source, not the present one";
   templates = write_templates("two");
   EXPECT_FALSE(build(4).from_cache);
 }
 
-TEST_F(Build, PhasesSayWhatWasDone) {
+TEST_F(Build, ReportsPhases) {
   compiler.takes = std::chrono::milliseconds(5);
   const Phases cold = build(4).phases, warm = build(4).phases;
   EXPECT_GE(cold.compile_ms, 5);

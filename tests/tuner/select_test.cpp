@@ -57,7 +57,7 @@ TEST_F(Select, UsesAnExactRecordUnlessOff) {
   EXPECT_EQ(select_now(Mode::off).origin, Origin::by_default);
 }
 
-TEST_F(Select, ARecordOfOlderTemplatesServesBeforeTheNearestColumns) {
+TEST_F(Select, PrefersARecordOfOlderTemplatesToTheNearestColumns) {
   record(101, "variant=plain,width=4");
   record_of("first", 10, "variant=plain,width=2");
   record_of("second", 20, "variant=plain,width=8");
@@ -150,7 +150,7 @@ TEST_F(Select, KeyCoversTheTemplatesOfEveryVariant) {
   EXPECT_EQ(digest(write_templates("one")), key.template_digest);
 }
 
-TEST_F(Select, TheKeyCoversTokensNotText) {
+TEST_F(Select, KeyDependsOnTokensNotOnText) {
   const auto digest = [&](const TemplateSet& set) {
     return tuning_key(*op.parse(problem), device.info(), set).template_digest;
   };

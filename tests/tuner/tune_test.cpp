@@ -375,7 +375,7 @@ TEST_F(Tune, QuickRunIncludesTheShippedWinner) {
   EXPECT_EQ(tune_now().record.effort, "full");
 }
 
-TEST_F(Tune, WhatWonWithOlderTemplatesCompetes) {
+TEST_F(Tune, IncludesTheWinnerOfOlderTemplates) {
   scripts[8].time_us = 5;  // not in the quick space
   EXPECT_EQ(winner(tune_now()), 8);
   templates = write_templates("two");
@@ -388,7 +388,7 @@ TEST_F(Tune, WhatWonWithOlderTemplatesCompetes) {
   EXPECT_EQ(winner(tune_now()), 1);
 }
 
-TEST_F(Tune, TheResultSaysWhetherItCompiledTheWinner) {
+TEST_F(Tune, ReportsWhetherItCompiledTheWinner) {
   compiler.takes = std::chrono::milliseconds(5);
   scripts[4].time_us = 5;
   const TuneResult first = tune_now();

@@ -34,7 +34,7 @@ bool is_superseded(const TuningRecord& record, const std::vector<TuningRecord>& 
   });
 }
 
-void judge_records(Verdict& verdict, Cache& cache, CurrentVersion& version) {
+void select_records(Verdict& verdict, Cache& cache, CurrentVersion& version) {
   const std::vector<TuningRecord> records = cache.list_records();
   for (const TuningRecord& record : records) {
     std::string why = version.why_unusable(record);
@@ -59,8 +59,8 @@ Json to_json(const BinaryInfo& binary, const std::string& why) {
           {"reason", why}};
 }
 
-void judge_binaries(Verdict& verdict, Cache& cache, const std::vector<BinaryInfo>& binaries, CurrentVersion& version,
-                    const PruneSettings& settings) {
+void select_binaries(Verdict& verdict, Cache& cache, const std::vector<BinaryInfo>& binaries, CurrentVersion& version,
+                     const PruneSettings& settings) {
   const std::int64_t now = static_cast<std::int64_t>(std::time(nullptr));
   for (const BinaryInfo& binary : binaries) {
     std::string why = version.why_unusable(binary, cache.find_source(binary.source_hash));
@@ -127,8 +127,8 @@ int prune_cache(const EngineOptions& options, const PruneSettings& settings) {
   Verdict verdict;
   verdict.request.dry_run = settings.dry_run;
   verdict.request.max_file_bytes = settings.max_bytes;
-  judge_records(verdict, *cache, version);
-  judge_binaries(verdict, *cache, binaries, version, settings);
+  select_records(verdict, *cache, version);
+  select_binaries(verdict, *cache, binaries, version, settings);
   const Cache::PruneResult result = cache->prune(verdict.request);
   add_what_size_cost(verdict, result, binaries);
   if (settings.json)

@@ -71,8 +71,9 @@ int run(const RunFlags& flags) {
   const Value* const check = asked.fields.find("check_targets");
   const bool check_targets = check != nullptr && *check == Value(std::int64_t{1});
   const Problem shaped = with_file_shapes(op, asked, input_files);
-  const Problem problem = op.normalize(with_arrays_of_files(op, shaped, input_files, output_files));
-  const std::vector<ArrayInfo> infos = op.parse(problem)->arrays();
+  const ParsedProblemPtr parsed = op.parse(with_arrays_of_files(op, shaped, input_files, output_files));
+  const Problem& problem = parsed->problem();
+  const std::vector<ArrayInfo> infos = parsed->arrays();
   check_files(op, infos, input_files);
   check_outputs(op, infos, output_files);
   for (const auto& [array, path] : output_files) check_writable(path);
@@ -84,7 +85,7 @@ int run(const RunFlags& flags) {
   report.device = engine.device();
   if (report.device.kind == DeviceInfo::Kind::host && options.device == "auto")
     std::fputs("tunesmith: no GPU here; the host executor runs the same generated source on the CPU\n", stderr);
-  if (!pinned.fields.empty()) op.parse(problem)->complete_config(report.device, pinned);  // before any work
+  if (!pinned.fields.empty()) parsed->complete_config(report.device, pinned);  // before any work
   host.fill(op, problem, static_cast<std::uint64_t>(flags.seed), input_files);
   check_starts(problem, host.arrays());
 
@@ -93,19 +94,18 @@ int run(const RunFlags& flags) {
   report.config = plan.config();
   report.origin = plan.origin();
   report.nearest_n_cols = plan.nearest_n_cols();
-  report.launched = !op.parse(problem)->launch_plan(plan.config(), report.device).kernels.empty();
+  report.launched = !parsed->launch_plan(plan.config(), report.device).kernels.empty();
   report.occupancy = plan.occupancy();
   report.resources = plan.resources();
   report_binary(report, plan);
-  report.cost = op.parse(problem)->cost();
+  report.cost = parsed->cost();
 
   Device& device = *engine.parts().device;
   const DeviceArrays arrays(device, host.arrays());
   plan.launch(arrays.addresses());
   device.synchronize(nullptr);
   arrays.fetch_outputs(host.arrays());
-  report.check =
-      op.parse(problem)->judge(host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
+  report.check = parsed->judge(host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
   if (report.check.passed && report.launched)
     report.measurement = measure(
         device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.cost.bytes());

@@ -113,7 +113,7 @@ Probe::Probe(const Op& op, const Problem& given) : op_(op), plain_{given.op, {}}
   for (const FieldInfo& field : fields)
     if (const Value* value = given.fields.find(field.name); !field.words.empty() && field.option && value != nullptr)
       problem_.fields.set(field.name, *value);
-  // Options may need a text; one that goes with the true lengths only is left out.
+  // Options may need a user source; one that is valid only with the true lengths is omitted.
   Problem with_texts = problem_;
   for (const FieldInfo& field : fields)
     if (const Value* value = given.fields.find(field.name); field.text && value != nullptr)

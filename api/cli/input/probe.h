@@ -12,7 +12,7 @@
 
 namespace tunesmith::cli {
 
-/// An extent of an array: the value of a field, or so much more than it (batch + 1). No field: a number.
+/// An extent of an array: the value of a field, or more than it (batch + 1). Without a field: a number.
 struct Extent {
   std::string field{};
   std::int64_t more = 0;
@@ -25,7 +25,7 @@ class Probe {
   /// lengths is omitted: parsing the problem itself will reject it if it is wrong there, too.
   Probe(const Op& op, const Problem& given);
 
-  /// With what was given, but for lengths, which are its own.
+  /// The given fields; without a description, lengths have values of their own.
   const Problem& problem() const noexcept { return problem_; }
   const std::vector<ArrayInfo>& arrays() const noexcept { return arrays_; }
   /// Whether the operation has the array without any option.

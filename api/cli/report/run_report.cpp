@@ -9,7 +9,7 @@
 namespace tunesmith::cli {
 namespace {
 
-// Above this many operations per byte of traffic, arithmetic is what a kernel is judged by.
+// Above this many operations per byte of traffic, a kernel counts as compute bound.
 constexpr double compute_bound_flops_per_byte = 50;
 
 bool is_host(const RunReport& report) { return report.device.kind == DeviceInfo::Kind::host; }
@@ -64,26 +64,28 @@ std::string throughput_text(const RunReport& report) {
   return is_compute_bound(report) ? fixed(tflop_per_s(report), 1) + " TFLOP/s, " + traffic : traffic;
 }
 
-// A copy writes half of its bytes; what writes much less may be faster than one, and it is no roof. Neither is it one of
-// what arithmetic takes its time for.
+// A copy writes half of its bytes. A kernel that writes much less may be faster, so a copy is not its upper bound. Nor is it
+// the bound of a kernel that is compute bound.
 constexpr double least_written_share = 0.25;
 
-bool copy_is_roof(const RunReport& report) { return report.cost.bytes_written >= least_written_share * report.cost.bytes(); }
+bool copy_is_baseline(const RunReport& report) {
+  return report.cost.bytes_written >= least_written_share * report.cost.bytes();
+}
 
-bool is_beside_copy(const RunReport& report) {
+bool is_memory_bound(const RunReport& report) {
   return report.measurement && report.measurement->copy_median_us > 0 && has_rate(report) && !is_compute_bound(report);
 }
 
-std::string roof_text(const RunReport& report) {
-  if (!is_beside_copy(report) || !copy_is_roof(report)) return {};
+std::string baseline_text(const RunReport& report) {
+  if (!is_memory_bound(report) || !copy_is_baseline(report)) return {};
   return fixed(100 * share_of_copy(report), 1) + " % of a device copy in the same run (" + fixed(copy_gb_per_s(report), 0) +
          " GB/s)";
 }
 
-std::string beside_copy_text(const RunReport& report) {
-  if (!is_beside_copy(report) || copy_is_roof(report)) return {};
-  return times(share_of_copy(report)) + " the rate of a device copy of as many bytes in the same run (" +
-         fixed(copy_gb_per_s(report), 0) + " GB/s), which writes half of them: this writes " +
+std::string rate_text(const RunReport& report) {
+  if (!is_memory_bound(report) || copy_is_baseline(report)) return {};
+  return times(share_of_copy(report)) + " the rate of a device copy of the same size in the same run (" +
+         fixed(copy_gb_per_s(report), 0) + " GB/s), which writes half of its bytes: this writes " +
          fixed(100 * report.cost.bytes_written / report.cost.bytes(), 1) + " %";
 }
 
@@ -131,8 +133,8 @@ std::string to_table(const RunReport& report) {
       {"tuning", tuning_text(report)},
       {"time", report.launched ? time_text(report) : ""},
       {"throughput", throughput_text(report)},
-      {"roof", roof_text(report)},
-      {"copy", beside_copy_text(report)},
+      {"baseline", baseline_text(report)},
+      {"copy", rate_text(report)},
       {"check", check_text(report)},
   };
   for (const auto& [array, file] : report.outputs) rows.emplace_back("wrote", array + " to " + file);

@@ -1,5 +1,5 @@
 #pragma once
-// What `tunesmith run` found out, for people and for programs.
+// The results of `tunesmith run`, as a table and as JSON.
 
 #include <optional>
 #include <string>
@@ -19,18 +19,18 @@ struct RunReport {
   std::int64_t nearest_n_cols = 0;
   bool compiled = false;  ///< by this command; tuning in a child process is part of it
   double compile_ms = 0;
-  bool launched = false;  ///< false: no rows, nothing to do
+  bool launched = false;  ///< false if there are no rows, so nothing to do
   int occupancy = 0;
   std::string resources;
-  Json tuning;  ///< of this run; null when nothing was tuned
+  Json tuning;  ///< of this run; null if nothing was tuned
   std::optional<Measurement> measurement;
   Cost cost;  ///< of one launch
   CheckResult check;
   std::map<std::string, std::string> outputs;  ///< files written, by array
 };
 
-/// Says whether this command compiled the plan's binary. The process that tuned may have done so: then the plan found the
-/// binary in the cache. Reads report.tuning.
+/// Sets whether this command compiled the plan's binary: in this process, or in the child process that tuned
+/// (report.tuning).
 void report_binary(RunReport& report, const Plan& plan);
 
 std::string to_table(const RunReport& report);

@@ -156,11 +156,10 @@ class Engine {
   Plan prepare(const Typed& problem, const PrepareOptions& options = {}, Stream stream = nullptr) {
     return prepare(to_problem(problem), options, stream);
   }
-  Plan prepare(const AttentionProblem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
 
-  /// Launches any operation in one call. The first call for a problem prepares a plan (seconds if it tunes, milliseconds with
-  /// a warm cache); later calls look it up without lock or allocation. The addresses determine alignments and whether an
-  /// output is in place, whatever the problem's fields say; non-null optional arrays enable their options. Throws
+  /// Launches any operation in one call. The first call for a problem prepares a plan (seconds if it tunes, milliseconds
+  /// with a warm cache); later calls look it up without lock or allocation. The addresses determine alignments and whether
+  /// an output is in place, whatever the problem's fields say; non-null optional arrays enable their options. Throws
   /// Error(invalid_argument) for an array that is missing or that the problem does not have, and the errors of prepare() and
   /// Plan::launch(). A problem with user source is looked up by its whole source, under a lock, in tens of microseconds:
   /// launch a prepared plan in a loop.
@@ -177,18 +176,12 @@ class Engine {
     run(problem, {.x = x, .y = y}, stream);
   }
 
-  /// Runs a cross-entropy and checks its targets, for debugging: with check_targets, the call waits for the stream and throws
-  /// Error(invalid_argument) with the first row whose target is neither a class nor ignore_index, its target, and the number
-  /// of such rows; during a capture it throws Error(capturing). To check targets later, pass bad_targets to run() instead.
+  /// Runs a cross-entropy and checks its targets, for debugging: with check_targets, the call waits for the stream and
+  /// throws Error(invalid_argument) with the first row whose target is neither a class nor ignore_index, its target, and the
+  /// number of such rows; during a capture it throws Error(capturing). To check targets later, pass bad_targets to run()
+  /// instead.
   void run_checked(const CrossEntropyProblem& problem, CrossEntropyArrays arrays, Stream stream = nullptr);
   void run_checked(const CrossEntropyCombineProblem& problem, CrossEntropyCombineArrays arrays, Stream stream = nullptr);
-
-  /// One-shot attention. Non-null alibi_slopes, sinks and cu_seqlens enable their options; lse is written if it is not null.
-  /// The problem's alignments are ignored. Throws Error(invalid_argument) if an array that the problem requires is null.
-  /// With score_mod or mask_mod, each call looks up its plan by the whole source, under a lock, which takes tens of
-  /// microseconds: in a loop, launch a prepared plan instead.
-  void attention(const void* q, const void* k, const void* v, const AttentionArrays& arrays, const AttentionProblem& problem,
-                 Stream stream = nullptr);
 
   /// Runs any operation. Slower than the typed calls, because it looks up the plan by text.
   void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);

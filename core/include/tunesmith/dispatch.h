@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "tunesmith/describe.h"
 #include "tunesmith/types.h"
@@ -35,7 +36,8 @@ class AddressReader {
     bool empty = false;
     for (const Extent& extent : facts.shape) empty |= extent.value == 0;
     set(facts.in_place, address != nullptr && address == facts.shares && !empty);
-    set(facts.alignment, empty ? size_of(facts.dtype) : alignment_class(address));
+    const bool absent = !facts.present && address == nullptr;
+    set(facts.alignment, absent ? 16 : empty ? size_of(facts.dtype) : alignment_class(address));
     if (facts.enabled_by != nullptr && address != nullptr) set(facts.enabled_by, true);
   }
 
@@ -95,8 +97,8 @@ class KeyWriter {
   /// The problem holds text, which no key of fixed length has room for.
   constexpr bool has_text() const noexcept { return has_text_; }
 
-  /// The multiplications do not depend on each other, so that they overlap. The last product carries every bit into the upper
-  /// ones.
+  /// The multiplications do not depend on each other, so that they overlap. The last product carries every bit into the
+  /// upper ones.
   std::uint64_t hash() const noexcept {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < count; ++i) sum += words_[i] * factor(i);
@@ -155,10 +157,10 @@ class KeyWriter {
 /// Words of a problem type's key. Which fields a problem type has must not depend on its values.
 template <typename Problem>
 consteval std::size_t key_words() {
-  const Problem problem{};
+  Problem problem{};  // not const: GCC 12 rejects constant strings in constant expressions
   const typename Problem::Arrays none{};
   KeyWriter<0> counter{std::string_view()};
-  describe(problem, none, counter);
+  describe(std::as_const(problem), none, counter);
   return counter.size();
 }
 
@@ -182,8 +184,8 @@ class AddressList {
   std::size_t count_ = 0;
 };
 
-/// The problem that a call with these addresses asks for. `adopt(Problem&, const Arrays&)`, where a problem type has it, does
-/// what AddressReader cannot.
+/// The problem that a call with these addresses asks for. `adopt(Problem&, const Arrays&)`, where a problem type has it,
+/// does what AddressReader cannot.
 template <typename Problem>
 Problem with_addresses(const Problem& asked, const typename Problem::Arrays& arrays) {
   Problem problem = asked;

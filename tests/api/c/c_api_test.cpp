@@ -387,6 +387,12 @@ TEST_F(CApi, FieldsOfEveryOperationAreChecked) {
   expect_refused("attention", {{"seq_q", 1}, {"head_dim", 0}}, {"head_dim is 0"});
   expect_refused("attention", {{"seq_q", 1}, {"head_dim", 8}, {"heads", 0}}, {"heads is 0"});
   expect_refused("attention", {{"seq_q", 1}, {"head_dim", 8}, {"causal", "left"}}, {"causal is 'left'", "bottom-right"});
+  // A missing value is an error, and zero is a value.
+  expect_refused("attention", {{"seq_q", 4}, {"head_dim", 8}, {"varlen", 1}}, {"total_q"});
+  expect_refused("attention", {{"seq_q", 4}, {"head_dim", 8}, {"total_q", 0}}, {"total_q", "varlen"});
+  const NamedProblem empty("attention", {{"seq_q", 4}, {"head_dim", 8}, {"varlen", 1}, {"total_q", 0}, {"total_kv", 0}});
+  const char* text = nullptr;
+  EXPECT_EQ(tunesmith_problem_text(empty.get(), &text), TUNESMITH_OK) << tunesmith_last_error();
   expect_refused("linear_cross_entropy", {{"tokens", 2}}, {"hidden_size is missing"});
 }
 

@@ -1,4 +1,4 @@
-// Users' texts in a prewarm spec: files beside it, and mistakes that name key, place and file.
+// score_mod and mask_mod in a prewarm spec: files next to it, and errors that name key, place and file.
 
 #include "api/cli/tuning/prewarm_spec.h"
 #include "tests/api/cli/process.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr const char* wrong_in_line_2 =
     "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) {\n  return q < unheard_of;\n}\n";
 
-/// A folder with a spec in it and texts beside it and below.
+/// A folder with a spec, and user sources next to it and below.
 class Texts : public CliTest {
  protected:
   Texts() {

@@ -1,4 +1,4 @@
-// Users' texts on the command line: files of text, arrays from files, and what is shown.
+// score_mod and mask_mod on the command line: sources and arrays from files, and the report.
 
 #include <cstring>
 
@@ -29,16 +29,16 @@ std::string npy(const std::vector<float>& values) {
   return bytes;
 }
 
-TEST_F(CliTest, ATextComesFromAFileAndItsArraysToo) {
-  const std::string text = write("alibi.cu", test::mod_example("alibi"));
+TEST_F(CliTest, ASourceComesFromAFileAndItsArraysToo) {
+  const std::string source_file = write("alibi.cu", test::mod_example("alibi"));
   const std::string slopes = write("slopes.npy", npy({0.25F, 0.5F}));
-  const Outcome outcome = run(joined({"run", "attention"}, {"--device", "host", "--score-mod", text, "--input",
+  const Outcome outcome = run(joined({"run", "attention"}, {"--device", "host", "--score-mod", source_file, "--input",
                                                             "slopes=" + slopes, "--output", "o=" + path("o.npy")}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("score_mod=<"), std::string::npos) << outcome.out;
   EXPECT_EQ(outcome.out.find("__device__"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("score_mod and mask_mod as the device evaluates them alone"), std::string::npos) << outcome.out;
-  // The option that the text repeats gives the same numbers but for rounding; bytes would be a coincidence.
+  // The built-in option gives the same numbers except for rounding.
   const Outcome option = run(joined({"run", "attention"}, {"--device", "host", "--option", "alibi=1", "--input",
                                                            "alibi_slopes=" + slopes, "--output", "o=" + path("p.npy")}));
   ASSERT_EQ(option.code, 0) << option.err;
@@ -53,9 +53,9 @@ TEST_F(CliTest, ATextComesFromAFileAndItsArraysToo) {
 }
 
 TEST_F(CliTest, NumbersAreGivenAsAnOption) {
-  const std::string text = write("window.cu", test::mod_example("dilated_window"));
-  const nlohmann::json report =
-      run_json(joined({"run", "attention"}, {"--device", "host", "--mask-mod", text, "--option", "aux=window:i32=3"}));
+  const std::string source_file = write("window.cu", test::mod_example("dilated_window"));
+  const nlohmann::json report = run_json(
+      joined({"run", "attention"}, {"--device", "host", "--mask-mod", source_file, "--option", "aux=window:i32=3"}));
   EXPECT_EQ(report["problem"]["aux"], "window:i32=3;dilation:i32=2;offset:i32=seq_kv-seq_q");
   EXPECT_EQ(report["problem"]["mask_mod"], test::mod_example("dilated_window"));
   EXPECT_TRUE(report["verified"]);
@@ -65,11 +65,11 @@ TEST_F(CliTest, NumbersAreGivenAsAnOption) {
 
 // A file for the array is enough to say whether it is written or read.
 TEST_F(CliTest, TilesOfAMaskGoToAFileAndComeFromOne) {
-  const std::string text = write("half.cu",
-                                 "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) {\n"
-                                 "  return k < 64 && q >= 64;\n}\n");
+  const std::string source_file = write("half.cu",
+                                        "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) {\n"
+                                        "  return k < 64 && q >= 64;\n}\n");
   const std::vector<std::string> problem{"run", "attention",  "--device", "host",       "--seq-q",
-                                         "130", "--head-dim", "8",        "--mask-mod", text};
+                                         "130", "--head-dim", "8",        "--mask-mod", source_file};
   const auto with = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all = problem;
     all.insert(all.end(), more.begin(), more.end());
@@ -91,9 +91,9 @@ TEST_F(CliTest, TilesOfAMaskGoToAFileAndComeFromOne) {
   EXPECT_EQ(read("a.npy"), read("b.npy"));
   // Without a file: words that say nothing.
   EXPECT_TRUE(run_json(with({"--option", "mask_tiles=read"}))["verified"]);
-  const Outcome source = run({"source", "attention", "--arch", "sm_80", "--seq-q", "130", "--head-dim", "8", "--mask-mod",
-                              text, "--option", "mask_tiles=write"});
-  EXPECT_NE(source.out.find("\nattention_mask_tiles(const __grid_constant__ tunesmith::AttentionParams params)"),
+  const Outcome rendered = run({"source", "attention", "--arch", "sm_80", "--seq-q", "130", "--head-dim", "8", "--mask-mod",
+                                source_file, "--option", "mask_tiles=write"});
+  EXPECT_NE(rendered.out.find("\nattention_mask_tiles(const __grid_constant__ tunesmith::AttentionParams params)"),
             std::string::npos);
   expect_rejected(
       {"run", "attention", "--device", "host", "--seq-q", "130", "--head-dim", "8", "--option", "mask_tiles=write"},

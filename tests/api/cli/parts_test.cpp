@@ -183,19 +183,19 @@ RunReport report_of_a_run() {
   return report;
 }
 
-TEST(RunReport, ACopyIsTheRoofOnlyOfWhatWritesMuch) {
+TEST(RunReport, ACopyIsTheBaselineOnlyOfWhatWritesMuch) {
   RunReport report = report_of_a_run();
   report.measurement = Measurement{10, 0.1, 12, 20};
   report.cost = {.bytes_read = 5e5, .bytes_written = 5e5};
-  EXPECT_NE(to_table(report).find("\nroof        120.0 % of a device copy"), std::string::npos) << to_table(report);
+  EXPECT_NE(to_table(report).find("\nbaseline    120.0 % of a device copy"), std::string::npos) << to_table(report);
   report.cost = {.bytes_read = 9.9e5, .bytes_written = 1e4};
   const std::string table = to_table(report);
-  EXPECT_EQ(table.find("roof"), std::string::npos) << table;
+  EXPECT_EQ(table.find("baseline"), std::string::npos) << table;
   EXPECT_NE(table.find("1.20x the rate of a device copy"), std::string::npos) << table;
   EXPECT_NE(table.find("this writes 1.0 %"), std::string::npos) << table;
 }
 
-TEST(RunReport, ACopyIsNoRoofOfArithmetic) {
+TEST(RunReport, ACopyIsNoBaselineOfArithmetic) {
   RunReport report = report_of_a_run();
   report.measurement = Measurement{10, 0.1, 12, 20};
   report.cost = {.bytes_read = 5e5, .bytes_written = 5e5, .flops = 2e9};

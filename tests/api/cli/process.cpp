@@ -24,6 +24,11 @@ std::string slurp(const fs::path& file) {
 
 }  // namespace
 
+std::string built_program() {
+  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "api/cli/tunesmith";
+  return fs::exists(beside) ? beside.string() : TUNESMITH_CLI;
+}
+
 CliTest::CliTest() {
   std::string name = (fs::temp_directory_path() / "tunesmith-cli-XXXXXX").string();
   folder_ = mkdtemp(name.data());

@@ -16,6 +16,9 @@ struct Outcome {
   std::string out, err;
 };
 
+/// The command line of the build that this test program belongs to, wherever that was moved.
+std::string built_program();
+
 /// A scratch folder with a cache file of its own, and the program in it.
 class CliTest : public testing::Test {
  protected:
@@ -45,8 +48,8 @@ class CliTest : public testing::Test {
   bool has_gpu() const;
 
   std::map<std::string, std::string> environment;  ///< on top of what every run gets
-  std::string program = TUNESMITH_CLI;
-  bool shipped_records = false;  ///< whether runs see the records that ship beside the program; most tests count their own
+  std::string program = built_program();
+  bool shipped_records = false;  ///< whether runs see the records that ship with the program; most tests count their own
   std::filesystem::path folder_;
 };
 

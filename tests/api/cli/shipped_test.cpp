@@ -1,4 +1,4 @@
-// The cache file that ships, as an installed program finds it: in share/tunesmith beside its bin folder.
+// The cache file that ships, as an installed program finds it: in share/tunesmith next to its bin folder.
 
 #include <algorithm>
 #include <filesystem>
@@ -24,8 +24,8 @@ class ShippedCacheTest : public CliTest {
     fs::create_directories(path("prefix/bin"));
     fs::create_directories(path("prefix/share/tunesmith"));
     std::error_code other_file_system;
-    fs::create_hard_link(TUNESMITH_CLI, program, other_file_system);
-    if (other_file_system) fs::copy_file(TUNESMITH_CLI, program);
+    fs::create_hard_link(built_program(), program, other_file_system);
+    if (other_file_system) fs::copy_file(built_program(), program);
   }
 
   std::string shipped() const { return path("prefix/share/tunesmith/shipped.db"); }
@@ -152,7 +152,7 @@ TEST_F(ShippedCacheTest, RecordsOfOlderTemplatesAreUsedAndSaidToBe) {
 
 // The one that this build made of the repository's records, which may be none.
 TEST_F(ShippedCacheTest, TheBuildHasMadeOne) {
-  program = TUNESMITH_CLI;
+  program = built_program();
   const nlohmann::json facts = run_json({"doctor"})["shipped"];
   EXPECT_TRUE(facts["file"].get<std::string>().ends_with("/share/tunesmith/shipped.db")) << facts;
   EXPECT_EQ(facts["ignored"], "");

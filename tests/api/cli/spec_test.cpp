@@ -63,7 +63,7 @@ TEST(Spec, AKeyIsWhatItIsOfItsOperation) {
   const std::vector<Problem> problems = problems_of(
       R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "causal": [0, 1], "scale": 2},
                        {"op": "attention", "seq_q": [1, 512], "seq_kv": 512, "heads": 8, "kv_heads": [1, 8], "head_dim": 64,
-                        "causal": ["none", "bottom-right"], "scale": 0.5, "varlen": true}]})");
+                        "causal": ["none", "bottom-right"], "scale": 0.5, "varlen": true, "total_q": 1, "total_kv": 512}]})");
   ASSERT_EQ(problems.size(), 10u);
   EXPECT_EQ(problems[1].fields.integer("causal"), 1);
   EXPECT_FALSE(problems[2].fields.contains("causal"));

@@ -8,10 +8,10 @@
 #include <limits>
 #include <vector>
 
-#include "api/dispatch/attention_key.h"
 #include "api/dispatch/plan_table.h"
 #include "templates/op.h"
 #include "tests/api/engine/fakes.h"
+#include "tunesmith/dispatch.h"
 #include "tunesmith/engine.h"
 
 namespace tunesmith {
@@ -50,13 +50,13 @@ struct Answer {
 };
 
 Answer answer(const AttentionProblem& problem, const Query& query) {
-  const std::int64_t width = problem.head_dim_v == 0 ? problem.head_dim : problem.head_dim_v;
-  const double scale = problem.scale == 0 ? 1 / std::sqrt(static_cast<double>(problem.head_dim)) : problem.scale;
+  const std::int64_t width = problem.head_dim_v.value_or(problem.head_dim);
+  const double scale = problem.scale.value_or(1 / std::sqrt(static_cast<double>(problem.head_dim)));
   Answer out{std::vector<double>(static_cast<std::size_t>(width)), 0};
   double sum = query.sink == nullptr ? 0 : std::exp(static_cast<double>(*query.sink));
   for (std::int64_t j = 0; j < query.keys; ++j) {
     if (problem.causal != Causal::none && j > query.place) continue;
-    if (problem.window_left >= 0 && j < query.place - problem.window_left) continue;
+    if (problem.window_left && j < query.place - *problem.window_left) continue;
     double s = 0;
     for (std::int64_t d = 0; d < problem.head_dim; ++d) s += static_cast<double>(query.q[d]) * query.k(j)[d];
     s *= scale;
@@ -93,8 +93,8 @@ class Attention : public testing::Test {
     problem_.causal = Causal::bottom_right;
   }
 
-  AttentionArrays arrays() { return {.o = o_.data(), .lse = lse_.data()}; }
-  void run(const AttentionArrays& given) { engine_.attention(q_.data(), k_.data(), v_.data(), given, problem_); }
+  AttentionArrays arrays() { return {.q = q_.data(), .k = k_.data(), .v = v_.data(), .o = o_.data(), .lse = lse_.data()}; }
+  void run(const AttentionArrays& given) { engine_.run(problem_, given); }
 
   /// Checks the results of contiguous arrays in layout bshd.
   void expect_right(const AttentionArrays& given) {
@@ -138,7 +138,7 @@ TEST_F(Attention, OneShotCallUsesThePlan) {
   // lse is optional and does not require another plan.
   o_.assign(o_.size(), -1);
   lse_.assign(lse_.size(), -1);
-  run({.o = o_.data()});
+  run({.q = q_.data(), .k = k_.data(), .v = v_.data(), .o = o_.data()});
   EXPECT_EQ(o_, o);
   given[3] = o_.data();
   given[4] = nullptr;
@@ -146,7 +146,7 @@ TEST_F(Attention, OneShotCallUsesThePlan) {
   plan.launch(given);
   EXPECT_EQ(o_, o);
   EXPECT_EQ(lse_, std::vector<float>(lse_.size(), -1));
-  EXPECT_EQ(engine_.parts().plans->attention.size(), 1u);
+  EXPECT_EQ(engine_.parts().plans->calls.size(), 1u);
 }
 
 TEST_F(Attention, LayoutsAndStrides) {
@@ -169,7 +169,7 @@ TEST_F(Attention, LayoutsAndStrides) {
   AttentionProblem other = problem_;
   other.layout = AttentionLayout::bhsd;
   o_.assign(o_.size(), -1);
-  engine_.attention(q.data(), k.data(), v.data(), arrays(), other);
+  engine_.run(other, {.q = q.data(), .k = k.data(), .v = v.data(), .o = o_.data()});
   EXPECT_EQ(o_, heads_first(o, heads, queries, width_v));
 
   // The same memory as layout bshd with strides.
@@ -181,14 +181,16 @@ TEST_F(Attention, LayoutsAndStrides) {
   other.k_strides = strides(kv_heads, keys, width);
   other.v_strides = strides(kv_heads, keys, width_v);
   o_.assign(o_.size(), -1);
-  engine_.attention(q.data(), k.data(), v.data(), arrays(), other);
+  engine_.run(other, {.q = q.data(), .k = k.data(), .v = v.data(), .o = o_.data()});
   EXPECT_EQ(o_, o);
 }
 
 TEST_F(Attention, AddressesDetermineTheAlignment) {
   std::vector<float> shifted(q_.size() + 1);
   std::copy(q_.begin(), q_.end(), shifted.begin() + 1);
-  engine_.attention(shifted.data() + 1, k_.data(), v_.data(), arrays(), problem_);
+  AttentionArrays given = arrays();
+  given.q = shifted.data() + 1;
+  run(given);
   expect_right(arrays());
 }
 
@@ -208,7 +210,8 @@ TEST_F(Attention, PackedSequences) {
   // Sequences with 2, 0 and 5 queries and with 4, 3 and 5 keys, in the same memory.
   const std::vector<std::int32_t> starts_q{0, 2, 2, 7}, starts_kv{0, 4, 7, 12};
   problem_.batch = 3;
-  problem_.seq_q = problem_.seq_kv = 5;
+  problem_.seq_q = 5;
+  problem_.seq_kv = 5;
   problem_.total_q = 7;
   problem_.total_kv = 12;
   AttentionArrays given = arrays();
@@ -230,9 +233,37 @@ TEST_F(Attention, PackedSequences) {
   EXPECT_EQ(o_[static_cast<std::size_t>(7 * heads * width_v)], -1);
 }
 
+// An empty KV cache: zero is zero, and memory behind the null pointers is not read.
+TEST_F(Attention, WithoutKeysOutputsAreZero) {
+  problem_.seq_kv = 0;
+  AttentionArrays given = arrays();
+  given.k = given.v = nullptr;
+  run(given);
+  EXPECT_EQ(o_, std::vector<float>(o_.size(), 0));
+  EXPECT_EQ(lse_, std::vector<float>(lse_.size(), -std::numeric_limits<float>::infinity()));
+}
+
+TEST_F(Attention, StridesOfZeroBroadcast) {
+  // Every batch entry reads the first one's keys and values.
+  problem_.k_strides.batch = problem_.v_strides.batch = 0;
+  run(arrays());
+  const std::vector<float> o = o_, lse = lse_;
+  const auto repeat_first = [](std::vector<float>& array) {
+    const auto half = static_cast<std::ptrdiff_t>(array.size() / batch);
+    std::copy_n(array.begin(), half, array.begin() + half);
+  };
+  repeat_first(k_);
+  repeat_first(v_);
+  problem_.k_strides = problem_.v_strides = {};
+  run(arrays());
+  expect_right(arrays());
+  EXPECT_EQ(o_, o);
+  EXPECT_EQ(lse_, lse);
+}
+
 TEST_F(Attention, WithoutQueriesNothingIsWritten) {
   problem_.batch = 0;
-  engine_.attention(nullptr, nullptr, nullptr, {}, problem_);
+  run({});
   EXPECT_EQ(o_[0], -1);
 }
 
@@ -246,7 +277,12 @@ class AttentionCalls : public testing::Test {
     problem_.head_dim = 8;
     problem_.dtype = DType::f32;
   }
-  void call(const AttentionArrays& given) { engine_.attention(q_, k_, v_, given, problem_); }
+  void call(AttentionArrays given) {
+    given.q = q_;
+    given.k = k_;
+    given.v = v_;
+    engine_.run(problem_, given);
+  }
   void rejects(const AttentionArrays& given, std::initializer_list<std::string_view> words) {
     expect_error([&] { call(given); }, ErrorCode::invalid_argument, words);
     EXPECT_EQ(fake_.compiler->compilations, 0);  // before any work
@@ -276,15 +312,15 @@ TEST_F(AttentionCalls, ErrorsNameMissingArrays) {
     *array = before;
   }
   rejects({.lse = arrays_.lse}, {"o is a null pointer"});
-  rejects([](auto& p) { p.alibi = true; }, {"alibi_slopes is a null pointer, but problem.alibi is set"});
-  rejects([](auto& p) { p.sinks = true; }, {"sinks is a null pointer, but problem.sinks is set"});
-  rejects([](auto& p) { p.varlen = true; }, {"cu_seqlens_q is a null pointer, but problem.varlen is set"});
+  rejects([](auto& p) { p.alibi = true; }, {"alibi_slopes is a null pointer; expected device memory"});
+  rejects([](auto& p) { p.sinks = true; }, {"sinks is a null pointer; expected device memory"});
+  rejects([](auto& p) { p.varlen = true; }, {"cu_seqlens_q is a null pointer; expected device memory"});
   AttentionArrays half = arrays_;
   half.cu_seqlens_q = starts_;
-  rejects(half, {"cu_seqlens_kv is a null pointer, but cu_seqlens_q is given", "both"});
+  rejects(half, {"cu_seqlens_kv is a null pointer; expected device memory"});
   half.cu_seqlens_q = nullptr;
   half.cu_seqlens_kv = starts_;
-  rejects(half, {"cu_seqlens_q is a null pointer, but cu_seqlens_kv is given", "both"});
+  rejects(half, {"cu_seqlens_q is a null pointer; expected device memory"});
 }
 
 TEST_F(AttentionCalls, ErrorsNameInvalidFields) {
@@ -296,14 +332,17 @@ TEST_F(AttentionCalls, ErrorsNameInvalidFields) {
   rejects([](auto& p) { p.softcap = -1; }, {"softcap is -1"});
   rejects([](auto& p) { p.dtype = DType::i64; }, {"dtype is 'i64'", "f32"});
   rejects([](auto& p) { p.o_strides.head = 1; }, {"a stride of o is 1", "share memory"});
+  rejects([](auto& p) { p.o_strides.batch = 0; }, {"o_batch_stride is 0; allowed: 1 to"});
+  rejects([](auto& p) { p.window_left = -1; }, {"window_left is -1; allowed: 0 to"});
   AttentionArrays given = arrays_;
   given.lse = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(arrays_.lse) + 2);
   rejects(given, {"lse is at", "f32", "4 bytes"});
   given = arrays_;
   given.cu_seqlens_q = given.cu_seqlens_kv = starts_;
-  rejects(given, {"total_q is -1", "allowed: 0 to"});  // required, because it cannot be derived
+  rejects(given, {"total_q is missing", "needs total_q and total_kv"});  // nothing else tells it
   problem_.total_q = 7;
   problem_.total_kv = 1;
+  rejects({.o = arrays_.o}, {"total_q is 7", "only with varlen=1"});  // without cu_seqlens
   rejects(given, {"total_q is 7", "no more than 6"});
   problem_.total_q = 1;
   problem_.q_strides.batch = 64;
@@ -312,15 +351,14 @@ TEST_F(AttentionCalls, ErrorsNameInvalidFields) {
 
 TEST_F(AttentionCalls, OnlyEqualCallsShareAPlan) {
   call(arrays_);
-  problem_.kv_heads = 2;     // the meaning of 0
+  problem_.kv_heads = 2;     // the default
   problem_.seq_kv = 3;       //
   problem_.head_dim_v = 8;   //
   problem_.q_alignment = 4;  // the address determines it
-  problem_.total_q = 100;    // only for packed sequences
   call(arrays_);
   call({.o = arrays_.o});
   EXPECT_EQ(fake_.compiler->compilations, 1);
-  EXPECT_EQ(engine_.parts().plans->attention.size(), 1u);
+  EXPECT_EQ(engine_.parts().plans->calls.size(), 1u);
   AttentionArrays given = arrays_;
   given.sinks = k_;
   call(given);
@@ -328,15 +366,25 @@ TEST_F(AttentionCalls, OnlyEqualCallsShareAPlan) {
   problem_.batch = 1;  // the same source
   call(given);
   EXPECT_EQ(fake_.compiler->compilations, 2);
-  EXPECT_EQ(engine_.parts().plans->attention.size(), 3u);
+  EXPECT_EQ(engine_.parts().plans->calls.size(), 3u);
 }
 
 TEST(AttentionKeys, DependOnEveryField) {
   AttentionProblem plain;
   plain.heads = 4;
-  plain.seq_q = plain.seq_kv = 32;
+  plain.seq_q = 32;
+  plain.seq_kv = 32;
   plain.varlen = true;
-  std::vector<AttentionKey> keys{AttentionKey(plain)};
+  using Key = std::vector<std::uint64_t>;
+  const auto key_of = [](const AttentionProblem& problem) {
+    KeyWriter<key_words<AttentionProblem>()> writer(problem.op());
+    describe(problem, AttentionArrays{}, writer);
+    EXPECT_FALSE(writer.has_text());
+    Key key{writer.words().begin(), writer.words().end()};
+    key.push_back(writer.hash());
+    return key;
+  };
+  std::vector<Key> keys{key_of(plain)};
   const std::initializer_list<void (*)(AttentionProblem&)> changes{[](auto& p) { p.batch = 2; },
                                                                    [](auto& p) { p.heads = 8; },
                                                                    [](auto& p) { p.kv_heads = 2; },
@@ -350,6 +398,12 @@ TEST(AttentionKeys, DependOnEveryField) {
                                                                    [](auto& p) { p.causal = Causal::top_left; },
                                                                    [](auto& p) { p.causal = Causal::bottom_right; },
                                                                    [](auto& p) { p.window_left = 5; },
+                                                                   [](auto& p) { p.window_left = 0; },
+                                                                   [](auto& p) { p.seq_kv = 0; },
+                                                                   [](auto& p) { p.total_q = 0; },
+                                                                   [](auto& p) { p.k_strides.batch = 0; },
+                                                                   [](auto& p) { p.k_strides.seq = 0; },
+                                                                   [](auto& p) { p.k_strides.head = 0; },
                                                                    [](auto& p) { p.window_right = 5; },
                                                                    [](auto& p) { p.scale = 0.5; },
                                                                    [](auto& p) { p.softcap = 0.5; },
@@ -379,10 +433,10 @@ TEST(AttentionKeys, DependOnEveryField) {
   for (const auto& change : changes) {
     AttentionProblem problem = plain;
     change(problem);
-    const AttentionKey key(problem);
+    const Key key = key_of(problem);
     for (std::size_t i = 0; i < keys.size(); ++i) {
       EXPECT_FALSE(key == keys[i]) << "changes " << keys.size() << ", " << i;
-      EXPECT_NE(key.hash(), keys[i].hash()) << "changes " << keys.size() << ", " << i;
+      EXPECT_NE(key.back(), keys[i].back()) << "changes " << keys.size() << ", " << i;
     }
     keys.push_back(key);
   }
@@ -407,7 +461,7 @@ TEST(AttentionProblems, GenericFormHasTheFieldsOfTheTypedOne) {
   problem.alibi = problem.sinks = problem.varlen = true;
   problem.total_q = 40;
   problem.total_kv = 100;
-  problem.k_strides = {0, 72, 8192};
+  problem.k_strides = {std::nullopt, 72, 8192};
   problem.o_alignment = 2;
   problem.mask_mod = "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return true; }";
   problem.mask_tiles = MaskTiles::read;

@@ -121,25 +121,30 @@ TEST_F(BadInput, TypedShapes) {
 TEST_F(BadInput, ArraysOfOptions) {
   const auto rejects = [&](const SoftmaxProblem& problem, const SoftmaxArrays& arrays,
                            std::initializer_list<std::string_view> words) {
-    expect_error([&] { fake_.engine->softmax(base(), base() + 1024, problem, arrays); }, ErrorCode::invalid_argument, words);
+    expect_error(
+        [&] {
+          fake_.engine->run(problem, {base(), base() + 1024, arrays.mask, arrays.valid_cols});
+        },
+        ErrorCode::invalid_argument, words);
   };
   auto* const bytes = reinterpret_cast<std::byte*>(base() + 512);
   SoftmaxProblem problem = small();
-  rejects(problem, {bytes, nullptr}, {"mask is given", "options.mask.kind is none", "add or keep"});
-  rejects(problem, {nullptr, bytes}, {"valid_cols is given", "options.valid_cols is false"});
+  rejects(problem, {.mask = bytes}, {"mask is given", "the problem does not have it"});
   problem.options.mask.kind = SoftmaxMask::Kind::add;
   rejects(problem, {}, {"mask is a null pointer"});
   rejects_call(base(), base() + 1024, problem, {"mask is a null pointer"});
-  rejects(problem, {bytes + 2, nullptr}, {"mask is at 0x", "f32", "multiple of 4"});
-  rejects(problem, {bytes, bytes}, {"valid_cols is given", "options.valid_cols is false"});
+  rejects(problem, {.mask = bytes + 2}, {"mask is at 0x", "f32", "multiple of 4"});
   problem.options.mask.dtype = DType::u8;
-  rejects(problem, {bytes, nullptr}, {"mask_dtype", "u8", "f32, f16, bf16"});
+  rejects(problem, {.mask = bytes}, {"mask_dtype", "u8", "f32, f16, bf16"});
   problem = small();
   problem.options.valid_cols = true;
   rejects(problem, {}, {"valid_cols is a null pointer"});
-  rejects(problem, {nullptr, bytes + 2}, {"valid_cols is at 0x", "i32", "multiple of 4"});
+  rejects(problem, {.valid_cols = bytes + 2}, {"valid_cols is at 0x", "i32", "multiple of 4"});
   problem.options.valid_cols_group = 0;
-  rejects(problem, {nullptr, bytes}, {"valid_cols_group is 0", "1"});
+  rejects(problem, {.valid_cols = bytes}, {"valid_cols_group is 0", "1"});
+  problem = small();
+  problem.options.mask.inner = 4;  // without a mask
+  rejects(problem, {}, {"mask_inner is 4", "only with mask=add or mask=keep"});
 }
 
 TEST_F(BadInput, OptionValues) {
@@ -149,7 +154,8 @@ TEST_F(BadInput, OptionValues) {
     rejects_call(base(), base() + 1024, problem, {"scale is", "allowed: 1e-30 to 1e+30"});
   }
   rejects_problem({"softmax", {{"rows", 8}, {"cols", 100}, {"mask", "multiply"}}}, {"mask is 'multiply'", "add", "keep"});
-  rejects_problem({"softmax", {{"rows", 8}, {"cols", 100}, {"mask_inner", 4}}}, {"mask_inner is 4", "mask is none"});
+  rejects_problem({"softmax", {{"rows", 8}, {"cols", 100}, {"mask_inner", 4}}},
+                  {"mask_inner is 4", "only with mask=add or mask=keep"});
   rejects_problem({"softmax", {{"rows", 8}, {"cols", 100}, {"causal", 2}}}, {"causal is 2", "0 to 1"});
   rejects_problem({"softmax_backward", {{"rows", 8}, {"cols", 100}, {"mask", "add"}}}, {"mask is 'add'", "none, keep"});
 }
@@ -157,7 +163,7 @@ TEST_F(BadInput, OptionValues) {
 TEST_F(BadInput, Gradients) {
   const auto rejects = [&](const void* dy, const void* y, void* dx, const SoftmaxBackwardProblem& problem,
                            std::initializer_list<std::string_view> words) {
-    expect_error([&] { fake_.engine->softmax_backward(dy, y, dx, problem); }, ErrorCode::invalid_argument, words);
+    expect_error([&] { fake_.engine->run(problem, {.dy = dy, .y = y, .dx = dx}); }, ErrorCode::invalid_argument, words);
   };
   float* const other = base() + 512;
   float* const third = base() + 1024;

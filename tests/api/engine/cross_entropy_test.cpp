@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "api/dispatch/cross_entropy_key.h"
+#include "api/dispatch/call_key.h"
 #include "api/dispatch/plan_table.h"
 #include "templates/op.h"
 #include "tests/api/engine/fakes.h"
@@ -16,6 +16,12 @@
 
 namespace tunesmith {
 namespace {
+
+template <typename Arrays>
+Arrays with_logits(Arrays arrays, const void* logits) {
+  arrays.logits = logits;
+  return arrays;
+}
 
 using fakes::expect_error;
 
@@ -36,7 +42,7 @@ struct Reference {
   std::vector<std::int64_t> predicted;
   double total_weight = 0, counted = 0;
 
-  // The z term has no weight: its mean divides by the number of rows.
+  // The z term is not weighted, so its mean divides by the number of rows.
   double mean_z_loss() const { return std::accumulate(z_loss.begin(), z_loss.end(), 0.0) / counted; }
   double mean_loss() const {
     const double with_z = std::accumulate(loss.begin(), loss.end(), 0.0);
@@ -215,7 +221,8 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   backward.softcap = problem.softcap;
   logits_ = logits;
   dlogits_.assign(dlogits_.size(), -1);
-  CrossEntropyBackwardArrays given{targets_.data(), lse_.data(), &dloss, nll_.data(), weights_.data(), dlogits_.data()};
+  CrossEntropyBackwardArrays given{nullptr,     targets_.data(), lse_.data(),    &dloss,
+                                   nll_.data(), weights_.data(), dlogits_.data()};
   engine_.run(backward, with_logits(given, logits_.data()));
   expect_near(dlogits_, apart, 1, "dlogits from lse");
   const std::vector<float> from_lse = dlogits_;
@@ -225,7 +232,7 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
 }
 
 // With all weights 0.5 the weighted mean of the first term is what it is without weights, and so is the mean of the z term.
-TEST_F(CrossEntropyFamily, TheMeanOfTheZTermDoesNotDependOnWeights) {
+TEST_F(CrossEntropyFamily, MeanOfTheZTermDoesNotDependOnWeights) {
   const std::vector<float> logits{1, 2, 0.5f, 0, -1, 3}, halves(3, 0.5f);
   const std::vector<std::int64_t> targets{0, 2};
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(2, 3, DType::f32);
@@ -257,7 +264,7 @@ TEST_F(CrossEntropyFamily, TheMeanOfTheZTermDoesNotDependOnWeights) {
   expect_near(dlogits, expected_dlogits, 1, "dlogits");
 }
 
-TEST_F(CrossEntropyFamily, RowsOfLossesTakeRowsOfUpstreamGradients) {
+TEST_F(CrossEntropyFamily, UnreducedLossTakesAnUpstreamGradientPerRow) {
   fill(4, 9);
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(4, 9, DType::f32);
   problem.reduction = Reduction::none;
@@ -396,7 +403,8 @@ TEST_P(CrossEntropyShards, CombineToTheWhole) {
     shard.scale = whole.scale;
     shard.softcap = whole.softcap;
     shard.predicted = true;
-    engine_.run(shard, {&logits_[static_cast<std::size_t>(start)], targets_.data(), nullptr, &parts[static_cast<std::size_t>(s * rows * 8)]});
+    engine_.run(shard, {&logits_[static_cast<std::size_t>(start)], targets_.data(), nullptr,
+                        &parts[static_cast<std::size_t>(s * rows * 8)]});
     start += shard.cols;
   }
   ASSERT_EQ(start, classes);
@@ -406,13 +414,14 @@ TEST_P(CrossEntropyShards, CombineToTheWhole) {
   std::vector<float> lse(rows, -1), nll(rows, -1), loss(1, -1), z_loss(1, -1);
   std::vector<std::int64_t> predicted(rows, -1);
   std::int64_t hits = -1;
-  engine_.run_checked(combine, {.parts = parts.data(), .targets = targets_.data(),
-                                 .loss = loss.data(),
-                                 .lse = lse.data(),
-                                 .z_loss = z_loss.data(),
-                                 .nll = nll.data(),
-                                 .predicted = predicted.data(),
-                                 .correct = &hits});
+  engine_.run_checked(combine, {.parts = parts.data(),
+                                .targets = targets_.data(),
+                                .loss = loss.data(),
+                                .lse = lse.data(),
+                                .z_loss = z_loss.data(),
+                                .nll = nll.data(),
+                                .predicted = predicted.data(),
+                                .correct = &hits});
   EXPECT_NEAR(loss[0], loss_[0], 2e-6 * loss_[0]);
   EXPECT_NEAR(z_loss[0], z_loss_[0], 2e-6 * z_loss_[0]);
   expect_near(lse, lse_, 1, "lse");
@@ -474,12 +483,14 @@ TEST_F(CrossEntropyFamily, ChecksTargetsOnRequest) {
 
   // Also when shards are combined.
   std::vector<float> parts(5 * 8);
-  engine_.run(CrossEntropyShardProblem::contiguous(5, 12, DType::f32), {logits_.data(), targets_.data(), nullptr, parts.data()});
+  engine_.run(CrossEntropyShardProblem::contiguous(5, 12, DType::f32),
+              {logits_.data(), targets_.data(), nullptr, parts.data()});
   CrossEntropyCombineProblem combine = CrossEntropyCombineProblem::contiguous(5, 1, 12);
   combine.check_targets = true;
   expect_error(
       [&] {
-        engine_.run_checked(combine, {.parts = parts.data(), .targets = targets_.data(), .loss = loss_.data(), .lse = lse_.data()});
+        engine_.run_checked(combine,
+                            {.parts = parts.data(), .targets = targets_.data(), .loss = loss_.data(), .lse = lse_.data()});
       },
       ErrorCode::invalid_argument, {"targets[1] is 12; allowed: 0 to 11, or ignore_index -100 (2 rows in all)"});
 }
@@ -516,20 +527,16 @@ TEST_F(CrossEntropyCalls, ErrorsNameMissingArrays) {
     ask(problem);
     rejects([&] { engine_.run_checked(problem, with_logits(arrays(), logits_.data())); }, words);
   };
-  asked([](auto& p) { p.weight = true; }, {"weight is a null pointer, but problem.weight is set"});
+  asked([](auto& p) { p.weight = true; }, {"weight is a null pointer"});
   asked([](auto& p) { p.nll = true; }, {"nll is a null pointer"});
   asked([](auto& p) { p.predicted = true; }, {"predicted is a null pointer"});
   asked([](auto& p) { p.correct = true; }, {"correct is a null pointer"});
   asked([](auto& p) { p.dloss = Upstream::scalar; }, {"dloss is a null pointer"});
-  asked([](auto& p) { p.gradient = Gradient::separate; }, {"dlogits is a null pointer, but problem.gradient is set"});
+  asked([](auto& p) { p.gradient = Gradient::separate; }, {"dlogits is a null pointer"});
   asked([](auto& p) { p.z_loss = 0.5; }, {"z_loss is a null pointer"});
 
   const CrossEntropyBackwardProblem backward = CrossEntropyBackwardProblem::contiguous(4, 8, DType::f32);
-  rejects(
-      [&] {
-        engine_.run(backward, {logits_.data(), targets_.data(), floats_.data()});
-      },
-      {"dloss is a null pointer"});
+  rejects([&] { engine_.run(backward, {logits_.data(), targets_.data(), floats_.data()}); }, {"dloss is a null pointer"});
   rejects(
       [&] {
         engine_.run(backward, {logits_.data(), targets_.data(), floats_.data(), floats_.data() + 8});
@@ -545,15 +552,18 @@ TEST_F(CrossEntropyCalls, ErrorsNameMissingArrays) {
 TEST_F(CrossEntropyCalls, ErrorsNameInvalidFields) {
   CrossEntropyArrays given = arrays();
   given.z_loss = floats_.data() + 16;
-  rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); }, {"z_loss is given", "problem.z_loss is 0"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); },
+          {"z_loss is given", "the problem does not have it"});
   given = arrays();
   given.dloss = floats_.data() + 16;
-  rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); }, {"dloss is scalar", "gradient is none"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); },
+          {"dloss is scalar", "gradient is none"});
   given = arrays();
   given.targets = reinterpret_cast<const std::byte*>(targets_.data()) + 4;
   rejects([&] { engine_.run_checked(problem_, with_logits(given, logits_.data())); }, {"targets is at", "i64", "8 bytes"});
   problem_.target_dtype = DType::f32;
-  rejects([&] { engine_.run_checked(problem_, with_logits(arrays(), logits_.data())); }, {"target_dtype is 'f32'", "i64, i32"});
+  rejects([&] { engine_.run_checked(problem_, with_logits(arrays(), logits_.data())); },
+          {"target_dtype is 'f32'", "i32, i64"});
   problem_.target_dtype = DType::i64;
   problem_.label_smoothing = 2;
   rejects([&] { engine_.run_checked(problem_, with_logits(arrays(), logits_.data())); }, {"label_smoothing is 2", "0 to 1"});
@@ -567,12 +577,12 @@ TEST_F(CrossEntropyCalls, ErrorsNameInvalidFields) {
 TEST_F(CrossEntropyCalls, OnlyEqualCallsShareAPlan) {
   engine_.run_checked(problem_, with_logits(arrays(), logits_.data()));
   engine_.run_checked(problem_, with_logits(arrays(), other_.data()));
-  problem_.logits_row_stride = 8;    // the meaning of 0
+  problem_.logits_row_stride = 8;    // as if it were absent
   problem_.out_dtype = DType::bf16;  // of dlogits, which are not computed
   problem_.logits_alignment = 4;     // the address determines it
   engine_.run_checked(problem_, with_logits(arrays(), logits_.data()));
   EXPECT_EQ(fake_.compiler->compilations, 1);
-  EXPECT_EQ(engine_.parts().plans->cross_entropy.size(), 1u);
+  EXPECT_EQ(engine_.parts().plans->calls.size(), 1u);
 
   CrossEntropyArrays given = arrays();
   std::vector<std::int64_t> predicted(4);
@@ -584,7 +594,7 @@ TEST_F(CrossEntropyCalls, OnlyEqualCallsShareAPlan) {
   engine_.run_checked(problem_, with_logits(given, logits_.data()));
   given.dlogits = logits_.data();
   engine_.run_checked(problem_, with_logits(given, logits_.data()));
-  EXPECT_EQ(engine_.parts().plans->cross_entropy.size(), 4u);
+  EXPECT_EQ(engine_.parts().plans->calls.size(), 4u);
 }
 
 TEST_F(CrossEntropyCalls, DoesNotWaitDuringACapture) {
@@ -596,14 +606,22 @@ TEST_F(CrossEntropyCalls, DoesNotWaitDuringACapture) {
                {"check_targets", "capturing", "bad_targets"});
 }
 
+template <typename Problem>
+CallKey key_of(const Problem& problem) {
+  const typename Problem::Arrays none{};
+  KeyWriter<key_words<Problem>()> key(problem.op());
+  describe(problem, none, key);
+  return CallKey({key.words(), key.hash()});
+}
+
 /// Checks that every change of a field gives a different key.
 template <typename Problem>
 void expect_all_in_key(const Problem& plain, std::initializer_list<void (*)(Problem&)> changes) {
-  std::vector<CrossEntropyKey> keys{CrossEntropyKey(plain)};
+  std::vector<CallKey> keys{key_of(plain)};
   for (const auto& change : changes) {
     Problem problem = plain;
     change(problem);
-    const CrossEntropyKey key(problem);
+    const CallKey key = key_of(problem);
     for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_FALSE(key == keys[i]) << "changes " << keys.size() << ", " << i;
     keys.push_back(key);
   }
@@ -674,8 +692,8 @@ TEST(CrossEntropyKeys, DependOnEveryField) {
        [](auto& p) { p.reduction = Reduction::sum; }, [](auto& p) { p.weight = true; }, [](auto& p) { p.nll = true; },
        [](auto& p) { p.predicted = true; }, [](auto& p) { p.correct = true; }, [](auto& p) { p.check_targets = true; }});
   // The same fields of another operation.
-  EXPECT_FALSE(CrossEntropyKey(CrossEntropyProblem::contiguous(8, 16, DType::f32)) ==
-               CrossEntropyKey(CrossEntropyBackwardProblem::contiguous(8, 16, DType::f32)));
+  EXPECT_FALSE(key_of(CrossEntropyProblem::contiguous(8, 16, DType::f32)) ==
+               key_of(CrossEntropyBackwardProblem::contiguous(8, 16, DType::f32)));
 }
 
 TEST(CrossEntropyProblems, GenericFormHasTheFieldsOfTheTypedOne) {

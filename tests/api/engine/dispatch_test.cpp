@@ -1,5 +1,7 @@
 // The lock-free table of one-shot calls, and its keys.
 
+#include "tunesmith/dispatch.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,8 +9,9 @@
 #include <set>
 #include <thread>
 
-#include "api/dispatch/softmax_key.h"
+#include "api/dispatch/call_key.h"
 #include "api/dispatch/table.h"
+#include "tunesmith/softmax.h"
 
 namespace tunesmith {
 namespace {
@@ -86,30 +89,40 @@ void expect_distinct(const std::vector<Key>& keys) {
     }
 }
 
+/// As Engine::run makes it.
+template <typename Problem>
+CallKey key_of(const Problem& asked, const typename Problem::Arrays& arrays) {
+  const Problem problem = with_addresses(asked, arrays);
+  KeyWriter<key_words<Problem>()> key(problem.op());
+  describe(problem, arrays, key);
+  return CallKey({key.words(), key.hash()});
+}
+
 TEST(SoftmaxKey, DependsOnEveryField) {
   alignas(64) std::byte memory[256];
-  const SoftmaxProblem base = SoftmaxProblem::contiguous(8, 16, DType::f32);
-  const void* x = memory;
-  const void* y = memory + 128;
-  std::vector<SoftmaxKey> keys{{x, y, base, false}, {x, y, base, true}};
+  SoftmaxProblem base = SoftmaxProblem::contiguous(8, 16, DType::f32);
+  const SoftmaxArrays arrays{.x = memory, .y = memory + 128};
+  std::vector<CallKey> keys{key_of(base, arrays)};
   const auto vary = [&](auto change) {
     SoftmaxProblem problem = base;
     change(problem);
-    keys.emplace_back(x, y, problem, false);
+    keys.push_back(key_of(problem, arrays));
   };
+  vary([](SoftmaxProblem& p) { p.logarithm = true; });
   vary([](SoftmaxProblem& p) { p.rows = 9; });
   vary([](SoftmaxProblem& p) { p.cols = 17; });
   vary([](SoftmaxProblem& p) { p.dtype = DType::f16; });
   vary([](SoftmaxProblem& p) { p.out_dtype = DType::f16; });
-  vary([](SoftmaxProblem& p) { p.out_dtype = p.dtype = DType::f16; });
+  vary([](SoftmaxProblem& p) { p.dtype = DType::f16, p.out_dtype = DType::f32; });
   vary([](SoftmaxProblem& p) { p.dtype = DType::bf16; });
   vary([](SoftmaxProblem& p) { p.out_dtype = DType::bf16; });
   vary([](SoftmaxProblem& p) { p.x_row_stride = 20; });
+  vary([](SoftmaxProblem& p) { p.x_row_stride = 0; });
   vary([](SoftmaxProblem& p) { p.y_row_stride = 20; });
-  keys.emplace_back(x, x, base, false);
+  keys.push_back(key_of(base, {.x = memory, .y = memory}));
   for (const int offset : {2, 4, 8}) {
-    keys.emplace_back(memory + offset, y, base, false);
-    keys.emplace_back(x, memory + 128 + offset, base, false);
+    keys.push_back(key_of(base, {.x = memory + offset, .y = memory + 128}));
+    keys.push_back(key_of(base, {.x = memory, .y = memory + 128 + offset}));
   }
   expect_distinct(keys);
 }
@@ -117,15 +130,15 @@ TEST(SoftmaxKey, DependsOnEveryField) {
 TEST(SoftmaxBackwardKey, DependsOnEveryField) {
   alignas(64) std::byte memory[384];
   const SoftmaxBackwardProblem base = SoftmaxBackwardProblem::contiguous(8, 16, DType::f32);
-  const void* dy = memory;
-  const void* y = memory + 128;
-  const void* dx = memory + 256;
-  std::vector<SoftmaxBackwardKey> keys{{dy, y, dx, base, false}, {dy, y, dx, base, true}, {dy, y, dy, base, false}};
+  const SoftmaxBackwardArrays arrays{.dy = memory, .y = memory + 128, .dx = memory + 256};
+  std::vector<CallKey> keys{key_of(base, arrays), key_of(base, {.dy = memory, .y = memory + 128, .dx = memory}),
+                            key_of(SoftmaxProblem::contiguous(8, 16, DType::f32), {.x = memory, .y = memory + 128})};
   const auto vary = [&](auto change) {
     SoftmaxBackwardProblem problem = base;
     change(problem);
-    keys.emplace_back(dy, y, dx, problem, false);
+    keys.push_back(key_of(problem, arrays));
   };
+  vary([](SoftmaxBackwardProblem& p) { p.logarithm = true; });
   vary([](SoftmaxBackwardProblem& p) { p.rows = 9; });
   vary([](SoftmaxBackwardProblem& p) { p.cols = 17; });
   vary([](SoftmaxBackwardProblem& p) { p.dtype = DType::bf16; });
@@ -134,9 +147,9 @@ TEST(SoftmaxBackwardKey, DependsOnEveryField) {
   vary([](SoftmaxBackwardProblem& p) { p.y_row_stride = 20; });
   vary([](SoftmaxBackwardProblem& p) { p.dx_row_stride = 20; });
   for (const int offset : {2, 4, 8}) {
-    keys.emplace_back(memory + offset, y, dx, base, false);
-    keys.emplace_back(dy, memory + 128 + offset, dx, base, false);
-    keys.emplace_back(dy, y, memory + 256 + offset, base, false);
+    keys.push_back(key_of(base, {.dy = memory + offset, .y = memory + 128, .dx = memory + 256}));
+    keys.push_back(key_of(base, {.dy = memory, .y = memory + 128 + offset, .dx = memory + 256}));
+    keys.push_back(key_of(base, {.dy = memory, .y = memory + 128, .dx = memory + 256 + offset}));
   }
   expect_distinct(keys);
 }
@@ -149,26 +162,22 @@ SoftmaxProblem masked(SoftmaxMask::Kind kind) {
 
 TEST(SoftmaxOptionsKey, DependsOnEveryField) {
   alignas(64) std::byte memory[512];
-  const void* x = memory;
-  void* y = memory + 128;
-  const SoftmaxArrays arrays{memory + 256, memory + 384};
-  std::vector<SoftmaxOptionsKey> keys;
+  const SoftmaxArrays arrays{.x = memory, .y = memory + 128, .mask = memory + 256};
+  std::vector<CallKey> keys;
   const auto vary = [&](SoftmaxMask::Kind kind, auto change) {
     SoftmaxProblem problem = masked(kind);
-    problem.options.valid_cols = true;
     change(problem);
-    keys.emplace_back(x, y, problem, false, arrays);
+    keys.push_back(key_of(problem, arrays));
   };
-  constexpr auto none = SoftmaxMask::Kind::none, add = SoftmaxMask::Kind::add, keep = SoftmaxMask::Kind::keep;
-  for (const SoftmaxMask::Kind kind : {none, add, keep}) vary(kind, [](SoftmaxProblem&) {});
+  constexpr auto add = SoftmaxMask::Kind::add, keep = SoftmaxMask::Kind::keep;
+  for (const SoftmaxMask::Kind kind : {SoftmaxMask::Kind::none, add, keep}) vary(kind, [](SoftmaxProblem&) {});
   vary(add, [](SoftmaxProblem& p) { p.rows = 9; });
   vary(add, [](SoftmaxProblem& p) { p.cols = 17; });
   vary(add, [](SoftmaxProblem& p) { p.x_row_stride = 20; });
-  vary(add, [](SoftmaxProblem& p) { p.y_row_stride = 20; });
   vary(add, [](SoftmaxProblem& p) { p.dtype = DType::f16; });
   vary(add, [](SoftmaxProblem& p) { p.options.scale = 0.125; });
   vary(add, [](SoftmaxProblem& p) { p.options.causal = true; });
-  vary(add, [](SoftmaxProblem& p) { p.options.valid_cols = false; });
+  vary(add, [](SoftmaxProblem& p) { p.options.valid_cols = true; });
   vary(add, [](SoftmaxProblem& p) { p.options.valid_cols_group = 4; });
   vary(add, [](SoftmaxProblem& p) { p.options.safe = true; });
   vary(add, [](SoftmaxProblem& p) { p.options.mask.dtype = DType::f16; });
@@ -178,91 +187,69 @@ TEST(SoftmaxOptionsKey, DependsOnEveryField) {
   vary(add, [](SoftmaxProblem& p) { p.options.mask.middle_stride = 32; });
   vary(add, [](SoftmaxProblem& p) { p.options.mask.outer_stride = 32; });
   for (const int offset : {2, 4, 8})
-    keys.emplace_back(x, y, masked(add), false, SoftmaxArrays{memory + 256 + offset, nullptr});
-  keys.emplace_back(x, y, masked(add), true, arrays);
-  keys.emplace_back(x, x, masked(add), false, arrays);
-  SoftmaxBackwardProblem gradient = SoftmaxBackwardProblem::contiguous(8, 16, DType::f32);
-  gradient.options = masked(keep).options;
-  keys.emplace_back(x, y, x, gradient, false, arrays);
-  keys.emplace_back(x, y, y, gradient, false, arrays);
-  keys.emplace_back(x, y, y, gradient, true, arrays);
-  gradient.dx_row_stride = 20;
-  keys.emplace_back(x, y, y, gradient, false, arrays);
+    keys.push_back(key_of(masked(add), {.x = memory, .y = memory + 128, .mask = memory + 256 + offset}));
+  keys.push_back(key_of(masked(add), {.x = memory, .y = memory, .mask = memory + 256}));
   expect_distinct(keys);
 }
 
-TEST(SoftmaxKey, IgnoresFieldsWithoutEffect) {
+TEST(CallKeys, IgnoreWhatMakesNoDifference) {
   alignas(64) std::byte memory[256];
   SoftmaxProblem base = SoftmaxProblem::contiguous(8, 16, DType::f32);
-  const SoftmaxKey key(memory, memory + 128, base, false);
-  EXPECT_EQ(key, SoftmaxKey(memory + 16, memory + 64, base, false));  // 16 bytes are sufficient
-  base.x_row_stride = base.y_row_stride = 16;                         // the meaning of 0
-  base.x_alignment = base.y_alignment = 4;                            // the addresses determine it
-  base.in_place = base.logarithm = true;                              // the call determines it
-  EXPECT_EQ(key, SoftmaxKey(memory, memory + 128, base, false));
-}
-
-TEST(SoftmaxOptionsKey, IgnoresFieldsWithoutEffect) {
-  alignas(64) std::byte memory[256];
-  const auto key_of = [&](const SoftmaxProblem& problem) {
-    return SoftmaxOptionsKey(memory, memory + 64, problem, false, {memory + 128, memory + 192});
-  };
-  SoftmaxProblem scaled = SoftmaxProblem::contiguous(8, 16, DType::f32);
-  scaled.options.scale = 0.5;
-  SoftmaxProblem same = scaled;
-  same.options.valid_cols_group = 7;  // of an option that is off
-  same.options.mask.inner = same.options.mask.outer_stride = 3;
-  same.options.mask.dtype = DType::bf16;
-  EXPECT_EQ(key_of(scaled), key_of(same));
+  const CallKey key = key_of(base, {.x = memory, .y = memory + 128});
+  EXPECT_EQ(key, key_of(base, {.x = memory + 16, .y = memory + 64}));  // 16 bytes are sufficient
+  base.x_row_stride = base.y_row_stride = 16;                          // as if they were absent
+  base.out_dtype = DType::f32;
+  base.x_alignment = base.y_alignment = 4;  // the addresses determine it
+  base.in_place = true;                     // likewise
+  EXPECT_EQ(key, key_of(base, {.x = memory, .y = memory + 128}));
 
   SoftmaxProblem kept = masked(SoftmaxMask::Kind::keep);
-  same = kept;
-  same.options.mask.dtype = DType::f16;  // it is u8
-  same.options.mask.row_stride = 16;     // the meaning of -1
-  same.options.mask.alignment = 1;       // the address determines it
-  EXPECT_EQ(key_of(kept), key_of(same));
+  const CallKey kept_key = key_of(kept, {.x = memory, .y = memory + 64, .mask = memory + 128});
+  kept.options.mask.row_stride = 16;
+  kept.options.mask.inner = 8;
+  kept.options.mask.alignment = 1;
+  EXPECT_EQ(kept_key, key_of(kept, {.x = memory, .y = memory + 64, .mask = memory + 128}));
 }
 
-TEST(SoftmaxKey, HashDistributesShapesOfRealModels) {
-  std::set<std::uint64_t> upper_bits;
+TEST(CallKeys, GivenArraysSwitchOptionsOn) {
+  alignas(64) std::byte memory[256];
+  SoftmaxProblem problem = SoftmaxProblem::contiguous(8, 16, DType::f32);
+  const SoftmaxArrays with{.x = memory, .y = memory + 64, .valid_cols = memory + 128};
+  const CallKey given = key_of(problem, with);
+  EXPECT_FALSE(given == key_of(problem, {.x = memory, .y = memory + 64}));
+  problem.options.valid_cols = true;
+  EXPECT_EQ(given, key_of(problem, with));
+}
+
+TEST(CallKeys, HashDistributesShapesOfRealModels) {
+  std::set<std::uint64_t> plain, with_options;
   int keys = 0;
-  alignas(64) const std::byte memory[64] = {};
+  alignas(64) std::byte memory[64] = {};
   for (std::int64_t rows = 1; rows <= 4096; rows *= 2)
     for (std::int64_t cols = 128; cols <= 262144; cols *= 2)
-      for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const bool other : {false, true}) {
         ++keys;
-        upper_bits.insert(SoftmaxKey(memory, memory + 16, SoftmaxProblem::contiguous(rows, cols, dtype), false).hash() >>
-                          54);
+        const SoftmaxProblem problem = SoftmaxProblem::contiguous(rows, cols, other ? DType::bf16 : DType::f32);
+        plain.insert(key_of(problem, {.x = memory, .y = memory + 16}).hash() >> 54);
+        SoftmaxBackwardProblem gradient = SoftmaxBackwardProblem::contiguous(rows, cols, DType::f32);
+        gradient.options.causal = other;
+        gradient.options.scale = 0.125;
+        with_options.insert(key_of(gradient, {.dy = memory, .y = memory + 16, .dx = memory + 32}).hash() >> 54);
       }
   // On average, 312 random keys occupy 269 of 1024 slots.
-  EXPECT_GT(upper_bits.size(), static_cast<std::size_t>(keys) * 3 / 4);
-}
-
-TEST(SoftmaxOptionsKey, HashDistributesShapesOfRealModels) {
-  std::set<std::uint64_t> upper_bits;
-  int keys = 0;
-  alignas(64) const std::byte memory[64] = {};
-  SoftmaxBackwardProblem problem;
-  for (problem.rows = 1; problem.rows <= 4096; problem.rows *= 2)
-    for (problem.cols = 128; problem.cols <= 262144; problem.cols *= 2)
-      for (const bool causal : {false, true}) {
-        ++keys;
-        problem.options.causal = causal;
-        problem.options.scale = 0.125;
-        upper_bits.insert(SoftmaxOptionsKey(memory, memory + 16, memory + 32, problem, false, {}).hash() >> 54);
-      }
-  EXPECT_GT(upper_bits.size(), static_cast<std::size_t>(keys) * 3 / 4);  // 312 keys, as above
+  EXPECT_GT(plain.size(), static_cast<std::size_t>(keys) * 3 / 4);
+  EXPECT_GT(with_options.size(), static_cast<std::size_t>(keys) * 3 / 4);
 }
 
 TEST(AlignmentClass, IsTheLargestPowerOfTwoUpTo16) {
   const auto at = [](std::uintptr_t address) { return alignment_class(reinterpret_cast<const void*>(address)); };
-  EXPECT_EQ(at(1), 1u);
-  EXPECT_EQ(at(6), 2u);
-  EXPECT_EQ(at(12), 4u);
-  EXPECT_EQ(at(24), 8u);
-  EXPECT_EQ(at(48), 16u);
-  EXPECT_EQ(at(4096), 16u);
-  EXPECT_EQ(at(0), 16u);
+  EXPECT_EQ(at(1), 1);
+  EXPECT_EQ(at(6), 2);
+  EXPECT_EQ(at(12), 4);
+  EXPECT_EQ(at(24), 8);
+  EXPECT_EQ(at(48), 16);
+  EXPECT_EQ(at(4096), 16);
+  EXPECT_EQ(at(0), 16);
 }
 
 }  // namespace

@@ -321,7 +321,7 @@ TEST_F(TunedCache, TheSourceIsTheOneThatWasCompiled) {
   EXPECT_EQ(second.compiler->compilations, 0);
 }
 
-TEST_F(TunedCache, PhasesTellAWarmStartFromACompilation) {
+TEST_F(TunedCache, PhasesDistinguishAWarmStartFromACompilation) {
   FakeEngine fake(in_mode(Mode::replay), DeviceInfo::Kind::cuda, folder_ / "cache.db");
   const Phases warm = fake.engine->prepare(rows_of(8, 100)).state().phases;
   for (const double phase_ms : {warm.select_ms, warm.digest_ms, warm.lookup_ms, warm.load_ms, warm.bind_ms})

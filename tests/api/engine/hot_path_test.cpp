@@ -71,14 +71,15 @@ TEST_F(HotPath, RepeatedOneShotCallAllocatesNothing) {
 }
 
 TEST_F(HotPath, SoftmaxFamilyAllocatesNothing) {
-  const SoftmaxBackwardProblem gradient = SoftmaxBackwardProblem::contiguous(4, 64, DType::f32);
+  SoftmaxBackwardProblem gradient = SoftmaxBackwardProblem::contiguous(4, 64, DType::f32);
   const auto expect_none_but_at_first = [&](const auto& call) {
     EXPECT_GT(allocations_of(call), 0);
     EXPECT_EQ(allocations_of(call), 0);
   };
   expect_none_but_at_first([&] { fake_.engine->log_softmax(x_, y_, problem_); });
-  expect_none_but_at_first([&] { fake_.engine->softmax_backward(x_, y_, dx_, gradient); });
-  expect_none_but_at_first([&] { fake_.engine->log_softmax_backward(x_, y_, x_, gradient); });
+  expect_none_but_at_first([&] { fake_.engine->run(gradient, {.dy = x_, .y = y_, .dx = dx_}); });
+  gradient.logarithm = true;
+  expect_none_but_at_first([&] { fake_.engine->run(gradient, {.dy = x_, .y = y_, .dx = x_}); });
   EXPECT_EQ(fake_.compiler->compilations, 3);
   EXPECT_EQ(fake_.device->launches, 60);
 }
@@ -90,9 +91,10 @@ TEST_F(HotPath, SoftmaxWithOptionsAllocatesNothing) {
   SoftmaxBackwardProblem gradient = SoftmaxBackwardProblem::contiguous(4, 64, DType::f32);
   gradient.options = problem_.options;
   gradient.options.mask.kind = SoftmaxMask::Kind::keep;
-  const SoftmaxArrays arrays{mask_, valid_cols_};
-  const auto forward = [&] { fake_.engine->softmax(x_, y_, problem_, arrays); };
-  const auto backward = [&] { fake_.engine->softmax_backward(x_, y_, dx_, gradient, arrays); };
+  const auto forward = [&] { fake_.engine->run(problem_, {.x = x_, .y = y_, .mask = mask_, .valid_cols = valid_cols_}); };
+  const auto backward = [&] {
+    fake_.engine->run(gradient, {.dy = x_, .y = y_, .dx = dx_, .mask = mask_, .valid_cols = valid_cols_});
+  };
   EXPECT_GT(allocations_of(forward), 0);
   EXPECT_EQ(allocations_of(forward), 0);
   EXPECT_GT(allocations_of(backward), 0);
@@ -105,7 +107,8 @@ TEST_F(HotPath, CrossEntropyAllocatesNothing) {
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(4, 64, DType::f32);
   problem.z_loss = 1e-4;
   float* const more = dx_;
-  const CrossEntropyArrays arrays{.targets = valid_cols_,
+  const CrossEntropyArrays arrays{.logits = x_,
+                                  .targets = valid_cols_,
                                   .weight = mask_,
                                   .loss = more,
                                   .lse = more + 64,
@@ -113,12 +116,13 @@ TEST_F(HotPath, CrossEntropyAllocatesNothing) {
                                   .predicted = more + 192,
                                   .correct = more + 256,
                                   .dlogits = y_};
-  const auto loss = [&] { fake_.engine->run_checked(problem, with_logits(arrays, x_)); };
+  const auto loss = [&] { fake_.engine->run_checked(problem, arrays); };
   EXPECT_GT(allocations_of(loss), 0);
   EXPECT_EQ(allocations_of(loss), 0);
   const CrossEntropyBackwardProblem backward = CrossEntropyBackwardProblem::contiguous(4, 64, DType::f32);
   const auto gradient = [&] {
-    fake_.engine->run(backward, {.logits = x_, .targets = valid_cols_, .lse = more + 64, .dloss = more, .nll = mask_, .dlogits = x_});
+    fake_.engine->run(backward,
+                      {.logits = x_, .targets = valid_cols_, .lse = more + 64, .dloss = more, .nll = mask_, .dlogits = x_});
   };
   EXPECT_GT(allocations_of(gradient), 0);
   EXPECT_EQ(allocations_of(gradient), 0);
@@ -133,8 +137,8 @@ TEST_F(HotPath, AttentionAllocatesNothing) {
   problem.head_dim = 16;
   problem.dtype = DType::f32;
   problem.causal = Causal::bottom_right;
-  const AttentionArrays arrays{.sinks = valid_cols_, .o = dx_, .lse = dx_ + 1024};
-  const auto attention = [&] { fake_.engine->attention(x_, y_, mask_, arrays, problem); };
+  const AttentionArrays arrays{.q = x_, .k = y_, .v = mask_, .sinks = valid_cols_, .o = dx_, .lse = dx_ + 1024};
+  const auto attention = [&] { fake_.engine->run(problem, arrays); };
   EXPECT_GT(allocations_of(attention), 0);
   EXPECT_EQ(allocations_of(attention), 0);
   EXPECT_EQ(fake_.compiler->compilations, 1);

@@ -46,10 +46,12 @@ class SoftmaxFamily : public testing::Test {
     forward.options = options;
     SoftmaxBackwardProblem backward = SoftmaxBackwardProblem::contiguous(rows, cols, DType::f32);
     backward.options = options;
-    engine_.softmax(x_.values, y_.values, forward, arrays);
-    engine_.log_softmax(x_.values, log_y_.values, forward, arrays);
-    engine_.softmax_backward(dy_.values, y_.values, dx_.values, backward, arrays);
-    engine_.log_softmax_backward(dy_.values, log_y_.values, log_dx_.values, backward, arrays);
+    const void *const mask = arrays.mask, *const lengths = arrays.valid_cols;
+    engine_.run(forward, {x_.values, y_.values, mask, lengths});
+    engine_.run(backward, {dy_.values, y_.values, dx_.values, mask, lengths});
+    forward.logarithm = backward.logarithm = true;
+    engine_.run(forward, {x_.values, log_y_.values, mask, lengths});
+    engine_.run(backward, {dy_.values, log_y_.values, log_dx_.values, mask, lengths});
     for (std::int64_t r = 0; r < rows; ++r) expect_row(r, options, takes_part);
   }
 
@@ -101,9 +103,9 @@ TEST_F(SoftmaxFamily, ValidColsAreClampedAndShared) {
   const std::int32_t valid_cols[4] = {5, 1, 100, 12};
   SoftmaxOptions options;
   options.valid_cols = true;
-  expect_all(4, options, {nullptr, valid_cols}, [&](auto r, auto c) { return c < valid_cols[r]; });
+  expect_all(4, options, {.valid_cols = valid_cols}, [&](auto r, auto c) { return c < valid_cols[r]; });
   options.valid_cols_group = 3;
-  expect_all(11, options, {nullptr, valid_cols}, [&](auto r, auto c) { return c < valid_cols[r / 3]; });
+  expect_all(11, options, {.valid_cols = valid_cols}, [&](auto r, auto c) { return c < valid_cols[r / 3]; });
 }
 
 TEST_F(SoftmaxFamily, KeepMaskBroadcastsOverHeads) {
@@ -115,7 +117,7 @@ TEST_F(SoftmaxFamily, KeepMaskBroadcastsOverHeads) {
   options.mask.inner = 3;
   options.mask.middle = 2;
   options.mask.outer_stride = 3 * cols;
-  expect_all(12, options, {mask.values, nullptr}, [&](auto r, auto c) {
+  expect_all(12, options, {.mask = mask.values}, [&](auto r, auto c) {
     const std::int64_t batch = r / 6, query = r % 3;
     return mask.values[(batch * 3 + query) * cols + c] != 0;
   });
@@ -125,11 +127,12 @@ TEST_F(SoftmaxFamily, SafeRowsWithoutElementsAreZero) {
   const std::int32_t valid_cols[2] = {0, 12};
   SoftmaxOptions options;
   options.valid_cols = options.safe = true;
-  expect_all(2, options, {nullptr, valid_cols}, [](auto r, auto) { return r == 1; });
+  expect_all(2, options, {.valid_cols = valid_cols}, [](auto r, auto) { return r == 1; });
   options.safe = false;
   SoftmaxProblem problem = SoftmaxProblem::contiguous(2, cols, DType::f32);
   problem.options = options;
-  engine_.log_softmax(x_.values, log_y_.values, problem, {nullptr, valid_cols});
+  problem.logarithm = true;
+  engine_.run(problem, {.x = x_.values, .y = log_y_.values, .valid_cols = valid_cols});
   EXPECT_TRUE(std::isnan(log_y_.values[0]));
   EXPECT_FALSE(std::isnan(log_y_.values[cols]));
 }
@@ -142,7 +145,7 @@ TEST_F(SoftmaxFamily, AddMask) {
   problem.options.scale = 0.5;
   problem.options.mask.kind = SoftmaxMask::Kind::add;
   problem.options.mask.row_stride = 0;  // the same mask row for all rows
-  engine_.softmax(x_.values, y_.values, problem, {mask.values, nullptr});
+  engine_.run(problem, {.x = x_.values, .y = y_.values, .mask = mask.values});
   for (std::int64_t r = 0; r < 3; ++r) {
     double sum = 0;
     for (std::int64_t c = 0; c < cols; ++c) sum += std::exp(0.5 * x(r, c) + static_cast<double>(mask.values[c]));
@@ -154,12 +157,12 @@ TEST_F(SoftmaxFamily, AddMask) {
 TEST_F(SoftmaxFamily, InPlaceAndStrides) {
   SoftmaxBackwardProblem problem = SoftmaxBackwardProblem::contiguous(2, cols, DType::f32);
   engine_.softmax(x_.values, y_.values, SoftmaxProblem::contiguous(2, cols, DType::f32));
-  engine_.softmax_backward(dy_.values, y_.values, dx_.values, problem);
+  engine_.run(problem, {.dy = dy_.values, .y = y_.values, .dx = dx_.values});
   Aligned<float> apart;
   problem.dx_row_stride = 2 * cols;
-  engine_.softmax_backward(dy_.values, y_.values, apart.values, problem);
-  problem.dx_row_stride = 0;
-  engine_.softmax_backward(dy_.values, y_.values, dy_.values, problem);  // in place of dy
+  engine_.run(problem, {.dy = dy_.values, .y = y_.values, .dx = apart.values});
+  problem.dx_row_stride.reset();
+  engine_.run(problem, {.dy = dy_.values, .y = y_.values, .dx = dy_.values});  // in place of dy
   for (std::int64_t i = 0; i < 2 * cols; ++i) {
     EXPECT_EQ(dy_.values[i], dx_.values[i]) << i;
     EXPECT_EQ(apart.values[i < cols ? i : i + cols], dx_.values[i]) << i;
@@ -173,9 +176,9 @@ TEST(SoftmaxProblems, GenericFormOmitsDefaults) {
   const std::size_t plain = to_problem(problem).fields.size();
   problem.logarithm = true;
   EXPECT_EQ(to_problem(problem).op, "log_softmax");
-  problem.options.valid_cols_group = 9;  // of an option that is off
-  problem.options.mask.inner = 4;
   EXPECT_EQ(to_problem(problem).fields.size(), plain);
+  problem.options.mask.inner = 4;  // of an option that is off: said all the same, and refused when it is read
+  EXPECT_EQ(to_problem(problem).fields.integer("mask_inner"), 4);
   problem.options.scale = 0.125;
   problem.options.mask.kind = SoftmaxMask::Kind::keep;
   const Problem general = to_problem(problem);

@@ -46,6 +46,12 @@ std::vector<Problem> attention_problems(bool tensor_cores) {
       "seq_q=50,seq_kv=70,head_dim=32,heads=2,batch=2,q_head_stride=37,q_seq_stride=101,q_batch_stride=6001,"
       "k_alignment=4,o_head_stride=36,o_seq_stride=99,o_batch_stride=5001",
       "seq_q=50,seq_kv=70,head_dim=32,layout=bhsd,heads=2,v_alignment=4,o_alignment=4,q_alignment=8",
+      // No keys, and strides that broadcast.
+      "seq_q=70,seq_kv=0,head_dim=64,heads=2,batch=2",
+      "seq_q=70,seq_kv=0,head_dim=64,heads=2,sinks=1,causal=bottom-right",
+      "seq_q=5,seq_kv=0,head_dim=64,heads=4,kv_heads=1,window_left=3,alibi=1",
+      "seq_q=70,seq_kv=90,head_dim=64,heads=2,batch=3,k_batch_stride=0,v_batch_stride=0",
+      "seq_q=70,seq_kv=90,head_dim=64,heads=4,batch=2,k_head_stride=0,v_head_stride=0,q_seq_stride=0,causal=top-left",
       // Small dot products with softcap; biases that tensor cores add, and biases that they cannot add because f16
       // overflows with a large scale.
       "seq_q=300,seq_kv=500,head_dim=64,heads=2,softcap=50,dtype=bf16",

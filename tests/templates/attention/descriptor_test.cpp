@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/templates/softmax/cases.h"
 #include "tunesmith/attention.h"
@@ -33,11 +34,17 @@ ArrayInfo array(const std::string& fields, const std::string& name) {
   return {};
 }
 
+std::string shape_of(const ArrayInfo& info) {
+  std::string text;
+  for (const std::int64_t extent : info.shape) text += (text.empty() ? "(" : ",") + std::to_string(extent);
+  return text + ")";
+}
+
 TEST(AttentionDescriptor, NormalizationIsIdempotent) {
   for (const char* fields :
        {"seq_q=5,head_dim=64", "seq_q=5,seq_kv=9,head_dim=64,head_dim_v=32,heads=4,kv_heads=2,layout=bhsd,dtype=f32",
         "seq_q=5,head_dim=64,causal=top-left,window_left=3,window_right=8,softcap=2,scale=0.25,alibi=1,sinks=1",
-        "seq_q=5,head_dim=64,batch=3,varlen=1,total_q=11,q_seq_stride=100,q_alignment=4,o_head_stride=200"}) {
+        "seq_q=5,head_dim=64,batch=3,varlen=1,total_q=11,total_kv=15,q_seq_stride=100,q_alignment=4,o_head_stride=200"}) {
     const Problem problem = normal(fields);
     EXPECT_EQ(op().normalize(problem), problem) << problem.text();
   }
@@ -52,18 +59,79 @@ TEST(AttentionDescriptor, ErrorsNameFieldValueAndAllowedValues) {
   expect_error("seq_q=5,head_dim=60", {"head_dim is 60", "8 to 256 in steps of 8"});
   expect_error("seq_q=5,head_dim=264", {"head_dim is 264", "8 to 256"});
   expect_error("seq_q=5,head_dim=64,heads=6,kv_heads=4", {"heads is 6", "kv_heads is 4", "multiple"});
-  expect_error("seq_q=5,seq_kv=0,head_dim=64", {"seq_kv is 0"});
+  expect_error("seq_q=5,seq_kv=-1,head_dim=64", {"seq_kv is -1; allowed: 0 to"});
   expect_error("seq_q=5,head_dim=64,causal=yes", {"causal is 'yes'", "none, top-left, bottom-right"});
   expect_error("seq_q=5,head_dim=64,layout=sbhd", {"layout is 'sbhd'", "bshd, bhsd"});
   expect_error("seq_q=5,head_dim=64,scale=-1", {"scale is -1", "1e-06"});
-  expect_error("seq_q=5,head_dim=64,window_left=-2", {"window_left is -2"});
+  expect_error("seq_q=5,head_dim=64,window_left=-2", {"window_left is -2; allowed: 0 to"});
   expect_error("seq_q=5,head_dim=64,total_q=5", {"total_q", "varlen=1"});
-  expect_error("seq_q=5,head_dim=64,batch=2,varlen=1,total_q=11", {"total_q is 11", "2 sequences", "seq_q = 5", "10"});
-  expect_error("seq_q=5,head_dim=64,varlen=1,q_batch_stride=9", {"q_batch_stride", "packed"});
+  expect_error("seq_q=5,head_dim=64,batch=2,varlen=1,total_q=11,total_kv=10",
+               {"total_q is 11", "2 sequences", "seq_q = 5", "10"});
+  expect_error("seq_q=5,head_dim=64,varlen=1,total_q=5,total_kv=5,q_batch_stride=9", {"q_batch_stride", "packed"});
   expect_error("seq_q=5,head_dim=64,o_seq_stride=63", {"stride of o is 63", "at least 64"});
   expect_error("seq_q=5,head_dim=64,q_seq_stride=1000000000000000,batch=3", {"q_seq_stride is 1000000000000000"});
   expect_error("seq_q=5,head_dim=64,q_alignment=1", {"q_alignment is 1"});
   expect_error("seq_q=5,head_dim=64,rows=3", {"'rows' is not a field of attention"});
+  expect_error("seq_q=5,head_dim=64,kvheads=3", {"'kvheads' is not a field of attention; did you mean 'kv_heads'?"});
+  expect_error("seq_q=5,head_dim=64,mask_tiles=read", {"mask_tiles is read", "no mask_mod"});
+}
+
+TEST(AttentionDescriptor, PackedSequencesNeedTheirTotals) {
+  expect_error("seq_q=5,head_dim=64,varlen=1", {"total_q is missing", "needs total_q and total_kv"});
+  expect_error("seq_q=5,head_dim=64,varlen=1,total_q=5", {"total_kv is missing", "needs total_q and total_kv"});
+  EXPECT_NO_THROW(normal("seq_q=5,head_dim=64,varlen=1,total_q=0,total_kv=0"));
+}
+
+TEST(AttentionDescriptor, ZeroIsZero) {
+  const Problem empty = normal("seq_q=5,seq_kv=0,head_dim=64");
+  EXPECT_EQ(empty.fields.integer("seq_kv"), 0);
+  EXPECT_EQ(array("batch=2,seq_q=5,seq_kv=0,head_dim=64", "k").elements(), 0);
+  EXPECT_EQ(array("batch=2,seq_q=5,seq_kv=0,head_dim=64", "o").elements(), 2 * 5 * 64);
+  EXPECT_EQ(normal("seq_q=5,head_dim=64,window_left=0").fields.integer("window_left"), 0);
+  EXPECT_NE(normal("seq_q=5,head_dim=64,window_left=0"), normal("seq_q=5,head_dim=64"));
+
+  // Strides of 0 broadcast inputs; elements of the output must be distinct.
+  const std::string shape = "batch=3,seq_q=5,seq_kv=7,heads=4,head_dim=64";
+  EXPECT_EQ(array(shape + ",k_batch_stride=0", "k").strides, (std::vector<std::int64_t>{0, 4 * 64, 64, 1}));
+  EXPECT_EQ(array(shape + ",v_head_stride=0", "v").strides, (std::vector<std::int64_t>{7 * 4 * 64, 4 * 64, 0, 1}));
+  EXPECT_EQ(array(shape + ",q_seq_stride=0", "q").strides, (std::vector<std::int64_t>{5 * 4 * 64, 0, 64, 1}));
+  for (const char* stride : {"o_batch_stride", "o_seq_stride", "o_head_stride"})
+    expect_error(shape + "," + stride + "=0", {stride, "is 0; allowed: 1 to"});
+  const Problem broadcast = normal(shape + ",k_batch_stride=0,v_head_stride=0");
+  EXPECT_EQ(op().normalize(broadcast), broadcast);
+  const Problem small = op().parse(broadcast)->verification_problem();
+  EXPECT_EQ(small.fields.integer("k_batch_stride"), 0);
+  EXPECT_EQ(small.fields.integer("v_head_stride"), 0);
+  EXPECT_NE(small.fields.integer("v_seq_stride"), 0);
+}
+
+TEST(AttentionDescriptor, AbsentFieldsFollowOthers) {
+  const AttentionProblem absent{.heads = 4, .seq_q = 9, .head_dim = 32};
+  AttentionProblem explicit_problem = absent;
+  explicit_problem.kv_heads = 4;
+  explicit_problem.seq_kv = 9;
+  explicit_problem.head_dim_v = 32;
+  explicit_problem.scale = 1 / std::sqrt(32.0);
+  explicit_problem.q_strides = {9 * 4 * 32, 4 * 32, 32};
+  EXPECT_EQ(op().normalize(to_problem(absent)), op().normalize(to_problem(explicit_problem)));
+  EXPECT_EQ(to_problem(absent).text(), "attention batch=1,heads=4,seq_q=9,head_dim=32,dtype=bf16,layout=bshd");
+}
+
+TEST(AttentionDescriptor, ShapesOfFilesGiveFields) {
+  const auto infer = [](const std::string& known, std::string_view name, const std::vector<std::int64_t>& shape) {
+    return op().infer_fields(parse_fields(known, "known"), name, shape).text();
+  };
+  EXPECT_EQ(infer("", "q", {2, 5, 6, 64}), "batch=2,seq_q=5,heads=6,head_dim=64");
+  EXPECT_EQ(infer("layout=bhsd", "v", {2, 3, 7, 32}), "batch=2,kv_heads=3,seq_kv=7,head_dim_v=32");
+  EXPECT_EQ(infer("varlen=1", "k", {9, 2, 8}), "total_kv=9,kv_heads=2,head_dim=8");
+  EXPECT_EQ(infer("varlen=1", "cu_seqlens_q", {4}), "batch=3");
+  std::string present;
+  Fields known = parse_fields("seq_q=5,head_dim=8,mask_tiles=write", "known");
+  known.set("mask_mod", std::string("// aux: open:u8[seq_kv]; w:i32=3\n__device__ bool mask_mod(int b, int h, int q, int k, "
+                                    "const Aux& aux) { return aux.open[k] != 0; }"));
+  for (const ArrayInfo& info : op().describe_arrays(known))
+    if (info.present) present += info.name + shape_of(info) + " ";
+  EXPECT_EQ(present, "q(1,5,1,8) k(1,5,1,8) v(1,5,1,8) open(5) mask_tiles(1,1,1,2,1) o(1,5,1,8) lse(1,1,5) ");
 }
 
 TEST(AttentionDescriptor, LayoutDeterminesStrides) {
@@ -79,15 +147,16 @@ TEST(AttentionDescriptor, LayoutDeterminesStrides) {
   EXPECT_EQ(array(shape + ",layout=bhsd", "k").strides, (Numbers{3 * 7 * 64, 7 * 64, 64, 1}));
   EXPECT_EQ(array(shape + ",varlen=1,total_q=8,total_kv=9", "q").shape, (Numbers{8, 6, 64}));
   EXPECT_EQ(array(shape + ",varlen=1,total_q=8,total_kv=9", "lse").shape, (Numbers{6, 8}));
-  EXPECT_EQ(array(shape + ",varlen=1", "cu_seqlens_kv").shape, (Numbers{3}));
+  EXPECT_EQ(array(shape + ",varlen=1,total_q=8,total_kv=9", "cu_seqlens_kv").shape, (Numbers{3}));
   EXPECT_EQ(array(shape + ",k_seq_stride=1000,k_alignment=8", "k").strides, (Numbers{7 * 3 * 64, 1000, 64, 1}));
 }
 
 TEST(AttentionDescriptor, KeysDistinguishProblemClasses) {
   const auto key = [](const std::string& fields) { return op().parse(normal(fields))->key().semantics; };
   const std::string shape = "seq_q=512,seq_kv=2048,head_dim=64,heads=8";
-  for (const char* other : {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",causal=bottom-right", ",window_left=7",
-                            ",softcap=3", ",alibi=1", ",sinks=1", ",varlen=1", ",head_dim_v=128", ",k_alignment=8"})
+  for (const char* other :
+       {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",causal=bottom-right", ",window_left=7", ",softcap=3", ",alibi=1",
+        ",sinks=1", ",varlen=1,total_q=512,total_kv=2048", ",head_dim_v=128", ",k_alignment=8"})
     EXPECT_NE(key(shape), key(shape + other)) << other;
   EXPECT_NE(key(shape), key("seq_q=1,seq_kv=2048,head_dim=64,heads=8"));
   EXPECT_EQ(key(shape + ",softcap=3"), key(shape + ",softcap=4"));
@@ -199,8 +268,10 @@ TEST(AttentionDescriptor, OffersWgmmaOnlyWhereItRuns) {
   EXPECT_FALSE(has("seq_q=4096,head_dim=128,dtype=f32", "sm_90a"));
   EXPECT_FALSE(has("seq_q=4096,head_dim=128,k_alignment=8", "sm_90a"));
   EXPECT_FALSE(has("seq_q=4096,head_dim=128,v_seq_stride=132", "sm_90a"));
-  EXPECT_TRUE(has("seq_q=4096,head_dim=128,batch=3,varlen=1", "sm_90a"));
-  EXPECT_FALSE(has("seq_q=4096,head_dim=128,batch=3,varlen=1,total_kv=0", "sm_90a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128,batch=2,k_batch_stride=0", "sm_90a"));
+  EXPECT_FALSE(has("seq_q=4096,seq_kv=0,head_dim=128", "sm_90a"));
+  EXPECT_TRUE(has("seq_q=4096,head_dim=128,batch=3,varlen=1,total_q=9000,total_kv=9000", "sm_90a"));
+  EXPECT_FALSE(has("seq_q=4096,head_dim=128,batch=3,varlen=1,total_q=9000,total_kv=0", "sm_90a"));
 }
 
 TEST(AttentionDescriptor, PackedSequencesHaveOneTensorMapPerArray) {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "templates/attention/problem.h"
+#include "templates/attention/settings.h"
 #include "templates/half.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/attention/cases.h"
@@ -105,7 +105,7 @@ TEST_F(AttentionHost, VerificationProblemHasTheSameSource) {
        {"seq_q=8192,head_dim=64,heads=32,kv_heads=8,batch=2", "seq_q=1,seq_kv=65536,head_dim=128,heads=32,kv_heads=8",
         "seq_q=4096,head_dim=64,heads=3,q_seq_stride=576,q_batch_stride=123456789,causal=bottom-right,window_left=1024",
         "seq_q=4096,head_dim=64,heads=3,layout=bhsd,o_head_stride=1000001,o_batch_stride=3000003,varlen=1,batch=4,"
-        "total_q=9000",
+        "total_q=9000,total_kv=9000",
         "seq_q=4096,head_dim=72,heads=16,softcap=30,alibi=1,sinks=1,causal=top-left,dtype=f32"}) {
     std::string text = fields;
     if (text.find("varlen") != text.npos) text.replace(text.find(",o_batch_stride=3000003"), 23, "");

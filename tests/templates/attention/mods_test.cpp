@@ -154,7 +154,7 @@ TEST_F(AttentionMods, CandidatesAreVerified) {
   const Problem packed = modified(
       "batch=3,heads=2,seq_q=40,seq_kv=67,head_dim=24,dtype=f16,causal=bottom-right,alibi=1,sinks=1,softcap=3,window_left="
       "31,"
-      "varlen=1",
+      "varlen=1,total_q=120,total_kv=201",
       {{"score_mod", test::mod_example("softcap")}, {"mask_mod", R"(
 // aux: flags:u8[total_kv]; shift:i64=3
 __device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return aux.flags[k] != 0 || (q + aux.shift) % 2 == h; }
@@ -298,12 +298,12 @@ TEST(AttentionModsEngine, OneShotCallsDistinguishSources) {
   for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(i / 16);  // the index of the key
   const float table[] = {1.0F, 3.0F};
   const std::uint8_t open[] = {0, 1, 0, 1, 0};
-  AttentionArrays arrays;
+  AttentionArrays arrays{.q = zeros.data(), .k = zeros.data(), .v = v.data()};
   arrays.aux = {table, open};
   arrays.o = o.data();
   const auto expect = [&](const char* body, double head_0, double head_1) {
     problem.score_mod = head + body + "}";
-    engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+    engine.run(problem, arrays);
     for (std::size_t i = 0; i < o.size(); ++i) EXPECT_NEAR(o[i], i / 8 % 2 == 0 ? head_0 : head_1, 1e-5) << body << i;
   };
   const auto weighed = [](double a, double b) { return (std::exp(a) + 3 * std::exp(b)) / (std::exp(a) + std::exp(b)); };
@@ -312,14 +312,14 @@ TEST(AttentionModsEngine, OneShotCallsDistinguishSources) {
   expect("return aux.table[h] * k;", weighed(1, 3), weighed(3, 9));
   arrays.aux[1] = nullptr;
   try {
-    engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+    engine.run(problem, arrays);
     ADD_FAILURE() << "accepted a missing array";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("'open' is a null pointer"), std::string::npos) << error.what();
   }
   arrays.aux = {table, open, table};
   try {
-    engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+    engine.run(problem, arrays);
     ADD_FAILURE() << "accepted an array that no function reads";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("aux[2] is given, but score_mod and mask_mod read 2 arrays"), std::string::npos)
@@ -348,12 +348,12 @@ TEST(AttentionModsEngine, OneShotCallsWriteAndReadTheBlockMask) {
   open[65] = open[67] = 1;
   ASSERT_EQ(mask_tiles_size(problem), 2 * 2);
   std::vector<std::int32_t> tiles(4, -1);
-  AttentionArrays arrays;
+  AttentionArrays arrays{.q = zeros.data(), .k = zeros.data(), .v = v.data()};
   arrays.aux = {open.data()};
   arrays.o = o.data();
   const auto refused = [&](const char* what) {
     try {
-      engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+      engine.run(problem, arrays);
       ADD_FAILURE() << "accepted " << what;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
@@ -363,11 +363,11 @@ TEST(AttentionModsEngine, OneShotCallsWriteAndReadTheBlockMask) {
   refused("mask_tiles is a null pointer");
   arrays.mask_tiles = tiles.data();
   problem.mask_tiles = MaskTiles::internal;
-  refused("mask_tiles is given, but problem.mask_tiles is MaskTiles::internal");
+  refused("mask_tiles is given, but the problem does not have it");
   for (const MaskTiles way : {MaskTiles::write, MaskTiles::read}) {
     problem.mask_tiles = way;
     o.assign(o.size(), -1.0F);
-    engine.attention(zeros.data(), zeros.data(), v.data(), arrays, problem);
+    engine.run(problem, arrays);
     for (const float value : o) EXPECT_NEAR(value, 66, 1e-4);
     EXPECT_EQ(tiles, (std::vector<std::int32_t>{2, -4, 2, -4}));
   }
@@ -394,10 +394,10 @@ TEST(AttentionModsNvrtc, EveryExampleCompiles) {
 
 /// Seconds of CPU time, which other processes do not change much.
 double compile_seconds(const Compiler& compiler, const Problem& problem, const char* arch) {
-  const Op& op = find_op("attention");
-  const Config config = op.default_config(problem, generic_device(parse_arch(arch)));
+  const ParsedProblemPtr parsed = find_op("attention").parse(problem);
+  const Config config = parsed->default_config(generic_device(parse_arch(arch)));
   const std::clock_t begin = std::clock();
-  const Binary binary = compiler.compile({"attention.cu", render(op, problem, config), parse_arch(arch)});
+  const Binary binary = compiler.compile({"attention.cu", render(*parsed, config), parse_arch(arch)});
   EXPECT_TRUE(binary.resources.contains("attention"));
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }

@@ -75,7 +75,9 @@ TEST_F(AttentionNvrtc, MmaFitsIntoRegisters) {
   int turn = 0;
   for (const char* fields :
        {"seq_q=4096,head_dim=64,heads=16", "seq_q=4096,head_dim=128,heads=16,causal=bottom-right",
-        "seq_q=4096,head_dim=256,heads=16,dtype=f16", "seq_q=4096,head_dim=192,head_dim_v=128,heads=16,varlen=1",
+        "seq_q=4096,head_dim=256,heads=16,dtype=f16",
+        "seq_q=4096,head_dim=192,head_dim_v=128,heads=16,varlen=1,"
+        "total_q=4096,total_kv=4096",
         "seq_q=4096,head_dim=72,heads=16,softcap=30,alibi=1,sinks=1,window_left=100", "seq_q=40,seq_kv=4096,head_dim=128"}) {
     const Problem problem = test::normalized("attention", fields);
     const DeviceInfo device = generic_device(parse_arch(++turn % 2 == 0 ? "sm_80" : "sm_120a"));
@@ -102,7 +104,7 @@ TEST_F(AttentionNvrtc, SplitFitsIntoRegisters) {
   for (const char* fields :
        {"seq_q=1,head_dim=64,heads=32", "seq_q=1,head_dim=128,heads=32,kv_heads=8",
         "seq_q=8,head_dim=128,heads=32,kv_heads=8", "seq_q=1,head_dim=256,heads=8,kv_heads=1,dtype=f16",
-        "seq_q=8,head_dim=192,head_dim_v=128,heads=16,kv_heads=4,varlen=1",
+        "seq_q=8,head_dim=192,head_dim_v=128,heads=16,kv_heads=4,varlen=1,total_q=8,total_kv=8192",
         "seq_q=6,head_dim=72,heads=16,kv_heads=4,softcap=30,alibi=1,sinks=1,causal=bottom-right,window_left=1000"}) {
     const Problem problem = test::normalized("attention", std::string(fields) + ",seq_kv=8192");
     const char* const some[] = {"sm_90a", "sm_80", "sm_120a"};
@@ -121,7 +123,7 @@ TEST_F(AttentionNvrtc, SplitInClusters) {
     for (const char* config : {"cluster=2", "cluster=4,tile_q=32", "cluster=8,warps=2", "cluster=16"})
       for (const char* fields : {"seq_q=1,head_dim=128,heads=32,kv_heads=8",
                                  "seq_q=6,head_dim=72,heads=16,kv_heads=4,"
-                                 "softcap=30,alibi=1,sinks=1,varlen=1,window_left=1000,dtype=f16"}) {
+                                 "softcap=30,alibi=1,sinks=1,varlen=1,total_q=6,total_kv=8192,window_left=1000,dtype=f16"}) {
         const DeviceInfo device = generic_device(parse_arch(arch));
         if (std::string_view(config) == "cluster=16" && device.arch.number() != 90) continue;
         sources.push_back(source_of(

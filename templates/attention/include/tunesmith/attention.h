@@ -1,12 +1,18 @@
 #pragma once
-// Attention as a typed problem: softmax of scores of queries and keys, weighing values.
+// Scaled dot-product attention (forward) as a typed problem.
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "tunesmith/attention_aux.h"
+#include "tunesmith/description.h"
 #include "tunesmith/problem.h"
 #include "tunesmith/types.h"
 
@@ -14,149 +20,311 @@ namespace tunesmith {
 
 /// Order of the dimensions of q, k, v and o: batch, sequence, heads, head_dim, or batch, heads, sequence, head_dim.
 enum class AttentionLayout : std::uint8_t { bshd, bhsd };
+template <>
+inline constexpr std::array<std::string_view, 2> enum_names<AttentionLayout>{"bshd", "bhsd"};
 
-/// Which keys behind its own place a query does not see. Where a query's place is among the keys:
+/// Causal mask and its alignment: query i is at position i + d among the keys and attends to keys up to that position.
 enum class Causal : std::uint8_t {
-  none,          ///< it sees all keys; windows and ALiBi distances are counted as for bottom_right
-  top_left,      ///< query i stands at key i (PyTorch's is_causal)
-  bottom_right,  ///< the last query stands at the last key (FlashAttention's causal)
+  none,          ///< no causal mask; d = seq_kv - seq_q for windows and ALiBi
+  top_left,      ///< d = 0 (PyTorch's is_causal)
+  bottom_right,  ///< d = seq_kv - seq_q (FlashAttention's causal)
 };
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<Causal>{"none", "top-left", "bottom-right"};
 
-/// Where it is kept what mask_mod leaves of tiles of 64 queries and 64 keys.
+/// Where the block mask of mask_mod is stored. It classifies tiles of 64 queries and 64 keys as empty, partial or full.
 enum class MaskTiles : std::uint8_t {
-  internal,  ///< found out by every call, in memory of the plan's
-  write,     ///< found out, and written to AttentionArrays::mask_tiles
-  read,      ///< read from there: nothing has changed since a call wrote it that decides about it
+  internal,  ///< computed by every call, in the plan's workspace
+  write,     ///< computed, and written to AttentionArrays::mask_tiles
+  read,      ///< read from there, as an earlier call wrote it; trusted
 };
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<MaskTiles>{"internal", "write", "read"};
 
-/// Elements between neighbours of one array in each dimension but the last, whose elements are neighbours; 0: as the layout
-/// gives them without gaps.
+/// Elements from one index to the next in each dimension but the last, which is contiguous. Absent: contiguous in the
+/// layout. 0 broadcasts q, k and v; o rejects it.
 struct AttentionArrayStrides {
-  std::int64_t batch = 0, seq = 0, head = 0;
+  std::optional<std::int64_t> batch{}, seq{}, head{};
   bool operator==(const AttentionArrayStrides&) const = default;
 };
 
-/// An array or a number that AttentionProblem::score_mod and mask_mod read as a member of their argument aux.
-struct AttentionAux {
-  std::string name;                      ///< of the member: "slopes"
-  DType dtype = DType::f32;              ///< of an array any; of a number f32, i32 or i64
-  std::optional<std::int64_t> length{};  ///< elements of an array; without one it is a number
-  /// Of a number. A word may name sizes of the problem: "seq_kv", "2*seq_kv-1". Kernels are not specialized for it.
-  Value value = std::int64_t{0};
-  bool operator==(const AttentionAux&) const = default;
+/// Addresses in device memory, in the order of a plan. Non-null alibi_slopes, sinks and cu_seqlens enable their options in a
+/// one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
+struct AttentionArrays {
+  const void* q = nullptr;                      ///< (batch, seq_q, heads, head_dim); varlen: (total_q, heads, head_dim)
+  const void* k = nullptr;                      ///< (batch, seq_kv, kv_heads, head_dim); varlen: (total_kv, ...)
+  const void* v = nullptr;                      ///< (batch, seq_kv, kv_heads, head_dim_v); varlen: (total_kv, ...)
+  const float* alibi_slopes = nullptr;          ///< (heads), finite
+  const float* sinks = nullptr;                 ///< (heads)
+  const std::int32_t* cu_seqlens_q = nullptr;   ///< (batch + 1); both cu_seqlens or neither
+  const std::int32_t* cu_seqlens_kv = nullptr;  ///< (batch + 1)
+  /// Arrays of score_mod and mask_mod in the order of their declarations: those of score_mod's opening comment, of
+  /// mask_mod's, then those that AttentionProblem::aux adds. Numbers are not in the list.
+  std::array<const void*, 8> aux{};
+  std::int32_t* mask_tiles = nullptr;  ///< mask_tiles_size() elements; for MaskTiles::write and read
+  void* o = nullptr;                   ///< (batch, seq_q, heads, head_dim_v); varlen: (total_q, heads, head_dim_v)
+  float* lse = nullptr;                ///< (batch, heads, seq_q), contiguous; varlen: (heads, total_q); may be null
 };
 
-/// For every batch entry b, head h and query i, with key head g = h / (heads / kv_heads):
-///   s[j] = scale * dot(q[b,i,h,:], k[b,j,g,:]), then softcap * tanh(s[j] / softcap), then - alibi_slopes[h] * |i + d - j|
-///   o[b,i,h,:] = sum_j softmax(s)[j] * v[b,j,g,:],  lse[b,h,i] = log(sum_j exp(s[j]))
-/// over the keys j that the query sees: i + d - window_left <= j <= i + d + window_right, and j <= i + d where causal;
-/// d = 0 for Causal::top_left, else seq_kv - seq_q. A query that sees no key gets zeros, and an lse of -inf.
+/// For every batch entry b, head h and query i, with key head g = h / (heads / kv_heads) and d as in Causal:
 ///
-/// Arrays (AttentionArrays): q (batch, seq_q, heads, head_dim), k (batch, seq_kv, kv_heads, head_dim), v (..., head_dim_v)
-/// and o (batch, seq_q, heads, head_dim_v) of one dtype, in the layout's order or at any strides; lse float32
-/// (batch, heads, seq_q), contiguous, natural logarithm. Sums are float32; probabilities of 16-bit problems are rounded to
-/// 16 bits before they weigh values, as in FlashAttention. Where tensor cores add these up as well (sm_90a, head_dim_v 64)
-/// both o and lse have the sum of the rounded ones: lse is within 2^-8 (bf16) or 2^-11 (f16) of the exact one where all are
-/// rounded alike, and mostly far nearer.
+///   s[j]       = scale * dot(q[b,i,h,:], k[b,j,g,:])
+///   s[j]       = softcap * tanh(s[j] / softcap)                    with softcap
+///   s[j]       = score_mod(s[j], b, h, i, j, aux)                  with score_mod
+///   s[j]       = s[j] - alibi_slopes[h] * |i + d - j|              with alibi
+///   o[b,i,h,:] = sum_j exp(s[j] - lse[b,h,i]) * v[b,j,g,:]
+///   lse[b,h,i] = log(sum_j exp(s[j]))                              natural logarithm
 ///
-/// - Grouped queries: heads is a multiple of kv_heads; neighbouring heads share a key head.
-/// - Sinks: a logit for each head that takes part in the softmax without a value; lse includes it.
-/// - Variable lengths: q and o are (total_q, heads, ...), k and v (total_kv, kv_heads, ...) (bhsd: heads first), lse is
-///   (heads, total_q). Sequence b has queries cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1, likewise keys; seq_q and seq_kv
-///   are upper bounds of the lengths. Lengths may be 0. cu_seqlens start with 0 and do not fall; what they say is trusted.
-/// - Modifications: CUDA text of the user's, built into the kernel wherever a score is computed. `score_mod` defines
-///     __device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux)
-///   which makes another score of what scale and soft cap left, before ALiBi is subtracted; `mask_mod` defines
-///     __device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux)
-///   which says whether key k counts for query q, on top of causal masks and windows. b is the batch entry (the sequence of
-///   packed ones), h the query's head, q and k positions within the sequence, both from 0: where causal masks are
-///   bottom-right, query q stands at key q + seq_kv - seq_q. Only pairs that exist and are seen are asked for, each of them
-///   any number of times, so that the functions must have no side effects. A score may become -inf; NaN or +inf makes the
-///   query's row NaN.
-/// - Aux has a member for everything in `aux`, and for what lines such as
-///     // aux: slopes:f32[heads]; window:i64=128; last:i32=seq_kv-1
-///   in the comment that a text opens with declare; of one name, `aux` counts. At most 8 together. Arrays are pointers to
-///   const float, int, long long, unsigned char, or f16 and bf16, which to_float(aux.bias[i]) converts; numbers are float,
-///   int or long long. Lengths and values are integers, or sums and products of them with batch, heads, kv_heads, seq_q,
-///   seq_kv, head_dim, head_dim_v (total_q and total_kv of packed sequences). Arrays are inputs, after cu_seqlens, aligned
-///   to an element. Candidates are verified on a problem with fewer sequences, heads and positions, and arrays as long as
-///   their declarations then say: what indexes an array must not grow when sizes shrink.
-/// - Tiles: ahead of kernels for many queries a small one asks mask_mod, for each pair once, what it leaves of each tile of
-///   64 queries and 64 keys. Tiles of which nothing is left are then neither read nor computed, and where everything is left
-///   mask_mod is not asked again. One batch entry, or head, is asked about for all where the text does not look at b, or h:
-///   where that name occurs in its code once, as an int parameter's, or is left out, and there are no directives, no
-///   backslashes and no assembly. (Kernels for few queries ask about each pair anyway.) What it costs to find out can be
-///   saved: a call with MaskTiles::write leaves the result in an array, and calls with MaskTiles::read take it from there,
-///   for as long as mask_mod, what it reads, batch, heads, lengths (cu_seqlens too), causal and windows stay the same. It is
-///   trusted. The array is int32 (batches, heads, ceil(seq_q / 64), 2, ceil(ceil(seq_kv / 64) / 32)), mask_tiles_size()
-///   elements, with 1 for batches, or heads, where one serves all, which is never so for batches of packed sequences. Of the
-///   two rows the first has bit i % 32 of element i / 32 set where mask_mod keeps any pair of the tile whose first key is 64
-///   * i, the second where it keeps all of them: of those that exist and are seen. Without such pairs: not any, but all.
-/// - Texts are part of every key, numbers and lengths are not. There is nothing to include: functions of float32 (expf,
-///   tanhf, sinf, fminf, ...), min, max, INFINITY, NAN, FLT_MAX, FLT_MIN, FLT_EPSILON, INT_MAX, INT_MIN, UINT_MAX and M_PI and
-///   its kin are defined on every device. to_float converts floats and integers too, so that one text serves all dtypes. A
-///   mistake is reported as score_mod.cu:LINE.
-/// - Results of modified problems are checked against float64 too, but for the texts themselves: what they make of a score
-///   is asked of the device, from the same text alone, for the reference's scores and ends of their rounding. Rows in which
-///   a score's rounding decides whether a key counts are not judged.
-/// - A query among whose scores are NaN or +inf gets NaN, lse too. NaN and infinities among values reach every query of
-///   the tile that could have seen them, also those that a mask hides them from, as everywhere in FlashAttention's kernels,
-///   unless the tile is passed over; beyond the ends of a sequence nothing is ever read.
+/// over the visible keys: j <= i + d if causal, i + d - window_left <= j <= i + d + window_right with windows, and
+/// mask_mod(b, h, i, j, aux) with mask_mod. With sinks, lse also sums exp(sinks[h]), a logit without a value.
+///
+/// Special cases
+///   no visible key, or seq_kv = 0     o is 0, lse is -inf (with sinks: sinks[h])
+///   NaN or +inf among the scores      o and lse of that query are NaN
+///   NaN or inf in v                   reaches every query of a tile that reads it, even where the key is masked
+///   heads > kv_heads                  neighbouring query heads share a key head; heads is a multiple of kv_heads
+///   varlen                            sequence b has queries cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1, likewise keys;
+///                                     seq_q and seq_kv are upper bounds of the lengths, which may be 0. cu_seqlens start
+///                                     with 0, never decrease and are trusted
+///
+/// Sums are float32. 16-bit kernels round probabilities to 16 bits before the product with v, as FlashAttention does. On
+/// sm_90a with head_dim_v 64, o and lse use the sum of the rounded probabilities: lse is within 2^-8 (bf16) or 2^-11 (f16)
+/// of the exact value.
+///
+/// score_mod and mask_mod are CUDA functions that become part of the kernel:
+///   __device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux)
+///   __device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux)
+/// See docs/score-mod.md for what they may read, the block mask and its array.
 ///
 /// After Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022 (arXiv:2205.14135), and Dao, "FlashAttention-2", 2023
 /// (arXiv:2307.08691). ALiBi: Press, Smith and Lewis, 2021 (arXiv:2108.12409). Sinks: Xiao et al., "Efficient streaming
 /// language models with attention sinks", 2023 (arXiv:2309.17453), as learned logits.
 struct AttentionProblem {
-  std::int64_t batch = 1;       ///< >= 0
-  std::int64_t heads = 1;       ///< of queries, >= 1
-  std::int64_t kv_heads = 0;    ///< of keys and values; 0: heads
-  std::int64_t seq_q = 1;       ///< queries of a sequence, >= 0
-  std::int64_t seq_kv = 0;      ///< keys of a sequence, >= 1; 0: seq_q
-  std::int64_t head_dim = 64;   ///< of q and k, 8 to 256 in steps of 8; a kernel is specialized for it
-  std::int64_t head_dim_v = 0;  ///< of v and o, likewise; 0: head_dim
-  DType dtype = DType::bf16;    ///< f32, f16 or bf16
-  AttentionLayout layout = AttentionLayout::bshd;
-  AttentionArrayStrides q_strides{}, k_strides{}, v_strides{}, o_strides{};
-  std::int64_t q_alignment = 16;  ///< bytes q's address is promised to be a multiple of: a power of two up to 16
-  std::int64_t k_alignment = 16, v_alignment = 16, o_alignment = 16;
-  Causal causal = Causal::none;
-  std::int64_t window_left = -1;               ///< keys before its place that a query sees; -1: all
-  std::int64_t window_right = -1;              ///< keys behind its place that a query sees; -1: all
-  double scale = 0;                            ///< factor of the dot products, positive; 0: 1 / sqrt(head_dim)
-  double softcap = 0;                          ///< from 0; 0: none
-  bool alibi = false;                          ///< alibi_slopes are given
-  bool sinks = false;                          ///< sinks are given
-  bool varlen = false;                         ///< sequences are packed, cu_seqlens are given
-  std::int64_t total_q = -1;                   ///< varlen: queries of all sequences together; to be given
-  std::int64_t total_kv = -1;                  ///< varlen: keys of all sequences together; to be given
-  std::string score_mod{};                     ///< CUDA text; empty: none
-  std::string mask_mod{};                      ///< CUDA text; empty: none
-  std::vector<AttentionAux> aux{};             ///< what they read, beside what they declare themselves
-  MaskTiles mask_tiles = MaskTiles::internal;  ///< else with mask_mod only
+  using Arrays = AttentionArrays;
 
+  std::int64_t batch = 1;                    ///< number of sequences, >= 0
+  std::int64_t heads = 1;                    ///< of q and o, >= 1
+  std::optional<std::int64_t> kv_heads{};    ///< of k and v, a divisor of heads; absent: heads
+  std::int64_t seq_q = 1;                    ///< queries of a sequence, >= 0
+  std::optional<std::int64_t> seq_kv{};      ///< keys of a sequence, >= 0; absent: seq_q
+  std::int64_t head_dim = 64;                ///< of q and k, 8 to 256 in steps of 8; kernels are specialized for it
+  std::optional<std::int64_t> head_dim_v{};  ///< of v and o, likewise; absent: head_dim
+  DType dtype = DType::bf16;                 ///< of q, k, v and o: f32, f16 or bf16
+  AttentionLayout layout = AttentionLayout::bshd;
+  AttentionArrayStrides q_strides{}, k_strides{}, v_strides{}, o_strides{};  ///< absent: contiguous in the layout
+  std::int64_t q_alignment = 16;  ///< bytes that q's address is promised to be a multiple of: a power of two up to 16
+  std::int64_t k_alignment = 16, v_alignment = 16, o_alignment = 16;  ///< the same for k, v and o
+  Causal causal = Causal::none;
+  std::optional<std::int64_t> window_left{};   ///< visible keys before the query's position, >= 0; absent: all
+  std::optional<std::int64_t> window_right{};  ///< visible keys after it, >= 0; absent: all; causal hides them
+  std::optional<double> scale{};               ///< factor of the dot products, positive; absent: 1/sqrt(head_dim)
+  double softcap = 0;                          ///< >= 0; 0: no soft cap
+  bool alibi = false;                          ///< subtracts alibi_slopes[h] * distance
+  bool sinks = false;                          ///< adds a logit without a value for each head
+  bool varlen = false;                         ///< sequences are packed
+  std::optional<std::int64_t> total_q{};       ///< queries of all sequences; required with varlen, invalid without
+  std::optional<std::int64_t> total_kv{};      ///< keys of all sequences; likewise
+  std::string score_mod{};                     ///< CUDA source; empty: none
+  std::string mask_mod{};                      ///< CUDA source; empty: none
+  std::vector<AttentionAux> aux{};             ///< what they read, in addition to what their opening comments declare
+  MaskTiles mask_tiles = MaskTiles::internal;  ///< write and read need mask_mod
+
+  constexpr std::string_view op() const noexcept { return "attention"; }
   bool operator==(const AttentionProblem&) const = default;
 };
 
-/// Addresses in device memory for a one-shot Engine::attention, in the order in which a plan takes them (after q, k, v).
-/// What is given is used: slopes, sinks and cu_seqlens switch their options on.
-struct AttentionArrays {
-  const float* alibi_slopes = nullptr;          ///< (heads), finite, or left out
-  const float* sinks = nullptr;                 ///< (heads), or left out
-  const std::int32_t* cu_seqlens_q = nullptr;   ///< (batch + 1), or left out
-  const std::int32_t* cu_seqlens_kv = nullptr;  ///< (batch + 1), or left out
-  /// Auxiliary arrays in the order of their declarations: those of score_mod's opening lines, of mask_mod's, then what
-  /// AttentionProblem::aux adds. Numbers take no place.
-  std::array<const void*, 8> aux{};
-  /// mask_tiles_size() elements where the problem's mask_tiles says that they are written or read; or left out.
-  std::int32_t* mask_tiles = nullptr;
-  void* o = nullptr;
-  float* lse = nullptr;  ///< may be left out
-};
-
-/// Elements of AttentionArrays::mask_tiles; 0 without mask_mod. Throws what Engine::prepare does for a wrong problem.
+/// Elements of AttentionArrays::mask_tiles; 0 without mask_mod. Throws what Engine::prepare throws for an invalid problem.
 std::int64_t mask_tiles_size(const AttentionProblem& problem);
 
-/// The generic form. Options at their defaults are left out. Checks nothing: Engine::prepare does.
-Problem to_problem(const AttentionProblem& problem);
+/// Arrays that score_mod and mask_mod read, in launch order; none if their declarations are malformed.
+std::vector<AttentionAuxArray> attention_aux_arrays(const AttentionProblem& problem);
+
+/// Extents (batches, heads, rows, 2, words) of AttentionArrays::mask_tiles; batches or heads is 1 if mask_mod ignores b or
+/// h.
+struct MaskTilesShape {
+  std::int64_t batches = 0, heads = 0, rows = 0, words = 0;
+};
+MaskTilesShape mask_tiles_shape(const AttentionProblem& problem);
+
+/// One of q, k, v, o in a description.
+struct AttentionTensor {
+  std::string_view name;
+  Extent positions, heads, width;
+};
+
+/// Batch, seq and head stride of a contiguous array. The largest number instead of an overflow.
+constexpr std::array<std::int64_t, 3> contiguous_strides(const AttentionProblem& p, const AttentionTensor& t) {
+  const auto product = [](std::int64_t a, std::int64_t b) {
+    std::int64_t result = 0;
+    return __builtin_mul_overflow(a, b, &result) ? std::numeric_limits<std::int64_t>::max() : result;
+  };
+  const std::int64_t heads = t.heads.value, positions = t.positions.value, width = t.width.value;
+  const bool bshd = p.layout == AttentionLayout::bshd;
+  return {product(product(heads, positions), width), bshd ? product(heads, width) : width,
+          bshd ? width : product(positions, width)};
+}
+
+/// The fields of an array's strides and alignment.
+template <typename Strides, typename Alignment, DescriptionVisitor Visitor>
+constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor& t,
+                                const std::array<std::string_view, 4>& names, Strides& strides, Alignment& alignment,
+                                Visitor& v) {
+  const std::array<std::int64_t, 3> contiguous = contiguous_strides(p, t);
+  const auto stride = [&](std::string_view meaning, std::int64_t value) {
+    FieldFacts facts;
+    facts.meaning = meaning;
+    facts.range = {t.name == "o" ? 1 : 0, std::int64_t{1} << 48};
+    facts.follows = {"contiguous", value};
+    return facts;
+  };
+  FieldFacts batch = stride("elements from one batch entry to the next", contiguous[0]);
+  batch.only_with = {!p.varlen, "varlen=0; packed sequences have no batch stride"};
+  v.option(names[0], strides.batch, batch);
+  v.option(names[1], strides.seq, stride("elements from one position to the next", contiguous[1]));
+  v.option(names[2], strides.head, stride("elements from one head to the next", contiguous[2]));
+  v.option(names[3], alignment, alignment_facts("bytes that the address is a multiple of", p.dtype));
+}
+
+/// q, k, v or o as an array.
+constexpr ArrayFacts attention_array(const AttentionProblem& p, const AttentionTensor& t,
+                                     const AttentionArrayStrides& strides, const std::int64_t& alignment) {
+  const std::array<std::int64_t, 3> contiguous = contiguous_strides(p, t);
+  ArrayFacts facts{.name = t.name, .dtype = p.dtype, .alignment = &alignment};
+  if (!p.varlen) {
+    facts.shape.add(size(p.batch));
+    facts.strides.add(strides.batch.value_or(contiguous[0]));
+  }
+  const bool bshd = p.layout == AttentionLayout::bshd;
+  const std::int64_t seq = strides.seq.value_or(contiguous[1]), head = strides.head.value_or(contiguous[2]);
+  facts.shape.add(bshd ? t.positions : t.heads);
+  facts.shape.add(bshd ? t.heads : t.positions);
+  facts.shape.add(t.width);
+  facts.strides.add(bshd ? seq : head);
+  facts.strides.add(bshd ? head : seq);
+  facts.strides.add(1);
+  return facts;
+}
+
+/// The default of scale.
+constexpr double default_scale(std::int64_t head_dim) noexcept {
+  // Key sizes are computed at compile time, where std::sqrt is not available and the value does not matter.
+  return std::is_constant_evaluated() ? 0 : 1 / std::sqrt(static_cast<double>(head_dim));
+}
+
+/// Checks what a call's addresses cannot say: auxiliary arrays that nothing reads. Throws Error(invalid_argument).
+void adopt(const AttentionProblem& problem, const AttentionArrays& arrays);
+
+template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
+  constexpr std::int64_t most_positions = 1 << 30, most_heads = 1 << 20;
+  const Range head_dims{8, 256}, positions{0, most_positions};
+  const Condition packed{p.varlen, "varlen=1"};
+  v.field("batch", p.batch, {.meaning = "number of sequences", .range = {0, most_heads}});
+  v.field("heads", p.heads, {.meaning = "heads of q and o", .range = {1, most_heads}});
+  v.field("kv_heads", p.kv_heads,
+          {.meaning = "heads of k and v, a divisor of heads", .range = {1, most_heads}, .follows = {"heads", p.heads}});
+  v.field("seq_q", p.seq_q, {.meaning = "queries of a sequence", .range = positions, .required = true});
+  v.field("seq_kv", p.seq_kv,
+          {.meaning = "keys of a sequence; 0: an empty KV cache", .range = positions, .follows = {"seq_q", p.seq_q}});
+  v.field("head_dim", p.head_dim,
+          {.meaning = "elements of a query and a key; kernels are specialized for it",
+           .range = head_dims,
+           .step = 8,
+           .required = true});
+  v.field(
+      "head_dim_v", p.head_dim_v,
+      {.meaning = "elements of a value and an output", .range = head_dims, .step = 8, .follows = {"head_dim", p.head_dim}});
+  v.field("dtype", p.dtype, {.meaning = "element type of q, k, v and o", .choices = float_dtypes});
+  v.field("layout", p.layout, {.meaning = "order of batch (b), sequence (s), heads (h) and head_dim (d) in q, k, v and o"});
+  v.field("causal", p.causal,
+          {.meaning = "causal mask; the first or the last query is aligned with the first or the last key",
+           .omit_default = true});
+  v.field("window_left", p.window_left,
+          {.meaning = "visible keys before the query's position", .range = positions, .omit_default = true});
+  v.field("window_right", p.window_right,
+          {.meaning = "visible keys after the query's position", .range = positions, .omit_default = true});
+  v.field("scale", p.scale,
+          {.meaning = "positive factor of the dot products",
+           .range = {1e-6, 1e6},
+           .follows = {"1/sqrt(head_dim)", default_scale(p.head_dim)},
+           .omit_default = true});
+  v.field("softcap", p.softcap,
+          {.meaning = "scores become softcap * tanh(scores / softcap); 0: no soft cap",
+           .range = {0.0, 1e6},
+           .omit_default = true});
+  v.option("alibi", p.alibi, {.meaning = "subtracts alibi_slopes[head] * distance from scores"});
+  v.option("sinks", p.sinks, {.meaning = "adds a logit without a value for each head"});
+  v.option("varlen", p.varlen, {.meaning = "sequences are packed; cu_seqlens_q and cu_seqlens_kv hold their starts"});
+  v.option("total_q", p.total_q,
+           {.meaning = "queries of all sequences; required with varlen", .range = positions, .only_with = packed});
+  v.option("total_kv", p.total_kv,
+           {.meaning = "keys of all sequences; required with varlen", .range = positions, .only_with = packed});
+  v.field("score_mod", p.score_mod,
+          {.meaning = "CUDA source of float score_mod(float score, int b, int h, int q, int k, const Aux& aux)",
+           .omit_default = true});
+  v.field("mask_mod", p.mask_mod,
+          {.meaning = "CUDA source of bool mask_mod(int b, int h, int q, int k, const Aux& aux)", .omit_default = true});
+  v.option("aux", p.aux,
+           {.meaning = "what they read besides their '// aux: ...' comments, such as slopes:f32[heads];window:i64=128"});
+  v.option("mask_tiles", p.mask_tiles,
+           {.meaning = "the block mask of mask_mod is kept internal, written to or read from the array mask_tiles"});
+
+  const Extent heads = size(p.heads), kv_heads = size(p.kv_heads, p.heads);
+  const Extent head_dim = size(p.head_dim), head_dim_v = size(p.head_dim_v, p.head_dim);
+  const Extent queries = p.varlen ? size(p.total_q, 0) : size(p.seq_q);
+  const Extent keys = p.varlen ? size(p.total_kv, 0) : size(p.seq_kv, p.seq_q);
+  const AttentionTensor q{"q", queries, heads, head_dim}, k{"k", keys, kv_heads, head_dim};
+  const AttentionTensor value{"v", keys, kv_heads, head_dim_v}, o{"o", queries, heads, head_dim_v};
+  describe_strides(p, q, {"q_batch_stride", "q_seq_stride", "q_head_stride", "q_alignment"}, p.q_strides, p.q_alignment, v);
+  describe_strides(p, k, {"k_batch_stride", "k_seq_stride", "k_head_stride", "k_alignment"}, p.k_strides, p.k_alignment, v);
+  describe_strides(p, value, {"v_batch_stride", "v_seq_stride", "v_head_stride", "v_alignment"}, p.v_strides, p.v_alignment,
+                   v);
+  describe_strides(p, o, {"o_batch_stride", "o_seq_stride", "o_head_stride", "o_alignment"}, p.o_strides, p.o_alignment, v);
+
+  v.array(arrays.q, attention_array(p, q, p.q_strides, p.q_alignment));
+  v.array(arrays.k, attention_array(p, k, p.k_strides, p.k_alignment));
+  v.array(arrays.v, attention_array(p, value, p.v_strides, p.v_alignment));
+  const auto vector = [&](std::string_view name, DType dtype, const Extent& extent, const bool& enabled_by,
+                          std::string_view meaning) {
+    return ArrayFacts{.name = name,
+                      .dtype = dtype,
+                      .shape = {extent},
+                      .present = enabled_by,
+                      .enabled_by = &enabled_by,
+                      .meaning = meaning};
+  };
+  v.array(arrays.alibi_slopes, vector("alibi_slopes", DType::f32, heads, p.alibi, "slope of each head, finite"));
+  v.array(arrays.sinks, vector("sinks", DType::f32, heads, p.sinks, "logit of each head without a value"));
+  const Extent starts{&p.batch, std::min(p.batch, most_heads) + 1, 1, {}};
+  v.array(arrays.cu_seqlens_q,
+          vector("cu_seqlens_q", DType::i32, starts, p.varlen, "first query of each sequence, then their number"));
+  v.array(arrays.cu_seqlens_kv,
+          vector("cu_seqlens_kv", DType::i32, starts, p.varlen, "first key of each sequence, then their number"));
+  if (!p.score_mod.empty() || !p.mask_mod.empty()) {
+    std::size_t at = 0;
+    for (const AttentionAuxArray& aux : attention_aux_arrays(p))
+      v.array(
+          arrays.aux[at++],
+          {.name = aux.name, .dtype = aux.dtype, .shape = {fixed(aux.length)}, .meaning = "read by score_mod and mask_mod"});
+  }
+  ArrayFacts tiles{.name = "mask_tiles",
+                   .role = p.mask_tiles == MaskTiles::read ? Role::input : Role::output,
+                   .dtype = DType::i32,
+                   .present = p.mask_tiles != MaskTiles::internal && !p.mask_mod.empty(),
+                   .meaning = "block mask: of each row of tiles, bits of tiles that are not empty, and of full tiles"};
+  if (tiles.present) {
+    const MaskTilesShape shape = mask_tiles_shape(p);
+    tiles.shape = {fixed(shape.batches), fixed(shape.heads), fixed(shape.rows), fixed(2), fixed(shape.words)};
+  }
+  v.array(arrays.mask_tiles, tiles);
+  ArrayFacts output = attention_array(p, o, p.o_strides, p.o_alignment);
+  output.role = Role::output;
+  v.array(arrays.o, output);
+  ArrayFacts lse{.name = "lse", .role = Role::output, .optional = true, .meaning = "log-sum-exp of the scores"};
+  if (!p.varlen) lse.shape.add(size(p.batch));
+  lse.shape.add(heads);
+  lse.shape.add(queries);
+  v.array(arrays.lse, lse);
+}
 
 }  // namespace tunesmith

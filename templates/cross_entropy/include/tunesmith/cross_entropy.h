@@ -120,11 +120,11 @@ struct CrossEntropyCombineArrays {
 struct CrossEntropyProblem {
   using Arrays = CrossEntropyArrays;
 
-  std::int64_t rows = 0;                ///< tokens, >= 0
-  std::int64_t cols = 1;                ///< classes, >= 1; a tuned kernel is specialized for it
-  DType dtype = DType::f32;             ///< of logits: f32, f16 or bf16
-  DType target_dtype = DType::i64;      ///< of targets and predicted: i64 or i32
-  std::optional<DType> out_dtype{};     ///< of dlogits: f32, f16 or bf16; absent: dtype
+  std::int64_t rows = 0;                             ///< tokens, >= 0
+  std::int64_t cols = 1;                             ///< classes, >= 1; a tuned kernel is specialized for it
+  DType dtype = DType::f32;                          ///< of logits: f32, f16 or bf16
+  DType target_dtype = DType::i64;                   ///< of targets and predicted: i64 or i32
+  std::optional<DType> out_dtype{};                  ///< of dlogits: f32, f16 or bf16; absent: dtype
   std::optional<std::int64_t> logits_row_stride{};   ///< elements between rows of logits; absent: cols, 0: one row for all
   std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols
   /// Bytes logits' address is promised to be a multiple of: a power of two, element size to 16.
@@ -169,19 +169,19 @@ struct CrossEntropyProblem {
 struct CrossEntropyBackwardProblem {
   using Arrays = CrossEntropyBackwardArrays;
 
-  std::int64_t rows = 0;                ///< >= 0
-  std::int64_t cols = 1;                ///< classes at hand, >= 1; a tuned kernel is specialized for it
-  DType dtype = DType::f32;             ///< of logits: f32, f16 or bf16
-  DType target_dtype = DType::i64;      ///< of targets: i64 or i32
-  std::optional<DType> out_dtype{};     ///< of dlogits: f32, f16 or bf16; absent: dtype
+  std::int64_t rows = 0;                             ///< >= 0
+  std::int64_t cols = 1;                             ///< classes at hand, >= 1; a tuned kernel is specialized for it
+  DType dtype = DType::f32;                          ///< of logits: f32, f16 or bf16
+  DType target_dtype = DType::i64;                   ///< of targets: i64 or i32
+  std::optional<DType> out_dtype{};                  ///< of dlogits: f32, f16 or bf16; absent: dtype
   std::optional<std::int64_t> logits_row_stride{};   ///< elements between rows of logits; absent: cols, 0: one row for all
   std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols
   std::int64_t logits_alignment = 16;  ///< bytes logits' address is promised to be a multiple of, as for CrossEntropyProblem
-  std::int64_t dlogits_alignment = 16;  ///< the same for dlogits
-  bool in_place = false;                ///< dlogits is logits: equal dtypes and strides
-  std::int64_t vocab_start = 0;         ///< class of the first column
+  std::int64_t dlogits_alignment = 16;       ///< the same for dlogits
+  bool in_place = false;                     ///< dlogits is logits: equal dtypes and strides
+  std::int64_t vocab_start = 0;              ///< class of the first column
   std::optional<std::int64_t> vocab_size{};  ///< classes in all shards; absent: vocab_start + cols
-  std::int64_t ignore_index = -100;     ///< as in the forward call, like all options
+  std::int64_t ignore_index = -100;          ///< as in the forward call, like all options
   double label_smoothing = 0;
   double z_loss = 0;
   double scale = 1;
@@ -210,15 +210,15 @@ struct CrossEntropyBackwardProblem {
 struct CrossEntropyShardProblem {
   using Arrays = CrossEntropyShardArrays;
 
-  std::int64_t rows = 0;               ///< >= 0
-  std::int64_t cols = 1;               ///< classes at hand, >= 1; a tuned kernel is specialized for it
-  DType dtype = DType::f32;            ///< of logits: f32, f16 or bf16
-  DType target_dtype = DType::i64;     ///< of targets: i64 or i32. Targets are classes of the whole vocabulary
+  std::int64_t rows = 0;                            ///< >= 0
+  std::int64_t cols = 1;                            ///< classes at hand, >= 1; a tuned kernel is specialized for it
+  DType dtype = DType::f32;                         ///< of logits: f32, f16 or bf16
+  DType target_dtype = DType::i64;                  ///< of targets: i64 or i32. Targets are classes of the whole vocabulary
   std::optional<std::int64_t> logits_row_stride{};  ///< elements between rows of logits; absent: cols, 0: one row for all
   std::int64_t logits_alignment = 16;  ///< bytes logits' address is promised to be a multiple of, as for CrossEntropyProblem
   std::int64_t vocab_start = 0;        ///< class of the first column
   std::optional<std::int64_t> vocab_size{};  ///< classes in all shards; absent: vocab_start + cols
-  std::int64_t ignore_index = -100;    ///< as for CrossEntropyProblem, like all options
+  std::int64_t ignore_index = -100;          ///< as for CrossEntropyProblem, like all options
   double label_smoothing = 0;
   double scale = 1;
   double softcap = 0;

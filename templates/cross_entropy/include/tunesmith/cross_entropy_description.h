@@ -16,8 +16,9 @@ constexpr void describe_rows(Self& p, Visitor& v) {
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_logits(Self& p, Visitor& v) {
   describe_rows(p, v);
-  v.field("cols", p.cols,
-          {.meaning = "number of classes at hand; kernels are specialized for it", .range = {1, most_cols}, .required = true});
+  v.field(
+      "cols", p.cols,
+      {.meaning = "number of classes at hand; kernels are specialized for it", .range = {1, most_cols}, .required = true});
   v.field("dtype", p.dtype, {.meaning = "element type of logits", .choices = float_dtypes});
 }
 
@@ -34,7 +35,8 @@ constexpr void describe_logits_layout(Self& p, Visitor& v) {
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_logits_alignment(Self& p, Visitor& v) {
-  v.field("logits_alignment", p.logits_alignment, alignment_facts("bytes that the address of logits is a multiple of", p.dtype));
+  v.field("logits_alignment", p.logits_alignment,
+          alignment_facts("bytes that the address of logits is a multiple of", p.dtype));
 }
 
 /// Element type, stride and alignment of logits and dlogits.
@@ -53,8 +55,9 @@ template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_shard(Self& p, Visitor& v) {
   v.option("vocab_start", p.vocab_start, {.meaning = "class of the first column", .range = {0, most_cols - 1}});
   const std::int64_t least = p.cols < most_cols && p.vocab_start < most_cols ? p.vocab_start + p.cols : most_cols;
-  v.option("vocab_size", p.vocab_size,
-           {.meaning = "number of classes in all shards", .range = {least, most_cols}, .follows = {"vocab_start + cols", least}});
+  v.option(
+      "vocab_size", p.vocab_size,
+      {.meaning = "number of classes in all shards", .range = {least, most_cols}, .follows = {"vocab_start + cols", least}});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
@@ -72,8 +75,9 @@ constexpr void describe_z_loss(Self& p, Visitor& v) {
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_logit_options(Self& p, Visitor& v) {
   v.option("scale", p.scale, {.meaning = "positive factor of logits", .range = {1e-6, 1e6}});
-  v.option("softcap", p.softcap,
-           {.meaning = "logits become softcap * tanh(logits / softcap); 0: they do not", .range = {1e-3, 1e6}, .zero_too = true});
+  v.option(
+      "softcap", p.softcap,
+      {.meaning = "logits become softcap * tanh(logits / softcap); 0: they do not", .range = {1e-3, 1e6}, .zero_too = true});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
@@ -95,8 +99,7 @@ template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_outputs(Self& p, Visitor& v) {
   v.option("nll", p.nll, {.meaning = "lse - logit of the target is written"});
   describe_predicted(p, v);
-  v.option("correct", p.correct,
-           {.meaning = "the number of rows whose largest logit is their target's is written"});
+  v.option("correct", p.correct, {.meaning = "the number of rows whose largest logit is their target's is written"});
   v.option("check_targets", p.check_targets,
            {.meaning = "the number of rows whose target is no class, and the first of them, are written"});
 }
@@ -170,7 +173,8 @@ constexpr void describe_loss_arrays(Self& p, const Arrays& arrays, Visitor& v) {
   v.array(arrays.nll, optional("nll", DType::f32, size(p.rows), p.nll, "lse - logit of the target"));
   v.array(arrays.predicted,
           optional("predicted", p.target_dtype, size(p.rows), p.predicted, "first class with the largest logit"));
-  v.array(arrays.correct, optional("correct", DType::i64, fixed(1), p.correct, "rows whose predicted class is their target"));
+  v.array(arrays.correct,
+          optional("correct", DType::i64, fixed(1), p.correct, "rows whose predicted class is their target"));
   v.array(arrays.bad_targets, optional("bad_targets", DType::i64, fixed(2), p.check_targets,
                                        "rows whose target is no class and not ignored, and the first of them or -1"));
 }
@@ -234,8 +238,7 @@ constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visit
            {.meaning = "upstream gradient: one element, or one a row",
             .choices = one_of(Upstream::scalar, Upstream::row),
             .follows = {"row for reduction none, else scalar", usual}});
-  v.option("nll", p.nll,
-           {.meaning = "nll as the forward operation wrote it, for the digits of confident rows"});
+  v.option("nll", p.nll, {.meaning = "nll as the forward operation wrote it, for the digits of confident rows"});
 
   v.array(arrays.logits, ce::logits_array(p));
   v.array(arrays.targets, ce::targets_array(p));

@@ -1,13 +1,13 @@
 #pragma once
-// A normalized attention problem as plain numbers. Internal to templates/.
+// A complete attention problem as kernels need it: no absent fields, arrays by side. Internal to templates/.
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "templates/attention/aux.h"
-#include "templates/op.h"
 #include "tunesmith/attention.h"
 
 namespace tunesmith::attention {
@@ -15,11 +15,10 @@ namespace tunesmith::attention {
 enum class Side : std::uint8_t { q, k, v, o };
 inline constexpr std::array<const char*, 4> side_names{"q", "k", "v", "o"};
 
-/// What 16-bit kernels may be off by in a capped score that is small: a 64th of what rounding a weight to bf16 may change,
-/// an eighth with f16.
+/// Allowed error of 16-bit kernels in a small capped score: 1/64 of what rounding a weight to bf16 may change, 1/8 with f16.
 inline constexpr double small_cap_error = 0x1p-14;
-/// Scores that are small are no larger than this in size, whatever the cap: bf16 kernels then take magnitudes for maxima,
-/// and weights 2^-58 times as large as they could be still have room.
+/// Largest magnitude of a small score, whatever the cap. bf16 kernels then use magnitudes as maxima, and weights that are
+/// 2^-58 times as large as they could be still do not underflow.
 inline constexpr double most_small_score = 20;
 
 /// One of q, k, v, o.
@@ -34,47 +33,51 @@ struct Settings {
   AttentionLayout layout = AttentionLayout::bshd;
   std::array<Tensor, 4> tensors;
   Causal causal = Causal::none;
-  std::int64_t window_left = -1, window_right = -1;
+  std::optional<std::int64_t> window_left, window_right;
   double scale = 1;
   double softcap = 0;
   bool alibi = false, sinks = false, varlen = false;
   std::int64_t total_q = 0, total_kv = 0;
-  std::string score_mod, mask_mod;  ///< the user's texts; empty: none
+  std::string score_mod, mask_mod;  ///< user sources; empty: none
   std::vector<Aux> aux;             ///< what they read
   MaskTiles mask_tiles = MaskTiles::internal;
 
-  /// Of a normalized problem.
-  static Settings of(const Problem& problem);
+  /// Defaults stand for absent fields.
+  static Settings of(const AttentionProblem& problem);
 
   const Tensor& tensor(Side side) const noexcept { return tensors[static_cast<std::size_t>(side)]; }
   std::int64_t width(Side side) const noexcept { return side == Side::q || side == Side::k ? head_dim : head_dim_v; }
   std::int64_t heads_of(Side side) const noexcept { return side == Side::q || side == Side::o ? heads : kv_heads; }
-  /// Positions of a sequence, or of all that are packed.
+  /// Positions of a sequence, or of all packed sequences.
   std::int64_t positions(Side side) const noexcept;
-  /// Offset of the first element of a position, which is counted through all packed sequences, and head.
+  /// Offset of the first element of a row; positions of packed sequences count through all of them.
   std::int64_t element(Side side, std::int64_t entry, std::int64_t position, std::int64_t head) const noexcept {
     const Tensor& strides = tensor(side);
     return (varlen ? 0 : entry * strides.batch_stride) + position * strides.seq_stride + head * strides.head_stride;
   }
-  /// Elements that one access of at most 16 bytes may take: every row starts at a multiple of them.
+  /// Elements of the widest access of at most 16 bytes for which every row is aligned.
   int vector(Side side) const noexcept;
   std::int64_t group() const noexcept { return heads / kv_heads; }
   bool modified() const noexcept { return !score_mod.empty() || !mask_mod.empty(); }
-  /// What declarations of auxiliary arrays may name.
+  /// A stride of 0 reads the same elements for several indices.
+  bool broadcasts(Side side) const noexcept;
   std::vector<Dimension> dimensions() const;
 
-  bool bounded_left() const noexcept { return window_left >= 0; }
-  bool bounded_right() const noexcept { return window_right >= 0 || causal != Causal::none; }
-  /// Keys behind its place that a query sees, where bounded.
-  std::int64_t right() const noexcept { return causal != Causal::none ? 0 : window_right; }
-  /// Query i of a sequence of these lengths stands at key i + offset.
+  bool bounded_left() const noexcept { return window_left.has_value(); }
+  bool bounded_right() const noexcept { return window_right.has_value() || causal != Causal::none; }
+  /// Visible keys after the query's position; -1: all.
+  std::int64_t right() const noexcept { return causal != Causal::none ? 0 : window_right.value_or(-1); }
+  /// Visible keys before the query's position; -1: all.
+  std::int64_t left() const noexcept { return window_left.value_or(-1); }
+  /// Query i of a sequence of these lengths is at the position of key i + offset.
   std::int64_t offset(std::int64_t queries, std::int64_t keys) const noexcept {
     return causal == Causal::top_left ? 0 : keys - queries;
   }
-  /// Pairs of a query and a key that it sees, of a whole sequence and one head; of the longest where lengths differ.
+  /// Visible pairs of a query and a key in one head of the longest sequence.
   double visible_pairs() const noexcept;
 };
 
-ArrayInfo tensor_info(const Settings& settings, Side side);
+/// The sizes that declarations of auxiliary arrays may name.
+std::vector<Dimension> dimensions_of(const AttentionProblem& problem);
 
 }  // namespace tunesmith::attention

@@ -10,10 +10,10 @@
 namespace tunesmith::attention {
 
 /// Text that defines a function. Both strings must outlive it.
-class TextReader {
+class SourceReader {
  public:
   /// `function`: its name; `signature`: for messages. Throws Error(invalid_argument) where a comment is never closed.
-  TextReader(std::string_view function, std::string_view signature, const std::string& text);
+  SourceReader(std::string_view function, std::string_view signature, const std::string& text);
 
   /// The line in which the function is declared first. Throws Error(invalid_argument) when it is not.
   int line_of_function() const;

@@ -1,4 +1,4 @@
-#include "templates/fields_op.h"
+#include "tests/tuner/fields_op.h"
 
 namespace tunesmith {
 namespace {

@@ -1,4 +1,4 @@
-#include "templates/attention/text.h"
+#include "templates/attention/user_source.h"
 
 #include <algorithm>
 #include <array>
@@ -32,12 +32,12 @@ bool read_parameter(std::string_view declaration, std::string& name) {
 
 }  // namespace
 
-TextReader::TextReader(std::string_view function, std::string_view signature, const std::string& text)
+SourceReader::SourceReader(std::string_view function, std::string_view signature, const std::string& text)
     : function_(function), signature_(signature), text_(text), code_(text) {
   blank();
 }
 
-int TextReader::line_of_function() const {
+int SourceReader::line_of_function() const {
   const std::vector<std::size_t> places = places_of_function();
   if (places.empty())
     throw Error(ErrorCode::invalid_argument, function_, " holds no function ", function_, "; expected ", signature_);
@@ -45,7 +45,7 @@ int TextReader::line_of_function() const {
 }
 
 // Text with directives may show the compiler other brackets than are seen here.
-void TextReader::check_brackets() const {
+void SourceReader::check_brackets() const {
   if (code_.find('#') != std::string::npos) return;
   std::vector<std::size_t> open;
   for (std::size_t at = 0; at < code_.size(); ++at) {
@@ -60,7 +60,7 @@ void TextReader::check_brackets() const {
   if (!open.empty()) fail(open.back(), std::string("'") + code_[open.back()] + "' is never closed");
 }
 
-bool TextReader::may_use(std::size_t index, std::size_t count) const {
+bool SourceReader::may_use(std::size_t index, std::size_t count) const {
   const std::vector<std::size_t> places = places_of_function();
   if (places.size() != 1 || may_hide_words()) return true;
   const std::size_t open = code_.find('(', places.front()), close = code_.find(')', open);
@@ -76,23 +76,23 @@ bool TextReader::may_use(std::size_t index, std::size_t count) const {
   return !name.empty() && count_of(name) > 1;
 }
 
-int TextReader::line_at(std::size_t at) const {
+int SourceReader::line_at(std::size_t at) const {
   return 1 + static_cast<int>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
 }
 
-void TextReader::fail(std::size_t at, const std::string& what) const {
+void SourceReader::fail(std::size_t at, const std::string& what) const {
   const std::size_t begin = at == 0 ? 0 : text_.rfind('\n', at - 1) + 1;
   std::string line = text_.substr(begin, std::min(text_.find('\n', at), text_.size()) - begin);
   line.erase(0, std::min(line.find_first_not_of(" \t"), line.size()));
   throw Error(ErrorCode::invalid_argument, function_, ".cu:", line_at(at), ": ", what, ", in '", line, "'");
 }
 
-void TextReader::blank_from(std::size_t begin, std::size_t end) {
+void SourceReader::blank_from(std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i)
     if (code_[i] != '\n') code_[i] = ' ';
 }
 
-void TextReader::blank() {
+void SourceReader::blank() {
   for (std::size_t at = 0; at < text_.size(); ++at) {
     std::size_t end = at;
     if (text_.compare(at, 2, "//") == 0) {
@@ -112,7 +112,7 @@ void TextReader::blank() {
   }
 }
 
-std::vector<std::size_t> TextReader::places_of_function() const {
+std::vector<std::size_t> SourceReader::places_of_function() const {
   std::vector<std::size_t> places;
   for (std::size_t at = code_.find(function_); at != std::string::npos; at = code_.find(function_, at + 1)) {
     const std::size_t next = code_.find_first_not_of(" \t\r\n", at + function_.size());
@@ -121,7 +121,7 @@ std::vector<std::size_t> TextReader::places_of_function() const {
   return places;
 }
 
-std::size_t TextReader::count_of(std::string_view word) const {
+std::size_t SourceReader::count_of(std::string_view word) const {
   std::size_t count = 0;
   for (std::size_t at = code_.find(word); at != std::string::npos; at = code_.find(word, at + 1)) {
     const std::size_t end = at + word.size();
@@ -132,7 +132,7 @@ std::size_t TextReader::count_of(std::string_view word) const {
 
 // Directives; lines that go on and names that are spelled otherwise; literals whose end only the compiler finds; machine
 // code.
-bool TextReader::may_hide_words() const {
+bool SourceReader::may_hide_words() const {
   constexpr std::array<std::string_view, 3> anywhere{"\\", "??", "R\""};
   constexpr std::array<std::string_view, 2> in_code{"#", "%:"};
   constexpr std::array<std::string_view, 3> words{"asm", "__asm", "__asm__"};

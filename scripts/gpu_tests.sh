@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# gpu_tests.sh BUILD_FOLDER [options of GoogleTest]: runs every test program with the label gpu, also where CTest cannot: on a
+# machine that the build was carried to (scripts/pack.sh). Lists skipped and failed tests. The last line is
+# "N passed, N failed, N skipped"; fails if a test failed or none ran.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/environment.sh
+
+build=${1:?"usage: gpu_tests.sh BUILD_FOLDER [options of GoogleTest]"}
+shift
+programs=("$build"/tests/*_gpu_test)
+[[ -x ${programs[0]} ]] || {
+  echo "gpu_tests.sh: no $build/tests/*_gpu_test; scripts/pack.sh builds and collects them" >&2
+  exit 1
+}
+# As under CTest: tests that tune must not find their problems tuned.
+export TUNESMITH_SYSTEM_CACHE=
+seconds_per_program=${GPU_TESTS_TIMEOUT:-1800}
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+# A few programs at a time: most of their time goes to compiling kernels.
+run() {
+  local program=$1 log=$2/$(basename "$1") status=0
+  shift 2
+  timeout --kill-after=10 "$seconds_per_program" "$program" --gtest_color=no "$@" >"$log" 2>&1 || status=$?
+  echo "gpu_tests.sh: $(basename "$program") ended with status $status" >>"$log"
+  echo "$(basename "$program"): $(grep -Ec '^\[       OK \] .* ms\)$' "$log") passed"
+}
+export -f run
+export seconds_per_program
+printf '%s\0' "${programs[@]}" | xargs -0 -P "${GPU_TESTS_JOBS:-4}" -I{} bash -c 'run "$@"' run {} "$logs" "$@"
+
+awk '
+  /^\[ RUN      \] / { running = $4; reason = "" }
+  take_next { if (reason == "") reason = $0; take_next = 0 }
+  /: Skipped$/ { take_next = 1 }
+  /^\[       OK \] .* ms\)$/ { ++passed; running = "" }
+  /^\[  SKIPPED \] .* ms\)$/ { ++skipped; running = ""; print "skipped: " $4 (reason == "" ? "" : ": " reason) }
+  /^\[  FAILED  \] .* ms\)$/ { ++failed; running = ""; ++failures_of[FILENAME]; print "FAILED: " $4; files[FILENAME] = 1 }
+  /^gpu_tests.sh: .* ended with status / {
+    # Killed, or not started: no line above says so.
+    if ($NF != 0 && !failures_of[FILENAME]) {
+      ++failed; files[FILENAME] = 1
+      print "FAILED: " $2 (running == "" ? "" : ", in " running) ": it ended with status " $NF
+    }
+    running = ""
+  }
+  END {
+    for (file in files) {
+      print "\n==== " file
+      while ((getline line < file) > 0) if (line !~ /^\[ RUN|^\[       OK/) print line
+    }
+    printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
+    exit failed > 0 || passed == 0
+  }' "$logs"/*

@@ -1,0 +1,57 @@
+#pragma once
+// The float64 reference of attention. Internal to templates/.
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "templates/attention/settings.h"
+#include "templates/op.h"
+
+namespace tunesmith::attention {
+
+/// Returns the array of this name, or nullptr.
+const HostArray* find(std::span<const HostArray> arrays, std::string_view name);
+
+/// Attention in float64, one query at a time, from the arrays of a call.
+class Reference {
+ public:
+  Reference(const Settings& settings, std::span<const HostArray> arrays) : settings_(settings), arrays_(arrays) {}
+
+  struct Bounds {
+    std::int64_t q_start = 0, queries = 0, kv_start = 0, keys = 0;
+  };
+  /// Returns where a sequence starts and how long it is.
+  Bounds sequence(std::int64_t batch) const;
+
+  struct Row {
+    std::vector<double> output;  ///< (head_dim_v)
+    std::vector<double> size;    ///< sum of |weight * value|: relative errors refer to it
+    std::vector<double> lost;    ///< bound of the rounding of weights that are denormal in f16
+    double lse = 0;
+    double largest_score_error = 0;  ///< bound of the rounding of any finite score
+  };
+
+  /// A query and its scores.
+  struct Query {
+    std::int64_t batch = 0, head = 0, query = 0;
+    Bounds bounds;
+    std::int64_t first_key = 0;
+    std::vector<double> scores, errors;  ///< of each key from there on, and bounds of their rounding
+    bool undecided = false;              ///< rounding decides whether a key is masked
+  };
+
+  /// Computes scores after scale and softcap, before the user functions.
+  void compute_scores(Query& query) const;
+  /// Computes a row of o and lse from the scores; adds ALiBi to them.
+  void compute(Query& query, Row& row) const;
+
+ private:
+  void read_row(Side side, std::int64_t batch, std::int64_t position, std::int64_t head, std::vector<double>& out) const;
+
+  const Settings& settings_;
+  const std::span<const HostArray> arrays_;
+};
+
+}  // namespace tunesmith::attention

@@ -1,0 +1,102 @@
+#include "templates/attention/settings.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tunesmith::attention {
+namespace {
+
+Tensor tensor_of(const Settings& settings, Side side, const AttentionArrayStrides& strides, std::int64_t alignment) {
+  const std::int64_t width = settings.width(side), heads = settings.heads_of(side), positions = settings.positions(side);
+  const bool bshd = settings.layout == AttentionLayout::bshd;
+  Tensor tensor;
+  tensor.batch_stride = settings.varlen ? 0 : strides.batch.value_or(heads * positions * width);
+  tensor.seq_stride = strides.seq.value_or(bshd ? heads * width : width);
+  tensor.head_stride = strides.head.value_or(bshd ? width : positions * width);
+  tensor.alignment = alignment;
+  return tensor;
+}
+
+Settings sizes_of(const AttentionProblem& p) {
+  Settings s;
+  s.batch = p.batch;
+  s.heads = p.heads;
+  s.kv_heads = p.kv_heads.value_or(p.heads);
+  s.seq_q = p.seq_q;
+  s.seq_kv = p.seq_kv.value_or(p.seq_q);
+  s.head_dim = p.head_dim;
+  s.head_dim_v = p.head_dim_v.value_or(p.head_dim);
+  s.varlen = p.varlen;
+  s.total_q = p.total_q.value_or(0);
+  s.total_kv = p.total_kv.value_or(0);
+  return s;
+}
+
+}  // namespace
+
+Settings Settings::of(const AttentionProblem& p) {
+  Settings s = sizes_of(p);
+  s.dtype = p.dtype;
+  s.layout = p.layout;
+  s.causal = p.causal;
+  s.window_left = p.window_left;
+  s.window_right = p.window_right;
+  s.scale = p.scale.value_or(1 / std::sqrt(static_cast<double>(p.head_dim)));
+  s.softcap = p.softcap;
+  s.alibi = p.alibi;
+  s.sinks = p.sinks;
+  s.score_mod = p.score_mod;
+  s.mask_mod = p.mask_mod;
+  for (const AttentionAux& aux : p.aux) s.aux.push_back(Aux::of(aux));
+  s.mask_tiles = p.mask_tiles;
+  s.tensors = {tensor_of(s, Side::q, p.q_strides, p.q_alignment), tensor_of(s, Side::k, p.k_strides, p.k_alignment),
+               tensor_of(s, Side::v, p.v_strides, p.v_alignment), tensor_of(s, Side::o, p.o_strides, p.o_alignment)};
+  return s;
+}
+
+std::int64_t Settings::positions(Side side) const noexcept {
+  const bool query = side == Side::q || side == Side::o;
+  if (varlen) return query ? total_q : total_kv;
+  return query ? seq_q : seq_kv;
+}
+
+int Settings::vector(Side side) const noexcept {
+  const Tensor& strides = tensor(side);
+  std::int64_t widest = std::min<std::int64_t>(16, strides.alignment) / size_of(dtype);
+  const auto divides = [&](std::int64_t count, std::int64_t stride) {
+    while (count > 1 && widest > 1 && stride % widest != 0) widest /= 2;
+  };
+  divides(varlen ? 1 : batch, strides.batch_stride);
+  divides(positions(side), strides.seq_stride);
+  divides(heads_of(side), strides.head_stride);
+  return static_cast<int>(std::max<std::int64_t>(widest, 1));
+}
+
+bool Settings::broadcasts(Side side) const noexcept {
+  const Tensor& strides = tensor(side);
+  return (!varlen && batch > 1 && strides.batch_stride == 0) || (positions(side) > 1 && strides.seq_stride == 0) ||
+         (heads_of(side) > 1 && strides.head_stride == 0);
+}
+
+std::vector<Dimension> Settings::dimensions() const {
+  std::vector<Dimension> all{{"batch", batch},   {"heads", heads},       {"kv_heads", kv_heads},    {"seq_q", seq_q},
+                             {"seq_kv", seq_kv}, {"head_dim", head_dim}, {"head_dim_v", head_dim_v}};
+  if (varlen) all.insert(all.end(), {{"total_q", total_q}, {"total_kv", total_kv}});
+  return all;
+}
+
+double Settings::visible_pairs() const noexcept {
+  double pairs = 0;
+  const std::int64_t shift = offset(seq_q, seq_kv);
+  if (!bounded_left() && !bounded_right()) return static_cast<double>(seq_q) * static_cast<double>(seq_kv);
+  for (std::int64_t i = 0; i < seq_q; ++i) {
+    const std::int64_t begin = bounded_left() ? std::max<std::int64_t>(0, i + shift - left()) : 0;
+    const std::int64_t end = bounded_right() ? std::min(seq_kv, i + shift + right() + 1) : seq_kv;
+    pairs += static_cast<double>(std::max<std::int64_t>(end - begin, 0));
+  }
+  return pairs;
+}
+
+std::vector<Dimension> dimensions_of(const AttentionProblem& problem) { return sizes_of(problem).dimensions(); }
+
+}  // namespace tunesmith::attention

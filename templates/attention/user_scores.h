@@ -1,0 +1,33 @@
+#pragma once
+// Scores after score_mod and mask_mod, for the float64 reference. Internal to templates/.
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "templates/attention/reference.h"
+
+namespace tunesmith::attention {
+
+/// Applies the user functions to the reference's scores, on the device. It also evaluates both ends of each score's
+/// rounding: their distance bounds what that rounding becomes in a kernel.
+class UserScores {
+ public:
+  UserScores(const Settings& settings, std::span<const HostArray> arrays, const Evaluate& evaluate);
+
+  /// Rows of one launch, which keep the device busy and fit into host memory.
+  std::int64_t rows_at_once() const noexcept {
+    return std::max<std::int64_t>(1, (1 << 20) / (3 * std::max<std::int64_t>(settings_.seq_kv, 1)));
+  }
+
+  /// Replaces the scores of the queries. Not thread-safe.
+  void apply(std::span<Reference::Query> queries) const;
+
+ private:
+  const Settings& settings_;
+  const Evaluate& evaluate_;
+  std::vector<HostArray> arrays_;
+};
+
+}  // namespace tunesmith::attention

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# What scripts/gpu_tests.sh counts: programs that pass, skip, fail, crash or are absent.
+set -euo pipefail
+script=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/scripts/gpu_tests.sh
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+program() { # program NAME, its body on stdin
+  mkdir -p "$folder/tests"
+  { echo '#!/usr/bin/env bash' && cat; } >"$folder/tests/$1_gpu_test"
+  chmod +x "$folder/tests/$1_gpu_test"
+}
+# check STATUS LAST_LINE [TEXT...]: what the script ends with, and what it prints
+check() {
+  local status=0 output
+  output=$("$script" "$folder" 2>&1) || status=$?
+  [[ $status -eq $1 ]] || { echo "ended with $status instead of $1: $output"; exit 1; }
+  [[ $(tail -n 1 <<<"$output") == "$2" ]] || { echo "expected '$2' at the end of: $output"; exit 1; }
+  for text in "${@:3}"; do
+    grep -qF "$text" <<<"$output" || { echo "expected '$text' in: $output"; exit 1; }
+  done
+}
+
+check 1 "gpu_tests.sh: no $folder/tests/*_gpu_test; scripts/pack.sh builds and collects them"
+
+program skipping <<'E2'
+printf '%s\n' '[ RUN      ] Gpu.Needed' 'file.cpp:1: Skipped' 'no GPU here' '[  SKIPPED ] Gpu.Needed (0 ms)' \
+  '[  SKIPPED ] 1 test, listed below:' '[  SKIPPED ] Gpu.Needed'
+E2
+check 1 "0 passed, 0 failed, 1 skipped" "skipped: Gpu.Needed: no GPU here"
+
+program passing <<'E2'
+printf '%s\n' '[ RUN      ] A.One' '[       OK ] A.One (3 ms)' '[ RUN      ] A.Two' '[       OK ] A.Two (4 ms)' "options $*"
+E2
+check 0 "2 passed, 0 failed, 1 skipped"
+
+program failing <<'E2'
+printf '%s\n' '[ RUN      ] B.One' 'file.cpp:7: Failure' '[  FAILED  ] B.One (3 ms)' '[  FAILED  ] 1 test, listed below:' \
+  '[  FAILED  ] B.One'
+exit 1
+E2
+check 1 "2 passed, 1 failed, 1 skipped" "FAILED: B.One" "file.cpp:7: Failure"
+
+program crashing <<'E2'
+printf '%s\n' '[ RUN      ] C.One' '[       OK ] C.One (1 ms)' '[ RUN      ] C.Two'
+exit 134
+E2
+check 1 "3 passed, 2 failed, 1 skipped" "FAILED: crashing_gpu_test, in C.Two: it ended with status 134"
