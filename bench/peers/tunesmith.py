@@ -29,7 +29,8 @@ class Engine:
 
     def __init__(self, library, **options):
         self._lib = lib = ctypes.CDLL(os.path.abspath(library))
-        for name in ("last_error", "last_error_log", "plan_problem", "plan_config", "plan_origin", "version", "engine_device"):
+        for name in ("last_error", "last_error_log", "plan_problem", "plan_config", "plan_origin", "version",
+                     "engine_device"):
             getattr(lib, "tunesmith_" + name).restype = ctypes.c_char_p
         for name in ("plan_bytes", "plan_tune_s"):
             getattr(lib, "tunesmith_" + name).restype = ctypes.c_double
