@@ -14,13 +14,14 @@
 
 namespace tunesmith {
 
-/// The same options but for what the gradient is multiplied with, which is not looked up row by row here.
+/// The options without the factor of the gradient, which the finishing warp loads once for all rows. A mean with two
+/// divisors stays: each row needs their ratio.
 template <const CrossEntropyOptions& options>
 struct WithoutUpstream {
-  static constexpr CrossEntropyOptions value = {options.scaled,       options.softcap, options.smoothing, options.weights,
-                                                options.z_loss,       options.nll,     options.predicted, options.gradient,
-                                                options.shard,        options.reduced, false /* mean */,  options.count_hits,
-                                                options.check_targets};
+  static constexpr CrossEntropyOptions value = {
+      options.scaled,        options.softcap,    options.smoothing,    options.weights, options.z_loss,
+      options.nll,           options.predicted,  options.gradient,     options.shard,   options.reduced,
+      two_divisors<options>, options.count_hits, options.check_targets};
 };
 
 /// What the producer knows of a row.
@@ -109,7 +110,7 @@ __device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Co
   const int lane = lane_index();
   float of_all = 1.0f;
   if constexpr (all_options.upstream == Upstream::scalar) of_all = params.upstream[0];
-  if constexpr (all_options.mean) of_all = divide(of_all, scratch(params, params.totals)[0]);
+  if constexpr (all_options.mean && !options.mean) of_all = divide(of_all, scratch(params, params.totals)[0]);
 
   for (int k = 0;; ++k) {
     const ResultPlace<Geometry::results> place(k);

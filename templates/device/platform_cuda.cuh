@@ -222,7 +222,11 @@ __device__ __forceinline__ Bits<bytes> load_if(bool there, const void* address, 
 }
 
 #define TUNESMITH_STORE(instruction, policy_operand, ...)                                                                 \
-  if constexpr (bytes == 2)                                                                                               \
+  if constexpr (bytes == 1)                                                                                               \
+    asm volatile(instruction ".b8 [%0], %1" policy_operand(2) ";" ::"l"(address),                                         \
+                 "h"(static_cast<uint16>(bits.word))__VA_ARGS__                                                           \
+                 : "memory");                                                                                             \
+  else if constexpr (bytes == 2)                                                                                          \
     asm volatile(instruction ".b16 [%0], %1" policy_operand(2) ";" ::"l"(address), "h"(bits.word)__VA_ARGS__ : "memory"); \
   else if constexpr (bytes == 4)                                                                                          \
     asm volatile(instruction ".b32 [%0], %1" policy_operand(2) ";" ::"l"(address), "r"(bits.word[0])__VA_ARGS__           \
@@ -236,7 +240,7 @@ __device__ __forceinline__ Bits<bytes> load_if(bool there, const void* address, 
                  "r"(bits.word[1]), "r"(bits.word[2]), "r"(bits.word[3])__VA_ARGS__                                       \
                  : "memory")
 
-/// One instruction that stores `bytes` (2, 4, 8 or 16) to global memory; the address is a multiple of `bytes`.
+/// One instruction that stores `bytes` (1, 2, 4, 8 or 16) to global memory; the address is a multiple of `bytes`.
 template <int bytes, StoreHint hint>
 __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
   static_assert(TUNESMITH_SM >= 800 || hint != StoreHint::evict_first, "L2 eviction policies need sm_80 or later");
