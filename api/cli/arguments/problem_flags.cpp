@@ -26,13 +26,29 @@ std::string placeholder(const FieldInfo& field) {
   return choices;
 }
 
+/// The allowed range of a number; empty if its end is so large that it is no limit in practice.
+std::string range_of(const FieldInfo& field) {
+  constexpr std::size_t many_digits = 7;
+  if (kind_of(field) != FieldKind::number || is_memory_layout(field)) return "";
+  std::size_t digits = 0;
+  for (const char c : field.range_text) {
+    digits = c >= '0' && c <= '9' ? digits + 1 : 0;
+    if (digits == many_digits) return "";
+  }
+  return field.range_text;
+}
+
+/// "dimension of a head (8 to 256 in steps of 8; required)".
 std::string help_of(const FieldInfo& field) {
-  const std::string meaning(field.meaning);
-  if (kind_of(field) == FieldKind::toggle) return meaning.substr(meaning.starts_with("1: ") ? 3 : 0);
-  if (field.default_text.empty()) return meaning + " (required)";
+  std::string facts = range_of(field);
+  const auto add = [&](const std::string& fact) { facts += (facts.empty() ? "" : "; ") + fact; };
   const std::string_view alone = bare_value(field);
-  return meaning + " (default: " + std::string(field.default_text) +
-         (alone.empty() ? "" : "; without a value: " + std::string(alone)) + ")";
+  if (field.default_text.empty())
+    add("required");
+  else if (field.default_text != (kind_of(field) == FieldKind::toggle ? "0" : "none") || !field.words.empty())
+    add("default: " + field.default_text);
+  if (!alone.empty() && kind_of(field) != FieldKind::toggle) add("without a value: " + std::string(alone));
+  return std::string(field.meaning) + (facts.empty() ? "" : " (" + facts + ")");
 }
 
 /// Reads what was typed. Strings stay strings even if they look like numbers; the operation checks numbers.
