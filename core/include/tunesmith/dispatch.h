@@ -36,7 +36,8 @@ class AddressReader {
     bool empty = false;
     for (const Extent& extent : facts.shape) empty |= extent.value == 0;
     set(facts.in_place, address != nullptr && address == facts.shares && !empty);
-    set(facts.alignment, empty ? size_of(facts.dtype) : alignment_class(address));
+    const bool absent = !facts.present && address == nullptr;
+    set(facts.alignment, absent ? 16 : empty ? size_of(facts.dtype) : alignment_class(address));
     if (facts.enabled_by != nullptr && address != nullptr) set(facts.enabled_by, true);
   }
 

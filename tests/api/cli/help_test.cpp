@@ -10,7 +10,7 @@
 namespace tunesmith::cli {
 namespace {
 
-constexpr std::ptrdiff_t most_lines = 60;
+constexpr std::ptrdiff_t most_lines = 80;  // two screens
 constexpr std::size_t most_columns = 110;
 
 std::size_t widest_line(const std::string& text) {
