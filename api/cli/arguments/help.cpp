@@ -53,21 +53,21 @@ bool same_for_another_array(const CLI::Option& a, const CLI::Option& b) {
          a.get_type_name() == b.get_type_name();
 }
 
-/// Lists a group's flags; flags that differ only in the array they begin with share a line: --{q,k}-batch-stride.
-std::string flags_text(const std::vector<const CLI::Option*>& options) {
+/// Lists a group's flags. Flags that differ only in the array they begin with share a line: --{q,k}-batch-stride.
+std::string flags_text(std::vector<const CLI::Option*> options) {
   std::string text;
-  for (std::size_t i = 0; i < options.size();) {
-    const CLI::Option& option = *options[i];
-    std::size_t next = i + 1;
-    while (next < options.size() && same_for_another_array(option, *options[next])) ++next;
+  while (!options.empty()) {
+    const CLI::Option& option = *options.front();
+    std::string arrays;
+    int alike = 0;
+    std::erase_if(options, [&](const CLI::Option* other) {
+      if (other != &option && !same_for_another_array(option, *other)) return false;
+      arrays += (alike++ == 0 ? "" : ",") + split_flag(*other).first;
+      return true;
+    });
     std::string name = option.get_positional() ? option.get_name(true) : option.get_name(false, true);
-    if (next > i + 1) {
-      std::string arrays;
-      for (std::size_t k = i; k < next; ++k) arrays += (k == i ? "" : ",") + split_flag(*options[k]).first;
-      name = "--{" + arrays + "}-" + split_flag(option).second;
-    }
+    if (alike > 1) name = "--{" + arrays + "}-" + split_flag(option).second;
     text += entry(name + placeholder_of(option), option.get_description());
-    i = next;
   }
   return text;
 }

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <limits>
 
 #include "api/cli/arguments/field_kind.h"
 #include "api/cli/arguments/flags.h"
@@ -27,21 +26,26 @@ std::string placeholder(const FieldInfo& field) {
   return choices;
 }
 
-/// The allowed range of a number; empty if only the type limits it.
+/// The allowed range of a number; empty if its end is so large that it is no limit in practice.
 std::string range_of(const FieldInfo& field) {
-  const bool useful = kind_of(field) == FieldKind::number &&
-                      field.range_text.find(std::to_string(std::numeric_limits<std::int64_t>::max())) == std::string::npos;
-  return useful ? field.range_text : "";
+  constexpr std::size_t many_digits = 7;
+  if (kind_of(field) != FieldKind::number || is_memory_layout(field)) return "";
+  std::size_t digits = 0;
+  for (const char c : field.range_text) {
+    digits = c >= '0' && c <= '9' ? digits + 1 : 0;
+    if (digits == many_digits) return "";
+  }
+  return field.range_text;
 }
 
-/// "number of heads (1 to 1024; default: 1)".
+/// "dimension of a head (8 to 256 in steps of 8; required)".
 std::string help_of(const FieldInfo& field) {
   std::string facts = range_of(field);
   const auto add = [&](const std::string& fact) { facts += (facts.empty() ? "" : "; ") + fact; };
   const std::string_view alone = bare_value(field);
   if (field.default_text.empty())
     add("required");
-  else if (kind_of(field) != FieldKind::toggle || field.default_text != "0")
+  else if (field.default_text != (kind_of(field) == FieldKind::toggle ? "0" : "none") || !field.words.empty())
     add("default: " + field.default_text);
   if (!alone.empty() && kind_of(field) != FieldKind::toggle) add("without a value: " + std::string(alone));
   return std::string(field.meaning) + (facts.empty() ? "" : " (" + facts + ")");
