@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "core/hash.h"
+#include "core/tokens.h"
 #include "templates/attention/user_source.h"
 #include "tunesmith/error.h"
 
@@ -175,7 +175,7 @@ std::string modification_key(const Settings& settings) {
   std::string key;
   for (const Function& function : functions)
     if (const std::string& text = settings.*function.source; !text.empty())
-      key += "," + std::string(function.name) + "=" + hash_hex(text).substr(0, 16);
+      key += "," + std::string(function.name) + "=" + token_digest(text).substr(0, 16);
   std::string types;
   for (const Aux& aux : settings.aux) types += (types.empty() ? ",aux=" : ";") + aux.type_text();
   return key + types;

@@ -94,6 +94,8 @@ TEST(AttentionModFields, KeysDependOnSourcesAndTypesButNotOnNumbers) {
     return tuning_key(*attention().parse(problem), generic_device(parse_arch("sm_90a")), TemplateSet::embedded()).semantics;
   };
   EXPECT_NE(record_key(base), record_key(with("3", "")));
+  // Comments of the function are no part of the key.
+  EXPECT_EQ(record_key(base), record_key(modified(shape, {{"score_mod", scaled("2") + "// why two\n"}})));
 }
 
 TEST(AttentionModFields, ParametersHoldNumbersAndAddressesOfAux) {
