@@ -129,7 +129,7 @@ void Description::read(std::string_view owner, const Fields& given) {
   }
   std::vector<std::string_view> required;
   for (const Entry& entry : fields_)
-    if (entry.facts.required) required.push_back(entry.name);
+    if (entry.facts.required && entry.facts.only_with.holds) required.push_back(entry.name);
   for (const std::string_view name : required)
     if (!given.contains(name))
       throw Error(ErrorCode::invalid_argument, name, " is missing; ", owner, " needs ", joined(required, " and "));

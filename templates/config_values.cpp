@@ -26,15 +26,8 @@ std::string range(int least, int most) { return std::to_string(least) + " to " +
 
 }  // namespace
 
-const Words& load_words() {
-  static const Words words{"plain", "no_allocate", "streaming", "evict_first", "evict_last"};
-  return words;
-}
-
-const Words& store_words() {
-  static const Words words{"plain", "streaming", "evict_first"};
-  return words;
-}
+std::string source_name(LoadHint hint) { return "tunesmith::LoadHint::" + std::string(enum_name(hint)); }
+std::string source_name(StoreHint hint) { return "tunesmith::StoreHint::" + std::string(enum_name(hint)); }
 
 std::string joined(const Words& words) {
   std::string text;

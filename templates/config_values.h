@@ -1,19 +1,63 @@
 #pragma once
-// Reading the fields of a configuration, and the words that all kernels have for cache hints. Internal to templates/.
+// Fields of configurations, and the cache hints that all kernels have. Internal to templates/.
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tunesmith/fields.h"
+#include "tunesmith/description.h"
 
 namespace tunesmith {
 
 using Words = std::vector<std::string_view>;
 
-/// As LoadHint and StoreHint in device/types.cuh.
-const Words& load_words();
-const Words& store_words();
+/// Cache hints, as in device/types.cuh.
+enum class LoadHint : std::uint8_t { plain, no_allocate, streaming, evict_first, evict_last };
+enum class StoreHint : std::uint8_t { plain, streaming, evict_first };
+template <>
+inline constexpr std::array<std::string_view, 5> enum_names<LoadHint>{"plain", "no_allocate", "streaming", "evict_first",
+                                                                      "evict_last"};
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<StoreHint>{"plain", "streaming", "evict_first"};
+
+/// Eviction policies need sm_80 or later.
+constexpr bool is_eviction(LoadHint hint) noexcept { return hint >= LoadHint::evict_first; }
+constexpr bool is_eviction(StoreHint hint) noexcept { return hint == StoreHint::evict_first; }
+
+/// "tunesmith::LoadHint::evict_last": as generated sources have it.
+std::string source_name(LoadHint hint);
+std::string source_name(StoreHint hint);
+
+/// The configuration that these fields describe. Config: a struct with a member `variant` and a function
+/// describe(const Config&, Description&) beside it. Throws Error(invalid_argument) naming the field, its value and what is
+/// allowed.
+template <typename Config>
+Config read_config(const Fields& fields) {
+  Config config;
+  const auto visit = [&](Description& d) { describe(config, d); };
+  if (const Value* variant = fields.find("variant")) Description(visit).read_known({{"variant", *variant}});
+  Description(visit).read("variant " + std::string(enum_name(config.variant)), fields);
+  Description(visit).check(fields);
+  return config;
+}
+
+/// Fields in canonical order; options at their defaults are left out.
+template <typename Config>
+Fields config_fields(const Config& config) {
+  const Config defaults{};
+  return Description([&](Description& d) { describe(config, d); }).normal_form(Description([&](Description& d) {
+    describe(defaults, d);
+  }));
+}
+
+/// Every field of every variant, described.
+template <typename Config>
+std::vector<FieldInfo> config_infos() {
+  const Config config{};
+  return Description([&](Description& d) { describe(config, d); }).field_infos();
+}
 
 /// "plain, streaming".
 std::string joined(const Words& words);

@@ -22,8 +22,49 @@ struct Params {
 
 constexpr std::int64_t read_tile = CopyProblem::read_tile;
 
-Config config_of(std::int64_t threads, std::int64_t vectors, const std::string& load, const std::string& store) {
-  return {{{"threads", threads}, {"vectors", vectors}, {"load", load}, {"store", store}}};
+enum class CopyVariant : std::uint8_t { stretch };
+
+}  // namespace
+
+template <>
+inline constexpr std::array<std::string_view, 1> enum_names<CopyVariant>{"stretch"};
+
+namespace {
+
+struct CopyConfig {
+  CopyVariant variant = CopyVariant::stretch;
+  int threads = 256;
+  int vectors = 1;
+  LoadHint load = LoadHint::plain;
+  StoreHint store = StoreHint::plain;
+};
+
+void describe(const CopyConfig& c, Description& d) {
+  d.field("variant", c.variant, {.meaning = "the kernel; there is one", .required = true});
+  d.field("threads", c.threads,
+          {.meaning = "threads per block", .range = {32, 1024}, .power_of_two = true, .required = true});
+  d.field("vectors", c.vectors,
+          {.meaning = "16-byte vectors that a thread has in flight from each array",
+           .range = {1, 16},
+           .power_of_two = true,
+           .required = true});
+  d.field("load", c.load, {.meaning = "cache hint of the loads", .required = true});
+  d.field("store", c.store, {.meaning = "cache hint of the stores", .required = true});
+}
+
+std::string why_not(const CopyConfig& config, const CopyProblem& problem, const DeviceInfo& device) {
+  if (config.threads > device.max_threads_per_block)
+    return "threads is " + std::to_string(config.threads) + "; the device allows " +
+           std::to_string(device.max_threads_per_block);
+  if (device.arch.number() < 80 && (is_eviction(config.load) || is_eviction(config.store)))
+    return "eviction policies need sm_80 or later; the device is " + name(device.arch);
+  if (problem.in_place && config.load == LoadHint::no_allocate)
+    return "load no_allocate reads through the read-only path, which in_place=1 rules out";
+  if (!problem.write && read_tile % (config.threads * config.vectors * (16 / size_of(problem.dtype))) != 0)
+    return "so many vectors of so many threads are more than the " + std::to_string(read_tile) + " elements of a read";
+  if (config.threads * (config.vectors * 4 * problem.inputs + 24) > device.registers_per_sm)
+    return "so many vectors of so many threads do not fit into the registers";
+  return {};
 }
 
 }  // namespace
@@ -34,13 +75,7 @@ void complete(CopyProblem& p) {
                 "; a read has one input and is not in place");
 }
 
-std::vector<FieldInfo> config_fields_of(const CopyProblem&) {
-  return {{"variant", "the kernel; there is one", "", {"stretch"}},
-          {"threads", "threads per block, a power of two from 32 to 1024", "", {}},
-          {"vectors", "16-byte vectors that a thread has in flight from each array, a power of two up to 16", "", {}},
-          {"load", "cache hint of the loads", "", load_words()},
-          {"store", "cache hint of the stores", "", store_words()}};
-}
+std::vector<FieldInfo> config_fields_of(const CopyProblem&) { return config_infos<CopyConfig>(); }
 
 KeyParts ParsedCopy::key() const {
   KeyParts parts;
@@ -59,21 +94,17 @@ Cost ParsedCopy::cost() const {
 
 Config ParsedCopy::default_config(const DeviceInfo& device) const {
   const bool large = shape_.bytes() >= 4 * device.l2_bytes;
-  Config config = config_of(256, large ? 1 : 4, large && device.arch.number() >= 80 ? "evict_last" : "plain", "plain");
-  return complete_config(device, config);
+  CopyConfig config;
+  config.vectors = large ? 1 : 4;
+  if (large && device.arch.number() >= 80) config.load = LoadHint::evict_last;
+  return complete_config(device, {config_fields(config)});
 }
 
 Config ParsedCopy::complete_config(const DeviceInfo& device, const Config& partial) const {
-  Config config{{{"variant", std::string("stretch")}}};
-  const Config fallback = config_of(256, 1, "plain", "plain");
-  for (const auto& [field, value] : fallback.fields) config.fields.set(field, value);
-  for (const auto& item : partial.fields) {
-    if (!config.fields.contains(item.first))
-      throw Error(ErrorCode::invalid_argument, "config field '", item.first,
-                  "' is not one of copy; allowed: variant, threads, vectors, load, store");
-    config.fields.set(item.first, item.second);
-  }
-  if (const std::string reason = why_invalid(device, config); !reason.empty())
+  Config config{config_fields(CopyConfig())};
+  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
+  const CopyConfig typed = read_config<CopyConfig>(config.fields);
+  if (const std::string reason = why_not(typed, shape_, device); !reason.empty())
     throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
   return config;
 }
@@ -81,19 +112,24 @@ Config ParsedCopy::complete_config(const DeviceInfo& device, const Config& parti
 std::vector<Config> ParsedCopy::search_space(const DeviceInfo& device, Effort effort) const {
   std::vector<Config> space{default_config(device)};
   const bool full = effort == Effort::full;
-  const std::vector<std::pair<const char*, const char*>> quick_hints{
-      {"plain", "plain"}, {"evict_last", "plain"}, {"streaming", "streaming"}};
-  const std::vector<std::pair<const char*, const char*>> full_hints{
-      {"plain", "plain"},     {"evict_last", "plain"},      {"streaming", "streaming"},    {"no_allocate", "plain"},
-      {"plain", "streaming"}, {"no_allocate", "streaming"}, {"evict_last", "evict_first"}, {"evict_first", "plain"}};
-  for (const std::int64_t threads :
-       full ? std::vector<std::int64_t>{128, 256, 512, 1024} : std::vector<std::int64_t>{128, 256})
-    for (const std::int64_t vectors : {1, 2, 4, 8})
-      for (const auto& hints : full ? full_hints : quick_hints) {
-        Config config{{{"variant", std::string("stretch")}}};
-        for (const auto& item : config_of(threads, vectors, hints.first, hints.second).fields)
-          config.fields.set(item.first, item.second);
-        if (why_invalid(device, config).empty() && std::ranges::find(space, config) == space.end())
+  using Hints = std::vector<std::pair<LoadHint, StoreHint>>;
+  const Hints quick_hints{{LoadHint::plain, StoreHint::plain},
+                          {LoadHint::evict_last, StoreHint::plain},
+                          {LoadHint::streaming, StoreHint::streaming}};
+  const Hints full_hints{{LoadHint::plain, StoreHint::plain},
+                         {LoadHint::evict_last, StoreHint::plain},
+                         {LoadHint::streaming, StoreHint::streaming},
+                         {LoadHint::no_allocate, StoreHint::plain},
+                         {LoadHint::plain, StoreHint::streaming},
+                         {LoadHint::no_allocate, StoreHint::streaming},
+                         {LoadHint::evict_last, StoreHint::evict_first},
+                         {LoadHint::evict_first, StoreHint::plain}};
+  for (const int threads : full ? std::vector<int>{128, 256, 512, 1024} : std::vector<int>{128, 256})
+    for (const int vectors : {1, 2, 4, 8})
+      for (const auto& [load, store] : full ? full_hints : quick_hints) {
+        const CopyConfig typed{.threads = threads, .vectors = vectors, .load = load, .store = store};
+        if (!why_not(typed, shape_, device).empty()) continue;
+        if (Config config{config_fields(typed)}; std::ranges::find(space, config) == space.end())
           space.push_back(std::move(config));
       }
   return space;
@@ -101,33 +137,19 @@ std::vector<Config> ParsedCopy::search_space(const DeviceInfo& device, Effort ef
 
 std::string ParsedCopy::why_invalid(const DeviceInfo& device, const Config& config) const {
   try {
-    const Fields& fields = config.fields;
-    if (fields.size() != 5) return "config '" + fields.text() + "' needs variant, threads, vectors, load and store";
-    word_of(fields, "variant", {"stretch"});
-    const int threads = power_of_two_of(fields, "threads", 32, device.max_threads_per_block);
-    const int vectors = power_of_two_of(fields, "vectors", 1, 16);
-    const std::string load = word_of(fields, "load", load_words()), store = word_of(fields, "store", store_words());
-    if (device.arch.number() < 80 && (load.starts_with("evict") || store.starts_with("evict")))
-      return "eviction policies need sm_80 or later; the device is " + tunesmith::name(device.arch);
-    if (shape_.in_place && load == "no_allocate")
-      return "load no_allocate reads through the read-only path, which in_place=1 rules out";
-    if (!shape_.write && read_tile % (threads * vectors * (16 / size_of(shape_.dtype))) != 0)
-      return "so many vectors of so many threads are more than the " + std::to_string(read_tile) + " elements of a read";
-    if (threads * (vectors * 4 * shape_.inputs + 24) > device.registers_per_sm)
-      return "so many vectors of so many threads do not fit into the registers";
-    return {};
+    return why_not(read_config<CopyConfig>(config.fields), shape_, device);
   } catch (const Error& error) {
     return error.what();
   }
 }
 
 SourceParts ParsedCopy::source_parts(const Config& config) const {
-  const Fields& fields = config.fields;
+  const auto typed = read_config<CopyConfig>(config.fields);
   SourceParts parts;
   parts.main_template = "copy/copy.cuh";
   parts.algorithm = shape_.write ? "one read of each input and one write" : "one read; the maximum of each tile is written";
-  parts.threads = "a thread has " + text(*fields.find("vectors")) + " loads of 16 bytes in flight";
-  if (fields.word("load").starts_with("evict") || fields.word("store").starts_with("evict")) parts.least_arch = "sm_80";
+  parts.threads = "a thread has " + std::to_string(typed.vectors) + " loads of 16 bytes in flight";
+  if (is_eviction(typed.load) || is_eviction(typed.store)) parts.least_arch = "sm_80";
   parts.specialized_for = {{"specialized for", std::string(tunesmith::name(shape_.dtype)) +
                                                    (shape_.inputs == 2 ? ", the sum of two arrays" : ", one array") +
                                                    (shape_.write ? "" : ", only read")},
@@ -135,14 +157,14 @@ SourceParts ParsedCopy::source_parts(const Config& config) const {
   parts.constants =
       "using Element = " +
       (shape_.dtype == DType::f32 ? std::string("float") : "tunesmith::" + std::string(tunesmith::name(shape_.dtype))) +
-      ";\n\nstatic constexpr tunesmith::CopyConfig config = {\n    .threads = " + text(*fields.find("threads")) +
-      ",\n    .vectors = " + text(*fields.find("vectors")) + ",\n    .load = tunesmith::LoadHint::" + fields.word("load") +
-      ",\n    .store = tunesmith::StoreHint::" + fields.word("store") + ",\n};\n\n" +
+      ";\n\nstatic constexpr tunesmith::CopyConfig config = {\n    .threads = " + std::to_string(typed.threads) +
+      ",\n    .vectors = " + std::to_string(typed.vectors) + ",\n    .load = " + source_name(typed.load) +
+      ",\n    .store = " + source_name(typed.store) + ",\n};\n\n" +
       "static_assert(sizeof(tunesmith::CopyParams) == " + std::to_string(sizeof(Params)) +
       ", \"the host fills the parameters by this layout\");\n";
   const std::string call = shape_.write ? "copy<Element, " + std::to_string(shape_.inputs) + ", config>"
                                         : std::string("read_maxima<Element, config>");
-  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + text(*fields.find("threads")) +
+  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(typed.threads) +
                   ")\ncopy(const __grid_constant__ tunesmith::CopyParams params) {\n  tunesmith::" + call + "(params);\n}\n";
   return parts;
 }

@@ -5,41 +5,21 @@
 #include <cstdlib>
 #include <tuple>
 
-#include "templates/config_values.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cross_entropy {
 
-std::vector<FieldInfo> tile_config_fields() {
-  return {{"variant", "the kernel; there is one", "", {"tiles"}},
-          {"threads", "threads per block, a multiple of 32 up to 1024", "", {}},
-          {"unroll", "vectors that a thread has in flight, up to 8", "", {}},
-          {"load", "cache hint of the loads", "", load_words()},
-          {"store", "cache hint of the stores", "", store_words()}};
+void describe(const TileConfig& c, Description& d) {
+  d.field("variant", c.variant, {.meaning = "the kernel; there is one", .required = true});
+  d.field("threads", c.threads, {.meaning = "threads per block", .range = {32, 1024}, .step = 32, .required = true});
+  d.field("unroll", c.unroll, {.meaning = "vectors that a thread has in flight", .range = {1, 8}, .required = true});
+  d.field("load", c.load, {.meaning = "cache hint of the loads", .required = true});
+  d.field("store", c.store, {.meaning = "cache hint of the stores", .required = true});
 }
 
-TileConfig TileConfig::parse(const Config& config) {
-  const Fields& fields = config.fields;
-  for (const auto& item : fields)
-    if (!std::ranges::any_of(tile_config_fields(), [&](const FieldInfo& info) { return info.name == item.first; }))
-      throw Error(ErrorCode::invalid_argument, "config field '", item.first,
-                  "' is not one of cross_entropy_backward; allowed: variant, threads, unroll, load, store");
-  word_of(fields, "variant", {"tiles"});
-  TileConfig typed;
-  typed.threads = integer_of(fields, "threads", 32, 1024, 32);
-  typed.unroll = integer_of(fields, "unroll", 1, 8);
-  typed.load = word_of(fields, "load", load_words());
-  typed.store = word_of(fields, "store", store_words());
-  return typed;
-}
-
-Config TileConfig::to_config() const {
-  return {{{"variant", std::string("tiles")},
-           {"threads", std::int64_t{threads}},
-           {"unroll", std::int64_t{unroll}},
-           {"load", load},
-           {"store", store}}};
-}
+std::vector<FieldInfo> tile_config_fields() { return config_infos<TileConfig>(); }
+TileConfig TileConfig::parse(const Config& config) { return read_config<TileConfig>(config.fields); }
+Config TileConfig::to_config() const { return {config_fields(*this)}; }
 
 std::int64_t TileConfig::blocks_per_row(const row::Shape& shape) const noexcept {
   const std::int64_t tile = std::int64_t{threads} * unroll;
@@ -50,9 +30,9 @@ std::string why_invalid(const TileConfig& config, const row::Shape& shape, const
   if (config.threads > device.max_threads_per_block)
     return "threads is " + std::to_string(config.threads) + "; the device allows " +
            std::to_string(device.max_threads_per_block);
-  if (device.arch.number() < 80 && (config.load.starts_with("evict") || config.store.starts_with("evict")))
+  if (device.arch.number() < 80 && (is_eviction(config.load) || is_eviction(config.store)))
     return "eviction policies need sm_80 or later; the device is " + name(device.arch);
-  if (shape.in_place && config.load == "no_allocate")
+  if (shape.in_place && config.load == LoadHint::no_allocate)
     return "load no_allocate reads through the read-only path, which in_place=1 rules out";
   if (config.threads * (config.unroll * shape.vector() + 40) > device.registers_per_sm)
     return "so many vectors of so many threads do not fit into the registers";
@@ -101,7 +81,7 @@ TileConfig default_tile_config(const row::Shape& shape, const DeviceInfo& device
     while (config.unroll > 1 && config.threads * config.unroll / 2 >= shape.vectors_per_row()) config.unroll /= 2;
   }
   const bool large = shape.traffic_bytes() >= 4 * device.l2_bytes;
-  if (large && device.arch.number() >= 80) config.load = "evict_last";
+  if (large && device.arch.number() >= 80) config.load = LoadHint::evict_last;
   return config;
 }
 
@@ -127,11 +107,12 @@ std::vector<Config> tile_search_space(const row::Shape& shape, const DeviceInfo&
       const bool mostly_idle = threads * unroll >= 2 * shape.vectors_per_row() && threads * unroll > 32;
       if (!mostly_idle) tiles.push_back(config);
     }
-  using Hints = std::vector<std::pair<const char*, const char*>>;
-  const Hints quick_hints{{"evict_last", "plain"}, {"plain", "plain"}};
-  const Hints full_hints{{"evict_last", "plain"},      {"plain", "plain"},         {"no_allocate", "plain"},
-                         {"plain", "streaming"},       {"streaming", "streaming"}, {"no_allocate", "streaming"},
-                         {"evict_last", "evict_first"}};
+  using Hints = std::vector<std::pair<LoadHint, StoreHint>>;
+  const Hints quick_hints{{LoadHint::evict_last, StoreHint::plain}, {LoadHint::plain, StoreHint::plain}};
+  const Hints full_hints{{LoadHint::evict_last, StoreHint::plain},      {LoadHint::plain, StoreHint::plain},
+                         {LoadHint::no_allocate, StoreHint::plain},     {LoadHint::plain, StoreHint::streaming},
+                         {LoadHint::streaming, StoreHint::streaming},   {LoadHint::no_allocate, StoreHint::streaming},
+                         {LoadHint::evict_last, StoreHint::evict_first}};
   for (const auto& [load, store] : full ? full_hints : quick_hints)
     for (TileConfig config : tiles) {
       config.load = load;

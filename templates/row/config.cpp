@@ -2,134 +2,101 @@
 
 #include <algorithm>
 
-#include "templates/config_values.h"
 #include "templates/row/pipeline.h"
-#include "tunesmith/error.h"
 
 namespace tunesmith::row {
-namespace {
 
-const Words variant_words{"warp", "block", "hybrid", "cluster", "grid", "online", "split", "pipeline"};
-const Words register_words{"float32", "packed"};
-const Words access_words{"vectors", "pairs", "elements"};
-
-}  // namespace
-
-std::string_view name(Variant variant) noexcept { return variant_words[static_cast<std::size_t>(variant)]; }
-
-Variant parse_variant(const Fields& fields) {
-  const std::string word = word_of(fields, "variant", variant_words);
-  return static_cast<Variant>(std::ranges::find(variant_words, std::string_view(word)) - variant_words.begin());
-}
-
-Words fields_of(Variant variant) {
-  switch (variant) {
-    case Variant::warp: return {"variant", "threads", "lanes", "access", "load", "store"};
-    case Variant::block: return {"variant", "threads", "min_blocks", "registers", "access", "load", "store"};
-    case Variant::hybrid: return {"variant", "threads", "register_vectors", "min_blocks", "registers", "load", "store"};
-    case Variant::cluster:
-    case Variant::grid:
-      return {"variant", "threads", "blocks_per_row", "register_vectors", "min_blocks", "registers", "load", "store"};
-    case Variant::online:
-      return {"variant", "threads", "unroll", "min_blocks", "blocks_per_sm", "load", "load_again", "store"};
-    case Variant::split: return {"variant", "threads", "unroll", "blocks_per_row", "load", "load_again", "store"};
-    case Variant::pipeline:
-      return {"variant", "threads", "blocks_per_row", "stages", "chunk_bytes", "ahead", "min_blocks", "load", "store"};
-  }
-  return {};
-}
-
-std::vector<FieldInfo> config_field_infos() {
-  return {
-      {"variant",
-       "who shares a row and where it waits: lanes of a warp; a block (registers); a block (registers and shared memory); a "
-       "cluster; blocks of a cooperative grid; two passes by one block; two passes by several blocks; clusters that stay, "
-       "rows streaming through "
-       "their shared memory",
-       "", variant_words},
-      {"threads",
-       "threads per block, a multiple of 32 from 32 to 1024 (warp: a power of two; pipeline: that too, and 64 more beside "
-       "them)",
-       "",
-       {}},
-      {"lanes", "warp: lanes per row, a power of two up to 32", "", {}},
-      {"blocks_per_row",
-       "cluster (2 to 16), grid and split (2 to 1024), pipeline (1 to 16): blocks that share a row",
-       "",
-       {}},
-      {"register_vectors", "hybrid, cluster, grid: vectors of a thread in registers, the rest in shared memory", "", {}},
-      {"min_blocks", "resident blocks per multiprocessor that bound a thread's registers", "", {}},
-      {"registers", "how the row waits in registers", "", register_words},
-      {"unroll", "online, split: vectors a thread has in flight, a power of two up to 16", "", {}},
-      {"blocks_per_sm", "online: blocks in the grid per multiprocessor, 0: one per row", "", {}},
-      {"stages", "pipeline: chunks of a row that a block's shared memory holds, 2 to 32", "", {}},
-      {"chunk_bytes", "pipeline: bytes of a chunk at most, a multiple of 1024 from 4096 to 32768", "", {}},
-      {"ahead", "pipeline: rows whose first pass is done before a row's second, 0 or 1", "", {}},
-      {"access",
-       "warp, block, where rows start between two vectors: shifted to whole vectors (default), to pairs, or element by "
-       "element",
-       "", access_words},
-      {"load", "cache hint of the loads", "", load_words()},
-      {"load_again", "online, split: cache hint of the second pass's loads", "", load_words()},
-      {"store", "cache hint of the stores", "", store_words()},
+void describe(const TypedConfig& c, Description& d) {
+  const auto with = [&](std::initializer_list<Variant> variants, std::string_view text) {
+    return Condition{std::ranges::find(variants, c.variant) != variants.end(), text};
   };
+  using enum Variant;
+  const bool by_powers = c.variant == warp || c.variant == pipeline;
+  d.field(
+      "variant", c.variant,
+      {.meaning = "who shares a row and where it waits: lanes of a warp; a block (registers); a block (registers and "
+                  "shared memory); a cluster; blocks of a cooperative grid; two passes by one block; two passes by several "
+                  "blocks; clusters that stay, rows streaming through their shared memory",
+       .required = true});
+  d.field("threads", c.threads,
+          {.meaning = "threads per block; warp, pipeline: a power of two; pipeline: 64 more beside them",
+           .range = {32, 1024},
+           .step = by_powers ? 1 : 32,
+           .power_of_two = by_powers,
+           .required = true});
+  d.field("lanes", c.lanes,
+          {.meaning = "lanes per row",
+           .range = {1, 32},
+           .power_of_two = true,
+           .required = true,
+           .only_with = with({warp}, "variant=warp")});
+  d.field("unroll", c.unroll,
+          {.meaning = "vectors that a thread has in flight",
+           .range = {1, 16},
+           .power_of_two = true,
+           .required = true,
+           .only_with = with({online, split}, "variant=online or variant=split")});
+  d.field("blocks_per_row", c.blocks_per_row,
+          {.meaning = "blocks that share a row; cluster: 2 to 16; grid, split: 2 to 1024; pipeline: a power of two up to 16",
+           .range = c.variant == pipeline ? Range(1, 16) : Range(2, c.variant == cluster ? 16 : 1024),
+           .power_of_two = c.variant == pipeline,
+           .required = true,
+           .only_with = with({cluster, grid, split, pipeline}, "variant=cluster, grid, split or pipeline")});
+  d.field("register_vectors", c.register_vectors,
+          {.meaning = "vectors of a thread in registers, the rest in shared memory",
+           .range = {0, 64},
+           .required = true,
+           .only_with = with({hybrid, cluster, grid}, "variant=hybrid, cluster or grid")});
+  const Condition with_pipeline = with({pipeline}, "variant=pipeline");
+  d.field("stages", c.stages,
+          {.meaning = "chunks of a row that a block's shared memory holds",
+           .range = {2, 32},
+           .required = true,
+           .only_with = with_pipeline});
+  d.field("chunk_bytes", c.chunk_bytes,
+          {.meaning = "bytes of a chunk at most",
+           .range = {4096, 32768},
+           .step = 1024,
+           .required = true,
+           .only_with = with_pipeline});
+  d.field("ahead", c.ahead,
+          {.meaning = "rows whose first pass is done before a row's second",
+           .range = {0, 1},
+           .required = true,
+           .only_with = with_pipeline});
+  FieldFacts min_blocks{.meaning = "resident blocks per multiprocessor that bound a thread's registers",
+                        .range = {1, 32},
+                        .only_with = with({block, hybrid, cluster, grid, online, pipeline}, "a variant but warp and split")};
+  if (c.holds_row()) {
+    min_blocks.required = true;
+    d.field("min_blocks", c.min_blocks, min_blocks);
+  } else {
+    d.option("min_blocks", c.min_blocks, min_blocks);
+  }
+  d.field("blocks_per_sm", c.blocks_per_sm,
+          {.meaning = "blocks in the grid per multiprocessor; 0: one per row",
+           .range = {0, 32},
+           .required = true,
+           .only_with = with({online}, "variant=online")});
+  d.field("registers", c.registers,
+          {.meaning = "how the row waits in registers",
+           .required = true,
+           .only_with = with({block, hybrid, cluster, grid}, "variant=block, hybrid, cluster or grid")});
+  d.option("access", c.access,
+           {.meaning = "where rows start between two vectors: shifted to whole vectors, to pairs, or element by element",
+            .only_with = with({warp, block}, "variant=warp or variant=block")});
+  d.field("load", c.load, {.meaning = "cache hint of the loads", .required = true});
+  d.field("load_again", c.load_again,
+          {.meaning = "cache hint of the second pass's loads",
+           .required = true,
+           .only_with = with({online, split}, "variant=online or variant=split")});
+  d.field("store", c.store, {.meaning = "cache hint of the stores", .required = true});
 }
 
-TypedConfig TypedConfig::parse(const Config& config) {
-  const Fields& fields = config.fields;
-  TypedConfig typed;
-  typed.variant = parse_variant(fields);
-  const Words allowed = fields_of(typed.variant);
-  check_fields_of_variant(fields, row::name(typed.variant), allowed);
-  for (const std::string_view field : allowed) {
-    if (field == "threads")
-      typed.threads = typed.variant == Variant::warp || typed.variant == Variant::pipeline
-                          ? power_of_two_of(fields, field, 32, 1024)
-                          : integer_of(fields, field, 32, 1024, 32);
-    if (field == "lanes") typed.lanes = power_of_two_of(fields, field, 1, 32);
-    if (field == "blocks_per_row")
-      typed.blocks_per_row = typed.variant == Variant::pipeline
-                                 ? power_of_two_of(fields, field, 1, 16)
-                                 : integer_of(fields, field, 2, typed.variant == Variant::cluster ? 16 : 1024);
-    if (field == "stages") typed.stages = integer_of(fields, field, 2, 32);
-    if (field == "chunk_bytes") typed.chunk_bytes = integer_of(fields, field, 4096, 32768, 1024);
-    if (field == "ahead") typed.ahead = integer_of(fields, field, 0, 1);
-    if (field == "register_vectors") typed.register_vectors = integer_of(fields, field, 0, 64);
-    if (field == "min_blocks" && (typed.holds_row() || fields.contains(field)))
-      typed.min_blocks = integer_of(fields, field, 1, 32);
-    if (field == "registers") typed.registers = word_of(fields, field, register_words);
-    if (field == "unroll") typed.unroll = power_of_two_of(fields, field, 1, 16);
-    if (field == "blocks_per_sm") typed.blocks_per_sm = integer_of(fields, field, 0, 32);
-    if (field == "access" && fields.contains(field)) typed.access = word_of(fields, field, access_words);
-    if (field == "load") typed.load = word_of(fields, field, load_words());
-    if (field == "load_again") typed.load_again = word_of(fields, field, load_words());
-    if (field == "store") typed.store = word_of(fields, field, store_words());
-  }
-  return typed;
-}
+std::vector<FieldInfo> config_field_infos() { return config_infos<TypedConfig>(); }
 
-Config TypedConfig::to_config() const {
-  Config config;
-  for (const std::string_view field : fields_of(variant)) {
-    if (field == "variant") config.fields.set(field, std::string(row::name(variant)));
-    if (field == "threads") config.fields.set(field, std::int64_t{threads});
-    if (field == "lanes") config.fields.set(field, std::int64_t{lanes});
-    if (field == "blocks_per_row") config.fields.set(field, std::int64_t{blocks_per_row});
-    if (field == "register_vectors") config.fields.set(field, std::int64_t{register_vectors});
-    if (field == "min_blocks" && (holds_row() || min_blocks > 1)) config.fields.set(field, std::int64_t{min_blocks});
-    if (field == "registers") config.fields.set(field, registers);
-    if (field == "unroll") config.fields.set(field, std::int64_t{unroll});
-    if (field == "blocks_per_sm") config.fields.set(field, std::int64_t{blocks_per_sm});
-    if (field == "stages") config.fields.set(field, std::int64_t{stages});
-    if (field == "chunk_bytes") config.fields.set(field, std::int64_t{chunk_bytes});
-    if (field == "ahead") config.fields.set(field, std::int64_t{ahead});
-    if (field == "access" && access != access_words.front()) config.fields.set(field, access);
-    if (field == "load") config.fields.set(field, load);
-    if (field == "load_again") config.fields.set(field, load_again);
-    if (field == "store") config.fields.set(field, store);
-  }
-  return config;
-}
+TypedConfig TypedConfig::parse(const Config& config) { return read_config<TypedConfig>(config.fields); }
+Config TypedConfig::to_config() const { return {config_fields(*this)}; }
 
 std::int64_t TypedConfig::members() const noexcept {
   switch (variant) {
@@ -158,7 +125,7 @@ std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
 }
 
 int TypedConfig::registers_needed(const Shape& shape) const noexcept {
-  const bool halved = registers == "packed" && shape.waiting_bytes() == 2 * shape.inputs && shape.vector() > 1;
+  const bool halved = registers == Registers::packed && shape.waiting_bytes() == 2 * shape.inputs && shape.vector() > 1;
   if (reads_twice() && !shape.writes) {  // one tile, and a few numbers: no row, no second pass
     const std::int64_t words = std::int64_t{unroll} * shape.vector() * size_of(shape.input) / 4;
     return static_cast<int>(words) + 22 + shape.more_registers;

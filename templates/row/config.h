@@ -1,11 +1,12 @@
 #pragma once
-// A configuration of a row kernel as plain numbers and words, and what it costs. Internal to templates/.
+// A configuration of a row kernel, and what it costs. Internal to templates/.
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "templates/config_values.h"
 #include "templates/row/shape.h"
 #include "tunesmith/device_info.h"
 #include "tunesmith/problem.h"
@@ -22,25 +23,43 @@ enum class Variant : std::uint8_t {
   split,     ///< several blocks per row, two passes in two kernels
   pipeline,  ///< clusters that stay, rows streaming through their shared memory
 };
+/// How a row waits in registers.
+enum class Registers : std::uint8_t { float32, packed };
+/// Widest accesses to rows that start between two vectors.
+enum class Access : std::uint8_t { vectors, pairs, elements };
 
-/// Words as they stand in a configuration; a variant has only the fields that fields_of() lists.
+}  // namespace tunesmith::row
+
+namespace tunesmith {
+template <>
+inline constexpr std::array<std::string_view, 8> enum_names<row::Variant>{"warp", "block",  "hybrid", "cluster",
+                                                                          "grid", "online", "split",  "pipeline"};
+template <>
+inline constexpr std::array<std::string_view, 2> enum_names<row::Registers>{"float32", "packed"};
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<row::Access>{"vectors", "pairs", "elements"};
+}  // namespace tunesmith
+
+namespace tunesmith::row {
+
+/// A variant has only the fields that describe() says.
 struct TypedConfig {
   Variant variant = Variant::block;
-  int threads = 256;                  ///< pipeline: that work; 64 more fill the ring and bring results together
-  int lanes = 32;                     ///< warp: lanes per row
-  int blocks_per_row = 1;             ///< cluster, grid, split, pipeline
-  int register_vectors = 4;           ///< hybrid, cluster, grid: vectors of a thread in registers, the rest in shared memory
-  int min_blocks = 1;                 ///< resident blocks per multiprocessor that bound a thread's registers
-  std::string registers = "float32";  ///< block, hybrid, cluster, grid
-  int unroll = 4;                     ///< online, split: vectors in flight per thread
-  int blocks_per_sm = 0;              ///< online: blocks in the grid per multiprocessor; 0: one per row
-  int stages = 13;                    ///< pipeline: chunks in the ring
-  int chunk_bytes = 16384;            ///< pipeline: of a chunk at most
-  int ahead = 0;                      ///< pipeline: rows whose first pass is done before a row's second
-  std::string access = "vectors";     ///< warp, block: how rows are taken that start between two vectors
-  std::string load = "plain";
-  std::string load_again = "plain";  ///< online, split: second pass
-  std::string store = "plain";
+  int threads = 256;         ///< pipeline: that work; 64 more fill the ring and bring results together
+  int lanes = 32;            ///< warp: lanes per row
+  int blocks_per_row = 1;    ///< cluster, grid, split, pipeline
+  int register_vectors = 4;  ///< hybrid, cluster, grid: vectors of a thread in registers, the rest in shared memory
+  int min_blocks = 1;        ///< resident blocks per multiprocessor that bound a thread's registers
+  Registers registers = Registers::float32;  ///< block, hybrid, cluster, grid
+  int unroll = 4;                            ///< online, split: vectors in flight per thread
+  int blocks_per_sm = 0;                     ///< online: blocks in the grid per multiprocessor; 0: one per row
+  int stages = 13;                           ///< pipeline: chunks in the ring
+  int chunk_bytes = 16384;                   ///< pipeline: of a chunk at most
+  int ahead = 0;                             ///< pipeline: rows whose first pass is done before a row's second
+  Access access = Access::vectors;           ///< warp, block: how rows are taken that start between two vectors
+  LoadHint load = LoadHint::plain;
+  LoadHint load_again = LoadHint::plain;  ///< online, split: second pass
+  StoreHint store = StoreHint::plain;
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
   static TypedConfig parse(const Config& config);
@@ -48,7 +67,7 @@ struct TypedConfig {
 
   /// The shape as this configuration takes it.
   Shape view(Shape shape) const {
-    if (access != "vectors") shape.widest = access == "pairs" ? 2 : 1;
+    if (access != Access::vectors) shape.widest = access == Access::pairs ? 2 : 1;
     return shape;
   }
   /// Threads that share a row.
@@ -69,10 +88,9 @@ struct TypedConfig {
   int registers_needed(const Shape& shape) const noexcept;
 };
 
-std::string_view name(Variant variant) noexcept;
-/// Throws Error(invalid_argument) that lists what exists.
-Variant parse_variant(const Fields& fields);
-std::vector<std::string_view> fields_of(Variant variant);
+inline std::string_view name(Variant variant) noexcept { return enum_name(variant); }
+/// Describes the fields of a configuration: the one table of them.
+void describe(const TypedConfig& config, Description& description);
 /// Every field of every variant, described.
 std::vector<FieldInfo> config_field_infos();
 

@@ -25,11 +25,11 @@ int power_of_two_up(std::int64_t value, int least, int most) {
 TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
   const bool has_policies = device.arch.number() >= 80;
   if (has_policies && shape.writes && shape.traffic_bytes() >= 4 * device.l2_bytes) {
-    config.load = "evict_last";
-    if (config.reads_twice()) config.load_again = "evict_first";
+    config.load = LoadHint::evict_last;
+    if (config.reads_twice()) config.load_again = LoadHint::evict_first;
   } else if (!shape.in_place && (!config.reads_twice() || !shape.writes) && config.smem_bytes(shape) == 0 &&
              shape.traffic_bytes() <= device.l2_bytes) {
-    config.load = "no_allocate";
+    config.load = LoadHint::no_allocate;
   }
   return config;
 }
@@ -53,7 +53,7 @@ TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
   if (!blocks.empty()) return blocks.front();
   TypedConfig config;
   config.threads = 1024;
-  if (may_pack(shape)) config.registers = "packed";
+  if (may_pack(shape)) config.registers = Registers::packed;
   return config;
 }
 
@@ -62,7 +62,7 @@ TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
 TypedConfig keeping_exponentials(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
   constexpr int moderate = 8;
   TypedConfig converted = config;
-  converted.registers = "float32";
+  converted.registers = Registers::float32;
   converted.register_vectors = std::min(config.register_vectors, moderate);
   return shape.keeps_exponentials && why_invalid(converted, shape, device).empty() ? converted : config;
 }
@@ -122,7 +122,7 @@ bool holds_two_rows(TypedConfig& config, const Shape& shape, const DeviceInfo& d
   config.variant = Variant::block;
   config.threads = 1024;
   config.min_blocks = 2;
-  config.registers = "packed";
+  config.registers = Registers::packed;
   constexpr int vectors = 4;
   return may_pack(shape) && config.vectors_per_thread(shape) == vectors && why_invalid(config, shape, device).empty();
 }
@@ -146,7 +146,7 @@ void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& 
 bool fill_chip(TypedConfig& config, int threads, int blocks, const Shape& shape, const DeviceInfo& device) {
   config.threads = threads;
   config.min_blocks = blocks;
-  config.registers = may_pack(shape) ? "packed" : "float32";
+  config.registers = may_pack(shape) ? Registers::packed : Registers::float32;
   const std::int64_t vectors = config.vectors_per_thread(shape);
   const std::int64_t most = config.variant == Variant::hybrid ? vectors - 1 : vectors;
   for (config.register_vectors = static_cast<int>(std::min<std::int64_t>(most, 16)); config.register_vectors >= 0;
@@ -158,7 +158,7 @@ bool fill_chip(TypedConfig& config, int threads, int blocks, const Shape& shape,
 
 bool share_row(TypedConfig& config, int threads, int vectors, const Shape& shape, const DeviceInfo& device) {
   config.threads = threads;
-  config.registers = may_pack(shape) ? "packed" : "float32";
+  config.registers = may_pack(shape) ? Registers::packed : Registers::float32;
   config.register_vectors = vectors;
   const std::int64_t per_block = std::int64_t{threads} * vectors;
   const std::int64_t blocks = (shape.vectors_per_row() + per_block - 1) / per_block;
@@ -218,7 +218,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
     TypedConfig narrow = default_config(Variant::warp, shape, device);
     narrow.threads = 64;
     narrow.lanes = 32;
-    narrow.access = size_of(shape.input) == 2 ? "pairs" : "elements";
+    narrow.access = size_of(shape.input) == 2 ? Access::pairs : Access::elements;
     narrow = with_hints(narrow, shape, device);
     if (valid(narrow)) return narrow;
   }
@@ -242,12 +242,22 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   return default_config(Variant::online, shape, device);
 }
 
+namespace {
+
+Variant variant_of(const Value& named) {
+  TypedConfig config;
+  Description([&](Description& d) { describe(config, d); }).read_known({{"variant", named}});
+  return config.variant;
+}
+
+}  // namespace
+
 Config complete_config(const Config& partial, const Shape& shape, const DeviceInfo& device) {
   TypedConfig typed = default_config(shape, device);
   // Where a variant is named, whole vectors go without saying, as in a configuration that was written out.
-  if (partial.fields.contains("variant"))
-    if (const Variant variant = parse_variant(partial.fields);
-        variant != typed.variant || (typed.access != "vectors" && !partial.fields.contains("access")))
+  if (const Value* named = partial.fields.find("variant"))
+    if (const Variant variant = variant_of(*named);
+        variant != typed.variant || (typed.access != Access::vectors && !partial.fields.contains("access")))
       typed = default_config(variant, shape, device);
   Config config = typed.to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);

@@ -18,7 +18,7 @@ constexpr double near_best = 0.95;
 
 double row_values(const TypedConfig& config, const Shape& shape) {
   const auto elements = static_cast<double>(config.vectors_in_registers(shape) * shape.vector() * shape.inputs);
-  return config.registers == "packed" ? elements / 2 : elements;
+  return config.registers == Registers::packed ? elements / 2 : elements;
 }
 
 /// Rows that registers and threads allow on a multiprocessor.
@@ -77,11 +77,11 @@ Expectation expectation(const TypedConfig& config, const Shape& shape, const Dev
 
 std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& device) {
   std::vector<Rated> all;
-  for (const char* const registers : {"float32", "packed"}) {
-    if (*registers == 'p' && !may_pack(shape)) continue;
+  for (const Registers registers : {Registers::float32, Registers::packed}) {
+    if (registers == Registers::packed && !may_pack(shape)) continue;
     // One warp has no barrier between its passes; over them the compiler holds a gradient's two packed arrays unpacked, and
     // spills.
-    const int least = *registers == 'p' && shape.backward() ? 64 : 32;
+    const int least = registers == Registers::packed && shape.backward() ? 64 : 32;
     for (int threads = least; threads <= device.max_threads_per_block; threads += 32) {
       TypedConfig config;
       config.threads = threads;

@@ -42,7 +42,7 @@ TypedConfig chosen(const Choice& choice, const Shape& shape, const DeviceInfo& d
   const PipelineGeometry geometry = pipeline_geometry(config, shape);
   config.stages =
       static_cast<int>(std::min({ring_bytes / choice.min_blocks / geometry.chunk, most_stages(geometry), std::int64_t{32}}));
-  if (shape.traffic_bytes() >= 2 * device.l2_bytes) config.load = "evict_last";
+  if (shape.traffic_bytes() >= 2 * device.l2_bytes) config.load = LoadHint::evict_last;
   return config;
 }
 
@@ -94,8 +94,9 @@ std::string why_not_streamed(const TypedConfig& config, const Shape& shape, cons
       row_bytes % 16 != 0)
     return "pipeline copies whole rows in units of 16 bytes; these of " + number(shape.cols) +
            " columns do not begin and end at multiples of that in all arrays";
-  if (config.load == "no_allocate" || config.load == "streaming")
-    return "load " + config.load + " has no meaning for pipeline's copies; allowed: plain, evict_first, evict_last";
+  if (config.load == LoadHint::no_allocate || config.load == LoadHint::streaming)
+    return "load " + std::string(enum_name(config.load)) +
+           " has no meaning for pipeline's copies; allowed: plain, evict_first, evict_last";
   constexpr std::int64_t most_rows = std::int64_t{1} << 30;
   if (shape.rows > most_rows) return "pipeline counts rows in 32 bits; rows is " + number(shape.rows);
   if (config.threads + pipeline_extra_threads > device.max_threads_per_block)

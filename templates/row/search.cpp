@@ -18,7 +18,8 @@ namespace {
 constexpr std::int64_t easy_bytes = 64 << 10;  ///< rows up to here wait in registers alone
 
 struct Hints {
-  const char *load, *load_again, *store;
+  LoadHint load, load_again;
+  StoreHint store;
 };
 
 /// The one to expect most of first: what is far larger than the L2 cache is read once, and the policy that keeps it anyway
@@ -27,24 +28,27 @@ std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Ef
   const bool has_policies = device.arch.number() >= 80;
   if (!shape.writes) {
     const bool large = shape.traffic_bytes() >= 4 * device.l2_bytes;
-    std::vector<Hints> loads{{"plain", "plain", "plain"}};
-    loads.insert(large ? loads.end() : loads.begin(), {"streaming", "plain", "plain"});
+    std::vector<Hints> loads{{LoadHint::plain, LoadHint::plain, StoreHint::plain}};
+    loads.insert(large ? loads.end() : loads.begin(), {LoadHint::streaming, LoadHint::plain, StoreHint::plain});
     if (effort == Effort::quick) return loads;
-    loads.push_back({"no_allocate", "plain", "plain"});
-    if (has_policies) loads.push_back({"evict_last", "plain", "plain"});
+    loads.push_back({LoadHint::no_allocate, LoadHint::plain, StoreHint::plain});
+    if (has_policies) loads.push_back({LoadHint::evict_last, LoadHint::plain, StoreHint::plain});
     return loads;
   }
   const bool large = shape.traffic_bytes() >= 2 * device.l2_bytes;
-  std::vector<Hints> hints{{"plain", "plain", "plain"}};
-  if (has_policies) hints.insert(large ? hints.begin() : hints.end(), {"evict_last", "evict_first", "plain"});
+  std::vector<Hints> hints{{LoadHint::plain, LoadHint::plain, StoreHint::plain}};
+  if (has_policies)
+    hints.insert(large ? hints.begin() : hints.end(), {LoadHint::evict_last, LoadHint::evict_first, StoreHint::plain});
   if (!shape.in_place)
     hints.insert(large ? hints.end() : hints.begin(),
-                 large ? Hints{"no_allocate", "no_allocate", "streaming"} : Hints{"no_allocate", "no_allocate", "plain"});
+                 large ? Hints{LoadHint::no_allocate, LoadHint::no_allocate, StoreHint::streaming}
+                       : Hints{LoadHint::no_allocate, LoadHint::no_allocate, StoreHint::plain});
   if (effort == Effort::quick) return hints;
-  hints.push_back({"plain", "plain", "streaming"});
+  hints.push_back({LoadHint::plain, LoadHint::plain, StoreHint::streaming});
   if (!shape.in_place)
-    hints.push_back(large ? Hints{"no_allocate", "no_allocate", "plain"} : Hints{"no_allocate", "no_allocate", "streaming"});
-  if (has_policies) hints.push_back({"evict_last", "evict_first", "evict_first"});
+    hints.push_back(large ? Hints{LoadHint::no_allocate, LoadHint::no_allocate, StoreHint::plain}
+                          : Hints{LoadHint::no_allocate, LoadHint::no_allocate, StoreHint::streaming});
+  if (has_policies) hints.push_back({LoadHint::evict_last, LoadHint::evict_first, StoreHint::evict_first});
   return hints;
 }
 
@@ -97,7 +101,7 @@ class Geometries {
   /// The same in narrower accesses, where that is a choice and a row takes few enough of them.
   void narrower(TypedConfig config) {
     if (!shape_.shifted()) return;
-    for (const char* const access : {"elements", "pairs"}) {
+    for (const Access access : {Access::elements, Access::pairs}) {
       config.access = access;
       const Shape shape = config.view(shape_);
       if (config.vectors_per_thread(shape) * shape.inputs > 64 || shape.vector() > 2) continue;
@@ -112,7 +116,7 @@ class Geometries {
     int most = full_ || fits_easily() ? 64 : 3;  // long rows take long to compile
     for (const TypedConfig& config : ranked_blocks(shape_, device_)) {
       const std::int64_t elements = config.vectors_per_thread(shape_) * shape_.vector() * shape_.inputs;
-      const bool packed = config.registers == "packed";
+      const bool packed = config.registers == Registers::packed;
       if (vectors_ * 2 <= config.threads || elements > (full_ ? 128 : 96) || (!full_ && elements < 8)) continue;
       if (!full_ && !packed && elements > 64) continue;
       // What is only read gains by another row beside it as soon as packing makes room for one.
@@ -169,16 +173,16 @@ class Geometries {
   /// not wait packed keep what was made of them, where that is used again.
   void lighter(TypedConfig config) {
     const int most = config.register_vectors;
-    if (config.registers == "packed") {
+    if (config.registers == Registers::packed) {
       TypedConfig converted = config;
-      converted.registers = "float32";
+      converted.registers = Registers::float32;
       for (converted.register_vectors = most; converted.register_vectors > 1; converted.register_vectors /= 2)
         if (why_invalid(converted, shape_, device_).empty()) {
           add(converted);
           break;
         }
     }
-    if (!full_ && config.registers == "packed") return;
+    if (!full_ && config.registers == Registers::packed) return;
     for (const int held : full_ ? std::vector<int>{most / 2, most / 4} : std::vector<int>{most / 2}) {
       if (held == config.register_vectors) continue;
       config.register_vectors = held;

@@ -7,23 +7,20 @@
 namespace tunesmith::row {
 namespace {
 
-std::string load_hint(const std::string& word) { return "tunesmith::LoadHint::" + word; }
-std::string store_hint(const std::string& word) { return "tunesmith::StoreHint::" + word; }
-
 std::string held_config(const TypedConfig& config, const Shape& shape) {
   const std::int64_t held = config.vectors_in_registers(shape);
   return "static constexpr tunesmith::HeldConfig config = {\n" + member("register_vectors", held) +
-         member("shared_vectors", config.vectors_per_thread(shape) - held) + member("load", load_hint(config.load)) +
-         member("store", store_hint(config.store)) + "};\n";
+         member("shared_vectors", config.vectors_per_thread(shape) - held) + member("load", source_name(config.load)) +
+         member("store", source_name(config.store)) + "};\n";
 }
 
 std::string pipeline_config(const TypedConfig& config) {
-  const std::string hint = config.load == "plain" ? "evict_normal" : config.load;
+  const std::string hint(config.load == LoadHint::plain ? "evict_normal" : enum_name(config.load));
   return "static constexpr tunesmith::PipelineConfig config = {\n" + member("warps", config.threads / 32) +
          member("blocks_per_row", config.blocks_per_row) + member("stages", config.stages) +
          member("chunk_bytes", config.chunk_bytes) + member("ahead", config.ahead) +
          member("control_bytes", pipeline_control_bytes(config)) + member("load", "tunesmith::L2Hint::" + hint) +
-         member("store", store_hint(config.store)) + "};\n";
+         member("store", source_name(config.store)) + "};\n";
 }
 
 std::string team(const TypedConfig& config) {
@@ -43,7 +40,7 @@ std::string storage(const TypedConfig& config, const Shape& shape) {
   const bool shared =
       config.variant == Variant::grid || config.vectors_per_thread(shape) > config.vectors_in_registers(shape);
   return std::string("tunesmith::InRegisters") + (shared ? "AndSharedMemory" : "") +
-         "<tunesmith::" + (config.registers == "packed" ? "PackedVector" : "FloatVector") + ">";
+         "<tunesmith::" + (config.registers == Registers::packed ? "PackedVector" : "FloatVector") + ">";
 }
 
 std::string features(const Shape& shape, const FeatureTypes& more) {
@@ -86,8 +83,8 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
     text += "static constexpr tunesmith::TiledConfig config = {\n" + member("threads", config.threads) +
             member("unroll", config.unroll) +
             member("blocks_per_row", config.variant == Variant::split ? config.blocks_per_row : 1) +
-            member("load", load_hint(config.load)) + member("load_again", load_hint(config.load_again)) +
-            member("store", store_hint(config.store)) + "};\n";
+            member("load", source_name(config.load)) + member("load_again", source_name(config.load_again)) +
+            member("store", source_name(config.store)) + "};\n";
   }
   return text + "\nstatic_assert(sizeof(tunesmith::RowParams) == " + std::to_string(params_bytes) +
          ", \"the host fills the parameters by this layout\");\n";
@@ -105,8 +102,7 @@ std::string kernel(const TypedConfig& config, const std::string& entry, const st
 std::string least_arch(const TypedConfig& config, const Shape& shape) {
   if (config.variant == Variant::pipeline) return "sm_90a";
   if (config.variant == Variant::cluster) return "sm_90";
-  for (const std::string* hint : {&config.load, &config.load_again, &config.store})
-    if (hint->starts_with("evict")) return "sm_80";
+  if (is_eviction(config.load) || is_eviction(config.load_again) || is_eviction(config.store)) return "sm_80";
   return config.smem_bytes(shape) > 0 ? "sm_80" : "sm_75";
 }
 

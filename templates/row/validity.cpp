@@ -15,10 +15,9 @@ std::string why_not_on_device(const TypedConfig& config, const Shape& shape, con
   if (config.threads > device.max_threads_per_block)
     return "threads is " + number(config.threads) + "; the device allows " + number(device.max_threads_per_block);
   const bool has_sm80 = device.arch.number() >= 80;
-  for (const std::string* hint : {&config.load, &config.load_again, &config.store})
-    if ((*hint == "evict_first" || *hint == "evict_last") && !has_sm80)
-      return *hint + " needs sm_80 or later; the device is " + name(device.arch);
-  if (shape.in_place && (config.load == "no_allocate" || config.load_again == "no_allocate"))
+  if ((is_eviction(config.load) || is_eviction(config.load_again) || is_eviction(config.store)) && !has_sm80)
+    return "eviction policies need sm_80 or later; the device is " + name(device.arch);
+  if (shape.in_place && (config.load == LoadHint::no_allocate || config.load_again == LoadHint::no_allocate))
     return "load no_allocate reads through the read-only path, which in_place=1 rules out";
   if (config.variant == Variant::cluster) {
     if (device.arch.number() < 90) return "cluster needs sm_90 or later; the device is " + name(device.arch);
@@ -75,9 +74,10 @@ std::string why_not_resident(const TypedConfig& config, const Shape& shape, cons
 }  // namespace
 
 std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, const DeviceInfo& device) {
-  if (config.access != "vectors" && !problem_shape.shifted())
-    return "access " + config.access + " is for rows that start between two vectors; these start at multiples of " +
-           number(problem_shape.vector()) + " elements";
+  if (config.access != Access::vectors && !problem_shape.shifted())
+    return "access " + std::string(enum_name(config.access)) +
+           " is for rows that start between two vectors; these start at multiples of " + number(problem_shape.vector()) +
+           " elements";
   const Shape shape = config.view(problem_shape);
   std::string reason = why_not_on_device(config, shape, device);
   if (reason.empty() && config.variant == Variant::pipeline) reason = why_not_streamed(config, shape, device);

@@ -33,7 +33,7 @@ TEST_P(LayeringRules, AllowsOrRejectsAnInclude) {
                            "templates/softmax/softmax.cuh",
                            "templates/attention/attention.cuh",
                            "templates/row/row.cuh",
-                           "templates/row/fields.h",
+                           "templates/row/shape.h",
                            "templates/softmax/op.h",
                            "templates/softmax/include/tunesmith/softmax.h",
                            "core/launch.h",
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"templates/softmax/x.cuh", "\"softmax/softmax.cuh\"", true},
         Case{"templates/row/x.cuh", "\"device/types.cuh\"", true}, Case{"templates/softmax/x.cuh", "\"row/row.cuh\"", true},
         Case{"templates/cross_entropy/x.cuh", "\"row/row.cuh\"", true},
-        Case{"templates/copy/x.cpp", "\"templates/row/fields.h\"", true},
+        Case{"templates/copy/x.cpp", "\"templates/row/shape.h\"", true},
         Case{"templates/x.cpp", "\"templates/softmax/op.h\"", true},
         Case{"templates/device/platform.cuh", "<tunesmith_platform_host.h>", true},
         Case{"templates/device/matrix.cuh", "<tunesmith_matrix_host.h>", true}, Case{"jit/x.cpp", "<vector>", true}));

@@ -83,8 +83,8 @@ TEST(CopyDescriptor, ExplainsInvalidConfigurations) {
     });
   };
   EXPECT_EQ(error("threads=128,vectors=2,load=evict_last"), "accepted");
-  expect_parts(error("threads=96"), {"threads", "'96'", "a power of two from 32 to 1024"});
-  expect_parts(error("vectors=32"), {"vectors", "'32'", "a power of two from 1 to 16"});
+  expect_parts(error("threads=96"), {"threads", "96", "a power of two from 32 to 1024"});
+  expect_parts(error("vectors=32"), {"vectors", "32", "a power of two from 1 to 16"});
   expect_parts(error("load=fast"), {"load", "'fast'", "evict_last"});
   expect_parts(error("store=evict_last"), {"store", "'evict_last'", "streaming"});
   expect_parts(error("lanes=8"), {"'lanes'", "variant, threads, vectors, load, store"});
