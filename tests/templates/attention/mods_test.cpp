@@ -395,9 +395,10 @@ TEST(AttentionModsNvrtc, EveryExampleCompiles) {
 /// Seconds of CPU time, which other processes do not change much.
 double compile_seconds(const Compiler& compiler, const Problem& problem, const char* arch) {
   const Op& op = find_op("attention");
-  const Config config = op.default_config(problem, generic_device(parse_arch(arch)));
+  const ParsedProblemPtr parsed = op.parse(problem);
+  const Config config = parsed->default_config(generic_device(parse_arch(arch)));
   const std::clock_t begin = std::clock();
-  const Binary binary = compiler.compile({"attention.cu", render(op, problem, config), parse_arch(arch)});
+  const Binary binary = compiler.compile({"attention.cu", render(*parsed, config), parse_arch(arch)});
   EXPECT_TRUE(binary.resources.contains("attention"));
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
