@@ -184,8 +184,9 @@ void Description::check_addresses() const {
     const ArrayFacts& array = arrays_[i];
     // Without elements nothing is touched, and an address may be anything.
     const bool empty = std::ranges::any_of(array.shape, [](const Extent& extent) { return extent.value <= 0; });
-    if (!array.present || array.optional || empty) continue;
     const void* const address = addresses_[i];
+    if (!array.present && address != nullptr) refuse_array(array.name);
+    if (!array.present || empty || (array.optional && address == nullptr)) continue;
     if (address == nullptr)
       throw Error(ErrorCode::invalid_argument, array.name, " is a null pointer; expected device memory");
     const std::int64_t element = std::max<std::int64_t>(array.aligned_to, std::max<std::int64_t>(size_of(array.dtype), 1));

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # gpu_tests.sh BUILD_FOLDER [options of GoogleTest]: runs every test program with the label gpu, also where CTest cannot: on a
 # machine that the build was carried to (scripts/pack.sh). Lists skipped and failed tests. The last line is
-# "N passed, N failed, N skipped"; fails if a test failed or none ran.
+# "N passed, N failed, N skipped"; fails if a test failed or none ran. GPU_TESTS_JOBS programs run at a time (default 4), each
+# for at most GPU_TESTS_TIMEOUT seconds (default 1800).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
@@ -21,7 +22,8 @@ trap 'rm -rf "$logs"' EXIT
 
 # A few programs at a time: most of their time goes to compiling kernels.
 run() {
-  local program=$1 log=$2/$(basename "$1") status=0
+  local program=$1 log status=0
+  log=$2/$(basename "$1")
   shift 2
   timeout --kill-after=10 "$seconds_per_program" "$program" --gtest_color=no "$@" >"$log" 2>&1 || status=$?
   echo "gpu_tests.sh: $(basename "$program") ended with status $status" >>"$log"

@@ -1,19 +1,19 @@
 #pragma once
-// The handles of the C API, and what each of its functions is wrapped in. Internal.
+// The engine handle of the C API, and the wrapper of each of its functions. Internal.
+
+#include <cstdint>
 
 #include "tunesmith/c_api.h"
 #include "tunesmith/engine.h"
 
 struct tunesmith_engine {
   tunesmith::Engine engine;
-};
-struct tunesmith_problem {
-  tunesmith::Problem problem;
+  std::uint64_t id;  ///< of no other engine in this process, unlike its address
 };
 
 namespace tunesmith {
 
-/// The status for the exception that is being handled; its message is kept for the calling thread.
+/// Returns the status of the exception that is being handled, and keeps its message for the calling thread.
 tunesmith_status status_of_current_exception() noexcept;
 
 template <typename Body>
@@ -26,6 +26,7 @@ tunesmith_status guarded(const Body& body) noexcept {
   }
 }
 
+/// Returns *argument. Throws Error(invalid_argument) for a null pointer.
 template <typename T>
 T& given(T* argument, const char* name) {
   if (argument == nullptr) throw Error(ErrorCode::invalid_argument, name, " is NULL");

@@ -1,18 +1,43 @@
 #include "api/c/options.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 
-#include "api/c/struct.h"
 #include "api/engine/cache_files.h"
 #include "api/engine/path_list.h"
+#include "tunesmith/error.h"
+#include "tunesmith/version.h"
 
 namespace tunesmith {
+namespace {
+
+/// Returns the fields that the caller's header has; the others are zero. A newer header may have more fields, which must be
+/// zero. Throws Error(invalid_argument).
+tunesmith_options known_fields(const tunesmith_options& given) {
+  constexpr std::size_t first_version = offsetof(tunesmith_options, log_context) + sizeof(void*);
+  const std::size_t size = given.struct_size;
+  if (size < first_version)
+    throw Error(ErrorCode::invalid_argument, "options.struct_size is ", size, "; expected sizeof(tunesmith_options), ",
+                sizeof given);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&given);
+  // A larger size than any header will have is an uninitialized struct: do not read beyond it.
+  constexpr std::size_t most = 4096;
+  if (size > most ||
+      std::any_of(bytes + std::min(size, sizeof given), bytes + size, [](unsigned char byte) { return byte != 0; }))
+    throw Error(ErrorCode::invalid_argument, "options.struct_size is ", size, ", but this library (", TUNESMITH_VERSION,
+                ") knows only the first ", sizeof given, " bytes and the others are not zero");
+  tunesmith_options known{};
+  std::memcpy(&known, &given, std::min(size, sizeof known));
+  return known;
+}
+
+}  // namespace
 
 EngineOptions options_from_c(const tunesmith_options* options) {
   EngineOptions result = EngineOptions::from_environment();
   if (options == nullptr) return result;
-  constexpr std::size_t first_version = offsetof(tunesmith_options, log_context) + sizeof(void*);
-  const tunesmith_options given = known_fields(*options, first_version, "options", "tunesmith_options");
+  const tunesmith_options given = known_fields(*options);
   if (given.device != nullptr) result.device = given.device;
   if (given.mode != nullptr) result.mode = parse_mode(given.mode);
   if (given.effort != nullptr) result.effort = parse_effort(given.effort);

@@ -1,11 +1,9 @@
 // Plan: a handle to shared, immutable state.
 
-#include <algorithm>
 #include <array>
-#include <vector>
 
+#include "api/engine/in_order.h"
 #include "api/engine/plan_state.h"
-#include "core/nearest.h"
 #include "tuner/build.h"
 #include "tunesmith/error.h"
 
@@ -23,24 +21,7 @@ void Plan::launch(std::initializer_list<NamedArray> arrays, Stream stream) const
 }
 
 void Plan::launch(std::span<const NamedArray> arrays, Stream stream) const {
-  const std::vector<ArrayInfo>& infos = state_->arrays;
-  std::vector<void*> addresses(infos.size());
-  for (const NamedArray& array : arrays) {
-    const auto info = std::ranges::find(infos, array.name, &ArrayInfo::name);
-    if (info == infos.end()) {
-      std::vector<std::string_view> names;
-      std::string all;
-      for (const ArrayInfo& known : infos) {
-        names.push_back(known.name);
-        all += (all.empty() ? "" : ", ") + known.name;
-      }
-      const std::string_view nearest = nearest_name(array.name, names);
-      throw Error(ErrorCode::invalid_argument, "the plan has no array '", array.name, "'",
-                  nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?", "; allowed: ", all);
-    }
-    addresses[static_cast<std::size_t>(info - infos.begin())] = const_cast<void*>(array.address);
-  }
-  state_->executable->enqueue(addresses, stream);
+  state_->executable->enqueue(in_order(state_->arrays, arrays), stream);
 }
 
 std::span<const ArrayInfo> Plan::arrays() const noexcept { return state_->arrays; }

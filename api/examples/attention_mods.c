@@ -1,11 +1,11 @@
-/* Attention with a user-defined score_mod through the C API: compares ALiBi as a CUDA function with the option alibi. Runs on
- * the first GPU, or else on the CPU with the host executor. */
-
-#include "tunesmith/c_api.h"
+/* Attention with a user-defined score_mod through the C API: compares ALiBi as a CUDA function with the option alibi. Runs
+ * on the first GPU, or else on the CPU with the host executor. */
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "tunesmith/c_api.h"
 
 #define CHECK(call)                                                                                                     \
   do {                                                                                                                  \
@@ -31,6 +31,17 @@ static tunesmith_status upload(tunesmith_engine* engine, const float* values, si
   return status == TUNESMITH_OK ? tunesmith_copy_to_device(engine, *memory, values, bytes) : status;
 }
 
+static tunesmith_status attention_problem(tunesmith_problem** problem) {
+  tunesmith_status status = tunesmith_problem_create("attention", problem);
+  if (status == TUNESMITH_OK) status = tunesmith_problem_set_int(*problem, "heads", heads);
+  if (status == TUNESMITH_OK) status = tunesmith_problem_set_int(*problem, "seq_q", queries);
+  if (status == TUNESMITH_OK) status = tunesmith_problem_set_int(*problem, "seq_kv", keys);
+  if (status == TUNESMITH_OK) status = tunesmith_problem_set_int(*problem, "head_dim", head_dim);
+  if (status == TUNESMITH_OK) status = tunesmith_problem_set_string(*problem, "dtype", "f32");
+  if (status == TUNESMITH_OK) status = tunesmith_problem_set_string(*problem, "causal", "bottom-right");
+  return status;
+}
+
 int main(void) {
   static float q[query_elements], kv[key_elements], by_option[query_elements], by_function[query_elements];
   static const float slopes[heads] = {0.5f, 0.25f, 0.125f, 0.0625f};
@@ -45,40 +56,27 @@ int main(void) {
   CHECK(upload(engine, slopes, sizeof slopes, &device_slopes));
   CHECK(tunesmith_allocate(engine, sizeof by_function, &device_o));
 
-  tunesmith_attention_problem problem = {0};
-  problem.struct_size = sizeof problem;
-  problem.batch = 1;
-  problem.heads = heads;
-  problem.seq_q = queries;
-  problem.seq_kv = keys;
-  problem.head_dim = head_dim;
-  problem.dtype = TUNESMITH_F32;
-  problem.causal = TUNESMITH_CAUSAL_BOTTOM_RIGHT;
-  tunesmith_attention_arrays arrays = {0};
-  arrays.struct_size = sizeof arrays;
-  arrays.q = device_q;
-  arrays.k = arrays.v = device_kv;
-  arrays.o = device_o;
-  arrays.alibi_slopes = device_slopes;
-  CHECK(tunesmith_attention(engine, &arrays, &problem, NULL));
+  tunesmith_problem* problem = NULL;
+  tunesmith_plan* plan = NULL;
+  CHECK(attention_problem(&problem));
+  CHECK(tunesmith_problem_set_int(problem, "alibi", 1));
+  const char* const option_names[] = {"q", "k", "v", "alibi_slopes", "o"};
+  void* const addresses[] = {device_q, device_kv, device_kv, device_slopes, device_o};
+  CHECK(tunesmith_prepare(engine, problem, NULL, TUNESMITH_MODE_OF_ENGINE, &plan));
+  CHECK(tunesmith_plan_launch_named(plan, option_names, addresses, 5, NULL)); /* without lse, which is optional */
   CHECK(tunesmith_synchronize(engine, NULL));
   CHECK(tunesmith_copy_to_host(engine, by_option, device_o, sizeof by_option));
 
-  /* The function instead of the option, with a plan, because a one-shot call would look up the source every time. */
-  tunesmith_attention_aux offset = {0};
-  offset.struct_size = sizeof offset;
-  offset.name = "offset";
-  offset.dtype = TUNESMITH_I32;
-  offset.word = "seq_kv-seq_q"; /* as with causal: the last query has the position of the last key */
-  problem.score_mod = alibi;
-  problem.aux = &offset;
-  problem.aux_count = 1;
-  tunesmith_problem* fields = NULL;
-  tunesmith_plan* plan = NULL;
-  CHECK(tunesmith_problem_from_attention(&problem, &fields));
-  CHECK(tunesmith_prepare(engine, fields, NULL, TUNESMITH_MODE_OF_ENGINE, &plan));
-  void* in_order[6] = {device_q, device_kv, device_kv, device_slopes, device_o, NULL}; /* no lse */
-  CHECK(tunesmith_plan_launch(plan, in_order, 6, NULL));
+  tunesmith_plan_destroy(plan);
+  tunesmith_problem_destroy(problem);
+
+  /* The function instead of the option. */
+  CHECK(attention_problem(&problem));
+  CHECK(tunesmith_problem_set_string(problem, "score_mod", alibi));
+  CHECK(tunesmith_problem_set_string(problem, "aux", "offset:i32=seq_kv-seq_q")); /* the last query is at the last key */
+  const char* const function_names[] = {"q", "k", "v", "slopes", "o"};
+  CHECK(tunesmith_prepare(engine, problem, NULL, TUNESMITH_MODE_OF_ENGINE, &plan));
+  CHECK(tunesmith_plan_launch_named(plan, function_names, addresses, 5, NULL));
   CHECK(tunesmith_synchronize(engine, NULL));
   CHECK(tunesmith_copy_to_host(engine, by_function, device_o, sizeof by_function));
 
@@ -88,7 +86,7 @@ int main(void) {
          tunesmith_engine_device(engine), difference < 1e-5f ? "less than 1e-5" : "too much");
 
   tunesmith_plan_destroy(plan);
-  tunesmith_problem_destroy(fields);
+  tunesmith_problem_destroy(problem);
   CHECK(tunesmith_release(engine, device_q));
   CHECK(tunesmith_release(engine, device_kv));
   CHECK(tunesmith_release(engine, device_slopes));

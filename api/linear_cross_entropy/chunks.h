@@ -28,8 +28,8 @@ struct LinearChunks {
 /// Reports whether the gradient of the logits is not computed in place.
 bool has_separate_dlogits(const LinearCrossEntropyProblem& problem) noexcept;
 
-/// Reports whether chunks use class weights scaled to a mean of 1 over the tokens. A mean divides the z term by the number of
-/// tokens and the other terms by the weights of the targets; with scaled weights one divisor serves both.
+/// Reports whether chunks use class weights scaled to a mean of 1 over the tokens. A mean divides the z term by the number
+/// of tokens and the other terms by the weights of the targets; with scaled weights one divisor serves both.
 bool has_scaled_weight(const LinearCrossEntropyProblem& problem) noexcept;
 
 /// Computes the chunks. Throws Error(invalid_argument) if a chunk of one token exceeds memory_bytes.

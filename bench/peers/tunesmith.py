@@ -3,7 +3,6 @@ import ctypes
 import os
 
 _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
-_C_DTYPES = {"f32": 0, "f16": 1, "bf16": 2}  # tunesmith_dtype
 MODES = {"tune": 0, "replay": 1, "off": 2}
 
 
@@ -15,23 +14,12 @@ class Options(ctypes.Structure):
                 ("log", ctypes.c_void_p), ("log_context", ctypes.c_void_p)]
 
 
-class LinearProblem(ctypes.Structure):
-    """tunesmith_linear_cross_entropy_problem. Fields that are not set are zero, the default."""
-    _fields_ = ([("struct_size", ctypes.c_size_t)] +
-                [(name, ctypes.c_int64) for name in ("tokens", "hidden_size", "vocab_size")] +
-                [(name, ctypes.c_int) for name in ("dtype", "i32_targets", "f32_logits", "dhidden", "dweight", "f32_dweight",
-                                                   "reduction", "dloss", "class_weight", "nll", "predicted",
-                                                   "caller_workspace")] +
-                [("ignore_index", ctypes.POINTER(ctypes.c_int64))] +
-                [(name, ctypes.c_double) for name in ("label_smoothing", "z_loss", "softcap", "scale")] +
-                [(name, ctypes.c_int64) for name in ("memory_bytes", "chunk_tokens")])
-
-
-class LinearArrays(ctypes.Structure):
-    """tunesmith_linear_cross_entropy_arrays."""
-    _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in (
-        "hidden", "weight", "targets", "class_weight", "dloss", "loss", "lse", "z_loss", "nll", "predicted", "dhidden",
-        "dweight", "workspace")]
+class Array(ctypes.Structure):
+    """tunesmith_array."""
+    _fields_ = [("name", ctypes.c_char_p), ("role", ctypes.c_int), ("dtype", ctypes.c_int), ("optional", ctypes.c_int),
+                ("rank", ctypes.c_int), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("bytes", ctypes.c_int64), ("alignment", ctypes.c_int64),
+                ("in_place_of", ctypes.c_char_p), ("meaning", ctypes.c_char_p)]
 
 
 class Engine:
@@ -41,10 +29,13 @@ class Engine:
 
     def __init__(self, library, **options):
         self._lib = lib = ctypes.CDLL(os.path.abspath(library))
-        for name in ("last_error", "last_error_log", "plan_config", "plan_origin", "version", "engine_device"):
+        for name in ("last_error", "last_error_log", "plan_problem", "plan_config", "plan_origin", "version",
+                     "engine_device"):
             getattr(lib, "tunesmith_" + name).restype = ctypes.c_char_p
         for name in ("plan_bytes", "plan_tune_s"):
             getattr(lib, "tunesmith_" + name).restype = ctypes.c_double
+        lib.tunesmith_plan_workspace_bytes.restype = ctypes.c_size_t
+        lib.tunesmith_plan_arrays.restype = ctypes.POINTER(Array)
         opts = Options(struct_size=ctypes.sizeof(Options), device=b"cuda")
         for name, value in options.items():
             setattr(opts, name, value.encode() if isinstance(value, str) else value)
@@ -63,7 +54,7 @@ class Engine:
         try:
             for name, value in fields.items():
                 if isinstance(value, str):
-                    status = lib.tunesmith_problem_set_word(problem, name.encode(), value.encode())
+                    status = lib.tunesmith_problem_set_string(problem, name.encode(), value.encode())
                 elif isinstance(value, float):
                     status = lib.tunesmith_problem_set_real(problem, name.encode(), ctypes.c_double(value))
                 else:
@@ -78,26 +69,13 @@ class Engine:
     def linear(self, hidden, weight, targets, *, stream, memory_bytes=0, **arrays):
         """Returns (launch, scratch bytes, tokens per chunk) of linear + cross-entropy with the mean loss and both gradients.
 
-        `arrays`: loss, lse, dhidden, dweight. Raises if the library has no such function."""
-        lib = self._lib
-        if not hasattr(lib, "tunesmith_linear_cross_entropy_prepare"):
-            raise RuntimeError(f"libtunesmith {self.version} has no tunesmith_linear_cross_entropy_prepare")
-        lib.tunesmith_linear_cross_entropy_workspace_bytes.restype = ctypes.c_size_t
-        lib.tunesmith_linear_cross_entropy_chunk_tokens.restype = ctypes.c_int64
-        problem = LinearProblem(struct_size=ctypes.sizeof(LinearProblem), tokens=hidden.shape[0], hidden_size=hidden.shape[1],
-                                vocab_size=weight.shape[0], dtype=_C_DTYPES[dtype_name(hidden)], dhidden=1, dweight=1,
-                                memory_bytes=memory_bytes)
-        prepared = ctypes.c_void_p()
-        self._check(lib.tunesmith_linear_cross_entropy_prepare(self._handle, ctypes.byref(problem), ctypes.byref(prepared)))
+        `arrays`: loss, lse, dhidden, dweight."""
+        fields = {"memory_bytes": memory_bytes} if memory_bytes else {}
+        plan = self.plan("linear_cross_entropy", tokens=hidden.shape[0], hidden_size=hidden.shape[1],
+                         vocab_size=weight.shape[0], dtype=dtype_name(hidden), dhidden=1, dweight=1, **fields)
         tensors = dict(arrays, hidden=hidden, weight=weight, targets=targets)
-        given = LinearArrays(struct_size=ctypes.sizeof(LinearArrays), **{name: t.data_ptr() for name, t in tensors.items()})
-
-        def launch():
-            self._check(lib.tunesmith_linear_cross_entropy_launch(prepared, ctypes.byref(given), ctypes.c_void_p(stream)))
-
-        launch.tensors = tensors  # live as long as the function; `prepared` lives until the process ends
-        return (launch, lib.tunesmith_linear_cross_entropy_workspace_bytes(prepared),
-                lib.tunesmith_linear_cross_entropy_chunk_tokens(prepared))
+        launch = plan.launcher(*(tensors.get(name) for name in plan.arrays), stream=stream)
+        return launch, plan.workspace_bytes, int(plan.fields["chunk_tokens"])
 
 
 class Plan:
@@ -109,14 +87,20 @@ class Plan:
         self.origin = engine._lib.tunesmith_plan_origin(handle).decode()
         self.tune_s = engine._lib.tunesmith_plan_tune_s(handle)
         self.bytes = engine._lib.tunesmith_plan_bytes(handle)
+        self.workspace_bytes = engine._lib.tunesmith_plan_workspace_bytes(handle)
+        count = ctypes.c_size_t()
+        arrays = engine._lib.tunesmith_plan_arrays(handle, ctypes.byref(count))
+        self.arrays = [arrays[i].name.decode() for i in range(count.value)]
+        problem = engine._lib.tunesmith_plan_problem(handle).decode()
+        self.fields = dict(field.split("=", 1) for field in problem.split(" ", 1)[1].split(","))
 
     def __del__(self):
         self._engine._lib.tunesmith_plan_destroy(self._handle)
 
     def launcher(self, *tensors, stream):
-        """Returns a function that launches on these tensors. It packs the arguments once and keeps plan and tensors
-        alive."""
-        arrays = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
+        """Returns a function that launches on these tensors, in the order of `arrays`; None leaves out an optional array. It
+        packs the arguments once and keeps plan and tensors alive."""
+        arrays = (ctypes.c_void_p * len(tensors))(*(None if t is None else t.data_ptr() for t in tensors))
         lib, handle, count = self._engine._lib, self._handle, ctypes.c_size_t(len(tensors))
         call, stream, plan = lib.tunesmith_plan_launch, ctypes.c_void_p(stream), self
 

@@ -58,12 +58,14 @@ struct Outcome {
 
 CheckResult ParsedAttention::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
   if (settings_.modified())
-    throw Error(ErrorCode::unsupported,
-                "score_mod and mask_mod are CUDA functions, which check() cannot evaluate; judge() evaluates them on a device");
+    throw Error(
+        ErrorCode::unsupported,
+        "score_mod and mask_mod are CUDA functions, which check() cannot evaluate; judge() evaluates them on a device");
   return judge(arrays, max_rows, {});
 }
 
-CheckResult ParsedAttention::judge(std::span<const HostArray> arrays, std::int64_t max_rows, const Evaluate& evaluate) const {
+CheckResult ParsedAttention::judge(std::span<const HostArray> arrays, std::int64_t max_rows,
+                                   const Evaluate& evaluate) const {
   const Settings& settings = settings_;
   const Reference reference(settings, arrays);
   const HostArray &o = *find(arrays, "o"), &lse = *find(arrays, "lse");
@@ -72,8 +74,7 @@ CheckResult ParsedAttention::judge(std::span<const HostArray> arrays, std::int64
   result.total_rows = settings.batch * settings.heads * settings.seq_q;
   const std::int64_t row_work = settings.seq_kv * (settings.head_dim + settings.head_dim_v);
   // Rows that take some tenths of a second.
-  const std::int64_t affordable =
-      std::max<std::int64_t>(64, 100'000'000 / std::max<std::int64_t>(row_work, 1));
+  const std::int64_t affordable = std::max<std::int64_t>(64, 100'000'000 / std::max<std::int64_t>(row_work, 1));
   result.checked_rows = std::min({result.total_rows, std::max<std::int64_t>(max_rows, 1), affordable});
 
   std::mutex mutex;

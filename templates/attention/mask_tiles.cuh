@@ -1,11 +1,11 @@
-// What mask_mod leaves of tiles of 64 queries and 64 keys, found out once by a kernel of its own, so that those that compute
-// attention pass over tiles of which nothing is left and ask for no pair in tiles that are whole. The tiles are the same
-// whatever the configuration of that kernel, so that the result can be used again.
+// The block mask of mask_mod: a kernel classifies tiles of 64 queries and 64 keys once. Attention skips fully masked tiles
+// and does not call mask_mod in full tiles. The tile size does not depend on the configuration, so the block mask can be
+// reused.
 //
-// Two bits for each tile, over its pairs that exist (of the sequence's queries and keys) and are seen (causal masks,
-// windows): `any`, some of them is kept; `whole`, all of them are. Where there is no such pair: not any, but whole. For each
-// batch entry, head and 64 queries a row of words of `any`, then one of `whole`; key 64 * i is bit i % 32 of word i / 32.
-// Where the text does not look at the batch entry, or at the head, there is one for all.
+// Two bits per tile, over its pairs that exist and that causal masks and windows allow: `any`, mask_mod keeps some of them;
+// `whole`, it keeps all of them. Without such pairs: not any, but whole. Each batch entry, head and 64 queries has a row of
+// words of `any`, then one of `whole`; key 64 * i is bit i % 32 of word i / 32. The block mask is computed once for the
+// whole batch, or all heads, if mask_mod ignores the batch entry or the head.
 #pragma once
 
 #include "attention/attention.cuh"
@@ -36,8 +36,8 @@ template <const AttentionShape& shape, typename Modification, bool inside>
 __device__ __forceinline__ TileClass class_of_pairs(const AttentionParams& params, const Visibility<shape>& visibility,
                                                     int batch, int head, int first_q, int first_k) {
   bool any = false, whole = true;
-  // Where nothing is in doubt the compiler sees what of the text depends on the key, or the query, alone, and steps from
-  // query to query by constants.
+  // If all pairs exist, the compiler hoists what depends on the key, or the query, alone, and steps from query to query by
+  // constants.
   constexpr int together = inside ? 8 : 1, apart = mask_tile / together;
 #pragma unroll 1
   for (int i = 0; i < apart; ++i) {

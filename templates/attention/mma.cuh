@@ -1,17 +1,16 @@
-// Attention on the tensor cores of sm_80 and later, f16 and bf16, one warp at a time. A block takes a tile of queries
-// through all keys that they may see; each of its warps has 16 or 32 of the queries:
+// Attention forward on the tensor cores of sm_80 and later (mma.sync), f16 and bf16. A block takes a Q tile through all K/V
+// tiles that it sees; each of its warps has 16 or 32 of the queries:
 //
-//   S = Q K^T in registers; softmax; S, rounded, is the A of O += P V without leaving the registers.
+//   S = Q K^T in registers; softmax; the rounded S is the A operand of O += P V without leaving the registers.
 //
-// Q, K and V come into shared memory by copies that run beside the computation, rows as long as they are, swizzled; what
-// lies beyond the end of a sequence is zeros there, so that neither garbage nor another sequence reaches a sum. With one
-// stage the copies of V run behind Q K^T and those of the next K behind the rest; with more, K and V of the tiles to come
-// run behind a whole tile. Rows that do not start at multiples of 16 bytes are loaded and stored by threads.
+// Q, K and V are copied asynchronously to swizzled shared memory. Rows beyond the end of a sequence are zeros, so that
+// neither garbage nor another sequence reaches a sum. With one stage the copies of V overlap Q K^T and those of the next K
+// the rest; with more stages the copies of later tiles overlap a whole tile. Threads load and store unaligned rows.
 //
-// Keys go from the last tile to the first, so that tiles which a causal mask crosses come first. A row's accumulators are
-// rescaled only when its largest score has grown by more than 2^8 since the last time.
+// K/V tiles run from last to first, so that partial tiles of a causal mask come first. O is rescaled only when the running
+// maximum has grown by more than 2^8.
 //
-// After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691).
+// Reference: FlashAttention-2 (arXiv:2307.08691).
 #pragma once
 
 #include "attention/unaligned.cuh"
@@ -22,9 +21,9 @@ struct MmaConfig {
   int warps;
   int tile_q;           ///< queries of a block: 16 or 32 for each warp
   int tile_kv;          ///< keys of a tile, a multiple of 16
-  int stages;           ///< tiles of K and V that are on their way or in use
-  bool q_in_registers;  ///< and then not in shared memory; or fetched from there for every tile of keys
-  float rescale_above;  ///< growth of the largest score, as an exponent of 2, from which accumulators are rescaled
+  int stages;           ///< stages of K and V
+  bool q_in_registers;  ///< Q stays in registers; else it is loaded from shared memory for every K/V tile
+  float rescale_above;  ///< growth of the maximum, as an exponent of 2, above which accumulators are rescaled
 };
 
 template <const AttentionShape& shape, const MmaConfig& config>
@@ -34,10 +33,10 @@ struct MmaTiles {
 
   static constexpr int q_bytes = config.tile_q * shape.head_dim * 2, k_bytes = config.tile_kv * shape.head_dim * 2;
   static constexpr int v_bytes = config.tile_kv * shape.head_dim_v * 2, stage_bytes = k_bytes + v_bytes;
-  // A Q that goes on to registers lies where the first tiles of keys do not come.
+  // A Q that goes to registers is staged where the first K/V tiles are not.
   static constexpr int stages_at = config.q_in_registers ? 0 : q_bytes;
   static constexpr int q_at = config.q_in_registers ? (config.stages == 1 ? k_bytes : (config.stages - 1) * stage_bytes) : 0;
-  // The output takes the place of everything.
+  // The output replaces everything else.
   static constexpr bool staged_output = shape.o_vector >= 8;
   static constexpr int o_bytes = staged_output ? config.tile_q * shape.head_dim_v * 2 : 0;
   static constexpr int inputs_end = stages_at + config.stages * stage_bytes, q_end = q_at + q_bytes;
@@ -85,7 +84,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
     return first_q / mask_tile - first_q / config.tile_q * config.tile_q / mask_tile;
   }
 
-  /// Scores become weights, and the output ready for what they weigh.
+  /// Scores become weights, and the output is rescaled.
   __device__ __forceinline__ void weigh(int index) {
     const int first_k = index * keys;
     Rescale rescale[blocks];
@@ -104,7 +103,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
                                                                  first_k, lane, config.rescale_above, rescale[block]);
   }
 
-  /// Whether any of the queries sees a key of the tile that counts.
+  /// Whether any pair of the tile is unmasked.
   __device__ __forceinline__ bool meets(int index) const {
     if constexpr (shape.bounded_left || shape.bounded_right)
       if (index * keys >= seen.end || index * keys + keys <= seen.begin) return false;
@@ -114,7 +113,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
     return rows_apart ? tiles.keeps_all(mask_row(), index) : tiles.keeps_all(index);
   }
 
-  /// Outputs and lse. `staged`: this warp's rows in shared memory, which nobody else uses.
+  /// Writes outputs and lse. `staged`: this warp's own rows in shared memory.
   __device__ __forceinline__ void finish(const AttentionParams& params, const Block& of, unsigned char* staged) {
     Element* const o = of.template o<Element>(params);
     constexpr int chunks = shape.head_dim_v / 8, row_bytes = 2 * shape.head_dim_v;
@@ -182,7 +181,7 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   const int warp = warp_index();
   MmaWarp<Element, shape, Modification, config> mine(rule, tiles, block.first_q + warp * warp_q, lane_index(), shared,
                                                      Tiles::q_at + warp * warp_q * 2 * shape.head_dim);
-  // Tiles that are in work or on their way, in the order of the sequence; beyond its end there is nothing to copy.
+  // Tiles in flight or in use, in the order of the sequence; after its end nothing is copied.
   constexpr int ahead = stages == 1 ? 1 : stages - 1;
   int coming[ahead];
   coming[0] = tiles.last();
@@ -191,7 +190,7 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
         block.template q<Element>(params), params.q_strides.seq, block.first_q, sequence.seq_q, shared, Tiles::q_at,
         thread_index());
     async_copy_commit();
-    // What is waited for is counted in groups: of Q, then one for every tile or half a tile, be there any left or not.
+    // Waits count groups of copies: one of Q, then one for every tile or half tile, even if none is left.
 #pragma unroll
     for (int stage = 0; stage < ahead; ++stage) {
       if (stage > 0) coming[stage] = tiles.after(coming[stage - 1]);

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "core/hash.h"
+#include "core/tokens.h"
 #include "templates/attention/user_source.h"
 #include "tunesmith/error.h"
 
@@ -27,11 +27,14 @@ constexpr std::array<Function, 2> functions{
       "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux)", &AttentionProblem::score_mod,
       &Settings::score_mod},
      {"mask_mod", "bool", "int, int, int, int, const Aux&",
-      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux)", &AttentionProblem::mask_mod, &Settings::mask_mod}}};
+      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux)", &AttentionProblem::mask_mod,
+      &Settings::mask_mod}}};
 
 std::string file_of(const Function& function) { return std::string(function.name) + ".cu"; }
 
-SourceReader reader_of(const Function& function, const std::string& text) { return {function.name, function.signature, text}; }
+SourceReader reader_of(const Function& function, const std::string& text) {
+  return {function.name, function.signature, text};
+}
 
 void check_source(const Function& function, const std::string& source) {
   if (source.size() > most_source_bytes)
@@ -172,7 +175,7 @@ std::string modification_key(const Settings& settings) {
   std::string key;
   for (const Function& function : functions)
     if (const std::string& text = settings.*function.source; !text.empty())
-      key += "," + std::string(function.name) + "=" + hash_hex(text).substr(0, 16);
+      key += "," + std::string(function.name) + "=" + token_digest(text).substr(0, 16);
   std::string types;
   for (const Aux& aux : settings.aux) types += (types.empty() ? ",aux=" : ";") + aux.type_text();
   return key + types;

@@ -1,4 +1,4 @@
-// A user's text on its own: what becomes of scores at given places, for whoever judges a kernel that has it built in.
+// Evaluates the user functions alone, at given positions, for checks against the reference.
 #pragma once
 
 #include "attention/attention.cuh"
@@ -6,11 +6,11 @@
 
 namespace tunesmith {
 
-/// The only argument of the kernel that evaluates the text.
+/// The kernel's only argument.
 struct ModificationParams {
   uint64 aux[attention_aux_slots];
   const int* places;  ///< (rows, 5): batch entry, head, query, first key, number of keys
-  float* scores;      ///< (rows, keys): replaced by what the text makes of them, -inf where they do not count
+  float* scores;      ///< (rows, keys): replaced by score_mod of them, or by -inf where mask_mod hides the pair
   int64 rows, keys;
   int64 stride;  ///< threads of the grid
 };

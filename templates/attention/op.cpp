@@ -96,8 +96,7 @@ AttentionArrayStrides narrow_strides(const Settings& large, const Settings& smal
   AttentionArrayStrides strides;
   strides.head = stride(tensor.head_stride, heads_inside ? inner : outer);
   strides.seq = stride(tensor.seq_stride, heads_inside ? outer : inner);
-  if (!small.varlen)
-    strides.batch = stride(tensor.batch_stride, outer * (heads_inside ? positions : heads) + gap);
+  if (!small.varlen) strides.batch = stride(tensor.batch_stride, outer * (heads_inside ? positions : heads) + gap);
   return strides;
 }
 

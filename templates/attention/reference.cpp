@@ -31,8 +31,7 @@ void Reference::compute_scores(Query& at) const {
   read_row(Side::q, batch, bounds.q_start + query, head, q);
 
   const std::int64_t offset = settings_.offset(bounds.queries, bounds.keys);
-  const std::int64_t begin =
-      settings_.bounded_left() ? std::max<std::int64_t>(0, query + offset - settings_.left()) : 0;
+  const std::int64_t begin = settings_.bounded_left() ? std::max<std::int64_t>(0, query + offset - settings_.left()) : 0;
   const std::int64_t end =
       settings_.bounded_right() ? std::min(bounds.keys, query + offset + settings_.right() + 1) : bounds.keys;
   at.first_key = begin;
@@ -114,7 +113,8 @@ void Reference::compute(Query& at, Row& row) const {
   row.lse = top + std::log(sum);
 }
 
-void Reference::read_row(Side side, std::int64_t batch, std::int64_t position, std::int64_t head, std::vector<double>& out) const {
+void Reference::read_row(Side side, std::int64_t batch, std::int64_t position, std::int64_t head,
+                         std::vector<double>& out) const {
   const std::int64_t at = settings_.element(side, batch, position, head);
   const std::byte* const data = arrays_[static_cast<std::size_t>(side)].data;
   for (std::size_t i = 0; i < out.size(); ++i)

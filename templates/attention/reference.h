@@ -39,7 +39,7 @@ class Reference {
     Bounds bounds;
     std::int64_t first_key = 0;
     std::vector<double> scores, errors;  ///< of each key from there on, and bounds of their rounding
-    bool undecided = false;  ///< rounding decides whether a key is masked
+    bool undecided = false;              ///< rounding decides whether a key is masked
   };
 
   /// Computes scores after scale and softcap, before the user functions.

@@ -58,8 +58,10 @@ class Scores {
 
   /// score - slope * |position of the query - position of the key|; the distance is exact below 2^24.
   __device__ __forceinline__ float biased(float score, int query, int first, int at) const {
-    if constexpr (!shape.alibi) return score;
-    return AttentionFeatures<shape>::Bias::biased(slope_, score, query + visibility_.offset - first, at);
+    if constexpr (shape.alibi)
+      return AttentionFeatures<shape>::Bias::biased(slope_, score, query + visibility_.offset - first, at);
+    else
+      return score;
   }
   __device__ __forceinline__ float slope() const { return slope_; }
 

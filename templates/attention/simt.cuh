@@ -1,6 +1,7 @@
-// Attention without tensor cores, for float32 and for any architecture: a block takes a tile of queries through all keys
-// that they may see, tile by tile; the products are register tiles of 16 x (threads / 16) threads over float32 copies in
-// shared memory, and the softmax runs along (Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022, arXiv:2205.14135).
+// Attention forward without tensor cores, for float32 and for any architecture. A block takes a Q tile through all K/V tiles
+// that it sees. 16 x (threads / 16) threads compute register tiles of the products from float32 copies in shared memory.
+//
+// Reference: FlashAttention (arXiv:2205.14135).
 #pragma once
 
 #include "attention/alibi.cuh"
@@ -31,8 +32,7 @@ struct SimtTiles {
   static constexpr int smem_bytes = (p_at + config.tile_q * p_stride) * 4;
 };
 
-/// Rows [first, first + count) of a head as float32, `stride` floats apart; rows from `end` on are zeros, which no score
-/// takes and whose weight is 0.
+/// Copies rows [first, first + count) of a head as float32, `stride` floats apart; rows from `end` on are zeros.
 template <typename Element, int threads, int count, int width, int vector, int stride>
 __device__ __forceinline__ void stage_rows(const Element* head, int64 row_stride, int first, int end, float* shared) {
   constexpr int per_row = width / vector;

@@ -264,9 +264,9 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
       static_cast<double>(settings.group());
   const std::int64_t most_heads = std::max(settings.batch * settings.heads, settings.group());
   params.heads_per_section = static_cast<std::int32_t>(
-      head_bytes == 0 ? most_heads
-                      : std::clamp<std::int64_t>(static_cast<std::int64_t>(section_bytes / head_bytes), settings.group(),
-                                                 most_heads));
+      head_bytes == 0
+          ? most_heads
+          : std::clamp<std::int64_t>(static_cast<std::int64_t>(section_bytes / head_bytes), settings.group(), most_heads));
   const MaskTilesLayout tiles = MaskTilesLayout::of(settings);
   params.mask_batch_stride = tiles.batch_stride();
   params.mask_head_stride = tiles.head_stride();

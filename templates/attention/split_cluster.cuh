@@ -1,6 +1,6 @@
-// Attention over split keys as in attention_split.cuh, where the blocks that share the keys of a tile of rows are a cluster
-// (sm_90 and later): no second kernel and no workspace. In the end each block combines some columns of all rows. What others
-// found of them they send into its shared memory, so that it waits once, reads what is its own, and may leave.
+// Split-KV attention as in attention/split.cuh, with the blocks that share the keys of a tile of rows in a cluster (sm_90
+// and later): no second kernel and no workspace. At the end each block combines some columns of all rows: the other blocks
+// send their partials to its shared memory, so that it waits once and reads its own memory only.
 #pragma once
 
 #include "attention/split_block.cuh"
@@ -99,7 +99,7 @@ __device__ __forceinline__ void attention_split_cluster(const AttentionParams& p
     if (column >= shape.head_dim_v) continue;
     const auto place = work.place_of(kv_head, row);
     const CombinedEnd combined = inbox.end_of(row);
-    // Sinks are a term of the sum only here, where there is one of it.
+    // Sinks are added to the sum here, where there is only one.
     const SoftmaxEnd end = approximate_end_of<shape>(params, place.head, combined.largest, combined.sum);
     if (column == 0 && params.lse != nullptr) lse_of<shape>(params, sequence, batch, place.head)[place.query] = end.lse;
     float values[columns];

@@ -10,8 +10,8 @@
 
 namespace tunesmith::attention {
 
-/// Applies the user functions to the reference's scores, on the device. It also evaluates both ends of each score's rounding:
-/// their distance bounds what that rounding becomes in a kernel.
+/// Applies the user functions to the reference's scores, on the device. It also evaluates both ends of each score's
+/// rounding: their distance bounds what that rounding becomes in a kernel.
 class UserScores {
  public:
   UserScores(const Settings& settings, std::span<const HostArray> arrays, const Evaluate& evaluate);

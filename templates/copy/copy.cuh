@@ -1,5 +1,5 @@
-// The roof: what any kernel that reads these bytes once and writes those bytes once can reach. One array is copied, or two
-// are added, or one is only read; each thread has `vectors` loads of 16 bytes in flight.
+// The copy baseline: one array is copied, two are added, or one is only read; each thread has `vectors` loads of 16 bytes in
+// flight.
 #pragma once
 
 #include "device/edges.cuh"
@@ -64,7 +64,7 @@ template <typename Element, const CopyConfig& config>
 __device__ __forceinline__ void read_maxima(const CopyParams& params) {
   constexpr int vector = 16 / static_cast<int>(sizeof(Element));
   constexpr int step = config.threads * config.vectors * vector;
-  static_assert(read_tile % step == 0, "a tile is so many steps");
+  static_assert(read_tile % step == 0, "a tile is a whole number of steps");
   const Range all = {0, params.elements};
   const int64 begin = block_index() * read_tile;
   if (begin >= params.elements) return;

@@ -19,8 +19,8 @@ struct DivisorArrays {
 };
 
 /// divisor is the sum over valid rows of the weight of their target (1 without weights), gradient_scale dloss / divisor, 0
-/// where the divisor is 0. A row is valid when its target is a class and not ignore_index. With scaled_weight, divisor is the
-/// number of valid rows, and the array scaled_weight receives weight * (number of valid rows) / (sum of their weights).
+/// where the divisor is 0. A row is valid when its target is a class and not ignore_index. With scaled_weight, divisor is
+/// the number of valid rows, and the array scaled_weight receives weight * (number of valid rows) / (sum of their weights).
 struct DivisorProblem {
   using Arrays = DivisorArrays;
   static constexpr bool internal = true;

@@ -1,5 +1,5 @@
-// Rows through the copy engine (sm_90a, CUDA only): bulk copies of contiguous bytes, and words that blocks of a cluster send
-// to each other with a barrier that counts them. Beside device/hopper.cuh, for the same templates.
+// Bulk copies of contiguous bytes through TMA, and messages between the blocks of a cluster with a barrier that counts their
+// bytes (sm_90a, CUDA only).
 #pragma once
 
 #include "device/hopper.cuh"
@@ -17,7 +17,7 @@ __device__ __forceinline__ void copy_bulk(uint32 to, const void* from, int bytes
       : "memory");
 }
 
-/// What this address of shared memory is in another block of the cluster.
+/// The same address of shared memory in another block of the cluster.
 __device__ __forceinline__ uint32 address_of_rank(uint32 address, int rank) {
   uint32 there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));

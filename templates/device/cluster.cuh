@@ -1,5 +1,5 @@
-// Messages between the blocks of a cluster (sm_90 and later), beside the barriers of device/platform.cuh: each block is sent
-// a number of bytes that it knows beforehand, and waits for them once.
+// Messages between the blocks of a cluster (sm_90 and later): each block receives a known number of bytes and waits for them
+// once.
 //
 // On sm_90a a barrier in the receiver's shared memory counts what has come: nobody waits for more than that, and there is no
 // fence, which a barrier over the cluster takes for stores. Elsewhere it is that barrier.

@@ -81,7 +81,7 @@ struct PreciseExponential {
     const float shifted = add(exponent, to_integer);
     const float fraction = subtract(exponent, subtract(shifted, to_integer));  // 0 unless an origin moved
     const float factor = float_of(bits_of(exp2_of_fraction(fraction)) + (bits_of(shifted) << 23));
-    return exponent >= -126.0f ? factor : 0.0f;  // what is smaller counts for nothing
+    return exponent >= -126.0f ? factor : 0.0f;  // smaller factors are ignored
   }
 
   /// The same for exponentials whose quotients may be denormal, so that none is lost that counts; `first` is a power of two

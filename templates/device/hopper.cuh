@@ -1,6 +1,6 @@
-// Hopper's asynchronous half (sm_90a, CUDA only): barriers that count bytes, the copy engine (TMA), registers that move
-// between warpgroups. Thin wrappers over PTX, as in platform_cuda.cuh; device/wgmma.cuh has the tensor cores. Only templates
-// that run on sm_90a alone include this: the host executor has no such names, and other architectures see nothing here.
+// Hopper's asynchronous features (sm_90a, CUDA only): mbarriers, TMA, registers that move between warpgroups. Thin wrappers
+// over PTX, as in platform_cuda.cuh; device/wgmma.cuh has the tensor cores. Only templates that run on sm_90a alone include
+// this: the host executor has no such names, and other architectures see nothing here.
 #pragma once
 
 #include "device/platform.cuh"
@@ -24,7 +24,7 @@ struct alignas(64) TensorMap {
 __device__ __forceinline__ void barrier_init(uint32 barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-/// Shows initialized barriers to the copy engine.
+/// Makes initialized barriers visible to TMA.
 __device__ __forceinline__ void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void barrier_arrive(uint32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -63,7 +63,7 @@ struct Stage {
   }
 };
 
-// ---- The copy engine ----------------------------------------------------------------------------------------------------
+// ---- TMA ----------------------------------------------------------------------------------------------------------------
 
 /// What a copy tells L2 about its lines: the words that createpolicy makes for whole accesses.
 enum class L2Hint : uint64 {
@@ -97,7 +97,7 @@ __device__ __forceinline__ void load_tile(uint32 to, const TensorMap& map, uint3
       : "memory");
 }
 
-/// Makes this thread's writes to shared memory visible to the copy engine and the tensor cores. Each writing thread, before
+/// Makes this thread's writes to shared memory visible to TMA and the tensor cores. Each writing thread, before
 /// the barrier that joins them with the thread that starts the store (or the wgmma).
 __device__ __forceinline__ void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

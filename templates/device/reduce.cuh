@@ -1,5 +1,5 @@
-// Reductions of values that threads hold, and sums that keep what rounding would lose. The order of the additions is fixed
-// by the configuration, so results repeat bit for bit.
+// Reductions over threads, and compensated sums. The configuration fixes the order of additions, so results repeat bit for
+// bit.
 #pragma once
 
 #include "device/platform.cuh"
@@ -25,7 +25,7 @@ __device__ __forceinline__ FloatPair shuffle_xor(FloatPair pair, int lane_mask) 
   return {shuffle_xor(pair.first, lane_mask), shuffle_xor(pair.second, lane_mask)};
 }
 
-/// Each member by itself.
+/// Sums both members.
 struct SumOfEach {
   static __device__ __forceinline__ FloatPair identity() { return {0.0f, 0.0f}; }
   __device__ __forceinline__ FloatPair operator()(FloatPair a, FloatPair b) const {

@@ -1,16 +1,14 @@
-// Who shares a row: lanes of a warp, a block, a cluster, or several blocks of a grid whose blocks are all resident. A team
-// knows which rows are its own, which member of it a thread is, and how a value is reduced over all members.
+// Cooperative groups that share a row: lanes of a warp, a block, a cluster, or several co-resident blocks of a grid.
 //
-// All teams offer
-//   members, threads        of the team, and of a block;
-//   member()                this thread's number among the members;
-//   first_row()             the team's row; the first one of several where a team takes_many, each row_step() further on;
-//   start()                 called between the loads of a row and its first reduction, so that what the team needs for
-//                           itself comes behind them;
-//   reduce<slot>()          over all members. `slot` tells the reductions of one row apart: each has its own shared memory,
-//                           and one barrier suffices.
-// Teams of several blocks are `distant`: they have exchange() as well, by which every block gets what each has found, so
-// that values can be reduced within blocks first and meet once.
+// All of them have
+//   members, threads        threads of the group, and of a block;
+//   member()                the rank of this thread in the group;
+//   first_row()             the row of the group; if it takes_many, the first of its rows, each row_step() further on;
+//   start()                 called between the loads of a row and its first reduction, to issue the group's own loads after
+//                           them;
+//   reduce<slot>()          over all members. Each `slot` has its own shared memory, so one barrier suffices.
+// Groups of several blocks are `distant`: exchange() gives every block the values of all blocks, so that values are reduced
+// within blocks first.
 #pragma once
 
 #include "device/reduce.cuh"
@@ -110,9 +108,9 @@ struct ClusterTeam {
 };
 #endif
 
-/// `blocks` blocks of a grid that is launched cooperatively. Groups of so many blocks take row after row; within a group a
-/// value goes through global memory with its tag beside it (as in NCCL's low-latency protocol), so that an exchange costs
-/// one store and one load, and no barrier over the grid.
+/// `blocks` blocks of a grid that is launched cooperatively; they take row after row. A value goes through global memory
+/// with its tag next to it (as in NCCL's low-latency protocol), so that an exchange costs one store and one load, and no
+/// barrier over the grid.
 ///
 /// Each exchange has a number, which is the tag. Two sets of words take turns: a block that is one exchange ahead cannot
 /// overwrite what a slower one has yet to read, and none can be two ahead. Words keep their tags from launch to launch, so

@@ -1,4 +1,4 @@
-// Words shared by kernels and both platforms: integers, 16-bit floats as bits, raw vectors, cache hints.
+// Types shared by kernels and both platforms: integers, 16-bit floats as bits, raw vectors, cache hints.
 #pragma once
 
 namespace tunesmith {

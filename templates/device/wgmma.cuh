@@ -12,8 +12,8 @@ namespace tunesmith {
 
 // ---- Matrices in shared memory ------------------------------------------------------------------------------------------
 
-/// A matrix in shared memory as the copy engine writes it with the same swizzle. All that moves is in the low word, so that
-/// to go on within a matrix is one addition.
+/// A matrix in shared memory as TMA writes it with the same swizzle. The address is in the low word, so that advancing
+/// within a matrix is one addition.
 struct MatrixDescriptor {
   uint32 low, high;
   __device__ __forceinline__ constexpr uint64 bits() const { return static_cast<uint64>(high) << 32 | low; }

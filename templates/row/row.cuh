@@ -1,5 +1,4 @@
-// A row of a matrix as the row kernels see it: what they are specialized for, where the row lies, which of its columns take
-// part.
+// A row of a matrix as the row kernels see it: their shape and parameters, addresses of rows, and which columns take part.
 #pragma once
 
 #include "device/edges.cuh"
@@ -12,7 +11,7 @@ struct RowShape {
   int64 cols;
   int vector;               ///< elements per vector: at most 16 bytes of the widest dtype
   bool shifted = false;     ///< rows start anywhere between two vectors, in all arrays alike; else each starts with a vector
-  int line = 0;             ///< elements; shifted rows count columns from the last multiple of so many at or before them
+  int line = 0;             ///< elements; shifted rows count columns from the last multiple of it at or before them
   bool logarithm = false;   ///< log_softmax
   bool scaled = false;      ///< elements are multiplied with RowParams::scale
   bool causal = false;      ///< row r of a square matrix takes part up to column r

@@ -1,4 +1,4 @@
-// Rows that do not wait on the chip: a block walks over a row, or over its part of it, tile by tile.
+// Rows that do not stay on the chip: a block walks over a row, or its part of it, tile by tile.
 #pragma once
 
 #include "row/row.cuh"

@@ -1,3 +1,5 @@
+// The nearest names that error messages suggest.
+
 #include "core/nearest.h"
 
 #include <gtest/gtest.h>

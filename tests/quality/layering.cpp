@@ -75,7 +75,7 @@ const std::map<std::string_view, std::set<std::string_view>> may_include = {
 const std::vector<std::pair<std::string_view, std::set<std::string_view>>> outside_libraries = {
     {"sqlite3", {"cache/", "tests/"}},
     {"boost/", {"jit/host/"}},
-    {"CLI/", {"api/cli/"}},
+    {"CLI/", {"api/cli/", "tests/api/cli/"}},
     {"nlohmann/", {"api/cli/", "bench/", "tests/"}},
     {"xxhash", {"core/"}},
     {"gtest/", {"tests/"}},

@@ -15,8 +15,8 @@
 #include <random>
 #include <thread>
 
-#include "templates/fields_op.h"
 #include "templates/half.h"
+#include "tests/tuner/fields_op.h"
 #include "tuner/tune.h"
 
 namespace tunesmith::fakes {

@@ -121,7 +121,8 @@ void add_source(CLI::App& app, Parse& parse) {
         flags->config.add_to(command);
         CLI::Option* ptx = command.add_flag("--ptx", flags->ptx, "print the PTX instead");
         CLI::Option* resources =
-            command.add_flag("--resources", flags->resources, "print registers, shared memory, spills and occupancy instead")
+            command
+                .add_flag("--resources", flags->resources, "print registers, shared memory, spills and occupancy instead")
                 ->excludes(ptx);
         CLI::Option* kernel = command.add_flag("--kernel", flags->kernel, "print the kernel and its constants alone")
                                   ->excludes(ptx)

@@ -157,9 +157,9 @@ class Engine {
     return prepare(to_problem(problem), options, stream);
   }
 
-  /// Launches any operation in one call. The first call for a problem prepares a plan (seconds if it tunes, milliseconds with
-  /// a warm cache); later calls look it up without lock or allocation. The addresses determine alignments and whether an
-  /// output is in place, whatever the problem's fields say; non-null optional arrays enable their options. Throws
+  /// Launches any operation in one call. The first call for a problem prepares a plan (seconds if it tunes, milliseconds
+  /// with a warm cache); later calls look it up without lock or allocation. The addresses determine alignments and whether
+  /// an output is in place, whatever the problem's fields say; non-null optional arrays enable their options. Throws
   /// Error(invalid_argument) for an array that is missing or that the problem does not have, and the errors of prepare() and
   /// Plan::launch(). A problem with user source is looked up by its whole source, under a lock, in tens of microseconds:
   /// launch a prepared plan in a loop.
@@ -176,9 +176,10 @@ class Engine {
     run(problem, {.x = x, .y = y}, stream);
   }
 
-  /// Runs a cross-entropy and checks its targets, for debugging: with check_targets, the call waits for the stream and throws
-  /// Error(invalid_argument) with the first row whose target is neither a class nor ignore_index, its target, and the number
-  /// of such rows; during a capture it throws Error(capturing). To check targets later, pass bad_targets to run() instead.
+  /// Runs a cross-entropy and checks its targets, for debugging: with check_targets, the call waits for the stream and
+  /// throws Error(invalid_argument) with the first row whose target is neither a class nor ignore_index, its target, and the
+  /// number of such rows; during a capture it throws Error(capturing). To check targets later, pass bad_targets to run()
+  /// instead.
   void run_checked(const CrossEntropyProblem& problem, CrossEntropyArrays arrays, Stream stream = nullptr);
   void run_checked(const CrossEntropyCombineProblem& problem, CrossEntropyCombineArrays arrays, Stream stream = nullptr);
 

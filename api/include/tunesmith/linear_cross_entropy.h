@@ -34,8 +34,8 @@ struct LinearCrossEntropyProblem {
   /// unit.
   bool f32_dweight = false;
 
-  /// Reduction of the loss over tokens. The mean divides the first two terms by the sum of w[target] over tokens with a valid
-  /// target, and the z term by the number of these tokens; without any it is NaN.
+  /// Reduction of the loss over tokens. The mean divides the first two terms by the sum of w[target] over tokens with a
+  /// valid target, and the z term by the number of these tokens; without any it is NaN.
   Reduction reduction = Reduction::mean;
   bool dloss = false;  ///< read the upstream gradient, shaped like loss, from an array instead of using 1
 

@@ -94,7 +94,7 @@ struct FieldFacts {
   Default follows{};             ///< of an optional field
   bool required = false;         ///< has no default
   Condition only_with{};
-  bool hidden = false;  ///< not listed by help
+  bool hidden = false;        ///< not listed by help
   bool omit_default = false;  ///< the normal form omits the field, like an option, if it equals its default
 };
 

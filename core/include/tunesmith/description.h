@@ -148,7 +148,8 @@ class Description {
   void check(const Fields& given) const;
   /// Checks the arrays. Throws Error(invalid_argument) for an array that would exceed any memory.
   void check_extents() const;
-  /// Throws Error(invalid_argument) for an array whose address is null or not aligned to an element.
+  /// Throws Error(invalid_argument) for an array whose address is null or not aligned to an element,
+  /// and for one that is given although the problem does not have it.
   void check_addresses() const;
   /// Fills in defaults that depend on other fields, and applies caps.
   void resolve();

@@ -36,7 +36,8 @@ class AddressReader {
     bool empty = false;
     for (const Extent& extent : facts.shape) empty |= extent.value == 0;
     set(facts.in_place, address != nullptr && address == facts.shares && !empty);
-    set(facts.alignment, empty ? size_of(facts.dtype) : alignment_class(address));
+    const bool absent = !facts.present && address == nullptr;
+    set(facts.alignment, absent ? 16 : empty ? size_of(facts.dtype) : alignment_class(address));
     if (facts.enabled_by != nullptr && address != nullptr) set(facts.enabled_by, true);
   }
 
@@ -156,7 +157,7 @@ class KeyWriter {
 /// Words of a problem type's key. Which fields a problem type has must not depend on its values.
 template <typename Problem>
 consteval std::size_t key_words() {
-  Problem problem{};  // not const: g++ 12 cannot construct const strings at compile time
+  Problem problem{};  // not const: GCC 12 rejects constant strings in constant expressions
   const typename Problem::Arrays none{};
   KeyWriter<0> counter{std::string_view()};
   describe(std::as_const(problem), none, counter);

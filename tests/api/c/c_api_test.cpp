@@ -17,6 +17,7 @@
 namespace {
 
 using tunesmith::test::host_options;
+using tunesmith::test::NamedProblem;
 
 /// The message must contain every word.
 void expect_message(std::initializer_list<const char*> words) {
@@ -94,8 +95,8 @@ TEST_F(CApi, NullArgumentsAreNamed) {
   expect_message({"op is NULL"});
   EXPECT_EQ(tunesmith_problem_set_int(nullptr, "rows", 1), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"problem is NULL"});
-  EXPECT_EQ(tunesmith_problem_set_word(problem_, "dtype", nullptr), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"word is NULL"});
+  EXPECT_EQ(tunesmith_problem_set_string(problem_, "dtype", nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"value is NULL"});
   EXPECT_EQ(tunesmith_problem_set_int(problem_, "", 1), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"field is empty"});
   EXPECT_EQ(tunesmith_prepare(nullptr, problem_, nullptr, -1, &plan), TUNESMITH_INVALID_ARGUMENT);
@@ -111,8 +112,17 @@ TEST_F(CApi, NullArgumentsAreNamed) {
   EXPECT_EQ(tunesmith_allocate(nullptr, 16, &memory), TUNESMITH_INVALID_ARGUMENT);
   EXPECT_EQ(tunesmith_copy_to_device(engine_, nullptr, "x", 1), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"device is NULL", "1 byte"});
-  EXPECT_EQ(tunesmith_softmax(nullptr, nullptr, nullptr, 1, 1, 0, 0, TUNESMITH_F32, TUNESMITH_F32, nullptr),
-            TUNESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(tunesmith_run(nullptr, problem_, nullptr, 0, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"engine is NULL"});
+  EXPECT_EQ(tunesmith_run(engine_, nullptr, nullptr, 0, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"problem is NULL"});
+  EXPECT_EQ(tunesmith_problem_text(problem_, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"text is NULL"});
+  EXPECT_EQ(tunesmith_problem_arrays(problem_, nullptr, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"arrays is NULL"});
+  std::size_t count = 7;
+  EXPECT_EQ(tunesmith_plan_arrays(nullptr, &count), nullptr);
+  EXPECT_EQ(count, 0u);
   EXPECT_EQ(memory, nullptr);
   EXPECT_EQ(plan, nullptr);
   EXPECT_STREQ(tunesmith_plan_source(nullptr), "");
@@ -143,9 +153,18 @@ TEST_F(CApi, BadInputArrivesAsStatusAndMessage) {
   tunesmith_problem_set_real(problem_, "rows", 4.5);
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, -1, &plan), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"rows", "4.5"});
-  float value = 0;
-  EXPECT_EQ(tunesmith_softmax(engine_, &value, &value, 1, 1, 0, 0, 5, TUNESMITH_F32, nullptr), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"dtype is 5", "TUNESMITH_BF16"});
+  tunesmith_problem_set_int(problem_, "rows", 4);
+  tunesmith_problem_set_string(problem_, "dtype", "f64");
+  const char* text = nullptr;
+  EXPECT_EQ(tunesmith_problem_text(problem_, &text), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"dtype is 'f64'", "bf16"});
+  EXPECT_EQ(text, nullptr);
+  tunesmith_problem_set_string(problem_, "dtype", "bf16");
+  ASSERT_EQ(tunesmith_problem_text(problem_, &text), TUNESMITH_OK) << tunesmith_last_error();
+  EXPECT_EQ(std::string(text).substr(0, 33), "softmax rows=4,cols=8,dtype=bf16,");
+  const NamedProblem absent("softmax", {{"rows", 0}});
+  EXPECT_EQ(tunesmith_problem_text(absent.get(), &text), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"cols is missing"});
   EXPECT_EQ(plan, nullptr);
 }
 
@@ -166,7 +185,7 @@ TEST_F(CApi, PreparesLaunchesAndTellsAboutIt) {
 
   tunesmith_problem_set_int(problem_, "rows", rows);
   tunesmith_problem_set_int(problem_, "cols", cols);
-  tunesmith_problem_set_word(problem_, "dtype", "f32");
+  tunesmith_problem_set_string(problem_, "dtype", "f32");
   tunesmith_plan* plan = nullptr;
   ASSERT_EQ(tunesmith_prepare(engine_, problem_, "variant=warp", TUNESMITH_MODE_OFF, &plan), TUNESMITH_OK)
       << tunesmith_last_error() << tunesmith_last_error_log();
@@ -192,19 +211,19 @@ TEST_F(CApi, PreparesLaunchesAndTellsAboutIt) {
   };
   ASSERT_EQ(tunesmith_plan_launch(plan, arrays, 2, nullptr), TUNESMITH_OK) << tunesmith_last_error();
   expect_softmax();
-  ASSERT_EQ(tunesmith_softmax(engine_, arrays[0], arrays[1], rows, cols, 0, 0, TUNESMITH_F32, TUNESMITH_F32, nullptr),
-            TUNESMITH_OK)
-      << tunesmith_last_error();
+  std::fill(y.begin(), y.end(), -1.0f);
+  ASSERT_EQ(tunesmith_copy_to_device(engine_, arrays[1], y.data(), y.size() * 4), TUNESMITH_OK);
+  ASSERT_EQ(tunesmith_run(engine_, problem_, arrays, 2, nullptr), TUNESMITH_OK) << tunesmith_last_error();
   expect_softmax();
 
   EXPECT_EQ(tunesmith_plan_launch(plan, arrays, 1, nullptr), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"1 arrays", "2"});
   EXPECT_EQ(tunesmith_plan_launch(plan, nullptr, 2, nullptr), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"arrays is NULL"});
+  expect_message({"addresses is NULL"});
   double time_us = -1;
-  EXPECT_EQ(tunesmith_time_us(plan, arrays, 2, 0, 1, &time_us), TUNESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(tunesmith_plan_time_us(plan, arrays, 2, 0, 1, &time_us), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"repeats is 0"});
-  EXPECT_EQ(tunesmith_time_us(plan, arrays, 2, 1, 1, &time_us), TUNESMITH_UNSUPPORTED);  // the host executor
+  EXPECT_EQ(tunesmith_plan_time_us(plan, arrays, 2, 1, 1, &time_us), TUNESMITH_UNSUPPORTED);  // the host executor
   EXPECT_EQ(time_us, -1);
 
   // The plan keeps what it needs.
@@ -219,40 +238,62 @@ TEST_F(CApi, PreparesLaunchesAndTellsAboutIt) {
   tunesmith_plan_destroy(plan);
 }
 
-TEST_F(CApi, TheFamilyInOneShot) {
-  constexpr std::size_t cols = 5;
-  const float x[cols] = {0, 1, -2, 0.5f, 3}, dy[cols] = {1, 0, -1, 2, 0.25f};
-  float y[cols] = {}, log_y[cols] = {}, dx[cols] = {}, log_dx[cols] = {};
-  constexpr int f32 = TUNESMITH_F32;
-  ASSERT_EQ(tunesmith_softmax(engine_, x, y, 1, cols, 0, 0, f32, f32, nullptr), TUNESMITH_OK) << tunesmith_last_error();
-  ASSERT_EQ(tunesmith_log_softmax(engine_, x, log_y, 1, cols, 0, 0, f32, f32, nullptr), TUNESMITH_OK)
-      << tunesmith_last_error();
-  ASSERT_EQ(tunesmith_softmax_backward(engine_, dy, y, dx, 1, cols, 0, 0, 0, f32, f32, nullptr), TUNESMITH_OK)
-      << tunesmith_last_error();
-  ASSERT_EQ(tunesmith_log_softmax_backward(engine_, dy, log_y, log_dx, 1, cols, 0, 0, 0, f32, f32, nullptr), TUNESMITH_OK)
-      << tunesmith_last_error();
-  double sum = 0, sum_dy = 0, dot = 0;
-  for (const float element : x) sum += std::exp(static_cast<double>(element));
-  for (std::size_t c = 0; c < cols; ++c) {
-    const double p = std::exp(static_cast<double>(x[c])) / sum;
-    EXPECT_NEAR(y[c], p, 1e-6);
-    EXPECT_NEAR(log_y[c], std::log(p), 1e-6);
-    sum_dy += dy[c];
-    dot += dy[c] * p;
+// Plans depend on the alignment of addresses and on whether an output is in place; one-shot calls find out.
+TEST_F(CApi, OneShotCallsFollowTheirAddresses) {
+  constexpr std::size_t cols = 8;
+  NamedProblem problem("softmax", {{"rows", 1}, {"cols", static_cast<int>(cols)}});
+  alignas(16) float memory[2 * cols + 1] = {}, y[cols] = {};
+  const auto expect_softmax = [&](float* from, float* to, std::size_t count) {
+    for (std::size_t c = 0; c < cols; ++c) from[c] = static_cast<float>(c % 3);
+    void* const addresses[2] = {from, to};
+    ASSERT_EQ(tunesmith_run(engine_, problem.get(), addresses, 2, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+    double sum = 0;
+    for (std::size_t c = 0; c < count; ++c) sum += std::exp(static_cast<double>(c % 3));
+    for (std::size_t c = 0; c < count; ++c) EXPECT_NEAR(to[c], std::exp(static_cast<double>(c % 3)) / sum, 1e-6);
+  };
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    expect_softmax(memory, y, cols);
+    expect_softmax(memory + 1, y, cols);  // aligned to 4 bytes only
+    expect_softmax(memory, memory, cols);
+    expect_softmax(memory + 1, memory + 1, cols);
+    expect_softmax(memory, memory + cols, cols);
+    expect_softmax(memory + cols, memory, cols);
   }
-  for (std::size_t c = 0; c < cols; ++c) {
-    const double p = std::exp(static_cast<double>(x[c])) / sum;
-    EXPECT_NEAR(dx[c], p * (dy[c] - dot), 1e-6);
-    EXPECT_NEAR(log_dx[c], dy[c] - p * sum_dy, 1e-6);
-  }
+  problem.set("cols", 4);  // another plan
+  expect_softmax(memory, y, 4);
 
-  EXPECT_EQ(tunesmith_log_softmax(nullptr, x, y, 1, cols, 0, 0, f32, f32, nullptr), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"engine is NULL"});
-  EXPECT_EQ(tunesmith_softmax_backward(engine_, dy, y, dx, 1, cols, 0, 0, 0, f32, 3, nullptr), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"out_dtype is 3", "TUNESMITH_BF16"});
-  EXPECT_EQ(tunesmith_log_softmax_backward(engine_, dy, nullptr, dx, 1, cols, 0, 0, 0, f32, f32, nullptr),
-            TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"y", "is a null pointer"});
+  void* const missing[2] = {memory, nullptr};
+  EXPECT_EQ(tunesmith_run(engine_, problem.get(), missing, 2, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"'y' is a null pointer", "16 bytes"});
+  EXPECT_EQ(tunesmith_run(engine_, problem.get(), missing, 1, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"got 1 arrays", "2"});
+  void* const misaligned[2] = {reinterpret_cast<char*>(memory) + 2, y};
+  EXPECT_EQ(tunesmith_run(engine_, problem.get(), misaligned, 2, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"'x' is at", "multiple of 4 bytes"});
+  void* const overlapping[2] = {memory, memory + 2};
+  EXPECT_EQ(tunesmith_run(engine_, problem.get(), overlapping, 2, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"overlap partly"});
+
+  // The problem's plans are those of one engine; they outlive it.
+  tunesmith_engine* const other = tunesmith::test::host_engine();
+  void* const addresses[2] = {memory, y};
+  EXPECT_EQ(tunesmith_run(other, problem.get(), addresses, 2, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  tunesmith_engine_destroy(other);
+  EXPECT_EQ(tunesmith_run(engine_, problem.get(), addresses, 2, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+}
+
+TEST_F(CApi, ThreadsMayRunOneProblem) {
+  const NamedProblem problem("softmax", {{"rows", 1}, {"cols", 64}});
+  const auto run = [&] {
+    alignas(16) float x[64] = {}, y[64] = {};
+    void* const addresses[2] = {x, y};
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(tunesmith_run(engine_, problem.get(), addresses, 2, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+      EXPECT_NEAR(y[63], 1.0 / 64, 1e-6);
+    }
+  };
+  std::vector<std::jthread> threads(4);
+  for (std::jthread& thread : threads) thread = std::jthread(run);
 }
 
 TEST_F(CApi, OptionsAreFieldsOfTheProblem) {
@@ -263,7 +304,7 @@ TEST_F(CApi, OptionsAreFieldsOfTheProblem) {
   tunesmith_problem_set_int(problem_, "rows", 2);
   tunesmith_problem_set_int(problem_, "cols", 4);
   tunesmith_problem_set_real(problem_, "scale", 0.5);
-  tunesmith_problem_set_word(problem_, "mask", "keep");
+  tunesmith_problem_set_string(problem_, "mask", "keep");
   tunesmith_problem_set_int(problem_, "valid_cols", 1);
   tunesmith_problem_set_int(problem_, "safe", 1);
   // These arrays are wherever the compiler put them.
@@ -281,46 +322,27 @@ TEST_F(CApi, OptionsAreFieldsOfTheProblem) {
   expect_message({"2 arrays", "4"});
   tunesmith_plan_destroy(plan);
 
-  tunesmith_problem_set_word(problem_, "mask", "multiply");
+  tunesmith_problem_set_string(problem_, "mask", "multiply");
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, TUNESMITH_MODE_OFF, &plan), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"mask is 'multiply'", "keep"});
 }
 
-TEST_F(CApi, CrossEntropyInOneShot) {
+TEST_F(CApi, CrossEntropyInPlaceAndBackward) {
   constexpr std::size_t rows = 3, cols = 4;
   alignas(16) const float logits[rows * cols] = {1, 2, 3, 4, 0, 0, 0, 0, 5, -1, 2, 0};
-  const std::int32_t targets[rows] = {2, -100, 0};
-  float loss = -1, lse[rows] = {}, nll[rows] = {};
-  std::int32_t predicted[rows] = {};
-  std::int64_t correct = -1;
-  alignas(16) float dlogits[rows * cols] = {}, from_lse[rows * cols] = {};
-  tunesmith_cross_entropy_problem problem{};
-  problem.struct_size = sizeof problem;
-  problem.rows = rows;
-  problem.cols = cols;
-  problem.target_dtype = TUNESMITH_I32;
-  tunesmith_cross_entropy_arrays arrays{};
-  arrays.struct_size = sizeof arrays;
-  arrays.logits = logits;
-  arrays.targets = targets;
-  arrays.loss = &loss;
-  arrays.lse = lse;
-  arrays.nll = nll;
-  arrays.predicted = predicted;
-  arrays.correct = &correct;
-  arrays.dlogits = dlogits;
-  ASSERT_EQ(tunesmith_cross_entropy(engine_, &arrays, &problem, nullptr), TUNESMITH_OK) << tunesmith_last_error();
-
-  tunesmith_cross_entropy_backward_arrays backward{};
-  const float one = 1;
-  backward.struct_size = sizeof backward;
-  backward.logits = logits;
-  backward.targets = targets;
-  backward.lse = lse;
-  backward.dloss = &one;
-  backward.nll = nll;
-  backward.dlogits = from_lse;
-  ASSERT_EQ(tunesmith_cross_entropy_backward(engine_, &backward, &problem, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  std::int32_t targets[rows] = {2, -100, 0};
+  float loss = -1, lse[rows] = {}, nll[rows] = {}, one = 1;
+  alignas(16) float over_logits[rows * cols], from_lse[rows * cols] = {};
+  std::copy(std::begin(logits), std::end(logits), over_logits);
+  NamedProblem problem(
+      "cross_entropy",
+      {{"rows", 3}, {"cols", 4}, {"dtype", "f32"}, {"target_dtype", "i32"}, {"nll", 1}, {"gradient", "separate"}});
+  void* const addresses[] = {over_logits, targets, &loss, lse, nll, over_logits};
+  ASSERT_EQ(tunesmith_run(engine_, problem.get(), addresses, 6, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  const NamedProblem backward("cross_entropy_backward",
+                              {{"rows", 3}, {"cols", 4}, {"dtype", "f32"}, {"target_dtype", "i32"}, {"nll", 1}});
+  void* const again[] = {const_cast<float*>(logits), targets, lse, &one, nll, from_lse};
+  ASSERT_EQ(tunesmith_run(engine_, backward.get(), again, 6, nullptr), TUNESMITH_OK) << tunesmith_last_error();
   double sum_of_losses = 0;
   for (std::size_t r = 0; r < rows; ++r) {
     double sum = 0;
@@ -331,102 +353,55 @@ TEST_F(CApi, CrossEntropyInOneShot) {
     for (std::size_t c = 0; c < cols; ++c) {
       const double p = std::exp(static_cast<double>(logits[r * cols + c])) / sum;
       const double expected = counts ? (p - (static_cast<std::size_t>(targets[r]) == c ? 1 : 0)) / 2 : 0;
-      EXPECT_NEAR(dlogits[r * cols + c], expected, 1e-6);
+      EXPECT_NEAR(over_logits[r * cols + c], expected, 1e-6);
       EXPECT_NEAR(from_lse[r * cols + c], expected, 1e-6);
     }
   }
   EXPECT_NEAR(loss, sum_of_losses / 2, 1e-6);
-  EXPECT_EQ(predicted[0], 3);
-  EXPECT_EQ(predicted[2], 0);
-  EXPECT_EQ(correct, 1);
 
-  // A class may be what is ignored; what is left out has its default.
-  problem.has_ignore_index = 1;
-  problem.ignore_index = 2;
-  problem.reduction = TUNESMITH_REDUCTION_SUM;
-  const std::int32_t others[rows] = {2, 2, 0};
-  arrays.targets = others;
-  arrays.nll = arrays.correct = arrays.predicted = arrays.dlogits = nullptr;
-  ASSERT_EQ(tunesmith_cross_entropy(engine_, &arrays, &problem, nullptr), TUNESMITH_OK) << tunesmith_last_error();
-  EXPECT_NEAR(loss, static_cast<double>(lse[2]) - 5, 1e-6);
+  // A class may be ignored: zero is zero.
+  targets[1] = 0;
+  problem.set("ignore_index", 0);
+  problem.set("reduction", "sum");
+  problem.set("gradient", "none");
+  void* const forward[] = {const_cast<float*>(logits), targets, &loss, lse, nll};
+  ASSERT_EQ(tunesmith_run(engine_, problem.get(), forward, 5, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  EXPECT_NEAR(loss, static_cast<double>(lse[0]) - 3, 1e-6);
 }
 
-TEST_F(CApi, CrossEntropySaysWhatIsWrong) {
-  alignas(16) float memory[64] = {};
-  const std::int64_t targets[2] = {1, 7};
-  tunesmith_cross_entropy_problem problem{};
-  tunesmith_cross_entropy_arrays arrays{};
-  const auto expect_refused = [&](std::initializer_list<const char*> words) {
-    EXPECT_EQ(tunesmith_cross_entropy(engine_, &arrays, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
+TEST_F(CApi, FieldsOfEveryOperationAreChecked) {
+  const auto expect_refused = [&](const char* op, std::initializer_list<NamedProblem::Field> fields,
+                                  std::initializer_list<const char*> words) {
+    const NamedProblem problem(op, fields);
+    tunesmith_plan* plan = nullptr;
+    EXPECT_EQ(tunesmith_prepare(engine_, problem.get(), nullptr, TUNESMITH_MODE_OFF, &plan), TUNESMITH_INVALID_ARGUMENT);
     expect_message(words);
+    EXPECT_EQ(plan, nullptr);
   };
-  expect_refused({"arrays.struct_size is 0", "sizeof(tunesmith_cross_entropy_arrays)"});
-  arrays.struct_size = sizeof arrays;
-  expect_refused({"problem.struct_size is 0", "sizeof(tunesmith_cross_entropy_problem)"});
-  problem.struct_size = sizeof problem;
-  problem.rows = 2;
-  problem.cols = 4;
-  expect_refused({"logits is a null pointer"});
-  arrays.logits = memory;
-  arrays.targets = targets;
-  arrays.loss = memory + 16;
-  expect_refused({"lse is a null pointer"});
-  arrays.lse = memory + 20;
-  const auto with = [&](auto member, auto value, std::initializer_list<const char*> words) {
-    const auto before = problem.*member;
-    problem.*member = value;
-    expect_refused(words);
-    problem.*member = before;
-  };
-  with(&tunesmith_cross_entropy_problem::dtype, 5, {"dtype is 5", "TUNESMITH_BF16"});
-  with(&tunesmith_cross_entropy_problem::target_dtype, 1, {"target_dtype is 1", "TUNESMITH_I32"});
-  with(&tunesmith_cross_entropy_problem::reduction, 3, {"reduction is 3", "TUNESMITH_REDUCTION_NONE"});
-  with(&tunesmith_cross_entropy_problem::vocab_size, 9, {"vocab_size is 9", "cross_entropy_shard"});
-  with(&tunesmith_cross_entropy_problem::scale, -1.0, {"scale is -1"});
-  with(&tunesmith_cross_entropy_problem::check_targets, 1, {"targets[1] is 7; allowed: 0 to 3", "(1 row in all)"});
-  EXPECT_EQ(tunesmith_cross_entropy(engine_, nullptr, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"arrays is NULL"});
-  EXPECT_EQ(tunesmith_cross_entropy(engine_, &arrays, nullptr, nullptr), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"problem is NULL"});
-
-  tunesmith_cross_entropy_backward_arrays backward{};
-  backward.struct_size = sizeof backward;
-  backward.logits = memory;
-  backward.targets = targets;
-  backward.lse = memory + 20;
-  backward.dlogits = memory + 32;
-  EXPECT_EQ(tunesmith_cross_entropy_backward(engine_, &backward, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"dloss is a null pointer"});
-  problem.dloss = 3;
-  EXPECT_EQ(tunesmith_cross_entropy_backward(engine_, &backward, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"dloss is 3", "TUNESMITH_UPSTREAM_ROW"});
-  problem.dloss = 0;
-  problem.check_targets = 1;
-  EXPECT_EQ(tunesmith_cross_entropy_backward(engine_, &backward, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"check_targets is 1"});
+  expect_refused("cross_entropy", {{"rows", 2}, {"cols", 4}, {"target_dtype", "f32"}}, {"target_dtype is 'f32'", "i32"});
+  expect_refused("cross_entropy", {{"rows", 2}, {"cols", 4}, {"reduction", "most"}}, {"reduction is 'most'", "none"});
+  expect_refused("cross_entropy", {{"rows", 2}, {"cols", 4}, {"scale", -1.0}}, {"scale is -1"});
+  expect_refused("cross_entropy", {{"rows", 2}, {"cols", 4}, {"vocab_size", 9}}, {"vocab_size"});
+  expect_refused("cross_entropy_backward", {{"rows", 2}, {"cols", 4}, {"dloss", "none"}}, {"dloss is 'none'", "row"});
+  expect_refused("attention", {{"head_dim", 8}}, {"seq_q is missing"});
+  expect_refused("attention", {{"seq_q", 1}, {"head_dim", 0}}, {"head_dim is 0"});
+  expect_refused("attention", {{"seq_q", 1}, {"head_dim", 8}, {"heads", 0}}, {"heads is 0"});
+  expect_refused("attention", {{"seq_q", 1}, {"head_dim", 8}, {"causal", "left"}}, {"causal is 'left'", "bottom-right"});
+  // A missing value is an error, and zero is a value.
+  expect_refused("attention", {{"seq_q", 4}, {"head_dim", 8}, {"varlen", 1}}, {"total_q"});
+  expect_refused("attention", {{"seq_q", 4}, {"head_dim", 8}, {"total_q", 0}}, {"total_q", "varlen"});
+  const NamedProblem empty("attention", {{"seq_q", 4}, {"head_dim", 8}, {"varlen", 1}, {"total_q", 0}, {"total_kv", 0}});
+  const char* text = nullptr;
+  EXPECT_EQ(tunesmith_problem_text(empty.get(), &text), TUNESMITH_OK) << tunesmith_last_error();
+  expect_refused("linear_cross_entropy", {{"tokens", 2}}, {"hidden_size is missing"});
 }
 
-TEST_F(CApi, AttentionInOneShotAndByFields) {
+TEST_F(CApi, AttentionInOneShotAndByName) {
   // Two query heads share a key head; a query sees the keys up to its place.
   constexpr std::size_t queries = 2, heads = 2, width = 8;
   alignas(16) float q[queries * heads * width] = {}, k[queries * width] = {}, v[queries * width], o[queries * heads * width];
   float lse[heads * queries] = {};
   for (std::size_t i = 0; i < queries * width; ++i) v[i] = static_cast<float>(i);
-  tunesmith_attention_problem problem{};
-  problem.struct_size = sizeof problem;
-  problem.batch = 1;
-  problem.heads = heads;
-  problem.kv_heads = 1;
-  problem.seq_q = queries;
-  problem.head_dim = width;
-  problem.causal = TUNESMITH_CAUSAL_TOP_LEFT;
-  tunesmith_attention_arrays arrays{};
-  arrays.struct_size = sizeof arrays;
-  arrays.q = q;
-  arrays.k = k;
-  arrays.v = v;
-  arrays.o = o;
-  arrays.lse = lse;
   const auto expect_means = [&] {
     for (std::size_t h = 0; h < heads; ++h)
       for (std::size_t c = 0; c < width; ++c) {
@@ -438,26 +413,28 @@ TEST_F(CApi, AttentionInOneShotAndByFields) {
       EXPECT_NEAR(lse[h * queries + 1], std::log(2), 1e-6);
     }
   };
-  ASSERT_EQ(tunesmith_attention(engine_, &arrays, &problem, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  const NamedProblem problem(
+      "attention", {{"heads", 2}, {"kv_heads", 1}, {"seq_q", 2}, {"head_dim", 8}, {"dtype", "f32"}, {"causal", "top-left"}});
+  void* const in_order[5] = {q, k, v, o, lse};
+  ASSERT_EQ(tunesmith_run(engine_, problem.get(), in_order, 5, nullptr), TUNESMITH_OK) << tunesmith_last_error();
   expect_means();
 
-  tunesmith_problem* fields = nullptr;
-  ASSERT_EQ(tunesmith_problem_create("attention", &fields), TUNESMITH_OK);
-  tunesmith_problem_set_int(fields, "heads", heads);
-  tunesmith_problem_set_int(fields, "kv_heads", 1);
-  tunesmith_problem_set_int(fields, "seq_q", queries);
-  tunesmith_problem_set_int(fields, "head_dim", width);
-  tunesmith_problem_set_word(fields, "dtype", "f32");
-  tunesmith_problem_set_word(fields, "causal", "top-left");
   tunesmith_plan* plan = nullptr;
-  ASSERT_EQ(tunesmith_prepare(engine_, fields, nullptr, TUNESMITH_MODE_OFF, &plan), TUNESMITH_OK)
+  ASSERT_EQ(tunesmith_prepare(engine_, problem.get(), nullptr, TUNESMITH_MODE_OFF, &plan), TUNESMITH_OK)
       << tunesmith_last_error() << tunesmith_last_error_log();
   std::fill(std::begin(o), std::end(o), -1.0f);
-  void* const in_order[5] = {q, k, v, o, lse};
-  ASSERT_EQ(tunesmith_plan_launch(plan, in_order, 5, nullptr), TUNESMITH_OK) << tunesmith_last_error();
+  const char* const names[] = {"o", "v", "k", "q"};  // lse is optional
+  void* const by_name[] = {o, v, k, q};
+  ASSERT_EQ(tunesmith_plan_launch_named(plan, names, by_name, 4, nullptr), TUNESMITH_OK) << tunesmith_last_error();
   expect_means();
+  EXPECT_EQ(tunesmith_plan_launch_named(plan, names, by_name, 3, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"'q' is a null pointer"});
+  const char* const wrong[] = {"out", "v", "k", "q"};
+  EXPECT_EQ(tunesmith_plan_launch_named(plan, wrong, by_name, 4, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"no array 'out'", "allowed: q, k, v, o, lse"});
+  EXPECT_EQ(tunesmith_plan_launch_named(plan, nullptr, by_name, 4, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"names is NULL"});
   tunesmith_plan_destroy(plan);
-  tunesmith_problem_destroy(fields);
 }
 
 // What a mask_mod leaves of tiles, found out by one plan and read by another.
@@ -469,16 +446,19 @@ TEST_F(CApi, TilesOfAMaskAreReused) {
   ASSERT_EQ(tunesmith_problem_create("attention", &problem), TUNESMITH_OK);
   tunesmith_problem_set_int(problem, "seq_q", seq);
   tunesmith_problem_set_int(problem, "head_dim", width);
-  tunesmith_problem_set_word(problem, "dtype", "f32");
-  tunesmith_problem_set_word(problem, "mask_mod",
-                             "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return k >= 64; }");
-  tunesmith_problem_set_word(problem, "mask_tiles", "write");
-  int64_t elements = -1;
-  ASSERT_EQ(tunesmith_problem_elements(problem, "mask_tiles", &elements), TUNESMITH_OK) << tunesmith_last_error();
-  ASSERT_EQ(elements, 2 * 2);
+  tunesmith_problem_set_string(problem, "dtype", "f32");
+  tunesmith_problem_set_string(problem, "mask_mod",
+                               "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return k >= 64; }");
+  tunesmith_problem_set_string(problem, "mask_tiles", "write");
+  const tunesmith_array* arrays = nullptr;
+  std::size_t count = 0;
+  ASSERT_EQ(tunesmith_problem_arrays(problem, &arrays, &count), TUNESMITH_OK) << tunesmith_last_error();
+  ASSERT_EQ(count, 6u);
+  EXPECT_STREQ(arrays[3].name, "mask_tiles");
+  EXPECT_EQ(arrays[3].bytes, 2 * 2 * 4);
   std::vector<std::int32_t> tiles(4, -1);
   for (const char* way : {"write", "read"}) {
-    tunesmith_problem_set_word(problem, "mask_tiles", way);
+    tunesmith_problem_set_string(problem, "mask_tiles", way);
     tunesmith_plan* plan = nullptr;
     ASSERT_EQ(tunesmith_prepare(engine_, problem, nullptr, TUNESMITH_MODE_OFF, &plan), TUNESMITH_OK)
         << tunesmith_last_error() << tunesmith_last_error_log();
@@ -489,53 +469,7 @@ TEST_F(CApi, TilesOfAMaskAreReused) {
     for (const float value : o) EXPECT_NEAR(value, 66.5, 1e-4);
     tunesmith_plan_destroy(plan);
   }
-  EXPECT_EQ(tunesmith_problem_elements(problem, "tiles", &elements), TUNESMITH_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(tunesmith_last_error()).find("no array 'tiles'; it has: q, k, v, mask_tiles, o, lse"),
-            std::string::npos)
-      << tunesmith_last_error();
   tunesmith_problem_destroy(problem);
-}
-
-TEST_F(CApi, AttentionSaysWhatIsWrong) {
-  alignas(16) float memory[64] = {};
-  tunesmith_attention_problem problem{};
-  tunesmith_attention_arrays arrays{};
-  const auto expect_refused = [&](std::initializer_list<const char*> words) {
-    EXPECT_EQ(tunesmith_attention(engine_, &arrays, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
-    expect_message(words);
-  };
-  expect_refused({"arrays.struct_size is 0", "sizeof(tunesmith_attention_arrays)"});
-  arrays.struct_size = sizeof arrays;
-  expect_refused({"problem.struct_size is 0", "sizeof(tunesmith_attention_problem)"});
-  problem.struct_size = sizeof problem;
-  problem.batch = problem.seq_q = 1;
-  problem.heads = 1;
-  problem.head_dim = 8;
-  expect_refused({"q is a null pointer"});
-  arrays.q = arrays.k = arrays.v = memory;
-  expect_refused({"o is a null pointer"});
-  arrays.o = memory + 16;
-  const auto with = [&](auto member, auto value, std::initializer_list<const char*> words) {
-    const auto before = problem.*member;
-    problem.*member = value;
-    expect_refused(words);
-    problem.*member = before;
-  };
-  with(&tunesmith_attention_problem::dtype, 5, {"dtype is 5", "TUNESMITH_BF16"});
-  with(&tunesmith_attention_problem::layout, 2, {"layout is 2", "TUNESMITH_BHSD"});
-  with(&tunesmith_attention_problem::causal, 3, {"causal is 3", "TUNESMITH_CAUSAL_BOTTOM_RIGHT"});
-  with(&tunesmith_attention_problem::heads, 0, {"heads is 0"});
-  with(&tunesmith_attention_problem::head_dim, 0, {"head_dim is 0"});
-  with(&tunesmith_attention_problem::scale, -1.0, {"scale is -1"});
-  problem.has_window_left = 1;
-  with(&tunesmith_attention_problem::window_left, -2, {"window_left is -2"});
-  const int32_t starts[2] = {0, 1};
-  arrays.cu_seqlens_q = starts;
-  expect_refused({"cu_seqlens_kv is a null pointer"});
-  EXPECT_EQ(tunesmith_attention(engine_, &arrays, nullptr, nullptr), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"problem is NULL"});
-  EXPECT_EQ(tunesmith_attention(engine_, nullptr, &problem, nullptr), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"arrays is NULL"});
 }
 
 TEST_F(CApi, LogLinesReachTheCallback) {
@@ -549,8 +483,9 @@ TEST_F(CApi, LogLinesReachTheCallback) {
   tunesmith_engine* engine = nullptr;
   ASSERT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_OK) << tunesmith_last_error();
   float x[4] = {1, 2, 3, 4};
-  ASSERT_EQ(tunesmith_softmax(engine, x, x, 1, 4, 0, 0, TUNESMITH_F32, TUNESMITH_F32, nullptr), TUNESMITH_OK)
-      << tunesmith_last_error();
+  const NamedProblem problem("softmax", {{"rows", 1}, {"cols", 4}});
+  void* const in_place[2] = {x, x};
+  ASSERT_EQ(tunesmith_run(engine, problem.get(), in_place, 2, nullptr), TUNESMITH_OK) << tunesmith_last_error();
   EXPECT_NEAR(x[0] + x[1] + x[2] + x[3], 1, 1e-6);
   EXPECT_NE(lines.find("info: compiled softmax rows=1,cols=4"), std::string::npos) << lines;
   tunesmith_engine_destroy(engine);

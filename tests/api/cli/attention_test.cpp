@@ -38,11 +38,11 @@ class CliAttention : public CliTest {
 
 TEST_F(CliAttention, RunsAndVerifies) {
   const nlohmann::json report =
-      run_json(host_run({"--batch",       "2",   "--heads",        "4",      "--kv-heads", "2",
-                         "--seq-q",       "9",   "--seq-kv",       "20",     "--head-dim", "16",
-                         "--head-dim-v",  "8",   "--layout",       "bhsd",   "--causal",   "bottom-right",
-                         "--window-left", "5",   "--softcap",      "20",
-                         "--scale",       "0.2", "--option",       "sinks=1"}));
+      run_json(host_run({"--batch",       "2",      "--heads",   "4",    "--kv-heads", "2",
+                         "--seq-q",       "9",      "--seq-kv",  "20",   "--head-dim", "16",
+                         "--head-dim-v",  "8",      "--layout",  "bhsd", "--causal",   "bottom-right",
+                         "--window-left", "5",      "--softcap", "20",   "--scale",    "0.2",
+                         "--option",      "sinks=1"}));
   EXPECT_EQ(report["op"], "attention");
   EXPECT_EQ(report["verified"], true);
   EXPECT_EQ(report["checked_rows"], 2 * 4 * 9);

@@ -186,7 +186,7 @@ TEST_F(CacheCommandTest, RecordsOfOlderTemplatesStayUntilMeasuredAgain) {
   EXPECT_NE(run({"cache", "list"}).out.find("older"), std::string::npos);
   EXPECT_NE(run({"cache", "show", "1"}).out.find("older: of earlier templates"), std::string::npos);
   EXPECT_EQ(run_json({"cache", "show", "1"})["use"], "older");
-  expect_refused({"cache", "export", path("no/folder.db")}, {"folder.db"}, 1);
+  expect_rejected({"cache", "export", path("no/folder.db")}, {"folder.db"}, 1);
   EXPECT_NE(run({"cache", "export", "--records", path("none.jsonl")}).out.find("0 records"), std::string::npos);
 
   store("of last month", 1'710'000'000);

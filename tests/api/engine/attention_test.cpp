@@ -93,9 +93,7 @@ class Attention : public testing::Test {
     problem_.causal = Causal::bottom_right;
   }
 
-  AttentionArrays arrays() {
-    return {.q = q_.data(), .k = k_.data(), .v = v_.data(), .o = o_.data(), .lse = lse_.data()};
-  }
+  AttentionArrays arrays() { return {.q = q_.data(), .k = k_.data(), .v = v_.data(), .o = o_.data(), .lse = lse_.data()}; }
   void run(const AttentionArrays& given) { engine_.run(problem_, given); }
 
   /// Checks the results of contiguous arrays in layout bshd.

@@ -221,7 +221,8 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   backward.softcap = problem.softcap;
   logits_ = logits;
   dlogits_.assign(dlogits_.size(), -1);
-  CrossEntropyBackwardArrays given{targets_.data(), lse_.data(), &dloss, nll_.data(), weights_.data(), dlogits_.data()};
+  CrossEntropyBackwardArrays given{nullptr,     targets_.data(), lse_.data(),    &dloss,
+                                   nll_.data(), weights_.data(), dlogits_.data()};
   engine_.run(backward, with_logits(given, logits_.data()));
   expect_near(dlogits_, apart, 1, "dlogits from lse");
   const std::vector<float> from_lse = dlogits_;

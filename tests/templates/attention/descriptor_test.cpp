@@ -65,7 +65,8 @@ TEST(AttentionDescriptor, ErrorsNameFieldValueAndAllowedValues) {
   expect_error("seq_q=5,head_dim=64,scale=-1", {"scale is -1", "1e-06"});
   expect_error("seq_q=5,head_dim=64,window_left=-2", {"window_left is -2; allowed: 0 to"});
   expect_error("seq_q=5,head_dim=64,total_q=5", {"total_q", "varlen=1"});
-  expect_error("seq_q=5,head_dim=64,batch=2,varlen=1,total_q=11,total_kv=10", {"total_q is 11", "2 sequences", "seq_q = 5", "10"});
+  expect_error("seq_q=5,head_dim=64,batch=2,varlen=1,total_q=11,total_kv=10",
+               {"total_q is 11", "2 sequences", "seq_q = 5", "10"});
   expect_error("seq_q=5,head_dim=64,varlen=1,total_q=5,total_kv=5,q_batch_stride=9", {"q_batch_stride", "packed"});
   expect_error("seq_q=5,head_dim=64,o_seq_stride=63", {"stride of o is 63", "at least 64"});
   expect_error("seq_q=5,head_dim=64,q_seq_stride=1000000000000000,batch=3", {"q_seq_stride is 1000000000000000"});
@@ -153,8 +154,9 @@ TEST(AttentionDescriptor, LayoutDeterminesStrides) {
 TEST(AttentionDescriptor, KeysDistinguishProblemClasses) {
   const auto key = [](const std::string& fields) { return op().parse(normal(fields))->key().semantics; };
   const std::string shape = "seq_q=512,seq_kv=2048,head_dim=64,heads=8";
-  for (const char* other : {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",causal=bottom-right", ",window_left=7",
-                            ",softcap=3", ",alibi=1", ",sinks=1", ",varlen=1,total_q=512,total_kv=2048", ",head_dim_v=128", ",k_alignment=8"})
+  for (const char* other :
+       {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",causal=bottom-right", ",window_left=7", ",softcap=3", ",alibi=1",
+        ",sinks=1", ",varlen=1,total_q=512,total_kv=2048", ",head_dim_v=128", ",k_alignment=8"})
     EXPECT_NE(key(shape), key(shape + other)) << other;
   EXPECT_NE(key(shape), key("seq_q=1,seq_kv=2048,head_dim=64,heads=8"));
   EXPECT_EQ(key(shape + ",softcap=3"), key(shape + ",softcap=4"));

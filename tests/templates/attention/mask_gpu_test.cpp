@@ -126,7 +126,8 @@ TEST_F(AttentionMaskGpu, SkipsFullyMaskedTiles) {
 TEST_F(AttentionMaskGpu, TrigonometryIsExactForLargeArguments) {
   const auto case_for = [&](const std::string& fields, const char* config) {
     const Problem problem = test::modified(fields, {{"score_mod", test::trigonometry_text}});
-    return Case{problem, find_op("attention").complete_config(problem, device().info(), {parse_fields(config, "config")})};
+    return Case{problem,
+                find_op("attention").parse(problem)->complete_config(device().info(), {parse_fields(config, "config")})};
   };
   const Case exact = case_for("batch=2,heads=2,seq_q=37,seq_kv=53,head_dim=16,dtype=f32", "variant=simt");
   const AttentionArraysOnHost arrays(exact.problem, 5);
@@ -134,7 +135,7 @@ TEST_F(AttentionMaskGpu, TrigonometryIsExactForLargeArguments) {
   EXPECT_LE(test::largest_difference(exact.problem, arrays, test::trigonometry_score, nullptr), 1e-5);
   if (device().info().arch.number() != 90) return;
   const Case wgmma = case_for("heads=2,seq_q=190,seq_kv=250,head_dim=64,dtype=f16", "variant=wgmma");
-  const CheckResult result = verify(wgmma.op(), wgmma.problem, *executable_of(wgmma), device(), 5);
+  const CheckResult result = verify(*wgmma.op().parse(wgmma.problem), *executable_of(wgmma), device(), 5);
   EXPECT_TRUE(result.passed) << result.first_failure;
 }
 

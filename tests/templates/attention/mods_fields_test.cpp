@@ -26,7 +26,8 @@ std::string scaled(const std::string& factor) {
 }
 
 std::string rendered(const Problem& problem) {
-  return render(attention(), problem, attention().parse(problem)->default_config(generic_device(parse_arch("sm_90a"))));
+  const ParsedProblemPtr parsed = attention().parse(problem);
+  return render(*parsed, parsed->default_config(generic_device(parse_arch("sm_90a"))));
 }
 
 TEST(AttentionModFields, StringsRoundTrip) {
@@ -90,9 +91,11 @@ TEST(AttentionModFields, KeysDependOnSourcesAndTypesButNotOnNumbers) {
   EXPECT_NE(key(modified(shape, {{"mask_mod", mask}})),
             key(modified(shape, {{"score_mod", scaled("2")}, {"mask_mod", mask}})));
   const auto record_key = [](const Problem& problem) {
-    return tuning_key(attention(), problem, generic_device(parse_arch("sm_90a")), TemplateSet::embedded()).semantics;
+    return tuning_key(*attention().parse(problem), generic_device(parse_arch("sm_90a")), TemplateSet::embedded()).semantics;
   };
   EXPECT_NE(record_key(base), record_key(with("3", "")));
+  // Comments of the function are no part of the key.
+  EXPECT_EQ(record_key(base), record_key(modified(shape, {{"score_mod", scaled("2") + "// why two\n"}})));
 }
 
 TEST(AttentionModFields, ParametersHoldNumbersAndAddressesOfAux) {

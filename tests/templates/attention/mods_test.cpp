@@ -394,8 +394,7 @@ TEST(AttentionModsNvrtc, EveryExampleCompiles) {
 
 /// Seconds of CPU time, which other processes do not change much.
 double compile_seconds(const Compiler& compiler, const Problem& problem, const char* arch) {
-  const Op& op = find_op("attention");
-  const ParsedProblemPtr parsed = op.parse(problem);
+  const ParsedProblemPtr parsed = find_op("attention").parse(problem);
   const Config config = parsed->default_config(generic_device(parse_arch(arch)));
   const std::clock_t begin = std::clock();
   const Binary binary = compiler.compile({"attention.cu", render(*parsed, config), parse_arch(arch)});

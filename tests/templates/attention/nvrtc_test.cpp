@@ -75,7 +75,8 @@ TEST_F(AttentionNvrtc, MmaFitsIntoRegisters) {
   int turn = 0;
   for (const char* fields :
        {"seq_q=4096,head_dim=64,heads=16", "seq_q=4096,head_dim=128,heads=16,causal=bottom-right",
-        "seq_q=4096,head_dim=256,heads=16,dtype=f16", "seq_q=4096,head_dim=192,head_dim_v=128,heads=16,varlen=1,"
+        "seq_q=4096,head_dim=256,heads=16,dtype=f16",
+        "seq_q=4096,head_dim=192,head_dim_v=128,heads=16,varlen=1,"
         "total_q=4096,total_kv=4096",
         "seq_q=4096,head_dim=72,heads=16,softcap=30,alibi=1,sinks=1,window_left=100", "seq_q=40,seq_kv=4096,head_dim=128"}) {
     const Problem problem = test::normalized("attention", fields);

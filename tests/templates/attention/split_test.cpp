@@ -209,7 +209,8 @@ TEST(AttentionSplitCount, FillsTheDevice) {
 TEST(AttentionSplitCount, OfferedForFewQueries) {
   const auto variant = [](const std::string& fields, const char* arch) {
     return find_op("attention")
-        .default_config(test::normalized("attention", fields), generic_device(parse_arch(arch)))
+        .parse(test::normalized("attention", fields))
+        ->default_config(generic_device(parse_arch(arch)))
         .variant();
   };
   for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"})

@@ -15,7 +15,8 @@ std::string default_of(std::string_view op, const std::string& fields) {
   return find_op(op).parse(test::normalized(op, fields))->default_config(h100()).text();
 }
 
-// One exception: for 12672 columns the default has 288 threads with 11 vectors each, which the tuner did not try; it chose 256.
+// One exception: for 12672 columns the default has 288 threads with 11 vectors each, which the tuner did not try; it chose
+// 256.
 TEST(SoftmaxDefault, EqualsTheResultOfFullTuningOnAnH200) {
   struct Expectation {
     const char *fields, *config;

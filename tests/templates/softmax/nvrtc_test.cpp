@@ -1,5 +1,5 @@
-// Generated sources of the softmax family: NVRTC compiles them for every architecture, they contain the expected instructions,
-// and nvcc compiles them unchanged.
+// Generated sources of the softmax family: NVRTC compiles them for every architecture, they contain the expected
+// instructions, and nvcc compiles them unchanged.
 
 #include <gtest/gtest.h>
 
@@ -78,8 +78,8 @@ TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureTha
   compile_all(sources);
 }
 
-// Long rows in the smallest clusters and in small groups of blocks, and block sizes that are not powers of two, as in the full
-// search space and in defaults.
+// Long rows in the smallest clusters and in small groups of blocks, and block sizes that are not powers of two, as in the
+// full search space and in defaults.
 TEST_F(SoftmaxNvrtc, BlockAndClusterSizesThatAreNotPowersOfTwoCompile) {
   std::vector<Source> sources;
   for (const std::string_view op : {"softmax", "softmax_backward"})
@@ -185,8 +185,8 @@ TEST_F(SoftmaxNvrtc, ResidentRowsAreReadOnce) {
     }
 }
 
-// If only some threads have a last vector, its load is predicated. With a branch it would be issued only after the other loads
-// have completed.
+// If only some threads have a last vector, its load is predicated. With a branch it would be issued only after the other
+// loads have completed.
 TEST_F(SoftmaxNvrtc, LoadsOfARowHaveNoBranches) {
   for (const auto& [fields, config] : {std::pair{"rows=9,cols=11008", "variant=block,threads=320"},
                                        {"rows=9,cols=30001", "variant=block,threads=1024"},

@@ -139,7 +139,8 @@ std::int64_t mask_tiles_size(const AttentionProblem& problem);
 /// Arrays that score_mod and mask_mod read, in launch order; none if their declarations are malformed.
 std::vector<AttentionAuxArray> attention_aux_arrays(const AttentionProblem& problem);
 
-/// Extents (batches, heads, rows, 2, words) of AttentionArrays::mask_tiles; batches or heads is 1 if mask_mod ignores b or h.
+/// Extents (batches, heads, rows, 2, words) of AttentionArrays::mask_tiles; batches or heads is 1 if mask_mod ignores b or
+/// h.
 struct MaskTilesShape {
   std::int64_t batches = 0, heads = 0, rows = 0, words = 0;
 };
@@ -165,8 +166,9 @@ constexpr std::array<std::int64_t, 3> contiguous_strides(const AttentionProblem&
 
 /// The fields of an array's strides and alignment.
 template <typename Strides, typename Alignment, DescriptionVisitor Visitor>
-constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor& t, const std::array<std::string_view, 4>& names,
-                                Strides& strides, Alignment& alignment, Visitor& v) {
+constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor& t,
+                                const std::array<std::string_view, 4>& names, Strides& strides, Alignment& alignment,
+                                Visitor& v) {
   const std::array<std::int64_t, 3> contiguous = contiguous_strides(p, t);
   const auto stride = [&](std::string_view meaning, std::int64_t value) {
     FieldFacts facts;
@@ -184,8 +186,8 @@ constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor
 }
 
 /// q, k, v or o as an array.
-constexpr ArrayFacts attention_array(const AttentionProblem& p, const AttentionTensor& t, const AttentionArrayStrides& strides,
-                                     const std::int64_t& alignment) {
+constexpr ArrayFacts attention_array(const AttentionProblem& p, const AttentionTensor& t,
+                                     const AttentionArrayStrides& strides, const std::int64_t& alignment) {
   const std::array<std::int64_t, 3> contiguous = contiguous_strides(p, t);
   ArrayFacts facts{.name = t.name, .dtype = p.dtype, .alignment = &alignment};
   if (!p.varlen) {
@@ -229,11 +231,9 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
            .range = head_dims,
            .step = 8,
            .required = true});
-  v.field("head_dim_v", p.head_dim_v,
-          {.meaning = "elements of a value and an output",
-           .range = head_dims,
-           .step = 8,
-           .follows = {"head_dim", p.head_dim}});
+  v.field(
+      "head_dim_v", p.head_dim_v,
+      {.meaning = "elements of a value and an output", .range = head_dims, .step = 8, .follows = {"head_dim", p.head_dim}});
   v.field("dtype", p.dtype, {.meaning = "element type of q, k, v and o", .choices = float_dtypes});
   v.field("layout", p.layout, {.meaning = "order of batch (b), sequence (s), heads (h) and head_dim (d) in q, k, v and o"});
   v.field("causal", p.causal,
@@ -303,10 +303,9 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
   if (!p.score_mod.empty() || !p.mask_mod.empty()) {
     std::size_t at = 0;
     for (const AttentionAuxArray& aux : attention_aux_arrays(p))
-      v.array(arrays.aux[at++], {.name = aux.name,
-                                 .dtype = aux.dtype,
-                                 .shape = {fixed(aux.length)},
-                                 .meaning = "read by score_mod and mask_mod"});
+      v.array(
+          arrays.aux[at++],
+          {.name = aux.name, .dtype = aux.dtype, .shape = {fixed(aux.length)}, .meaning = "read by score_mod and mask_mod"});
   }
   ArrayFacts tiles{.name = "mask_tiles",
                    .role = p.mask_tiles == MaskTiles::read ? Role::input : Role::output,

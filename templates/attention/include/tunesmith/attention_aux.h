@@ -11,13 +11,13 @@
 
 namespace tunesmith {
 
-/// An array or a number that score_mod and mask_mod read. Kernels are not specialized for lengths and numbers. A string is an
-/// expression of integers and sizes of the problem, such as "2*seq_kv-1" (docs/score-mod.md).
+/// An array or a number that score_mod and mask_mod read. Kernels are not specialized for lengths and numbers. A string is
+/// an expression of integers and sizes of the problem, such as "2*seq_kv-1" (docs/score-mod.md).
 struct AttentionAux {
-  std::string name;                ///< of the member: "slopes"
-  DType dtype = DType::f32;        ///< any for an array; f32, i32 or i64 for a number
-  std::optional<Value> length{};   ///< elements of an array, an integer or an expression; absent: it is a number
-  Value value = std::int64_t{0};   ///< of a number
+  std::string name;               ///< of the member: "slopes"
+  DType dtype = DType::f32;       ///< any for an array; f32, i32 or i64 for a number
+  std::optional<Value> length{};  ///< elements of an array, an integer or an expression; absent: it is a number
+  Value value = std::int64_t{0};  ///< of a number
   bool operator==(const AttentionAux&) const = default;
 };
 

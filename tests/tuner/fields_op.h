@@ -1,6 +1,5 @@
 #pragma once
-// An operation whose functions read a normalized generic problem each time: for operations that are not described by
-// tunesmith/describe.h yet. Internal to templates/.
+// An operation of tests whose functions read a generic problem each time.
 
 #include "templates/op.h"
 

@@ -1,0 +1,123 @@
+#include "api/c/one_shot.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "api/c/arrays.h"
+#include "api/c/problem.h"
+#include "templates/op.h"
+#include "tunesmith/dispatch.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+/// What an address contributes to the choice of a plan: its alignment, and the first array with the same address.
+std::uint8_t pattern_at(std::span<void* const> addresses, std::size_t i) noexcept {
+  static_assert(AddressList::most <= 32, "five bits number the arrays, and three the alignments");
+  const auto same = static_cast<unsigned>(std::ranges::find(addresses, addresses[i]) - addresses.begin());
+  const auto alignment = static_cast<unsigned>(std::countr_zero(static_cast<std::uint64_t>(alignment_class(addresses[i]))));
+  return static_cast<std::uint8_t>(same << 3 | alignment);
+}
+
+bool has_pattern(std::span<void* const> addresses, std::span<const std::uint8_t> pattern) noexcept {
+  if (addresses.size() != pattern.size()) return false;
+  for (std::size_t i = 0; i < pattern.size(); ++i)
+    if (pattern_at(addresses, i) != pattern[i]) return false;
+  return true;
+}
+
+void check_addresses(std::span<const ArrayInfo> arrays, std::span<void* const> addresses) {
+  if (addresses.size() != arrays.size())
+    throw Error(ErrorCode::invalid_argument, "got ", addresses.size(), " arrays; the operation takes ", arrays.size());
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const ArrayInfo& array = arrays[i];
+    const std::int64_t bytes = array.extent_bytes(), element = size_of(array.dtype);
+    if (bytes == 0) continue;
+    if (addresses[i] == nullptr && !array.optional)
+      throw Error(ErrorCode::invalid_argument, "array '", array.name, "' is a null pointer; expected ", bytes,
+                  " bytes of device memory");
+    if (reinterpret_cast<std::uintptr_t>(addresses[i]) % static_cast<std::uintptr_t>(element) != 0)
+      throw Error(ErrorCode::invalid_argument, "array '", array.name, "' is at ", addresses[i], "; ", name(array.dtype),
+                  " needs an address that is a multiple of ", element, " bytes");
+  }
+}
+
+/// Reports whether an output has the address of an input.
+bool is_in_place(std::span<const ArrayInfo> arrays, std::span<void* const> addresses) {
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    for (std::size_t j = 0; j < arrays.size(); ++j)
+      if (arrays[i].output && arrays[j].input && i != j && addresses[i] == addresses[j] && arrays[i].extent_bytes() > 0)
+        return true;
+  return false;
+}
+
+/// Sets the field that tells whether an output is in place: a flag, or the choice between "separate" and "in_place".
+void set_in_place(Problem& problem, const FieldInfo& field, bool in_place) {
+  constexpr std::string_view on = "in_place", off = "separate";
+  if (field.name == on) problem.fields.set(field.name, std::int64_t{in_place});
+  if (std::ranges::find(field.words, on) == field.words.end() || !problem.fields.contains(field.name)) return;
+  const std::string& asked = problem.fields.word(field.name);
+  if (asked == on || asked == off) problem.fields.set(field.name, std::string(in_place ? on : off));
+}
+
+}  // namespace
+
+Problem problem_at(const Problem& problem, std::span<const ArrayInfo> arrays, std::span<void* const> addresses) {
+  check_addresses(arrays, addresses);
+  Problem result = problem;
+  const bool in_place = is_in_place(arrays, addresses);
+  for (const FieldInfo& field : operation_fields(problem.op)) {
+    set_in_place(result, field, in_place);
+    for (std::size_t i = 0; i < arrays.size(); ++i)
+      if (field.name == arrays[i].name + "_alignment")
+        result.fields.set(field.name,
+                          arrays[i].extent_bytes() == 0 ? size_of(arrays[i].dtype) : alignment_class(addresses[i]));
+  }
+  return result;
+}
+
+std::shared_ptr<const Prepared> RecentPlans::find(std::uint64_t engine, std::span<void* const> addresses) const {
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_)
+    if (entry.engine == engine && has_pattern(addresses, entry.pattern)) return entry.plan;
+  return nullptr;
+}
+
+void RecentPlans::add(std::uint64_t engine, std::span<void* const> addresses, std::shared_ptr<const Prepared> plan) {
+  Entry entry{engine, {}, std::move(plan)};
+  for (std::size_t i = 0; i < addresses.size(); ++i) entry.pattern.push_back(pattern_at(addresses, i));
+  const std::lock_guard lock(mutex_);
+  if (entries_.size() < most) {
+    entries_.push_back(std::move(entry));
+    return;
+  }
+  entries_[oldest_] = std::move(entry);
+  oldest_ = (oldest_ + 1) % most;
+}
+
+void RecentPlans::clear() {
+  const std::lock_guard lock(mutex_);
+  entries_.clear();
+  oldest_ = 0;
+}
+
+}  // namespace tunesmith
+
+using namespace tunesmith;
+
+tunesmith_status tunesmith_run(tunesmith_engine* engine, const tunesmith_problem* problem, void* const* addresses,
+                               size_t count, tunesmith_stream stream) {
+  return guarded([&] {
+    tunesmith_engine& owner = given(engine, "engine");
+    const tunesmith_problem& asked = given(problem, "problem");
+    const std::span<void* const> arrays = given_addresses(addresses, count);
+    std::shared_ptr<const Prepared> plan = asked.recent_plans().find(owner.id, arrays);
+    if (plan == nullptr) {
+      const Problem call = problem_at(asked.problem(), check_problem(asked.problem()).arrays, arrays);
+      plan = std::make_shared<const Prepared>(Prepared::make(owner.engine, call, {}, stream));
+      asked.recent_plans().add(owner.id, arrays, plan);
+    }
+    plan->launch(arrays, stream);
+  });
+}
