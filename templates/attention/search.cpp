@@ -25,8 +25,8 @@ TypedConfig default_simt(const Settings& settings, const DeviceInfo& device) {
   return config;
 }
 
-/// Uses the rest of shared memory for a second Q tile and for the output: the second Q tile lets the next tile's first product
-/// overlap the end of this one, and an output that is staged as a whole waits once.
+/// Uses the rest of shared memory for a second Q tile and for the output: the second Q tile lets the next tile's first
+/// product overlap the end of this one, and an output that is staged as a whole waits once.
 TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInfo& device) {
   const int all = static_cast<int>(slabs(settings.head_dim_v));
   for (const int q_stages : {2, 1})

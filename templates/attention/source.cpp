@@ -114,7 +114,8 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
       kind = "Wgmma";
       members = member("consumers", config.tile_q / 64) + member("tile_kv", config.tile_kv) +
                 member("q_stages", config.q_stages) + member("stages", config.stages) + member("o_slabs", config.o_slabs) +
-                member("order", "tunesmith::TileOrder::" + std::string(enum_name(config.order))) + member("turns", config.turns) + rescale;
+                member("order", "tunesmith::TileOrder::" + std::string(enum_name(config.order))) +
+                member("turns", config.turns) + rescale;
       break;
     case Variant::mma:
       kind = "Mma";
@@ -178,8 +179,8 @@ void describe(const TypedConfig& config, SourceParts& parts) {
           std::to_string(config.stages) + " stages guarded by mbarriers, consumers issue the product with the next" +
           " K before the one with the current V, so that tensor cores work during the exponentials";
       parts.threads = "one block per multiprocessor takes tiles of " + tile_q + " queries, " +
-                      (config.order == TileOrder::counter ? "the next one from a counter" : "every n-th one") + "; each of " +
-                      std::to_string(config.tile_q / 64) +
+                      (config.order == TileOrder::counter ? "the next one from a counter" : "every n-th one") +
+                      "; each of " + std::to_string(config.tile_q / 64) +
                       " consumer warpgroups has 64 of the queries, a quad of lanes a row";
       return;
     case Variant::split:
