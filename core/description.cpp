@@ -71,7 +71,7 @@ std::string Description::Entry::range_text() const {
   const std::string least = std::to_string(range.least), most = std::to_string(range.most);
   std::string text = facts.zero_too ? "0, or " : "";
   if (facts.power_of_two) return text + "a power of two from " + least + (facts.cap != 0 ? " up" : " to " + most);
-  text += least + " to " + most;
+  text += range.most == std::numeric_limits<std::int64_t>::max() ? "at least " + least : least + " to " + most;
   return facts.step == 1 ? text : text + " in steps of " + std::to_string(facts.step);
 }
 

@@ -3,10 +3,14 @@
 namespace tunesmith::cli {
 
 FieldKind kind_of(const FieldInfo& field) {
-  if (field.text) return field.option ? FieldKind::free_text : FieldKind::file;
-  if (!field.words.empty()) return FieldKind::choice;
-  if (field.kind == tunesmith::FieldKind::flag) return FieldKind::toggle;
-  return field.default_text == "0" && field.meaning.starts_with("1: ") ? FieldKind::toggle : FieldKind::number;
+  switch (field.kind) {
+    case tunesmith::FieldKind::flag: return FieldKind::toggle;
+    case tunesmith::FieldKind::choice: return FieldKind::choice;
+    case tunesmith::FieldKind::text: return field.option ? FieldKind::free_text : FieldKind::file;
+    case tunesmith::FieldKind::integer:
+    case tunesmith::FieldKind::real: break;
+  }
+  return FieldKind::number;
 }
 
 std::string_view bare_value(const FieldInfo& field) {
@@ -23,10 +27,6 @@ bool is_read_from_file(std::string_view field) {
 
 bool is_memory_layout(const FieldInfo& field) {
   return field.name.ends_with("_stride") || field.name.ends_with("_alignment");
-}
-
-bool is_internal(const Op& op) {
-  return op.is_internal() || op.name() == "cross_entropy_divisor" || op.name() == "cross_entropy_reduce";
 }
 
 }  // namespace tunesmith::cli

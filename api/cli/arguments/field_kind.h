@@ -23,7 +23,4 @@ bool is_read_from_file(std::string_view field);
 /// Whether the field describes how arrays lie in memory: strides and alignments.
 bool is_memory_layout(const FieldInfo& field);
 
-/// Whether the operation is a step of another one, which help and lists leave out.
-bool is_internal(const Op& op);
-
 }  // namespace tunesmith::cli

@@ -25,7 +25,7 @@ void add_operations(CLI::App& command, Parse& parse, const AddFlags& add_flags) 
   for (const Op* op : all_ops()) {
     CLI::App* subcommand = command.add_subcommand(std::string(op->name()), std::string(op->summary()));
     subcommand->footer("");
-    subcommand->group(is_internal(*op) ? "" : operations_group);
+    subcommand->group(op->is_internal() ? "" : operations_group);
     if (parse.expand)
       add_all_flags(*subcommand, *op, parse, add_flags);
     else
@@ -37,7 +37,7 @@ void add_operations(CLI::App& command, Parse& parse, const AddFlags& add_flags) 
 std::vector<std::string> listed_operations() {
   std::vector<std::string> names;
   for (const Op* op : all_ops())
-    if (!is_internal(*op)) names.emplace_back(op->name());
+    if (!op->is_internal()) names.emplace_back(op->name());
   return names;
 }
 

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <limits>
 
 #include "api/cli/arguments/field_kind.h"
 #include "api/cli/arguments/flags.h"
@@ -26,13 +27,24 @@ std::string placeholder(const FieldInfo& field) {
   return choices;
 }
 
+/// The allowed range of a number; empty if only the type limits it.
+std::string range_of(const FieldInfo& field) {
+  const bool useful = kind_of(field) == FieldKind::number &&
+                      field.range_text.find(std::to_string(std::numeric_limits<std::int64_t>::max())) == std::string::npos;
+  return useful ? field.range_text : "";
+}
+
+/// "number of heads (1 to 1024; default: 1)".
 std::string help_of(const FieldInfo& field) {
-  const std::string meaning(field.meaning);
-  if (kind_of(field) == FieldKind::toggle) return meaning.substr(meaning.starts_with("1: ") ? 3 : 0);
-  if (field.default_text.empty()) return meaning + " (required)";
+  std::string facts = range_of(field);
+  const auto add = [&](const std::string& fact) { facts += (facts.empty() ? "" : "; ") + fact; };
   const std::string_view alone = bare_value(field);
-  return meaning + " (default: " + std::string(field.default_text) +
-         (alone.empty() ? "" : "; without a value: " + std::string(alone)) + ")";
+  if (field.default_text.empty())
+    add("required");
+  else if (kind_of(field) != FieldKind::toggle || field.default_text != "0")
+    add("default: " + field.default_text);
+  if (!alone.empty() && kind_of(field) != FieldKind::toggle) add("without a value: " + std::string(alone));
+  return std::string(field.meaning) + (facts.empty() ? "" : " (" + facts + ")");
 }
 
 /// Reads what was typed. Strings stay strings even if they look like numbers; the operation checks numbers.

@@ -74,7 +74,7 @@ int list_operations(bool json) {
   Json all = Json::array();
   std::vector<std::vector<std::string>> rows;
   for (const Op* op : all_ops()) {
-    if (is_internal(*op)) continue;
+    if (op->is_internal()) continue;
     if (json) all.push_back(to_json(*op, templates));
     rows.push_back({std::string(op->name()), std::string(op->summary())});
   }

@@ -5,7 +5,7 @@
 
 #include "api/cli/arguments/field_kind.h"
 #include "api/cli/arguments/problem_flags.h"
-#include "api/cli/input/probe.h"
+#include "api/cli/input/array_table.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
@@ -22,12 +22,12 @@ std::optional<ArrayInfo> array_of(const Op& op, const Problem& problem, const st
 }
 
 /// The field (dtype, target_dtype) that is the array's element type; empty if there is none.
-std::string_view dtype_field_of(const Op& op, const Probe& probe, const std::string& array) {
+std::string_view dtype_field_of(const Op& op, const ArrayTable& table, const std::string& array) {
   for (const FieldInfo& field : op.problem_fields()) {
     if (field.option || field.words.size() < 2 || !field.name.ends_with("dtype")) continue;
     const bool follows = std::ranges::all_of(field.words, [&](std::string_view choice) {
-      const std::optional<ArrayInfo> info = probe.input_with(field.name, std::string(choice), array);
-      return !info || tunesmith::name(info->dtype) == choice;  // a rejected choice says nothing
+      const std::optional<ArrayInfo> info = table.input_with(field.name, std::string(choice), array);
+      return !info || tunesmith::name(info->dtype) == choice;  // absent with this choice
     });
     if (follows) return field.name;
   }
@@ -67,17 +67,10 @@ bool makes_fit(const Op& op, const Problem& problem, const Way& way, const std::
   return info && without_ones(info->shape) == without_ones(file.header().shape);
 }
 
-/// "batch + 1", "8".
-std::string extent_text(const Extent& extent, std::int64_t length) {
-  if (extent.field.empty()) return std::to_string(length);
-  return extent.field + (extent.more == 0 ? "" : " + " + std::to_string(extent.more));
-}
-
 /// "2 (rows x cols), or 1 for a single row".
-std::string dimensions_text(const ArrayInfo& info, const std::vector<Extent>& extents) {
+std::string dimensions_text(const ArrayInfo& info) {
   std::string names;
-  for (std::size_t d = 0; d < extents.size(); ++d)
-    names += (names.empty() ? "" : " x ") + extent_text(extents[d], info.shape[d]);
+  for (const std::string& dim : info.dims) names += (names.empty() ? "" : " x ") + dim;
   return std::to_string(info.shape.size()) + " (" + names + ")" + (info.shape.size() == 2 ? ", or 1 for a single row" : "");
 }
 
@@ -87,16 +80,16 @@ struct Shaping {
   Problem problem;
   const Fields asked;
 
-  void set(const Extent& extent, std::int64_t length, const std::string& name, const NpyReader& file) {
-    const Value value(length - extent.more);
-    const Value* known = problem.fields.find(extent.field);
+  void set(const Dimension& dimension, std::int64_t length, const std::string& name, const NpyReader& file) {
+    const Value value(length - dimension.plus);
+    const Value* known = problem.fields.find(dimension.field);
     if (known != nullptr && *known != value) {
-      const bool by_hand = asked.contains(extent.field);
-      throw Error(ErrorCode::invalid_argument, extent.field, " is ", text(*known), by_hand ? "" : " by another file",
+      const bool by_hand = asked.contains(dimension.field);
+      throw Error(ErrorCode::invalid_argument, dimension.field, " is ", text(*known), by_hand ? "" : " by another file",
                   ", but ", name, " from '", file.path().string(), "' is ", shape_text(file.header().shape),
-                  by_hand ? "; leave " + flag_of(extent.field) + " out or give the file's" : "; files must agree");
+                  by_hand ? "; leave " + flag_of(dimension.field) + " out or give the file's" : "; files must agree");
     }
-    problem.fields.set(extent.field, value);
+    problem.fields.set(dimension.field, value);
   }
 };
 
@@ -140,11 +133,11 @@ void set_dtype(const Op& op, Problem& problem, std::string_view field, const std
 }
 
 /// Whether the dimension is a field, no option, that no array has which is always present.
-bool is_known_only_from(const Op& op, const Probe& probe, const Extent& extent) {
-  if (extent.field.empty() || has_option(op, extent.field)) return false;
-  return std::ranges::none_of(probe.arrays(), [&](const ArrayInfo& array) {
-    return probe.is_always_there(array.name) &&
-           std::ranges::find(probe.extents(array.name), extent.field, &Extent::field) != probe.extents(array.name).end();
+bool is_known_only_from(const Op& op, const ArrayTable& table, const Dimension& dimension) {
+  if (dimension.field.empty() || has_option(op, dimension.field)) return false;
+  return std::ranges::none_of(table.arrays(), [&](const ArrayInfo& array) {
+    return table.is_always_there(array.name) &&
+           std::ranges::any_of(table.dimensions(array), [&](const Dimension& one) { return one.field == dimension.field; });
   });
 }
 
@@ -152,17 +145,16 @@ bool is_known_only_from(const Op& op, const Probe& probe, const Extent& extent) 
 /// of other arrays (packed sequences).
 Problem with_unmistakable_options(const Op& op, Problem problem, const InputFiles& files) {
   for (const auto& [name, file] : files) {
-    const Probe probe(op, problem);
-    if (std::ranges::any_of(probe.arrays(),
+    const ArrayTable table(op, problem.fields);
+    if (std::ranges::any_of(table.arrays(),
                             [&array = name](const ArrayInfo& one) { return one.name == array && one.input; }))
       continue;
     std::vector<Way> ways;
     for (const FieldInfo& field : op.problem_fields())
       for (const Value& value : switch_values(field))
-        if (!probe.problem().fields.contains(field.name) && probe.input_with(field.name, value, name))
+        if (!problem.fields.contains(field.name) && table.input_with(field.name, value, name))
           ways.emplace_back(field.name, value);
-    if (ways.size() == 1 && !problem.fields.contains(ways.front().first))
-      problem = with_way(std::move(problem), ways.front());
+    if (ways.size() == 1) problem = with_way(std::move(problem), ways.front());
   }
   return problem;
 }
@@ -172,27 +164,27 @@ Problem with_unmistakable_options(const Op& op, Problem problem, const InputFile
 Problem with_file_shapes(const Op& op, Problem problem, const InputFiles& files) {
   if (files.empty()) return problem;
   problem = with_unmistakable_options(op, std::move(problem), files);
-  const Probe probe(op, problem);
+  const ArrayTable table(op, problem.fields);
   Shaping shaping{op, problem, problem.fields};
   for (const auto& [name, file] : files) {
-    const bool always = probe.is_always_there(name);
+    const bool always = table.is_always_there(name);
     if (!always && has_option(op, name)) continue;  // it may still be switched on
-    const ArrayInfo& info = find_array(op, probe.arrays(), name, &ArrayInfo::input, "--input");
-    const std::vector<Extent>& extents = probe.extents(name);
+    const ArrayInfo& info = find_array(op, table.arrays(), name, &ArrayInfo::input, "--input");
+    const std::vector<Dimension> dimensions = table.dimensions(info);
     std::vector<std::int64_t> shape = file->header().shape;
     if (!always) {
-      if (shape.size() == extents.size())
+      if (shape.size() == dimensions.size())
         for (std::size_t d = 0; d < shape.size(); ++d)
-          if (is_known_only_from(op, probe, extents[d])) shaping.set(extents[d], shape[d], name, *file);
+          if (is_known_only_from(op, table, dimensions[d])) shaping.set(dimensions[d], shape[d], name, *file);
       continue;
     }
-    if (shape.size() == 1 && extents.size() == 2) shape.insert(shape.begin(), 1);
-    if (shape.size() != extents.size())
+    if (shape.size() == 1 && dimensions.size() == 2) shape.insert(shape.begin(), 1);
+    if (shape.size() != dimensions.size())
       throw Error(ErrorCode::invalid_argument, name, " from '", file->path().string(), "' has ", shape.size(),
-                  " dimensions (", shape_text(shape), "); ", op.name(), " takes ", dimensions_text(info, extents));
+                  " dimensions (", shape_text(shape), "); ", op.name(), " takes ", dimensions_text(info));
     for (std::size_t d = 0; d < shape.size(); ++d)
-      if (!extents[d].field.empty()) shaping.set(extents[d], shape[d], name, *file);
-    if (const std::string_view field = dtype_field_of(op, probe, name); !field.empty())
+      if (!dimensions[d].field.empty()) shaping.set(dimensions[d], shape[d], name, *file);
+    if (const std::string_view field = dtype_field_of(op, table, name); !field.empty())
       set_dtype(op, shaping.problem, field, name, *file);
   }
   return std::move(shaping.problem);

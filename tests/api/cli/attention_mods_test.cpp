@@ -97,7 +97,7 @@ TEST_F(CliTest, TilesOfAMaskGoToAFileAndComeFromOne) {
             std::string::npos);
   expect_rejected(
       {"run", "attention", "--device", "host", "--seq-q", "130", "--head-dim", "8", "--option", "mask_tiles=write"},
-      {"mask_tiles is write without mask_mod"});
+      {"mask_tiles is write, but there is no mask_mod"});
 }
 
 TEST_F(CliTest, MistakesAreShownInTheUsersLines) {

@@ -129,7 +129,7 @@ TEST_F(CliCrossEntropy, FilesThatDoNotFitAreRejected) {
   const std::vector<std::string> before = files();
   expect_rejected(of_files({}, "four.npy"), {"rows is 3 by another file, but targets from", "is 4; files must agree"});
   expect_rejected(of_files({"--rows", "4"}), {"rows is 4, but logits from", "3 x 4; leave --rows out"});
-  expect_rejected(of_files({}, "floats.npy"), {"targets from", "holds '<f4'; i64 takes '<i8', i32 '<i4'"});
+  expect_rejected(of_files({}, "floats.npy"), {"targets from", "holds '<f4'; i32 takes '<i4', i64 '<i8'"});
   expect_rejected(of_files({"--target-dtype", "i32"}), {"target_dtype is i32, but targets from", "'<i8'"});
   expect_rejected(of_files({}, "logits.npy"), {"targets from", "2 dimensions (3 x 4)", "takes 1 (rows)"});
   expect_rejected(of_files({"--output", to("z_loss")}), {"'z_loss'; allowed: loss, lse", "comes with --z-loss"});

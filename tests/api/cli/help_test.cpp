@@ -10,7 +10,7 @@
 namespace tunesmith::cli {
 namespace {
 
-constexpr std::ptrdiff_t most_lines = 60;
+constexpr std::ptrdiff_t most_lines = 80;  // two screens
 constexpr std::size_t most_columns = 110;
 
 std::size_t widest_line(const std::string& text) {
@@ -26,7 +26,7 @@ std::size_t widest_line(const std::string& text) {
 std::vector<const Op*> public_ops() {
   std::vector<const Op*> ops;
   for (const Op* op : all_ops())
-    if (!is_internal(*op)) ops.push_back(op);
+    if (!op->is_internal()) ops.push_back(op);
   return ops;
 }
 

@@ -73,7 +73,7 @@ TEST(NpyHeader, SaysWhatIsWrong) {
       {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (3,)}", "repeated key 'descr'"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), 'more': 1}", "unexpected or repeated key 'more'"},
       {"{'descr': '<f4', 'fortran_order': 0, 'shape': (3,)}", "True or False"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,)} x", "behind the dictionary"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,)} x", "characters after the dictionary"},
       {"{'descr': '<f4", "quoted string"},
       {"", "'{' expected"},
   };

@@ -7,8 +7,8 @@
 
 #include "api/cli/arguments/flags.h"
 #include "api/cli/arguments/nearest.h"
+#include "api/cli/input/array_table.h"
 #include "api/cli/input/arrays.h"
-#include "api/cli/input/probe.h"
 #include "api/cli/report/occupancy.h"
 #include "api/cli/report/run_report.h"
 #include "api/cli/report/table.h"
@@ -138,40 +138,37 @@ TEST(Files, PairsAreSplitAtTheFirstEquals) {
   EXPECT_THROW(parse_files({"x=a", "x=b"}, "--input"), Error);
 }
 
-/// "batch x seq_q x 8" of an array of a probe.
-std::string extents_of(const Probe& probe, const std::string& name) {
-  const auto array = std::ranges::find(probe.arrays(), name, &ArrayInfo::name);
-  if (array == probe.arrays().end()) return "none";
+/// "batch x seq_q x head_dim": the fields behind an array's dimensions.
+std::string dimensions_of(const ArrayTable& table, const std::string& name) {
+  const auto array = std::ranges::find(table.arrays(), name, &ArrayInfo::name);
+  if (array == table.arrays().end()) return "none";
   std::string text;
-  for (std::size_t d = 0; d < array->shape.size(); ++d) {
-    const Extent& extent = probe.extents(name)[d];
-    text += (d == 0 ? "" : " x ") + (extent.field.empty() ? std::to_string(array->shape[d]) : extent.field) +
-            (extent.more == 0 ? "" : "+" + std::to_string(extent.more));
-  }
+  for (const Dimension& dimension : table.dimensions(*array))
+    text +=
+        (text.empty() ? "" : " x ") + dimension.field + (dimension.plus == 0 ? "" : "+" + std::to_string(dimension.plus));
   return text;
 }
 
-TEST(Probe, FindsWhatExtentsStandFor) {
-  const Probe softmax(find_op("softmax"), {"softmax", {}});
-  EXPECT_EQ(extents_of(softmax, "x"), "rows x cols");
-  EXPECT_EQ(extents_of(softmax, "mask"), "none");
-  const Probe combine(find_op("cross_entropy_combine"), {"cross_entropy_combine", {{"weight", 1}}});
-  EXPECT_EQ(extents_of(combine, "targets"), "rows");
-  const Probe copy(find_op("copy"), {"copy", {{"inputs", 2}}});
-  EXPECT_EQ(extents_of(copy, "b"), "elements");
+TEST(ArrayTable, NamesTheFieldsBehindDimensions) {
+  const ArrayTable softmax(find_op("softmax"), {});
+  EXPECT_EQ(dimensions_of(softmax, "x"), "rows x cols");
+  EXPECT_EQ(dimensions_of(softmax, "mask"), "none");
+  const ArrayTable combine(find_op("cross_entropy_combine"), {{"weight", 1}});
+  EXPECT_EQ(dimensions_of(combine, "targets"), "rows");
+  const ArrayTable copy(find_op("copy"), {{"inputs", 2}});
+  EXPECT_EQ(dimensions_of(copy, "a"), "elements");
   EXPECT_TRUE(copy.is_always_there("a"));
-  EXPECT_FALSE(copy.is_always_there("b"));
 
   const Op& op = find_op("attention");
-  const Probe plain(op, {"attention", {{"heads", 71}, {"kv_heads", 1}, {"head_dim", 200}}});  // its lengths are its own
-  EXPECT_EQ(extents_of(plain, "q"), "batch x seq_q x heads x head_dim");
-  EXPECT_EQ(extents_of(plain, "k"), "batch x seq_kv x kv_heads x head_dim");
-  EXPECT_EQ(extents_of(plain, "v"), "batch x seq_kv x kv_heads x head_dim_v");
-  EXPECT_EQ(extents_of(plain, "lse"), "batch x heads x seq_q");
-  const Probe packed(op, {"attention", {{"layout", std::string("bhsd")}, {"varlen", 1}, {"total_q", 1000000}}});
-  EXPECT_EQ(extents_of(packed, "q"), "heads x total_q x head_dim");
-  EXPECT_EQ(extents_of(packed, "v"), "kv_heads x total_kv x head_dim_v");
-  EXPECT_EQ(extents_of(packed, "cu_seqlens_kv"), "batch+1");
+  const ArrayTable plain(op, {{"heads", 71}, {"kv_heads", 1}, {"head_dim", 200}});
+  EXPECT_EQ(dimensions_of(plain, "q"), "batch x seq_q x heads x head_dim");
+  EXPECT_EQ(dimensions_of(plain, "k"), "batch x seq_kv x kv_heads x head_dim");
+  EXPECT_EQ(dimensions_of(plain, "v"), "batch x seq_kv x kv_heads x head_dim_v");
+  EXPECT_EQ(dimensions_of(plain, "lse"), "batch x heads x seq_q");
+  const ArrayTable packed(op, {{"layout", std::string("bhsd")}, {"varlen", 1}, {"total_q", 1000000}});
+  EXPECT_EQ(dimensions_of(packed, "q"), "heads x total_q x head_dim");
+  EXPECT_EQ(dimensions_of(packed, "v"), "kv_heads x total_kv x head_dim_v");
+  EXPECT_EQ(dimensions_of(packed, "cu_seqlens_kv"), "batch+1");
   EXPECT_FALSE(packed.is_always_there("cu_seqlens_kv"));
 }
 

@@ -401,7 +401,7 @@ TEST(AttentionKeys, DependOnEveryField) {
                                                                    [](auto& p) { p.window_left = 0; },
                                                                    [](auto& p) { p.seq_kv = 0; },
                                                                    [](auto& p) { p.total_q = 0; },
-                                                                   [](auto& p) { p.k_strides.batch = 0; },
+                                                                   [](auto& p) { p.varlen = false, p.k_strides.batch = 0; },
                                                                    [](auto& p) { p.k_strides.seq = 0; },
                                                                    [](auto& p) { p.k_strides.head = 0; },
                                                                    [](auto& p) { p.window_right = 5; },
