@@ -37,7 +37,7 @@ struct Params {
   std::int32_t heads_per_section, mask_rows, mask_words;
   float scale, scale_log2, softcap, inverse_softcap, cap_terms[3], cap_near, cap_small_terms[2], cap_small;
 };
-// Must agree with WgmmaParams in attention_wgmma.cuh.
+// Must agree with WgmmaParams in wgmma.cuh.
 struct WgmmaParams {
   Params attention;
   alignas(LaunchPlan::TensorMap::alignment) std::byte maps[4][LaunchPlan::TensorMap::bytes];
@@ -69,7 +69,7 @@ std::string shape_text(const Settings& settings) {
   return text + "};\n\n";
 }
 
-/// The types that the shape's options stand for. simt and split take scores one by one, the others in steps.
+/// Returns the types of the shape's options. simt and split compute scores one by one, the others in steps.
 std::string features_text(const TypedConfig& config, const Settings& settings) {
   const bool steps = (config.variant == Variant::wgmma || config.variant == Variant::mma) && settings.score_mod.empty();
   std::string text =
@@ -94,7 +94,7 @@ std::string features_text(const TypedConfig& config, const Settings& settings) {
 /// Returns whether a second kernel combines the parts.
 bool combines_by_kernel(const TypedConfig& config) { return config.variant == Variant::split && config.cluster == 1; }
 
-/// The instructions of the products of wgmma: with the keys of a tile, and with values (and the ones that sum weights).
+/// Returns the wgmma instructions: for Q K^T, and for P V (with the columns of ones that sum weights).
 std::string wgmma_instructions(const TypedConfig& config, const Settings& settings) {
   std::set<std::int64_t> columns{config.tile_kv, settings.head_dim_v == 64 ? 72 : settings.head_dim_v};
   std::string text = "namespace tunesmith {\n";
@@ -149,8 +149,8 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Settings&
   if (settings.varlen) what += ", packed sequences";
   std::string any = "batch, heads, sequence lengths, scale";
   if (settings.modified()) {
-    what += ", the user's text";
-    any += ", lengths and numbers that the text reads";
+    what += ", user functions";
+    any += ", lengths and numbers that they read";
   }
   return {{"specialized for", what}, {"any", any}};
 }
@@ -207,8 +207,8 @@ std::uint32_t pointer_offset(const std::string& array, const Settings& settings)
   return offsetof(Params, cu_seqlens_kv);
 }
 
-/// Tiles of queries, or of what is packed with them, of the longest sequence. For wgmma, which counts through packed
-/// sequences, places for the tiles of all (packed_tile_of in attention_wgmma_tiles.cuh).
+/// Returns the number of Q tiles of the longest sequence; for wgmma with packed sequences an upper bound for all sequences
+/// (packed_tile_of in wgmma_tiles.cuh).
 std::int64_t q_tiles(const TypedConfig& config, const Settings& settings) {
   if (config.variant == Variant::wgmma && settings.varlen) return settings.total_q / config.tile_q + settings.batch;
   const std::int64_t rows = config.variant == Variant::split ? settings.seq_q * settings.group() : settings.seq_q;
