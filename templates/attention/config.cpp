@@ -1,153 +1,103 @@
 #include "templates/attention/config.h"
 
 #include <algorithm>
-#include <array>
 
 #include "templates/attention/split_config.h"
+#include "tunesmith/description.h"
 
 namespace tunesmith::attention {
 namespace {
 
-const Words variant_words{"simt", "wgmma", "mma", "split"};
-const Words order_words{"fixed", "counter"};
+/// Describes the fields of config.variant in the order of a configuration's text.
+template <typename Self, typename Visitor>
+void describe_fields(Self& config, Visitor& v) {
+  const Variant variant = config.variant;
+  const bool simt = variant == Variant::simt, wgmma = variant == Variant::wgmma, mma = variant == Variant::mma,
+             split = variant == Variant::split;
+  const auto field = [&](bool has, std::string_view name, auto& member, FieldFacts facts) {
+    if (!has) return;
+    facts.required = true;
+    v.field(name, member, facts);
+  };
+  FieldFacts tile_q{.meaning = "queries of a block", .range = {64, 256}, .step = 64};
+  if (simt) tile_q = {.meaning = "queries of a block", .range = {16, 256}, .power_of_two = true};
+  if (mma) tile_q = {.meaning = "queries of a block, 16 or 32 for each warp", .range = {16, 512}, .step = 16};
+  if (split) tile_q = {.meaning = "queries of a block, of all heads that share keys", .range = {16, 64}, .step = 16};
 
-int tile_q_of(const Fields& fields, Variant variant) {
-  switch (variant) {
-    case Variant::simt: return power_of_two_of(fields, "tile_q", 16, 256);
-    case Variant::wgmma: return integer_of(fields, "tile_q", 64, 256, 64);
-    case Variant::mma: return integer_of(fields, "tile_q", 16, 512, 16);
-    case Variant::split: return integer_of(fields, "tile_q", 16, 64, 16);
-  }
-  return 0;
+  field(true, "variant", config.variant, {.meaning = "the kernel"});
+  field(simt, "threads", config.threads, {.meaning = "threads of a block", .range = {32, 512}, .power_of_two = true});
+  field(mma || split, "warps", config.warps, {.meaning = "warps of a block", .range = {1, 16}});
+  field(true, "tile_q", config.tile_q, tile_q);
+  field(true, "tile_kv", config.tile_kv, {.meaning = "keys of a K/V tile", .range = {16, 256}, .step = 16});
+  field(wgmma, "q_stages", config.q_stages, {.meaning = "Q tiles in flight or in use", .range = {1, 2}});
+  field(!simt, "stages", config.stages, {.meaning = "K/V tiles in flight or in use", .range = {1, mma ? 3 : 8}});
+  field(wgmma, "o_slabs", config.o_slabs,
+        {.meaning = "slabs of 64 output columns that a warpgroup stages at once", .range = {1, 4}});
+  field(wgmma, "order", config.order, {.meaning = "a block takes every n-th Q tile, or the next one that is left"});
+  field(wgmma, "turns", config.turns, {.meaning = "ping-pong scheduling of warpgroups"});
+  field(mma, "q_in_registers", config.q_in_registers,
+        {.meaning = "Q stays in registers; 0: it is loaded from shared memory for every K/V tile"});
+  field(mma, "blocks_per_sm", config.blocks_per_sm,
+        {.meaning = "resident blocks of a multiprocessor that bound a thread's registers", .range = {1, 8}});
+  field(split, "splits", config.splits,
+        {.meaning = "parts of the keys; 0: enough to fill the device, or one for each block of a cluster",
+         .range = {0, 1024}});
+  field(split, "cluster", config.cluster,
+        {.meaning = "blocks of a cluster, which combines its parts in shared memory; 1: a second kernel combines them",
+         .range = {1, 16},
+         .power_of_two = true});
+  field(!simt, "rescale", config.rescale,
+        {.meaning = "growth of the running maximum, as an exponent of 2, without rescaling", .range = {0, 8}});
+}
+
+Description described(TypedConfig& config) {
+  return Description([&](Description& description) { describe_fields(config, description); });
 }
 
 }  // namespace
 
-std::string_view name(Variant variant) noexcept { return variant_words[static_cast<std::size_t>(variant)]; }
-
 Variant parse_variant(const Fields& fields) {
-  const std::string word = word_of(fields, "variant", variant_words);
-  return static_cast<Variant>(std::ranges::find(variant_words, std::string_view(word)) - variant_words.begin());
-}
-
-Words fields_of(Variant variant) {
-  switch (variant) {
-    case Variant::simt: return {"variant", "threads", "tile_q", "tile_kv"};
-    case Variant::wgmma:
-      return {"variant", "tile_q", "tile_kv", "q_stages", "stages", "o_slabs", "order", "turns", "rescale"};
-    case Variant::mma:
-      return {"variant", "warps", "tile_q", "tile_kv", "stages", "q_in_registers", "blocks_per_sm", "rescale"};
-    case Variant::split: return {"variant", "warps", "tile_q", "tile_kv", "stages", "splits", "cluster", "rescale"};
-  }
-  return {};
+  Variant variant{};
+  Description description([&](Description& v) { v.field("variant", variant, {.required = true}); });
+  const Value* const given = fields.find("variant");
+  Fields only;
+  if (given != nullptr) only.set("variant", *given);
+  description.read("attention's configurations", only);
+  return variant;
 }
 
 std::vector<FieldInfo> config_field_infos() {
-  return {
-      {"variant",
-       "the kernel: without tensor cores; with Hopper's, fed by the copy engine; with those of sm_80 and later; the same "
-       "for "
-       "few queries",
-       "", variant_words},
-      {"threads", "simt: threads per block, a power of two from 32 to 512", "", {}},
-      {"warps", "mma, split: warps per block, 1 to 16", "", {}},
-      {"tile_q",
-       "queries of a block; simt: a power of two from 16 to 256; wgmma: 64 to 256 in steps of 64; mma: 16 or 32 for each "
-       "warp; split: "
-       "16 to 64 in steps of 16, those of all heads that share keys",
-       "",
-       {}},
-      {"tile_kv", "keys of a tile, a multiple of 16 up to 256", "", {}},
-      {"stages", "wgmma, mma, split: tiles of keys that are on their way or in use, 1 to 8; mma: 1 to 3", "", {}},
-      {"splits", "split: parts that the keys are split into, 1 to 1024; 0: as many as fill the device", "", {}},
-      {"cluster",
-       "split: blocks of a cluster, a part of the keys each, that combine parts in shared memory, a power of two up to 16; "
-       "1: "
-       "a second kernel combines them",
-       "",
-       {}},
-      {"q_in_registers",
-       "mma: 1: queries stay in registers; 0: they are fetched from shared memory for every tile of keys",
-       "",
-       {}},
-      {"blocks_per_sm", "mma: blocks that a multiprocessor must have registers for, 1 to 8", "", {}},
-      {"turns", "wgmma: 1: warpgroups issue their products in turns", "", {}},
-      {"q_stages", "wgmma: tiles of queries that are on their way or in use, 1 or 2", "", {}},
-      {"o_slabs", "wgmma: 64 columns of the output that a warpgroup stages at a time, 1 to 4", "", {}},
-      {"order", "wgmma: a block takes each n-th tile of queries, or the next one that is left", "", order_words},
-      {"rescale",
-       "wgmma, mma, split: growth of a row's largest score, as an exponent of 2, without rescaling, 0 to 8",
-       "",
-       {}},
-  };
+  std::vector<FieldInfo> all;
+  for (std::size_t i = 0; i < enum_names<Variant>.size(); ++i) {
+    TypedConfig config;
+    config.variant = static_cast<Variant>(i);
+    for (FieldInfo& info : described(config).field_infos()) {
+      const std::string range = std::string(enum_names<Variant>[i]) + ": " + info.range_text;
+      const auto known = std::ranges::find(all, info.name, &FieldInfo::name);
+      if (known != all.end()) {
+        if (!info.range_text.empty()) known->range_text += "; " + range;
+        continue;
+      }
+      if (!info.range_text.empty()) info.range_text = range;
+      all.push_back(std::move(info));
+    }
+  }
+  return all;
 }
-
-namespace {
-
-/// A field that is a number: where it is kept, and what is allowed.
-struct NumberField {
-  std::string_view name;
-  int TypedConfig::*member;
-  int least, most;
-  int multiple_of = 1;
-};
-constexpr std::array<NumberField, 13> number_fields{{{"warps", &TypedConfig::warps, 1, 16},
-                                                     {"threads", &TypedConfig::threads, 32, 512},
-                                                     {"tile_q", &TypedConfig::tile_q, 16, 512},
-                                                     {"tile_kv", &TypedConfig::tile_kv, 16, 256, 16},
-                                                     {"stages", &TypedConfig::stages, 1, 8},
-                                                     {"splits", &TypedConfig::splits, 0, 1024},
-                                                     {"cluster", &TypedConfig::cluster, 1, 16},
-                                                     {"q_in_registers", &TypedConfig::q_in_registers, 0, 1},
-                                                     {"blocks_per_sm", &TypedConfig::blocks_per_sm, 1, 8},
-                                                     {"turns", &TypedConfig::turns, 0, 1},
-                                                     {"q_stages", &TypedConfig::q_stages, 1, 2},
-                                                     {"o_slabs", &TypedConfig::o_slabs, 1, 4},
-                                                     {"rescale", &TypedConfig::rescale, 0, 8}}};
-
-/// Of a name that fields_of() has.
-const NumberField& number_field(std::string_view name) {
-  return *std::ranges::find(number_fields, name, &NumberField::name);
-}
-
-int number_of(const Fields& fields, const NumberField& field, Variant variant) {
-  if (field.name == "tile_q") return tile_q_of(fields, variant);
-  if (field.name == "threads" || field.name == "cluster")
-    return power_of_two_of(fields, field.name, field.least, field.most);
-  const int most = field.name == "stages" && variant == Variant::mma ? 3 : field.most;
-  return integer_of(fields, field.name, field.least, most, field.multiple_of);
-}
-
-}  // namespace
 
 TypedConfig TypedConfig::parse(const Config& config) {
   TypedConfig typed;
   typed.variant = parse_variant(config.fields);
-  const Words allowed = fields_of(typed.variant);
-  check_fields_of_variant(config.fields, attention::name(typed.variant), allowed);
-  for (const std::string_view name : allowed) {
-    if (name == "variant") continue;
-    if (name == "order") {
-      typed.order = word_of(config.fields, name, order_words);
-      continue;
-    }
-    const NumberField& field = number_field(name);
-    typed.*field.member = number_of(config.fields, field, typed.variant);
-  }
+  Description description = described(typed);
+  description.read("variant " + std::string(enum_name(typed.variant)), config.fields);
+  description.check(config.fields);
   return typed;
 }
 
 Config TypedConfig::to_config() const {
-  Config config;
-  for (const std::string_view name : fields_of(variant)) {
-    if (name == "variant")
-      config.fields.set(name, std::string(attention::name(variant)));
-    else if (name == "order")
-      config.fields.set(name, order);
-    else
-      config.fields.set(name, std::int64_t{this->*number_field(name).member});
-  }
-  return config;
+  TypedConfig copy = *this;
+  const Description description = described(copy);
+  return {description.normal_form(description)};
 }
 
 std::int64_t slabs(std::int64_t columns) noexcept { return (columns + 63) / 64; }
@@ -178,7 +128,7 @@ std::int64_t mma_smem_bytes(const TypedConfig& config, const Settings& settings)
   const std::int64_t q = config.tile_q * settings.head_dim * 2, k = config.tile_kv * settings.head_dim * 2;
   const std::int64_t stage = k + config.tile_kv * settings.head_dim_v * 2, stages = config.stages * stage;
   const std::int64_t o = settings.vector(Side::o) >= 8 ? config.tile_q * settings.head_dim_v * 2 : 0;
-  if (config.q_in_registers == 0) return std::max(q + stages, o);
+  if (!config.q_in_registers) return std::max(q + stages, o);
   return std::max({stages, (config.stages == 1 ? k : stages - stage) + q, o});
 }
 
@@ -215,7 +165,7 @@ int TypedConfig::registers_needed(const Settings& settings) const noexcept {
     }
     case Variant::wgmma: registers += settings.head_dim_v / 2 + tile_kv / 2 + tile_kv / 4; break;  // and weights
     case Variant::mma: {
-      const std::int64_t blocks = tile_q / (16 * warps), steps = q_in_registers == 1 ? (settings.head_dim + 15) / 16 : 1;
+      const std::int64_t blocks = tile_q / (16 * warps), steps = q_in_registers ? (settings.head_dim + 15) / 16 : 1;
       registers += blocks * (settings.head_dim_v / 2 + tile_kv / 2 + steps * 4);
       break;
     }

@@ -1,5 +1,5 @@
 #pragma once
-// A configuration of an attention kernel as plain numbers, and what it costs. Internal to templates/.
+// A configuration of an attention kernel and the resources that it needs. Internal to templates/.
 
 #include <cstdint>
 #include <string>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "templates/attention/settings.h"
-#include "templates/config_values.h"
 #include "tunesmith/device_info.h"
 #include "tunesmith/problem.h"
 
@@ -15,64 +14,67 @@ namespace tunesmith::attention {
 
 enum class Variant : std::uint8_t {
   simt,   ///< without tensor cores: float32, and any architecture
-  wgmma,  ///< Hopper's tensor cores and copy engine (sm_90a)
-  mma,    ///< tensor cores one warp at a time (sm_80 and later)
-  split,  ///< the same for few queries: keys split over blocks and warps
+  wgmma,  ///< warp-specialized, with warpgroup MMA and TMA (sm_90a)
+  mma,    ///< warp-level MMA (sm_80 and later)
+  split,  ///< split-KV for few queries, with warp-level MMA
 };
 
-/// A variant has only the fields that fields_of() lists.
+/// Which Q tile a block of wgmma takes next.
+enum class TileOrder : std::uint8_t {
+  fixed,    ///< every n-th
+  counter,  ///< the next one that is left
+};
+
+/// A variant has only some of the fields; config.cpp describes them.
 struct TypedConfig {
   Variant variant = Variant::simt;
-  int threads = 256;  ///< simt
-  int warps = 4;      ///< mma, split
-  int tile_q = 64;    ///< queries of a block; wgmma: 64 for each warpgroup that computes; mma: 16 or 32 for each warp;
-                      ///< split: 16 to 64 rows, each a query of one of the heads that share keys
-  int tile_kv = 64;   ///< keys of a tile
-  int stages = 2;     ///< wgmma, mma, split: tiles of keys that are on their way or in use; split: of each warp
-  int splits = 0;     ///< split: parts that a sequence's keys are split into; 0: as many as fill the device, or `cluster`
-  int cluster = 1;    ///< split: blocks of a cluster, a part each, that combine them without a second kernel; 1: none
-  int q_stages = 2;   ///< wgmma: tiles of queries likewise
-  int turns = 0;      ///< wgmma: 1: warpgroups issue their products in turns
-  int q_in_registers = 0;  ///< mma: 1: queries stay there; 0: they are fetched from shared memory for every tile of keys
-  int o_slabs = 1;         ///< wgmma: 64 columns of the output that a warpgroup stages at a time
-  std::string order = "fixed";  ///< wgmma: which tile of queries a block takes next: fixed, counter
-  int blocks_per_sm = 1;        ///< mma: as many as a multiprocessor must have registers for
-  int rescale = 8;              ///< wgmma, mma, split: growth of the largest score, as an exponent of 2, that is let pass
+  int threads = 256, warps = 4;
+  int tile_q = 64, tile_kv = 64;
+  int q_stages = 2, stages = 2, o_slabs = 1;
+  TileOrder order = TileOrder::fixed;
+  bool turns = false, q_in_registers = false;
+  int blocks_per_sm = 1;
+  int splits = 0, cluster = 1;
+  int rescale = 8;
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
   static TypedConfig parse(const Config& config);
   Config to_config() const;
 
   bool operator==(const TypedConfig&) const = default;
-  /// Of a block.
+  /// Threads of a block.
   int block_threads() const noexcept;
   /// Dynamic shared memory of a block.
   std::int64_t smem_bytes(const Settings& settings) const noexcept;
-  /// An estimate of the registers a thread needs.
+  /// Estimates the registers that a thread needs.
   int registers_needed(const Settings& settings) const noexcept;
 };
 
-std::string_view name(Variant variant) noexcept;
-/// Throws Error(invalid_argument) that lists what exists.
+/// Throws Error(invalid_argument) that lists the variants.
 Variant parse_variant(const Fields& fields);
-Words fields_of(Variant variant);
-/// Every field of every variant, described.
+/// Describes every field of every variant.
 std::vector<FieldInfo> config_field_infos();
 
-/// Slabs of 64 columns that hold as many.
+/// Returns the number of slabs of 64 columns.
 std::int64_t slabs(std::int64_t columns) noexcept;
-/// Registers a thread has where as many blocks are to share a multiprocessor.
+/// Returns the registers of a thread if config.blocks_per_sm blocks share a multiprocessor.
 int register_limit(const TypedConfig& config, const DeviceInfo& device) noexcept;
 
-/// Empty, or why a well-formed configuration cannot run this problem on this device.
+/// Returns why a well-formed configuration cannot run this problem on this device; empty: it can.
 std::string why_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
 
-/// The configuration used without measuring.
+/// Returns the configuration used without tuning.
 TypedConfig default_config(const Settings& settings, const DeviceInfo& device);
-/// The same variant's best guess; well-formed, but not necessarily valid.
+/// Returns the best guess of one variant; well-formed, but not necessarily valid.
 TypedConfig default_config(Variant variant, const Settings& settings, const DeviceInfo& device);
-/// What Op::complete_config and Op::search_space answer.
+/// See ParsedProblem.
 Config complete_config(const Config& partial, const Settings& settings, const DeviceInfo& device);
 std::vector<Config> search_space(const Settings& settings, const DeviceInfo& device, Effort effort);
 
 }  // namespace tunesmith::attention
+
+template <>
+inline constexpr std::array<std::string_view, 4> tunesmith::enum_names<tunesmith::attention::Variant>{"simt", "wgmma", "mma",
+                                                                                                      "split"};
+template <>
+inline constexpr std::array<std::string_view, 2> tunesmith::enum_names<tunesmith::attention::TileOrder>{"fixed", "counter"};

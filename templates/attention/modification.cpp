@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_source_bytes = 64 << 10;
 
-/// One of the two functions that a user may write.
+/// One of the two user functions.
 struct Function {
   std::string_view name;
   std::string_view result;
@@ -108,7 +108,7 @@ std::string aux_value(const Aux& aux, std::size_t slot) {
   return "static_cast<" + type + ">(" + word + ")";
 }
 
-/// Mistakes in the function's head show where the function is called: that is made to be where the user wrote it.
+/// Mistakes in the function's signature are reported at its call, so the call gets the function's line.
 std::string line_mark(const Function& function, int line) {
   return "#line " + std::to_string(line) + " \"" + file_of(function) + "\"\n";
 }
@@ -134,7 +134,7 @@ std::string member_definition(const Function& function, const std::string& text)
          "::" + std::string(function.name) + "(" + arguments + ");\n" + line_here + "  }\n";
 }
 
-// Must agree with ModificationParams in attention_modification.cuh; the generated source asserts the size.
+// Must agree with ModificationParams in modification.cuh; the generated source asserts the size.
 struct Params {
   std::uint64_t aux[most_aux];
   std::uint64_t places, scores;
@@ -195,7 +195,7 @@ std::string modification_type(const Settings& settings) {
 
 std::string modification_definition(const Settings& settings) {
   if (!settings.modified()) return {};
-  std::string text = "// The user's text, and what it reads.\nnamespace user_text {\n\nusing tunesmith::to_float;\n\n" +
+  std::string text = "// The user functions, and what they read.\nnamespace user_text {\n\nusing tunesmith::to_float;\n\n" +
                      aux_definition(settings.aux),
               members;
   for (const Function& function : functions) {
@@ -212,7 +212,7 @@ std::string modification_definition(const Settings& settings) {
 
 std::string modification_entry(const Settings& settings) {
   if (!settings.modified()) return {};
-  return "\n// For whoever judges results: the user's text alone.\n"
+  return "\n// Evaluates the user functions alone, for the check against the reference.\n"
          "static_assert(sizeof(tunesmith::ModificationParams) == " +
          std::to_string(sizeof(Params)) +
          ", \"the host fills the parameters by this layout\");\n"

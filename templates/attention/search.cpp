@@ -1,4 +1,4 @@
-// What is tried of attention's configurations, and what is taken untuned.
+// The search space of attention's configurations, and the default without tuning.
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace {
 
 TypedConfig default_simt(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
-  // The largest square tile of which two blocks share a multiprocessor, but no larger than the queries.
+  // The largest square tile with two blocks per multiprocessor, but no larger than the number of queries.
   const std::int64_t half = std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / 2 - 1024);
   while (config.tile_q > 16 && config.tile_q / 2 >= settings.seq_q) config.tile_q /= 2;
   while (config.smem_bytes(settings) > half && (config.tile_q > 16 || config.tile_kv > 32)) {
@@ -25,8 +25,8 @@ TypedConfig default_simt(const Settings& settings, const DeviceInfo& device) {
   return config;
 }
 
-/// With as much of the next tile's queries and of the output in shared memory as fits: two tiles of queries let the next
-/// tile's first product run behind the end of this one, and an output that is staged as a whole waits once.
+/// Uses the rest of shared memory for a second Q tile and for the output: the second Q tile lets the next tile's first
+/// product overlap the end of this one, and an output that is staged as a whole waits once.
 TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInfo& device) {
   const int all = static_cast<int>(slabs(settings.head_dim_v));
   for (const int q_stages : {2, 1})
@@ -43,7 +43,7 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::wgmma;
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
-  // A user's text takes registers too, and three warpgroups have none left: they spill.
+  // User functions take registers, too, and three warpgroups have none left: they spill.
   config.tile_q = widest <= 128 && !settings.modified() ? 192 : 128;
   const bool plain = !settings.modified() && settings.softcap == 0 && !settings.alibi && !settings.sinks;
   // Short sequences: tiles that divide them, and fewer keys waiting for the first product.
@@ -57,16 +57,18 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   else
     config.tile_kv = widest <= 192 ? 96 : 64;
   config.stages = widest <= 64 ? 4 : !three ? 2 : plain ? 3 : 4;
-  config.order = "counter";
+  config.order = TileOrder::counter;
   config = fitted(config, settings, device);
   while (config.tile_kv > 16 && config.smem_bytes(settings) > device.smem_bytes_per_block) config.tile_kv -= 16;
   return config;
 }
 
 struct MmaTiling {
-  int tile_q, warps, tile_kv, stages, q_in_registers, blocks_per_sm;
+  int tile_q, warps, tile_kv, stages;
+  bool q_in_registers;
+  int blocks_per_sm;
 };
-/// With as many blocks as shared memory has room for, or one where more make no difference.
+/// Limits blocks_per_sm to what shared memory holds; 1 where more make no difference.
 TypedConfig mma_config(const MmaTiling& tiling, const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::mma;
@@ -75,7 +77,7 @@ TypedConfig mma_config(const MmaTiling& tiling, const Settings& settings, const 
   config.tile_kv = tiling.tile_kv;
   config.stages = tiling.stages;
   config.q_in_registers = tiling.q_in_registers;
-  // A user's text takes registers too.
+  // User functions take registers, too.
   const int wanted = settings.modified() ? std::min(tiling.blocks_per_sm, 2) : tiling.blocks_per_sm;
   const auto room = static_cast<int>(device.smem_bytes_per_sm / (config.smem_bytes(settings) + 1024));
   config.blocks_per_sm = std::clamp(wanted, 1, std::max(room, 1));
@@ -83,7 +85,8 @@ TypedConfig mma_config(const MmaTiling& tiling, const Settings& settings, const 
   return config;
 }
 
-/// Good ones, the best guess first: two or three blocks to a multiprocessor, so that one computes while another waits.
+/// Returns good tilings, the best guess first: two or three blocks per multiprocessor, so that one computes while another
+/// waits.
 std::vector<MmaTiling> mma_tilings(const Settings& settings, const DeviceInfo& device) {
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
   if (settings.seq_q <= 16)
@@ -114,7 +117,7 @@ std::vector<MmaTiling> mma_tilings(const Settings& settings, const DeviceInfo& d
   return tilings;
 }
 
-/// The first that is valid; always one where mma is.
+/// Returns the first valid tiling; there is always one where mma is valid.
 TypedConfig default_mma(const Settings& settings, const DeviceInfo& device) {
   const std::vector<MmaTiling> tilings = mma_tilings(settings, device);
   for (const MmaTiling& tiling : tilings)
@@ -130,7 +133,7 @@ void add_mma(const Settings& settings, const DeviceInfo& device, bool full, std:
     for (const int rows : {32, 16})
       for (const int tile_kv : {64, 128, 96, 32, 48, 112})
         for (const int stages : {1, 2, 3})
-          for (const int q_in_registers : {0, 1})
+          for (const bool q_in_registers : {false, true})
             for (const int blocks_per_sm : {1, 2, 3, 4})
               for (const int rescale : {8, 0}) {
                 const int warps = tile_q / rows;
@@ -163,13 +166,13 @@ void add_wgmma(const Settings& settings, const DeviceInfo& device, bool full, st
                                     : widest <= 128 ? std::vector<int>{128, 64, 80, 112, 96, 176}
                                                     : std::vector<int>{64, 80, 48, 96};
   const std::size_t some = full ? tiles_kv.size() : 3;
-  const std::vector<const char*> orders =
-      full ? std::vector<const char*>{"counter", "fixed"} : std::vector<const char*>{"counter"};
+  std::vector<TileOrder> orders{TileOrder::counter};
+  if (full) orders.push_back(TileOrder::fixed);
   for (const int tile_q : {256, 192, 128, 64})
     for (std::size_t i = 0; i < some; ++i)
       // 80 keys leave room for 3 stages.
       for (const int stages : full ? std::vector<int>{2, 3, 4, 6} : std::vector<int>{2, tiles_kv[i] == 80 ? 3 : 4})
-        for (const char* order : orders)
+        for (const TileOrder order : orders)
           for (const int rescale : full ? std::vector<int>{8, 0} : std::vector<int>{8}) {
             if (tile_q > 64 && tile_q - 64 >= settings.seq_q) continue;  // a warpgroup without queries
             TypedConfig config;
@@ -182,7 +185,7 @@ void add_wgmma(const Settings& settings, const DeviceInfo& device, bool full, st
             space.push_back(fitted(config, settings, device));
             if (tile_q > 64 && (full || i == 0)) {
               space.push_back(space.back());
-              space.back().turns = 1;
+              space.back().turns = true;
             }
           }
 }
@@ -215,7 +218,7 @@ Config complete_config(const Config& partial, const Settings& settings, const De
   Config config = default_config(variant, settings, device).to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   TypedConfig typed = TypedConfig::parse(config);
-  // Of shared memory the default has what its own tiles leave; other tiles leave something else.
+  // The default uses the shared memory that its own tiles leave; other tiles leave a different amount.
   if (variant == Variant::wgmma) {
     const auto is_free = [&](const char* field) { return !partial.fields.contains(field); };
     const auto fits = [&] { return typed.smem_bytes(settings) <= device.smem_bytes_per_block; };
@@ -244,7 +247,7 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
   if (best == Variant::mma) add_mma(settings, device, full, candidates);
   if (best == Variant::split) candidates.push_back(default_mma(settings, device));
   if (best == Variant::split || settings.seq_q <= 64) add_split(settings, device, full, candidates);
-  // Where tensor cores can be had, nothing else comes near them.
+  // Kernels without tensor cores are never competitive where there are some.
   if (best == Variant::simt)
     add_simt(settings, full, candidates);
   else

@@ -37,7 +37,7 @@ struct Params {
   std::int32_t heads_per_section, mask_rows, mask_words;
   float scale, scale_log2, softcap, inverse_softcap, cap_terms[3], cap_near, cap_small_terms[2], cap_small;
 };
-// Must agree with WgmmaParams in attention_wgmma.cuh.
+// Must agree with WgmmaParams in wgmma.cuh.
 struct WgmmaParams {
   Params attention;
   alignas(LaunchPlan::TensorMap::alignment) std::byte maps[4][LaunchPlan::TensorMap::bytes];
@@ -47,7 +47,7 @@ std::string asserts(const std::string& what, std::int64_t value, const std::stri
   return "static_assert(tunesmith::" + what + " == " + std::to_string(value) + ", \"" + why + "\");\n";
 }
 
-/// What is as an AttentionShape has it by default goes without saying.
+/// Members of AttentionShape with default values are omitted.
 std::string shape_text(const Settings& settings) {
   std::string text = "static constexpr tunesmith::AttentionShape shape = {\n" + member("head_dim", settings.head_dim) +
                      member("head_dim_v", settings.head_dim_v);
@@ -69,7 +69,7 @@ std::string shape_text(const Settings& settings) {
   return text + "};\n\n";
 }
 
-/// The types that the shape's options stand for. simt and split take scores one by one, the others in steps.
+/// Returns the types of the shape's options. simt and split compute scores one by one, the others in steps.
 std::string features_text(const TypedConfig& config, const Settings& settings) {
   const bool steps = (config.variant == Variant::wgmma || config.variant == Variant::mma) && settings.score_mod.empty();
   std::string text =
@@ -91,10 +91,10 @@ std::string features_text(const TypedConfig& config, const Settings& settings) {
   return text + "};\n\n";
 }
 
-/// Whether there is a second kernel for parts.
+/// Returns whether a second kernel combines the parts.
 bool combines_by_kernel(const TypedConfig& config) { return config.variant == Variant::split && config.cluster == 1; }
 
-/// The instructions of the products of wgmma: with the keys of a tile, and with values (and the ones that sum weights).
+/// Returns the wgmma instructions: for Q K^T, and for P V (with the columns of ones that sum weights).
 std::string wgmma_instructions(const TypedConfig& config, const Settings& settings) {
   std::set<std::int64_t> columns{config.tile_kv, settings.head_dim_v == 64 ? 72 : settings.head_dim_v};
   std::string text = "namespace tunesmith {\n";
@@ -114,12 +114,13 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
       kind = "Wgmma";
       members = member("consumers", config.tile_q / 64) + member("tile_kv", config.tile_kv) +
                 member("q_stages", config.q_stages) + member("stages", config.stages) + member("o_slabs", config.o_slabs) +
-                member("order", "tunesmith::TileOrder::" + config.order) + member("turns", config.turns == 1) + rescale;
+                member("order", "tunesmith::TileOrder::" + std::string(enum_name(config.order))) +
+                member("turns", config.turns) + rescale;
       break;
     case Variant::mma:
       kind = "Mma";
       members = member("warps", config.warps) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) +
-                member("stages", config.stages) + member("q_in_registers", config.q_in_registers == 1) + rescale;
+                member("stages", config.stages) + member("q_in_registers", config.q_in_registers) + rescale;
       break;
     case Variant::split:
       kind = "Split";
@@ -148,8 +149,8 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Settings&
   if (settings.varlen) what += ", packed sequences";
   std::string any = "batch, heads, sequence lengths, scale";
   if (settings.modified()) {
-    what += ", the user's text";
-    any += ", lengths and numbers that the text reads";
+    what += ", user functions";
+    any += ", lengths and numbers that they read";
   }
   return {{"specialized for", what}, {"any", any}};
 }
@@ -178,8 +179,8 @@ void describe(const TypedConfig& config, SourceParts& parts) {
           std::to_string(config.stages) + " stages guarded by mbarriers, consumers issue the product with the next" +
           " K before the one with the current V, so that tensor cores work during the exponentials";
       parts.threads = "one block per multiprocessor takes tiles of " + tile_q + " queries, " +
-                      (config.order == "counter" ? "the next one from a counter" : "every n-th one") + "; each of " +
-                      std::to_string(config.tile_q / 64) +
+                      (config.order == TileOrder::counter ? "the next one from a counter" : "every n-th one") +
+                      "; each of " + std::to_string(config.tile_q / 64) +
                       " consumer warpgroups has 64 of the queries, a quad of lanes a row";
       return;
     case Variant::split:
@@ -206,8 +207,8 @@ std::uint32_t pointer_offset(const std::string& array, const Settings& settings)
   return offsetof(Params, cu_seqlens_kv);
 }
 
-/// Tiles of queries, or of what is packed with them, of the longest sequence. For wgmma, which counts through packed
-/// sequences, places for the tiles of all (packed_tile_of in attention_wgmma_tiles.cuh).
+/// Returns the number of Q tiles of the longest sequence; for wgmma with packed sequences an upper bound for all sequences
+/// (packed_tile_of in wgmma_tiles.cuh).
 std::int64_t q_tiles(const TypedConfig& config, const Settings& settings) {
   if (config.variant == Variant::wgmma && settings.varlen) return settings.total_q / config.tile_q + settings.batch;
   const std::int64_t rows = config.variant == Variant::split ? settings.seq_q * settings.group() : settings.seq_q;
@@ -258,7 +259,7 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
   params.window_left = static_cast<std::int32_t>(settings.left());
   params.window_right = static_cast<std::int32_t>(settings.right());
   params.splits = config.variant == Variant::split ? split_count(config, settings, device) : 1;
-  constexpr double section_bytes = 32 << 20;  // of an L2 that others use as well
+  constexpr double section_bytes = 32 << 20;  // part of the L2
   const double head_bytes =
       static_cast<double>(settings.seq_kv * (settings.head_dim + settings.head_dim_v) * size_of(settings.dtype)) /
       static_cast<double>(settings.group());
@@ -290,7 +291,7 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
   const Settings& settings = settings_;
   const bool wgmma = typed.variant == Variant::wgmma;
   const bool cluster = typed.variant == Variant::split && typed.cluster > 1;
-  const std::string variant = std::string(attention::name(typed.variant)) + (cluster ? "_cluster" : ""),
+  const std::string variant = std::string(enum_name(typed.variant)) + (cluster ? "_cluster" : ""),
                     params = wgmma ? "WgmmaParams" : "AttentionParams";
   SourceParts parts;
   parts.specialized_for = specialized_for(settings);
@@ -322,7 +323,7 @@ namespace {
 constexpr std::int64_t counter_bytes = 8;  // of wgmma, at the start of the workspace
 static_assert(counter_bytes <= mask_tiles_at);
 
-/// One of q, k, v, o for the copy engine: boxes of 64 columns, as many as 128 bytes hold, and `rows` positions of a head.
+/// Returns the tensor map of q, k, v or o: boxes of 64 columns (128 bytes) and `rows` positions of a head.
 LaunchPlan::TensorMap tensor_map(const Settings& settings, Side side, int array, std::int64_t rows) {
   const Tensor& tensor = settings.tensor(side);
   LaunchPlan::TensorMap map;
@@ -333,7 +334,7 @@ LaunchPlan::TensorMap tensor_map(const Settings& settings, Side side, int array,
   map.rank = 4;
   map.sizes = {settings.width(side), settings.positions(side), settings.heads_of(side),
                settings.varlen ? 1 : settings.batch};
-  // A dimension of one element may have any stride; the engine wants multiples of 16 bytes.
+  // A dimension of one element may have any stride, but TMA needs multiples of 16 bytes.
   const auto bytes = [&](std::int64_t count, std::int64_t stride) {
     return count > 1 ? stride * size_of(settings.dtype) : std::int64_t{16};
   };
@@ -358,10 +359,10 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, const 
   const std::int64_t tiles = std::int64_t{params.q_tiles} * settings.heads * (settings.varlen ? 1 : settings.batch);
   KernelLaunch& launch = plan.kernels.front();
   launch.grid = {static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, device.sm_count)), 1, 1};
-  if (config.order == "counter") plan.workspace_bytes = counter_bytes;
+  if (config.order == TileOrder::counter) plan.workspace_bytes = counter_bytes;
 }
 
-/// Parts go to the workspace, and a second kernel takes them from there.
+/// Adds the kernel that combines partial results from the workspace.
 void combine_splits(const Settings& settings, const Params& params, const DeviceInfo& device, LaunchPlan& plan) {
   const std::int64_t rows = settings.batch * settings.heads * settings.seq_q;
   const std::int64_t part_bytes = (settings.head_dim_v + 2) * 4;
@@ -374,10 +375,10 @@ void combine_splits(const Settings& settings, const Params& params, const Device
   plan.kernels.push_back(combine);
 }
 
-/// Whether the kernel asks for the classes of tiles. With few queries to find them out costs as much as to do without.
+/// Returns whether the kernel reads the block mask. For few queries, computing it costs more than it saves.
 bool reads_mask_tiles(Variant variant) { return variant != Variant::split; }
 
-/// What the plan's kernel reads is found out before it, unless it is known; and what is to be written is, read or not.
+/// Adds the kernel that computes the block mask, if the main kernel reads it or the caller asked for it.
 void classify_mask_tiles(const TypedConfig& config, const Settings& settings, LaunchPlan& plan) {
   if (settings.mask_mod.empty() || settings.mask_tiles == MaskTiles::read || settings.seq_kv == 0) return;
   if (settings.mask_tiles == MaskTiles::internal) {

@@ -7,9 +7,9 @@
 namespace tunesmith::attention {
 namespace {
 
-/// Rows that one key head has: more would not be bound by reading keys, and other kernels serve them better.
+/// Rows per key head: with more, reading keys is not the bottleneck, and other kernels are faster.
 constexpr std::int64_t most_rows = 128;
-/// Of a part: below, starting a block and combining its result cost more than they bring.
+/// Keys of a part: with fewer, starting a block and combining its result cost more than they save.
 constexpr std::int64_t least_keys = 128;
 constexpr int most_splits = 1024;
 
@@ -19,7 +19,7 @@ std::int64_t row_tiles(const TypedConfig& config, const Settings& settings) {
   return (rows_of(settings) + config.tile_q - 1) / config.tile_q;
 }
 
-/// Tiles of keys that a tile of rows sees, at most: of the longest sequence.
+/// Returns the largest number of visible K/V tiles of a Q tile in the longest sequence.
 std::int64_t key_tiles(const TypedConfig& config, const Settings& settings) {
   const std::int64_t rows = rows_of(settings), offset = settings.offset(settings.seq_q, settings.seq_kv);
   std::int64_t most = 0;
@@ -33,7 +33,7 @@ std::int64_t key_tiles(const TypedConfig& config, const Settings& settings) {
   return most;
 }
 
-/// Blocks that a multiprocessor holds.
+/// Returns the number of resident blocks per multiprocessor.
 std::int64_t blocks_per_sm(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   constexpr std::int64_t reserved_smem = 1024;  // of each block
   const std::int64_t threads = config.block_threads();
@@ -42,8 +42,7 @@ std::int64_t blocks_per_sm(const TypedConfig& config, const Settings& settings, 
   return std::max<std::int64_t>(1, std::min({by_smem, by_registers, device.max_threads_per_sm / threads}));
 }
 
-/// The share of places for blocks that have work with so many parts: blocks come in waves of as many as are resident, and
-/// the last one is rarely full.
+/// Returns the share of resident block slots that have work. Blocks run in waves, and the last wave is rarely full.
 double filled(std::int64_t splits, const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   const std::int64_t tiles = std::max<std::int64_t>(row_tiles(config, settings) * settings.kv_heads * settings.batch, 1);
   const std::int64_t resident = std::max(device.sm_count, 1) * blocks_per_sm(config, settings, device);
@@ -51,7 +50,7 @@ double filled(std::int64_t splits, const TypedConfig& config, const Settings& se
   return static_cast<double>(blocks) / static_cast<double>(waves * resident);
 }
 
-/// As few parts as come near the best share.
+/// Returns the smallest number of parts whose share is at least `near` times the best.
 int fewest_splits(double near, const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   const std::int64_t most =
       std::clamp<std::int64_t>(key_tiles(config, settings) * config.tile_kv / least_keys, 1, most_splits);
@@ -62,7 +61,7 @@ int fewest_splits(double near, const TypedConfig& config, const Settings& settin
   return static_cast<int>(splits);
 }
 
-/// With fewer stages and then warps, until it fits.
+/// Reduces stages, then warps, until shared memory suffices.
 TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInfo& device) {
   const auto too_large = [&] { return config.smem_bytes(settings) > device.smem_bytes_per_block; };
   while (config.stages > 2 && too_large()) --config.stages;
@@ -106,8 +105,7 @@ std::string why_no_cluster(const TypedConfig& config, const DeviceInfo& device) 
   if (const int most = most_cluster_blocks(device); config.cluster > most)
     return is + "; the device's clusters have at most " + std::to_string(most) + " blocks";
   if (config.splits != 0)
-    return is + ", and so many parts are what keys are split into; splits is " + std::to_string(config.splits) +
-           " and must be 0";
+    return is + ", which is also the number of parts; splits is " + std::to_string(config.splits) + " and must be 0";
   return {};
 }
 
@@ -141,11 +139,10 @@ int split_count(const TypedConfig& config, const Settings& settings, const Devic
 TypedConfig default_split(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::split;
-  // Every further tile of rows reads the keys again.
+  // Every additional Q tile reads the keys again.
   config.tile_q = static_cast<int>(std::clamp<std::int64_t>((rows_of(settings) + 15) / 16 * 16, 16, 64));
   config.tile_kv = 64;
-  // Small tiles leave a warp more time for the next one, and 8 KiB of each warp on their way three times over are more than
-  // device memory needs to be kept busy.
+  // Small tiles leave a warp more time for the next one; three stages of 8 KiB per warp keep device memory busy.
   constexpr std::int64_t stage_bytes = 8 << 10;
   while (config.tile_kv > 16 && config.tile_kv * (settings.head_dim + settings.head_dim_v) * 2 > stage_bytes)
     config.tile_kv /= 2;
@@ -162,9 +159,9 @@ TypedConfig default_split(const Settings& settings, const DeviceInfo& device) {
 
 namespace {
 
-/// The same in clusters of the sizes that come within a tenth of the best share, the smallest first; of these only that one
-/// where not all are asked for. None where single blocks do. Of more than 8 blocks the hardware may not find room for as
-/// many clusters as there are multiprocessors for: then half of them in clusters of 8 may be faster.
+/// Returns the configuration with cluster sizes within a tenth of the best share, the smallest first; only the smallest
+/// unless `all`; none if single blocks reach that share. Clusters of more than 8 blocks may not all be resident; then half
+/// of the parts in clusters of 8 may be faster.
 std::vector<TypedConfig> in_clusters(TypedConfig config, bool all, const Settings& settings, const DeviceInfo& device) {
   constexpr int most_blocks = 16, portable_blocks = 8;
   std::vector<TypedConfig> found;

@@ -12,7 +12,7 @@ constexpr std::string_view blanks = " \t\r\n\v\f";
 
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
-/// Of a parameter declared as "int NAME" or "const int NAME"; "" where it has none. Nothing where it is anything else.
+/// Reads the name of a parameter declared as "int NAME" or "const int NAME"; "" if it has none. False for anything else.
 bool read_parameter(std::string_view declaration, std::string& name) {
   std::vector<std::string> words;
   for (std::size_t at = 0; at < declaration.size();) {
@@ -44,7 +44,7 @@ int SourceReader::line_of_function() const {
   return line_at(places.front());
 }
 
-// Text with directives may show the compiler other brackets than are seen here.
+// With directives, the compiler may see other brackets.
 void SourceReader::check_brackets() const {
   if (code_.find('#') != std::string::npos) return;
   std::vector<std::size_t> open;
@@ -130,8 +130,7 @@ std::size_t SourceReader::count_of(std::string_view word) const {
   return count;
 }
 
-// Directives; lines that go on and names that are spelled otherwise; literals whose end only the compiler finds; machine
-// code.
+// Directives, line continuations, trigraphs, raw and prefixed literals, and assembly.
 bool SourceReader::may_hide_words() const {
   constexpr std::array<std::string_view, 3> anywhere{"\\", "??", "R\""};
   constexpr std::array<std::string_view, 2> in_code{"#", "%:"};

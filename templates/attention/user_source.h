@@ -1,6 +1,5 @@
 #pragma once
-// A user's text as far as it must be understood on the host: where its function is, and what the compiler would not say
-// well. Internal to templates/.
+// Finds the function in a user source, and mistakes that the compiler would report badly. Internal to templates/.
 
 #include <cstddef>
 #include <string>
@@ -9,18 +8,18 @@
 
 namespace tunesmith::attention {
 
-/// Text that defines a function. Both strings must outlive it.
+/// A source that defines a function. Both strings must outlive it.
 class SourceReader {
  public:
-  /// `function`: its name; `signature`: for messages. Throws Error(invalid_argument) where a comment is never closed.
+  /// `function`: its name; `signature`: for messages. Throws Error(invalid_argument) for a comment that is not closed.
   SourceReader(std::string_view function, std::string_view signature, const std::string& text);
 
-  /// The line in which the function is declared first. Throws Error(invalid_argument) when it is not.
+  /// Returns the line of the function's first declaration. Throws Error(invalid_argument) if there is none.
   int line_of_function() const;
-  /// Throws Error(invalid_argument) for brackets that would end in the wrong place.
+  /// Throws Error(invalid_argument) for brackets that do not match.
   void check_brackets() const;
-  /// Whether the function may look at its int parameter number `index` of `count`. What is not certain is taken for so: the
-  /// parameter's name occurs in the code again, the function is declared twice, there are directives, ...
+  /// Returns whether the function may use its int parameter number `index` of `count`. False is certain: the name does not
+  /// occur again, the function is declared once, there are no directives, ...
   bool may_use(std::size_t index, std::size_t count) const;
 
  private:
@@ -28,16 +27,16 @@ class SourceReader {
   [[noreturn]] void fail(std::size_t at, const std::string& what) const;
   void blank_from(std::size_t begin, std::size_t end);
   void blank();
-  /// Where the function's name stands before a bracket.
+  /// Returns the offsets of the function's name before a bracket.
   std::vector<std::size_t> places_of_function() const;
-  /// How often it occurs as a word.
+  /// Counts whole words.
   std::size_t count_of(std::string_view word) const;
-  /// Whether words may be there, or come to be there, that cannot be seen.
+  /// Returns whether the compiler may see words that are not visible here.
   bool may_hide_words() const;
 
   const std::string_view function_, signature_;
   const std::string& text_;
-  std::string code_;  ///< with blanks for comments and literals
+  std::string code_;  ///< comments and literals are blank
 };
 
 }  // namespace tunesmith::attention

@@ -39,12 +39,12 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   for (const Side side : {Side::q, Side::k, Side::v})
     if (settings.broadcasts(side))
       return std::string("TMA has no strides of 0; ") + side_names[static_cast<std::size_t>(side)] + " has one";
-  if (config.turns == 1 && config.tile_q == 64) return "turns is 1, but tile_q is 64: there is one warpgroup";
-  // Tiles of keys that the first warpgroup of a block does not see and the last one does.
+  if (config.turns && config.tile_q == 64) return "turns is 1, but tile_q is 64: there is one warpgroup";
+  // K/V tiles that are fully masked for the first warpgroup of a block and not for the last one.
   if (const std::int64_t ahead = (config.tile_q - 64 + config.tile_kv - 1) / config.tile_kv;
-      settings.bounded_right() && config.turns == 0 && ahead > config.stages)
-    return "the first queries of a block would have to pass over " + std::to_string(ahead) + " tiles of keys; with " +
-           std::to_string(config.stages) + " stages it can be as many";
+      settings.bounded_right() && !config.turns && ahead > config.stages)
+    return "the first queries of a block would have to skip " + std::to_string(ahead) + " K/V tiles; with " +
+           std::to_string(config.stages) + " stages they can skip as many";
   const int limit = config.tile_q == 256 ? 112 : config.tile_q == 192 ? 160 : 240;
   if (const int registers = config.registers_needed(settings); registers > limit)
     return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are " +

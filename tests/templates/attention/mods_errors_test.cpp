@@ -120,11 +120,11 @@ TEST(AttentionModErrors, ErrorsNameInvalidDeclarations) {
   expect_parts(aux("a:f32[-1]"), {"-1 elements long", "0 to 1099511627776"});
   expect_parts(aux("a:i32=3000000000"), {"3000000000", "2147483647"});
   expect_parts(aux("a:i32=0;b:i32=0;c:i32=0;d:i32=0;e:i32=0;f:i32=0;g:i32=0;h:i32=0;i:i32=0"), {"9", "up to 8"});
-  expect_parts(refusal(shape, {{"aux", "a:i32=0"}}), {"aux is given without score_mod or mask_mod"});
+  expect_parts(refusal(shape, {{"aux", "a:i32=0"}}), {"aux is given, but there is no score_mod or mask_mod"});
   const std::string score = "// aux: a:i32=1\n" + std::string(head) + "return score;\n}";
   const std::string mask =
       "// aux: a:i64=1\n__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return true; }";
-  expect_parts(refusal(shape, {{"score_mod", score}, {"mask_mod", mask}}), {"a:i32=1", "a:i64=1", "must be the same"});
+  expect_parts(refusal(shape, {{"score_mod", score}, {"mask_mod", mask}}), {"a:i32=1", "a:i64=1", "equal names need equal declarations"});
 }
 
 }  // namespace

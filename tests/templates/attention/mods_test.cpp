@@ -315,7 +315,7 @@ TEST(AttentionModsEngine, OneShotCallsDistinguishSources) {
     engine.run(problem, arrays);
     ADD_FAILURE() << "accepted a missing array";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("'open' is a null pointer"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("open is a null pointer"), std::string::npos) << error.what();
   }
   arrays.aux = {table, open, table};
   try {
@@ -372,7 +372,11 @@ TEST(AttentionModsEngine, OneShotCallsWriteAndReadTheBlockMask) {
     EXPECT_EQ(tiles, (std::vector<std::int32_t>{2, -4, 2, -4}));
   }
   problem.mask_mod.clear();
-  refused("mask_tiles is read without mask_mod");
+  refused("aux[0] is given, but score_mod and mask_mod read 0 arrays");
+  arrays.aux = {};
+  refused("mask_tiles is given, but the problem does not have it");
+  arrays.mask_tiles = nullptr;
+  refused("mask_tiles is read, but there is no mask_mod");
 }
 
 TEST(AttentionModsNvrtc, EveryExampleCompiles) {
