@@ -124,7 +124,8 @@ TEST(AttentionModErrors, ErrorsNameInvalidDeclarations) {
   const std::string score = "// aux: a:i32=1\n" + std::string(head) + "return score;\n}";
   const std::string mask =
       "// aux: a:i64=1\n__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return true; }";
-  expect_parts(refusal(shape, {{"score_mod", score}, {"mask_mod", mask}}), {"a:i32=1", "a:i64=1", "equal names need equal declarations"});
+  expect_parts(refusal(shape, {{"score_mod", score}, {"mask_mod", mask}}),
+               {"a:i32=1", "a:i64=1", "equal names need equal declarations"});
 }
 
 }  // namespace
