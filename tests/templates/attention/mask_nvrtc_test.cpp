@@ -17,7 +17,7 @@ TEST_F(AttentionMaskNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
   const std::vector<test::Mask> masks = test::masks();
   for (const char* name : test::archs)
     for (const char* fields : {"seq_q=4096,head_dim=128,heads=16,causal=bottom-right", "seq_q=4096,head_dim=64,heads=16",
-                               "seq_q=4096,head_dim=64,heads=16,batch=4,varlen=1,total_q=9000,dtype=f16",
+                               "seq_q=4096,head_dim=64,heads=16,batch=4,varlen=1,total_q=9000,total_kv=9000,dtype=f16",
                                "seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8"}) {
       const Problem problem = masks[turn % masks.size()].problem(fields);
       for (const Config& config : test::sample_space(problem, generic_device(parse_arch(name)), 1, turn++))

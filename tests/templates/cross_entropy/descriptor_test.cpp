@@ -71,7 +71,7 @@ TEST(CrossEntropyDescriptor, ErrorsNameFieldValueAndAllowedValues) {
   expect_error("cross_entropy", "rows=4,cols=4,dloss=row", {"dloss", "gradient is none"});
   expect_error("cross_entropy", "rows=4,cols=4,dloss=row,gradient=separate", {"dloss is row", "reduction is mean"});
   expect_error("cross_entropy", "rows=4,cols=4,gradient=in_place,out_dtype=f16", {"in place", "f16"});
-  expect_error("cross_entropy", "rows=4,cols=4,logits_row_stride=3", {"logits_row_stride", "3", "0, or 4 to"});
+  expect_error("cross_entropy", "rows=4,cols=4,logits_row_stride=3", {"logits_row_stride", "3", "0, or at least 4"});
   expect_error("cross_entropy", "rows=4,cols=4,vocab_size=8", {"vocab_size", "cross_entropy"});
   expect_error("cross_entropy_shard", "rows=4,cols=4,vocab_start=6,vocab_size=8", {"vocab_size", "8", "10"});
   expect_error("cross_entropy_backward", "rows=4,cols=4,vocab_size=8,weight=1,label_smoothing=0.1", {"weights of all"});
