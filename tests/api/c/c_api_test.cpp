@@ -145,7 +145,7 @@ TEST_F(CApi, BadInputArrivesAsStatusAndMessage) {
   expect_message({"rows is -4"});
   tunesmith_problem_set_int(problem_, "rows", 4);
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, "threads=x=y=", -1, &plan), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"config"});
+  expect_message({"threads", "expected an integer"});
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, "threads=77", -1, &plan), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"threads", "77", "power of two"});
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, 7, &plan), TUNESMITH_INVALID_ARGUMENT);

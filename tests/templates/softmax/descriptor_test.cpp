@@ -104,7 +104,7 @@ TEST(SoftmaxNormalize, OmitsOptionsWithDefaultValues) {
 TEST(SoftmaxNormalize, ErrorsNameFieldValueAndAllowedValues) {
   for (const std::string_view op : softmax_ops) {
     expect_error(op, "cols=5", {"rows", "missing"});
-    expect_error(op, "rows=-1,cols=5", {"rows", "-1", "0 to"});
+    expect_error(op, "rows=-1,cols=5", {"rows", "-1", "at least 0"});
     expect_error(op, "rows=1,cols=0", {"cols", " 0;", "1 to"});
     expect_error(op, "rows=1,cols=4294967296", {"cols", "4294967296", "2147483647"});
     expect_error(op, "rows=4611686018427387904,cols=2147483647", {"rows", "4611686018427387904", "2^56"});
@@ -118,9 +118,9 @@ TEST(SoftmaxNormalize, ErrorsNameFieldValueAndAllowedValues) {
     expect_error(op, "rows=1,cols=8,in_place=1,dtype=f32,out_dtype=bf16", {"in_place", "f32", "bf16"});
     expect_error(op, "rows=1,cols=8,in_place=2", {"in_place", "2", "0 to 1"});
     if (!op.ends_with("backward"))  // rows would share memory; there, y is an input
-      expect_error(op, "rows=1,cols=8,y_row_stride=0", {"y_row_stride", "0", "8 to"});
+      expect_error(op, "rows=1,cols=8,y_row_stride=0", {"y_row_stride", "0", "at least 8"});
     else
-      expect_error(op, "rows=1,cols=8,dx_row_stride=0", {"dx_row_stride", "0", "8 to"});
+      expect_error(op, "rows=1,cols=8,dx_row_stride=0", {"dx_row_stride", "0", "at least 8"});
     expect_error(op, "rows=1,cols=8,colour=red", {"colour", std::string(op).c_str(), "rows, cols, dtype"});
     expect_error(op, "rows=1,cols=8,dtyp=f16", {"dtyp", "did you mean 'dtype'"});
     expect_error(op, "rows=x,cols=8", {"rows", "'x'", "integer"});
@@ -143,13 +143,13 @@ TEST(SoftmaxNormalize, ErrorsOfOptionsNameFieldValueAndAllowedValues) {
     expect("scale=big", {"scale", "'big'", "number"});
     expect("causal=2", {"causal", "2", "0 to 1"});
     expect("valid_cols=-1", {"valid_cols", "-1", "0 to 1"});
-    expect("valid_cols=1,valid_cols_group=0", {"valid_cols_group", "0", "1 to"});
+    expect("valid_cols=1,valid_cols_group=0", {"valid_cols_group", "0", "at least 1"});
     expect("valid_cols_group=4", {"valid_cols_group is 4", "only with valid_cols=1"});
     expect("safe=7", {"safe", "7", "0 to 1"});
     expect("mask=triangle", {"mask", "'triangle'", "none", "keep"});
-    expect("mask=keep,mask_inner=-1", {"mask_inner", "-1", "1 to"});
-    expect("mask=keep,mask_inner=0", {"mask_inner", "0", "1 to"});
-    expect("mask=keep,mask_middle=0", {"mask_middle", "0", "1 to"});
+    expect("mask=keep,mask_inner=-1", {"mask_inner", "-1", "at least 1"});
+    expect("mask=keep,mask_inner=0", {"mask_inner", "0", "at least 1"});
+    expect("mask=keep,mask_middle=0", {"mask_middle", "0", "at least 1"});
     expect("mask=keep,mask_row_stride=-8", {"mask_row_stride", "-8", "0 to"});
     expect("mask=keep,mask_middle_stride=-1", {"mask_middle_stride", "-1", "0 to"});
     expect("mask=keep,mask_outer_stride=-1", {"mask_outer_stride", "-1", "0 to"});
