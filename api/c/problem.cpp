@@ -14,6 +14,7 @@ const tunesmith_problem::Checked& tunesmith_problem::checked() const {
   const std::lock_guard lock(mutex_);
   if (checked_ == nullptr) {
     CheckedProblem checked = check_problem(problem_);
+    // NOLINTNEXTLINE(modernize-make-unique): an ArrayTable cannot be moved
     checked_.reset(new Checked{std::move(checked.text), ArrayTable(std::move(checked.arrays))});
   }
   return *checked_;

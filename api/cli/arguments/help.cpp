@@ -25,7 +25,7 @@ std::vector<std::string> wrapped(const std::string& description) {
 /// "  --rows N                    number of rows\n".
 std::string entry(const std::string& name, const std::string& description) {
   std::string text = "  " + name;
-  if (text.size() + 2 > meaning_column) text += "\n";
+  if (text.size() + 2 > meaning_column) text += '\n';
   std::size_t column = text.ends_with('\n') ? 0 : text.size();
   for (const std::string& line : wrapped(description)) {
     text += std::string(meaning_column - column, ' ') + line + "\n";

@@ -211,17 +211,17 @@ class Engine {
 };
 
 template <DescribedProblem Typed>
-void Engine::run(const Typed& asked, const typename Typed::Arrays& arrays, Stream stream) {
-  const Typed problem = with_addresses(asked, arrays);
-  KeyWriter<key_words<Typed>()> key(problem.op());
-  describe(problem, arrays, key);
+void Engine::run(const Typed& problem, const typename Typed::Arrays& arrays, Stream stream) {
+  const Typed call = with_addresses(problem, arrays);
+  KeyWriter<key_words<Typed>()> key(call.op());
+  describe(call, arrays, key);
   const std::uint64_t hash = key.hash();
   const Executable* executable = key.has_text() ? nullptr : find_call(key.words(), hash);
   if (executable == nullptr) [[unlikely]]
     executable = &prepare_call(key.has_text() ? std::span<const std::uint64_t>() : key.words(), hash,
-                               Description(problem, arrays), to_problem(problem), stream);
+                               Description(call, arrays), to_problem(call), stream);
   AddressList addresses;
-  describe(problem, arrays, addresses);
+  describe(call, arrays, addresses);
   enqueue(*executable, addresses.span(), stream);
 }
 

@@ -46,7 +46,7 @@ struct Range {
   template <std::integral Least, std::integral Most>
   constexpr Range(Least from, Most to) : least(from), most(to) {}
   template <std::integral Least>
-  constexpr Range(Least from) : least(from) {}
+  constexpr Range(Least from) : least(from) {}  // NOLINT(google-explicit-constructor): .range = {1}
   template <std::floating_point Least, std::floating_point Most>
   constexpr Range(Least from, Most to) : least_real(from), most_real(to) {}
 };
