@@ -132,13 +132,13 @@ std::vector<Line> lines_of(const std::string& templates) {
 /// The line after the declaration that begins at `at`.
 std::size_t end_of_declaration(const std::vector<Line>& lines, std::size_t at) {
   if (lines[at].text.starts_with("#define")) {
-    while (at < lines.size() && lines[at].text.ends_with("\\")) ++at;
+    while (at < lines.size() && lines[at].text.ends_with('\\')) ++at;
     return at + 1;
   }
   for (int depth = 0; at < lines.size(); ++at) {
     const std::string code = code_of(lines[at].text);
     for (const char c : code) depth += c == '{' || c == '(' ? 1 : (c == '}' || c == ')' ? -1 : 0);
-    if (depth == 0 && (code.ends_with(";") || code.ends_with("}"))) return at + 1;
+    if (depth == 0 && (code.ends_with(';') || code.ends_with('}'))) return at + 1;
   }
   return at;
 }
@@ -148,9 +148,9 @@ Piece::Kind kind_of(const std::string& text) {
   if (text.empty()) return Kind::blank;
   if (text.starts_with("namespace") || text.starts_with("#if")) return Kind::open;
   if (text.starts_with("#el")) return Kind::middle;
-  if (text.starts_with("}") || text.starts_with("#endif")) return Kind::close;
+  if (text.starts_with('}') || text.starts_with("#endif")) return Kind::close;
   if (text.starts_with("#undef")) return Kind::undef;
-  if (text.starts_with("#") && !text.starts_with("#define")) return Kind::needed;
+  if (text.starts_with('#') && !text.starts_with("#define")) return Kind::needed;
   return Kind::declaration;
 }
 
@@ -258,7 +258,7 @@ class Writer {
   void write(const Piece& piece) {
     for (const Line& line : piece.lines) {
       if (line.file == file_ && line.number == next_ + 1 && blank_)
-        text_ += "\n";
+        text_ += '\n';
       else if (line.file != file_ || line.number != next_)
         text_ += "#line " + std::to_string(line.number) + " \"" + line.file + "\"\n";
       blank_ = false;

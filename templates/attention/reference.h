@@ -43,9 +43,9 @@ class Reference {
   };
 
   /// Computes scores after scale and softcap, before the user functions.
-  void compute_scores(Query& query) const;
+  void compute_scores(Query& at) const;
   /// Computes a row of o and lse from the scores; adds ALiBi to them.
-  void compute(Query& query, Row& row) const;
+  void compute(Query& at, Row& row) const;
 
  private:
   void read_row(Side side, std::int64_t batch, std::int64_t position, std::int64_t head, std::vector<double>& out) const;
