@@ -11,8 +11,6 @@
 
 namespace tunesmith {
 
-using Words = std::vector<std::string_view>;
-
 /// Cache hints, as in device/types.cuh.
 enum class LoadHint : std::uint8_t { plain, no_allocate, streaming, evict_first, evict_last };
 enum class StoreHint : std::uint8_t { plain, streaming, evict_first };
@@ -58,15 +56,5 @@ std::vector<FieldInfo> config_infos() {
   const Config config{};
   return Description([&](Description& d) { describe(config, d); }).field_infos();
 }
-
-/// "plain, streaming".
-std::string joined(const Words& words);
-
-/// All throw Error(invalid_argument) naming the field, its value and what is allowed.
-std::string word_of(const Fields& fields, std::string_view field, const Words& allowed);
-int integer_of(const Fields& fields, std::string_view field, int least, int most, int multiple_of = 1);
-int power_of_two_of(const Fields& fields, std::string_view field, int least, int most);
-/// Throws for a field that the variant does not have.
-void check_fields_of_variant(const Fields& fields, std::string_view variant, const Words& allowed);
 
 }  // namespace tunesmith

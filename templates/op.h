@@ -128,7 +128,7 @@ class ParsedProblem {
   /// they were before the run (for an in-place problem the caller keeps a copy), outputs as they are after it. At most
   /// max_rows rows are looked at, evenly spread.
   virtual CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const = 0;
-  /// The same where the problem holds CUDA code of the user's, which no host can compute: check() throws
+  /// The same where the problem holds user CUDA functions, which the host cannot evaluate: check() throws
   /// Error(unsupported) then, and this asks the device for what the code alone makes of numbers that the reference has
   /// computed. Other operations do not use `evaluate`.
   virtual CheckResult judge(std::span<const HostArray> arrays, std::int64_t max_rows, const Evaluate& evaluate) const {

@@ -61,9 +61,9 @@ std::string why_not(const CopyConfig& config, const CopyProblem& problem, const 
   if (problem.in_place && config.load == LoadHint::no_allocate)
     return "load no_allocate reads through the read-only path, which in_place=1 rules out";
   if (!problem.write && read_tile % (config.threads * config.vectors * (16 / size_of(problem.dtype))) != 0)
-    return "so many vectors of so many threads are more than the " + std::to_string(read_tile) + " elements of a read";
+    return "threads x vectors of 16 bytes must divide the tile of " + std::to_string(read_tile) + " elements";
   if (config.threads * (config.vectors * 4 * problem.inputs + 24) > device.registers_per_sm)
-    return "so many vectors of so many threads do not fit into the registers";
+    return "the vectors of all threads exceed the registers of a multiprocessor";
   return {};
 }
 

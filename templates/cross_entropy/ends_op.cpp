@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "templates/config_values.h"
 #include "templates/cross_entropy/problem.h"
 #include "templates/half.h"
 #include "templates/sampling.h"
@@ -128,16 +127,14 @@ Config ParsedEnd::complete_config(const DeviceInfo& device, const Config& partia
 std::vector<Config> ParsedEnd::search_space(const DeviceInfo& device, Effort) const { return {default_config(device)}; }
 
 std::string ParsedEnd::why_invalid(const DeviceInfo& device, const Config& config) const {
-  try {
-    if (config.fields.size() != 1) return "config '" + config.text() + "' needs variant and nothing else";
-    word_of(config.fields, "variant", {"block"});
-    if (device.max_threads_per_block < threads)
-      return "it takes blocks of " + std::to_string(threads) + " threads; the device allows " +
-             std::to_string(device.max_threads_per_block);
-    return {};
-  } catch (const Error& error) {
-    return error.what();
-  }
+  if (config.fields.size() != 1) return "config '" + config.text() + "' needs variant and nothing else";
+  const Value* const variant = config.fields.find("variant");
+  if (variant == nullptr || text(*variant) != "block")
+    return "config variant is " + (variant == nullptr ? "missing" : "'" + text(*variant) + "'") + "; allowed: block";
+  if (device.max_threads_per_block < threads)
+    return "it takes blocks of " + std::to_string(threads) + " threads; the device allows " +
+           std::to_string(device.max_threads_per_block);
+  return {};
 }
 
 Cost ParsedEnd::cost() const {

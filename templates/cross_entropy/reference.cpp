@@ -22,8 +22,8 @@ namespace {
 
 // ---- Inputs -------------------------------------------------------------------------------------------------------------
 
-/// Rows that are awkward in their logits, their target, or both. Where losses are summed up, those without a finite loss are
-/// ignored: a sum must not hear of them.
+/// Rows with edge cases in their logits, their target, or both. Where losses are summed, rows without a finite loss are
+/// ignored, so that they cannot poison the sum.
 constexpr std::int64_t awkward_rows = 22;
 
 bool has_no_finite_loss(std::int64_t row) {
