@@ -1,4 +1,4 @@
-// Constants and entry points of the generated softmax family: all that differs between two sources of one variant.
+// Generates constants and entry points for the softmax family: all that differs between sources of one variant.
 
 #include "templates/row/source.h"
 
@@ -18,8 +18,9 @@ SourceParts ParsedSoftmax::source_parts(const Config& config) const {
   parts.specialized_for = row::specialized_for(shape);
   parts.least_arch = row::least_arch(typed, shape);
   row::describe(typed, shape,
-                shape.backward() ? "the sum that the gradient needs and the gradient"
-                                 : "the maximum, the sum of exponentials and the result",
+                shape.backward()
+                    ? (shape.logarithm ? "the sum of dy and the gradient" : "the sum of dy * y and the gradient")
+                    : "the maximum, the sum of exponentials and the result",
                 parts);
   row::FeatureTypes types{{"Arithmetic", shape.output == DType::f32 ? "PreciseArithmetic" : "FastArithmetic"}};
   if (!shape.backward()) types.emplace_back("Function", shape.logarithm ? "LogSoftmaxFunction" : "SoftmaxFunction");
