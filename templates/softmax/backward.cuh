@@ -48,8 +48,7 @@ __device__ __forceinline__ float not_zero(const float (&y)[shape.vector]) {
 template <const RowShape& shape>
 struct SoftmaxGradient {
   using Exponential = typename RowFeatures<shape>::Arithmetic::Exponential;
-  static constexpr float highest =
-      40.0f;  // log-probabilities are at most 0; a larger argument would overflow the exponential
+  static constexpr float highest = 40.0f;  // log-probabilities are at most 0; larger arguments would overflow
 
   Exponential exponential;
   float sum, rest;  // the sum is sum + rest
