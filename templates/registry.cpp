@@ -1,4 +1,4 @@
-// The operations that exist. Adding one is a line here and a folder next to softmax/.
+// The list of operations. A new operation is a line here and a folder next to softmax/.
 
 #include <array>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What every problem over rows answers alike: configurations, geometry, keys. Internal to templates/.
+// Shared implementation of problems over rows: configurations, geometry, keys. Internal to templates/.
 
 #include "templates/op.h"
 #include "templates/row/shape.h"

@@ -28,7 +28,7 @@ row::Options options_of(const SoftmaxOptions& options, const SoftmaxRows& of) {
   return result;
 }
 
-/// What forward and backward share.
+/// Converts the fields that forward and backward share.
 template <typename Problem>
 row::Shape shape_of(const Problem& problem, bool backward) {
   row::Shape shape;
@@ -75,7 +75,7 @@ void complete_in_place(const Rows& input, const Rows& output) {
 }
 
 void complete_options(SoftmaxOptions& options, std::int64_t rows) {
-  options.scale = static_cast<double>(static_cast<float>(options.scale));  // what the kernel multiplies with
+  options.scale = static_cast<double>(static_cast<float>(options.scale));  // the kernel's factor
   if (std::optional<std::int64_t>& inner = options.mask.inner; inner) inner = std::min(*inner, rows);
 }
 

@@ -73,10 +73,10 @@ struct EngineOptions {
   /// Finds the shipped cache relative to the library or program that contains this code; empty if it is missing.
   static std::filesystem::path default_shipped_cache();
   /// Returns the defaults, overridden by the environment variables TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (files separated
-  /// by ':'; an empty value disables system_caches and shipped_cache), TUNESMITH_MODE, TUNESMITH_LOG ("info" or "warning", to
-  /// stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES and TUNESMITH_CUDA (folders separated by ':'). The library reads the
-  /// environment only here and for the defaults of cache_file and cuda_environment. Throws Error(invalid_argument) with the
-  /// variable and its value.
+  /// by ':'; an empty value disables system_caches and shipped_cache), TUNESMITH_MODE, TUNESMITH_LOG ("info" or "warning",
+  /// to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES and TUNESMITH_CUDA (folders separated by ':'). The library reads
+  /// the environment only here and for the defaults of cache_file and cuda_environment. Throws Error(invalid_argument) with
+  /// the variable and its value.
   static EngineOptions from_environment();
 };
 

@@ -96,8 +96,8 @@ struct CrossEntropyCombineArrays {
 ///   loss[r] = (1 - s) * w[t] * nll[r] + s / cols * sum_c w[c] * (lse[r] - x[c]) + z_loss * lse[r]^2
 ///   dlogits[r,:] = dloss * d(reduced loss) / d(logits[r,:])
 ///
-/// with class weights w (default 1) and label smoothing s: PyTorch's cross_entropy with class indices, plus z_loss, scale and
-/// softcap. The mean divides the first two terms by the sum of the target weights, as in PyTorch, and the z term by the
+/// with class weights w (default 1) and label smoothing s: PyTorch's cross_entropy with class indices, plus z_loss, scale
+/// and softcap. The mean divides the first two terms by the sum of the target weights, as in PyTorch, and the z term by the
 /// number of rows that are not ignored.
 ///
 /// Special rows
