@@ -91,7 +91,7 @@ std::string features_text(const TypedConfig& config, const Settings& settings) {
   return text + "};\n\n";
 }
 
-/// Returns whether a second kernel combines the parts.
+/// Returns whether a second kernel combines the partials.
 bool combines_by_kernel(const TypedConfig& config) { return config.variant == Variant::split && config.cluster == 1; }
 
 /// Returns the wgmma instructions: for Q K^T, and for P V (with the columns of ones that sum weights).
@@ -155,7 +155,7 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Settings&
   return {{"specialized for", what}, {"any", any}};
 }
 
-/// What the kernel does in this configuration, and how threads map to the data.
+/// Describes the algorithm of this configuration and its mapping of threads to data.
 void describe(const TypedConfig& config, SourceParts& parts) {
   const std::string tile_q = std::to_string(config.tile_q), tile_kv = std::to_string(config.tile_kv);
   const std::string products = "S = Q K^T, P = exp(S - max), O += P V for one K/V tile of " + tile_kv +
@@ -216,8 +216,8 @@ std::int64_t q_tiles(const TypedConfig& config, const Settings& settings) {
   return (rows + config.tile_q - 1) / config.tile_q;
 }
 
-/// tanh(x) = x (1 + c0 x^2 + c1 x^4 + c2 x^6) for |x| <= 1/2 within 6.5e-7 of its value (minimax, fitted by reweighted least
-/// squares), in terms of the dot product that scale / softcap makes an x of.
+/// Sets the coefficients of tanh(x) = x (1 + c0 x^2 + c1 x^4 + c2 x^6) for |x| <= 1/2, with a relative error of 6.5e-7
+/// (minimax, fitted by reweighted least squares), for a dot product x * softcap / scale.
 void fill_cap_terms(const Settings& settings, Params& params) {
   constexpr std::array<double, 3> terms{-0.333281606, 0.132053599, -0.0447506309};
   const double to_x = settings.scale / settings.softcap;
@@ -227,9 +227,9 @@ void fill_cap_terms(const Settings& settings, Params& params) {
   params.cap_near = static_cast<float>(0.5 / to_x);
 }
 
-/// tanh(x) = x (c0 + c1 x^2) for |x| <= bound, exact at the zeros of the Chebyshev polynomial of degree 5, so that it is off
-/// by 2/15 bound^5 / 16 at most (the next term of tanh's series, and what of x^5 no shorter polynomial is): a score by
-/// small_cap_error. In terms of the dot product, and as an exponent of 2.
+/// Sets the coefficients of tanh(x) = x (c0 + c1 x^2) for |x| <= bound, exact at the zeros of the Chebyshev polynomial of
+/// degree 5. Its error is at most 2/15 bound^5 / 16 (the next term of tanh's series, without the part that shorter
+/// polynomials cover), which changes a score by small_cap_error. For dot products, as an exponent of 2.
 void fill_small_cap_terms(const Settings& settings, Params& params) {
   const double to_x = settings.scale / settings.softcap;
   const double bound =
@@ -321,7 +321,7 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
 
 namespace {
 
-constexpr std::int64_t counter_bytes = 8;  // of wgmma, at the start of the workspace
+constexpr std::int64_t counter_bytes = 8;  // for wgmma, at the start of the workspace
 static_assert(counter_bytes <= block_mask_at);
 
 /// Returns the tensor map of q, k, v or o: boxes of 64 columns (128 bytes) and `rows` positions of a head.
