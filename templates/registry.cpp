@@ -7,6 +7,7 @@
 #include "templates/cross_entropy/finalize_op.h"
 #include "templates/cross_entropy/op.h"
 #include "templates/op.h"
+#include "templates/rms_norm/op.h"
 #include "templates/softmax/op.h"
 #include "tunesmith/error.h"
 
@@ -21,9 +22,10 @@ std::span<const Op* const> all_ops() {
   static const CrossEntropyOp<CrossEntropyCombineProblem> cross_entropy_combine;
   static const cross_entropy::DivisorOp cross_entropy_divisor;
   static const cross_entropy::ReduceOp cross_entropy_reduce;
+  static const RmsNormOp rms_norm;
   static const AttentionOp attention;
   static const CopyOp copy;
-  static const std::array<const Op*, 12> ops{&softmax,
+  static const std::array<const Op*, 13> ops{&softmax,
                                              &log_softmax,
                                              &softmax_backward,
                                              &log_softmax_backward,
@@ -33,6 +35,7 @@ std::span<const Op* const> all_ops() {
                                              &cross_entropy_combine,
                                              &cross_entropy_divisor,
                                              &cross_entropy_reduce,
+                                             &rms_norm,
                                              &attention,
                                              &copy};
   return ops;
