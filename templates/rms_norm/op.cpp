@@ -36,8 +36,6 @@ void complete(RmsNormProblem& p) {
   if (p.weight_type() != p.dtype && p.weight_type() != DType::f32)
     throw Error(ErrorCode::invalid_argument, "weight_dtype is ", name(p.weight_type()), "; allowed: ", name(p.dtype),
                 " (that of x), f32");
-  p.eps = static_cast<double>(static_cast<float>(p.eps));  // what the kernel adds
-  p.weight_offset = static_cast<double>(static_cast<float>(p.weight_offset));
 }
 
 ParsedRmsNorm::ParsedRmsNorm(const Op& op, const RmsNormProblem& p)

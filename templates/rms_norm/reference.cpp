@@ -96,7 +96,7 @@ void ParsedRmsNorm::fill_inputs(std::uint64_t seed, InputKind kind, std::span<co
       for (std::int64_t column = 0; column < typed_.cols; ++column) {
         const std::uint64_t bits = scramble(scramble(seed + a) + static_cast<std::uint64_t>(row * typed_.cols + column));
         values[static_cast<std::size_t>(column)] =
-            is_weight ? weight(column, typed_.weight_offset, bits, edge_cases)
+            is_weight ? weight(column, static_cast<float>(typed_.weight_offset), bits, edge_cases)
                       : element(edge_cases ? row : -1, column, typed_.cols, typed_.dtype, bits);
       }
     });
@@ -105,16 +105,17 @@ void ParsedRmsNorm::fill_inputs(std::uint64_t seed, InputKind kind, std::span<co
 
 CheckResult ParsedRmsNorm::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
   const std::byte* const x = arrays[0].data;
-  const std::byte* const weight = typed_.weight ? arrays[1].data : nullptr;
+  const float eps = static_cast<float>(typed_.eps),
+              offset = static_cast<float>(typed_.weight_offset);  // as kernels add them
+  const std::byte* const weight = typed_.weight ? arrays[2].data : nullptr;
   CheckResult result;
   for (const HostArray& array : arrays) {
     if (array.info.name == "y")
       result = row::check_rows(array, allowed_ulp(shape().output), max_rows, [&](std::int64_t row, row::ReferenceRow& out) {
-        const Scale scale = scale_of(shape(), x, row, typed_.eps);
+        const Scale scale = scale_of(shape(), x, row, eps);
         for (std::int64_t column = 0; column < typed_.cols; ++column) {
           const auto at = static_cast<std::size_t>(column);
-          const double factor =
-              weight == nullptr ? 1 : read_element(typed_.weight_type(), weight, column) + typed_.weight_offset;
+          const double factor = weight == nullptr ? 1 : read_element(typed_.weight_type(), weight, column) + offset;
           out.result[at] = read_element(typed_.dtype, x, row * shape().in[0].stride + column) * scale.rstd * factor;
           // x * rstd may be a denormal number.
           out.slack[at] = scale.share == row::anything
@@ -125,7 +126,7 @@ CheckResult ParsedRmsNorm::check(std::span<const HostArray> arrays, std::int64_t
     if (array.info.name == "rstd" && result.passed) {
       const CheckResult rstd =
           row::check_rows(array, allowed_rstd_ulp, max_rows, [&](std::int64_t row, row::ReferenceRow& out) {
-            const Scale scale = scale_of(shape(), x, row, typed_.eps);
+            const Scale scale = scale_of(shape(), x, row, eps);
             out.result[0] = scale.rstd;
             out.slack[0] = scale.share == row::anything ? scale.share : scale.share * scale.rstd;
           });

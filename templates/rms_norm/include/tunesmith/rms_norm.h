@@ -76,6 +76,7 @@ constexpr void describe(Self& p, const RmsNormArrays& arrays, Visitor& v) {
   v.option("rstd", p.rstd, {.meaning = "rstd is written"});
 
   v.array(arrays.x, x_facts(p, "rows to normalize"));
+  v.array(arrays.y, y_facts(p, arrays.x, "normalized rows"));
   v.array(arrays.weight, {.name = "weight",
                           .dtype = p.weight_type(),
                           .shape = {size(p.cols)},
@@ -83,7 +84,6 @@ constexpr void describe(Self& p, const RmsNormArrays& arrays, Visitor& v) {
                           .present = p.weight,
                           .enabled_by = &p.weight,
                           .meaning = "weight of each column"});
-  v.array(arrays.y, y_facts(p, arrays.x, "normalized rows"));
   v.array(arrays.rstd, {.name = "rstd",
                         .role = Role::output,
                         .dtype = DType::f32,
