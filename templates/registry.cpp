@@ -1,4 +1,4 @@
-// The operations that exist. Adding one is a line here and a folder next to softmax/.
+// The operations that exist, in the order of the help text.
 
 #include <array>
 
@@ -25,19 +25,10 @@ std::span<const Op* const> all_ops() {
   static const RmsNormOp rms_norm;
   static const AttentionOp attention;
   static const CopyOp copy;
-  static const std::array<const Op*, 13> ops{&softmax,
-                                             &log_softmax,
-                                             &softmax_backward,
-                                             &log_softmax_backward,
-                                             &cross_entropy,
-                                             &cross_entropy_backward,
-                                             &cross_entropy_shard,
-                                             &cross_entropy_combine,
-                                             &cross_entropy_divisor,
-                                             &cross_entropy_reduce,
-                                             &rms_norm,
-                                             &attention,
-                                             &copy};
+  static const auto ops =
+      std::to_array<const Op*>({&softmax, &log_softmax, &softmax_backward, &log_softmax_backward, &cross_entropy,
+                                &cross_entropy_backward, &cross_entropy_shard, &cross_entropy_combine,
+                                &cross_entropy_divisor, &cross_entropy_reduce, &rms_norm, &attention, &copy});
   return ops;
 }
 
