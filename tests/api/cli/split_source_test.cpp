@@ -65,7 +65,8 @@ std::string compile_with_nvrtc(const nvrtc::Functions& functions, const fs::path
 TEST_F(CliTest, SplitSourcesCompile) {
   const bool nvcc = has_nvcc();
   if (!nvcc && !has_nvrtc()) GTEST_SKIP() << "neither nvcc nor NVRTC on this machine";
-  write("twice.cu", "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux&) { return 2.0f * score; }\n");
+  write("twice.cu",
+        "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux&) { return 2.0f * score; }\n");
   const std::vector<std::vector<std::string>> problems = {
       {"softmax", "--rows", "64", "--cols", "32000", "--dtype", "bf16", "--config", "variant=block"},
       {"log_softmax", "--rows", "4", "--cols", "262144", "--mask", "add", "--causal", "--config", "variant=split"},
