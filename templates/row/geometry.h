@@ -6,8 +6,8 @@
 
 namespace tunesmith::row {
 
-/// Returns whether resident rows may be packed: for 16-bit results only, because precise arithmetic works on so many values
-/// at once that packed rows would spill, and without masks that need float32.
+/// Returns whether resident rows may be packed: for 16-bit results only, because precise arithmetic keeps more values in
+/// registers and packed rows would spill, and without masks that need float32.
 inline bool may_pack(const Shape& shape) noexcept {
   return size_of(shape.input) == 2 && shape.output != DType::f32 && shape.options.mask != Mask::add && shape.vector() > 1;
 }

@@ -18,7 +18,7 @@ constexpr void describe_logits(Self& p, Visitor& v) {
   describe_rows(p, v);
   v.field(
       "cols", p.cols,
-      {.meaning = "number of classes at hand; kernels are specialized for it", .range = {1, most_cols}, .required = true});
+      {.meaning = "number of classes in logits; kernels are specialized for it", .range = {1, most_cols}, .required = true});
   v.field("dtype", p.dtype, {.meaning = "element type of logits", .choices = float_dtypes});
 }
 
@@ -63,13 +63,12 @@ constexpr void describe_shard(Self& p, Visitor& v) {
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_targets(Self& p, Visitor& v) {
   v.option("ignore_index", p.ignore_index, {.meaning = "target of rows that are skipped"});
-  v.option("label_smoothing", p.label_smoothing,
-           {.meaning = "share of the loss that is spread over all classes", .range = {0.0, 1.0}});
+  v.option("label_smoothing", p.label_smoothing, {.meaning = "label-smoothing factor", .range = {0.0, 1.0}});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_z_loss(Self& p, Visitor& v) {
-  v.option("z_loss", p.z_loss, {.meaning = "factor of lse^2, which is added to the loss", .range = {0.0, 1e6}});
+  v.option("z_loss", p.z_loss, {.meaning = "factor of the term lse^2 in the loss", .range = {0.0, 1e6}});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
@@ -77,31 +76,31 @@ constexpr void describe_logit_options(Self& p, Visitor& v) {
   v.option("scale", p.scale, {.meaning = "positive factor of logits", .range = {1e-6, 1e6}});
   v.option(
       "softcap", p.softcap,
-      {.meaning = "logits become softcap * tanh(logits / softcap); 0: they do not", .range = {1e-3, 1e6}, .zero_too = true});
+      {.meaning = "logits become softcap * tanh(logits / softcap); 0: no soft cap", .range = {1e-3, 1e6}, .zero_too = true});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_reduction(Self& p, Visitor& v) {
-  v.option("reduction", p.reduction, {.meaning = "of the rows' losses"});
+  v.option("reduction", p.reduction, {.meaning = "reduction of the row losses"});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_weight(Self& p, Visitor& v) {
-  v.option("weight", p.weight, {.meaning = "classes have weights (a float32 array)"});
+  v.option("weight", p.weight, {.meaning = "read a weight per class from a float32 array"});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_predicted(Self& p, Visitor& v) {
-  v.option("argmax", p.argmax, {.meaning = "the class with the largest logit is written"});
+  v.option("argmax", p.argmax, {.meaning = "write the class with the maximum logit of each row"});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_outputs(Self& p, Visitor& v) {
-  v.option("nll", p.nll, {.meaning = "lse - logit of the target is written"});
+  v.option("nll", p.nll, {.meaning = "write lse - logit of the target"});
   describe_predicted(p, v);
-  v.option("num_correct", p.num_correct, {.meaning = "the number of rows whose largest logit is their target's is written"});
+  v.option("num_correct", p.num_correct, {.meaning = "write the number of rows whose argmax is their target"});
   v.option("check_targets", p.check_targets,
-           {.meaning = "the number of rows whose target is no class, and the first of them, are written"});
+           {.meaning = "write the number of rows with an invalid target, and the first of them"});
 }
 
 template <typename Self>
@@ -148,7 +147,7 @@ constexpr ArrayFacts partials_array(Role role, const Extent& rows) {
           .dtype = DType::f32,
           .shape = {rows, fixed(8)},
           .aligned_to = 16,
-          .meaning = "what a shard knows of each row"};
+          .meaning = "partial results of each row"};
 }
 
 /// Describes the outputs from loss to bad_targets.
@@ -165,17 +164,17 @@ constexpr void describe_loss_arrays(Self& p, const Arrays& arrays, Visitor& v) {
     facts.enabled_by = &option;
     return facts;
   };
-  v.array(arrays.loss, output("loss", DType::f32, losses, "the rows' losses, or their reduction"));
+  v.array(arrays.loss, output("loss", DType::f32, losses, "row losses, or their reduction"));
   v.array(arrays.lse, output("lse", DType::f32, size(p.rows), "log of the sum of exponentials of each row"));
-  ArrayFacts z_loss = output("z_loss", DType::f32, losses, "the part of loss that z_loss adds");
+  ArrayFacts z_loss = output("z_loss", DType::f32, losses, "z_loss term of the loss");
   z_loss.present = p.z_loss != 0;
   v.array(arrays.z_loss, z_loss);
   v.array(arrays.nll, optional("nll", DType::f32, size(p.rows), p.nll, "lse - logit of the target"));
-  v.array(arrays.argmax, optional("argmax", p.target_dtype, size(p.rows), p.argmax, "first class with the largest logit"));
+  v.array(arrays.argmax, optional("argmax", p.target_dtype, size(p.rows), p.argmax, "first class with the maximum logit"));
   v.array(arrays.num_correct,
           optional("num_correct", DType::i64, fixed(1), p.num_correct, "rows whose argmax class is their target"));
   v.array(arrays.bad_targets, optional("bad_targets", DType::i64, fixed(2), p.check_targets,
-                                       "rows whose target is no class and not ignored, and the first of them or -1"));
+                                       "number of rows with an invalid target, and the first of them or -1"));
 }
 
 }  // namespace cross_entropy
@@ -186,15 +185,14 @@ constexpr void describe(Self& p, const CrossEntropyArrays& arrays, Visitor& v) {
   ce::describe_logits(p, v);
   ce::describe_target_dtype(p, v);
   ce::describe_layouts(p, v);
-  v.field("gradient", p.gradient,
-          {.meaning = "whether dlogits are written in the same pass: to an array of their own, or over logits"});
+  v.field("gradient", p.gradient, {.meaning = "write dlogits in the same pass: to a separate array, or in place of logits"});
   ce::describe_targets(p, v);
   ce::describe_z_loss(p, v);
   ce::describe_logit_options(p, v);
   ce::describe_reduction(p, v);
   ce::describe_weight(p, v);
   v.option("dloss", p.dloss,
-           {.meaning = "upstream gradient, known beforehand: a float32 array of one element, or of one a row"});
+           {.meaning = "upstream gradient known in advance: a float32 array of one element, or one per row"});
   ce::describe_outputs(p, v);
 
   v.array(arrays.logits, ce::logits_array(p));
@@ -235,17 +233,17 @@ constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visit
   ce::describe_weight(p, v);
   const Upstream usual = p.reduction == Reduction::none ? Upstream::row : Upstream::scalar;
   v.option("dloss", p.dloss,
-           {.meaning = "upstream gradient: one element, or one a row",
+           {.meaning = "upstream gradient: one element, or one per row",
             .choices = one_of(Upstream::scalar, Upstream::row),
             .follows = {"row for reduction none, else scalar", usual}});
-  v.option("nll", p.nll, {.meaning = "nll as the forward operation wrote it, for the digits of confident rows"});
+  v.option("nll", p.nll, {.meaning = "read nll of the forward operation, for accurate gradients of confident rows"});
 
   v.array(arrays.logits, ce::logits_array(p));
   v.array(arrays.targets, ce::targets_array(p));
   v.array(arrays.lse, {.name = "lse",
                        .dtype = DType::f32,
                        .shape = {size(p.rows)},
-                       .meaning = "log of the sum of exponentials of each row, as the forward operation wrote it"});
+                       .meaning = "log of the sum of exponentials of each row, from the forward operation"});
   v.array(arrays.dloss, {.name = "dloss",
                          .dtype = DType::f32,
                          .shape = {p.dloss.value_or(usual) == Upstream::row ? size(p.rows) : fixed(1)},
@@ -255,7 +253,7 @@ constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visit
                        .shape = {size(p.rows)},
                        .present = p.nll,
                        .enabled_by = &p.nll,
-                       .meaning = "lse - logit of the target, as the forward operation wrote it"});
+                       .meaning = "lse - logit of the target, from the forward operation"});
   v.array(arrays.weight, ce::weight_array(p));
   ArrayFacts dlogits = ce::dlogits_array(p, p.in_place);
   dlogits.in_place = &p.in_place;
@@ -286,7 +284,7 @@ template <DescribedAs<CrossEntropyCombineProblem> Self, DescriptionVisitor Visit
 constexpr void describe(Self& p, const CrossEntropyCombineArrays& arrays, Visitor& v) {
   namespace ce = cross_entropy;
   ce::describe_rows(p, v);
-  v.field("shards", p.shards, {.meaning = "parts of a row", .range = {1, 1 << 20}, .required = true});
+  v.field("shards", p.shards, {.meaning = "number of vocabulary shards", .range = {1, 1 << 20}, .required = true});
   ce::describe_target_dtype(p, v);
   v.field("vocab_size", p.vocab_size, {.meaning = "number of classes", .range = {1, most_cols}, .required = true});
   ce::describe_targets(p, v);

@@ -80,19 +80,20 @@ constexpr void describe(Self& o, const SoftmaxRows& of, Visitor& v) {
   const Condition with_mask{mask.kind != Kind::none, of.backward ? "mask=keep" : "mask=add or mask=keep"};
   constexpr std::int64_t most_stride = std::int64_t{1} << 50;
   v.option("scale", o.scale, {.meaning = "positive factor of x", .range = {1e-30, 1e30}});
-  v.option("causal", o.causal, {.meaning = "row r of a square matrix takes part in columns 0 .. r % cols"});
-  v.option("valid_cols", o.valid_cols, {.meaning = "an int32 array says how many leading columns a row has"});
+  v.option("causal", o.causal, {.meaning = "mask columns after r % cols in row r of square matrices"});
+  v.option("valid_cols", o.valid_cols,
+           {.meaning = "read the number of valid leading columns of each row from an int32 array"});
   v.option("valid_cols_group", o.valid_cols_group,
            {.meaning = "neighbouring rows that share an entry of valid_cols",
             .range = {1},
             .only_with = {o.valid_cols, "valid_cols=1"}});
   v.option("mask", mask.kind,
-           {.meaning = of.backward ? "keep: a uint8 array, 0 masks an element out"
-                                   : "add: an array added to scale * x; keep: a uint8 array, 0 masks an element out",
+           {.meaning = of.backward ? "keep: a uint8 array, 0 masks an element"
+                                   : "add: an array added to scale * x; keep: a uint8 array, 0 masks an element",
             .choices = of.backward ? one_of(Kind::none, Kind::keep) : any_choice});
   if (!of.backward)
     v.option("mask_dtype", mask.dtype,
-             {.meaning = "element type of an add mask",
+             {.meaning = "element type of an additive mask",
               .choices = float_dtypes,
               .follows = {"dtype", of.dtype},
               .only_with = {mask.kind == Kind::add, "mask=add"}});
@@ -113,7 +114,7 @@ constexpr void describe(Self& o, const SoftmaxRows& of, Visitor& v) {
   FieldFacts alignment = alignment_facts("bytes that the address of the mask is a multiple of", mask_dtype(mask, of.dtype));
   alignment.only_with = with_mask;
   v.option("mask_alignment", mask.alignment, alignment);
-  v.option("safe", o.safe, {.meaning = "a row that is wholly masked gives zeros instead of NaN"});
+  v.option("safe", o.safe, {.meaning = "fully masked rows give zeros instead of NaN"});
 }
 
 /// Sets shape and strides of the mask: (outer, middle, inner), without unused levels. A broadcast level has extent 1.
@@ -141,7 +142,7 @@ constexpr void describe_arrays(const SoftmaxOptions& o, const SoftmaxRows& of, c
                   .dtype = mask_dtype(o.mask, of.dtype),
                   .alignment = &o.mask.alignment,
                   .present = o.mask.kind != SoftmaxMask::Kind::none,
-                  .meaning = "added to scale * x, or 0 where an element is masked out"};
+                  .meaning = "added to scale * x, or 0 where an element is masked"};
   set_mask_shape(o.mask, of, mask);
   v.array(arrays.mask, mask);
   const std::int64_t groups = of.rows <= 0 || o.valid_cols_group <= 0 ? 0 : (of.rows - 1) / o.valid_cols_group + 1;
@@ -150,7 +151,7 @@ constexpr void describe_arrays(const SoftmaxOptions& o, const SoftmaxRows& of, c
                               .shape = {o.valid_cols_group == 1 ? size(of.rows) : fixed(groups, "row groups")},
                               .present = o.valid_cols,
                               .enabled_by = &o.valid_cols,
-                              .meaning = "how many leading columns a row has"});
+                              .meaning = "number of valid leading columns of each row"});
 }
 
 }  // namespace tunesmith
