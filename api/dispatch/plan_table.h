@@ -11,11 +11,16 @@
 
 namespace tunesmith {
 
+/// The plan of a one-shot call, and which of the problem type's arrays it takes: bit i for the i-th.
+struct KnownCall {
+  std::shared_ptr<const Plan::State> plan;
+  std::uint32_t selected = 0;
+};
+
 struct PlanTable {
   SingleFlight<std::shared_ptr<const Plan::State>> plans;     ///< by problem, configuration and mode
   SingleFlight<std::shared_ptr<const LoadedSource>> modules;  ///< by source_key()
-  // Into the executables that `plans` keeps.
-  DispatchTable<CallKey, Executable> calls;
+  DispatchTable<CallKey, KnownCall> calls{4096};
   std::atomic<bool> reported_stale_records{false};
 };
 

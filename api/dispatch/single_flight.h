@@ -2,6 +2,7 @@
 // Values made once per key: the first caller makes, callers with the same key wait for it, callers with other keys do not.
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <future>
 #include <mutex>
@@ -50,6 +51,12 @@ class SingleFlight {
       promise.set_exception(std::current_exception());
       throw;
     }
+  }
+
+  /// Values that are finished or being made.
+  std::size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return values_.size();
   }
 
  private:

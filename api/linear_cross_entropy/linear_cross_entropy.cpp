@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "api/dispatch/one_shot.h"
+#include "api/dispatch/addresses.h"
 #include "api/engine/parts.h"
 #include "api/linear_cross_entropy/chunks.h"
 #include "jit/workspaces.h"

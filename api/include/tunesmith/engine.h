@@ -24,8 +24,6 @@
 
 namespace tunesmith {
 
-class Executable;
-
 /// Environment variables of other software that affect where CUDA is found and what NVRTC generates.
 struct CudaEnvironment {
   std::vector<std::filesystem::path> toolkits;         ///< CUDA_HOME, CUDA_PATH
@@ -125,6 +123,7 @@ class Plan {
   const State& state() const noexcept { return *state_; }
 
  private:
+  friend class Engine;
   std::shared_ptr<const State> state_;
 };
 
@@ -164,7 +163,7 @@ class Engine {
   /// Plan::launch(). A problem with user source is looked up by its whole source, under a lock, in tens of microseconds:
   /// launch a prepared plan in a loop.
   template <DescribedProblem Typed>
-  void run(const Typed& problem, const typename Typed::Arrays& arrays, Stream stream = nullptr);
+  TUNESMITH_FLATTEN void run(const Typed& problem, const typename Typed::Arrays& arrays, Stream stream = nullptr);
 
   /// Calls run() for a softmax without a mask or lengths.
   void softmax(const void* x, void* y, SoftmaxProblem problem, Stream stream = nullptr) {
@@ -200,29 +199,42 @@ class Engine {
   explicit Engine(std::unique_ptr<Parts> parts);
 
  private:
-  /// The plan of an equal call before; nullptr: none.
-  const Executable* find_call(std::span<const std::uint64_t> key, std::uint64_t hash) const noexcept;
-  /// Checks the call's arrays, prepares, and remembers the plan under `key`; an empty key is not remembered.
-  const Executable& prepare_call(std::span<const std::uint64_t> key, std::uint64_t hash, const Description& call,
-                                 const Problem& problem, Stream stream);
-  static void enqueue(const Executable& executable, std::span<void* const> arrays, Stream stream);
+  /// A one-shot call: its key, and the addresses of all arrays that its problem type has.
+  struct Call {
+    std::span<const std::uint64_t> key;
+    std::span<void* const> addresses;
+    std::uint64_t hash;
+  };
+  /// Launches the plan of an equal call before; returns false if there is none.
+  bool run_known(const Call& call, Stream stream) const;
+  /// The rest of run(): checks the addresses, prepares a plan, remembers it, launches it.
+  template <DescribedProblem Typed, typename Reader>
+  [[gnu::noinline, gnu::cold]] void run_first(const Typed& problem, const typename Typed::Arrays& arrays, const Reader& call,
+                                              Stream stream);
+  /// Bit i of `selected`: the plan takes addresses[i].
+  void remember(const Call& call, const Plan& plan, std::uint32_t selected);
 
   std::unique_ptr<Parts> parts_;
 };
 
 template <DescribedProblem Typed>
 void Engine::run(const Typed& problem, const typename Typed::Arrays& arrays, Stream stream) {
-  const Typed call = with_addresses(problem, arrays);
-  KeyWriter<key_words<Typed>()> key(call.op());
-  describe(call, arrays, key);
-  const std::uint64_t hash = key.hash();
-  const Executable* executable = key.has_text() ? nullptr : find_call(key.words(), hash);
-  if (executable == nullptr) [[unlikely]]
-    executable = &prepare_call(key.has_text() ? std::span<const std::uint64_t>() : key.words(), hash,
-                               Description(call, arrays), to_problem(call), stream);
+  static_assert(key_words<Typed>() <= most_key_words);
+  CallReader<key_words<Typed>()> call(problem.op());
+  describe(problem, arrays, call);
+  if (call.has_text() || !run_known({call.words(), call.addresses(), call.hash()}, stream)) [[unlikely]]
+    run_first(problem, arrays, call, stream);
+}
+
+template <DescribedProblem Typed, typename Reader>
+void Engine::run_first(const Typed& problem, const typename Typed::Arrays& arrays, const Reader& call, Stream stream) {
+  const Typed asked = with_addresses(problem, arrays);
+  Description(asked, arrays).check_addresses();  // before any work
   AddressList addresses;
-  describe(call, arrays, addresses);
-  enqueue(*executable, addresses.span(), stream);
+  describe(asked, arrays, addresses);
+  const Plan plan = prepare(to_problem(asked), {}, stream);
+  if (!call.has_text()) remember({call.words(), call.addresses(), call.hash()}, plan, addresses.selected());
+  plan.launch(addresses.span(), stream);
 }
 
 }  // namespace tunesmith

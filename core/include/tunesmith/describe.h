@@ -158,7 +158,7 @@ struct ArrayFacts {
   const bool* enabled_by = nullptr;         ///< the option that a given address switches on in a one-shot call
   std::string_view in_place_of{};           ///< an output that is this input's memory in this problem; empty: its own
   const bool* in_place = nullptr;           ///< the option that equal addresses of this output and its input switch on
-  const void* shares = nullptr;             ///< the address of that input, in a one-shot call
+  const void* shares = nullptr;             ///< the address of the input that this output may equal, in a one-shot call
   std::string_view meaning{};
 };
 
@@ -169,7 +169,8 @@ concept DescribedProblem = requires(const Problem& problem) {
   { problem.op() } -> std::same_as<std::string_view>;
 };
 
-/// Visits a description. A visitor's functions are templates over the member's type and not virtual.
+/// Visits a description. A visitor's functions are templates over the member's type and not virtual. A visitor with a
+/// function user_array(address) ignores problems with text; it gets the addresses of arrays that only a text can declare.
 template <typename Visitor>
 concept DescriptionVisitor = requires(Visitor& v, std::int64_t& number, const void* address) {
   v.field(std::string_view(), number, FieldFacts());

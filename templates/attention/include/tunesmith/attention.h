@@ -190,18 +190,17 @@ constexpr ArrayFacts attention_array(const AttentionProblem& p, const AttentionT
                                      const AttentionArrayStrides& strides, const std::int64_t& alignment) {
   const std::array<std::int64_t, 3> contiguous = contiguous_strides(p, t);
   ArrayFacts facts{.name = t.name, .dtype = p.dtype, .alignment = &alignment};
-  if (!p.varlen) {
-    facts.shape.add(size(p.batch));
-    facts.strides.add(strides.batch.value_or(contiguous[0]));
-  }
   const bool bshd = p.layout == AttentionLayout::bshd;
+  const Extent outer = bshd ? t.positions : t.heads, inner = bshd ? t.heads : t.positions;
   const std::int64_t seq = strides.seq.value_or(contiguous[1]), head = strides.head.value_or(contiguous[2]);
-  facts.shape.add(bshd ? t.positions : t.heads);
-  facts.shape.add(bshd ? t.heads : t.positions);
-  facts.shape.add(t.width);
-  facts.strides.add(bshd ? seq : head);
-  facts.strides.add(bshd ? head : seq);
-  facts.strides.add(1);
+  const std::int64_t outer_stride = bshd ? seq : head, inner_stride = bshd ? head : seq;
+  if (p.varlen) {
+    facts.shape = {outer, inner, t.width};
+    facts.strides = {outer_stride, inner_stride, 1};
+  } else {
+    facts.shape = {size(p.batch), outer, inner, t.width};
+    facts.strides = {strides.batch.value_or(contiguous[0]), outer_stride, inner_stride, 1};
+  }
   return facts;
 }
 
@@ -300,7 +299,9 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
           vector("cu_seqlens_q", DType::i32, starts, p.varlen, "first query of each sequence, then their number"));
   v.array(arrays.cu_seqlens_kv,
           vector("cu_seqlens_kv", DType::i32, starts, p.varlen, "first key of each sequence, then their number"));
-  if (!p.score_mod.empty() || !p.mask_mod.empty()) {
+  if constexpr (requires { v.user_array(arrays.aux[0]); }) {
+    for (const void* const aux : arrays.aux) v.user_array(aux);
+  } else if (!p.score_mod.empty() || !p.mask_mod.empty()) {
     std::size_t at = 0;
     for (const AttentionAuxArray& aux : attention_aux_arrays(p))
       v.array(
@@ -321,9 +322,10 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
   output.role = Role::output;
   v.array(arrays.o, output);
   ArrayFacts lse{.name = "lse", .role = Role::output, .optional = true, .meaning = "log-sum-exp of the scores"};
-  if (!p.varlen) lse.shape.add(size(p.batch));
-  lse.shape.add(heads);
-  lse.shape.add(queries);
+  if (p.varlen)
+    lse.shape = {heads, queries};
+  else
+    lse.shape = {size(p.batch), heads, queries};
   v.array(arrays.lse, lse);
 }
 
