@@ -48,6 +48,24 @@ void measure(const char* name, Engine& engine, const Problem& problem, const typ
   std::printf("%-16s %8.1f %8.1f %8.1f %16.1f\n", name, raw, planned, one_shot, one_shot - raw);
 }
 
+/// Prints the median host time of preparing, and of calling, a problem of a new length. `at_length(n)` returns the problem.
+template <typename AtLength, typename Arrays>
+void measure_new_lengths(const char* name, Engine& engine, const AtLength& at_length, const Arrays& given) {
+  constexpr std::int64_t first = 2000, count = 900;  // one bucket
+  std::vector<double> prepare_us, call_us;
+  const auto time_us = [](std::vector<double>& samples, const auto& body) {
+    const auto start = Clock::now();
+    body();
+    samples.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+  };
+  engine.run(at_length(first), given);
+  for (std::int64_t n = first + 1; n < first + count; n += 2) {
+    time_us(prepare_us, [&] { engine.prepare(at_length(n)); });
+    time_us(call_us, [&] { engine.run(at_length(n + 1), given); });
+  }
+  std::printf("%-16s %8.1f %8.1f\n", name, median(prepare_us), median(call_us));
+}
+
 void run() {
   EngineOptions options;
   options.mode = Mode::off;
@@ -70,6 +88,34 @@ void run() {
   attention.head_dim = 64;
   measure("attention", *engine, attention, {.q = at, .k = at + 4096, .v = at + 8192, .o = at + 12288, .lse = at + 16384},
           {at, at + 4096, at + 8192, at + 12288, at + 16384});
+
+  std::printf("\nmicroseconds\nnew lengths       prepare one-shot\n");
+  const auto rows = [](std::int64_t n) { return SoftmaxProblem::contiguous(n, 64, DType::f32); };
+  measure_new_lengths("softmax rows", *engine, rows, SoftmaxArrays{.x = at, .y = at + 4096 * 64});
+  const auto tokens = [](std::int64_t n) { return CrossEntropyProblem::contiguous(n, 64, DType::f32); };
+  measure_new_lengths("loss rows", *engine, tokens,
+                      CrossEntropyArrays{.logits = at, .targets = targets, .loss = at + 200000, .lse = at + 210000});
+  const auto decode = [](std::int64_t n) {
+    AttentionProblem problem;
+    problem.heads = 8;
+    problem.seq_q = 1;
+    problem.seq_kv = n;
+    problem.head_dim = 128;
+    return problem;
+  };
+  auto* const space = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);
+  const auto region = [&](int i) { return space + (std::int64_t{i} << 32); };
+  const AttentionArrays given{.q = region(0), .k = region(1), .v = region(2), .o = region(3)};
+  measure_new_lengths("decode seq_kv", *engine, decode, given);
+  const auto training = [](std::int64_t n) {
+    AttentionProblem problem;
+    problem.heads = 8;
+    problem.seq_q = n;
+    problem.head_dim = 128;
+    problem.causal = Causal::top_left;
+    return problem;
+  };
+  measure_new_lengths("attention seq", *engine, training, given);
 }
 
 }  // namespace

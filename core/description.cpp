@@ -242,6 +242,7 @@ std::vector<FieldInfo> Description::field_infos() const {
     info.text = info.kind == FieldKind::text;
     info.range_text = info.kind == FieldKind::choice ? "" : entry.range_text();
     info.hidden = entry.facts.hidden;
+    info.runtime = entry.facts.runtime;
     infos.push_back(std::move(info));
   }
   return infos;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,9 +27,10 @@ struct HostArray {
 
 /// What of a problem decides which configuration is fast; becomes part of the cache key.
 struct KeyParts {
-  std::string semantics;         ///< dtypes, options, alignment and stride classes, as canonical text
-  std::int64_t n_cols = 0;       ///< the size that tuning is keyed on
-  std::int64_t rows_bucket = 0;  ///< rows rounded to a class (powers of two, capped where the GPU is full anyway)
+  std::string semantics;           ///< dtypes, options, alignment and stride classes, as canonical text
+  std::int64_t n_cols = 0;         ///< the size that tuning is keyed on
+  std::int64_t rows_bucket = 0;    ///< rows rounded to a class (powers of two, capped where the GPU is full anyway)
+  bool n_cols_in_buckets = false;  ///< n_cols is not compiled in: tuning results are kept for buckets of it
 };
 
 /// The least work any implementation must do, for roofs and shares.
@@ -141,10 +143,14 @@ class ParsedProblem {
       : op_(op), problem_(std::move(problem)), arrays_(std::move(arrays)) {}
   /// Of a problem that describes itself, as read_problem() returned it.
   template <typename Typed>
-  ParsedProblem(const Op& op, const Typed& typed)
-      : ParsedProblem(op, normal_problem(typed), Description(typed).array_infos()) {}
+  ParsedProblem(const Op& op, const Typed& typed) : ParsedProblem(op, typed, Description(typed)) {}
 
  private:
+  template <typename Typed>
+  ParsedProblem(const Op& op, const Typed& typed, const Description& description)
+      : ParsedProblem(op, {std::string(typed.op()), description.normal_form(description_of_defaults<Typed>())},
+                      description.array_infos()) {}
+
   const Op& op_;
   const Problem problem_;
   const std::vector<ArrayInfo> arrays_;
@@ -161,6 +167,8 @@ class Op {
   virtual bool is_internal() const noexcept { return false; }
   virtual std::vector<FieldInfo> problem_fields() const = 0;
   virtual std::vector<FieldInfo> config_fields() const = 0;
+  /// Returns problem_fields(), made on the first call. Thread-safe.
+  std::span<const FieldInfo> cached_fields() const;
 
   /// Reads a problem. Throws Error(invalid_argument) naming the field, its value and what is allowed (unknown fields,
   /// absurd or overflowing shapes included).
@@ -179,6 +187,10 @@ class Op {
     static_cast<void>(known), static_cast<void>(array), static_cast<void>(shape);
     return {};
   }
+
+ private:
+  mutable std::once_flag fields_once_;
+  mutable std::vector<FieldInfo> fields_;
 };
 
 /// Every operation, in the order of the help text.

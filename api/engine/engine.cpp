@@ -6,15 +6,27 @@
 
 #include "api/dispatch/plan_table.h"
 #include "api/engine/cache_files.h"
+#include "api/engine/config_choices.h"
 #include "api/engine/parts.h"
 #include "api/engine/prepare.h"
 
 namespace tunesmith {
 namespace {
 
-std::unique_ptr<Engine::Parts> open_parts(EngineOptions options) {
+void check(const EngineOptions& options) {
   if (!std::isfinite(options.tune_budget_s) || options.tune_budget_s <= 0)
     throw Error(ErrorCode::invalid_argument, "tune_budget_s is ", options.tune_budget_s, "; expected seconds above 0");
+  if (!std::isfinite(options.tune_share) || options.tune_share < 0)
+    throw Error(ErrorCode::invalid_argument, "tune_share is ", options.tune_share, "; expected at least 0");
+  if (!std::isfinite(options.tune_allowance_s) || options.tune_allowance_s < 0)
+    throw Error(ErrorCode::invalid_argument, "tune_allowance_s is ", options.tune_allowance_s,
+                "; expected seconds, at least 0");
+  if (options.plan_capacity < 8)
+    throw Error(ErrorCode::invalid_argument, "plan_capacity is ", options.plan_capacity, "; expected at least 8");
+}
+
+std::unique_ptr<Engine::Parts> open_parts(EngineOptions options) {
+  check(options);
   auto parts = std::make_unique<Engine::Parts>();
   if (!options.templates_folder.empty()) parts->templates = TemplateSet::from_folder(options.templates_folder);
   parts->device = open_device(options.device, options.log);
@@ -26,7 +38,7 @@ std::unique_ptr<Engine::Parts> open_parts(EngineOptions options) {
 
 }  // namespace
 
-Engine::Parts::Parts() : templates(TemplateSet::embedded()), plans(std::make_unique<PlanTable>()) {}
+Engine::Parts::Parts() : templates(TemplateSet::embedded()) {}
 Engine::Parts::~Parts() = default;
 
 std::shared_ptr<MatmulLibrary> Engine::Parts::matmul() {
@@ -36,7 +48,10 @@ std::shared_ptr<MatmulLibrary> Engine::Parts::matmul() {
 }
 
 Engine::Engine(EngineOptions options) : Engine(open_parts(std::move(options))) {}
-Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
+  parts_->plans = std::make_unique<PlanTable>(*parts_->device, parts_->options.plan_capacity);
+  parts_->choices = std::make_unique<ConfigChoices>(*parts_);
+}
 Engine::~Engine() = default;
 
 Plan Engine::prepare(const Problem& problem, const PrepareOptions& options, Stream stream) {
@@ -57,6 +72,10 @@ Plan Engine::prepare(const Problem& problem, const PrepareOptions& options, Stre
 void Engine::run(const Problem& problem, std::span<void* const> arrays, Stream stream) {
   prepare(problem, {}, stream).launch(arrays, stream);
 }
+
+TuningStatus Engine::tuning() const { return parts_->choices->status(); }
+
+std::size_t Engine::tune_pending(double budget_s) { return parts_->choices->tune_pending(budget_s); }
 
 void Engine::synchronize(Stream stream) { parts_->device->synchronize(stream); }
 

@@ -107,6 +107,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
     case Variant::split:
       blocks = shape.rows * config.blocks_per_row;
       plan.workspace_bytes = blocks * part_bytes;
+      plan.workspace_use = WorkspaceUse::scratch;
       break;
     case Variant::pipeline: {
       // No matter how many are resident: rows are taken from a counter, and those that start late find none left.
@@ -116,6 +117,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
       launch.block = {static_cast<std::uint32_t>(config.threads + pipeline_extra_threads), 1, 1};
       if (config.blocks_per_row > 1) launch.cluster = {static_cast<std::uint32_t>(config.blocks_per_row), 1, 1};
       plan.workspace_bytes = 16;  // the counter, and how many clusters have ended
+      plan.workspace_use = WorkspaceUse::zeros;
       break;
     }
     case Variant::block:

@@ -71,6 +71,10 @@ namespace {
 
 Fields fields_of(const std::string& text) { return parse_fields(text, "problem"); }
 ScaleProblem read(const std::string& text) { return read_problem(ScaleProblem{}, fields_of(text)); }
+Problem normal_problem(const ScaleProblem& problem) {
+  return {std::string(problem.op()), Description(problem).normal_form(description_of_defaults<ScaleProblem>())};
+}
+
 std::string normal(const std::string& text) { return normal_problem(read(text)).text(); }
 
 std::string error_of(const std::string& text) {

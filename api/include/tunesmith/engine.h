@@ -45,6 +45,15 @@ struct EngineOptions {
   Effort effort = Effort::quick;
   /// Wall time for tuning one key, in seconds. Default 10.
   double tune_budget_s = 10;
+  /// Share of the time since the engine was created that tuning on first use may take. A key beyond it uses the nearest
+  /// record or the default configuration at once and is tuned when the share allows; see Engine::tuning(). 1: no bound.
+  /// Default 0.1.
+  double tune_share = 0.1;
+  /// Seconds of tuning that are allowed before the share counts. Default 5.
+  double tune_allowance_s = 5;
+  /// Number of plans, and of one-shot calls, that the engine keeps; beyond it, those that were unused for the longest time
+  /// are dropped. Plans that the caller holds stay valid. At least 8. Default 4096.
+  std::size_t plan_capacity = 4096;
   /// Cache file, created on the first write. Default: $XDG_CACHE_HOME/tunesmith/cache.db, else ~/.cache/tunesmith/cache.db.
   /// If empty, results are kept in memory only.
   std::filesystem::path cache_file = default_cache_file();
@@ -127,6 +136,15 @@ class Plan {
   std::shared_ptr<const State> state_;
 };
 
+/// What an engine has tuned on first use.
+struct TuningStatus {
+  std::int64_t tuned_keys = 0;     ///< tuning keys measured
+  double tune_s = 0;               ///< wall time that they took
+  std::int64_t failed_keys = 0;    ///< keys whose tuning failed; they use the nearest record or the default
+  std::int64_t pending_keys = 0;   ///< keys that wait because of tune_share
+  std::int64_t untuned_plans = 0;  ///< plans prepared for keys that waited
+};
+
 /// Options of Engine::prepare.
 struct PrepareOptions {
   /// Partial or complete configuration to use instead of selecting one, e.g. parse_fields("variant=online,threads=512",
@@ -185,6 +203,13 @@ class Engine {
   /// Runs any operation. Slower than the typed calls, because it looks up the plan by text.
   void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);
 
+  /// Returns the counters of tuning on first use.
+  TuningStatus tuning() const;
+  /// Tunes keys that wait because of tune_share, whatever the share allows: until `budget_s` seconds have passed, but at
+  /// least one. Plans that the caller holds keep their configuration; new ones, and one-shot calls, use the results. Returns
+  /// the number of keys tuned. Must not be called during a capture. Throws Error(verification_failed).
+  std::size_t tune_pending(double budget_s);
+
   /// Waits for the work on `stream`, like cuStreamSynchronize, for programs that do not use the CUDA runtime. Must not be
   /// called during a capture. Throws Error(device_failed) if a kernel faulted.
   void synchronize(Stream stream = nullptr);
@@ -229,10 +254,12 @@ void Engine::run(const Typed& problem, const typename Typed::Arrays& arrays, Str
 template <DescribedProblem Typed, typename Reader>
 void Engine::run_first(const Typed& problem, const typename Typed::Arrays& arrays, const Reader& call, Stream stream) {
   const Typed asked = with_addresses(problem, arrays);
-  Description(asked, arrays).check_addresses();  // before any work
+  const Description description(asked, arrays);
+  description.check_addresses();  // before any work
   AddressList addresses;
   describe(asked, arrays, addresses);
-  const Plan plan = prepare(to_problem(asked), {}, stream);
+  const Problem given{std::string(asked.op()), description.given_form(description_of_defaults<Typed>())};
+  const Plan plan = prepare(given, {}, stream);
   if (!call.has_text()) remember({call.words(), call.addresses(), call.hash()}, plan, addresses.selected());
   plan.launch(addresses.span(), stream);
 }

@@ -95,6 +95,7 @@ struct FieldFacts {
   bool required = false;         ///< has no default
   Condition only_with{};
   bool hidden = false;        ///< not listed by help
+  bool runtime = false;       ///< not compiled in: problems that differ only in such fields have the same source
   bool omit_default = false;  ///< the normal form omits the field, like an option, if it equals its default
 };
 

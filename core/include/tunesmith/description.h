@@ -110,12 +110,14 @@ class Description {
   /// Describes a problem. Only read() and resolve() write its members.
   template <typename Problem>
   explicit Description(Problem& problem) {
+    reserve();
     const typename Problem::Arrays none{};
     describe(problem, none, *this);
   }
   /// Describes a call: a problem and the addresses of its arrays.
   template <typename Problem>
   Description(const Problem& problem, const typename Problem::Arrays& arrays) {
+    reserve();
     describe(problem, arrays, *this);
   }
   /// Describes another object with fields; `visit` calls field() and option().
@@ -185,6 +187,12 @@ class Description {
     Value follows() const;
   };
 
+  /// Allocates at once what a description of a problem takes.
+  void reserve() {
+    fields_.reserve(48);
+    arrays_.reserve(16);
+    addresses_.reserve(16);
+  }
   std::string dim_text(const Extent& extent) const;
   Fields form(const Description& defaults, bool normal) const;
 
@@ -206,18 +214,18 @@ Typed read_problem(const Typed& prototype, const Fields& given) {
   return problem;
 }
 
-/// Returns the normal form of a problem that read_problem() returned.
+/// Describes a default-constructed problem.
 template <typename Typed>
-Problem normal_problem(const Typed& problem) {
-  const Typed defaults{};
-  return {std::string(problem.op()), Description(problem).normal_form(Description(defaults))};
+const Description& description_of_defaults() {
+  static const Typed defaults{};
+  static const Description description(defaults);
+  return description;
 }
 
 /// Returns the generic form of a typed problem without checking it; Engine::prepare checks it.
 template <DescribedProblem Typed>
 Problem to_problem(const Typed& problem) {
-  const Typed defaults{};
-  return {std::string(problem.op()), Description(problem).given_form(Description(defaults))};
+  return {std::string(problem.op()), Description(problem).given_form(description_of_defaults<Typed>())};
 }
 
 }  // namespace tunesmith

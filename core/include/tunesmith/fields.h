@@ -75,6 +75,7 @@ struct FieldInfo {
   FieldKind kind = FieldKind::integer;
   std::string range_text{};  ///< allowed numbers: "1 to 2147483647"; may be empty
   bool hidden = false;       ///< not listed by help
+  bool runtime = false;      ///< not compiled in, see FieldFacts::runtime
 };
 
 }  // namespace tunesmith

@@ -218,13 +218,16 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
   constexpr std::int64_t most_positions = 1 << 30, most_heads = 1 << 20;
   const Range head_dims{8, 256}, positions{0, most_positions};
   const Condition packed{p.varlen, "varlen=1"};
-  v.field("batch", p.batch, {.meaning = "number of sequences", .range = {0, most_heads}});
+  v.field("batch", p.batch, {.meaning = "number of sequences", .range = {0, most_heads}, .runtime = true});
   v.field("heads", p.heads, {.meaning = "heads of q and o", .range = {1, most_heads}});
   v.field("kv_heads", p.kv_heads,
           {.meaning = "heads of k and v, a divisor of heads", .range = {1, most_heads}, .follows = {"heads", p.heads}});
-  v.field("seq_q", p.seq_q, {.meaning = "queries of a sequence", .range = positions, .required = true});
+  v.field("seq_q", p.seq_q, {.meaning = "queries of a sequence", .range = positions, .required = true, .runtime = true});
   v.field("seq_kv", p.seq_kv,
-          {.meaning = "keys of a sequence; 0: an empty KV cache", .range = positions, .follows = {"seq_q", p.seq_q}});
+          {.meaning = "keys of a sequence; 0: an empty KV cache",
+           .range = positions,
+           .follows = {"seq_q", p.seq_q},
+           .runtime = true});
   v.field("head_dim", p.head_dim,
           {.meaning = "elements of a query and a key; kernels are specialized for it",
            .range = head_dims,
@@ -255,9 +258,13 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
   v.option("sinks", p.sinks, {.meaning = "adds a logit without a value for each head"});
   v.option("varlen", p.varlen, {.meaning = "sequences are packed; cu_seqlens_q and cu_seqlens_kv hold their starts"});
   v.option("total_q", p.total_q,
-           {.meaning = "queries of all sequences; required with varlen", .range = positions, .only_with = packed});
-  v.option("total_kv", p.total_kv,
-           {.meaning = "keys of all sequences; required with varlen", .range = positions, .only_with = packed});
+           {.meaning = "queries of all sequences; required with varlen",
+            .range = positions,
+            .only_with = packed,
+            .runtime = true});
+  v.option(
+      "total_kv", p.total_kv,
+      {.meaning = "keys of all sequences; required with varlen", .range = positions, .only_with = packed, .runtime = true});
   v.field("score_mod", p.score_mod,
           {.meaning = "CUDA source of float score_mod(float score, int b, int h, int q, int k, const Aux& aux)",
            .omit_default = true});

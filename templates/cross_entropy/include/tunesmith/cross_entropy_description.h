@@ -10,7 +10,7 @@ inline constexpr Choices target_dtypes = one_of(DType::i64, DType::i32);
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_rows(Self& p, Visitor& v) {
-  v.field("rows", p.rows, {.meaning = "number of rows (tokens)", .range = {0}, .required = true});
+  v.field("rows", p.rows, {.meaning = "number of rows (tokens)", .range = {0}, .required = true, .runtime = true});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
