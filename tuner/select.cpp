@@ -46,7 +46,7 @@ TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, con
   TuningKey key;
   key.op = problem.op().name();
   key.n_cols = tuned_n_cols(parts);
-  key.semantics = std::move(parts.semantics);
+  key.problem_class = std::move(parts.problem_class);
   key.rows_bucket = parts.rows_bucket;
   key.device_class = device.device_class();
   key.template_digest = templates_digest(problem, device, templates);

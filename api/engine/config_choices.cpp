@@ -16,7 +16,7 @@ using Level = EngineOptions::Level;
 std::string key_text(const PlanRequest& request) {
   const KeyParts parts = request.problem->key();
   std::string text(request.problem->op().name());
-  text.append(" ").append(parts.semantics).append(" ").append(std::to_string(tuned_n_cols(parts)));
+  text.append(" ").append(parts.problem_class).append(" ").append(std::to_string(tuned_n_cols(parts)));
   return text.append(" ").append(std::to_string(parts.rows_bucket)).append(" ").append(name(request.mode));
 }
 

@@ -20,7 +20,7 @@ std::vector<FieldInfo> config_fields_of(const AttentionProblem&) { return config
 KeyParts ParsedAttention::key() const {
   const Settings& settings = settings_;
   KeyParts parts;
-  std::string& text = parts.semantics;
+  std::string& text = parts.problem_class;
   text = std::string(tunesmith::name(settings.dtype)) + ",d=" + std::to_string(settings.head_dim) + "/" +
          std::to_string(settings.head_dim_v) + ",group=" + std::to_string(settings.group());
   // Other kernels are fast for few queries, whatever the number of heads.
@@ -105,7 +105,7 @@ AttentionArrayStrides narrow_strides(const Settings& large, const Settings& smal
 
 Problem ParsedAttention::tuned_as() const {
   AttentionProblem tuned = typed_;
-  tuned.mask_tiles = MaskTiles::internal;
+  tuned.block_mask = BlockMask::internal;
   return op().normalize(to_problem(tuned));
 }
 
@@ -113,7 +113,7 @@ Problem ParsedAttention::verification_problem() const {
   // Ragged in every direction, with more tiles than a GPU has multiprocessors, so that a kernel that takes several of them
   // does. Kernels are specialized for the number of query heads that share a key head.
   AttentionProblem small = typed_;
-  small.mask_tiles = MaskTiles::internal;
+  small.block_mask = BlockMask::internal;
   const std::int64_t kv_heads = std::min<std::int64_t>(settings_.kv_heads, 2);
   small.kv_heads = kv_heads;
   small.heads = kv_heads * settings_.group();

@@ -48,7 +48,7 @@ Settings Settings::of(const AttentionProblem& p) {
   s.score_mod = p.score_mod;
   s.mask_mod = p.mask_mod;
   for (const AttentionAux& aux : p.aux) s.aux.push_back(Aux::of(aux));
-  s.mask_tiles = p.mask_tiles;
+  s.block_mask = p.block_mask;
   s.tensors = {tensor_of(s, Side::q, p.q_strides, p.q_alignment), tensor_of(s, Side::k, p.k_strides, p.k_alignment),
                tensor_of(s, Side::v, p.v_strides, p.v_alignment), tensor_of(s, Side::o, p.o_strides, p.o_alignment)};
   return s;

@@ -147,7 +147,7 @@ struct TuningStatus {
 
 /// Options of Engine::prepare.
 struct PrepareOptions {
-  /// Partial or complete configuration to use instead of selecting one, e.g. parse_fields("variant=online,threads=512",
+  /// Partial or complete configuration to use instead of selecting one, e.g. parse_fields("variant=two_pass,threads=512",
   /// "config").
   Config config{};
   /// Overrides the engine's mode.
