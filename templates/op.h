@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <vector>
 
 #include "core/launch.h"
@@ -174,6 +175,12 @@ class Op {
   /// Reads a problem. Throws Error(invalid_argument) naming the field, its value and what is allowed (unknown fields,
   /// absurd or overflowing shapes included).
   virtual ParsedProblemPtr parse(const Problem& problem) const = 0;
+  /// Reads a problem's struct, whose type is `type`, without its generic form. Returns nullptr if another struct describes
+  /// this operation. Throws as parse() does.
+  virtual ParsedProblemPtr parse_typed(const std::type_info& type, const void* problem) const {
+    static_cast<void>(type), static_cast<void>(problem);
+    return nullptr;
+  }
   /// The normal form of a problem. Throws as parse() does.
   Problem normalize(const Problem& problem) const;
 

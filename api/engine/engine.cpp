@@ -36,6 +36,22 @@ std::unique_ptr<Engine::Parts> open_parts(EngineOptions options) {
   return parts;
 }
 
+std::shared_ptr<const Plan::State> prepare_parsed(Engine::Parts& parts, ParsedProblemPtr problem,
+                                                  const PrepareOptions& options, Stream stream) {
+  PlanRequest request;
+  request.problem = std::move(problem);
+  request.mode = options.mode.value_or(parts.options.mode);
+  if (!options.config.fields.empty())
+    request.pinned = request.problem->complete_config(parts.device->info(), options.config);
+
+  const std::string key = request.key();
+  if (auto state = parts.plans->plans.find(key)) return std::move(*state);
+  if (parts.device->is_capturing(stream))
+    throw Error(ErrorCode::capturing, "no plan exists for ", request.problem->problem().short_text(),
+                " and none can be prepared during a stream capture; call Engine::prepare before the capture begins");
+  return parts.plans->plans.get(key, [&] { return make_plan(parts, request); });
+}
+
 }  // namespace
 
 Engine::Parts::Parts() : templates(TemplateSet::embedded()) {}
@@ -55,18 +71,14 @@ Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
 Engine::~Engine() = default;
 
 Plan Engine::prepare(const Problem& problem, const PrepareOptions& options, Stream stream) {
-  PlanRequest request;
-  request.problem = find_op(problem.op).parse(problem);
-  request.mode = options.mode.value_or(parts_->options.mode);
-  if (!options.config.fields.empty())
-    request.pinned = request.problem->complete_config(parts_->device->info(), options.config);
+  return Plan(prepare_parsed(*parts_, find_op(problem.op).parse(problem), options, stream));
+}
 
-  const std::string key = request.key();
-  if (auto state = parts_->plans->plans.find(key)) return Plan(std::move(*state));
-  if (parts_->device->is_capturing(stream))
-    throw Error(ErrorCode::capturing, "no plan exists for ", request.problem->problem().short_text(),
-                " and none can be prepared during a stream capture; call Engine::prepare before the capture begins");
-  return Plan(parts_->plans->plans.get(key, [&] { return make_plan(*parts_, request); }));
+Plan Engine::prepare_typed(std::string_view op, const std::type_info& type, const void* problem,
+                           const PrepareOptions& options, Stream stream) {
+  ParsedProblemPtr parsed = find_op(op).parse_typed(type, problem);
+  if (parsed == nullptr) throw Error(ErrorCode::invalid_argument, "the problem is not of the struct that describes ", op);
+  return Plan(prepare_parsed(*parts_, std::move(parsed), options, stream));
 }
 
 void Engine::run(const Problem& problem, std::span<void* const> arrays, Stream stream) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <vector>
 
 #include "tunesmith/attention.h"
@@ -171,7 +172,7 @@ class Engine {
   Plan prepare(const Problem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
   template <DescribedProblem Typed>
   Plan prepare(const Typed& problem, const PrepareOptions& options = {}, Stream stream = nullptr) {
-    return prepare(to_problem(problem), options, stream);
+    return prepare_typed(problem.op(), typeid(Typed), &problem, options, stream);
   }
 
   /// Launches any operation in one call. The first call for a problem prepares a plan (seconds if it tunes, milliseconds
@@ -224,6 +225,9 @@ class Engine {
   explicit Engine(std::unique_ptr<Parts> parts);
 
  private:
+  /// prepare() of the struct of type `type` that describes the operation `op`.
+  Plan prepare_typed(std::string_view op, const std::type_info& type, const void* problem, const PrepareOptions& options,
+                     Stream stream);
   /// A one-shot call: its key, and the addresses of all arrays that its problem type has.
   struct Call {
     std::span<const std::uint64_t> key;
@@ -254,12 +258,10 @@ void Engine::run(const Typed& problem, const typename Typed::Arrays& arrays, Str
 template <DescribedProblem Typed, typename Reader>
 void Engine::run_first(const Typed& problem, const typename Typed::Arrays& arrays, const Reader& call, Stream stream) {
   const Typed asked = with_addresses(problem, arrays);
-  const Description description(asked, arrays);
-  description.check_addresses();  // before any work
+  Description(asked, arrays).check_addresses();  // before any work
   AddressList addresses;
   describe(asked, arrays, addresses);
-  const Problem given{std::string(asked.op()), description.given_form(description_of_defaults<Typed>())};
-  const Plan plan = prepare(given, {}, stream);
+  const Plan plan = prepare(asked, {}, stream);
   if (!call.has_text()) remember({call.words(), call.addresses(), call.hash()}, plan, addresses.selected());
   plan.launch(addresses.span(), stream);
 }

@@ -148,6 +148,8 @@ class Description {
   /// Checks all values. Throws Error(invalid_argument) with the field, its value and the allowed values. `given` is the
   /// argument of read().
   void check(const Fields& given) const;
+  /// Does the same for all values that differ from the defaults, as if they were given.
+  void check_as_given(const Description& defaults) const;
   /// Checks the arrays. Throws Error(invalid_argument) for an array that would exceed any memory.
   void check_extents() const;
   /// Throws Error(invalid_argument) for an array whose address is null or not aligned to an element,
@@ -181,6 +183,7 @@ class Description {
     /// Converts a value to the generic form, which has an enum's name instead of its number.
     Value generic(const Value& value) const;
     Value parsed(const Fields& given) const;
+    [[noreturn]] void reject_without_condition(const Value& value) const;
     void check(const Value& value) const;
     std::string range_text() const;
     std::vector<std::string_view> words() const;
@@ -193,6 +196,8 @@ class Description {
     arrays_.reserve(16);
     addresses_.reserve(16);
   }
+  /// Returns the name of the field that is stored in `member`; empty if there is none.
+  std::string_view name_of(const void* member) const;
   std::string dim_text(const Extent& extent) const;
   Fields form(const Description& defaults, bool normal) const;
 

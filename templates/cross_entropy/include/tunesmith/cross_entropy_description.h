@@ -209,6 +209,7 @@ constexpr void describe(Self& p, const CrossEntropyArrays& arrays, Visitor& v) {
   ArrayFacts dlogits = ce::dlogits_array(p, p.gradient == Gradient::in_place);
   dlogits.present = p.gradient != Gradient::none;
   dlogits.shares = arrays.logits;
+  dlogits.in_place_choice = &p.gradient;
   v.array(arrays.dlogits, dlogits);
 }
 
