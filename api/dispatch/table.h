@@ -99,7 +99,8 @@ class DispatchTable {
 
  private:
   struct Entry {
-    Entry(const Key& of, Value&& held, std::uint64_t now) : key(of), value(std::move(held)), last_used(now) {}
+    Entry(const Key& its_key, Value&& its_value, std::uint64_t now)
+        : key(its_key), value(std::move(its_value)), last_used(now) {}
 
     const Key key;
     const Value value;

@@ -53,8 +53,8 @@ struct EngineOptions {
   /// Seconds of tuning that are allowed before the share counts. Default 5.
   double tune_allowance_s = 5;
   /// Number of plans, and of one-shot calls, that the engine keeps; beyond it, those that were unused for the longest time
-  /// are dropped. Plans that the caller holds stay valid. At least 8. Default 4096.
-  std::size_t plan_capacity = 4096;
+  /// are dropped. Plans that the caller holds stay valid. At least 8. Default 16384.
+  std::size_t plan_capacity = 16384;
   /// Cache file, created on the first write. Default: $XDG_CACHE_HOME/tunesmith/cache.db, else ~/.cache/tunesmith/cache.db.
   /// If empty, results are kept in memory only.
   std::filesystem::path cache_file = default_cache_file();

@@ -266,7 +266,7 @@ TEST(Capacity, PlansThatTheCallerHoldsStayValid) {
   ScriptedEngine scripted(options);
   Engine& engine = *scripted.engine;
   const SoftmaxProblem problem = SoftmaxProblem::contiguous(2, 8, DType::f32);
-  const Plan held = engine.prepare(problem);
+  const Plan kept = engine.prepare(problem);
   const AttentionArrays arrays = far_arrays();
   for (std::int64_t seq_kv = 1; seq_kv <= 200; ++seq_kv) {
     engine.run(decode(seq_kv), arrays);
@@ -274,9 +274,9 @@ TEST(Capacity, PlansThatTheCallerHoldsStayValid) {
     EXPECT_LE(engine.parts().plans->calls.size(), 16u);
   }
   std::array<float, 32> memory{};
-  held.launch(memory.data(), memory.data() + 16);
+  kept.launch(memory.data(), memory.data() + 16);
   EXPECT_FLOAT_EQ(memory[16], 0.125f);
-  EXPECT_NE(&held.state(), &engine.prepare(problem).state()) << "it had been dropped";
+  EXPECT_NE(&kept.state(), &engine.prepare(problem).state()) << "it had been dropped";
 }
 
 TEST(Capacity, ExistingPlansWorkDuringACaptureAfterOthersWereDropped) {

@@ -148,6 +148,18 @@ TEST(MeasuringLock, ExcludesThreadsAndProcesses) {
   EXPECT_TRUE(second_has_it);
 }
 
+TEST(MeasuringLock, GivesUpWhenItIsHeldForTooLong) {
+  const TemporaryFolder folder;
+  const MeasuringLock first(folder.path(), "GPU-1");
+  try {
+    const MeasuringLock second(folder.path(), "GPU-1", std::chrono::milliseconds(20));
+    FAIL() << "two owners";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::cancelled);
+    EXPECT_NE(std::string(error.what()).find("GPU-1 for more than 0.02 s"), std::string::npos) << error.what();
+  }
+}
+
 TEST(MeasuringLock, ExcludesThreadsWithoutAFile) {
   const TemporaryFolder folder;
   const std::filesystem::path nowhere = folder.path() / "missing";
