@@ -9,6 +9,7 @@
 #include "api/engine/config_choices.h"
 #include "templates/source_key.h"
 #include "tests/api/engine/fakes.h"
+#include "tunesmith/rms_norm.h"
 
 namespace tunesmith {
 namespace {
@@ -205,6 +206,18 @@ std::vector<std::vector<Problem>> problems_of_one_source() {
       }
       groups.push_back(std::move(forward));
       groups.push_back(std::move(backward));
+    }
+    for (const bool weight : {false, true}) {
+      std::vector<Problem> norm;
+      for (const std::int64_t rows : sizes) {
+        RmsNormProblem problem;
+        problem.rows = rows;
+        problem.cols = cols;
+        problem.dtype = DType::bf16;
+        problem.weight = problem.rstd = weight;
+        norm.push_back(to_problem(problem));
+      }
+      groups.push_back(std::move(norm));
     }
     for (const Reduction reduction : {Reduction::none, Reduction::mean}) {
       std::vector<Problem> loss, backward;
