@@ -1,4 +1,4 @@
-// The operations that exist, in the order of the help text.
+// The list of operations, in the order of the help text.
 
 #include <array>
 

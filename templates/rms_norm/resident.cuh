@@ -1,6 +1,5 @@
-// RMS normalization in one read and one write: the row stays on the chip, in the registers and shared memory of the threads
-// that share it, while its squares are summed. The variants differ in who shares a row: lanes of a warp, a block, a cluster
-// of blocks, or blocks of a cooperative grid.
+// RMS normalization in one read and one write: a cooperative group keeps the row in registers and shared memory while it
+// sums the squares. The group is part of a warp, a block, a cluster, or several blocks of a cooperative grid.
 #pragma once
 
 #include "rms_norm/rms_norm.cuh"
@@ -8,7 +7,7 @@
 
 namespace tunesmith {
 
-/// `Types` has Input (of x) and Output (of y); `Storage` is where the row stays.
+/// `Types` has Input (of x) and Output (of y); `Storage`: where the row resides.
 template <typename Types, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage>
 __device__ __forceinline__ void rms_norm_resident(const RmsNormParams& params) {
   using Input = typename Types::Input;

@@ -1,9 +1,9 @@
-// The steps of RMS normalization that its kernels share.
+// Device functions shared by the RMS normalization kernels.
 //
 //   y = x * rstd * (weight + weight_offset),  rstd = 1 / sqrt(mean(x^2) + eps)
 //
-// All of it in float32, rounded to y's type once. The squares of a vector are added in a chain; the sums of vectors and of
-// threads keep what each addition loses, so that a long row is as exact as a short one.
+// All arithmetic is float32, rounded once to y's type. The squares of a vector are added in a chain; sums over vectors and
+// threads are compensated, so long rows are as accurate as short ones.
 //
 // Reference: Zhang and Sennrich, "Root mean square layer normalization" (arXiv:1910.07467).
 #pragma once
@@ -30,15 +30,15 @@ __device__ __forceinline__ void include_squares(CompensatedSum& sum, const float
   sum.include(squares);
 }
 
-/// rstd of a row from its sum of squares, an unevaluated sum of two floats. 0 if the sum overflows.
+/// Returns the rstd of a row from its sum of squares, an unevaluated sum of two floats; 0 if the sum overflows.
 template <const RowShape& shape>
 __device__ __forceinline__ float rstd_of(const RmsNormParams& params, FloatPair squares) {
-  // Next to an infinite sum the second float is NaN, from inf - inf.
+  // If the sum is infinite, the second float is NaN (inf - inf).
   const float sum = is_finite(squares.first) ? add(squares.first, squares.second) : squares.first;
   return reciprocal_sqrt(add(divide(sum, static_cast<float>(shape.cols)), params.eps));
 }
 
-/// Normalizes the vector at `column` and stores those of its elements that lie in the row.
+/// Normalizes the vector at `column` and stores its elements that are in the row.
 template <typename Types, const RowShape& shape, StoreHint hint>
 __device__ __forceinline__ void store_normalized(const RmsNormParams& params, const Row<shape>& row, int64 column,
                                                  bool inside, float rstd, float (&values)[shape.vector]) {

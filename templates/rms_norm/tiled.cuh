@@ -1,5 +1,5 @@
-// RMS normalization of rows that do not fit on the chip, in two reads. One block takes whole rows, or several share a row:
-// then a first kernel leaves the sum of squares of each part in the workspace and a second one adds them up.
+// RMS normalization in two reads, for rows that do not fit on chip. Either one block processes a row, or several share it: a
+// first kernel writes one partial sum of squares per block, a second one reduces them and writes y.
 #pragma once
 
 #include "rms_norm/rms_norm.cuh"
@@ -7,7 +7,7 @@
 
 namespace tunesmith {
 
-/// The sum over a block; every thread gets it.
+/// Sums over a block; all threads get the result.
 template <int threads>
 __device__ __forceinline__ FloatPair sum_of_block(FloatPair sum) {
   sum = BlockGroup<threads>(nullptr, 0).template reduce<0>(sum, SumOfTwoFloats());
@@ -15,7 +15,7 @@ __device__ __forceinline__ FloatPair sum_of_block(FloatPair sum) {
   return sum;
 }
 
-/// The sum of squares of a block's part of a row.
+/// Sums the squares of a block's slice of a row.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ FloatPair squares_of_part(const RmsNormParams& params, const Row<shape>& row, int part) {
   using Input = typename Types::Input;
@@ -34,7 +34,7 @@ __device__ __forceinline__ FloatPair squares_of_part(const RmsNormParams& params
   return sum_of_block<config.threads>(squares.both());
 }
 
-/// Reads a block's part of a row again and writes the result.
+/// Reads a block's slice of a row again and writes the result.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void normalize_part(const RmsNormParams& params, const Row<shape>& row, int part,
                                                FloatPair squares) {
@@ -55,7 +55,7 @@ __device__ __forceinline__ void normalize_part(const RmsNormParams& params, cons
   });
 }
 
-/// One block per row.
+/// Runs both passes with one block per row.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void rms_norm_two_pass(const RmsNormParams& params) {
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
@@ -64,7 +64,7 @@ __device__ __forceinline__ void rms_norm_two_pass(const RmsNormParams& params) {
   });
 }
 
-/// Several blocks per row, first kernel: leaves [rows][blocks_per_row] sums.
+/// First kernel of several blocks per row: writes [rows][blocks_per_row] partial sums.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void rms_norm_split_sums(const RmsNormParams& params) {
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
@@ -74,7 +74,7 @@ __device__ __forceinline__ void rms_norm_split_sums(const RmsNormParams& params)
   });
 }
 
-/// Several blocks per row, second kernel: adds the sums up and writes.
+/// Second kernel of several blocks per row: reduces the partial sums and writes y.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void rms_norm_split(const RmsNormParams& params) {
   over_parts<shape, config>(params.row, [&](int64 index, int part) {

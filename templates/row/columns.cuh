@@ -1,4 +1,4 @@
-// Arrays with one element for each column, such as weights. All rows read them, so they stay in the caches.
+// Arrays with one element per column, such as weights. All rows read them, so they stay in the caches.
 #pragma once
 
 #include "device/edges.cuh"
@@ -6,12 +6,12 @@
 
 namespace tunesmith {
 
-/// `count` elements in one load: divides the vectors of the rows, and 1 where those are shifted.
+/// `count`: elements per load; divides the vectors of the rows, and is 1 for shifted rows.
 template <typename Element, int count>
 struct Columns {
   static constexpr bool present = true;
 
-  /// The elements for the vector at `column` of a row; those outside of the row read as 0.
+  /// Loads the elements for the vector at `column` of a row; elements outside of the row read as 0.
   template <const RowShape& shape>
   static __device__ __forceinline__ void load(const void* array, const Row<shape>& row, int64 column, bool inside,
                                               float (&values)[shape.vector]) {
@@ -26,7 +26,7 @@ struct Columns {
   }
 };
 
-/// The problem has no such array.
+/// For problems without such an array.
 struct NoColumns {
   static constexpr bool present = false;
 };

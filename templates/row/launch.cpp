@@ -112,13 +112,13 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
       plan.workspace_use = WorkspaceUse::scratch;
       break;
     case Variant::pipeline: {
-      // No matter how many are resident: rows are taken from a counter, and those that start late find none left.
+      // Not limited to resident clusters: rows come from a counter, and clusters that start late find none left.
       const std::int64_t clusters = std::int64_t{config.min_blocks} * device.sm_count / config.blocks_per_row;
       params.groups = std::max<std::int64_t>(clusters, 1);
       blocks = params.groups * config.blocks_per_row;
       launch.block = {static_cast<std::uint32_t>(config.threads + pipeline_extra_threads), 1, 1};
       if (config.blocks_per_row > 1) launch.cluster = {static_cast<std::uint32_t>(config.blocks_per_row), 1, 1};
-      plan.workspace_bytes = 16;  // the counter, and how many clusters have ended
+      plan.workspace_bytes = 16;  // the counter, and the number of finished clusters
       plan.workspace_use = WorkspaceUse::zeros;
       break;
     }

@@ -13,7 +13,7 @@ KeyParts RowProblem::key() const {
   KeyParts parts;
   parts.problem_class = shape_.problem_class() + problem_class_;
   parts.n_cols = shape_.cols;
-  // From 65536 rows on every GPU is full whatever the configuration, and only cols matters.
+  // From 65536 rows on every GPU is full for every configuration, and only cols matters.
   constexpr std::uint64_t full = 65536;
   parts.rows_bucket = static_cast<std::int64_t>(std::bit_ceil(std::min<std::uint64_t>(shape_.rows, full)));
   return parts;
@@ -57,7 +57,7 @@ Cost RowProblem::cost_of_arrays(double flops) const {
 }
 
 Problem RowProblem::verification_problem() const {
-  // About a million elements, but enough rows for every special one, and a number that no block size divides.
+  // About a million elements, with enough rows for all edge cases, and a number that no block size divides.
   Problem small = problem();
   small.fields.set("rows", std::clamp<std::int64_t>((std::int64_t{1} << 20) / shape_.cols, 16, 512) + 1);
   return small;

@@ -1,5 +1,5 @@
 #pragma once
-// What every problem over rows answers alike: configurations, geometry, keys, sources. Internal to templates/.
+// Shared implementation of problems over rows: configurations, geometry, keys, sources. Internal to templates/.
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 #pragma once
-// softmax, log_softmax and their gradients. See tunesmith/softmax.h for what they compute.
+// softmax, log_softmax and their gradients. tunesmith/softmax.h defines what they compute.
 
 #include "templates/described_op.h"
 #include "templates/row/row_problem.h"

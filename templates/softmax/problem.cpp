@@ -52,7 +52,7 @@ row::Shape shape_of(const SoftmaxBackwardProblem& problem) {
 }
 
 void complete_options(SoftmaxOptions& options, std::int64_t rows) {
-  options.scale = static_cast<double>(static_cast<float>(options.scale));  // what the kernel multiplies with
+  options.scale = static_cast<double>(static_cast<float>(options.scale));  // the kernel's factor
   if (std::optional<std::int64_t>& inner = options.mask.inner; inner) inner = std::min(*inner, rows);
 }
 

@@ -1,4 +1,4 @@
-// The kernels of the generated softmax family.
+// Kernels of the softmax family: template names and features.
 
 #include "templates/row/source.h"
 
@@ -13,7 +13,7 @@ row::Kernels ParsedSoftmax::kernels(const row::TypedConfig& config, const row::S
   if (shape.backward()) {
     kernels.files = "softmax/backward_";
     kernels.function = "softmax_backward";
-    kernels.steps = "the sum that the gradient needs and the gradient";
+    kernels.steps = shape.logarithm ? "the sum of dy and the gradient" : "the sum of dy * y and the gradient";
     return kernels;
   }
   kernels.files = "softmax/";

@@ -159,14 +159,14 @@ TEST(Render, LineMarksPointAtTheTemplates) {
 TEST(Render, HeadNamesProblemAndConfiguration) {
   const std::string head = rendered(golden_cases[1]).substr(0, 1200);
   for (const char* part : {"// softmax,", "cols = 32000, reads bf16, writes bf16",
-                           "variant=block,threads=", "nvcc -arch=sm_90a -cubin", "another architecture from sm_80"})
+                           "variant=block,threads=", "nvcc -arch=sm_90a -cubin", "minimum architecture: sm_80"})
     EXPECT_NE(head.find(part), std::string::npos) << part;
 }
 
 TEST(Render, HeadNamesTheMinimumArchitecture) {
   const auto least = [](const char* problem, const char* config) {
     const std::string text = rendered({"", "softmax_backward", problem, "sm_90a", config});
-    const std::string before = "another architecture from ";
+    const std::string before = "minimum architecture: ";
     const std::size_t begin = text.find(before) + before.size();
     return text.substr(begin, text.find('\n', begin) - begin);
   };

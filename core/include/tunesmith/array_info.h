@@ -1,5 +1,5 @@
 #pragma once
-// The layout of an array of a problem, for plans, bindings and checks.
+// Layout of an array of a problem, for plans, bindings and checks.
 
 #include <cstdint>
 #include <string>

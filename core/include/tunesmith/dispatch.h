@@ -25,16 +25,16 @@
 
 namespace tunesmith {
 
-/// Throws Error(invalid_argument): an array is given that the problem does not have.
+/// Throws Error(invalid_argument) for a non-null array that the problem does not have.
 [[noreturn]] void refuse_array(std::string_view array);
 
-/// Bytes that the address is a multiple of: a power of two, at most 16 because no access is wider.
+/// Returns the alignment of an address: a power of two, at most 16 because no access is wider.
 inline std::int64_t alignment_class(const void* address) noexcept {
   const auto bits = reinterpret_cast<std::uintptr_t>(address) | 16U;
   return static_cast<std::int64_t>(bits & (~bits + 1));
 }
 
-/// Sets what the addresses of a call say: alignments, in-place outputs, options that an array switches on.
+/// Sets the fields that addresses determine: alignments, in-place outputs, options enabled by an array.
 class AddressReader {
  public:
   constexpr void field(std::string_view, const auto&, const FieldFacts&) noexcept {}
@@ -48,7 +48,7 @@ class AddressReader {
   }
 
  private:
-  /// Descriptions take a problem as it is, const or not; here it is not.
+  /// Descriptions take a const or mutable problem; this visitor requires a mutable one.
   template <typename Member>
   static void set(const Member* member, Member value) noexcept {
     if (member != nullptr) *const_cast<Member*>(member) = value;
@@ -75,7 +75,7 @@ class KeyLayout {
   constexpr std::size_t words() const noexcept { return words_; }
 
  private:
-  std::size_t words_ = 1;  // the operation's name
+  std::size_t words_ = 1;  // the first word is the operation's name
   std::size_t shared_ = 0;
   int shift_ = 64;
 };

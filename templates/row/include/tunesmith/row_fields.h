@@ -1,5 +1,5 @@
 #pragma once
-// What the fields of operations over rows have in common.
+// Field properties that operations over rows share.
 
 #include <cstdint>
 #include <limits>
@@ -10,7 +10,7 @@ namespace tunesmith {
 
 inline constexpr std::int64_t most_cols = std::numeric_limits<std::int32_t>::max();
 
-/// A row stride of an output: rows do not overlap.
+/// Row stride of an output: rows must not overlap.
 constexpr FieldFacts output_stride(std::string_view meaning, std::int64_t cols) {
   FieldFacts facts;
   facts.meaning = meaning;
@@ -19,7 +19,7 @@ constexpr FieldFacts output_stride(std::string_view meaning, std::int64_t cols) 
   return facts;
 }
 
-/// A row stride of an input: 0 reads the same row again.
+/// Row stride of an input: 0 repeats one row.
 constexpr FieldFacts input_stride(std::string_view meaning, std::int64_t cols) {
   FieldFacts facts = output_stride(meaning, cols);
   facts.zero_too = true;
