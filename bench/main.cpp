@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "bench/gpu.h"
 
@@ -17,7 +18,9 @@ void register_linear_cross_entropy(Engine& engine);
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  const auto engine = tunesmith::bench::open_gpu();
+  auto options = tunesmith::EngineOptions::from_environment();
+  options.tune_share = 1;  // kernels are compared tuned, however long that takes
+  const auto engine = tunesmith::bench::open_gpu(std::move(options));
   if (engine == nullptr) {
     std::puts("tunesmith_bench: no GPU here, nothing measured");
     return 0;

@@ -105,7 +105,8 @@ void Description::Entry::check(const Value& value) const {
     if (access->kind == FieldKind::flag) {
       allowed = integer == 0 || integer == 1;
     } else if (access->kind == FieldKind::choice) {
-      allowed = (facts.choices >> static_cast<unsigned>(integer) & 1) != 0;
+      allowed = integer >= 0 && integer < static_cast<std::int64_t>(access->names.size()) &&
+                (facts.choices >> static_cast<unsigned>(integer) & 1) != 0;
     } else {
       allowed = integer >= facts.range.least && integer <= facts.range.most && integer % facts.step == 0 &&
                 (!facts.power_of_two || std::has_single_bit(static_cast<std::uint64_t>(integer)));
@@ -116,6 +117,11 @@ void Description::Entry::check(const Value& value) const {
   const std::string quote = access->kind == FieldKind::choice ? "'" : "";
   throw Error(ErrorCode::invalid_argument, name, " is ", quote, tunesmith::text(generic(value)), quote,
               "; allowed: ", range_text());
+}
+
+void Description::Entry::reject_without_condition(const Value& value) const {
+  throw Error(ErrorCode::invalid_argument, name, " is ", tunesmith::text(value), "; allowed: only with ",
+              facts.only_with.text);
 }
 
 void Description::read(std::string_view owner, const Fields& given) {
@@ -144,14 +150,24 @@ void Description::read_known(const Fields& given) {
 void Description::check(const Fields& given) const {
   for (const Entry& entry : fields_) {
     const bool is_given = given.contains(entry.name);
-    if (is_given && !entry.facts.only_with.holds)
-      throw Error(ErrorCode::invalid_argument, entry.name, " is ", tunesmith::text(*given.find(entry.name)),
-                  "; allowed: only with ", entry.facts.only_with.text);
+    if (is_given && !entry.facts.only_with.holds) entry.reject_without_condition(*given.find(entry.name));
     if (is_given) {
       entry.check(entry.parsed(given));
     } else if (const std::optional<Value> value = entry.get(); value && entry.facts.only_with.holds) {
       entry.check(*value);
     }
+  }
+}
+
+void Description::check_as_given(const Description& defaults) const {
+  for (std::size_t i = 0; i < fields_.size(); ++i) {
+    const Entry& entry = fields_[i];
+    const std::optional<Value> value = entry.get();
+    if (!value) continue;
+    if (entry.facts.only_with.holds)
+      entry.check(*value);
+    else if (!((entry.option || entry.facts.omit_default) && value == defaults.fields_[i].get()))
+      entry.reject_without_condition(entry.generic(*value));
   }
 }
 
@@ -243,6 +259,7 @@ std::vector<FieldInfo> Description::field_infos() const {
     info.bare = info.kind == FieldKind::flag ? "1" : entry.facts.bare;
     info.range_text = info.kind == FieldKind::choice ? "" : entry.range_text();
     info.hidden = entry.facts.hidden;
+    info.runtime = entry.facts.runtime;
     infos.push_back(std::move(info));
   }
   return infos;

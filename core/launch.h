@@ -22,6 +22,13 @@ struct KernelLaunch {
   bool overlaps = false;
 };
 
+/// What a workspace must contain when a launch begins, which decides whether plans can share it.
+enum class WorkspaceUse : std::uint8_t {
+  own,      ///< what this plan's previous launch on the stream left: no other plan may write to it
+  zeros,    ///< zeros in its first LaunchPlan::workspace_zeros bytes, which every launch restores
+  scratch,  ///< anything
+};
+
 /// Everything needed to run a problem once: kernels in stream order, which all take the same parameter block by value.
 /// Without kernels there is nothing to do (zero rows).
 struct LaunchPlan {
@@ -63,6 +70,8 @@ struct LaunchPlan {
   std::vector<TensorMap> tensor_maps;  ///< may be empty
   std::int64_t workspace_bytes = 0;    ///< workspace per stream, 256-byte aligned, zeroed when it is allocated
   std::uint32_t workspace_offset = 0;  ///< in `params`; used when workspace_bytes > 0
+  WorkspaceUse workspace_use = WorkspaceUse::own;
+  static constexpr std::int64_t workspace_zeros = 16;  ///< bytes, for WorkspaceUse::zeros
 };
 
 }  // namespace tunesmith

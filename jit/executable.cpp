@@ -13,15 +13,16 @@ constexpr std::size_t max_param_bytes = 4096;
 
 }  // namespace
 
-Executable::Executable(Device& device, std::shared_ptr<Module> module, LaunchPlan plan)
+Executable::Executable(Device& device, std::shared_ptr<Module> module, LaunchPlan plan, WorkspacePool* pool)
     : device_(device), module_(std::move(module)), plan_(std::move(plan)), tensor_maps_(device, plan_) {
   if (plan_.params.size() > max_param_bytes)
     throw Error(ErrorCode::unsupported, "the kernel's parameters take ", plan_.params.size(), " bytes; allowed: at most ",
                 max_param_bytes);
   kernels_.reserve(plan_.kernels.size());
   for (const KernelLaunch& kernel : plan_.kernels) kernels_.push_back(device_.prepare(*module_, kernel));
-  if (plan_.workspace_bytes > 0)
-    workspaces_ = std::make_unique<Workspaces>(device_, static_cast<std::size_t>(plan_.workspace_bytes));
+  if (plan_.workspace_bytes == 0) return;
+  const auto bytes = static_cast<std::size_t>(plan_.workspace_bytes);
+  workspaces_ = pool != nullptr ? pool->get(plan_.workspace_use, bytes) : std::make_shared<Workspaces>(device_, bytes);
 }
 
 Executable::~Executable() = default;

@@ -8,15 +8,16 @@
 #include "core/launch.h"
 #include "jit/device.h"
 #include "jit/tensor_maps.h"
-#include "jit/workspaces.h"
+#include "jit/workspace_pool.h"
 
 namespace tunesmith {
 
 class Executable {
  public:
-  /// Prepares every kernel and tensor map of the plan and allocates its workspace. `device` must outlive this object. Throws
-  /// the errors of Device::prepare and TensorMaps, and Error(unsupported) for too many bytes of parameters.
-  Executable(Device& device, std::shared_ptr<Module> module, LaunchPlan plan);
+  /// Prepares every kernel and tensor map of the plan and its workspace, from `pool` unless that is null. `device` must
+  /// outlive this object. Throws the errors of Device::prepare and TensorMaps, Error(unsupported) for too many bytes of
+  /// parameters, and Error(out_of_memory).
+  Executable(Device& device, std::shared_ptr<Module> module, LaunchPlan plan, WorkspacePool* pool = nullptr);
   ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
@@ -38,7 +39,7 @@ class Executable {
   LaunchPlan plan_;
   TensorMaps tensor_maps_;
   std::vector<std::unique_ptr<PreparedKernel>> kernels_;
-  std::unique_ptr<Workspaces> workspaces_;
+  std::shared_ptr<Workspaces> workspaces_;
 };
 
 }  // namespace tunesmith

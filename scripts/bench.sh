@@ -12,3 +12,6 @@ echo "== kernels and dispatch"
 echo
 echo "== new processes"
 "$build/bench/tunesmith_cold_start"
+echo
+echo "== shapes that change from call to call"
+"$build/bench/tunesmith_changing_shapes"

@@ -11,7 +11,8 @@ max_mib=64 # what is carried to a lent machine at once
 build=build/device
 package=${1:-build/gpu}
 cmake --preset device
-cmake --build --preset device --target gpu_tests tunesmith_cli tunesmith tunesmith_shipped tunesmith_bench tunesmith_cold_start
+cmake --build --preset device --target gpu_tests tunesmith_cli tunesmith tunesmith_shipped tunesmith_bench tunesmith_cold_start \
+  tunesmith_changing_shapes
 
 rm -rf "$package"
 mkdir -p "$package"/{api/cli,bench,share/tunesmith,tests}
@@ -22,7 +23,7 @@ copy api/cli "$build/api/cli/tunesmith"
 copy api "$build"/api/libtunesmith.so*
 copy share/tunesmith "$build/share/tunesmith/shipped.db"
 copy tests "$build"/tests/*_gpu_test
-copy bench "$build/bench/tunesmith_bench" "$build/bench/tunesmith_cold_start"
+copy bench "$build"/bench/tunesmith_{bench,cold_start,changing_shapes}
 benchmark=$(ldd "$build/bench/tunesmith_bench" | awk '/libbenchmark/ {print $3}')
 [[ -z $benchmark ]] || cp "$benchmark" "$package/bench/"
 find "$package" -type f ! -name '*.db' -exec strip --strip-unneeded {} +

@@ -32,6 +32,19 @@ class DescribedOp : public Op {
     return std::make_shared<const Parsed>(*this, typed);
   }
 
+  ParsedProblemPtr parse_typed(const std::type_info& type, const void* problem) const override {
+    if (type != typeid(Typed)) return nullptr;
+    Typed typed = *static_cast<const Typed*>(problem);
+    {
+      Description description(typed);
+      description.check_as_given(description_of_defaults<Typed>());
+      description.resolve();
+    }
+    Description(typed).check_extents();
+    complete(typed);
+    return std::make_shared<const Parsed>(*this, typed);
+  }
+
   std::vector<ArrayInfo> describe_arrays(const Fields& known) const override {
     const Typed typed = partial(known);
     return Description(typed).array_infos(true);

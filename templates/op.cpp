@@ -8,6 +8,11 @@ ParsedProblemPtr ParsedProblem::with(const Fields& changes) const {
   return op_.parse(changed);
 }
 
+std::span<const FieldInfo> Op::cached_fields() const {
+  std::call_once(fields_once_, [this] { fields_ = problem_fields(); });
+  return fields_;
+}
+
 Problem Op::normalize(const Problem& problem) const { return parse(problem)->problem(); }
 
 }  // namespace tunesmith

@@ -6,9 +6,11 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <vector>
 
 #include "core/launch.h"
@@ -26,9 +28,10 @@ struct HostArray {
 
 /// The properties of a problem that determine the fastest configuration; part of the cache key.
 struct KeyParts {
-  std::string problem_class;     ///< dtypes, options, alignment and stride classes, as canonical text
-  std::int64_t n_cols = 0;       ///< the size that tuning is keyed on
-  std::int64_t rows_bucket = 0;  ///< rows rounded up to a power of two, capped where the GPU is full
+  std::string problem_class;       ///< dtypes, options, alignment and stride classes, as canonical text
+  std::int64_t n_cols = 0;         ///< the size that tuning is keyed on
+  std::int64_t rows_bucket = 0;    ///< rows rounded up to a power of two, capped where the GPU is full
+  bool n_cols_in_buckets = false;  ///< n_cols is not compiled in: tuning results are kept for buckets of it
 };
 
 /// Minimum work of any implementation, for copy baselines and percentages.
@@ -141,10 +144,14 @@ class ParsedProblem {
       : op_(op), problem_(std::move(problem)), arrays_(std::move(arrays)) {}
   /// From a self-describing problem, as returned by read_problem().
   template <typename Typed>
-  ParsedProblem(const Op& op, const Typed& typed)
-      : ParsedProblem(op, normal_problem(typed), Description(typed).array_infos()) {}
+  ParsedProblem(const Op& op, const Typed& typed) : ParsedProblem(op, typed, Description(typed)) {}
 
  private:
+  template <typename Typed>
+  ParsedProblem(const Op& op, const Typed& typed, const Description& description)
+      : ParsedProblem(op, {std::string(typed.op()), description.normal_form(description_of_defaults<Typed>())},
+                      description.array_infos()) {}
+
   const Op& op_;
   const Problem problem_;
   const std::vector<ArrayInfo> arrays_;
@@ -161,11 +168,19 @@ class Op {
   virtual bool is_internal() const noexcept { return false; }
   virtual std::vector<FieldInfo> problem_fields() const = 0;
   virtual std::vector<FieldInfo> config_fields() const = 0;
+  /// Returns problem_fields(), made on the first call. Thread-safe.
+  std::span<const FieldInfo> cached_fields() const;
 
   /// Parses a problem. Throws Error(invalid_argument) with the field, its value and the allowed values, also for unknown
   /// fields and overflowing shapes.
   virtual ParsedProblemPtr parse(const Problem& problem) const = 0;
-  /// Returns the normal form of a problem. Throws like parse().
+  /// Reads a problem's struct, whose type is `type`, without its generic form. Returns nullptr if another struct describes
+  /// this operation. Throws as parse() does.
+  virtual ParsedProblemPtr parse_typed(const std::type_info& type, const void* problem) const {
+    static_cast<void>(type), static_cast<void>(problem);
+    return nullptr;
+  }
+  /// The normal form of a problem. Throws as parse() does.
   Problem normalize(const Problem& problem) const;
 
   /// Returns the arrays of a partially known problem, absent ones included (ArrayInfo::present); extents of unknown fields
@@ -179,6 +194,10 @@ class Op {
     static_cast<void>(known), static_cast<void>(array), static_cast<void>(shape);
     return {};
   }
+
+ private:
+  mutable std::once_flag fields_once_;
+  mutable std::vector<FieldInfo> fields_;
 };
 
 /// Returns all operations in the order of the help text.

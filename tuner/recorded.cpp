@@ -19,7 +19,14 @@ bool is_decisive(std::string_view fact) {
 
 std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const std::string& text) {
   try {
-    const Config config{parse_fields(text, "recorded config")};
+    return recorded_config(problem, device, Config{parse_fields(text, "recorded config")});
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const Config& config) {
+  try {
     if (config.fields.empty() || !problem.why_invalid(device, config).empty()) return std::nullopt;
     Config complete = problem.complete_config(device, config);
     if (complete.fields.size() != config.fields.size()) return std::nullopt;

@@ -13,6 +13,8 @@ namespace tunesmith {
 /// The configuration in canonical form, or nothing when the text is not a complete configuration that can run this problem
 /// on this device. Never throws Error.
 std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const std::string& text);
+/// The same for a parsed configuration.
+std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const Config& config);
 
 /// Whether driver, clocks or power limit differ between the record's provenance and the device's present one. Only facts
 /// that both name are compared: a machine without NVML knows fewer than the one that measured.

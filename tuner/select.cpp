@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/half_octave.h"
 #include "tuner/recorded.h"
 #include "tunesmith/error.h"
 
@@ -36,12 +37,16 @@ std::string templates_digest(const ParsedProblem& problem, const DeviceInfo& dev
 
 std::string measuring_policy() { return "events,l2-flushed,v1"; }
 
+std::int64_t tuned_n_cols(const KeyParts& parts) noexcept {
+  return parts.n_cols_in_buckets ? half_octave(parts.n_cols) : parts.n_cols;
+}
+
 TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates) {
   KeyParts parts = problem.key();
   TuningKey key;
   key.op = problem.op().name();
+  key.n_cols = tuned_n_cols(parts);
   key.problem_class = std::move(parts.problem_class);
-  key.n_cols = parts.n_cols;
   key.rows_bucket = parts.rows_bucket;
   key.device_class = device.device_class();
   key.template_digest = templates_digest(problem, device, templates);
@@ -49,29 +54,61 @@ TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, con
   return key;
 }
 
-Selection select(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates, Cache& cache,
-                 Mode mode, const std::map<std::string, std::string>& provenance) {
+std::vector<KnownRecord> known_records(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates,
+                                       Cache& cache, const std::map<std::string, std::string>& provenance) {
+  std::vector<KnownRecord> known;
+  const auto add = [&](const TuningRecord& record, Origin origin) {
+    try {
+      known.push_back({record.key.n_cols,
+                       {parse_fields(record.config, "recorded config")},
+                       origin,
+                       is_stale(record, provenance),
+                       record.median_us});
+    } catch (const Error&) {  // written by another version or hand
+    }
+  };
+  const KeyParts parts = problem.key();
+  const TuningKey key = tuning_key(problem, device, templates);
+  if (const auto record = cache.find_record(key)) add(*record, Origin::exact);
+  const std::vector<TuningRecord> near = cache.find_nearest(key, nearest_looked_at);
+  // Records of earlier versions, and records that were written by hand, may have any n_cols of the bucket.
+  const auto is_in_bucket = [&](const TuningRecord& record) {
+    return parts.n_cols_in_buckets && record.key != key && record.key.rows_bucket == key.rows_bucket &&
+           half_octave(record.key.n_cols) == key.n_cols;
+  };
+  for (const TuningRecord& record : near)
+    if (is_in_bucket(record)) add(record, Origin::exact);
+  for (const TuningRecord& record : cache.find_older(key, older_looked_at)) add(record, Origin::older);
+  for (const TuningRecord& record : near)
+    if (record.key != key && !is_in_bucket(record) && is_near(record.key.n_cols, key.n_cols)) add(record, Origin::nearest);
+  return known;
+}
+
+Selection select(const ParsedProblem& problem, const DeviceInfo& device, const std::vector<KnownRecord>& records) {
   Selection selection;
-  const auto use = [&](const TuningRecord& record, Origin origin) {
+  const auto use = [&](const KnownRecord& record) {
     std::optional<Config> config = recorded_config(problem, device, record.config);
     if (!config) return false;
     selection.config = std::move(*config);
-    selection.origin = origin;
-    selection.nearest_n_cols = record.key.n_cols;
-    selection.stale = is_stale(record, provenance);
+    selection.origin = record.origin;
+    selection.nearest_n_cols = record.n_cols;
+    selection.stale = record.stale;
     selection.median_us = record.median_us;
     return true;
   };
-  if (mode != Mode::off) {
-    const TuningKey key = tuning_key(problem, device, templates);
-    if (const auto record = cache.find_record(key); record && use(*record, Origin::exact)) return selection;
-    for (const TuningRecord& record : cache.find_older(key, older_looked_at))
-      if (use(record, Origin::older)) return selection;
-    for (const TuningRecord& record : cache.find_nearest(key, nearest_looked_at))
-      if (record.key != key && is_near(record.key.n_cols, key.n_cols) && use(record, Origin::nearest)) return selection;
-  }
+  const std::int64_t n_cols = records.empty() ? 0 : problem.key().n_cols;
+  for (const KnownRecord& record : records)
+    if (record.origin == Origin::exact && record.n_cols == n_cols && use(record)) return selection;
+  for (const KnownRecord& record : records)
+    if (use(record)) return selection;
   selection.config = problem.default_config(device);
   return selection;
+}
+
+Selection select(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates, Cache& cache,
+                 Mode mode, const std::map<std::string, std::string>& provenance) {
+  if (mode == Mode::off) return select(problem, device, {});
+  return select(problem, device, known_records(problem, device, templates, cache, provenance));
 }
 
 }  // namespace tunesmith

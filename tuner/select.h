@@ -2,7 +2,9 @@
 // Which configuration to use for a problem: exact record -> record of older templates -> nearest n_cols -> default. The
 // answer says which.
 
+#include <map>
 #include <string>
+#include <vector>
 
 #include "cache/cache.h"
 #include "templates/op.h"
@@ -22,8 +24,31 @@ struct Selection {
 /// How measurements are made; part of the key, so that a change of method does not mix with old figures.
 std::string measuring_policy();
 
-/// The key under which the result for this problem on this device is kept.
+/// Returns n_cols of the key under which results are kept: n_cols itself if it is compiled in, else the upper end of its
+/// bucket, of which there are two an octave (half_octave()).
+std::int64_t tuned_n_cols(const KeyParts& parts) noexcept;
+
+/// Returns the key under which the result for this problem on this device is kept.
 TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates);
+
+/// A record that may be used for a tuning key.
+struct KnownRecord {
+  std::int64_t n_cols = 0;
+  Config config;
+  Origin origin = Origin::exact;  ///< exact, older or nearest
+  bool stale = false;
+  double median_us = 0;
+};
+
+/// Returns the records for the tuning key of `problem` in the order of preference: of its bucket, the key's own first; of
+/// older templates; of near n_cols. Records whose configuration cannot be read are left out. `provenance` is the device's
+/// present one, compared for staleness. Never throws for what a cache may hold.
+std::vector<KnownRecord> known_records(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates,
+                                       Cache& cache, const std::map<std::string, std::string>& provenance);
+
+/// Selects from known_records() of a problem with the same tuning key: the first record that can run this problem, but one
+/// that was measured with its very n_cols before others of its bucket; the default if there is none.
+Selection select(const ParsedProblem& problem, const DeviceInfo& device, const std::vector<KnownRecord>& records);
 
 /// `mode` off: the default. replay and tune: the best record there is. A record whose configuration is not valid for this
 /// problem or device is passed over. `provenance` is the device's present one, compared for staleness. Never throws for

@@ -42,6 +42,9 @@ EngineOptions options_from_c(const tunesmith_options* options) {
   if (given.mode != nullptr) result.mode = parse_mode(given.mode);
   if (given.effort != nullptr) result.effort = parse_effort(given.effort);
   if (given.tune_budget_s != 0) result.tune_budget_s = given.tune_budget_s;
+  if (given.tune_share != 0) result.tune_share = given.tune_share;
+  if (given.tune_allowance_s != 0) result.tune_allowance_s = given.tune_allowance_s;
+  if (given.plan_capacity != 0) result.plan_capacity = given.plan_capacity;
   if (given.cache_file != nullptr) result.cache_file = given.cache_file;
   if (given.system_caches != nullptr) set_system_caches(result, given.system_caches);
   if (given.cuda_folders != nullptr) {

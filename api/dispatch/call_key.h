@@ -1,11 +1,13 @@
 #pragma once
-// Keys of one-shot calls of every operation: as many words as the problem type has, and their hash.
+// Keys of one-shot calls of every operation: as many words as the problem type needs, and their hash.
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include "tunesmith/dispatch.h"
 
 namespace tunesmith {
 
@@ -20,8 +22,6 @@ struct CallKeyView {
 /// What a DispatchTable remembers.
 class CallKey {
  public:
-  static constexpr std::size_t most = 40;
-
   CallKey() = default;
   explicit CallKey(const CallKeyView& view) noexcept : hashed_(view.hashed), count_(view.words.size()) {
     std::ranges::copy(view.words, words_.begin());
@@ -38,7 +38,7 @@ class CallKey {
  private:
   std::uint64_t hashed_ = 0;
   std::size_t count_ = 0;
-  std::array<std::uint64_t, most> words_{};
+  std::array<std::uint64_t, most_key_words> words_{};
 };
 
 }  // namespace tunesmith

@@ -1,4 +1,7 @@
-// What one-shot calls of every operation share beyond Engine::run: the table of known calls, and the first call for a key.
+// One-shot calls of every operation, beyond the part that is compiled for a problem type.
+
+#include <array>
+#include <bit>
 
 #include "api/dispatch/plan_table.h"
 #include "api/engine/parts.h"
@@ -7,20 +10,20 @@
 
 namespace tunesmith {
 
-const Executable* Engine::find_call(std::span<const std::uint64_t> key, std::uint64_t hash) const noexcept {
-  return parts_->plans->calls.find(CallKeyView{key, hash});
+bool Engine::run_known(const Call& call, Stream stream) const {
+  const auto reading = parts_->plans->calls.read();
+  const KnownCall* const known = reading.find(CallKeyView{call.key, call.hash});
+  if (known == nullptr) return false;
+  std::array<void*, AddressList::most> addresses;  // NOLINT: only the first `count` are used
+  std::size_t count = 0;
+  for (std::uint32_t left = known->selected; left != 0; left &= left - 1)
+    addresses[count++] = call.addresses[static_cast<std::size_t>(std::countr_zero(left))];
+  known->plan->executable->enqueue({addresses.data(), count}, stream);
+  return true;
 }
 
-const Executable& Engine::prepare_call(std::span<const std::uint64_t> key, std::uint64_t hash, const Description& call,
-                                       const Problem& problem, Stream stream) {
-  call.check_addresses();  // before any work
-  const Executable& executable = *prepare(problem, {}, stream).state().executable;
-  if (!key.empty()) parts_->plans->calls.insert(CallKey(CallKeyView{key, hash}), executable);
-  return executable;  // the plan table keeps it alive
-}
-
-void Engine::enqueue(const Executable& executable, std::span<void* const> arrays, Stream stream) {
-  executable.enqueue(arrays, stream);
+void Engine::remember(const Call& call, const Plan& plan, std::uint32_t selected) {
+  parts_->plans->calls.insert(CallKey(CallKeyView{call.key, call.hash}), {plan.state_, selected});
 }
 
 }  // namespace tunesmith

@@ -6,15 +6,27 @@
 
 #include "api/dispatch/plan_table.h"
 #include "api/engine/cache_files.h"
+#include "api/engine/config_choices.h"
 #include "api/engine/parts.h"
 #include "api/engine/prepare.h"
 
 namespace tunesmith {
 namespace {
 
-std::unique_ptr<Engine::Parts> open_parts(EngineOptions options) {
+void check(const EngineOptions& options) {
   if (!std::isfinite(options.tune_budget_s) || options.tune_budget_s <= 0)
     throw Error(ErrorCode::invalid_argument, "tune_budget_s is ", options.tune_budget_s, "; expected seconds above 0");
+  if (!std::isfinite(options.tune_share) || options.tune_share < 0)
+    throw Error(ErrorCode::invalid_argument, "tune_share is ", options.tune_share, "; expected at least 0");
+  if (!std::isfinite(options.tune_allowance_s) || options.tune_allowance_s < 0)
+    throw Error(ErrorCode::invalid_argument, "tune_allowance_s is ", options.tune_allowance_s,
+                "; expected seconds, at least 0");
+  if (options.plan_capacity < 8)
+    throw Error(ErrorCode::invalid_argument, "plan_capacity is ", options.plan_capacity, "; expected at least 8");
+}
+
+std::unique_ptr<Engine::Parts> open_parts(EngineOptions options) {
+  check(options);
   auto parts = std::make_unique<Engine::Parts>();
   if (!options.templates_folder.empty()) parts->templates = TemplateSet::from_folder(options.templates_folder);
   parts->device = open_device(options.device, options.log);
@@ -24,9 +36,25 @@ std::unique_ptr<Engine::Parts> open_parts(EngineOptions options) {
   return parts;
 }
 
+std::shared_ptr<const Plan::State> prepare_parsed(Engine::Parts& parts, ParsedProblemPtr problem,
+                                                  const PrepareOptions& options, Stream stream) {
+  PlanRequest request;
+  request.problem = std::move(problem);
+  request.mode = options.mode.value_or(parts.options.mode);
+  if (!options.config.fields.empty())
+    request.pinned = request.problem->complete_config(parts.device->info(), options.config);
+
+  const std::string key = request.key();
+  if (auto state = parts.plans->plans.find(key)) return std::move(*state);
+  if (parts.device->is_capturing(stream))
+    throw Error(ErrorCode::capturing, "no plan exists for ", request.problem->problem().short_text(),
+                " and none can be prepared during a stream capture; call Engine::prepare before the capture begins");
+  return parts.plans->plans.get(key, [&] { return make_plan(parts, request); });
+}
+
 }  // namespace
 
-Engine::Parts::Parts() : templates(TemplateSet::embedded()), plans(std::make_unique<PlanTable>()) {}
+Engine::Parts::Parts() : templates(TemplateSet::embedded()) {}
 Engine::Parts::~Parts() = default;
 
 std::shared_ptr<MatmulLibrary> Engine::Parts::matmul() {
@@ -36,27 +64,30 @@ std::shared_ptr<MatmulLibrary> Engine::Parts::matmul() {
 }
 
 Engine::Engine(EngineOptions options) : Engine(open_parts(std::move(options))) {}
-Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
+  parts_->plans = std::make_unique<PlanTable>(*parts_->device, parts_->options.plan_capacity);
+  parts_->choices = std::make_unique<ConfigChoices>(*parts_);
+}
 Engine::~Engine() = default;
 
 Plan Engine::prepare(const Problem& problem, const PrepareOptions& options, Stream stream) {
-  PlanRequest request;
-  request.problem = find_op(problem.op).parse(problem);
-  request.mode = options.mode.value_or(parts_->options.mode);
-  if (!options.config.fields.empty())
-    request.pinned = request.problem->complete_config(parts_->device->info(), options.config);
+  return Plan(prepare_parsed(*parts_, find_op(problem.op).parse(problem), options, stream));
+}
 
-  const std::string key = request.key();
-  if (auto state = parts_->plans->plans.find(key)) return Plan(std::move(*state));
-  if (parts_->device->is_capturing(stream))
-    throw Error(ErrorCode::capturing, "no plan exists for ", request.problem->problem().short_text(),
-                " and none can be prepared during a stream capture; call Engine::prepare before the capture begins");
-  return Plan(parts_->plans->plans.get(key, [&] { return make_plan(*parts_, request); }));
+Plan Engine::prepare_typed(std::string_view op, const std::type_info& type, const void* problem,
+                           const PrepareOptions& options, Stream stream) {
+  ParsedProblemPtr parsed = find_op(op).parse_typed(type, problem);
+  if (parsed == nullptr) throw Error(ErrorCode::invalid_argument, "the problem is not of the struct that describes ", op);
+  return Plan(prepare_parsed(*parts_, std::move(parsed), options, stream));
 }
 
 void Engine::run(const Problem& problem, std::span<void* const> arrays, Stream stream) {
   prepare(problem, {}, stream).launch(arrays, stream);
 }
+
+TuningStatus Engine::tuning() const { return parts_->choices->status(); }
+
+std::size_t Engine::tune_pending(double budget_s) { return parts_->choices->tune_pending(budget_s); }
 
 void Engine::synchronize(Stream stream) { parts_->device->synchronize(stream); }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The components of an Engine. Internal: included by api/, the command line, tests and benchmarks of this repository.
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@
 
 namespace tunesmith {
 
+class ConfigChoices;
 struct PlanTable;
 
 /// The winner of tuning one problem.
@@ -35,7 +37,12 @@ struct Engine::Parts {
   std::shared_ptr<Device> device;  // shared with plans, which may outlive the engine
   std::shared_ptr<Compiler> compiler;
   std::shared_ptr<Cache> cache;
-  std::unique_ptr<PlanTable> plans;
+  /// Seconds from any origin, for tune_share.
+  std::function<double()> now_s = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
+  std::unique_ptr<PlanTable> plans;  // made by the engine, like choices
+  std::unique_ptr<ConfigChoices> choices;
   Tuner tuner;  ///< empty: tune in this process. The command line tunes in a child process, which a candidate may crash.
 
   Workbench bench() const { return {*device, *compiler, *cache, templates}; }

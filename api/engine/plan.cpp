@@ -33,9 +33,15 @@ const std::string& Plan::source() const { return state_->loaded->source.get(); }
 bool Plan::compiled() const noexcept { return state_->compiled; }
 double Plan::compile_ms() const noexcept { return state_->compile_ms; }
 double Plan::tune_s() const noexcept { return state_->tune_s; }
-int Plan::occupancy() const noexcept { return state_->occupancy; }
-double Plan::bytes() const noexcept { return state_->bytes; }
-double Plan::flops() const noexcept { return state_->flops; }
+double Plan::bytes() const noexcept { return state_->problem->cost().bytes(); }
+double Plan::flops() const noexcept { return state_->problem->cost().flops; }
+
+int Plan::occupancy() const noexcept try {
+  const LaunchPlan& plan = state_->executable->plan();
+  return plan.kernels.empty() ? 0 : state_->loaded->module->occupancy(plan.kernels[plan.main_kernel]);
+} catch (const Error&) {  // the device no longer works
+  return 0;
+}
 
 std::string Plan::resources() const {
   const LaunchPlan& plan = state_->executable->plan();

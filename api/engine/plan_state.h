@@ -13,6 +13,8 @@
 
 namespace tunesmith {
 
+struct KeyChoice;
+
 /// A source and its loaded binary, shared by all plans with the same source.
 struct LoadedSource {
   explicit LoadedSource(std::function<std::string()> fetch_source) : source(std::move(fetch_source)) {}
@@ -30,12 +32,11 @@ struct Plan::State {
   Config config;
   Origin origin = Origin::by_default;
   std::int64_t nearest_n_cols = 0;
-  std::shared_ptr<const LoadedSource> loaded;  ///< without a module if there is nothing to launch
+  std::shared_ptr<const KeyChoice> key_choice;  ///< what the configuration was selected from; may be null
+  std::shared_ptr<const LoadedSource> loaded;   ///< without a module if there is nothing to launch
   bool compiled = false;
   double compile_ms = 0;
   double tune_s = 0;
-  int occupancy = 0;
-  double bytes = 0, flops = 0;
   Phases phases;  ///< of this preparation; a plan that found its binary loaded has no phases from digest to load
   std::unique_ptr<const Executable> executable;
 };

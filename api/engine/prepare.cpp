@@ -1,87 +1,31 @@
 #include "api/engine/prepare.h"
 
+#include <algorithm>
 #include <functional>
-#include <iomanip>
 #include <optional>
-#include <sstream>
 
 #include "api/dispatch/plan_table.h"
+#include "api/engine/config_choices.h"
+#include "api/engine/log_text.h"
 #include "templates/render.h"
 #include "templates/source_key.h"
-#include "tuner/select.h"
-#include "tuner/tune.h"
 
 namespace tunesmith {
 namespace {
 
 using Level = EngineOptions::Level;
 
-template <typename... Pieces>
-void say(const EngineOptions& options, Level level, const Pieces&... pieces) {
-  if (!options.log) return;
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(2);
-  (text << ... << pieces);
-  options.log(level, text.str());
-}
-
-/// The selected configuration and the cost of selecting it.
-struct Choice {
-  Selection selection;
-  double tune_s = 0;
-  double compile_ms = 0;  ///< of all candidates that the tuner compiled
-};
-
-bool has_work(const PlanRequest& request, const Config& config, const DeviceInfo& device) {
-  return !request.problem->launch_plan(config, device).kernels.empty();
-}
-
-Tuned tune_here(Engine::Parts& parts, const PlanRequest& request) {
-  TuneOptions options;
-  options.effort = parts.options.effort;
-  options.budget_s = parts.options.tune_budget_s;
-  const TuneResult result = tune(*request.problem, parts.bench(), options);
-  say(parts.options, Level::info, "tuned ", request.problem->problem().short_text(), " in ", result.wall_s,
-      " s: ", result.record.config, " takes ", result.record.median_us, " us, the default ", result.record.default_median_us,
-      " us (", result.timed, " of ", result.candidates, " candidates timed)");
-  return {
-      {parse_fields(result.record.config, "tuned config")}, result.wall_s, result.compiled > 0 ? 1e3 * result.compile_s : 0};
-}
-
-Choice choose(Engine::Parts& parts, const PlanRequest& request, Phases& phases) {
-  const DeviceInfo& device = parts.device->info();
-  Choice choice;
-  if (!request.pinned.fields.empty()) {
-    choice.selection.config = request.pinned;
-    choice.selection.origin = Origin::pinned;
-    return choice;
+/// Returns the text of the fields that decide the source, with the configuration; nothing for a problem that contains
+/// source.
+std::optional<std::string> source_fields(const ParsedProblem& problem, const Config& config) {
+  const std::span<const FieldInfo> infos = problem.op().cached_fields();
+  std::string text = problem.problem().op;
+  for (const auto& [name, value] : problem.problem().fields) {
+    const auto info = std::ranges::find(infos, std::string_view(name), &FieldInfo::name);
+    if (info == infos.end() || info->kind == FieldKind::text) return std::nullopt;
+    if (!info->runtime) text.append(" ").append(name).append("=").append(tunesmith::text(value));
   }
-  // Querying the driver takes milliseconds and is only needed for the message about stale records.
-  const bool may_report = parts.options.log && request.mode != Mode::off && !parts.plans->reported_stale_records;
-  const auto provenance = may_report ? parts.device->provenance() : std::map<std::string, std::string>();
-  {
-    const PhaseTimer timer(phases.select_ms);
-    choice.selection = select(*request.problem, device, parts.templates, *parts.cache, request.mode, provenance);
-  }
-  const Selection& selection = choice.selection;
-  const bool may_tune = request.mode == Mode::tune && device.kind == DeviceInfo::Kind::cuda;
-  if (may_tune && selection.origin != Origin::exact && has_work(request, selection.config, device)) {
-    const PhaseTimer timer(phases.tune_ms);
-    if (std::optional<Tuned> tuned = parts.tuner ? parts.tuner(*request.problem) : tune_here(parts, request)) {
-      choice.selection = {.config = std::move(tuned->config), .origin = Origin::tuned};
-      choice.tune_s = tuned->wall_s;
-      choice.compile_ms = tuned->compile_ms;
-      return choice;
-    }
-  }
-  if (selection.origin == Origin::older)
-    say(parts.options, Level::info, "the record for ", request.problem->problem().short_text(),
-        " was measured with older templates; it is used, and mode tune measures it again");
-  if (selection.stale && !parts.plans->reported_stale_records.exchange(true))
-    say(parts.options, Level::info, "the record for ", request.problem->problem().short_text(),
-        " was measured under another driver, clock or power limit; it is used, and tuning with force measures it again "
-        "(said once)");
-  return choice;
+  return text.append(" ").append(config.text());
 }
 
 /// Loads a binary. If the device rejects a cached one (for example, of a newer toolchain), compiles it again.
@@ -144,18 +88,16 @@ std::string PlanRequest::key() const {
 std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanRequest& request) {
   auto state = std::make_shared<Plan::State>();
   Phases& phases = state->phases;
-  Choice choice = choose(parts, request, phases);
+  Choice choice = parts.choices->choose(request, phases);
   state->device = parts.device;
   state->problem = request.problem;
   state->arrays = request.problem->arrays();
   state->config = std::move(choice.selection.config);
   state->origin = choice.selection.origin;
   state->nearest_n_cols = state->origin == Origin::nearest ? choice.selection.nearest_n_cols : 0;
+  state->key_choice = std::move(choice.key);
   state->tune_s = choice.tune_s;
   state->compile_ms = choice.compile_ms;
-  const Cost cost = request.problem->cost();
-  state->bytes = cost.bytes();
-  state->flops = cost.flops;
 
   LaunchPlan launch = request.problem->launch_plan(state->config, parts.device->info());
   std::shared_ptr<Module> module;
@@ -163,22 +105,26 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
     state->loaded = std::make_shared<LoadedSource>(rendering(parts, request, state->config));
   } else {
     bool built_here = false;
-    std::string key;
-    {
-      const PhaseTimer timer(phases.digest_ms);
-      key = source_key(*request.problem, state->config, parts.templates);
-    }
-    state->loaded = parts.plans->modules.get(key, [&] {
-      built_here = true;
-      return build(parts, request, state->config, phases);
-    });
+    const auto find_module = [&] {
+      std::string key;
+      {
+        const PhaseTimer timer(phases.digest_ms);
+        key = source_key(*request.problem, state->config, parts.templates);
+      }
+      return parts.plans->modules.get(key, [&] {
+        built_here = true;
+        return build(parts, request, state->config, phases);
+      });
+    };
+    const std::optional<std::string> decided_by = source_fields(*request.problem, state->config);
+    state->loaded = decided_by ? parts.plans->binaries.get(*decided_by, find_module) : find_module();
     if (built_here) state->compile_ms += state->loaded->from_cache ? 0 : state->loaded->binary.compile_ms;
     module = state->loaded->module;
   }
   state->compiled = state->compile_ms > 0;
   const PhaseTimer timer(phases.bind_ms);
-  if (module != nullptr) state->occupancy = module->occupancy(launch.kernels[launch.main_kernel]);
-  state->executable = std::make_unique<Executable>(*parts.device, std::move(module), std::move(launch));
+  state->executable =
+      std::make_unique<Executable>(*parts.device, std::move(module), std::move(launch), &parts.plans->workspaces);
   return state;
 }
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "api/dispatch/one_shot.h"
+#include "api/dispatch/addresses.h"
 #include "api/engine/parts.h"
 #include "api/linear_cross_entropy/chunks.h"
 #include "api/linear_cross_entropy/description.h"

@@ -11,7 +11,8 @@ class Options(ctypes.Structure):
                 ("effort", ctypes.c_char_p), ("tune_budget_s", ctypes.c_double), ("cache_file", ctypes.c_char_p),
                 ("system_caches", ctypes.c_char_p), ("cuda_folders", ctypes.c_char_p),
                 ("templates_folder", ctypes.c_char_p), ("dump_folder", ctypes.c_char_p),
-                ("log", ctypes.c_void_p), ("log_context", ctypes.c_void_p)]
+                ("log", ctypes.c_void_p), ("log_context", ctypes.c_void_p), ("tune_share", ctypes.c_double),
+                ("tune_allowance_s", ctypes.c_double), ("plan_capacity", ctypes.c_size_t)]
 
 
 class Array(ctypes.Structure):
@@ -36,7 +37,8 @@ class Engine:
             getattr(lib, "tunesmith_" + name).restype = ctypes.c_double
         lib.tunesmith_plan_workspace_bytes.restype = ctypes.c_size_t
         lib.tunesmith_plan_arrays.restype = ctypes.POINTER(Array)
-        opts = Options(struct_size=ctypes.sizeof(Options), device=b"cuda")
+        # Side-by-sides compare tuned kernels, however long tuning takes.
+        opts = Options(struct_size=ctypes.sizeof(Options), device=b"cuda", tune_share=1.0)
         for name, value in options.items():
             setattr(opts, name, value.encode() if isinstance(value, str) else value)
         self._handle = ctypes.c_void_p()

@@ -7,6 +7,9 @@
 
 #include <cerrno>
 #include <system_error>
+#include <thread>
+
+#include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
@@ -32,15 +35,22 @@ int open_lock_file(const std::filesystem::path& path) {
 
 }  // namespace
 
-MeasuringLock::MeasuringLock(const std::filesystem::path& folder, const std::string& uuid) {
+MeasuringLock::MeasuringLock(const std::filesystem::path& folder, const std::string& uuid,
+                             std::chrono::milliseconds timeout) {
   std::error_code error;
   const std::filesystem::path place = folder.empty() ? std::filesystem::temp_directory_path(error) : folder;
   if (!error) file_ = open_lock_file(place / ("tunesmith-measuring-" + uuid + ".lock"));
-  int result = -1;
-  if (file_ >= 0) do
-      result = flock(file_, LOCK_EX);
-    while (result != 0 && errno == EINTR);
-  if (result == 0) return;
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  while (file_ >= 0) {
+    if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+    if (errno != EINTR && errno != EWOULDBLOCK) break;
+    if (std::chrono::steady_clock::now() >= until) {
+      close(file_);
+      throw Error(ErrorCode::cancelled, "another process has held the measuring lock of GPU ", uuid, " for more than ",
+                  std::chrono::duration<double>(timeout).count(), " s");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   if (file_ >= 0) close(file_);
   file_ = -1;
   in_process_ = std::unique_lock(process_lock);

@@ -1,6 +1,7 @@
 #pragma once
 // A lock that permits one measurement at a time per GPU.
 
+#include <chrono>
 #include <filesystem>
 #include <mutex>
 #include <string>
@@ -12,8 +13,10 @@ namespace tunesmith {
 /// still excludes other threads of this process.
 class MeasuringLock {
  public:
-  /// Waits for the lock. An empty `folder` means the system's temporary folder.
-  MeasuringLock(const std::filesystem::path& folder, const std::string& uuid);
+  /// Waits for the lock. An empty `folder` means the system's temporary folder. Throws Error(cancelled) if another process
+  /// holds the lock for longer than `timeout`: measurements hold it for milliseconds, a stopped process holds it forever.
+  MeasuringLock(const std::filesystem::path& folder, const std::string& uuid,
+                std::chrono::milliseconds timeout = std::chrono::seconds(30));
   ~MeasuringLock();
   MeasuringLock(const MeasuringLock&) = delete;
   MeasuringLock& operator=(const MeasuringLock&) = delete;

@@ -10,6 +10,8 @@ namespace tunesmith {
 // Writing twice the size of the last-level cache evicts the arrays. At least 256 MiB, as in Triton's do_bench, so that the
 // write takes longer on the device than enqueuing a kernel takes on the host.
 constexpr std::size_t min_flush_bytes = std::size_t{256} << 20;
+// Where memory is short, a smaller flush evicts a part of the arrays. Below this size, measuring fails.
+constexpr std::size_t least_flush_bytes = std::size_t{1} << 20;
 
 CudaTimer::CudaTimer(const CudaDevice& device, cuda::ContextHandle context, std::filesystem::path lock_folder)
     : device_(device), driver_(device.driver()), context_(context), lock_folder_(std::move(lock_folder)) {
@@ -39,8 +41,15 @@ void CudaTimer::grow(std::size_t works, bool flush_l2) {
   }
   if (!flush_l2 || flush_ != 0) return;
   flush_bytes_ = std::max<std::size_t>(2 * static_cast<std::size_t>(device_.info().l2_bytes), min_flush_bytes);
-  driver_.check(driver_->mem_alloc(&flush_, flush_bytes_), "cuMemAlloc", "allocating ", flush_bytes_,
-                " bytes to flush the L2 cache of cuda:", device_.info().ordinal);
+  while (true) {
+    const cuda::Result result = driver_->mem_alloc(&flush_, flush_bytes_);
+    if (result == cuda::success) return;
+    flush_ = 0;
+    if (result != cuda::error_out_of_memory || flush_bytes_ / 2 < least_flush_bytes)
+      driver_.check(result, "cuMemAlloc", "allocating ", flush_bytes_,
+                    " bytes to flush the L2 cache of cuda:", device_.info().ordinal);
+    flush_bytes_ /= 2;
+  }
 }
 
 std::vector<double> CudaTimer::time_us(std::span<const std::function<void(Stream)>> works, bool flush_l2) {

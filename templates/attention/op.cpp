@@ -38,6 +38,7 @@ KeyParts ParsedAttention::key() const {
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) text += std::to_string(settings.vector(side)) + ".";
   text.pop_back();
   parts.n_cols = settings.seq_kv;
+  parts.n_cols_in_buckets = true;
   // From here on every GPU is full.
   constexpr std::uint64_t full = 1 << 20;
   const std::int64_t rows =

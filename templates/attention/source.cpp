@@ -322,7 +322,7 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
 namespace {
 
 constexpr std::int64_t counter_bytes = 8;  // for wgmma, at the start of the workspace
-static_assert(counter_bytes <= block_mask_at);
+static_assert(counter_bytes <= block_mask_at && counter_bytes <= LaunchPlan::workspace_zeros);
 
 /// Returns the tensor map of q, k, v or o: boxes of 64 columns (128 bytes) and `rows` positions of a head.
 LaunchPlan::TensorMap tensor_map(const Settings& settings, Side side, int array, std::int64_t rows) {
@@ -361,6 +361,7 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, const 
   KernelLaunch& launch = plan.kernels.front();
   launch.grid = {static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, device.sm_count)), 1, 1};
   if (config.order == TileOrder::counter) plan.workspace_bytes = counter_bytes;
+  plan.workspace_use = WorkspaceUse::zeros;
 }
 
 /// Adds the kernel that combines partial results from the workspace.
@@ -368,6 +369,7 @@ void combine_splits(const Settings& settings, const Params& params, const Device
   const std::int64_t rows = settings.batch * settings.heads * settings.seq_q;
   const std::int64_t part_bytes = (settings.head_dim_v + 2) * 4;
   plan.workspace_bytes = rows * params.splits * part_bytes;
+  plan.workspace_use = WorkspaceUse::scratch;
   KernelLaunch combine;
   combine.entry = "attention_combine";
   combine.grid = folded_grid(rows);
@@ -385,6 +387,7 @@ void classify_block_mask(const TypedConfig& config, const Settings& settings, La
   if (settings.block_mask == BlockMask::internal) {
     if (!reads_block_mask(config.variant)) return;
     plan.workspace_bytes = block_mask_at + BlockMaskLayout::of(settings).elements() * 4;
+    plan.workspace_use = WorkspaceUse::zeros;
   }
   plan.kernels.insert(plan.kernels.begin(), block_mask_launch(settings));
   ++plan.main_kernel;

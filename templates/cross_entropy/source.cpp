@@ -247,6 +247,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
 
   Params params{};
   std::memcpy(params.row, plan.params.data(), row::params_bytes);
+  if (plan.workspace_bytes == 0) plan.workspace_use = WorkspaceUse::scratch;
   Layout workspace(plan.workspace_bytes);
   const auto per_row = [&](bool present) { return present ? workspace.add(shape.rows * 4) : 0; };
   params.row_losses = per_row(settings.has_totals() && settings.reduced());

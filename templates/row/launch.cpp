@@ -109,6 +109,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
     case Variant::split:
       blocks = shape.rows * config.blocks_per_row;
       plan.workspace_bytes = blocks * part_bytes;
+      plan.workspace_use = WorkspaceUse::scratch;
       break;
     case Variant::pipeline: {
       // Not limited to resident clusters: rows come from a counter, and clusters that start late find none left.
@@ -118,6 +119,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
       launch.block = {static_cast<std::uint32_t>(config.threads + pipeline_extra_threads), 1, 1};
       if (config.blocks_per_row > 1) launch.cluster = {static_cast<std::uint32_t>(config.blocks_per_row), 1, 1};
       plan.workspace_bytes = 16;  // the counter, and the number of finished clusters
+      plan.workspace_use = WorkspaceUse::zeros;
       break;
     }
     case Variant::block:

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "tunesmith/error.h"
@@ -71,6 +72,10 @@ namespace {
 
 Fields fields_of(const std::string& text) { return parse_fields(text, "problem"); }
 ScaleProblem read(const std::string& text) { return read_problem(ScaleProblem{}, fields_of(text)); }
+Problem normal_problem(const ScaleProblem& problem) {
+  return {std::string(problem.op()), Description(problem).normal_form(description_of_defaults<ScaleProblem>())};
+}
+
 std::string normal(const std::string& text) { return normal_problem(read(text)).text(); }
 
 std::string error_of(const std::string& text) {
@@ -189,6 +194,59 @@ TEST(Description, HelpKnowsKindsDefaultsAndRanges) {
   EXPECT_EQ(infos[10].default_text, "none");
   EXPECT_TRUE(infos[11].text);
   EXPECT_TRUE(infos[12].hidden && !infos[0].hidden);
+}
+
+/// The message of reading a problem from its generic form, or its normal form.
+std::string read_generic(const ScaleProblem& problem) try {
+  return normal_problem(read_problem(ScaleProblem{}, to_problem(problem).fields)).text();
+} catch (const Error& error) {
+  return error.what();
+}
+
+/// The same without the generic form.
+std::string read_typed(ScaleProblem problem) try {
+  {
+    Description description(problem);
+    description.check_as_given(description_of_defaults<ScaleProblem>());
+    description.resolve();
+  }
+  Description(problem).check_extents();
+  return normal_problem(problem).text();
+} catch (const Error& error) {
+  return error.what();
+}
+
+TEST(CheckAsGiven, AgreesWithTheGenericForm) {
+  const std::initializer_list<void (*)(ScaleProblem&)> changes{[](auto&) {},
+                                                               [](auto& p) { p.rows = -1; },
+                                                               [](auto& p) { p.cols = 0; },
+                                                               [](auto& p) { p.cols = 1001; },
+                                                               [](auto& p) { p.dtype = DType::i64; },
+                                                               [](auto& p) { p.dtype = static_cast<DType>(99); },
+                                                               [](auto& p) { p.out_dtype = DType::f16; },
+                                                               [](auto& p) { p.x_row_stride = 3; },
+                                                               [](auto& p) { p.x_row_stride = 0; },
+                                                               [](auto& p) { p.x_alignment = 64; },
+                                                               [](auto& p) { p.x_alignment = 3; },
+                                                               [](auto& p) { p.factor = 5; },
+                                                               [](auto& p) { p.factor = std::nan(""); },
+                                                               [](auto& p) { p.order = static_cast<Order>(70); },
+                                                               [](auto& p) { p.shift_group = 2; },
+                                                               [](auto& p) { p.shift = true, p.shift_group = 2; },
+                                                               [](auto& p) { p.shift = true; },
+                                                               [](auto& p) { p.window = -1; },
+                                                               [](auto& p) { p.code = "f(x)"; },
+                                                               [](auto& p) { p.steps = 9; },
+                                                               [](auto& p) { p.rows = std::int64_t{1} << 60; }};
+  int errors = 0;
+  for (const auto& change : changes) {
+    ScaleProblem problem{.rows = 8, .cols = 16};
+    change(problem);
+    const std::string generic = read_generic(problem);
+    EXPECT_EQ(read_typed(problem), generic);
+    if (!generic.starts_with("scale ")) ++errors;
+  }
+  EXPECT_GE(errors, 10);
 }
 
 }  // namespace

@@ -106,8 +106,48 @@ TEST(AddressLists, HoldPresentArraysInOrder) {
   EXPECT_THROW(describe(problem, more, rejected), Error);  // b was not adopted
 }
 
+TEST(AddressLists, SayWhichArraysTheySelected) {
+  const AddProblem problem{.count = 4};
+  AddressList list;
+  describe(problem, {.a = memory, .y = memory + 64}, list);
+  EXPECT_EQ(list.selected(), 0b101u);
+}
+
 TEST(KeyWords, AreCountedAtCompileTime) {
-  static_assert(key_words<AddProblem>() == 3);  // name, count, and one word of alignments and flags
+  static_assert(key_words<AddProblem>() == 3);  // name, count, and one word of flags and addresses
+}
+
+std::vector<std::uint64_t> key_of(const AddProblem& problem, const AddArrays& arrays) {
+  CallReader<key_words<AddProblem>()> call(problem.op());
+  describe(problem, arrays, call);
+  return {call.words().begin(), call.words().end()};
+}
+
+TEST(CallReaders, ReadTheKeyFromFieldsAndAddresses) {
+  const AddProblem asked{.count = 4};
+  const AddArrays given{.a = memory, .y = memory + 64};
+  const auto key = key_of(asked, given);
+  EXPECT_EQ(key, key_of(asked, {.a = memory + 16, .y = memory + 128}));
+  EXPECT_EQ(key, key_of({.count = 4, .a_alignment = 4}, given));  // the address replaces it
+  EXPECT_NE(key, key_of({.count = 5}, given));
+  EXPECT_NE(key, key_of({.count = 4, .two = true}, given));
+  EXPECT_NE(key, key_of(asked, {.a = memory + 8, .y = memory + 64}));
+  EXPECT_NE(key, key_of(asked, {.a = memory, .y = memory + 68}));
+  EXPECT_NE(key, key_of(asked, {.a = memory, .y = memory}));
+  EXPECT_NE(key, key_of(asked, {.a = memory, .b = memory + 32, .y = memory + 64}));
+  EXPECT_NE(key, key_of(asked, {.a = memory, .y = memory + 64, .log = memory}));
+  EXPECT_NE(key, key_of(asked, {.y = memory + 64}));
+}
+
+TEST(CallReaders, CollectAllAddresses) {
+  CallReader<key_words<AddProblem>()> call(AddProblem::op());
+  const AddProblem asked{.count = 4};
+  describe(asked, {.a = memory, .y = memory + 64}, call);
+  ASSERT_EQ(call.addresses().size(), 4u);
+  EXPECT_EQ(call.addresses()[0], memory);
+  EXPECT_EQ(call.addresses()[1], nullptr);
+  EXPECT_EQ(call.addresses()[2], memory + 64);
+  EXPECT_FALSE(call.has_text());
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 // Workspaces of plans: one zeroed piece per stream, for any number of threads.
 
-#include "jit/workspaces.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,12 +7,26 @@
 #include <thread>
 
 #include "jit/host/device.h"
+#include "jit/workspace_pool.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
 
 Stream stream(std::uintptr_t number) { return reinterpret_cast<Stream>(number * 64); }
+
+TEST(WorkspacePool, SharesWhatNeedNotKeepItsContents) {
+  HostDevice device;
+  WorkspacePool pool(device);
+  const auto scratch = pool.get(WorkspaceUse::scratch, 100000);
+  EXPECT_EQ(scratch, pool.get(WorkspaceUse::scratch, 130000)) << "one size class";
+  EXPECT_NE(scratch, pool.get(WorkspaceUse::scratch, 140000));
+  EXPECT_NE(scratch, pool.get(WorkspaceUse::zeros, 100000)) << "scratch would leave something else than zeros";
+  EXPECT_EQ(pool.get(WorkspaceUse::zeros, 16), pool.get(WorkspaceUse::zeros, 4096));
+  EXPECT_NE(pool.get(WorkspaceUse::own, 4096), pool.get(WorkspaceUse::own, 4096));
+  auto* const piece = static_cast<unsigned char*>(scratch->of(stream(1)));
+  std::fill_n(piece, 131072, static_cast<unsigned char>(1));  // the whole class is there
+}
 
 TEST(Workspaces, EachStreamHasItsZeroedPiece) {
   HostDevice device;

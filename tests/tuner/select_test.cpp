@@ -1,5 +1,6 @@
 // Selection of a configuration, and its origin.
 
+#include "core/half_octave.h"
 #include "core/hash.h"
 #include "tests/tuner/fakes.h"
 
@@ -55,6 +56,52 @@ TEST_F(Select, UsesAnExactRecordUnlessOff) {
   EXPECT_EQ(selection.median_us, 100);
   EXPECT_EQ(select_now(Mode::tune).origin, Origin::exact);
   EXPECT_EQ(select_now(Mode::off).origin, Origin::by_default);
+}
+
+TEST(HalfOctave, RoundsUpToTwoStepsAnOctave) {
+  const std::vector<std::pair<std::int64_t, std::int64_t>> expected{{-1, -1}, {0, 0},       {1, 1},      {2, 2},  {3, 3},
+                                                                    {4, 4},   {5, 6},       {7, 8},      {9, 12}, {12, 12},
+                                                                    {13, 16}, {4097, 6144}, {6145, 8192}};
+  for (const auto& [n, rounded] : expected) EXPECT_EQ(half_octave(n), rounded) << n;
+  for (std::int64_t n = 1; n < 5000; ++n) {
+    EXPECT_GE(half_octave(n), n);
+    EXPECT_LE(half_octave(n), n + n / 2);
+    EXPECT_EQ(half_octave(half_octave(n)), half_octave(n));
+  }
+}
+
+TEST_F(Select, UsesRecordsOfTheBucketTheVeryColumnsFirst) {
+  op.cols_in_buckets = true;
+  problem = fakes::add_one_problem(64, 100);
+  record(97, "variant=plain,width=8");  // stored under 128, the upper end of its bucket
+  EXPECT_EQ(tuning_key(*op.parse(problem), device.info(), templates).n_cols, 128);
+  EXPECT_EQ(select_now().origin, Origin::exact);
+  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(8));
+  // A record whose n_cols was not rounded, as earlier versions left it.
+  TuningRecord entry = cache.list_records().at(0);
+  entry.key.n_cols = 100;
+  entry.config = "variant=plain,width=4";
+  cache.store_record(entry, {});
+  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(4));
+  problem = fakes::add_one_problem(64, 101);
+  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(8));
+  // Across an edge it is only near.
+  problem = fakes::add_one_problem(64, 96);
+  EXPECT_EQ(select_now().origin, Origin::nearest);
+  problem = fakes::add_one_problem(64, 129);
+  EXPECT_EQ(select_now().origin, Origin::nearest);
+}
+
+TEST_F(Select, UsesAnUnroundedRecordOfTheBucketAlone) {
+  op.cols_in_buckets = true;
+  problem = fakes::add_one_problem(64, 100);
+  record(128, "variant=plain,width=8");
+  TuningRecord entry = cache.list_records().at(0);
+  cache.clear({});
+  entry.key.n_cols = 110;
+  cache.store_record(entry, {});
+  EXPECT_EQ(select_now().origin, Origin::exact);
+  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(8));
 }
 
 TEST_F(Select, PrefersARecordOfOlderTemplatesToTheNearestColumns) {

@@ -90,6 +90,9 @@ typedef struct tunesmith_options {
   /* Receives warnings and one info line per compilation and tuning, on any thread; must not call the engine. */
   void (*log)(tunesmith_log_level level, const char* line, void* log_context);
   void* log_context;
+  double tune_share;       /* share of the engine's time that tuning on first use may take; 1: no bound. Default 0.1 */
+  double tune_allowance_s; /* seconds of tuning before the share counts. Default 5 */
+  size_t plan_capacity;    /* plans and one-shot calls that the engine keeps, at least 8. Default 16384 */
 } tunesmith_options;
 
 /* "0.1.0". */

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <vector>
 
 #include "tunesmith/attention.h"
@@ -23,8 +24,6 @@
 #include "tunesmith/types.h"
 
 namespace tunesmith {
-
-class Executable;
 
 /// Environment variables of other software that affect where CUDA is found and what NVRTC generates.
 struct CudaEnvironment {
@@ -47,6 +46,15 @@ struct EngineOptions {
   Effort effort = Effort::quick;
   /// Wall time for tuning one key, in seconds. Default 10.
   double tune_budget_s = 10;
+  /// Share of the time since the engine was created that tuning on first use may take. A key beyond it uses the nearest
+  /// record or the default configuration at once and is tuned when the share allows; see Engine::tuning(). 1: no bound.
+  /// Default 0.1.
+  double tune_share = 0.1;
+  /// Seconds of tuning that are allowed before the share counts. Default 5.
+  double tune_allowance_s = 5;
+  /// Number of plans, and of one-shot calls, that the engine keeps; beyond it, those that were unused for the longest time
+  /// are dropped. Plans that the caller holds stay valid. At least 8. Default 16384.
+  std::size_t plan_capacity = 16384;
   /// Cache file, created on the first write. Default: $XDG_CACHE_HOME/tunesmith/cache.db, else ~/.cache/tunesmith/cache.db.
   /// If empty, results are kept in memory only.
   std::filesystem::path cache_file = default_cache_file();
@@ -124,7 +132,17 @@ class Plan {
   const State& state() const noexcept { return *state_; }
 
  private:
+  friend class Engine;
   std::shared_ptr<const State> state_;
+};
+
+/// What an engine has tuned on first use.
+struct TuningStatus {
+  std::int64_t tuned_keys = 0;     ///< tuning keys measured
+  double tune_s = 0;               ///< wall time that they took
+  std::int64_t failed_keys = 0;    ///< keys whose tuning failed; they use the nearest record or the default
+  std::int64_t pending_keys = 0;   ///< keys that wait because of tune_share
+  std::int64_t untuned_plans = 0;  ///< plans prepared for keys that waited
 };
 
 /// Options of Engine::prepare.
@@ -153,7 +171,7 @@ class Engine {
   Plan prepare(const Problem& problem, const PrepareOptions& options = {}, Stream stream = nullptr);
   template <DescribedProblem Typed>
   Plan prepare(const Typed& problem, const PrepareOptions& options = {}, Stream stream = nullptr) {
-    return prepare(to_problem(problem), options, stream);
+    return prepare_typed(problem.op(), typeid(Typed), &problem, options, stream);
   }
 
   /// Launches any operation in one call. The first call for a problem prepares a plan (seconds if it tunes, milliseconds
@@ -163,7 +181,7 @@ class Engine {
   /// Plan::launch(). A problem with user source is looked up by its whole source, under a lock, in tens of microseconds:
   /// launch a prepared plan in a loop.
   template <DescribedProblem Typed>
-  void run(const Typed& problem, const typename Typed::Arrays& arrays, Stream stream = nullptr);
+  TUNESMITH_FLATTEN void run(const Typed& problem, const typename Typed::Arrays& arrays, Stream stream = nullptr);
 
   /// Calls run() for a softmax without a mask or lengths.
   void softmax(const void* x, void* y, SoftmaxProblem problem, Stream stream = nullptr) {
@@ -185,6 +203,13 @@ class Engine {
   /// Runs any operation. Slower than the typed calls, because it looks up the plan by text.
   void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);
 
+  /// Returns the counters of tuning on first use.
+  TuningStatus tuning() const;
+  /// Tunes keys that wait because of tune_share, whatever the share allows: until `budget_s` seconds have passed, but at
+  /// least one. Plans that the caller holds keep their configuration; new ones, and one-shot calls, use the results. Returns
+  /// the number of keys tuned. Must not be called during a capture. Throws Error(verification_failed).
+  std::size_t tune_pending(double budget_s);
+
   /// Waits for the work on `stream`, like cuStreamSynchronize, for programs that do not use the CUDA runtime. Must not be
   /// called during a capture. Throws Error(device_failed) if a kernel faulted.
   void synchronize(Stream stream = nullptr);
@@ -199,29 +224,45 @@ class Engine {
   explicit Engine(std::unique_ptr<Parts> parts);
 
  private:
-  /// Returns the plan of an earlier equal call, or nullptr.
-  const Executable* find_call(std::span<const std::uint64_t> key, std::uint64_t hash) const noexcept;
-  /// Checks the call's arrays, prepares, and remembers the plan under `key`; an empty key is not remembered.
-  const Executable& prepare_call(std::span<const std::uint64_t> key, std::uint64_t hash, const Description& call,
-                                 const Problem& problem, Stream stream);
-  static void enqueue(const Executable& executable, std::span<void* const> arrays, Stream stream);
+  /// prepare() of the struct of type `type` that describes the operation `op`.
+  Plan prepare_typed(std::string_view op, const std::type_info& type, const void* problem, const PrepareOptions& options,
+                     Stream stream);
+  /// A one-shot call: its key, and the addresses of all arrays that its problem type has.
+  struct Call {
+    std::span<const std::uint64_t> key;
+    std::span<void* const> addresses;
+    std::uint64_t hash;
+  };
+  /// Launches the plan of an equal call before; returns false if there is none.
+  bool run_known(const Call& call, Stream stream) const;
+  /// The rest of run(): checks the addresses, prepares a plan, remembers it, launches it.
+  template <DescribedProblem Typed, typename Reader>
+  [[gnu::noinline, gnu::cold]] void run_first(const Typed& problem, const typename Typed::Arrays& arrays, const Reader& call,
+                                              Stream stream);
+  /// Bit i of `selected`: the plan takes addresses[i].
+  void remember(const Call& call, const Plan& plan, std::uint32_t selected);
 
   std::unique_ptr<Parts> parts_;
 };
 
 template <DescribedProblem Typed>
 void Engine::run(const Typed& problem, const typename Typed::Arrays& arrays, Stream stream) {
-  const Typed call = with_addresses(problem, arrays);
-  KeyWriter<key_words<Typed>()> key(call.op());
-  describe(call, arrays, key);
-  const std::uint64_t hash = key.hash();
-  const Executable* executable = key.has_text() ? nullptr : find_call(key.words(), hash);
-  if (executable == nullptr) [[unlikely]]
-    executable = &prepare_call(key.has_text() ? std::span<const std::uint64_t>() : key.words(), hash,
-                               Description(call, arrays), to_problem(call), stream);
+  static_assert(key_words<Typed>() <= most_key_words);
+  CallReader<key_words<Typed>()> call(problem.op());
+  describe(problem, arrays, call);
+  if (call.has_text() || !run_known({call.words(), call.addresses(), call.hash()}, stream)) [[unlikely]]
+    run_first(problem, arrays, call, stream);
+}
+
+template <DescribedProblem Typed, typename Reader>
+void Engine::run_first(const Typed& problem, const typename Typed::Arrays& arrays, const Reader& call, Stream stream) {
+  const Typed asked = with_addresses(problem, arrays);
+  Description(asked, arrays).check_addresses();  // before any work
   AddressList addresses;
-  describe(call, arrays, addresses);
-  enqueue(*executable, addresses.span(), stream);
+  describe(asked, arrays, addresses);
+  const Plan plan = prepare(asked, {}, stream);
+  if (!call.has_text()) remember({call.words(), call.addresses(), call.hash()}, plan, addresses.selected());
+  plan.launch(addresses.span(), stream);
 }
 
 }  // namespace tunesmith

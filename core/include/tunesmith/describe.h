@@ -96,6 +96,7 @@ struct FieldFacts {
   Condition only_with{};
   std::string_view bare{};    ///< the value that the command line's flag means without one; flags mean 1
   bool hidden = false;        ///< not listed by help
+  bool runtime = false;       ///< not compiled in: problems that differ only in such fields have the same source
   bool omit_default = false;  ///< the normal form omits the field, like an option, if it equals its default
 };
 
@@ -160,7 +161,7 @@ struct ArrayFacts {
   std::string_view in_place_of{};           ///< input that this output overwrites; empty: none
   const bool* in_place = nullptr;           ///< option that an output address equal to its input's enables
   const void* in_place_choice = nullptr;    ///< or the enum, with the values separate and in_place
-  const void* shares = nullptr;             ///< the address of that input, in a one-shot call
+  const void* shares = nullptr;             ///< the address of the input that this output may equal, in a one-shot call
   std::string_view meaning{};
 };
 
@@ -171,7 +172,8 @@ concept DescribedProblem = requires(const Problem& problem) {
   { problem.op() } -> std::same_as<std::string_view>;
 };
 
-/// Visits a description. A visitor's functions are templates over the member's type and not virtual.
+/// Visits a description. A visitor's functions are templates over the member's type and not virtual. A visitor with a
+/// function user_array(address) ignores problems with text; it gets the addresses of arrays that only a text can declare.
 template <typename Visitor>
 concept DescriptionVisitor = requires(Visitor& v, std::int64_t& number, const void* address) {
   v.field(std::string_view(), number, FieldFacts());

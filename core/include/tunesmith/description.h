@@ -110,12 +110,14 @@ class Description {
   /// Describes a problem. Only read() and resolve() write its members.
   template <typename Problem>
   explicit Description(Problem& problem) {
+    reserve();
     const typename Problem::Arrays none{};
     describe(problem, none, *this);
   }
   /// Describes a call: a problem and the addresses of its arrays.
   template <typename Problem>
   Description(const Problem& problem, const typename Problem::Arrays& arrays) {
+    reserve();
     describe(problem, arrays, *this);
   }
   /// Describes another object with fields; `visit` calls field() and option().
@@ -146,6 +148,8 @@ class Description {
   /// Checks all values. Throws Error(invalid_argument) with the field, its value and the allowed values. `given` is the
   /// argument of read().
   void check(const Fields& given) const;
+  /// Does the same for all values that differ from the defaults, as if they were given.
+  void check_as_given(const Description& defaults) const;
   /// Checks the arrays. Throws Error(invalid_argument) for an array that would exceed any memory.
   void check_extents() const;
   /// Throws Error(invalid_argument) for an array whose address is null or not aligned to an element,
@@ -179,12 +183,19 @@ class Description {
     /// Converts a value to the generic form, which has an enum's name instead of its number.
     Value generic(const Value& value) const;
     Value parsed(const Fields& given) const;
+    [[noreturn]] void reject_without_condition(const Value& value) const;
     void check(const Value& value) const;
     std::string range_text() const;
     std::vector<std::string_view> words() const;
     Value follows() const;
   };
 
+  /// Allocates at once what a description of a problem takes.
+  void reserve() {
+    fields_.reserve(48);
+    arrays_.reserve(16);
+    addresses_.reserve(16);
+  }
   /// Returns the name of the field that is stored in `member`; empty if there is none.
   std::string_view name_of(const void* member) const;
   std::string dim_text(const Extent& extent) const;
@@ -208,18 +219,18 @@ Typed read_problem(const Typed& prototype, const Fields& given) {
   return problem;
 }
 
-/// Returns the normal form of a problem that read_problem() returned.
+/// Describes a default-constructed problem.
 template <typename Typed>
-Problem normal_problem(const Typed& problem) {
-  const Typed defaults{};
-  return {std::string(problem.op()), Description(problem).normal_form(Description(defaults))};
+const Description& description_of_defaults() {
+  static const Typed defaults{};
+  static const Description description(defaults);
+  return description;
 }
 
 /// Returns the generic form of a typed problem without checking it; Engine::prepare checks it.
 template <DescribedProblem Typed>
 Problem to_problem(const Typed& problem) {
-  const Typed defaults{};
-  return {std::string(problem.op()), Description(problem).given_form(Description(defaults))};
+  return {std::string(problem.op()), Description(problem).given_form(description_of_defaults<Typed>())};
 }
 
 }  // namespace tunesmith

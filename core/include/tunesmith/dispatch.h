@@ -1,6 +1,6 @@
 #pragma once
-// Hot path of a one-shot call: derives problem fields from addresses, encodes the problem as a key, and orders the
-// addresses. Visitors of a description (tunesmith/describe.h) that inline to straight-line code: no allocation, no strings.
+// The hot path of a call: its key and its addresses, in one pass over the description (tunesmith/describe.h) that inlines to
+// straight code without allocations or strings. The first call also reads what its addresses mean for the problem.
 
 #include <algorithm>
 #include <array>
@@ -15,6 +15,13 @@
 
 #include "tunesmith/describe.h"
 #include "tunesmith/types.h"
+
+// Inlines everything that a function calls. GCC ignores the attribute in clones of the function and where it is inlined.
+#if defined(__clang__)
+#define TUNESMITH_FLATTEN [[gnu::flatten, gnu::noinline]]
+#else
+#define TUNESMITH_FLATTEN [[gnu::flatten, gnu::noinline, gnu::noclone]]
+#endif
 
 namespace tunesmith {
 
@@ -33,8 +40,7 @@ class AddressReader {
   constexpr void field(std::string_view, const auto&, const FieldFacts&) noexcept {}
   constexpr void option(std::string_view, const auto&, const FieldFacts&) noexcept {}
   void array(const void* address, const ArrayFacts& facts) noexcept {
-    bool empty = false;
-    for (const Extent& extent : facts.shape) empty |= extent.value == 0;
+    const bool empty = std::ranges::any_of(facts.shape, [](const Extent& extent) { return extent.value == 0; });
     set(facts.in_place, address != nullptr && address == facts.shares && !empty);
     const bool absent = !facts.present && address == nullptr;
     set(facts.alignment, absent ? 16 : empty ? size_of(facts.dtype) : alignment_class(address));
@@ -49,7 +55,7 @@ class AddressReader {
   }
 };
 
-/// Assigns the parts of a key: whole words to numbers, bits of shared words to the rest.
+/// Positions of a key's parts: whole words for numbers, bits of shared words for the rest.
 class KeyLayout {
  public:
   struct Bits {
@@ -74,13 +80,18 @@ class KeyLayout {
   int shift_ = 64;
 };
 
-/// Writes the fields of a problem into words. If `count` is 0, only counts the words.
+/// Reads a call in one pass: its key and its addresses. The key contains the fields as given, and what with_addresses()
+/// reads from addresses: which are null, their alignment classes, and which outputs are in place. Alignment fields are left
+/// out, because the addresses replace them. So calls with equal keys have equal plans, but a plan may have several keys.
+/// `count`: key_words(); 0 only counts.
 template <std::size_t count>
-class KeyWriter {
+class CallReader {
  public:
-  constexpr explicit KeyWriter(std::string_view op) noexcept {
+  static constexpr std::size_t most_arrays = 24;
+
+  constexpr explicit CallReader(std::string_view op) noexcept {
     if constexpr (count > 0)
-      words_[0] = reinterpret_cast<std::uintptr_t>(op.data());  // a literal, so its address identifies it
+      words_[0] = reinterpret_cast<std::uintptr_t>(op.data());  // a literal: its address identifies it
   }
 
   template <typename Member>
@@ -91,14 +102,28 @@ class KeyWriter {
   constexpr void option(std::string_view, const Member& member, const FieldFacts& facts) noexcept {
     put(member, facts);
   }
-  constexpr void array(const void*, const ArrayFacts&) noexcept {}
+  constexpr void array(const void* address, const ArrayFacts& facts) noexcept {
+    std::uint64_t bits = address == nullptr ? 1 : 0;
+    if (address != nullptr && address == facts.shares) bits |= 2;
+    if (facts.alignment != nullptr) {
+      if constexpr (count > 0) bits |= static_cast<std::uint64_t>(alignment_class(address)) << 2;
+      put_bits(bits, 7);
+    } else {
+      put_bits(bits, 2);
+    }
+    if constexpr (count > 0) addresses_[arrays_++] = const_cast<void*>(address);
+  }
+
+  constexpr void user_array(const void* address) noexcept { put_bits(address == nullptr ? 1 : 0, 1); }
 
   constexpr std::size_t size() const noexcept { return layout_.words(); }
   std::span<const std::uint64_t> words() const noexcept { return words_; }
-  /// True if the problem contains strings, which do not fit a key of fixed length.
+  /// The addresses of all arrays in the order of the description, null ones included.
+  std::span<void* const> addresses() const noexcept { return {addresses_.data(), arrays_}; }
+  /// The problem contains text, for which a key of fixed length has no room.
   constexpr bool has_text() const noexcept { return has_text_; }
 
-  /// Independent multiplications overlap; the last product spreads every bit into the upper ones.
+  /// The multiplications are independent, so that they overlap. The last product carries every bit into the upper ones.
   std::uint64_t hash() const noexcept {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < count; ++i) sum += words_[i] * factor(i);
@@ -128,43 +153,38 @@ class KeyWriter {
     } else if constexpr (std::is_enum_v<Member>) {
       put_bits(static_cast<std::uint64_t>(member), 8);
     } else if constexpr (std::is_integral_v<Member>) {
-      if (facts.cap != 0)  // an alignment, set by AddressReader
-        put_bits(static_cast<std::uint64_t>(member), 5);
-      else
-        put_whole(static_cast<std::uint64_t>(member));
+      if (facts.cap == 0) put_whole(static_cast<std::uint64_t>(member));  // else an alignment
     } else if constexpr (std::is_same_v<Member, double>) {
       put_whole(std::bit_cast<std::uint64_t>(member));
     } else if constexpr (requires { member.has_value(); }) {
-      using Type = typename Member::value_type;
-      // An absent field and its explicit default denote the same problem.
-      Type fallback{};
-      if constexpr (std::is_same_v<Type, double>)
-        fallback = facts.follows.real;
-      else
-        fallback = static_cast<Type>(facts.follows.integer);
-      if (facts.follows.text.empty()) put_bits(member.has_value() ? 1 : 0, 1);
-      put(member.value_or(fallback), facts);
+      put_bits(member.has_value() ? 1 : 0, 1);
+      put(member.has_value() ? *member : typename Member::value_type{}, facts);
     } else {
       has_text_ = has_text_ || !member.empty();
     }
   }
 
   std::array<std::uint64_t, count> words_{};
+  std::array<void*, most_arrays> addresses_;
+  std::size_t arrays_ = 0;
   KeyLayout layout_;
   bool has_text_ = false;
 };
 
-/// Number of words in a problem type's key. The fields of a type must not depend on its values.
+/// Most words that the key of any problem type has.
+inline constexpr std::size_t most_key_words = 40;
+
+/// Returns the number of words of a problem type's key. Which fields a problem type has must not depend on its values.
 template <typename Problem>
 consteval std::size_t key_words() {
   Problem problem{};  // not const: GCC 12 rejects constant strings in constant expressions
   const typename Problem::Arrays none{};
-  KeyWriter<0> counter{std::string_view()};
+  CallReader<0> counter{std::string_view()};
   describe(std::as_const(problem), none, counter);
   return counter.size();
 }
 
-/// Collects the addresses in launch order.
+/// Selects a problem's arrays, in launch order.
 class AddressList {
  public:
   static constexpr std::size_t most = 24;
@@ -172,20 +192,28 @@ class AddressList {
   constexpr void field(std::string_view, const auto&, const FieldFacts&) noexcept {}
   constexpr void option(std::string_view, const auto&, const FieldFacts&) noexcept {}
   void array(const void* address, const ArrayFacts& facts) {
-    if (facts.present)
+    if (facts.present) {
+      selected_ |= std::uint32_t{1} << visited_;
       addresses_[count_++] = const_cast<void*>(address);
-    else if (address != nullptr) [[unlikely]]
+    } else if (address != nullptr) {
       refuse_array(facts.name);
+    }
+    ++visited_;
   }
   std::span<void* const> span() const noexcept { return {addresses_.data(), count_}; }
+  /// Bit i: the i-th array of the description is in the list.
+  std::uint32_t selected() const noexcept { return selected_; }
 
  private:
   std::array<void*, most> addresses_;
   std::size_t count_ = 0;
+  unsigned visited_ = 0;
+  std::uint32_t selected_ = 0;
 };
 
-/// Returns the problem of a call with these addresses. A problem type's `adopt(Problem&, const Arrays&)`, if any, sets what
-/// AddressReader cannot.
+/// Returns the problem that a call with these addresses asks for. `adopt(Problem&, const Arrays&)`, where a problem type has
+/// it, does what AddressReader cannot; it may depend only on which addresses are null and which equal their
+/// ArrayFacts::shares, because these are part of a call's key.
 template <typename Problem>
 Problem with_addresses(const Problem& asked, const typename Problem::Arrays& arrays) {
   Problem problem = asked;

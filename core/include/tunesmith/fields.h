@@ -76,6 +76,7 @@ struct FieldInfo {
   std::string_view bare{};   ///< the value of the command line's flag without a value; empty: it needs one
   std::string range_text{};  ///< allowed numbers: "1 to 2147483647"; may be empty
   bool hidden = false;       ///< not listed by help
+  bool runtime = false;      ///< not compiled in, see FieldFacts::runtime
 };
 
 }  // namespace tunesmith

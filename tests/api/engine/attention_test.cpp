@@ -146,7 +146,7 @@ TEST_F(Attention, OneShotCallUsesThePlan) {
   plan.launch(given);
   EXPECT_EQ(o_, o);
   EXPECT_EQ(lse_, std::vector<float>(lse_.size(), -1));
-  EXPECT_EQ(engine_.parts().plans->calls.size(), 1u);
+  EXPECT_EQ(engine_.parts().plans->plans.size(), 1u);
 }
 
 TEST_F(Attention, LayoutsAndStrides) {
@@ -358,7 +358,7 @@ TEST_F(AttentionCalls, OnlyEqualCallsShareAPlan) {
   call(arrays_);
   call({.o = arrays_.o});
   EXPECT_EQ(fake_.compiler->compilations, 1);
-  EXPECT_EQ(engine_.parts().plans->calls.size(), 1u);
+  EXPECT_EQ(engine_.parts().plans->plans.size(), 1u);
   AttentionArrays given = arrays_;
   given.sinks = k_;
   call(given);
@@ -366,7 +366,7 @@ TEST_F(AttentionCalls, OnlyEqualCallsShareAPlan) {
   problem_.batch = 1;  // the same source
   call(given);
   EXPECT_EQ(fake_.compiler->compilations, 2);
-  EXPECT_EQ(engine_.parts().plans->calls.size(), 3u);
+  EXPECT_EQ(engine_.parts().plans->plans.size(), 3u);
 }
 
 TEST(AttentionKeys, DependOnEveryField) {
@@ -376,12 +376,12 @@ TEST(AttentionKeys, DependOnEveryField) {
   plain.seq_kv = 32;
   plain.varlen = true;
   using Key = std::vector<std::uint64_t>;
-  const auto key_of = [](const AttentionProblem& problem) {
-    KeyWriter<key_words<AttentionProblem>()> writer(problem.op());
-    describe(problem, AttentionArrays{}, writer);
-    EXPECT_FALSE(writer.has_text());
-    Key key{writer.words().begin(), writer.words().end()};
-    key.push_back(writer.hash());
+  const auto key_of = [](const AttentionProblem& problem, const AttentionArrays& arrays = {}) {
+    CallReader<key_words<AttentionProblem>()> call(problem.op());
+    describe(problem, arrays, call);
+    EXPECT_FALSE(call.has_text());
+    Key key{call.words().begin(), call.words().end()};
+    key.push_back(call.hash());
     return key;
   };
   std::vector<Key> keys{key_of(plain)};
@@ -412,10 +412,6 @@ TEST(AttentionKeys, DependOnEveryField) {
                                                                    [](auto& p) { p.varlen = false; },
                                                                    [](auto& p) { p.total_q = 7; },
                                                                    [](auto& p) { p.total_kv = 7; },
-                                                                   [](auto& p) { p.q_alignment = 4; },
-                                                                   [](auto& p) { p.k_alignment = 4; },
-                                                                   [](auto& p) { p.v_alignment = 4; },
-                                                                   [](auto& p) { p.o_alignment = 4; },
                                                                    [](auto& p) { p.q_strides.batch = 9; },
                                                                    [](auto& p) { p.q_strides.seq = 9; },
                                                                    [](auto& p) { p.q_strides.head = 9; },
@@ -430,10 +426,24 @@ TEST(AttentionKeys, DependOnEveryField) {
                                                                    [](auto& p) { p.o_strides.head = 9; },
                                                                    [](auto& p) { p.block_mask = BlockMask::write; },
                                                                    [](auto& p) { p.block_mask = BlockMask::read; }};
+  std::vector<Key> varied;
   for (const auto& change : changes) {
     AttentionProblem problem = plain;
     change(problem);
-    const Key key = key_of(problem);
+    varied.push_back(key_of(problem));
+  }
+  alignas(16) static std::byte memory[64];
+  for (const int offset : {0, 4}) {
+    void* const at = memory + offset;
+    varied.push_back(key_of(plain, {.q = at}));
+    varied.push_back(key_of(plain, {.k = at}));
+    varied.push_back(key_of(plain, {.v = at}));
+    varied.push_back(key_of(plain, {.o = at}));
+  }
+  varied.push_back(key_of(plain, {.sinks = reinterpret_cast<float*>(memory)}));
+  varied.push_back(key_of(plain, {.aux = {memory}}));
+  varied.push_back(key_of(plain, {.lse = reinterpret_cast<float*>(memory)}));
+  for (const Key& key : varied) {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       EXPECT_FALSE(key == keys[i]) << "changes " << keys.size() << ", " << i;
       EXPECT_NE(key.back(), keys[i].back()) << "changes " << keys.size() << ", " << i;

@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <deque>
+#include <memory>
+#include <optional>
 #include <set>
 #include <thread>
 
 #include "api/dispatch/call_key.h"
 #include "api/dispatch/table.h"
+#include "templates/op.h"
 #include "tunesmith/softmax.h"
 
 namespace tunesmith {
@@ -33,51 +35,103 @@ class DispatchTableOf : public testing::Test {};
 using Keys = testing::Types<Number, Colliding>;
 TYPED_TEST_SUITE(DispatchTableOf, Keys);
 
+/// Returns a copy of the key's value, or nothing.
+template <typename Key>
+std::optional<std::uint64_t> value_of(const DispatchTable<Key, std::uint64_t>& table, std::uint64_t key) {
+  const auto reading = table.read();
+  const std::uint64_t* const value = reading.find(Key{key});
+  return value == nullptr ? std::nullopt : std::optional(*value);
+}
+
 TYPED_TEST(DispatchTableOf, FindsWhatWasInsertedAndNothingElse) {
-  DispatchTable<TypeParam, std::uint64_t> table(4);
-  std::deque<std::uint64_t> values;
+  DispatchTable<TypeParam, std::uint64_t> table(1000);
   for (std::uint64_t i = 0; i < 500; ++i) {
-    EXPECT_EQ(table.find({i}), nullptr);
-    table.insert({i}, values.emplace_back(i));
+    EXPECT_EQ(value_of(table, i), std::nullopt);
+    table.insert({i}, i + 1);
   }
   EXPECT_EQ(table.size(), 500u);
-  for (std::uint64_t i = 0; i < 500; ++i) EXPECT_EQ(table.find({i}), &values[i]);
-  EXPECT_EQ(table.find({500}), nullptr);
+  for (std::uint64_t i = 0; i < 500; ++i) EXPECT_EQ(value_of(table, i), i + 1);
+  EXPECT_EQ(value_of(table, 500), std::nullopt);
 }
 
 TYPED_TEST(DispatchTableOf, KeepsTheFirstValueOfAKey) {
-  DispatchTable<TypeParam, std::uint64_t> table;
-  const std::uint64_t first = 1, second = 2;
-  table.insert({7}, first);
-  table.insert({7}, second);
-  EXPECT_EQ(table.find({7}), &first);
+  DispatchTable<TypeParam, std::uint64_t> table(1000);
+  table.insert({7}, 1);
+  table.insert({7}, 2);
+  EXPECT_EQ(value_of(table, 7), 1u);
   EXPECT_EQ(table.size(), 1u);
 }
 
-TYPED_TEST(DispatchTableOf, ReadersSeeWholeEntriesWhileWritersInsert) {
-  constexpr std::uint64_t count = 2000;
-  DispatchTable<TypeParam, std::uint64_t> table(4);
-  std::vector<std::uint64_t> values(count);
-  for (std::uint64_t i = 0; i < count; ++i) values[i] = i;
+TYPED_TEST(DispatchTableOf, DropsTheLeastRecentlyUsedBeyondItsCapacity) {
+  constexpr std::uint64_t capacity = 64;
+  DispatchTable<TypeParam, std::uint64_t> table(capacity);
+  for (std::uint64_t i = 0; i < 10 * capacity; ++i) {
+    table.insert({i}, i);
+    EXPECT_EQ(value_of(table, i), i);
+    EXPECT_EQ(value_of(table, 0), 0u) << "in use, at " << i;
+    EXPECT_LE(table.size(), capacity);
+  }
+  EXPECT_GE(table.size(), capacity * 3 / 4);
+  EXPECT_EQ(value_of(table, 1), std::nullopt);
+  EXPECT_EQ(table.unreleased(), 0u);
+}
+
+TYPED_TEST(DispatchTableOf, ErasesWhatMatches) {
+  DispatchTable<TypeParam, std::uint64_t> table(1000);
+  for (std::uint64_t i = 0; i < 100; ++i) table.insert({i}, i);
+  table.erase_if([](std::uint64_t value) { return value % 2 == 0; });
+  EXPECT_EQ(table.size(), 50u);
+  for (std::uint64_t i = 0; i < 100; ++i) EXPECT_EQ(value_of(table, i).has_value(), i % 2 == 1);
+}
+
+TEST(DispatchTables, KeepDroppedValuesWhileSomebodyReads) {
+  const auto watched = std::make_shared<int>(1);
+  DispatchTable<Number, std::shared_ptr<int>> table(8);
+  table.insert({1}, watched);
+  {
+    const auto reading = table.read();
+    const std::shared_ptr<int>* const found = reading.find(Number{1});
+    ASSERT_NE(found, nullptr);
+    table.erase_if([](const std::shared_ptr<int>&) { return true; });
+    EXPECT_EQ(table.read().find(Number{1}), nullptr);
+    EXPECT_EQ(**found, 1);
+    EXPECT_EQ(watched.use_count(), 2);
+    EXPECT_EQ(table.unreleased(), 1u);
+  }
+  table.insert({2}, watched);  // a writer releases what its predecessors left
+  EXPECT_EQ(watched.use_count(), 2);
+  EXPECT_EQ(table.unreleased(), 0u);
+}
+
+TYPED_TEST(DispatchTableOf, ReadersSeeWholeEntriesWhileWritersInsertAndDrop) {
+  constexpr std::uint64_t count = 4000, capacity = 200;
+  // A value that has been destroyed would read as something else.
+  struct Checked {
+    explicit Checked(std::uint64_t of) : value(std::make_unique<std::uint64_t>(of)) {}
+    std::unique_ptr<std::uint64_t> value;
+  };
+  DispatchTable<TypeParam, Checked> table(capacity);
   std::atomic<std::uint64_t> inserted{0};
   std::atomic<int> wrong{0};
   const auto read = [&](std::uint64_t seed) {
     while (inserted.load(std::memory_order_acquire) < count) {
       seed = seed * 6364136223846793005U + 1442695040888963407U;
       const std::uint64_t known = inserted.load(std::memory_order_acquire);
-      const std::uint64_t key = (seed >> 33) % count;
-      const std::uint64_t* value = table.find({key});
-      if (value == nullptr ? key < known : *value != key) ++wrong;
+      const std::uint64_t key = known - std::min(known, (seed >> 33) % 300);
+      const auto reading = table.read();
+      const Checked* const found = reading.find(TypeParam{key});
+      if (found != nullptr && *found->value != key) ++wrong;
     }
   };
   {
     std::jthread first(read, 1), second(read, 2);
     for (std::uint64_t i = 0; i < count; ++i) {
-      table.insert({i}, values[i]);
+      table.insert({i}, Checked(i));
       inserted.store(i + 1, std::memory_order_release);
     }
   }
   EXPECT_EQ(wrong, 0);
+  EXPECT_LE(table.size(), capacity);
 }
 
 template <typename Key>
@@ -92,10 +146,9 @@ void expect_distinct(const std::vector<Key>& keys) {
 /// As Engine::run makes it.
 template <typename Problem>
 CallKey key_of(const Problem& asked, const typename Problem::Arrays& arrays) {
-  const Problem problem = with_addresses(asked, arrays);
-  KeyWriter<key_words<Problem>()> key(problem.op());
-  describe(problem, arrays, key);
-  return CallKey({key.words(), key.hash()});
+  CallReader<key_words<Problem>()> call(asked.op());
+  describe(asked, arrays, call);
+  return CallKey({call.words(), call.hash()});
 }
 
 TEST(SoftmaxKey, DependsOnEveryField) {
@@ -192,33 +245,46 @@ TEST(SoftmaxOptionsKey, DependsOnEveryField) {
   expect_distinct(keys);
 }
 
-TEST(CallKeys, IgnoreWhatMakesNoDifference) {
+/// The problem that a call's plan is kept by.
+template <typename Problem>
+std::string plan_of(const Problem& asked, const typename Problem::Arrays& arrays) {
+  const auto problem = to_problem(with_addresses(asked, arrays));
+  return find_op(problem.op).normalize(problem).text();
+}
+
+TEST(CallKeys, OfCallsThatDifferInNothingLeadToOnePlan) {
   alignas(64) std::byte memory[256];
   SoftmaxProblem base = SoftmaxProblem::contiguous(8, 16, DType::f32);
-  const CallKey key = key_of(base, {.x = memory, .y = memory + 128});
+  const SoftmaxArrays arrays{.x = memory, .y = memory + 128};
+  const CallKey key = key_of(base, arrays);
+  const std::string plan = plan_of(base, arrays);
   EXPECT_EQ(key, key_of(base, {.x = memory + 16, .y = memory + 64}));  // 16 bytes are sufficient
-  base.x_row_stride = base.y_row_stride = 16;                          // as if they were absent
+  base.x_alignment = base.y_alignment = 4;                             // the addresses determine it
+  EXPECT_EQ(key, key_of(base, arrays));
+  EXPECT_EQ(plan, plan_of(base, arrays));
+  base.x_row_stride = base.y_row_stride = 16;  // as if they were absent
   base.out_dtype = DType::f32;
-  base.x_alignment = base.y_alignment = 4;  // the addresses determine it
-  base.in_place = true;                     // likewise
-  EXPECT_EQ(key, key_of(base, {.x = memory, .y = memory + 128}));
+  base.in_place = true;  // the addresses determine it
+  EXPECT_EQ(plan, plan_of(base, arrays));
 
   SoftmaxProblem kept = masked(SoftmaxMask::Kind::keep);
-  const CallKey kept_key = key_of(kept, {.x = memory, .y = memory + 64, .mask = memory + 128});
+  const SoftmaxArrays with_mask{.x = memory, .y = memory + 64, .mask = memory + 128};
+  const std::string kept_plan = plan_of(kept, with_mask);
   kept.options.mask.row_stride = 16;
   kept.options.mask.inner = 8;
   kept.options.mask.alignment = 1;
-  EXPECT_EQ(kept_key, key_of(kept, {.x = memory, .y = memory + 64, .mask = memory + 128}));
+  EXPECT_EQ(kept_plan, plan_of(kept, with_mask));
 }
 
 TEST(CallKeys, GivenArraysSwitchOptionsOn) {
   alignas(64) std::byte memory[256];
   SoftmaxProblem problem = SoftmaxProblem::contiguous(8, 16, DType::f32);
   const SoftmaxArrays with{.x = memory, .y = memory + 64, .valid_cols = memory + 128};
-  const CallKey given = key_of(problem, with);
-  EXPECT_FALSE(given == key_of(problem, {.x = memory, .y = memory + 64}));
+  EXPECT_FALSE(key_of(problem, with) == key_of(problem, {.x = memory, .y = memory + 64}));
+  const std::string given = plan_of(problem, with);
+  EXPECT_NE(given, plan_of(problem, {.x = memory, .y = memory + 64}));
   problem.options.valid_cols = true;
-  EXPECT_EQ(given, key_of(problem, with));
+  EXPECT_EQ(given, plan_of(problem, with));
 }
 
 TEST(CallKeys, HashDistributesShapesOfRealModels) {

@@ -68,6 +68,26 @@ TEST_F(CudaTimingTest, FlushIsLargerThanTheCache) {
   EXPECT_EQ(fake_->count("cuMemAlloc " + std::to_string(400 << 20)), 1) << "twice the cache";
 }
 
+TEST_F(CudaTimingTest, FlushesLessWhereMemoryIsShort) {
+  fail("cuMemAlloc", cuda::error_out_of_memory, 3);
+  EXPECT_NEAR(device().time_us(std::vector{work(5)}, true).at(0), 5, 1e-3);
+  EXPECT_EQ(fake_->count("cuMemAlloc " + std::to_string(32 << 20)), 1);
+  EXPECT_EQ(fake_->count("cuMemsetD32Async"), 1);
+}
+
+TEST_F(CudaTimingTest, WithoutMemoryForAnyFlushMeasuringFails) {
+  fail("cuMemAlloc", cuda::error_out_of_memory, 100);
+  try {
+    device().time_us(std::vector{work(5)}, true);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    EXPECT_NE(std::string(error.what()).find("flush the L2 cache"), std::string::npos) << error.what();
+  }
+  fail("cuMemAlloc", cuda::success, 0);
+  EXPECT_NEAR(device().time_us(std::vector{work(5)}, true).at(0), 5, 1e-3) << "memory is there again";
+}
+
 TEST_F(CudaTimingTest, AllocatesNothingWithoutAFlush) {
   EXPECT_NEAR(device().time_us(std::vector{work(5)}, false).at(0), 5, 1e-3);
   EXPECT_EQ(fake_->count("cuMemAlloc"), 0);
@@ -126,6 +146,18 @@ TEST(MeasuringLock, ExcludesThreadsAndProcesses) {
   }
   second.join();
   EXPECT_TRUE(second_has_it);
+}
+
+TEST(MeasuringLock, GivesUpWhenItIsHeldForTooLong) {
+  const TemporaryFolder folder;
+  const MeasuringLock first(folder.path(), "GPU-1");
+  try {
+    const MeasuringLock second(folder.path(), "GPU-1", std::chrono::milliseconds(20));
+    FAIL() << "two owners";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::cancelled);
+    EXPECT_NE(std::string(error.what()).find("GPU-1 for more than 0.02 s"), std::string::npos) << error.what();
+  }
 }
 
 TEST(MeasuringLock, ExcludesThreadsWithoutAFile) {

@@ -192,18 +192,17 @@ constexpr ArrayFacts attention_array(const AttentionProblem& p, const AttentionT
                                      const AttentionArrayStrides& strides, const std::int64_t& alignment) {
   const std::array<std::int64_t, 3> contiguous = contiguous_strides(p, t);
   ArrayFacts facts{.name = t.name, .dtype = p.dtype, .alignment = &alignment};
-  if (!p.varlen) {
-    facts.shape.add(size(p.batch));
-    facts.strides.add(strides.batch.value_or(contiguous[0]));
-  }
   const bool bshd = p.layout == AttentionLayout::bshd;
+  const Extent outer = bshd ? t.positions : t.heads, inner = bshd ? t.heads : t.positions;
   const std::int64_t seq = strides.seq.value_or(contiguous[1]), head = strides.head.value_or(contiguous[2]);
-  facts.shape.add(bshd ? t.positions : t.heads);
-  facts.shape.add(bshd ? t.heads : t.positions);
-  facts.shape.add(t.width);
-  facts.strides.add(bshd ? seq : head);
-  facts.strides.add(bshd ? head : seq);
-  facts.strides.add(1);
+  const std::int64_t outer_stride = bshd ? seq : head, inner_stride = bshd ? head : seq;
+  if (p.varlen) {
+    facts.shape = {outer, inner, t.width};
+    facts.strides = {outer_stride, inner_stride, 1};
+  } else {
+    facts.shape = {size(p.batch), outer, inner, t.width};
+    facts.strides = {strides.batch.value_or(contiguous[0]), outer_stride, inner_stride, 1};
+  }
   return facts;
 }
 
@@ -221,13 +220,16 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
   constexpr std::int64_t most_positions = 1 << 30, most_heads = 1 << 20;
   const Range head_dims{8, 256}, positions{0, most_positions};
   const Condition packed{p.varlen, "varlen=1"};
-  v.field("batch", p.batch, {.meaning = "number of sequences", .range = {0, most_heads}});
+  v.field("batch", p.batch, {.meaning = "number of sequences", .range = {0, most_heads}, .runtime = true});
   v.field("heads", p.heads, {.meaning = "heads of q and o", .range = {1, most_heads}});
   v.field("kv_heads", p.kv_heads,
           {.meaning = "heads of k and v, a divisor of heads", .range = {1, most_heads}, .follows = {"heads", p.heads}});
-  v.field("seq_q", p.seq_q, {.meaning = "queries of a sequence", .range = positions, .required = true});
+  v.field("seq_q", p.seq_q, {.meaning = "queries of a sequence", .range = positions, .required = true, .runtime = true});
   v.field("seq_kv", p.seq_kv,
-          {.meaning = "keys of a sequence; 0: an empty KV cache", .range = positions, .follows = {"seq_q", p.seq_q}});
+          {.meaning = "keys of a sequence; 0: an empty KV cache",
+           .range = positions,
+           .follows = {"seq_q", p.seq_q},
+           .runtime = true});
   v.field("head_dim", p.head_dim,
           {.meaning = "elements of a query and a key; kernels are specialized for it",
            .range = head_dims,
@@ -259,9 +261,13 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
   v.option("sinks", p.sinks, {.meaning = "adds a logit without a value for each head"});
   v.option("varlen", p.varlen, {.meaning = "sequences are packed; cu_seqlens_q and cu_seqlens_kv hold their starts"});
   v.option("total_q", p.total_q,
-           {.meaning = "queries of all sequences; required with varlen", .range = positions, .only_with = packed});
-  v.option("total_kv", p.total_kv,
-           {.meaning = "keys of all sequences; required with varlen", .range = positions, .only_with = packed});
+           {.meaning = "queries of all sequences; required with varlen",
+            .range = positions,
+            .only_with = packed,
+            .runtime = true});
+  v.option(
+      "total_kv", p.total_kv,
+      {.meaning = "keys of all sequences; required with varlen", .range = positions, .only_with = packed, .runtime = true});
   v.field("score_mod", p.score_mod,
           {.meaning = "CUDA source of float score_mod(float score, int b, int h, int q, int k, const Aux& aux)",
            .omit_default = true});
@@ -303,7 +309,9 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
           vector("cu_seqlens_q", DType::i32, starts, p.varlen, "first query of each sequence, then their number"));
   v.array(arrays.cu_seqlens_kv,
           vector("cu_seqlens_kv", DType::i32, starts, p.varlen, "first key of each sequence, then their number"));
-  if (!p.score_mod.empty() || !p.mask_mod.empty()) {
+  if constexpr (requires { v.user_array(arrays.aux[0]); }) {
+    for (const void* const aux : arrays.aux) v.user_array(aux);
+  } else if (!p.score_mod.empty() || !p.mask_mod.empty()) {
     std::size_t at = 0;
     for (const AttentionAuxArray& aux : attention_aux_arrays(p))
       v.array(
@@ -324,9 +332,10 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
   output.role = Role::output;
   v.array(arrays.o, output);
   ArrayFacts lse{.name = "lse", .role = Role::output, .optional = true, .meaning = "log-sum-exp of the scores"};
-  if (!p.varlen) lse.shape.add(size(p.batch));
-  lse.shape.add(heads);
-  lse.shape.add(queries);
+  if (p.varlen)
+    lse.shape = {heads, queries};
+  else
+    lse.shape = {size(p.batch), heads, queries};
   v.array(arrays.lse, lse);
 }
 

@@ -10,7 +10,7 @@ inline constexpr Choices target_dtypes = one_of(DType::i64, DType::i32);
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_rows(Self& p, Visitor& v) {
-  v.field("rows", p.rows, {.meaning = "number of rows (tokens)", .range = {0}, .required = true});
+  v.field("rows", p.rows, {.meaning = "number of rows (tokens)", .range = {0}, .required = true, .runtime = true});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
@@ -206,6 +206,7 @@ constexpr void describe(Self& p, const CrossEntropyArrays& arrays, Visitor& v) {
   ce::describe_loss_arrays(p, arrays, v);
   ArrayFacts dlogits = ce::dlogits_array(p, p.gradient == Gradient::in_place);
   dlogits.present = p.gradient != Gradient::none;
+  dlogits.shares = arrays.logits;
   dlogits.in_place_choice = &p.gradient;
   v.array(arrays.dlogits, dlogits);
 }

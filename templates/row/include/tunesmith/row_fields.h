@@ -30,7 +30,7 @@ constexpr FieldFacts input_stride(std::string_view meaning, std::int64_t cols) {
 ///   rows, cols, dtype, out_dtype, x_row_stride, y_row_stride, x_alignment, y_alignment, in_place, and output().
 template <typename Problem, DescriptionVisitor Visitor>
 constexpr void describe_x_to_y(Problem& p, Visitor& v) {
-  v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true});
+  v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
   v.field("cols", p.cols,
           {.meaning = "number of columns; kernels are specialized for it", .range = {1, most_cols}, .required = true});
   v.field("dtype", p.dtype, {.meaning = "element type of x", .choices = float_dtypes});

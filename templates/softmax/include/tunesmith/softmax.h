@@ -98,7 +98,7 @@ struct SoftmaxBackwardProblem {
 template <DescribedAs<SoftmaxBackwardProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const SoftmaxBackwardArrays& arrays, Visitor& v) {
   const SoftmaxRows rows{p.rows, p.cols, p.dtype, true};
-  v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true});
+  v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
   v.field("cols", p.cols,
           {.meaning = "number of columns; kernels are specialized for it", .range = {1, most_cols}, .required = true});
   v.field("dtype", p.dtype, {.meaning = "element type of dy and y", .choices = float_dtypes});

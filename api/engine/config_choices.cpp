@@ -1,0 +1,201 @@
+#include "api/engine/config_choices.h"
+
+#include <utility>
+
+#include "api/dispatch/plan_table.h"
+#include "api/engine/log_text.h"
+#include "api/engine/plan_request.h"
+#include "tuner/tune.h"
+
+namespace tunesmith {
+namespace {
+
+using Level = EngineOptions::Level;
+
+/// The text of a tuning key, without what is the same for all keys of an engine.
+std::string key_text(const PlanRequest& request) {
+  const KeyParts parts = request.problem->key();
+  std::string text(request.problem->op().name());
+  text.append(" ").append(parts.problem_class).append(" ").append(std::to_string(tuned_n_cols(parts)));
+  return text.append(" ").append(std::to_string(parts.rows_bucket)).append(" ").append(name(request.mode));
+}
+
+bool has_work(const PlanRequest& request, const Config& config, const DeviceInfo& device) {
+  return !request.problem->launch_plan(config, device).kernels.empty();
+}
+
+Tuned tune_here(Engine::Parts& parts, const ParsedProblem& problem) {
+  TuneOptions options;
+  options.effort = parts.options.effort;
+  options.budget_s = parts.options.tune_budget_s;
+  const TuneResult result = tune(problem, parts.bench(), options);
+  say(parts.options, Level::info, "tuned ", problem.problem().short_text(), " in ", result.wall_s,
+      " s: ", result.record.config, " takes ", result.record.median_us, " us, the default ", result.record.default_median_us,
+      " us (", result.timed, " of ", result.candidates, " candidates timed)");
+  return {
+      {parse_fields(result.record.config, "tuned config")}, result.wall_s, result.compiled > 0 ? 1e3 * result.compile_s : 0};
+}
+
+}  // namespace
+
+ConfigChoices::ConfigChoices(Engine::Parts& parts)
+    : parts_(parts),
+      share_(parts.options.tune_share, parts.options.tune_allowance_s, parts.now_s),
+      keys_(parts.options.plan_capacity) {}
+
+Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
+  const DeviceInfo& device = parts_.device->info();
+  Choice choice;
+  if (!request.pinned.fields.empty()) {
+    choice.selection.config = request.pinned;
+    choice.selection.origin = Origin::pinned;
+    return choice;
+  }
+  if (request.mode == Mode::off) {
+    choice.selection = select(*request.problem, device, {});
+    return choice;
+  }
+
+  const std::string key = key_text(request);
+  std::optional<Tuned> tuned;
+  bool made = false;
+  const auto make = [&] {
+    made = true;
+    return find(request, key, false, phases, tuned);
+  };
+  Known known = keys_.get(key, make);
+  if (known->pending && !made && share_.allows()) {
+    keys_.erase_if([&](const Known& value) { return value == known; });
+    const Known before = std::exchange(known, keys_.get(key, make));
+    if (!known->pending) forget_plans_of(before);
+  }
+  choice.key = known;
+  if (tuned) {
+    choice.selection = {.config = std::move(tuned->config), .origin = Origin::tuned};
+    choice.tune_s = tuned->wall_s;
+    choice.compile_ms = tuned->compile_ms;
+    return choice;
+  }
+  choice.selection = select(*request.problem, device, known->records);
+  if (known->pending) {
+    const std::lock_guard lock(mutex_);
+    ++status_.untuned_plans;
+  }
+  if (choice.selection.origin == Origin::older)
+    say(parts_.options, Level::info, "the record for ", request.problem->problem().short_text(),
+        " was measured with older templates; it is used, and mode tune measures it again");
+  if (choice.selection.stale && !reported_stale_.exchange(true))
+    say(parts_.options, Level::info, "the record for ", request.problem->problem().short_text(),
+        " was measured under another driver, clock or power limit; it is used, and tuning with force measures it again "
+        "(said once)");
+  return choice;
+}
+
+ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::string& key, bool force, Phases& phases,
+                                         std::optional<Tuned>& tuned) {
+  const DeviceInfo& device = parts_.device->info();
+  auto known = std::make_shared<KeyChoice>();
+  Selection selection;
+  {
+    // Querying the driver takes milliseconds and is only needed for the message about stale records.
+    const bool may_report = parts_.options.log && !reported_stale_;
+    const auto provenance = may_report ? parts_.device->provenance() : std::map<std::string, std::string>();
+    const PhaseTimer timer(phases.select_ms);
+    known->records = known_records(*request.problem, device, parts_.templates, *parts_.cache, provenance);
+    selection = select(*request.problem, device, known->records);
+  }
+  if (request.mode != Mode::tune || device.kind != DeviceInfo::Kind::cuda || selection.origin == Origin::exact) return known;
+  if (!has_work(request, selection.config, device)) {
+    known->pending = true;  // another problem with this key may have work
+    return known;
+  }
+  const std::optional<TuneShare::Run> run = force ? std::optional(share_.start()) : share_.try_start();
+  if (!run) {
+    known->pending = true;
+    remember_pending(request, key);
+    return known;
+  }
+  const PhaseTimer timer(phases.tune_ms);
+  tuned = tune(request);
+  if (!tuned) return known;
+  const std::lock_guard lock(mutex_);
+  ++status_.tuned_keys;
+  status_.tune_s += tuned->wall_s;
+  pending_.erase(key);
+  known->records.insert(known->records.begin(), {tuned_n_cols(request.problem->key()), tuned->config, Origin::exact});
+  return known;
+}
+
+std::optional<Tuned> ConfigChoices::tune(const PlanRequest& request) {
+  std::string reason;
+  try {
+    return parts_.tuner ? parts_.tuner(*request.problem) : tune_here(parts_, *request.problem);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::verification_failed) throw;
+    reason = error.what();
+  } catch (const std::exception& error) {
+    reason = error.what();
+  }
+  bool is_first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    ++status_.failed_keys;
+    is_first = !std::exchange(reported_failure_, true);
+  }
+  say(parts_.options, is_first ? Level::warning : Level::info, "tuning ", request.problem->problem().short_text(),
+      " failed: ", reason, "; the nearest record or the default configuration is used",
+      is_first ? " (later failures are logged at level info)" : "");
+  return std::nullopt;
+}
+
+void ConfigChoices::remember_pending(const PlanRequest& request, const std::string& key) {
+  bool is_first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (pending_.size() < parts_.options.plan_capacity) pending_.emplace(key, request);
+    is_first = !std::exchange(reported_share_, true);
+  }
+  if (is_first)
+    say(parts_.options, Level::warning, "tuning on first use has taken ", share_.spent_s(), " s of ", share_.elapsed_s(),
+        " s, more than tune_share = ", share_.share(),
+        " allows; until then new keys use the nearest record or the default configuration (said once)");
+}
+
+void ConfigChoices::forget_plans_of(const Known& known) {
+  const auto depends = [&](const Plan::State& plan) { return plan.key_choice == known; };
+  parts_.plans->plans.erase_if([&](const auto& plan) { return depends(*plan); });
+  parts_.plans->calls.erase_if([&](const KnownCall& call) { return depends(*call.plan); });
+}
+
+std::size_t ConfigChoices::tune_pending(double budget_s) {
+  const double until_s = parts_.now_s() + budget_s;
+  std::size_t count = 0;
+  while (true) {
+    std::pair<std::string, PlanRequest> next;
+    {
+      const std::lock_guard lock(mutex_);
+      if (pending_.empty()) return count;
+      next = *pending_.begin();
+      pending_.erase(pending_.begin());
+    }
+    const auto& [key, request] = next;
+    const std::optional<Known> before = keys_.find(key);
+    if (before && !(*before)->pending) continue;
+    keys_.erase_if([&](const Known& value) { return before && value == *before; });
+    Phases phases;
+    std::optional<Tuned> tuned;
+    keys_.get(key, [&] { return find(request, key, true, phases, tuned); });
+    if (before) forget_plans_of(*before);
+    if (tuned) ++count;
+    if (parts_.now_s() >= until_s) return count;
+  }
+}
+
+TuningStatus ConfigChoices::status() const {
+  const std::lock_guard lock(mutex_);
+  TuningStatus status = status_;
+  status.pending_keys = static_cast<std::int64_t>(pending_.size());
+  return status;
+}
+
+}  // namespace tunesmith

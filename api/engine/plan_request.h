@@ -1,0 +1,20 @@
+#pragma once
+// A parsed problem and how to prepare it. Internal.
+
+#include <string>
+
+#include "templates/op.h"
+#include "tunesmith/types.h"
+
+namespace tunesmith {
+
+struct PlanRequest {
+  ParsedProblemPtr problem;
+  Config pinned{};  ///< complete, or empty to select one
+  Mode mode = Mode::tune;
+
+  /// Returns the key of the plan; equal keys mean equal plans.
+  std::string key() const;
+};
+
+}  // namespace tunesmith

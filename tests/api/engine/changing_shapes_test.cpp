@@ -1,0 +1,355 @@
+// Shapes that change from call to call: tuning in buckets and within a share of the time, tables with a capacity, memory.
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <thread>
+
+#include "api/dispatch/plan_table.h"
+#include "api/engine/config_choices.h"
+#include "templates/source_key.h"
+#include "tests/api/engine/fakes.h"
+#include "tunesmith/rms_norm.h"
+
+namespace tunesmith {
+namespace {
+
+using fakes::expect_error;
+
+/// A scripted device whose kernels may take tensor maps.
+class MappedDevice : public fakes::ScriptedDevice {
+ public:
+  std::unique_ptr<PreparedTensorMap> prepare_tensor_map(const LaunchPlan::TensorMap&, const std::string&) override {
+    struct IdleMap : PreparedTensorMap {
+      void encode(void*, void*) const override {}
+    };
+    return std::make_unique<IdleMap>();
+  }
+};
+
+/// An engine with a scripted clock and a scripted tuner. Tuning picks the default.
+struct ScriptedEngine {
+  explicit ScriptedEngine(EngineOptions options = {}) {
+    options.log = [this](EngineOptions::Level level, const std::string& line) {
+      const std::lock_guard lock(mutex);
+      if (level == EngineOptions::Level::warning) warnings.push_back(line);
+    };
+    auto parts = std::make_unique<Engine::Parts>();
+    parts->options = options;
+    parts->device = device;
+    parts->compiler = std::make_shared<fakes::ScriptedCompiler>();
+    parts->cache = std::make_shared<Cache>(CacheOptions{});
+    parts->now_s = [this] { return now_s.load(); };
+    parts->tuner = [this](const ParsedProblem& problem) -> std::optional<Tuned> {
+      const std::lock_guard lock(mutex);
+      tuned.push_back(problem.problem().short_text());
+      now_s = now_s + tuning_takes_s;
+      if (failure) throw Error(*failure, "scripted failure");
+      return Tuned{problem.default_config(device->info()), tuning_takes_s, 0};
+    };
+    engine = std::make_unique<Engine>(std::move(parts));
+  }
+
+  std::shared_ptr<MappedDevice> device = std::make_shared<MappedDevice>();
+  std::mutex mutex;
+  std::atomic<double> now_s{100};
+  double tuning_takes_s = 2;
+  std::optional<ErrorCode> failure;
+  std::vector<std::string> tuned, warnings;
+  std::unique_ptr<Engine> engine;
+};
+
+EngineOptions with_share(double share, double allowance_s) {
+  EngineOptions options;
+  options.tune_share = share;
+  options.tune_allowance_s = allowance_s;
+  return options;
+}
+
+AttentionProblem decode(std::int64_t seq_kv) {
+  AttentionProblem problem;
+  problem.heads = 8;
+  problem.seq_q = 1;
+  problem.seq_kv = seq_kv;
+  problem.head_dim = 64;
+  return problem;
+}
+
+/// Addresses that nothing reads: the kernels of the scripted device do nothing.
+AttentionArrays far_arrays() {
+  const auto at = [](std::uintptr_t i) { return reinterpret_cast<std::byte*>(i << 40); };
+  return {.q = at(1), .k = at(2), .v = at(3), .o = at(4)};
+}
+
+TEST(TuningBuckets, HaveTwoStepsAnOctave) {
+  ScriptedEngine scripted(with_share(1, 0));
+  const auto origin = [&](std::int64_t seq_kv) { return scripted.engine->prepare(decode(seq_kv)).origin(); };
+  EXPECT_EQ(origin(1024), Origin::tuned);
+  EXPECT_EQ(origin(769), Origin::exact);
+  EXPECT_EQ(origin(768), Origin::tuned);
+  EXPECT_EQ(origin(1025), Origin::tuned);
+  EXPECT_EQ(origin(1536), Origin::exact);
+  EXPECT_EQ(origin(1537), Origin::tuned);
+  EXPECT_EQ(origin(2048), Origin::exact);
+  EXPECT_EQ(scripted.tuned.size(), 4u);
+  EXPECT_EQ(scripted.engine->tuning().tuned_keys, 4);
+}
+
+TEST(TuningBuckets, ColumnsOfRowKernelsAreTunedOneByOne) {
+  ScriptedEngine scripted(with_share(1, 0));
+  for (const std::int64_t cols : {1000, 1001, 1002}) {
+    EXPECT_EQ(scripted.engine->prepare(SoftmaxProblem::contiguous(64, cols, DType::f32)).origin(), Origin::tuned);
+    EXPECT_EQ(scripted.engine->prepare(SoftmaxProblem::contiguous(63, cols, DType::f32)).origin(), Origin::exact);
+  }
+}
+
+TEST(TuneShare, BoundsTuningOnFirstUse) {
+  ScriptedEngine scripted(with_share(0.1, 5));
+  Engine& engine = *scripted.engine;
+  // Each key takes 2 s: the third starts within the allowance, the fourth does not.
+  for (const std::int64_t seq_kv : {1000, 2000, 4000})
+    EXPECT_EQ(engine.prepare(decode(seq_kv)).origin(), Origin::tuned) << seq_kv;
+  const Plan untuned = engine.prepare(decode(8000));
+  EXPECT_EQ(untuned.origin(), Origin::by_default);
+  EXPECT_EQ(engine.prepare(decode(8001)).origin(), Origin::by_default);
+  EXPECT_EQ(engine.prepare(decode(16000)).origin(), Origin::by_default);
+  TuningStatus status = engine.tuning();
+  EXPECT_EQ(status.tuned_keys, 3);
+  EXPECT_EQ(status.tune_s, 6);
+  EXPECT_EQ(status.pending_keys, 2);
+  EXPECT_EQ(status.untuned_plans, 3);
+  ASSERT_EQ(scripted.warnings.size(), 1u);
+  EXPECT_NE(scripted.warnings[0].find("tune_share = 0.10"), std::string::npos) << scripted.warnings[0];
+
+  // 6 s are a tenth of the time beyond the allowance once 10 s have passed.
+  scripted.now_s = 109.9;
+  EXPECT_EQ(engine.prepare(decode(8002)).origin(), Origin::by_default);
+  scripted.now_s = 110.1;
+  EXPECT_EQ(engine.prepare(decode(8003)).origin(), Origin::tuned);
+  EXPECT_EQ(engine.prepare(decode(8000)).origin(), Origin::exact) << "plans made before are forgotten";
+  EXPECT_EQ(untuned.origin(), Origin::by_default) << "a plan that the caller holds does not change";
+  EXPECT_EQ(engine.prepare(decode(16000)).origin(), Origin::by_default);
+  status = engine.tuning();
+  EXPECT_EQ(status.tuned_keys, 4);
+  EXPECT_EQ(status.pending_keys, 1);
+}
+
+TEST(TuneShare, ZeroAllowsNothingAndOneEverything) {
+  ScriptedEngine none(with_share(0, 0)), all(with_share(1, 0));
+  none.now_s = 1e6;
+  EXPECT_EQ(none.engine->prepare(decode(1000)).origin(), Origin::by_default);
+  for (std::int64_t seq_kv = 1; seq_kv <= 4096; seq_kv *= 2)
+    EXPECT_EQ(all.engine->prepare(decode(seq_kv)).origin(), Origin::tuned);
+}
+
+TEST(TuneShare, PendingKeysAreTunedOnRequest) {
+  ScriptedEngine scripted(with_share(0, 0));
+  Engine& engine = *scripted.engine;
+  const AttentionArrays arrays = far_arrays();
+  for (const std::int64_t seq_kv : {1000, 2000, 4000}) engine.run(decode(seq_kv), arrays);
+  EXPECT_EQ(engine.parts().plans->calls.size(), 3u);
+  EXPECT_EQ(engine.tune_pending(3), 2u);
+  EXPECT_EQ(engine.tuning().pending_keys, 1);
+  EXPECT_EQ(engine.parts().plans->calls.size(), 1u) << "calls with tuned keys are prepared again";
+  EXPECT_EQ(engine.tune_pending(0), 1u);
+  EXPECT_EQ(engine.tune_pending(100), 0u);
+  for (const std::int64_t seq_kv : {1000, 2000, 4000})
+    EXPECT_EQ(engine.prepare(decode(seq_kv)).origin(), Origin::exact) << seq_kv;
+  EXPECT_EQ(engine.tuning().tuned_keys, 3);
+}
+
+TEST(Tuning, FailuresLeaveTheDefaultAndOneWarning) {
+  for (const ErrorCode code : {ErrorCode::out_of_memory, ErrorCode::device_failed, ErrorCode::cancelled,
+                               ErrorCode::cache_failed, ErrorCode::io, ErrorCode::no_compiler}) {
+    ScriptedEngine scripted(with_share(1, 0));
+    scripted.failure = code;
+    EXPECT_EQ(scripted.engine->prepare(decode(1000)).origin(), Origin::by_default) << name(code);
+    EXPECT_EQ(scripted.engine->prepare(decode(1001)).origin(), Origin::by_default);
+    EXPECT_EQ(scripted.tuned.size(), 1u) << "a failed key is not tried for every length";
+    EXPECT_EQ(scripted.engine->prepare(decode(2000)).origin(), Origin::by_default);
+    EXPECT_EQ(scripted.engine->tuning().failed_keys, 2);
+    ASSERT_EQ(scripted.warnings.size(), 1u) << name(code);
+    EXPECT_NE(scripted.warnings[0].find("scripted failure"), std::string::npos) << scripted.warnings[0];
+  }
+  ScriptedEngine wrong(with_share(1, 0));
+  wrong.failure = ErrorCode::verification_failed;
+  expect_error([&] { wrong.engine->prepare(decode(1000)); }, ErrorCode::verification_failed, {"scripted failure"});
+}
+
+TEST(NewLengths, NeedNeitherCacheNorCompilerNorLoader) {
+  ScriptedEngine scripted(with_share(1, 0));
+  Engine& engine = *scripted.engine;
+  const auto prepare_ms = [&](std::int64_t seq_kv) {
+    const Phases& phases = engine.prepare(decode(seq_kv)).state().phases;
+    return phases.select_ms + phases.tune_ms + phases.digest_ms + phases.lookup_ms + phases.load_ms;
+  };
+  EXPECT_GT(prepare_ms(1600), 0);
+  for (std::int64_t seq_kv = 1601; seq_kv < 1700; ++seq_kv) EXPECT_EQ(prepare_ms(seq_kv), 0) << seq_kv;
+  EXPECT_EQ(scripted.device->loads, 1);
+  EXPECT_EQ(engine.parts().plans->modules.size(), 1u);
+}
+
+/// Problems that differ only in fields that are not compiled in.
+std::vector<std::vector<Problem>> problems_of_one_source() {
+  std::vector<std::vector<Problem>> groups;
+  const std::vector<std::int64_t> sizes{1, 2, 3, 7, 64, 127, 1000, 4096, 70000};
+  for (const std::int64_t cols : {5, 64, 1000, 50000}) {
+    for (const bool logarithm : {false, true}) {
+      std::vector<Problem> forward, backward;
+      for (const std::int64_t rows : sizes) {
+        SoftmaxProblem softmax = SoftmaxProblem::contiguous(rows, cols, DType::bf16);
+        softmax.logarithm = logarithm;
+        forward.push_back(to_problem(softmax));
+        SoftmaxBackwardProblem gradient = SoftmaxBackwardProblem::contiguous(rows, cols, DType::f32);
+        gradient.logarithm = logarithm;
+        backward.push_back(to_problem(gradient));
+      }
+      groups.push_back(std::move(forward));
+      groups.push_back(std::move(backward));
+    }
+    for (const bool weight : {false, true}) {
+      std::vector<Problem> norm;
+      for (const std::int64_t rows : sizes) {
+        RmsNormProblem problem;
+        problem.rows = rows;
+        problem.cols = cols;
+        problem.dtype = DType::bf16;
+        problem.weight = problem.rstd = weight;
+        norm.push_back(to_problem(problem));
+      }
+      groups.push_back(std::move(norm));
+    }
+    for (const Reduction reduction : {Reduction::none, Reduction::mean}) {
+      std::vector<Problem> loss, backward;
+      for (const std::int64_t rows : sizes) {
+        CrossEntropyProblem problem = CrossEntropyProblem::contiguous(rows, cols, DType::bf16);
+        problem.reduction = reduction;
+        problem.gradient = reduction == Reduction::mean ? Gradient::separate : Gradient::none;
+        loss.push_back(to_problem(problem));
+        backward.push_back(to_problem(CrossEntropyBackwardProblem::contiguous(rows, cols, DType::f32)));
+      }
+      groups.push_back(std::move(loss));
+      groups.push_back(std::move(backward));
+    }
+  }
+  for (const AttentionLayout layout : {AttentionLayout::bshd, AttentionLayout::bhsd})
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const bool varlen : {false, true}) {
+        auto& group = groups.emplace_back();
+        for (const std::int64_t seq_q : {1, 5, 64, 129, 1000})
+          for (const std::int64_t seq_kv : {1, 64, 1000, 8192})
+            for (const std::int64_t batch : {1, 3, 64}) {
+              AttentionProblem problem = decode(seq_kv);
+              problem.kv_heads = 2;
+              problem.seq_q = seq_q;
+              problem.batch = batch;
+              problem.layout = layout;
+              problem.dtype = dtype;
+              problem.causal = Causal::bottom_right;
+              problem.varlen = varlen;
+              if (varlen) problem.total_q = batch * seq_q, problem.total_kv = batch * seq_kv;
+              group.push_back(to_problem(problem));
+            }
+      }
+  return groups;
+}
+
+TEST(RuntimeFields, DoNotChangeTheSource) {
+  const TemplateSet templates = TemplateSet::embedded();
+  const DeviceInfo device = generic_device({9, 0, 'a'});
+  int compared = 0;
+  for (const std::vector<Problem>& group : problems_of_one_source()) {
+    std::map<std::string, std::pair<std::string, std::string>> keys;  // by configuration
+    for (const Problem& problem : group) {
+      const ParsedProblemPtr parsed = find_op(problem.op).parse(problem);
+      for (const Config& config : parsed->search_space(device, Effort::quick)) {
+        const std::string key = source_key(*parsed, config, templates);
+        const auto [known, is_new] = keys.try_emplace(config.text(), key, problem.text());
+        ASSERT_EQ(known->second.first, key) << config.text() << "\n" << known->second.second << "\n" << problem.text();
+        if (!is_new) ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 1000);
+}
+
+TEST(Capacity, PlansThatTheCallerHoldsStayValid) {
+  EngineOptions options = fakes::in_mode(Mode::off);
+  options.plan_capacity = 16;
+  ScriptedEngine scripted(options);
+  Engine& engine = *scripted.engine;
+  const SoftmaxProblem problem = SoftmaxProblem::contiguous(2, 8, DType::f32);
+  const Plan kept = engine.prepare(problem);
+  const AttentionArrays arrays = far_arrays();
+  for (std::int64_t seq_kv = 1; seq_kv <= 200; ++seq_kv) {
+    engine.run(decode(seq_kv), arrays);
+    EXPECT_LE(engine.parts().plans->plans.size(), 17u);
+    EXPECT_LE(engine.parts().plans->calls.size(), 16u);
+  }
+  std::array<float, 32> memory{};
+  kept.launch(memory.data(), memory.data() + 16);
+  EXPECT_FLOAT_EQ(memory[16], 0.125f);
+  EXPECT_NE(&kept.state(), &engine.prepare(problem).state()) << "it had been dropped";
+}
+
+TEST(Capacity, ExistingPlansWorkDuringACaptureAfterOthersWereDropped) {
+  EngineOptions options = fakes::in_mode(Mode::off);
+  options.plan_capacity = 8;
+  ScriptedEngine scripted(options);
+  Engine& engine = *scripted.engine;
+  const AttentionArrays arrays = far_arrays();
+  for (std::int64_t seq_kv = 1; seq_kv <= 50; ++seq_kv) engine.run(decode(seq_kv), arrays);
+  const int allocations = scripted.device->allocations, launches = scripted.device->launches;
+  scripted.device->capturing = true;
+  engine.run(decode(50), arrays);
+  EXPECT_GT(scripted.device->launches, launches);
+  EXPECT_EQ(scripted.device->allocations, allocations);
+  expect_error([&] { engine.run(decode(1), arrays); }, ErrorCode::capturing, {"capture"});
+}
+
+TEST(Capacity, MemoryDoesNotGrowWithTheNumberOfShapes) {
+  constexpr std::int64_t shapes = 20000, warm = 2000;  // bench/host_calls.cpp runs a million
+  EngineOptions options = fakes::in_mode(Mode::tune);
+  options.tune_share = 1;
+  options.plan_capacity = 256;
+  ScriptedEngine scripted(options);
+  const AttentionArrays arrays = far_arrays();
+  std::size_t warm_bytes = 0;
+  int warm_allocations = 0;
+  for (std::int64_t i = 0; i < shapes; ++i) {
+    AttentionProblem problem = decode(6145 + i % 2000);  // one bucket
+    problem.batch = 65 + i / 2000 % 64;                  // likewise
+    scripted.engine->run(problem, arrays);
+    if (i == warm) {
+      warm_bytes = mallinfo2().uordblks;
+      warm_allocations = scripted.device->allocations;
+    }
+  }
+  EXPECT_EQ(scripted.tuned.size(), 1u);
+  EXPECT_LT(mallinfo2().uordblks, warm_bytes + (std::size_t{1} << 20));
+  EXPECT_LE(scripted.device->allocations, warm_allocations + 8) << "workspaces";
+}
+
+TEST(ChangingShapes, ManyThreads) {
+  constexpr int threads = 64, calls = 100;
+  EngineOptions options = with_share(0.1, 5);
+  options.plan_capacity = 32;
+  ScriptedEngine scripted(options);
+  const AttentionArrays arrays = far_arrays();
+  {
+    std::vector<std::jthread> running;
+    for (int t = 0; t < threads; ++t)
+      running.emplace_back([&scripted, &arrays, t] {
+        for (int i = 0; i < calls; ++i) {
+          scripted.engine->run(decode(1 + (t * 7 + i * 13) % 300), arrays);
+          if (i % 50 == 0) scripted.now_s = scripted.now_s + 1;
+        }
+      });
+  }
+  EXPECT_GE(scripted.device->launches, threads * calls);
+  EXPECT_LE(scripted.engine->parts().plans->calls.size(), 32u);
+  EXPECT_EQ(scripted.engine->tuning().tuned_keys, static_cast<std::int64_t>(scripted.tuned.size()));
+}
+
+}  // namespace
+}  // namespace tunesmith
