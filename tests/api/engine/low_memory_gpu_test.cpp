@@ -70,7 +70,7 @@ class LowMemory : public testing::TestWithParam<int> {
 TEST_P(LowMemory, FirstCallsAreRight) {
   constexpr std::int64_t rows = 64, cols = 1024, keys = 512, head_dim = 64;
   const std::vector<float> zeros(rows * cols, 0.0f);
-  const DeviceBuffer x(*engine_, rows * cols * 4), y(*engine_, rows * cols * 4), lse(*engine_, rows * 4), loss(*engine_, 4),
+  DeviceBuffer x(*engine_, rows * cols * 4), y(*engine_, rows * cols * 4), lse(*engine_, rows * 4), loss(*engine_, 4),
       targets(*engine_, rows * 8), o(*engine_, head_dim * 4);
   x.copy_from_host(zeros.data(), zeros.size() * 4);
   const std::vector<std::int64_t> first_class(rows, 0);
