@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "templates/attention/block_mask.h"
 #include "templates/attention/kernel_source.h"
-#include "templates/attention/mask_tiles.h"
 #include "templates/attention/modification.h"
 #include "templates/attention_backward/config.h"
 #include "templates/attention_backward/op.h"
@@ -110,7 +110,7 @@ Workspace workspace_of(const TypedConfig& config, const Settings& settings) {
   const attention::Settings& forward = settings.forward;
   const auto aligned = [](std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
   const std::int64_t mask =
-      forward.mask_mod.empty() ? 0 : attention::mask_tiles_at + 4 * attention::MaskTilesLayout::of(forward).elements();
+      forward.mask_mod.empty() ? 0 : attention::block_mask_at + 4 * attention::BlockMaskLayout::of(forward).elements();
   const std::int64_t row_bytes = aligned(4 * settings.rows());
   Workspace at{};
   at.lse = aligned(mask);
@@ -202,7 +202,7 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
             "attention_backward_queries_" + variant + arguments + (mma ? "queries_config>" : "config>"));
   if (has_heads_kernel(settings))
     parts.kernels += entry("attention_backward_heads", heads_threads, "attention_backward_heads<shape, backward>");
-  parts.kernels += attention::mask_tiles_entry(forward, "AttentionBackwardParams", "params.attention") +
+  parts.kernels += attention::block_mask_entry(forward, "AttentionBackwardParams", "params.attention") +
                    attention::modification_entry(forward);
   return parts;
 }
@@ -224,8 +224,8 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   const bool has_queries = rows > 0 && forward.batch > 0 && forward.seq_q > 0;
   const bool has_keys = forward.batch > 0 && forward.seq_kv > 0 && forward.positions(Side::k) > 0;
   const auto add = [&](const KernelLaunch& launch) { plan.kernels.push_back(launch); };
-  if (has_queries && forward.seq_kv > 0 && !forward.mask_mod.empty() && forward.mask_tiles != MaskTiles::read)
-    add(attention::mask_tiles_launch(forward));
+  if (has_queries && forward.seq_kv > 0 && !forward.mask_mod.empty() && forward.block_mask != BlockMask::read)
+    add(attention::block_mask_launch(forward));
   if (has_queries) add(launch_of("attention_backward_prepare", tiles(rows, prepare_rows(settings)), prepare_threads, 0));
   plan.main_kernel = plan.kernels.size();
   if (has_keys)
