@@ -11,6 +11,7 @@
 #include "api/cli/input/arrays.h"
 #include "api/cli/input/check_starts.h"
 #include "api/cli/input/check_targets.h"
+#include "api/cli/input/forward_pass.h"
 #include "api/cli/input/problem_from_files.h"
 #include "api/cli/report/run_report.h"
 #include "api/cli/tuning/interrupt.h"
@@ -88,6 +89,7 @@ int run(const RunFlags& flags) {
   if (!pinned.fields.empty()) parsed->complete_config(report.device, pinned);  // before any work
   host.fill(op, problem, static_cast<std::uint64_t>(flags.seed), input_files);
   check_starts(problem, host.arrays());
+  run_forward_pass(engine, problem, host.arrays(), input_files);
 
   engine.parts().tuner = tune_in_children(engine, report.tuning);
   const Plan plan = engine.prepare(problem, {pinned});
