@@ -146,7 +146,8 @@ void add_run(CLI::App& app, Parse& parse) {
       "  tunesmith run cross_entropy --rows 8192 --cols 128256 --dtype bf16 --gradient in_place --label-smoothing 0.1\n"
       "  tunesmith run cross_entropy --input logits=l.npy --input targets=t.npy --output loss=loss.npy\n"
       "  tunesmith run attention --batch 4 --heads 32 --kv-heads 8 --seq-q 4096 --head-dim 128 --causal\n"
-      "  tunesmith run attention --input q=q.npy --input k=k.npy --input v=v.npy --layout bhsd --output o=o.npy");
+      "  tunesmith run attention --input q=q.npy --input k=k.npy --input v=v.npy --layout bhsd --output o=o.npy\n"
+      "  tunesmith run attention_backward --heads 8 --seq-q 4096 --head-dim 64   # runs attention first for o and lse");
   add_operations(*run_command, parse, [](CLI::App& command, const std::shared_ptr<const ProblemFlags>& problem) -> Action {
     auto flags = std::make_shared<RunFlags>();
     flags->problem = problem;
