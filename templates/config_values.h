@@ -1,5 +1,5 @@
 #pragma once
-// Fields of configurations, and the cache hints that all kernels have. Internal to templates/.
+// Fields of configurations, and the cache hints of all kernels. Internal to templates/.
 
 #include <array>
 #include <cstdint>
@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "tunesmith/description.h"
+#include "tunesmith/error.h"
 
 namespace tunesmith {
 
-/// Cache hints, as in device/types.cuh.
+/// Cache hints, the same as in device/types.cuh.
 enum class LoadHint : std::uint8_t { plain, no_allocate, streaming, evict_first, evict_last };
 enum class StoreHint : std::uint8_t { plain, streaming, evict_first };
 template <>
@@ -20,28 +21,31 @@ inline constexpr std::array<std::string_view, 5> enum_names<LoadHint>{"plain", "
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<StoreHint>{"plain", "streaming", "evict_first"};
 
-/// Eviction policies need sm_80 or later.
+/// Returns whether the hint is an L2 eviction policy, which requires sm_80 or later.
 constexpr bool is_eviction(LoadHint hint) noexcept { return hint >= LoadHint::evict_first; }
 constexpr bool is_eviction(StoreHint hint) noexcept { return hint == StoreHint::evict_first; }
 
-/// "tunesmith::LoadHint::evict_last": as generated sources have it.
+/// Returns the hint's name in generated sources: "tunesmith::LoadHint::evict_last".
 std::string source_name(LoadHint hint);
 std::string source_name(StoreHint hint);
 
-/// The configuration that these fields describe. Config: a struct with a member `variant` and a function
-/// describe(const Config&, Description&) next to it. Throws Error(invalid_argument) naming the field, its value and what is
-/// allowed.
+/// Reads a configuration from its fields. Config is a struct with a member `variant` and a function describe(const Config&,
+/// Description&) next to it. Throws Error(invalid_argument): "configuration: threads is 33; allowed: ...".
 template <typename Config>
 Config read_config(const Fields& fields) {
   Config config;
   const auto visit = [&](Description& d) { describe(config, d); };
-  if (const Value* variant = fields.find("variant")) Description(visit).read_known({{"variant", *variant}});
-  Description(visit).read("variant " + std::string(enum_name(config.variant)), fields);
-  Description(visit).check(fields);
+  try {
+    if (const Value* variant = fields.find("variant")) Description(visit).read_known({{"variant", *variant}});
+    Description(visit).read("variant " + std::string(enum_name(config.variant)), fields);
+    Description(visit).check(fields);
+  } catch (const Error& error) {
+    throw Error(error.code(), "configuration: ", error.what());
+  }
   return config;
 }
 
-/// Fields in canonical order; options at their defaults are left out.
+/// Returns the fields in canonical order, without options at their defaults.
 template <typename Config>
 Fields config_fields(const Config& config) {
   const Config defaults{};
@@ -50,7 +54,7 @@ Fields config_fields(const Config& config) {
   }));
 }
 
-/// Every field of every variant, described.
+/// Returns the descriptions of all fields of all variants.
 template <typename Config>
 std::vector<FieldInfo> config_infos() {
   const Config config{};

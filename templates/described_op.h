@@ -1,21 +1,21 @@
 #pragma once
-// The operation of a problem that describes itself (tunesmith/describe.h). Internal to templates/.
+// The operation of a self-describing problem (tunesmith/describe.h). Internal to templates/.
 
 #include "templates/op.h"
 #include "tunesmith/description.h"
 
 namespace tunesmith {
 
-/// Typed: the problem's struct. Parsed: a ParsedProblem made from (const Op&, const Typed&). These
-/// functions stand next to Typed:
-///   std::string_view summary_of(const Typed&);              one line of help
-///   std::vector<FieldInfo> config_fields_of(const Typed&);  of its configurations
-///   void complete(Typed&);                                  checks across fields, and one form for equal problems
-/// An operation that is a part of others, which help does not list, has a static member `internal`.
+/// Typed is the problem's struct; Parsed is a ParsedProblem constructed from (const Op&, const Typed&). The namespace of
+/// Typed has these functions:
+///   std::string_view summary_of(const Typed&);              returns one line of help
+///   std::vector<FieldInfo> config_fields_of(const Typed&);  describes the fields of its configurations
+///   void complete(Typed&);                                  checks across fields, and makes equal problems identical
+/// An internal operation, which help does not list, has a static member `internal`.
 template <typename Typed, typename Parsed>
 class DescribedOp : public Op {
  public:
-  /// `prototype` has what the fields do not say, such as which of two operations it is.
+  /// `prototype` holds what the fields do not contain, such as which of two operations it is.
   explicit DescribedOp(Typed prototype = {}) : prototype_(std::move(prototype)) {}
 
   std::string_view name() const noexcept override { return prototype_.op(); }

@@ -1,5 +1,5 @@
 #pragma once
-// Grids of more blocks than one dimension has places, and of clusters. Internal to templates/.
+// Grids with more blocks than one dimension allows, and clusters. Internal to templates/.
 
 #include <cstdint>
 
@@ -8,11 +8,11 @@
 
 namespace tunesmith {
 
-/// Returns a grid of at least `blocks` blocks, folded over y; `unit` blocks stay together in x (a cluster). Throws
-/// Error(invalid_argument) beyond what a grid holds.
+/// Returns a grid of at least `blocks` blocks, folded into y; `unit` blocks stay together in x (a cluster). Throws
+/// Error(invalid_argument) if there are more blocks than a grid allows.
 Dim3 folded_grid(std::int64_t blocks, std::int64_t unit = 1);
 
-/// Blocks of the largest cluster: H100 and H200 form some that are not portable.
+/// Returns the maximum cluster size: H100 and H200 support non-portable sizes.
 int most_cluster_blocks(const DeviceInfo& device) noexcept;
 
 }  // namespace tunesmith

@@ -1,5 +1,5 @@
 #pragma once
-// Elements of arrays on the host: conversions and spacing, for inputs, outputs and references.
+// Conversions and spacing of array elements on the host, for inputs, outputs and references.
 
 #include <cmath>
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace tunesmith {
 
-/// Value of the element at `index` of an array of this dtype.
+/// Returns the value of the element at `index` of an array of this dtype.
 double read_element(DType dtype, const std::byte* data, std::int64_t index) noexcept;
-/// The same for u8, i32 and i64, exact.
+/// Does the same for u8, i32 and i64, exactly.
 std::int64_t read_integer(DType dtype, const std::byte* data, std::int64_t index) noexcept;
 void write_integer(DType dtype, std::byte* data, std::int64_t index, std::int64_t value) noexcept;
-/// Stores `value` as one of the float dtypes, rounded to nearest even.
+/// Stores `value` rounded to nearest even to a floating-point dtype.
 void write_element(DType dtype, std::byte* data, std::int64_t index, float value) noexcept;
-/// Distance between neighbouring numbers of this float dtype around `value` (finite), denormals included.
+/// Returns the distance between neighbouring numbers of this dtype around a finite `value`, denormals included.
 double spacing(DType dtype, double value) noexcept;
 
 }  // namespace tunesmith

@@ -21,8 +21,8 @@ struct Line {
 /// Consecutive lines of one file.
 struct Piece {
   enum class Kind : std::uint8_t {
-    declaration,  ///< with the comment above it; a macro too
-    comment,      ///< on its own: of the file, or of a section
+    declaration,  ///< with the comment before it; also a macro
+    comment,      ///< separate: of the file, or of a section
     open,         ///< "namespace tunesmith {" or "#if ..."
     middle,       ///< "#else", "#elif ..."
     close,        ///< "}" or "#endif"
@@ -34,13 +34,13 @@ struct Piece {
   std::vector<Line> lines;
   std::string name;
   Names words;
-  std::vector<std::size_t> inside;  ///< the `open` pieces around it
+  std::vector<std::size_t> inside;  ///< the `open` pieces that enclose it
   bool kept = false;
 };
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// A line without comments and the contents of strings.
+/// Returns a line without comments and the contents of strings.
 std::string code_of(std::string_view line) {
   std::string code;
   bool quoted = false;
@@ -73,7 +73,7 @@ Names words_of(const std::string& text) {
   return words;
 }
 
-/// The end of the bracketed part that opens at `at`.
+/// Returns the end of the bracketed part that opens at `at`.
 std::size_t end_of_brackets(std::string_view code, std::size_t at, char open, char close) {
   for (int depth = 0; at < code.size(); ++at) {
     if (code[at] == open) ++depth;
@@ -97,7 +97,7 @@ std::string declared_name(std::string_view code) {
     if (code.starts_with("alignas")) code = without_blanks(code.substr(end_of_brackets(code, code.find('('), '(', ')')));
     return std::string(code.substr(0, static_cast<std::size_t>(std::ranges::find_if_not(code, is_word) - code.begin())));
   }
-  // A function or a variable: the last name before its parameters or its value, template arguments aside.
+  // A function or a variable: the last name before its parameters or its value, without template arguments.
   std::string_view name;
   for (std::size_t at = 0; at < code.size() && std::string_view("(={;[").find(code[at]) == std::string_view::npos;) {
     if (code[at] == '<') {
@@ -129,7 +129,7 @@ std::vector<Line> lines_of(const std::string& templates) {
   return lines;
 }
 
-/// The line after the declaration that begins at `at`.
+/// Returns the line after the declaration that begins at `at`.
 std::size_t end_of_declaration(const std::vector<Line>& lines, std::size_t at) {
   if (lines[at].text.starts_with("#define")) {
     while (at < lines.size() && lines[at].text.ends_with('\\')) ++at;
@@ -173,7 +173,7 @@ std::vector<Piece> pieces_of(const std::vector<Line>& lines) {
     } else if (comment) {
       piece.kind = Piece::Kind::comment;
     } else {
-      // What an included file needs is not seen here: the line names it in a comment.
+      // The words that an included file needs are unknown here: the line's comment names them.
       add_words(piece.kind == Piece::Kind::needed ? lines[end].text : code_of(lines[end].text), piece.words);
       if (piece.kind == Piece::Kind::undef) piece.name = lines[end].text.substr(7);
       ++end;
@@ -188,7 +188,7 @@ std::vector<Piece> pieces_of(const std::vector<Line>& lines) {
   return pieces;
 }
 
-/// Marks what the words reach, and the words of the conditions around it.
+/// Marks pieces reachable from the words, and the conditions that enclose them.
 void mark_reachable(std::vector<Piece>& pieces, const Names& roots) {
   std::multimap<std::string, Piece*, std::less<>> declared;
   for (Piece& piece : pieces)
@@ -216,7 +216,7 @@ void mark_reachable(std::vector<Piece>& pieces, const Names& roots) {
     if (piece.kind == Piece::Kind::undef) piece.kept = seen.contains(piece.name);
 }
 
-/// Marks brackets around what is kept, and comments of files and sections of which something is.
+/// Marks the brackets around kept pieces, and the comments of files and sections with kept pieces.
 void mark_surroundings(std::vector<Piece>& pieces) {
   std::vector<bool> open;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -238,7 +238,7 @@ void mark_surroundings(std::vector<Piece>& pieces) {
   }
 }
 
-/// Drops the end of a namespace and its beginning where nothing lies between them.
+/// Drops the end and the next beginning of a namespace if nothing is between them.
 void join_namespaces(std::vector<Piece>& pieces) {
   Piece* closed = nullptr;
   for (Piece& piece : pieces) {
@@ -251,7 +251,7 @@ void join_namespaces(std::vector<Piece>& pieces) {
   }
 }
 
-/// Lines with #line directives wherever some are left out, which then stand in place of an empty line.
+/// Writes lines, with #line directives in place of empty lines after omitted ones.
 class Writer {
  public:
   void blank() { blank_ = true; }
@@ -283,7 +283,8 @@ std::string keep_reachable(const std::string& templates, const std::string& root
   mark_surroundings(pieces);
   if (joined) join_namespaces(pieces);
   Writer writer;
-  std::map<std::string, const Piece*, std::less<>> due;  // comments of files, until something of the file follows
+  std::map<std::string, const Piece*, std::less<>>
+      due;  // comments of files that are written with the file's next kept piece
   for (const Piece& piece : pieces) {
     if (piece.kind == Piece::Kind::blank) {
       writer.blank();

@@ -1,6 +1,5 @@
 #pragma once
-// Numbers that inputs are made of, and rows worked on by several threads: for the references of operations. Internal to
-// templates/.
+// Random numbers for inputs, and parallel loops over rows, for the references of operations. Internal to templates/.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +8,7 @@
 
 namespace tunesmith {
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): one multiply-xor chain per number, seekable by construction.
+/// SplitMix64 (Steele, Lea and Flood, 2014): one multiply-xor chain per number; random access by construction.
 inline std::uint64_t scramble(std::uint64_t state) noexcept {
   state += 0x9e3779b97f4a7c15u;
   state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -17,17 +16,18 @@ inline std::uint64_t scramble(std::uint64_t state) noexcept {
   return state ^ (state >> 31);
 }
 
-/// In [0, 1).
+/// Returns a uniform number in [0, 1).
 inline double uniform(std::uint64_t bits) noexcept { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
-/// Close to a standard normal: the sum of four uniform numbers, scaled. Cheap, and its tails do not matter here.
+/// Returns an approximately standard normal number: the scaled sum of four uniform numbers. Its short tails do not matter
+/// here.
 inline double bell(std::uint64_t bits) noexcept {
   const double sum = static_cast<double>(bits & 0xffff) + static_cast<double>((bits >> 16) & 0xffff) +
                      static_cast<double>((bits >> 32) & 0xffff) + static_cast<double>(bits >> 48);
   return (sum / 65536 - 2) * 1.7320508;
 }
 
-/// Runs work(begin, end) over [0, count), on several threads when it is worth starting them.
+/// Runs work(begin, end) over [0, count), on several threads if that pays off.
 template <typename Work>
 void over_rows(std::int64_t count, std::int64_t cols, const Work& work) {
   const std::int64_t threads =

@@ -6,8 +6,8 @@ namespace tunesmith {
 
 std::string source_key(const ParsedProblem& problem, const Config& config, const TemplateSet& templates) {
   const SourceParts parts = problem.source_parts(config);
-  // The number changes when render() makes another program of equal parts. Lengths precede the parts: no two different lists
-  // concatenate to the same text.
+  // Increase the number if render() generates a different program from equal parts. Lengths precede the parts, so no two
+  // lists concatenate to the same text.
   std::string text = "tunesmith source 1";
   const auto add = [&](std::string_view part) {
     text.append("\n").append(std::to_string(part.size())).append(":").append(part);
@@ -21,7 +21,7 @@ std::string source_key(const ParsedProblem& problem, const Config& config, const
     add(label);
     add(value);
   }
-  // As written, not as tokens: they may hold a user's source, and they are short.
+  // As text and not as tokens: they may contain user source, and they are short.
   add(parts.constants);
   add(parts.kernels);
   return hash_hex(text);

@@ -1,5 +1,5 @@
 #pragma once
-// The identity of a generated source, known without rendering it.
+// Identifies a generated source without rendering it.
 
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Pieces of generated source that operations share. Internal to templates/.
+// Pieces of generated source shared by operations. Internal to templates/.
 
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace tunesmith {
 
-/// A line of a designated initializer.
+/// Returns a line of a designated initializer.
 inline std::string member(std::string_view name, const std::string& value) {
   return "    ." + std::string(name) + " = " + value + ",\n";
 }
@@ -19,7 +19,7 @@ requires std::is_arithmetic_v<Number> std::string member(std::string_view name, 
   return member(name, std::to_string(value));
 }
 
-/// Of elements that kernels compute with: float, tunesmith::f16, tunesmith::bf16.
+/// Returns the device type of floating-point elements: float, tunesmith::f16, tunesmith::bf16.
 inline std::string device_type(DType dtype) {
   return dtype == DType::f32 ? "float" : "tunesmith::" + std::string(name(dtype));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What copies of a TemplateSet share. Internal to templates/.
+// Contents shared by copies of a TemplateSet. Internal to templates/.
 
 #include <list>
 #include <map>
@@ -14,13 +14,13 @@ namespace tunesmith {
 
 struct TemplateSet::Contents {
   TemplateSet::Files files;
-  std::list<std::string> owned;  ///< what `files` refers to, unless it is embedded
+  std::list<std::string> owned;  ///< owns the strings of `files`, unless they are embedded
 
-  /// By file ("softmax/resident.cuh") or folder ("softmax"). Known from the start for embedded files; otherwise filled on
-  /// demand, because most files of a folder are never asked about.
+  /// Digests by file ("softmax/resident.cuh") or folder ("softmax"). Embedded files have theirs from the start; others are
+  /// computed on demand, because most files of a folder are never used.
   mutable std::map<std::string, std::string, std::less<>> digests;
 
-  /// The digest of this name, from `compute` if it is not known.
+  /// Returns the digest of this name; computes and stores it if it is unknown.
   template <typename Compute>
   std::string digest(std::string_view name, const Compute& compute) const {
     {

@@ -15,7 +15,7 @@
 namespace tunesmith {
 namespace {
 
-// #include "name" -> name; empty for any other line (angle brackets are left to the compiler).
+// Returns name for #include "name", and an empty string for any other line (angle brackets are left to the compiler).
 std::string_view quoted_include(std::string_view line) {
   constexpr std::string_view directive = "#include \"";
   if (!line.starts_with(directive)) return {};
@@ -23,7 +23,7 @@ std::string_view quoted_include(std::string_view line) {
   return line.substr(0, line.find('"'));
 }
 
-/// Calls `take` with each line of a text, without its line end, and the line's number.
+/// Calls `take` with each line of a text, without its line end, and its number.
 template <typename Take>
 void for_each_line(std::string_view text, const Take& take) {
   for (int number = 1; !text.empty(); ++number) {
@@ -55,7 +55,7 @@ void append_flat(const TemplateSet& templates, std::string_view name, std::set<s
   });
 }
 
-/// Files of the folder that no template includes; all of them if each is included, as in device/.
+/// Returns the files of a folder that no template includes; all of them if each is included, as in device/.
 std::vector<std::string_view> kernels_in(const TemplateSet::Files& files, const std::string& folder) {
   std::set<std::string_view> included;
   for (const auto& [name, content] : files)
@@ -118,7 +118,7 @@ std::string TemplateSet::folder_digest(std::string_view folder) const {
   return contents_->digest(folder, [&] {
     const std::vector<std::string_view> kernels = kernels_in(contents_->files, std::string(folder) + "/");
     if (kernels.empty()) throw Error(ErrorCode::not_found, "template folder '", folder, "' is not in the template set");
-    std::set<std::string> digests;  // sorted: names do not count
+    std::set<std::string> digests;  // sorted, because file names are ignored
     for (const std::string_view kernel : kernels) digests.insert(digest(kernel));
     std::string text;
     for (const std::string& digest : digests) text += digest + "\n";

@@ -1,5 +1,5 @@
 #pragma once
-// The device code that sources are rendered from: embedded in the library, or read from a folder while editing.
+// The device code that sources are rendered from: embedded in the library, or read from a folder during development.
 
 #include <filesystem>
 #include <map>
@@ -9,24 +9,24 @@
 
 namespace tunesmith {
 
-/// Immutable; cheap to copy, because copies share their contents. Thread-safe.
+/// Immutable and thread-safe. Cheap to copy, because copies share their contents.
 class TemplateSet {
  public:
-  /// The files that CMake embedded. Their digests were computed by the build.
+  /// Returns the embedded files. The build computed their digests.
   static const TemplateSet& embedded();
-  /// Every *.cuh below the folder, by relative path. Throws Error(io).
+  /// Reads every *.cuh in the folder and its subfolders. Throws Error(io).
   static TemplateSet from_folder(const std::filesystem::path& folder);
 
-  /// Throws Error(not_found) naming the file.
+  /// Returns the contents of a file. Throws Error(not_found) with its name.
   std::string_view file(std::string_view name) const;
-  /// The named file with its #include "..." lines replaced by those files, each once, marked by #line directives.
+  /// Returns the file with every #include "..." replaced by that file, each file once, marked by #line directives.
   std::string flatten(std::string_view name) const;
 
-  /// Returns 32 hex digits over the tokens of flatten(name): comments, blanks and the division into files do not count.
+  /// Returns 32 hex digits over the tokens of flatten(name): comments, blanks and the division into files are ignored.
   /// Throws Error(not_found).
   std::string digest(std::string_view name) const;
-  /// Returns 32 hex digits over every kernel of a folder: of "softmax", the digests of those files of softmax/ that no other
-  /// template includes. Throws Error(not_found) for a folder without templates.
+  /// Returns 32 hex digits over all kernels of a folder: for "softmax", over the digests of those files of softmax/ that no
+  /// other template includes. Throws Error(not_found) for a folder without templates.
   std::string folder_digest(std::string_view folder) const;
 
   using Files = std::map<std::string, std::string_view, std::less<>>;

@@ -5,23 +5,23 @@
 
 namespace tunesmith {
 
-/// For one score.
+/// Adds the bias to one score.
 struct Alibi {
-  /// The slope of a head, in units of dot products if the scale is left to factor().
+  /// Returns the slope of a head, in units of dot products if factor() applies the scale.
   template <const AttentionShape& shape>
   static __device__ __forceinline__ float slope_of(const AttentionParams& params, int head) {
     return shape.score_mod ? params.alibi_slopes[head] : divide(params.alibi_slopes[head], params.scale);
   }
-  /// The score of the key `at` positions after one that is `before` positions before the query.
+  /// Returns the biased score of key k + `at`, where k is `before` positions before the query.
   static __device__ __forceinline__ float biased(float slope, float score, int before, int at) {
     const float distance = subtract(static_cast<float>(before), static_cast<float>(at));
     return fused_multiply_add(-slope, absolute(distance), score);
   }
 };
 
-/// For all scores that a thread has of a tile (QuadSoftmax).
+/// Adds the bias to all scores of a thread in a tile (QuadSoftmax).
 struct AlibiSteps {
-  /// Where the bias grows with the key alone, `base` takes what a thread's scores of a row have in common.
+  /// If the bias grows with the key alone, `base` receives the term that all scores of a thread's row share.
   template <typename Rule, int count>
   static __device__ __forceinline__ void bias(float (&scores)[count], const Rule& rule, int query, int first_k, int lane,
                                               float (&base)[2]) {
@@ -40,7 +40,7 @@ struct AlibiSteps {
       bias_each(scores, rule, query, first);
     }
   }
-  /// For keys on both sides of the queries' positions. `first`: this thread's first key.
+  /// For tiles with keys on both sides of the queries' positions. `first`: this thread's first key.
   template <typename Rule, int count>
   static __device__ __forceinline__ void bias_each(float (&scores)[count], const Rule& rule, int query, int first) {
 #pragma unroll

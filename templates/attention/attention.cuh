@@ -1,5 +1,5 @@
-// Shared by all attention kernels: parameters, the shape they are specialized for, addresses of sequences, and which keys a
-// query sees.
+// Shared by all attention kernels: parameters, the shape they are specialized for, addresses of sequences, and visibility of
+// keys.
 #pragma once
 
 #include "device/reduce.cuh"
@@ -7,46 +7,46 @@
 
 namespace tunesmith {
 
-/// Elements from one (batch entry, position, head) to the next. Packed sequences (varlen) have no batch stride.
+/// Elements between neighbouring batch entries, positions and heads. Packed sequences (varlen) have no batch stride.
 struct AttentionStrides {
   int64 batch, seq, head;
 };
 
-/// User arrays and numbers that score_mod and mask_mod read.
+/// Number of user arrays and numbers that score_mod and mask_mod can read.
 constexpr int attention_aux_slots = 8;
 
 /// The kernel's only argument.
 struct AttentionParams {
   const void *q, *k, *v;      ///< (batch, seq, heads, head_dim) in the order of the strides
-  void* o;                    ///< as q, head_dim_v
-  float* lse;                 ///< (batch, heads, seq_q); packed: (heads, total_q). nullptr: not written
+  void* o;                    ///< like q, with head_dim_v
+  float* lse;                 ///< (batch, heads, seq_q); packed: (heads, total_q); nullptr: not written
   const float* alibi_slopes;  ///< (heads)
   const float* sinks;         ///< (heads)
-  const int* cu_seqlens_q;    ///< (batch + 1): where each sequence starts
+  const int* cu_seqlens_q;    ///< (batch + 1): start of each sequence
   const int* cu_seqlens_kv;   ///< (batch + 1)
-  uint32* block_mask;         ///< see attention/block_mask.cuh; nullptr: they are in the workspace
+  uint32* block_mask;         ///< see attention/block_mask.cuh; nullptr: it is in the workspace
   unsigned char* workspace;
   uint64 aux[attention_aux_slots];  ///< addresses of arrays, bits of numbers
   AttentionStrides q_strides, k_strides, v_strides, o_strides;
   int64 total_q;                              ///< positions of all packed sequences
-  int64 mask_batch_stride, mask_head_stride;  ///< words of block_mask; 0: one for all
+  int64 mask_batch_stride, mask_head_stride;  ///< words of block_mask; 0: shared by all
   int batch, heads, kv_heads;
   int seq_q, seq_kv;  ///< packed: of the longest sequence
   int q_tiles;        ///< of the longest sequence
   int window_left, window_right;
-  int splits;                 ///< split-KV: parts of the keys
+  int splits;                 ///< split-KV: splits of the keys
   int heads_per_section;      ///< neighbouring heads whose K and V fit into L2 together
-  int mask_rows, mask_words;  ///< block mask: tiles of 64 queries; words of each kind in a row
+  int mask_rows, mask_words;  ///< block mask: tiles of 64 queries; words per row for each of the two bits
   float scale;                ///< factor of a dot product
   float scale_log2;           ///< scale * log2(e)
   float softcap, inverse_softcap;
-  float cap_terms[3];        ///< of a polynomial in the square of a dot product (SoftCapSteps::near_capped)
-  float cap_near;            ///< largest dot product that it serves
-  float cap_small_terms[2];  ///< of a shorter one for 16-bit weights (SoftCapSteps::small_exponent)
+  float cap_terms[3];        ///< coefficients of a polynomial in the square of a dot product (SoftCapSteps::near_capped)
+  float cap_near;            ///< largest |dot product| that it is valid for
+  float cap_small_terms[2];  ///< coefficients of a shorter one for 16-bit weights (SoftCapSteps::small_exponent)
   float cap_small;
 };
 
-/// Causal mask alignment, also of windows and distances.
+/// Causal mask alignment; also applies to windows and ALiBi distances.
 enum class Diagonal {
   top_left,      ///< query i and key i have the same position
   bottom_right,  ///< the last query and the last key have the same position
@@ -54,15 +54,16 @@ enum class Diagonal {
 
 struct AttentionShape {
   int head_dim, head_dim_v;
-  int q_vector, k_vector, v_vector, o_vector;  ///< elements that one access may take: all rows start at a multiple of them
+  int q_vector, k_vector, v_vector, o_vector;  ///< elements per access; all rows start at a multiple of them
   Diagonal diagonal;
   bool varlen;
-  bool bounded_left, bounded_right;  ///< keys too far before, or after, a query's position are masked; causal: after
+  bool bounded_left,
+      bounded_right;  ///< keys too far before, or after, a query's position are masked; causal masks bound the right
   bool softcap, alibi, sinks;
   bool score_mod, mask_mod;
 };
 
-/// What the generated source chooses for its shape by name, so that it holds nothing of what is off:
+/// Compile-time choices of the generated source, so that it contains only the code of enabled options:
 ///   Tiles<most_q, tile_kv>     KeyTiles, or MaskedKeyTiles with a mask_mod
 ///   Cap, CapSteps, Bias, BiasSteps, Sink  SoftCap, SoftCapSteps, Alibi, AlibiSteps and Sinks, if the shape has them
 ///   Chunks                     AlignedChunks or UnalignedChunks, for kernels on mma.sync
@@ -74,7 +75,7 @@ constexpr float ln_2 = 0.693147180559945309f;
 
 /// The queries and keys of one sequence.
 struct Sequence {
-  int64 q_start, kv_start;  ///< positions before it in packed arrays; 0 otherwise
+  int64 q_start, kv_start;  ///< start in the packed arrays; 0 otherwise
   int seq_q, seq_kv;
 };
 
@@ -100,7 +101,7 @@ __device__ __forceinline__ float* lse_of(const AttentionParams& params, const Se
   return params.lse + (static_cast<int64>(batch) * params.heads + head) * params.seq_q;
 }
 
-/// One access of 2 to 16 bytes.
+/// Stores 2 to 16 bytes in one access.
 template <typename Element, int count>
 __device__ __forceinline__ void store_access(Element* elements, int64 at, const float (&values)[count]) {
   constexpr int bytes = count * static_cast<int>(sizeof(Element));
@@ -119,7 +120,7 @@ __device__ __forceinline__ void store_access(Element* elements, int64 at, const 
   store<bytes, StoreHint::plain>(elements + at, bits);
 }
 
-/// Stores consecutive elements by accesses of at most `vector` of them.
+/// Stores consecutive elements in accesses of at most `vector` elements.
 template <int vector, typename Element, int count>
 __device__ __forceinline__ void store_part(Element* address, const float (&values)[count]) {
   constexpr int width = vector < count ? vector : count;
@@ -139,12 +140,12 @@ struct KeyRange {
   __device__ __forceinline__ bool holds(int first, int last) const { return first >= begin && last < end; }
 };
 
-/// Which keys a query sees by position: bounds of a sequence, causal masks and windows.
+/// Keys that a query sees by position: sequence bounds, causal masks and windows.
 template <const AttentionShape& shape>
 struct Visibility {
   int seq_q, seq_kv;
   int offset;       ///< query i has the position of key i + offset
-  int left, right;  ///< of the window; right is 0 where a mask is causal
+  int left, right;  ///< of the window; right is 0 for causal masks
 
   __device__ __forceinline__ Visibility(const AttentionParams& params, const Sequence& sequence)
       : seq_q(sequence.seq_q),
@@ -153,14 +154,14 @@ struct Visibility {
         left(params.window_left),
         right(params.window_right) {}
 
-  /// Keys that at least one of the queries [first, last] may see.
+  /// Returns a range that contains all keys seen by any of the queries [first, last].
   __device__ __forceinline__ KeyRange of_any(int first, int last) const {
     KeyRange range = {0, seq_kv};
     if constexpr (shape.bounded_left) range.begin = largest(0, first + offset - left);
     if constexpr (shape.bounded_right) range.end = smallest(seq_kv, last + offset + right + 1);
     return range;
   }
-  /// Keys that all of them see. None if a user function would be called for queries that do not exist.
+  /// Returns the keys that all queries [first, last] see; empty if a user function would be called for missing queries.
   __device__ __forceinline__ KeyRange of_all(int first, int last) const {
     if constexpr (shape.score_mod || shape.mask_mod)
       if (last >= seq_q) return {0, 0};

@@ -1,26 +1,25 @@
 // The block mask of mask_mod: a kernel classifies tiles of 64 queries and 64 keys once. Attention skips fully masked tiles
-// and does not call mask_mod in full tiles. The tile size does not depend on the configuration, so the block mask can be
-// reused.
+// and does not call mask_mod in full tiles. The tile size is fixed, so a block mask works for all configurations.
 //
-// Two bits per tile, over its pairs that exist and that causal masks and windows allow: `any`, mask_mod keeps some of them;
-// `whole`, it keeps all of them. Without such pairs: not any, but whole. Each batch entry, head and 64 queries has a row of
-// words of `any`, then one of `whole`; key 64 * i is bit i % 32 of word i / 32. The block mask is computed once for the
-// whole batch, or all heads, if mask_mod ignores the batch entry or the head.
+// Each tile has two bits, over its pairs that exist and are visible: `any`, mask_mod keeps at least one; `whole`, it keeps
+// all. A tile without such pairs has any = 0, whole = 1. Each batch entry, head and 64 queries has a row of words of `any`,
+// then one of `whole`; key 64 * i is bit i % 32 of word i / 32. If mask_mod ignores the batch entry or the head, the block
+// mask is computed once for the whole batch, or for all heads.
 #pragma once
 
 #include "attention/attention.cuh"
 
 namespace tunesmith {
 
-constexpr int mask_tile = 64;           ///< queries, and keys
-constexpr int block_mask_at = 128;      ///< in the workspace, where they are in no array of the user's
-constexpr int mask_tile_threads = 512;  ///< of a block that makes one word of each kind
+constexpr int mask_tile = 64;           ///< queries and keys per tile
+constexpr int block_mask_at = 128;      ///< offset in the workspace, unless the user passes an array
+constexpr int mask_tile_threads = 512;  ///< threads of a block, which computes one word for each of the two bits
 
 __device__ __forceinline__ uint32* block_mask_of(const AttentionParams& params) {
   if (params.block_mask != nullptr) return params.block_mask;
   return reinterpret_cast<uint32*>(params.workspace + block_mask_at);
 }
-/// The words of `any` of the Q tiles `row`; those of `whole` follow, then the next row's.
+/// Returns the `any` words of the 64 queries `row`; their `whole` words follow, then the next row.
 __device__ __forceinline__ uint32* mask_words_of(const AttentionParams& params, int batch, int head, int row) {
   return block_mask_of(params) + batch * params.mask_batch_stride + head * params.mask_head_stride +
          int64{row} * 2 * params.mask_words;
@@ -30,18 +29,17 @@ struct TileClass {
   bool any, whole;
 };
 
-/// Of a tile of which some pair exists and is seen; `inside`: all of them. All lanes of a warp together, side by side along
-/// keys. No pair is asked for twice, and none any more once the tile is known to be mixed.
+/// Classifies a tile with visible pairs; `inside`: all pairs are visible. All lanes of a warp together, on neighbouring
+/// keys. Evaluates no pair twice, and stops once the tile is known to be partial.
 template <const AttentionShape& shape, typename Modification, bool inside>
 __device__ __forceinline__ TileClass class_of_pairs(const AttentionParams& params, const Visibility<shape>& visibility,
                                                     int batch, int head, int first_q, int first_k) {
   bool any = false, whole = true;
-  // If all pairs exist, the compiler hoists what depends on the key, or the query, alone, and steps from query to query by
-  // constants.
+  // If all pairs exist, the compiler hoists terms of the key or the query alone and advances queries by constants.
   constexpr int together = inside ? 8 : 1, apart = mask_tile / together;
 #pragma unroll 1
   for (int i = 0; i < apart; ++i) {
-    // Queries that lie far apart come one after the other: where what is kept ends inside the tile it shows soon.
+    // Visit distant queries first: a mask boundary inside the tile then shows early.
     const int first = first_q + i * (inside ? 1 : 21) % mask_tile;
 #pragma unroll
     for (int j = 0; j < 2 * together; ++j) {
@@ -56,7 +54,7 @@ __device__ __forceinline__ TileClass class_of_pairs(const AttentionParams& param
   return {any_in_warp(any), !any_in_warp(!whole)};
 }
 
-/// Of the tile of these first query and key.
+/// Classifies the tile that starts at first_q and first_k.
 template <const AttentionShape& shape, typename Modification>
 __device__ __forceinline__ TileClass class_of_tile(const AttentionParams& params, const Sequence& sequence, int batch,
                                                    int head, int first_q, int first_k) {
@@ -69,7 +67,7 @@ __device__ __forceinline__ TileClass class_of_tile(const AttentionParams& params
   return class_of_pairs<shape, Modification, false>(params, visibility, batch, head, first_q, first_k);
 }
 
-/// Fills all words, padding included.
+/// Computes all words, padding included.
 template <const AttentionShape& shape, typename Modification>
 __device__ __forceinline__ void classify_block_mask(const AttentionParams& params) {
   TUNESMITH_SHARED(TileClass, found, 32);
@@ -100,8 +98,8 @@ __device__ __forceinline__ void classify_block_mask(const AttentionParams& param
   }
 }
 
-/// What is known of the K/V tiles of up to `most_q` queries, those beyond the end included. Words are read whenever they
-/// are asked for: they stay in L1, and registers are for something else.
+/// Block mask rows of up to `most_q` queries, which may exceed the sequence. Words are loaded at each use: they stay in L1,
+/// and registers are scarce.
 template <int most_q>
 class MaskRows {
  public:
@@ -113,12 +111,12 @@ class MaskRows {
   __device__ __forceinline__ MaskRows(const uint32* first, int words, int rows)
       : first_(first), words_(words), rows_(rows) {}
 
-  /// Of the 64 queries `row` alone; nothing is kept where there are none.
+  /// Returns the 64 queries `row` alone; no pair is kept beyond the sequence.
   __device__ __forceinline__ MaskRows<mask_tile> one(int row) const {
     return {first_ + row * 2 * words_, words_, row < rows_ ? 1 : 0};
   }
 
-  /// Bits of tiles of which some query keeps something.
+  /// Returns the bits of tiles in which some query keeps a pair.
   __device__ __forceinline__ uint32 any(int word) const {
     uint32 bits = 0;
 #pragma unroll
@@ -126,7 +124,7 @@ class MaskRows {
       if (row < rows_) bits |= first_[row * 2 * words_ + word];
     return bits;
   }
-  /// Bits of tiles of which all queries keep everything.
+  /// Returns the bits of tiles in which all queries keep all pairs.
   __device__ __forceinline__ uint32 whole(int word) const {
     uint32 bits = 0xffffffffu;
 #pragma unroll
@@ -135,7 +133,7 @@ class MaskRows {
     return bits;
   }
 
-  /// The last tile of `tile_kv` keys from `index` down to `begin` of which something is kept; begin - 1 if there is none.
+  /// Returns the last K/V tile from `index` down to `begin` with a kept pair; begin - 1 if there is none.
   template <int tile_kv>
   __device__ __forceinline__ int last_kept(int begin, int index) const {
     if (index < begin) return begin - 1;
@@ -150,14 +148,14 @@ class MaskRows {
     }
     return begin - 1;
   }
-  /// Whether something of the K/V tile is kept.
+  /// Returns whether mask_mod keeps any visible pair of the K/V tile.
   template <int tile_kv>
   __device__ __forceinline__ bool keeps_any(int index) const {
     bool found = false;
     over_words<tile_kv>(index, [&](int word, uint32 tiles) { found = found || (any(word) & tiles) != 0; });
     return found;
   }
-  /// Whether everything is that is seen.
+  /// Returns whether mask_mod keeps all visible pairs of the K/V tile.
   template <int tile_kv>
   __device__ __forceinline__ bool keeps_all(int index) const {
     bool all = true;
@@ -166,22 +164,22 @@ class MaskRows {
   }
 
  private:
-  // Divisors of 64 queries begin at multiples of themselves, and so do multiples.
+  // Maximum number of rows: Q tiles that divide 64, or are multiples of 64, are aligned to the rows.
   static constexpr int most = mask_tile % most_q == 0   ? 1
                               : most_q % mask_tile == 0 ? most_q / mask_tile
                                                         : most_q / mask_tile + 2;
 
-  /// The exponent of the number without what could round it up to the next power of 2.
+  /// Returns the index of the highest bit; lower bits are cleared first, because they could round up to a power of 2.
   static __device__ __forceinline__ int highest_bit(uint32 bits) {
     return static_cast<int>(bits_of(static_cast<float>(bits & ~(bits >> 1))) >> 23) - 127;
   }
-  /// The last tile of 64 keys that a K/V tile meets, and that has a bit.
+  /// Returns the last 64-key tile that overlaps the K/V tile, at most the last one that has a bit.
   template <int tile_kv>
   __device__ __forceinline__ int last_tile(int index) const {
     const int tile = (index * tile_kv + tile_kv - 1) / mask_tile;
     return tile < words_ * 32 ? tile : words_ * 32 - 1;
   }
-  /// Calls visit(word, bits of the tiles that a K/V tile meets).
+  /// Calls visit(word, bits of the 64-key tiles that overlap the K/V tile).
   template <int tile_kv, typename Visit>
   __device__ __forceinline__ void over_words(int index, Visit visit) const {
     const int first = index * tile_kv / mask_tile;

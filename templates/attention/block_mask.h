@@ -9,7 +9,7 @@
 
 namespace tunesmith::attention {
 
-// As in attention_block_mask.cuh; generated sources assert it.
+// As in attention/block_mask.cuh; generated sources assert it.
 inline constexpr std::int64_t mask_tile = 64, block_mask_at = 128, mask_tile_threads = 512;
 
 /// (batches, heads, rows, 2, words) words of 32 bits.
@@ -21,7 +21,7 @@ struct BlockMaskLayout {
   static BlockMaskLayout of(const Settings& settings);
   static BlockMaskLayout of(const AttentionProblem& problem);
   std::int64_t elements() const noexcept { return batches * heads * rows * 2 * words; }
-  /// Words from one batch entry, or head, to the next; 0: the same for all.
+  /// Words between batch entries, or heads; 0: shared by all.
   std::int64_t batch_stride() const noexcept { return batches == 1 ? 0 : heads * head_stride_of_one(); }
   std::int64_t head_stride() const noexcept { return heads == 1 ? 0 : head_stride_of_one(); }
 

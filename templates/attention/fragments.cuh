@@ -1,5 +1,5 @@
-// A warp's tiles on the tensor cores of sm_80 and later: rows go to shared memory and from there to ldmatrix, and the two
-// products of attention, S = Q K^T and O += P V, of 16 or more rows with a K/V tile.
+// Tensor-core tiles of one warp on sm_80 and later: copies rows to shared memory, loads them with ldmatrix, and computes the
+// two products of attention, S = Q K^T and O += P V, for 16 or more rows.
 #pragma once
 
 #include "attention/quads.cuh"
@@ -7,8 +7,8 @@
 
 namespace tunesmith {
 
-/// How 16 bytes of a row come into shared memory: in one asynchronous copy where all rows start at multiples of 16 bytes,
-/// else as in attention/unaligned.cuh. Zeros where it is not `there`.
+/// Copies 16 bytes of a row to shared memory in one asynchronous copy; zeros if not `there`. All rows must be 16-byte
+/// aligned; see attention/unaligned.cuh otherwise.
 struct AlignedChunks {
   template <typename Element, int vector>
   static __device__ __forceinline__ void copy(unsigned char* shared, int at, const Element* source, bool there) {
@@ -16,7 +16,7 @@ struct AlignedChunks {
   }
 };
 
-/// Copies rows [first, first + rows) of a head, `width` elements each, into a swizzled tile `tile_at` bytes from `shared`;
+/// Copies rows [first, first + rows) of a head, `width` elements each, to a swizzled tile `tile_at` bytes from `shared`;
 /// rows from `end` on become zeros. Called by `threads` threads, this one is `thread`. Complete after async_copy_wait and a
 /// barrier of these threads.
 template <typename Chunks, typename Element, int threads, int rows, int width, int vector>
@@ -39,8 +39,8 @@ __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int
   }
 }
 
-/// Offsets of the rows that this lane names to ldmatrix in a swizzled tile of rows of `width` elements: `row` of 16, and the
-/// first or the second `half` of 16 elements. A second half beyond the end of a row is replaced by the first.
+/// Offsets of the rows that this lane passes to ldmatrix, in a swizzled tile of rows of `width` elements: `row` of 16, and
+/// the first or second `half` of 16 elements. A second half beyond the end of a row is replaced by the first.
 template <int width>
 struct MatrixRows {
   static constexpr int chunks = width / 8, row_bytes = 2 * width;
@@ -53,7 +53,7 @@ struct MatrixRows {
     for (int i = 0; i < count; ++i) places[i] = swizzled<row_bytes>(row, 2 * i + half);
   }
   static __device__ __forceinline__ constexpr bool is_half(int step) { return 2 * step + 1 == chunks; }
-  /// In the 16 rows `block`, from element 16 `step` on.
+  /// Returns the offset in the 16 rows `block`, from element 16 `step` on.
   __device__ __forceinline__ int at(int block, int step) const {
     return block * 16 * row_bytes + (is_half(step) ? last : places[step % 4] + step / 4 * 128);
   }
@@ -71,7 +71,7 @@ __device__ __forceinline__ void accumulate_tile(float (&sums)[count], int tile, 
   for (int i = 0; i < 4; ++i) sums[4 * tile + i] = d[i];
 }
 
-/// A of 16 columns, for `blocks` times 16 rows.
+/// A operand of 16 columns, for `blocks` times 16 rows.
 template <int blocks>
 using Fragments = uint32[blocks][4];
 
@@ -96,20 +96,20 @@ struct WarpQueries {
       if (rows.is_half(step)) a[block][2] = a[block][3] = 0;
     }
   }
-  /// Call when the tile has arrived.
+  /// Loads the queries into registers. Call it when the tile has arrived.
   __device__ __forceinline__ void hold() {
     if constexpr (in_registers)
 #pragma unroll
       for (int step = 0; step < kept_steps; ++step) fetch(step, kept[step]);
   }
-  /// From element 16 `step` on.
+  /// Returns the fragments from element 16 `step` on.
   __device__ __forceinline__ const Fragments<blocks>& at(int step) {
     if constexpr (!in_registers) fetch(step, kept[0]);
     return kept[in_registers ? step : 0];
   }
 };
 
-/// The products of a warp: `blocks` times 16 rows of queries with `keys` keys.
+/// The two products of a warp: `blocks` times 16 rows of queries with `keys` keys.
 template <typename Element, const AttentionShape& shape, int blocks, int keys>
 struct WarpProducts {
   static constexpr int v_pairs = (shape.head_dim_v + 15) / 16;

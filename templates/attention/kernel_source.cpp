@@ -15,8 +15,8 @@
 namespace tunesmith::attention {
 namespace {
 
-/// tanh(x) = x (1 + c0 x^2 + c1 x^4 + c2 x^6) for |x| <= 1/2 within 6.5e-7 of its value (minimax, fitted by reweighted least
-/// squares), in terms of the dot product that scale / softcap makes an x of.
+/// Sets the coefficients of tanh(x) = x (1 + c0 x^2 + c1 x^4 + c2 x^6) for |x| <= 1/2, with a relative error of 6.5e-7
+/// (minimax, fitted by reweighted least squares), for a dot product x * softcap / scale.
 void fill_cap_terms(const Settings& settings, Params& params) {
   constexpr std::array<double, 3> terms{-0.333281606, 0.132053599, -0.0447506309};
   const double to_x = settings.scale / settings.softcap;
@@ -26,9 +26,9 @@ void fill_cap_terms(const Settings& settings, Params& params) {
   params.cap_near = static_cast<float>(0.5 / to_x);
 }
 
-/// tanh(x) = x (c0 + c1 x^2) for |x| <= bound, exact at the zeros of the Chebyshev polynomial of degree 5, so that it is off
-/// by 2/15 bound^5 / 16 at most (the next term of tanh's series, and what of x^5 no shorter polynomial is): a score by
-/// small_cap_error. In terms of the dot product, and as an exponent of 2.
+/// Sets the coefficients of tanh(x) = x (c0 + c1 x^2) for |x| <= bound, exact at the zeros of the Chebyshev polynomial of
+/// degree 5. Its error is at most 2/15 bound^5 / 16 (the next term of tanh's series, without the part that shorter
+/// polynomials cover), which changes a score by small_cap_error. For dot products, as an exponent of 2.
 void fill_small_cap_terms(const Settings& settings, Params& params) {
   const double to_x = settings.scale / settings.softcap;
   const double bound =
@@ -137,10 +137,10 @@ std::string features_text(const Settings& settings, const FeatureUse& use) {
 
 std::vector<std::pair<std::string, std::string>> specialized_for(const Settings& settings) {
   std::string what = std::string(tunesmith::name(settings.dtype)) + ", head_dim " + std::to_string(settings.head_dim);
-  if (settings.head_dim_v != settings.head_dim) what += " and " + std::to_string(settings.head_dim_v) + " of values";
+  if (settings.head_dim_v != settings.head_dim) what += " and " + std::to_string(settings.head_dim_v) + " for V";
   if (settings.causal != Causal::none)
     what += std::string(", causal ") + (settings.causal == Causal::top_left ? "top-left" : "bottom-right");
-  if (settings.window_left || settings.window_right) what += ", a window";
+  if (settings.window_left || settings.window_right) what += ", sliding window";
   if (settings.softcap != 0) what += ", soft cap";
   if (settings.alibi) what += ", ALiBi";
   if (settings.sinks) what += ", sinks";
@@ -148,7 +148,7 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Settings&
   std::string any = "batch, heads, sequence lengths, scale";
   if (settings.modified()) {
     what += ", user functions";
-    any += ", lengths and numbers that they read";
+    any += ", user arrays and numbers";
   }
   return {{"specialized for", what}, {"any", any}};
 }

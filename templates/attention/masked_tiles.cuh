@@ -1,4 +1,4 @@
-// The K/V tiles of a Q tile where a mask_mod hides some of them.
+// The K/V tiles of a Q tile with a mask_mod.
 #pragma once
 
 #include "attention/block_mask.cuh"
@@ -6,8 +6,7 @@
 
 namespace tunesmith {
 
-/// K/V tiles that some of up to `most_q` queries see and of which mask_mod keeps something for some of them, from the last
-/// to the first.
+/// K/V tiles that contain an unmasked pair for up to `most_q` queries, from last to first.
 template <const AttentionShape& shape, int most_q, int tile_kv>
 class MaskedKeyTiles {
  public:
@@ -15,19 +14,19 @@ class MaskedKeyTiles {
                                             int head, int first_q, int last_q)
       : range_(key_tiles<shape, tile_kv>(visibility, first_q, last_q)), rows_(params, batch, head, first_q, last_q) {}
 
-  /// An index below it is the end.
+  /// An index below this is the end.
   __device__ __forceinline__ int begin() const { return range_.begin; }
   __device__ __forceinline__ int last() const { return from(range_.end - 1); }
-  /// The tile that comes after `index`, which may be the end already.
+  /// Returns the tile after `index`, or the end.
   __device__ __forceinline__ int after(int index) const { return from(index - 1); }
 
-  /// Whether mask_mod keeps all pairs of the tile that are seen.
+  /// Returns whether mask_mod keeps all visible pairs of the tile.
   __device__ __forceinline__ bool keeps_all(int index) const { return rows_.template keeps_all<tile_kv>(index); }
-  /// The same for the 64 queries `row` alone, counted from the first multiple of 64 that the queries meet.
+  /// The same for the 64 queries `row` alone, counted from the first row that overlaps the queries.
   __device__ __forceinline__ bool keeps_all(int row, int index) const {
     return rows_.one(row).template keeps_all<tile_kv>(index);
   }
-  /// Whether mask_mod keeps any pair of the tile for the 64 queries `row`.
+  /// Returns whether mask_mod keeps any pair of the tile for the 64 queries `row`.
   __device__ __forceinline__ bool keeps_any(int row, int index) const {
     return rows_.one(row).template keeps_any<tile_kv>(index);
   }

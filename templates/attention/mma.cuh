@@ -1,13 +1,13 @@
-// Attention forward on the tensor cores of sm_80 and later (mma.sync), f16 and bf16. A block takes a Q tile through all K/V
-// tiles that it sees; each of its warps has 16 or 32 of the queries:
+// Attention forward on the tensor cores of sm_80 and later (mma.sync), f16 and bf16. Each block processes one Q tile and all
+// K/V tiles that it sees; each of its warps owns 16 or 32 queries:
 //
 //   S = Q K^T in registers; softmax; the rounded S is the A operand of O += P V without leaving the registers.
 //
-// Q, K and V are copied asynchronously to swizzled shared memory. Rows beyond the end of a sequence are zeros, so that
-// neither garbage nor another sequence reaches a sum. With one stage the copies of V overlap Q K^T and those of the next K
-// the rest; with more stages the copies of later tiles overlap a whole tile. Threads load and store unaligned rows.
+// Q, K and V are copied asynchronously to swizzled shared memory. Rows beyond the end of a sequence are zeros, so that they
+// cannot poison a sum. With one stage, the copy of V overlaps Q K^T and the copy of the next K the rest of the tile; with
+// more stages, the copies of later tiles overlap a whole tile. Threads load and store unaligned rows.
 //
-// K/V tiles run from last to first, so that partial tiles of a causal mask come first. O is rescaled only when the running
+// K/V tiles run from last to first, so partial tiles of a causal mask come first. O is rescaled only when the running
 // maximum has grown by more than 2^8.
 //
 // Reference: FlashAttention-2 (arXiv:2307.08691).
@@ -19,9 +19,9 @@ namespace tunesmith {
 
 struct MmaConfig {
   int warps;
-  int tile_q;           ///< queries of a block: 16 or 32 for each warp
-  int tile_kv;          ///< keys of a tile, a multiple of 16
-  int stages;           ///< stages of K and V
+  int tile_q;           ///< queries per block: 16 or 32 per warp
+  int tile_kv;          ///< keys per tile, a multiple of 16
+  int stages;           ///< stages of K and of V
   bool q_in_registers;  ///< Q stays in registers; else it is loaded from shared memory for every K/V tile
   float rescale_above;  ///< growth of the maximum, as an exponent of 2, above which accumulators are rescaled
 };
@@ -29,14 +29,14 @@ struct MmaConfig {
 template <const AttentionShape& shape, const MmaConfig& config>
 struct MmaTiles {
   static constexpr int threads = 32 * config.warps;
-  static constexpr int blocks = config.tile_q / (16 * config.warps);  // of 16 queries, of a warp
+  static constexpr int blocks = config.tile_q / (16 * config.warps);  // blocks of 16 queries per warp
 
   static constexpr int q_bytes = config.tile_q * shape.head_dim * 2, k_bytes = config.tile_kv * shape.head_dim * 2;
   static constexpr int v_bytes = config.tile_kv * shape.head_dim_v * 2, stage_bytes = k_bytes + v_bytes;
-  // A Q that goes to registers is staged where the first K/V tiles are not.
+  // If Q stays in registers, it is staged where the first K/V copies do not write; later copies reuse that memory.
   static constexpr int stages_at = config.q_in_registers ? 0 : q_bytes;
   static constexpr int q_at = config.q_in_registers ? (config.stages == 1 ? k_bytes : (config.stages - 1) * stage_bytes) : 0;
-  // The output replaces everything else.
+  // The staged output overwrites all other tiles.
   static constexpr bool staged_output = shape.o_vector >= 8;
   static constexpr int o_bytes = staged_output ? config.tile_q * shape.head_dim_v * 2 : 0;
   static constexpr int inputs_end = stages_at + config.stages * stage_bytes, q_end = q_at + q_bytes;
@@ -57,13 +57,13 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
   using Products::scores;
 
   const Rule& rule;
-  const KeyTiles& tiles;       ///< of the block
-  const int lane, first_q;     ///< of 16 * blocks queries
-  const KeyRange seen, whole;  ///< keys that some of them see, that all of them see
+  const KeyTiles& tiles;       ///< K/V tiles of the block
+  const int lane, first_q;     ///< first_q: first of 16 * blocks queries
+  const KeyRange seen, whole;  ///< keys that any, or all, of the queries see
   WarpQueries<shape, blocks, config.q_in_registers> queries;
   QuadSoftmax<Element, shape, Modification, keys> softmax[blocks];
 
-  /// `query`: the first one; `q_at`: where they lie in shared memory.
+  /// `query`: this warp's first query; `q_at`: offset of its queries in shared memory.
   __device__ __forceinline__ MmaWarp(const Rule& scores_rule, const KeyTiles& key_tiles_of_block, int query, int warp_lane,
                                      const unsigned char* shared, int q_at)
       : Products(warp_lane),
@@ -78,13 +78,14 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
     for (int block = 0; block < blocks; ++block) softmax[block].reset();
   }
 
-  /// Whether other warps' queries are in other tiles of a mask, and which tile this warp's are in, of the block's.
+  /// True if the warps of a block may have different rows of the block mask. mask_row() is this warp's, counted from the
+  /// block's.
   static constexpr bool rows_apart = mask_tile % config.tile_q != 0;
   __device__ __forceinline__ int mask_row() const {
     return first_q / mask_tile - first_q / config.tile_q * config.tile_q / mask_tile;
   }
 
-  /// Scores become weights, and the output is rescaled.
+  /// Replaces scores by weights and rescales the output.
   __device__ __forceinline__ void weigh(int index) {
     const int first_k = index * keys;
     Rescale rescale[blocks];
@@ -103,7 +104,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
                                                                  first_k, lane, config.rescale_above, rescale[block]);
   }
 
-  /// Whether any pair of the tile is unmasked.
+  /// Returns whether the tile has unmasked pairs.
   __device__ __forceinline__ bool meets(int index) const {
     if constexpr (shape.bounded_left || shape.bounded_right)
       if (index * keys >= seen.end || index * keys + keys <= seen.begin) return false;
@@ -113,7 +114,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
     return rows_apart ? tiles.keeps_all(mask_row(), index) : tiles.keeps_all(index);
   }
 
-  /// Writes outputs and lse. `staged`: this warp's own rows in shared memory.
+  /// Writes outputs and lse. `staged`: this warp's rows in shared memory.
   __device__ __forceinline__ void finish(const AttentionParams& params, const Block& of, unsigned char* staged) {
     Element* const o = of.template o<Element>(params);
     constexpr int chunks = shape.head_dim_v / 8, row_bytes = 2 * shape.head_dim_v;
@@ -181,7 +182,7 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   const int warp = warp_index();
   MmaWarp<Element, shape, Modification, config> mine(rule, tiles, block.first_q + warp * warp_q, lane_index(), shared,
                                                      Tiles::q_at + warp * warp_q * 2 * shape.head_dim);
-  // Tiles in flight or in use, in the order of the sequence; after its end nothing is copied.
+  // The tiles that are in flight or in use, in order; no copies are issued after the last one.
   constexpr int ahead = stages == 1 ? 1 : stages - 1;
   int coming[ahead];
   coming[0] = tiles.last();
@@ -190,7 +191,7 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
         block.template q<Element>(params), params.q_strides.seq, block.first_q, sequence.seq_q, shared, Tiles::q_at,
         thread_index());
     async_copy_commit();
-    // Waits count groups of copies: one of Q, then one for every tile or half tile, even if none is left.
+    // Waits count groups of copies: one for Q, then one for every tile or half tile, even if none is left.
 #pragma unroll
     for (int stage = 0; stage < ahead; ++stage) {
       if (stage > 0) coming[stage] = tiles.after(coming[stage - 1]);
@@ -239,7 +240,7 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
       coming[ahead - 1] = next;
     }
   }
-  // Where a warp's outputs fit over its own queries nobody else is in the way.
+  // No barrier is needed if a warp's staged output fits in the space of its own queries.
   if constexpr (Tiles::staged_output && (config.q_in_registers || shape.head_dim_v > shape.head_dim)) sync_block();
   constexpr int staged_row =
       2 * (config.q_in_registers || shape.head_dim_v > shape.head_dim ? shape.head_dim_v : shape.head_dim);

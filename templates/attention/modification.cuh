@@ -1,4 +1,4 @@
-// Evaluates the user functions alone, at given positions, for checks against the reference.
+// Evaluates the user functions alone, at given positions, to check them against the reference.
 #pragma once
 
 #include "attention/attention.cuh"
@@ -10,9 +10,9 @@ namespace tunesmith {
 struct ModificationParams {
   uint64 aux[attention_aux_slots];
   const int* places;  ///< (rows, 5): batch entry, head, query, first key, number of keys
-  float* scores;      ///< (rows, keys): replaced by score_mod of them, or by -inf where mask_mod hides the pair
+  float* scores;      ///< (rows, keys): replaced by their score_mod, or by -inf where mask_mod masks the pair
   int64 rows, keys;
-  int64 stride;  ///< threads of the grid
+  int64 stride;  ///< number of threads in the grid
 };
 
 constexpr int modification_threads = 128;

@@ -1,5 +1,5 @@
-// The online softmax of queries whose scores are accumulators of tensor cores: of 16 rows a thread holds two, g = lane / 4
-// and g + 8, and of every 8 columns 2t and 2t + 1 with t = lane % 4, so that a quad of lanes holds a row:
+// Online softmax on accumulators of tensor cores. Of 16 rows a thread holds rows g = lane / 4 and g + 8, and of every 8
+// columns 2t and 2t + 1 with t = lane % 4, so a quad of lanes shares a row:
 //   scores[4n + 0, 1] row g,     columns 8n + 2t, 8n + 2t + 1
 //   scores[4n + 2, 3] row g + 8, likewise
 #pragma once
@@ -11,33 +11,33 @@
 
 namespace tunesmith {
 
-/// Weights are rounded to 16 bits. f16 weights are multiplied by 2^7 first, so that fewer of them are denormal; the largest
-/// stays finite although it may exceed 1 (rescale_above, at most 8).
+/// Weights are rounded to 16 bits. f16 weights are first multiplied by 2^7, so that fewer of them are denormal; the maximum
+/// stays finite although it may exceed 1 (rescale_above is at most 8).
 template <typename Element>
 constexpr float weight_exponent = is_same<Element, f16> ? 7.0f : 0.0f;
 template <typename Element>
 constexpr float inverse_weight_factor = is_same<Element, f16> ? 1.0f / 128.0f : 1.0f;
 
-/// Factors of the accumulators of a thread's two rows; `any`: a row of the warp has to be rescaled.
+/// Rescaling factors of a thread's two rows; `any`: some row of the warp must be rescaled.
 struct Rescale {
   bool any;
   float rows[2];
 };
 
-/// The softmax of a thread's two rows over K/V tiles of `keys` keys. `Rule`: scores and masks of a row, as Scores has them.
-/// `biased_by_product`: in unmasked tiles all keys lie on one side of all queries, and a matrix product has added ALiBi's
-/// bias relative to the first key. `sums`: sum the weights here; otherwise the product with V does.
+/// Online softmax of a thread's two rows over K/V tiles of `keys` keys. `Rule`: scores and masks of a row, see Scores.
+/// `biased_by_product`: in full tiles all keys are on one side of all queries, and a matrix product has added ALiBi's bias
+/// relative to the first key. `sums`: sum the weights here; otherwise the product with V does.
 template <typename Element, const AttentionShape& shape, typename Modification, int keys,
           typename Rule = Scores<shape, Modification>, bool biased_by_product = false, bool sums = true>
 struct QuadSoftmax {
   using Features = AttentionFeatures<shape>;
-  /// Soft cap and ALiBi are applied to a whole tile at a time.
+  /// Applies soft cap and ALiBi to a whole tile at a time.
   static constexpr bool in_steps = Rule::neighbours && !shape.score_mod && (shape.softcap || shape.alibi);
   static constexpr bool has_base = in_steps && shape.alibi;
   static constexpr bool caps_alone = in_steps && shape.softcap && !shape.alibi;
 
   float largest[2];  ///< running maximum, before Scores::factor()
-  float sum[2];      ///< this thread's part of the sum of weights, if summed here
+  float sum[2];      ///< this thread's partial sum of weights, if summed here
 
   __device__ __forceinline__ void reset() {
 #pragma unroll
@@ -47,10 +47,10 @@ struct QuadSoftmax {
     }
   }
 
-  /// Replaces the dot products of a tile by weights, 2^(score - largest + weight_exponent). `query`: of the first row;
-  /// `all_seen`: no pair is masked by position (Visibility::of_all); `all_kept`: nor by mask_mod; `rescale`: factors of the
-  /// output. A row is rescaled when its maximum has grown by more than 2^rescale_above since the last time; until then its
-  /// weights may exceed 1, which is exact.
+  /// Replaces the dot products of a tile by weights, 2^(score - largest + weight_exponent). `query`: first row's query;
+  /// `all_seen`: no pair is masked by position (Visibility::of_all); `all_kept`: nor by mask_mod; `rescale`: receives the
+  /// factors of the output. A row is rescaled when its maximum has grown by more than 2^rescale_above since the last
+  /// rescaling; until then its weights may exceed 1, which is exact.
   template <bool all_seen, bool all_kept = !shape.mask_mod>
   __device__ __forceinline__ void exponentiate(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
                                                float rescale_above, Rescale& rescale) {
@@ -60,13 +60,13 @@ struct QuadSoftmax {
                                                                    rescale))
         return;
     float top[2];
-    float base[2] = {0.0f, 0.0f};  // a common addend of this thread's scores of a row
+    float base[2] = {0.0f, 0.0f};  // common term of this thread's scores of a row
     score<all_seen, all_kept>(scores, rule, query, first_k, lane, top, base);
     if constexpr (has_base) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) top[r] = add(top[r], base[r]);
     }
-    // In most tiles no lane has to rescale, and then no maxima are exchanged.
+    // In most tiles no lane must rescale; then no maxima are exchanged.
     rescale.any = any_in_warp(grown(0, top, factor, rescale_above) || grown(1, top, factor, rescale_above));
     if (rescale.any) raise(top, factor, rescale_above, rescale);
     float origin[2];
@@ -75,14 +75,14 @@ struct QuadSoftmax {
     weigh(scores, [&](float score, int r) { return fused_multiply_add(score, factor, origin[r]); });
   }
 
-  /// Addend of the exponents of row r, whose scores have `base` in common.
+  /// Returns the addend of the exponents of row r, whose scores omit the common term `base`.
   __device__ __forceinline__ float origin_of(int r, float factor) const {
     return fused_multiply_add(-subtracted(largest[r]), factor, weight_exponent<Element>);
   }
   __device__ __forceinline__ float origin_of(int r, float factor, float base) const {
     return fused_multiply_add(subtract(base, subtracted(largest[r])), factor, weight_exponent<Element>);
   }
-  /// Scores become weights, 2^exponent(score, row).
+  /// Replaces scores by weights, 2^exponent(score, row).
   template <typename Exponent>
   __device__ __forceinline__ void weigh(float (&scores)[keys / 2], const Exponent& exponent) {
 #pragma unroll
@@ -93,12 +93,12 @@ struct QuadSoftmax {
     }
   }
 
-  /// Whether row r has to be rescaled. True from -inf, where the difference is infinite; false for -inf - (-inf), which is
-  /// NaN.
+  /// Returns whether row r must be rescaled. True from -inf, where the difference is infinite; false for -inf - (-inf),
+  /// which is NaN.
   __device__ __forceinline__ bool grown(int r, const float (&top)[2], float factor, float rescale_above) const {
     return multiply(subtract(top[r], largest[r]), factor) > rescale_above;
   }
-  /// `top`: maximum of each lane's scores.
+  /// `top`: maximum of this lane's scores of each row.
   __device__ __forceinline__ void raise(float (&top)[2], float factor, float rescale_above, Rescale& rescale) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -113,13 +113,13 @@ struct QuadSoftmax {
     }
   }
 
-  /// Replaces dot products by scores minus `base`, masked ones by -inf. `top`: this thread's maximum of each row.
+  /// Replaces dot products by scores minus `base`, masked ones by -inf. `top`: receives this thread's maximum of each row.
   template <bool all_seen, bool all_kept>
   __device__ __forceinline__ void score(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
                                         float (&top)[2], float (&base)[2]) const {
-    // User functions are called for unmasked pairs only; without branches if all pairs are unmasked.
+    // Call user functions for unmasked pairs only; no branches if all pairs are unmasked.
     constexpr bool modified = (shape.score_mod && !all_seen) || (shape.mask_mod && !(all_seen && all_kept));
-    // Begin and end of the keys that a row sees, relative to this thread's first key: comparisons with constants.
+    // Keys that a row sees, relative to this thread's first key, so that comparisons are with constants.
     const int first = first_k + lane % 4 * 2;
     int begin[2] = {0, 0}, end[2] = {keys, keys};
     if constexpr (!all_seen && !modified) {
@@ -139,7 +139,7 @@ struct QuadSoftmax {
     } else if constexpr (has_base) {
       Features::BiasSteps::bias_each(scores, rule, query, first);
     }
-    // Two independent maxima per row, because few other warps hide the latency of a chain.
+    // Two independent maxima per row: few warps are resident to hide the latency of a dependent chain.
     float highest[2][2];
 #pragma unroll
     for (int i = 0; i < keys / 2; ++i) {
@@ -161,7 +161,7 @@ struct QuadSoftmax {
   }
 };
 
-/// The end of a row with this maximum and this sum of weights.
+/// Returns the final scale and lse of a row.
 template <typename Element, const AttentionShape& shape>
 __device__ __forceinline__ SoftmaxEnd end_of_quad(const AttentionParams& params, int head, float factor, float largest,
                                                   float sum) {
@@ -170,7 +170,7 @@ __device__ __forceinline__ SoftmaxEnd end_of_quad(const AttentionParams& params,
   return {multiply(end.scale, inverse_weight_factor<Element>), end.lse};
 }
 
-/// Rounds the weights of keys 16 `step` to 16 `step` + 15: A of the product with V.
+/// Rounds the weights of keys 16 `step` to 16 `step` + 15: the A operand of the product with V.
 template <typename Element, int count>
 __device__ __forceinline__ void round_weights(const float (&scores)[count], int step, uint32 (&weights)[4]) {
 #pragma unroll

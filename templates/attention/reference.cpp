@@ -107,7 +107,7 @@ void Reference::compute(Query& at, Row& row) const {
     return;
   }
   for (const double score : scores) sum += std::exp(score - top);
-  // f16 weights are rounded after a factor of 2^7 (weight_exponent in attention_quads.cuh).
+  // f16 weights are rounded after a factor of 2^7 (weight_exponent in attention/quads.cuh).
   const double lost = settings_.dtype == DType::f16 ? 0x1p-32 * std::exp(largest - top) / sum : 0;
   for (std::size_t j = 0; j < scores.size(); ++j) {
     const double weight = std::exp(scores[j] - top) / sum;

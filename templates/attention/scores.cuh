@@ -1,4 +1,4 @@
-// From a dot product to the score that the softmax takes: scale, soft cap, score_mod, ALiBi; and which scores are masked.
+// From dot products to scores: scale, soft cap, score_mod, ALiBi, and masking.
 #pragma once
 
 #include "attention/modification.cuh"
@@ -6,12 +6,12 @@
 
 namespace tunesmith {
 
-/// ALiBi's bias may come out of a matrix product along with the dot products.
+/// True if a matrix product can add ALiBi's bias to the dot products.
 template <const AttentionShape& shape>
 constexpr bool adds_bias = shape.alibi && !shape.softcap && !shape.score_mod;
 
-/// Whether the sum of three elements represents the slope: f16 may overflow, or its rounding error times 255 keys may be too
-/// large for a score.
+/// Returns whether the sum of three elements represents the slope: f16 may overflow, or its rounding error times 255 keys
+/// may be too large for a score.
 template <typename Element>
 __device__ __forceinline__ bool slope_fits(const AttentionParams& params, float slope) {
   return slope != 0.0f && (!is_same<Element, f16> || (absolute(slope) < 0x1p15f && params.scale <= 1.0f));
@@ -22,7 +22,7 @@ __device__ __forceinline__ bool slope_fits(const AttentionParams& params, float 
 template <const AttentionShape& shape, typename Modification>
 class Scores {
  public:
-  /// A score is `factor` times a dot product, so the maximum may be taken of dot products.
+  /// True if a score is `factor` times a dot product: the maximum is then taken of dot products.
   static constexpr bool linear = !shape.softcap && !shape.alibi && !shape.score_mod;
   /// Scores are in units of dot products; factor() applies the scale.
   static constexpr bool unscaled = !shape.score_mod;
@@ -37,14 +37,14 @@ class Scores {
   __device__ __forceinline__ const AttentionParams& params() const { return *params_; }
   __device__ __forceinline__ const Visibility<shape>& visibility() const { return visibility_; }
 
-  /// Factor from a value of operator() to an exponent of 2.
+  /// Returns the factor from a result of operator() to an exponent of 2.
   __device__ __forceinline__ float factor() const { return factor(*params_); }
   static __device__ __forceinline__ float factor(const AttentionParams& params) {
     return unscaled ? params.scale_log2 : log2_e;
   }
 
   /// Returns the score of the query and key `first` + `at` from their dot product. In unrolled code `at` is a constant and
-  /// `first` the same for a whole row, so that the compiler computes what depends on it once.
+  /// `first` is uniform for a row, so the compiler computes terms of `first` once.
   __device__ __forceinline__ float operator()(float dot, int query, int first, int at) const {
     if constexpr (linear) {
       return dot;
@@ -56,7 +56,7 @@ class Scores {
     }
   }
 
-  /// score - slope * |position of the query - position of the key|; the distance is exact below 2^24.
+  /// Returns score - slope * |position of the query - position of the key|; the distance is exact below 2^24.
   __device__ __forceinline__ float biased(float score, int query, int first, int at) const {
     if constexpr (shape.alibi)
       return AttentionFeatures<shape>::Bias::biased(slope_, score, query + visibility_.offset - first, at);
@@ -65,8 +65,8 @@ class Scores {
   }
   __device__ __forceinline__ float slope() const { return slope_; }
 
-  /// Whether the pair is unmasked. Scores of masked pairs must not be computed, because score_mod reads user arrays.
-  /// `inside`: Visibility is known to allow the pair; `kept`: mask_mod is known to keep it.
+  /// Returns whether the pair is unmasked. Do not compute scores of masked pairs: score_mod reads user arrays. `inside`: the
+  /// pair is known to be visible; `kept`: mask_mod is known to keep it.
   __device__ __forceinline__ bool counts(int query, int key, bool inside, bool kept) const {
     bool seen = inside || visibility_.sees(query, key);
     if constexpr (shape.score_mod || shape.mask_mod) seen = seen && query < visibility_.seq_q;

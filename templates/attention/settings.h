@@ -43,7 +43,7 @@ struct Settings {
   std::vector<Aux> aux;             ///< what they read
   BlockMask block_mask = BlockMask::internal;
 
-  /// Defaults stand for absent fields.
+  /// Absent fields get their defaults.
   static Settings of(const AttentionProblem& problem);
 
   const Tensor& tensor(Side side) const noexcept { return tensors[static_cast<std::size_t>(side)]; }

@@ -1,5 +1,6 @@
-// Attention forward without tensor cores, for float32 and for any architecture. A block takes a Q tile through all K/V tiles
-// that it sees. 16 x (threads / 16) threads compute register tiles of the products from float32 copies in shared memory.
+// Attention forward without tensor cores, for float32 and any architecture. Each block processes one Q tile and all K/V
+// tiles that it sees; 16 x (threads / 16) threads compute register tiles of the products from float32 copies in shared
+// memory.
 //
 // Reference: FlashAttention (arXiv:2205.14135).
 #pragma once
@@ -13,19 +14,19 @@
 namespace tunesmith {
 
 struct SimtConfig {
-  int threads;  ///< a multiple of 32; 16 of them share the keys of a tile, threads / 16 its queries
-  int tile_q;   ///< queries of a block, a multiple of threads / 16
-  int tile_kv;  ///< keys of a tile, a multiple of 16
+  int threads;  ///< a multiple of 32: 16 across the keys of a tile, threads / 16 across its queries
+  int tile_q;   ///< queries per block, a multiple of threads / 16
+  int tile_kv;  ///< keys per tile, a multiple of 16
 };
 
 template <const AttentionShape& shape, const SimtConfig& config>
 struct SimtTiles {
   static constexpr int across = 16, down = config.threads / across;
-  static constexpr int queries = config.tile_q / down, keys = config.tile_kv / across;  // of a thread
-  static constexpr int columns = 4;                                                     // of an output, side by side
-  static constexpr int groups = (shape.head_dim_v / columns + across - 1) / across;     // of such columns
+  static constexpr int queries = config.tile_q / down, keys = config.tile_kv / across;  // per thread
+  static constexpr int columns = 4;                                                     // of an output row, contiguous
+  static constexpr int groups = (shape.head_dim_v / columns + across - 1) / across;     // groups of such columns per thread
 
-  // Four floats more than a row: neighbouring rows start four banks apart.
+  // Padding of four floats: neighbouring rows start four banks apart.
   static constexpr int pad = 4;
   static constexpr int q_stride = shape.head_dim + pad, p_stride = config.tile_kv + pad;
   static constexpr int kv_stride = (shape.head_dim > shape.head_dim_v ? shape.head_dim : shape.head_dim_v) + pad;

@@ -1,4 +1,4 @@
-// Attention sinks: a further term exp(sink) in the sum of a query's weights, whose value is 0.
+// Attention sinks: an additional term exp(sink) in the sum of a query's weights, with value 0.
 #pragma once
 
 #include "attention/softmax.cuh"

@@ -1,4 +1,4 @@
-// Soft cap: a score becomes softcap * tanh(score / softcap). Scores are in units of dot products, so the cap is, too.
+// Soft cap: replaces a score by softcap * tanh(score / softcap). Scores and the cap are in units of dot products.
 #pragma once
 
 #include "attention/attention.cuh"
@@ -6,7 +6,7 @@
 
 namespace tunesmith {
 
-/// For one dot product.
+/// Caps one dot product.
 struct SoftCap {
   static __device__ __forceinline__ float capped(const AttentionParams& params, float dot) {
     const float cap = divide(params.softcap, params.scale);
@@ -14,17 +14,17 @@ struct SoftCap {
   }
 
  private:
-  /// (1 - tanh(x)) / 2 for x = scale * dot / softcap: 1 / (e^(2 x) + 1), 0 and 1 far out; within 2^-22.
+  /// Returns (1 - tanh(x)) / 2 = 1 / (e^(2 x) + 1) for x = scale * dot / softcap, within 2^-22; 0 and 1 for large |x|.
   static __device__ __forceinline__ float below_tanh(const AttentionParams& params, float dot) {
     const float to_exponent = multiply(multiply(params.scale, params.inverse_softcap), 2.0f * log2_e);
     return reciprocal_approx(add(exp2_approx(multiply(dot, to_exponent)), 1.0f));
   }
 };
 
-/// For all dot products that a thread has of a tile (QuadSoftmax), by cheaper ways where the tile allows them.
+/// Caps all dot products of a thread in a tile (QuadSoftmax), with cheaper formulas for small values.
 struct SoftCapSteps {
-  /// The exponentials already keep the special function unit busy: where all dot products of the warp are near 0, as they
-  /// mostly are, a polynomial takes its place.
+  /// Uses a polynomial if all dot products of the warp are near 0, as they usually are: the exponentials already keep the
+  /// special function unit busy.
   template <int count>
   static __device__ __forceinline__ void cap(float (&scores)[count], const AttentionParams& params) {
     float farthest = 0.0f;
@@ -39,9 +39,9 @@ struct SoftCapSteps {
     }
   }
 
-  /// QuadSoftmax::exponentiate() for a tile that is small enough for a polynomial of two terms: false, and nothing has been
-  /// done, where it is not. Magnitudes serve as maxima too: what is subtracted may be larger than any score, by less than
-  /// what float32 and bf16 have room for.
+  /// QuadSoftmax::exponentiate() for a tile with values small enough for a polynomial of two terms; otherwise returns false
+  /// and does nothing. Maxima may be of magnitudes: the subtracted value may exceed all scores, by less than the headroom of
+  /// float32 and bf16.
   template <typename Element, int count, typename Softmax, typename Rescale>
   static __device__ __forceinline__ bool exponentiate_small(Softmax& softmax, float (&scores)[count],
                                                             const AttentionParams& params, float factor, float rescale_above,
@@ -74,14 +74,15 @@ struct SoftCapSteps {
   }
 
  private:
-  /// SoftCap::capped() for dot products up to params.cap_near in size.
+  /// SoftCap::capped() for |dot products| up to params.cap_near.
   static __device__ __forceinline__ float near_capped(const AttentionParams& params, float dot) {
     const float square = multiply(dot, dot);
     float ratio = fused_multiply_add(square, params.cap_terms[2], params.cap_terms[1]);
     ratio = fused_multiply_add(square, ratio, params.cap_terms[0]);
     return multiply(dot, fused_multiply_add(square, ratio, 1.0f));
   }
-  /// The exponent of 2, plus `origin`, of dot products up to params.cap_small in size, as exactly as 16-bit weights need it.
+  /// Returns the exponent of 2, plus `origin`, for |dot products| up to params.cap_small, as accurate as 16-bit weights
+  /// need.
   static __device__ __forceinline__ float small_exponent(const AttentionParams& params, float dot, float origin) {
     const float ratio = fused_multiply_add(multiply(dot, dot), params.cap_small_terms[1], params.cap_small_terms[0]);
     return fused_multiply_add(dot, ratio, origin);

@@ -1,4 +1,4 @@
-// The online softmax of one query over K/V tiles: the maximum that is subtracted, and the end.
+// Online softmax of one query over K/V tiles: the subtracted maximum, and the final scale and lse.
 #pragma once
 
 #include "attention/scores.cuh"
@@ -6,8 +6,8 @@
 
 namespace tunesmith {
 
-/// The maximum that is subtracted from all scores of a query, as an exponent of 2. It is 0 instead of -inf while all keys
-/// are masked, so that no NaN arises.
+/// Returns the maximum that is subtracted from all scores of a query, as an exponent of 2. It is 0 instead of -inf while all
+/// keys are masked, which avoids NaN.
 __device__ __forceinline__ float subtracted(float largest) { return largest == Maximum::identity() ? 0.0f : largest; }
 
 /// The output of a query is the weighted sum of values times `scale`.

@@ -44,7 +44,7 @@ FeatureUse features_of(const TypedConfig& config, const Settings& settings) {
   return use;
 }
 
-/// Returns whether a second kernel combines the parts.
+/// Returns whether a second kernel combines the partials.
 bool combines_by_kernel(const TypedConfig& config) { return config.variant == Variant::split && config.cluster == 1; }
 
 /// Returns the wgmma instructions: for Q K^T, and for P V (with the columns of ones that sum weights).
@@ -90,41 +90,42 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
                                      : "");
 }
 
-/// What the kernel does in this configuration, and how threads map to the data.
+/// Describes the algorithm of this configuration and its mapping of threads to data.
 void describe(const TypedConfig& config, SourceParts& parts) {
   const std::string tile_q = std::to_string(config.tile_q), tile_kv = std::to_string(config.tile_kv);
   const std::string products = "S = Q K^T, P = exp(S - max), O += P V for one K/V tile of " + tile_kv +
-                               " keys after the other, from the last to the first, with a running maximum and sum";
+                               " keys after another, from last to first, with online softmax";
   switch (config.variant) {
     case Variant::simt:
       parts.algorithm = products + "; Q, K and V in shared memory as float32, products without tensor cores";
       parts.threads =
-          "a block of " + std::to_string(config.threads) + " threads takes a tile of " + tile_q + " queries of one head";
+          "one block of " + std::to_string(config.threads) + " threads per Q tile of " + tile_q + " queries of one head";
       return;
     case Variant::mma:
       parts.algorithm = products + "; tensor cores through mma.sync, S and O in registers, " +
-                        std::to_string(config.stages) + " stages of K and V that cp.async fills meanwhile";
-      parts.threads = "a block of " + std::to_string(config.warps) + " warps takes a tile of " + tile_q +
-                      " queries of one head; a warp has " + std::to_string(config.tile_q / config.warps) +
-                      " of them, a quad of lanes a row";
+                        std::to_string(config.stages) + " stages of K and V filled by cp.async";
+      parts.threads = "one block of " + std::to_string(config.warps) + " warps per Q tile of " + tile_q +
+                      " queries of one head; " + std::to_string(config.tile_q / config.warps) +
+                      " queries per warp, a quad of lanes per row";
       return;
     case Variant::wgmma:
       parts.algorithm =
           products + "; warp-specialized and persistent: a producer thread loads Q, K and V through TMA into a ring of " +
-          std::to_string(config.stages) + " stages guarded by mbarriers, consumers issue the product with the next" +
-          " K before the one with the current V, so that tensor cores work during the exponentials";
-      parts.threads = "one block per multiprocessor takes tiles of " + tile_q + " queries, " +
-                      (config.order == TileOrder::counter ? "the next one from a counter" : "every n-th one") +
-                      "; each of " + std::to_string(config.tile_q / 64) +
-                      " consumer warpgroups has 64 of the queries, a quad of lanes a row";
+          std::to_string(config.stages) + " stages guarded by mbarriers; consumers issue the product with the next" +
+          " K before the product with the current V, so that tensor cores stay busy during the exponentials";
+      parts.threads = "one block per multiprocessor takes Q tiles of " + tile_q + " queries, " +
+                      (config.order == TileOrder::counter ? "from a counter" : "every n-th one") + "; each of " +
+                      std::to_string(config.tile_q / 64) +
+                      " consumer warpgroups processes 64 queries, a quad of lanes per row";
       return;
     case Variant::split:
       parts.algorithm =
-          products + "; the keys are split over blocks, and a block's share over its " + std::to_string(config.warps) +
-          " warps, which wait for nobody until the end; then their sums are combined, in shared memory and " +
+          products + "; split-KV: the keys are split over blocks, and within a block over its " +
+          std::to_string(config.warps) +
+          " warps, which run independently; at the end their partials are combined, in shared memory and " +
           (config.cluster > 1 ? "over a cluster of " + std::to_string(config.cluster) + " blocks" : "by a second kernel");
-      parts.threads = "the query heads of a key head are packed into the rows of a tile of " + tile_q +
-                      "; a warp multiplies all rows with its K/V tiles, a quad of lanes has a row";
+      parts.threads = "the query heads of a key head are packed into tiles of " + tile_q +
+                      " rows; each warp multiplies all rows by its K/V tiles, a quad of lanes per row";
       return;
   }
 }
@@ -180,7 +181,7 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
 
 namespace {
 
-constexpr std::int64_t counter_bytes = 8;  // of wgmma, at the start of the workspace
+constexpr std::int64_t counter_bytes = 8;  // for wgmma, at the start of the workspace
 static_assert(counter_bytes <= block_mask_at);
 
 /// Returns the tensor map of q, k, v or o: boxes of 64 columns (128 bytes) and `rows` positions of a head.

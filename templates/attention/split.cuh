@@ -1,11 +1,10 @@
-// Attention of few queries over many keys, as in decoding. The time goes into reading K and V once, so everything serves
-// that.
+// Split-KV attention for few queries and many keys, as in decoding. It is bound by reading K and V once.
 //
 // The query heads that share a key head are packed into the rows of one tile, row = query * group + head within the group;
-// mma.sync multiplies 16 rows at a time. The K/V tiles that a tile of rows sees are split over blocks, and a block's share
-// over its warps. Every warp has its own ring of stages and waits for no other until the end: then the running softmaxes of
-// the warps are combined in shared memory, and those of blocks by a second kernel from float32 partials in the workspace (or
-// over a cluster: attention/split_cluster.cuh). The order of all sums is fixed, so results repeat bit for bit.
+// mma.sync multiplies 16 rows at a time. The K/V tiles of a tile of rows are split over blocks, and a block's share over its
+// warps. Every warp has its own ring of stages and runs independently until the end: then the warps' running softmaxes are
+// combined in shared memory, and those of blocks by a second kernel from float32 partials in the workspace (or over a
+// cluster: attention/split_cluster.cuh). The order of all sums is fixed, so results are bitwise reproducible.
 //
 // Reference: Dao, Haziza, Massa and Sizov, "Flash-Decoding for long-context inference", 2023.
 #pragma once
@@ -15,13 +14,13 @@
 
 namespace tunesmith {
 
-/// Partials in the workspace: outputs before the division by the sums, then the maximum and the sum of each.
+/// Partials in the workspace: outputs before the division by the sums, then each one's maximum and sum.
 template <const AttentionShape& shape>
 struct SplitParts {
   float* outputs;
   float* ends;
 
-  /// Those of row `row` of the batch entry and key head.
+  /// Addresses the partials of row `row` of the batch entry and key head.
   __device__ __forceinline__ SplitParts(const AttentionParams& params, int batch, int kv_head, int row) {
     const int64 rows = int64{params.seq_q} * (params.heads / params.kv_heads);
     const int64 number = (int64{batch} * params.kv_heads + kv_head) * rows + row;
@@ -34,8 +33,8 @@ struct SplitParts {
 template <typename Element, const AttentionShape& shape, typename Modification, const SplitConfig& config>
 __device__ __forceinline__ void attention_split(const AttentionParams& params) {
   using Tiles = SplitTiles<shape, config>;
-  let_next_kernel_start();  // its blocks wait for the end of these
-  // Neighbouring blocks read the same keys, then those of the next head. There are fewer than 2^31 blocks.
+  let_next_kernel_start();  // its blocks wait until this kernel has completed
+  // Neighbouring blocks read the same keys, then the keys of the next head. There are fewer than 2^31 blocks.
   MixedNumber number(static_cast<uint32>(block_index()));
   const int row_tile = number.next(params.q_tiles), kv_head = number.next(params.kv_heads),
             part = number.next(params.splits), batch = number.last();
@@ -81,7 +80,7 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
 
 constexpr int split_combine_threads = 256;
 
-/// Combines the partials of one row per block. Sinks are added to the sum here, where there is only one.
+/// Combines the partials of one row per block, and adds the sink to the sum, once per row.
 template <typename Element, const AttentionShape& shape, const SplitConfig& config>
 __device__ __forceinline__ void attention_split_combine(const AttentionParams& params) {
   constexpr int warps = split_combine_threads / 32, columns = 4,
@@ -100,7 +99,7 @@ __device__ __forceinline__ void attention_split_combine(const AttentionParams& p
   const SplitParts<shape> parts(params, batch, kv_head, row);
 
   const int warp = warp_index(), lane = lane_index();
-  // Several outputs are in flight at once, the first of them before any other load.
+  // Several outputs are in flight at once; their loads are issued before all others.
   constexpr int together = 8;
   Bits<16> found[together][groups];
   float values[groups][columns] = {};

@@ -1,16 +1,16 @@
-// A block's share of split-KV attention: its warps take K/V tiles round-robin and leave outputs, maxima and sums in shared
-// memory. attention/split.cuh and attention/split_cluster.cuh combine the shares of several blocks.
+// A block's share of split-KV attention: its warps process K/V tiles round-robin and leave outputs, maxima and sums in
+// shared memory. attention/split.cuh and attention/split_cluster.cuh combine the shares of several blocks.
 #pragma once
 
 #include "attention/split_work.cuh"
 
 namespace tunesmith {
 
-/// A mixed-radix number whose first digit changes fastest: which work a block has.
+/// A mixed-radix number, least significant digit first: decodes a block index.
 class MixedNumber {
  public:
   __device__ __forceinline__ explicit MixedNumber(uint32 number) : left_(number) {}
-  /// The next digit, of radix `count`. Often that is 1, and no division is needed.
+  /// Returns the next digit, of radix `count`. Often that is 1, and no division is needed.
   __device__ __forceinline__ int next(int count) {
     if (count == 1) return 0;
     const auto size = static_cast<uint32>(count), index = left_ % size;
@@ -23,8 +23,8 @@ class MixedNumber {
   uint32 left_;
 };
 
-/// Starts to copy the rows of a tile into a swizzled tile `tile_at` bytes from `shared`; missing rows become zeros. Called
-/// by all threads of a block; complete after the next commit, async_copy_wait and a barrier.
+/// Starts to copy the rows of a tile to a swizzled tile `tile_at` bytes from `shared`; missing rows become zeros. Called by
+/// all threads of a block; complete after the next commit, async_copy_wait and a barrier.
 template <typename Element, const AttentionShape& shape, const SplitConfig& config>
 __device__ __forceinline__ void copy_queries(const AttentionParams& params, const Sequence& sequence,
                                              const SplitWork<shape, config>& work, int batch, int kv_head,
@@ -42,7 +42,7 @@ __device__ __forceinline__ void copy_queries(const AttentionParams& params, cons
   }
 }
 
-/// The softmax and products of all rows of a tile with the keys of one warp.
+/// Softmax and products of all rows of a tile with the keys of one warp.
 template <typename Element, const AttentionShape& shape, typename Modification, const SplitConfig& config>
 struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::blocks, config.tile_kv> {
   using Tiles = SplitTiles<shape, config>;
@@ -65,7 +65,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
       : Products(warp_lane),
         rules(params, sequence, work, batch, kv_head, warp_lane / 4),
         lane(warp_lane),
-        // User functions must not be called for rows that do not exist.
+        // User functions must not be called for missing rows.
         whole((shape.score_mod || shape.mask_mod) && work.rows < config.tile_q
                   ? KeyRange{0, 0}
                   : Visibility<shape>(params, sequence).of_all(work.query_of(0), work.query_of(work.rows - 1))),
@@ -75,7 +75,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
     for (int block = 0; block < blocks; ++block) softmax[block].reset();
   }
 
-  /// `tile_at`: where K and V of the tile are.
+  /// Processes one K/V tile; `tile_at`: offset of its K and V.
   __device__ __forceinline__ void take(int tile_at, int first_k) {
     Products::multiply_keys(queries, shared, tile_at);
     Rescale rescale[blocks];
@@ -95,7 +95,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
                                                       rescale[block]);
   }
 
-  /// Writes maxima, as exponents of 2, and sums for the other warps.
+  /// Writes maxima (as exponents of 2) and sums to shared memory for the other warps.
   __device__ __forceinline__ void show_ends(float* largest, float* sums) const {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
@@ -109,7 +109,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
         }
       }
   }
-  /// Writes outputs relative to the maximum of all warps. `largest`: of each warp and row.
+  /// Writes outputs relative to the maximum over all warps. `largest`: maximum of each warp and row.
   __device__ __forceinline__ void show_output(const float* largest, int warp, int rows, float* staged) const {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
@@ -138,7 +138,7 @@ struct CombinedEnd {
 
   __device__ __forceinline__ float weight_of(float top) const { return exp2_approx(subtract(top, subtracted(largest))); }
 
-  /// Combines `count` warps or blocks, whose numbers are `stride` floats apart.
+  /// Combines `count` warps or blocks, whose values are `stride` floats apart.
   template <int count, int stride>
   static __device__ __forceinline__ CombinedEnd of(const float* tops, const float* sums) {
     CombinedEnd end;
@@ -148,7 +148,7 @@ struct CombinedEnd {
     for (int i = 0; i < count; ++i) end.sum = fused_multiply_add(sums[i * stride], end.weight_of(tops[i * stride]), end.sum);
     return end;
   }
-  /// Combines parts; all lanes of a warp together.
+  /// Combines partials; all lanes of a warp together.
   static __device__ __forceinline__ CombinedEnd of_parts(const float* ends, int parts, int lane) {
     CombinedEnd end;
     for (int part = lane; part < parts; part += 32) {
@@ -178,7 +178,7 @@ struct SplitBlock {
   __device__ __forceinline__ void take(const AttentionParams& params, const Sequence& sequence, const Work& work, int batch,
                                        int kv_head, KeyRange tiles) const {
     constexpr int keys = config.tile_kv, stages = config.stages;
-    // Uniform for the warp, in a way that the compiler sees.
+    // Make it visibly uniform within the warp for the compiler.
     const int warp = shuffle(warp_index(), 0), lane = lane_index();
     const int own_at = warp * Tiles::warp_bytes;
     const auto* const k =
@@ -196,7 +196,7 @@ struct SplitBlock {
 
     int index = tiles.begin + warp;
     // Waits count groups of copies, so every tile has a group even if no tile is left. The queries are in the first group:
-    // after all stages, the first product could not start before every stage has arrived.
+    // after all stages, the first product would have to wait for every stage.
 #pragma unroll 1
     for (int stage = 0; stage < stages; ++stage) {
       copy_tile(index + stage * config.warps, stage);
@@ -210,7 +210,7 @@ struct SplitBlock {
     int stage = 0;
     for (; index < tiles.end; index += config.warps) {
       async_copy_wait<stages - 1>();
-      sync_warp();  // the copies of other lanes have arrived too
+      sync_warp();  // other lanes' copies have arrived, too
       mine.take(own_at + stage * Tiles::stage_bytes, index * keys);
       sync_warp();  // all lanes have read the stage
       copy_tile(index + stages * config.warps, stage);
@@ -226,7 +226,7 @@ struct SplitBlock {
   __device__ __forceinline__ CombinedEnd end_of(int row) const {
     return CombinedEnd::of<config.warps, config.tile_q>(largest() + row, sums() + row);
   }
-  /// Outputs from `column` on, before the division by the sum.
+  /// Returns outputs from `column` on, before the division by the sum.
   __device__ __forceinline__ void output_of(int row, int column, float (&values)[columns]) const {
 #pragma unroll
     for (int c = 0; c < columns; ++c) values[c] = 0.0f;

@@ -1,6 +1,6 @@
 // Split-KV attention as in attention/split.cuh, with the blocks that share the keys of a tile of rows in a cluster (sm_90
 // and later): no second kernel and no workspace. At the end each block combines some columns of all rows: the other blocks
-// send their partials to its shared memory, so that it waits once and reads its own memory only.
+// send their partials to its shared memory, so it waits once and reads local memory only.
 #pragma once
 
 #include "attention/split_block.cuh"
@@ -10,7 +10,7 @@
 
 namespace tunesmith {
 
-/// What the blocks of a cluster send to one of them.
+/// Messages from the blocks of a cluster to one of them.
 template <const AttentionShape& shape, const SplitConfig& config>
 struct SplitInbox {
   using Tiles = SplitTiles<shape, config>;
@@ -25,7 +25,7 @@ struct SplitInbox {
   __device__ __forceinline__ void send_end(int to, int from, int row, const CombinedEnd& end) const {
     messages.send(&this->end(from, row), to, {{bits_of(end.largest), bits_of(end.sum), 0, 0}});
   }
-  /// Before they are divided, where the largest score is the sender's. `chunk`: of the columns that `to` combines.
+  /// Sends undivided outputs relative to the sender's maximum. `chunk`: among the columns that `to` combines.
   __device__ __forceinline__ void send_output(int to, int from, int row, int chunk, const float (&values)[columns]) const {
     Bits<16> bits;
 #pragma unroll
@@ -37,7 +37,7 @@ struct SplitInbox {
     const auto* const ends = reinterpret_cast<const float*>(&end(0, row));
     return CombinedEnd::of<blocks, 4 * config.tile_q>(ends, ends + 1);
   }
-  /// The sum of all blocks' outputs. Of a block without keys they are zeros, and so is their weight.
+  /// Sums the outputs of all blocks. A block without keys sends zeros and has weight 0.
   __device__ __forceinline__ void output_of(int row, int chunk, const CombinedEnd& end, float (&values)[columns]) const {
 #pragma unroll
     for (int c = 0; c < columns; ++c) values[c] = 0.0f;
@@ -51,7 +51,7 @@ struct SplitInbox {
   }
 
  private:
-  /// Of the columns of a row: the last blocks may have fewer than others, or none.
+  /// Returns the number of column chunks of a block; the last blocks may have fewer, or none.
   static __device__ __forceinline__ int chunks_of(int rank) {
     const int left = Tiles::per_row - rank * Tiles::share;
     return left < 0 ? 0 : left < Tiles::share ? left : Tiles::share;
@@ -69,11 +69,10 @@ __device__ __forceinline__ void attention_split_cluster(const AttentionParams& p
   using Tiles = SplitTiles<shape, config>;
   constexpr int blocks = config.cluster, columns = Tiles::columns, per_row = Tiles::per_row, share = Tiles::share;
   const int rank = cluster_rank();
-  // Neighbouring clusters as blocks elsewhere.
+  // Neighbouring clusters read the same keys, as blocks do in attention/split.cuh.
   MixedNumber number(static_cast<uint32>(block_index()) / blocks);
   const int row_tile = number.next(params.q_tiles), kv_head = number.next(params.kv_heads), batch = number.last();
-  // Whether there are rows is the same for all blocks of a cluster; whether there are keys is not, and those without any
-  // take part in the end.
+  // All blocks of a cluster have the same rows, or none. A block without keys still joins the final exchange.
   if (batch >= params.batch) return;
   const Sequence sequence = sequence_of<shape>(params, batch);
   const SplitWork<shape, config> work(params, sequence, row_tile);
@@ -99,7 +98,7 @@ __device__ __forceinline__ void attention_split_cluster(const AttentionParams& p
     if (column >= shape.head_dim_v) continue;
     const auto place = work.place_of(kv_head, row);
     const CombinedEnd combined = inbox.end_of(row);
-    // Sinks are added to the sum here, where there is only one.
+    // The sink is added to the sum here, once per row.
     const SoftmaxEnd end = approximate_end_of<shape>(params, place.head, combined.largest, combined.sum);
     if (column == 0 && params.lse != nullptr) lse_of<shape>(params, sequence, batch, place.head)[place.query] = end.lse;
     float values[columns];

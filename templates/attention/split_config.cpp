@@ -9,7 +9,7 @@ namespace {
 
 /// Rows per key head: with more, reading keys is not the bottleneck, and other kernels are faster.
 constexpr std::int64_t most_rows = 128;
-/// Keys of a part: with fewer, starting a block and combining its result cost more than they save.
+/// Keys per split: with fewer, starting a block and combining its result cost more than they save.
 constexpr std::int64_t least_keys = 128;
 constexpr int most_splits = 1024;
 
@@ -50,7 +50,7 @@ double filled(std::int64_t splits, const TypedConfig& config, const Settings& se
   return static_cast<double>(blocks) / static_cast<double>(waves * resident);
 }
 
-/// Returns the smallest number of parts whose share is at least `near` times the best.
+/// Returns the smallest number of splits whose share is at least `near` times the best.
 int fewest_splits(double near, const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   const std::int64_t most =
       std::clamp<std::int64_t>(key_tiles(config, settings) * config.tile_kv / least_keys, 1, most_splits);

@@ -5,7 +5,7 @@
 
 namespace tunesmith::attention {
 
-/// Threads of a block of the kernel that combines parts.
+/// Threads per block of the kernel that combines partials.
 inline constexpr int split_combine_threads = 256;
 
 /// Returns whether the time to read the keys once dominates, because queries are few and keys are many.
@@ -13,11 +13,11 @@ bool is_decoding(const Settings& settings) noexcept;
 
 /// As SplitTiles lays it out; the generated source asserts the size.
 std::int64_t split_smem_bytes(const TypedConfig& config, const Settings& settings) noexcept;
-/// Estimates them, see TypedConfig::registers_needed.
+/// Estimates the registers per thread, see TypedConfig::registers_needed.
 int split_registers_needed(const TypedConfig& config, const Settings& settings) noexcept;
 std::string why_split_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
-/// Returns the number of parts of the keys: the blocks of a cluster; or TypedConfig::splits or enough to fill the device, at
-/// most the number of visible K/V tiles.
+/// Returns the number of splits of the keys: the blocks of a cluster; or TypedConfig::splits or enough to fill the device,
+/// at most the number of visible K/V tiles.
 int split_count(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
 
 TypedConfig default_split(const Settings& settings, const DeviceInfo& device);

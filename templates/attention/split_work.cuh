@@ -9,8 +9,8 @@ namespace tunesmith {
 struct SplitConfig {
   int warps;
   int tile_q;           ///< rows of a tile: 16, 32, 48 or 64
-  int tile_kv;          ///< keys of a warp's K/V tile, a multiple of 16
-  int stages;           ///< of a warp's K/V tiles
+  int tile_kv;          ///< keys per K/V tile of a warp, a multiple of 16
+  int stages;           ///< stages of K/V tiles per warp
   float rescale_above;  ///< growth of the maximum, as an exponent of 2, above which accumulators are rescaled
   int cluster = 1;      ///< blocks that share the keys of a tile of rows and combine their results in a cluster
 };
@@ -22,29 +22,29 @@ struct SplitTiles {
   static constexpr int stage_bytes = k_bytes + config.tile_kv * shape.head_dim_v * 2;
   static constexpr int q_bytes = config.tile_q * shape.head_dim * 2;
   static constexpr int qk_steps = (shape.head_dim + 15) / 16;
-  // Queries stay in registers if outputs leave room for them, else they are loaded from shared memory for every K/V tile.
+  // Keep queries in registers if outputs leave room for them; otherwise load them from shared memory for every K/V tile.
   static constexpr bool q_in_registers = blocks * (shape.head_dim_v / 2 + qk_steps * 4) <= 160;
-  // At the end a warp's output takes the place of its stages. Rows are padded by eight floats, so that they start eight
+  // At the end a warp's output reuses the memory of its stages. Rows are padded by eight floats, so that they start eight
   // banks apart.
   static constexpr int staged_row = shape.head_dim_v + 8;
   static constexpr int staged_bytes = config.tile_q * staged_row * 4, stages_bytes = config.stages * stage_bytes;
   static constexpr int warp_bytes = stages_bytes > staged_bytes ? stages_bytes : staged_bytes;
-  // Then the queries, and the maxima and sums of the rows for each warp.
+  // After the stages: the queries, and maxima and sums of the rows for each warp.
   static constexpr int q_at = config.warps * warp_bytes, largest_at = q_at + q_bytes;
   static constexpr int sums_at = largest_at + config.warps * config.tile_q * 4;
   static constexpr int ends_bytes = sums_at + config.warps * config.tile_q * 4;
-  // Then the scales of the rows; or messages between the blocks of a cluster, in memory of their own: maxima, sums and a
+  // After those: the scales of the rows; or messages between the blocks of a cluster, in separate memory: maxima, sums and a
   // share of the outputs from each block.
   static constexpr int scales_at = ends_bytes;
-  static constexpr int columns = 4, per_row = shape.head_dim_v / columns;        ///< outputs that a thread handles together
-  static constexpr int share = (per_row + config.cluster - 1) / config.cluster;  ///< of a row, for each block of a cluster
+  static constexpr int columns = 4, per_row = shape.head_dim_v / columns;        ///< contiguous outputs per thread
+  static constexpr int share = (per_row + config.cluster - 1) / config.cluster;  ///< chunks of a row per block of a cluster
   static constexpr int messages_at = ends_bytes, sent_ends_at = messages_at + 16;
   static constexpr int sent_at = sent_ends_at + config.cluster * config.tile_q * 16;
   static constexpr int sent_bytes = sent_at + config.cluster * (config.tile_q * share * columns * 4);
   static constexpr int smem_bytes = config.cluster > 1 ? sent_bytes : scales_at + config.tile_q * 4;
 };
 
-/// A tile of rows and the keys it sees; the same for all blocks that compute a part of it or combine the parts.
+/// A tile of rows and the keys it sees; the same for all blocks that compute or combine its partials.
 template <const AttentionShape& shape, const SplitConfig& config>
 struct SplitWork {
   int group, first_row, rows;  ///< query heads per key head; existing rows of the tile
@@ -59,25 +59,25 @@ struct SplitWork {
     const Visibility<shape> visibility(params, sequence);
     tiles = key_tiles<shape, config.tile_kv>(visibility, query_of(0), query_of(rows - 1));
     if constexpr (config.cluster > 1) {
-      parts = config.cluster;  // the last parts are empty if there are fewer tiles
+      parts = config.cluster;  // the last splits are empty if there are fewer tiles
       return;
     }
-    // A part has a tile for each warp if there are enough. Further parts are not written.
+    // Every split has a tile for each warp if there are enough. Empty splits are not written.
     const int rounds = (tiles.end - tiles.begin + config.warps - 1) / config.warps;
     parts = rounds < params.splits ? rounds : params.splits;
     if (parts < 1) parts = 1;
   }
 
-  /// Possible only if packed sequences are shorter than the longest; otherwise the number of rows is not even read.
+  /// Returns whether the tile has no rows. Possible only if packed sequences differ in length; otherwise `rows` is not read.
   __device__ __forceinline__ bool empty() const { return shape.varlen && rows <= 0; }
-  /// For numbers from 0 on; unsigned division has fewer instructions.
+  /// For non-negative numbers: unsigned division takes fewer instructions.
   static __device__ __forceinline__ int quotient(int a, int b) {
     return static_cast<int>(static_cast<uint32>(a) / static_cast<uint32>(b));
   }
   struct Place {
     int query, head;
   };
-  /// Both with one division.
+  /// Returns query and head with one division.
   __device__ __forceinline__ Place place_of(int kv_head, int row) const {
     const int query = query_of(row);
     return {query, kv_head * group + first_row + row - query * group};
@@ -85,7 +85,7 @@ struct SplitWork {
   __device__ __forceinline__ int query_of(int row) const { return quotient(first_row + row, group); }
   __device__ __forceinline__ int head_of(int kv_head, int row) const { return place_of(kv_head, row).head; }
 
-  /// K/V tiles of part `part`; the numbers of two parts differ by at most one.
+  /// Returns the K/V tiles of split `part`; the sizes of two splits differ by at most one tile.
   __device__ __forceinline__ KeyRange part_of(int part) const {
     const int count = tiles.end - tiles.begin, least = count / parts, more = count % parts;
     const int begin = tiles.begin + part * least + (part < more ? part : more);
@@ -93,8 +93,8 @@ struct SplitWork {
   }
 };
 
-/// Scores of the rows `lane` / 4 and `lane` / 4 + 8 of 16, each with its own query and head. Row 0 means the first of them,
-/// row 8 the second.
+/// Scores of rows `lane` / 4 and `lane` / 4 + 8 of 16, each with its own query and head. Row 0 denotes the first, row 8 the
+/// second.
 template <const AttentionShape& shape, typename Modification>
 class PackedScores {
  public:

@@ -5,7 +5,7 @@
 
 namespace tunesmith {
 
-/// Copies rows [first, first + count) of a head as float32, `stride` floats apart; rows from `end` on are zeros.
+/// Copies rows [first, first + count) of a head as float32, `stride` floats apart; rows from `end` on become zeros.
 template <typename Element, int threads, int count, int width, int vector, int stride>
 __device__ __forceinline__ void stage_rows(const Element* head, int64 row_stride, int first, int end, float* shared) {
   constexpr int per_row = width / vector;

@@ -1,12 +1,12 @@
-// The tiles that a block works on: one Q tile and its K/V tiles.
+// The work of a block: one Q tile and its K/V tiles.
 #pragma once
 
 #include "attention/attention.cuh"
 
 namespace tunesmith {
 
-/// The Q tile of a block and its head. Neighbouring blocks have different heads of the same tile, so that a causal mask
-/// leaves the same work to all that run at once. The last queries, which see most keys, come first.
+/// The Q tile of a block and its head. Neighbouring blocks have different heads of the same tile, so blocks that run at the
+/// same time have equal work under a causal mask. The last queries, which see most keys, come first.
 template <const AttentionShape& shape, int tile_q>
 struct BlockOfQueries {
   int batch, head, kv_head, tile;
@@ -43,7 +43,7 @@ struct BlockOfQueries {
   }
 };
 
-/// K/V tiles that some query of [first_q, last_q] sees: [begin, end).
+/// Returns the K/V tiles that any query of [first_q, last_q] sees.
 template <const AttentionShape& shape, int tile_kv>
 __device__ __forceinline__ KeyRange key_tiles(const Visibility<shape>& visibility, int first_q, int last_q) {
   const KeyRange seen = visibility.of_any(first_q, last_q);
@@ -51,8 +51,7 @@ __device__ __forceinline__ KeyRange key_tiles(const Visibility<shape>& visibilit
   return {seen.begin / tile_kv, (seen.end + tile_kv - 1) / tile_kv};
 }
 
-/// K/V tiles that some of up to `most_q` queries see, from the last to the first. With a mask_mod:
-/// attention/masked_tiles.cuh.
+/// K/V tiles that any of up to `most_q` queries sees, from last to first. attention/masked_tiles.cuh is for a mask_mod.
 template <const AttentionShape& shape, int most_q, int tile_kv>
 class KeyTiles {
  public:
@@ -60,19 +59,19 @@ class KeyTiles {
                                       int last_q)
       : range_(key_tiles<shape, tile_kv>(visibility, first_q, last_q)) {}
 
-  /// An index below it is the end.
+  /// An index below this is the end.
   __device__ __forceinline__ int begin() const { return range_.begin; }
   __device__ __forceinline__ int last() const { return from(range_.end - 1); }
-  /// The tile that comes after `index`, which may be the end already.
+  /// Returns the tile after `index`, or the end.
   __device__ __forceinline__ int after(int index) const { return from(index - 1); }
 
-  // Nothing hides pairs of a tile beyond what Visibility says.
+  // Without mask_mod, only Visibility masks pairs.
   __device__ __forceinline__ bool keeps_all(int) const { return true; }
   __device__ __forceinline__ bool keeps_all(int, int) const { return true; }
   __device__ __forceinline__ bool keeps_any(int, int) const { return true; }
 
  private:
-  // As in MaskedKeyTiles; without it the compiler makes two instructions of the maximum in SomeTiles::last().
+  // As in MaskedKeyTiles. Without it the compiler emits two instructions for the maximum in SomeTiles::last().
   __device__ __forceinline__ int from(int index) const { return index; }
 
   KeyRange range_;

@@ -5,7 +5,7 @@
 
 namespace tunesmith {
 
-/// Eight elements of which one access may take `vector`.
+/// Loads eight elements in accesses of `vector` elements.
 template <typename Element, int vector>
 __device__ __forceinline__ Bits<16> load_chunk(const Element* address) {
   Bits<16> chunk{};
@@ -22,7 +22,7 @@ __device__ __forceinline__ Bits<16> load_chunk(const Element* address) {
   return chunk;
 }
 
-/// AlignedChunks where all rows of an array are aligned; else threads load and store them.
+/// Uses AlignedChunks if all rows of an array are aligned; otherwise threads load and store them.
 struct UnalignedChunks {
   template <typename Element, int vector>
   static __device__ __forceinline__ void copy(unsigned char* shared, int at, const Element* source, bool there) {

@@ -1,10 +1,10 @@
-// What a user function sees besides CUDA's built-in functions: the usual constants, and sine, cosine and tangent that
-// compile fast.
+// Names for user functions in addition to CUDA's built-ins: the usual constants, and sine, cosine and tangent that compile
+// fast.
 #pragma once
 
 #include "device/platform.cuh"
 
-// nvcc brings some of these, NVRTC none.
+// nvcc defines some of these, NVRTC none.
 #ifndef INFINITY
 #define INFINITY __builtin_bit_cast(float, 0x7f800000u)
 #endif
@@ -32,15 +32,15 @@
 
 namespace user_text {
 
-/// CUDA's functions, but never inlined. Each holds a path for large arguments; inlined for every score of a tile, and in
-/// every loop over tiles, sinf, cosf and tanf made a kernel compile for 25 seconds.
+/// CUDA's functions, never inlined. Each contains a path for large arguments: inlined for every score of a tile in every
+/// loop over tiles, sinf, cosf and tanf made a kernel compile for 25 seconds.
 struct Outlined {
   static __device__ __attribute__((noinline, const)) float sine(float x) { return ::sinf(x); }
   static __device__ __attribute__((noinline, const)) float cosine(float x) { return ::cosf(x); }
   static __device__ __attribute__((noinline, const)) float tangent(float x) { return ::tanf(x); }
 };
 
-// In a user function these hide CUDA's of the same name. Functions of double stay CUDA's.
+// Hides CUDA's functions of the same name in user functions. Functions of double remain CUDA's.
 __device__ __forceinline__ float sinf(float x) { return Outlined::sine(x); }
 __device__ __forceinline__ float cosf(float x) { return Outlined::cosine(x); }
 __device__ __forceinline__ float tanf(float x) { return Outlined::tangent(x); }

@@ -1,23 +1,20 @@
 // Attention forward for Hopper (sm_90a), f16 and bf16: warp-specialized and persistent. A block has one producer warpgroup
 // and `consumers` warpgroups of 64 queries each; there is one block per multiprocessor.
 //
-//   producer    one thread loads Q, K and V tiles through TMA into a ring of stages in shared memory. A "full" and an
-//   "empty"
-//               mbarrier guard each stage.
-//   consumer    S = Q K^T; softmax in registers; O += P V. The product with the next K is issued before the product with the
-//               current V, so that tensor cores work during the exponentials:
+//   producer    one thread loads Q, K and V tiles through TMA into a ring of stages in shared memory, each guarded by a
+//               "full" and an "empty" mbarrier.
+//   consumer    S = Q K^T; softmax in registers; O += P V. The product with the next K is issued before the product with
+//               the current V, so that tensor cores work during the exponentials:
 //                 S0 | softmax S0 | S1  P0 V0 | softmax S1 | S2  P1 V1 | ...
 //               With two stages of Q the same holds across Q tiles. O / sum goes to shared memory and from there to the
 //               output through TMA while the next product runs.
 //
-// Masks       K/V tiles run from last to first, so partial tiles of a causal mask come first and the others need no mask
-// code.
-//             A warpgroup releases fully masked tiles without computing on them.
-// Rescaling   O is rescaled only when the running maximum has grown by more than 2^8 (FlashAttention-4).
-// head_dim 64 tensor cores also sum P, against 8 columns of ones (WgmmaTiles::sums_weights), and add the ALiBi bias
-// (BiasTiles),
-//             because instruction issue, not the tensor cores, is the bottleneck. O is divided by the sum of rounded
-//             weights.
+// Masks       K/V tiles run from last to first, so partial tiles of a causal mask come first and full tiles need no mask
+//             code. A warpgroup releases fully masked tiles without computing on them.
+// Rescaling   O is rescaled only when the running maximum has grown by more than 2^8 (FlashAttention-4). head_dim 64 tensor
+// cores also sum P, against 8 columns of ones (WgmmaTiles::sums_weights), and add the ALiBi bias
+//             (BiasTiles), because instruction issue, not the tensor cores, is the bottleneck. O is divided by the sum of
+//             rounded weights.
 //
 // Reference: FlashAttention-3 (arXiv:2407.08608).
 #pragma once
@@ -60,7 +57,7 @@ __device__ __forceinline__ void attention_wgmma(const WgmmaParams& params) {
   if constexpr (adds_bias<shape> || Tiles::sums_weights) fence_async_shared();
   sync_block();
 
-  // Uniform for the warp, in a way that the compiler sees.
+  // Make it visibly uniform within the warp for the compiler.
   const int group = shuffle(warp_index() / 4, 0);
   if (group == 0) {
     if constexpr (config.consumers > 1) give_registers<(config.consumers == 3 ? 32 : 24)>();

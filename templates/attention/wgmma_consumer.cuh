@@ -1,4 +1,4 @@
-// The consumers of attention/wgmma.cuh: warpgroups that issue products and compute exponentials meanwhile.
+// The consumers of attention/wgmma.cuh: warpgroups that issue products and compute exponentials while these run.
 #pragma once
 
 #include "attention/wgmma_tiles.cuh"
@@ -16,33 +16,33 @@ struct Consumer {
 
   using KeyTiles = SomeTiles<shape, Tiles::tile_q, keys>;
 
-  /// A Q tile and this warpgroup's part of its K/V tiles.
+  /// A Q tile and this warpgroup's share of its K/V tiles.
   struct Work {
     TileOfQueries tile;
-    int first_q;  ///< of this warpgroup
+    int first_q;  ///< this warpgroup's first query
     KeyTiles tiles;
-    int own_end;  ///< end of the tiles that it sees; earlier ones are released unread
+    int own_end;  ///< end of the K/V tiles that it sees; tiles from there on are released unread
   };
-  /// A K/V tile that has arrived.
+  /// A K/V tile in shared memory.
   struct KeyTile {
     int index;
-    bool more;  ///< another one follows for the same queries
+    bool more;  ///< another K/V tile follows for the same queries
     bool kept;  ///< mask_mod keeps all of this warpgroup's visible pairs
   };
 
-  /// Results of a Q tile whose output is not complete yet.
+  /// Results of a Q tile whose output is incomplete.
   struct Results {
     TileOfQueries tile;
-    int query;         ///< this thread's first
-    float largest[2];  ///< maxima of its rows
-    float scale[2];    ///< of the rows of the output
+    int query;         ///< this thread's first query
+    float largest[2];  ///< maxima of this thread's rows
+    float scale[2];    ///< output scales of this thread's rows
   };
   /// The current Q tile: its position and its scores.
   struct Current {
     Work work;
     Rule rule;
     WholeTiles<shape, keys> whole;
-    int query;       ///< this thread's first; the second is 8 further
+    int query;       ///< this thread's first query; the second is 8 further
     int beyond = 0;  ///< keys of the first tile beyond the end of the sequence
 
     __device__ __forceinline__ Current(const Consumer& consumer, const TileOfQueries& tile)
@@ -64,15 +64,15 @@ struct Consumer {
   Stage<config.q_stages> q_stage;
   Stage<config.stages> k_stage, v_stage;
 
-  float scores[keys / 2];                                     ///< of a tile, then their exponentials
-  float output[(shape.head_dim_v + Tiles::sum_columns) / 2];  ///< and sums of weights
+  float scores[keys / 2];                                     ///< scores of a tile, then their exponentials
+  float output[(shape.head_dim_v + Tiles::sum_columns) / 2];  ///< output, followed by sums of weights
   uint32 weights[steps][4];                                   ///< rounded exponentials of the previous tile
   QuadSoftmax<Element, shape, Modification, keys, Rule, adds_bias<shape>, !Tiles::sums_weights> softmax;
 
   __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, unsigned char* shared_memory, int group)
       : params(kernel_params),
         memory(shared_memory),
-        shared(shuffle(shared_address(shared_memory), 0)),  // uniform for the warp, in a way that the compiler sees
+        shared(shuffle(shared_address(shared_memory), 0)),  // make it visibly uniform within the warp for the compiler
         barriers{shared + Tiles::barriers_at},
         warpgroup(group),
         warp(warp_index() & 3),
@@ -84,25 +84,25 @@ struct Consumer {
   __device__ __forceinline__ Work work_of(const TileOfQueries& tile) const {
     const Visibility<shape> visibility(params.attention, sequence_of(tile));
     Work work = {tile, tile.tile * Tiles::tile_q + 64 * warpgroup, KeyTiles(params.attention, visibility, tile), 0x7fffffff};
-    // Tiles after its last one are masked and still multiplied, so that the next Q tile does not wait.
+    // Fully masked tiles at the other end are multiplied nevertheless, so that the next Q tile does not wait.
     if constexpr ((shape.bounded_left || shape.bounded_right) && !config.ping_pong)
       if (const KeyRange own = key_tiles<shape, keys>(visibility, work.first_q, work.first_q + 63); !own.empty())
         work.own_end = own.end;
     return work;
   }
 
-  /// Waits for the next Q tile; a negative tile after the last one.
+  /// Waits for the next Q tile; returns a negative tile after the last one.
   __device__ __forceinline__ TileOfQueries await_queries() const {
     barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
     return reinterpret_cast<const TileOfQueries*>(memory + Tiles::tiles_at)[q_stage.index];
   }
   __device__ __forceinline__ void free_queries() {
-    sync_warp();  // all lanes have read which tile it is
+    sync_warp();  // all lanes have read the tile's number
     if (lane == 0) barrier_arrive(barriers.q_free(q_stage.index));
     q_stage.next();
   }
 
-  /// Waits for K/V tile `index`; with a mask_mod, for the next tile that the producer names.
+  /// Waits for K/V tile `index`; with a mask_mod, for the tile that the producer sends next.
   __device__ __forceinline__ KeyTile await_keys(const Work& work, int index) const {
     barrier_wait(barriers.k_come(k_stage.index), k_stage.parity);
     if constexpr (shape.mask_mod) {
@@ -111,8 +111,8 @@ struct Consumer {
     }
     return {index, index > work.tiles.begin(), true};
   }
-  /// Waits for the first K/V tile that this warpgroup sees. `ahead` tiles before it were released: at most the number of
-  /// stages, because its K arrives after the V of those.
+  /// Waits for the first K/V tile that this warpgroup sees. `ahead`: number of tiles released before it, at most the number
+  /// of stages, because its K arrives after their V.
   __device__ __forceinline__ KeyTile await_first_keys(const Work& work, int& ahead) {
     ahead = 0;
     if constexpr (shape.mask_mod) {
@@ -131,7 +131,7 @@ struct Consumer {
     }
     return await_keys(work, first);
   }
-  /// Issues S = Q K^T; for unmasked tiles with ALiBi's bias relative to the first key.
+  /// Issues S = Q K^T; for full tiles with ALiBi's bias relative to the first key.
   __device__ __forceinline__ void multiply_keys(const Current& current, int index, bool whole) {
     const MatrixDescriptor q =
         matrix_descriptor(shared + q_stage.index * Tiles::q_bytes + warpgroup * 64 * Tiles::row_bytes, 1024);
@@ -156,14 +156,14 @@ struct Consumer {
     k_stage.next();
   }
 
-  /// Issues O += P V, or O = P V for the first tile, so that only tensor cores write O while they work. The end of a packed
-  /// sequence may cross the first tile: `beyond` of its keys belong to the next sequence.
+  /// Issues O += P V, or O = P V for the first tile, so that only tensor cores write O meanwhile. A packed sequence may end
+  /// within the first tile: its last `beyond` keys belong to the next sequence.
   __device__ __forceinline__ void multiply_values(bool first, int beyond) {
     barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
     if constexpr (shape.varlen)
       if (first && beyond > 0) clear_values(beyond);
     const int at = Tiles::v_at + v_stage.index * Tiles::v_bytes;
-    // The same ones for every 16 rows of values: their distance shrinks by 2048 bytes each time.
+    // All 16-row steps share the same ones: their distance shrinks by 2048 bytes per step.
     const MatrixDescriptor v =
         matrix_descriptor(shared + at, 1024, Tiles::sums_weights ? Tiles::ones_at - at : Tiles::kv_slab);
     pin_weights();
@@ -174,8 +174,8 @@ struct Consumer {
                                    step > 0 || !first);
     wgmma_commit();
   }
-  /// Values beyond the end of a sequence may be NaN or infinite, which weights of 0 would not hide. Every warpgroup writes
-  /// the same zeros before its own product reads them.
+  /// Clears values beyond the end of a sequence: they may be NaN or infinite, which weights of 0 would not hide. Every
+  /// warpgroup writes the same zeros before its own product reads them.
   __device__ __forceinline__ void clear_values(int rows) {
     unsigned char* const first = memory + Tiles::v_at + v_stage.index * Tiles::v_bytes + (keys - rows) * Tiles::row_bytes;
 #pragma unroll
@@ -185,12 +185,12 @@ struct Consumer {
     fence_async_shared();
     sync_threads(1 + warpgroup, 128);
   }
-  /// The registers of the weights are read until the product is complete.
+  /// Pins the registers of the weights, which the tensor cores read until the product is complete.
   __device__ __forceinline__ void pin_weights() {
 #pragma unroll
     for (int step = 0; step < steps; ++step) pin(weights[step]);
   }
-  /// `pending`: later products that may go on.
+  /// Waits for the product with V; `pending`: number of later products that may be incomplete.
   template <int pending>
   __device__ __forceinline__ void await_values() {
     wgmma_wait<pending>(output);
@@ -201,8 +201,8 @@ struct Consumer {
     v_stage.next();
   }
 
-  /// Release K/V tiles that are fully masked for this warpgroup. All lanes wait first, so that none still waits when the
-  /// ring has wrapped around.
+  /// Releases K/V tiles that are fully masked for this warpgroup. All lanes wait first: no lane may still wait when the ring
+  /// wraps around.
   __device__ __forceinline__ void skip_keys() {
     sync_warp();
     free_keys();
@@ -215,8 +215,8 @@ struct Consumer {
     }
   }
 
-  // Ping-pong scheduling: a named barrier for each warpgroup, at which the previous one arrives. All warpgroups take the
-  // same number of turns, because none skips a tile then.
+  // Ping-pong scheduling: each warpgroup waits at a named barrier at which the previous warpgroup arrives. No warpgroup
+  // skips tiles in this mode, so all of them wait equally often.
   static constexpr int first_ping_pong_barrier = 1 + config.consumers;
   __device__ __forceinline__ void wait_for_turn() const {
     if constexpr (config.ping_pong) sync_threads(first_ping_pong_barrier + here(warpgroup), 256);
@@ -233,7 +233,7 @@ struct Consumer {
     for (int step = 0; step < steps; ++step) round_weights<Element>(scores, step, weights[step]);
   }
 
-  /// Whether the tile needs neither masks nor distances of single keys.
+  /// Returns whether the tile is full and needs no distances of single keys.
   __device__ __forceinline__ bool is_whole(const Current& current, const KeyTile& tile) const {
     return current.whole.holds(tile.index) && tile.kept;
   }
@@ -246,7 +246,7 @@ struct Consumer {
       softmax.template exponentiate<false, false>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
                                                   rescale);
   }
-  /// The first K/V tile of a Q tile on its own. `once`: only once per block, so the masked code path serves all tiles.
+  /// Starts a Q tile with its first product. `once`: runs once per block, so the masked code path serves all tiles.
   template <bool once>
   __device__ __forceinline__ KeyTile begin(Current& current) {
     int ahead;
@@ -268,13 +268,13 @@ struct Consumer {
 
   /// The state of run_through() between K/V tiles.
   struct Progress {
-    KeyTile tile;          ///< its product with V is due
-    bool first = true;     ///< it is the first of its queries
-    bool waiting = false;  ///< the output of the previous queries is to be written while the next product runs
-    Results results = {};  ///< of the previous queries
+    KeyTile tile;          ///< its product with V is next
+    bool first = true;     ///< it is the first tile of its queries
+    bool waiting = false;  ///< the previous queries' output is written during the next product
+    Results results = {};  ///< results of the previous queries
   };
-  /// Multiplies with V of one tile while the scores of the next tile become weights: a tile of the same queries, or the
-  /// first one of `next`, which becomes `current`.
+  /// Computes the product with V of one tile while the scores of the next tile become weights. The next tile has the same
+  /// queries, or is the first one of `next`, which becomes `current`.
   template <bool of_next>
   __device__ __forceinline__ void take_tile(Current& current, Progress& progress, const TileOfQueries& next) {
     const TileOfQueries tile = current.work.tile;
@@ -288,7 +288,7 @@ struct Consumer {
       progress.tile = await_keys(current.work, progress.tile.index - 1);
     }
     wait_for_turn();
-    // First tiles are usually partial under a causal mask, so they have the masked code path only. The question is asked
+    // First tiles are usually partial under a causal mask, so they have the masked code path only. is_whole() is evaluated
     // while the products run, unless these depend on it.
     constexpr bool one_way = of_next && (shape.bounded_right || !Rule::linear);
     bool whole = !one_way && adds_bias<shape> && is_whole(current, progress.tile);
@@ -317,16 +317,16 @@ struct Consumer {
     round();
     progress.first = progress.waiting = of_next;
   }
-  /// All Q tiles that the block gets (one at least, unless sequences are packed) as one sequence of K/V tiles:
-  /// the first product of a Q tile runs next to the last one of the tile before, as within a tile. Tiles of the same
-  /// queries are a loop of their own, in which nothing of the rest has to be jumped over.
+  /// Processes all Q tiles of the block (at least one, unless sequences are packed) as one sequence of K/V tiles: the first
+  /// product of a Q tile overlaps the last one of the previous Q tile. Tiles of the same queries have their own loop, which
+  /// contains no code for the transition.
   __device__ __forceinline__ void run_through() {
     TileOfQueries next = await_queries();
     if constexpr (shape.varlen)
       if (next.tile < 0) return;
     Current current(*this, next);
     if (config.ping_pong && warpgroup + 1 == config.consumers)
-      signal_next_warpgroup();  // the first one's turn comes from nobody
+      signal_next_warpgroup();  // no warpgroup precedes the first one
     Progress progress = {begin<true>(current)};
     while (true) {
       while (progress.tile.more) take_tile<false>(current, progress, next);
@@ -345,7 +345,7 @@ struct Consumer {
     store_wait<0>();
   }
 
-  /// Each Q tile on its own, if there is room for only one.
+  /// Processes Q tiles one by one, if there is only one stage of Q.
   __device__ __forceinline__ void run_apart() {
     if (config.ping_pong && warpgroup + 1 == config.consumers) signal_next_warpgroup();
     for (TileOfQueries queries = await_queries(); queries.tile >= 0; queries = await_queries()) {
@@ -385,7 +385,7 @@ struct Consumer {
   __device__ __forceinline__ Results results_of(const TileOfQueries& tile, int query) const {
     return {tile, query, {softmax.largest[0], softmax.largest[1]}, {}};
   }
-  /// Completes the results and writes the lse. If sums come with the output, that must be complete.
+  /// Completes the results and writes the lse. If sums are part of the output, the output must be complete.
   __device__ __forceinline__ void end(Results& results) const {
     const AttentionParams& attention = params.attention;
     const TileOfQueries& tile = results.tile;
@@ -405,7 +405,7 @@ struct Consumer {
         lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;
     }
   }
-  /// Writes the output through shared memory and TMA, the 16 rows of each warp on their own.
+  /// Writes the output through shared memory and TMA, each warp its own 16 rows.
   __device__ __forceinline__ void write(const Results& results) {
     const TileOfQueries& tile = results.tile;
     constexpr int chunks = shape.head_dim_v / 8;
@@ -452,8 +452,7 @@ struct Consumer {
   static __device__ __forceinline__ constexpr int row_chunk(int row, int chunk) {
     return row * Tiles::row_bytes + (chunk ^ row % 8) * 16;
   }
-  /// Of the 16 rows those that belong to the sequence: behind it lies the next one's output, which TMA would
-  /// write to.
+  /// Writes only the rows of the sequence: TMA would overwrite the next sequence's output after it.
   __device__ __forceinline__ void write_some_rows(const TileOfQueries& tile, int first_q, int first_slab, int staged_at) {
     constexpr int columns = Tiles::slab_columns / 8;
     const AttentionParams& attention = params.attention;

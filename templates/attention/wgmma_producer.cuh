@@ -51,7 +51,7 @@ struct Producer {
       using Bias = BiasTiles<config.tile_kv, config.q_stages>;
       const float slope = AttentionFeatures<shape>::Bias::template slope_of<shape>(params.attention, tile.head);
       Bias::template write_slope<Element>(memory + Tiles::bias_at, q_stage.index, slope);
-      fence_async_shared();  // before the arrival by which the consumers see it
+      fence_async_shared();  // precedes the arrival that publishes it to the consumers
     }
     barrier_arrive_expecting(come, Tiles::q_bytes);
 #pragma unroll
@@ -87,7 +87,7 @@ struct Producer {
     v_stage.next();
   }
 
-  /// Loads the queries of tile `number`, or of the next tile that exists, and tells the consumers which tile it is. Advances
+  /// Loads the queries of tile `number`, or of the next existing tile, and sends the tile to the consumers. Advances
   /// `number`.
   __device__ __forceinline__ TileOfQueries send_queries(int& number) {
     TileOfQueries next_tile = tile(number);
@@ -107,7 +107,7 @@ struct Producer {
     return next_tile;
   }
 
-  /// One thread.
+  /// Runs the producer; called by one thread.
   __device__ __forceinline__ void run() {
     const int group = params.attention.heads / params.attention.kv_heads;
     int number = static_cast<int>(block_index());
@@ -127,7 +127,7 @@ struct Producer {
         following = behind;
       }
       number = next(number, answer);
-      // The last V waits for a free stage; if there is room for the next Q, that goes first.
+      // The last V waits for a free stage; if the next Q has a free stage, load it first.
       if constexpr (config.q_stages > 1) {
         const TileOfQueries following = send_queries(number);
         load_values(current, kv_head, index);

@@ -17,15 +17,15 @@ struct WgmmaParams {
 };
 
 enum class TileOrder {
-  fixed,    ///< every block takes each n-th tile
-  counter,  ///< every block takes the next one from a counter, which balances tiles of different lengths
+  fixed,    ///< every block processes each n-th tile
+  counter,  ///< every block takes the next tile from a counter, which balances tiles of different lengths
 };
 
 struct WgmmaConfig {
   int consumers;  ///< warpgroups of 64 queries, 1 to 4
-  int tile_kv;    ///< keys of a tile, a multiple of 16 up to 256
+  int tile_kv;    ///< keys per tile, a multiple of 16 up to 256
   int q_stages;   ///< stages of Q, 1 or 2
-  int stages;     ///< stages of K, and of V
+  int stages;     ///< stages of K and of V
   int o_slabs;    ///< slabs of 64 output columns that a warpgroup stages at a time
   TileOrder order;
   bool ping_pong;       ///< ping-pong scheduling: one warpgroup computes exponentials while another multiplies
@@ -39,7 +39,7 @@ struct alignas(16) TileOfQueries {
 };
 
 /// ALiBi's bias as a matrix product S += A B of depth 16: every row of A is (high, middle, low, 0, ...), three elements
-/// whose sum is the slope of the head, and row n of B is (n, n, n, 0, ...). In shared memory as blocks of 8 rows of 8
+/// whose sum is the slope of the head; row n of B is (n, n, n, 0, ...). In shared memory they are blocks of 8 rows of 8
 /// elements, 128 bytes. B's upper half reuses the lower half, because A is zero there.
 template <int keys, int q_stages>
 struct BiasTiles {
@@ -56,7 +56,7 @@ struct BiasTiles {
       *reinterpret_cast<Bits<16>*>(memory + row * 16) = {{pack<Element>(key, key), pack<Element>(key, 0.0f), 0, 0}};
     }
   }
-  /// One thread.
+  /// Writes the slope of a head; called by one thread.
   template <typename Element>
   static __device__ __forceinline__ void write_slope(unsigned char* memory, int stage, float slope) {
     const float high = to_float(from_float<Element>(slope)), rest = subtract(slope, high),
@@ -93,14 +93,14 @@ struct WgmmaTiles {
   static constexpr bool sums_weights = shape.head_dim_v == slab_columns;
   static constexpr int ones_bytes = sums_weights ? 16 * row_bytes : 0, sum_columns = sums_weights ? 8 : 0;
   static constexpr int barriers_at = ones_at + ones_bytes;
-  // Barriers: "full" and "empty" for each stage of Q, K and V. Then which Q tiles the stages hold.
+  // Barriers: "full" and "empty" for each stage of Q, K and V. They are followed by the Q tiles that the stages contain.
   static constexpr int barriers = 2 * config.q_stages + 4 * config.stages;
   static constexpr int tiles_at = barriers_at + 8 * barriers;
   static constexpr int sent_at = tiles_at + static_cast<int>(sizeof(TileOfQueries)) * config.q_stages;
   static constexpr int smem_bytes = sent_at + (shape.mask_mod ? static_cast<int>(sizeof(int)) * config.stages : 0);
 };
 
-/// Returns Q tile `number`. Heads are taken in sections whose K and V fit into L2 together; within a section the last
+/// Returns Q tile `number`. Heads are processed in sections whose K and V fit into L2 together; within a section the last
 /// queries of all heads come first, because they see most keys under a causal mask.
 __device__ __forceinline__ TileOfQueries tile_of(const AttentionParams& params, int number) {
   const int per_section = params.heads_per_section * params.q_tiles;
@@ -111,9 +111,9 @@ __device__ __forceinline__ TileOfQueries tile_of(const AttentionParams& params, 
   return {batch, head - batch * params.heads, params.q_tiles - 1 - tile, 0, 0, 0, 0};
 }
 
-/// Returns Q tile `number` of packed sequences, all heads of a tile one after the other; none if no tile has that number.
-/// Sequence b, which starts at position s, has the slots from s / tile_q + b on: the number of its tiles, or one more, so
-/// that the tiles of earlier sequences need not be counted.
+/// Returns Q tile `number` of packed sequences, all heads of a tile one after another; none if no tile has that number.
+/// Sequence b, which starts at position s, has the slots from s / tile_q + b on: as many as it has tiles, or one more, so
+/// the tiles of earlier sequences need not be counted.
 template <int tile_q>
 __device__ __forceinline__ TileOfQueries packed_tile_of(const AttentionParams& params, int number) {
   const int place = params.q_tiles - 1 - number / params.heads, head = number % params.heads;
@@ -152,11 +152,11 @@ class SomeTiles : public KeyTilesOf<shape, tile_q, tile_kv> {
   }
 };
 
-/// The unmasked K/V tiles of some queries; if ALiBi's bias is a product, only those on one side of the queries' positions.
+/// The full K/V tiles of some queries; if a product adds ALiBi's bias, only tiles on one side of the queries' positions.
 template <const AttentionShape& shape, int tile_kv>
 class WholeTiles {
  public:
-  /// `fits`: there may be a product.
+  /// `fits`: a product may add the bias.
   __device__ __forceinline__ WholeTiles(const Visibility<shape>& visibility, int first_q, int last_q, bool fits) {
     const KeyRange seen = visibility.of_all(first_q, last_q);
     begin_ = (seen.begin + tile_kv - 1) / tile_kv;
@@ -173,23 +173,23 @@ class WholeTiles {
     if constexpr (shape.bounded_left) live = live && index >= begin_;
     return live;
   }
-  /// Whether the keys of a tile that it holds are before the queries' positions.
+  /// Returns whether the keys of a full tile precede the queries' positions.
   __device__ __forceinline__ bool is_before(int index) const { return index < before_; }
 
  private:
   int begin_, end_;
-  int before_, after_;  ///< tiles below before_ are before all queries, tiles from after_ on after them
+  int before_, after_;  ///< tiles below before_ precede all queries, tiles from after_ on follow them
 };
 
-/// Which K/V tile a stage holds, if mask_mod hides some: the producer reads the block mask once for all warpgroups.
+/// The K/V tile in a stage, with a mask_mod: the producer reads the block mask once for all warpgroups.
 struct SentKeys {
   static constexpr int most_warpgroups = 4;
 
   int word;
   __device__ __forceinline__ int index() const { return word >> (most_warpgroups + 1); }
-  /// Another one follows for the same queries.
+  /// Returns whether another tile follows for the same queries.
   __device__ __forceinline__ bool more() const { return (word >> most_warpgroups & 1) != 0; }
-  /// mask_mod keeps all visible pairs of the warpgroup's 64 queries.
+  /// Returns whether mask_mod keeps all visible pairs of the warpgroup's 64 queries.
   __device__ __forceinline__ bool kept(int warpgroup) const { return (word >> warpgroup & 1) != 0; }
 };
 template <int warpgroups, typename Tiles>

@@ -1,5 +1,4 @@
-// The copy baseline: one array is copied, two are added, or one is only read; each thread has `vectors` loads of 16 bytes in
-// flight.
+// Copy baseline: copies one array, adds two, or only reads one. Each thread has `vectors` 16-byte loads in flight.
 #pragma once
 
 #include "device/edges.cuh"
@@ -17,7 +16,7 @@ struct CopyParams {
 
 struct CopyConfig {
   int threads;
-  int vectors;  ///< of a thread
+  int vectors;  ///< per thread
   LoadHint load;
   StoreHint store;
 };
@@ -40,7 +39,7 @@ __device__ __forceinline__ void copy(const CopyParams& params) {
 #pragma unroll
   for (int i = 0; i < config.vectors; ++i) {
     auto* const output = static_cast<Element*>(params.output);
-    if (inside && inputs == 1) {  // as they lie in memory
+    if (inside && inputs == 1) {  // copied without conversion
       store<16, config.store>(output + column(i), loaded[i][0].access[0]);
     } else {
       float values[vector];
@@ -56,10 +55,10 @@ __device__ __forceinline__ void copy(const CopyParams& params) {
   }
 }
 
-/// Elements that one block reads when nothing else is written than their maximum.
+/// Elements per block of the read-only baseline.
 constexpr int read_tile = 8192;
 
-/// output[i] = the largest of the i-th read_tile elements, as float: the least that proves that all were read.
+/// Writes the maximum of the i-th read_tile elements to output[i], as float: the smallest output that proves all were read.
 template <typename Element, const CopyConfig& config>
 __device__ __forceinline__ void read_maxima(const CopyParams& params) {
   constexpr int vector = 16 / static_cast<int>(sizeof(Element));

@@ -148,10 +148,10 @@ SourceParts ParsedCopy::source_parts(const Config& config) const {
   SourceParts parts;
   parts.main_template = "copy/copy.cuh";
   parts.algorithm = shape_.write ? "one read of each input and one write" : "one read; the maximum of each tile is written";
-  parts.threads = "a thread has " + std::to_string(typed.vectors) + " loads of 16 bytes in flight";
+  parts.threads = std::to_string(typed.vectors) + " 16-byte loads in flight per thread";
   if (is_eviction(typed.load) || is_eviction(typed.store)) parts.least_arch = "sm_80";
   parts.specialized_for = {{"specialized for", std::string(tunesmith::name(shape_.dtype)) +
-                                                   (shape_.inputs == 2 ? ", the sum of two arrays" : ", one array") +
+                                                   (shape_.inputs == 2 ? ", sum of two arrays" : ", one array") +
                                                    (shape_.write ? "" : ", only read")},
                            {"elements", "any number, arrays aligned to 16 bytes"}};
   parts.constants =

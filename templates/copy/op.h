@@ -1,5 +1,5 @@
 #pragma once
-// copy: y = a, or y = a + b: the bandwidth that other operations are measured against, tuned like them.
+// copy: y = a, or y = a + b. The bandwidth baseline of other operations, tuned like them.
 
 #include "templates/described_op.h"
 
@@ -14,13 +14,13 @@ struct CopyArrays {
 struct CopyProblem {
   using Arrays = CopyArrays;
   static constexpr std::int64_t read_tile = 8192;  ///< as in copy.cuh
-  static constexpr std::int64_t alignment = 16;    ///< bytes: kernels take whole vectors
+  static constexpr std::int64_t alignment = 16;    ///< bytes: kernels access full vectors
 
   std::int64_t elements = 0;  ///< of each array
   DType dtype = DType::f32;   ///< f32, f16 or bf16
   std::int64_t inputs = 1;    ///< 1: y = a; 2: y = a + b
   bool in_place = false;      ///< y is a
-  bool write = true;          ///< false: y holds the maxima of tiles of 8192 elements, a read
+  bool write = true;          ///< false: y receives the maxima of tiles of 8192 elements, for read-only bandwidth
 
   constexpr std::string_view op() const noexcept { return "copy"; }
   constexpr std::int64_t tiles() const noexcept { return (elements + read_tile - 1) / read_tile; }
@@ -79,7 +79,7 @@ inline std::string_view summary_of(const CopyProblem&) noexcept {
   return "y = a, or y = a + b: the bandwidth of what reads and writes as much";
 }
 std::vector<FieldInfo> config_fields_of(const CopyProblem&);
-/// Throws Error(invalid_argument) for a read that is more than a read.
+/// Throws Error(invalid_argument) for options that a read-only copy does not support.
 void complete(CopyProblem& problem);
 
 using CopyOp = DescribedOp<CopyProblem, ParsedCopy>;

@@ -1,5 +1,5 @@
-// The gradient of cross-entropy from the log-sum-exp that the forward operation left: element by element, one read and one
-// write, whatever a row's length. A block takes a tile of a row.
+// Gradient of cross-entropy from the forward operation's lse: elementwise, one read and one write for any row length. Each
+// block processes one tile of a row.
 #pragma once
 
 #include "cross_entropy/reduction.cuh"
@@ -8,7 +8,7 @@
 
 namespace tunesmith {
 
-/// A tile of a row becomes its gradient. `inside`: the tile lies within every row, and nothing is asked.
+/// Computes the gradient of one tile. `inside`: the tile lies within the row, so no bounds checks are needed.
 template <bool inside, typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config>
 __device__ __forceinline__ void cross_entropy_backward_tile(const CrossEntropyParams& params, const Row<shape>& row,
@@ -18,7 +18,7 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const CrossEntropyPa
   using Gradient = CrossEntropyGradient<shape, options>;
   constexpr int vector = shape.vector;
 
-  // The tile first: what it needs of its row comes while it is on its way, all of it before the first is looked at.
+  // Issue the tile's loads first, then the row's scalars; use any of them only after all are in flight.
   Packed<Input, vector> tile[config.unroll];
   load_tile<Input, shape, config, config.load>(row.template input<Input>(params.row, 0), begin, row.all, inside,
                                                Maximum::identity(), tile);
@@ -53,13 +53,13 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const CrossEntropyPa
     float values[vector];
     tile[i].unpack(values);
     gradient_of_logits(params, row, scale, loss, gradient, column, values);
-    // Zeros whatever the logits are, and chosen, not branched to: the loads would be moved behind the branch.
+    // Write zeros whatever the logits are. Select instead of branch: the compiler would move the loads after the branch.
 #pragma unroll
     for (int j = 0; j < vector; ++j) values[j] = target.counts() ? values[j] : 0.0f;
     RowFeatures<shape>::Edges::template store<Output, vector, config.store>(dlogits, column, row.all, inside, values);
   }
   if (!holds_target) return;
-  // After the vector that it lies in, by the same thread.
+  // The same thread stores the vector that contains the target, so this store comes after it.
   target_logit = scale(target_logit);
   loss.set_target(target_logit, options.nll ? params.nll_in[index] : subtract(lse, target_logit));
   store_element(dlogits + position, Gradient(params, loss, upstream, target.counts()).target(target_logit));
@@ -73,7 +73,7 @@ __device__ __forceinline__ void cross_entropy_backward(const CrossEntropyParams&
   if (index >= params.row.rows) return;
   const int64 begin = block_index() % config.blocks_per_row * length;
   const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
-  // Two texts, so that the common one has no branches around its accesses.
+  // Instantiate twice, so that the common case has no branches around its accesses.
   constexpr bool all_inside = !shape.shifted && shape.cols % length == 0;
   if (all_inside || (begin >= row.all.begin && begin + length <= row.all.end))
     cross_entropy_backward_tile<true, Types, TargetType, shape, options, config>(params, row, index, begin);

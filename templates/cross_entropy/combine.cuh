@@ -1,11 +1,11 @@
-// Brings the partials of a row together that shards of the vocabulary found: one thread for a row.
+// Combines the partials of the vocabulary shards: one thread per row.
 #pragma once
 
 #include "cross_entropy/outcome.cuh"
 
 namespace tunesmith {
 
-/// The sums of partials do not depend on columns; this stands for them.
+/// Placeholder: combining partials does not depend on the row shape.
 static constexpr RowShape no_columns = {.cols = 1, .vector = 1};
 
 template <typename TargetType, const CrossEntropyOptions& options, int threads>

@@ -42,14 +42,14 @@ std::string why_invalid(const TileConfig& config, const row::Shape& shape, const
 
 namespace {
 
-/// The part of a row's tiles that lies within the row: what is beyond its end holds room on a multiprocessor, for nothing.
+/// Returns the share of a row's tiles that lies within the row; the rest occupies a multiprocessor without work.
 double filled(const TileConfig& config, const row::Shape& shape) {
   return static_cast<double>(shape.vectors_per_row()) /
          static_cast<double>(config.blocks_per_row(shape) * config.threads * config.unroll);
 }
 
-/// Tiles of about the size that is fastest where all of them are whole, the one that a row fills best first; among those
-/// that it fills equally well the one nearest to that size.
+/// Returns tiles of about the fastest size for full tiles, those that rows fill best first; among equals, the one nearest to
+/// that size.
 std::vector<TileConfig> well_filled(const row::Shape& shape) {
   constexpr int usual = 512, usual_threads = 128;
   constexpr double alike = 0.005;

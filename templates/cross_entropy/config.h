@@ -1,6 +1,6 @@
 #pragma once
-// Configurations of the two kernels of the cross-entropy family that are no row kernels: the gradient from lse, tile by
-// tile, and the combination of shards, a thread for a row. Internal to templates/.
+// Configurations of the two cross-entropy kernels that are not row kernels: the gradient from lse, one tile per block, and
+// the combination of shards, one thread per row. Internal to templates/.
 
 #include <cstdint>
 #include <string>
@@ -15,15 +15,15 @@ namespace tunesmith::cross_entropy {
 
 enum class TileVariant : std::uint8_t { tiles };
 
-/// A tile of a row for each block.
+/// One tile of a row per block.
 struct TileConfig {
   TileVariant variant = TileVariant::tiles;
   int threads = 256;
-  int unroll = 1;  ///< vectors a thread has in flight
+  int unroll = 1;  ///< vectors in flight per thread
   LoadHint load = LoadHint::plain;
   StoreHint store = StoreHint::plain;
 
-  /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
+  /// Throws Error(invalid_argument) with the field, its value and the allowed values.
   static TileConfig parse(const Config& config);
   Config to_config() const;
   std::int64_t blocks_per_row(const row::Shape& shape) const noexcept;

@@ -1,5 +1,4 @@
-// What every kernel of cross-entropy works with: its options and parameters, the target of a row, and logits as the loss
-// sees them.
+// Shared by all cross-entropy kernels: options, parameters, the target of a row, and the scaled and capped logits.
 #pragma once
 
 #include "device/exponential.cuh"
@@ -7,32 +6,33 @@
 
 namespace tunesmith {
 
-/// An upstream gradient: none, one for all rows, or one for each.
+/// Upstream gradient: none, one value for all rows, or one per row.
 enum class Upstream { none, scalar, row };
 
-/// Facts that the source is specialized for, next to those of the rows.
+/// Properties that the source is specialized for, in addition to RowShape.
 struct CrossEntropyOptions {
-  bool scaled = false;     ///< logits are multiplied with CrossEntropyParams::scale
-  bool softcap = false;    ///< then softcap * tanh(logit / softcap)
+  bool scaled = false;     ///< logits are multiplied by CrossEntropyParams::scale
+  bool softcap = false;    ///< logits become softcap * tanh(logit / softcap), after the scale
   bool smoothing = false;  ///< label smoothing
-  bool weights = false;    ///< of classes
+  bool weights = false;    ///< class weights
   bool z_loss = false;
-  bool nll = false;       ///< lse - logit of the target is written, or read by the backward operation
-  bool argmax = false;    ///< the class with the largest logit is looked for
-  bool gradient = false;  ///< dlogits are written
-  bool shard = false;     ///< of the vocabulary: a row's part is written instead of its loss
-  bool reduced = false;   ///< losses of rows go to the workspace, to be summed up
-  bool mean = false;      ///< gradients are divided by the rows' weights
+  bool nll = false;       ///< the forward operation writes lse - logit of the target, the backward operation reads it
+  bool argmax = false;    ///< finds the class with the maximum logit
+  bool gradient = false;  ///< writes dlogits
+  bool shard = false;     ///< writes partials of a vocabulary shard instead of losses
+  bool reduced = false;   ///< row losses go to the workspace for a reduction
+  bool mean = false;      ///< gradients are divided by the sum of the target weights
   bool count_correct = false;
   bool check_targets = false;
   Upstream upstream = Upstream::none;
 };
 
-/// The mean has two divisors: the weights of the targets, and the number of rows for the z term, which has no weight.
+/// The mean has two divisors if the classes are weighted: the sum of the target weights, and for the z term, which is not
+/// weighted, the number of rows.
 template <const CrossEntropyOptions& options>
 constexpr bool two_divisors = (options.mean && options.weights && options.z_loss);
 
-/// The kernels' only argument. Logits are row.input[0], dlogits row.output.
+/// The kernels' only argument. row.input[0] is logits, row.output is dlogits.
 struct CrossEntropyParams {
   RowParams row;
   const void* targets;
@@ -42,15 +42,15 @@ struct CrossEntropyParams {
   const float* nll_in;    ///< backward: [rows]
   float* loss;            ///< [rows], or [1]
   float* lse;             ///< [rows]
-  float* z_loss;          ///< as loss
+  float* z_loss;          ///< shape of loss
   float* nll;             ///< [rows]
-  void* argmax;           ///< [rows], of the targets' type
-  float* shard_partials;  ///< of shards: [shards][rows][8]
+  void* argmax;           ///< [rows], with the dtype of the targets
+  float* shard_partials;  ///< shards: [shards][rows][8]
   int64* num_correct;     ///< [1]
   int64* bad_targets;     ///< [2]
-  /// Where in the workspace: one float a row each, and partial and final totals.
+  /// Offsets in the workspace: one float per row for the first four, then partial and final totals.
   int64 row_losses, row_z_losses, row_weights, row_correct, partial_totals, totals;  // bytes
-  int64 partials;  ///< blocks that leave partial totals; 0: none
+  int64 partials;  ///< blocks that write partial totals, or 0
   int64 ignore_index;
   int64 vocab_start, vocab_size;
   int64 shards;
@@ -61,12 +61,12 @@ struct CrossEntropyParams {
   float reserved[2];
 };
 
-/// The target of a row.
+/// The target of one row.
 template <typename TargetType>
 struct Target {
-  int64 column;  ///< among the columns at hand; -1 when it is none of them
+  int64 column;  ///< local column; -1 if the target is not in this shard
   bool ignored;
-  bool bad;  ///< neither a class nor ignored
+  bool bad;  ///< neither a class nor ignore_index
 
   __device__ __forceinline__ Target(const CrossEntropyParams& params, int64 row, int64 cols) {
     const auto value = static_cast<int64>(static_cast<const TargetType*>(params.targets)[row]);
@@ -76,15 +76,15 @@ struct Target {
     const int64 local = is_class ? value - params.vocab_start : -1;
     column = local >= 0 && local < cols ? local : -1;
   }
-  /// The row has a loss.
+  /// Returns whether the row has a loss.
   __device__ __forceinline__ bool counts() const { return !ignored && !bad; }
 };
 
-/// tanh(x) within a few units in the last place.
+/// Returns tanh(x) within a few units in the last place.
 __device__ __forceinline__ float tanh_of(float x) {
   const float size = x < 0.0f ? -x : x;
   if (size < 0.55f) {
-    // x (1 + x^2 p(x^2)), p of degree 4 fitted for the least largest relative error: 0.7 units in the last place.
+    // Minimax polynomial x (1 + x^2 p(x^2)) with p of degree 4; its error is below 0.7 units in the last place.
     const float square = multiply(x, x);
     float p = fused_multiply_add(-0x1.9b14e4p-8f, square, 0x1.59370cp-6f);
     p = fused_multiply_add(p, square, -0x1.b9278cp-5f);
@@ -98,7 +98,7 @@ __device__ __forceinline__ float tanh_of(float x) {
   return x < 0.0f ? -result : result;
 }
 
-/// Logits as the loss sees them.
+/// Applies scale and soft cap to logits.
 template <const CrossEntropyOptions& options>
 struct LogitScale {
   float scale, cap, inverse_cap;
@@ -110,7 +110,7 @@ struct LogitScale {
 
   __device__ __forceinline__ float operator()(float logit) const {
     if constexpr (options.scaled) logit = multiply(logit, scale);
-    if constexpr (options.softcap)  // what was masked out stays so
+    if constexpr (options.softcap)  // masked logits stay -inf
       logit = logit == Maximum::identity() ? logit : multiply(cap, tanh_of(multiply(logit, inverse_cap)));
     return logit;
   }
@@ -121,7 +121,7 @@ struct LogitScale {
       for (int j = 0; j < count; ++j) logits[j] = (*this)(logits[j]);
     }
   }
-  /// The derivative at a logit, given as operator() made it.
+  /// Returns the derivative at a logit; `logit` is a result of operator().
   __device__ __forceinline__ float slope(float logit) const {
     float factor = options.scaled ? scale : 1.0f;
     if constexpr (options.softcap) {
@@ -133,13 +133,13 @@ struct LogitScale {
   }
 };
 
-/// The weight of a class; 1 without weights.
+/// Returns the weight of a class; 1 without class weights.
 template <const CrossEntropyOptions& options>
 __device__ __forceinline__ float weight_of(const CrossEntropyParams& params, int64 column) {
   return options.weights && column >= 0 ? params.weight[column] : 1.0f;
 }
 
-/// Weights of the classes of a vector; 0 for columns that do not exist. `column` counts from the row's shift.
+/// Loads the class weights of a vector; 0 for columns that do not exist. `column` counts from the row's shift.
 template <const RowShape& shape, const CrossEntropyOptions& options>
 __device__ __forceinline__ void weights_of(const CrossEntropyParams& params, const Row<shape>& row, int64 column,
                                            float (&weights)[shape.vector]) {
@@ -150,7 +150,7 @@ __device__ __forceinline__ void weights_of(const CrossEntropyParams& params, con
   }
 }
 
-/// A row's scratch in the workspace.
+/// Returns the address of a scratch array in the workspace.
 __device__ __forceinline__ float* scratch(const CrossEntropyParams& params, int64 offset) {
   return reinterpret_cast<float*>(static_cast<char*>(params.row.workspace) + offset);
 }

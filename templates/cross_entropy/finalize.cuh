@@ -1,6 +1,5 @@
-// What belongs to all rows of a cross-entropy whose rows are computed in parts: the divisor of its mean, known before the
-// first part from the targets alone, and the sum of the rows' losses after the last. One block: a few bytes per row, added
-// in an order that the number of rows alone decides.
+// Kernels before and after a cross-entropy that is computed in chunks of rows: the divisor of the mean from the targets, and
+// the sum of the row losses. One block each; the order of additions depends only on the number of rows.
 #pragma once
 
 #include "cross_entropy/reduction.cuh"
@@ -9,7 +8,7 @@ namespace tunesmith {
 
 struct DivisorParams {
   const void* targets;    ///< (rows)
-  const float* weight;    ///< (cols), or nullptr: 1 each
+  const float* weight;    ///< (cols), or nullptr: all 1
   const float* dloss;     ///< (1), or nullptr: 1
   float* divisor;         ///< (1)
   float* gradient_scale;  ///< (1)
@@ -26,8 +25,9 @@ struct ReduceParams {
   int64 rows;
 };
 
-/// `scales_weight`: writes the weights times (number of rows) / (sum of the target weights), and divides by the number of
-/// rows. The same mean, but with one divisor for terms with a weight and for the z term, which has none.
+/// Computes the divisor of the mean and dloss / divisor. With `scales_weight`, writes the weights times (number of rows) /
+/// (sum of the target weights) and divides by the number of rows: the weighted terms and the unweighted z term then share a
+/// divisor.
 template <typename TargetType, bool scales_weight>
 __device__ __forceinline__ void cross_entropy_divisor(const DivisorParams& params) {
   const auto* const targets = static_cast<const TargetType*>(params.targets);
@@ -51,7 +51,7 @@ __device__ __forceinline__ void cross_entropy_divisor(const DivisorParams& param
   }
   if (thread_index() != 0) return;
   *params.divisor = divisor;
-  // Without a row that counts every gradient is 0, and 0 / 0 must not get into it.
+  // If no row has a loss, all gradients are 0; avoid 0 / 0.
   *params.gradient_scale = divisor == 0.0f ? 0.0f : divide(params.dloss != nullptr ? *params.dloss : 1.0f, divisor);
 }
 

@@ -13,7 +13,7 @@
 namespace tunesmith::cross_entropy {
 namespace {
 
-// Must agree with cross_entropy_ends.cuh; the generated source asserts the sizes.
+// Must agree with cross_entropy/finalize.cuh; the generated source asserts the sizes.
 struct DivisorParams {
   std::uint64_t targets, weight, dloss, divisor, gradient_scale, scaled_weight;
   std::int64_t rows, cols, ignore_index;
@@ -26,7 +26,7 @@ struct ReduceParams {
 
 constexpr int threads = 1024;  // reduction_threads in cross_entropy/reduction.cuh
 
-/// `offsets`: where each array of the problem has its address in the parameters.
+/// `offsets`: position of each array's address in the parameters.
 template <typename Params>
 LaunchPlan plan_of(const char* entry, const Params& params, const std::vector<ArrayInfo>& arrays,
                    const std::vector<std::size_t>& offsets) {
@@ -83,7 +83,7 @@ class Comparison {
   CheckResult result_;
 };
 
-/// In [0, 1), for element `i` of an array; arrays of an operation differ by the lengths of their names.
+/// Returns a number in [0, 1) for element `i` of an array; arrays of an operation differ by the lengths of their names.
 double noise(std::uint64_t seed, const HostArray& array, std::int64_t i) {
   return uniform(scramble(scramble(seed + array.info.name.size()) + static_cast<std::uint64_t>(i)));
 }
@@ -185,7 +185,7 @@ void ParsedDivisor::fill_inputs(std::uint64_t seed, InputKind, std::span<const H
       const double value = noise(seed, array, i);
       if (is_float(array.info.dtype))
         write_element(array.info.dtype, array.data, i, static_cast<float>(value + 0.5));
-      else  // every eighth row is ignored, some are no class at all
+      else  // every eighth row is ignored, and some targets are out of range
         write_integer(array.info.dtype, array.data, i,
                       i % 8 == 7     ? ignored
                       : i % 97 == 41 ? cols

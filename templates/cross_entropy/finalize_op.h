@@ -1,6 +1,6 @@
 #pragma once
-// cross_entropy_divisor and cross_entropy_reduce: the two ends of a cross-entropy whose rows are computed in parts, as
-// linear + cross-entropy does. A part runs `cross_entropy` with reduction none; these make a mean or a sum of the parts.
+// cross_entropy_divisor and cross_entropy_reduce run before and after a cross-entropy that is computed in chunks of rows, as
+// in linear_cross_entropy: chunks run `cross_entropy` with reduction none, and these two compute its mean or sum.
 
 #include "templates/described_op.h"
 #include "tunesmith/cross_entropy.h"
@@ -18,8 +18,8 @@ struct DivisorArrays {
   void* scaled_weight = nullptr;
 };
 
-/// divisor is the sum over valid rows of the weight of their target (1 without weights), gradient_scale dloss / divisor, 0
-/// where the divisor is 0. A row is valid when its target is a class and not ignore_index. With scaled_weight, divisor is
+/// divisor is the sum of the target weights over valid rows (weight 1 without weights); gradient_scale is dloss / divisor,
+/// or 0 if the divisor is 0. A row is valid if its target is a class and not ignore_index. With scaled_weight, divisor is
 /// the number of valid rows, and the array scaled_weight receives weight * (number of valid rows) / (sum of their weights).
 struct DivisorProblem {
   using Arrays = DivisorArrays;
@@ -74,7 +74,7 @@ struct ReduceArrays {
   void* z_loss = nullptr;
 };
 
-/// loss and z_loss are the sums of losses and z_losses, divided by the divisor where there is one.
+/// loss and z_loss are the sums of losses and z_losses, divided by the divisor if there is one.
 struct ReduceProblem {
   using Arrays = ReduceArrays;
   static constexpr bool internal = true;
@@ -101,7 +101,7 @@ constexpr void describe(Self& p, const ReduceArrays& arrays, Visitor& v) {
   v.array(arrays.z_loss, floats("z_loss", Role::output, fixed(1), p.z_losses));
 }
 
-/// What the two have in common: one kernel of one block, and nothing to tune.
+/// Base of both: one kernel of one block, without tuning.
 class ParsedEnd : public ParsedProblem {
  public:
   Cost cost() const override;

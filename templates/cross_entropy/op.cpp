@@ -13,7 +13,7 @@ using namespace cross_entropy;
 
 namespace {
 
-/// The kernel that combines shards has no choices: a thread for a row, in blocks of this.
+/// Combining shards has one configuration: one thread per row, in blocks of this size.
 const Config combine_config{{{"variant", std::string("rows")}, {"threads", std::int64_t{128}}}};
 
 }  // namespace
@@ -56,8 +56,8 @@ Cost ParsedCrossEntropy::cost() const {
     (array.input ? cost.bytes_read : cost.bytes_written) +=
         static_cast<double>(array.elements()) * static_cast<double>(size_of(array.dtype));
   const double elements = static_cast<double>(settings.shape.rows) * static_cast<double>(settings.shape.cols);
-  // Comparison, subtraction, exponential, addition; for the gradient a multiplication, and without the sums before it a
-  // subtraction and an exponential too.
+  // Comparison, subtraction, exponential, addition; the gradient adds a multiplication, or without the preceding sums also a
+  // subtraction and an exponential.
   cost.flops = elements * (settings_.kind == Kind::backward ? 3 : (settings.has_gradient() ? 5 : 4));
   return cost;
 }
@@ -98,7 +98,7 @@ std::string ParsedCrossEntropy::why_invalid(const DeviceInfo& device, const Conf
 
 Problem ParsedCrossEntropy::verification_problem() const {
   Problem small = problem();
-  // About a million elements, but enough rows for every special one, and a number that no block size divides.
+  // About a million elements, with enough rows for all edge cases, and a number that no block size divides.
   small.fields.set("rows", std::clamp<std::int64_t>((std::int64_t{1} << 20) / settings_.shape.cols, 32, 512) + 1);
   return small;
 }

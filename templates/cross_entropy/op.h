@@ -1,6 +1,6 @@
 #pragma once
-// cross_entropy, its gradient, and its two halves for a vocabulary that is spread over devices. See
-// tunesmith/cross_entropy.h for what they compute.
+// cross_entropy, its gradient, and both operations for a sharded vocabulary. tunesmith/cross_entropy.h defines what they
+// compute.
 
 #include "templates/cross_entropy/problem.h"
 #include "templates/described_op.h"
@@ -42,7 +42,7 @@ std::vector<FieldInfo> config_fields_of(const CrossEntropyProblem&);
 std::vector<FieldInfo> config_fields_of(const CrossEntropyBackwardProblem&);
 std::vector<FieldInfo> config_fields_of(const CrossEntropyShardProblem&);
 std::vector<FieldInfo> config_fields_of(const CrossEntropyCombineProblem&);
-/// Throw Error(invalid_argument) for fields that do not go together.
+/// Throw Error(invalid_argument) for contradicting fields.
 void complete(CrossEntropyProblem& problem);
 void complete(CrossEntropyBackwardProblem& problem);
 void complete(CrossEntropyShardProblem& problem);

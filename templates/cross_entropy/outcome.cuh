@@ -1,5 +1,5 @@
-// Where the results of a row go: losses to the caller, or to the workspace where they are summed up; the part of a shard to
-// the caller, who brings it together with the others.
+// Stores the results of a row: losses to the caller's arrays or, before a reduction, to the workspace; partials of a
+// vocabulary shard to the caller, who combines them.
 #pragma once
 
 #include "cross_entropy/reduction.cuh"
@@ -7,16 +7,16 @@
 
 namespace tunesmith {
 
-/// A row's part of a shard of the vocabulary, as it lies in memory.
+/// A row's partial for one vocabulary shard, as stored in memory.
 struct alignas(16) ShardPartial {
-  float largest, sum_excluding_max, below, weights;  ///< as in CrossEntropyPart, but exactly under `largest`
+  float largest, sum_excluding_max, below, weights;  ///< as in CrossEntropyPartial, exactly relative to `largest`
   float target_logit;                                ///< -inf unless the target is in this shard
-  float target_weight;                               ///< 0 unless it is
-  float has_target;                                  ///< 1 if it is
-  float index;                                       ///< bits of the first class with the largest logit
+  float target_weight;                               ///< 0 unless the target is in this shard
+  float has_target;                                  ///< 1 if the target is in this shard
+  float index;                                       ///< bits of the first class with the maximum logit
 };
 
-/// By one thread for a row.
+/// Writes the results of a row. Called by one thread.
 template <typename TargetType, const CrossEntropyOptions& options>
 __device__ __forceinline__ void write_loss(const CrossEntropyParams& params, int64 row, const Target<TargetType>& target,
                                            const RowLoss<options>& result, int64 target_class) {
@@ -36,7 +36,7 @@ __device__ __forceinline__ void write_loss(const CrossEntropyParams& params, int
     scratch(params, params.row_correct)[row] = target.counts() && result.argmax == target_class ? 1.0f : 0.0f;
 }
 
-/// By one thread for a row. `part.largest` includes the target's logit.
+/// Writes the partial of a row. Called by one thread. `part.largest` includes the target's logit.
 template <const CrossEntropyOptions& options>
 __device__ __forceinline__ void write_partial(const CrossEntropyParams& params, int64 row, const PartialOf<options>& part,
                                               bool has_target, float target_logit, float target_weight) {

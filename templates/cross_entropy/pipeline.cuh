@@ -1,9 +1,8 @@
-// Cross-entropy with the gradient of the logits in one read and one write, for rows that stream through the shared memory of
-// clusters that stay (row/pipeline.cuh). While one row waits for its sums to be brought together the next ones are on their
-// way, which a cluster that has one row at a time cannot have.
+// Cross-entropy with the gradient of the logits in one read and one write, on the pipeline of row/pipeline.cuh: while the
+// sums of one row are reduced, the next rows are already being loaded.
 //
-// The second pass makes its exponentials again, from the logits in shared memory. The target's logit is taken out of the
-// first pass's vectors; in the second one the gradient that has the digits of p - 1 takes its place.
+// Pass 1 replaces the target's logit by -inf and sums the exponentials. Pass 2 recomputes them from the logits in shared
+// memory and writes the gradient; the target's is computed separately, with all digits of p - 1.
 #pragma once
 
 #include "cross_entropy/outcome.cuh"
@@ -14,8 +13,8 @@
 
 namespace tunesmith {
 
-/// The options without the factor of the gradient, which the finishing warp loads once for all rows. A mean with two
-/// divisors stays: each row needs their ratio.
+/// The options without the factor of the gradient, which the finisher loads once for all rows. A mean with two divisors
+/// keeps it: every row needs their ratio.
 template <const CrossEntropyOptions& options>
 struct WithoutUpstream {
   static constexpr CrossEntropyOptions value = {
@@ -24,26 +23,26 @@ struct WithoutUpstream {
       two_divisors<options>, options.count_correct, options.check_targets};
 };
 
-/// What the producer knows of a row.
+/// What the producer knows about a row.
 template <typename TargetType>
 struct PipelineInfo {
-  int64 row;  ///< -1: there are no more
+  int64 row;  ///< -1: no more rows
   Target<TargetType> target;
-  // Later than the row's first chunk.
-  float target_logit;  ///< -inf unless it is in this block's piece
+  // Written after the copy of the row's last chunk.
+  float target_logit;  ///< -inf unless the target is in this block's piece
   float target_weight;
-  float upstream;  ///< of this row
+  float upstream;  ///< upstream gradient of this row
 };
 
-/// What the second pass needs, of a row that has a loss.
+/// Input of pass 2, for a row that has a loss.
 struct alignas(16) PipelineResult {
   float largest;
   float per_exponential;
-  float of_target;  ///< the target's gradient
+  float of_target;  ///< gradient of the target's logit
   float reserved;
 };
 
-/// The rows as their producer sees them.
+/// Row data for produce_rows().
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options, typename Geometry,
           typename Control>
 struct PipelineSource {
@@ -51,8 +50,8 @@ struct PipelineSource {
 
   const CrossEntropyParams& params;
   Control& control;
-  int first_byte;   ///< of this block's piece
-  int piece_bytes;  ///< of this block
+  int first_byte;   ///< start of this block's piece
+  int piece_bytes;  ///< size of this block's piece
   int64 column = -1;
   TargetElement<Input> element = {};
   Bits<4> weight = {}, upstream = {};
@@ -99,7 +98,7 @@ struct PipelineSource {
   }
 };
 
-/// One warp, all 32 lanes: brings together what the working warps found, row after row. `options`: WithoutUpstream of all.
+/// Runs the finisher in one warp: combines the workers' partials, row by row. `options` is WithoutUpstream of all_options.
 template <typename TargetType, const RowShape& shape, const CrossEntropyOptions& all_options,
           const CrossEntropyOptions& options, const PipelineConfig& config, typename Geometry, typename Control>
 __device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Control& control, const Tickets& tickets,
@@ -114,7 +113,7 @@ __device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Co
 
   for (int k = 0;; ++k) {
     const ResultPlace<Geometry::results> place(k);
-    // Asked for now, looked at when the row's parts are there; the last one by nobody.
+    // Take the ticket now; it is needed when the partials have arrived. The last ticket is unused.
     int ticket = 0;
     if (rank == 0 && lane == 0) ticket = tickets.take(1);
     barrier_wait(shared_address(&control.found[place.index]), place.parity);
@@ -172,7 +171,7 @@ __device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Co
   if (rank == 0 && lane == 0) tickets.done(clusters);
 }
 
-/// One working warp, all 32 lanes.
+/// A worker warp; all 32 lanes together.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const PipelineConfig& config, typename Control>
 struct PipelineWorker {
@@ -182,10 +181,10 @@ struct PipelineWorker {
   using Vector = Packed<Input, shape.vector>;
   static constexpr int per_lane = Geometry::per_lane;
 
-  /// A row between its two passes.
+  /// State of a row between its two passes.
   struct ResidentRow {
     int64 row;
-    int target;  ///< bytes from the warp's part of the piece's first chunk; far off where it is not in this piece
+    int target;  ///< byte offset from this warp's slice of the first chunk; far_off if the target is not in this piece
     bool counts;
   };
   static constexpr int far_off = -0x40000000;
@@ -207,7 +206,7 @@ struct PipelineWorker {
         once(ring, warp_number),
         again(ring, warp_number) {}
 
-  /// Calls change(i, j) in the lane that holds the element `byte` bytes after the warp's first element.
+  /// Calls change(i, j) in the lane that holds the element at byte offset `byte` of this warp's slice.
   template <typename Change>
   __device__ __forceinline__ static void at_element(int byte, const Change& change) {
 #pragma unroll
@@ -216,7 +215,7 @@ struct PipelineWorker {
       if (element >= 0 && element < shape.vector) change(i, element);
     }
   }
-  /// Whether the element lies among `count` vectors.
+  /// Returns whether the element is within the first `count` vectors.
   __device__ __forceinline__ static bool among(int byte, int count) {
     return byte >= 0 && byte < count * Geometry::vector_bytes;
   }
@@ -278,9 +277,9 @@ struct PipelineWorker {
         vectors[i].unpack(values);
         highest = maximum_or_nan(highest, largest_of(values));
       }
-      highest = scale(highest);  // which keeps the order
+      highest = scale(highest);  // monotonic
     }
-    // What sums stand under need not be the largest logit: a warp in which one lane found a larger one would wait for it.
+    // Tolerate a slightly stale maximum: exact ones would make the warp diverge whenever one lane finds a larger logit.
     constexpr float slack = 10.0f;
     if (!(highest <= add(state.largest, slack))) state.raise_to(maximum_or_nan(state.largest, highest));
     float sum = 0.0f;
@@ -299,7 +298,7 @@ struct PipelineWorker {
     barrier_wait(shared_address(&control.announced[place.index]), place.parity);
     const PipelineResult result = control.result[place.index];
     const LogitExponential exponential(result.largest);
-    const uint32 kept = resident.counts ? ~0u : 0u;  // zeros without a loss, whatever the row's logits are
+    const uint32 kept = resident.counts ? ~0u : 0u;  // writes zeros for rows without a loss, whatever their logits
     Output* const dlogits = static_cast<Output*>(params.row.output) + resident.row * params.row.output_stride +
                             first_byte / static_cast<int>(sizeof(Input)) + (again.begin + lane_index()) * shape.vector;
 #pragma unroll 1
@@ -361,7 +360,7 @@ struct PipelineWorker {
   }
 };
 
-/// `Types` has Input (of logits), Output (of dlogits). The workspace begins with the two words of the tickets.
+/// `Types` has Input (of logits) and Output (of dlogits). The workspace starts with the two words of Tickets.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const PipelineConfig& config>
 __device__ __forceinline__ void cross_entropy_pipeline(const CrossEntropyParams& params) {
@@ -377,7 +376,7 @@ __device__ __forceinline__ void cross_entropy_pipeline(const CrossEntropyParams&
   const int rank = blocks > 1 ? cluster_rank() : 0;
   const Tickets tickets(params.row.workspace, params.row.rows, grid_blocks() / blocks, Geometry::most_tickets);
 
-  // The first rows' numbers, by the thread that takes all of the cluster's.
+  // The thread that takes the cluster's tickets takes the first ones.
   const bool takes = warp == config.warps + 1 && rank == 0;
   int first = 0;
   if (takes && lane_index() == 0) first = tickets.take(tickets.ahead);
@@ -410,7 +409,7 @@ __device__ __forceinline__ void cross_entropy_pipeline(const CrossEntropyParams&
     PipelineWorker<Types, TargetType, shape, options, config, Control> worker(params, control, ring, rank, warp);
     worker.work();
   }
-  // Nobody leaves while others may still send to it.
+  // Keep this block's shared memory alive while other blocks may still write to it.
   if constexpr (blocks > 1) {
     sync_warp();
     sync_cluster();

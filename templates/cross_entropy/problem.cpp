@@ -29,7 +29,7 @@ void check_upstream(Upstream dloss, Reduction reduction) {
 
 void complete(CrossEntropyProblem& p) {
   if (p.gradient == Gradient::in_place) complete_in_place(p);
-  if (p.gradient == Gradient::none) {  // then nothing about dlogits makes a difference
+  if (p.gradient == Gradient::none) {  // no field about dlogits matters then
     if (p.dloss != Upstream::none)
       throw Error(ErrorCode::invalid_argument, "dloss is ", enum_name(p.dloss),
                   ", but gradient is none; expected a gradient, or no dloss");
@@ -58,7 +58,7 @@ void complete(CrossEntropyCombineProblem&) {}
 namespace cross_entropy {
 namespace {
 
-/// What all have.
+/// Converts the fields that all operations share.
 template <typename Problem>
 Settings common_settings(Kind kind, const Problem& p) {
   Settings settings;
@@ -74,7 +74,7 @@ Settings common_settings(Kind kind, const Problem& p) {
   return settings;
 }
 
-/// Logits, as if no gradient were written.
+/// Converts the fields about logits, without a gradient.
 template <typename Problem>
 Settings logits_settings(Kind kind, const Problem& p) {
   Settings settings = common_settings(kind, p);
@@ -107,14 +107,14 @@ void set_outputs(Settings& settings, const Problem& p) {
   settings.check_targets = p.check_targets;
 }
 
-/// What follows from the rest and decides which configurations are likely to be fast.
+/// Sets values that are derived from the rest and guide the choice of configurations.
 Settings with_expectations(Settings settings) {
   row::Shape& shape = settings.shape;
   shape.keeps_exponentials = settings.has_gradient() && settings.scale == 1 && settings.softcap == 0;
   shape.more_registers = (settings.has_gradient() ? 4 : 0) + (settings.label_smoothing != 0 ? 12 : 0) +
                          (settings.softcap != 0 ? 12 : 0) + (settings.weight && settings.label_smoothing != 0 ? 8 : 0) +
                          (settings.argmax || settings.num_correct ? 6 : 0);
-  // A warp's part of a row is two floats there.
+  // The pipeline requires partials of two floats.
   shape.streams =
       settings.kind == Kind::loss && settings.has_gradient() && settings.label_smoothing == 0 && !settings.finds_class();
   return settings;

@@ -12,13 +12,13 @@
 namespace tunesmith::cross_entropy {
 
 enum class Kind : std::uint8_t {
-  loss,      ///< logits -> loss, lse and, when asked, dlogits
+  loss,      ///< logits -> loss, lse and optionally dlogits
   backward,  ///< logits, lse -> dlogits
-  shard,     ///< some columns of the vocabulary -> parts
-  combine,   ///< parts -> loss, lse
+  shard,     ///< some columns of the vocabulary -> partials
+  combine,   ///< partials -> loss, lse
 };
 
-/// See tunesmith/cross_entropy.h for what the options mean.
+/// See tunesmith/cross_entropy.h for the meaning of the options.
 struct Settings {
   Kind kind = Kind::loss;
   row::Shape shape;  ///< logits are in[0], dlogits out
@@ -34,27 +34,27 @@ struct Settings {
   bool has_gradient() const noexcept { return gradient != Gradient::none; }
   bool reduced() const noexcept { return reduction != Reduction::none; }
   bool writes_loss() const noexcept { return kind == Kind::loss || kind == Kind::combine; }
-  /// The largest logit's class is looked for.
+  /// Returns whether the kernel computes argmax.
   bool finds_class() const noexcept { return argmax || num_correct; }
-  /// Totals over rows are formed after the rows' own kernel.
+  /// Returns whether totals over rows are computed after the row kernel.
   bool has_totals() const noexcept { return writes_loss() && (reduced() || num_correct || check_targets); }
-  /// The rows' weights are summed before it.
+  /// Returns whether the row weights are summed before the row kernel.
   bool divides_gradient() const noexcept { return has_gradient() && reduction == Reduction::mean; }
-  /// What changes the generated text or which configuration is fast, next to the shape.
+  /// Returns everything except the shape that affects the generated source or the fastest configuration.
   std::string problem_class() const;
 };
 
-/// Of problems that read_problem() and complete() returned.
+/// From problems that read_problem() and complete() returned.
 Settings settings_of(const CrossEntropyProblem& problem);
 Settings settings_of(const CrossEntropyBackwardProblem& problem);
 Settings settings_of(const CrossEntropyShardProblem& problem);
 Settings settings_of(const CrossEntropyCombineProblem& problem);
 
-/// The array of this name; null where there is none.
+/// Returns the array of this name, or null.
 const HostArray* find(std::span<const HostArray> arrays, std::string_view name) noexcept;
-/// Writes every input array; deterministic.
+/// Fills all input arrays; deterministic.
 void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays);
-/// Compares with a float64 reference.
+/// Compares the outputs with a float64 reference.
 CheckResult check(const Settings& settings, std::span<const HostArray> arrays, std::int64_t max_rows);
 
 }  // namespace tunesmith::cross_entropy

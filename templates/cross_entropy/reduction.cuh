@@ -1,6 +1,6 @@
-// Sums over rows: the reduced loss, how many rows were predicted right, which targets are no class; and, before a gradient
-// is written, what its mean is divided by. Sums are formed in two floats and in an order that the number of rows alone
-// decides. Up to some thousand rows one block does it; beyond, many blocks leave partial totals for it.
+// Reductions over rows: the total loss, the number of correct predictions, invalid targets, and the divisor of the mean.
+// Sums use two floats, in an order that depends only on the number of rows. One block reduces a few thousand rows; for more,
+// many blocks write partial totals first.
 #pragma once
 
 #include "cross_entropy/cross_entropy.cuh"
@@ -24,7 +24,7 @@ struct Totals {
   int64 num_correct, bad, first_bad;
 };
 
-/// For a mean with two divisors: also the number of rows that are not ignored.
+/// For a mean with two divisors: adds the number of rows that are not ignored.
 struct TotalsAndRows : Totals {
   int64 rows;
 };
@@ -55,12 +55,12 @@ __device__ __forceinline__ void include(TotalsAndRows& totals, const TotalsAndRo
   totals.rows += other.rows;
 }
 
-/// A value that is not finite makes a two-float sum's second part NaN; the first says it all.
+/// Rounds to one float. If the first part is not finite, the second may be NaN and is ignored.
 __device__ __forceinline__ float rounded(FloatPair sum) {
   return is_finite(sum.first) ? add(sum.first, sum.second) : sum.first;
 }
 
-/// What one row adds. `before`: only the weight, from the targets; else from what the row's kernel left.
+/// Returns the contribution of one row. `before` the gradient: only the target's weight; otherwise the row kernel's results.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ TotalsOf<options> totals_of_row(const CrossEntropyParams& params, int64 row) {
   TotalsOf<options> totals = no_totals<options>();
@@ -92,7 +92,7 @@ __device__ __forceinline__ TotalsOf<options> totals_of_rows(const CrossEntropyPa
   return totals;
 }
 
-/// Each reduction takes half a microsecond: only those that are asked for.
+/// Reduces over a block. Each reduction takes half a microsecond, so unused ones are skipped.
 template <const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ TotalsOf<options> over_block(TotalsOf<options> totals) {
   BlockGroup<reduction_threads> group(nullptr, 0);
@@ -110,7 +110,7 @@ __device__ __forceinline__ TotalsOf<options> over_block(TotalsOf<options> totals
   return totals;
 }
 
-/// Many blocks: leaves [partials] totals.
+/// Writes partial totals, one per block.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ void cross_entropy_partial_reduction(const CrossEntropyParams& params) {
   const int64 begin = block_index() * rows_per_partial;
@@ -121,7 +121,7 @@ __device__ __forceinline__ void cross_entropy_partial_reduction(const CrossEntro
     reinterpret_cast<TotalsOf<options>*>(scratch(params, params.partial_totals))[block_index()] = totals;
 }
 
-/// One block.
+/// Computes the final totals in one block.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ void cross_entropy_totals(const CrossEntropyParams& params) {
   TotalsOf<options> totals = no_totals<options>();
@@ -155,7 +155,7 @@ __device__ __forceinline__ void cross_entropy_totals(const CrossEntropyParams& p
   }
 }
 
-/// One block: the sum of all classes' weights, which the backward operation needs for label smoothing.
+/// Sums all class weights in one block: the backward operation needs the sum for label smoothing.
 __device__ __forceinline__ void sum_class_weights(const CrossEntropyParams& params) {
   FloatPair sum = exact(0.0f);
 #pragma unroll 4

@@ -1,4 +1,4 @@
-// Inputs that try cross-entropy, and the reference in double or better that checks it.
+// Inputs with edge cases for cross-entropy, and its reference in float64 or better.
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +22,8 @@ namespace {
 
 // ---- Inputs -------------------------------------------------------------------------------------------------------------
 
-/// Rows with edge cases in their logits, their target, or both. Where losses are summed, rows without a finite loss are
-/// ignored, so that they cannot poison the sum.
+/// Number of rows with edge cases in their logits, their target, or both. If losses are summed, rows without a finite loss
+/// are ignored, so that they cannot poison the sum.
 constexpr std::int64_t edge_case_rows = 22;
 
 bool has_no_finite_loss(std::int64_t row) {
@@ -44,15 +44,15 @@ double edge_case_logit(std::int64_t row, std::int64_t column, std::int64_t cols,
     case 6: return column % 2 == 0 && column != target ? -INFINITY : normal;  // masked half
     case 7: return normal * 1e-40;                                            // denormals
     case 8: return column == target ? 24 : normal;                            // confident
-    case 9: return (uniform(bits) - 0.5) * 200;                               // wide
-    case 10: return (uniform(bits) - 0.5) * 2 * huge;                         // as wide as it gets
+    case 9: return (uniform(bits) - 0.5) * 200;                               // wide range
+    case 10: return (uniform(bits) - 0.5) * 2 * huge;                         // widest range
     case 11: return column == (target + 1) % cols ? 30 : normal;              // confident, and wrong
-    case 12: return column < cols / 2 ? -INFINITY : normal;                   // whole threads and tiles see nothing but -inf
+    case 12: return column < cols / 2 ? -INFINITY : normal;                   // threads and tiles with -inf only
     case 14: return column % 3 == 0 ? NAN : normal;                           // ignored
-    case 18: return column == target ? -INFINITY : normal;                    // the target is impossible
+    case 18: return column == target ? -INFINITY : normal;                    // the target is masked
     case 19: return column == target ? 1e4 + 21 : 1e4 + normal;
-    case 20: return column == target ? 0 : normal - 60;     // p = 1 but for 1e-26
-    case 21: return column == target ? normal : -INFINITY;  // nothing but the target
+    case 20: return column == target ? 0 : normal - 60;     // p is 1 - 1e-26
+    case 21: return column == target ? normal : -INFINITY;  // all classes except the target are masked
     default: return normal;
   }
 }
@@ -82,9 +82,9 @@ std::uint64_t bits_at(std::uint64_t seed, std::uint64_t stream, std::int64_t ind
 // ---- One row ------------------------------------------------------------------------------------------------------------
 
 struct Row {
-  std::int64_t target = 0;  // as it stands
+  std::int64_t target = 0;  // as stored
   bool ignored = false, bad = false;
-  std::int64_t column = -1;  // of the target, among those at hand
+  std::int64_t column = -1;  // local column of the target; -1: not in this shard
   double target_weight = 1;
 
   bool counts() const { return !ignored && !bad; }
@@ -103,7 +103,7 @@ Row row_of(const Settings& settings, std::span<const HostArray> arrays, std::int
   return result;
 }
 
-/// Logits as the loss sees them.
+/// Applies scale and soft cap to a logit.
 double transformed(const Settings& settings, double logit) {
   logit *= static_cast<double>(static_cast<float>(settings.scale));
   if (settings.softcap != 0 && logit != -INFINITY) logit = settings.softcap * std::tanh(logit / settings.softcap);
@@ -115,32 +115,32 @@ double slope(const Settings& settings, double logit) {
   const double share = logit / settings.softcap;
   return settings.scale * (1 - share) * (1 + share);
 }
-/// What float32 makes of a transformed logit: an error this large.
+/// Returns a bound of the float32 error of a transformed logit.
 double logit_error(const Settings& settings, double logit) {
   if (!std::isfinite(logit)) return 0;
   double error = 0;
   if (settings.scale != 1) error += 0x1.0p-24 * std::fabs(logit);
-  // The quotient's rounding, tanh's two units and the product's rounding.
+  // Roundings of the quotient and the product, and tanh's two units.
   if (settings.softcap != 0) error += 0x1.0p-21 * std::fabs(logit);
   return error;
 }
 
-/// Relative: the exponential is off by 2^-22 and by what rounding its argument moves, at most 2^-17 where it is smallest and
-/// less than 2^-20 where it counts; half a dozen roundings, the sum and the logarithm come on top.
+/// Relative error: 2^-22 of the exponential plus the rounding of its argument, at most 2^-17 for the smallest values and
+/// less than 2^-20 for relevant ones; then half a dozen roundings, the sum and the logarithm.
 constexpr double relative_error = 0x1.0p-18;
 
 struct RowReference {
   double largest = -INFINITY, log_sum = 0, lse = 0, nll = 0, loss = 0, z_loss = 0;
-  double target_logit = -INFINITY, target_rest = 0;                  // p - 1
-  double below = 0, weights = 0;                                     // over all classes at hand, relative to `largest`
-  double sum_excluding_max = 0;                                      // exponentials under `largest`, the target's left out
-  double lse_error = 0, loss_error = 0, nll_error = 0, z_error = 0;  // absolute, allowed
-  double terms = 0;                                                  // of the loss, added up without their signs
+  double target_logit = -INFINITY, target_rest = 0;  // p - 1
+  double below = 0, weights = 0;                     // over all local classes, relative to `largest`
+  double sum_excluding_max = 0;                      // exponentials relative to `largest`, without the target's
+  double lse_error = 0, loss_error = 0, nll_error = 0, z_error = 0;  // allowed absolute errors
+  double terms = 0;                                                  // sum of the magnitudes of the loss's terms
   double logit_error = 0;
   std::int64_t argmax = -1;
 };
 
-/// Losses, from largest, sum_excluding_max, below, weights and the target's logit.
+/// Computes the losses from largest, sum_excluding_max, below, weights and the target's logit.
 void complete(const Settings& settings, const Row& row, double target_weight, RowReference& out) {
   const double share = out.target_logit == -INFINITY ? 0 : std::exp(out.target_logit - out.largest);
   const bool finite = std::isfinite(out.largest);
@@ -207,7 +207,7 @@ RowReference reference_of(const Settings& settings, std::span<const HostArray> a
 
 // ---- Comparing ----------------------------------------------------------------------------------------------------------
 
-/// Beyond the largest number of an output stands infinity.
+/// Values beyond the largest number of a dtype are infinite.
 double in_range(DType dtype, double value) {
   double most = 0x1.ffffffp127;
   if (dtype == DType::f16) most = 65520;
@@ -223,7 +223,7 @@ class Comparison {
  public:
   explicit Comparison(double allowed) : allowed_(allowed) {}
 
-  /// `allowance`: absolute, the error that is allowed next to half a unit in the last place of a 16-bit result.
+  /// `allowance`: allowed absolute error, in addition to half a unit in the last place of a 16-bit result.
   void compare(const std::string& what, double found, double reference, double allowance, DType dtype = DType::f32) {
     reference = in_range(dtype, reference);
     double error = 0;
@@ -267,7 +267,7 @@ double upstream_of(std::span<const HostArray> arrays, const Settings& settings, 
   return read_element(DType::f32, find(arrays, "dloss")->data, settings.upstream == Upstream::row ? row : 0);
 }
 
-/// What a mean divides by: the weights of the targets, and for the z term, which has no weight, the number of rows that are
+/// Divisors of a mean: the sum of the target weights, and for the z term, which is not weighted, the number of rows that are
 /// not ignored.
 struct Divisors {
   double weight = 1, rows = 1;
@@ -292,7 +292,7 @@ Divisors divisors_of(const Settings& settings, std::span<const HostArray> arrays
   return total;
 }
 
-/// The gradient of a row, given p_c = exp(x_c - lse) as reference_of or the caller's lse has it.
+/// Checks the gradient of a row, given p_c = exp(x_c - lse) from reference_of or the caller's lse.
 void check_gradient(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row,
                     const RowReference& reference, const Divisors& divisors, Comparison& comparison) {
   const row::Shape& shape = settings.shape;
@@ -326,13 +326,13 @@ void check_gradient(const Settings& settings, std::span<const HostArray> arrays,
     double allowance = relative_error * terms * slope_here + z_slope * p * reference.lse_error * slope_here;
     allowance += 4 * reference.logit_error * terms * slope_here;
     if (settings.softcap != 0) allowance += 0x1.0p-20 * terms * settings.scale;
-    // What is far below the sum is flushed to zero.
+    // Values far below the sum are flushed to zero.
     allowance = std::fabs(upstream) * (allowance + 0x1.0p-120 * std::fabs(factor) * settings.scale);
     comparison.compare(at("dlogits", index, c), found, value, allowance, shape.output);
   }
 }
 
-/// A row's reference from the parts of shards.
+/// Computes a row's reference from the partials of shards.
 RowReference combined(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, Row& row) {
   const std::byte* const parts = find(arrays, "partials")->data;
   const auto value = [&](std::int64_t shard, int field) {
@@ -373,7 +373,7 @@ void check_partials(const Settings& settings, std::span<const HostArray> arrays,
   const auto found = [&](int field) { return read_element(DType::f32, parts, index * 8 + field); };
   comparison.compare(at("partials.largest", index), found(0), reference.largest,
                      reference.logit_error + 0x1.0p-24 * std::fabs(reference.largest));
-  // Sums of rows that are NaN or infinite anyway mean nothing.
+  // Do not compare sums of rows that are NaN or infinite.
   if (!std::isfinite(reference.largest)) return;
   comparison.compare(at("partials.sum_excluding_max", index), found(1), reference.sum_excluding_max,
                      (relative_error + 4 * reference.logit_error) * reference.sum_excluding_max + 0x1.0p-100);
@@ -402,7 +402,7 @@ void check_partials(const Settings& settings, std::span<const HostArray> arrays,
   }
 }
 
-/// The reference of a gradient from lse.
+/// Computes the reference of a gradient from lse.
 RowReference from_lse(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row) {
   RowReference out;
   out.lse = out.largest = read_element(DType::f32, find(arrays, "lse")->data, index);
@@ -427,7 +427,7 @@ RowReference from_lse(const Settings& settings, std::span<const HostArray> array
   return out;
 }
 
-/// Everything that one row has.
+/// Checks all results of one row.
 void check_row(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Divisors& divisors,
                RowReference& reference, Row& row, Comparison& comparison) {
   if (settings.kind == Kind::backward)
@@ -446,7 +446,7 @@ void check_row(const Settings& settings, std::span<const HostArray> arrays, std:
         comparison.compare(at("z_loss", index), found("z_loss"), reference.z_loss, reference.z_error);
     }
     if (settings.nll) comparison.compare(at("nll", index), found("nll"), reference.nll, reference.nll_error);
-    // A soft cap makes ties of what it rounds.
+    // A soft cap may round different logits to a tie.
     if (settings.argmax && settings.softcap == 0) {
       const std::int64_t argmax = read_integer(settings.target, find(arrays, "argmax")->data, index);
       comparison.require(argmax == reference.argmax, at("argmax", index) + " is " + std::to_string(argmax) +
@@ -474,21 +474,24 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
     for (std::int64_t r = 0; r < dloss->info.shape[0]; ++r)
       write_element(DType::f32, dloss->data, r, static_cast<float>(0.5 + bell(bits_at(seed, 3, r))));
   const bool smooths = settings.label_smoothing != 0;
+  // With a row stride of 0 there is one row: a random one, because edge cases belong to rows with certain targets.
+  const bool broadcast = shape.in[0].stride == 0;
   if (const HostArray* const logits = find(arrays, "logits"); logits != nullptr)
-    over_rows(shape.rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const std::int64_t target =
-            std::max<std::int64_t>(read_integer(settings.target, targets->data, r), -1) - settings.vocab_start;
-        for (std::int64_t c = 0; c < shape.cols; ++c) {
-          const std::uint64_t bits = bits_at(seed, 4, r * shape.cols + c);
-          const double value = edge_cases && r < edge_case_rows
-                                   ? edge_case_logit(r, c, shape.cols, target, shape.input, smooths, bits)
-                                   : bell(bits) * 2;
-          write_element(shape.input, logits->data, r * shape.in[0].stride + c, static_cast<float>(value));
-        }
-      }
-    });
-  // What the forward operation would have left.
+    over_rows(broadcast ? std::min<std::int64_t>(shape.rows, 1) : shape.rows, shape.cols,
+              [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t r = begin; r < end; ++r) {
+                  const std::int64_t target =
+                      std::max<std::int64_t>(read_integer(settings.target, targets->data, r), -1) - settings.vocab_start;
+                  for (std::int64_t c = 0; c < shape.cols; ++c) {
+                    const std::uint64_t bits = bits_at(seed, 4, r * shape.cols + c);
+                    const double value = edge_cases && !broadcast && r < edge_case_rows
+                                             ? edge_case_logit(r, c, shape.cols, target, shape.input, smooths, bits)
+                                             : bell(bits) * 2;
+                    write_element(shape.input, logits->data, r * shape.in[0].stride + c, static_cast<float>(value));
+                  }
+                }
+              });
+  // Fill lse and nll as the forward operation would.
   if (settings.kind == Kind::backward)
     over_rows(shape.rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {

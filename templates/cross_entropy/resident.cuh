@@ -1,6 +1,6 @@
-// Cross-entropy in one read of the logits, with their gradient in one write: the row waits on the chip, in the registers and
-// shared memory of its team, while its largest logit and then the sum over all classes but the target are reduced. The team
-// makes the variants, as in softmax_held.cuh. The target's logit is taken out of the row as soon as that has arrived.
+// Cross-entropy in one read of the logits and, for the gradient, one write: a cooperative group keeps the row in registers
+// and shared memory, as in softmax/resident.cuh. It reduces the maximum logit, then the sum of exponentials without the
+// target's; the target's logit is replaced by -inf right after the load.
 #pragma once
 
 #include "cross_entropy/outcome.cuh"
@@ -9,7 +9,7 @@
 
 namespace tunesmith {
 
-/// `Types` has Input (of logits), Output (of dlogits).
+/// `Types` has Input (of logits) and Output (of dlogits).
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const ResidentConfig& config, typename Group, typename Storage>
 __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams& params) {
@@ -19,7 +19,7 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
   constexpr int vector = shape.vector;
   using ResidentRow = typename Storage::template Row<Input, shape, config, Group>;
   constexpr int vectors = ResidentRow::vectors;
-  // Exponentials wait in place of logits where they can, and nothing asks for the logits again.
+  // Exponentials replace the resident logits if possible and if nothing needs the logits later.
   constexpr bool keeps_logits = !options.gradient || !LogitScale<options>::plain;
 
   Group group(params.row.workspace, params.row.groups);
@@ -30,9 +30,9 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
   over_rows(group, params.row.rows, [&](int64 index, bool exists) {
     const Row<shape> row(params.row, index, static_cast<const Input*>(nullptr));
     const Input* const logits = row.template input<Input>(params.row, 0);
-    // The row is asked for before its target is waited for. The target's logit is not waited for until the row's largest is
-    // known; where the gradient overwrites the logits, every thread must have it before any other stores: that is so because
-    // the exponentials, which are reduced first, are under the maximum that it goes into.
+    // Issue the row's loads before the target is needed; the target's logit is needed only after the row's maximum. In
+    // place, every thread must have read the target's logit before any thread stores a gradient: the reduction of the
+    // exponentials ensures this, because they depend on a maximum that includes that logit.
     resident.load(logits, row.seen, thread_rank, Maximum::identity());
     group.start();
     const Target<TargetType> target(params, index, shape.cols);
@@ -48,7 +48,7 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
     part.largest = local.template reduce<0>(scale(resident.largest()), Maximum());
     const float target_logit = target_element.value(scale, position >= 0);
     part.largest = maximum_or_nan(part.largest, target_logit);
-    // A block of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
+    // All elements of this block may be -inf although the row has others: any finite maximum makes their exponentials 0.
     const bool nothing = part.largest == Maximum::identity();
     const float under = nothing ? 0.0f : part.largest;
     const LogitExponential exponential(under);
@@ -91,10 +91,10 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
       if constexpr (options.gradient) {
         const CrossEntropyGradient<shape, options> gradient(params, loss, GradientScale<options>(params, index),
                                                             target.counts());
-        // Of the exponentials that wait.
+        // Factor of the resident exponentials.
         const float rescale = Group::distant && !nothing ? exponential.rescale_to(loss.exponential) : 1.0f;
         Output* const dlogits = row.template output<Output>(params.row);
-        if (!target.counts()) {  // whatever its logits are
+        if (!target.counts()) {  // write zeros whatever the logits are
 #pragma unroll
           for (int i = 0; i < vectors; ++i) {
             const float zeros[vector] = {};
@@ -121,7 +121,7 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
           RowFeatures<shape>::Edges::template store<Output, vector, config.store>(
               dlogits, column, row.all, inside_row<shape, Group::group_size>(i), values);
         }
-        // After the vector that it lies in, by the same thread.
+        // The same thread stored the vector that contains the target.
         if (holds_target) store_element(dlogits + position, gradient.target(target_logit));
       }
     }

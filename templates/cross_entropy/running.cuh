@@ -1,8 +1,7 @@
-// Sums over the logits of a row but for its target's, which grow with what is seen; and the loss and gradient that they
-// make once the row is complete.
+// Running sums over a row's logits without the target's, and the row's loss and gradient from them.
 //
-// The target is kept apart because of confident rows: with p near 1, loss = log(1 + others) and p - 1 = -others / sum have
-// all their digits in the sum over the others, which would be lost if the target's exponential were in it.
+// The target is excluded for confident rows: with p near 1, loss = log(1 + rest) and p - 1 = -rest / sum, where `rest` is
+// the sum without the target's exponential. Including it would lose the digits of `rest`.
 #pragma once
 
 #include "cross_entropy/cross_entropy.cuh"
@@ -10,11 +9,11 @@
 
 namespace tunesmith {
 
-/// exp(logit - largest) for a loss, which needs it to some 2^-20 and not to its last digit: one multiplication and the
-/// hardware's power of two. What the rounded shift is off by is a factor that the whole row shares, and cancels.
+/// Computes exp(logit - largest) with one multiplication and ex2.approx, accurate to about 2^-20, which a loss needs. The
+/// rounding error of the shift is a common factor of the row and cancels.
 ///
-/// From 2^28 on that factor would leave the range, and neighbouring floats are 32 apart: what is not the largest is as good
-/// as nothing next to it. A power of two stands for log2(e) then, so that the largest itself gives exactly 1.
+/// For maxima of 2^28 or more that factor could overflow. Neighbouring floats are 32 apart there, so smaller logits are
+/// negligible; log2(e) is replaced by a power of two, which makes the maximum's exponential exactly 1.
 struct LogitExponential {
   static constexpr float log2e = 1.44269504088896340736f;
 
@@ -34,20 +33,20 @@ struct LogitExponential {
   __device__ __forceinline__ float reciprocal(float logit) const {
     return exp2_approx(-fused_multiply_add(logit, multiplier, shift));
   }
-  /// What a sum formed under this largest logit is multiplied with to stand under `other`'s, which is not smaller.
+  /// Returns the factor that makes a sum relative to `other`'s maximum, which must not be smaller.
   __device__ __forceinline__ float rescale_to(const LogitExponential& other) const {
     return multiplier == other.multiplier ? exp2_approx(subtract(other.shift, shift)) : 0.0f;
   }
 };
 
-/// A part of a row, the target's logit left out of the sums.
+/// Partial of a row slice; the sums exclude the target.
 template <bool smoothing, bool argmax>
 struct CrossEntropyPartial {
-  float largest;            ///< logit, the target's included where it is known
-  float sum_excluding_max;  ///< exponentials under it
+  float largest;            ///< maximum logit; includes the target's if known
+  float sum_excluding_max;  ///< sum of exponentials relative to it
   float below;              ///< smoothing: sum of weight * (largest - logit)
-  float weights;            ///< smoothing: sum of the weights of those classes
-  float index;              ///< predicted: the bits of the first column that has the largest logit
+  float weights;            ///< smoothing: sum of the weights
+  float index;              ///< argmax: bits of the first column with the maximum logit
 };
 template <>
 struct CrossEntropyPartial<true, false> {
@@ -65,7 +64,7 @@ struct CrossEntropyPartial<false, false> {
 template <const CrossEntropyOptions& options>
 using PartialOf = CrossEntropyPartial<options.smoothing, options.argmax>;
 
-/// No column.
+/// Means "no column".
 constexpr int no_column = 0x7fffffff;
 
 struct First {
@@ -73,12 +72,12 @@ struct First {
   __device__ __forceinline__ int operator()(int a, int b) const { return a < b ? a : b; }
 };
 
-/// Whether a logit is the one that argmax looks for: NaN counts as the largest.
+/// Returns whether `logit` is a maximum for argmax. NaN compares as the largest value.
 __device__ __forceinline__ bool is_largest(float logit, float largest) {
   return logit == largest || (largest != largest && logit != logit);
 }
 
-/// The first of a vector's columns that has the largest logit; `column` counts from the row's shift, the result does not.
+/// Returns the first column of a vector with the maximum logit. `column` counts from the row's shift, the result does not.
 template <const RowShape& shape>
 __device__ __forceinline__ int first_largest(const Row<shape>& row, int64 column, float largest,
                                              const float (&logits)[shape.vector]) {
@@ -90,8 +89,8 @@ __device__ __forceinline__ int first_largest(const Row<shape>& row, int64 column
   return first;
 }
 
-/// Adds up weight * (largest - logit) and the weights over a vector, but for the target, which is at `target` (counted from
-/// the row's shift; negative: not in this row).
+/// Adds weight * (largest - logit) and the weights of a vector, without the target. `target` counts from the row's shift and
+/// is negative if the row does not contain it.
 template <const RowShape& shape, const CrossEntropyOptions& options>
 __device__ __forceinline__ void include_below(const CrossEntropyParams& params, const Row<shape>& row, int64 column,
                                               int64 target, float largest, const float (&logits)[shape.vector], float& below,
@@ -106,14 +105,13 @@ __device__ __forceinline__ void include_below(const CrossEntropyParams& params, 
   }
 }
 
-/// What a thread has seen of its row so far, after Milakov and Gimelshein, "Online normalizer calculation for softmax"
-/// (2018).
+/// Online softmax state of one thread. Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
 template <const RowShape& shape, const CrossEntropyOptions& options>
 struct RunningCrossEntropy {
   using Partial = PartialOf<options>;
 
   float largest = Maximum::identity();
-  LogitExponential exponential;  ///< under the largest so far, or 0 while that is -inf
+  LogitExponential exponential;  ///< relative to `largest`, or to 0 while that is -inf
   CompensatedSum sum_excluding_max;
   float below = 0.0f;
   float weights = 0.0f;
@@ -121,7 +119,7 @@ struct RunningCrossEntropy {
 
   __device__ __forceinline__ RunningCrossEntropy() : exponential(0.0f) {}
 
-  /// Sums of -inf stand under 0.
+  /// Sums are relative to 0 while the maximum is -inf.
   static __device__ __forceinline__ float finite_or_zero(float largest) {
     return largest == Maximum::identity() ? 0.0f : largest;
   }
@@ -131,13 +129,13 @@ struct RunningCrossEntropy {
       below = fused_multiply_add(weights, subtract(finite_or_zero(now), finite_or_zero(largest)), below);
     if constexpr (options.argmax) index = is_largest(largest, now) ? index : no_column;
     const LogitExponential raised(now);
-    // Nothing but -inf so far: the sum is 0 whatever it stands under.
+    // While all logits are -inf, the sum is 0 relative to any maximum.
     if (largest != Maximum::identity()) sum_excluding_max.rescale(exponential.rescale_to(raised));
     exponential = raised;
     largest = now;
   }
 
-  /// Takes in vectors, the largest of whose logits is `highest`: rescales once for all of them.
+  /// Adds vectors whose maximum logit is `highest`; rescales at most once.
   template <int count>
   __device__ __forceinline__ void include(const CrossEntropyParams& params, const Row<shape>& row,
                                           const int64 (&columns)[count], int64 target, float highest,
@@ -155,7 +153,7 @@ struct RunningCrossEntropy {
     sum_excluding_max.include(sum);
   }
 
-  /// Takes in what others made of another part.
+  /// Adds the partial of another slice.
   __device__ __forceinline__ void include(const Partial& part) {
     raise_to(maximum_or_nan(largest, part.largest));
     if constexpr (options.smoothing) {
@@ -182,7 +180,7 @@ struct RunningCrossEntropy {
     return result;
   }
 
-  /// What the members of a team have seen between them: lanes of a warp, or a block.
+  /// Combines the states of a group: lanes of a warp, or a block.
   template <typename Group>
   __device__ __forceinline__ Partial over_group(Group& group) const {
     RunningCrossEntropy state = *this;
@@ -200,22 +198,22 @@ struct RunningCrossEntropy {
   }
 };
 
-/// A row's loss and what its gradient is made of.
+/// The loss of one row, and the factors of its gradient.
 template <const CrossEntropyOptions& options>
 struct RowLoss {
   using Partial = PartialOf<options>;
 
   LogitExponential exponential;
-  float loss;  ///< without z_loss if that has a divisor of its own
+  float loss;  ///< without z_loss if that has its own divisor
   float lse, z_loss, nll;
   float per_exponential;  ///< 1 / sum
   float target_share;     ///< p of the target
   float target_rest;      ///< p - 1 of the target
   float target_weight;
-  float weights;  ///< of all classes
+  float weights;  ///< sum over all classes
   int argmax;
 
-  /// `part` of the whole row, whose `largest` is no less than the target's logit, -inf for rows without one.
+  /// `part`: of the whole row, with `largest` including the target's logit, which is -inf for rows without a target.
   __device__ __forceinline__ RowLoss(const CrossEntropyParams& params, const Partial& part, float target_logit,
                                      float weight_of_target, bool ignored, bool bad)
       : exponential(part.largest), target_weight(weight_of_target), weights(0.0f), argmax(no_column) {
@@ -224,7 +222,7 @@ struct RowLoss {
     const float sum_excluding_max = divide(part.sum_excluding_max, most);
     const bool has_target = target_logit != Maximum::identity();
     const float of_target = has_target ? divide(exponential(target_logit), most) : 0.0f;
-    // Under the largest logit the larger of both is at least 1, and is what 1 is taken from.
+    // sum - 1, relative to the maximum. The larger of the two terms is at least 1, so subtract 1 from that one.
     const float beyond_one = of_target == 1.0f ? sum_excluding_max : add(subtract(sum_excluding_max, 1.0f), of_target);
     const bool finite = is_finite(largest);
     const float log_sum = finite ? log_of_one_plus(beyond_one) : float_of(nan_bits);
@@ -238,7 +236,7 @@ struct RowLoss {
     loss = multiply(multiply(params.hard_share, target_weight), nll);
     if constexpr (options.smoothing) {
       weights = add(part.weights, ignored || bad ? 0.0f : target_weight);
-      // The sum of weight * (lse - logit), in terms none of which is negative.
+      // The sum of weight * (lse - logit); no term is negative.
       const float below = fused_multiply_add(target_weight, subtract(largest, target_logit), part.below);
       loss = fused_multiply_add(params.smooth_share, fused_multiply_add(weights, log_sum, below), loss);
     }
@@ -254,7 +252,7 @@ struct RowLoss {
     if constexpr (options.argmax) argmax = static_cast<int>(bits_of(part.index));
   }
 
-  /// From what the forward operation found: for gradients only. `sum_of_weights` of all classes.
+  /// From the forward operation's lse, for gradients only. `sum_of_weights`: over all classes.
   __device__ __forceinline__ RowLoss(float row_lse, float weight_of_target, float sum_of_weights)
       : exponential(row_lse),
         loss(0.0f),
@@ -268,8 +266,8 @@ struct RowLoss {
         weights(sum_of_weights),
         argmax(no_column) {}
 
-  /// The same once the target's logit is known. 1 - exp(-nll) = 2 t / (1 + t) with t = tanh(nll / 2): no digits are lost
-  /// however small it is.
+  /// Sets the members that depend on the target's logit. 1 - exp(-nll) = 2 t / (1 + t) with t = tanh(nll / 2) keeps all
+  /// digits of a small nll.
   __device__ __forceinline__ void set_target(float target_logit, float target_nll) {
     nll = target_nll;
     target_share = multiply(exponential(target_logit), per_exponential);
@@ -278,11 +276,11 @@ struct RowLoss {
   }
 };
 
-/// What a row's gradient is multiplied with, as it lies in memory: asked for long before it is looked at.
+/// Factors of a row's gradient. The constructor issues the loads early; value() uses them.
 template <const CrossEntropyOptions& options>
 struct GradientScale {
-  float dloss = 1.0f;    ///< the row's, or the one of all
-  float divisor = 1.0f;  ///< mean: what the rows weigh together
+  float dloss = 1.0f;    ///< of the row, or of all rows
+  float divisor = 1.0f;  ///< mean: the sum of the target weights
   float rows = 1.0f;     ///< mean with two divisors: the number of rows that are not ignored
 
   __device__ __forceinline__ GradientScale(const CrossEntropyParams& params, int64 row) {
@@ -292,28 +290,28 @@ struct GradientScale {
     if constexpr (two_divisors<options>) rows = scratch(params, params.totals)[2];
   }
   __device__ __forceinline__ float value() const { return options.mean ? divide(dloss, divisor) : dloss; }
-  /// What the z term is multiplied with before value(): the ratio of the divisors.
+  /// Returns the ratio of the divisors, by which the z term is multiplied before value().
   __device__ __forceinline__ float z_ratio() const { return divide(divisor, rows); }
 };
 
-/// What becomes of a row's logits when their gradient is asked for:
-///   dlogit_c = dloss * slope * (p_c * factor - smooth_share * w_c),
-///   factor   = hard_share * w_t + smooth_share * sum of w + 2 z lse,  the last times z_ratio if there are two divisors,
-/// and hard_share * w_t less for the target, which takes the digits of p - 1.
+/// Computes the gradient of a row's logits:
+///   dlogit_c = dloss * slope * (p_c * factor - smooth_share * w_c)
+///   factor   = hard_share * w_t + smooth_share * sum of w + 2 z lse,  the last term times z_ratio for two divisors
+/// The target's gradient is smaller by hard_share * w_t; p - 1 is computed without cancellation.
 template <const RowShape& shape, const CrossEntropyOptions& options>
 struct CrossEntropyGradient {
   LogitScale<options> scale;
   float upstream;         ///< dloss; 0 for rows without a loss
   float per_exponential;  ///< dloss * factor / sum
   float per_weight;       ///< dloss * smooth_share
-  float of_target;        ///< the target's, but for its slope
+  float of_target;        ///< of the target, without its slope
   bool empty;
 
   __device__ __forceinline__ CrossEntropyGradient(const CrossEntropyParams& params, const RowLoss<options>& loss,
                                                   const GradientScale<options>& by, bool counts)
       : scale(params), upstream(by.value()), empty(!counts) {
     const float hard = multiply(params.hard_share, loss.target_weight);
-    float from_share = 0.0f;  // what stands next to hard * (p - 1)
+    float from_share = 0.0f;  // coefficient of p
     if constexpr (options.smoothing) from_share = multiply(params.smooth_share, loss.weights);
     if constexpr (options.z_loss) {
       float slope = multiply(2.0f, params.z_factor);
@@ -329,7 +327,7 @@ struct CrossEntropyGradient {
     per_weight = multiply(params.smooth_share, upstream);
   }
 
-  /// Exponentials become gradients, in a row that has a loss; `logits` are only looked at for their slope, `column` counts
+  /// Replaces exponentials by gradients, in a row that has a loss. `logits` are used for their slopes only; `column` counts
   /// from the row's shift.
   __device__ __forceinline__ void compute(const CrossEntropyParams& params, const Row<shape>& row, int64 column,
                                           const float (&logits)[shape.vector], float (&values)[shape.vector]) const {
@@ -342,13 +340,13 @@ struct CrossEntropyGradient {
       if constexpr (!LogitScale<options>::plain) values[j] = multiply(values[j], scale.slope(logits[j]));
     }
   }
-  /// The target's gradient; `logit` as LogitScale made it.
+  /// Returns the gradient of the target's logit; `logit` is a result of LogitScale.
   __device__ __forceinline__ float target(float logit) const {
     return LogitScale<options>::plain ? of_target : multiply(of_target, empty ? 0.0f : scale.slope(logit));
   }
 };
 
-/// Logits of a vector become their gradients, in a row that has a loss.
+/// Replaces the logits of a vector by their gradients, in a row that has a loss.
 template <const RowShape& shape, const CrossEntropyOptions& options>
 __device__ __forceinline__ void gradient_of_logits(const CrossEntropyParams& params, const Row<shape>& row,
                                                    const LogitScale<options>& scale, const RowLoss<options>& loss,

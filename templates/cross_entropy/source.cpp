@@ -33,12 +33,12 @@ struct Params {
   float reserved[2];
 };
 
-constexpr std::int64_t totals_bytes = 56;          // TotalsAndRows in cross_entropy/reduction.cuh, the larger of two
-constexpr std::uint32_t reduction_threads = 1024;  // there too
+constexpr std::int64_t totals_bytes = 56;          // sizeof TotalsAndRows in cross_entropy/reduction.cuh
+constexpr std::uint32_t reduction_threads = 1024;  // also there
 constexpr std::int64_t rows_per_partial = 4096, rows_of_one_block = 8192;
-constexpr std::int64_t stored_partial_bytes = 24;  // StoredPart in cross_entropy/tiled.cuh, with every option
+constexpr std::int64_t stored_partial_bytes = 24;  // StoredPartial in cross_entropy/tiled.cuh, with every option
 
-/// Kernels next to the rows' own, by the operation's name.
+/// Suffixes of the additional kernels; the operation's name precedes them.
 constexpr const char *count_partials = "_count_partials", *count = "_count", *sum_partials = "_sum_partials", *sum = "_sum",
                      *class_weights = "_class_weights";
 
@@ -75,7 +75,7 @@ std::string entry_point(const std::string& name, std::int64_t threads, const std
          "(const __grid_constant__ tunesmith::CrossEntropyParams params) {\n  tunesmith::" + call + "(params);\n}\n";
 }
 
-/// Entry points of the kernels that sum over rows.
+/// Returns the entry points of the reductions over rows.
 std::string totals_kernels(const Settings& settings, const std::string& name) {
   std::string text;
   const auto pair = [&](const char* parts, const char* whole, const char* before) {
@@ -95,13 +95,13 @@ std::vector<std::pair<std::string, std::string>> what_for(const Settings& settin
     if (present) what += std::string(", ") + text;
   };
   add(settings.gradient == Gradient::separate && settings.kind == Kind::loss, "dlogits in the same pass");
-  add(settings.gradient == Gradient::in_place, "dlogits over logits");
+  add(settings.gradient == Gradient::in_place, "dlogits in place of logits");
   add(settings.label_smoothing != 0, "label smoothing");
   add(settings.z_loss != 0, "z-loss");
-  add(settings.scale != 1, "logits scaled");
-  add(settings.softcap != 0, "logits capped");
-  add(settings.weight, "classes weighted");
-  add(settings.finds_class(), "the largest class found");
+  add(settings.scale != 1, "scaled logits");
+  add(settings.softcap != 0, "soft-capped logits");
+  add(settings.weight, "class weights");
+  add(settings.finds_class(), "argmax");
   add(settings.reduced(), settings.reduction == Reduction::mean ? "mean" : "sum");
   std::vector<std::pair<std::string, std::string>> lines;
   if (settings.kind != Kind::combine) lines = row::specialized_for(settings.shape);
@@ -109,7 +109,7 @@ std::vector<std::pair<std::string, std::string>> what_for(const Settings& settin
   return lines;
 }
 
-/// The parts of the workspace, one after the other behind what the rows' kernel needs.
+/// Allocates arrays in the workspace, after the space of the row kernel.
 class Layout {
  public:
   explicit Layout(std::int64_t begin) : end_(begin) {}
@@ -160,7 +160,7 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     parts.specialized_for = what_for(viewed);
     parts.least_arch = row::least_arch(typed, viewed.shape);
     row::describe(typed, viewed.shape,
-                  std::string("the largest logit, the sum of exponentials of all classes but the target, and the loss") +
+                  std::string("the maximum logit, the sum of exponentials without the target's, and the loss") +
                       (settings.has_gradient() ? " with its gradient" : ""),
                   parts);
     parts.constants = row::constants(typed, viewed.shape) + "\n" + target_type + options_text(settings) + size_check;
@@ -194,8 +194,8 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     parts.specialized_for = what_for(settings);
     parts.least_arch = row::least_arch(tiles, settings.shape);
     parts.main_template = "cross_entropy/backward.cuh";
-    parts.algorithm = "one read and one write: dlogits element by element from the row's lse";
-    parts.threads = "a block of " + std::to_string(tiles.threads) + " threads takes a tile of a row, " +
+    parts.algorithm = "one read and one write: dlogits elementwise from the row's lse";
+    parts.threads = "one block of " + std::to_string(tiles.threads) + " threads per tile of a row, " +
                     std::to_string(tiles.unroll) + " vectors of " + std::to_string(settings.shape.vector()) +
                     " elements per thread";
     parts.constants = row::constants(tiles, settings.shape) + "\n" + target_type + options_text(settings) + size_check;
@@ -204,8 +204,8 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     const std::int64_t threads = config.fields.integer("threads");
     parts.specialized_for = what_for(settings);
     parts.main_template = "cross_entropy/combine.cuh";
-    parts.algorithm = "brings the parts of a row that the shards of the vocabulary found together";
-    parts.threads = "a thread takes a row";
+    parts.algorithm = "combines the partials of the vocabulary shards for each row";
+    parts.threads = "one thread per row";
     parts.constants = target_type + options_text(settings) + size_check;
     parts.kernels =
         entry_point(entry, threads, "cross_entropy_combine<TargetType, options, " + std::to_string(threads) + ">");
@@ -221,8 +221,8 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   LaunchPlan plan;
   if (is_row_kernel()) {
     const row::TypedConfig typed = row::TypedConfig::parse(config);
-    plan = row::launch_plan(typed, shape, device, entry, {}, stored_partial_bytes);
-    // Without a gradient one block puts a row's parts together.
+    plan = row::launch_plan(typed, shape, device, entry, {}, {}, stored_partial_bytes);
+    // Without a gradient, one block combines the partials of a row.
     if (typed.variant == row::Variant::split && !settings.has_gradient() && shape.rows > 0)
       plan.kernels.back().grid = folded_grid(shape.rows);
   } else {
@@ -294,7 +294,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   if (shape.rows > 0 && settings.divides_gradient())
     for (KernelLaunch& launch : totals(count_partials, count)) kernels.push_back(std::move(launch));
   for (KernelLaunch& launch : plan.kernels) kernels.push_back(std::move(launch));
-  // Without rows too: a sum is 0 then, and a mean NaN.
+  // Also without rows: a sum is 0 then, and a mean NaN.
   if (settings.has_totals())
     for (KernelLaunch& launch : totals(sum_partials, sum)) kernels.push_back(std::move(launch));
   plan.kernels = std::move(kernels);

@@ -1,20 +1,20 @@
-// The logit of a row's target, asked for long before it is looked at.
+// The logit of a row's target, loaded long before its use.
 #pragma once
 
 #include "cross_entropy/cross_entropy.cuh"
 
 namespace tunesmith {
 
-/// As it lies in memory until value(): what converts it would wait for it.
+/// Stays in the layout of global memory until value(), because a conversion would wait for the load.
 template <typename Input>
 struct TargetElement {
   Packed<Input, 1> element = {};
 
-  /// Asks for it, if `wanted`: predicated, so that the code around it stays in one piece.
+  /// Loads it if `wanted`: predicated, without a branch.
   __device__ __forceinline__ void ask(bool wanted, const Input* address) {
     element.access[0] = load_if<static_cast<int>(sizeof(Input)), LoadHint::plain>(wanted, address, element.access[0]);
   }
-  /// As the loss sees it; -inf unless the row has one.
+  /// Returns the scaled and capped logit; -inf if the row has no target.
   template <const CrossEntropyOptions& options>
   __device__ __forceinline__ float value(const LogitScale<options>& scale, bool exists) const {
     float values[1];

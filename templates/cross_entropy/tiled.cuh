@@ -1,6 +1,5 @@
-// Cross-entropy of rows that do not wait on the chip. The loss alone takes one read whatever the length: a block, or several
-// that share a row, keep running sums. With the gradient the logits are read twice, the second time from the L2 cache where
-// they still lie there.
+// Cross-entropy of rows that do not fit on chip. The loss alone takes one read: one block, or several blocks that share a
+// row, keep running sums. The gradient reads the logits a second time, from L2 if they are still there.
 #pragma once
 
 #include "cross_entropy/outcome.cuh"
@@ -9,14 +8,14 @@
 
 namespace tunesmith {
 
-/// What a block leaves for the second kernel: its part, and the target's logit, which that kernel may overwrite.
+/// A block's results for the second kernel: its partial, and the target's logit, which that kernel may overwrite.
 template <const CrossEntropyOptions& options>
 struct StoredPartial {
   PartialOf<options> part;
   float target_logit;
 };
 
-/// The element `at` of a tile becomes -inf.
+/// Replaces element `at` of a tile by -inf.
 template <const RowShape& shape, const TiledConfig& config, typename Input>
 __device__ __forceinline__ void take_out(int at, Packed<Input, shape.vector> (&tile)[config.unroll]) {
 #pragma unroll
@@ -31,17 +30,17 @@ __device__ __forceinline__ void take_out(int at, Packed<Input, shape.vector> (&t
   }
 }
 
-/// A row's target, and what a block found in its part of the row.
+/// The target of a row, and the partial of a block's slice.
 template <typename TargetType, const CrossEntropyOptions& options>
 struct FirstPass {
   Target<TargetType> target;
   StoredPartial<options> found;
 };
 
-/// The sums over a block's part of a row, the target's logit left out.
+/// Computes the partial of a block's slice of a row, without the target's logit.
 ///
-/// The first tile is asked for before the target is, and the target before its logit: neither keeps the block from loading.
-/// With few large blocks on a multiprocessor nobody else would in that time.
+/// The loads of the first tile are issued before the target's, and the target's before its logit's, so the block never
+/// stalls on them. With a few large blocks per multiprocessor, no other block would fill that time.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config>
 __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pass(const CrossEntropyParams& params,
@@ -54,7 +53,7 @@ __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pa
   const int64 part_end = first + part_elements<shape, config>;
   const int64 end = row.all.end < part_end ? row.all.end : part_end;
   const int64 inside_end = end < shape.cols ? end : shape.cols;
-  // Tiles are counted in 32 bits and addressed by one pointer: registers decide how many blocks share a multiprocessor.
+  // 32-bit tile numbers and one pointer save registers, which limit the number of resident blocks.
   const int tiles = end > first ? static_cast<int>((end - first + elements - 1) / elements) : 1;
   const int whole_tiles = inside_end > first ? static_cast<int>((inside_end - first) / elements) : 0;
 
@@ -80,7 +79,8 @@ __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pa
   const Target<TargetType> target(params, row.index, shape.cols);
   const int64 position = target.column >= 0 ? target.column + row.shift : -1;
   TargetElement<Input> target_element;
-  auto to_target = static_cast<uint32>(position - first);  // from the tile's first element; what is before it is far behind
+  auto to_target = static_cast<uint32>(
+      position - first);  // from the tile's first element; wraps around to a large number for earlier positions
 
   RunningCrossEntropy<shape, options> state;
 #pragma unroll 1
@@ -102,7 +102,7 @@ __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pa
     }
     if constexpr (packed) highest = packed_highest.value();
     state.include(params, row, columns, position, highest, values);
-    // Once, when the first tile is done with and the target has come.
+    // Load it once, after the first tile, when the target has arrived.
     target_element.ask(number == 0 && position >= 0, logits + position);
     if (++number >= tiles) break;
     load_next(number);
@@ -111,7 +111,7 @@ __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pa
   StoredPartial<options> result;
   result.target_logit = target_element.value(scale, position >= 0);
   BlockGroup<config.threads> group(nullptr, 0);
-  // The block that has the target's column makes it count for the maximum and the first class that has it.
+  // The block that owns the target's column includes its logit in the maximum and in argmax.
   state.raise_to(maximum_or_nan(state.largest, result.target_logit));
   if constexpr (options.argmax)
     if (position >= 0 && is_largest(result.target_logit, state.largest))
@@ -120,7 +120,7 @@ __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pa
   return {target, result};
 }
 
-/// Reads a block's part of a row again and writes its gradient.
+/// Reads a block's slice of a row again and writes the gradient.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config>
 __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyParams& params, const Row<shape>& row,
@@ -134,7 +134,7 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
   const Input* const logits = row.template input<Input>(params.row, 0);
   Output* const dlogits = row.template output<Output>(params.row);
   over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
-    if (!target.counts()) {  // whatever its logits are
+    if (!target.counts()) {  // write zeros whatever the logits are
 #pragma unroll
       for (int i = 0; i < config.unroll; ++i) {
         const float zeros[shape.vector] = {};
@@ -154,7 +154,7 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
       RowFeatures<shape>::Edges::template store<Output, shape.vector, config.store>(dlogits, column, row.all, inside,
                                                                                     values);
     }
-    // After the vector that it lies in, by the same thread.
+    // The same thread stored the vector that contains the target.
     const int64 position = target.column + row.shift;
     if (target.column >= 0 && begin <= position && position < begin + tile_elements<shape, config> &&
         static_cast<int>(position - begin) / shape.vector % config.threads == thread_index())
@@ -162,10 +162,10 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
   });
 }
 
-// What becomes of a row whose sums are known, as types with finish<TargetType, shape, options, config>(), which every thread
-// of a block calls; `writes`: this thread writes the row's results.
+// Policies for a row whose sums are known: finish<TargetType, shape, options, config>() is called by all threads of a block;
+// the thread with `writes` stores the row's results.
 
-/// A part of a shard of the vocabulary.
+/// Writes the partial of a vocabulary shard.
 struct FinishPartial {
   template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
             const TiledConfig& config>
@@ -177,7 +177,7 @@ struct FinishPartial {
   }
 };
 
-/// A loss.
+/// Writes the loss.
 struct FinishLoss {
   template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
             const TiledConfig& config>
@@ -191,7 +191,7 @@ struct FinishLoss {
   }
 };
 
-/// A loss, and its gradient in a second pass over the row.
+/// Writes the loss, and the gradient in a second pass over the row.
 struct FinishGradient {
   template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
             const TiledConfig& config>
@@ -205,7 +205,7 @@ struct FinishGradient {
   }
 };
 
-/// One block per row.
+/// Processes one row per block.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config, typename Finish>
 __device__ __forceinline__ void cross_entropy_two_pass(const CrossEntropyParams& params) {
@@ -218,7 +218,7 @@ __device__ __forceinline__ void cross_entropy_two_pass(const CrossEntropyParams&
   });
 }
 
-/// Many blocks per row, first kernel: leaves [rows][blocks_per_row] parts.
+/// First kernel of several blocks per row: writes [rows][blocks_per_row] partials.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config>
 __device__ __forceinline__ void cross_entropy_split_sums(const CrossEntropyParams& params) {
@@ -231,7 +231,7 @@ __device__ __forceinline__ void cross_entropy_split_sums(const CrossEntropyParam
   });
 }
 
-/// Many blocks per row, second kernel: puts the parts together. Without a gradient one block does that for a row.
+/// Second kernel of several blocks per row: combines the partials. Without a gradient, one block per row does that.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config, typename Finish>
 __device__ __forceinline__ void cross_entropy_split(const CrossEntropyParams& params) {

@@ -1,5 +1,5 @@
-// Bulk copies of contiguous bytes through TMA, and messages between the blocks of a cluster with a barrier that counts their
-// bytes (sm_90a, CUDA only).
+// Bulk copies of contiguous bytes through TMA, and stores between the blocks of a cluster that an mbarrier counts (sm_90a,
+// CUDA only).
 #pragma once
 
 #include "device/hopper.cuh"
@@ -8,8 +8,8 @@
 
 namespace tunesmith {
 
-/// Starts the copy of `bytes`, a multiple of 16, from global to shared memory, both aligned to 16; `barrier` counts them.
-/// One thread.
+/// Starts a copy from global to shared memory. `bytes` is a multiple of 16, both addresses are 16-byte aligned, and
+/// `barrier` counts the bytes. Called by one thread.
 __device__ __forceinline__ void copy_bulk(uint32 to, const void* from, int bytes, uint32 barrier, L2Hint hint) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(to),
@@ -17,22 +17,22 @@ __device__ __forceinline__ void copy_bulk(uint32 to, const void* from, int bytes
       : "memory");
 }
 
-/// The same address of shared memory in another block of the cluster.
+/// Maps a shared-memory address to the same address in another block of the cluster.
 __device__ __forceinline__ uint32 address_of_rank(uint32 address, int rank) {
   uint32 there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
 }
 
-/// Stores 16 bytes in the shared memory of a block of the cluster, whose `barrier` counts them. Both are addresses there,
-/// `to` a multiple of 16. They are seen by those who waited with barrier_wait_cluster().
+/// Stores 16 bytes in the shared memory of a block of the cluster; its `barrier` counts them. Both addresses are in that
+/// block, `to` is 16-byte aligned. Visible to threads that have waited with barrier_wait_cluster().
 __device__ __forceinline__ void send_async(uint32 to, uint32 a, uint32 b, uint32 c, uint32 d, uint32 barrier) {
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
                "r"(a), "r"(b), "r"(c), "r"(d), "r"(barrier)
                : "memory");
 }
 
-/// barrier_wait() for what other blocks of the cluster sent.
+/// barrier_wait() for stores from other blocks of the cluster.
 __device__ __forceinline__ void barrier_wait_cluster(uint32 barrier, uint32 parity) {
   uint32 complete;
   do {
@@ -45,7 +45,7 @@ __device__ __forceinline__ void barrier_wait_cluster(uint32 barrier, uint32 pari
   } while (complete == 0);
 }
 
-/// Loads 8 or 16 bytes of shared memory.
+/// Loads 8 or 16 bytes from shared memory.
 template <int bytes>
 __device__ __forceinline__ Bits<bytes> load_shared(uint32 address) {
   static_assert(bytes == 8 || bytes == 16, "two words or four");
@@ -59,7 +59,7 @@ __device__ __forceinline__ Bits<bytes> load_shared(uint32 address) {
   return bits;
 }
 
-/// atomic_add() by a thread whose earlier accesses are performed before it, and whose later ones after.
+/// atomic_add() with acquire-release order at GPU scope.
 __device__ __forceinline__ uint32 atomic_add_in_order(uint32* word, uint32 value) {
   uint32 before;
   asm volatile("fence.acq_rel.gpu;\natom.relaxed.gpu.global.add.u32 %0, [%1], %2;\nfence.acq_rel.gpu;"

@@ -1,8 +1,8 @@
-// Messages between the blocks of a cluster (sm_90 and later): each block receives a known number of bytes and waits for them
+// Messages between the blocks of a cluster (sm_90 and later). Each block receives a known number of bytes and waits for them
 // once.
 //
-// On sm_90a a barrier in the receiver's shared memory counts what has come: nobody waits for more than that, and there is no
-// fence, which a barrier over the cluster takes for stores. Elsewhere it is that barrier.
+// On sm_90a an mbarrier in the receiver's shared memory counts the bytes: a block waits only for its own messages and needs
+// no fence, unlike with plain stores and a cluster barrier, which other architectures use.
 #pragma once
 
 #include "device/bulk.cuh"
@@ -19,9 +19,9 @@ namespace tunesmith {
 
 class ClusterMessages {
  public:
-  static constexpr int bytes = 16;  ///< of shared memory that this needs, aligned to 8
+  static constexpr int bytes = 16;  ///< shared memory needed, 8-byte aligned
 
-  /// All threads of a block, at its start. `expected`: bytes that it will be sent, by itself as well.
+  /// Called by all threads of a block at its start. `expected`: number of bytes it will receive, its own included.
   __device__ __forceinline__ ClusterMessages(unsigned char* memory, int expected) : memory_(memory) {
 #if TUNESMITH_COUNTED_MESSAGES
     if (thread_index() == 0) {
@@ -29,16 +29,16 @@ class ClusterMessages {
       barriers_ready();
       barrier_arrive_expecting(shared_address(memory), expected);
     }
-    // The fence above is all that others need to see.
+    // Relaxed arrival: the fence above has already published the barrier.
     sync_warp();
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #else
     cluster_arrive();
 #endif
   }
-  /// All threads, before the first message: nobody may touch the memory of a block that has not started.
+  /// Called by all threads before the first message: waits until all blocks of the cluster have started.
   __device__ __forceinline__ void open() const { cluster_wait(); }
-  /// To what lies at `object` in the block `rank`, where nothing else is written or read until await().
+  /// Stores `message` at `object` in block `rank`. Nothing else may access that memory until await().
   __device__ __forceinline__ void send(Bits<16>* object, int rank, const Bits<16>& message) const {
 #if TUNESMITH_COUNTED_MESSAGES
     send_async(address_of_rank(shared_address(object), rank), message.word[0], message.word[1], message.word[2],
@@ -47,7 +47,7 @@ class ClusterMessages {
     *shared_of_rank(object, rank) = message;
 #endif
   }
-  /// All threads: everything has come. A block may leave then.
+  /// Waits until all messages have arrived; called by all threads. The block may exit after it.
   __device__ __forceinline__ void await() const {
 #if TUNESMITH_COUNTED_MESSAGES
     barrier_wait_cluster(shared_address(memory_), 0);

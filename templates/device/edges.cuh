@@ -1,4 +1,4 @@
-// Vectors that may lie across the ends of a row: see WholeVectors.
+// Loads and stores of vectors that may cross the ends of a row. See WholeVectors.
 #pragma once
 
 #include "device/vector.cuh"
@@ -18,7 +18,7 @@ __device__ __forceinline__ void store_by_element(T* row, int64 column, Range ran
   }
 }
 
-/// Few vectors lie across an end: their elements are loaded one by one without a branch, while other loads are in flight.
+/// For rows where few vectors cross an end: their elements are loaded one by one without branches, so other loads overlap.
 struct StraightEdges {
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
@@ -29,7 +29,7 @@ struct StraightEdges {
       constexpr int bytes = static_cast<int>(sizeof(T));
       constexpr int per_word = 4 / bytes;
       const bool whole = range.holds<count>(column);
-      // The elements to load, as small numbers: comparisons of 64 bits for each would become branches.
+      // Compute the element range in 32 bits: 64-bit comparisons per element would become branches.
       const int64 before = range.begin - column, after = range.end - column;
       const int from = whole || before >= count ? count : (before > 0 ? static_cast<int>(before) : 0);
       const int to = after >= count ? count : (after > 0 ? static_cast<int>(after) : 0);
@@ -60,8 +60,8 @@ struct StraightEdges {
   }
 };
 
-/// Many vectors lie across an end, as in rows of different lengths: elements one by one in a branch, because code without
-/// branches would be too long.
+/// For rows where many vectors cross an end, as with variable row lengths: a branch with element-wise loads, because
+/// branch-free code would be too long.
 struct BranchedEdges {
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,

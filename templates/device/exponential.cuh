@@ -1,13 +1,12 @@
-// exp(x - max) up to a factor that the whole row shares and that cancels when a row is divided by its sum.
+// exp(x - max), up to a common factor of the row that cancels in the division by the row's sum.
 #pragma once
 
 #include "device/reduce.cuh"
 
 namespace tunesmith {
 
-/// 2^f for |f| <= 1/2, within 0.94 units in the last place: a polynomial of degree 6 with constant term 1, fitted for the
-/// least largest relative error (2e-9). The hardware's ex2.approx is off by up to 4 units, which numerator and sum would
-/// both carry.
+/// 2^f for |f| <= 1/2, within 0.94 units in the last place: a minimax polynomial of degree 6 with constant term 1 (relative
+/// error 2e-9). The hardware's ex2.approx has up to 4 units, in both numerator and sum.
 __device__ __forceinline__ float exp2_of_fraction(float f) {
   float p = 0x1.41fb2ep-13f;
   p = fused_multiply_add(p, f, 0x1.5f3f30p-10f);
@@ -18,38 +17,37 @@ __device__ __forceinline__ float exp2_of_fraction(float f) {
   return fused_multiply_add(p, f, 1.0f);
 }
 
-/// What x is multiplied with on its way into 2^(x log2(e) scale), in two floats, and where the range of that ends.
+/// scale * log2(e) in two floats, and the limits of its use.
 struct ExponentScale {
   float high = 1.44269502162933349609375f;  ///< log2(e) rounded to float32, or scale * log2(e)
-  float low = 1.92596299112661e-8f;         ///< what that rounding lost
+  float low = 1.92596299112661e-8f;         ///< rounding error of `high`
   float far_below = 120.0f;                 ///< exp(-120) is 0 in float32 after the division
-  float large_maximum = 1048576.0f;         ///< beyond it n would leave float32's integers: subtract first
+  float large_maximum = 1048576.0f;         ///< beyond it n is not a float32 integer: subtract the maximum first
 };
 
-/// A power that may be too small for one float: the product of two.
+/// A power of two as the product of two floats, because it may be too small for one.
 struct SplitPower {
-  float first, second;  // second is 1 unless the product is below what first may be
+  float first, second;  // second is 1 unless the product is below the lower bound of first
 };
 
-/// For float32 results: within about one unit in the last place over the whole range of float32, large common offsets and
-/// denormal results included, at some thirteen instructions an element, none of them on the special-function unit.
+/// For float32 results: error of about one unit in the last place over the whole range of float32, with large common offsets
+/// and denormal results; about thirteen instructions per element, none on the special function unit.
 ///
-/// x log2(e) is split into an integer n and a fraction f with |f| <= 1/2, the product carried in two floats (Cody and
-/// Waite's reduction), so that 2^f keeps all its digits; 2^n is then put into the exponent by integer addition. With N the n
-/// of the row's maximum, an element's value is 2^(f + n - N + bias): rescaling a partial sum from one maximum to another is
-/// exact. The bias keeps every value that matters a normal number, down to results that are denormal after the division.
+/// x log2(e) is computed in two floats and split into an integer n and a fraction f with |f| <= 1/2 (Cody and Waite's
+/// reduction), so 2^f keeps all its digits. Integer addition puts 2^n into the exponent. With N the n of the row's maximum,
+/// the value is 2^(f + n - N + bias), so rescaling a partial sum to another maximum is exact. The bias keeps all relevant
+/// values normal, even if the quotient is denormal.
 struct PreciseExponential {
   static constexpr float to_integer = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   static constexpr float bias = 60.0f;
 
   ExponentScale scale;
-  float
-      origin;  // subtracted first: 0, or the maximum when that is large (exact then: neighbours of the maximum are near it)
-  float lowest;  // smaller ones are raised to it: their results are 0, and -inf needs no case of its own
+  float origin;  // subtracted first: 0, or the maximum if that is large (exact then for elements near it)
+  float lowest;  // smaller elements are raised to it: their results are 0, and -inf needs no special case
   float shift;   // to_integer + bias - N
   float units;   // N
 
-  /// `maximum` of the row so far. Anything not finite gives meaningless, harmless values.
+  /// `maximum`: of the row so far. If it is not finite, results are meaningless but harmless.
   __device__ __forceinline__ explicit PreciseExponential(float maximum, ExponentScale exponent_scale = {})
       : scale(exponent_scale) {
     origin = (maximum < scale.large_maximum && maximum > -scale.large_maximum) ? 0.0f : maximum;
@@ -59,11 +57,11 @@ struct PreciseExponential {
     shift = subtract(add(to_integer, bias), units);
   }
 
-  /// Whether centered() does anything: rarely, and the same for the whole row.
+  /// Returns whether centered() changes its argument: rare, and uniform for the row.
   __device__ __forceinline__ bool moves() const { return origin != 0.0f; }
   __device__ __forceinline__ float centered(float x) const { return subtract(x, origin); }
 
-  /// Of a centered element.
+  /// Takes a centered element.
   __device__ __forceinline__ float operator()(float x) const {
     const float reduced = maximum(x, lowest);
     const float shifted = fused_multiply_add(reduced, scale.high, shift);
@@ -73,19 +71,19 @@ struct PreciseExponential {
     return float_of(bits_of(exp2_of_fraction(fraction)) + (bits_of(shifted) << 23));
   }
 
-  /// What a sum formed under this maximum is multiplied with to stand under `other`, whose maximum is not smaller.
+  /// Returns the factor that makes a sum relative to `other`'s maximum, which must not be smaller.
   __device__ __forceinline__ float rescale_to(const PreciseExponential& other) const {
     const float moved = subtract(origin, other.origin);
     float exponent = fused_multiply_add(moved, scale.high, subtract(units, other.units));
     exponent = fused_multiply_add(moved, scale.low, exponent);
     const float shifted = add(exponent, to_integer);
-    const float fraction = subtract(exponent, subtract(shifted, to_integer));  // 0 unless an origin moved
+    const float fraction = subtract(exponent, subtract(shifted, to_integer));  // 0 unless one of them has an origin
     const float factor = float_of(bits_of(exp2_of_fraction(fraction)) + (bits_of(shifted) << 23));
     return exponent >= -126.0f ? factor : 0.0f;  // smaller factors are ignored
   }
 
-  /// The same for exponentials whose quotients may be denormal, so that none is lost that counts; `first` is a power of two
-  /// from 2^-40 up. Where an origin moved, which takes maxima of a million, blocks under another one hold nothing but zeros.
+  /// The same as two factors, if quotients may be denormal; `first` is a power of two, at least 2^-40. If the origins
+  /// differ, which takes maxima of a million, all rescaled exponentials are 0.
   __device__ __forceinline__ SplitPower split_rescale_to(const PreciseExponential& other) const {
     if (origin != other.origin) return {1.0f, rescale_to(other)};
     const float exponent = subtract(units, other.units);
@@ -98,9 +96,9 @@ struct PreciseExponential {
   }
 };
 
-/// For 16-bit results: three instructions an element, relative error about 2^-16 at most, far below half a unit of float16.
-/// Subtracting before scaling keeps that under large common offsets too; the bias keeps what becomes a denormal bfloat16
-/// after the division a normal number before it.
+/// For 16-bit results: three instructions per element, relative error about 2^-16 at most, far below half a unit of float16.
+/// Subtraction before scaling keeps that bound for large common offsets; the bias keeps values normal whose quotients are
+/// denormal in bfloat16.
 struct FastExponential {
   static constexpr float bias = 16.0f;
 
@@ -129,13 +127,13 @@ __device__ __forceinline__ bool is_finite(float x) { return (bits_of(x) & 0x7f80
 
 constexpr uint32 nan_bits = 0x7fc00000u;
 
-/// What a row's exponentials are multiplied with: 1 / sum. A row whose maximum is not finite (it holds NaN or +inf, or is
-/// all -inf) becomes NaN, as the definition gives.
+/// Returns 1 / sum, the factor of a row's exponentials. NaN if the maximum is not finite (NaN or +inf in the row, or all
+/// -inf), as the definition gives.
 __device__ __forceinline__ float softmax_scale(float largest, float sum) {
   return is_finite(largest) ? divide(1.0f, sum) : float_of(nan_bits);
 }
 
-/// exponential / sum for 16-bit results. `factor`: of the exponentials, which stood under another maximum.
+/// exponential / sum for 16-bit results. `factor`: rescales exponentials that are relative to another maximum.
 struct FastQuotient {
   static constexpr float least_factor = 0x1.0p-100f;
   float scale;
@@ -145,8 +143,8 @@ struct FastQuotient {
   __device__ __forceinline__ float operator()(float exponential) const { return multiply(exponential, scale); }
 };
 
-/// exponential / sum, rounded once: the remainder of the first product corrects it (Markstein, 1990). `factor`: a power of
-/// two.
+/// exponential / sum, correctly rounded: the remainder of the first product corrects it (Markstein, 1990). `factor` is a
+/// power of two.
 struct PreciseQuotient {
   static constexpr float least_factor = 0x1.0p-40f;  // sum / factor must not overflow
   float sum, scale;
@@ -159,7 +157,7 @@ struct PreciseQuotient {
   }
 };
 
-/// For 16-bit results. RunningSum<terms> adds up that many terms.
+/// For 16-bit results. RunningSum<terms> sums that many terms.
 struct FastArithmetic {
   using Exponential = FastExponential;
   using Quotient = FastQuotient;
@@ -174,7 +172,7 @@ struct PreciseArithmetic {
   using RunningSum = SumOf<(terms > 4)>;
 };
 
-/// `count` elements become their exponentials; returns the sum of those.
+/// Replaces `count` elements by their exponentials and returns the sum.
 template <int count, typename Exponential>
 __device__ __forceinline__ float exponentiate(const Exponential& exponential, float* values) {
   float sum = 0.0f;

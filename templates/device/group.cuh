@@ -1,21 +1,20 @@
 // Cooperative groups that share a row: lanes of a warp, a block, a cluster, or several co-resident blocks of a grid.
 //
 // All of them have
-//   members, threads        threads of the group, and of a block;
-//   member()                the rank of this thread in the group;
-//   first_row()             the row of the group; if it takes_many, the first of its rows, each row_step() further on;
-//   start()                 called between the loads of a row and its first reduction, to issue the group's own loads after
-//                           them;
-//   reduce<slot>()          over all members. Each `slot` has its own shared memory, so one barrier suffices.
-// Groups of several blocks are `distant`: exchange() gives every block the values of all blocks, so that values are reduced
-// within blocks first.
+//   group_size, threads     threads of the group, and of a block;
+//   thread_rank()           the rank of this thread in the group;
+//   first_row()             the row of the group; if takes_many, its first row, followed by every row_step()-th one;
+//   start()                 called between the loads of a row and its first reduction, to issue the group's own loads;
+//   reduce<slot>()          over all threads of the group. Each `slot` has its own shared memory, so one barrier suffices.
+// Groups of several blocks are `distant`: exchange() gives every block the values of all blocks, so values are first reduced
+// within each block.
 #pragma once
 
 #include "device/reduce.cuh"
 
 namespace tunesmith {
 
-/// `lanes` neighbouring lanes of a warp; a block of `threads` threads holds threads / lanes such teams.
+/// `lanes` neighbouring lanes of a warp; a block of `threads` threads holds threads / lanes groups.
 template <int block_threads, int lanes>
 struct LaneGroup {
   static constexpr bool distant = false;
@@ -62,7 +61,7 @@ struct BlockGroup {
   }
 };
 
-/// reduce() of a team of several blocks: within blocks, between them, and within blocks again.
+/// reduce() for groups of several blocks: within each block, between blocks, and within each block again.
 template <int slot, typename Group, typename Value, typename Reduction>
 __device__ __forceinline__ Value reduce_distant(Group& group, Value value, Reduction reduction) {
   BlockGroup<Group::threads> block(nullptr, 0);
@@ -73,7 +72,8 @@ __device__ __forceinline__ Value reduce_distant(Group& group, Value value, Reduc
 }
 
 #if TUNESMITH_SM >= 900
-/// `blocks` blocks of a cluster, which meet in each other's shared memory: one barrier over the cluster for each time.
+/// `blocks` blocks of a cluster. They exchange values through distributed shared memory, with one cluster barrier per
+/// exchange.
 template <int block_threads, int blocks>
 struct ClusterGroup {
   static constexpr bool distant = true;
@@ -83,16 +83,16 @@ struct ClusterGroup {
 
   int turn = 0;
 
-  // Nobody may touch the memory of a block that has not started.
+  // Arrives at the cluster barrier: no block may access the shared memory of a block that has not started.
   __device__ __forceinline__ ClusterGroup(void*, int64) { cluster_arrive(); }
   __device__ __forceinline__ void start() { cluster_wait(); }
   __device__ __forceinline__ int thread_rank() const { return cluster_rank() * block_threads + thread_index(); }
   __device__ __forceinline__ int64 first_row() const { return block_index() / blocks; }
 
-  /// `own` is the same in all threads of a block; take(other) is called once for each block of the team, in as many threads.
+  /// `own` is the same in all threads of a block. Calls take(other) once for each block, in as many threads.
   template <typename Value, typename Take>
   __device__ __forceinline__ void exchange(const Value& own, const Take& take) {
-    // Two sets take turns: a block that is one exchange ahead must not overwrite what a slower one has yet to read.
+    // Double-buffered: a block that is one exchange ahead must not overwrite values that a slower block has yet to read.
     TUNESMITH_SHARED(Value, all, 2 * blocks);
     Value* const set = all + turn * blocks;
     turn ^= 1;
@@ -108,29 +108,28 @@ struct ClusterGroup {
 };
 #endif
 
-/// `blocks` blocks of a grid that is launched cooperatively; they take row after row. A value goes through global memory
-/// with its tag next to it (as in NCCL's low-latency protocol), so that an exchange costs one store and one load, and no
-/// barrier over the grid.
+/// `blocks` blocks of a cooperatively launched grid; each group processes several rows. Values pass through global memory
+/// with a tag next to each (NCCL's LL protocol), so an exchange costs one store and one load and no grid barrier.
 ///
-/// Each exchange has a number, which is the tag. Two sets of words take turns: a block that is one exchange ahead cannot
-/// overwrite what a slower one has yet to read, and none can be two ahead. Words keep their tags from launch to launch, so
-/// nothing has to be cleared; the workspace is zeroed once.
+/// The tag is the number of the exchange. Words are double-buffered: a block that is one exchange ahead cannot overwrite
+/// values that a slower block has yet to read, and no block gets two ahead. Tags persist between launches, so the workspace
+/// is zeroed only once.
 template <int block_threads, int blocks>
 struct GridGroup {
   static constexpr bool distant = true;
   static constexpr bool takes_many = true;
   static constexpr int group_size = block_threads * blocks;
   static constexpr int threads = block_threads;
-  static constexpr int max_words = 8;  // of a value; up to four lie in one sector of the L2 cache
+  static constexpr int max_words = 8;  // per value; four words share a sector of L2
 
-  uint64* words;  // of this team: [2][blocks][max_words]
-  int64 groups;   // in the grid
-  uint32 tag;     // of the last exchange
+  uint64* words;  // of this group: [2][blocks][max_words]
+  int64 groups;   // number of groups in the grid
+  uint32 tag;     // tag of the last exchange
   bool started = false;
 
   __device__ __forceinline__ GridGroup(void* workspace, int64 groups_in_grid)
       : words(static_cast<uint64*>(workspace) + block_index() / blocks * (2 * blocks * max_words)), groups(groups_in_grid) {}
-  /// Reads the tags, which also brings the sectors that exchanges need into the L2 cache.
+  /// Reads the tags. This also brings the sectors of the exchange into L2.
   __device__ __forceinline__ void start() {
     if (started) return;
     started = true;
@@ -146,15 +145,15 @@ struct GridGroup {
     return words + (parity * blocks + block) * max_words;
   }
 
-  /// `own` is the same in all threads of a block and made of up to max_words floats; take(other) is called once for each
-  /// block of the team, in as many threads as possible.
+  /// `own` is the same in all threads of a block and consists of at most max_words floats. Calls take(other) once for each
+  /// block, in as many threads as possible.
   template <typename Value, typename Take>
   __device__ __forceinline__ void exchange(const Value& own, const Take& take) {
     constexpr int count = sizeof(Value) / sizeof(float);
     static_assert(count <= max_words, "there are words for so much");
     ++tag;
     const int parity = static_cast<int>(tag & 1);
-    // A lane for each word: they leave together.
+    // One lane per word, so that all are stored at once.
     const auto* const own_floats = reinterpret_cast<const float*>(&own);
     uint32 mine = 0;
 #pragma unroll
@@ -177,19 +176,18 @@ struct GridGroup {
   }
 };
 
-/// Whether every thread of the block can skip the shuffles of a team that has no row: not the lanes of a warp, which belong
-/// to several teams.
+/// True if a block without a row may exit. False if a warp contains several groups, because its shuffles need all lanes.
 template <typename Group>
 constexpr bool groups_stay_whole = Group::group_size >= 32;
 
-/// Calls body(row, exists) for each row of a team, of `rows` in all. `exists` is false for a team that has no row but whose
-/// lanes others need in their shuffles: it follows along with the last row, and must store nothing.
+/// Calls body(row, exists) for each row of the group; `rows` is the total. `exists` is false for a group without a row whose
+/// lanes are needed in shuffles: it repeats the last row and must not store anything.
 template <typename Group, typename Body>
 __device__ __forceinline__ void over_rows(const Group& group, int64 rows, const Body& body) {
   int64 row = group.first_row();
   const bool exists = row < rows;
   if (!exists) {
-    if (groups_stay_whole<Group>) return;  // the grid is folded when there are more rows than one dimension has places
+    if (groups_stay_whole<Group>) return;  // a folded grid has surplus blocks
     row = rows - 1;
   }
   if constexpr (Group::takes_many) {

@@ -1,17 +1,17 @@
-// The logarithm that log_softmax and log-sum-exp need.
+// The logarithm for log_softmax and log-sum-exp.
 #pragma once
 
 #include "device/platform.cuh"
 
 namespace tunesmith {
 
-/// ln(1 + x) for x >= 0, within about one unit in the last place: 1 + x = 2^k m with m around 1, and
-/// ln(m) = 2 atanh(s) with s = (m - 1) / (m + 1), |s| <= 0.172, summed so that m - 1, which is exact, leads (the arrangement
-/// of FreeBSD's log1p). NaN for NaN; +inf for +inf.
+/// Returns ln(1 + x) for x >= 0, within about one unit in the last place: 1 + x = 2^k m with m near 1, and ln(m) = 2
+/// atanh(s) with s = (m - 1) / (m + 1), |s| <= 0.172. The exact m - 1 is the leading term of the sum, as in FreeBSD's log1p.
+/// NaN for NaN; +inf for +inf.
 __device__ __forceinline__ float log_of_one_plus(float x) {
   const float total = add(1.0f, x);
   if (!(total < 3.0e38f)) return total;
-  // What the addition lost: x is the larger one beyond 1.
+  // Rounding error of the addition.
   const float lost = x < 1.0f ? subtract(x, subtract(total, 1.0f)) : subtract(1.0f, subtract(total, x));
   const uint32 offset = bits_of(total) - 0x3f3504f3u;  // sqrt(1/2): m lies in [sqrt(1/2), sqrt(2))
   const int k = static_cast<int>(offset) >> 23;

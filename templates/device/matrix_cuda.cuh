@@ -1,12 +1,12 @@
-// Tensor cores for CUDA: mma.sync, ldmatrix, stmatrix and cp.async with a condition. device/matrix.cuh says what lies where.
-// The host executor has the same names in jit/host/tunesmith_matrix_host.h; change both together.
+// Tensor cores for CUDA: mma.sync, ldmatrix, stmatrix and predicated cp.async. device/matrix.cuh describes the layouts.
+// jit/host/tunesmith_matrix_host.h has the same names for the host executor; change both together.
 #pragma once
 
 #include "device/platform_cuda.cuh"
 
 namespace tunesmith {
 
-/// d += a * b: 16 x 16 by 16 x 8 elements, f16 (sm_75 and later) or bf16 (sm_80 and later), products and sums in float.
+/// d += a * b, 16x16 by 16x8 elements of f16 (sm_75 and later) or bf16 (sm_80 and later), accumulated in float.
 template <typename Element>
 __device__ __forceinline__ void multiply_accumulate_16x8x16(float (&)[4], const uint32 (&)[4], const uint32 (&)[2]) {
   static_assert(sizeof(Element) == 0, "tensor cores multiply f16 and, on sm_80 and later, bf16");
@@ -28,7 +28,7 @@ __device__ __forceinline__ void multiply_accumulate_16x8x16<bf16>(float (&d)[4],
 }
 #undef TUNESMITH_MULTIPLY_ACCUMULATE
 #else
-/// Turing multiplies half as deep: the two halves of k, one after the other.
+/// Turing's instruction has half the depth: one for each half of k.
 template <>
 __device__ __forceinline__ void multiply_accumulate_16x8x16<f16>(float (&d)[4], const uint32 (&a)[4], const uint32 (&b)[2]) {
 #pragma unroll
@@ -39,15 +39,15 @@ __device__ __forceinline__ void multiply_accumulate_16x8x16<f16>(float (&d)[4], 
 }
 #endif
 
-/// Four matrices of 8 x 8 16-bit elements from shared memory; every lane names a row, aligned to 16 bytes. `offset`: bytes
-/// from shared_row on, which cost no arithmetic of 64 bits and, where they are known, none at all.
+/// Loads four 8x8 matrices of 16-bit elements from shared memory; every lane passes the address of a row, 16-byte aligned.
+/// `offset`: bytes added to shared_row without 64-bit arithmetic; free if constant.
 __device__ __forceinline__ void load_matrix_x4(uint32 (&r)[4], const void* shared_row, int offset = 0) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(shared_address(shared_row) + offset)
                : "memory");
 }
-/// The same, each matrix transposed on its way.
+/// Loads each matrix transposed.
 __device__ __forceinline__ void load_matrix_x4_transposed(uint32 (&r)[4], const void* shared_row, int offset = 0) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -55,7 +55,7 @@ __device__ __forceinline__ void load_matrix_x4_transposed(uint32 (&r)[4], const 
                : "memory");
 }
 #if TUNESMITH_SM >= 900
-/// The way back: what load_matrix_x4 would fetch as r.
+/// Stores the matrices that load_matrix_x4 would load as r.
 __device__ __forceinline__ void store_matrix_x4(void* shared_row, const uint32 (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(shared_row)),
                "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
@@ -64,9 +64,9 @@ __device__ __forceinline__ void store_matrix_x4(void* shared_row, const uint32 (
 #endif
 
 #if TUNESMITH_SM >= 800
-/// Copies 16 bytes from global memory to `offset` bytes from `shared`, past L1 and without registers; zeros if not `there`,
-/// and then `global` is not read. Both addresses are multiples of 16. Complete after async_copy_wait, which every thread
-/// must call.
+/// Copies 16 bytes from global memory to `shared` + `offset`, bypassing L1 and registers; writes zeros and does not read
+/// `global` if not `there`. Both addresses are 16-byte aligned. Complete after async_copy_wait, which every thread must
+/// call.
 __device__ __forceinline__ void async_copy_16(void* shared, int offset, const void* global, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared) + offset), "l"(global),
                "r"(there ? 16 : 0)
@@ -77,14 +77,14 @@ __device__ __forceinline__ void async_copy_16(void* shared, const void* global, 
 }
 #endif
 
-/// 1 / x within one unit in the last place; 0 for infinities, infinity for denormals.
+/// Returns 1 / x within one unit in the last place; 0 for infinities, infinity for denormals.
 __device__ __forceinline__ float reciprocal_approx(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-/// log2(x) within 2^-22, or 2^-22 of its value beyond [1/2, 2]; -infinity for 0 and denormals, NaN below 0.
+/// Returns log2(x) within 2^-22, or a relative 2^-22 outside [1/2, 2]; -infinity for 0 and denormals, NaN below 0.
 __device__ __forceinline__ float log2_approx(float x) {
   float y;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

@@ -1,4 +1,4 @@
-// Everything that touches hardware, under the same names on the GPU and in the host executor.
+// All hardware access, under the same names on the GPU and in the host executor.
 #pragma once
 
 #include "device/types.cuh"

@@ -1,24 +1,24 @@
-// The platform for CUDA: thin wrappers over PTX, so that kernels need no CUDA header.
-// The host executor has the same names in jit/host/tunesmith_platform_host.h; change both together.
+// The platform for CUDA: thin wrappers over PTX, so that kernels need no CUDA header. jit/host/tunesmith_platform_host.h has
+// the same names for the host executor; change both together.
 #pragma once
 
 #include "device/types.cuh"
 
-// Gates compare this: nvcc's host pass, which defines no architecture, must parse everything.
+// nvcc's host pass defines no architecture, but must parse everything: feature checks compare this macro.
 #ifdef __CUDA_ARCH__
 #define TUNESMITH_SM __CUDA_ARCH__
 #else
 #define TUNESMITH_SM 900
 #endif
 
-/// Shared memory of fixed size: an array of `count` objects of `type`, one per block, uninitialized.
+/// Declares `count` objects of `type` in static shared memory, uninitialized.
 #define TUNESMITH_SHARED(type, name, count) __shared__ type name[count]
 
 namespace tunesmith {
 
 // ---- Where am I -------------------------------------------------------------------------------------------------------
 
-/// Blocks and grids are one-dimensional for a kernel; a grid of more than 2^31 - 1 blocks is folded over y.
+/// Blocks and grids are one-dimensional for kernels; a grid of more than 2^31 - 1 blocks is folded into y.
 __device__ __forceinline__ int thread_index() { return static_cast<int>(threadIdx.x); }
 __device__ __forceinline__ int64 block_index() { return static_cast<int64>(blockIdx.y) * gridDim.x + blockIdx.x; }
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) & 31; }
@@ -29,28 +29,28 @@ __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.
 __device__ __forceinline__ void sync_block() { __syncthreads(); }
 __device__ __forceinline__ void sync_warp() { __syncwarp(); }
 
-/// Value of the lane whose index differs in the bits of lane_mask. All 32 lanes must take part.
+/// Returns the value of the lane whose index differs in the bits of lane_mask. All 32 lanes together.
 template <typename T>
 __device__ __forceinline__ T shuffle_xor(T value, int lane_mask) {
   return __shfl_xor_sync(0xffffffffu, value, lane_mask);
 }
-/// Value of lane `source`. All 32 lanes must take part.
+/// Returns the value of lane `source`. All 32 lanes together.
 template <typename T>
 __device__ __forceinline__ T shuffle(T value, int source) {
   return __shfl_sync(0xffffffffu, value, source);
 }
-/// Bit i is lane i's predicate. All 32 lanes must take part.
+/// Bit i of the result is lane i's predicate. All 32 lanes together.
 __device__ __forceinline__ uint32 ballot(bool predicate) { return __ballot_sync(0xffffffffu, predicate); }
 __device__ __forceinline__ bool any_in_warp(bool predicate) { return __any_sync(0xffffffffu, predicate); }
 __device__ __forceinline__ bool all_in_warp(bool predicate) { return __all_sync(0xffffffffu, predicate); }
 
-/// Start of the dynamic shared memory of this block, 16-byte aligned (1024 when the launch asks for more than 48 KiB).
+/// Returns the dynamic shared memory of this block, 16-byte aligned (1024 if the launch requests more than 48 KiB).
 __device__ __forceinline__ unsigned char* dynamic_shared() {
   extern __shared__ __align__(1024) unsigned char tunesmith_dynamic_shared[];
   return tunesmith_dynamic_shared;
 }
 
-/// A shared-memory address as PTX takes it: 32 bits, so that tiles and barriers are computed with in one register.
+/// Converts a shared-memory address to the 32 bits that PTX takes, so that address arithmetic needs one register.
 __device__ __forceinline__ uint32 shared_address(const void* shared) {
   return static_cast<uint32>(__cvta_generic_to_shared(shared));
 }
@@ -68,16 +68,16 @@ __device__ __forceinline__ int cluster_size() {
   asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
   return static_cast<int>(size);
 }
-/// Barrier over all threads of the cluster; shared-memory writes before it are seen by the whole cluster after it.
+/// Waits for all threads of the cluster; shared-memory writes before it are visible to the whole cluster after it.
 __device__ __forceinline__ void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-/// The two halves of sync_cluster, for work that lies between: every thread arrives, and waits before it arrives again. Once
-/// at the start of a kernel it keeps blocks from touching the shared memory of one that has not started. All 32 lanes
-/// together.
+/// The two halves of sync_cluster, for work between them: every thread arrives, and waits before it arrives again. One such
+/// pair at the start of a kernel ensures that all blocks have started before any block accesses another's shared memory. All
+/// 32 lanes together.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-/// The same object in the shared memory of another block of the cluster.
+/// Returns the address of the same object in another block of the cluster.
 template <typename T>
 __device__ __forceinline__ T* shared_of_rank(T* object, int rank) {
   uint64 address;
@@ -88,12 +88,12 @@ __device__ __forceinline__ T* shared_of_rank(T* object, int rank) {
 
 // ---- Blocks that are resident together ----------------------------------------------------------------------------------
 
-// A word of 8 bytes in global memory takes 4 bytes from one block to others, with a tag in its upper half that says which
-// exchange the value belongs to: one store, one load, and neither fence nor barrier (NCCL's LL protocol). Accesses of 8
-// bytes are never torn. They are relaxed: nothing else that the publisher wrote is ordered by them. Whoever waits for
-// another block must know that it runs: a cooperative launch, or blocks of one cluster.
+// An 8-byte word in global memory transfers 4 bytes between blocks; its upper half is a tag that identifies the exchange
+// (NCCL's LL protocol). It takes one store and one load, without fence or barrier, because 8-byte accesses are atomic. They
+// are relaxed and order no other writes. A waiting block requires that the other one is resident: a cooperative launch, or
+// one cluster.
 
-/// Writes tag and value at once. The word is aligned to 8 bytes.
+/// Writes tag and value in one store. The word is 8-byte aligned.
 __device__ __forceinline__ void publish(uint64* word, uint32 tag, uint32 value) {
   asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(word), "l"(static_cast<uint64>(tag) << 32 | value) : "memory");
 }
@@ -102,14 +102,14 @@ __device__ __forceinline__ uint64 load_relaxed(const uint64* word) {
   asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(found) : "l"(word) : "memory");
   return found;
 }
-/// The value that was published with this tag, as soon as it is there. A word that gets another tag before it was read hangs
-/// the kernel: let two sets of words take turns.
+/// Waits for the value with this tag and returns it. If the word gets another tag first, the kernel hangs: use double
+/// buffering.
 __device__ __forceinline__ uint32 await(const uint64* word, uint32 tag) {
   uint64 found = load_relaxed(word);
   while (static_cast<uint32>(found >> 32) != tag) found = load_relaxed(word);
   return static_cast<uint32>(found);
 }
-/// The same for `count` words that lie `distance` words apart, all in flight together.
+/// Waits for `count` words, `distance` words apart, all in flight at once.
 template <int count>
 __device__ __forceinline__ void await_each(const uint64* word, int distance, uint32 tag, uint32 (&values)[count]) {
   bool complete;
@@ -125,12 +125,12 @@ __device__ __forceinline__ void await_each(const uint64* word, int distance, uin
     }
   } while (!complete);
 }
-/// The tag that the word has now. Not for loops that wait: that is await, which lets others run in the host executor.
+/// Returns the current tag of a word. Do not poll with it: await() lets other threads run in the host executor.
 __device__ __forceinline__ uint32 tag_of(const uint64* word) { return static_cast<uint32>(load_relaxed(word) >> 32); }
 
 // ---- Memory -----------------------------------------------------------------------------------------------------------
 
-// Not volatile: the compiler makes each policy once per kernel. For sm_80 and later.
+// Not volatile, so that the compiler creates each policy once per kernel. For sm_80 and later.
 __device__ __forceinline__ uint64 evict_first_policy() {
   uint64 policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -142,7 +142,7 @@ __device__ __forceinline__ uint64 evict_last_policy() {
   return policy;
 }
 
-// The macros below take an instruction, the text of its policy's operand, and the policy if it has one.
+// The macros below take an instruction, the operand of its policy as a string, and the policy if there is one.
 #define TUNESMITH_NO_POLICY(operand) ""
 #define TUNESMITH_POLICY(operand) ", %" #operand
 
@@ -162,7 +162,7 @@ __device__ __forceinline__ uint64 evict_last_policy() {
     access("ld.global", TUNESMITH_NO_POLICY);                                                           \
   }
 
-// Loads are volatile so that they stay in program order with stores, which matters in place. PTX has no registers of 8 bits.
+// Volatile keeps loads in program order with stores, which in-place kernels need. PTX has no 8-bit registers.
 #define TUNESMITH_LOAD(instruction, policy_operand, ...)                                                            \
   if constexpr (bytes == 1) {                                                                                       \
     uint16 wide;                                                                                                    \
@@ -181,7 +181,7 @@ __device__ __forceinline__ uint64 evict_last_policy() {
                  : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])                   \
                  : "l"(address)__VA_ARGS__)
 
-/// One instruction that loads `bytes` (1, 2, 4, 8 or 16) from global memory; the address is a multiple of `bytes`.
+/// Loads `bytes` (1, 2, 4, 8 or 16) from global memory in one instruction; the address is a multiple of `bytes`.
 template <int bytes, LoadHint hint>
 __device__ __forceinline__ Bits<bytes> load(const void* address) {
   Bits<bytes> bits;
@@ -211,8 +211,8 @@ __device__ __forceinline__ Bits<bytes> load(const void* address) {
                  : "+r"(bits.word[0]), "+r"(bits.word[1]), "+r"(bits.word[2]), "+r"(bits.word[3]) \
                  : "l"(address), "r"(wanted)__VA_ARGS__)
 
-/// load() of 2, 4, 8 or 16 bytes if `there` is true, else `otherwise`. Predicated instead of a branch, so that the compiler
-/// issues it together with the loads around it.
+/// Loads 2, 4, 8 or 16 bytes if `there`, otherwise returns `otherwise`. Predicated, so that the compiler issues it together
+/// with the loads around it.
 template <int bytes, LoadHint hint>
 __device__ __forceinline__ Bits<bytes> load_if(bool there, const void* address, Bits<bytes> otherwise) {
   Bits<bytes> bits = otherwise;
@@ -240,7 +240,7 @@ __device__ __forceinline__ Bits<bytes> load_if(bool there, const void* address, 
                  "r"(bits.word[1]), "r"(bits.word[2]), "r"(bits.word[3])__VA_ARGS__                                       \
                  : "memory")
 
-/// One instruction that stores `bytes` (1, 2, 4, 8 or 16) to global memory; the address is a multiple of `bytes`.
+/// Stores `bytes` (1, 2, 4, 8 or 16) to global memory in one instruction; the address is a multiple of `bytes`.
 template <int bytes, StoreHint hint>
 __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
   static_assert(TUNESMITH_SM >= 800 || hint != StoreHint::evict_first, "L2 eviction policies need sm_80 or later");
@@ -261,8 +261,8 @@ __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
 #undef TUNESMITH_STORE
 
 #if TUNESMITH_SM >= 800
-/// Copies `bytes` (4, 8 or 16) from global to shared memory without registers; complete after async_copy_wait. Of the hints
-/// only the L2 policies apply: the copy never allocates in L1 when it is 16 bytes wide.
+/// Copies `bytes` (4, 8 or 16) from global to shared memory, bypassing registers; complete after async_copy_wait. Only L2
+/// hints apply, because 16-byte copies never allocate in L1.
 template <int bytes, LoadHint hint = LoadHint::plain>
 __device__ __forceinline__ void async_copy(void* shared, const void* global) {
   const uint32 address = shared_address(shared);
@@ -279,37 +279,37 @@ __device__ __forceinline__ void async_copy(void* shared, const void* global) {
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(global), "n"(bytes) : "memory");
 }
-/// Closes the group of the copies that this thread has issued so far.
+/// Commits the copies that this thread has issued so far as a group.
 __device__ __forceinline__ void async_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits until at most `pending` of this thread's groups are unfinished; other threads' copies need a barrier as well.
+/// Waits until at most `pending` of this thread's groups are incomplete; other threads' copies need a barrier as well.
 template <int pending>
 __device__ __forceinline__ void async_copy_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 #endif
 
-/// Makes the compiler forget what it knows about the value, so that it recomputes what depends on it instead of keeping that
-/// in registers.
+/// Hides the value from the optimizer, so that the compiler recomputes dependent values instead of keeping them in
+/// registers.
 __device__ __forceinline__ void forget(uint32& word) { asm volatile("" : "+r"(word)); }
 __device__ __forceinline__ void forget(uint16& word) { asm volatile("" : "+h"(word)); }
 
 // ---- Arithmetic -------------------------------------------------------------------------------------------------------
 
-/// 2^x; relative error at most 2^-22; NaN for NaN, 0 for -inf.
+/// Returns 2^x with a relative error of at most 2^-22; NaN for NaN, 0 for -inf.
 __device__ __forceinline__ float exp2_approx(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-/// a * b + c, a * b, a + b, a - b, a / b, each rounded once and never contracted: what two-float arithmetic relies on.
+/// a * b + c, a * b, a + b, a - b, a / b, each rounded once and never contracted, as two-float arithmetic requires.
 __device__ __forceinline__ float fused_multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ __forceinline__ float multiply(float a, float b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ float add(float a, float b) { return __fadd_rn(a, b); }
 __device__ __forceinline__ float subtract(float a, float b) { return __fsub_rn(a, b); }
 __device__ __forceinline__ float divide(float a, float b) { return __fdiv_rn(a, b); }
-/// The larger one; the other when one is NaN.
+/// Returns the larger argument; if one is NaN, the other.
 __device__ __forceinline__ float maximum(float a, float b) { return fmaxf(a, b); }
-/// The larger one, +0 rather than -0; NaN when either is.
+/// Returns the larger argument, +0 rather than -0; NaN if either is NaN.
 __device__ __forceinline__ float maximum_or_nan(float a, float b) {
 #if TUNESMITH_SM >= 800
   float larger;
@@ -333,7 +333,7 @@ __device__ __forceinline__ float to_float(f16 value) {
 }
 __device__ __forceinline__ float to_float(bf16 value) { return __uint_as_float(static_cast<uint32>(value.bits) << 16); }
 
-/// Round to nearest even; overflow gives infinity.
+/// Rounds to nearest even; overflow gives infinity.
 template <typename T>
 __device__ __forceinline__ T from_float(float value);
 template <>
@@ -359,7 +359,7 @@ __device__ __forceinline__ bf16 from_float<bf16>(float value) {
   return narrow;
 }
 
-/// Two values in one 32-bit word, the first in the low half: one instruction on sm_80 and later.
+/// Packs two values into a 32-bit word, the first in the low half: one instruction on sm_80 and later.
 template <typename T>
 __device__ __forceinline__ uint32 pack(float low, float high);
 template <>

@@ -1,5 +1,5 @@
-// Reductions over threads, and compensated sums. The configuration fixes the order of additions, so results repeat bit for
-// bit.
+// Reductions over threads, and compensated sums. The configuration fixes the order of additions, so results are bitwise
+// reproducible.
 #pragma once
 
 #include "device/platform.cuh"
@@ -16,7 +16,7 @@ struct Sum {
   __device__ __forceinline__ float operator()(float a, float b) const { return add(a, b); }
 };
 
-/// Two floats that travel together.
+/// A pair of floats, reduced together.
 struct alignas(8) FloatPair {
   float first, second;
 };
@@ -33,13 +33,13 @@ struct SumOfEach {
   }
 };
 
-/// What add(a, b) rounds away (Knuth's two-sum).
+/// Returns the rounding error of add(a, b) (Knuth's two-sum).
 __device__ __forceinline__ float lost_by_adding(float a, float b, float total) {
   const float included = subtract(total, a);
   return add(subtract(a, subtract(total, included)), subtract(b, included));
 }
 
-/// Of numbers that are unevaluated sums of two floats: twice the precision.
+/// Adds unevaluated sums of two floats, in twice float's precision.
 struct SumOfTwoFloats {
   static __device__ __forceinline__ FloatPair identity() { return {0.0f, 0.0f}; }
   __device__ __forceinline__ FloatPair operator()(FloatPair a, FloatPair b) const {
@@ -48,8 +48,8 @@ struct SumOfTwoFloats {
   }
 };
 
-/// A thread's running sum of many terms that keeps what each addition rounds away, so that a long row is as exact as a short
-/// one. Six additions a term: for long sums give it whole vectors' sums, not elements.
+/// Running sum that keeps the rounding error of each addition, so long rows are as accurate as short ones. Six additions per
+/// term: for long sums, include sums of vectors instead of elements.
 struct CompensatedSum {
   float sum = 0.0f;
   float lost = 0.0f;
@@ -59,7 +59,7 @@ struct CompensatedSum {
     lost = add(lost, lost_by_adding(sum, term, total));
     sum = total;
   }
-  /// Dot product as if in twice the precision (Ogita, Rump and Oishi, "Accurate sum and dot product", 2005).
+  /// Adds a product with twice float's precision (Ogita, Rump and Oishi, "Accurate sum and dot product", 2005).
   __device__ __forceinline__ void include_product(float a, float b) {
     const float product = multiply(a, b);
     lost = add(lost, fused_multiply_add(a, b, -product));
@@ -73,7 +73,7 @@ struct CompensatedSum {
   __device__ __forceinline__ FloatPair both() const { return {sum, lost}; }
 };
 
-/// The same interface for few terms, and for 16-bit results, which do not need it.
+/// Uncompensated, for few terms and for 16-bit results.
 struct PlainSum {
   float sum = 0.0f;
 
@@ -95,7 +95,8 @@ __device__ __forceinline__ float largest_of(const float (&values)[count]) {
   return largest;
 }
 
-/// Over groups of `lanes` neighbouring lanes (a power of two up to 32). All 32 lanes take part; every one gets the result.
+/// Reduces over groups of `lanes` neighbouring lanes (a power of two up to 32); all lanes get the result. All 32 lanes
+/// together.
 template <int lanes, typename Value, typename Reduction>
 __device__ __forceinline__ Value reduce_lanes(Value value, Reduction reduction) {
 #pragma unroll

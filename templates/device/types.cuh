@@ -8,7 +8,7 @@ using uint32 = unsigned int;
 using int64 = long long;
 using uint64 = unsigned long long;
 
-/// IEEE binary16 and bfloat16, held as bits: no CUDA header is needed, and conversions are explicit.
+/// IEEE binary16 and bfloat16 as bits: no CUDA header is needed, and conversions are explicit.
 struct f16 {
   uint16 bits;
 };
@@ -16,7 +16,7 @@ struct bf16 {
   uint16 bits;
 };
 
-/// Raw bytes that one instruction moves: 1, 2, 4, 8 or 16, aligned to their size.
+/// Raw bytes of one memory access: 1, 2, 4, 8 or 16, aligned to their size.
 template <int bytes>
 struct Bits;
 template <>
@@ -40,16 +40,16 @@ struct alignas(16) Bits<16> {
   uint32 word[4];
 };
 
-/// How a load treats the caches.
+/// Cache behaviour of a load.
 enum class LoadHint {
   plain,        ///< ld.global
-  no_allocate,  ///< ld.global.nc.L1::no_allocate: read-only path; never for memory that the kernel writes
+  no_allocate,  ///< ld.global.nc.L1::no_allocate: read-only path; not for memory that the kernel writes
   streaming,    ///< ld.global.cs: likely used once
   evict_first,  ///< L2 evict_first policy (sm_80 and later)
   evict_last,   ///< L2 evict_last policy (sm_80 and later)
 };
 
-/// How a store treats the caches.
+/// Cache behaviour of a store.
 enum class StoreHint {
   plain,        ///< st.global
   streaming,    ///< st.global.cs

@@ -1,4 +1,4 @@
-// Vectors of elements: as few memory instructions as their size allows, unpacked to float32 where they are computed with.
+// Vectors of elements: as few memory accesses as possible, converted to float32 for computation.
 #pragma once
 
 #include "device/platform.cuh"
@@ -22,10 +22,10 @@ constexpr bool is_same<A, A> = true;
 struct u8 {
   unsigned char bits;
 };
-/// 0 for false.
+/// Returns 0 for false and 1 for true.
 __device__ __forceinline__ float to_float(u8 value) { return value.bits != 0 ? 1.0f : 0.0f; }
 
-/// `count` consecutive elements of type T as they lie in memory, held in registers.
+/// `count` consecutive elements of type T in registers, in the layout of memory.
 template <typename T, int count>
 struct Packed {
   static constexpr int bytes = count * static_cast<int>(sizeof(T));
@@ -66,7 +66,7 @@ struct Packed {
     }
   }
 
-  /// Stops the compiler from keeping what was computed from these elements for a later, equal computation.
+  /// Stops the compiler from keeping values computed from these elements for a later, equal computation.
   __device__ __forceinline__ void forget_uses() {
     if constexpr (bytes == 2) {
       forget(access[0].word);
@@ -97,7 +97,7 @@ struct Packed {
   }
 };
 
-/// The largest of 16-bit elements, two at a time and without unpacking them.
+/// Maximum of 16-bit elements, two at a time and without conversion.
 template <typename T>
 struct PackedMaximum {
   uint32 pair = is_same<T, f16> ? 0xfc00fc00u : 0xff80ff80u;  // -inf
@@ -116,8 +116,8 @@ struct PackedMaximum {
 template <>
 struct PackedMaximum<float> {};
 
-/// The elements of a row that exist: [begin, end), counted from an address that vectors are aligned to. begin is 0 unless
-/// the row starts between two vectors.
+/// The existing elements of a row: [begin, end), counted from a vector-aligned address. `begin` is 0 unless the row is not
+/// aligned.
 struct Range {
   int64 begin, end;
   template <int count>
@@ -130,7 +130,7 @@ struct Range {
   }
 };
 
-/// The vector at `column`, which lies within the row.
+/// Loads the vector at `column`, which must be within the row.
 template <typename T, int count, LoadHint hint>
 __device__ __forceinline__ Packed<T, count> load_whole(const T* row, int64 column) {
   Packed<T, count> vector;
@@ -152,7 +152,7 @@ __device__ __forceinline__ void store_whole(T* row, int64 column, const float (&
   }
 }
 
-/// The vector at `column` if it lies within the range, else `outside`; without a branch.
+/// Loads the vector at `column` if it is within the range, otherwise returns `outside`; without a branch.
 template <typename T, int count, LoadHint hint>
 __device__ __forceinline__ Packed<T, count> load_if_whole(const T* row, int64 column, Range range, float outside) {
   Packed<T, count> vector;
@@ -169,12 +169,12 @@ __device__ __forceinline__ Packed<T, count> load_if_whole(const T* row, int64 co
   return vector;
 }
 
-// How vectors may lie across the ends of a range, as types with
-//   load<T, count, hint>()   elements [column, column + count); those outside the range read as `outside`
-//   store<T, count, hint>()  those of them that lie within the range
-// Both take `inside`: the caller knows that the vector is within the range.
+// Policies for vectors at the ends of a range have
+//   load<T, count, hint>()   loads [column, column + count); elements outside the range read as `outside`
+//   store<T, count, hint>()  stores the elements within the range
+// Both take `inside`: true if the vector is known to be within the range.
 
-/// They do not: each is inside or outside.
+/// No vector crosses an end.
 struct WholeVectors {
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,

@@ -12,17 +12,19 @@ namespace tunesmith {
 
 // ---- Matrices in shared memory ------------------------------------------------------------------------------------------
 
-/// A matrix in shared memory as TMA writes it with the same swizzle. The address is in the low word, so that advancing
-/// within a matrix is one addition.
+/// Descriptor of a matrix in shared memory, as TMA writes it with the same swizzle. The address is in the low word, so that
+/// advancing within a matrix is one addition.
 struct MatrixDescriptor {
   uint32 low, high;
   __device__ __forceinline__ constexpr uint64 bits() const { return static_cast<uint64>(high) << 32 | low; }
 };
-/// With a swizzle of 128 bytes: rows of 128 bytes, 8 of them to an atom of 1024 bytes, tiles aligned to 1024. Dimension k
-/// innermost (Q and K): stride = 1024, from 8 rows to the next 8; leading is ignored. A step of 16 along k is 32 bytes
-/// further, within the 128; the next 64 elements of k are another tile. Dimension n innermost (V): stride = 1024, from 8 k
-/// to the next 8; leading = the bytes of a tile, from 64 columns to the next 64. A step of 16 along k is 2048 bytes. Shared
-/// memory ends below 2^18.
+/// With a 128-byte swizzle: rows of 128 bytes, 8 rows per atom of 1024 bytes, tiles 1024-byte aligned. Shared memory ends
+/// below 2^18.
+///   k innermost (Q, K)  stride = 1024, from 8 rows to the next 8; leading is ignored. A step of 16 along k advances 32
+///   bytes
+///                       within the 128; the next 64 elements of k are another tile.
+///   n innermost (V)     stride = 1024, from 8 k to the next 8; leading = bytes of a tile, from 64 columns to the next 64.
+///                       A step of 16 along k advances 2048 bytes.
 template <int swizzle_bytes = 128>
 __device__ __forceinline__ constexpr MatrixDescriptor matrix_descriptor(uint32 address, int stride_bytes,
                                                                         int leading_bytes = 16) {
@@ -31,16 +33,16 @@ __device__ __forceinline__ constexpr MatrixDescriptor matrix_descriptor(uint32 a
   return {(static_cast<uint32>(leading_bytes) >> 4 << 16) + (address >> 4),
           layout << 30 | static_cast<uint32>(stride_bytes) >> 4};
 }
-/// The same matrix `bytes` further on, with `leading_bytes` more.
+/// Returns the descriptor advanced by `bytes`, with `leading_bytes` added to its leading dimension.
 __device__ __forceinline__ constexpr MatrixDescriptor advance(MatrixDescriptor matrix, int bytes, int leading_bytes = 0) {
   return {matrix.low + static_cast<uint32>(bytes >> 4) + (static_cast<uint32>(leading_bytes >> 4) << 16), matrix.high};
 }
 
 // ---- Order --------------------------------------------------------------------------------------------------------------
 
-// wgmma reads and writes registers behind the compiler's back, and the compiler moves float arithmetic across volatile
-// instructions: what is computed must be tied down before the tensor cores read it, and what they computed until they are
-// done. Hence both functions take every accumulator (and A in registers) that is in flight.
+// The compiler does not know that wgmma reads and writes registers asynchronously, and it moves float arithmetic across
+// volatile instructions. Inputs must be pinned before the tensor cores read them, and accumulators until they are done. So
+// both functions take all accumulators (and A in registers) that are in flight.
 
 template <int count>
 __device__ __forceinline__ void pin(float (&values)[count]) {
@@ -53,21 +55,21 @@ __device__ __forceinline__ void pin(uint32 (&values)[count]) {
   for (int i = 0; i < count; ++i) asm volatile("" : "+r"(values[i]));
 }
 
-/// The value, opaque to the compiler: what is computed from it is computed here and not kept in a register all along.
+/// Hides the value from the optimizer: dependent values are computed here instead of being kept in registers.
 __device__ __forceinline__ int here(int value) {
   asm volatile("" : "+r"(value));
   return value;
 }
 
-/// Before the first wgmma, and whenever other instructions wrote its registers. All four warps, as everything below.
+/// Call it before the first wgmma and after other instructions wrote its registers. All four warps, as for everything below.
 template <typename... Registers>
 __device__ __forceinline__ void wgmma_fence(Registers&... registers) {
   (pin(registers), ...);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-/// Closes the group of the products issued so far.
+/// Commits the products issued so far as a group.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/// Waits until at most `pending` groups are unfinished. Takes the registers of the groups that then are done.
+/// Waits until at most `pending` groups are incomplete. Takes the registers of the completed groups.
 template <int pending, typename... Registers>
 __device__ __forceinline__ void wgmma_wait(Registers&... registers) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
@@ -76,31 +78,31 @@ __device__ __forceinline__ void wgmma_wait(Registers&... registers) {
 
 // ---- Products -----------------------------------------------------------------------------------------------------------
 
-/// How B lies in shared memory: n rows with k innermost (K of attention), or k rows with n innermost (V).
+/// Layout of B in shared memory: n rows with k innermost (K of attention), or k rows with n innermost (V).
 enum class Innermost : int { k = 0, n = 1 };
 
-/// The instructions for n columns. A source defines those that it uses, for n = 8, 16, ..., 256, in this namespace:
+/// The instructions for n columns, n = 8, 16, ..., 256. A source defines the ones it uses in this namespace:
 /// TUNESMITH_WGMMA_64 defines Wgmma<64>.
 template <int n>
 struct Wgmma;
 
-/// d (64 x n) = A (64 x 16) B (16 x n), plus d when `accumulate`. T is f16 or bf16. Thread t of the warpgroup holds the rows
-/// 16*(t/32) + t%32/4 and 8 more, and of every 8 columns 2*(t%4) and the next: d[4*j] and d[4*j + 1] are the columns
-/// 8*j + 2*(t%4) and the next of the first row, d[4*j + 2] and d[4*j + 3] those of the second. Asynchronous: see Order.
+/// d (64 x n) = A (64 x 16) B (16 x n), plus d if `accumulate`. T is f16 or bf16. Thread t of the warpgroup holds rows
+/// 16*(t/32) + t%32/4 and 8 more, and of every 8 columns 2*(t%4) and the next: d[4*j] and d[4*j + 1] are columns 8*j +
+/// 2*(t%4) and the next of the first row, d[4*j + 2] and d[4*j + 3] of the second. Asynchronous: see Order.
 template <typename T, Innermost b_order, int count>
 __device__ __forceinline__ void wgmma(float (&d)[count], MatrixDescriptor a, MatrixDescriptor b, bool accumulate) {
   Wgmma<2 * count>::template multiply<T, b_order>(d, a.bits(), b.bits(), accumulate);
 }
-/// A in registers, pairs packed: a[0] and a[2] are the columns 2*(t%4) and 8 + 2*(t%4), each with the next, of the first
-/// row, a[1] and a[3] of the second: accumulators 8*k to 8*k + 7 of an earlier product, packed in order, are A for its
-/// columns 16*k to 16*k + 15.
+/// A in registers, packed pairs: a[0] and a[2] are columns 2*(t%4) and 8 + 2*(t%4), each with the next, of the first row,
+/// a[1] and a[3] of the second. So accumulators 8*k to 8*k + 7 of an earlier product, packed in order, are columns 16*k to
+/// 16*k + 15 of A.
 template <typename T, Innermost b_order, int count>
 __device__ __forceinline__ void wgmma(float (&d)[count], const uint32 (&a)[4], MatrixDescriptor b, bool accumulate) {
   Wgmma<2 * count>::template multiply<T, b_order>(d, a, b.bits(), accumulate);
 }
 
-// Inline PTX names every register of d by its number, so each n needs lists of its own: d in the text of the instruction,
-// and d as operands. Each list is the one before and four more.
+// Inline PTX names every register of d by number, so each n needs its own lists: d in the instruction string, and d as
+// operands. Each list is the previous one and four more.
 // clang-format off
 #define TUNESMITH_D8_TEXT "%0, %1, %2, %3"
 #define TUNESMITH_D16_TEXT TUNESMITH_D8_TEXT ", %4, %5, %6, %7"
@@ -184,7 +186,7 @@ __device__ __forceinline__ void wgmma(float (&d)[count], const uint32 (&a)[4], M
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)),                    \
                  "n"(static_cast<int>(b_order))                                                                            \
                : "memory")
-/// Wgmma<n>: the text of d and its operands, then the numbers of the operands after d.
+/// Wgmma<n>: string of d and its operands, then the numbers of the operands after d.
 #define TUNESMITH_WGMMA(n, d_text, d_operands, i0, i1, i2, i3, i4, i5, i6)                                                \
   template <>                                                                                                             \
   struct Wgmma<n> {                                                                                                       \

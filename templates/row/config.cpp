@@ -129,11 +129,11 @@ std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
 int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   const bool halved =
       registers == Registers::packed && shape.resident_element_bytes() == 2 * shape.inputs && shape.vector() > 1;
-  if (reads_twice() && !shape.writes) {  // one tile, and a few numbers: no row, no second pass
+  if (reads_twice() && !shape.writes) {  // one tile and a few numbers: no resident row, no second pass
     const std::int64_t words = std::int64_t{unroll} * shape.vector() * size_of(shape.input) / 4;
     return static_cast<int>(words) + 22 + shape.more_registers;
   }
-  if (variant == Variant::pipeline) {  // a warp's part of a chunk as it lies in memory, two vectors of it in work
+  if (variant == Variant::pipeline) {  // a warp's slice of a chunk in packed form, and two vectors of it as float32
     const PipelineGeometry geometry = pipeline_geometry(*this, shape);
     const std::int64_t words = geometry.vectors_of_a_lane * shape.vector() * size_of(shape.input) / 4;
     return static_cast<int>(std::min<std::int64_t>(words, 4096)) + 32 + shape.more_registers;
@@ -143,14 +143,14 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
     elements = std::int64_t{unroll} * shape.vector() * 2 * shape.inputs;
   else
     elements = vectors_in_registers(shape) * shape.vector() * shape.inputs;
-  // Addresses, constants of the exponential, one vector in work; the precise one works on a packed vector in two copies.
+  // Addresses, constants of the exponential, one vector as float32; precise arithmetic has two copies of a packed vector.
   int around = halved && shape.output == DType::f32 ? 52 : 26;
   if (!shape.writes && variant == Variant::block) around = 14;
   around += shape.more_registers;
   if (shape.backward()) around += 8;
   if (shape.logarithm) around += 6;
   if (shape.options.mask != Mask::none) around += 14;
-  if (shape.shifted() && shape.vector() <= 2) around += 8;  // many places where a vector may stick out of the row
+  if (shape.shifted() && shape.vector() <= 2) around += 8;  // many vectors may cross the end of the row
   return static_cast<int>(std::min<std::int64_t>(halved ? elements / 2 : elements, 4096)) + around;
 }
 

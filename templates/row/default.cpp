@@ -1,6 +1,5 @@
-// The configuration that is used without measuring. A small model: a row waits in as few multiprocessors as hold it with
-// another row next to it, so that one computes while the other moves data; with fewer rows than multiprocessors, each row is
-// shared by as many blocks as keep all of them busy.
+// The configuration used without tuning. A small model: a row occupies as few multiprocessors as can hold two rows, so that
+// one computes while the other moves data. With fewer rows than multiprocessors, blocks share rows so that all are busy.
 
 #include <algorithm>
 #include <bit>
@@ -13,7 +12,7 @@
 namespace tunesmith::row {
 namespace {
 
-/// A warp with more of a row than that is slower than a block.
+/// With more vectors per lane, a block is faster than a warp.
 constexpr int most_vectors_of_a_lane = 8;
 
 int power_of_two_up(std::int64_t value, int least, int most) {
@@ -21,7 +20,7 @@ int power_of_two_up(std::int64_t value, int least, int most) {
   return static_cast<int>(std::bit_ceil(clamped));
 }
 
-/// The hints that win where nothing was measured: keep what is read in L2 once the arrays are far larger than it.
+/// Sets the cache hints that are best without measurements: keep loaded data in L2 if the arrays are far larger than it.
 TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
   const bool has_policies = device.arch.number() >= 80;
   if (has_policies && shape.writes && shape.traffic_bytes() >= 4 * device.l2_bytes) {
@@ -45,7 +44,7 @@ TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
 }
 
 TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
-  // More of a row in a thread's registers is slow to compile and leaves few threads.
+  // More row values per thread are slow to compile and leave few threads.
   constexpr double most_values = 96;
   std::vector<TypedConfig> blocks = ranked_blocks(shape, device);
   for (const TypedConfig& config : blocks)
@@ -57,8 +56,8 @@ TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
-/// Fewer threads with a moderate share in registers, converted once: of what was tried on an H200 the fastest where a row's
-/// exponentials wait for its gradient.
+/// Few threads with a moderate share in registers, converted once: on an H200 the fastest choice if exponentials stay
+/// resident for the gradient.
 TypedConfig keeping_exponentials(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
   constexpr int moderate = 8;
   TypedConfig converted = config;
@@ -67,8 +66,8 @@ TypedConfig keeping_exponentials(TypedConfig config, const Shape& shape, const D
   return shape.keeps_exponentials && why_invalid(converted, shape, device).empty() ? converted : config;
 }
 
-/// The fewest blocks that hold a row leave room for the most rows. Of other sizes than powers of two a few were faster on an
-/// H200 and more were slower; those are for tuning to try.
+/// The smallest cluster that holds a row leaves room for the most rows. On an H200, a few sizes other than powers of two
+/// were faster and more were slower; the tuner tries those.
 TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::cluster;
@@ -92,8 +91,8 @@ TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
-/// What is only read needs bytes in flight and few blocks, whose ends then fall together less: of what was tried on an H200
-/// the fastest. Registers are bounded, or one block fewer would share a multiprocessor.
+/// A kernel that only reads needs bytes in flight and few blocks, so that its blocks end at different times: the fastest
+/// choice on an H200. Bounded registers avoid losing a resident block.
 TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   const bool wide = size_of(shape.input) == 4;
   const bool long_rows = shape.cols * size_of(shape.input) >= 128 << 10;
@@ -116,8 +115,8 @@ TypedConfig tiled_default(Variant variant, const Shape& shape, const DeviceInfo&
   return config;
 }
 
-/// Rows of 16-bit elements that two blocks of 1024 threads hold in half of their registers: a whole row in flight while
-/// another one is computed with.
+/// Returns whether two blocks of 1024 threads can each hold a row of 16-bit elements in half of their registers, so that one
+/// row is in flight while another one is computed.
 bool holds_two_rows(TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   config.variant = Variant::block;
   config.threads = 1024;
@@ -130,8 +129,8 @@ bool holds_two_rows(TypedConfig& config, const Shape& shape, const DeviceInfo& d
 }  // namespace
 
 int resident_warps(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  // Each of four schedulers allots its quarter of the registers to warps, 8 for each thread at a time; the compiler reckons
-  // with that when it is told how many blocks there are to be.
+  // Each of four schedulers allocates its quarter of the registers to warps in units of 8 per thread; the compiler respects
+  // this if min_blocks is given.
   constexpr int schedulers = 4, unit = 8, margin = 2;
   const int registers = (config.registers_needed(shape) + margin + unit - 1) / unit * unit;
   return schedulers * (device.registers_per_sm / schedulers / (32 * registers));
@@ -181,7 +180,7 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
     case Variant::warp: config = warp_default(shape, device); break;
     case Variant::block: config = block_default(shape, device); break;
     case Variant::hybrid:
-      // Two blocks overlap well; one is what is left for the longest rows.
+      // Two blocks overlap well; the longest rows leave room for one only.
       for (const int blocks : {2, 1})
         for (const int threads : {shape.keeps_exponentials ? 256 : 512, 1024})
           if (fill_chip(config, threads, blocks, shape, device))
@@ -200,20 +199,20 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   const auto valid = [&](const TypedConfig& config) { return why_invalid(config, shape, device).empty(); };
   const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
 
-  // Rows that leave multiprocessors idle are shared.
+  // Share rows if there are fewer than multiprocessors.
   constexpr std::int64_t worth_sharing_bytes = 32 << 10;
   if (shape.rows * 2 <= device.sm_count && row_bytes >= worth_sharing_bytes)
     for (const Variant variant : {Variant::grid, Variant::split})
       if (const TypedConfig config = default_config(variant, shape, device); valid(config)) return config;
 
-  // A row that is read once and leaves a number needs no place to wait.
+  // A row that is read once and reduced to a number need not be resident.
   constexpr std::int64_t worth_passing_bytes = 16 << 10;
   if (!shape.writes && row_bytes >= worth_passing_bytes) {
     if (TypedConfig whole; holds_two_rows(whole, shape, device)) return with_hints(whole, shape, device);
     return default_config(Variant::two_pass, shape, device);
   }
 
-  // Short rows that start anywhere: whole vectors at both ends would cost more than narrow accesses everywhere.
+  // Short rows without alignment: whole vectors would cost more at both ends than narrow accesses cost everywhere.
   if (shape.shifted() && row_bytes <= 4 << 10) {
     TypedConfig narrow = default_config(Variant::warp, shape, device);
     narrow.threads = 64;
@@ -231,8 +230,8 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   const TypedConfig block = default_config(Variant::block, shape, device);
   const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);
   const TypedConfig cluster = default_config(Variant::cluster, shape, device);
-  // A block that has a multiprocessor to itself computes while no data moves; two smaller shares overlap.
-  // Few threads with much of a row each are for where they hold more rows than hybrid's many do.
+  // A block alone on a multiprocessor computes while no data moves; two smaller blocks overlap. Few threads with a large
+  // share of a row pay off only if they hold more rows than the many threads of hybrid.
   const bool crowded = expectation(block, shape, device).row_values > 64 && valid(hybrid);
   if (valid(block) && block.min_blocks > (crowded ? hybrid.min_blocks : 1)) return block;
   if (valid(hybrid) && hybrid.min_blocks > 1) return hybrid;
@@ -254,15 +253,15 @@ Variant variant_of(const Value& named) {
 
 Config complete_config(const Config& partial, const Shape& shape, const DeviceInfo& device) {
   TypedConfig typed = default_config(shape, device);
-  // Where a variant is named, whole vectors go without saying, as in a configuration that was written out.
+  // If a variant is named, vector accesses are the default, as in a complete configuration.
   if (const Value* named = partial.fields.find("variant"))
     if (const Variant variant = variant_of(*named);
         variant != typed.variant || (typed.access != Access::vectors && !partial.fields.contains("access")))
       typed = default_config(variant, shape, device);
   Config config = typed.to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
-  typed = TypedConfig::parse(config);  // names unknown fields and values
-  // A pinned block size alone must not fail on the register bound that another block size was given.
+  typed = TypedConfig::parse(config);  // rejects unknown fields and values
+  // A pinned block size must not fail because of the register bound of another block size.
   if (typed.bounds_registers() && !partial.fields.contains("min_blocks"))
     while (typed.min_blocks > 1 && !why_invalid(typed, shape, device).empty()) --typed.min_blocks;
   if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())

@@ -1,12 +1,12 @@
-// A thread's part of a row of which the first vectors wait in registers and the others in shared memory. Every vector has a
-// place that only its thread uses, so no barrier is needed.
+// One thread's slice of a resident row: the first vectors in registers, the rest in shared memory. Each shared-memory slot
+// is private to its thread, so no barrier is needed.
 #pragma once
 
 #include "row/register_row.cuh"
 
 namespace tunesmith {
 
-/// As RegisterRow; `memory` of the constructor is shared_bytes of dynamic shared memory.
+/// Has the interface of RegisterRow. The constructor takes `shared_bytes` of dynamic shared memory.
 template <typename Element, const RowShape& shape, const ResidentConfig& config, typename Group,
           template <typename, int> typename RegisterVector>
 struct HybridRow {
@@ -20,12 +20,12 @@ struct HybridRow {
   using Vector = RegisterVector<Element, vector>;
 
   Vector registers[in_registers > 0 ? in_registers : 1];
-  Access* places;      // of this thread; accesses of neighbouring threads are neighbours
-  int taken_out = -1;  // an element in shared memory to replace once it has arrived: vector * shape.vector + element
+  Access* places;      // this thread's first slot; accesses of neighbouring threads are adjacent
+  int taken_out = -1;  // element in shared memory to replace after arrived(): vector * shape.vector + element
 
-  /// Of a block.
+  /// Bytes per block.
   static constexpr int shared_bytes = config.shared_vectors * threads * Place::bytes;
-  /// `memory`: shared_bytes of dynamic shared memory.
+  /// Takes `shared_bytes` of dynamic shared memory.
   __device__ __forceinline__ explicit HybridRow(unsigned char* memory)
       : places(reinterpret_cast<Access*>(memory) + thread_index()) {}
 
@@ -33,12 +33,12 @@ struct HybridRow {
     return places + ((i - in_registers) * Place::accesses + access) * threads;
   }
 
-  /// Whether vector i keeps any float that is put there.
+  /// Returns whether vector i stores any float without rounding.
   static __device__ __forceinline__ constexpr bool exact(int i) {
     return i < in_registers ? Vector::exact : sizeof(Element) == 4;
   }
 
-  /// As it lies in memory (not of what waits as float32).
+  /// Returns vector i in the layout of global memory. Not for vectors that are kept as float32.
   __device__ __forceinline__ Place packed_at(int i) const {
     if constexpr (!Vector::converted) {
       if (i < in_registers) return registers[i < in_registers ? i : 0].packed;
@@ -74,11 +74,11 @@ struct HybridRow {
     }
   }
 
-  /// Loads a row of the array: what waits in shared memory is copied there without passing through registers and must be
-  /// waited for (arrived()). `outside` stands for elements that take no part.
+  /// Loads a row. Vectors for shared memory are copied asynchronously, bypassing registers: call arrived() before you use
+  /// them. Excluded elements read as `outside`.
   __device__ __forceinline__ void load(const Element* row, Range seen, int thread_rank, float outside) {
     constexpr int group_size = Group::group_size;
-    // The copies are started first: they need nothing of this thread until they are waited for.
+    // Issue the asynchronous copies first: they need no registers until arrived().
 #if TUNESMITH_SM >= 800
     if constexpr (config.shared_vectors > 0) {
 #pragma unroll
@@ -99,7 +99,7 @@ struct HybridRow {
 #pragma unroll
     for (int i = 0; i < in_registers; ++i)
       registers[i].hold(load_of_row<Element, shape, config.load, group_size>(row, i, thread_rank, seen, outside));
-      // What cannot be copied as a whole comes last: it passes through registers, and waits for that.
+      // Load vectors that cross the end of the row last: they pass through registers, so the thread waits for them.
 #pragma unroll
     for (int i = in_registers; i < vectors; ++i) {
       if ((!ragged<shape> && inside_row<shape, group_size>(i)) ||
@@ -109,7 +109,7 @@ struct HybridRow {
     }
   }
 
-  /// Of all that was loaded; waits for it.
+  /// Returns the maximum of the loaded elements. Waits for all of them.
   __device__ __forceinline__ float largest() {
     float result = Maximum::identity();
     PackedMaximum<Element> packed;
@@ -138,8 +138,8 @@ struct HybridRow {
 #endif
   }
 
-  /// The element at `position` (columns, counted from the row's shift) becomes -inf; a negative one is nobody's. To be
-  /// called between load() and largest(). True in the thread that holds it.
+  /// Replaces the element at `position` by -inf; a negative position is ignored. Columns count from the row's shift. Call it
+  /// between load() and largest(). Returns true in the thread that owns the element.
   __device__ __forceinline__ bool take_out(int64 position, int thread_rank) {
     constexpr int group_size = Group::group_size;
     const int whole = static_cast<int>(position) / vector;
@@ -161,7 +161,7 @@ struct HybridRow {
   }
 
  private:
-  /// Which vector it is is known at run time only: registers cannot be asked so.
+  /// Replaces one element in shared memory. `i` is known only at run time, so this does not work for registers.
   __device__ __forceinline__ void replace_in_memory(int i, int element) {
     constexpr int per_access = Place::access_bytes / static_cast<int>(sizeof(Element));
     Access* const access = place(i, element / per_access);

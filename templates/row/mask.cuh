@@ -1,4 +1,4 @@
-// Arrays that are laid over the rows: what a mask makes of the elements of a vector.
+// Masks that are broadcast over the rows, and their effect on the elements of a vector.
 #pragma once
 
 #include "device/edges.cuh"
@@ -6,7 +6,7 @@
 
 namespace tunesmith {
 
-/// Bytes [column, column + count) one by one; those outside the range are 0.
+/// Loads bytes [column, column + count) one at a time; bytes outside the range are 0.
 template <int count>
 __device__ __forceinline__ Packed<u8, count> load_bytes(const u8* row, int64 column, Range range) {
   Packed<u8, count> vector;
@@ -30,7 +30,7 @@ __device__ __forceinline__ Packed<u8, count> load_bytes(const u8* row, int64 col
   return vector;
 }
 
-/// Where the mask of a row begins.
+/// Returns the address of the row's mask.
 template <typename Element, const RowShape& shape>
 __device__ __forceinline__ const Element* mask_of_row(const RowParams& params, const Row<shape>& row) {
   const int64 inner = row.index % params.mask_inner;
@@ -41,7 +41,7 @@ __device__ __forceinline__ const Element* mask_of_row(const RowParams& params, c
          inner * params.mask_inner_stride - row.shift;
 }
 
-/// The elements of the mask that lie over a vector; those that take no part read as 0.
+/// Loads the mask elements of one vector; excluded elements read as 0.
 template <typename Element, const RowShape& shape>
 __device__ __forceinline__ void load_mask(const RowParams& params, const Row<shape>& row, int64 column, bool inside,
                                           float (&values)[shape.vector]) {
@@ -65,7 +65,7 @@ __device__ __forceinline__ void load_mask(const RowParams& params, const Row<sha
   }
 }
 
-/// Of type Element (float, f16, bf16): added to the scaled elements.
+/// Additive mask of float, f16 or bf16: added to the scaled elements.
 template <typename Element>
 struct AddMask {
   static constexpr bool present = true, adds = true;
@@ -80,7 +80,7 @@ struct AddMask {
   }
 };
 
-/// Of uint8: elements where it is 0 are replaced by `masked_out`.
+/// Boolean mask of uint8: where it is 0, elements are replaced by `masked_out`.
 struct KeepMask {
   static constexpr bool present = true, adds = false;
   template <const RowShape& shape>

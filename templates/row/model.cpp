@@ -8,10 +8,10 @@
 namespace tunesmith::row {
 namespace {
 
-// Warps of a block stop at its barriers; those that hold rows of their own spread over time, and less is enough.
+// Warps of a block wait at its barriers. Warps with rows of their own spread over time, so fewer bytes suffice.
 constexpr double enough_bytes_of_blocks = 128 << 10;
 constexpr double enough_bytes_of_warps = 40 << 10;
-// From measurements on an H200 (bench/LOG.md): registers of a thread that hold the row in what tuning picks.
+// Measured on an H200 (bench/LOG.md): registers per thread that hold the row in the configurations that tuning selects.
 constexpr double wanted_of_blocks = 32;
 constexpr double wanted_of_warps = 16;
 constexpr double near_best = 0.95;
@@ -21,7 +21,7 @@ double row_values(const TypedConfig& config, const Shape& shape) {
   return config.registers == Registers::packed ? elements / 2 : elements;
 }
 
-/// Rows that registers and threads allow on a multiprocessor.
+/// Returns the number of rows that registers and threads allow on a multiprocessor.
 double rows_per_sm(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   if (config.variant != Variant::warp) return config.min_blocks;
   const int threads = std::min(32 * resident_warps(config, shape, device), device.max_threads_per_sm);
@@ -33,7 +33,7 @@ struct Rated {
   double value, cost;
 };
 
-/// Near-equal ones in the order of cost, the others behind them.
+/// Returns nearly equal configurations in the order of cost, followed by the others.
 std::vector<TypedConfig> ranked(std::vector<Rated> all) {
   double best = 0;
   for (const Rated& rated : all) best = std::max(best, rated.value);
@@ -48,7 +48,7 @@ std::vector<TypedConfig> ranked(std::vector<Rated> all) {
   return configs;
 }
 
-/// Twice or half the wanted registers weigh as much as a last wave that adds a quarter, or a quarter of the lanes idle.
+/// Twice or half the wanted registers cost as much as a last wave that adds a quarter, or a quarter of idle lanes.
 Rated rate(const TypedConfig& config, double wanted, const Shape& shape, const DeviceInfo& device) {
   const Expectation expected = expectation(config, shape, device);
   const double distance = std::fabs(std::log2(expected.row_values / wanted));
@@ -61,11 +61,12 @@ Expectation expectation(const TypedConfig& config, const Shape& shape, const Dev
   const bool warp = config.members() <= 32;
   const double room = rows_per_sm(config, shape, device);
   const auto rows = static_cast<double>(shape.rows);
-  const double held = std::min(room, std::ceil(rows / device.sm_count));  // few rows: more room holds no more of them
+  const double held =
+      std::min(room, std::ceil(rows / device.sm_count));  // with few rows, more room does not hold more of them
   Expectation result;
   result.bytes = held * static_cast<double>(shape.cols * shape.resident_element_bytes());
   result.resident = std::min(result.bytes / (warp ? enough_bytes_of_warps : enough_bytes_of_blocks), 1.0);
-  // A block that has a multiprocessor to itself computes while no data moves.
+  // A block alone on a multiprocessor computes while no data moves.
   if (!warp && room == 1 && rows > device.sm_count) result.resident /= 2;
   result.lane_use = static_cast<double>(shape.vectors_per_row()) /
                     static_cast<double>(config.members() * config.vectors_per_thread(shape));
@@ -79,8 +80,8 @@ std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& dev
   std::vector<Rated> all;
   for (const Registers registers : {Registers::float32, Registers::packed}) {
     if (registers == Registers::packed && !may_pack(shape)) continue;
-    // One warp has no barrier between its passes; over them the compiler holds a gradient's two packed arrays unpacked, and
-    // spills.
+    // A single warp has no barrier between its passes: the compiler then keeps both packed arrays of a gradient unpacked
+    // across them, and spills.
     const int least = registers == Registers::packed && shape.backward() ? 64 : 32;
     for (int threads = least; threads <= device.max_threads_per_block; threads += 32) {
       TypedConfig config;

@@ -9,7 +9,7 @@ namespace tunesmith::row {
 
 enum class Mask : std::uint8_t { none, add, keep };
 
-/// See SoftmaxOptions (tunesmith/softmax_options.h) for what they mean.
+/// See SoftmaxOptions (tunesmith/softmax_options.h) for their meaning.
 struct Options {
   double scale = 1;
   bool causal = false;
@@ -23,7 +23,7 @@ struct Options {
   bool safe = false;
 
   bool scaled() const noexcept { return scale != 1; }
-  /// Widest aligned load from a row of the mask, in elements: every row starts at a multiple of it.
+  /// Returns the widest aligned load from a row of the mask, in elements: every row starts at a multiple of it.
   std::int64_t mask_vector(int widest) const noexcept;
   bool operator==(const Options&) const = default;
 };

@@ -1,9 +1,8 @@
-// Rows that stream: geometry, validity, and what is tried.
+// Streamed rows: geometry, validity, and configurations to try.
 //
-// Measured on an H200 over 128256 and 262144 columns in place: pieces of about 64 KB with a row ahead and chunks of 16 KB
-// are the best, for 16-bit elements with 16 warps (8 are 14% slower: they wait for arithmetic), for float32 with 8 or 16;
-// pieces of 128 KB without a row ahead are 1% behind. Chunks of 8 KB take up to 27% more. Loads that keep their lines
-// (evict_last) gain 4%.
+// Measured on an H200 over 128256 and 262144 columns in place: pieces of about 64 KB with ahead = 1 and chunks of 16 KB are
+// fastest, for 16-bit elements with 16 warps (8 are 14% slower: arithmetic is the bottleneck), for float32 with 8 or 16;
+// pieces of 128 KB with ahead = 0 are 1% slower. Chunks of 8 KB take up to 27% more time. evict_last loads gain 4%.
 
 #include "templates/row/pipeline.h"
 
@@ -20,7 +19,7 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t unit) { return (value +
 
 constexpr std::int64_t ring_bytes = 208 << 10;  ///< of one block on a multiprocessor
 
-/// Results of rows are kept for 8 rows, two of which are in work.
+/// Results of rows are kept for 8 rows, two of which are in progress.
 std::int64_t most_stages(const PipelineGeometry& geometry) { return 6 * geometry.chunks - 1; }
 
 struct Choice {
@@ -28,7 +27,7 @@ struct Choice {
   int threads, chunk_bytes, ahead, min_blocks;
 };
 
-/// The fewest blocks whose pieces are no longer, and as many stages as fit and may be.
+/// Returns the fewest blocks with pieces of at most this size, and as many stages as fit and are allowed.
 TypedConfig chosen(const Choice& choice, const Shape& shape, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::pipeline;

@@ -1,18 +1,19 @@
-// Rows that stream through shared memory (sm_90a, CUDA only). Clusters take row after row; each block has a piece of every
-// row. A block's shared memory is a ring of chunks that one thread, the producer, fills with bulk copies: row after row, as
-// chunks are given back, and never waiting for what becomes of a row. Working warps go by themselves, without a barrier of
-// the block: each has its part of every chunk. A first pass over a row leaves what a warp found; one more warp, the
-// finisher, puts that together, meets the other blocks of the cluster and announces the result; a second pass goes over the
-// same chunks, which are still there, and gives them back. With config.ahead the working warps do the first pass of the next
-// row before they ask for a row's result.
+// A persistent, warp-specialized pipeline over rows (sm_90a, CUDA only). A cluster processes one row after another; each of
+// its blocks owns a fixed piece of every row and keeps a ring of chunks in shared memory.
 //
-// Rows are numbered by tickets from a counter in global memory, so that clusters that are faster, or start later, take more
-// or fewer of them; a row's arithmetic does not depend on who takes it. The ticket of a row some rows ahead comes along with
-// what rank 0 sends for a row.
+//   producer   one thread fills the ring with bulk copies, as long as there are free chunks and a next ticket.
+//   workers    each warp owns a slice of every chunk and needs no block barrier. Pass 1 leaves one partial per warp and row;
+//              pass 2 reads the same chunks from shared memory, writes the output and frees them.
+//   finisher   one warp combines the partials of a row, exchanges them within the cluster and publishes the result.
 //
-// Why nothing hangs: a row's first pass needs only that its chunks have room (the ring holds the rows that wait and a chunk
-// more) and the results of rows before it; a result needs only first passes. Every ring of results has `results` places and
-// the producer stays less than that ahead of the finisher, so no barrier gets two phases ahead of who waits for it.
+// With config.ahead = 1, workers run pass 1 of the next row before they wait for the result of the current one.
+//
+// Rows are assigned by tickets from a counter in global memory, so faster clusters take more rows; the arithmetic of a row
+// does not depend on its cluster. Rank 0 sends the ticket of a later row along with the result of each row.
+//
+// Deadlock freedom: pass 1 needs free chunks (the ring holds all resident rows and one more chunk) and results of earlier
+// rows; a result needs only pass 1. The result rings have `results` slots and the producer runs fewer rows than that ahead
+// of the finisher, so no barrier gets two phases ahead of a thread that waits for it.
 #pragma once
 
 #include "device/bulk.cuh"
@@ -23,29 +24,29 @@
 namespace tunesmith {
 
 struct PipelineConfig {
-  int warps;           ///< that work; the producer's and the finisher's come on top
-  int blocks_per_row;  ///< of the cluster
+  int warps;           ///< worker warps; the producer and the finisher need one more each
+  int blocks_per_row;  ///< blocks of a cluster
   int stages;          ///< chunks in the ring
-  int chunk_bytes;     ///< at most
-  int ahead;           ///< rows whose first pass is done before a row's second: 0 or 1
-  int control_bytes;   ///< behind the ring
+  int chunk_bytes;     ///< upper bound
+  int ahead;           ///< rows whose pass 1 runs before pass 2 of the current row: 0 or 1
+  int control_bytes;   ///< after the ring
   L2Hint load;
   StoreHint store;
 };
 
-/// The least multiple of `unit` that is not less.
+/// Rounds `value` up to a multiple of `unit`.
 template <int64 value, int64 unit>
 constexpr int rounded_up = static_cast<int>((value + unit - 1) / unit * unit);
 
-/// How a row of `Element`s lies in the ring.
+/// Layout of a row of `Element`s in the ring.
 template <typename Element, const RowShape& shape, const PipelineConfig& config>
 struct Pipeline {
   static constexpr int row_bytes = static_cast<int>(shape.cols * static_cast<int64>(sizeof(Element)));
   static constexpr int vector_bytes = shape.vector * static_cast<int>(sizeof(Element));
   static constexpr int piece = rounded_up<rounded_up<row_bytes, config.blocks_per_row> / config.blocks_per_row, 128>;
-  static constexpr int chunks = (piece + config.chunk_bytes - 1) / config.chunk_bytes;  // of a piece
+  static constexpr int chunks = (piece + config.chunk_bytes - 1) / config.chunk_bytes;  // per piece
   static constexpr int chunk = rounded_up<rounded_up<piece, chunks> / chunks, 128>;
-  /// Vectors of a chunk that a warp has: the last warps' parts may end before, or lie beyond the chunk.
+  /// Vectors of a chunk that one warp owns. The slices of the last warps may be shorter, or empty.
   static constexpr int part = rounded_up<rounded_up<chunk / vector_bytes, config.warps> / config.warps, 8>;
   static constexpr int per_lane = (part + 31) / 32;
   static constexpr int results = 8;
@@ -57,14 +58,14 @@ struct Pipeline {
   static_assert(config.stages < chunks * (results - 2), "results are kept longer than rows");
   static_assert(chunk <= config.chunk_bytes && chunk % vector_bytes == 0, "a chunk has whole vectors");
 
-  /// Bytes of a rank's piece.
+  /// Returns the bytes of the piece of block `rank`.
   static __device__ __forceinline__ int piece_of(int rank) {
     const int left = row_bytes - rank * piece;
     return left < piece ? left : piece;
   }
 };
 
-/// Places of the rings of results: row number `k` of this cluster, counted from 0.
+/// Slot and parity in the result rings for the k-th row of this cluster, from 0.
 template <int results>
 struct ResultPlace {
   int index;
@@ -73,7 +74,7 @@ struct ResultPlace {
       : index(k % results), parity(static_cast<uint32>(k / results) & 1u) {}
 };
 
-/// What lies behind the ring. `Info`: of a row, from the producer. `Part`: what a warp found. `Result`: for the second pass.
+/// Control block after the ring. `Info`: what the producer knows of a row; `Part`: partial of a warp; `Result`: for pass 2.
 template <typename Geometry, const PipelineConfig& config, typename Info, typename Part, typename Result>
 struct PipelineControl {
   struct alignas(16) Record {
@@ -81,11 +82,11 @@ struct PipelineControl {
   };
   static constexpr int results = Geometry::results;
 
-  uint64 full[config.stages];   ///< the chunk has come
-  uint64 empty[config.stages];  ///< every working warp has given it back
-  uint64 found[results];        ///< every working warp has left its part, and the producer what it knows of the row
-  uint64 met[results];          ///< every block's record has come
-  uint64 announced[results];    ///< the result is there, and the ticket
+  uint64 full[config.stages];   ///< the chunk has arrived
+  uint64 empty[config.stages];  ///< all workers have released the chunk
+  uint64 found[results];        ///< all workers have stored their partials, and the producer the row's info
+  uint64 met[results];          ///< the records of all blocks have arrived
+  uint64 announced[results];    ///< the result and the ticket are valid
   Record records[results][config.blocks_per_row];
   Result result[results];
   Info info[results];
@@ -97,7 +98,7 @@ struct PipelineControl {
     return *reinterpret_cast<PipelineControl*>(ring + Geometry::ring_bytes);
   }
 
-  /// One thread.
+  /// Initializes the barriers. Called by one thread.
   __device__ __forceinline__ void init() {
     for (int i = 0; i < config.stages; ++i) {
       barrier_init(shared_address(&full[i]), 1);
@@ -112,23 +113,23 @@ struct PipelineControl {
   }
 };
 
-/// The counter that rows are taken from: two words of the workspace, zeros between launches.
+/// The row counter: two words of the workspace, zero between launches.
 struct Tickets {
   uint32* words;
   int64 rows;
-  int ahead;  ///< rows between a row and the earlier row whose result carries its number, in a cluster
+  int ahead;  ///< a ticket is sent with the result of the cluster's row that many rows earlier
 
-  /// Few rows are not all taken by the clusters that start first.
+  /// Limits `ahead`, so that the clusters that start first do not take all of a few rows.
   __device__ __forceinline__ Tickets(void* workspace, int64 all_rows, int64 clusters, int most)
       : words(static_cast<uint32*>(workspace)), rows(all_rows) {
     const int64 share = all_rows / clusters;
     ahead = share < 2 ? 2 : (share < most ? static_cast<int>(share) : most);
   }
-  /// One thread of a cluster.
+  /// Takes `count` tickets. Called by one thread of a cluster.
   __device__ __forceinline__ int take(int count) const {
     return static_cast<int>(atomic_add(words, static_cast<uint32>(count)));
   }
-  /// The same thread, once it has all that it asked for: the last cluster leaves the counter as it found it.
+  /// Called by the same thread after its last take(). The last cluster resets the counter.
   __device__ __forceinline__ void done(int64 clusters) const {
     if (atomic_add_in_order(words + 1, 1u) != static_cast<uint32>(clusters - 1)) return;
     words[0] = 0;
@@ -136,12 +137,12 @@ struct Tickets {
   }
 };
 
-/// The producer: fills the ring. One thread. What `rows` knows of a row comes with it:
-///   source(row)      the address of this block's piece;
-///   ask(row)         called while the row before is copied: brings near what about() looks at;
-///   about(place, row) before a row's first chunk: writes the row's info, as far as it is known; row -1: the end;
-///   begun(row)       its first chunk is on its way: asks for more;
-///   ended(place)     all of it is: writes what begun() asked for.
+/// Runs the producer in one thread: fills the ring. `rows` supplies the data of each row:
+///   source(row)        returns the address of this block's piece;
+///   ask(row)           prefetches what about() reads, while the row before it is copied;
+///   about(place, row)  writes the info that is known before the row's first chunk; row -1 ends the pipeline;
+///   begun(row)         issues further loads after the first chunk's copy;
+///   ended(place)       writes the results of those loads after the last chunk's copy.
 template <typename Geometry, const PipelineConfig& config, typename Control, typename Rows>
 __device__ __forceinline__ void produce_rows(Control& control, uint32 ring, const Tickets& tickets, int rank, Rows& rows) {
   const int piece = Geometry::piece_of(rank);
@@ -187,24 +188,24 @@ __device__ __forceinline__ void produce_rows(Control& control, uint32 ring, cons
   }
 }
 
-/// A working warp's part of the chunks, in their order. All 32 lanes together.
+/// A worker warp's slices of successive chunks. All 32 lanes together.
 template <typename Element, const RowShape& shape, const PipelineConfig& config>
 struct PartsOfChunks {
   using Geometry = Pipeline<Element, shape, config>;
   using Vector = Packed<Element, shape.vector>;
 
-  uint32 ring;  ///< the address of this lane's first vector of the first chunk
-  int begin;    ///< vectors of a chunk before those of this warp
+  uint32 ring;  ///< address of this lane's first vector in the first chunk
+  int begin;    ///< first vector of this warp in a chunk
   Stage<config.stages> stage;
-  int count = 0;  ///< vectors of the warp in the chunk that was loaded last
+  int count = 0;  ///< vectors of this warp in the chunk that was loaded last
 
   __device__ __forceinline__ PartsOfChunks(uint32 ring_address, int warp)
       : ring(ring_address + (warp * Geometry::part + lane_index()) * Geometry::vector_bytes), begin(warp * Geometry::part) {}
 
-  /// Whether vector i of this lane exists.
+  /// Returns whether vector i of this lane exists.
   __device__ __forceinline__ bool holds(int i) const { return i * 32 + lane_index() < count; }
 
-  /// Loads the current chunk. `bytes_left`: bytes of its piece that remain; elements beyond them are -inf.
+  /// Loads the current chunk. `bytes_left`: bytes of the piece from this chunk on; elements after them read as -inf.
   __device__ __forceinline__ void load(int bytes_left, Vector (&vectors)[Geometry::per_lane]) {
     const int bytes = bytes_left < Geometry::chunk ? bytes_left : Geometry::chunk;
     const int rest = bytes / Geometry::vector_bytes - begin;

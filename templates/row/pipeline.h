@@ -1,6 +1,6 @@
 #pragma once
-// Rows that stream through the shared memory of clusters that stay (row/pipeline.cuh): how a row lies there, where that can
-// run, and which of it is worth trying. Internal to templates/row.
+// The pipeline variant (row/pipeline.cuh): layout of a row in shared memory, validity, and configurations to try. Internal
+// to templates/row.
 
 #include <cstdint>
 #include <string>
@@ -10,29 +10,29 @@
 
 namespace tunesmith::row {
 
-/// Of the producer's and the finisher's warp.
+/// The producer's and the finisher's warps.
 inline constexpr int pipeline_extra_threads = 64;
 
-/// As row/pipeline.cuh computes it.
+/// Computed as in row/pipeline.cuh.
 struct PipelineGeometry {
-  std::int64_t piece = 0;   ///< bytes of a row that a block has
-  std::int64_t chunks = 0;  ///< of a piece
+  std::int64_t piece = 0;   ///< bytes of a row per block
+  std::int64_t chunks = 0;  ///< per piece
   std::int64_t chunk = 0;   ///< bytes
   std::int64_t vectors_of_a_lane = 0;
   std::int64_t smem_bytes = 0;
 };
 PipelineGeometry pipeline_geometry(const TypedConfig& config, const Shape& shape) noexcept;
-/// Room for what lies behind the ring: barriers, records, what is known of rows.
+/// Returns the size of the control block after the ring: barriers, records, row info.
 std::int64_t pipeline_control_bytes(const TypedConfig& config) noexcept;
 
-/// Empty, or why rows of this shape cannot stream so.
+/// Returns why rows of this shape cannot be streamed; empty if they can.
 std::string why_not_streamed(const TypedConfig& config, const Shape& shape, const DeviceInfo& device);
 
-/// The first that is valid of what is worth trying; well-formed in any case.
+/// Returns the first valid configuration to try; well-formed in any case.
 TypedConfig pipeline_default(const Shape& shape, const DeviceInfo& device);
-/// Rows long enough and many enough that streaming them won on an H200.
+/// Returns whether there are enough rows and columns for streaming to win, as measured on an H200.
 bool worth_streaming(const Shape& shape, const DeviceInfo& device) noexcept;
-/// The best that was measured first; `full`: their neighbours too.
+/// Returns the configurations to try, the fastest measured ones first; `full`: also their neighbours.
 std::vector<TypedConfig> pipelines_to_try(const Shape& shape, const DeviceInfo& device, bool full);
 
 }  // namespace tunesmith::row

@@ -1,35 +1,34 @@
-// A thread's part of a row while it stays on the chip between its load and its store, all of it in registers. Rows that
-// spill over into shared memory: row/hybrid_row.cuh.
+// One thread's slice of a resident row, entirely in registers. row/hybrid_row.cuh adds shared memory.
 #pragma once
 
 #include "row/row.cuh"
 
 namespace tunesmith {
 
-/// How many vectors of a row a thread keeps, and where.
+/// Number of resident vectors per thread, and where they are.
 struct ResidentConfig {
   int register_vectors;
-  int shared_vectors;  ///< in shared memory; the vectors after those in registers
+  int shared_vectors;  ///< in shared memory, after those in registers
   LoadHint load;
   StoreHint store;
 };
 
-/// A vector in registers as it lies in memory, converted each time it is used: half the registers for 16-bit elements.
+/// A register vector in the layout of global memory, converted at each use: half the registers for 16-bit elements.
 template <typename Element, int vector>
 struct PackedVector {
   static constexpr bool converted = false;
-  static constexpr bool exact = sizeof(Element) == 4;  ///< keeps any float that is put here
+  static constexpr bool exact = sizeof(Element) == 4;  ///< stores any float without rounding
   Packed<Element, vector> packed;
 
   __device__ __forceinline__ void hold(const Packed<Element, vector>& loaded) { packed = loaded; }
   __device__ __forceinline__ void get(float (&values)[vector]) {
-    packed.forget_uses();  // else the unpacked row stays in registers from step to step, which is what packing avoids
+    packed.forget_uses();  // otherwise the compiler keeps the unpacked row in registers, which defeats packing
     packed.unpack(values);
   }
   __device__ __forceinline__ void put(const float (&values)[vector]) { packed.pack_from(values); }
 };
 
-/// A vector in registers as float32, converted once.
+/// A register vector as float32, converted once.
 template <typename Element, int vector>
 struct FloatVector {
   static constexpr bool converted = true;
@@ -47,7 +46,7 @@ struct FloatVector {
   }
 };
 
-/// `Element` is what waits: usually the element type of the array, float when 16 bits could not hold a masked element.
+/// `Element` is the stored type: usually the array's, but float if 16 bits cannot represent a masked element.
 template <typename Element, const RowShape& shape, const ResidentConfig& config, typename Group,
           template <typename, int> typename RegisterVector>
 struct RegisterRow {
@@ -62,21 +61,21 @@ struct RegisterRow {
 
   __device__ __forceinline__ explicit RegisterRow(unsigned char*) {}
 
-  /// Whether vector i keeps any float that is put there.
+  /// Returns whether vector i stores any float without rounding.
   static __device__ __forceinline__ constexpr bool exact(int) { return Vector::exact; }
   __device__ __forceinline__ void get(int i, float (&values)[vector]) { registers[i].get(values); }
   __device__ __forceinline__ void put(int i, const float (&values)[vector]) { registers[i].put(values); }
 
-  /// Loads a row of the array; elements that take no part are `outside`.
+  /// Loads a row; excluded elements read as `outside`.
   __device__ __forceinline__ void load(const Element* row, Range seen, int thread_rank, float outside) {
 #pragma unroll
     for (int i = 0; i < in_registers; ++i)
       registers[i].hold(load_of_row<Element, shape, config.load, Group::group_size>(row, i, thread_rank, seen, outside));
   }
-  /// Waits for what load() copies in the background: nothing.
+  /// Waits for asynchronous copies of load(): there are none.
   __device__ __forceinline__ void arrived() {}
 
-  /// The largest of the loaded elements.
+  /// Returns the maximum of the loaded elements.
   __device__ __forceinline__ float largest() {
     float result = Maximum::identity();
     PackedMaximum<Element> packed;
@@ -94,8 +93,8 @@ struct RegisterRow {
     return result;
   }
 
-  /// The element at `position` (columns, counted from the row's shift) becomes -inf; a negative position is in no thread.
-  /// Called between load() and largest(). Returns true in the thread that holds it.
+  /// Replaces the element at `position` by -inf; a negative position is ignored. Columns count from the row's shift. Call it
+  /// between load() and largest(). Returns true in the thread that owns the element.
   __device__ __forceinline__ bool take_out(int64 position, int thread_rank) {
     constexpr int group_size = Group::group_size;
     const int whole = static_cast<int>(position) / vector;
@@ -116,7 +115,7 @@ struct RegisterRow {
   }
 };
 
-/// Where a row waits, for kernels that work with any kind of row.
+/// Storage policy of a row, for kernels that work with any storage.
 template <template <typename, int> typename RegisterVector>
 struct InRegisters {
   template <typename Element, const RowShape& shape, const ResidentConfig& config, typename Group>

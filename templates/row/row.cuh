@@ -1,4 +1,4 @@
-// A row of a matrix as the row kernels see it: their shape and parameters, addresses of rows, and which columns take part.
+// Rows of a matrix: shape, kernel parameters, row addresses, and the range of columns that contribute.
 #pragma once
 
 #include "device/edges.cuh"
@@ -6,32 +6,32 @@
 
 namespace tunesmith {
 
-/// Facts that the source is specialized for.
+/// Properties that the source is specialized for.
 struct RowShape {
   int64 cols;
   int vector;               ///< elements per vector: at most 16 bytes of the widest dtype
-  bool shifted = false;     ///< rows start anywhere between two vectors, in all arrays alike; else each starts with a vector
-  int line = 0;             ///< elements; shifted rows count columns from the last multiple of it at or before them
+  bool shifted = false;     ///< rows are not vector-aligned; the offset is the same in all arrays
+  int line = 0;             ///< alignment in elements; columns of a shifted row count from the last multiple at or before it
   bool logarithm = false;   ///< log_softmax
-  bool scaled = false;      ///< elements are multiplied with RowParams::scale
-  bool causal = false;      ///< row r of a square matrix takes part up to column r
+  bool scaled = false;      ///< elements are multiplied by RowParams::scale
+  bool causal = false;      ///< row r of a square matrix uses columns 0 to r
   bool valid_cols = false;  ///< each row has its own length
-  bool safe = false;        ///< a row that is wholly masked gives zeros, not NaN
-  int mask_vector = 1;      ///< elements of the mask that one load takes: divides `vector`
+  bool safe = false;        ///< fully masked rows give 0 instead of NaN
+  int mask_vector = 1;      ///< mask elements per load; divides `vector`
 };
 
-/// What the generated source chooses for its shape by name, so that it holds nothing of the alternatives:
-///   Edges, SeenEdges  how vectors lie across the ends of a row, and of the part of it that takes part (device/edges.cuh)
+/// Compile-time choices of the generated source:
+///   Edges, SeenEdges  how vectors may cross the ends of a row, and of its contributing range (device/edges.cuh)
 ///   Mask              NoMask, AddMask or KeepMask (row/mask.cuh)
-///   and what an operation adds.
+/// Operations add their own.
 template <const RowShape& shape>
 struct RowFeatures;
 
-/// Rows differ in how many of their columns take part.
+/// True if the number of contributing columns differs between rows.
 template <const RowShape& shape>
 constexpr bool ragged = shape.causal || shape.valid_cols;
 
-/// The kernels' only argument. Strides are in elements. Forward reads input[0] = x; backward input[0] = dy, input[1] = y.
+/// The kernels' only argument. Strides are in elements. Forward: input[0] = x; backward: input[0] = dy, input[1] = y.
 struct RowParams {
   const void* input[2];
   void* output;
@@ -41,10 +41,10 @@ struct RowParams {
   int64 rows;
   int64 input_stride[2];
   int64 output_stride;
-  /// Row r = (outer * mask_middle + middle) * mask_inner + inner has its mask at the sum of index * stride.
+  /// The mask of row (outer * mask_middle + middle) * mask_inner + inner starts at the sum of index * stride.
   int64 mask_inner, mask_middle, mask_inner_stride, mask_middle_stride, mask_outer_stride;
   int64 valid_cols_group;       ///< rows that share an entry of valid_cols
-  int64 groups;                 ///< teams in the grid (GridTeam), or blocks per row (split)
+  int64 groups;                 ///< cooperative groups in the grid (GridGroup), or blocks per row (split)
   float scale;                  ///< positive
   float log2e_high, log2e_low;  ///< scale * log2(e) in two floats
   float far_below;              ///< 120 / scale
@@ -52,29 +52,29 @@ struct RowParams {
   float reserved;
 };
 
-/// Elements from the aligned address at or before a row's start to the row's end, at most.
+/// Maximum number of elements from the aligned address at or before a row's start to the row's end.
 template <const RowShape& shape>
 constexpr int64 row_span = shape.cols + (shape.shifted ? shape.line - 1 : 0);
 
-/// Vectors of a row that each of `members` threads takes.
+/// Vectors of a row per thread, for `group_size` threads.
 template <const RowShape& shape, int group_size>
 constexpr int vectors_per_thread = static_cast<int>((row_span<shape> + int64{group_size} * shape.vector - 1) /
                                                     (int64{group_size} * shape.vector));
 
-/// Whether the i-th vectors of `members` threads lie within every row, as far as the source knows.
+/// Returns whether vector i of every thread of the group is statically known to be inside every row.
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ constexpr bool inside_row(int i) {
   return (!shape.shifted || int64{i} * group_size * shape.vector >= shape.line) &&
          (int64{i} + 1) * group_size * shape.vector <= shape.cols;
 }
 
-/// One row: columns are counted from the aligned address at or before its first element, in every array.
+/// One row. In every array, columns count from the aligned address at or before the first element.
 template <const RowShape& shape>
 struct Row {
   int64 index;
   int shift;
-  Range all;   ///< what exists
-  Range seen;  ///< what takes part: less when the row is ragged
+  Range all;   ///< existing columns
+  Range seen;  ///< contributing columns: fewer if the row is ragged
 
   template <typename Input>
   __device__ __forceinline__ Row(const RowParams& params, int64 row, const Input*) : index(row), shift(0) {
@@ -110,13 +110,13 @@ struct NoMask {
                                                const float (&)[shape.vector]) {}
 };
 
-/// Which columns `i` of a member are, of `members`.
+/// Returns the first column of vector `i` of thread `thread_rank`.
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ int64 column_of(int i, int thread_rank) {
   return (int64(i) * group_size + thread_rank) * shape.vector;
 }
 
-/// Loads the vector at `column`; elements that take no part are `outside`.
+/// Loads vector `i` of this thread; excluded elements read as `outside`.
 template <typename Element, const RowShape& shape, LoadHint hint, int group_size>
 __device__ __forceinline__ Packed<Element, shape.vector> load_of_row(const Element* row, int i, int thread_rank, Range seen,
                                                                      float outside) {

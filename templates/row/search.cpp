@@ -1,8 +1,8 @@
-// Which configurations are worth trying.
+// The search space of row kernels.
 //
-// The rules of thumb come from measurements on an H200 (bench/LOG.md): 64 to 128 bytes a thread in flight; a row in the
-// registers of one warp up to 8 vectors a lane; evict_last loads once a tensor is well beyond the L2 cache; several blocks
-// per row where rows are fewer than multiprocessors.
+// Rules from measurements on an H200 (bench/LOG.md): 64 to 128 bytes in flight per thread; a row in the registers of one
+// warp up to 8 vectors per lane; evict_last loads if a tensor is much larger than L2; several blocks per row if there are
+// fewer rows than multiprocessors.
 
 #include <algorithm>
 #include <bit>
@@ -15,15 +15,15 @@
 namespace tunesmith::row {
 namespace {
 
-constexpr std::int64_t easy_bytes = 64 << 10;  ///< rows up to here wait in registers alone
+constexpr std::int64_t easy_bytes = 64 << 10;  ///< rows up to this size are resident in registers alone
 
 struct Hints {
   LoadHint load, load_again;
   StoreHint store;
 };
 
-/// The one to expect most of first: what is far larger than the L2 cache is read once, and the policy that keeps it anyway
-/// reads fastest; what fits into it need not be kept in L1.
+/// Returns the most promising hints first. Arrays far larger than L2 are read once, and evict_last reads them fastest;
+/// arrays that fit into L2 need not be kept in L1.
 std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Effort effort) {
   const bool has_policies = device.arch.number() >= 80;
   if (!shape.writes) {
@@ -52,7 +52,7 @@ std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Ef
   return hints;
 }
 
-/// Every list is in the order of promise.
+/// Every list is sorted by expected performance.
 class Geometries {
  public:
   Geometries(const Shape& shape, const DeviceInfo& device, Effort effort)
@@ -62,7 +62,7 @@ class Geometries {
     const bool few_rows = shape_.rows < 2 * device_.sm_count;
     const bool shares_rows = few_rows && row_bytes() >= 16 << 10;
     if (shares_rows) grids();
-    if (!shape_.writes) {  // one read whatever the variant: nothing is won by shared memory
+    if (!shape_.writes) {  // one read in every variant: shared memory gains nothing
       if (row_bytes() >= 4 << 10) readers();
       if (shares_rows) splits();
       if (row_bytes() <= 8 << 10) warps();
@@ -98,7 +98,7 @@ class Geometries {
       }
   }
 
-  /// The same in narrower accesses, where that is a choice and a row takes few enough of them.
+  /// Adds the configuration with narrower accesses, if allowed and if a row needs few of them.
   void narrower(TypedConfig config) {
     if (!shape_.shifted()) return;
     for (const Access access : {Access::elements, Access::pairs}) {
@@ -110,7 +110,7 @@ class Geometries {
     }
   }
 
-  /// Powers of two, and the best of the other thread counts that leave next to no lane idle.
+  /// Adds powers of two, and the best other thread counts with almost no idle lanes.
   void blocks() {
     int others = full_ ? 4 : 1;
     int most = full_ || fits_easily() ? 64 : 3;  // long rows take long to compile
@@ -119,7 +119,7 @@ class Geometries {
       const bool packed = config.registers == Registers::packed;
       if (vectors_ * 2 <= config.threads || elements > (full_ ? 128 : 96) || (!full_ && elements < 8)) continue;
       if (!full_ && !packed && elements > 64) continue;
-      // What is only read gains by another row next to it as soon as packing makes room for one.
+      // A kernel that only reads gains from a second resident row as soon as packing makes room for it.
       if (!full_ && may_pack(shape_) && packed != (elements > (shape_.writes ? 32 : 31))) continue;
       const bool power_of_two = std::has_single_bit(static_cast<unsigned>(config.threads));
       if (!power_of_two && (expectation(config, shape_, device_).lane_use < 0.97 || others-- <= 0)) continue;
@@ -129,7 +129,7 @@ class Geometries {
       if (!packed) narrower(config);
       if (full_ && config.min_blocks > 1) {
         TypedConfig free = config;
-        free.min_blocks = 1;  // the compiler's own choice of registers
+        free.min_blocks = 1;  // the compiler chooses the registers
         add(free);
       }
     }
@@ -147,7 +147,7 @@ class Geometries {
       }
   }
 
-  /// The smallest clusters that hold a row, and a few larger ones.
+  /// Adds the smallest clusters that hold a row, and a few larger ones.
   void clusters() {
     for (const int blocks : {2, 3, 1}) {
       int sizes = !full_ ? 1 : blocks == 2 ? 4 : 2;
@@ -169,8 +169,8 @@ class Geometries {
     }
   }
 
-  /// The same with fewer vectors in registers: more of the row is copied without the threads' help. 16-bit elements that do
-  /// not wait packed keep what was made of them, where that is used again.
+  /// Adds the configuration with fewer vectors in registers: more of the row is copied asynchronously. 16-bit elements that
+  /// are not packed keep their exponentials, if these are used again.
   void lighter(TypedConfig config) {
     const int most = config.register_vectors;
     if (config.registers == Registers::packed) {
@@ -215,7 +215,7 @@ class Geometries {
       }
   }
 
-  /// Blocks that pass over a row once, as many on a multiprocessor as a tile's registers allow.
+  /// Adds blocks that read a row once, with as many resident blocks as a tile's registers allow.
   void readers() {
     struct Tile {
       int threads, unroll;
@@ -240,7 +240,7 @@ class Geometries {
       bound_registers(config, shape_, device_);
       add(config);
       if (!full_ || config.min_blocks == 1) continue;
-      config.min_blocks = 1;  // the compiler's own choice of registers
+      config.min_blocks = 1;  // the compiler chooses the registers
       add(config);
     }
   }
@@ -269,8 +269,8 @@ class Geometries {
 std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, Effort effort) {
   std::vector<Config> space{default_config(shape, device).to_config()};
   std::set<std::string> known{space.front().text()};
-  // Every geometry with the most promising hints first: a budget that ends early has seen all of them. The hints that seldom
-  // win are for the best geometries.
+  // All geometries with the most promising hints come first, so a small budget covers all of them. Hints that seldom win are
+  // tried with the best geometries only.
   const auto add = [&](Effort part, std::size_t most) {
     const bool full = part == Effort::full;
     const std::vector<TypedConfig> geometries = Geometries(shape, device, part).all();

@@ -1,5 +1,5 @@
 #pragma once
-// A normalized problem over rows as plain numbers, and what follows from them. Internal to templates/.
+// A normalized problem over rows as plain numbers, and values derived from them. Internal to templates/.
 
 #include <array>
 #include <cstdint>
@@ -18,38 +18,38 @@ struct Rows {
 struct Shape {
   std::int64_t rows = 0, cols = 0;
   DType input = DType::f32, output = DType::f32;
-  int inputs = 1;  ///< arrays that are read: x, or dy and y
+  int inputs = 1;  ///< number of input arrays: x, or dy and y
   std::array<Rows, 2> in;
   Rows out;
   bool in_place = false;
-  bool writes = true;  ///< rows: else only a few numbers come of each, and out is that of in
+  bool writes = true;  ///< writes rows; otherwise only a few numbers per row, and `out` equals in[0]
   bool logarithm = false;
-  bool streams = false;             ///< the operation has kernels for rows that stream through shared memory (pipeline)
-  int more_registers = 0;           ///< of a thread, for what an operation does next to the row
-  bool keeps_exponentials = false;  ///< in place of the elements that wait, where those are floats: else they are made twice
-  int widest = 16;  ///< elements of a vector at most: a configuration's choice for rows that start between two vectors
+  bool streams = false;             ///< the operation has pipeline kernels
+  int more_registers = 0;           ///< additional registers per thread that the operation needs
+  bool keeps_exponentials = false;  ///< exponentials replace resident float elements; otherwise they are computed twice
+  int widest = 16;  ///< maximum elements per vector, which a configuration chooses for rows that are not vector-aligned
   Options options;
 
   bool backward() const noexcept { return inputs == 2; }
-  /// Elements per vector: 16 bytes of the widest dtype where rows allow it, less where only that is aligned in all arrays.
+  /// Returns the elements per vector: 16 bytes of the widest dtype, or less if only less is aligned in all arrays.
   int vector() const noexcept;
-  /// Rows may start between two vectors, but at the same place in every array, so that one shift aligns all.
+  /// Returns whether rows are not vector-aligned. Their offset is the same in all arrays, so one shift aligns all.
   bool shifted() const noexcept;
-  /// Alignment, in elements, of the position from which the columns of a shifted row are counted: a 128-byte line of the
+  /// Returns the alignment, in elements, of the position from which columns of a shifted row count: a 128-byte line of the
   /// first input, so that a warp touches as few lines as possible; a vector for short rows. 0: not shifted.
   int line() const noexcept;
-  /// Elements of the mask that one load takes.
+  /// Returns the mask elements per load.
   int mask_vector() const noexcept { return shifted() ? 1 : static_cast<int>(options.mask_vector(vector())); }
   std::int64_t vectors_per_row() const noexcept { return (cols + (shifted() ? line() - 1 : 0) + vector() - 1) / vector(); }
-  /// What waits on the chip for one element: of all inputs, widened where a mask is added.
+  /// Returns the resident bytes per element over all inputs, as float32 with an additive mask.
   std::int64_t resident_element_bytes() const noexcept;
-  /// Rows differ in how many columns take part.
+  /// Returns whether the number of contributing columns differs between rows.
   bool ragged() const noexcept { return options.causal || options.valid_cols; }
-  /// Read plus written, masks not counted.
+  /// Returns the bytes read and written, without masks.
   std::int64_t traffic_bytes() const noexcept {
     return rows * cols * (inputs * size_of(input) + (writes ? size_of(output) : 0));
   }
-  /// What changes the generated text or which configuration is fast, but for rows and cols.
+  /// Returns everything except rows and cols that affects the generated source or the fastest configuration.
   std::string problem_class() const;
 
  private:

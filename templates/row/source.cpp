@@ -34,9 +34,9 @@ std::string group(const TypedConfig& config) {
   }
 }
 
-/// Where a row waits: "tunesmith::InRegisters<tunesmith::PackedVector>".
+/// Returns the storage policy of a resident row: "tunesmith::InRegisters<tunesmith::PackedVector>".
 std::string storage(const TypedConfig& config, const Shape& shape) {
-  // Grids always have the general kind: the compiler keeps what their blocks exchange in registers only then.
+  // Grids always use the general storage: only then does the compiler keep their exchanged values in registers.
   const bool shared =
       config.variant == Variant::grid || config.vectors_per_thread(shape) > config.vectors_in_registers(shape);
   return std::string("tunesmith::InRegisters") + (shared ? "AndSharedMemory" : "") +
@@ -113,13 +113,14 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& sh
   if (shape.writes) what += ", writes " + std::string(name(shape.output)) + (shape.in_place ? ", in place" : "");
   if (options.scaled()) what += ", scaled";
   if (options.causal) what += ", causal";
-  if (options.valid_cols) what += ", rows of different lengths";
-  if (options.mask == Mask::add) what += ", a mask added";
-  if (options.mask == Mask::keep) what += ", a boolean mask";
-  if (options.safe) what += ", zeros for empty rows";
+  if (options.valid_cols) what += ", variable row lengths (valid_cols)";
+  if (options.mask == Mask::add) what += ", additive mask";
+  if (options.mask == Mask::keep) what += ", boolean mask";
+  if (options.safe) what += ", fully masked rows give 0";
   const std::string vector = std::to_string(shape.vector());
-  const std::string starts = shape.shifted() ? "between two vectors of " + vector + ", in all arrays alike"
-                                             : "at multiples of " + vector + " elements";
+  const std::string starts = shape.shifted()
+                                 ? "at any element, with the same offset from a multiple of " + vector + " in all arrays"
+                                 : "at multiples of " + vector + " elements";
   return {{"specialized for", what}, {"rows", "any number, starting " + starts}};
 }
 
@@ -128,54 +129,79 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
   const std::string vectors = std::to_string(config.vectors_per_thread(shape)),
                     in_registers = std::to_string(config.vectors_in_registers(shape)),
                     vector = std::to_string(shape.vector());
-  const std::string once = "one read and one write: each row stays on the chip";
-  const std::string places =
-      "; of a thread's " + vectors + " vectors " + in_registers + " are in registers, the others in shared memory";
+  const std::string accesses =
+      std::string(shape.backward() ? "two reads" : "one read") + (shape.writes ? " and one write" : "");
+  const std::string places = in_registers == vectors
+                                 ? "in registers"
+                                 : in_registers + " of " + vectors + " vectors in registers, the rest in shared memory";
+  const std::string resident = accesses + ": each row is resident on chip (" + places + ") while " + steps + " are computed";
+  const std::string each = vectors + (vectors == "1" ? " vector of " : " vectors of ") + vector + " elements";
   switch (config.variant) {
     case Variant::warp:
-      parts.algorithm = once + ", in registers, while " + steps + " are computed";
-      parts.threads = std::to_string(config.lanes) + " lanes share a row, " + std::to_string(config.threads / config.lanes) +
-                      " rows are a block; a lane takes the vector of its number" + " and every " +
-                      std::to_string(config.lanes) + "th after it, " + vectors + " of " + vector + " elements";
+      parts.algorithm = resident;
+      parts.threads = std::to_string(config.lanes) + " lanes per row, " + std::to_string(config.threads / config.lanes) +
+                      " rows per block; lane i processes vectors i, i + " + std::to_string(config.lanes) + ", ...: " + each;
       return;
     case Variant::block:
     case Variant::hybrid:
-      parts.algorithm =
-          once + " while " + steps + " are computed" + (config.variant == Variant::hybrid ? places : "; in registers");
-      parts.threads = "a block of " + threads + " threads takes a row; a thread takes the vector of its number and every " +
-                      threads + "th after it, " + vectors + " of " + vector + " elements";
+      parts.algorithm = resident;
+      parts.threads =
+          "one block of " + threads + " threads per row; thread i processes vectors i, i + " + threads + ", ...: " + each;
       return;
     case Variant::cluster:
     case Variant::grid:
-      parts.algorithm = once + " while " + steps + " are computed" + places +
-                        (config.variant == Variant::cluster
-                             ? "; the blocks of a row exchange what each found through distributed shared memory, once"
-                             : "; the blocks of a row exchange what each found through tagged words in global memory, once");
-      parts.threads = (config.variant == Variant::cluster ? "a cluster of " : "a group of ") + blocks + " blocks of " +
-                      threads + " threads takes a row; a thread takes the vector of its number in the group and every " +
-                      std::to_string(config.members()) + "th after it, " + vectors + " of " + vector + " elements";
+      parts.algorithm =
+          resident + (config.variant == Variant::cluster
+                          ? "; the blocks of a row exchange their partials once, through distributed shared memory"
+                          : "; the blocks of a row exchange their partials once, through tagged words in global memory");
+      parts.threads = (config.variant == Variant::cluster ? "one cluster of " : "one group of ") + blocks + " blocks of " +
+                      threads + " threads per row; thread i of the group processes vectors i, i + " +
+                      std::to_string(config.members()) + ", ...: " + each;
       return;
     case Variant::two_pass:
-      parts.algorithm = (shape.writes ? "two passes: the first computes " : "one pass computes ") + steps +
-                        " with a running maximum" + (shape.writes ? ", the second reads the row again and writes" : "");
-      parts.threads = "a block of " + threads + " threads walks over a row, " + std::to_string(config.unroll) +
+      parts.algorithm = shape.writes ? "two passes compute " + steps + "; the second reads the row again and writes"
+                                     : "one pass computes " + steps + " online";
+      parts.threads = "one block of " + threads + " threads iterates over a row, " + std::to_string(config.unroll) +
                       " vectors of " + vector + " elements per thread at a time";
       return;
     case Variant::split:
-      parts.algorithm = "two kernels: in the first one each block computes " + steps +
-                        " of its part of a row with a running maximum," + " the second combines the parts and writes";
-      parts.threads = blocks + " blocks of " + threads + " threads share a row; each walks over its part, " +
+      parts.algorithm = "two kernels compute " + steps +
+                        "; the first writes a partial for each block's slice of a row, the second combines the partials" +
+                        (shape.writes ? ", reads the row again and writes" : "");
+      parts.threads = blocks + " blocks of " + threads + " threads per row; each iterates over its slice, " +
                       std::to_string(config.unroll) + " vectors of " + vector + " elements per thread at a time";
       return;
     case Variant::pipeline:
       parts.algorithm = "rows stream through a ring of " + std::to_string(config.stages) +
-                        " chunks in shared memory, filled by TMA;" + " a first pass over a row's chunks computes " + steps +
-                        ", a second one over the same chunks writes";
-      parts.threads = "a persistent cluster of " + blocks + " blocks takes row after row; " +
+                        " chunks in shared memory, filled by TMA; two passes over a row's chunks compute " + steps +
+                        "; the second one writes";
+      parts.threads = "persistent clusters of " + blocks + " blocks process one row after another; " +
                       std::to_string(config.threads / 32) +
-                      " warps work on each chunk, one fills the ring and one combines their results";
+                      " worker warps per block process each chunk, one warp fills the ring and one combines the partials";
       return;
   }
+}
+
+SourceParts source_parts(const TypedConfig& config, const Shape& shape, const std::string& entry, const Kernels& kernels,
+                         const OwnParams& own) {
+  SourceParts parts;
+  parts.specialized_for = specialized_for(shape);
+  parts.specialized_for.front().second += kernels.specialized;
+  parts.least_arch = least_arch(config, shape);
+  describe(config, shape, kernels.steps, parts);
+  parts.constants = constants(config, shape, kernels.features) + own.assertions();
+  const std::string arguments = "Types, shape, config";
+  const auto kernel_of = [&](const char* suffix, const char* function, const std::string& more = {}) {
+    return kernel(config, entry + suffix, own.type(), kernels.function + function, arguments + more);
+  };
+  parts.main_template = kernels.files + (config.holds_row() ? "resident.cuh" : "tiled.cuh");
+  if (config.holds_row())
+    parts.kernels = kernel_of("", "_resident", ", Group, Storage" + kernels.resident_and);
+  else if (config.variant == Variant::split)
+    parts.kernels = kernel_of("_sums", "_split_sums") + "\n" + kernel_of("", "_split");
+  else
+    parts.kernels = kernel_of("", "_two_pass");
+  return parts;
 }
 
 }  // namespace tunesmith::row

@@ -1,4 +1,4 @@
-// Rows that do not stay on the chip: a block walks over a row, or its part of it, tile by tile.
+// Rows that do not fit on chip: a block iterates over a row, or its slice of it, tile by tile.
 #pragma once
 
 #include "row/row.cuh"
@@ -7,25 +7,25 @@ namespace tunesmith {
 
 struct TiledConfig {
   int threads;
-  int unroll;           ///< vectors that a thread loads before it uses the first
-  int blocks_per_row;   ///< 1: one block takes whole rows; else a first kernel leaves its sums for a second one
+  int unroll;           ///< vectors that a thread loads before it uses the first one
+  int blocks_per_row;   ///< 1: one block per row; otherwise a first kernel writes partial sums for a second one
   LoadHint load;        ///< first pass
   LoadHint load_again;  ///< second pass
   StoreHint store;
 };
 
-/// Elements that a block takes in one step.
+/// Elements that a block processes per iteration.
 template <const RowShape& shape, const TiledConfig& config>
 constexpr int64 tile_elements = int64{config.threads} * config.unroll* shape.vector;
 
-/// Elements of the part that one of the blocks of a row takes: a multiple of a tile.
+/// Elements of one block's slice of a row: a multiple of a tile.
 template <const RowShape& shape, const TiledConfig& config>
 constexpr int64 part_elements = ((row_span<shape> + tile_elements<shape, config> - 1) / tile_elements<shape, config> +
                                  config.blocks_per_row - 1) /
                                 config.blocks_per_row* tile_elements<shape, config>;
 
-/// Which row this block works on, and which part of it. One block per row takes row after row: a grid may be smaller than
-/// the rows, so that those in work fit into the L2 cache, where the second pass finds them.
+/// Calls body(row, slice) for the work of this block. With one block per row, a block processes several rows: a small grid
+/// keeps the active rows in L2 for the second pass.
 template <const RowShape& shape, const TiledConfig& config, typename Body>
 __device__ __forceinline__ void over_parts(const RowParams& params, const Body& body) {
   if constexpr (config.blocks_per_row == 1) {
@@ -36,8 +36,8 @@ __device__ __forceinline__ void over_parts(const RowParams& params, const Body& 
   }
 }
 
-/// Calls step(inside, begin) for every tile of a part that begins before `end`. `inside`, a constant where the step is
-/// inlined: the tile lies within every row, whatever its shift.
+/// Calls step(inside, begin) for every tile of a slice that starts before `end`. `inside` is true if the tile lies within
+/// every row, whatever the shift; it is a constant after inlining.
 template <const RowShape& shape, const TiledConfig& config, bool may_be_inside, typename Step>
 __device__ __forceinline__ void over_tiles(int part, int64 end, const Step& step) {
   constexpr int64 tile = tile_elements<shape, config>;
@@ -58,7 +58,7 @@ __device__ __forceinline__ void over_tiles(int part, int64 end, const Step& step
   for (; begin < end; begin += tile) step(false, begin);
 }
 
-/// Loads a tile: `unroll` vectors of each thread, in flight together.
+/// Loads a tile: `unroll` vectors per thread, all in flight at once.
 template <typename Element, const RowShape& shape, const TiledConfig& config, LoadHint hint>
 __device__ __forceinline__ void load_tile(const Element* row, int64 begin, Range seen, bool inside, float outside,
                                           Packed<Element, shape.vector> (&tile)[config.unroll]) {

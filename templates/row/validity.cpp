@@ -1,4 +1,4 @@
-// Whether a configuration can run a shape on a device, and if not, why.
+// Checks whether a device can run a configuration for a shape, and reports why not.
 
 #include <algorithm>
 
@@ -41,8 +41,8 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
   if (smem_bytes > 0) {
     if (shape.vector() * shape.resident_element_bytes() / shape.inputs < 4)
       return std::string(name(config.variant)) + " copies to shared memory, which needs rows that are aligned to 4 bytes";
-    // A kilobyte of each block's share is the system's; partial results of the reductions take up to a kilobyte, and so
-    // does aligning what follows them.
+    // The system reserves 1 KB of shared memory per block; partials of the reductions take up to 1 KB, and so does
+    // alignment.
     const std::int64_t available =
         std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / config.min_blocks - 1024) - 2048;
     if (smem_bytes > available)
@@ -62,7 +62,7 @@ std::string why_not_resident(const TypedConfig& config, const Shape& shape, cons
   if (blocks * threads > device.max_threads_per_sm)
     return "min_blocks is " + number(blocks) + " of " + number(threads) + " threads; a multiprocessor holds " +
            number(device.max_threads_per_sm) + " threads";
-  // Unbounded, what does not keep rows takes what it needs.
+  // Without a register bound, kernels without resident rows take the registers they need.
   if (config.reads_twice() && blocks == 1) return {};
   const int available = std::min(255, device.registers_per_sm / (threads * blocks));
   if (config.registers_needed(shape) > available)

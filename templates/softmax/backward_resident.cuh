@@ -1,5 +1,5 @@
-// The gradient of softmax and log_softmax, two reads and one write: the rows of dy and y wait on the chip, in the registers
-// and shared memory of their team, while one sum is reduced over them.
+// Gradient of softmax and log_softmax in two reads and one write. A cooperative group keeps a row of dy and of y in
+// registers and shared memory while it reduces one sum.
 #pragma once
 
 #include "row/hybrid_row.cuh"

@@ -1,6 +1,5 @@
-// The gradient of softmax and log_softmax of rows that do not fit on the chip: dy and y are read twice. One block takes
-// whole rows, or many share a row: then a first kernel leaves each part's sum in the workspace and a second one adds them
-// up.
+// Gradient of softmax and log_softmax for rows that do not fit on chip: dy and y are read twice. Either one block processes
+// a row, or several share it: a first kernel writes one partial sum per block, a second one reduces them and writes dx.
 #pragma once
 
 #include "row/tiles.cuh"
@@ -8,13 +7,13 @@
 
 namespace tunesmith {
 
-/// The sum of a part of a row, in two floats; and not_zero() of it.
+/// A block's partial sum, in two floats, and its maximum of not_zero().
 struct GradientPart {
   FloatPair sum;
   float not_zero, unused;
 };
 
-/// Loads a tile of dy and y and hides what takes no part.
+/// Calls use(column, dy, y) for the vectors of a tile, with excluded elements replaced.
 template <typename Types, const RowShape& shape, const TiledConfig& config, LoadHint hint, typename Use>
 __device__ __forceinline__ void over_gradient_tile(const RowParams& params, const Row<shape>& row, int64 begin, bool inside,
                                                    const Use& use) {
@@ -41,7 +40,7 @@ template <int threads, const RowShape& shape>
 __device__ __forceinline__ GradientPart combine_block(GradientPart part) {
   BlockGroup<threads> group(nullptr, 0);
   part.sum = group.template reduce<0>(part.sum, SumOfTwoFloats());
-  part.not_zero = group.template reduce<1>(part.not_zero, Maximum());  // also keeps rows apart that follow each other
+  part.not_zero = group.template reduce<1>(part.not_zero, Maximum());  // its barrier also separates successive rows
   return part;
 }
 
@@ -76,7 +75,7 @@ __device__ __forceinline__ void gradient_second_pass(const RowParams& params, co
   });
 }
 
-/// One block per row.
+/// Runs both passes with one block per row.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_backward_two_pass(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {
@@ -86,7 +85,7 @@ __device__ __forceinline__ void softmax_backward_two_pass(const RowParams& param
   });
 }
 
-/// Many blocks per row, first kernel: leaves [rows][blocks_per_row] sums.
+/// First kernel of several blocks per row: writes [rows][blocks_per_row] partial sums.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_backward_split_sums(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {
@@ -96,7 +95,7 @@ __device__ __forceinline__ void softmax_backward_split_sums(const RowParams& par
   });
 }
 
-/// Many blocks per row, second kernel: adds the sums up and writes.
+/// Second kernel of several blocks per row: reduces the partial sums and writes dx.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_backward_split(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {

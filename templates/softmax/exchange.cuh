@@ -1,14 +1,14 @@
-// How the blocks of a team that share a row bring their sums together.
+// Combines the partial sums of the blocks that share a row.
 #pragma once
 
 #include "softmax/running.cuh"
 
 namespace tunesmith {
 
-/// For teams of several blocks (Group::distant).
+/// For groups of several blocks (Group::distant).
 struct SoftmaxExchange {
-  /// `part` of this block becomes that of the whole row. Returns the factor of the exponentials that this block computed
-  /// relative to its own maximum; `nothing`: the block found no element above -inf.
+  /// Replaces this block's `part` by the whole row's. Returns the factor that rescales exponentials from this block's
+  /// maximum to the row's. `nothing`: the block has no element above -inf.
   template <const RowShape& shape, typename Group, typename Exponential>
   static __device__ __forceinline__ SplitPower combine_blocks(Group& group, const RowParams& params,
                                                               const Exponential& exponential, bool nothing,

@@ -1,7 +1,7 @@
-// What log_softmax does where softmax/softmax.cuh does the steps of softmax.
+// The log_softmax counterpart of softmax/softmax.cuh.
 //
-// `first` of SoftmaxSums is the sum of the exponentials below the maximum only, and `second` counts the elements that reach
-// it. A confident row's log-probability is -log(1 + others), whose digits would be lost if 1 were in the sum.
+// SoftmaxSums::first is the sum of exponentials excluding the maxima, `second` the number of maxima. The log-probability of
+// a confident row is -log(1 + sum excluding the maximum); adding the 1 to that sum would lose its digits.
 #pragma once
 
 #include "device/logarithm.cuh"
@@ -9,16 +9,16 @@
 
 namespace tunesmith {
 
-/// Elements become log-probabilities, given the maximum and the sums of their row.
+/// Computes log-probabilities from elements, given the maximum and the sums of their row.
 template <const RowShape& shape>
 struct LogSoftmaxResult {
   using Exponential = typename RowFeatures<shape>::Arithmetic::Exponential;
-  /// The scale is not applied yet. Then a difference of elements may overflow where it does not once it is scaled: half the
-  /// elements are subtracted, and twice the scale is applied.
+  /// The scale is not applied yet, so a difference of elements may overflow although the scaled difference does not:
+  /// subtract half the elements and apply twice the scale.
   static constexpr bool halves = shape.scaled && !RowFeatures<shape>::Mask::adds;
 
   float largest;
-  float log_sum;  // ln of the sum relative to the maximum, at least 0
+  float log_sum;  // ln of the sum relative to the maximum; at least 0
   float scale;
   bool empty;
 
@@ -34,7 +34,7 @@ struct LogSoftmaxResult {
     log_sum = is_finite(largest) ? log_of_one_plus(sum_excluding_max) : float_of(nan_bits);
   }
 
-  /// Results are computed from elements, so that the maximum of waiting exponentials does not matter.
+  /// Ignored: results are computed from elements, not from resident exponentials.
   __device__ __forceinline__ void under(const Exponential&) {}
 
   template <bool rescaled = false>
@@ -43,7 +43,7 @@ struct LogSoftmaxResult {
     for (int j = 0; j < shape.vector; ++j) {
       const float below =
           halves ? subtract(multiply(values[j], 0.5f), multiply(largest, 0.5f)) : subtract(values[j], largest);
-      // Both terms lower the result, so neither cancels the other's digits.
+      // Both terms have the same sign, so they do not cancel.
       values[j] = fused_multiply_add(below, halves ? multiply(scale, 2.0f) : scale, -log_sum);
     }
     clear_if<shape>(empty, values);
@@ -54,8 +54,8 @@ struct LogSoftmaxFunction {
   template <const RowShape& shape>
   using Result = LogSoftmaxResult<shape>;
 
-  /// The elements of a vector become exponentials; returns the sum of those below the maximum, and counts the others in
-  /// `ties`.
+  /// Replaces the elements of a vector by exponentials. Returns the sum of those below the maximum and adds the number of
+  /// maxima to `max_count`.
   template <const RowShape& shape, typename Exponential>
   static __device__ __forceinline__ float sum_of_exponentials(const Exponential& exponential, float largest,
                                                               float& max_count, float (&values)[shape.vector]) {

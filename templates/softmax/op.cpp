@@ -10,7 +10,7 @@ std::vector<FieldInfo> config_fields_of(const SoftmaxBackwardProblem&) { return 
 Cost ParsedSoftmax::cost() const {
   const row::Shape& shape = this->shape();
   const double elements = static_cast<double>(shape.rows) * static_cast<double>(shape.cols);
-  // A causal row takes part half on the average, and only that must be read.
+  // On average half of a causal row contributes, and only that half must be read.
   const double read = shape.options.causal ? elements / 2 : elements;
   Cost cost;
   cost.bytes_read = read * static_cast<double>(shape.inputs * size_of(shape.input));

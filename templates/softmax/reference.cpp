@@ -1,11 +1,11 @@
-// Inputs that try the softmax family, and the reference in double or better that checks it.
+// Inputs with edge cases for the softmax family, and its reference in float64 or better.
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <vector>
 
 #include "templates/half.h"
+#include "templates/row/check.h"
 #include "templates/sampling.h"
 #include "templates/softmax/op.h"
 
@@ -27,22 +27,24 @@ double edge_case_value(std::int64_t row, std::int64_t column, std::int64_t cols,
     case 3: return column == cols - 1 ? NAN : normal;       // NaN in the last column only
     case 4: return normal + 1e4;                            // large common offset
     case 5: return normal - 1e4;
-    case 6: return column % 2 == 0 ? -INFINITY : normal;      // masked half
-    case 7: return normal * 1e-40;                            // denormals
-    case 8: return column == cols - 1 ? 100 : -100 + normal;  // one dominates, results near the smallest numbers
-    case 9: return (uniform(bits) - 0.5) * 200;               // wide
-    case 10: return (uniform(bits) - 0.5) * 2 * huge;         // as wide as it gets
+    case 6: return column % 2 == 0 ? -INFINITY : normal;  // masked half
+    case 7: return normal * 1e-40;                        // denormals
+    case 8:
+      return column == cols - 1 ? 100
+                                : -100 + normal;  // one element dominates; the other results are near the smallest numbers
+    case 9: return (uniform(bits) - 0.5) * 200;   // wide range
+    case 10: return (uniform(bits) - 0.5) * 2 * huge;  // widest range
     case 11: return column == 0 ? huge : huge * (1 - uniform(bits) * 1e-3);
-    case 12: return column < cols / 2 ? -INFINITY : normal;              // whole threads and tiles see nothing but -inf
+    case 12: return column < cols / 2 ? -INFINITY : normal;              // threads and tiles with -inf only
     default: return column == 0 ? normal : normal - 90 * uniform(bits);  // results down to denormals
   }
 }
 
-/// dy of the rows that y's edge-case rows belong to: gradients that cancel, are large, or are all the same.
+/// Returns dy for the rows of y's edge cases: gradients that cancel, are large, or are all equal.
 double edge_case_gradient(std::int64_t row, std::int64_t column, std::int64_t cols, std::uint64_t bits) noexcept {
   const double normal = bell(bits);
   switch (row) {
-    case 0: return 1.0;                                // dx is 0 but for roundings
+    case 0: return 1.0;                                // dx is 0 up to rounding
     case 4: return normal * 1e-3 + 1e4;                // sum and element nearly cancel
     case 5: return column % 2 == 0 ? 1e4 : -1e4;       // terms of both signs cancel in the sum
     case 7: return normal * 1e-20;                     // products far below 1
@@ -52,7 +54,7 @@ double edge_case_gradient(std::int64_t row, std::int64_t column, std::int64_t co
   }
 }
 
-/// x becomes what the forward operation gives: the y that a gradient is asked for.
+/// Replaces x by the forward operation's result, the y of a gradient.
 void to_softmax(std::vector<double>& values, bool logarithm) {
   double largest = -INFINITY;
   for (const double value : values) largest = std::isnan(value) ? value : std::max(largest, value);
@@ -63,7 +65,7 @@ void to_softmax(std::vector<double>& values, bool logarithm) {
   if (std::isnan(largest) || std::isinf(largest)) std::ranges::fill(values, NAN);
 }
 
-/// Masks and lengths: mostly there, some rows without any column, some without all.
+/// Fills masks and lengths: most elements are kept, some rows have no column and some have all.
 void fill_mask(const Shape& shape, std::uint64_t seed, InputKind kind, const HostArray& array) {
   const bool with_edge_cases = kind == InputKind::edge_cases;
   if (array.info.name == "valid_cols") {
@@ -83,7 +85,7 @@ void fill_mask(const Shape& shape, std::uint64_t seed, InputKind kind, const Hos
   const std::int64_t last = array.info.extent_bytes() / size_of(array.info.dtype);
   for (std::int64_t i = 0; i < last; ++i) {
     const std::uint64_t bits = scramble(scramble(seed + 9) + static_cast<std::uint64_t>(i));
-    // In edge-case masks whole stretches are hidden, some longer than a row.
+    // Edge-case masks mask long stretches, some longer than a row.
     const bool hidden = bits % 4 == 0 || (with_edge_cases && i / (2 * shape.cols) % 5 == 4);
     if (shape.options.mask == Mask::keep)
       write_integer(DType::u8, array.data, i, hidden ? 0 : static_cast<std::int64_t>(1 + bits % 200));
@@ -92,17 +94,17 @@ void fill_mask(const Shape& shape, std::uint64_t seed, InputKind kind, const Hos
   }
 }
 
-/// The error that is allowed, in units of the output's last place.
+/// Returns the allowed error in units in the last place (ULP) of the output.
 ///
-/// float32, softmax: an exponential is off by at most 0.94 units for its polynomial and 0.3 for the roundings of its
-/// argument, which are twice as many units of a result whose leading digits are large; the sum carries as much if all its
-/// terms' errors agree, and half a unit for its additions; the quotient adds half a unit. Six in all; below four is what
-/// tests on many inputs see and assert. log_softmax: a quotient of such exponentials and a logarithm, one unit each, and the
-/// half unit of the last addition; where the quotient is small its error is the result's. Six as well. Backward: a
-/// difference and one or two multiplications, half a unit each, twice that where the leading digits are large: three. What
-/// is subtracted is the sum, exact as if formed in twice the precision; or the sum times exp(y), which carries the
-/// exponential's two units. Where the difference cancels, those errors are more than units of what is left: that is the
-/// slack. 16-bit: half a unit for the final rounding, and what 2^-16 relative error before it can move the result.
+/// float32 softmax, 6: an exponential has an error of at most 0.94 for its polynomial and 0.3 for the rounding of its
+/// argument, which count twice in results with a large leading digit. The sum has the same error if those of all terms
+/// agree, and half a unit for its additions; the quotient adds half a unit. Tests on many inputs see and assert less than 4.
+/// log_softmax, 6: a quotient of such exponentials and a logarithm, one unit each, and half a unit for the last addition;
+/// where the quotient is small, its error is the result's. Backward, 3: a difference and one or two multiplications, half a
+/// unit each, twice that for large leading digits. The subtrahend is the sum, as accurate as in twice the precision, or the
+/// sum times exp(y), which has the exponential's two units; where the difference cancels, these errors exceed units of the
+/// result: that is the slack. 16-bit: half a unit for the final rounding, and the effect of a relative error of 2^-16 before
+/// it.
 double allowed_ulp(DType output) noexcept {
   switch (output) {
     case DType::f16: return 0.5 + 0x1.0p-16 * 0x1.0p11;
@@ -111,7 +113,7 @@ double allowed_ulp(DType output) noexcept {
   }
 }
 
-/// Which elements of a row take part, and what is added to them.
+/// Determines which elements of a row contribute, and what a mask adds to them.
 class Masking {
  public:
   Masking(const Shape& shape, std::span<const HostArray> arrays) : shape_(shape) {
@@ -149,24 +151,19 @@ class Masking {
   const std::byte* valid_cols_ = nullptr;
 };
 
-/// As a slack: whatever stands there is right.
-constexpr double anything = -1;
-
-/// One row of references, with the error that each may have beyond its units in the last place (0 in forward operations).
-struct ReferenceRow {
-  std::vector<double> result, slack;
-};
-
-void forward_reference(const Shape& shape, const Masking& masking, const std::byte* x, std::int64_t row, ReferenceRow& out) {
+void forward_reference(const Shape& shape, const Masking& masking, const std::byte* x, std::int64_t row,
+                       row::ReferenceRow& out) {
   const std::int64_t length = masking.length(row);
   std::vector<double>& values = out.result;
+  // 16-bit arithmetic flushes terms below 2^-142 to zero.
+  std::ranges::fill(out.slack, shape.logarithm && shape.output == DType::bf16 ? 0x1.0p-126 : 0.0);
   double largest = -INFINITY;
   bool has_nan = false;
   for (std::int64_t column = 0; column < shape.cols; ++column) {
     double value = -INFINITY;
     if (column < length && masking.keeps(row, column)) {
       value = read_element(shape.input, x, row * shape.in[0].stride + column);
-      if (shape.options.mask == Mask::add)  // by definition rounded to float32
+      if (shape.options.mask == Mask::add)  // rounded to float32 by definition
         value = std::fmaf(static_cast<float>(value), static_cast<float>(shape.options.scale),
                           static_cast<float>(masking.added(row, column)));
       else
@@ -198,15 +195,14 @@ void forward_reference(const Shape& shape, const Masking& masking, const std::by
   for (double& value : values) value = shape.logarithm ? value - log_sum : static_cast<double>(value / sum);
 }
 
-/// Relative to the sizes of a sum's terms: its error as if formed in twice the precision, and some thousand additions of
-/// what that loses.
+/// Error of a sum relative to the magnitudes of its terms: as in twice the precision, for some thousand additions.
 constexpr double twice_the_precision = 0x1.0p-42;
 
 void backward_reference(const Shape& shape, const Masking& masking, const std::byte* dy, const std::byte* y,
-                        std::int64_t row, ReferenceRow& out) {
+                        std::int64_t row, row::ReferenceRow& out) {
   const std::int64_t length = masking.length(row);
   long double sum = 0;
-  double size = 0;  // of the sum's terms
+  double size = 0;  // sum of the terms' magnitudes
   bool any_not_zero = false;
   const auto takes_part = [&](std::int64_t column) { return column < length && masking.keeps(row, column); };
   const auto gradient = [&](std::int64_t c) { return read_element(shape.input, dy, row * shape.in[0].stride + c); };
@@ -225,8 +221,8 @@ void backward_reference(const Shape& shape, const Masking& masking, const std::b
     out.slack[at] = 0;
     out.result[at] = 0;
     if (!takes_part(column)) {
-      // Without a finite sum 0 is not asked for: the kernel has 0 * inf there.
-      out.slack[at] = std::isfinite(static_cast<double>(sum)) ? 0.0 : anything;
+      // Without a finite sum the kernel computes 0 * inf here, so any value passes.
+      out.slack[at] = std::isfinite(static_cast<double>(sum)) ? 0.0 : row::anything;
       continue;
     }
     if (empty) continue;
@@ -238,28 +234,12 @@ void backward_reference(const Shape& shape, const Masking& masking, const std::b
       out.slack[at] =
           (precise ? 0x1.8p-22 : 0x1.0p-16) * term +
           twice_the_precision * shape.options.scale * static_cast<double>(probability) * size +
-          0x1.0p-149 * shape.options.scale * std::fabs(static_cast<double>(sum));  // a denormal probability's digits
+          0x1.0p-149 * shape.options.scale * std::fabs(static_cast<double>(sum));  // digits of a denormal probability
     } else {
       out.result[at] = static_cast<double>(shape.options.scale * result(column) * (gradient(column) - sum));
       out.slack[at] = twice_the_precision * shape.options.scale * std::fabs(result(column)) * size;
     }
   }
-}
-
-struct RowOutcome {
-  double max_error = 0;
-  std::string failure;
-};
-
-double error_of(const Shape& shape, double result, double reference, double slack) {
-  if (std::isnan(reference) || std::isnan(result)) return std::isnan(reference) == std::isnan(result) ? 0 : INFINITY;
-  // From here on the nearest number of the output is infinity.
-  double most = 0x1.ffffffp127;
-  if (shape.output == DType::f16) most = 65520;
-  if (shape.output == DType::bf16) most = 0x1.ffp127;
-  const double expected = std::fabs(reference) >= most ? std::copysign(INFINITY, reference) : reference;
-  if (std::isinf(expected) || std::isinf(result)) return expected == result ? 0 : INFINITY;
-  return std::max(0.0, std::fabs(result - expected) - slack) / spacing(shape.output, expected);
 }
 
 }  // namespace
@@ -277,24 +257,16 @@ void ParsedSoftmax::fill_inputs(std::uint64_t seed, InputKind kind, std::span<co
       continue;
     }
     const bool is_result = shape.backward() && a == 1;
-    // Of a broadcast row there is one.
-    const std::int64_t rows = array.info.strides[0] == 0 ? std::min<std::int64_t>(shape.rows, 1) : shape.rows;
-    over_rows(rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<double> values(static_cast<std::size_t>(shape.cols));
-      for (std::int64_t row = begin; row < end; ++row) {
-        const bool odd = kind == InputKind::edge_cases && row < edge_case_rows;
-        for (std::int64_t column = 0; column < shape.cols; ++column) {
-          const std::uint64_t bits = bits_at(a, row, column);
-          values[static_cast<std::size_t>(column)] =
-              !odd ? bell(bits) * 2
-                   : (shape.backward() && !is_result ? edge_case_gradient(row, column, shape.cols, bits)
-                                                     : edge_case_value(row, column, shape.cols, shape.input, bits));
-        }
-        if (is_result) to_softmax(values, shape.logarithm);
-        for (std::int64_t column = 0; column < shape.cols; ++column)
-          write_element(array.info.dtype, array.data, row * array.info.strides[0] + column,
-                        static_cast<float>(values[static_cast<std::size_t>(column)]));
+    row::fill_rows(array, [&](std::int64_t row, std::vector<double>& values) {
+      const bool odd = kind == InputKind::edge_cases && row < edge_case_rows;
+      for (std::int64_t column = 0; column < shape.cols; ++column) {
+        const std::uint64_t bits = bits_at(a, row, column);
+        values[static_cast<std::size_t>(column)] =
+            !odd ? bell(bits) * 2
+                 : (shape.backward() && !is_result ? edge_case_gradient(row, column, shape.cols, bits)
+                                                   : edge_case_value(row, column, shape.cols, shape.input, bits));
       }
+      if (is_result) to_softmax(values, shape.logarithm);
     });
   }
 }
@@ -302,50 +274,13 @@ void ParsedSoftmax::fill_inputs(std::uint64_t seed, InputKind kind, std::span<co
 CheckResult ParsedSoftmax::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
   const Shape& shape = this->shape();
   const Masking masking(shape, arrays);
-  const std::size_t output = shape.backward() ? 2 : 1;
-  const std::string& output_name = arrays[output].info.name;
-  CheckResult result;
-  result.error_unit = "ULP";
-  result.allowed_error = allowed_ulp(shape.output);
-  result.total_rows = shape.rows;
-  result.checked_rows = std::min(shape.rows, std::max<std::int64_t>(max_rows, 1));
-  std::vector<RowOutcome> outcomes(static_cast<std::size_t>(result.checked_rows));
-  over_rows(result.checked_rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
-    ReferenceRow reference;
-    reference.result.resize(static_cast<std::size_t>(shape.cols));
-    reference.slack.resize(static_cast<std::size_t>(shape.cols));
-    for (std::int64_t i = begin; i < end; ++i) {
-      // Evenly spread, the first and the last row included.
-      const std::int64_t row = result.checked_rows > 1 ? (shape.rows - 1) * i / (result.checked_rows - 1) : 0;
-      if (shape.backward())
-        backward_reference(shape, masking, arrays[0].data, arrays[1].data, row, reference);
-      else
-        forward_reference(shape, masking, arrays[0].data, row, reference);
-      RowOutcome& outcome = outcomes[static_cast<std::size_t>(i)];
-      for (std::int64_t column = 0; column < shape.cols; ++column) {
-        const auto at = static_cast<std::size_t>(column);
-        const double found = read_element(shape.output, arrays[output].data, row * shape.out.stride + column);
-        if (reference.slack[at] == anything) continue;
-        // What 16-bit arithmetic adds up is flushed to zero below 2^-142 a term.
-        if (shape.logarithm && !shape.backward() && shape.output == DType::bf16) reference.slack[at] = 0x1.0p-126;
-        const double error = error_of(shape, found, reference.result[at], reference.slack[at]);
-        if (!(error <= result.allowed_error) && outcome.failure.empty()) {
-          std::ostringstream text;
-          text.precision(9);
-          text << output_name << "[" << row << "," << column << "] is " << found << ", the reference is "
-               << reference.result[at] << " (" << error << " ULP, allowed " << result.allowed_error << ")";
-          outcome.failure = text.str();
-        }
-        outcome.max_error = std::max(outcome.max_error, error);
-      }
-    }
-  });
-  for (const RowOutcome& outcome : outcomes) {
-    result.max_error = std::max(result.max_error, outcome.max_error);
-    if (result.first_failure.empty()) result.first_failure = outcome.failure;
-  }
-  result.passed = result.first_failure.empty();
-  return result;
+  const auto reference = [&](std::int64_t row, row::ReferenceRow& out) {
+    if (shape.backward())
+      backward_reference(shape, masking, arrays[0].data, arrays[1].data, row, out);
+    else
+      forward_reference(shape, masking, arrays[0].data, row, out);
+  };
+  return row::check_rows(arrays[shape.backward() ? 2 : 1], allowed_ulp(shape.output), max_rows, reference);
 }
 
 }  // namespace tunesmith

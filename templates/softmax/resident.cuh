@@ -1,7 +1,7 @@
-// Softmax and log_softmax, one read and one write: the row stays on the chip, in the registers and shared memory of the
-// threads that share it, while the maximum and then the sum are reduced. Who shares a row makes the variants: lanes of a
-// warp, a block, a cluster of blocks, or blocks of a cooperative grid. Blocks that share a row each take the sum relative to
-// their own maximum and meet once.
+// Softmax and log_softmax in one read and one write: a cooperative group keeps the row in registers and shared memory while
+// it reduces the maximum and then the sum. The group is part of a warp, a block, a cluster, or several blocks of a
+// cooperative grid. If several blocks share a row, each one sums relative to its own maximum, and they exchange partials
+// once.
 #pragma once
 
 #include "row/hybrid_row.cuh"
@@ -11,7 +11,7 @@
 
 namespace tunesmith {
 
-/// `Types` has Input and Output; `Storage`: where the row waits; `Meeting`: SoftmaxMeeting for teams of several blocks.
+/// `Types` has Input and Output; `Storage`: where the row resides; `Exchange`: SoftmaxExchange for groups of several blocks.
 template <typename Types, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage,
           typename Exchange>
 __device__ __forceinline__ void softmax_resident(const RowParams& params) {
@@ -19,7 +19,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
   using Output = typename Types::Output;
   using Features = RowFeatures<shape>;
   using Exponential = typename Features::Arithmetic::Exponential;
-  // A sum of a 16-bit element and its mask has more digits than 16 bits hold.
+  // The sum of a 16-bit element and its mask does not fit 16 bits.
   using Stored = typename If<Features::Mask::adds, float, Input>::type;
   constexpr int vector = shape.vector;
   using ResidentRow = typename Storage::template Row<Stored, shape, config, Group>;
@@ -52,7 +52,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     SoftmaxPartial part;
     part.largest = local.template reduce<0>(resident.largest(), Maximum());
 
-    // A block of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
+    // All elements of this block may be -inf although the row has others: any finite maximum makes their exponentials 0.
     const bool nothing = Group::distant && part.largest == Maximum::identity();
     const Exponential exponential(nothing ? 0.0f : part.largest, exponent_scale<shape>(params));
     typename Features::Arithmetic::template RunningSum<vectors> running_sum;
@@ -74,7 +74,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
       part.max_count = 0.0f;
     }
 
-    SplitPower rescale = {1.0f, 1.0f};  // of the exponentials that wait
+    SplitPower rescale = {1.0f, 1.0f};  // of the resident exponentials
     if constexpr (Group::distant)
       rescale = Exchange::template combine_blocks<shape>(group, params, exponential, nothing, part);
 

@@ -1,12 +1,12 @@
-// Maximum and sums that grow with what is seen, after Milakov and Gimelshein, "Online normalizer calculation for softmax"
-// (2018): what was summed so far is rescaled whenever the maximum grows.
+// Online softmax: running maximum and sums, rescaled when the maximum grows. Milakov and Gimelshein, "Online normalizer
+// calculation for softmax" (2018).
 #pragma once
 
 #include "softmax/softmax.cuh"
 
 namespace tunesmith {
 
-/// What a thread has seen of its row so far.
+/// Running maximum and sums of one thread.
 template <const RowShape& shape>
 struct RunningSoftmax {
   using Arithmetic = typename RowFeatures<shape>::Arithmetic;
@@ -21,14 +21,14 @@ struct RunningSoftmax {
 
   __device__ __forceinline__ explicit RunningSoftmax(const RowParams& params) : scale(exponent_scale<shape>(params)) {}
 
-  /// Takes in vectors: rescales once for all of them.
+  /// Adds vectors; rescales at most once.
   template <int count>
   __device__ __forceinline__ void include(float (&values)[count][shape.vector]) {
     float highest = largest_of(values[0]);
 #pragma unroll
     for (int i = 1; i < count; ++i) highest = maximum_or_nan(highest, largest_of(values[i]));
     raise_to(maximum_or_nan(largest, highest));
-    if (largest == Maximum::identity()) return;  // nothing but -inf so far: the sum stays 0
+    if (largest == Maximum::identity()) return;  // all elements so far are -inf: the sum stays 0
     const Exponential exponential(largest, scale);
 #pragma unroll
     for (int i = 0; i < count; ++i)
@@ -37,18 +37,18 @@ struct RunningSoftmax {
 
   __device__ __forceinline__ void raise_to(float new_largest) {
     if (new_largest == largest) return;
-    // An empty sum has no maximum to rescale from: -inf - (-inf) would be NaN.
+    // An empty sum has no maximum: -inf - (-inf) would be NaN.
     if (largest != Maximum::identity()) {
       const Exponential now(new_largest, scale);
       const Exponential before(largest, scale);
       if constexpr (!shape.logarithm) {
         sum.rescale(before.rescale_to(now));
       } else {
-        // In two steps: the logarithm of a confident row has the digits of what is left, be its factor no normal number.
+        // Rescale in two steps: the factor may be denormal, but a confident row needs all digits of the sum.
         const SplitPower factor = before.split_rescale_to(now);
         sum.rescale(factor.first);
         sum.rescale(factor.second);
-        // What reached the old maximum is below the new one.
+        // Former maxima are now below the maximum.
         sum.include(multiply(max_count, now(now.centered(largest))));
         max_count = 0.0f;
       }
@@ -56,7 +56,7 @@ struct RunningSoftmax {
     largest = new_largest;
   }
 
-  /// Takes in what others made of another part.
+  /// Adds the partial of another slice.
   __device__ __forceinline__ void include(const SoftmaxPartial& part) {
     if (part.largest == Maximum::identity()) return;
     raise_to(maximum_or_nan(largest, part.largest));
@@ -71,7 +71,7 @@ struct RunningSoftmax {
   }
 };
 
-/// Maximum and sums over all threads of a block; every thread gets them.
+/// Reduces maximum and sums over a block; all threads get the result.
 template <int threads, const RowShape& shape>
 __device__ __forceinline__ SoftmaxPartial combine_block(RunningSoftmax<shape> state) {
   BlockGroup<threads> group(nullptr, 0);

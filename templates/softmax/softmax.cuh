@@ -1,5 +1,5 @@
-// The steps of softmax that all its kernels share: the sum over a row relative to its maximum, and the result from it. Those
-// of log_softmax are in softmax/log_softmax.cuh; a source has one of them, as RowFeatures<shape>::Function.
+// Device functions shared by the softmax kernels. softmax/log_softmax.cuh has the log_softmax counterparts; a source
+// includes one of them as RowFeatures<shape>::Function.
 #pragma once
 
 #include "device/exponential.cuh"
@@ -7,15 +7,15 @@
 
 namespace tunesmith {
 
-/// Sums over a row relative to its maximum. softmax: `first` is the sum of all exponentials, `second` is unused.
+/// Sums over a row relative to its maximum. For softmax, `first` is the sum of all exponentials; `second` is unused.
 using SoftmaxSums = FloatPair;
 
-/// The sums of a part of a row under the maximum of that part.
+/// Maximum of a slice of a row, and the slice's sums relative to it.
 struct SoftmaxPartial {
   float largest, sum, max_count;
 };
 
-/// The scale that is left for the exponential to apply: none when a mask was added, for which elements were scaled before.
+/// Returns the scale that the exponential applies: none with an additive mask, because elements were scaled before.
 template <const RowShape& shape>
 __device__ __forceinline__ ExponentScale exponent_scale(const RowParams& params) {
   if constexpr (shape.scaled && !RowFeatures<shape>::Mask::adds)
@@ -24,7 +24,7 @@ __device__ __forceinline__ ExponentScale exponent_scale(const RowParams& params)
     return {};
 }
 
-/// Zeros for a row that is wholly masked, where the source is specialized for them.
+/// Writes zeros for a fully masked row if the shape is `safe`.
 template <const RowShape& shape>
 __device__ __forceinline__ void clear_if(bool empty, float (&values)[shape.vector]) {
   if constexpr (shape.safe) {
@@ -33,7 +33,7 @@ __device__ __forceinline__ void clear_if(bool empty, float (&values)[shape.vecto
   }
 }
 
-/// Elements become probabilities, given the maximum and the sum of their row.
+/// Computes probabilities, given the maximum and the sum of their row.
 template <const RowShape& shape>
 struct SoftmaxResult {
   using Arithmetic = typename RowFeatures<shape>::Arithmetic;
@@ -41,10 +41,10 @@ struct SoftmaxResult {
 
   Exponential exponential;
   typename Arithmetic::Quotient share;
-  float rest;  // of the rescaling, usually 1
+  float rest;  // second factor of the rescaling, usually 1
   bool empty;
 
-  /// `rescale`: factor of exponentials that are relative to another maximum than the row's.
+  /// `rescale`: factor for exponentials that are relative to another maximum.
   __device__ __forceinline__ SoftmaxResult(const RowParams& params, float row_largest, SoftmaxSums sums,
                                            SplitPower rescale = {1.0f, 1.0f})
       : exponential(row_largest, exponent_scale<shape>(params)),
@@ -52,7 +52,7 @@ struct SoftmaxResult {
         rest(rescale.second),
         empty(shape.safe && row_largest == Maximum::identity()) {}
 
-  /// From exponentials; `rescaled` if they may be relative to another maximum.
+  /// Converts exponentials to probabilities; `rescaled`: they may be relative to another maximum.
   template <bool rescaled = false>
   __device__ __forceinline__ void finish(float (&values)[shape.vector]) const {
 #pragma unroll
@@ -64,10 +64,10 @@ struct SoftmaxResult {
     clear_if<shape>(empty, values);
   }
 
-  /// From here on exponentials are relative to the maximum that the rescaling was given for.
+  /// Sets the maximum that exponentials are relative to; `rescale` must match it.
   __device__ __forceinline__ void under(const Exponential& other) { exponential = other; }
 
-  /// From elements.
+  /// Converts elements to probabilities.
   template <bool rescaled = false>
   __device__ __forceinline__ void compute(float (&values)[shape.vector]) const {
     center(exponential, values);
@@ -81,7 +81,7 @@ struct SoftmaxFunction {
   template <const RowShape& shape>
   using Result = SoftmaxResult<shape>;
 
-  /// The elements of a vector become exponentials; returns their sum.
+  /// Replaces the elements of a vector by exponentials; returns their sum.
   template <const RowShape& shape, typename Exponential>
   static __device__ __forceinline__ float sum_of_exponentials(const Exponential& exponential, float, float&,
                                                               float (&values)[shape.vector]) {

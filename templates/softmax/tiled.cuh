@@ -1,7 +1,7 @@
-// Softmax and log_softmax of rows that do not fit on the chip, in two reads. The first pass keeps a running maximum and the
-// sums under it, after Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018); the second reads the row
-// again, from the L2 cache where it still lies there, and writes the result. One block does both for whole rows, or many
-// share a row: then a first kernel leaves each part's sums in the workspace and a second one puts them together.
+// Softmax and log_softmax in two passes, for rows that do not fit on chip. Pass 1 computes the maximum and the sums online
+// (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018); pass 2 reads the row again, from L2 if it is
+// still there, and writes the result. Either one block processes a row, or several share it: a first kernel then writes one
+// partial per block, and a second one combines them.
 #pragma once
 
 #include "row/mask.cuh"
@@ -11,7 +11,7 @@
 
 namespace tunesmith {
 
-/// The sums over a block's part of a row.
+/// Computes the partial of a block's slice of a row.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ SoftmaxPartial softmax_first_pass(const RowParams& params, const Row<shape>& row, int part) {
   using Input = typename Types::Input;
@@ -32,7 +32,7 @@ __device__ __forceinline__ SoftmaxPartial softmax_first_pass(const RowParams& pa
   return combine_block<config.threads>(state);
 }
 
-/// Reads a block's part of a row again and writes the result.
+/// Reads a block's slice of a row again and writes the result.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_second_pass(const RowParams& params, const Row<shape>& row, int part,
                                                     const SoftmaxPartial& statistics) {
@@ -59,7 +59,7 @@ __device__ __forceinline__ void softmax_second_pass(const RowParams& params, con
   });
 }
 
-/// One block per row.
+/// Runs both passes with one block per row.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_two_pass(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {
@@ -69,7 +69,7 @@ __device__ __forceinline__ void softmax_two_pass(const RowParams& params) {
   });
 }
 
-/// Many blocks per row, first kernel: leaves [rows][blocks_per_row] sums.
+/// First kernel of several blocks per row: writes [rows][blocks_per_row] partials.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_split_sums(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {
@@ -79,7 +79,7 @@ __device__ __forceinline__ void softmax_split_sums(const RowParams& params) {
   });
 }
 
-/// Many blocks per row, second kernel: puts the sums together and writes.
+/// Second kernel of several blocks per row: combines the partials and writes the result.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_split(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {

@@ -118,7 +118,7 @@ std::string operation_of(std::string_view path) {
 }
 
 // Operations on rows, which use row/.
-const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/"};
+const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/", "templates/rms_norm/"};
 
 // Operations that continue another one, whose files they share.
 const std::map<std::string_view, std::string_view> continues = {{"templates/attention_backward/", "templates/attention/"}};

@@ -74,11 +74,10 @@ struct EngineOptions {
   /// Finds the shipped cache relative to the library or program that contains this code; empty if it is missing.
   static std::filesystem::path default_shipped_cache();
   /// Returns the defaults, overridden by the environment variables TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (files separated
-  /// by
-  /// ':'; an empty value disables system_caches and shipped_cache), TUNESMITH_MODE, TUNESMITH_LOG ("info" or "warning", to
-  /// stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES and TUNESMITH_CUDA (folders separated by ':'). The library reads the
-  /// environment only here and for the defaults of cache_file and cuda_environment. Throws Error(invalid_argument) with the
-  /// variable and its value.
+  /// by ':'; an empty value disables system_caches and shipped_cache), TUNESMITH_MODE, TUNESMITH_LOG ("info" or "warning",
+  /// to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES and TUNESMITH_CUDA (folders separated by ':'). The library reads
+  /// the environment only here and for the defaults of cache_file and cuda_environment. Throws Error(invalid_argument) with
+  /// the variable and its value.
   static EngineOptions from_environment();
 };
 
@@ -99,26 +98,26 @@ class Plan {
   void launch(std::span<void* const> arrays, Stream stream = nullptr) const;
   /// Launches an operation with two arrays.
   void launch(const void* x, void* y, Stream stream = nullptr) const;
-  /// The same by name, in any order; optional arrays may be left out. Error(invalid_argument) for a name that arrays() does
-  /// not have. Slower than by order: names are compared.
+  /// Launches with arrays by name, in any order; optional arrays may be omitted. Slower than by order, because it compares
+  /// names. Throws Error(invalid_argument) for a name that arrays() does not have.
   void launch(std::initializer_list<NamedArray> arrays, Stream stream = nullptr) const;
   void launch(std::span<const NamedArray> arrays, Stream stream = nullptr) const;
 
-  /// The arrays that launch() takes, in its order: names, dtypes, shapes, strides, alignment, which are optional.
+  /// Returns the arrays that launch() takes, in order: names, dtypes, shapes, strides, alignment, and which are optional.
   std::span<const ArrayInfo> arrays() const noexcept;
   const Problem& problem() const noexcept;  ///< normalized: every default filled in
   const Config& config() const noexcept;
   Origin origin() const noexcept;
   std::int64_t nearest_n_cols() const noexcept;  ///< n_cols of the record, if origin() is nearest, otherwise 0
-  /// The CUDA source, exactly as compiled. Rendered or read from the cache on the first call, then kept.
+  /// Returns the CUDA source, exactly as compiled. Rendered or read from the cache on the first call, then kept.
   const std::string& source() const;
-  bool compiled() const noexcept;      ///< the compiler ran for it in this process (else the binary was loaded)
+  bool compiled() const noexcept;      ///< whether this process ran the compiler for it (otherwise it loaded the binary)
   double compile_ms() const noexcept;  ///< 0 unless compiled(); all candidates when origin() is tuned
   double tune_s() const noexcept;      ///< wall seconds spent tuning; 0 unless origin() is tuned
   int occupancy() const noexcept;      ///< resident blocks per multiprocessor of the main kernel
   std::string resources() const;       ///< "registers=40,static_smem_bytes=0,..." of the main kernel; may be empty
-  double bytes() const noexcept;       ///< least memory traffic of one launch; of attention, as if mask_mod hid nothing
-  double flops() const noexcept;       ///< least arithmetic of one launch, likewise
+  double bytes() const noexcept;       ///< minimum memory traffic of one launch; for attention, without block mask savings
+  double flops() const noexcept;       ///< minimum arithmetic of one launch, likewise
 
   struct State;
   explicit Plan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
@@ -201,7 +200,7 @@ class Engine {
   explicit Engine(std::unique_ptr<Parts> parts);
 
  private:
-  /// The plan of an equal call before; nullptr: none.
+  /// Returns the plan of an earlier equal call, or nullptr.
   const Executable* find_call(std::span<const std::uint64_t> key, std::uint64_t hash) const noexcept;
   /// Checks the call's arrays, prepares, and remembers the plan under `key`; an empty key is not remembered.
   const Executable& prepare_call(std::span<const std::uint64_t> key, std::uint64_t hash, const Description& call,

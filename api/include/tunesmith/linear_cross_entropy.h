@@ -73,7 +73,7 @@ struct LinearCrossEntropyArrays {
   float* lse = nullptr;                 ///< (tokens); optional
   float* z_loss = nullptr;              ///< the z_loss term of the loss, shaped like loss; optional, requires z_loss > 0
   float* nll = nullptr;                 ///< (tokens), if the problem has nll
-  void* argmax = nullptr;               ///< (tokens) target_dtype, if the problem has predicted
+  void* argmax = nullptr;               ///< (tokens) target_dtype, if the problem has argmax
   void* dhidden = nullptr;              ///< (tokens, hidden_size) dtype, if the problem has dhidden
   void* dweight = nullptr;              ///< (vocab_size, hidden_size) dtype or f32, if the problem has dweight
   void* workspace = nullptr;            ///< workspace_bytes() bytes, aligned to 256, if the problem has caller_workspace

@@ -88,12 +88,13 @@ struct FieldFacts {
   Range range{};                 ///< of numbers
   std::int64_t step = 1;         ///< integers are multiples of it
   bool power_of_two = false;     ///< integers are powers of two
-  bool zero_too = false;         ///< 0 is accepted below the range: it broadcasts or switches off
-  std::int64_t cap = 0;          ///< larger integers mean this one; 0: no cap
+  bool zero_too = false;         ///< also accepts 0, below the range: it broadcasts or disables
+  std::int64_t cap = 0;          ///< larger integers are replaced by it; 0: no cap
   Choices choices = any_choice;  ///< of an enum
   Default follows{};             ///< of an optional field
   bool required = false;         ///< has no default
   Condition only_with{};
+  std::string_view bare{};    ///< the value that the command line's flag means without one; flags mean 1
   bool hidden = false;        ///< not listed by help
   bool omit_default = false;  ///< the normal form omits the field, like an option, if it equals its default
 };
@@ -155,9 +156,10 @@ struct ArrayFacts {
   std::int64_t aligned_to = 0;              ///< bytes; 0: one element
   bool present = true;                      ///< the problem has it
   bool optional = false;                    ///< a launch accepts nullptr
-  const bool* enabled_by = nullptr;         ///< the option that a given address switches on in a one-shot call
-  std::string_view in_place_of{};           ///< an output that is this input's memory in this problem; empty: its own
-  const bool* in_place = nullptr;           ///< the option that equal addresses of this output and its input switch on
+  const bool* enabled_by = nullptr;         ///< option that a non-null address enables in a one-shot call
+  std::string_view in_place_of{};           ///< input that this output overwrites; empty: none
+  const bool* in_place = nullptr;           ///< option that an output address equal to its input's enables
+  const void* in_place_choice = nullptr;    ///< or the enum, with the values separate and in_place
   const void* shares = nullptr;             ///< the address of that input, in a one-shot call
   std::string_view meaning{};
 };

@@ -1,6 +1,6 @@
 #pragma once
-// The hot path of a call: what its addresses say about the problem, the problem as a key, and the addresses in launch order.
-// Visitors of a description (tunesmith/describe.h) that inline to straight code: no allocation, no strings.
+// Hot path of a one-shot call: derives problem fields from addresses, encodes the problem as a key, and orders the
+// addresses. Visitors of a description (tunesmith/describe.h) that inline to straight-line code: no allocation, no strings.
 
 #include <algorithm>
 #include <array>
@@ -18,16 +18,16 @@
 
 namespace tunesmith {
 
-/// Throws Error(invalid_argument): an array is given that the problem does not have.
+/// Throws Error(invalid_argument) for a non-null array that the problem does not have.
 [[noreturn]] void refuse_array(std::string_view array);
 
-/// Bytes that the address is a multiple of: a power of two, at most 16 because no access is wider.
+/// Returns the alignment of an address: a power of two, at most 16 because no access is wider.
 inline std::int64_t alignment_class(const void* address) noexcept {
   const auto bits = reinterpret_cast<std::uintptr_t>(address) | 16U;
   return static_cast<std::int64_t>(bits & (~bits + 1));
 }
 
-/// Sets what the addresses of a call say: alignments, in-place outputs, options that an array switches on.
+/// Sets the fields that addresses determine: alignments, in-place outputs, options enabled by an array.
 class AddressReader {
  public:
   constexpr void field(std::string_view, const auto&, const FieldFacts&) noexcept {}
@@ -42,14 +42,14 @@ class AddressReader {
   }
 
  private:
-  /// Descriptions take a problem as it is, const or not; here it is not.
+  /// Descriptions take a const or mutable problem; this visitor requires a mutable one.
   template <typename Member>
   static void set(const Member* member, Member value) noexcept {
     if (member != nullptr) *const_cast<Member*>(member) = value;
   }
 };
 
-/// Places of a key's parts: whole words for numbers, bits of shared words for the rest.
+/// Assigns the parts of a key: whole words to numbers, bits of shared words to the rest.
 class KeyLayout {
  public:
   struct Bits {
@@ -69,17 +69,18 @@ class KeyLayout {
   constexpr std::size_t words() const noexcept { return words_; }
 
  private:
-  std::size_t words_ = 1;  // the operation's name
+  std::size_t words_ = 1;  // the first word is the operation's name
   std::size_t shared_ = 0;
   int shift_ = 64;
 };
 
-/// Writes the fields of a problem into words. `count` 0: only finds out how many there are.
+/// Writes the fields of a problem into words. If `count` is 0, only counts the words.
 template <std::size_t count>
 class KeyWriter {
  public:
   constexpr explicit KeyWriter(std::string_view op) noexcept {
-    if constexpr (count > 0) words_[0] = reinterpret_cast<std::uintptr_t>(op.data());  // a literal: its address will do
+    if constexpr (count > 0)
+      words_[0] = reinterpret_cast<std::uintptr_t>(op.data());  // a literal, so its address identifies it
   }
 
   template <typename Member>
@@ -94,11 +95,10 @@ class KeyWriter {
 
   constexpr std::size_t size() const noexcept { return layout_.words(); }
   std::span<const std::uint64_t> words() const noexcept { return words_; }
-  /// The problem holds text, which no key of fixed length has room for.
+  /// True if the problem contains strings, which do not fit a key of fixed length.
   constexpr bool has_text() const noexcept { return has_text_; }
 
-  /// The multiplications do not depend on each other, so that they overlap. The last product carries every bit into the
-  /// upper ones.
+  /// Independent multiplications overlap; the last product spreads every bit into the upper ones.
   std::uint64_t hash() const noexcept {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < count; ++i) sum += words_[i] * factor(i);
@@ -128,7 +128,7 @@ class KeyWriter {
     } else if constexpr (std::is_enum_v<Member>) {
       put_bits(static_cast<std::uint64_t>(member), 8);
     } else if constexpr (std::is_integral_v<Member>) {
-      if (facts.cap != 0)  // an alignment, as AddressReader sets it
+      if (facts.cap != 0)  // an alignment, set by AddressReader
         put_bits(static_cast<std::uint64_t>(member), 5);
       else
         put_whole(static_cast<std::uint64_t>(member));
@@ -136,7 +136,7 @@ class KeyWriter {
       put_whole(std::bit_cast<std::uint64_t>(member));
     } else if constexpr (requires { member.has_value(); }) {
       using Type = typename Member::value_type;
-      // A default that follows another field and the same value given are one problem.
+      // An absent field and its explicit default denote the same problem.
       Type fallback{};
       if constexpr (std::is_same_v<Type, double>)
         fallback = facts.follows.real;
@@ -154,7 +154,7 @@ class KeyWriter {
   bool has_text_ = false;
 };
 
-/// Words of a problem type's key. Which fields a problem type has must not depend on its values.
+/// Number of words in a problem type's key. The fields of a type must not depend on its values.
 template <typename Problem>
 consteval std::size_t key_words() {
   Problem problem{};  // not const: GCC 12 rejects constant strings in constant expressions
@@ -164,7 +164,7 @@ consteval std::size_t key_words() {
   return counter.size();
 }
 
-/// Addresses in launch order.
+/// Collects the addresses in launch order.
 class AddressList {
  public:
   static constexpr std::size_t most = 32;
@@ -184,8 +184,8 @@ class AddressList {
   std::size_t count_ = 0;
 };
 
-/// The problem that a call with these addresses asks for. `adopt(Problem&, const Arrays&)`, where a problem type has it,
-/// does what AddressReader cannot.
+/// Returns the problem of a call with these addresses. A problem type's `adopt(Problem&, const Arrays&)`, if any, sets what
+/// AddressReader cannot.
 template <typename Problem>
 Problem with_addresses(const Problem& asked, const typename Problem::Arrays& arrays) {
   Problem problem = asked;

@@ -58,9 +58,9 @@ TEST_F(CliAttention, RunsAndVerifies) {
 
 // Runs the forward pass first, because no files give o and lse.
 TEST_F(CliAttention, BackwardRunsAndVerifies) {
-  const nlohmann::json report = run_json({"run", "attention_backward", "--device", "host", "--heads", "4", "--kv-heads", "2",
-                                          "--seq-q", "9", "--seq-kv", "20", "--head-dim", "16", "--causal", "bottom-right",
-                                          "--option", "dlse=1"});
+  const nlohmann::json report =
+      run_json({"run", "attention_backward", "--device", "host", "--heads", "4", "--kv-heads", "2", "--seq-q", "9",
+                "--seq-kv", "20", "--head-dim", "16", "--causal", "bottom-right", "--option", "dlse=1"});
   EXPECT_EQ(report["op"], "attention_backward");
   EXPECT_EQ(report["verified"], true);
   EXPECT_EQ(report["checked_rows"], 4 * 9 + 2 * 20);

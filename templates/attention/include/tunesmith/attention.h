@@ -36,20 +36,20 @@ inline constexpr std::array<std::string_view, 3> enum_names<Causal>{"none", "top
 enum class BlockMask : std::uint8_t {
   internal,  ///< computed by every call, in the plan's workspace
   write,     ///< computed, and written to AttentionArrays::block_mask
-  read,      ///< read from there, as an earlier call wrote it; trusted
+  read,      ///< read from there, as written by an earlier call; not checked
 };
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<BlockMask>{"internal", "write", "read"};
 
-/// Elements from one index to the next in each dimension but the last, which is contiguous. Absent: contiguous in the
-/// layout. 0 broadcasts q, k and v; o rejects it.
+/// Elements between neighbouring indices of each dimension except the last one, which is contiguous. Absent: contiguous in
+/// the layout. 0 broadcasts q, k and v; o rejects it.
 struct AttentionArrayStrides {
   std::optional<std::int64_t> batch{}, seq{}, head{};
   bool operator==(const AttentionArrayStrides&) const = default;
 };
 
-/// Addresses in device memory, in the order of a plan. Non-null alibi_slopes, sinks and cu_seqlens enable their options in a
-/// one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
+/// Device addresses, in launch order. Non-null alibi_slopes, sinks and cu_seqlens enable their options in a one-shot call.
+/// Shapes are those of the layout bshd; bhsd swaps sequence and heads.
 struct AttentionArrays {
   const void* q = nullptr;                      ///< (batch, seq_q, heads, head_dim); varlen: (total_q, heads, head_dim)
   const void* k = nullptr;                      ///< (batch, seq_kv, kv_heads, head_dim); varlen: (total_kv, ...)
@@ -112,7 +112,7 @@ struct AttentionProblem {
   DType dtype = DType::bf16;                 ///< of q, k, v and o: f32, f16 or bf16
   AttentionLayout layout = AttentionLayout::bshd;
   AttentionArrayStrides q_strides{}, k_strides{}, v_strides{}, o_strides{};  ///< absent: contiguous in the layout
-  std::int64_t q_alignment = 16;  ///< bytes that q's address is promised to be a multiple of: a power of two up to 16
+  std::int64_t q_alignment = 16;  ///< promised alignment of q in bytes: a power of two up to 16
   std::int64_t k_alignment = 16, v_alignment = 16, o_alignment = 16;  ///< the same for k, v and o
   Causal causal = Causal::none;
   std::optional<std::int64_t> window_left{};   ///< visible keys before the query's position, >= 0; absent: all
@@ -126,27 +126,29 @@ struct AttentionProblem {
   std::optional<std::int64_t> total_kv{};      ///< keys of all sequences; likewise
   std::string score_mod{};                     ///< CUDA source; empty: none
   std::string mask_mod{};                      ///< CUDA source; empty: none
-  std::vector<AttentionAux> aux{};             ///< what they read, in addition to what their opening comments declare
+  std::vector<AttentionAux>
+      aux{};  ///< arrays and numbers for the user functions, in addition to their opening comments' declarations
   BlockMask block_mask = BlockMask::internal;  ///< write and read need mask_mod
 
   constexpr std::string_view op() const noexcept { return "attention"; }
   bool operator==(const AttentionProblem&) const = default;
 };
 
-/// Elements of AttentionArrays::block_mask; 0 without mask_mod. Throws what Engine::prepare throws for an invalid problem.
+/// Returns the elements of AttentionArrays::block_mask; 0 without mask_mod. Throws like Engine::prepare for an invalid
+/// problem.
 std::int64_t block_mask_size(const AttentionProblem& problem);
 
-/// Arrays that score_mod and mask_mod read, in launch order; none if their declarations are malformed.
+/// Returns the arrays that score_mod and mask_mod read, in launch order; none if their declarations are malformed.
 std::vector<AttentionAuxArray> attention_aux_arrays(const AttentionProblem& problem);
 
-/// Extents (batches, heads, rows, 2, words) of AttentionArrays::block_mask; batches or heads is 1 if mask_mod ignores b or
-/// h.
+/// Returns the extents (batches, heads, rows, 2, words) of AttentionArrays::block_mask; batches or heads is 1 if mask_mod
+/// ignores b or h.
 struct BlockMaskShape {
   std::int64_t batches = 0, heads = 0, rows = 0, words = 0;
 };
 BlockMaskShape block_mask_shape(const AttentionProblem& problem);
 
-/// One of q, k, v, o, or a gradient of one, in a description.
+/// Identifies q, k, v, o, or a gradient of one, in a description.
 struct AttentionTensor {
   std::string_view name;
   Extent positions, heads, width;
@@ -171,7 +173,7 @@ constexpr AttentionTensors attention_tensors(const AttentionProblem& p) {
           {"o", queries, heads, head_dim_v, true}};
 }
 
-/// Batch, seq and head stride of a contiguous array. The largest number instead of an overflow.
+/// Returns the batch, seq and head stride of a contiguous array; the maximum integer instead of an overflow.
 constexpr std::array<std::int64_t, 3> contiguous_strides(const AttentionProblem& p, const AttentionTensor& t) {
   const auto product = [](std::int64_t a, std::int64_t b) {
     std::int64_t result = 0;
@@ -183,7 +185,7 @@ constexpr std::array<std::int64_t, 3> contiguous_strides(const AttentionProblem&
           bshd ? width : product(positions, width)};
 }
 
-/// The fields of an array's strides and alignment.
+/// Describes the strides and the alignment of an array.
 template <typename Strides, typename Alignment, DescriptionVisitor Visitor>
 constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor& t,
                                 const std::array<std::string_view, 4>& names, Strides& strides, Alignment& alignment,
@@ -204,7 +206,7 @@ constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor
   v.option(names[3], alignment, alignment_facts("bytes that the address is a multiple of", p.dtype));
 }
 
-/// Such a tensor as an array.
+/// Describes such a tensor as an array.
 constexpr ArrayFacts attention_array(const AttentionProblem& p, const AttentionTensor& t,
                                      const AttentionArrayStrides& strides, const std::int64_t& alignment) {
   const std::array<std::int64_t, 3> contiguous = contiguous_strides(p, t);
@@ -224,13 +226,13 @@ constexpr ArrayFacts attention_array(const AttentionProblem& p, const AttentionT
   return facts;
 }
 
-/// The default of scale.
+/// Returns the default of scale.
 constexpr double default_scale(std::int64_t head_dim) noexcept {
   // Key sizes are computed at compile time, where std::sqrt is not available and the value does not matter.
   return std::is_constant_evaluated() ? 0 : 1 / std::sqrt(static_cast<double>(head_dim));
 }
 
-/// Checks what a call's addresses cannot say: auxiliary arrays that nothing reads. Throws Error(invalid_argument).
+/// Rejects auxiliary arrays that no user function reads. Throws Error(invalid_argument).
 void adopt(const AttentionProblem& problem, const AttentionArrays& arrays);
 /// Does the same for the member `aux` alone.
 void check_aux_given(const AttentionProblem& problem, const std::array<const void*, 8>& aux);
@@ -262,6 +264,7 @@ constexpr void describe_attention_fields(Self& p, Visitor& v) {
   v.field("layout", p.layout, {.meaning = "order of batch (b), sequence (s), heads (h) and head_dim (d) in q, k, v and o"});
   v.field("causal", p.causal,
           {.meaning = "causal mask; the first or the last query is aligned with the first or the last key",
+           .bare = "bottom-right",
            .omit_default = true});
   v.field("window_left", p.window_left,
           {.meaning = "visible keys before the query's position", .range = positions, .omit_default = true});

@@ -1,6 +1,6 @@
 #pragma once
-// Cross-entropy of rows of logits as typed problems: the loss, its gradient in the same pass or from lse, and both halves of
-// a loss whose vocabulary is spread over devices.
+// Cross-entropy over rows of logits as typed problems: the loss, its gradient (in the same pass, or later from lse), and a
+// loss whose vocabulary is sharded over devices.
 
 #include <cstdint>
 #include <optional>
@@ -11,73 +11,71 @@
 
 namespace tunesmith {
 
-/// What becomes of the rows' losses.
+/// Reduction of the row losses.
 enum class Reduction : std::uint8_t {
-  /// Their sum divided by the sum of the weights of their targets; the z term, which has no weight, is divided by the number
-  /// of rows that are not ignored. NaN if all rows are ignored.
+  /// The sum divided by the sum of the target weights. The z term is not weighted and is divided by the number of rows that
+  /// are not ignored. NaN if all rows are ignored.
   mean,
-  sum,   ///< 0 when there is none
-  none,  ///< one loss for each row
+  sum,   ///< 0 without rows
+  none,  ///< one loss per row
 };
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Reduction>{"mean", "sum", "none"};
 
-/// Where the gradient goes that the forward operation writes in the same pass.
+/// Where the forward operation writes the gradient in the same pass.
 enum class Gradient : std::uint8_t {
-  none,      ///< it writes none
-  separate,  ///< to an array of its own
-  in_place,  ///< over the logits: equal dtypes and strides
+  none,      ///< no gradient
+  separate,  ///< to a separate array
+  in_place,  ///< over logits: equal dtypes and strides
 };
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Gradient>{"none", "separate", "in_place"};
 
-/// The gradient of what follows with respect to the loss, as a float32 array.
+/// The upstream gradient: of the final result with respect to the loss, a float32 array.
 enum class Upstream : std::uint8_t {
   none,    ///< 1 for every loss
-  scalar,  ///< one element, the same for every loss
-  row,     ///< one element for each row, which takes Reduction::none
+  scalar,  ///< one element for all losses
+  row,     ///< one element per row; requires Reduction::none
 };
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Upstream>{"none", "scalar", "row"};
 
-/// Addresses in device memory, in launch order. An array that may be left out switches its option on when it is given.
+/// Device addresses, in launch order. Non-null optional arrays enable their options in a one-shot call.
 struct CrossEntropyArrays {
   const void* logits = nullptr;
-  const void* targets = nullptr;  ///< (rows), of the target dtype
-  const void* weight = nullptr;   ///< float32 (cols), or left out
-  const void* dloss = nullptr;  ///< float32 (rows) for Reduction::none unless the problem says scalar, else (1); or left out
-  void* loss = nullptr;         ///< float32 (rows) for Reduction::none, else (1)
-  void* lse = nullptr;          ///< float32 (rows): what the backward operation needs
-  void* z_loss = nullptr;       ///< float32, as loss; for a z_loss above 0 and for no other
-  void* nll = nullptr;          ///< float32 (rows), or left out
-  void* argmax = nullptr;       ///< (rows), of the target dtype, or left out
-  void* num_correct = nullptr;  ///< int64 (1), or left out
-  void* bad_targets =
-      nullptr;              ///< int64 (2): rows whose target is no class and not ignored, and the first or -1; or left out
-  void* dlogits = nullptr;  ///< (rows, cols), may be logits; or left out
+  const void* targets = nullptr;  ///< (rows), target dtype
+  const void* weight = nullptr;   ///< float32 (cols); optional
+  const void* dloss = nullptr;    ///< float32 (1), or (rows) for Reduction::none unless Upstream::scalar; optional
+  void* loss = nullptr;           ///< float32 (1), or (rows) for Reduction::none
+  void* lse = nullptr;            ///< float32 (rows), for the backward operation
+  void* z_loss = nullptr;         ///< float32, shaped like loss; required for z_loss > 0, otherwise invalid
+  void* nll = nullptr;            ///< float32 (rows); optional
+  void* argmax = nullptr;         ///< (rows), target dtype; optional
+  void* num_correct = nullptr;    ///< int64 (1); optional
+  void* bad_targets = nullptr;  ///< int64 (2): number of rows with an invalid target, and the first of them or -1; optional
+  void* dlogits = nullptr;      ///< (rows, cols), may be logits; optional
 };
 
-/// Addresses of cross_entropy_backward, in launch order.
+/// Device addresses for cross_entropy_backward, in launch order.
 struct CrossEntropyBackwardArrays {
   const void* logits = nullptr;
-  const void* targets = nullptr;  ///< (rows), of the target dtype
-  const void* lse = nullptr;      ///< float32 (rows), as the forward operation or the combination of shards wrote it
-  const void* dloss = nullptr;    ///< float32 (rows) for Reduction::none unless the problem says scalar, else (1)
-  const void* nll = nullptr;      ///< float32 (rows), as written there, or left out
-  const void* weight = nullptr;   ///< float32 (cols), or left out
+  const void* targets = nullptr;  ///< (rows), target dtype
+  const void* lse = nullptr;      ///< float32 (rows), from the forward operation or from combining shards
+  const void* dloss = nullptr;    ///< float32 (1), or (rows) for Reduction::none unless Upstream::scalar
+  const void* nll = nullptr;      ///< float32 (rows), from the same operation as lse; optional
+  const void* weight = nullptr;   ///< float32 (cols); optional
   void* dlogits = nullptr;        ///< (rows, cols), may be logits
 };
 
-/// Addresses of cross_entropy_shard, in launch order.
+/// Device addresses for cross_entropy_shard, in launch order.
 struct CrossEntropyShardArrays {
   const void* logits = nullptr;
-  const void* targets = nullptr;  ///< (rows), of the target dtype
-  const void* weight = nullptr;   ///< float32 (cols), of the classes at hand, or left out
-  void* partials = nullptr;       ///< float32 (rows, 8), aligned to 16 bytes
+  const void* targets = nullptr;  ///< (rows), target dtype
+  const void* weight = nullptr;   ///< float32 (cols), of the shard's classes; optional
+  void* partials = nullptr;       ///< float32 (rows, 8), 16-byte aligned
 };
 
-/// Addresses of cross_entropy_combine, in launch order; they mean
-/// what they mean in CrossEntropyArrays.
+/// Device addresses for cross_entropy_combine, in launch order, as in CrossEntropyArrays.
 struct CrossEntropyCombineArrays {
   const void* partials = nullptr;
   const void* targets = nullptr;
@@ -90,59 +88,57 @@ struct CrossEntropyCombineArrays {
   void* bad_targets = nullptr;
 };
 
-/// For every row r with target t = targets[r], C = cols classes, x = softcap(scale * logits[r,:]), weights w (1 without any)
-/// and s = label_smoothing:
-///   lse[r]  = log(sum_c exp(x_c))
-///   nll[r]  = lse[r] - x_t
-///   loss[r] = (1 - s) * w_t * nll[r] + s / C * sum_c w_c * (lse[r] - x_c) + z_loss * lse[r]^2
-/// which `reduction` then reduces, and, when a gradient is asked for, in the same read of the logits,
-///   dlogits[r,:] = dloss * d(reduced loss) / d(logits[r,:]).
-/// These are the formulas of PyTorch's cross_entropy with class indices, to which z_loss, scale and softcap are added. The
-/// mean divides the first two terms by the sum of the target weights whatever the smoothing, as in PyTorch, and the z term
-/// by the number of rows that are not ignored.
+/// Cross-entropy loss over rows of logits, optionally with its gradient in the same read of the logits.
 ///
-/// Arrays (CrossEntropyArrays): logits (rows, cols) and dlogits of f32, f16 or bf16, targets (rows) int64 or int32, losses,
-/// lse and weights float32. Computed in float32 with an error-compensated sum over rows, whatever the dtypes. A row of which
-/// the model is sure keeps its digits: the target's exponential stays out of the sum, so that a loss of 1e-10 is not 0 and
-/// its gradient p - 1 has full relative precision.
+///   x       = softcap(scale * logits[r,:])
+///   lse[r]  = log(sum_c exp(x[c]))
+///   nll[r]  = lse[r] - x[t]                            with the target t = targets[r]
+///   loss[r] = (1 - s) * w[t] * nll[r] + s / cols * sum_c w[c] * (lse[r] - x[c]) + z_loss * lse[r]^2
+///   dlogits[r,:] = dloss * d(reduced loss) / d(logits[r,:])
 ///
-/// - A row whose target is ignore_index is ignored: loss, z_loss, nll and gradient are exactly 0, even where its
-///   logits are NaN. Its lse and predicted class are those of any row.
-/// - A target that is neither a class nor ignore_index is never used as an index: loss and nll of its row are NaN, and so is
-///   a reduced loss; its gradient is 0. (PyTorch stops the process's CUDA context with an assertion.) check_targets names
-///   it.
-/// - A row that holds NaN or +inf, or nothing but -inf, has a loss and a gradient of NaN, as PyTorch has; lse is the largest
-///   logit. Single logits of -inf are masked classes: probability 0, gradient 0. A masked target has a loss of +inf, and so
-///   has, with label smoothing, a row with any masked class, whose gradient then is that of smoothing.
+/// with class weights w (default 1) and label smoothing s: PyTorch's cross_entropy with class indices, plus z_loss, scale
+/// and softcap. The mean divides the first two terms by the sum of the target weights, as in PyTorch, and the z term by the
+/// number of rows that are not ignored.
 ///
-/// After Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018 (arXiv:1805.02867). z_loss: Chowdhery et
-/// al., "PaLM", 2022 (arXiv:2204.02311). softcap: Gemma Team, "Gemma 2", 2024 (arXiv:2408.00118).
+/// Special rows
+///   target == ignore_index   loss, z_loss, nll and gradient are 0, even if logits are NaN; lse and argmax are computed
+///   target out of range      loss and nll are NaN, and so is a reduced loss; the gradient is 0. The target is never used as
+///                            an index; check_targets reports it. (PyTorch aborts the CUDA context with an assertion.)
+///   NaN or +inf, or all -inf loss and gradient are NaN, as in PyTorch; lse is the maximum logit
+///   -inf in a row            masks that class: probability and gradient 0. The loss of a masked target is +inf; with label
+///                            smoothing so is the loss of any row with a masked class, with the gradient of smoothing
+///
+/// Sums are compensated float32 for every dtype, and the target's exponential is kept out of the sum, so a loss of 1e-10 is
+/// not 0 and a gradient of p - 1 keeps its digits.
+///
+/// Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018 (arXiv:1805.02867). z_loss: Chowdhery et al.,
+/// "PaLM", 2022 (arXiv:2204.02311). softcap: Gemma Team, "Gemma 2", 2024 (arXiv:2408.00118).
 struct CrossEntropyProblem {
   using Arrays = CrossEntropyArrays;
 
   std::int64_t rows = 0;                             ///< tokens, >= 0
-  std::int64_t cols = 1;                             ///< classes, >= 1; a tuned kernel is specialized for it
+  std::int64_t cols = 1;                             ///< classes, >= 1; kernels are specialized for it
   DType dtype = DType::f32;                          ///< of logits: f32, f16 or bf16
-  DType target_dtype = DType::i64;                   ///< of targets and predicted: i64 or i32
+  DType target_dtype = DType::i64;                   ///< of targets and argmax: i64 or i32
   std::optional<DType> out_dtype{};                  ///< of dlogits: f32, f16 or bf16; absent: dtype
   std::optional<std::int64_t> logits_row_stride{};   ///< elements between rows of logits; absent: cols, 0: one row for all
   std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols
-  /// Bytes logits' address is promised to be a multiple of: a power of two, element size to 16.
+  /// Promised alignment of logits in bytes: a power of two, element size to 16.
   std::int64_t logits_alignment = 16;
   std::int64_t dlogits_alignment = 16;    ///< the same for dlogits
   Gradient gradient = Gradient::none;     ///< whether dlogits are written, and where
-  std::int64_t ignore_index = -100;       ///< target of rows that are ignored; may be a class
-  double label_smoothing = 0;             ///< share of the loss that all classes have alike, 0 to 1
-  double z_loss = 0;                      ///< factor of lse^2, from 0; above 0 the array z_loss gets that part of the loss
+  std::int64_t ignore_index = -100;       ///< rows with this target are ignored; may be a class
+  double label_smoothing = 0;             ///< label-smoothing factor, 0 to 1
+  double z_loss = 0;                      ///< factor of lse^2, >= 0; > 0 also writes that term to the array z_loss
   double scale = 1;                       ///< factor of logits, 1e-6 to 1e6
-  double softcap = 0;                     ///< logits become softcap * tanh(logits / softcap), -inf stays; 0: they do not
-  Reduction reduction = Reduction::mean;  ///< of the rows' losses
-  Upstream dloss = Upstream::none;        ///< a gradient known beforehand, e.g. a loss scale; only with a gradient
-  bool weight = false;                    ///< classes have weights
-  bool nll = false;                       ///< nll is written: what the backward operation wants for confident rows
-  bool argmax = false;                    ///< the first class with the largest logit is written for each row (argmax)
-  bool num_correct = false;               ///< the number of rows with a target that is their predicted class is written
-  bool check_targets = false;             ///< targets that are neither a class nor ignore_index are counted
+  double softcap = 0;                     ///< logits become softcap * tanh(logits / softcap), -inf stays; 0: no soft cap
+  Reduction reduction = Reduction::mean;  ///< reduction of the row losses
+  Upstream dloss = Upstream::none;        ///< upstream gradient known in advance, e.g. a loss scale; requires a gradient
+  bool weight = false;                    ///< reads a weight per class
+  bool nll = false;                       ///< writes nll, which the backward operation needs for confident rows
+  bool argmax = false;                    ///< writes the first class with the maximum logit of each row
+  bool num_correct = false;               ///< writes the number of rows whose argmax is their target
+  bool check_targets = false;             ///< counts targets that are neither a class nor ignore_index
 
   static CrossEntropyProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
     CrossEntropyProblem problem;
@@ -157,39 +153,39 @@ struct CrossEntropyProblem {
   bool operator==(const CrossEntropyProblem&) const = default;
 };
 
-/// The gradient of CrossEntropyProblem's loss from lse, which the forward operation left, in one read and one write whatever
-/// the length of a row. The options that both have must be those of the forward call. With nll, which the forward operation
-/// writes when asked, the gradient of a target keeps the digits of p - 1 for rows of which the model is sure; without it
-/// they are taken from lse - logit. `reduction` mean divides by the weights of the targets, which it sums up again.
+/// Gradient of CrossEntropyProblem's loss from the forward operation's lse, in one read and one write for any row length.
+/// Options shared with the forward call must be equal. With nll from the forward call, the gradient of a target keeps the
+/// digits of p - 1 in confident rows; without it, nll is computed as lse - logit. Reduction::mean computes the sum of the
+/// target weights again.
 ///
-/// A shard of a vocabulary takes its own columns, its own dlogits, and the lse and nll of the whole: vocab_start and
-/// vocab_size say where it lies. Label smoothing, or the mean, with weights needs the weights of all classes and is refused
-/// for a shard: use Reduction::sum and a dloss that is divided already. That divides the z term by the weights, too: with
-/// z_loss, multiply the weights by (rows that are not ignored) / (sum of the target weights) and divide dloss by the rows.
+/// A vocabulary shard passes its own columns and dlogits, lse and nll of the whole vocabulary, and its position in
+/// vocab_start and vocab_size. For a shard with weights, label smoothing and the mean are rejected, because they need the
+/// weights of all classes: use Reduction::sum and divide dloss. The z term is then divided by the weights, too: with z_loss,
+/// multiply the weights by (rows that are not ignored) / (sum of the target weights) and divide dloss by the number of rows.
 struct CrossEntropyBackwardProblem {
   using Arrays = CrossEntropyBackwardArrays;
 
   std::int64_t rows = 0;                             ///< >= 0
-  std::int64_t cols = 1;                             ///< classes at hand, >= 1; a tuned kernel is specialized for it
+  std::int64_t cols = 1;                             ///< classes in this shard, >= 1; kernels are specialized for it
   DType dtype = DType::f32;                          ///< of logits: f32, f16 or bf16
   DType target_dtype = DType::i64;                   ///< of targets: i64 or i32
   std::optional<DType> out_dtype{};                  ///< of dlogits: f32, f16 or bf16; absent: dtype
   std::optional<std::int64_t> logits_row_stride{};   ///< elements between rows of logits; absent: cols, 0: one row for all
   std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols
-  std::int64_t logits_alignment = 16;  ///< bytes logits' address is promised to be a multiple of, as for CrossEntropyProblem
-  std::int64_t dlogits_alignment = 16;       ///< the same for dlogits
-  bool in_place = false;                     ///< dlogits is logits: equal dtypes and strides
-  std::int64_t vocab_start = 0;              ///< class of the first column
-  std::optional<std::int64_t> vocab_size{};  ///< classes in all shards; absent: vocab_start + cols
-  std::int64_t ignore_index = -100;          ///< as in the forward call, like all options
+  std::int64_t logits_alignment = 16;                ///< promised alignment of logits in bytes, as in CrossEntropyProblem
+  std::int64_t dlogits_alignment = 16;               ///< the same for dlogits
+  bool in_place = false;                             ///< dlogits is logits: equal dtypes and strides
+  std::int64_t vocab_start = 0;                      ///< class of the first column
+  std::optional<std::int64_t> vocab_size{};          ///< classes in all shards; absent: vocab_start + cols
+  std::int64_t ignore_index = -100;                  ///< as in the forward call, like all options
   double label_smoothing = 0;
   double z_loss = 0;
   double scale = 1;
   double softcap = 0;
   Reduction reduction = Reduction::mean;
-  std::optional<Upstream> dloss{};  ///< what dloss is, scalar or row; absent: row for Reduction::none, else scalar
-  bool weight = false;              ///< classes have weights
-  bool nll = false;                 ///< nll is given
+  std::optional<Upstream> dloss{};  ///< scalar or row; absent: row for Reduction::none, otherwise scalar
+  bool weight = false;              ///< reads a weight per class
+  bool nll = false;                 ///< reads nll
 
   static CrossEntropyBackwardProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
     CrossEntropyBackwardProblem problem;
@@ -204,26 +200,26 @@ struct CrossEntropyBackwardProblem {
   bool operator==(const CrossEntropyBackwardProblem&) const = default;
 };
 
-/// One device's part of a loss whose vocabulary is spread over several: for each row eight floats, which the combination
-/// understands. The classes at hand are vocab_start to vocab_start + cols - 1 of vocab_size. Gather the parts of all shards
-/// (32 bytes a row and shard travel, not the logits) as (shards, rows, 8), in any order of the shards.
+/// Partials of a loss whose vocabulary is sharded over devices: eight floats per row for cross_entropy_combine. The shard
+/// has classes vocab_start to vocab_start + cols - 1 of vocab_size. Gather the partials of all shards as (shards, rows, 8),
+/// in any order of the shards: 32 bytes per row and shard travel, not the logits.
 struct CrossEntropyShardProblem {
   using Arrays = CrossEntropyShardArrays;
 
   std::int64_t rows = 0;                            ///< >= 0
-  std::int64_t cols = 1;                            ///< classes at hand, >= 1; a tuned kernel is specialized for it
+  std::int64_t cols = 1;                            ///< classes in this shard, >= 1; kernels are specialized for it
   DType dtype = DType::f32;                         ///< of logits: f32, f16 or bf16
-  DType target_dtype = DType::i64;                  ///< of targets: i64 or i32. Targets are classes of the whole vocabulary
+  DType target_dtype = DType::i64;                  ///< of targets, which are classes of the whole vocabulary: i64 or i32
   std::optional<std::int64_t> logits_row_stride{};  ///< elements between rows of logits; absent: cols, 0: one row for all
-  std::int64_t logits_alignment = 16;  ///< bytes logits' address is promised to be a multiple of, as for CrossEntropyProblem
-  std::int64_t vocab_start = 0;        ///< class of the first column
-  std::optional<std::int64_t> vocab_size{};  ///< classes in all shards; absent: vocab_start + cols
-  std::int64_t ignore_index = -100;          ///< as for CrossEntropyProblem, like all options
+  std::int64_t logits_alignment = 16;               ///< promised alignment of logits in bytes, as in CrossEntropyProblem
+  std::int64_t vocab_start = 0;                     ///< class of the first column
+  std::optional<std::int64_t> vocab_size{};         ///< classes in all shards; absent: vocab_start + cols
+  std::int64_t ignore_index = -100;                 ///< as for CrossEntropyProblem, like all options
   double label_smoothing = 0;
   double scale = 1;
   double softcap = 0;
-  bool weight = false;  ///< classes have weights
-  bool argmax = false;  ///< for a combination that has predicted or correct
+  bool weight = false;  ///< reads a weight per class
+  bool argmax = false;  ///< for a combination with argmax or num_correct
 
   static CrossEntropyShardProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
     CrossEntropyShardProblem problem;
@@ -237,22 +233,22 @@ struct CrossEntropyShardProblem {
   bool operator==(const CrossEntropyShardProblem&) const = default;
 };
 
-/// The loss and lse of CrossEntropyProblem from the parts of all shards of the vocabulary. Every device may do it for itself
-/// and finds the same bits.
+/// Loss and lse of CrossEntropyProblem from the partials of all vocabulary shards. Every device may combine them itself and
+/// gets the same bits.
 struct CrossEntropyCombineProblem {
   using Arrays = CrossEntropyCombineArrays;
 
   std::int64_t rows = 0;             ///< >= 0
   std::int64_t shards = 1;           ///< >= 1
   std::int64_t vocab_size = 1;       ///< classes in all shards
-  DType target_dtype = DType::i64;   ///< of targets and predicted: i64 or i32
+  DType target_dtype = DType::i64;   ///< of targets and argmax: i64 or i32
   std::int64_t ignore_index = -100;  ///< as for CrossEntropyProblem, like all options
   double label_smoothing = 0;
   double z_loss = 0;
   Reduction reduction = Reduction::mean;
-  bool weight = false;  ///< the parts were made with weights
+  bool weight = false;  ///< the partials were computed with weights
   bool nll = false;
-  bool argmax = false;  ///< like correct: the parts were made with it
+  bool argmax = false;  ///< requires partials with argmax, like num_correct
   bool num_correct = false;
   bool check_targets = false;
 

@@ -141,7 +141,7 @@ constexpr ArrayFacts weight_array(Self& p) {
           .meaning = "weight of each class"};
 }
 
-/// Eight floats of each row, and of each shard where there are several.
+/// Eight floats per row and shard.
 constexpr ArrayFacts partials_array(Role role, const Extent& rows) {
   return {.name = "partials",
           .role = role,
@@ -151,7 +151,7 @@ constexpr ArrayFacts partials_array(Role role, const Extent& rows) {
           .meaning = "what a shard knows of each row"};
 }
 
-/// From loss to bad_targets.
+/// Describes the outputs from loss to bad_targets.
 template <typename Self, typename Arrays, DescriptionVisitor Visitor>
 constexpr void describe_loss_arrays(Self& p, const Arrays& arrays, Visitor& v) {
   const Extent losses = p.reduction == Reduction::none ? size(p.rows) : fixed(1);
@@ -208,10 +208,11 @@ constexpr void describe(Self& p, const CrossEntropyArrays& arrays, Visitor& v) {
   ce::describe_loss_arrays(p, arrays, v);
   ArrayFacts dlogits = ce::dlogits_array(p, p.gradient == Gradient::in_place);
   dlogits.present = p.gradient != Gradient::none;
+  dlogits.in_place_choice = &p.gradient;
   v.array(arrays.dlogits, dlogits);
 }
 
-/// Given arrays ask for a gradient, and for an upstream one.
+/// Non-null arrays enable a gradient and an upstream gradient.
 constexpr void adopt(CrossEntropyProblem& p, const CrossEntropyArrays& arrays) noexcept {
   if (arrays.dloss != nullptr && p.dloss == Upstream::none)
     p.dloss = p.reduction == Reduction::none ? Upstream::row : Upstream::scalar;
@@ -294,7 +295,7 @@ constexpr void describe(Self& p, const CrossEntropyCombineArrays& arrays, Visito
   ce::describe_weight(p, v);
   ce::describe_outputs(p, v);
 
-  // More than any memory holds is refused by the extent, not by an overflow.
+  // The extent check rejects sizes beyond any memory; avoid an overflow before it.
   constexpr std::int64_t most = std::int64_t{1} << 52;
   const std::int64_t rows = p.rows > 0 && p.shards > most / p.rows ? most : p.shards * p.rows;
   v.array(arrays.partials, ce::partials_array(Role::input, p.shards == 1 ? size(p.rows) : fixed(rows, "shards * rows")));

@@ -1,5 +1,5 @@
 #pragma once
-// Row-wise softmax, log-softmax and their gradients as typed problems.
+// Row-wise softmax, log_softmax and their gradients as typed problems.
 
 #include <cstdint>
 #include <optional>
@@ -11,12 +11,12 @@
 
 namespace tunesmith {
 
-/// Addresses in device memory; mask and valid_cols are those that the options name.
+/// Device addresses, in launch order. The options enable mask and valid_cols.
 struct SoftmaxArrays {
   const void* x = nullptr;
   void* y = nullptr;                 ///< may be x
-  const void* mask = nullptr;        ///< for a mask of any kind but none
-  const void* valid_cols = nullptr;  ///< int32; switches valid_cols on
+  const void* mask = nullptr;        ///< for a mask of any kind except none
+  const void* valid_cols = nullptr;  ///< int32; non-null enables valid_cols
 };
 struct SoftmaxBackwardArrays {
   const void* dy = nullptr;
@@ -26,23 +26,23 @@ struct SoftmaxBackwardArrays {
   const void* valid_cols = nullptr;
 };
 
-/// y[r,c] = exp(x[r,c] - max_c x[r,:]) / sum_c exp(x[r,:] - max), for every row r; with `logarithm` its natural logarithm,
-/// x[r,c] - max - log(sum). Accumulated in float32 whatever the dtypes. A row that holds NaN or +inf, or nothing but -inf,
-/// gives NaN in every column, as PyTorch does; SoftmaxOptions::safe changes the last.
+/// Softmax of every row r: y[r,c] = exp(x[r,c] - max) / sum_c exp(x[r,c] - max) with max = max_c x[r,c]; with `logarithm`
+/// its natural logarithm, x[r,c] - max - log(sum). Accumulated in float32 for every dtype. A row with NaN or +inf, or with
+/// -inf only, gives NaN in every column, as in PyTorch; SoftmaxOptions::safe changes the latter.
 struct SoftmaxProblem {
   using Arrays = SoftmaxArrays;
 
   std::int64_t rows = 0;                       ///< >= 0
-  std::int64_t cols = 1;                       ///< >= 1; a tuned kernel is specialized for it
+  std::int64_t cols = 1;                       ///< >= 1; kernels are specialized for it
   DType dtype = DType::f32;                    ///< of x: f32, f16 or bf16
   std::optional<DType> out_dtype{};            ///< of y: f32, f16 or bf16; absent: dtype
   std::optional<std::int64_t> x_row_stride{};  ///< elements between rows of x; absent: cols, 0: one row for all
   std::optional<std::int64_t> y_row_stride{};  ///< elements between rows of y; absent: cols
-  std::int64_t x_alignment = 16;  ///< bytes x's address is promised to be a multiple of: a power of two, element size to 16
-  std::int64_t y_alignment = 16;  ///< the same for y
-  bool in_place = false;          ///< y is x: equal dtypes and strides
-  SoftmaxOptions options{};       ///< default: none
-  bool logarithm = false;         ///< log_softmax instead of softmax
+  std::int64_t x_alignment = 16;               ///< promised alignment of x in bytes: a power of two, element size to 16
+  std::int64_t y_alignment = 16;               ///< the same for y
+  bool in_place = false;                       ///< y is x: equal dtypes and strides
+  SoftmaxOptions options{};                    ///< default: none
+  bool logarithm = false;                      ///< log_softmax instead of softmax
 
   static SoftmaxProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
     return {.rows = rows, .cols = cols, .dtype = dtype};
@@ -56,60 +56,35 @@ struct SoftmaxProblem {
 template <DescribedAs<SoftmaxProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const SoftmaxArrays& arrays, Visitor& v) {
   const SoftmaxRows rows{p.rows, p.cols, p.dtype, false};
-  v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true});
-  v.field("cols", p.cols,
-          {.meaning = "number of columns; kernels are specialized for it", .range = {1, most_cols}, .required = true});
-  v.field("dtype", p.dtype, {.meaning = "element type of x", .choices = float_dtypes});
-  v.field("out_dtype", p.out_dtype,
-          {.meaning = "element type of y", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
-  v.field("x_row_stride", p.x_row_stride,
-          input_stride("elements from one row of x to the next; 0: one row for all", p.cols));
-  v.field("y_row_stride", p.y_row_stride, output_stride("elements from one row of y to the next", p.cols));
-  v.field("x_alignment", p.x_alignment, alignment_facts("bytes that the address of x is a multiple of", p.dtype));
-  v.field("y_alignment", p.y_alignment, alignment_facts("bytes that the address of y is a multiple of", p.output()));
-  v.field("in_place", p.in_place, {.meaning = "y is x"});
+  describe_x_to_y(p, v);
   describe(p.options, rows, v);
 
-  v.array(arrays.x, {.name = "x",
-                     .dtype = p.dtype,
-                     .shape = {size(p.rows), size(p.cols)},
-                     .strides = {p.x_row_stride.value_or(p.cols), 1},
-                     .alignment = &p.x_alignment,
-                     .meaning = "scores"});
-  v.array(arrays.y, {.name = "y",
-                     .role = Role::output,
-                     .dtype = p.output(),
-                     .shape = {size(p.rows), size(p.cols)},
-                     .strides = {p.y_row_stride.value_or(p.cols), 1},
-                     .alignment = &p.y_alignment,
-                     .in_place_of = p.in_place ? "x" : "",
-                     .in_place = &p.in_place,
-                     .shares = arrays.x,
-                     .meaning = "probabilities, or their logarithms"});
+  v.array(arrays.x, x_facts(p, "scores"));
+  v.array(arrays.y, y_facts(p, arrays.x, "probabilities, or their logarithms"));
   describe_arrays(p.options, rows, arrays, v);
 }
 
-/// The gradient of a loss with respect to x, from dy (the one with respect to y) and y as the forward operation gave it:
+/// Gradient of a loss with respect to x, from dy (with respect to y) and the forward operation's y, for every row:
 ///   softmax:      dx = scale * y * (dy - sum_c dy * y)
 ///   log_softmax:  dx = scale * (dy - exp(y) * sum_c dy)
-/// for every row; accumulated in float32 or better whatever the dtypes. `options` are those of the forward call, but for an
-/// add mask, which a gradient knows nothing of (y holds its effect) and refuses. dx of a masked element is 0.
+/// Accumulated in float32 or better for every dtype. `options` must equal those of the forward call, but without an additive
+/// mask: it is rejected, because y already contains its effect. dx of a masked element is 0.
 struct SoftmaxBackwardProblem {
   using Arrays = SoftmaxBackwardArrays;
 
   std::int64_t rows = 0;                        ///< >= 0
-  std::int64_t cols = 1;                        ///< >= 1; a tuned kernel is specialized for it
+  std::int64_t cols = 1;                        ///< >= 1; kernels are specialized for it
   DType dtype = DType::f32;                     ///< of dy and y: f32, f16 or bf16
   std::optional<DType> out_dtype{};             ///< of dx: f32, f16 or bf16; absent: dtype
   std::optional<std::int64_t> dy_row_stride{};  ///< elements between rows of dy; absent: cols, 0: one row for all
   std::optional<std::int64_t> y_row_stride{};   ///< the same for y
   std::optional<std::int64_t> dx_row_stride{};  ///< elements between rows of dx; absent: cols
-  std::int64_t dy_alignment = 16;  ///< bytes dy's address is promised to be a multiple of, as for SoftmaxProblem
-  std::int64_t y_alignment = 16;   ///< the same for y
-  std::int64_t dx_alignment = 16;  ///< the same for dx
-  bool in_place = false;           ///< dx is dy: equal dtypes and strides
-  SoftmaxOptions options{};        ///< default: none
-  bool logarithm = false;          ///< the gradient of log_softmax instead of softmax
+  std::int64_t dy_alignment = 16;               ///< promised alignment of dy in bytes, as in SoftmaxProblem
+  std::int64_t y_alignment = 16;                ///< the same for y
+  std::int64_t dx_alignment = 16;               ///< the same for dx
+  bool in_place = false;                        ///< dx is dy: equal dtypes and strides
+  SoftmaxOptions options{};                     ///< default: none
+  bool logarithm = false;                       ///< the gradient of log_softmax instead of softmax
 
   static SoftmaxBackwardProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
     return {.rows = rows, .cols = cols, .dtype = dtype};

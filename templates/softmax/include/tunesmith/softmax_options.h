@@ -1,5 +1,5 @@
 #pragma once
-// What a softmax may do beyond the plain formula: scale, masks, rows of different lengths, rows with nothing in them.
+// Options of softmax beyond the plain formula: scale, masks, variable row lengths, fully masked rows.
 
 #include <cstdint>
 #include <optional>
@@ -8,28 +8,28 @@
 
 namespace tunesmith {
 
-/// A mask over the elements of x, in an array of its own. Rows are numbered as (outer, middle, inner), which for attention
-/// scores of shape (batch, heads, queries, keys) are (batch, head, query):
-///   row = (o * middle + m) * inner + i,
-///   the mask's element for (row, column) = mask[o * outer_stride + m * middle_stride + i * row_stride + column].
-/// Strides are in elements of the mask; 0 reads the same elements again (broadcast). A mask of shape (rows, cols) needs
-/// nothing but its kind; one row for all rows: row_stride 0; (batch, 1, queries, keys): inner = queries, middle = heads,
-/// outer_stride = queries * keys.
+/// A mask array over the elements of x. Rows are numbered (outer, middle, inner); for attention scores of shape (batch,
+/// heads, queries, keys) these are batch, head and query:
+///   row = (o * middle + m) * inner + i
+///   mask element of (row, column) = mask[o * outer_stride + m * middle_stride + i * row_stride + column]
+/// Strides are in elements of the mask; 0 broadcasts. A mask of shape (rows, cols) needs no other field than its kind; one
+/// row for all rows: row_stride 0; (batch, 1, queries, keys): inner = queries, middle = heads, outer_stride = queries *
+/// keys.
 struct SoftmaxMask {
   enum class Kind : std::uint8_t {
     none,  ///< no mask; no other field here may be set
-    add,   ///< floats that are added to scale * x, the sum rounded to float32; -inf masks. Forward operations only
-    keep,  ///< bytes (DType::u8): 0 is masked, anything else takes part. Forward and backward
+    add,   ///< adds floats to scale * x, rounded to float32; -inf masks. Forward operations only
+    keep,  ///< bytes (DType::u8): 0 masks an element. Forward and backward
   };
   Kind kind = Kind::none;
-  std::optional<DType> dtype{};              ///< of an add mask: f32, f16 or bf16; absent: that of x
-  std::optional<std::int64_t> inner{};       ///< rows of the innermost level, from 1; absent: all rows
-  std::int64_t middle = 1;                   ///< how many times `inner` rows make one outer entry, from 1
-  std::optional<std::int64_t> row_stride{};  ///< elements from one inner row to the next, from 0; absent: cols
-  std::int64_t middle_stride = 0;            ///< elements from one middle entry to the next, from 0
-  std::int64_t outer_stride = 0;             ///< elements from one outer entry to the next, from 0
-  /// Bytes that the mask's address is promised to be a multiple of: a power of two, element size to 16. One-shot calls look
-  /// at the address instead.
+  std::optional<DType> dtype{};              ///< of an additive mask: f32, f16 or bf16; absent: that of x
+  std::optional<std::int64_t> inner{};       ///< number of inner rows, >= 1; absent: all rows
+  std::int64_t middle = 1;                   ///< number of middle entries per outer entry, >= 1
+  std::optional<std::int64_t> row_stride{};  ///< elements between inner rows, >= 0; absent: cols
+  std::int64_t middle_stride = 0;            ///< elements between middle entries, >= 0
+  std::int64_t outer_stride = 0;             ///< elements between outer entries, >= 0
+  /// Promised alignment of the mask in bytes: a power of two, element size to 16. One-shot calls use the address's alignment
+  /// instead.
   std::int64_t alignment = 16;
 
   bool operator==(const SoftmaxMask&) const = default;
@@ -38,34 +38,34 @@ struct SoftmaxMask {
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<SoftmaxMask::Kind>{"none", "add", "keep"};
 
-/// Options of softmax, log_softmax and their gradients; the defaults are the plain formula. An element that is masked, by
-/// whichever option, is as if it were not in its row: 0 in softmax, -inf in log_softmax, 0 in a gradient; x may be anything
-/// there, NaN included (but under an add mask: -inf and NaN make NaN). A row with no element left gives NaN, unless `safe`.
+/// Options of softmax, log_softmax and their gradients; the defaults are the plain formula. A masked element is excluded
+/// from its row, by whichever option: 0 in softmax, -inf in log_softmax, 0 in a gradient. Its x may have any value, NaN
+/// included (except under an additive mask, where NaN gives NaN). A fully masked row gives NaN unless `safe`.
 struct SoftmaxOptions {
-  /// y = softmax(scale * x), the product rounded to float32; a gradient has the factor as well. 1e-30 to 1e30.
+  /// y = softmax(scale * x), the product rounded to float32; gradients include the factor. 1e-30 to 1e30.
   double scale = 1;
-  /// Square matrices of scores: row r takes part in columns 0 .. r % cols.
+  /// For square score matrices: masks columns after r % cols in row r.
   bool causal = false;
-  /// An int32 array (SoftmaxArrays::valid_cols) says how many leading columns a row has; below 0 counts as 0, above cols as
-  /// cols. ceil(rows / valid_cols_group) entries, aligned to 4 bytes.
+  /// Reads the number of valid leading columns of each row from the int32 array SoftmaxArrays::valid_cols; values are
+  /// clamped to 0 and cols. It has ceil(rows / valid_cols_group) entries and is aligned to 4 bytes.
   bool valid_cols = false;
-  /// Neighbouring rows that share an entry: row r has entry r / valid_cols_group. From 1, e.g. heads * queries for one
-  /// length a sequence. Set it only with valid_cols.
+  /// Neighbouring rows per entry: row r has entry r / valid_cols_group. >= 1, e.g. heads * queries for one length per
+  /// sequence. Requires valid_cols.
   std::int64_t valid_cols_group = 1;
   /// Default: no mask.
   SoftmaxMask mask{};
-  /// A row in which every element is masked or -inf gives zeros (its gradient too) instead of NaN. Costs next to nothing.
+  /// A row whose elements are all masked or -inf gives zeros (also in its gradient) instead of NaN. Costs almost nothing.
   bool safe = false;
 
   bool operator==(const SoftmaxOptions&) const = default;
 };
 
-/// Element type of a mask over elements of this type.
+/// Returns the element type of a mask over elements of `dtype`.
 constexpr DType mask_dtype(const SoftmaxMask& mask, DType dtype) noexcept {
   return mask.kind == SoftmaxMask::Kind::keep ? DType::u8 : mask.dtype.value_or(dtype);
 }
 
-/// What the options of a problem are about.
+/// Properties of the problem that its options refer to.
 struct SoftmaxRows {
   const std::int64_t& rows;
   const std::int64_t& cols;
@@ -116,8 +116,7 @@ constexpr void describe(Self& o, const SoftmaxRows& of, Visitor& v) {
   v.option("safe", o.safe, {.meaning = "a row that is wholly masked gives zeros instead of NaN"});
 }
 
-/// Shape and strides of the mask: rows as they are numbered, (outer, middle, inner); fewer levels where fewer are used. A
-/// level whose entries are all the same array is one entry: a file need not repeat it.
+/// Sets shape and strides of the mask: (outer, middle, inner), without unused levels. A broadcast level has extent 1.
 constexpr void set_mask_shape(const SoftmaxMask& mask, const SoftmaxRows& of, ArrayFacts& facts) {
   const auto ceil_div = [](std::int64_t a, std::int64_t b) { return a <= 0 || b <= 0 ? 0 : (a - 1) / b + 1; };
   const auto level = [&](const Extent& extent, std::int64_t stride) {
@@ -135,7 +134,7 @@ constexpr void set_mask_shape(const SoftmaxMask& mask, const SoftmaxRows& of, Ar
   facts.strides.add(1);
 }
 
-/// The arrays that the options name.
+/// Describes the arrays of the options.
 template <typename Arrays, DescriptionVisitor Visitor>
 constexpr void describe_arrays(const SoftmaxOptions& o, const SoftmaxRows& of, const Arrays& arrays, Visitor& v) {
   ArrayFacts mask{.name = "mask",
