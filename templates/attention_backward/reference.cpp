@@ -17,6 +17,9 @@ namespace {
 double relative_rounding(DType dtype) noexcept { return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0; }
 double denormal_rounding(DType dtype) noexcept { return dtype == DType::f16 ? 0x1p-25 : 0; }
 
+/// The power of two flushes smaller float32 results to 0.
+constexpr double least_normal = 0x1p-126;
+
 /// A dot product and the sum of its terms' magnitudes.
 struct Dot {
   double value = 0, size = 0;
@@ -130,7 +133,7 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   const double relative = std::expm1(score.error) + 0x1p-21;
   const double rounding = relative_rounding(forward.dtype), denormal = denormal_rounding(forward.dtype);
   const double p = std::exp(score.value - lse);
-  pair.probability = {p, p, p * (relative + rounding) + denormal};
+  pair.probability = {p, p, p * (relative + rounding) + denormal + least_normal};
 
   const Dot product = dot(queries.dout.row(query), keys.v.row(key), keys.v.columns);
   const double difference = product.value - delta.value;
@@ -138,6 +141,7 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
       p * difference, p * (product.size + delta.size),
       std::fabs(p * difference) * relative +
           p * (1 + relative) * (product.size * sum_error(keys.v.columns) + delta.error + std::fabs(difference) * 0x1p-22)};
+  pair.score_gradient.error += least_normal * (1 + std::fabs(difference));
   double slope = 1, slope_error = 0;
   if (forward.softcap != 0) {
     const double ratio = unmodified.value / forward.softcap;

@@ -4,7 +4,8 @@
 //
 // Bounds add up what a kernel rounds: dot products and sums of n float32 terms (n * 2^-24 of their magnitudes, twice for
 // tensor cores, which truncate), powers of two (2^-21 and the error of the exponent), and the 16-bit roundings of P and dS
-// (2^-8 or 2^-11 of each, and half the least denormal in f16). Errors are carried through products to first order.
+// (2^-8 or 2^-11 of each, half the least denormal in f16, and float32 results below 2^-126). Errors are carried through
+// products to first order.
 
 #include <cstdint>
 #include <span>
