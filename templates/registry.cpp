@@ -3,6 +3,7 @@
 #include <array>
 
 #include "templates/attention/op.h"
+#include "templates/attention_backward/op.h"
 #include "templates/copy/op.h"
 #include "templates/cross_entropy/finalize_op.h"
 #include "templates/cross_entropy/op.h"
@@ -24,11 +25,12 @@ std::span<const Op* const> all_ops() {
   static const cross_entropy::ReduceOp cross_entropy_reduce;
   static const RmsNormOp rms_norm;
   static const AttentionOp attention;
+  static const AttentionBackwardOp attention_backward;
   static const CopyOp copy;
-  static const auto ops =
-      std::to_array<const Op*>({&softmax, &log_softmax, &softmax_backward, &log_softmax_backward, &cross_entropy,
-                                &cross_entropy_backward, &cross_entropy_shard, &cross_entropy_combine,
-                                &cross_entropy_divisor, &cross_entropy_reduce, &rms_norm, &attention, &copy});
+  static const auto ops = std::to_array<const Op*>({&softmax, &log_softmax, &softmax_backward, &log_softmax_backward,
+                                                    &cross_entropy, &cross_entropy_backward, &cross_entropy_shard,
+                                                    &cross_entropy_combine, &cross_entropy_divisor, &cross_entropy_reduce,
+                                                    &rms_norm, &attention, &attention_backward, &copy});
   return ops;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tunesmith/attention.h"
+#include "tunesmith/attention_backward.h"
 #include "tunesmith/cross_entropy.h"
 #include "tunesmith/description.h"
 #include "tunesmith/device_info.h"

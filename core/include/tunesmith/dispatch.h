@@ -187,7 +187,7 @@ consteval std::size_t key_words() {
 /// Selects a problem's arrays, in launch order.
 class AddressList {
  public:
-  static constexpr std::size_t most = 24;
+  static constexpr std::size_t most = 32;
 
   constexpr void field(std::string_view, const auto&, const FieldFacts&) noexcept {}
   constexpr void option(std::string_view, const auto&, const FieldFacts&) noexcept {}
