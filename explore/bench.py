@@ -121,5 +121,10 @@ def time(d, s, causal, names, rounds=7):
 
 if sys.argv[1] == "check":
     check(sys.argv[2:])
+elif sys.argv[1] == "once":
+    problem = Problem(max(1, 16384 // int(sys.argv[3])), 2048 // int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[2]), sys.argv[4] == "1")
+    for n in sys.argv[5:]:
+        problem.run(n)
+    torch.cuda.synchronize()
 else:
     time(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "1", sys.argv[5:])

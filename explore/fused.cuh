@@ -17,7 +17,9 @@ struct Config {
   DqOut dq;
   bool exps;        // false: P = S, to see what exp costs
   bool p16;         // dS from the rounded P
-  bool deep;        // S(i+1) before dQ(i)
+  int dq_stages;    // buffers of dQ in shared memory
+  int tweak;        // 1 evict_last, 2 one reduction per warpgroup, 4 private destination, 8 store instead of reduce,
+                    // 16 only warpgroup 0, 32 half by red, half by bulk
 };
 
 struct Params {
@@ -40,9 +42,9 @@ struct Layout {
   static constexpr int ds_slab = c.m * 128, ds_bytes = groups * ds_slab;
   static constexpr int k_at = 0, v_at = kv_bytes, q_at = 2 * kv_bytes, do_at = q_at + c.q_stages * q_bytes,
                        ds_at = do_at + c.do_stages * q_bytes, dq_at = ds_at + 2 * ds_bytes,
-                       lse_at = dq_at + (c.dq == DqOut::bulk ? c.m * c.d * 4 : 0), delta_at = lse_at + c.q_stages * c.m * 4,
+                       lse_at = dq_at + (c.dq == DqOut::bulk ? c.dq_stages * c.m * c.d * 4 : 0), delta_at = lse_at + c.q_stages * c.m * 4,
                        barriers_at = delta_at + c.do_stages * c.m * 4,
-                       bytes = barriers_at + 8 * (2 * c.q_stages + 2 * c.do_stages + 2);
+                       bytes = barriers_at + 8 * (2 * c.q_stages + 2 * c.do_stages + 2 + 4);
 };
 
 template <const Config& c>
@@ -54,6 +56,8 @@ struct Bars {
   __device__ __forceinline__ uint32 do_free(int s) const { return base + 8 * (2 * c.q_stages + c.do_stages + s); }
   __device__ __forceinline__ uint32 k_come() const { return base + 8 * (2 * c.q_stages + 2 * c.do_stages); }
   __device__ __forceinline__ uint32 v_come() const { return k_come() + 8; }
+  __device__ __forceinline__ uint32 ds_come(int s) const { return k_come() + 16 + 8 * s; }
+  __device__ __forceinline__ uint32 ds_free(int s) const { return k_come() + 32 + 8 * s; }
 };
 
 __device__ __forceinline__ void guarded_wait(uint32 barrier, uint32 parity) {
@@ -85,9 +89,17 @@ __device__ __forceinline__ float2 lds2(uint32 from) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(from) : "memory");
   return x;
 }
+template <int tweak>
 __device__ __forceinline__ void reduce_bulk(float* to, uint32 from, int bytes) {
-  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
-               : "memory");
+  if constexpr ((tweak & 8) != 0)
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes) : "memory");
+  else if constexpr ((tweak & 1) != 0)
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.add.f32 [%0], [%1], %2, %3;" ::"l"(to),
+                 "r"(from), "r"(bytes), "l"(static_cast<uint64>(L2Hint::evict_last))
+                 : "memory");
+  else
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+                 : "memory");
 }
 
 template <const Config& c>
@@ -104,6 +116,8 @@ struct Consumer {
   Stage<c.do_stages> do_stage;
   float s[regs], dp[regs], dv[c.d / 2], dk[c.d / 2];
   uint32 p16[steps][4], ds16[steps][4];
+  float* waiting = nullptr;  // a piece of dQ in shared memory, not sent yet
+  uint32 waiting_from = 0;
 
   __device__ __forceinline__ Consumer(const Params& params, uint32 smem, int which)
       : p(params), shared(shuffle(smem, 0)), bars{shared + L::barriers_at}, group(which), warp(warp_index() & 3),
@@ -152,6 +166,12 @@ struct Consumer {
     wgmma_commit();
   }
 
+  float2 lse_ahead[(c.tweak & 2048) != 0 ? regs / 4 : 1];
+  __device__ __forceinline__ void fetch_lse(int stage) {
+    const uint32 at = shared + L::lse_at + stage * c.m * 4 + lane % 4 * 8;
+#pragma unroll
+    for (int j = 0; j < regs / 4; ++j) lse_ahead[j] = lds2(at + j * 32);
+  }
   // Rows are keys, columns queries: column 8 j + 2 (lane % 4).
   __device__ __forceinline__ void exponentiate(int stage, bool partial, int first_q, int key) {
     const uint32 at = shared + L::lse_at + stage * c.m * 4 + lane % 4 * 8;
@@ -164,7 +184,8 @@ struct Consumer {
     }
 #pragma unroll
     for (int j = 0; j < regs / 4; ++j) {
-      const float2 l = lds2(at + j * 32);
+      float2 l;
+      if constexpr ((c.tweak & 2048) != 0) l = lse_ahead[j]; else l = lds2(at + j * 32);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const float x = fused_multiply_add(s[4 * j + i], p.scale_log2, -((i & 1) ? l.y : l.x));
@@ -200,36 +221,58 @@ struct Consumer {
     for (int k = 0; k < steps; ++k) store_matrices_transposed(at + k * 2048, ds16[k]);
     fence_async_shared();
   }
-  __device__ __forceinline__ void reduce_dq(float (&dq)[dq_n / 2], int bh, int q_tile) {
+  __device__ __forceinline__ void reduce_dq(float (&dq)[dq_n / 2], int bh, int q_tile, int turn) {
     if constexpr (c.dq == DqOut::none) return;
+    if ((c.tweak & 16) && group == 1) return;
     constexpr int pieces = dq_n / 8;
-    const int block = c.m == 128 ? (bh * (p.seq / 64) + q_tile * 2 + group) * L::slabs
-                                 : (bh * (p.seq / 64) + q_tile) * L::slabs;
+    int block = c.m == 128 ? (bh * (p.seq / 64) + q_tile * 2 + group) * L::slabs : (bh * (p.seq / 64) + q_tile) * L::slabs;
+    if constexpr ((c.tweak & 4) != 0) {
+      int sm;
+      asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+      block = (2 * sm + (turn & 1)) * L::slabs;
+    }
     const int column = c.m == 128 ? 0 : group * dq_n;
     // [block of 64 columns][warp][8][32][4]
-    float* to = p.dq_acc + static_cast<int64>(block) * 4096 + column / 64 * 4096 + warp * 1024 + column % 64 * 16;
-    if constexpr (c.dq == DqOut::red) {
-      to += lane * 4;
+    float* to = p.dq_acc + static_cast<int64>(block) * 4096 + column / 64 * 4096 + column % 64 * 16;
+    constexpr int by_red = c.dq == DqOut::red ? pieces : (c.tweak & 32) ? pieces / 2 : 0;
+    if constexpr (by_red < pieces) {
+      constexpr bool whole = (c.tweak & 2) != 0;
+      constexpr int bulk = pieces - by_red;
+      const int stage = c.dq_stages == 1 ? 0 : turn % c.dq_stages;
+      const uint32 area = shared + L::dq_at + (stage * L::groups + group) * (4 * pieces * 512);
+      const uint32 from = area + warp * (bulk * 512);
+      const bool sends = whole ? warp == 0 && lane == 0 : lane == 0;
+      if (sends) store_wait_read<c.dq_stages - 1>();
+      if constexpr (whole) sync_threads(2 + here(group), 128); else sync_warp();
 #pragma unroll
-      for (int j = 0; j < pieces; ++j)
-        red4(to + j / 8 * 4096 + j % 8 * 128, dq[4 * j], dq[4 * j + 1], dq[4 * j + 2], dq[4 * j + 3]);
-    } else {
-      const uint32 from = shared + L::dq_at + (group * 4 + warp) * (pieces * 512);
-      if (lane == 0) store_wait_read<0>();
-      sync_warp();
-#pragma unroll
-      for (int j = 0; j < pieces; ++j) sts4(from + j * 512 + lane * 16, dq[4 * j], dq[4 * j + 1], dq[4 * j + 2], dq[4 * j + 3]);
+      for (int j = by_red; j < pieces; ++j)
+        sts4(from + (j - by_red) * 512 + lane * 16, dq[4 * j], dq[4 * j + 1], dq[4 * j + 2], dq[4 * j + 3]);
+      if constexpr ((c.tweak & 192) != 0) {
+        waiting = to + warp * 1024 + by_red * 128;
+        waiting_from = from;
+        return;
+      }
       fence_async_shared();
-      sync_warp();
-      if (lane == 0) {
-#pragma unroll
-        for (int b = 0; b < (pieces + 7) / 8; ++b)
-          reduce_bulk(to + b * 4096, from + b * 4096, (pieces < 8 ? pieces : 8) * 512);
+      if constexpr (whole) sync_threads(2 + here(group), 128); else sync_warp();
+      if (sends) {
+        if constexpr (whole)
+          reduce_bulk<c.tweak>(to, area, 4 * bulk * 512);
+        else
+          reduce_bulk<c.tweak>(to + warp * 1024 + by_red * 128, from, bulk * 512);
         store_commit();
       }
     }
+    to += warp * 1024 + lane * 4;
+#pragma unroll
+    for (int j = 0; j < by_red; ++j) red4(to + j * 128, dq[4 * j], dq[4 * j + 1], dq[4 * j + 2], dq[4 * j + 3]);
   }
 
+  __device__ __forceinline__ void send_waiting() {
+    if (lane == 0 && waiting != nullptr) {
+      reduce_bulk<c.tweak>(waiting, waiting_from, dq_n / 8 * 512);
+      store_commit();
+    }
+  }
   // A gradient of 64 keys to shared memory, laid out as K and V are, and from there to global memory.
   __device__ __forceinline__ void write_out(float (&acc)[c.d / 2], float scale, int at, const TensorMap& map, int bh, int first) {
     const uint32 to = shared + at + group * 64 * 128 + (16 * warp + (lane & 15)) * 128;
@@ -270,10 +313,19 @@ struct Consumer {
       issue_dp(do_stage.index);
       exponentiate(q_stage.index, c.causal && q_tile * c.m < tile.j * c.n + c.n, q_tile * c.m, key);
       issue_dkv(dv, p16, L::do_at + do_stage.index * L::q_bytes);
+      if constexpr ((c.tweak & 64) != 0) {
+        fence_async_shared();
+        sync_warp();
+        send_waiting();
+      }
       wgmma_wait<1>(dp);
       differentiate(do_stage.index);
       issue_dkv(dk, ds16, L::q_at + q_stage.index * L::q_bytes);
       store_ds(i & 1);
+      if constexpr ((c.tweak & 128) != 0) {
+        sync_warp();
+        send_waiting();
+      }
       wgmma_wait<1>(dv);
       pin16(p16);
       if (lane == 0) barrier_arrive(bars.do_free(do_stage.index));
@@ -290,9 +342,14 @@ struct Consumer {
       pin16(ds16);
       if (lane == 0) barrier_arrive(bars.q_free(old));
       wgmma_wait<1>(dq);
-      reduce_dq(dq, tile.bh, q_tile);
+      reduce_dq(dq, tile.bh, q_tile, i);
       wgmma_wait<0>(s);
       if (++q_tile == q_tiles) q_tile = 0;
+    }
+    if constexpr ((c.tweak & 192) != 0) {
+      fence_async_shared();
+      sync_warp();
+      send_waiting();
     }
     // V's rows of this warpgroup are read by none other; K's are.
     write_out(dv, 1.0f, L::v_at, p.dv, tile.bh, tile.j * c.n + group * 64);

@@ -2,7 +2,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <cstdio>
-#include "fused.cuh"
+#include "apart.cuh"
 using namespace tunesmith;
 
 template <int d>
@@ -76,7 +76,7 @@ static TensorMap map_of(const void* base, int d, int rows, int seq, int bh) {
   return map;
 }
 
-template <const Config& c>
+template <const Config& c, auto kernel>
 static int launch(const Call& a, cudaStream_t stream) {
   using L = Layout<c>;
   if (!encode) {
@@ -87,7 +87,7 @@ static int launch(const Call& a, cudaStream_t stream) {
   }
   static bool set = false;
   if (!set) {
-    const cudaError_t e = cudaFuncSetAttribute(fused<c>, cudaFuncAttributeMaxDynamicSharedMemorySize, L::bytes);
+    const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, L::bytes);
     if (e != cudaSuccess) return printf("smem %d: %s\n", L::bytes, cudaGetErrorString(e)), int(e);
     set = true;
   }
@@ -106,13 +106,15 @@ static int launch(const Call& a, cudaStream_t stream) {
     p.lse2 = a.lse2, p.delta = a.delta, p.dq_acc = a.dq_acc;
     p.seq = a.seq, p.bh = a.bh, p.heads_per_section = a.heads_per_section, p.rotate = a.rotate;
     p.scale = a.scale, p.scale_log2 = a.scale * 1.44269504f;
-    fused<c><<<a.bh * (a.seq / c.n), L::threads, L::bytes, stream>>>(p);
+    kernel<<<a.bh * (a.seq / c.n), L::threads, L::bytes, stream>>>(p);
   }
   if (a.parts & 4) post<c.d><<<(rows / 16 * (c.d / 64) + 7) / 8, 256, 0, stream>>>((const float4*)a.dq_acc, (uint4*)a.dq, a.scale, rows / 16 * (c.d / 64));
   return int(cudaGetLastError());
 }
 
-#define VARIANT(name, ...)                      \
+#define VARIANT_OF(kernel, name, ...)                      \
   static constexpr Config name##_config = {__VA_ARGS__}; \
-  extern "C" int name(const Call* a, void* stream) { return launch<name##_config>(*a, (cudaStream_t)stream); }
+  extern "C" int name(const Call* a, void* stream) { return launch<name##_config, kernel<name##_config>>(*a, (cudaStream_t)stream); }
+#define VARIANT(name, ...) VARIANT_OF(fused, name, __VA_ARGS__)
+#define APART(name, ...) VARIANT_OF(fused_apart, name, __VA_ARGS__)
 #include "variants.h"
