@@ -3,6 +3,7 @@
 #include <array>
 
 #include "templates/attention/op.h"
+#include "templates/attention_backward/op.h"
 #include "templates/copy/op.h"
 #include "templates/cross_entropy/ends_op.h"
 #include "templates/cross_entropy/op.h"
@@ -22,8 +23,9 @@ std::span<const Op* const> all_ops() {
   static const cross_entropy::DivisorOp cross_entropy_divisor;
   static const cross_entropy::ReduceOp cross_entropy_reduce;
   static const AttentionOp attention;
+  static const AttentionBackwardOp attention_backward;
   static const CopyOp copy;
-  static const std::array<const Op*, 12> ops{&softmax,
+  static const std::array<const Op*, 13> ops{&softmax,
                                              &log_softmax,
                                              &softmax_backward,
                                              &log_softmax_backward,
@@ -34,6 +36,7 @@ std::span<const Op* const> all_ops() {
                                              &cross_entropy_divisor,
                                              &cross_entropy_reduce,
                                              &attention,
+                                             &attention_backward,
                                              &copy};
   return ops;
 }

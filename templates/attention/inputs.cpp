@@ -1,5 +1,7 @@
 // Inputs that test attention: random numbers, and edge cases among them.
 
+#include "templates/attention/inputs.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -46,17 +48,6 @@ void fill_aux(const HostArray& array, std::uint64_t seed, std::int64_t bound) {
   }
 }
 
-/// Visits every (batch, position, head) of a tensor with the offset of its first element.
-template <typename Visit>
-void over_positions(const Settings& settings, Side side, const Visit& visit) {
-  const Tensor& tensor = settings.tensor(side);
-  const std::int64_t batch = settings.varlen ? 1 : settings.batch;
-  for (std::int64_t b = 0; b < batch; ++b)
-    for (std::int64_t s = 0; s < settings.positions(side); ++s)
-      for (std::int64_t h = 0; h < settings.heads_of(side); ++h)
-        visit(b, s, h, b * tensor.batch_stride + s * tensor.seq_stride + h * tensor.head_stride);
-}
-
 /// Returns an edge case at some positions. v stays finite: NaN of a tile reaches queries for which its key is masked.
 double edge_case_value(Side side, std::int64_t position, std::int64_t head, std::int64_t column, double normal) {
   if (side == Side::q) {
@@ -80,20 +71,24 @@ double edge_case_value(Side side, std::int64_t position, std::int64_t head, std:
 }  // namespace
 
 void ParsedAttention::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  const Settings& settings = settings_;
-  const bool edge_cases = kind == InputKind::awkward;
+  attention::fill_inputs(settings_, seed, kind == InputKind::awkward, arrays);
+}
+
+void attention::fill_inputs(const Settings& settings, std::uint64_t seed, bool edge_cases,
+                            std::span<const HostArray> arrays) {
   for (const Side side : {Side::q, Side::k, Side::v}) {
     const HostArray& array = arrays[static_cast<std::size_t>(side)];
     const std::uint64_t stream = scramble(seed + static_cast<std::uint64_t>(side));
     const std::int64_t width = settings.width(side);
     std::uint64_t number = 0;
-    over_positions(settings, side, [&](std::int64_t, std::int64_t position, std::int64_t head, std::int64_t at) {
-      for (std::int64_t c = 0; c < width; ++c) {
-        const double normal = bell(scramble(stream + number++));
-        const double value = edge_cases ? edge_case_value(side, position, head, c, normal) : normal;
-        write_element(settings.dtype, array.data, at + c, static_cast<float>(value));
-      }
-    });
+    over_positions(settings, side, settings.tensor(side),
+                   [&](std::int64_t, std::int64_t position, std::int64_t head, std::int64_t at) {
+                     for (std::int64_t c = 0; c < width; ++c) {
+                       const double normal = bell(scramble(stream + number++));
+                       const double value = edge_cases ? edge_case_value(side, position, head, c, normal) : normal;
+                       write_element(settings.dtype, array.data, at + c, static_cast<float>(value));
+                     }
+                   });
   }
   std::int64_t shortest = 8;
   for (const Aux& aux : settings.aux)

@@ -270,9 +270,11 @@ std::vector<AttentionAuxArray> attention_aux_arrays(const AttentionProblem& prob
   return arrays;
 }
 
-void adopt(const AttentionProblem& problem, const AttentionArrays& arrays) {
-  std::size_t given = arrays.aux.size();
-  while (given > 0 && arrays.aux[given - 1] == nullptr) --given;
+void adopt(const AttentionProblem& problem, const AttentionArrays& arrays) { check_aux_given(problem, arrays.aux); }
+
+void check_aux_given(const AttentionProblem& problem, const std::array<const void*, 8>& aux) {
+  std::size_t given = aux.size();
+  while (given > 0 && aux[given - 1] == nullptr) --given;
   if (given == 0) return;
   const bool modified = !problem.score_mod.empty() || !problem.mask_mod.empty();
   const std::size_t read = modified ? attention_aux_arrays(problem).size() : 0;

@@ -24,24 +24,27 @@ void check_total(std::string_view name, const std::optional<std::int64_t>& total
                 length, " have no more than ", batch * length);
 }
 
-/// Throws for strides of o with which rows share memory.
-void check_apart(const Settings& settings) {
-  const Tensor& o = settings.tensor(Side::o);
-  std::array<std::pair<std::int64_t, std::int64_t>, 3> dimensions{{{o.seq_stride, settings.positions(Side::o)},
-                                                                   {o.head_stride, settings.heads},
-                                                                   {o.batch_stride, settings.varlen ? 1 : settings.batch}}};
+}  // namespace
+
+namespace attention {
+
+void check_apart(const Settings& settings, Side side, const Tensor& tensor, std::string_view name) {
+  std::array<std::pair<std::int64_t, std::int64_t>, 3> dimensions{
+      {{tensor.seq_stride, settings.positions(side)},
+       {tensor.head_stride, settings.heads_of(side)},
+       {tensor.batch_stride, settings.varlen ? 1 : settings.batch}}};
   std::ranges::sort(dimensions);
-  std::int64_t inner = settings.head_dim_v;
+  std::int64_t inner = settings.width(side);
   for (const auto& [stride, count] : dimensions) {
     if (count <= 1) continue;
     if (stride < inner)
-      throw Error(ErrorCode::invalid_argument, "a stride of o is ", stride,
-                  ", and rows of o would share memory; it must be at least ", inner);
+      throw Error(ErrorCode::invalid_argument, "a stride of ", name, " is ", stride, ", and rows of ", name,
+                  " would share memory; it must be at least ", inner);
     inner = stride * count;
   }
 }
 
-}  // namespace
+}  // namespace attention
 
 std::string_view summary_of(const AttentionProblem&) noexcept {
   return "o[b,i,h,:] = softmax(scale * q[b,i,h,:] . k[b,:,h,:]) v[b,:,h,:], and its lse";
@@ -61,7 +64,7 @@ void complete(AttentionProblem& p) {
     throw Error(ErrorCode::invalid_argument, "mask_tiles is ", enum_name(p.mask_tiles),
                 ", but there is no mask_mod; give mask_mod, or leave mask_tiles out");
   const Settings settings = Settings::of(p);
-  check_apart(settings);
+  check_apart(settings, Side::o, settings.tensor(Side::o), "o");
   check_modification(settings);
 }
 

@@ -14,6 +14,19 @@ const HostArray* find(std::span<const HostArray> arrays, std::string_view name) 
   return nullptr;
 }
 
+void read_elements(DType dtype, const std::byte* data, std::int64_t at, std::vector<double>& out) {
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = read_element(dtype, data, at + static_cast<std::int64_t>(i));
+}
+
+Rounded score_of(const Settings& settings, double dot, double size) {
+  Rounded score{settings.scale * dot, settings.scale * size * static_cast<double>(settings.head_dim + 2) * 0x1p-24};
+  if (settings.softcap != 0) {
+    score.value = settings.softcap * std::tanh(score.value / settings.softcap);
+    score.error += settings.softcap * 0x1p-21 + (settings.dtype == DType::f32 ? 0 : small_cap_error);
+  }
+  return score;
+}
+
 Reference::Bounds Reference::sequence(std::int64_t batch) const {
   if (!settings_.varlen) return {0, settings_.seq_q, 0, settings_.seq_kv};
   const auto start = [&](const char* name, std::int64_t b) {
@@ -42,14 +55,9 @@ void Reference::compute_scores(Query& at) const {
       dot += q[d] * k[d];
       size += std::fabs(q[d] * k[d]);
     }
-    double score = settings_.scale * dot,
-           error = settings_.scale * size * static_cast<double>(settings_.head_dim + 2) * 0x1p-24;
-    if (settings_.softcap != 0) {
-      score = settings_.softcap * std::tanh(score / settings_.softcap);
-      error += settings_.softcap * 0x1p-21 + (settings_.dtype == DType::f32 ? 0 : small_cap_error);
-    }
-    at.scores.push_back(score);
-    at.errors.push_back(error);
+    const Rounded score = score_of(settings_, dot, size);
+    at.scores.push_back(score.value);
+    at.errors.push_back(score.error);
   }
 }
 
@@ -115,10 +123,8 @@ void Reference::compute(Query& at, Row& row) const {
 
 void Reference::read_row(Side side, std::int64_t batch, std::int64_t position, std::int64_t head,
                          std::vector<double>& out) const {
-  const std::int64_t at = settings_.element(side, batch, position, head);
-  const std::byte* const data = arrays_[static_cast<std::size_t>(side)].data;
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = read_element(settings_.dtype, data, at + static_cast<std::int64_t>(i));
+  read_elements(settings_.dtype, arrays_[static_cast<std::size_t>(side)].data,
+                settings_.element(side, batch, position, head), out);
 }
 
 }  // namespace tunesmith::attention

@@ -14,6 +14,16 @@ namespace tunesmith::attention {
 /// Returns the array of this name, or nullptr.
 const HostArray* find(std::span<const HostArray> arrays, std::string_view name);
 
+/// Reads consecutive elements from `at` on.
+void read_elements(DType dtype, const std::byte* data, std::int64_t at, std::vector<double>& out);
+
+/// A number, and a bound of its rounding in a kernel.
+struct Rounded {
+  double value = 0, error = 0;
+};
+/// Returns the score of a dot product after scale and softcap. `size`: the sum of the magnitudes of its terms.
+Rounded score_of(const Settings& settings, double dot, double size);
+
 /// Attention in float64, one query at a time, from the arrays of a call.
 class Reference {
  public:

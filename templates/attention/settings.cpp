@@ -6,17 +6,6 @@
 namespace tunesmith::attention {
 namespace {
 
-Tensor tensor_of(const Settings& settings, Side side, const AttentionArrayStrides& strides, std::int64_t alignment) {
-  const std::int64_t width = settings.width(side), heads = settings.heads_of(side), positions = settings.positions(side);
-  const bool bshd = settings.layout == AttentionLayout::bshd;
-  Tensor tensor;
-  tensor.batch_stride = settings.varlen ? 0 : strides.batch.value_or(heads * positions * width);
-  tensor.seq_stride = strides.seq.value_or(bshd ? heads * width : width);
-  tensor.head_stride = strides.head.value_or(bshd ? width : positions * width);
-  tensor.alignment = alignment;
-  return tensor;
-}
-
 Settings sizes_of(const AttentionProblem& p) {
   Settings s;
   s.batch = p.batch;
@@ -49,9 +38,19 @@ Settings Settings::of(const AttentionProblem& p) {
   s.mask_mod = p.mask_mod;
   for (const AttentionAux& aux : p.aux) s.aux.push_back(Aux::of(aux));
   s.mask_tiles = p.mask_tiles;
-  s.tensors = {tensor_of(s, Side::q, p.q_strides, p.q_alignment), tensor_of(s, Side::k, p.k_strides, p.k_alignment),
-               tensor_of(s, Side::v, p.v_strides, p.v_alignment), tensor_of(s, Side::o, p.o_strides, p.o_alignment)};
+  s.tensors = {s.tensor_like(Side::q, p.q_strides, p.q_alignment), s.tensor_like(Side::k, p.k_strides, p.k_alignment),
+               s.tensor_like(Side::v, p.v_strides, p.v_alignment), s.tensor_like(Side::o, p.o_strides, p.o_alignment)};
   return s;
+}
+
+Tensor Settings::tensor_like(Side side, const AttentionArrayStrides& strides, std::int64_t alignment) const {
+  const bool bshd = layout == AttentionLayout::bshd;
+  Tensor tensor;
+  tensor.batch_stride = varlen ? 0 : strides.batch.value_or(heads_of(side) * positions(side) * width(side));
+  tensor.seq_stride = strides.seq.value_or(bshd ? heads_of(side) * width(side) : width(side));
+  tensor.head_stride = strides.head.value_or(bshd ? width(side) : positions(side) * width(side));
+  tensor.alignment = alignment;
+  return tensor;
 }
 
 std::int64_t Settings::positions(Side side) const noexcept {
@@ -60,8 +59,7 @@ std::int64_t Settings::positions(Side side) const noexcept {
   return query ? seq_q : seq_kv;
 }
 
-int Settings::vector(Side side) const noexcept {
-  const Tensor& strides = tensor(side);
+int Settings::vector(Side side, const Tensor& strides) const noexcept {
   std::int64_t widest = std::min<std::int64_t>(16, strides.alignment) / size_of(dtype);
   const auto divides = [&](std::int64_t count, std::int64_t stride) {
     while (count > 1 && widest > 1 && stride % widest != 0) widest /= 2;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "templates/attention/aux.h"
@@ -52,11 +53,18 @@ struct Settings {
   std::int64_t positions(Side side) const noexcept;
   /// Offset of the first element of a row; positions of packed sequences count through all of them.
   std::int64_t element(Side side, std::int64_t entry, std::int64_t position, std::int64_t head) const noexcept {
-    const Tensor& strides = tensor(side);
+    return element(tensor(side), entry, position, head);
+  }
+  /// The same in a tensor of any side's shape.
+  std::int64_t element(const Tensor& strides, std::int64_t entry, std::int64_t position, std::int64_t head) const noexcept {
     return (varlen ? 0 : entry * strides.batch_stride) + position * strides.seq_stride + head * strides.head_stride;
   }
   /// Elements of the widest access of at most 16 bytes for which every row is aligned.
-  int vector(Side side) const noexcept;
+  int vector(Side side) const noexcept { return vector(side, tensor(side)); }
+  /// The same for a tensor of this side's shape, such as its gradient.
+  int vector(Side side, const Tensor& strides) const noexcept;
+  /// Returns a tensor of this side's shape; absent strides are contiguous.
+  Tensor tensor_like(Side side, const AttentionArrayStrides& strides, std::int64_t alignment) const;
   std::int64_t group() const noexcept { return heads / kv_heads; }
   bool modified() const noexcept { return !score_mod.empty() || !mask_mod.empty(); }
   /// A stride of 0 reads the same elements for several indices.
@@ -76,6 +84,9 @@ struct Settings {
   /// Visible pairs of a query and a key in one head of the longest sequence.
   double visible_pairs() const noexcept;
 };
+
+/// Throws Error(invalid_argument) for strides of an output `name` of this side's shape with which rows share memory.
+void check_apart(const Settings& settings, Side side, const Tensor& tensor, std::string_view name);
 
 /// The sizes that declarations of auxiliary arrays may name.
 std::vector<Dimension> dimensions_of(const AttentionProblem& problem);

@@ -8,6 +8,7 @@
 #include "attention/masked_tiles.cuh"
 #include "attention/sinks.cuh"
 #include "attention/soft_cap.cuh"
+#include "attention/staged_rows.cuh"
 
 namespace tunesmith {
 
@@ -31,31 +32,6 @@ struct SimtTiles {
   static constexpr int q_at = 0, kv_at = q_at + config.tile_q * q_stride, p_at = kv_at + config.tile_kv * kv_stride;
   static constexpr int smem_bytes = (p_at + config.tile_q * p_stride) * 4;
 };
-
-/// Copies rows [first, first + count) of a head as float32, `stride` floats apart; rows from `end` on are zeros.
-template <typename Element, int threads, int count, int width, int vector, int stride>
-__device__ __forceinline__ void stage_rows(const Element* head, int64 row_stride, int first, int end, float* shared) {
-  constexpr int per_row = width / vector;
-#pragma unroll 4
-  for (int i = thread_index(); i < count * per_row; i += threads) {
-    const int row = i / per_row, column = i % per_row * vector;
-    float values[vector];
-#pragma unroll
-    for (int j = 0; j < vector; ++j) values[j] = 0.0f;
-    if (first + row < end) {
-      const Range whole = {0, width};
-      WholeVectors::load<Element, vector, LoadHint::plain>(head + (first + row) * row_stride, column, whole, true, 0.0f)
-          .unpack(values);
-    }
-#pragma unroll
-    for (int j = 0; j < vector; ++j) shared[row * stride + column + j] = values[j];
-  }
-}
-
-struct alignas(16) Four {
-  float values[4];
-};
-__device__ __forceinline__ Four four_at(const float* shared) { return *reinterpret_cast<const Four*>(shared); }
 
 template <typename Element, const AttentionShape& shape, typename Modification, const SimtConfig& config>
 __device__ __forceinline__ void attention_simt(const AttentionParams& params) {

@@ -167,7 +167,7 @@ consteval std::size_t key_words() {
 /// Addresses in launch order.
 class AddressList {
  public:
-  static constexpr std::size_t most = 24;
+  static constexpr std::size_t most = 32;
 
   constexpr void field(std::string_view, const auto&, const FieldFacts&) noexcept {}
   constexpr void option(std::string_view, const auto&, const FieldFacts&) noexcept {}

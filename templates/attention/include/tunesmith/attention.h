@@ -146,11 +146,30 @@ struct MaskTilesShape {
 };
 MaskTilesShape mask_tiles_shape(const AttentionProblem& problem);
 
-/// One of q, k, v, o in a description.
+/// One of q, k, v, o, or a gradient of one, in a description.
 struct AttentionTensor {
   std::string_view name;
   Extent positions, heads, width;
+  bool written = false;  ///< its rows must not share memory
+
+  constexpr AttentionTensor as(std::string_view other, bool is_written) const {
+    return {other, positions, heads, width, is_written};
+  }
 };
+
+struct AttentionTensors {
+  AttentionTensor q, k, v, o;
+};
+constexpr AttentionTensors attention_tensors(const AttentionProblem& p) {
+  const Extent heads = size(p.heads), kv_heads = size(p.kv_heads, p.heads);
+  const Extent head_dim = size(p.head_dim), head_dim_v = size(p.head_dim_v, p.head_dim);
+  const Extent queries = p.varlen ? size(p.total_q, 0) : size(p.seq_q);
+  const Extent keys = p.varlen ? size(p.total_kv, 0) : size(p.seq_kv, p.seq_q);
+  return {{"q", queries, heads, head_dim},
+          {"k", keys, kv_heads, head_dim},
+          {"v", keys, kv_heads, head_dim_v},
+          {"o", queries, heads, head_dim_v, true}};
+}
 
 /// Batch, seq and head stride of a contiguous array. The largest number instead of an overflow.
 constexpr std::array<std::int64_t, 3> contiguous_strides(const AttentionProblem& p, const AttentionTensor& t) {
@@ -173,7 +192,7 @@ constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor
   const auto stride = [&](std::string_view meaning, std::int64_t value) {
     FieldFacts facts;
     facts.meaning = meaning;
-    facts.range = {t.name == "o" ? 1 : 0, std::int64_t{1} << 48};
+    facts.range = {t.written ? 1 : 0, std::int64_t{1} << 48};
     facts.follows = {"contiguous", value};
     return facts;
   };
@@ -185,7 +204,7 @@ constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor
   v.option(names[3], alignment, alignment_facts("bytes that the address is a multiple of", p.dtype));
 }
 
-/// q, k, v or o as an array.
+/// Such a tensor as an array.
 constexpr ArrayFacts attention_array(const AttentionProblem& p, const AttentionTensor& t,
                                      const AttentionArrayStrides& strides, const std::int64_t& alignment) {
   const std::array<std::int64_t, 3> contiguous = contiguous_strides(p, t);
@@ -213,10 +232,15 @@ constexpr double default_scale(std::int64_t head_dim) noexcept {
 
 /// Checks what a call's addresses cannot say: auxiliary arrays that nothing reads. Throws Error(invalid_argument).
 void adopt(const AttentionProblem& problem, const AttentionArrays& arrays);
+/// Does the same for the member `aux` alone.
+void check_aux_given(const AttentionProblem& problem, const std::array<const void*, 8>& aux);
 
+inline constexpr std::int64_t most_attention_heads = 1 << 20;  ///< and sequences
+
+/// The fields of the forward pass.
 template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
-constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
-  constexpr std::int64_t most_positions = 1 << 30, most_heads = 1 << 20;
+constexpr void describe_attention_fields(Self& p, Visitor& v) {
+  constexpr std::int64_t most_positions = 1 << 30, most_heads = most_attention_heads;
   const Range head_dims{8, 256}, positions{0, most_positions};
   const Condition packed{p.varlen, "varlen=1"};
   v.field("batch", p.batch, {.meaning = "number of sequences", .range = {0, most_heads}});
@@ -269,18 +293,18 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
   v.option("mask_tiles", p.mask_tiles,
            {.meaning = "the block mask of mask_mod is kept internal, written to or read from the array mask_tiles"});
 
-  const Extent heads = size(p.heads), kv_heads = size(p.kv_heads, p.heads);
-  const Extent head_dim = size(p.head_dim), head_dim_v = size(p.head_dim_v, p.head_dim);
-  const Extent queries = p.varlen ? size(p.total_q, 0) : size(p.seq_q);
-  const Extent keys = p.varlen ? size(p.total_kv, 0) : size(p.seq_kv, p.seq_q);
-  const AttentionTensor q{"q", queries, heads, head_dim}, k{"k", keys, kv_heads, head_dim};
-  const AttentionTensor value{"v", keys, kv_heads, head_dim_v}, o{"o", queries, heads, head_dim_v};
+  const auto [q, k, value, o] = attention_tensors(p);
   describe_strides(p, q, {"q_batch_stride", "q_seq_stride", "q_head_stride", "q_alignment"}, p.q_strides, p.q_alignment, v);
   describe_strides(p, k, {"k_batch_stride", "k_seq_stride", "k_head_stride", "k_alignment"}, p.k_strides, p.k_alignment, v);
   describe_strides(p, value, {"v_batch_stride", "v_seq_stride", "v_head_stride", "v_alignment"}, p.v_strides, p.v_alignment,
                    v);
   describe_strides(p, o, {"o_batch_stride", "o_seq_stride", "o_head_stride", "o_alignment"}, p.o_strides, p.o_alignment, v);
+}
 
+/// The arrays that the forward pass reads, and the block mask. `Arrays` has members of the names in AttentionArrays.
+template <typename Arrays, DescriptionVisitor Visitor>
+constexpr void describe_attention_inputs(const AttentionProblem& p, const Arrays& arrays, Visitor& v) {
+  const auto [q, k, value, o] = attention_tensors(p);
   v.array(arrays.q, attention_array(p, q, p.q_strides, p.q_alignment));
   v.array(arrays.k, attention_array(p, k, p.k_strides, p.k_alignment));
   v.array(arrays.v, attention_array(p, value, p.v_strides, p.v_alignment));
@@ -293,9 +317,9 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
                       .enabled_by = &enabled_by,
                       .meaning = meaning};
   };
-  v.array(arrays.alibi_slopes, vector("alibi_slopes", DType::f32, heads, p.alibi, "slope of each head, finite"));
-  v.array(arrays.sinks, vector("sinks", DType::f32, heads, p.sinks, "logit of each head without a value"));
-  const Extent starts{&p.batch, std::min(p.batch, most_heads) + 1, 1, {}};
+  v.array(arrays.alibi_slopes, vector("alibi_slopes", DType::f32, q.heads, p.alibi, "slope of each head, finite"));
+  v.array(arrays.sinks, vector("sinks", DType::f32, q.heads, p.sinks, "logit of each head without a value"));
+  const Extent starts{&p.batch, std::min(p.batch, most_attention_heads) + 1, 1, {}};
   v.array(arrays.cu_seqlens_q,
           vector("cu_seqlens_q", DType::i32, starts, p.varlen, "first query of each sequence, then their number"));
   v.array(arrays.cu_seqlens_kv,
@@ -317,13 +341,27 @@ constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
     tiles.shape = {fixed(shape.batches), fixed(shape.heads), fixed(shape.rows), fixed(2), fixed(shape.words)};
   }
   v.array(arrays.mask_tiles, tiles);
-  ArrayFacts output = attention_array(p, o, p.o_strides, p.o_alignment);
+}
+
+/// lse as an array.
+constexpr ArrayFacts lse_array(const AttentionProblem& p, Role role) {
+  ArrayFacts lse{.name = "lse", .role = role, .meaning = "log-sum-exp of the scores"};
+  const AttentionTensor q = attention_tensors(p).q;
+  if (!p.varlen) lse.shape.add(size(p.batch));
+  lse.shape.add(q.heads);
+  lse.shape.add(q.positions);
+  return lse;
+}
+
+template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
+  describe_attention_fields(p, v);
+  describe_attention_inputs(p, arrays, v);
+  ArrayFacts output = attention_array(p, attention_tensors(p).o, p.o_strides, p.o_alignment);
   output.role = Role::output;
   v.array(arrays.o, output);
-  ArrayFacts lse{.name = "lse", .role = Role::output, .optional = true, .meaning = "log-sum-exp of the scores"};
-  if (!p.varlen) lse.shape.add(size(p.batch));
-  lse.shape.add(heads);
-  lse.shape.add(queries);
+  ArrayFacts lse = lse_array(p, Role::output);
+  lse.optional = true;
   v.array(arrays.lse, lse);
 }
 

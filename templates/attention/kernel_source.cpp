@@ -1,0 +1,156 @@
+// The shape's constants and the parameters that all attention kernels share.
+
+#include "templates/attention/kernel_source.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+
+#include "templates/attention/mask_tiles.h"
+#include "templates/attention/modification.h"
+#include "templates/source_text.h"
+
+namespace tunesmith::attention {
+namespace {
+
+/// tanh(x) = x (1 + c0 x^2 + c1 x^4 + c2 x^6) for |x| <= 1/2 within 6.5e-7 of its value (minimax, fitted by reweighted least
+/// squares), in terms of the dot product that scale / softcap makes an x of.
+void fill_cap_terms(const Settings& settings, Params& params) {
+  constexpr std::array<double, 3> terms{-0.333281606, 0.132053599, -0.0447506309};
+  const double to_x = settings.scale / settings.softcap;
+  params.inverse_softcap = static_cast<float>(1 / settings.softcap);
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    params.cap_terms[i] = static_cast<float>(terms[i] * std::pow(to_x, 2.0 * static_cast<double>(i + 1)));
+  params.cap_near = static_cast<float>(0.5 / to_x);
+}
+
+/// tanh(x) = x (c0 + c1 x^2) for |x| <= bound, exact at the zeros of the Chebyshev polynomial of degree 5, so that it is off
+/// by 2/15 bound^5 / 16 at most (the next term of tanh's series, and what of x^5 no shorter polynomial is): a score by
+/// small_cap_error. In terms of the dot product, and as an exponent of 2.
+void fill_small_cap_terms(const Settings& settings, Params& params) {
+  const double to_x = settings.scale / settings.softcap;
+  const double bound =
+      std::min({0.4, std::pow(small_cap_error * 120 / settings.softcap, 0.2), most_small_score / settings.softcap});
+  const auto ratio = [](double x) { return std::tanh(x) / x; };
+  const double inner = bound * std::cos(std::numbers::pi * 0.3), outer = bound * std::cos(std::numbers::pi * 0.1);
+  const double slope = (ratio(outer) - ratio(inner)) / (outer * outer - inner * inner);
+  const double factor = settings.scale * std::numbers::log2e;
+  params.cap_small_terms[0] = static_cast<float>(factor * (ratio(inner) - slope * inner * inner));
+  params.cap_small_terms[1] = static_cast<float>(factor * slope * to_x * to_x);
+  params.cap_small = static_cast<float>(bound / std::fabs(to_x));
+}
+
+}  // namespace
+
+Params parameters_of(const Settings& settings) {
+  Params params{};
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Tensor& tensor = settings.tensors[i];
+    params.strides[i] = {tensor.batch_stride, tensor.seq_stride, tensor.head_stride};
+  }
+  std::ranges::copy(aux_bits(settings), params.aux);
+  params.total_q = settings.total_q;
+  params.batch = static_cast<std::int32_t>(settings.batch);
+  params.heads = static_cast<std::int32_t>(settings.heads);
+  params.kv_heads = static_cast<std::int32_t>(settings.kv_heads);
+  params.seq_q = static_cast<std::int32_t>(settings.seq_q);
+  params.seq_kv = static_cast<std::int32_t>(settings.seq_kv);
+  params.window_left = static_cast<std::int32_t>(settings.left());
+  params.window_right = static_cast<std::int32_t>(settings.right());
+  constexpr double section_bytes = 32 << 20;  // part of the L2
+  const double head_bytes =
+      static_cast<double>(settings.seq_kv * (settings.head_dim + settings.head_dim_v) * size_of(settings.dtype)) /
+      static_cast<double>(settings.group());
+  const std::int64_t most_heads = std::max(settings.batch * settings.heads, settings.group());
+  params.heads_per_section = static_cast<std::int32_t>(
+      head_bytes == 0
+          ? most_heads
+          : std::clamp<std::int64_t>(static_cast<std::int64_t>(section_bytes / head_bytes), settings.group(), most_heads));
+  const MaskTilesLayout tiles = MaskTilesLayout::of(settings);
+  params.mask_batch_stride = tiles.batch_stride();
+  params.mask_head_stride = tiles.head_stride();
+  params.mask_rows = static_cast<std::int32_t>(tiles.rows);
+  params.mask_words = static_cast<std::int32_t>(tiles.words);
+  const double log2e = 1.44269504088896340736;
+  params.scale = static_cast<float>(settings.scale);
+  params.scale_log2 = static_cast<float>(settings.scale * log2e);
+  params.softcap = static_cast<float>(settings.softcap);
+  if (settings.softcap != 0) {
+    fill_cap_terms(settings, params);
+    fill_small_cap_terms(settings, params);
+  }
+  return params;
+}
+
+std::uint32_t pointer_offset(const std::string& array, const Settings& settings) {
+  for (std::size_t i = 0; i < settings.aux.size(); ++i)
+    if (array == settings.aux[i].name) return static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t));
+  for (std::size_t i = 0; i < side_names.size(); ++i)
+    if (array == side_names[i]) return static_cast<std::uint32_t>(offsetof(Params, tensors) + i * sizeof(std::uint64_t));
+  if (array == "lse") return offsetof(Params, lse);
+  if (array == "alibi_slopes") return offsetof(Params, alibi_slopes);
+  if (array == "sinks") return offsetof(Params, sinks);
+  if (array == "cu_seqlens_q") return offsetof(Params, cu_seqlens_q);
+  if (array == "mask_tiles") return offsetof(Params, mask_tiles);
+  return offsetof(Params, cu_seqlens_kv);
+}
+
+std::string shape_text(const Settings& settings) {
+  std::string text = "static constexpr tunesmith::AttentionShape shape = {\n" + member("head_dim", settings.head_dim) +
+                     member("head_dim_v", settings.head_dim_v);
+  for (const Side side : {Side::q, Side::k, Side::v, Side::o})
+    text += member(std::string(side_names[static_cast<std::size_t>(side)]) + "_vector", settings.vector(side));
+  text += member("diagonal",
+                 std::string("tunesmith::Diagonal::") + (settings.causal == Causal::top_left ? "top_left" : "bottom_right"));
+  const auto flag = [&](bool there, const char* name) {
+    if (there) text += member(name, true);
+  };
+  flag(settings.varlen, "varlen");
+  flag(settings.bounded_left(), "bounded_left");
+  flag(settings.bounded_right(), "bounded_right");
+  flag(settings.softcap != 0, "softcap");
+  flag(settings.alibi, "alibi");
+  flag(settings.sinks, "sinks");
+  flag(!settings.score_mod.empty(), "score_mod");
+  flag(!settings.mask_mod.empty(), "mask_mod");
+  return text + "};\n\n";
+}
+
+std::string features_text(const Settings& settings, const FeatureUse& use) {
+  std::string text =
+      "template <>\nstruct tunesmith::AttentionFeatures<shape> {\n  template <int most_q, int tile_kv>\n"
+      "  using Tiles = tunesmith::" +
+      std::string(settings.mask_mod.empty() ? "" : "Masked") + "KeyTiles<shape, most_q, tile_kv>;\n";
+  const auto add = [&](bool there, const std::string& name, const std::string& type) {
+    if (there) text += "  using " + name + " = tunesmith::" + type + ";\n";
+  };
+  add(settings.softcap != 0, "Cap", "SoftCap");
+  add(settings.softcap != 0 && use.steps, "CapSteps", "SoftCapSteps");
+  add(settings.alibi, "Bias", "Alibi");
+  add(settings.alibi && use.steps, "BiasSteps", "AlibiSteps");
+  add(settings.sinks && use.sinks, "Sink", "Sinks");
+  add(use.chunks != Chunks::none, "Chunks", use.chunks == Chunks::aligned ? "AlignedChunks" : "UnalignedChunks");
+  return text + "};\n\n";
+}
+
+std::vector<std::pair<std::string, std::string>> specialized_for(const Settings& settings) {
+  std::string what = std::string(tunesmith::name(settings.dtype)) + ", head_dim " + std::to_string(settings.head_dim);
+  if (settings.head_dim_v != settings.head_dim) what += " and " + std::to_string(settings.head_dim_v) + " of values";
+  if (settings.causal != Causal::none)
+    what += std::string(", causal ") + (settings.causal == Causal::top_left ? "top-left" : "bottom-right");
+  if (settings.window_left || settings.window_right) what += ", a window";
+  if (settings.softcap != 0) what += ", soft cap";
+  if (settings.alibi) what += ", ALiBi";
+  if (settings.sinks) what += ", sinks";
+  if (settings.varlen) what += ", packed sequences";
+  std::string any = "batch, heads, sequence lengths, scale";
+  if (settings.modified()) {
+    what += ", user functions";
+    any += ", lengths and numbers that they read";
+  }
+  return {{"specialized for", what}, {"any", any}};
+}
+
+}  // namespace tunesmith::attention

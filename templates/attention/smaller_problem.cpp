@@ -1,0 +1,58 @@
+#include "templates/attention/smaller_problem.h"
+
+#include <algorithm>
+
+namespace tunesmith::attention {
+namespace {
+
+bool is_contiguous(const Settings& settings, Side side, const Tensor& tensor) {
+  const Tensor dense = settings.tensor_like(side, {}, tensor.alignment);
+  return tensor.batch_stride == dense.batch_stride && tensor.seq_stride == dense.seq_stride &&
+         tensor.head_stride == dense.head_stride;
+}
+
+}  // namespace
+
+AttentionArrayStrides narrow_strides(const Settings& large, const Settings& small, Side side, const Tensor& tensor) {
+  if (is_contiguous(large, side, tensor)) return {};
+  const std::int64_t gap = large.vector(side, tensor), heads = small.heads_of(side), positions = small.positions(side);
+  const bool heads_inside = small.layout == AttentionLayout::bshd;
+  const std::int64_t inner = small.width(side) + gap, outer = inner * (heads_inside ? heads : positions) + gap;
+  const auto stride = [](std::int64_t given, std::int64_t value) { return given == 0 ? 0 : value; };
+  AttentionArrayStrides strides;
+  strides.head = stride(tensor.head_stride, heads_inside ? inner : outer);
+  strides.seq = stride(tensor.seq_stride, heads_inside ? outer : inner);
+  if (!small.varlen) strides.batch = stride(tensor.batch_stride, outer * (heads_inside ? positions : heads) + gap);
+  return strides;
+}
+
+AttentionProblem smaller_problem(const AttentionProblem& problem) {
+  // More tiles than a GPU has multiprocessors, so that a kernel that takes several of them does. Kernels are specialized for
+  // the number of query heads that share a key head.
+  const Settings large = Settings::of(problem);
+  AttentionProblem small = problem;
+  small.mask_tiles = MaskTiles::internal;
+  const std::int64_t kv_heads = std::min<std::int64_t>(large.kv_heads, 2);
+  small.kv_heads = kv_heads;
+  small.heads = kv_heads * large.group();
+  small.batch = std::clamp<std::int64_t>(128 / small.heads, 1, 33);
+  // Auxiliary arrays may be declared with numbers: what indexes them must not grow.
+  if (large.modified()) small.batch = std::clamp<std::int64_t>(large.batch, 1, small.batch);
+  small.seq_q = std::clamp<std::int64_t>(large.seq_q, 1, 173);
+  small.seq_kv = std::min<std::int64_t>(large.seq_kv, 331);
+  if (large.varlen) {
+    small.total_q = small.batch * small.seq_q * 2 / 3;
+    small.total_kv = small.batch * *small.seq_kv * 2 / 3;
+  }
+  if (small.window_left) small.window_left = std::min<std::int64_t>(*small.window_left, 57);
+  if (small.window_right) small.window_right = std::min<std::int64_t>(*small.window_right, 39);
+
+  const Settings sizes = Settings::of(small);
+  small.q_strides = narrow_strides(large, sizes, Side::q, large.tensor(Side::q));
+  small.k_strides = narrow_strides(large, sizes, Side::k, large.tensor(Side::k));
+  small.v_strides = narrow_strides(large, sizes, Side::v, large.tensor(Side::v));
+  small.o_strides = narrow_strides(large, sizes, Side::o, large.tensor(Side::o));
+  return small;
+}
+
+}  // namespace tunesmith::attention

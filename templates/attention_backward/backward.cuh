@@ -1,0 +1,111 @@
+// Shared by all kernels of attention's backward pass: parameters, and where the rows' statistics are stored.
+#pragma once
+
+#include "attention/attention.cuh"
+
+namespace tunesmith {
+
+/// The kernels' only argument.
+struct AttentionBackwardParams {
+  AttentionParams attention;  ///< o and lse are inputs here
+  const void* dout;           ///< gradient of o
+  const float* dlse;          ///< gradient of lse, in its layout
+  void *dq, *dk, *dv;
+  float *dsinks, *dslopes;  ///< (heads)
+  AttentionStrides dout_strides, dq_strides, dk_strides, dv_strides;
+  int64 rows;                         ///< of lse
+  int64 lse_at, delta_at, slopes_at;  ///< bytes from the start of the workspace
+  int kv_tiles;                       ///< of the longest sequence
+};
+
+struct BackwardShape {
+  int dout_vector, dq_vector, dk_vector, dv_vector;  ///< elements that one access may take
+  bool dlse, dsinks, dslopes;
+};
+
+/// Statistics of a row (a query of a head), in the layout of lse: log2(e) * lse, +inf for a row without keys, so that its
+/// probabilities are 0; and delta = sum(o * dout) - dlse.
+struct RowStatistics {
+  const float *lse, *delta;  ///< of query 0
+};
+
+__device__ __forceinline__ float* workspace_floats(const AttentionBackwardParams& params, int64 at) {
+  return reinterpret_cast<float*>(params.attention.workspace + at);
+}
+
+template <const AttentionShape& shape>
+__device__ __forceinline__ RowStatistics statistics_of(const AttentionBackwardParams& params, const Sequence& sequence,
+                                                       int batch, int head) {
+  const AttentionParams& attention = params.attention;
+  const int64 first = shape.varlen ? head * attention.total_q + sequence.q_start
+                                   : (static_cast<int64>(batch) * attention.heads + head) * attention.seq_q;
+  return {workspace_floats(params, params.lse_at) + first, workspace_floats(params, params.delta_at) + first};
+}
+
+/// Where a block of queries stores its part of dslopes[head].
+__device__ __forceinline__ float* slope_part(const AttentionBackwardParams& params, int batch, int head, int tile) {
+  const AttentionParams& attention = params.attention;
+  return workspace_floats(params, params.slopes_at) +
+         (static_cast<int64>(head) * attention.batch + batch) * attention.q_tiles + tile;
+}
+
+/// The K/V tile of a block and its key head. Neighbouring blocks have different heads of the same tile. The first keys,
+/// which a causal mask shows to most queries, come first.
+template <const AttentionShape& shape, int tile_kv>
+struct BlockOfKeys {
+  int batch, kv_head, tile;
+  Sequence sequence;
+  int first_k;
+
+  __device__ __forceinline__ explicit BlockOfKeys(const AttentionBackwardParams& params) {
+    const int64 work = block_index();
+    kv_head = static_cast<int>(work % params.attention.kv_heads);
+    batch = static_cast<int>(work / params.attention.kv_heads % params.attention.batch);
+    const int64 number = work / params.attention.kv_heads / params.attention.batch;
+    tile = number < params.kv_tiles ? static_cast<int>(number) : params.kv_tiles;
+    sequence = sequence_of<shape>(params.attention, batch);
+    first_k = tile * tile_kv;
+  }
+  __device__ __forceinline__ bool is_empty() const { return first_k >= sequence.seq_kv; }
+
+  template <typename Element>
+  __device__ __forceinline__ Element* at(Element* base, const AttentionStrides& strides) const {
+    return head_of<shape>(base, strides, sequence.kv_start, batch, kv_head);
+  }
+};
+
+/// Queries [begin, end) that may see at least one of the keys [first, last].
+template <const AttentionShape& shape>
+__device__ __forceinline__ KeyRange queries_of(const Visibility<shape>& visibility, int first, int last) {
+  KeyRange range = {0, visibility.seq_q};
+  if constexpr (shape.bounded_right)
+    range.begin = Visibility<shape>::largest(0, first - visibility.offset - visibility.right);
+  if constexpr (shape.bounded_left)
+    range.end = Visibility<shape>::smallest(visibility.seq_q, last - visibility.offset + visibility.left + 1);
+  return range;
+}
+
+/// Copies statistics of queries [first, first + count) to shared memory; those of queries that do not exist give no
+/// probability and no gradient.
+template <int count, int threads>
+__device__ __forceinline__ void stage_statistics(const RowStatistics& statistics, int first, int end, float* lse,
+                                                 float* delta) {
+  for (int i = thread_index(); i < count; i += threads) {
+    const bool there = first + i < end;
+    lse[i] = there ? statistics.lse[first + i] : -Maximum::identity();
+    delta[i] = there ? statistics.delta[first + i] : 0.0f;
+  }
+}
+
+/// Whether the range holds any of [first, last].
+__device__ __forceinline__ bool meets(const KeyRange& range, int first, int last) {
+  return first < range.end && last >= range.begin;
+}
+
+/// A constant as the argument of a generic lambda.
+template <bool constant>
+struct Always {
+  static constexpr bool value = constant;
+};
+
+}  // namespace tunesmith

@@ -1,0 +1,247 @@
+// Compares gradients with the float64 reference.
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <sstream>
+
+#include "templates/attention_backward/op.h"
+#include "templates/attention_backward/reference.h"
+#include "templates/half.h"
+#include "templates/sampling.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+
+using namespace attention_backward;
+
+namespace {
+
+/// Multiplications that take some tenths of a second.
+constexpr double affordable = 3e8;
+
+double sum_rounding(std::int64_t terms) { return 2 * static_cast<double>(terms + 2) * 0x1p-24; }
+
+struct Outcome {
+  double max_error = 0, allowed = 0;
+  std::int64_t rows = 0;
+  std::string failure;
+
+  /// `size`: what the error is relative to; `bound`: of the error before the result is rounded to `dtype`.
+  void compare(const std::string& place, DType dtype, double found, double expected, double size, double bound) {
+    double error = 0;
+    const double half_unit = std::isfinite(expected) ? spacing(dtype, expected) / 2 : 0;
+    if (std::isnan(expected) || std::isnan(found))
+      error = std::isnan(expected) && std::isnan(found) ? 0 : INFINITY;
+    else if (dtype == DType::f16 && std::isinf(found))
+      error = std::fabs(expected) + bound > 65504 && (found > 0) == (expected > 0) ? 0 : INFINITY;
+    else if (const double beyond = std::fabs(found - expected) - half_unit; beyond > 0)
+      error = size > 0 ? beyond / size : INFINITY;
+    const double limit = size > 0 ? bound / size : 0;
+    max_error = std::max(max_error, error);
+    allowed = std::max(allowed, limit);
+    if (error <= limit || !failure.empty()) return;
+    std::ostringstream text;
+    text.precision(9);
+    text << place << " is " << found << ", the reference is " << expected << " (" << error << " relative, allowed " << limit
+         << ")";
+    failure = text.str();
+  }
+};
+
+std::string place_of(const char* array, std::int64_t batch, std::int64_t head, std::int64_t position) {
+  return std::string(array) + "[batch " + std::to_string(batch) + ", head " + std::to_string(head) + ", position " +
+         std::to_string(position) + "]";
+}
+
+/// What of a problem is checked: pairs of a batch entry and a key head, and so many queries of each head and keys of each.
+struct Sample {
+  std::int64_t pairs = 0, queries = 0, keys = 0;
+  bool all = false;
+
+  Sample(const attention::Settings& settings, std::int64_t max_rows) {
+    const std::int64_t all_pairs = settings.batch * settings.kv_heads;
+    const auto width = static_cast<double>(settings.head_dim + settings.head_dim_v);
+    const auto group = static_cast<double>(settings.group());
+    const double query_work = static_cast<double>(settings.seq_kv) * 3 * width * group,
+                 key_work = static_cast<double>(settings.seq_q) * 3 * width * group;
+    const double whole = static_cast<double>(all_pairs) * (static_cast<double>(settings.seq_q) * query_work +
+                                                           static_cast<double>(settings.seq_kv) * key_work);
+    const std::int64_t rows = all_pairs * (settings.group() * settings.seq_q + settings.seq_kv);
+    all = whole <= affordable && rows <= max_rows;
+    pairs = all ? all_pairs : std::min<std::int64_t>(all_pairs, 8);
+    const double share = affordable / std::max<double>(static_cast<double>(pairs) * (query_work + key_work), 1);
+    const std::int64_t lines = std::max<std::int64_t>(
+        2, std::min(static_cast<std::int64_t>(share), max_rows / std::max<std::int64_t>(2 * pairs, 1)));
+    queries = all ? settings.seq_q : std::min(lines, settings.seq_q);
+    keys = all ? settings.seq_kv : std::min(lines, settings.seq_kv);
+  }
+};
+
+/// Number i of `count` numbers that are evenly spread over [0, all), the first and the last included.
+std::int64_t spread(std::int64_t i, std::int64_t count, std::int64_t all) {
+  return count > 1 ? (all - 1) * i / (count - 1) : 0;
+}
+
+class Checker {
+ public:
+  Checker(const Settings& settings, std::span<const HostArray> arrays, const Sample& sample, const Evaluate& evaluate)
+      : settings_(settings), arrays_(arrays), sample_(sample), reference_(settings, arrays, evaluate) {}
+
+  /// Checks the rows of one batch entry and key head, and adds to the gradients of its heads' numbers.
+  void check(std::int64_t batch, std::int64_t kv_head, std::span<GradientSum> sinks, std::span<GradientSum> slopes,
+             Outcome& outcome) const {
+    const attention::Settings& forward = settings_.forward;
+    const KeyHead keys = reference_.keys(batch, kv_head);
+    const std::int64_t lines = std::min(sample_.keys, keys.bounds.keys);
+    std::vector<GradientRow> dk(static_cast<std::size_t>(lines), GradientRow(forward.head_dim)),
+        dv(static_cast<std::size_t>(lines), GradientRow(forward.head_dim_v));
+    std::vector<bool> undecided(static_cast<std::size_t>(lines), false);
+    for (std::int64_t head = kv_head * forward.group(); head < (kv_head + 1) * forward.group(); ++head) {
+      const QueryHead queries = reference_.queries(keys, head);
+      if (settings_.dsinks) reference_.add_sink_gradient(queries, sinks[static_cast<std::size_t>(head)]);
+      check_queries(keys, queries, slopes, outcome);
+      for (std::int64_t i = 0; i < lines; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        std::int64_t first = 0;
+        const std::vector<PairTerms> pairs = reference_.of_key(keys, queries, spread(i, lines, keys.bounds.keys), first);
+        for (std::size_t j = 0; j < pairs.size(); ++j) {
+          const PairTerms& pair = pairs[j];
+          const std::int64_t query = first + static_cast<std::int64_t>(j);
+          undecided[at] = undecided[at] || pair.undecided;
+          dk[at].add(forward.scale * pair.gradient, forward.scale * pair.gradient_error, queries.q.row(query));
+          dv[at].add(pair.probability, pair.probability_error, queries.dout.row(query));
+        }
+      }
+    }
+    for (std::int64_t i = 0; i < lines; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      if (undecided[at]) continue;
+      const std::int64_t position = keys.bounds.kv_start + spread(i, lines, keys.bounds.keys);
+      compare_row("dk", Side::k, settings_.dk, dk[at], batch, kv_head, position, outcome);
+      compare_row("dv", Side::v, settings_.dv, dv[at], batch, kv_head, position, outcome);
+      ++outcome.rows;
+    }
+  }
+
+ private:
+  void check_queries(const KeyHead& keys, const QueryHead& queries, std::span<GradientSum> slopes, Outcome& outcome) const {
+    const attention::Settings& forward = settings_.forward;
+    const std::int64_t lines = std::min(sample_.queries, keys.bounds.queries);
+    for (std::int64_t i = 0; i < lines; ++i) {
+      const std::int64_t query = spread(i, lines, keys.bounds.queries);
+      std::int64_t first = 0;
+      const std::vector<PairTerms> pairs = reference_.of_query(keys, queries, query, first);
+      if (!pairs.empty() && pairs.front().undecided) continue;
+      GradientRow dq(forward.head_dim);
+      for (std::size_t j = 0; j < pairs.size(); ++j) {
+        const PairTerms& pair = pairs[j];
+        dq.add(forward.scale * pair.gradient, forward.scale * pair.gradient_error,
+               keys.k.row(first + static_cast<std::int64_t>(j)));
+        if (settings_.dslopes)
+          slopes[static_cast<std::size_t>(queries.head)].add(-pair.score_gradient * pair.distance,
+                                                             pair.score_gradient_error * pair.distance);
+      }
+      compare_row("dq", Side::q, settings_.dq, dq, keys.batch, queries.head, keys.bounds.q_start + query, outcome);
+      ++outcome.rows;
+    }
+  }
+
+  void compare_row(const char* name, Side side, const Tensor& tensor, const GradientRow& row, std::int64_t batch,
+                   std::int64_t head, std::int64_t position, Outcome& outcome) const {
+    const attention::Settings& forward = settings_.forward;
+    const std::byte* const data = attention::find(arrays_, name)->data;
+    const std::int64_t at = forward.element(tensor, batch, position, head), width = forward.width(side);
+    for (std::int64_t c = 0; c < width; ++c) {
+      const auto column = static_cast<std::size_t>(c);
+      outcome.compare(place_of(name, batch, head, position) + " column " + std::to_string(c), forward.dtype,
+                      read_element(forward.dtype, data, at + c), row.sums[column], row.sizes[column],
+                      row.bounds[column] + row.sizes[column] * (sum_rounding(row.terms) + 0x1p-22));
+    }
+  }
+
+  const Settings& settings_;
+  const std::span<const HostArray> arrays_;
+  const Sample& sample_;
+  const Reference reference_;
+};
+
+}  // namespace
+
+CheckResult ParsedAttentionBackward::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
+  if (settings_.forward.modified())
+    throw Error(ErrorCode::unsupported,
+                "mask_mod is a CUDA function, which check() cannot evaluate; judge() evaluates it on a device");
+  return judge(arrays, max_rows, {});
+}
+
+CheckResult ParsedAttentionBackward::judge(std::span<const HostArray> arrays, std::int64_t max_rows,
+                                           const Evaluate& evaluate) const {
+  const attention::Settings& forward = settings_.forward;
+  const Sample sample(forward, max_rows);
+  const Checker checker(settings_, arrays, sample, evaluate);
+  CheckResult result;
+  result.error_unit = "relative";
+  result.total_rows = forward.batch * (forward.heads * forward.seq_q + forward.kv_heads * forward.seq_kv);
+  if (forward.modified()) result.note = "mask_mod as the device evaluates it alone";
+
+  std::mutex mutex;
+  std::exception_ptr failure;
+  Outcome total;
+  const auto heads = static_cast<std::size_t>(forward.heads);
+  std::vector<GradientSum> sinks(heads), slopes(heads);
+  const auto merge = [](std::vector<GradientSum>& all, const std::vector<GradientSum>& part) {
+    for (std::size_t h = 0; h < all.size(); ++h) {
+      all[h].sum += part[h].sum;
+      all[h].size += part[h].size;
+      all[h].bound += part[h].bound;
+    }
+  };
+  const auto check_pairs = [&](std::int64_t begin, std::int64_t end) {
+    Outcome outcome;
+    std::vector<GradientSum> own_sinks(heads), own_slopes(heads);
+    std::exception_ptr thrown;
+    try {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t pair = spread(i, sample.pairs, forward.batch * forward.kv_heads);
+        checker.check(pair / forward.kv_heads, pair % forward.kv_heads, own_sinks, own_slopes, outcome);
+      }
+    } catch (...) {  // a launch failed; the caller's thread reports it
+      thrown = std::current_exception();
+    }
+    const std::lock_guard lock(mutex);
+    if (thrown != nullptr) failure = thrown;
+    merge(sinks, own_sinks);
+    merge(slopes, own_slopes);
+    total.max_error = std::max(total.max_error, outcome.max_error);
+    total.allowed = std::max(total.allowed, outcome.allowed);
+    total.rows += outcome.rows;
+    if (total.failure.empty()) total.failure = outcome.failure;
+  };
+  // User functions are evaluated by launches, which must not overlap.
+  if (forward.modified())
+    check_pairs(0, sample.pairs);
+  else
+    over_rows(sample.pairs, 1 << 16, check_pairs);
+  if (failure != nullptr) std::rethrow_exception(failure);
+
+  const auto compare_heads = [&](const char* name, const std::vector<GradientSum>& sums, double rounding) {
+    for (std::size_t h = 0; h < heads; ++h)
+      total.compare(std::string(name) + "[" + std::to_string(h) + "]", DType::f32,
+                    read_element(DType::f32, attention::find(arrays, name)->data, static_cast<std::int64_t>(h)), sums[h].sum,
+                    sums[h].size, sums[h].bound + sums[h].size * rounding);
+  };
+  if (sample.all && settings_.dsinks) compare_heads("dsinks", sinks, 0x1p-20);
+  // A thread sums at most so many terms before threads and blocks add up theirs.
+  if (sample.all && settings_.dslopes) compare_heads("dslopes", slopes, sum_rounding(4 * forward.seq_kv + 64));
+
+  result.checked_rows = std::min(total.rows, result.total_rows);
+  result.max_error = total.max_error;
+  result.allowed_error = total.allowed;
+  result.first_failure = total.failure;
+  result.passed = total.failure.empty();
+  return result;
+}
+
+}  // namespace tunesmith

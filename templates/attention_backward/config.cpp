@@ -1,0 +1,168 @@
+#include "templates/attention_backward/config.h"
+
+#include <algorithm>
+
+#include "tunesmith/description.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::attention_backward {
+namespace {
+
+/// Describes the fields of config.variant in the order of a configuration's text.
+void describe_fields(TypedConfig& config, Description& v) {
+  const auto field = [&](std::string_view name, auto& member, FieldFacts facts) {
+    facts.required = true;
+    v.field(name, member, facts);
+  };
+  field("variant", config.variant, {.meaning = "the kernels"});
+  if (config.variant == Variant::simt) {
+    field("threads", config.threads, {.meaning = "threads of a block", .range = {32, 512}, .power_of_two = true});
+    field("tile_q", config.tile_q, {.meaning = "queries of a tile", .range = {16, 128}, .power_of_two = true});
+    field("tile_kv", config.tile_kv, {.meaning = "keys of a tile", .range = {16, 128}, .power_of_two = true});
+    return;
+  }
+  const Range warps{1, 16}, kept{16, 256}, streamed{16, 128}, stages{1, 2};
+  field("kv_warps", config.keys.warps, {.meaning = "warps of a block that computes dk and dv", .range = warps});
+  field("kv_kept", config.keys.kept, {.meaning = "keys of such a block", .range = kept, .step = 16});
+  field("kv_streamed", config.keys.streamed,
+        {.meaning = "queries of a tile that it streams", .range = streamed, .power_of_two = true});
+  field("kv_stages", config.keys.stages, {.meaning = "such tiles in flight or in use", .range = stages});
+  field("kv_split", config.keys.split, {.meaning = "different warps compute dk and dv"});
+  field("q_warps", config.queries.warps, {.meaning = "warps of a block that computes dq", .range = warps});
+  field("q_kept", config.queries.kept, {.meaning = "queries of such a block", .range = kept, .power_of_two = true});
+  field("q_streamed", config.queries.streamed, {.meaning = "keys of a tile that it streams", .range = streamed, .step = 16});
+  field("q_stages", config.queries.stages, {.meaning = "such tiles in flight or in use", .range = stages});
+}
+
+Description described(TypedConfig& config) {
+  return Description([&](Description& description) { describe_fields(config, description); });
+}
+
+/// Throws Error(invalid_argument) that lists the variants.
+Variant parse_variant(const Fields& fields) {
+  Variant variant{};
+  Description description([&](Description& v) { v.field("variant", variant, {.required = true}); });
+  Fields only;
+  if (const Value* const given = fields.find("variant")) only.set("variant", *given);
+  description.read("attention_backward's configurations", only);
+  return variant;
+}
+
+/// As SimtBackwardTiles and MmaBackwardTiles lay it out; the generated source asserts the size.
+std::int64_t simt_smem_bytes(std::int64_t kept, std::int64_t streamed, const attention::Settings& settings) {
+  constexpr std::int64_t pad = 4;
+  const std::int64_t d = settings.head_dim + pad, d_v = settings.head_dim_v + pad;
+  return (kept * (d + d_v) + streamed * std::max(d, d_v) + kept * (streamed + pad) + 2 * std::max(kept, streamed)) * 4;
+}
+std::int64_t mma_smem_bytes(const MmaPass& pass, const attention::Settings& settings) {
+  const std::int64_t row = (settings.head_dim + settings.head_dim_v) * 2;
+  return pass.kept * row + pass.stages * pass.streamed * (row + 8);
+}
+
+}  // namespace
+
+std::vector<FieldInfo> config_field_infos() {
+  std::vector<FieldInfo> all;
+  for (std::size_t i = 0; i < enum_names<Variant>.size(); ++i) {
+    TypedConfig config;
+    config.variant = static_cast<Variant>(i);
+    for (FieldInfo& info : described(config).field_infos())
+      if (std::ranges::find(all, info.name, &FieldInfo::name) == all.end()) all.push_back(std::move(info));
+  }
+  return all;
+}
+
+TypedConfig TypedConfig::parse(const Config& config) {
+  TypedConfig typed;
+  typed.variant = parse_variant(config.fields);
+  Description description = described(typed);
+  description.read("variant " + std::string(enum_name(typed.variant)), config.fields);
+  description.check(config.fields);
+  return typed;
+}
+
+Config TypedConfig::to_config() const {
+  TypedConfig copy = *this;
+  const Description description = described(copy);
+  return {description.normal_form(description)};
+}
+
+int TypedConfig::block_threads(Pass pass) const noexcept {
+  return variant == Variant::simt ? threads : mma(pass).warps * 32;
+}
+
+int TypedConfig::kept(Pass pass) const noexcept {
+  if (variant == Variant::mma) return mma(pass).kept;
+  return pass == Pass::keys ? tile_kv : tile_q;
+}
+
+std::int64_t TypedConfig::smem_bytes(Pass pass, const attention::Settings& settings) const noexcept {
+  if (variant == Variant::mma) return mma_smem_bytes(mma(pass), settings);
+  return pass == Pass::keys ? simt_smem_bytes(tile_kv, tile_q, settings) : simt_smem_bytes(tile_q, tile_kv, settings);
+}
+
+int TypedConfig::registers_needed(Pass pass, const attention::Settings& settings) const noexcept {
+  const std::int64_t d = settings.head_dim, d_v = settings.head_dim_v;
+  std::int64_t registers = 40;  // for what stands around the tiles
+  if (variant == Variant::simt) {
+    // Gradients, both products, and what they are computed from.
+    const std::int64_t down = threads / 16, rows = kept(pass) / down;
+    const std::int64_t columns = (pass == Pass::keys ? tile_q : tile_kv) / 16;
+    const auto gradient = [&](std::int64_t width) { return rows * ((width / 4 + 15) / 16) * 4; };
+    registers += gradient(d) + (pass == Pass::keys ? gradient(d_v) : 0) + 2 * rows * columns + 4 * (rows + columns);
+  } else {
+    const MmaPass& config = mma(pass);
+    const std::int64_t blocks = config.kept / (16 * (config.split ? config.warps / 2 : config.warps));
+    const std::int64_t gradients = pass == Pass::queries ? d / 2 : config.split ? std::max(d, d_v) / 2 : (d + d_v) / 2;
+    registers += blocks * (gradients + config.streamed);
+  }
+  return static_cast<int>(registers);
+}
+
+namespace {
+
+std::string why_simt_invalid(const TypedConfig& config, const DeviceInfo& device) {
+  if (config.threads > device.max_threads_per_block)
+    return "threads is " + std::to_string(config.threads) + "; the device allows " +
+           std::to_string(device.max_threads_per_block);
+  const int down = config.threads / 16;
+  if (config.tile_q % down != 0 || config.tile_kv % down != 0)
+    return "threads / 16 = " + std::to_string(down) + " threads share the rows of a tile; tile_q and tile_kv must be " +
+           "multiples, and are " + std::to_string(config.tile_q) + " and " + std::to_string(config.tile_kv);
+  return {};
+}
+
+std::string why_mma_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  if (device.arch.number() < 80) return "mma takes sm_80 or later; the device is " + tunesmith::name(device.arch);
+  if (settings.forward.dtype == DType::f32) return "mma multiplies f16 and bf16; dtype is f32";
+  for (const Pass pass : {Pass::keys, Pass::queries}) {
+    const MmaPass& mma = config.mma(pass);
+    const int owners = mma.split ? mma.warps / 2 : mma.warps;
+    if (mma.split && mma.warps % 2 != 0) return "kv_split pairs warps; kv_warps is " + std::to_string(mma.warps);
+    if (mma.kept != 16 * owners && mma.kept != 32 * owners)
+      return std::string(pass == Pass::keys ? "kv_kept" : "q_kept") + " is " + std::to_string(mma.kept) + " with " +
+             std::to_string(owners) + " warps or pairs of them; each has 16 or 32 rows";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string why_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  if (std::string reason =
+          config.variant == Variant::simt ? why_simt_invalid(config, device) : why_mma_invalid(config, settings, device);
+      !reason.empty())
+    return reason;
+  for (const Pass pass : {Pass::keys, Pass::queries}) {
+    const int limit = std::min(255, device.registers_per_sm / config.block_threads(pass) / 8 * 8);
+    if (const int registers = config.registers_needed(pass, settings.forward); registers > limit)
+      return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are " +
+             std::to_string(limit);
+    if (const std::int64_t bytes = config.smem_bytes(pass, settings.forward); bytes > device.smem_bytes_per_block)
+      return "tiles of these sizes take " + std::to_string(bytes) + " bytes of shared memory; a block has " +
+             std::to_string(device.smem_bytes_per_block);
+  }
+  return {};
+}
+
+}  // namespace tunesmith::attention_backward

@@ -1,0 +1,72 @@
+#pragma once
+// A configuration of attention's backward pass and the resources that it needs. Internal to templates/.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "templates/attention_backward/settings.h"
+#include "tunesmith/device_info.h"
+#include "tunesmith/problem.h"
+
+namespace tunesmith::attention_backward {
+
+enum class Variant : std::uint8_t {
+  simt,  ///< without tensor cores: float32, and any architecture
+  mma,   ///< warp-level MMA (sm_80 and later)
+};
+
+/// The two kernels of a variant.
+enum class Pass : std::uint8_t {
+  keys,     ///< keeps keys: dk and dv
+  queries,  ///< keeps queries: dq
+};
+
+/// One kernel of mma, as MmaBackwardConfig has it.
+struct MmaPass {
+  int warps = 4, kept = 64, streamed = 32, stages = 2;
+  bool split = false;
+  bool operator==(const MmaPass&) const = default;
+};
+
+/// A variant has only some of the fields; config.cpp describes them.
+struct TypedConfig {
+  Variant variant = Variant::simt;
+  int threads = 256, tile_q = 32, tile_kv = 32;  ///< simt
+  MmaPass keys, queries;                         ///< mma
+
+  /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
+  static TypedConfig parse(const Config& config);
+  Config to_config() const;
+  bool operator==(const TypedConfig&) const = default;
+
+  const MmaPass& mma(Pass pass) const noexcept { return pass == Pass::keys ? keys : queries; }
+  /// Threads of a block.
+  int block_threads(Pass pass) const noexcept;
+  /// Keys, or queries, of a block.
+  int kept(Pass pass) const noexcept;
+  /// Dynamic shared memory of a block.
+  std::int64_t smem_bytes(Pass pass, const attention::Settings& settings) const noexcept;
+  /// Estimates the registers that a thread needs.
+  int registers_needed(Pass pass, const attention::Settings& settings) const noexcept;
+};
+
+/// Describes every field of every variant.
+std::vector<FieldInfo> config_field_infos();
+
+/// Returns why a well-formed configuration cannot run this problem on this device; empty: it can.
+std::string why_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
+
+/// Returns the configuration used without tuning.
+TypedConfig default_config(const Settings& settings, const DeviceInfo& device);
+/// See ParsedProblem.
+Config complete_config(const Config& partial, const Settings& settings, const DeviceInfo& device);
+std::vector<Config> search_space(const Settings& settings, const DeviceInfo& device, Effort effort);
+
+}  // namespace tunesmith::attention_backward
+
+template <>
+inline constexpr std::array<std::string_view, 2> tunesmith::enum_names<tunesmith::attention_backward::Variant>{"simt",
+                                                                                                               "mma"};

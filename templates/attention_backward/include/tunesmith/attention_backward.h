@@ -1,0 +1,128 @@
+#pragma once
+// Scaled dot-product attention (backward) as a typed problem.
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "tunesmith/attention.h"
+
+namespace tunesmith {
+
+/// Addresses in device memory, in the order of a plan. Non-null alibi_slopes, sinks, cu_seqlens, dlse, dsinks and dslopes
+/// enable their options in a one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
+struct AttentionBackwardArrays {
+  const void* q = nullptr;  ///< as in AttentionArrays, down to mask_tiles
+  const void* k = nullptr;
+  const void* v = nullptr;
+  const float* alibi_slopes = nullptr;
+  const float* sinks = nullptr;
+  const std::int32_t* cu_seqlens_q = nullptr;
+  const std::int32_t* cu_seqlens_kv = nullptr;
+  std::array<const void*, 8> aux{};
+  std::int32_t* mask_tiles = nullptr;
+  const void* o = nullptr;      ///< as the forward pass wrote it: (batch, seq_q, heads, head_dim_v)
+  const float* lse = nullptr;   ///< likewise: (batch, heads, seq_q); varlen: (heads, total_q)
+  const void* dout = nullptr;   ///< gradient of o, of its shape
+  const float* dlse = nullptr;  ///< gradient of lse, of its shape
+  void* dq = nullptr;           ///< of q's shape
+  void* dk = nullptr;           ///< of k's shape
+  void* dv = nullptr;           ///< of v's shape
+  float* dsinks = nullptr;      ///< (heads)
+  float* dslopes = nullptr;     ///< (heads)
+};
+
+/// The gradients of attention, from those of its outputs. With s, o and lse as AttentionProblem defines them:
+///
+///   p[i,j]   = exp(s[i,j] - lse[i])
+///   delta[i] = dot(o[i,:], dout[i,:]) - dlse[i]
+///   ds[i,j]  = p[i,j] * (dot(dout[i,:], v[j,:]) - delta[i])
+///   dx[i,j]  = ds[i,j] * (1 - tanh(x / softcap)^2)            x = scale * dot(q[i,:], k[j,:]); without softcap: ds
+///
+///   dq[i,:]  = scale * sum_j dx[i,j] * k[j,:]                 over the visible keys
+///   dk[j,:]  = scale * sum_i dx[i,j] * q[i,:]                 over the queries of all heads that share the key
+///   dv[j,:]  = sum_i p[i,j] * dout[i,:]                       likewise
+///   dsinks[h]  = -sum_i exp(sinks[h] - lse[i]) * delta[i]     over batch entries and queries
+///   dslopes[h] = -sum_ij ds[i,j] * |i + d - j|                likewise, over the visible keys
+///
+/// All fields of the forward problem mean what they mean there; o and lse are its outputs for the same inputs. The gradients
+/// are written, not added to what the arrays hold.
+///
+/// Special cases
+///   no visible key              dq is 0; a key that no query sees has dk = dv = 0
+///   NaN or inf in any input     reaches every gradient of a tile that reads it, even where the pair is masked; packed
+///                               sequences do not affect each other
+///   mask_mod                    as in the forward pass; mask_tiles=read takes the block mask that its mask_tiles=write
+///   wrote score_mod                   not supported yet: an error
+///
+/// The result is deterministic: equal inputs and configurations give equal bits. Sums are float32. 16-bit kernels round p
+/// and dx to 16 bits before the products that follow, as FlashAttention does, so f16 gradients need the usual loss scaling.
+///
+/// After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691); dq has a kernel of its own, so that nothing is summed by atomics.
+///
+///   AttentionProblem forward{.heads = 8, .seq_q = 4096, .head_dim = 64};
+///   AttentionBackwardProblem backward{forward};
+struct AttentionBackwardProblem : AttentionProblem {
+  using Arrays = AttentionBackwardArrays;
+
+  /// As AttentionProblem::q_strides; 0 broadcasts dout, the gradients reject it.
+  AttentionArrayStrides dout_strides{}, dq_strides{}, dk_strides{}, dv_strides{};
+  std::int64_t dout_alignment = 16;  ///< as AttentionProblem::q_alignment
+  std::int64_t dq_alignment = 16, dk_alignment = 16, dv_alignment = 16;
+  bool dlse = false;     ///< lse has a gradient
+  bool dsinks = false;   ///< compute the gradient of sinks
+  bool dslopes = false;  ///< compute the gradient of alibi_slopes
+
+  constexpr std::string_view op() const noexcept { return "attention_backward"; }
+  bool operator==(const AttentionBackwardProblem&) const = default;
+};
+
+/// As for AttentionProblem.
+void adopt(const AttentionBackwardProblem& problem, const AttentionBackwardArrays& arrays);
+
+template <DescribedAs<AttentionBackwardProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const AttentionBackwardArrays& arrays, Visitor& v) {
+  if constexpr (std::is_const_v<Self>)
+    describe_attention_fields(static_cast<const AttentionProblem&>(p), v);
+  else
+    describe_attention_fields(static_cast<AttentionProblem&>(p), v);
+  const auto [q, k, value, o] = attention_tensors(p);
+  const AttentionTensor dout = o.as("dout", false), dq = q.as("dq", true), dk = k.as("dk", true), dv = value.as("dv", true);
+  describe_strides(p, dout, {"dout_batch_stride", "dout_seq_stride", "dout_head_stride", "dout_alignment"}, p.dout_strides,
+                   p.dout_alignment, v);
+  describe_strides(p, dq, {"dq_batch_stride", "dq_seq_stride", "dq_head_stride", "dq_alignment"}, p.dq_strides,
+                   p.dq_alignment, v);
+  describe_strides(p, dk, {"dk_batch_stride", "dk_seq_stride", "dk_head_stride", "dk_alignment"}, p.dk_strides,
+                   p.dk_alignment, v);
+  describe_strides(p, dv, {"dv_batch_stride", "dv_seq_stride", "dv_head_stride", "dv_alignment"}, p.dv_strides,
+                   p.dv_alignment, v);
+  v.option("dlse", p.dlse, {.meaning = "lse has a gradient"});
+  v.option("dsinks", p.dsinks, {.meaning = "computes the gradient of sinks", .only_with = {p.sinks, "sinks=1"}});
+  v.option("dslopes", p.dslopes, {.meaning = "computes the gradient of alibi_slopes", .only_with = {p.alibi, "alibi=1"}});
+
+  describe_attention_inputs(p, arrays, v);
+  v.array(arrays.o, attention_array(p, o, p.o_strides, p.o_alignment));
+  v.array(arrays.lse, lse_array(p, Role::input));
+  v.array(arrays.dout, attention_array(p, dout, p.dout_strides, p.dout_alignment));
+  ArrayFacts dlse = lse_array(p, Role::input);
+  dlse.name = "dlse";
+  dlse.present = p.dlse;
+  dlse.enabled_by = &p.dlse;
+  dlse.meaning = "gradient of lse";
+  v.array(arrays.dlse, dlse);
+  const auto gradient = [&](const void* address, ArrayFacts facts) {
+    facts.role = Role::output;
+    v.array(address, facts);
+  };
+  gradient(arrays.dq, attention_array(p, dq, p.dq_strides, p.dq_alignment));
+  gradient(arrays.dk, attention_array(p, dk, p.dk_strides, p.dk_alignment));
+  gradient(arrays.dv, attention_array(p, dv, p.dv_strides, p.dv_alignment));
+  const auto of_heads = [&](std::string_view name, const bool& enabled_by, std::string_view meaning) {
+    return ArrayFacts{
+        .name = name, .shape = {q.heads}, .present = enabled_by, .enabled_by = &enabled_by, .meaning = meaning};
+  };
+  gradient(arrays.dsinks, of_heads("dsinks", p.dsinks, "gradient of sinks"));
+  gradient(arrays.dslopes, of_heads("dslopes", p.dslopes, "gradient of alibi_slopes"));
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,387 @@
+// Attention backward on the tensor cores of sm_80 and later (mma.sync), f16 and bf16. Two kernels, both deterministic and
+// without atomics, in the arrangement of attention_backward/simt.cuh:
+//
+//   keys     a warp keeps 16 or 32 keys: S^T = K Q^T, dP^T = V dO^T, dV += P^T dO, dK += dS^T Q
+//   queries  a warp keeps 16 or 32 queries: S = Q K^T, dP = dO V^T, dQ += dS K
+//
+// S and dP are accumulators whose layout, rounded to 16 bits, is that of the A operand of the products that follow, so that
+// they never leave the registers and warps exchange nothing. The rows that a block keeps and those that it streams are
+// copied asynchronously to swizzled shared memory; rows beyond the end of a sequence are zeros. With two stages the copies
+// of the next tile overlap the products of this one.
+//
+// Wide heads: dK and dV together exceed the registers of a warp. With `split`, two warps share keys, and each computes one
+// of the two gradients: five products instead of four.
+//
+// Reference: FlashAttention-2 (arXiv:2307.08691), with dQ in a kernel of its own.
+#pragma once
+
+#include "attention/unaligned.cuh"
+#include "attention_backward/heads.cuh"
+#include "attention_backward/pairs.cuh"
+#include "attention_backward/prepare.cuh"
+#include "attention_backward/products.cuh"
+
+namespace tunesmith {
+
+/// One of the two kernels.
+struct MmaBackwardConfig {
+  int warps;
+  int kept;      ///< rows of a block: 16 or 32 for each warp, or for each two with split
+  int streamed;  ///< rows of a tile that streams, a multiple of 16
+  int stages;    ///< 1 or 2 tiles of streamed rows
+  bool split;    ///< dK and dV are computed by different warps
+};
+
+template <const AttentionShape& shape, const MmaBackwardConfig& config>
+struct MmaBackwardTiles {
+  static constexpr int threads = 32 * config.warps, owners = config.split ? config.warps / 2 : config.warps;
+  static constexpr int blocks = config.kept / (16 * owners), warp_rows = 16 * blocks;
+
+  // K and V, or Q and dO; then stages of the others.
+  static constexpr int second_at = config.kept * shape.head_dim * 2;
+  static constexpr int stages_at = second_at + config.kept * shape.head_dim_v * 2;
+  static constexpr int streamed_second_at = config.streamed * shape.head_dim * 2;
+  static constexpr int stage_bytes = streamed_second_at + config.streamed * shape.head_dim_v * 2;
+  // Statistics of the queries, by stage if they stream.
+  static constexpr int statistics_at = stages_at + config.stages * stage_bytes;
+  static constexpr int statistics_bytes = config.streamed * 8;
+  static constexpr int smem_bytes = statistics_at + config.stages * statistics_bytes;
+};
+
+/// A warp's products with a tile of streamed rows.
+template <typename Element, const AttentionShape& shape, const MmaBackwardConfig& config>
+struct MmaBackwardWarp {
+  using Tiles = MmaBackwardTiles<shape, config>;
+  static constexpr int blocks = Tiles::blocks, columns = config.streamed;
+
+  const int lane, owner;  ///< of the rows
+  const unsigned char* const shared;
+  const MatrixRows<shape.head_dim> kept_first, streamed_first, values_first;
+  const MatrixRows<shape.head_dim_v> kept_second, streamed_second, values_second;
+  float scores[blocks][columns / 2], gradients[blocks][columns / 2];
+
+  __device__ __forceinline__ explicit MmaBackwardWarp(const unsigned char* memory)
+      : lane(lane_index()),
+        owner(config.split ? warp_index() / 2 : warp_index()),
+        shared(memory),
+        kept_first(lane % 16, lane / 16),
+        streamed_first(lane / 16 * 8 + lane % 8, lane / 8 % 2),
+        values_first(lane % 16, lane / 16),
+        kept_second(lane % 16, lane / 16),
+        streamed_second(lane / 16 * 8 + lane % 8, lane / 8 % 2),
+        values_second(lane % 16, lane / 16) {}
+
+  /// Row of the block's tile that this lane's first row is, and first column of its accumulators.
+  __device__ __forceinline__ int first_row() const { return owner * Tiles::warp_rows + lane / 4; }
+  __device__ __forceinline__ int first_column() const { return lane % 4 * 2; }
+
+  __device__ __forceinline__ void multiply_first(int stage_at) {
+    multiply_rows<Element, shape.head_dim, blocks, columns>(
+        shared, kept_first, owner * Tiles::warp_rows * 2 * shape.head_dim, streamed_first, stage_at, scores);
+  }
+  __device__ __forceinline__ void multiply_second(int stage_at) {
+    multiply_rows<Element, shape.head_dim_v, blocks, columns>(
+        shared, kept_second, Tiles::second_at + owner * Tiles::warp_rows * 2 * shape.head_dim_v, streamed_second,
+        stage_at + Tiles::streamed_second_at, gradients);
+  }
+  /// sums += dS * the first of the streamed tiles, or P * the second.
+  template <int room>
+  __device__ __forceinline__ void accumulate_first(int stage_at, float (&sums)[blocks][room]) {
+    accumulate_rows<Element, shape.head_dim, blocks, columns>(gradients, shared, values_first, stage_at, sums);
+  }
+  template <int room>
+  __device__ __forceinline__ void accumulate_second(int stage_at, float (&sums)[blocks][room]) {
+    accumulate_rows<Element, shape.head_dim_v, blocks, columns>(scores, shared, values_second,
+                                                                stage_at + Tiles::streamed_second_at, sums);
+  }
+};
+
+/// The tiles of queries that a block of keys goes through: those of one head after the other.
+template <const AttentionShape& shape, typename Modification, int tile_q, int tile_kv>
+struct QueryTiles {
+  using KeyTiles = KeyTilesOf<shape, tile_q, tile_kv>;
+
+  const AttentionParams& params;
+  const BlockOfKeys<shape, tile_kv>& block;
+  const KeyRange seen;  ///< queries; the same for all heads
+  const int last_head;
+  int head, first_q;
+
+  __device__ __forceinline__ QueryTiles(const AttentionParams& all, const Visibility<shape>& visibility,
+                                        const BlockOfKeys<shape, tile_kv>& of)
+      : params(all),
+        block(of),
+        seen(queries_of<shape>(visibility, of.first_k, of.first_k + tile_kv - 1)),
+        last_head((of.kv_head + 1) * (all.heads / all.kv_heads) - 1),
+        head(of.kv_head * (all.heads / all.kv_heads)),
+        first_q(seen.begin / tile_q * tile_q) {
+    settle();
+  }
+  __device__ __forceinline__ bool at_end() const { return head > last_head; }
+  __device__ __forceinline__ void advance() {
+    first_q += tile_q;
+    settle();
+  }
+  __device__ __forceinline__ KeyTiles key_tiles() const {
+    return KeyTiles(params, Visibility<shape>(params, block.sequence), block.batch, head, first_q, first_q + tile_q - 1);
+  }
+
+ private:
+  /// Goes on to a tile of which some pair may be unmasked.
+  __device__ __forceinline__ void settle() {
+    while (head <= last_head) {
+      if (first_q >= seen.end) {
+        first_q = seen.begin / tile_q * tile_q;
+        ++head;
+        if (seen.empty()) head = last_head + 1;
+      } else if (!keeps_any<tile_q>(key_tiles(), block.tile)) {
+        first_q += tile_q;
+      } else {
+        return;
+      }
+    }
+  }
+};
+
+template <typename Element, const AttentionShape& shape, const BackwardShape& backward, typename Modification,
+          const MmaBackwardConfig& config>
+__device__ __forceinline__ void attention_backward_keys_mma(const AttentionBackwardParams& params) {
+  using Tiles = MmaBackwardTiles<shape, config>;
+  using Chunks = typename AttentionFeatures<shape>::Chunks;
+  using Queries = QueryTiles<shape, Modification, config.streamed, config.kept>;
+  constexpr int threads = Tiles::threads, tile_q = config.streamed, tile_kv = config.kept, blocks = Tiles::blocks;
+  const AttentionParams& attention = params.attention;
+  unsigned char* const shared = dynamic_shared();
+
+  const BlockOfKeys<shape, tile_kv> block(params);
+  if (block.is_empty()) return;
+  const Sequence& sequence = block.sequence;
+  const int first_k = block.first_k;
+  MmaBackwardWarp<Element, shape, config> warp(shared);
+  const int key = first_k + warp.first_row(), warp_first = first_k + warp.owner * Tiles::warp_rows;
+  // With split, even warps compute dV and odd ones dK, both in `dk`.
+  const bool has_dv = !config.split || warp_index() % 2 == 0, has_dk = !config.split || warp_index() % 2 == 1;
+  constexpr int dk_room = (config.split && shape.head_dim_v > shape.head_dim ? shape.head_dim_v : shape.head_dim) / 2;
+  float dk[blocks][dk_room], dv[blocks][config.split ? 1 : shape.head_dim_v / 2];
+  clear(dk);
+  clear(dv);
+
+  const auto statistics = [&](int stage) {
+    return reinterpret_cast<float*>(shared + Tiles::statistics_at + stage * Tiles::statistics_bytes);
+  };
+  const auto copy_queries = [&](const Queries& of, int stage) {
+    const int at = Tiles::stages_at + stage * Tiles::stage_bytes;
+    copy_rows<Chunks, Element, threads, tile_q, shape.head_dim, shape.q_vector>(
+        head_of<shape>(static_cast<const Element*>(attention.q), attention.q_strides, sequence.q_start, block.batch,
+                       of.head),
+        attention.q_strides.seq, of.first_q, sequence.seq_q, shared, at, thread_index());
+    copy_rows<Chunks, Element, threads, tile_q, shape.head_dim_v, backward.dout_vector>(
+        head_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
+                       of.head),
+        params.dout_strides.seq, of.first_q, sequence.seq_q, shared, at + Tiles::streamed_second_at, thread_index());
+    stage_statistics<tile_q, threads>(statistics_of<shape>(params, sequence, block.batch, of.head), of.first_q,
+                                      sequence.seq_q, statistics(stage), statistics(stage) + tile_q);
+  };
+
+  Queries queries(attention, Visibility<shape>(attention, sequence), block);
+  if (!queries.at_end()) {
+    copy_rows<Chunks, Element, threads, tile_kv, shape.head_dim, shape.k_vector>(
+        block.at(static_cast<const Element*>(attention.k), attention.k_strides), attention.k_strides.seq, first_k,
+        sequence.seq_kv, shared, 0, thread_index());
+    copy_rows<Chunks, Element, threads, tile_kv, shape.head_dim_v, shape.v_vector>(
+        block.at(static_cast<const Element*>(attention.v), attention.v_strides), attention.v_strides.seq, first_k,
+        sequence.seq_kv, shared, Tiles::second_at, thread_index());
+    copy_queries(queries, 0);
+    async_copy_commit();
+  }
+  for (int stage = 0; !queries.at_end(); stage = config.stages == 1 ? 0 : 1 - stage) {
+    const int head = queries.head, first_q = queries.first_q, at = Tiles::stages_at + stage * Tiles::stage_bytes;
+    const bool kept = queries.key_tiles().keeps_all(block.tile);
+    queries.advance();
+    async_copy_wait<0>();
+    sync_block();
+    if (config.stages == 2) {
+      if (!queries.at_end()) copy_queries(queries, 1 - stage);
+      async_copy_commit();
+    }
+
+    const Pairs<shape, Modification> pairs(attention, sequence, block.batch, head);
+    // Otherwise nothing of the tile is unmasked for this warp.
+    if (meets(pairs.visibility().of_any(first_q, first_q + tile_q - 1), warp_first, warp_first + Tiles::warp_rows - 1)) {
+      warp.multiply_first(at);
+      if (has_dk) warp.multiply_second(at);
+      const float* const lse = statistics(stage);
+      const float* const delta = lse + tile_q;
+      const bool inside =
+          pairs.visibility().of_all(first_q, first_q + tile_q - 1).holds(warp_first, warp_first + Tiles::warp_rows - 1);
+      const auto weigh = [&](auto all) {
+#pragma unroll
+        for (int block_of_rows = 0; block_of_rows < blocks; ++block_of_rows)
+#pragma unroll
+          for (int i = 0; i < tile_q / 2; ++i) {
+            const int column = warp.first_column() + i / 4 * 8 + i % 2, query = first_q + column;
+            const int row_key = key + 16 * block_of_rows + i / 2 % 2 * 8;
+            float &score = warp.scores[block_of_rows][i], &gradient = warp.gradients[block_of_rows][i];
+            if (all.value || pairs.counts(query, row_key, inside, kept)) {
+              const Pair pair = pairs(score, query, row_key, lse[column]);
+              score = pair.probability;
+              if (has_dk) gradient = gradient_of(pair, gradient, delta[column]);
+            } else {
+              score = gradient = 0.0f;
+            }
+          }
+      };
+      if (inside && kept)
+        weigh(Always<true>());
+      else
+        weigh(Always<false>());
+      if constexpr (config.split) {
+        if (has_dv)
+          warp.accumulate_second(at, dk);
+        else
+          warp.accumulate_first(at, dk);
+      } else {
+        warp.accumulate_second(at, dv);
+        warp.accumulate_first(at, dk);
+      }
+    }
+    if (config.stages == 1) {
+      sync_block();
+      if (!queries.at_end()) copy_queries(queries, 0);
+      async_copy_commit();
+    }
+  }
+  const auto write_dk = [&](const auto& sums) {
+    write_rows<shape.head_dim, backward.dk_vector>(sums, block.at(static_cast<Element*>(params.dk), params.dk_strides),
+                                                   params.dk_strides.seq, warp_first, sequence.seq_kv, warp.lane,
+                                                   attention.scale);
+  };
+  const auto write_dv = [&](const auto& sums) {
+    write_rows<shape.head_dim_v, backward.dv_vector>(sums, block.at(static_cast<Element*>(params.dv), params.dv_strides),
+                                                     params.dv_strides.seq, warp_first, sequence.seq_kv, warp.lane, 1.0f);
+  };
+  if constexpr (config.split) {
+    if (has_dv)
+      write_dv(dk);
+    else
+      write_dk(dk);
+  } else {
+    write_dv(dv);
+    write_dk(dk);
+  }
+}
+
+template <typename Element, const AttentionShape& shape, const BackwardShape& backward, typename Modification,
+          const MmaBackwardConfig& config>
+__device__ __forceinline__ void attention_backward_queries_mma(const AttentionBackwardParams& params) {
+  using Tiles = MmaBackwardTiles<shape, config>;
+  using Chunks = typename AttentionFeatures<shape>::Chunks;
+  constexpr int threads = Tiles::threads, tile_q = config.kept, tile_kv = config.streamed, blocks = Tiles::blocks;
+  const AttentionParams& attention = params.attention;
+  unsigned char* const shared = dynamic_shared();
+
+  const BlockOfQueries<shape, tile_q> block(attention);
+  if (block.is_empty()) {
+    if (backward.dslopes && block.tile >= 0 && thread_index() == 0)
+      *slope_part(params, block.batch, block.head, block.tile) = 0.0f;
+    return;
+  }
+  const Sequence& sequence = block.sequence;
+  const auto* const k = block.template k<Element>(attention);
+  const auto* const v = block.template v<Element>(attention);
+  const Pairs<shape, Modification> pairs(attention, sequence, block.batch, block.head);
+  MmaBackwardWarp<Element, shape, config> warp(shared);
+  const int query = block.first_q + warp.first_row(), warp_first = block.first_q + warp.owner * Tiles::warp_rows;
+  float lse[blocks][2], delta[blocks][2], dq[blocks][shape.head_dim / 2];
+  clear(dq);
+  const RowStatistics statistics = statistics_of<shape>(params, sequence, block.batch, block.head);
+#pragma unroll
+  for (int i = 0; i < blocks; ++i)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = query + 16 * i + 8 * r;
+      const bool there = row < sequence.seq_q;
+      lse[i][r] = there ? statistics.lse[row] : -Maximum::identity();
+      delta[i][r] = there ? statistics.delta[row] : 0.0f;
+    }
+
+  const auto copy_keys = [&](int tile, int stage) {
+    const int at = Tiles::stages_at + stage * Tiles::stage_bytes;
+    copy_rows<Chunks, Element, threads, tile_kv, shape.head_dim, shape.k_vector>(
+        k, attention.k_strides.seq, tile * tile_kv, sequence.seq_kv, shared, at, thread_index());
+    copy_rows<Chunks, Element, threads, tile_kv, shape.head_dim_v, shape.v_vector>(
+        v, attention.v_strides.seq, tile * tile_kv, sequence.seq_kv, shared, at + Tiles::streamed_second_at, thread_index());
+  };
+  const KeyTilesOf<shape, tile_q, tile_kv> tiles(attention, pairs.visibility(), block.batch, block.head, block.first_q,
+                                                 block.last_q);
+  const KeyRange seen = pairs.visibility().of_any(warp_first, warp_first + Tiles::warp_rows - 1);
+  const KeyRange whole = pairs.visibility().of_all(warp_first, warp_first + Tiles::warp_rows - 1);
+  float slope_gradient = 0.0f;
+  int tile = tiles.last();
+  if (tile >= tiles.begin()) {
+    copy_rows<Chunks, Element, threads, tile_q, shape.head_dim, shape.q_vector>(block.template q<Element>(attention),
+                                                                                attention.q_strides.seq, block.first_q,
+                                                                                sequence.seq_q, shared, 0, thread_index());
+    copy_rows<Chunks, Element, threads, tile_q, shape.head_dim_v, backward.dout_vector>(
+        head_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
+                       block.head),
+        params.dout_strides.seq, block.first_q, sequence.seq_q, shared, Tiles::second_at, thread_index());
+    copy_keys(tile, 0);
+    async_copy_commit();
+  }
+  for (int stage = 0; tile >= tiles.begin(); stage = config.stages == 1 ? 0 : 1 - stage) {
+    const int first_k = tile * tile_kv, at = Tiles::stages_at + stage * Tiles::stage_bytes;
+    const bool kept = tiles.keeps_all(tile);
+    tile = tiles.after(tile);
+    async_copy_wait<0>();
+    sync_block();
+    if (config.stages == 2) {
+      if (tile >= tiles.begin()) copy_keys(tile, 1 - stage);
+      async_copy_commit();
+    }
+    // Otherwise nothing of the tile is unmasked for this warp.
+    if (meets(seen, first_k, first_k + tile_kv - 1)) {
+      warp.multiply_first(at);
+      warp.multiply_second(at);
+      const bool inside = whole.holds(first_k, first_k + tile_kv - 1);
+      const auto weigh = [&](auto all) {
+#pragma unroll
+        for (int block_of_rows = 0; block_of_rows < blocks; ++block_of_rows)
+#pragma unroll
+          for (int i = 0; i < tile_kv / 2; ++i) {
+            const int r = i / 2 % 2, key = first_k + warp.first_column() + i / 4 * 8 + i % 2;
+            const int row = query + 16 * block_of_rows + 8 * r;
+            float& gradient = warp.gradients[block_of_rows][i];
+            if (all.value || pairs.counts(row, key, inside, kept)) {
+              const Pair pair = pairs(warp.scores[block_of_rows][i], row, key, lse[block_of_rows][r]);
+              if constexpr (backward.dslopes)
+                slope_gradient = fused_multiply_add(-score_gradient_of(pair, gradient, delta[block_of_rows][r]),
+                                                    pairs.distance(row, key), slope_gradient);
+              gradient = gradient_of(pair, gradient, delta[block_of_rows][r]);
+            } else {
+              gradient = 0.0f;
+            }
+          }
+      };
+      if (inside && kept)
+        weigh(Always<true>());
+      else
+        weigh(Always<false>());
+      warp.accumulate_first(at, dq);
+    }
+    if (config.stages == 1) {
+      sync_block();
+      if (tile >= tiles.begin()) copy_keys(tile, 0);
+      async_copy_commit();
+    }
+  }
+  write_rows<shape.head_dim, backward.dq_vector>(
+      dq, head_of<shape>(static_cast<Element*>(params.dq), params.dq_strides, sequence.q_start, block.batch, block.head),
+      params.dq_strides.seq, warp_first, sequence.seq_q, warp.lane, attention.scale);
+  if constexpr (backward.dslopes) {
+    const float sum = sum_of_block<threads>(slope_gradient);
+    if (thread_index() == 0) *slope_part(params, block.batch, block.head, block.tile) = sum;
+  }
+}
+
+}  // namespace tunesmith

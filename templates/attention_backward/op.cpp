@@ -1,0 +1,87 @@
+#include "templates/attention_backward/op.h"
+
+#include <algorithm>
+
+#include "templates/attention/key.h"
+#include "templates/attention/smaller_problem.h"
+#include "templates/attention_backward/config.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+
+using namespace attention_backward;
+
+ParsedAttentionBackward::ParsedAttentionBackward(const Op& op, const AttentionBackwardProblem& problem)
+    : ParsedProblem(op, problem), typed_(problem), settings_(Settings::of(problem)) {}
+
+std::vector<FieldInfo> config_fields_of(const AttentionBackwardProblem&) { return config_field_infos(); }
+
+KeyParts ParsedAttentionBackward::key() const {
+  KeyParts parts = attention::key_of(settings_.forward);
+  if (settings_.dlse) parts.semantics += ",dlse";
+  if (settings_.dsinks) parts.semantics += ",dsinks";
+  if (settings_.dslopes) parts.semantics += ",dslopes";
+  parts.semantics += ",gradient_vectors=";
+  for (const GradientTensor& gradient : gradient_tensors)
+    parts.semantics += std::to_string(settings_.forward.vector(gradient.side, settings_.*gradient.tensor)) + ".";
+  parts.semantics.pop_back();
+  return parts;
+}
+
+Cost ParsedAttentionBackward::cost() const {
+  const attention::Settings& forward = settings_.forward;
+  Cost cost;
+  for (const ArrayInfo& array : arrays()) {
+    const double bytes = static_cast<double>(array.elements()) * static_cast<double>(size_of(array.dtype));
+    (array.output ? cost.bytes_written : cost.bytes_read) += bytes;
+  }
+  // Five products: S, dQ and dK over head_dim, dP and dV over head_dim_v.
+  cost.flops =
+      2 * attention::total_visible_pairs(forward) * static_cast<double>(3 * forward.head_dim + 2 * forward.head_dim_v);
+  if (!forward.mask_mod.empty()) cost.overcounted = "pairs that mask_mod hides";
+  return cost;
+}
+
+Config ParsedAttentionBackward::default_config(const DeviceInfo& device) const {
+  return attention_backward::default_config(settings_, device).to_config();
+}
+
+std::vector<Config> ParsedAttentionBackward::search_space(const DeviceInfo& device, Effort effort) const {
+  return attention_backward::search_space(settings_, device, effort);
+}
+
+Config ParsedAttentionBackward::complete_config(const DeviceInfo& device, const Config& partial) const {
+  return attention_backward::complete_config(partial, settings_, device);
+}
+
+std::string ParsedAttentionBackward::why_invalid(const DeviceInfo& device, const Config& config) const {
+  try {
+    return attention_backward::why_invalid(TypedConfig::parse(config), settings_, device);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+Problem ParsedAttentionBackward::tuned_as() const {
+  AttentionBackwardProblem tuned = typed_;
+  tuned.mask_tiles = MaskTiles::internal;
+  return op().normalize(to_problem(tuned));
+}
+
+Problem ParsedAttentionBackward::verification_problem() const {
+  AttentionBackwardProblem small = typed_;
+  static_cast<AttentionProblem&>(small) = attention::smaller_problem(typed_);
+  // The reference of a gradient goes through all pairs: few heads in all.
+  const std::int64_t batch = std::min<std::int64_t>(small.batch, std::max<std::int64_t>(24 / small.heads, 2));
+  if (small.varlen) {
+    small.total_q = *small.total_q * batch / small.batch;
+    small.total_kv = *small.total_kv * batch / small.batch;
+  }
+  small.batch = batch;
+  const attention::Settings sizes = attention::Settings::of(small);
+  for (const GradientTensor& gradient : gradient_tensors)
+    small.*gradient.strides = attention::narrow_strides(settings_.forward, sizes, gradient.side, settings_.*gradient.tensor);
+  return op().normalize(to_problem(small));
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,41 @@
+#pragma once
+// attention_backward. See tunesmith/attention_backward.h for what it computes.
+
+#include "templates/attention_backward/settings.h"
+#include "templates/described_op.h"
+#include "tunesmith/attention_backward.h"
+
+namespace tunesmith {
+
+class ParsedAttentionBackward final : public ParsedProblem {
+ public:
+  ParsedAttentionBackward(const Op& op, const AttentionBackwardProblem& problem);
+
+  KeyParts key() const override;
+  Cost cost() const override;
+  Config default_config(const DeviceInfo& device) const override;
+  Config complete_config(const DeviceInfo& device, const Config& partial) const override;
+  std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
+  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
+  SourceParts source_parts(const Config& config) const override;
+  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
+  Problem tuned_as() const override;
+  Problem verification_problem() const override;
+  void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
+  CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+  CheckResult judge(std::span<const HostArray> arrays, std::int64_t max_rows, const Evaluate& evaluate) const override;
+
+ private:
+  const AttentionBackwardProblem typed_;
+  const attention_backward::Settings settings_;
+};
+
+std::string_view summary_of(const AttentionBackwardProblem& problem) noexcept;
+std::vector<FieldInfo> config_fields_of(const AttentionBackwardProblem& problem);
+/// Throws Error(invalid_argument) for fields that contradict each other, and Error(unsupported) for what the backward pass
+/// cannot do yet; adds the declarations of the user sources to aux.
+void complete(AttentionBackwardProblem& problem);
+
+using AttentionBackwardOp = DescribedOp<AttentionBackwardProblem, ParsedAttentionBackward>;
+
+}  // namespace tunesmith

@@ -1,0 +1,212 @@
+#include "templates/attention_backward/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "templates/half.h"
+
+namespace tunesmith::attention_backward {
+
+using attention::find;
+using attention::Rounded;
+
+namespace {
+
+/// Half a unit of a 16-bit factor of a product, relative to it; and half the distance of denormals.
+double relative_rounding(DType dtype) noexcept { return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0; }
+double denormal_rounding(DType dtype) noexcept { return dtype == DType::f16 ? 0x1p-25 : 0; }
+
+/// A dot product and the sum of its terms' magnitudes.
+struct Dot {
+  double value = 0, size = 0;
+};
+Dot dot(const double* a, const double* b, std::int64_t count) noexcept {
+  Dot sum;
+  for (std::int64_t i = 0; i < count; ++i) {
+    sum.value += a[i] * b[i];
+    sum.size += std::fabs(a[i] * b[i]);
+  }
+  return sum;
+}
+
+/// Bound of the error of a float32 sum of so many terms, relative to their magnitudes.
+double sum_error(std::int64_t terms) noexcept { return 2 * static_cast<double>(terms + 2) * 0x1p-24; }
+
+}  // namespace
+
+GradientRow::GradientRow(std::int64_t width)
+    : sums(static_cast<std::size_t>(width)), sizes(sums.size()), bounds(sums.size()) {}
+
+void GradientRow::add(double factor, double error, const double* row) {
+  ++terms;
+  for (std::size_t c = 0; c < sums.size(); ++c) {
+    const double term = factor * row[c];
+    sums[c] += term;
+    sizes[c] += std::fabs(term);
+    bounds[c] += error * std::fabs(row[c]);
+  }
+}
+
+void GradientSum::add(double term, double error) noexcept {
+  sum += term;
+  size += std::fabs(term);
+  bound += error;
+}
+
+Reference::Reference(const Settings& settings, std::span<const HostArray> arrays, const Evaluate& evaluate)
+    : settings_(settings),
+      arrays_(arrays),
+      forward_(settings.forward, arrays),
+      user_scores_(settings.forward, arrays, evaluate) {}
+
+Matrix Reference::load(const std::byte* data, Side side, const Tensor& tensor, std::int64_t batch, std::int64_t start,
+                       std::int64_t count, std::int64_t head) const {
+  const attention::Settings& forward = settings_.forward;
+  Matrix matrix{count, forward.width(side), {}};
+  matrix.values.reserve(static_cast<std::size_t>(count * matrix.columns));
+  std::vector<double> row(static_cast<std::size_t>(matrix.columns));
+  for (std::int64_t i = 0; i < count; ++i) {
+    attention::read_elements(forward.dtype, data, forward.element(tensor, batch, start + i, head), row);
+    matrix.values.insert(matrix.values.end(), row.begin(), row.end());
+  }
+  return matrix;
+}
+
+KeyHead Reference::keys(std::int64_t batch, std::int64_t kv_head) const {
+  KeyHead head{batch, kv_head, forward_.sequence(batch), {}, {}};
+  const attention::Settings& forward = settings_.forward;
+  const auto load_side = [&](Side side) {
+    return load(arrays_[static_cast<std::size_t>(side)].data, side, forward.tensor(side), batch, head.bounds.kv_start,
+                head.bounds.keys, kv_head);
+  };
+  head.k = load_side(Side::k);
+  head.v = load_side(Side::v);
+  return head;
+}
+
+QueryHead Reference::queries(const KeyHead& keys, std::int64_t head) const {
+  const attention::Settings& forward = settings_.forward;
+  const attention::Reference::Bounds& bounds = keys.bounds;
+  const auto load_queries = [&](const char* name, Side side, const Tensor& tensor) {
+    return load(find(arrays_, name)->data, side, tensor, keys.batch, bounds.q_start, bounds.queries, head);
+  };
+  QueryHead loaded{
+      head, load_queries("q", Side::q, forward.tensor(Side::q)), load_queries("dout", Side::o, settings_.dout), {}, {}, {}};
+  const Matrix o = load_queries("o", Side::o, forward.tensor(Side::o));
+  for (std::int64_t i = 0; i < bounds.queries; ++i) {
+    const std::int64_t row = settings_.row(keys.batch, head, bounds.q_start + i);
+    const Dot product = dot(o.row(i), loaded.dout.row(i), o.columns);
+    const double dlse = settings_.dlse ? read_element(DType::f32, find(arrays_, "dlse")->data, row) : 0;
+    loaded.lse.push_back(read_element(DType::f32, find(arrays_, "lse")->data, row));
+    loaded.delta.push_back(product.value - dlse);
+    loaded.delta_error.push_back(product.size * sum_error(o.columns) + std::fabs(dlse) * 0x1p-23);
+  }
+  return loaded;
+}
+
+double Reference::head_value(const char* array, std::int64_t head) const {
+  return read_element(DType::f32, find(arrays_, array)->data, head);
+}
+
+Rounded Reference::score(const KeyHead& keys, const QueryHead& queries, std::int64_t query, std::int64_t key) const {
+  const Dot product = dot(queries.q.row(query), keys.k.row(key), queries.q.columns);
+  return attention::score_of(settings_.forward, product.value, product.size);
+}
+
+PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::int64_t query, std::int64_t key,
+                           Rounded score, const Rounded& unmodified) const {
+  const attention::Settings& forward = settings_.forward;
+  const auto at = static_cast<std::size_t>(query);
+  PairTerms pair;
+  pair.distance = static_cast<double>(std::llabs(query + forward.offset(keys.bounds.queries, keys.bounds.keys) - key));
+  const double lse = queries.lse[at], delta = queries.delta[at];
+  if (score.value == -INFINITY || lse == -INFINITY) return pair;  // masked, or a query without keys
+  if (forward.alibi) {
+    const double bias = head_value("alibi_slopes", queries.head) * pair.distance;
+    score.value -= bias;
+    score.error += std::fabs(bias) * 0x1p-22;
+  }
+  score.error += (std::fabs(score.value) + std::fabs(lse)) * 0x1p-22;
+  const double relative = std::expm1(score.error) + 0x1p-21;
+  const double rounding = relative_rounding(forward.dtype), denormal = denormal_rounding(forward.dtype);
+  const double p = std::exp(score.value - lse);
+  pair.probability = p;
+  pair.probability_error = p * (relative + rounding) + denormal;
+
+  const Dot product = dot(queries.dout.row(query), keys.v.row(key), keys.v.columns);
+  const double difference = product.value - delta;
+  pair.score_gradient = p * difference;
+  pair.score_gradient_error =
+      std::fabs(pair.score_gradient) * relative +
+      p * (1 + relative) *
+          (product.size * sum_error(keys.v.columns) + queries.delta_error[at] + std::fabs(difference) * 0x1p-22);
+  double slope = 1, slope_error = 0;
+  if (forward.softcap != 0) {
+    const double ratio = unmodified.value / forward.softcap;
+    slope = 1 - ratio * ratio;
+    slope_error = 0x1p-20 + 2 * unmodified.error / forward.softcap;
+  }
+  pair.gradient = pair.score_gradient * slope;
+  pair.gradient_error = pair.score_gradient_error * (slope + slope_error) + std::fabs(pair.score_gradient) * slope_error +
+                        std::fabs(pair.gradient) * (0x1p-22 + rounding) + denormal;
+  return pair;
+}
+
+std::vector<PairTerms> Reference::of_query(const KeyHead& keys, const QueryHead& queries, std::int64_t query,
+                                           std::int64_t& first) const {
+  const attention::Settings& forward = settings_.forward;
+  const std::int64_t position = query + forward.offset(keys.bounds.queries, keys.bounds.keys);
+  first = forward.bounded_left() ? std::max<std::int64_t>(0, position - forward.left()) : 0;
+  const std::int64_t end =
+      forward.bounded_right() ? std::min(keys.bounds.keys, position + forward.right() + 1) : keys.bounds.keys;
+  attention::Reference::Query line{keys.batch, queries.head, query, keys.bounds, first, {}, {}};
+  std::vector<Rounded> scores;
+  for (std::int64_t key = first; key < end; ++key) {
+    scores.push_back(score(keys, queries, query, key));
+    line.scores.push_back(scores.back().value);
+    line.errors.push_back(scores.back().error);
+  }
+  if (forward.modified()) user_scores_.apply({&line, 1});
+  std::vector<PairTerms> pairs;
+  for (std::size_t j = 0; j < scores.size(); ++j) {
+    pairs.push_back(
+        terms(keys, queries, query, first + static_cast<std::int64_t>(j), {line.scores[j], line.errors[j]}, scores[j]));
+    pairs.back().undecided = line.undecided;
+  }
+  return pairs;
+}
+
+std::vector<PairTerms> Reference::of_key(const KeyHead& keys, const QueryHead& queries, std::int64_t key,
+                                         std::int64_t& first) const {
+  const attention::Settings& forward = settings_.forward;
+  const std::int64_t position = key - forward.offset(keys.bounds.queries, keys.bounds.keys);
+  first = forward.bounded_right() ? std::max<std::int64_t>(0, position - forward.right()) : 0;
+  const std::int64_t end =
+      forward.bounded_left() ? std::min(keys.bounds.queries, position + forward.left() + 1) : keys.bounds.queries;
+  std::vector<attention::Reference::Query> line;
+  std::vector<Rounded> scores;
+  for (std::int64_t query = first; query < end; ++query) {
+    scores.push_back(score(keys, queries, query, key));
+    line.push_back({keys.batch, queries.head, query, keys.bounds, key, {scores.back().value}, {scores.back().error}});
+  }
+  if (forward.modified()) user_scores_.apply(line);
+  std::vector<PairTerms> pairs;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    pairs.push_back(terms(keys, queries, line[i].query, key, {line[i].scores[0], line[i].errors[0]}, scores[i]));
+    pairs.back().undecided = line[i].undecided;
+  }
+  return pairs;
+}
+
+void Reference::add_sink_gradient(const QueryHead& queries, GradientSum& sum) const {
+  const double sink = head_value("sinks", queries.head);
+  for (std::size_t i = 0; i < queries.lse.size(); ++i) {
+    if (queries.lse[i] == -INFINITY) continue;
+    const double weight = std::exp(sink - queries.lse[i]), error = (std::fabs(sink) + std::fabs(queries.lse[i])) * 0x1p-22;
+    const double term = -weight * queries.delta[i];
+    sum.add(term, std::fabs(term) * (std::expm1(error) + 0x1p-20) + weight * queries.delta_error[i]);
+  }
+}
+
+}  // namespace tunesmith::attention_backward

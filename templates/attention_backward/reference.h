@@ -1,0 +1,98 @@
+#pragma once
+// The float64 reference of attention's backward pass, with a bound of what rounding does to each gradient. Internal to
+// templates/.
+//
+// Bounds add up what a kernel rounds: dot products and sums of n float32 terms (n * 2^-24 of their magnitudes, twice for
+// tensor cores, which truncate), powers of two (2^-21 and the error of the exponent), and the 16-bit roundings of P and dS
+// (2^-8 or 2^-11 of each, and half the least denormal in f16). Errors are carried through products to first order.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "templates/attention/reference.h"
+#include "templates/attention/user_scores.h"
+#include "templates/attention_backward/settings.h"
+
+namespace tunesmith::attention_backward {
+
+/// Rows of numbers.
+struct Matrix {
+  std::int64_t rows = 0, columns = 0;
+  std::vector<double> values;
+
+  const double* row(std::int64_t i) const noexcept { return values.data() + i * columns; }
+};
+
+/// Sums of terms, of their magnitudes, and of bounds of their errors: a row of a gradient.
+struct GradientRow {
+  std::vector<double> sums, sizes, bounds;
+  std::int64_t terms = 0;
+
+  explicit GradientRow(std::int64_t width = 0);
+  /// Adds factor * row, whose factor is off by at most `error`.
+  void add(double factor, double error, const double* row);
+};
+
+/// The same of one number.
+struct GradientSum {
+  double sum = 0, size = 0, bound = 0;
+  void add(double term, double error) noexcept;
+};
+
+/// What the backward pass needs of a pair of a query and a key.
+struct PairTerms {
+  double probability = 0, probability_error = 0;
+  double score_gradient = 0, score_gradient_error = 0;
+  double gradient = 0, gradient_error = 0;  ///< of the scaled dot product
+  double distance = 0;                      ///< as ALiBi has it
+  bool undecided = false;                   ///< rounding decides whether the pair is masked
+};
+
+/// The keys of one sequence and key head.
+struct KeyHead {
+  std::int64_t batch = 0, kv_head = 0;
+  attention::Reference::Bounds bounds;
+  Matrix k, v;
+};
+
+/// The queries of one sequence and head.
+struct QueryHead {
+  std::int64_t head = 0;
+  Matrix q, dout;
+  std::vector<double> lse, delta, delta_error;
+};
+
+class Reference {
+ public:
+  /// `evaluate`: for user functions.
+  Reference(const Settings& settings, std::span<const HostArray> arrays, const Evaluate& evaluate);
+
+  KeyHead keys(std::int64_t batch, std::int64_t kv_head) const;
+  QueryHead queries(const KeyHead& keys, std::int64_t head) const;
+
+  /// Returns terms of the query with the keys from `first` on that it sees by position.
+  std::vector<PairTerms> of_query(const KeyHead& keys, const QueryHead& queries, std::int64_t query,
+                                  std::int64_t& first) const;
+  /// Returns terms of the key with the queries from `first` on that see it by position.
+  std::vector<PairTerms> of_key(const KeyHead& keys, const QueryHead& queries, std::int64_t key, std::int64_t& first) const;
+
+  /// Adds what a head's queries of one sequence contribute to dsinks.
+  void add_sink_gradient(const QueryHead& queries, GradientSum& sum) const;
+
+ private:
+  Matrix load(const std::byte* data, Side side, const Tensor& tensor, std::int64_t batch, std::int64_t start,
+              std::int64_t count, std::int64_t head) const;
+  attention::Rounded score(const KeyHead& keys, const QueryHead& queries, std::int64_t query, std::int64_t key) const;
+  /// `score`: after the user functions; `unmodified`: before them.
+  PairTerms terms(const KeyHead& keys, const QueryHead& queries, std::int64_t query, std::int64_t key,
+                  attention::Rounded score, const attention::Rounded& unmodified) const;
+  double head_value(const char* array, std::int64_t head) const;
+
+  const Settings& settings_;
+  const std::span<const HostArray> arrays_;
+  const attention::Reference forward_;
+  const attention::UserScores user_scores_;
+};
+
+}  // namespace tunesmith::attention_backward

@@ -1,0 +1,136 @@
+// The search space of configurations of attention's backward pass, and the default without tuning.
+
+#include <algorithm>
+
+#include "templates/attention_backward/config.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::attention_backward {
+namespace {
+
+/// Returns simt tiles, the largest first.
+std::vector<TypedConfig> simt_configs() {
+  constexpr std::array<std::array<int, 3>, 9> tiles{{{64, 64, 256},
+                                                     {32, 64, 256},
+                                                     {64, 32, 256},
+                                                     {32, 32, 256},
+                                                     {32, 32, 128},
+                                                     {64, 64, 128},
+                                                     {16, 32, 128},
+                                                     {16, 16, 256},
+                                                     {16, 16, 64}}};
+  std::vector<TypedConfig> configs;
+  for (const auto& [tile_q, tile_kv, threads] : tiles) {
+    TypedConfig config;
+    config.tile_q = tile_q;
+    config.tile_kv = tile_kv;
+    config.threads = threads;
+    configs.push_back(config);
+  }
+  return configs;
+}
+
+/// Returns kernels for dk and dv, the best guess first.
+std::vector<MmaPass> key_passes(std::int64_t widest) {
+  if (widest <= 64)
+    return {
+        {4, 128, 32, 2, false}, {4, 64, 64, 2, false}, {8, 128, 64, 2, false}, {4, 64, 32, 2, false}, {4, 64, 64, 1, false}};
+  if (widest <= 128)
+    return {{4, 64, 32, 2, false}, {8, 128, 32, 2, false}, {4, 64, 32, 1, false},
+            {8, 64, 64, 2, true},  {4, 64, 16, 2, false},  {8, 64, 32, 1, true}};
+  return {{8, 64, 32, 2, true}, {8, 64, 32, 1, true}, {8, 64, 16, 1, true},
+          {4, 32, 32, 2, true}, {4, 32, 32, 1, true}, {4, 32, 16, 1, true}};
+}
+
+/// Returns kernels for dq, the best guess first.
+std::vector<MmaPass> query_passes(std::int64_t widest) {
+  if (widest <= 64)
+    return {
+        {4, 128, 32, 2, false}, {4, 64, 64, 2, false}, {8, 128, 64, 2, false}, {4, 64, 32, 2, false}, {4, 64, 64, 1, false}};
+  if (widest <= 128)
+    return {{4, 64, 64, 2, false},  {8, 128, 64, 2, false}, {4, 64, 32, 2, false},
+            {8, 128, 32, 2, false}, {4, 64, 64, 1, false},  {4, 64, 32, 1, false}};
+  return {{4, 64, 32, 2, false}, {4, 64, 32, 1, false}, {8, 128, 16, 1, false},
+          {2, 32, 32, 2, false}, {2, 32, 32, 1, false}, {2, 32, 16, 1, false}};
+}
+
+TypedConfig mma_config(const MmaPass& keys, const MmaPass& queries) {
+  TypedConfig config;
+  config.variant = Variant::mma;
+  config.keys = keys;
+  config.queries = queries;
+  return config;
+}
+
+/// Returns all combinations of both kernels; those of the best ones come first.
+std::vector<TypedConfig> mma_configs(const Settings& settings) {
+  const std::int64_t widest = std::max(settings.forward.head_dim, settings.forward.head_dim_v);
+  const std::vector<MmaPass> keys = key_passes(widest), queries = query_passes(widest);
+  std::vector<TypedConfig> configs;
+  for (std::size_t sum = 0; sum + 1 < keys.size() + queries.size(); ++sum)
+    for (std::size_t i = 0; i <= sum; ++i)
+      if (i < keys.size() && sum - i < queries.size()) configs.push_back(mma_config(keys[i], queries[sum - i]));
+  return configs;
+}
+
+/// Returns the first valid configuration of a variant, or the first one.
+TypedConfig default_config(Variant variant, const Settings& settings, const DeviceInfo& device) {
+  const std::vector<TypedConfig> configs = variant == Variant::mma ? mma_configs(settings) : simt_configs();
+  for (const TypedConfig& config : configs)
+    if (why_invalid(config, settings, device).empty()) return config;
+  return configs.front();
+}
+
+}  // namespace
+
+TypedConfig default_config(const Settings& settings, const DeviceInfo& device) {
+  if (const TypedConfig config = default_config(Variant::mma, settings, device);
+      why_invalid(config, settings, device).empty())
+    return config;
+  return default_config(Variant::simt, settings, device);
+}
+
+Config complete_config(const Config& partial, const Settings& settings, const DeviceInfo& device) {
+  TypedConfig start = default_config(settings, device);
+  if (const Value* const variant = partial.fields.find("variant")) {
+    Config only;
+    only.fields.set("variant", *variant);
+    for (const std::string_view name : enum_names<Variant>)
+      if (*variant == Value(std::string(name)))
+        start = default_config(name == "mma" ? Variant::mma : Variant::simt, settings, device);
+  }
+  Config config = start.to_config();
+  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
+  const TypedConfig typed = TypedConfig::parse(config);
+  if (const std::string reason = why_invalid(typed, settings, device); !reason.empty())
+    throw Error(ErrorCode::invalid_argument, "config '", typed.to_config().text(), "' cannot be used: ", reason);
+  return typed.to_config();
+}
+
+std::vector<Config> search_space(const Settings& settings, const DeviceInfo& device, Effort effort) {
+  std::vector<TypedConfig> candidates{default_config(settings, device)};
+  constexpr std::size_t quick = 9;  // of a variant
+  const auto add = [&](const std::vector<TypedConfig>& configs) {
+    std::size_t count = 0;
+    for (const TypedConfig& config : configs) {
+      if (!why_invalid(config, settings, device).empty()) continue;
+      if (effort == Effort::full || ++count <= quick) candidates.push_back(config);
+    }
+  };
+  // Kernels without tensor cores are never competitive where there are some.
+  if (candidates.front().variant == Variant::mma) {
+    add(mma_configs(settings));
+    candidates.push_back(default_config(Variant::simt, settings, device));
+  } else {
+    add(simt_configs());
+  }
+  std::vector<Config> space;
+  for (const TypedConfig& candidate : candidates) {
+    if (!why_invalid(candidate, settings, device).empty()) continue;
+    if (Config config = candidate.to_config(); std::ranges::find(space, config) == space.end())
+      space.push_back(std::move(config));
+  }
+  return space;
+}
+
+}  // namespace tunesmith::attention_backward

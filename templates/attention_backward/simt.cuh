@@ -1,0 +1,324 @@
+// Attention backward without tensor cores, for float32 and for any architecture. Two kernels, both deterministic:
+//
+//   keys     a block keeps a K/V tile and goes through the queries of all heads that share it
+//              S^T = K Q^T, dP^T = V dO^T, dV += P^T dO, dK += dS^T Q
+//   queries  a block keeps a tile of Q and dO and goes through the K/V tiles that it sees
+//              S = Q K^T, dP = dO V^T, dQ += dS K
+//
+// with P = exp(S - lse) and dS = P * (dP - delta). 16 x (threads / 16) threads compute register tiles of the products from
+// float32 copies in shared memory, where the three streamed tiles of a step replace one another.
+#pragma once
+
+#include "attention/alibi.cuh"
+#include "attention/soft_cap.cuh"
+#include "attention/staged_rows.cuh"
+#include "attention/tiles.cuh"
+#include "attention_backward/heads.cuh"
+#include "attention_backward/pairs.cuh"
+#include "attention_backward/prepare.cuh"
+
+namespace tunesmith {
+
+struct SimtBackwardConfig {
+  int threads;          ///< a multiple of 32; 16 of them share the columns of a product, threads / 16 its rows
+  int tile_q, tile_kv;  ///< of both kernels; multiples of 16 and of threads / 16
+};
+
+/// Tiles of a block that keeps `rows` rows and streams `columns` others.
+template <const AttentionShape& shape, const SimtBackwardConfig& config, int kept, int streamed>
+struct SimtBackwardTiles {
+  static constexpr int across = 16, down = config.threads / across;
+  static constexpr int rows = kept / down, columns = streamed / across;  // of a thread
+  static constexpr int widest = shape.head_dim > shape.head_dim_v ? shape.head_dim : shape.head_dim_v;
+
+  // Four floats more than a row: neighbouring rows start four banks apart.
+  static constexpr int pad = 4;
+  static constexpr int first_stride = shape.head_dim + pad, second_stride = shape.head_dim_v + pad;
+  static constexpr int streamed_stride = widest + pad, weight_stride = streamed + pad;
+  static constexpr int first_at = 0, second_at = first_at + kept * first_stride;
+  static constexpr int streamed_at = second_at + kept * second_stride;
+  static constexpr int weights_at = streamed_at + streamed * streamed_stride;
+  static constexpr int lse_at = weights_at + kept * weight_stride;
+  static constexpr int queries = kept > streamed ? kept : streamed;  // at most
+  static constexpr int delta_at = lse_at + queries;
+  static constexpr int smem_bytes = (delta_at + queries) * 4;
+
+  static __device__ __forceinline__ int thread_row() { return thread_index() / across; }
+  static __device__ __forceinline__ int thread_column() { return thread_index() % across; }
+};
+
+template <const AttentionShape& shape, const SimtBackwardConfig& config>
+using SimtKeysTiles = SimtBackwardTiles<shape, config, config.tile_kv, config.tile_q>;
+template <const AttentionShape& shape, const SimtBackwardConfig& config>
+using SimtQueriesTiles = SimtBackwardTiles<shape, config, config.tile_q, config.tile_kv>;
+
+/// Dot products of a thread's rows with its columns, both `width` elements in shared memory.
+template <typename Tiles, int width, int row_stride>
+__device__ __forceinline__ void multiply_rows(const float* rows, const float* columns,
+                                              float (&products)[Tiles::rows][Tiles::columns]) {
+#pragma unroll
+  for (int i = 0; i < Tiles::rows; ++i)
+#pragma unroll
+    for (int j = 0; j < Tiles::columns; ++j) products[i][j] = 0.0f;
+  for (int d = 0; d < width; d += 4) {
+    Four a[Tiles::rows], b[Tiles::columns];
+#pragma unroll
+    for (int i = 0; i < Tiles::rows; ++i) a[i] = four_at(rows + (Tiles::thread_row() + i * Tiles::down) * row_stride + d);
+#pragma unroll
+    for (int j = 0; j < Tiles::columns; ++j)
+      b[j] = four_at(columns + (Tiles::thread_column() + j * Tiles::across) * Tiles::streamed_stride + d);
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+#pragma unroll
+      for (int i = 0; i < Tiles::rows; ++i)
+#pragma unroll
+        for (int j = 0; j < Tiles::columns; ++j)
+          products[i][j] = fused_multiply_add(a[i].values[e], b[j].values[e], products[i][j]);
+  }
+}
+
+/// A thread's part of a gradient: its rows, and groups of four columns that lie 64 apart.
+template <typename Tiles, int width>
+struct SimtGradient {
+  static constexpr int together = 4, groups = (width / together + Tiles::across - 1) / Tiles::across;
+  float sums[Tiles::rows][groups][together];
+
+  __device__ __forceinline__ SimtGradient() {
+#pragma unroll
+    for (int i = 0; i < Tiles::rows; ++i)
+#pragma unroll
+      for (int g = 0; g < groups; ++g)
+#pragma unroll
+        for (int c = 0; c < together; ++c) sums[i][g][c] = 0.0f;
+  }
+  static __device__ __forceinline__ int column(int group) {
+    return (Tiles::thread_column() + group * Tiles::across) * together;
+  }
+
+  /// sums += weights * streamed, `count` streamed rows.
+  template <int count>
+  __device__ __forceinline__ void accumulate(const float* weights, const float* streamed) {
+    for (int j = 0; j < count; j += 4) {
+      Four factors[Tiles::rows];
+#pragma unroll
+      for (int i = 0; i < Tiles::rows; ++i)
+        factors[i] = four_at(weights + (Tiles::thread_row() + i * Tiles::down) * Tiles::weight_stride + j);
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+#pragma unroll
+        for (int g = 0; g < groups; ++g) {
+          if (column(g) >= width) continue;
+          const Four values = four_at(streamed + (j + e) * Tiles::streamed_stride + column(g));
+#pragma unroll
+          for (int i = 0; i < Tiles::rows; ++i)
+#pragma unroll
+            for (int c = 0; c < together; ++c)
+              sums[i][g][c] = fused_multiply_add(factors[i].values[e], values.values[c], sums[i][g][c]);
+        }
+    }
+  }
+
+  /// Writes factor * sums to rows [first, end) of a head.
+  template <int vector, typename Element>
+  __device__ __forceinline__ void write(Element* head, int64 row_stride, int first, int end, float factor) const {
+#pragma unroll
+    for (int i = 0; i < Tiles::rows; ++i) {
+      const int row = first + Tiles::thread_row() + i * Tiles::down;
+      if (row >= end) continue;
+#pragma unroll
+      for (int g = 0; g < groups; ++g) {
+        if (column(g) >= width) continue;
+        float values[together];
+#pragma unroll
+        for (int c = 0; c < together; ++c) values[c] = multiply(sums[i][g][c], factor);
+        store_part<vector>(head + row * row_stride + column(g), values);
+      }
+    }
+  }
+};
+
+/// Stores a thread's weights where SimtGradient::accumulate() reads them.
+template <typename Tiles>
+__device__ __forceinline__ void store_weights(const float (&values)[Tiles::rows][Tiles::columns], float* weights) {
+#pragma unroll
+  for (int i = 0; i < Tiles::rows; ++i)
+#pragma unroll
+    for (int j = 0; j < Tiles::columns; ++j)
+      weights[(Tiles::thread_row() + i * Tiles::down) * Tiles::weight_stride + Tiles::thread_column() + j * Tiles::across] =
+          values[i][j];
+}
+
+template <typename Element, const AttentionShape& shape, const BackwardShape& backward, typename Modification,
+          const SimtBackwardConfig& config>
+__device__ __forceinline__ void attention_backward_keys_simt(const AttentionBackwardParams& params) {
+  using Tiles = SimtKeysTiles<shape, config>;
+  const AttentionParams& attention = params.attention;
+  auto* const shared = reinterpret_cast<float*>(dynamic_shared());
+  float* const shared_k = shared + Tiles::first_at;
+  float* const shared_v = shared + Tiles::second_at;
+  float* const streamed = shared + Tiles::streamed_at;
+  float* const weights = shared + Tiles::weights_at;
+  float* const lse = shared + Tiles::lse_at;
+  float* const delta = shared + Tiles::delta_at;
+
+  const BlockOfKeys<shape, config.tile_kv> block(params);
+  if (block.is_empty()) return;
+  const Sequence& sequence = block.sequence;
+  const int first_k = block.first_k;
+  stage_rows<Element, config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::first_stride>(
+      block.at(static_cast<const Element*>(attention.k), attention.k_strides), attention.k_strides.seq, first_k,
+      sequence.seq_kv, shared_k);
+  stage_rows<Element, config.threads, config.tile_kv, shape.head_dim_v, shape.v_vector, Tiles::second_stride>(
+      block.at(static_cast<const Element*>(attention.v), attention.v_strides), attention.v_strides.seq, first_k,
+      sequence.seq_kv, shared_v);
+
+  SimtGradient<Tiles, shape.head_dim> dk;
+  SimtGradient<Tiles, shape.head_dim_v> dv;
+  const int group = attention.heads / attention.kv_heads;
+  for (int head = block.kv_head * group; head < (block.kv_head + 1) * group; ++head) {
+    const Pairs<shape, Modification> pairs(attention, sequence, block.batch, head);
+    const RowStatistics statistics = statistics_of<shape>(params, sequence, block.batch, head);
+    const auto* const q =
+        head_of<shape>(static_cast<const Element*>(attention.q), attention.q_strides, sequence.q_start, block.batch, head);
+    const auto* const dout =
+        head_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch, head);
+    const KeyRange seen = queries_of<shape>(pairs.visibility(), first_k, first_k + config.tile_kv - 1);
+    for (int first_q = seen.begin / config.tile_q * config.tile_q; first_q < seen.end; first_q += config.tile_q) {
+      const KeyTilesOf<shape, config.tile_q, config.tile_kv> tiles(attention, pairs.visibility(), block.batch, head, first_q,
+                                                                   first_q + config.tile_q - 1);
+      if (!keeps_any<config.tile_q>(tiles, block.tile)) continue;
+      const auto stage_queries = [&] {
+        stage_rows<Element, config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::streamed_stride>(
+            q, attention.q_strides.seq, first_q, sequence.seq_q, streamed);
+      };
+      sync_block();
+      stage_queries();
+      stage_statistics<config.tile_q, config.threads>(statistics, first_q, sequence.seq_q, lse, delta);
+      sync_block();
+      float scores[Tiles::rows][Tiles::columns], gradients[Tiles::rows][Tiles::columns];
+      multiply_rows<Tiles, shape.head_dim, Tiles::first_stride>(shared_k, streamed, scores);
+      sync_block();
+      stage_rows<Element, config.threads, config.tile_q, shape.head_dim_v, backward.dout_vector, Tiles::streamed_stride>(
+          dout, params.dout_strides.seq, first_q, sequence.seq_q, streamed);
+      sync_block();
+      multiply_rows<Tiles, shape.head_dim_v, Tiles::second_stride>(shared_v, streamed, gradients);
+
+      const bool kept = tiles.keeps_all(block.tile);
+      const bool inside =
+          pairs.visibility().of_all(first_q, first_q + config.tile_q - 1).holds(first_k, first_k + config.tile_kv - 1);
+#pragma unroll
+      for (int i = 0; i < Tiles::rows; ++i)
+#pragma unroll
+        for (int j = 0; j < Tiles::columns; ++j) {
+          const int key = first_k + Tiles::thread_row() + i * Tiles::down;
+          const int row = Tiles::thread_column() + j * Tiles::across;
+          const bool counts = pairs.counts(first_q + row, key, inside, kept);
+          Pair pair = {0.0f, 0.0f};
+          if (counts) pair = pairs(scores[i][j], first_q + row, key, lse[row]);
+          scores[i][j] = pair.probability;
+          gradients[i][j] = counts ? gradient_of(pair, gradients[i][j], delta[row]) : 0.0f;
+        }
+      store_weights<Tiles>(scores, weights);
+      sync_block();
+      dv.template accumulate<config.tile_q>(weights, streamed);
+      sync_block();
+      store_weights<Tiles>(gradients, weights);
+      stage_queries();
+      sync_block();
+      dk.template accumulate<config.tile_q>(weights, streamed);
+    }
+  }
+  dk.template write<backward.dk_vector>(block.at(static_cast<Element*>(params.dk), params.dk_strides), params.dk_strides.seq,
+                                        first_k, sequence.seq_kv, attention.scale);
+  dv.template write<backward.dv_vector>(block.at(static_cast<Element*>(params.dv), params.dv_strides), params.dv_strides.seq,
+                                        first_k, sequence.seq_kv, 1.0f);
+}
+
+template <typename Element, const AttentionShape& shape, const BackwardShape& backward, typename Modification,
+          const SimtBackwardConfig& config>
+__device__ __forceinline__ void attention_backward_queries_simt(const AttentionBackwardParams& params) {
+  using Tiles = SimtQueriesTiles<shape, config>;
+  const AttentionParams& attention = params.attention;
+  auto* const shared = reinterpret_cast<float*>(dynamic_shared());
+  float* const shared_q = shared + Tiles::first_at;
+  float* const shared_dout = shared + Tiles::second_at;
+  float* const streamed = shared + Tiles::streamed_at;
+  float* const weights = shared + Tiles::weights_at;
+  float* const lse = shared + Tiles::lse_at;
+  float* const delta = shared + Tiles::delta_at;
+
+  const BlockOfQueries<shape, config.tile_q> block(attention);
+  if (block.is_empty()) {
+    if (backward.dslopes && block.tile >= 0 && thread_index() == 0)
+      *slope_part(params, block.batch, block.head, block.tile) = 0.0f;
+    return;
+  }
+  const Sequence& sequence = block.sequence;
+  const int first_q = block.first_q, last_q = block.last_q;
+  const auto* const k = block.template k<Element>(attention);
+  const auto* const v = block.template v<Element>(attention);
+  const Pairs<shape, Modification> pairs(attention, sequence, block.batch, block.head);
+  stage_rows<Element, config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::first_stride>(
+      block.template q<Element>(attention), attention.q_strides.seq, first_q, sequence.seq_q, shared_q);
+  stage_rows<Element, config.threads, config.tile_q, shape.head_dim_v, backward.dout_vector, Tiles::second_stride>(
+      head_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
+                     block.head),
+      params.dout_strides.seq, first_q, sequence.seq_q, shared_dout);
+  stage_statistics<config.tile_q, config.threads>(statistics_of<shape>(params, sequence, block.batch, block.head), first_q,
+                                                  sequence.seq_q, lse, delta);
+
+  const KeyRange whole = pairs.visibility().of_all(first_q, first_q + config.tile_q - 1);
+  const KeyTilesOf<shape, config.tile_q, config.tile_kv> tiles(attention, pairs.visibility(), block.batch, block.head,
+                                                               first_q, last_q);
+  SimtGradient<Tiles, shape.head_dim> dq;
+  float slope_gradient = 0.0f;
+  for (int tile = tiles.last(); tile >= tiles.begin(); tile = tiles.after(tile)) {
+    const int first_k = tile * config.tile_kv;
+    const auto stage_keys = [&] {
+      stage_rows<Element, config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::streamed_stride>(
+          k, attention.k_strides.seq, first_k, sequence.seq_kv, streamed);
+    };
+    sync_block();
+    stage_keys();
+    sync_block();
+    float scores[Tiles::rows][Tiles::columns], gradients[Tiles::rows][Tiles::columns];
+    multiply_rows<Tiles, shape.head_dim, Tiles::first_stride>(shared_q, streamed, scores);
+    sync_block();
+    stage_rows<Element, config.threads, config.tile_kv, shape.head_dim_v, shape.v_vector, Tiles::streamed_stride>(
+        v, attention.v_strides.seq, first_k, sequence.seq_kv, streamed);
+    sync_block();
+    multiply_rows<Tiles, shape.head_dim_v, Tiles::second_stride>(shared_dout, streamed, gradients);
+
+    const bool inside = whole.holds(first_k, first_k + config.tile_kv - 1), kept = tiles.keeps_all(tile);
+#pragma unroll
+    for (int i = 0; i < Tiles::rows; ++i)
+#pragma unroll
+      for (int j = 0; j < Tiles::columns; ++j) {
+        const int row = Tiles::thread_row() + i * Tiles::down, query = first_q + row;
+        const int key = first_k + Tiles::thread_column() + j * Tiles::across;
+        if (!pairs.counts(query, key, inside, kept)) {
+          gradients[i][j] = 0.0f;
+          continue;
+        }
+        const Pair pair = pairs(scores[i][j], query, key, lse[row]);
+        if constexpr (backward.dslopes)
+          slope_gradient = fused_multiply_add(-score_gradient_of(pair, gradients[i][j], delta[row]),
+                                              pairs.distance(query, key), slope_gradient);
+        gradients[i][j] = gradient_of(pair, gradients[i][j], delta[row]);
+      }
+    store_weights<Tiles>(gradients, weights);
+    sync_block();
+    stage_keys();
+    sync_block();
+    dq.template accumulate<config.tile_kv>(weights, streamed);
+  }
+  dq.template write<backward.dq_vector>(
+      head_of<shape>(static_cast<Element*>(params.dq), params.dq_strides, sequence.q_start, block.batch, block.head),
+      params.dq_strides.seq, first_q, sequence.seq_q, attention.scale);
+  if constexpr (backward.dslopes) {
+    const float sum = sum_of_block<config.threads>(slope_gradient);
+    if (thread_index() == 0) *slope_part(params, block.batch, block.head, block.tile) = sum;
+  }
+}
+
+}  // namespace tunesmith
