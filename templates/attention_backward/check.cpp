@@ -37,7 +37,7 @@ struct Outcome {
     else if (dtype == DType::f16 && std::isinf(found))
       error = std::fabs(expected) + bound > 65504 && (found > 0) == (expected > 0) ? 0 : INFINITY;
     else if (const double beyond = std::fabs(found - expected) - half_unit; beyond > 0)
-      error = size > 0 ? beyond / size : INFINITY;
+      error = size > 0 ? beyond / size : beyond <= bound ? 0 : INFINITY;
     const double limit = size > 0 ? bound / size : 0;
     max_error = std::max(max_error, error);
     allowed = std::max(allowed, limit);

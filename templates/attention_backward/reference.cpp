@@ -150,6 +150,8 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   pair.gradient = pair.score_gradient * slope;
   pair.gradient_error = pair.score_gradient_error * (slope + slope_error) + std::fabs(pair.score_gradient) * slope_error +
                         std::fabs(pair.gradient) * (0x1p-22 + rounding) + denormal;
+  // wgmma forms it from the probability that it has rounded for the product with dout.
+  pair.gradient_error += (p * rounding + denormal) * std::fabs(difference * slope);
   return pair;
 }
 
