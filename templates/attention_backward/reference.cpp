@@ -38,20 +38,18 @@ double sum_error(std::int64_t terms) noexcept { return 2 * static_cast<double>(t
 GradientRow::GradientRow(std::int64_t width)
     : sums(static_cast<std::size_t>(width)), sizes(sums.size()), bounds(sums.size()) {}
 
-void GradientRow::add(double factor, double error, const double* row) {
-  ++terms;
-  for (std::size_t c = 0; c < sums.size(); ++c) {
-    const double term = factor * row[c];
-    sums[c] += term;
-    sizes[c] += std::fabs(term);
-    bounds[c] += error * std::fabs(row[c]);
-  }
+Bounded Bounded::times(double factor) const noexcept {
+  return {factor * value, std::fabs(factor) * size, std::fabs(factor) * error};
 }
 
-void GradientSum::add(double term, double error) noexcept {
-  sum += term;
-  size += std::fabs(term);
-  bound += error;
+void GradientRow::add(const Bounded& factor, const double* row) {
+  ++terms;
+  for (std::size_t c = 0; c < sums.size(); ++c) {
+    const Bounded term = factor.times(row[c]);
+    sums[c] += term.value;
+    sizes[c] += term.size;
+    bounds[c] += term.error;
+  }
 }
 
 Reference::Reference(const Settings& settings, std::span<const HostArray> arrays, const Evaluate& evaluate)
@@ -99,8 +97,8 @@ QueryHead Reference::queries(const KeyHead& keys, std::int64_t head) const {
     const Dot product = dot(o.row(i), loaded.dout.row(i), o.columns);
     const double dlse = settings_.dlse ? read_element(DType::f32, find(arrays_, "dlse")->data, row) : 0;
     loaded.lse.push_back(read_element(DType::f32, find(arrays_, "lse")->data, row));
-    loaded.delta.push_back(product.value - dlse);
-    loaded.delta_error.push_back(product.size * sum_error(o.columns) + std::fabs(dlse) * 0x1p-23);
+    loaded.delta.push_back({product.value - dlse, product.size + std::fabs(dlse),
+                            product.size * sum_error(o.columns) + std::fabs(dlse) * 0x1p-23});
   }
   return loaded;
 }
@@ -120,7 +118,8 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   const auto at = static_cast<std::size_t>(query);
   PairTerms pair;
   pair.distance = static_cast<double>(std::llabs(query + forward.offset(keys.bounds.queries, keys.bounds.keys) - key));
-  const double lse = queries.lse[at], delta = queries.delta[at];
+  const double lse = queries.lse[at];
+  const Bounded& delta = queries.delta[at];
   if (score.value == -INFINITY || lse == -INFINITY) return pair;  // masked, or a query without keys
   if (forward.alibi) {
     const double bias = head_value("alibi_slopes", queries.head) * pair.distance;
@@ -131,27 +130,26 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   const double relative = std::expm1(score.error) + 0x1p-21;
   const double rounding = relative_rounding(forward.dtype), denormal = denormal_rounding(forward.dtype);
   const double p = std::exp(score.value - lse);
-  pair.probability = p;
-  pair.probability_error = p * (relative + rounding) + denormal;
+  pair.probability = {p, p, p * (relative + rounding) + denormal};
 
   const Dot product = dot(queries.dout.row(query), keys.v.row(key), keys.v.columns);
-  const double difference = product.value - delta;
-  pair.score_gradient = p * difference;
-  pair.score_gradient_error =
-      std::fabs(pair.score_gradient) * relative +
-      p * (1 + relative) *
-          (product.size * sum_error(keys.v.columns) + queries.delta_error[at] + std::fabs(difference) * 0x1p-22);
+  const double difference = product.value - delta.value;
+  pair.score_gradient = {
+      p * difference, p * (product.size + delta.size),
+      std::fabs(p * difference) * relative +
+          p * (1 + relative) * (product.size * sum_error(keys.v.columns) + delta.error + std::fabs(difference) * 0x1p-22)};
   double slope = 1, slope_error = 0;
   if (forward.softcap != 0) {
     const double ratio = unmodified.value / forward.softcap;
     slope = 1 - ratio * ratio;
     slope_error = 0x1p-20 + 2 * unmodified.error / forward.softcap;
   }
-  pair.gradient = pair.score_gradient * slope;
-  pair.gradient_error = pair.score_gradient_error * (slope + slope_error) + std::fabs(pair.score_gradient) * slope_error +
-                        std::fabs(pair.gradient) * (0x1p-22 + rounding) + denormal;
-  // wgmma forms it from the probability that it has rounded for the product with dout.
-  pair.gradient_error += (p * rounding + denormal) * std::fabs(difference * slope);
+  pair.gradient = pair.score_gradient.times(slope);
+  pair.gradient.size += pair.score_gradient.size * slope_error;
+  pair.gradient.error += (std::fabs(pair.score_gradient.value) + pair.score_gradient.error) * slope_error +
+                         std::fabs(pair.gradient.value) * (0x1p-22 + rounding) + denormal;
+  // wgmma multiplies with the probability that it has rounded for the product with dout.
+  pair.gradient.error += (p * rounding + denormal) * std::fabs(difference * slope);
   return pair;
 }
 
@@ -201,13 +199,16 @@ std::vector<PairTerms> Reference::of_key(const KeyHead& keys, const QueryHead& q
   return pairs;
 }
 
-void Reference::add_sink_gradient(const QueryHead& queries, GradientSum& sum) const {
+void Reference::add_sink_gradient(const QueryHead& queries, Bounded& sum) const {
   const double sink = head_value("sinks", queries.head);
   for (std::size_t i = 0; i < queries.lse.size(); ++i) {
     if (queries.lse[i] == -INFINITY) continue;
-    const double weight = std::exp(sink - queries.lse[i]), error = (std::fabs(sink) + std::fabs(queries.lse[i])) * 0x1p-22;
-    const double term = -weight * queries.delta[i];
-    sum.add(term, std::fabs(term) * (std::expm1(error) + 0x1p-20) + weight * queries.delta_error[i]);
+    const double weight = std::exp(sink - queries.lse[i]);
+    const double relative = std::expm1((std::fabs(sink) + std::fabs(queries.lse[i])) * 0x1p-22) + 0x1p-20;
+    const Bounded term = queries.delta[i].times(-weight);
+    sum.value += term.value;
+    sum.size += term.size;
+    sum.error += term.error + std::fabs(term.value) * relative;
   }
 }
 

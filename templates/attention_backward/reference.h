@@ -24,29 +24,29 @@ struct Matrix {
   const double* row(std::int64_t i) const noexcept { return values.data() + i * columns; }
 };
 
+/// A number, the magnitudes of the terms that it is the sum of, and a bound of its error.
+struct Bounded {
+  double value = 0, size = 0, error = 0;
+
+  Bounded times(double factor) const noexcept;
+};
+
 /// Sums of terms, of their magnitudes, and of bounds of their errors: a row of a gradient.
 struct GradientRow {
   std::vector<double> sums, sizes, bounds;
   std::int64_t terms = 0;
 
   explicit GradientRow(std::int64_t width = 0);
-  /// Adds factor * row, whose factor is off by at most `error`.
-  void add(double factor, double error, const double* row);
-};
-
-/// The same of one number.
-struct GradientSum {
-  double sum = 0, size = 0, bound = 0;
-  void add(double term, double error) noexcept;
+  /// Adds factor * row.
+  void add(const Bounded& factor, const double* row);
 };
 
 /// What the backward pass needs of a pair of a query and a key.
 struct PairTerms {
-  double probability = 0, probability_error = 0;
-  double score_gradient = 0, score_gradient_error = 0;
-  double gradient = 0, gradient_error = 0;  ///< of the scaled dot product
-  double distance = 0;                      ///< as ALiBi has it
-  bool undecided = false;                   ///< rounding decides whether the pair is masked
+  Bounded probability, score_gradient;
+  Bounded gradient;        ///< of the scaled dot product
+  double distance = 0;     ///< as ALiBi has it
+  bool undecided = false;  ///< rounding decides whether the pair is masked
 };
 
 /// The keys of one sequence and key head.
@@ -60,7 +60,8 @@ struct KeyHead {
 struct QueryHead {
   std::int64_t head = 0;
   Matrix q, dout;
-  std::vector<double> lse, delta, delta_error;
+  std::vector<double> lse;
+  std::vector<Bounded> delta;
 };
 
 class Reference {
@@ -78,7 +79,7 @@ class Reference {
   std::vector<PairTerms> of_key(const KeyHead& keys, const QueryHead& queries, std::int64_t key, std::int64_t& first) const;
 
   /// Adds what a head's queries of one sequence contribute to dsinks.
-  void add_sink_gradient(const QueryHead& queries, GradientSum& sum) const;
+  void add_sink_gradient(const QueryHead& queries, Bounded& sum) const;
 
  private:
   Matrix load(const std::byte* data, Side side, const Tensor& tensor, std::int64_t batch, std::int64_t start,

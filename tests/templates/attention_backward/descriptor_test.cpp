@@ -1,0 +1,153 @@
+// The descriptor of attention's backward pass: fields and their errors, arrays, costs, launches.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/templates/softmax/cases.h"
+#include "tunesmith/attention_backward.h"
+#include "tunesmith/dispatch.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+const Op& op() { return find_op("attention_backward"); }
+Problem normal(const std::string& fields) { return test::normalized("attention_backward", fields); }
+DeviceInfo hopper() { return generic_device(parse_arch("sm_90a")); }
+
+void expect_error(const std::string& fields, const std::vector<const char*>& parts) {
+  try {
+    normal(fields);
+    ADD_FAILURE() << fields << " was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    for (const char* part : parts)
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what() << " lacks " << part;
+  }
+}
+
+std::string arrays_of(const std::string& fields) {
+  std::string text;
+  for (const ArrayInfo& info : op().parse(normal(fields))->arrays()) {
+    text += (info.output ? "-> " : "") + info.name + "(";
+    for (const std::int64_t extent : info.shape) text += std::to_string(extent) + ",";
+    text.back() = ')';
+    text += " ";
+  }
+  return text;
+}
+
+std::vector<std::string> kernels_of(const std::string& fields, const std::string& config = "") {
+  const test::Case c = test::case_of("attention_backward", fields, hopper(), config);
+  std::vector<std::string> entries;
+  for (const KernelLaunch& kernel : op().parse(c.problem)->launch_plan(c.config, hopper()).kernels)
+    entries.push_back(kernel.entry);
+  return entries;
+}
+
+TEST(AttentionBackwardDescriptor, HasTheArraysOfTheForwardPassAndTheirGradients) {
+  EXPECT_EQ(arrays_of("batch=2,seq_q=5,seq_kv=7,heads=6,kv_heads=3,head_dim=64,head_dim_v=32"),
+            "q(2,5,6,64) k(2,7,3,64) v(2,7,3,32) o(2,5,6,32) lse(2,6,5) dout(2,5,6,32) -> dq(2,5,6,64) -> dk(2,7,3,64) "
+            "-> dv(2,7,3,32) ");
+  EXPECT_EQ(arrays_of("seq_q=5,heads=2,head_dim=8,sinks=1,dsinks=1,alibi=1,dslopes=1,dlse=1,varlen=1,total_q=4,total_kv=3"),
+            "q(4,2,8) k(3,2,8) v(3,2,8) alibi_slopes(2) sinks(2) cu_seqlens_q(2) cu_seqlens_kv(2) o(4,2,8) lse(2,4) "
+            "dout(4,2,8) dlse(2,4) -> dq(4,2,8) -> dk(3,2,8) -> dv(3,2,8) -> dsinks(2) -> dslopes(2) ");
+}
+
+TEST(AttentionBackwardDescriptor, ErrorsNameTheFieldAndWhatIsAllowed) {
+  expect_error("seq_q=5,head_dim=12", {"head_dim is 12", "8 to 256 in steps of 8"});
+  expect_error("seq_q=5,head_dim=64,dsinks=1", {"dsinks", "sinks=1"});
+  expect_error("seq_q=5,head_dim=64,dslopes=1", {"dslopes", "alibi=1"});
+  expect_error("seq_q=5,head_dim=64,dk_seq_stride=63", {"stride of dk is 63", "at least 64"});
+  expect_error("seq_q=5,head_dim=64,dv_head_stride=0", {"dv_head_stride is 0; allowed: 1 to"});
+  expect_error("seq_q=5,head_dim=64,rows=3", {"'rows' is not a field of attention_backward"});
+  EXPECT_NO_THROW(normal("seq_q=5,head_dim=64,dout_head_stride=0"));
+}
+
+TEST(AttentionBackwardDescriptor, ScoreModIsAnErrorThatSaysSo) {
+  Problem problem = normal("seq_q=5,head_dim=64");
+  problem.fields.set("score_mod", std::string("__device__ float score_mod(float s, int, int, int, int, const Aux&) {"
+                                              " return s; }"));
+  try {
+    op().normalize(problem);
+    ADD_FAILURE() << "score_mod was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(std::string(error.what()).find("score_mod"), std::string::npos);
+  }
+}
+
+TEST(AttentionBackwardDescriptor, AForwardProblemBecomesABackwardProblem) {
+  const AttentionProblem forward{.heads = 4, .kv_heads = 2, .seq_q = 100, .head_dim = 64, .causal = Causal::top_left};
+  AttentionBackwardProblem backward{forward};
+  backward.dlse = true;
+  backward.dq_strides.seq = 512;
+  EXPECT_EQ(op().normalize(to_problem(backward)),
+            normal("heads=4,kv_heads=2,seq_q=100,head_dim=64,causal=top-left,dlse=1,dq_seq_stride=512,dtype=bf16"));
+}
+
+TEST(AttentionBackwardDescriptor, AddressesEnableOptions) {
+  AttentionBackwardArrays arrays;
+  float floats[4] = {};
+  arrays.sinks = arrays.alibi_slopes = arrays.dlse = floats;
+  arrays.dsinks = arrays.dslopes = floats;
+  const AttentionBackwardProblem asked{{.seq_q = 5, .head_dim = 64}};
+  const AttentionBackwardProblem problem = with_addresses(asked, arrays);
+  EXPECT_TRUE(problem.sinks && problem.alibi && problem.dlse && problem.dsinks && problem.dslopes);
+}
+
+TEST(AttentionBackwardDescriptor, KeysDistinguishProblemClasses) {
+  const auto key = [](const std::string& fields) { return op().parse(normal(fields))->key().semantics; };
+  const std::string shape = "seq_q=512,seq_kv=2048,head_dim=64,heads=8";
+  for (const char* other :
+       {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",softcap=3", ",alibi=1", ",dlse=1", ",dk_alignment=8"})
+    EXPECT_NE(key(shape), key(shape + other)) << other;
+  EXPECT_NE(key(shape + ",sinks=1"), key(shape + ",sinks=1,dsinks=1"));
+  EXPECT_NE(key(shape + ",alibi=1"), key(shape + ",alibi=1,dslopes=1"));
+}
+
+TEST(AttentionBackwardDescriptor, CostsCountFiveProducts) {
+  const auto flops = [](const std::string& fields) { return op().parse(normal(fields))->cost().flops; };
+  EXPECT_DOUBLE_EQ(flops("batch=2,heads=4,seq_q=100,seq_kv=50,head_dim=64,head_dim_v=32"),
+                   2.0 * 2 * 4 * 100 * 50 * (3 * 64 + 2 * 32));
+  EXPECT_DOUBLE_EQ(flops("seq_q=100,head_dim=64,causal=top-left"), 10.0 * 64 * (100 * 101 / 2));
+}
+
+TEST(AttentionBackwardDescriptor, LaunchesOnlyWhatIsNeeded) {
+  using Names = std::vector<std::string>;
+  const std::string prepare = "attention_backward_prepare", keys = "attention_backward_keys",
+                    queries = "attention_backward_queries", heads = "attention_backward_heads";
+  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64"), (Names{prepare, keys, queries}));
+  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1"), (Names{prepare, keys, queries}));
+  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1,dsinks=1"), (Names{prepare, keys, queries, heads}));
+  EXPECT_EQ(kernels_of("seq_q=0,seq_kv=9,head_dim=64,sinks=1,dsinks=1"), (Names{keys, heads}));
+  EXPECT_EQ(kernels_of("seq_q=9,seq_kv=0,head_dim=64"), (Names{prepare, queries}));
+  EXPECT_EQ(kernels_of("batch=0,seq_q=9,head_dim=64"), Names{});
+}
+
+TEST(AttentionBackwardDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {
+  for (const char* arch : {"sm_75", "sm_80", "sm_86", "sm_90a", "sm_120a"})
+    for (const char* fields :
+         {"seq_q=4096,head_dim=128", "seq_q=1,seq_kv=999,head_dim=256,dtype=f32", "seq_q=999,head_dim=256",
+          "seq_q=999,head_dim=192,head_dim_v=128", "seq_q=77,head_dim=8,heads=4,kv_heads=1"}) {
+      const DeviceInfo device = generic_device(parse_arch(arch));
+      const ParsedProblemPtr parsed = op().parse(normal(fields));
+      for (const Effort effort : {Effort::quick, Effort::full}) {
+        const std::vector<Config> space = parsed->search_space(device, effort);
+        ASSERT_FALSE(space.empty()) << arch << " " << fields;
+        EXPECT_EQ(space.front(), parsed->default_config(device));
+        const bool tensor_cores = device.arch.number() >= 80 && normal(fields).fields.word("dtype") != "f32";
+        EXPECT_EQ(space.front().variant(), tensor_cores ? "mma" : "simt") << arch << " " << fields;
+        for (const Config& config : space) {
+          EXPECT_EQ(parsed->why_invalid(device, config), "") << arch << " " << fields << " " << config.text();
+          EXPECT_EQ(std::count(space.begin(), space.end(), config), 1) << config.text();
+        }
+      }
+    }
+  const ParsedProblemPtr parsed = op().parse(normal("seq_q=64,head_dim=64"));
+  EXPECT_NE(parsed->why_invalid(hopper(), Config{parse_fields("variant=none", "config")}), "");
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,176 @@
+// Numerics of attention's backward pass on a GPU, for every variant and many configurations, with poisoned outputs; repeats;
+// independence of packed sequences.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "tests/support/gpu_kernels.h"
+#include "tests/templates/attention_backward/cases.h"
+#include "tuner/verify.h"
+#include "tunesmith/buffer.h"
+#include "tunesmith/tunesmith.h"
+
+namespace tunesmith {
+namespace {
+
+using test::Case;
+
+class AttentionBackwardGpu : public test::GpuKernels {
+ protected:
+  void verify_all(const std::vector<Case>& cases) {
+    compile_all(cases);
+    std::map<std::string, std::pair<double, int>> seen;
+    for (const Case& c : cases) {
+      const CheckResult result = verify(*c.op().parse(c.problem), *executable_of(c), device(), 5);
+      EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
+      auto& [worst, count] = seen[c.config.variant() + " " + c.problem.fields.word("dtype")];
+      worst = std::max(worst, result.max_error);
+      ++count;
+    }
+    for (const auto& [what, result] : seen)
+      std::printf("%s: %d configurations, worst error %.2e relative\n", what.c_str(), result.second, result.first);
+  }
+};
+
+TEST_F(AttentionBackwardGpu, EveryProblemInEveryVariant) {
+  verify_all(test::backward_cases(test::backward_problems(false), device().info(), 3, 7));
+}
+
+TEST_F(AttentionBackwardGpu, TensorCoresOnEveryProblem) {
+  verify_all(test::backward_cases(test::backward_problems(true), device().info(), 3, 107));
+}
+
+// Verifies the search spaces of common shapes like the tuner.
+TEST_F(AttentionBackwardGpu, SearchSpacesOfCommonShapes) {
+  std::vector<Case> cases;
+  for (const char* fields :
+       {"seq_q=4096,head_dim=64,heads=32,batch=4", "seq_q=4096,head_dim=128,heads=16,batch=4,causal=bottom-right",
+        "seq_q=4096,head_dim=256,heads=8,batch=4",
+        "seq_q=4096,head_dim=128,heads=32,kv_heads=8,causal=bottom-right,dtype=f16"}) {
+    const Problem problem = test::normalized("attention_backward", fields);
+    const Problem small = find_op("attention_backward").parse(problem)->verification_problem();
+    for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device().info(), Effort::quick))
+      cases.push_back({small, config});
+  }
+  verify_all(cases);
+}
+
+/// Device arrays of a problem, filled like a test's, with poisoned outputs.
+class DeviceProblem {
+ public:
+  DeviceProblem(Engine& engine, const ParsedProblem& problem) {
+    std::vector<HostArray> host;
+    for (const ArrayInfo& info : problem.arrays()) {
+      const auto bytes = static_cast<std::size_t>(info.extent_bytes());
+      memory_.emplace_back(bytes, std::byte{0xFF});
+      host.push_back({info, memory_.back().data()});
+    }
+    problem.fill_inputs(3, InputKind::random, host);
+    for (const HostArray& array : host) {
+      names_.push_back(array.info.name);
+      const auto bytes = static_cast<std::size_t>(array.info.extent_bytes());
+      buffers_.emplace_back(engine, bytes);
+      buffers_.back().copy_from_host(array.data, bytes);
+      addresses_.push_back(buffers_.back().data());
+    }
+  }
+  const std::vector<void*>& addresses() const { return addresses_; }
+  std::vector<std::byte> fetch(const std::string& name) {
+    const std::size_t at = index(name);
+    std::vector<std::byte> result(memory_[at].size());
+    buffers_[at].copy_to_host(result.data(), result.size());
+    return result;
+  }
+  std::vector<std::byte>& host(const std::string& name) { return memory_[index(name)]; }
+  void send(const std::string& name) {
+    const std::size_t at = index(name);
+    buffers_[at].copy_from_host(memory_[at].data(), memory_[at].size());
+  }
+
+ private:
+  std::size_t index(const std::string& name) const {
+    return static_cast<std::size_t>(std::find(names_.begin(), names_.end(), name) - names_.begin());
+  }
+
+  std::vector<std::string> names_;
+  std::vector<std::vector<std::byte>> memory_;
+  std::vector<DeviceBuffer> buffers_;
+  std::vector<void*> addresses_;
+};
+
+TEST_F(AttentionBackwardGpu, RepeatsAreEqualBitForBit) {
+  for (const char* fields : {"seq_q=2048,head_dim=128,heads=8,kv_heads=2,causal=bottom-right",
+                             "seq_q=1024,head_dim=64,heads=8,alibi=1,dslopes=1,sinks=1,dsinks=1,dtype=f16",
+                             "seq_q=512,head_dim=64,heads=4,dtype=f32"}) {
+    const Problem problem = test::normalized("attention_backward", fields);
+    const ParsedProblemPtr parsed = find_op("attention_backward").parse(problem);
+    DeviceProblem on_device(*engine_, *parsed);
+    const Plan plan = engine_->prepare(problem, {});
+    std::map<std::string, std::vector<std::byte>> first;
+    for (int repeat = 0; repeat < 50; ++repeat) {
+      plan.launch(on_device.addresses());
+      engine_->synchronize();
+      for (const ArrayInfo& info : parsed->arrays()) {
+        if (!info.output) continue;
+        std::vector<std::byte> result = on_device.fetch(info.name);
+        if (repeat == 0)
+          first[info.name] = std::move(result);
+        else
+          ASSERT_EQ(first[info.name] == result, true) << fields << ": " << info.name << ", repeat " << repeat;
+      }
+    }
+  }
+}
+
+// NaN in other packed sequences does not reach a gradient.
+TEST_F(AttentionBackwardGpu, PackedSequencesAreIndependent) {
+  constexpr std::int32_t starts[] = {0, 70, 71, 71, 333, 700};
+  constexpr std::int64_t batch = std::size(starts) - 1, total = starts[batch], heads = 2;
+  for (const std::int64_t head_dim : {64, 128, 256})
+    for (const char* variant : {"mma", "simt"}) {
+      AttentionBackwardProblem typed{{.batch = batch, .heads = heads, .seq_q = 400, .head_dim = head_dim}};
+      typed.varlen = true;
+      typed.total_q = typed.total_kv = total;
+      const Problem problem = find_op("attention_backward").normalize(to_problem(typed));
+      const ParsedProblemPtr parsed = find_op("attention_backward").parse(problem);
+      PrepareOptions options;
+      options.config.fields = parse_fields(std::string("variant=") + variant, "config");
+      const Plan plan = engine_->prepare(problem, options);
+      const auto run = [&](bool poisoned) {
+        DeviceProblem on_device(*engine_, *parsed);
+        for (const char* name : {"cu_seqlens_q", "cu_seqlens_kv"}) {
+          std::memcpy(on_device.host(name).data(), starts, sizeof starts);
+          on_device.send(name);
+        }
+        if (poisoned)
+          for (const char* name : {"q", "k", "v", "o", "dout"}) {
+            auto* const elements = reinterpret_cast<std::uint16_t*>(on_device.host(name).data());
+            for (std::int64_t b = 1; b < batch; b += 2)
+              std::fill(elements + starts[b] * heads * head_dim, elements + starts[b + 1] * heads * head_dim,
+                        std::uint16_t{0x7fc0});
+            on_device.send(name);
+          }
+        plan.launch(on_device.addresses());
+        engine_->synchronize();
+        std::map<std::string, std::vector<std::byte>> gradients;
+        for (const char* name : {"dq", "dk", "dv"}) gradients[name] = on_device.fetch(name);
+        return gradients;
+      };
+      auto clean = run(false), poisoned = run(true);
+      for (const char* name : {"dq", "dk", "dv"}) {
+        const auto* const a = reinterpret_cast<const std::uint16_t*>(clean[name].data());
+        const auto* const b = reinterpret_cast<const std::uint16_t*>(poisoned[name].data());
+        for (std::int64_t s = 0; s < batch; s += 2)
+          for (std::int64_t i = starts[s] * heads * head_dim; i < starts[s + 1] * heads * head_dim; ++i)
+            ASSERT_EQ(a[i], b[i]) << variant << ", head_dim " << head_dim << ", " << name << ", sequence " << s;
+        // Check that the poison was present.
+        EXPECT_GT(b[starts[1] * heads * head_dim] & 0x7fff, 0x7f80) << variant << ", head_dim " << head_dim << ", " << name;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,72 @@
+// Generated kernels of attention's backward pass: NVRTC compiles them for every architecture without spills.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "tests/support/source_compilation.h"
+#include "tests/templates/attention_backward/cases.h"
+
+namespace tunesmith {
+namespace {
+
+using test::archs;
+
+class AttentionBackwardNvrtc : public test::SourceCompilation {};
+
+TEST_F(AttentionBackwardNvrtc, EveryProblemCompilesForTwoArchitectures) {
+  std::vector<Source> sources;
+  std::size_t turn = 0;
+  for (const Problem& problem : test::backward_problems(false))
+    for (int i = 0; i < 2; ++i) {
+      const Arch arch = parse_arch(archs[turn++ % std::size(archs)]);
+      for (const Config& config : test::sample_space(problem, generic_device(arch), 1, turn))
+        sources.push_back(source_of({problem, config}, arch));
+    }
+  compile_all(sources);
+}
+
+TEST_F(AttentionBackwardNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
+  std::vector<Source> sources;
+  std::map<std::string, std::set<std::string>> archs_of;
+  for (const char* name : archs)
+    for (const char* fields : {"seq_q=4096,head_dim=128,heads=16,causal=bottom-right",
+                               "seq_q=4096,head_dim=64,heads=16,dtype=f16", "seq_q=4096,head_dim=256,heads=16,dtype=f32"}) {
+      const Problem problem = test::normalized("attention_backward", fields);
+      for (const Config& config : test::sample_space(problem, generic_device(parse_arch(name)), 1, sources.size())) {
+        archs_of[config.variant()].insert(name);
+        sources.push_back(source_of({problem, config}, parse_arch(name)));
+      }
+    }
+  EXPECT_EQ(archs_of["simt"], (std::set<std::string>(std::begin(archs), std::end(archs))));
+  EXPECT_EQ(archs_of["mma"], (std::set<std::string>(std::begin(archs) + 1, std::end(archs))));
+  compile_all(sources);
+}
+
+// Every pair of kernels that the tuner tries first, on devices with little and with much shared memory.
+TEST_F(AttentionBackwardNvrtc, MmaFitsIntoRegisters) {
+  std::vector<Source> sources;
+  int turn = 0;
+  for (const char* fields :
+       {"seq_q=4096,head_dim=64,heads=16", "seq_q=4096,head_dim=128,heads=16,causal=bottom-right",
+        "seq_q=4096,head_dim=256,heads=16,dtype=f16", "seq_q=4096,head_dim=192,head_dim_v=128,heads=16",
+        "seq_q=4096,head_dim=72,heads=16,softcap=30,alibi=1,dslopes=1,sinks=1,dsinks=1,window_left=100"}) {
+    const Problem problem = test::normalized("attention_backward", fields);
+    const DeviceInfo device = generic_device(parse_arch(++turn % 2 == 0 ? "sm_80" : "sm_120a"));
+    for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device, Effort::quick))
+      if (config.variant() == "mma") sources.push_back(source_of({problem, config}, device.arch));
+  }
+  ASSERT_GT(sources.size(), 15U);
+  compile_all(sources);
+  const std::string ptx = ptx_of("attention_backward", "seq_q=4096,head_dim=128", "variant=mma");
+  for (const char* instruction :
+       {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "ldmatrix.sync.aligned.m8n8.x4.shared",
+        "ldmatrix.sync.aligned.m8n8.x4.trans.shared", "cp.async.cg.shared.global"})
+    EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
+  // Nothing is summed by atomics: the result is deterministic.
+  for (const char* instruction : {"red.", "atom."}) EXPECT_EQ(ptx.find(instruction), std::string::npos) << instruction;
+}
+
+}  // namespace
+}  // namespace tunesmith
