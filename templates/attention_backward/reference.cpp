@@ -90,7 +90,7 @@ QueryHead Reference::queries(const KeyHead& keys, std::int64_t head) const {
     return load(find(arrays_, name)->data, side, tensor, keys.batch, bounds.q_start, bounds.queries, head);
   };
   QueryHead loaded{
-      head, load_queries("q", Side::q, forward.tensor(Side::q)), load_queries("dout", Side::o, settings_.dout), {}, {}, {}};
+      head, load_queries("q", Side::q, forward.tensor(Side::q)), load_queries("dout", Side::o, settings_.dout), {}, {}};
   const Matrix o = load_queries("o", Side::o, forward.tensor(Side::o));
   for (std::int64_t i = 0; i < bounds.queries; ++i) {
     const std::int64_t row = settings_.row(keys.batch, head, bounds.q_start + i);
