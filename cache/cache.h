@@ -18,7 +18,7 @@ namespace tunesmith {
 /// Key of a tuning result. Driver, clocks and power limit are not part of it; they are provenance.
 struct TuningKey {
   std::string op;
-  std::string semantics;  ///< dtypes, options, alignment and stride classes
+  std::string problem_class;  ///< dtypes, options, alignment and stride classes
   std::int64_t n_cols = 0;
   std::int64_t rows_bucket = 0;
   std::string device_class;     ///< DeviceInfo::device_class()

@@ -8,7 +8,7 @@ namespace {
 std::string checksum(const TuningRecord& record) {
   const TuningKey& key = record.key;
   RowDigest digest("record 1");
-  digest.add(key.op).add(key.semantics).add(key.n_cols).add(key.rows_bucket).add(key.device_class);
+  digest.add(key.op).add(key.problem_class).add(key.n_cols).add(key.rows_bucket).add(key.device_class);
   digest.add(key.template_digest).add(key.policy).add(record.config);
   digest.add(record.median_us).add(record.mad_us).add(record.default_median_us).add(record.bytes);
   digest.add(record.problem).add(record.effort).add(to_lines(record.provenance)).add(record.created_unix_s);
@@ -18,7 +18,7 @@ std::string checksum(const TuningRecord& record) {
 // The checksum includes the key, which detects a trial that damage has moved to another record.
 std::string checksum(const TuningKey& key, const Trial& trial) {
   RowDigest digest("trial 1");
-  digest.add(key.op).add(key.semantics).add(key.n_cols).add(key.rows_bucket).add(key.device_class);
+  digest.add(key.op).add(key.problem_class).add(key.n_cols).add(key.rows_bucket).add(key.device_class);
   digest.add(key.template_digest).add(key.policy);
   digest.add(trial.config).add(trial.status).add(trial.median_us).add(trial.mad_us).add(std::int64_t{trial.samples});
   digest.add(trial.reason);
@@ -43,7 +43,7 @@ TuningRecord record_at(const Query& query, int column) {
 TuningKey key_at(const Query& query, int column) {
   TuningKey key;
   key.op = query.bytes(column);
-  key.semantics = query.bytes(column + 1);
+  key.problem_class = query.bytes(column + 1);
   key.device_class = query.bytes(column + 2);
   key.template_digest = query.bytes(column + 3);
   key.policy = query.bytes(column + 4);
@@ -64,12 +64,12 @@ Trial trial_at(const Query& query, int column) {
 }
 
 Query query_with_key(Connection& connection, const char* sql, const TuningKey& key) {
-  return connection.query(sql, key.op, key.semantics, key.device_class, key.template_digest, key.policy, key.n_cols,
+  return connection.query(sql, key.op, key.problem_class, key.device_class, key.template_digest, key.policy, key.n_cols,
                           key.rows_bucket);
 }
 
 std::int64_t record_id(Connection& connection, const TuningKey& key) {
-  Query query = query_with_key(connection, R"sql(SELECT id FROM records WHERE op=?1 AND semantics=?2 AND device_class=?3
+  Query query = query_with_key(connection, R"sql(SELECT id FROM records WHERE op=?1 AND problem_class=?2 AND device_class=?3
     AND template_digest=?4 AND policy=?5 AND n_cols=?6 AND rows_bucket=?7)sql",
                                key);
   return query.next() ? query.integer(0) : 0;
@@ -88,7 +88,7 @@ std::int64_t insert_trial(Connection& connection, const char* sql, std::int64_t 
 
 Lookup<TuningRecord> read_record(Connection& connection, const TuningKey& key) {
   Query query = query_with_key(connection, R"sql(SELECT config, median_us, mad_us, default_median_us, bytes, problem, effort,
-    provenance, created, checksum FROM records WHERE op=?1 AND semantics=?2 AND device_class=?3 AND template_digest=?4
+    provenance, created, checksum FROM records WHERE op=?1 AND problem_class=?2 AND device_class=?3 AND template_digest=?4
     AND policy=?5 AND n_cols=?6 AND rows_bucket=?7)sql",
                                key);
   if (!query.next()) return {};
@@ -100,7 +100,7 @@ Lookup<TuningRecord> read_record(Connection& connection, const TuningKey& key) {
 
 Lookup<std::vector<Trial>> read_trials(Connection& connection, const TuningKey& key) {
   Query query = query_with_key(connection, R"sql(SELECT t.config, t.status, t.median_us, t.mad_us, t.samples, t.reason,
-    t.checksum FROM trials t JOIN records r ON t.record_id = r.id WHERE r.op=?1 AND r.semantics=?2 AND r.device_class=?3
+    t.checksum FROM trials t JOIN records r ON t.record_id = r.id WHERE r.op=?1 AND r.problem_class=?2 AND r.device_class=?3
     AND r.template_digest=?4 AND r.policy=?5 AND r.n_cols=?6 AND r.rows_bucket=?7 ORDER BY t.config)sql",
                                key);
   std::vector<Trial> trials;
@@ -112,9 +112,9 @@ Lookup<std::vector<Trial>> read_trials(Connection& connection, const TuningKey& 
 }
 
 std::vector<TuningKey> keys_like(Connection& connection, const TuningKey& key) {
-  Query query = connection.query(R"sql(SELECT n_cols, rows_bucket FROM records WHERE op=?1 AND semantics=?2
+  Query query = connection.query(R"sql(SELECT n_cols, rows_bucket FROM records WHERE op=?1 AND problem_class=?2
     AND device_class=?3 AND template_digest=?4 AND policy=?5)sql",
-                                 key.op, key.semantics, key.device_class, key.template_digest, key.policy);
+                                 key.op, key.problem_class, key.device_class, key.template_digest, key.policy);
   std::vector<TuningKey> keys;
   while (query.next()) {
     keys.push_back(key);
@@ -126,9 +126,9 @@ std::vector<TuningKey> keys_like(Connection& connection, const TuningKey& key) {
 
 std::vector<std::pair<TuningKey, std::int64_t>> keys_of_other_templates(Connection& connection, const TuningKey& key) {
   // The index on keys finds the operation's records on this kind of device: a few hundred at most.
-  Query query = connection.query(R"sql(SELECT template_digest, created FROM records WHERE op=?1 AND semantics=?2
+  Query query = connection.query(R"sql(SELECT template_digest, created FROM records WHERE op=?1 AND problem_class=?2
     AND device_class=?3 AND template_digest<>?4 AND policy=?5 AND n_cols=?6 AND rows_bucket=?7)sql",
-                                 key.op, key.semantics, key.device_class, key.template_digest, key.policy, key.n_cols,
+                                 key.op, key.problem_class, key.device_class, key.template_digest, key.policy, key.n_cols,
                                  key.rows_bucket);
   std::vector<std::pair<TuningKey, std::int64_t>> keys;
   while (query.next()) {
@@ -139,9 +139,9 @@ std::vector<std::pair<TuningKey, std::int64_t>> keys_of_other_templates(Connecti
 }
 
 void for_each_record(Connection& connection, const std::function<void(TuningRecord&&, bool)>& take) {
-  Query query = connection.query(R"sql(SELECT op, semantics, device_class, template_digest, policy, n_cols, rows_bucket,
+  Query query = connection.query(R"sql(SELECT op, problem_class, device_class, template_digest, policy, n_cols, rows_bucket,
     config, median_us, mad_us, default_median_us, bytes, problem, effort, provenance, created, checksum FROM records
-    ORDER BY op, semantics, device_class, template_digest, policy, n_cols, rows_bucket)sql");
+    ORDER BY op, problem_class, device_class, template_digest, policy, n_cols, rows_bucket)sql");
   while (query.next()) {
     TuningRecord record = record_at(query, 7);
     record.key = key_at(query, 0);
@@ -153,16 +153,17 @@ void for_each_record(Connection& connection, const std::function<void(TuningReco
 void write_record(Connection& connection, const TuningRecord& record, const std::vector<Trial>& trials) {
   const TuningKey& key = record.key;
   connection
-      .query(R"sql(INSERT INTO records (op, semantics, device_class, template_digest, policy, n_cols, rows_bucket, config,
+      .query(
+          R"sql(INSERT INTO records (op, problem_class, device_class, template_digest, policy, n_cols, rows_bucket, config,
         median_us, mad_us, default_median_us, bytes, problem, effort, provenance, created, checksum)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
-        ON CONFLICT (op, semantics, device_class, template_digest, policy, n_cols, rows_bucket) DO UPDATE SET
+        ON CONFLICT (op, problem_class, device_class, template_digest, policy, n_cols, rows_bucket) DO UPDATE SET
         config=excluded.config, median_us=excluded.median_us, mad_us=excluded.mad_us,
         default_median_us=excluded.default_median_us, bytes=excluded.bytes, problem=excluded.problem,
         effort=excluded.effort, provenance=excluded.provenance, created=excluded.created, checksum=excluded.checksum)sql",
-             key.op, key.semantics, key.device_class, key.template_digest, key.policy, key.n_cols, key.rows_bucket,
-             record.config, record.median_us, record.mad_us, record.default_median_us, record.bytes, record.problem,
-             record.effort, to_lines(record.provenance), record.created_unix_s, checksum(record))
+          key.op, key.problem_class, key.device_class, key.template_digest, key.policy, key.n_cols, key.rows_bucket,
+          record.config, record.median_us, record.mad_us, record.default_median_us, record.bytes, record.problem,
+          record.effort, to_lines(record.provenance), record.created_unix_s, checksum(record))
       .run();
   const std::int64_t id = record_id(connection, key);
   for (const Trial& trial : trials) {
@@ -207,7 +208,8 @@ std::vector<std::string> sweep_records(Connection& connection, bool remove) {
   // NOT INDEXED, because the index may be damaged.
   std::vector<std::int64_t> records;
   {
-    Query query = connection.query(R"sql(SELECT op, semantics, device_class, template_digest, policy, n_cols, rows_bucket,
+    Query query =
+        connection.query(R"sql(SELECT op, problem_class, device_class, template_digest, policy, n_cols, rows_bucket,
       config, median_us, mad_us, default_median_us, bytes, problem, effort, provenance, created, checksum, id
       FROM records NOT INDEXED)sql");
     while (query.next()) {
@@ -223,7 +225,7 @@ std::vector<std::string> sweep_records(Connection& connection, bool remove) {
 
   std::vector<std::pair<std::int64_t, std::string>> trials;
   {
-    Query query = connection.query(R"sql(SELECT r.op, r.semantics, r.device_class, r.template_digest, r.policy, r.n_cols,
+    Query query = connection.query(R"sql(SELECT r.op, r.problem_class, r.device_class, r.template_digest, r.policy, r.n_cols,
       r.rows_bucket, t.config, t.status, t.median_us, t.mad_us, t.samples, t.reason, t.checksum, t.record_id
       FROM trials t LEFT JOIN records r ON t.record_id = r.id)sql");
     while (query.next()) {
@@ -242,7 +244,7 @@ std::vector<std::string> sweep_records(Connection& connection, bool remove) {
 }
 
 std::string text(const TuningKey& key) {
-  return key.op + " " + key.semantics + " n_cols=" + std::to_string(key.n_cols) +
+  return key.op + " " + key.problem_class + " n_cols=" + std::to_string(key.n_cols) +
          " rows_bucket=" + std::to_string(key.rows_bucket) + " on " + key.device_class;
 }
 

@@ -45,7 +45,9 @@ CREATE TABLE sources (
 ) STRICT;
 )sql";
 
-constexpr const char* steps_of_this_code[] = {version_1};
+constexpr const char* version_2 = "ALTER TABLE records RENAME COLUMN semantics TO problem_class;";
+
+constexpr const char* steps_of_this_code[] = {version_1, version_2};
 
 std::int64_t integer(Connection& connection, const char* sql) {
   Query query = connection.query(sql);

@@ -59,8 +59,8 @@ UserFile::Outcome UserFile::run(bool writing, const Work& work) {
           return Outcome::done;
         }
       }
-      if (opened == Opened::refused) {
-        fail(refusal_, writing, false);
+      if (opened == Opened::rejected) {
+        fail(rejection_, writing, false);
         return Outcome::failed;
       }
       if (opened == Opened::absent && !writing) return Outcome::absent;
@@ -77,13 +77,13 @@ UserFile::Opened UserFile::open(bool writing) {
   const bool needs_writer = writing || reading_fails_;
   if (connection_ && now == identity_ && (connection_writes_ || !needs_writer)) return Opened::ready;
   connection_.reset();
-  if (refused_ && now == refused_) return Opened::refused;
-  refused_.reset();
+  if (rejected_ && now == rejected_) return Opened::rejected;
+  rejected_.reset();
   if (!now) return Opened::absent;
   identity_ = *now;
   if (!now->regular) {
-    refuse(*now, "is not a regular file");
-    return Opened::refused;
+    reject(*now, "is not a regular file");
+    return Opened::rejected;
   }
   Inspected inspected = inspect();
   const SchemaCheck found = inspected.found;
@@ -91,10 +91,10 @@ UserFile::Opened UserFile::open(bool writing) {
     case SchemaCheck::State::empty: return Opened::absent;
     case SchemaCheck::State::older: return Opened::older;
     case SchemaCheck::State::newer:
-      refuse(*now, "was written by a later version of tunesmith (schema " + std::to_string(found.version) +
+      reject(*now, "was written by a later version of tunesmith (schema " + std::to_string(found.version) +
                        ", this one knows " + std::to_string(steps_.size()) + ")");
-      return Opened::refused;
-    case SchemaCheck::State::foreign: refuse(*now, "is a database of another program"); return Opened::refused;
+      return Opened::rejected;
+    case SchemaCheck::State::foreign: reject(*now, "is a database of another program"); return Opened::rejected;
     case SchemaCheck::State::damaged:
       throw SqliteError(SQLITE_CORRUPT, "schema version " + std::to_string(found.version) + " is invalid");
     case SchemaCheck::State::current: break;
@@ -150,7 +150,7 @@ void UserFile::set_up() {
   connection.execute("PRAGMA synchronous=FULL");
   if (const auto now = file_identity(file_)) {
     identity_ = *now;
-    refused_.reset();
+    rejected_.reset();
     connection_.emplace(std::move(connection));
     connection_writes_ = true;
   }
@@ -183,7 +183,7 @@ bool UserFile::handle(const SqliteError& error, bool writing, int attempt) {
     default:
       if (means_damage(error.primary()) && again) {
         if (recover(error)) return true;
-        if (!refused_) fail(error.what(), writing, false);
+        if (!rejected_) fail(error.what(), writing, false);
         return false;
       }
   }
@@ -220,24 +220,24 @@ bool UserFile::recover(const SqliteError& error) {
     if (lock_error.primary() == SQLITE_BUSY) {
       fail(lock_error.what(), false, true);
     } else {
-      refuse(broken, std::string("is damaged (") + error.what() + ") and cannot be moved aside: " + lock_error.what());
+      reject(broken, std::string("is damaged (") + error.what() + ") and cannot be moved aside: " + lock_error.what());
     }
   } catch (const fs::filesystem_error& rename_error) {
-    refuse(broken, std::string("is damaged (") + error.what() + ") and cannot be moved aside: " + rename_error.what());
+    reject(broken, std::string("is damaged (") + error.what() + ") and cannot be moved aside: " + rename_error.what());
   }
   return false;
 }
 
-void UserFile::refuse(const FileIdentity& identity, const std::string& why) {
-  refused_ = identity;
-  refusal_ = file_.string() + " " + why;
-  failure_ = refusal_;
-  warnings_.once("refused", "cache " + refusal_ + "; results are kept in memory only");
+void UserFile::reject(const FileIdentity& identity, const std::string& why) {
+  rejected_ = identity;
+  rejection_ = file_.string() + " " + why;
+  failure_ = rejection_;
+  warnings_.once("refused", "cache " + rejection_ + "; results are kept in memory only");
 }
 
 void UserFile::fail(const std::string& why, bool writing, bool busy) {
   failure_ = why;
-  if (refused_) return;  // a warning with the reason was given
+  if (rejected_) return;  // a warning with the reason was given
   if (busy) {
     warnings_.once("busy", "cache " + file_.string() + " is in use by another process: " + why);
   } else if (writing) {
@@ -249,7 +249,7 @@ void UserFile::fail(const std::string& why, bool writing, bool busy) {
 }
 
 std::string UserFile::why_not_writable() const {
-  if (refused_) return refusal_;
+  if (rejected_) return rejection_;
   if (const std::string why = tunesmith::why_not_writable(file_); !why.empty()) return why;
   if (connection_ && connection_writes_ && connection_->read_only()) return file_.string() + " is read-only";
   return write_failure_;

@@ -43,7 +43,7 @@ class UserFile {
   std::string why_not_writable() const;
 
  private:
-  enum class Opened { ready, absent, older, refused };
+  enum class Opened { ready, absent, older, rejected };
 
   Outcome run(bool writing, const Work& work);
   Opened open(bool writing);
@@ -57,7 +57,7 @@ class UserFile {
   /// Handles an error; returns true if the call should be repeated.
   bool handle(const SqliteError& error, bool writing, int attempt);
   bool recover(const SqliteError& error);
-  void refuse(const FileIdentity& identity, const std::string& why);
+  void reject(const FileIdentity& identity, const std::string& why);
   void fail(const std::string& why, bool writing, bool busy);
 
   const std::filesystem::path file_;
@@ -67,10 +67,10 @@ class UserFile {
   FileLock lock_;
   std::optional<Connection> connection_;
   bool connection_writes_ = false;
-  bool reading_fails_ = false;           // a read-only connection does not suffice
-  FileIdentity identity_;                // of the file that connection_ has open, or that was checked last
-  std::optional<FileIdentity> refused_;  // a file that is not used, until another file has its name
-  std::string refusal_;
+  bool reading_fails_ = false;            // a read-only connection does not suffice
+  FileIdentity identity_;                 // of the file that connection_ has open, or that was checked last
+  std::optional<FileIdentity> rejected_;  // a file that is not used, until another file has its name
+  std::string rejection_;
   std::string failure_;
   std::string write_failure_;  // of the last write; empty after a successful one
   int recoveries_ = 0;

@@ -84,10 +84,10 @@ Value Description::Entry::parsed(const Fields& given) const {
       return value;
     }
     case FieldKind::real: return given.real(name);
-    case FieldKind::text: return given.word(name);
+    case FieldKind::text: return given.string(name);
     case FieldKind::choice: break;
   }
-  const std::string& word = given.word(name);
+  const std::string& word = given.string(name);
   const auto found = std::ranges::find(access->names, std::string_view(word));
   if (found == access->names.end())
     throw Error(ErrorCode::invalid_argument, name, " is '", word, "'; allowed: ", range_text());
@@ -236,7 +236,7 @@ std::vector<FieldInfo> Description::field_infos() const {
     else
       info.default_text = entry.facts.follows.text.empty() ? "none" : std::string(entry.facts.follows.text);
     if (entry.access->kind == FieldKind::text && info.default_text.empty()) info.default_text = "none";
-    info.words = entry.words();
+    info.choices = entry.words();
     info.option = entry.option;
     info.kind = entry.access->kind;
     info.text = info.kind == FieldKind::text;

@@ -66,7 +66,7 @@ double Fields::real(std::string_view name) const {
   throw Error(ErrorCode::invalid_argument, name, " is '", tunesmith::text(value), "'; expected a number");
 }
 
-const std::string& Fields::word(std::string_view name) const {
+const std::string& Fields::string(std::string_view name) const {
   const Value& value = require(*this, name);
   if (const auto* word = std::get_if<std::string>(&value)) return *word;
   throw Error(ErrorCode::invalid_argument, name, " is ", tunesmith::text(value), "; expected a string");

@@ -29,7 +29,7 @@ std::string source_name(LoadHint hint);
 std::string source_name(StoreHint hint);
 
 /// The configuration that these fields describe. Config: a struct with a member `variant` and a function
-/// describe(const Config&, Description&) beside it. Throws Error(invalid_argument) naming the field, its value and what is
+/// describe(const Config&, Description&) next to it. Throws Error(invalid_argument) naming the field, its value and what is
 /// allowed.
 template <typename Config>
 Config read_config(const Fields& fields) {

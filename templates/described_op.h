@@ -7,7 +7,7 @@
 namespace tunesmith {
 
 /// Typed: the problem's struct. Parsed: a ParsedProblem made from (const Op&, const Typed&). These
-/// functions stand beside Typed:
+/// functions stand next to Typed:
 ///   std::string_view summary_of(const Typed&);              one line of help
 ///   std::vector<FieldInfo> config_fields_of(const Typed&);  of its configurations
 ///   void complete(Typed&);                                  checks across fields, and one form for equal problems

@@ -8,7 +8,7 @@
 
 namespace tunesmith {
 
-/// So many blocks or a few more, folded over y; `unit` blocks stay together in x (a cluster). Throws
+/// Returns a grid of at least `blocks` blocks, folded over y; `unit` blocks stay together in x (a cluster). Throws
 /// Error(invalid_argument) beyond what a grid holds.
 Dim3 folded_grid(std::int64_t blocks, std::int64_t unit = 1);
 

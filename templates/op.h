@@ -26,12 +26,12 @@ struct HostArray {
 
 /// What of a problem decides which configuration is fast; becomes part of the cache key.
 struct KeyParts {
-  std::string semantics;         ///< dtypes, options, alignment and stride classes, as canonical text
+  std::string problem_class;     ///< dtypes, options, alignment and stride classes, as canonical text
   std::int64_t n_cols = 0;       ///< the size that tuning is keyed on
   std::int64_t rows_bucket = 0;  ///< rows rounded to a class (powers of two, capped where the GPU is full anyway)
 };
 
-/// The least work any implementation must do, for roofs and shares.
+/// The least work any implementation must do, for copy baselines and shares.
 struct Cost {
   double bytes_read = 0, bytes_written = 0, flops = 0;
   /// What these numbers count though there may be less of it, such as "pairs that mask_mod hides": what a text of the user's
@@ -53,8 +53,8 @@ struct SourceParts {
 };
 
 enum class InputKind : std::uint8_t {
-  random,   ///< seeded, well-behaved
-  awkward,  ///< the first rows hold ties, -inf, +inf, NaN, huge offsets, denormals; the rest random
+  random,      ///< seeded, well-behaved
+  edge_cases,  ///< the first rows hold ties, -inf, +inf, NaN, huge offsets, denormals; the rest random
 };
 
 /// Outcome of comparing outputs with the float64 reference.
@@ -98,7 +98,7 @@ class ParsedProblem {
 
   /// The configuration used without tuning; valid for the device, good without measuring.
   virtual Config default_config(const DeviceInfo& device) const = 0;
-  /// Completes a partial configuration ("variant=online" or "threads=512") with defaults. Throws
+  /// Completes a partial configuration ("variant=two_pass" or "threads=512") with defaults. Throws
   /// Error(invalid_argument) for an unknown field or value, and for a result that why_invalid() rejects.
   virtual Config complete_config(const DeviceInfo& device, const Config& partial) const = 0;
   /// Candidates in the order they should be tried; every one valid; default_config() is among them and first.
@@ -131,7 +131,8 @@ class ParsedProblem {
   /// The same where the problem holds user CUDA functions, which the host cannot evaluate: check() throws
   /// Error(unsupported) then, and this asks the device for what the code alone makes of numbers that the reference has
   /// computed. Other operations do not use `evaluate`.
-  virtual CheckResult judge(std::span<const HostArray> arrays, std::int64_t max_rows, const Evaluate& evaluate) const {
+  virtual CheckResult check_outputs(std::span<const HostArray> arrays, std::int64_t max_rows,
+                                    const Evaluate& evaluate) const {
     (void)evaluate;
     return check(arrays, max_rows);
   }

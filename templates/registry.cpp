@@ -1,11 +1,11 @@
-// The operations that exist. Adding one is a line here and a folder beside softmax/.
+// The operations that exist. Adding one is a line here and a folder next to softmax/.
 
 #include <array>
 
 #include "templates/attention/op.h"
 #include "templates/attention_backward/op.h"
 #include "templates/copy/op.h"
-#include "templates/cross_entropy/ends_op.h"
+#include "templates/cross_entropy/finalize_op.h"
 #include "templates/cross_entropy/op.h"
 #include "templates/op.h"
 #include "templates/softmax/op.h"

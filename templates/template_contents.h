@@ -16,7 +16,7 @@ struct TemplateSet::Contents {
   TemplateSet::Files files;
   std::list<std::string> owned;  ///< what `files` refers to, unless it is embedded
 
-  /// By file ("softmax/held.cuh") or folder ("softmax"). Known from the start for embedded files; otherwise filled on
+  /// By file ("softmax/resident.cuh") or folder ("softmax"). Known from the start for embedded files; otherwise filled on
   /// demand, because most files of a folder are never asked about.
   mutable std::map<std::string, std::string, std::less<>> digests;
 

@@ -41,7 +41,7 @@ struct Candidate {
 };
 
 /// Throws Error(device_failed) when the device no longer works after `failure` of what `culprit` names (a kernel that
-/// faulted takes the context with it): then no later candidate can be judged.
+/// faulted takes the context with it): then no later candidate can be checked.
 void require_working(Device& device, const std::string& culprit, const std::string& failure);
 
 }  // namespace tunesmith

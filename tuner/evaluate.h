@@ -1,5 +1,5 @@
 #pragma once
-// What a judge of results asks of a device: kernels of a loaded binary on arrays of the host.
+// What a check of results asks of a device: kernels of a loaded binary on arrays of the host.
 
 #include <memory>
 

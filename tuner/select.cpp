@@ -40,7 +40,7 @@ TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, con
   KeyParts parts = problem.key();
   TuningKey key;
   key.op = problem.op().name();
-  key.semantics = std::move(parts.semantics);
+  key.problem_class = std::move(parts.problem_class);
   key.n_cols = parts.n_cols;
   key.rows_bucket = parts.rows_bucket;
   key.device_class = device.device_class();

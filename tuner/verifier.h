@@ -12,7 +12,7 @@ namespace tunesmith {
 /// Not thread-safe. Problem and device must outlive it.
 class Verifier {
  public:
-  /// Fills the inputs: awkward rows first, random ones after them. Throws Error(out_of_memory).
+  /// Fills the inputs: edge-case rows first, random ones after them. Throws Error(out_of_memory).
   Verifier(const ParsedProblem& verification_problem, Device& device, std::uint64_t seed);
 
   /// See verify(). `executable` must have been built for the verification problem. Throws Error(device_failed) when it

@@ -51,7 +51,7 @@ Verifier::Verifier(const ParsedProblem& verification_problem, Device& device, st
     array.memory = DeviceMemory(device, array.input.size());
   }
   for (Guarded& array : arrays_) inputs.push_back({array.info, array.elements(array.input)});
-  verification_problem.fill_inputs(seed, InputKind::awkward, inputs);
+  verification_problem.fill_inputs(seed, InputKind::edge_cases, inputs);
 }
 
 void Verifier::run(const Executable& executable, std::span<void* const> addresses, std::byte poison,
@@ -157,7 +157,7 @@ CheckResult Verifier::check(const Executable& executable) {
     Guarded& owner = arrays_[owners_[i]];
     arrays.push_back({arrays_[i].info, owner.elements(arrays_[i].info.output ? owner.first : owner.input)});
   }
-  return problem_.judge(arrays, std::numeric_limits<std::int64_t>::max(), evaluate_on(device_, executable.module()));
+  return problem_.check_outputs(arrays, std::numeric_limits<std::int64_t>::max(), evaluate_on(device_, executable.module()));
 }
 
 CheckResult verify(const ParsedProblem& verification_problem, const Executable& executable, Device& device,

@@ -1,5 +1,5 @@
 #pragma once
-// Is a configuration right on this device? Poisoned outputs, canaries around them, awkward rows, twice (for races).
+// Is a configuration right on this device? Poisoned outputs, canaries around them, edge-case rows, twice (for races).
 
 #include "tuner/build.h"
 

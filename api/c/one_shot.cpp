@@ -56,8 +56,8 @@ bool is_in_place(std::span<const ArrayInfo> arrays, std::span<void* const> addre
 void set_in_place(Problem& problem, const FieldInfo& field, bool in_place) {
   constexpr std::string_view on = "in_place", off = "separate";
   if (field.name == on) problem.fields.set(field.name, std::int64_t{in_place});
-  if (std::ranges::find(field.words, on) == field.words.end() || !problem.fields.contains(field.name)) return;
-  const std::string& asked = problem.fields.word(field.name);
+  if (std::ranges::find(field.choices, on) == field.choices.end() || !problem.fields.contains(field.name)) return;
+  const std::string& asked = problem.fields.string(field.name);
   if (asked == on || asked == off) problem.fields.set(field.name, std::string(in_place ? on : off));
 }
 

@@ -9,7 +9,7 @@
 namespace tunesmith {
 namespace {
 
-[[noreturn]] void refuse(std::string_view name, std::span<const ArrayInfo> infos) {
+[[noreturn]] void reject(std::string_view name, std::span<const ArrayInfo> infos) {
   std::vector<std::string_view> names;
   std::string all;
   for (const ArrayInfo& info : infos) {
@@ -27,7 +27,7 @@ std::vector<void*> in_order(std::span<const ArrayInfo> infos, std::span<const Na
   std::vector<void*> addresses(infos.size());
   for (const NamedArray& array : arrays) {
     const auto info = std::ranges::find(infos, array.name, &ArrayInfo::name);
-    if (info == infos.end()) refuse(array.name, infos);
+    if (info == infos.end()) reject(array.name, infos);
     addresses[static_cast<std::size_t>(info - infos.begin())] = const_cast<void*>(array.address);
   }
   return addresses;

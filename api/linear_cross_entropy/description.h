@@ -55,8 +55,7 @@ constexpr void describe_linear_arrays(const LinearCrossEntropyProblem& p, Arrays
   v.array(arrays.lse, {.name = "lse", .role = out, .shape = {tokens}, .optional = true});
   v.array(arrays.z_loss, {.name = "z_loss", .role = out, .shape = {losses}, .present = p.z_loss > 0, .optional = true});
   v.array(arrays.nll, {.name = "nll", .role = out, .shape = {tokens}, .present = p.nll});
-  v.array(arrays.predicted,
-          {.name = "predicted", .role = out, .dtype = p.target_dtype, .shape = {tokens}, .present = p.predicted});
+  v.array(arrays.argmax, {.name = "argmax", .role = out, .dtype = p.target_dtype, .shape = {tokens}, .present = p.argmax});
   v.array(arrays.dhidden, {.name = "dhidden",
                            .role = out,
                            .dtype = p.dtype,

@@ -11,7 +11,7 @@
 #include "api/engine/parts.h"
 #include "api/linear_cross_entropy/chunks.h"
 #include "jit/workspaces.h"
-#include "templates/cross_entropy/ends_op.h"
+#include "templates/cross_entropy/finalize_op.h"
 
 namespace tunesmith {
 namespace {
@@ -58,7 +58,7 @@ CrossEntropyProblem chunk_problem(const LinearCrossEntropyProblem& problem, cons
   chunk.reduction = Reduction::none;
   chunk.weight = problem.class_weight;
   chunk.nll = problem.nll;
-  chunk.predicted = problem.predicted;
+  chunk.argmax = problem.argmax;
   if (!gradient) return chunk;
   chunk.gradient = has_separate_dlogits(problem) ? Gradient::separate : Gradient::in_place;
   chunk.out_dtype = problem.dtype;
@@ -237,7 +237,7 @@ void LinearCrossEntropy::State::check_arrays(const LinearCrossEntropyArrays& arr
       {"lse", arrays.lse, p.tokens * 4, 4, true, true, true},
       {"z_loss", arrays.z_loss, losses * 4, 4, true, p.z_loss > 0, true},
       {"nll", arrays.nll, p.tokens * 4, 4, true, p.nll},
-      {"predicted", arrays.predicted, p.tokens * target, target, true, p.predicted},
+      {"argmax", arrays.argmax, p.tokens * target, target, true, p.argmax},
       {"dhidden", arrays.dhidden, hidden_bytes, matrix_alignment, true, p.dhidden},
       {"dweight", arrays.dweight, dweight_bytes, matrix_alignment, true, p.dweight},
       {"workspace", arrays.workspace, workspace_size, 256, true, p.caller_workspace},
@@ -266,7 +266,7 @@ void LinearCrossEntropy::State::launch_chunk(const Chunk& chunk, std::int64_t fi
   list.add(arrays.lse != nullptr ? arrays.lse + first : floats_at(chunks.lse));
   list.add_if(problem.z_loss > 0, z_losses + first);
   list.add_if(problem.nll, part(arrays.nll, first, 4));
-  list.add_if(problem.predicted, part(arrays.predicted, first, size_of(problem.target_dtype)));
+  list.add_if(problem.argmax, part(arrays.argmax, first, size_of(problem.target_dtype)));
   list.add_if(has_gradient(), dlogits);
   chunk.cross_entropy.launch(list.span(), stream);
 

@@ -96,7 +96,7 @@ def own_fields(cell):
         if cell.kind == "softcap":
             fields["aux"] = f"cap:f32={SOFTCAP}"
         if cell.case == "document snippet":
-            fields["mask_tiles"] = "read"
+            fields["block_mask"] = "read"
         return fields
     if cell.case == "window":
         fields["window_left"] = WINDOW

@@ -47,7 +47,7 @@ def triton_whole(cell, arrays, timer):
 
 
 def triton_loop(cell, arrays, timer):
-    kernel = triton_rows.forward_online if cell.op in grids.FORWARD else triton_rows.backward_two_pass
+    kernel = triton_rows.forward_two_pass if cell.op in grids.FORWARD else triton_rows.backward_two_pass
     return _triton(cell, arrays, timer, kernel, triton_rows.loop_tiles(cell.cols))
 
 

@@ -23,7 +23,7 @@ def forward_whole(y, x, stride, cols, LOG: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def forward_online(y, x, stride, cols, LOG: tl.constexpr, BLOCK: tl.constexpr):
+def forward_two_pass(y, x, stride, cols, LOG: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     largest = float("-inf")
     total = 0.0

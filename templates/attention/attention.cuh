@@ -24,12 +24,12 @@ struct AttentionParams {
   const float* sinks;         ///< (heads)
   const int* cu_seqlens_q;    ///< (batch + 1): where each sequence starts
   const int* cu_seqlens_kv;   ///< (batch + 1)
-  uint32* mask_tiles;         ///< see attention/mask_tiles.cuh; nullptr: they are in the workspace
+  uint32* block_mask;         ///< see attention/block_mask.cuh; nullptr: they are in the workspace
   unsigned char* workspace;
   uint64 aux[attention_aux_slots];  ///< addresses of arrays, bits of numbers
   AttentionStrides q_strides, k_strides, v_strides, o_strides;
   int64 total_q;                              ///< positions of all packed sequences
-  int64 mask_batch_stride, mask_head_stride;  ///< words of mask_tiles; 0: one for all
+  int64 mask_batch_stride, mask_head_stride;  ///< words of block_mask; 0: one for all
   int batch, heads, kv_heads;
   int seq_q, seq_kv;  ///< packed: of the longest sequence
   int q_tiles;        ///< of the longest sequence

@@ -12,7 +12,7 @@ namespace tunesmith::attention {
 namespace {
 
 constexpr std::array<std::string_view, 10> reserved_names{
-    "q", "k", "v", "o", "lse", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_kv", "mask_tiles"};
+    "q", "k", "v", "o", "lse", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_kv", "block_mask"};
 
 constexpr std::array<std::pair<std::string_view, DType>, 6> types{{{"f32", DType::f32},
                                                                    {"f16", DType::f16},

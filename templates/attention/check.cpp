@@ -58,14 +58,14 @@ struct Outcome {
 
 CheckResult ParsedAttention::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
   if (settings_.modified())
-    throw Error(
-        ErrorCode::unsupported,
-        "score_mod and mask_mod are CUDA functions, which check() cannot evaluate; judge() evaluates them on a device");
-  return judge(arrays, max_rows, {});
+    throw Error(ErrorCode::unsupported,
+                "score_mod and mask_mod are CUDA functions, which check() cannot evaluate; check_outputs() evaluates them "
+                "on a device");
+  return check_outputs(arrays, max_rows, {});
 }
 
-CheckResult ParsedAttention::judge(std::span<const HostArray> arrays, std::int64_t max_rows,
-                                   const Evaluate& evaluate) const {
+CheckResult ParsedAttention::check_outputs(std::span<const HostArray> arrays, std::int64_t max_rows,
+                                           const Evaluate& evaluate) const {
   const Settings& settings = settings_;
   const Reference reference(settings, arrays);
   const HostArray &o = *find(arrays, "o"), &lse = *find(arrays, "lse");

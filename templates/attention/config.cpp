@@ -34,7 +34,7 @@ void describe_fields(Self& config, Visitor& v) {
   field(wgmma, "o_slabs", config.o_slabs,
         {.meaning = "slabs of 64 output columns that a warpgroup stages at once", .range = {1, 4}});
   field(wgmma, "order", config.order, {.meaning = "a block takes every n-th Q tile, or the next one that is left"});
-  field(wgmma, "turns", config.turns, {.meaning = "ping-pong scheduling of warpgroups"});
+  field(wgmma, "ping_pong", config.ping_pong, {.meaning = "ping-pong scheduling of warpgroups"});
   field(mma, "q_in_registers", config.q_in_registers,
         {.meaning = "Q stays in registers; 0: it is loaded from shared memory for every K/V tile"});
   field(mma, "blocks_per_sm", config.blocks_per_sm,

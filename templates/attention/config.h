@@ -32,7 +32,7 @@ struct TypedConfig {
   int tile_q = 64, tile_kv = 64;
   int q_stages = 2, stages = 2, o_slabs = 1;
   TileOrder order = TileOrder::fixed;
-  bool turns = false, q_in_registers = false;
+  bool ping_pong = false, q_in_registers = false;
   int blocks_per_sm = 1;
   int splits = 0, cluster = 1;
   int rescale = 8;

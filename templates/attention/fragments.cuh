@@ -22,12 +22,12 @@ struct AlignedChunks {
 template <typename Chunks, typename Element, int threads, int rows, int width, int vector>
 __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* shared,
                                           int tile_at, int thread) {
-  constexpr int per_row = width / 8, chunks = rows * per_row, turns = (chunks + threads - 1) / threads;
+  constexpr int per_row = width / 8, chunks = rows * per_row, iterations = (chunks + threads - 1) / threads;
   // If each thread stays in its column, its address advances by a constant.
   constexpr bool straight = threads % per_row == 0;
   const Element* source = head + (first + thread / per_row) * stride + thread % per_row * 8;
-#pragma unroll(turns <= 16 ? turns : 8)
-  for (int i = 0; i < turns; ++i) {
+#pragma unroll(iterations <= 16 ? iterations : 8)
+  for (int i = 0; i < iterations; ++i) {
     const int number = thread + i * threads, row = number / per_row, chunk = number % per_row;
     if constexpr (!straight) source = head + (first + row) * stride + chunk * 8;
     if (chunks % threads == 0 || number < chunks) {
@@ -79,12 +79,12 @@ using Fragments = uint32[blocks][4];
 /// every product.
 template <const AttentionShape& shape, int blocks, bool in_registers>
 struct WarpQueries {
-  static constexpr int steps = (shape.head_dim + 15) / 16, held_steps = in_registers ? steps : 1;
+  static constexpr int steps = (shape.head_dim + 15) / 16, kept_steps = in_registers ? steps : 1;
 
   const unsigned char* const shared;
   const int tile_at;
   const MatrixRows<shape.head_dim> rows;
-  Fragments<blocks> held[held_steps];
+  Fragments<blocks> kept[kept_steps];
 
   __device__ __forceinline__ WarpQueries(const unsigned char* memory, int at, int lane)
       : shared(memory), tile_at(at), rows(lane % 16, lane / 16) {}
@@ -100,12 +100,12 @@ struct WarpQueries {
   __device__ __forceinline__ void hold() {
     if constexpr (in_registers)
 #pragma unroll
-      for (int step = 0; step < held_steps; ++step) fetch(step, held[step]);
+      for (int step = 0; step < kept_steps; ++step) fetch(step, kept[step]);
   }
   /// From element 16 `step` on.
   __device__ __forceinline__ const Fragments<blocks>& at(int step) {
-    if constexpr (!in_registers) fetch(step, held[0]);
-    return held[in_registers ? step : 0];
+    if constexpr (!in_registers) fetch(step, kept[0]);
+    return kept[in_registers ? step : 0];
   }
 };
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "templates/attention/mask_tiles.h"
+#include "templates/attention/block_mask.h"
 #include "templates/attention/op.h"
 #include "templates/half.h"
 #include "templates/sampling.h"
@@ -71,7 +71,7 @@ double edge_case_value(Side side, std::int64_t position, std::int64_t head, std:
 }  // namespace
 
 void ParsedAttention::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  attention::fill_inputs(settings_, seed, kind == InputKind::awkward, arrays);
+  attention::fill_inputs(settings_, seed, kind == InputKind::edge_cases, arrays);
 }
 
 void attention::fill_inputs(const Settings& settings, std::uint64_t seed, bool edge_cases,
@@ -104,7 +104,7 @@ void attention::fill_inputs(const Settings& settings, std::uint64_t seed, bool e
         write_element(DType::f32, array.data, h, edge_cases && h % 3 == 2 ? 40.0f : static_cast<float>(h % 4 - 1));
     for (const Aux& aux : settings.aux)
       if (aux.is_array && aux.name == array.info.name) fill_aux(array, seed + scramble(7), shortest);
-    if (array.info.name == "mask_tiles" && array.info.input) fill_mask_tiles(array);
+    if (array.info.name == "block_mask" && array.info.input) fill_block_mask(array);
     if (array.info.name == "cu_seqlens_q") fill_starts(array, settings.total_q, settings.seq_q, seed + 11, edge_cases);
     if (array.info.name == "cu_seqlens_kv") fill_starts(array, settings.total_kv, settings.seq_kv, seed + 12, edge_cases);
   }

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <numbers>
 
-#include "templates/attention/mask_tiles.h"
+#include "templates/attention/block_mask.h"
 #include "templates/attention/modification.h"
 #include "templates/source_text.h"
 
@@ -68,7 +68,7 @@ Params parameters_of(const Settings& settings) {
       head_bytes == 0
           ? most_heads
           : std::clamp<std::int64_t>(static_cast<std::int64_t>(section_bytes / head_bytes), settings.group(), most_heads));
-  const MaskTilesLayout tiles = MaskTilesLayout::of(settings);
+  const BlockMaskLayout tiles = BlockMaskLayout::of(settings);
   params.mask_batch_stride = tiles.batch_stride();
   params.mask_head_stride = tiles.head_stride();
   params.mask_rows = static_cast<std::int32_t>(tiles.rows);
@@ -93,7 +93,7 @@ std::uint32_t pointer_offset(const std::string& array, const Settings& settings)
   if (array == "alibi_slopes") return offsetof(Params, alibi_slopes);
   if (array == "sinks") return offsetof(Params, sinks);
   if (array == "cu_seqlens_q") return offsetof(Params, cu_seqlens_q);
-  if (array == "mask_tiles") return offsetof(Params, mask_tiles);
+  if (array == "block_mask") return offsetof(Params, block_mask);
   return offsetof(Params, cu_seqlens_kv);
 }
 

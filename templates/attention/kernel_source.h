@@ -18,7 +18,7 @@ struct Strides {
 /// Must agree with AttentionParams in attention.cuh; generated sources assert the size.
 struct Params {
   std::uint64_t tensors[4];
-  std::uint64_t lse, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_kv, mask_tiles, workspace;
+  std::uint64_t lse, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_kv, block_mask, workspace;
   std::uint64_t aux[most_aux];
   Strides strides[4];
   std::int64_t total_q, mask_batch_stride, mask_head_stride;

@@ -9,7 +9,7 @@ namespace tunesmith::attention {
 
 KeyParts key_of(const Settings& settings) {
   KeyParts parts;
-  std::string& text = parts.semantics;
+  std::string& text = parts.problem_class;
   text = std::string(tunesmith::name(settings.dtype)) + ",d=" + std::to_string(settings.head_dim) + "/" +
          std::to_string(settings.head_dim_v) + ",group=" + std::to_string(settings.group());
   // Other kernels are fast for few queries, whatever the number of heads.

@@ -1,7 +1,7 @@
-// The K/V tiles of queries where a mask_mod hides some of them.
+// The K/V tiles of a Q tile where a mask_mod hides some of them.
 #pragma once
 
-#include "attention/mask_tiles.cuh"
+#include "attention/block_mask.cuh"
 #include "attention/tiles.cuh"
 
 namespace tunesmith {

@@ -51,7 +51,7 @@ std::string ParsedAttention::why_invalid(const DeviceInfo& device, const Config&
 
 Problem ParsedAttention::tuned_as() const {
   AttentionProblem tuned = typed_;
-  tuned.mask_tiles = MaskTiles::internal;
+  tuned.block_mask = BlockMask::internal;
   return op().normalize(to_problem(tuned));
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "templates/attention/mask_tiles.h"
+#include "templates/attention/block_mask.h"
 #include "templates/attention/modification.h"
 #include "templates/attention/op.h"
 #include "tunesmith/error.h"
@@ -29,6 +29,7 @@ void check_total(std::string_view name, const std::optional<std::int64_t>& total
 namespace attention {
 
 void check_apart(const Settings& settings, Side side, const Tensor& tensor, std::string_view name) {
+  if (settings.positions(side) == 0) return;  // no rows
   std::array<std::pair<std::int64_t, std::int64_t>, 3> dimensions{
       {{tensor.seq_stride, settings.positions(side)},
        {tensor.head_stride, settings.heads_of(side)},
@@ -60,18 +61,18 @@ void complete(AttentionProblem& p) {
     check_total("total_kv", p.total_kv, p.batch, "seq_kv", *p.seq_kv);
   }
   complete_modification(p);
-  if (p.mask_tiles != MaskTiles::internal && p.mask_mod.empty())
-    throw Error(ErrorCode::invalid_argument, "mask_tiles is ", enum_name(p.mask_tiles),
-                ", but there is no mask_mod; give mask_mod, or leave mask_tiles out");
+  if (p.block_mask != BlockMask::internal && p.mask_mod.empty())
+    throw Error(ErrorCode::invalid_argument, "block_mask is ", enum_name(p.block_mask),
+                ", but there is no mask_mod; give mask_mod, or leave block_mask out");
   const Settings settings = Settings::of(p);
   check_apart(settings, Side::o, settings.tensor(Side::o), "o");
   check_modification(settings);
 }
 
-std::int64_t mask_tiles_size(const AttentionProblem& problem) {
+std::int64_t block_mask_size(const AttentionProblem& problem) {
   AttentionProblem complete_problem = read_problem(AttentionProblem{}, to_problem(problem).fields);
   complete(complete_problem);
-  const MaskTilesShape shape = mask_tiles_shape(complete_problem);
+  const BlockMaskShape shape = block_mask_shape(complete_problem);
   return shape.batches * shape.heads * shape.rows * 2 * shape.words;
 }
 

@@ -185,7 +185,7 @@ void add_wgmma(const Settings& settings, const DeviceInfo& device, bool full, st
             space.push_back(fitted(config, settings, device));
             if (tile_q > 64 && (full || i == 0)) {
               space.push_back(space.back());
-              space.back().turns = true;
+              space.back().ping_pong = true;
             }
           }
 }

@@ -37,7 +37,7 @@ Settings Settings::of(const AttentionProblem& p) {
   s.score_mod = p.score_mod;
   s.mask_mod = p.mask_mod;
   for (const AttentionAux& aux : p.aux) s.aux.push_back(Aux::of(aux));
-  s.mask_tiles = p.mask_tiles;
+  s.block_mask = p.block_mask;
   s.tensors = {s.tensor_like(Side::q, p.q_strides, p.q_alignment), s.tensor_like(Side::k, p.k_strides, p.k_alignment),
                s.tensor_like(Side::v, p.v_strides, p.v_alignment), s.tensor_like(Side::o, p.o_strides, p.o_alignment)};
   return s;

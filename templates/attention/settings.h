@@ -41,7 +41,7 @@ struct Settings {
   std::int64_t total_q = 0, total_kv = 0;
   std::string score_mod, mask_mod;  ///< user sources; empty: none
   std::vector<Aux> aux;             ///< what they read
-  MaskTiles mask_tiles = MaskTiles::internal;
+  BlockMask block_mask = BlockMask::internal;
 
   /// Defaults stand for absent fields.
   static Settings of(const AttentionProblem& problem);

@@ -31,7 +31,7 @@ AttentionProblem smaller_problem(const AttentionProblem& problem) {
   // the number of query heads that share a key head.
   const Settings large = Settings::of(problem);
   AttentionProblem small = problem;
-  small.mask_tiles = MaskTiles::internal;
+  small.block_mask = BlockMask::internal;
   const std::int64_t kv_heads = std::min<std::int64_t>(large.kv_heads, 2);
   small.kv_heads = kv_heads;
   small.heads = kv_heads * large.group();

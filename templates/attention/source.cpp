@@ -6,9 +6,9 @@
 #include <cstring>
 #include <set>
 
+#include "templates/attention/block_mask.h"
 #include "templates/attention/config.h"
 #include "templates/attention/kernel_source.h"
-#include "templates/attention/mask_tiles.h"
 #include "templates/attention/modification.h"
 #include "templates/attention/op.h"
 #include "templates/attention/split_config.h"
@@ -68,7 +68,7 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
       members = member("consumers", config.tile_q / 64) + member("tile_kv", config.tile_kv) +
                 member("q_stages", config.q_stages) + member("stages", config.stages) + member("o_slabs", config.o_slabs) +
                 member("order", "tunesmith::TileOrder::" + std::string(enum_name(config.order))) +
-                member("turns", config.turns) + rescale;
+                member("ping_pong", config.ping_pong) + rescale;
       break;
     case Variant::mma:
       kind = "Mma";
@@ -174,14 +174,14 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
     parts.kernels += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(split_combine_threads) +
                      ")\nattention_combine(const __grid_constant__ tunesmith::AttentionParams params) {\n"
                      "  tunesmith::attention_split_combine<Element, shape, config>(params);\n}\n";
-  parts.kernels += mask_tiles_entry(settings, params, wgmma ? "params.attention" : "params") + modification_entry(settings);
+  parts.kernels += block_mask_entry(settings, params, wgmma ? "params.attention" : "params") + modification_entry(settings);
   return parts;
 }
 
 namespace {
 
 constexpr std::int64_t counter_bytes = 8;  // of wgmma, at the start of the workspace
-static_assert(counter_bytes <= mask_tiles_at);
+static_assert(counter_bytes <= block_mask_at);
 
 /// Returns the tensor map of q, k, v or o: boxes of 64 columns (128 bytes) and `rows` positions of a head.
 LaunchPlan::TensorMap tensor_map(const Settings& settings, Side side, int array, std::int64_t rows) {
@@ -236,16 +236,16 @@ void combine_splits(const Settings& settings, const Params& params, const Device
 }
 
 /// Returns whether the kernel reads the block mask. For few queries, computing it costs more than it saves.
-bool reads_mask_tiles(Variant variant) { return variant != Variant::split; }
+bool reads_block_mask(Variant variant) { return variant != Variant::split; }
 
 /// Adds the kernel that computes the block mask, if the main kernel reads it or the caller asked for it.
-void classify_mask_tiles(const TypedConfig& config, const Settings& settings, LaunchPlan& plan) {
-  if (settings.mask_mod.empty() || settings.mask_tiles == MaskTiles::read || settings.seq_kv == 0) return;
-  if (settings.mask_tiles == MaskTiles::internal) {
-    if (!reads_mask_tiles(config.variant)) return;
-    plan.workspace_bytes = mask_tiles_at + MaskTilesLayout::of(settings).elements() * 4;
+void classify_block_mask(const TypedConfig& config, const Settings& settings, LaunchPlan& plan) {
+  if (settings.mask_mod.empty() || settings.block_mask == BlockMask::read || settings.seq_kv == 0) return;
+  if (settings.block_mask == BlockMask::internal) {
+    if (!reads_block_mask(config.variant)) return;
+    plan.workspace_bytes = block_mask_at + BlockMaskLayout::of(settings).elements() * 4;
   }
-  plan.kernels.insert(plan.kernels.begin(), mask_tiles_launch(settings));
+  plan.kernels.insert(plan.kernels.begin(), block_mask_launch(settings));
   ++plan.main_kernel;
 }
 
@@ -275,7 +275,7 @@ LaunchPlan ParsedAttention::launch_plan(const Config& config, const DeviceInfo& 
   plan.kernels.push_back(launch);
   if (typed.variant == Variant::wgmma) use_tensor_maps(typed, settings, params, device, plan);
   if (params.splits > 1 && combines_by_kernel(typed)) combine_splits(settings, params, device, plan);
-  classify_mask_tiles(typed, settings, plan);
+  classify_block_mask(typed, settings, plan);
   return plan;
 }
 

@@ -92,8 +92,8 @@ std::int64_t split_smem_bytes(const TypedConfig& config, const Settings& setting
 
 int split_registers_needed(const TypedConfig& config, const Settings& settings) noexcept {
   const std::int64_t blocks = config.tile_q / 16, q = (settings.head_dim + 15) / 16 * 4, o = settings.head_dim_v / 2;
-  const std::int64_t held = blocks * (o + q) <= 160 ? q : 4;  // as SplitTiles decides
-  return static_cast<int>(64 + blocks * (o + held + config.tile_kv / 2));
+  const std::int64_t q_registers = blocks * (o + q) <= 160 ? q : 4;  // as SplitTiles decides
+  return static_cast<int>(64 + blocks * (o + q_registers + config.tile_kv / 2));
 }
 
 namespace {

@@ -39,10 +39,10 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   for (const Side side : {Side::q, Side::k, Side::v})
     if (settings.broadcasts(side))
       return std::string("TMA has no strides of 0; ") + side_names[static_cast<std::size_t>(side)] + " has one";
-  if (config.turns && config.tile_q == 64) return "turns is 1, but tile_q is 64: there is one warpgroup";
+  if (config.ping_pong && config.tile_q == 64) return "ping_pong is 1, but tile_q is 64: there is one warpgroup";
   // K/V tiles that are fully masked for the first warpgroup of a block and not for the last one.
   if (const std::int64_t ahead = (config.tile_q - 64 + config.tile_kv - 1) / config.tile_kv;
-      settings.bounded_right() && !config.turns && ahead > config.stages)
+      settings.bounded_right() && !config.ping_pong && ahead > config.stages)
     return "the first queries of a block would have to skip " + std::to_string(ahead) + " K/V tiles; with " +
            std::to_string(config.stages) + " stages they can skip as many";
   const int limit = config.tile_q == 256 ? 112 : config.tile_q == 192 ? 160 : 240;

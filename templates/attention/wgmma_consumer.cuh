@@ -85,7 +85,7 @@ struct Consumer {
     const Visibility<shape> visibility(params.attention, sequence_of(tile));
     Work work = {tile, tile.tile * Tiles::tile_q + 64 * warpgroup, KeyTiles(params.attention, visibility, tile), 0x7fffffff};
     // Tiles after its last one are masked and still multiplied, so that the next Q tile does not wait.
-    if constexpr ((shape.bounded_left || shape.bounded_right) && !config.turns)
+    if constexpr ((shape.bounded_left || shape.bounded_right) && !config.ping_pong)
       if (const KeyRange own = key_tiles<shape, keys>(visibility, work.first_q, work.first_q + 63); !own.empty())
         work.own_end = own.end;
     return work;
@@ -217,14 +217,14 @@ struct Consumer {
 
   // Ping-pong scheduling: a named barrier for each warpgroup, at which the previous one arrives. All warpgroups take the
   // same number of turns, because none skips a tile then.
-  static constexpr int first_turn = 1 + config.consumers;
-  __device__ __forceinline__ void await_turn() const {
-    if constexpr (config.turns) sync_threads(first_turn + here(warpgroup), 256);
+  static constexpr int first_ping_pong_barrier = 1 + config.consumers;
+  __device__ __forceinline__ void wait_for_turn() const {
+    if constexpr (config.ping_pong) sync_threads(first_ping_pong_barrier + here(warpgroup), 256);
   }
-  __device__ __forceinline__ void pass_turn() const {
-    if constexpr (config.turns) {
+  __device__ __forceinline__ void signal_next_warpgroup() const {
+    if constexpr (config.ping_pong) {
       const int next = here(warpgroup) + 1;
-      arrive_threads(first_turn + (next == config.consumers ? 0 : next), 256);
+      arrive_threads(first_ping_pong_barrier + (next == config.consumers ? 0 : next), 256);
     }
   }
 
@@ -252,10 +252,10 @@ struct Consumer {
     int ahead;
     const KeyTile tile = await_first_keys(current.work, ahead);
     current.begin_at(tile);
-    await_turn();
+    wait_for_turn();
     const bool whole = !once && is_whole(current, tile);
     multiply_keys(current, tile.index, whole);
-    pass_turn();
+    signal_next_warpgroup();
     wgmma_wait<0>(scores);
     free_keys();
     skip_values(ahead);
@@ -287,7 +287,7 @@ struct Consumer {
     } else {
       progress.tile = await_keys(current.work, progress.tile.index - 1);
     }
-    await_turn();
+    wait_for_turn();
     // First tiles are usually partial under a causal mask, so they have the masked code path only. The question is asked
     // while the products run, unless these depend on it.
     constexpr bool one_way = of_next && (shape.bounded_right || !Rule::linear);
@@ -296,7 +296,7 @@ struct Consumer {
     if constexpr (!adds_bias<shape>) whole = !one_way && is_whole(current, progress.tile);
     if (progress.waiting) write(progress.results);
     multiply_values(progress.first, beyond);
-    pass_turn();
+    signal_next_warpgroup();
     wgmma_wait<1>(scores);
     free_keys();
     if constexpr (of_next) {
@@ -317,15 +317,16 @@ struct Consumer {
     round();
     progress.first = progress.waiting = of_next;
   }
-  /// All tiles of queries that the block gets (one at least, unless sequences are packed) as one sequence of tiles of keys:
-  /// the first product of a tile of queries runs beside the last one of the tile before, as within a tile. Tiles of the same
+  /// All Q tiles that the block gets (one at least, unless sequences are packed) as one sequence of K/V tiles:
+  /// the first product of a Q tile runs next to the last one of the tile before, as within a tile. Tiles of the same
   /// queries are a loop of their own, in which nothing of the rest has to be jumped over.
   __device__ __forceinline__ void run_through() {
     TileOfQueries next = await_queries();
     if constexpr (shape.varlen)
       if (next.tile < 0) return;
     Current current(*this, next);
-    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();  // the first one's turn comes from nobody
+    if (config.ping_pong && warpgroup + 1 == config.consumers)
+      signal_next_warpgroup();  // the first one's turn comes from nobody
     Progress progress = {begin<true>(current)};
     while (true) {
       while (progress.tile.more) take_tile<false>(current, progress, next);
@@ -346,20 +347,20 @@ struct Consumer {
 
   /// Each Q tile on its own, if there is room for only one.
   __device__ __forceinline__ void run_apart() {
-    if (config.turns && warpgroup + 1 == config.consumers) pass_turn();
+    if (config.ping_pong && warpgroup + 1 == config.consumers) signal_next_warpgroup();
     for (TileOfQueries queries = await_queries(); queries.tile >= 0; queries = await_queries()) {
       Current current(*this, queries);
       KeyTile tile = begin<false>(current);
       bool first = true;
       while (tile.more) {
         tile = await_keys(current.work, tile.index - 1);
-        await_turn();
+        wait_for_turn();
         bool whole = adds_bias<shape> && is_whole(current, tile);
         multiply_keys(current, tile.index, whole);
         if constexpr (!adds_bias<shape>) whole = is_whole(current, tile);
         multiply_values(first, current.beyond);
         first = false;
-        pass_turn();
+        signal_next_warpgroup();
         wgmma_wait<1>(scores);
         free_keys();
         Rescale rescale;
@@ -451,7 +452,7 @@ struct Consumer {
   static __device__ __forceinline__ constexpr int row_chunk(int row, int chunk) {
     return row * Tiles::row_bytes + (chunk ^ row % 8) * 16;
   }
-  /// Of the 16 rows those that belong to the sequence: behind it lies the next one's output, which the copy engine would
+  /// Of the 16 rows those that belong to the sequence: behind it lies the next one's output, which TMA would
   /// write to.
   __device__ __forceinline__ void write_some_rows(const TileOfQueries& tile, int first_q, int first_slab, int staged_at) {
     constexpr int columns = Tiles::slab_columns / 8;

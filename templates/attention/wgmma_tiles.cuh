@@ -28,7 +28,7 @@ struct WgmmaConfig {
   int stages;     ///< stages of K, and of V
   int o_slabs;    ///< slabs of 64 output columns that a warpgroup stages at a time
   TileOrder order;
-  bool turns;           ///< ping-pong scheduling: one warpgroup computes exponentials while another multiplies
+  bool ping_pong;       ///< ping-pong scheduling: one warpgroup computes exponentials while another multiplies
   float rescale_above;  ///< growth of the maximum, as an exponent of 2, above which accumulators are rescaled
 };
 
@@ -168,10 +168,10 @@ class WholeTiles {
     }
   }
   __device__ __forceinline__ bool holds(int index) const {
-    bool held = index < end_;
-    if constexpr (adds_bias<shape>) held = is_before(index) || (held && index >= after_);
-    if constexpr (shape.bounded_left) held = held && index >= begin_;
-    return held;
+    bool live = index < end_;
+    if constexpr (adds_bias<shape>) live = is_before(index) || (live && index >= after_);
+    if constexpr (shape.bounded_left) live = live && index >= begin_;
+    return live;
   }
   /// Whether the keys of a tile that it holds are before the queries' positions.
   __device__ __forceinline__ bool is_before(int index) const { return index < before_; }

@@ -176,12 +176,12 @@ class Checker {
 CheckResult ParsedAttentionBackward::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
   if (settings_.forward.modified())
     throw Error(ErrorCode::unsupported,
-                "mask_mod is a CUDA function, which check() cannot evaluate; judge() evaluates it on a device");
-  return judge(arrays, max_rows, {});
+                "mask_mod is a CUDA function, which check() cannot evaluate; check_outputs() evaluates it on a device");
+  return check_outputs(arrays, max_rows, {});
 }
 
-CheckResult ParsedAttentionBackward::judge(std::span<const HostArray> arrays, std::int64_t max_rows,
-                                           const Evaluate& evaluate) const {
+CheckResult ParsedAttentionBackward::check_outputs(std::span<const HostArray> arrays, std::int64_t max_rows,
+                                                   const Evaluate& evaluate) const {
   const attention::Settings& forward = settings_.forward;
   const Sample sample(forward, max_rows);
   const Checker checker(settings_, arrays, sample, evaluate);

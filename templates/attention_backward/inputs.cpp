@@ -68,21 +68,22 @@ void write_estimate(const Settings& settings, std::span<const HostArray> arrays,
   const attention::Settings& forward = settings.forward;
   const double deviation = forward.scale * std::sqrt(static_cast<double>(forward.head_dim));
   const double keys = std::max<double>(static_cast<double>(query.bounds.keys), 1);
+  double above_mean = std::min(deviation * deviation / 2, deviation * std::sqrt(2 * std::log(keys)));
+  if (forward.softcap != 0) above_mean = std::min(above_mean, forward.softcap);
   const std::int64_t position = query.bounds.q_start + query.query;
   const std::int64_t row = settings.row(query.batch, query.head, position);
   const std::int64_t at = forward.element(Side::o, query.batch, position, query.head);
   for (std::int64_t c = 0; c < forward.head_dim_v; ++c)
     write_element(forward.dtype, named(arrays, "o").data, at + c,
                   static_cast<float>(bell(scramble(seed + static_cast<std::uint64_t>(at + c))) / std::sqrt(keys)));
-  write_element(DType::f32, named(arrays, "lse").data, row,
-                static_cast<float>(std::log(keys) + std::min(deviation * deviation / 2, 20.0)));
+  write_element(DType::f32, named(arrays, "lse").data, row, static_cast<float>(std::log(keys) + above_mean));
 }
 
 }  // namespace
 
 void ParsedAttentionBackward::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
   const attention::Settings& forward = settings_.forward;
-  const bool edge_cases = kind == InputKind::awkward;
+  const bool edge_cases = kind == InputKind::edge_cases;
   attention::fill_inputs(forward, seed, edge_cases, arrays);
   if (edge_cases)
     for (const Side side : {Side::q, Side::k, Side::v}) make_finite(forward, side, arrays[static_cast<std::size_t>(side)]);
@@ -95,7 +96,7 @@ void ParsedAttentionBackward::fill_inputs(std::uint64_t seed, InputKind kind, st
   constexpr std::int64_t affordable = 200'000'000;  // multiplications
   const std::int64_t queries = forward.batch * forward.heads * forward.seq_q;
   const std::int64_t work = std::max<std::int64_t>(forward.seq_kv, 1) * (forward.head_dim + forward.head_dim_v);
-  const bool exact = queries <= affordable / work;
+  const bool exact = edge_cases || queries <= affordable / work;
   const attention::Reference reference(forward, arrays);
   const auto write_queries = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {

@@ -18,13 +18,13 @@ std::vector<FieldInfo> config_fields_of(const AttentionBackwardProblem&) { retur
 
 KeyParts ParsedAttentionBackward::key() const {
   KeyParts parts = attention::key_of(settings_.forward);
-  if (settings_.dlse) parts.semantics += ",dlse";
-  if (settings_.dsinks) parts.semantics += ",dsinks";
-  if (settings_.dslopes) parts.semantics += ",dslopes";
-  parts.semantics += ",gradient_vectors=";
+  if (settings_.dlse) parts.problem_class += ",dlse";
+  if (settings_.dsinks) parts.problem_class += ",dsinks";
+  if (settings_.dslopes) parts.problem_class += ",dslopes";
+  parts.problem_class += ",gradient_vectors=";
   for (const GradientTensor& gradient : gradient_tensors)
-    parts.semantics += std::to_string(settings_.forward.vector(gradient.side, settings_.*gradient.tensor)) + ".";
-  parts.semantics.pop_back();
+    parts.problem_class += std::to_string(settings_.forward.vector(gradient.side, settings_.*gradient.tensor)) + ".";
+  parts.problem_class.pop_back();
   return parts;
 }
 
@@ -64,7 +64,7 @@ std::string ParsedAttentionBackward::why_invalid(const DeviceInfo& device, const
 
 Problem ParsedAttentionBackward::tuned_as() const {
   AttentionBackwardProblem tuned = typed_;
-  tuned.mask_tiles = MaskTiles::internal;
+  tuned.block_mask = BlockMask::internal;
   return op().normalize(to_problem(tuned));
 }
 

@@ -23,7 +23,8 @@ class ParsedAttentionBackward final : public ParsedProblem {
   Problem verification_problem() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
-  CheckResult judge(std::span<const HostArray> arrays, std::int64_t max_rows, const Evaluate& evaluate) const override;
+  CheckResult check_outputs(std::span<const HostArray> arrays, std::int64_t max_rows,
+                            const Evaluate& evaluate) const override;
 
  private:
   const AttentionBackwardProblem typed_;

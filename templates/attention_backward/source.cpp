@@ -5,8 +5,8 @@
 #include <cstring>
 #include <set>
 
+#include "templates/attention/block_mask.h"
 #include "templates/attention/kernel_source.h"
-#include "templates/attention/mask_tiles.h"
 #include "templates/attention/modification.h"
 #include "templates/attention_backward/config.h"
 #include "templates/attention_backward/op.h"
@@ -166,7 +166,7 @@ Workspace workspace_of(const TypedConfig& config, const Settings& settings) {
   const attention::Settings& forward = settings.forward;
   const auto aligned = [](std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
   const std::int64_t mask =
-      forward.mask_mod.empty() ? 0 : attention::mask_tiles_at + 4 * attention::MaskTilesLayout::of(forward).elements();
+      forward.mask_mod.empty() ? 0 : attention::block_mask_at + 4 * attention::BlockMaskLayout::of(forward).elements();
   const std::int64_t rows = all_statistics_rows(config, settings), row_bytes = aligned(4 * rows);
   Workspace at{};
   at.lse = aligned(mask);
@@ -288,7 +288,7 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   if (has_heads_kernel(settings))
     parts.kernels +=
         common_entry("attention_backward_heads", heads_threads, "attention_backward_heads<shape, backward>");
-  parts.kernels += attention::mask_tiles_entry(forward, argument.type, std::string(argument.common) + ".attention") +
+  parts.kernels += attention::block_mask_entry(forward, argument.type, std::string(argument.common) + ".attention") +
                    attention::modification_entry(forward);
   return parts;
 }
@@ -351,8 +351,8 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   const bool has_queries = rows > 0 && forward.batch > 0 && forward.seq_q > 0;
   const bool has_keys = forward.batch > 0 && forward.seq_kv > 0 && forward.positions(Side::k) > 0;
   const auto add = [&](const KernelLaunch& launch) { plan.kernels.push_back(launch); };
-  if (has_queries && forward.seq_kv > 0 && !forward.mask_mod.empty() && forward.mask_tiles != MaskTiles::read)
-    add(attention::mask_tiles_launch(forward));
+  if (has_queries && forward.seq_kv > 0 && !forward.mask_mod.empty() && forward.block_mask != BlockMask::read)
+    add(attention::block_mask_launch(forward));
   if (has_queries)
     add(launch_of("attention_backward_prepare", tiles(params.rows, prepare_rows(settings)), prepare_threads, 0));
   plan.main_kernel = plan.kernels.size();

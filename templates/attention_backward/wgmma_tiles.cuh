@@ -113,6 +113,21 @@ class QueryRing {
   int tile_, head_;
 };
 
+/// Starts the addition of float32 values, `bytes` of them, a multiple of 16, from shared to global memory, both aligned to 16;
+/// each is added as if alone. One thread, which also closes the group and waits for it (store_commit, store_wait_read).
+__device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int bytes, L2Hint hint) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.add.f32 [%0], [%1], %2, %3;" ::"l"(to),
+               "r"(from), "r"(bytes), "l"(static_cast<uint64>(hint))
+               : "memory");
+}
+
+/// Stores 4 floats of shared memory, aligned to 16 bytes.
+__device__ __forceinline__ void store_shared(uint32 address, const float* values) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(values[0]), "f"(values[1]), "f"(values[2]),
+               "f"(values[3])
+               : "memory");
+}
+
 /// The sums of dQ in the workspace: blocks of 64 queries and 64 columns in the order of a warpgroup's accumulators, which
 /// are [warp][8 columns][lane][4]. Returns a warp's part of the block that holds query 64 * `rows` and column 64 * `slab`.
 template <int qk_slabs>

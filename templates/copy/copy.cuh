@@ -3,8 +3,8 @@
 #pragma once
 
 #include "device/edges.cuh"
+#include "device/group.cuh"
 #include "device/reduce.cuh"
-#include "device/team.cuh"
 
 namespace tunesmith {
 
@@ -84,8 +84,8 @@ __device__ __forceinline__ void read_maxima(const CopyParams& params) {
       largest = maximum_or_nan(largest, largest_of(values));
     }
   }
-  BlockTeam<config.threads> team(nullptr, 0);
-  largest = team.template reduce<0>(largest, Maximum());
+  BlockGroup<config.threads> group(nullptr, 0);
+  largest = group.template reduce<0>(largest, Maximum());
   if (thread_index() == 0) static_cast<float*>(params.output)[block_index()] = largest;
 }
 

@@ -79,8 +79,8 @@ std::vector<FieldInfo> config_fields_of(const CopyProblem&) { return config_info
 
 KeyParts ParsedCopy::key() const {
   KeyParts parts;
-  parts.semantics = std::string(tunesmith::name(shape_.dtype)) + ",inputs=" + std::to_string(shape_.inputs) +
-                    ",in_place=" + (shape_.in_place ? "1" : "0") + (shape_.write ? "" : ",read");
+  parts.problem_class = std::string(tunesmith::name(shape_.dtype)) + ",inputs=" + std::to_string(shape_.inputs) +
+                        ",in_place=" + (shape_.in_place ? "1" : "0") + (shape_.write ? "" : ",read");
   parts.n_cols = shape_.elements;
   parts.rows_bucket = 1;
   return parts;

@@ -2,8 +2,8 @@
 // write, whatever a row's length. A block takes a tile of a row.
 #pragma once
 
+#include "cross_entropy/reduction.cuh"
 #include "cross_entropy/running.cuh"
-#include "cross_entropy/totals.cuh"
 #include "row/tiles.cuh"
 
 namespace tunesmith {

@@ -1,32 +1,32 @@
-// Brings the parts of a row together that shards of the vocabulary found: one thread for a row.
+// Brings the partials of a row together that shards of the vocabulary found: one thread for a row.
 #pragma once
 
 #include "cross_entropy/outcome.cuh"
 
 namespace tunesmith {
 
-/// The sums of parts do not depend on columns; this stands for them.
+/// The sums of partials do not depend on columns; this stands for them.
 static constexpr RowShape no_columns = {.cols = 1, .vector = 1};
 
 template <typename TargetType, const CrossEntropyOptions& options, int threads>
 __device__ __forceinline__ void cross_entropy_combine(const CrossEntropyParams& params) {
   const int64 row = block_index() * threads + thread_index();
   if (row >= params.row.rows) return;
-  const auto* const parts = reinterpret_cast<const ShardPart*>(params.parts);
+  const auto* const partials = reinterpret_cast<const ShardPartial*>(params.shard_partials);
   const Target<TargetType> target(params, row, params.vocab_size);
   RunningCrossEntropy<no_columns, options> state;
   float target_logit = Maximum::identity(), target_weight = 1.0f;
   bool has_target = false;
   for (int64 shard = 0; shard < params.shards; ++shard) {
-    const ShardPart stored = parts[shard * params.row.rows + row];
-    PartOf<options> part;
+    const ShardPartial stored = partials[shard * params.row.rows + row];
+    PartialOf<options> part;
     part.largest = stored.largest;
-    part.others = multiply(stored.others, LogitExponential(stored.largest)(stored.largest));
+    part.sum_excluding_max = multiply(stored.sum_excluding_max, LogitExponential(stored.largest)(stored.largest));
     if constexpr (options.smoothing) {
       part.below = stored.below;
       part.weights = stored.weights;
     }
-    if constexpr (options.predicted) part.index = stored.index;
+    if constexpr (options.argmax) part.index = stored.index;
     state.include(part);
     if (stored.has_target != 0.0f) {
       has_target = true;

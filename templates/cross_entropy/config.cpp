@@ -35,7 +35,8 @@ std::string why_invalid(const TileConfig& config, const row::Shape& shape, const
   if (shape.in_place && config.load == LoadHint::no_allocate)
     return "load no_allocate reads through the read-only path, which in_place=1 rules out";
   if (config.threads * (config.unroll * shape.vector() + 40) > device.registers_per_sm)
-    return "so many vectors of so many threads do not fit into the registers";
+    return "threads is " + std::to_string(config.threads) + " and unroll is " + std::to_string(config.unroll) +
+           "; together they exceed the registers of a multiprocessor";
   return {};
 }
 

@@ -10,20 +10,20 @@ namespace tunesmith {
 /// An upstream gradient: none, one for all rows, or one for each.
 enum class Upstream { none, scalar, row };
 
-/// Facts that the source is specialized for, beside those of the rows.
+/// Facts that the source is specialized for, next to those of the rows.
 struct CrossEntropyOptions {
   bool scaled = false;     ///< logits are multiplied with CrossEntropyParams::scale
   bool softcap = false;    ///< then softcap * tanh(logit / softcap)
   bool smoothing = false;  ///< label smoothing
   bool weights = false;    ///< of classes
   bool z_loss = false;
-  bool nll = false;        ///< lse - logit of the target is written, or read by the backward operation
-  bool predicted = false;  ///< the class with the largest logit is looked for
-  bool gradient = false;   ///< dlogits are written
-  bool shard = false;      ///< of the vocabulary: a row's part is written instead of its loss
-  bool reduced = false;    ///< losses of rows go to the workspace, to be summed up
-  bool mean = false;       ///< gradients are divided by the rows' weights
-  bool count_hits = false;
+  bool nll = false;       ///< lse - logit of the target is written, or read by the backward operation
+  bool argmax = false;    ///< the class with the largest logit is looked for
+  bool gradient = false;  ///< dlogits are written
+  bool shard = false;     ///< of the vocabulary: a row's part is written instead of its loss
+  bool reduced = false;   ///< losses of rows go to the workspace, to be summed up
+  bool mean = false;      ///< gradients are divided by the rows' weights
+  bool count_correct = false;
   bool check_targets = false;
   Upstream upstream = Upstream::none;
 };
@@ -44,12 +44,12 @@ struct CrossEntropyParams {
   float* lse;             ///< [rows]
   float* z_loss;          ///< as loss
   float* nll;             ///< [rows]
-  void* predicted;        ///< [rows], of the targets' type
-  float* parts;           ///< of shards: [shards][rows][8]
-  int64* hits;            ///< [1]
+  void* argmax;           ///< [rows], of the targets' type
+  float* shard_partials;  ///< of shards: [shards][rows][8]
+  int64* num_correct;     ///< [1]
   int64* bad_targets;     ///< [2]
   /// Where in the workspace: one float a row each, and partial and final totals.
-  int64 row_losses, row_z_losses, row_weights, row_hits, partial_totals, totals;  // bytes
+  int64 row_losses, row_z_losses, row_weights, row_correct, partial_totals, totals;  // bytes
   int64 partials;  ///< blocks that leave partial totals; 0: none
   int64 ignore_index;
   int64 vocab_start, vocab_size;

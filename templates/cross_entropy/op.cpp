@@ -25,10 +25,10 @@ std::string_view summary_of(const CrossEntropyBackwardProblem&) noexcept {
   return "dlogits[r,:] = dloss[r] * (exp(logits[r,:] - lse[r]) - [: is targets[r]])";
 }
 std::string_view summary_of(const CrossEntropyShardProblem&) noexcept {
-  return "parts[r,:] of a loss whose vocabulary is spread over devices";
+  return "partials[r,:] of a loss whose vocabulary is spread over devices";
 }
 std::string_view summary_of(const CrossEntropyCombineProblem&) noexcept {
-  return "loss[r] from parts[:,r,:] of all shards of the vocabulary";
+  return "loss[r] from partials[:,r,:] of all shards of the vocabulary";
 }
 
 std::vector<FieldInfo> config_fields_of(const CrossEntropyProblem&) { return row::config_field_infos(); }
@@ -41,7 +41,7 @@ std::vector<FieldInfo> config_fields_of(const CrossEntropyCombineProblem&) {
 KeyParts ParsedCrossEntropy::key() const {
   const Settings& settings = settings_;
   KeyParts parts;
-  parts.semantics = settings.semantics();
+  parts.problem_class = settings.problem_class();
   parts.n_cols = settings_.kind == Kind::combine ? settings.shards : settings.shape.cols;
   // From 65536 rows on every GPU is full whatever the configuration.
   constexpr std::uint64_t full = 65536;

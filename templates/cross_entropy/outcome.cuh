@@ -2,18 +2,18 @@
 // the caller, who brings it together with the others.
 #pragma once
 
+#include "cross_entropy/reduction.cuh"
 #include "cross_entropy/running.cuh"
-#include "cross_entropy/totals.cuh"
 
 namespace tunesmith {
 
 /// A row's part of a shard of the vocabulary, as it lies in memory.
-struct alignas(16) ShardPart {
-  float largest, others, below, weights;  ///< as in CrossEntropyPart, but exactly under `largest`
-  float target_logit;                     ///< -inf unless the target is in this shard
-  float target_weight;                    ///< 0 unless it is
-  float has_target;                       ///< 1 if it is
-  float index;                            ///< bits of the first class with the largest logit
+struct alignas(16) ShardPartial {
+  float largest, sum_excluding_max, below, weights;  ///< as in CrossEntropyPart, but exactly under `largest`
+  float target_logit;                                ///< -inf unless the target is in this shard
+  float target_weight;                               ///< 0 unless it is
+  float has_target;                                  ///< 1 if it is
+  float index;                                       ///< bits of the first class with the largest logit
 };
 
 /// By one thread for a row.
@@ -30,20 +30,20 @@ __device__ __forceinline__ void write_loss(const CrossEntropyParams& params, int
   if constexpr (options.nll) params.nll[row] = result.nll;
   if constexpr (options.reduced && options.weights)
     scratch(params, params.row_weights)[row] = target.counts() ? result.target_weight : 0.0f;
-  if constexpr (options.predicted)
-    if (params.predicted != nullptr)
-      static_cast<TargetType*>(params.predicted)[row] = static_cast<TargetType>(result.predicted);
-  if constexpr (options.count_hits)
-    scratch(params, params.row_hits)[row] = target.counts() && result.predicted == target_class ? 1.0f : 0.0f;
+  if constexpr (options.argmax)
+    if (params.argmax != nullptr) static_cast<TargetType*>(params.argmax)[row] = static_cast<TargetType>(result.argmax);
+  if constexpr (options.count_correct)
+    scratch(params, params.row_correct)[row] = target.counts() && result.argmax == target_class ? 1.0f : 0.0f;
 }
 
 /// By one thread for a row. `part.largest` includes the target's logit.
 template <const CrossEntropyOptions& options>
-__device__ __forceinline__ void write_part(const CrossEntropyParams& params, int64 row, const PartOf<options>& part,
-                                           bool has_target, float target_logit, float target_weight) {
+__device__ __forceinline__ void write_partial(const CrossEntropyParams& params, int64 row, const PartialOf<options>& part,
+                                              bool has_target, float target_logit, float target_weight) {
   const float under = part.largest == Maximum::identity() ? 0.0f : part.largest;
   const LogitExponential exponential(under);
-  ShardPart result = {part.largest, divide(part.others, exponential(under)), 0.0f, 0.0f, target_logit, 0.0f, 0.0f, 0.0f};
+  ShardPartial result = {
+      part.largest, divide(part.sum_excluding_max, exponential(under)), 0.0f, 0.0f, target_logit, 0.0f, 0.0f, 0.0f};
   if (has_target) {
     result.target_weight = target_weight;
     result.has_target = 1.0f;
@@ -52,11 +52,11 @@ __device__ __forceinline__ void write_part(const CrossEntropyParams& params, int
     result.below = part.below;
     result.weights = part.weights;
   }
-  if constexpr (options.predicted) {
+  if constexpr (options.argmax) {
     const int index = static_cast<int>(bits_of(part.index));
     result.index = float_of(static_cast<uint32>(index + static_cast<int>(params.vocab_start)));
   }
-  reinterpret_cast<ShardPart*>(params.parts)[row] = result;
+  reinterpret_cast<ShardPartial*>(params.shard_partials)[row] = result;
 }
 
 }  // namespace tunesmith

@@ -19,9 +19,9 @@ namespace tunesmith {
 template <const CrossEntropyOptions& options>
 struct WithoutUpstream {
   static constexpr CrossEntropyOptions value = {
-      options.scaled,        options.softcap,    options.smoothing,    options.weights, options.z_loss,
-      options.nll,           options.predicted,  options.gradient,     options.shard,   options.reduced,
-      two_divisors<options>, options.count_hits, options.check_targets};
+      options.scaled,        options.softcap,       options.smoothing,    options.weights, options.z_loss,
+      options.nll,           options.argmax,        options.gradient,     options.shard,   options.reduced,
+      two_divisors<options>, options.count_correct, options.check_targets};
 };
 
 /// What the producer knows of a row.
@@ -104,7 +104,7 @@ template <typename TargetType, const RowShape& shape, const CrossEntropyOptions&
           const CrossEntropyOptions& options, const PipelineConfig& config, typename Geometry, typename Control>
 __device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Control& control, const Tickets& tickets,
                                             int rank) {
-  using Part = PartOf<options>;
+  using Partial = PartialOf<options>;
   using State = RunningCrossEntropy<shape, options>;
   constexpr int blocks = config.blocks_per_row;
   const int lane = lane_index();
@@ -126,12 +126,12 @@ __device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Co
     const float target_weight = info.target_weight;
     const float upstream = all_options.upstream == Upstream::row ? info.upstream : of_all;
 
-    Part part = control.parts[place.index][lane % config.warps];
+    Partial part = control.parts[place.index][lane % config.warps];
     {
-      LaneTeam<32, config.warps> warps(nullptr, 0);
+      LaneGroup<32, config.warps> warps(nullptr, 0);
       State state;
       state.include(part);
-      part = state.over_team(warps);
+      part = state.over_group(warps);
     }
     if constexpr (blocks > 1) {
       const uint32 met = shared_address(&control.met[place.index]);
@@ -140,16 +140,17 @@ __device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Co
       ticket = shuffle(ticket, 0);
       if (lane < blocks)
         send_async(address_of_rank(shared_address(&control.records[place.index][rank]), lane), bits_of(part.largest),
-                   bits_of(part.others), bits_of(target_logit), static_cast<uint32>(ticket), address_of_rank(met, lane));
+                   bits_of(part.sum_excluding_max), bits_of(target_logit), static_cast<uint32>(ticket),
+                   address_of_rank(met, lane));
       barrier_wait_cluster(met, place.parity);
       const auto record = control.records[place.index][lane % blocks];
       ticket = static_cast<int>(control.records[place.index][0].word[3]);
       target_logit = reduce_lanes<blocks>(float_of(record.word[2]), Maximum());
-      LaneTeam<32, blocks> all(nullptr, 0);
+      LaneGroup<32, blocks> all(nullptr, 0);
       State state;
-      state.include(Part{float_of(record.word[0]), float_of(record.word[1])});
+      state.include(Partial{float_of(record.word[0]), float_of(record.word[1])});
       state.raise_to(maximum_or_nan(state.largest, target_logit));
-      part = state.over_team(all);
+      part = state.over_group(all);
     } else {
       State state;
       state.include(part);
@@ -182,7 +183,7 @@ struct PipelineWorker {
   static constexpr int per_lane = Geometry::per_lane;
 
   /// A row between its two passes.
-  struct Waiting {
+  struct ResidentRow {
     int64 row;
     int target;  ///< bytes from the warp's part of the piece's first chunk; far off where it is not in this piece
     bool counts;
@@ -206,7 +207,7 @@ struct PipelineWorker {
         once(ring, warp_number),
         again(ring, warp_number) {}
 
-  /// Calls change(i, j) for the element that lies so many bytes behind this warp's first one, in the lane that has it.
+  /// Calls change(i, j) in the lane that holds the element `byte` bytes after the warp's first element.
   template <typename Change>
   __device__ __forceinline__ static void at_element(int byte, const Change& change) {
 #pragma unroll
@@ -220,25 +221,25 @@ struct PipelineWorker {
     return byte >= 0 && byte < count * Geometry::vector_bytes;
   }
 
-  __device__ __forceinline__ Waiting first_pass(int k) {
+  __device__ __forceinline__ ResidentRow first_pass(int k) {
     const ResultPlace<Geometry::results> place(k);
     RunningCrossEntropy<shape, options> state;
-    Waiting waiting = {-1, far_off, false};
+    ResidentRow resident = {-1, far_off, false};
 #pragma unroll 1
     for (int c = 0; c < Geometry::chunks; ++c) {
       barrier_wait(shared_address(&control.full[once.stage.index]), once.stage.parity);
       if (c == 0) {
         const auto& info = control.info[place.index];
-        waiting.row = info.row;
-        if (waiting.row < 0) break;
+        resident.row = info.row;
+        if (resident.row < 0) break;
         const int64 at = info.target.column * static_cast<int64>(sizeof(Input)) - first_byte;
         if (info.target.column >= 0 && at >= 0 && at < piece)
-          waiting.target = static_cast<int>(at) - once.begin * Geometry::vector_bytes;
-        waiting.counts = info.target.counts();
+          resident.target = static_cast<int>(at) - once.begin * Geometry::vector_bytes;
+        resident.counts = info.target.counts();
       }
       Vector vectors[per_lane];
       once.load(piece - c * Geometry::chunk, vectors);
-      const int target = waiting.target - c * Geometry::chunk;
+      const int target = resident.target - c * Geometry::chunk;
       if (among(target, once.count)) {
         at_element(target, [&](int i, int element) {
           float values[shape.vector];
@@ -251,14 +252,14 @@ struct PipelineWorker {
       include(state, vectors);
       once.stage.next();
     }
-    LaneTeam<32, 32> lanes(nullptr, 0);
-    const PartOf<options> part = state.over_team(lanes);
+    LaneGroup<32, 32> lanes(nullptr, 0);
+    const PartialOf<options> part = state.over_group(lanes);
     if (lane_index() == 0) {
       control.parts[place.index][warp] = part;
       barrier_arrive(shared_address(&control.found[place.index]));
     }
     sync_warp();
-    return waiting;
+    return resident;
   }
 
   __device__ __forceinline__ void include(RunningCrossEntropy<shape, options>& state, Vector (&vectors)[per_lane]) const {
@@ -290,16 +291,16 @@ struct PipelineWorker {
       scale.apply(values);
       sum = add(sum, exponentiate<shape.vector>(state.exponential, values));
     }
-    state.others.include(sum);
+    state.sum_excluding_max.include(sum);
   }
 
-  __device__ __forceinline__ void second_pass(int k, const Waiting& waiting) {
+  __device__ __forceinline__ void second_pass(int k, const ResidentRow& resident) {
     const ResultPlace<Geometry::results> place(k);
     barrier_wait(shared_address(&control.announced[place.index]), place.parity);
     const PipelineResult result = control.result[place.index];
     const LogitExponential exponential(result.largest);
-    const uint32 kept = waiting.counts ? ~0u : 0u;  // zeros without a loss, whatever the row's logits are
-    Output* const dlogits = static_cast<Output*>(params.row.output) + waiting.row * params.row.output_stride +
+    const uint32 kept = resident.counts ? ~0u : 0u;  // zeros without a loss, whatever the row's logits are
+    Output* const dlogits = static_cast<Output*>(params.row.output) + resident.row * params.row.output_stride +
                             first_byte / static_cast<int>(sizeof(Input)) + (again.begin + lane_index()) * shape.vector;
 #pragma unroll 1
     for (int c = 0; c < Geometry::chunks; ++c) {
@@ -308,7 +309,7 @@ struct PipelineWorker {
       sync_warp();
       if (lane_index() == 0) barrier_arrive(shared_address(&control.empty[again.stage.index]));
       Output* const to = dlogits + c * (Geometry::chunk / static_cast<int>(sizeof(Input)));
-      const int target = waiting.target - c * Geometry::chunk;
+      const int target = resident.target - c * Geometry::chunk;
       const bool has_target = among(target, again.count);
 #pragma unroll
       for (int i = 0; i < per_lane; ++i) {
@@ -345,16 +346,16 @@ struct PipelineWorker {
   __device__ __forceinline__ void work() {
     if constexpr (config.ahead == 0) {
       for (int k = 0;; ++k) {
-        const Waiting waiting = first_pass(k);
-        if (waiting.row < 0) break;
-        second_pass(k, waiting);
+        const ResidentRow resident = first_pass(k);
+        if (resident.row < 0) break;
+        second_pass(k, resident);
       }
     } else {
-      Waiting waiting = first_pass(0);
-      for (int k = 0; waiting.row >= 0; ++k) {
-        const Waiting next = first_pass(k + 1);
-        second_pass(k, waiting);
-        waiting = next;
+      ResidentRow resident = first_pass(0);
+      for (int k = 0; resident.row >= 0; ++k) {
+        const ResidentRow next = first_pass(k + 1);
+        second_pass(k, resident);
+        resident = next;
       }
     }
   }
@@ -364,10 +365,10 @@ struct PipelineWorker {
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const PipelineConfig& config>
 __device__ __forceinline__ void cross_entropy_pipeline(const CrossEntropyParams& params) {
-  static_assert(options.gradient && !options.shard && !options.smoothing && !options.predicted, "a part is two floats");
+  static_assert(options.gradient && !options.shard && !options.smoothing && !options.argmax, "a part is two floats");
   using Input = typename Types::Input;
   using Geometry = Pipeline<Input, shape, config>;
-  using Control = PipelineControl<Geometry, config, PipelineInfo<TargetType>, PartOf<options>, PipelineResult>;
+  using Control = PipelineControl<Geometry, config, PipelineInfo<TargetType>, PartialOf<options>, PipelineResult>;
   constexpr int blocks = config.blocks_per_row;
   unsigned char* const memory = dynamic_shared();
   Control& control = Control::behind(memory);

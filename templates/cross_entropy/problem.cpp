@@ -102,8 +102,8 @@ void set_outputs(Settings& settings, const Problem& p) {
   settings.z_loss = p.z_loss;
   settings.reduction = p.reduction;
   settings.nll = p.nll;
-  settings.predicted = p.predicted;
-  settings.correct = p.correct;
+  settings.argmax = p.argmax;
+  settings.num_correct = p.num_correct;
   settings.check_targets = p.check_targets;
 }
 
@@ -113,7 +113,7 @@ Settings with_expectations(Settings settings) {
   shape.keeps_exponentials = settings.has_gradient() && settings.scale == 1 && settings.softcap == 0;
   shape.more_registers = (settings.has_gradient() ? 4 : 0) + (settings.label_smoothing != 0 ? 12 : 0) +
                          (settings.softcap != 0 ? 12 : 0) + (settings.weight && settings.label_smoothing != 0 ? 8 : 0) +
-                         (settings.predicted || settings.correct ? 6 : 0);
+                         (settings.argmax || settings.num_correct ? 6 : 0);
   // A warp's part of a row is two floats there.
   shape.streams =
       settings.kind == Kind::loss && settings.has_gradient() && settings.label_smoothing == 0 && !settings.finds_class();
@@ -146,7 +146,7 @@ Settings settings_of(const CrossEntropyShardProblem& p) {
   Settings settings = logits_settings(Kind::shard, p);
   settings.vocab_start = p.vocab_start;
   settings.vocab_size = *p.vocab_size;
-  settings.predicted = p.predicted;
+  settings.argmax = p.argmax;
   return with_expectations(settings);
 }
 
@@ -158,8 +158,8 @@ Settings settings_of(const CrossEntropyCombineProblem& p) {
   return with_expectations(settings);
 }
 
-std::string Settings::semantics() const {
-  std::string text = kind == Kind::combine ? "" : shape.semantics();
+std::string Settings::problem_class() const {
+  std::string text = kind == Kind::combine ? "" : shape.problem_class();
   const auto add = [&](bool present, std::string_view what) {
     if (present) text += (text.empty() ? "" : ",") + std::string(what);
   };

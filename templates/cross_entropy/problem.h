@@ -29,19 +29,19 @@ struct Settings {
   std::int64_t ignore_index = -100;
   std::int64_t vocab_start = 0, vocab_size = 0, shards = 1;
   double label_smoothing = 0, z_loss = 0, scale = 1, softcap = 0;
-  bool weight = false, nll = false, predicted = false, correct = false, check_targets = false;
+  bool weight = false, nll = false, argmax = false, num_correct = false, check_targets = false;
 
   bool has_gradient() const noexcept { return gradient != Gradient::none; }
   bool reduced() const noexcept { return reduction != Reduction::none; }
   bool writes_loss() const noexcept { return kind == Kind::loss || kind == Kind::combine; }
   /// The largest logit's class is looked for.
-  bool finds_class() const noexcept { return predicted || correct; }
+  bool finds_class() const noexcept { return argmax || num_correct; }
   /// Totals over rows are formed after the rows' own kernel.
-  bool has_totals() const noexcept { return writes_loss() && (reduced() || correct || check_targets); }
+  bool has_totals() const noexcept { return writes_loss() && (reduced() || num_correct || check_targets); }
   /// The rows' weights are summed before it.
   bool divides_gradient() const noexcept { return has_gradient() && reduction == Reduction::mean; }
-  /// What changes the generated text or which configuration is fast, beside the shape.
-  std::string semantics() const;
+  /// What changes the generated text or which configuration is fast, next to the shape.
+  std::string problem_class() const;
 };
 
 /// Of problems that read_problem() and complete() returned.

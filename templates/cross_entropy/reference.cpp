@@ -1,4 +1,4 @@
-// Inputs that try cross-entropy, and the reference in double or better that judges it.
+// Inputs that try cross-entropy, and the reference in double or better that checks it.
 
 #include <algorithm>
 #include <cmath>
@@ -24,18 +24,18 @@ namespace {
 
 /// Rows with edge cases in their logits, their target, or both. Where losses are summed, rows without a finite loss are
 /// ignored, so that they cannot poison the sum.
-constexpr std::int64_t awkward_rows = 22;
+constexpr std::int64_t edge_case_rows = 22;
 
 bool has_no_finite_loss(std::int64_t row) {
   return (row >= 1 && row <= 3) || row == 15 || row == 16 || row == 17 || row == 18;
 }
 
-double awkward_logit(std::int64_t row, std::int64_t column, std::int64_t cols, std::int64_t target, DType dtype,
-                     bool sums_logits, std::uint64_t bits) {
+double edge_case_logit(std::int64_t row, std::int64_t column, std::int64_t cols, std::int64_t target, DType dtype,
+                       bool sums_logits, std::uint64_t bits) {
   const double normal = bell(bits);
   const double huge = dtype == DType::f16 ? 3e4 : (sums_logits ? 1e32 : 1e38);
   switch (row) {
-    case 0: return 3.0;                                     // ties
+    case 0: return 3.0;                                     // equal values
     case 1: return -INFINITY;                               // NaN by definition
     case 2: return column == cols / 2 ? INFINITY : normal;  // NaN by definition
     case 3: return column == cols - 1 ? NAN : normal;       // NaN in the last column only
@@ -57,10 +57,10 @@ double awkward_logit(std::int64_t row, std::int64_t column, std::int64_t cols, s
   }
 }
 
-std::int64_t target_of(const Settings& settings, std::int64_t row, std::uint64_t bits, bool awkward) {
+std::int64_t target_of(const Settings& settings, std::int64_t row, std::uint64_t bits, bool edge_cases) {
   const std::int64_t classes = settings.vocab_size;
   const auto random = static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(classes));
-  if (!awkward || row >= awkward_rows) return bits % 13 == 5 ? settings.ignore_index : random;
+  if (!edge_cases || row >= edge_case_rows) return bits % 13 == 5 ? settings.ignore_index : random;
   if (settings.reduced() && settings.kind != Kind::shard && has_no_finite_loss(row)) return settings.ignore_index;
   const bool narrow = settings.target == DType::i32;
   switch (row) {
@@ -133,25 +133,25 @@ struct RowReference {
   double largest = -INFINITY, log_sum = 0, lse = 0, nll = 0, loss = 0, z_loss = 0;
   double target_logit = -INFINITY, target_rest = 0;                  // p - 1
   double below = 0, weights = 0;                                     // over all classes at hand, relative to `largest`
-  double others = 0;                                                 // exponentials under `largest`, the target's left out
+  double sum_excluding_max = 0;                                      // exponentials under `largest`, the target's left out
   double lse_error = 0, loss_error = 0, nll_error = 0, z_error = 0;  // absolute, allowed
   double terms = 0;                                                  // of the loss, added up without their signs
   double logit_error = 0;
-  std::int64_t predicted = -1;
+  std::int64_t argmax = -1;
 };
 
-/// Losses, from largest, others, below, weights and the target's logit.
+/// Losses, from largest, sum_excluding_max, below, weights and the target's logit.
 void complete(const Settings& settings, const Row& row, double target_weight, RowReference& out) {
   const double share = out.target_logit == -INFINITY ? 0 : std::exp(out.target_logit - out.largest);
   const bool finite = std::isfinite(out.largest);
   if (out.target_logit == out.largest)
-    out.log_sum = std::log1p(out.others);
+    out.log_sum = std::log1p(out.sum_excluding_max);
   else
-    out.log_sum = std::log(out.others + share);
+    out.log_sum = std::log(out.sum_excluding_max + share);
   if (!finite) out.log_sum = NAN;
   out.lse = finite ? out.largest + out.log_sum : out.largest;
   out.nll = out.largest - out.target_logit + out.log_sum;
-  out.target_rest = finite ? -out.others / (out.others + share) : NAN;
+  out.target_rest = finite ? -out.sum_excluding_max / (out.sum_excluding_max + share) : NAN;
   const double hard = 1 - settings.label_smoothing;
   const double smooth = settings.label_smoothing / static_cast<double>(settings.vocab_size);
   out.loss = hard * target_weight * out.nll;
@@ -182,23 +182,23 @@ RowReference reference_of(const Settings& settings, std::span<const HostArray> a
   for (std::int64_t c = 0; c < shape.cols; ++c) {
     const double value = transformed(settings, read_element(shape.input, logits, index * shape.in[0].stride + c));
     values[static_cast<std::size_t>(c)] = value;
-    if (std::isnan(value) && !has_nan) out.predicted = c;
+    if (std::isnan(value) && !has_nan) out.argmax = c;
     has_nan = has_nan || std::isnan(value);
-    if (!has_nan && (value > out.largest || out.predicted < 0)) out.predicted = c;
+    if (!has_nan && (value > out.largest || out.argmax < 0)) out.argmax = c;
     out.largest = std::max(out.largest, value);
     out.logit_error = std::max(out.logit_error, logit_error(settings, value));
   }
   if (has_nan) out.largest = NAN;
   if (row.column >= 0) out.target_logit = values[static_cast<std::size_t>(row.column)];
-  long double others = 0, below = 0, weights = 0;
+  long double sum_excluding_max = 0, below = 0, weights = 0;
   for (std::int64_t c = 0; c < shape.cols; ++c) {
     const double value = values[static_cast<std::size_t>(c)];
-    if (c != row.column && value != -INFINITY) others += std::exp(value - out.largest);
+    if (c != row.column && value != -INFINITY) sum_excluding_max += std::exp(value - out.largest);
     const double w = weight == nullptr ? 1.0 : read_element(DType::f32, weight->data, c);
     if (settings.label_smoothing != 0) below += w * (out.largest - value);
     weights += w;
   }
-  out.others = static_cast<double>(others);
+  out.sum_excluding_max = static_cast<double>(sum_excluding_max);
   out.below = static_cast<double>(below);
   out.weights = static_cast<double>(weights);
   complete(settings, row, row.target_weight, out);
@@ -219,11 +219,11 @@ double rounding(DType dtype, double value) {
   return dtype == DType::f32 ? 0 : 0.5 * spacing(dtype, value) * (1 + 0x1.0p-10);
 }
 
-class Judge {
+class Comparison {
  public:
-  explicit Judge(double allowed) : allowed_(allowed) {}
+  explicit Comparison(double allowed) : allowed_(allowed) {}
 
-  /// `allowance`: absolute, the error that is allowed beside half a unit in the last place of a 16-bit result.
+  /// `allowance`: absolute, the error that is allowed next to half a unit in the last place of a 16-bit result.
   void compare(const std::string& what, double found, double reference, double allowance, DType dtype = DType::f32) {
     reference = in_range(dtype, reference);
     double error = 0;
@@ -244,7 +244,7 @@ class Judge {
     if (!holds && failure_.empty()) failure_ = what;
     if (!holds) worst_ = INFINITY;
   }
-  void include(const Judge& other) {
+  void include(const Comparison& other) {
     worst_ = std::max(worst_, other.worst_);
     if (failure_.empty()) failure_ = other.failure_;
   }
@@ -282,7 +282,7 @@ Divisors divisors_of(const Settings& settings, std::span<const HostArray> arrays
     if (settings.kind == Kind::combine && settings.weight && row.counts())
       for (std::int64_t s = 0; s < settings.shards; ++s) {
         const std::int64_t part = (s * settings.shape.rows + r) * 8;
-        const std::byte* const parts = find(arrays, "parts")->data;
+        const std::byte* const parts = find(arrays, "partials")->data;
         if (read_element(DType::f32, parts, part + 6) != 0) weight = read_element(DType::f32, parts, part + 5);
       }
     if (!row.counts()) continue;
@@ -293,8 +293,8 @@ Divisors divisors_of(const Settings& settings, std::span<const HostArray> arrays
 }
 
 /// The gradient of a row, given p_c = exp(x_c - lse) as reference_of or the caller's lse has it.
-void judge_gradient(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row,
-                    const RowReference& reference, const Divisors& divisors, Judge& judge) {
+void check_gradient(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row,
+                    const RowReference& reference, const Divisors& divisors, Comparison& comparison) {
   const row::Shape& shape = settings.shape;
   const std::byte* const logits = find(arrays, "logits")->data;
   const std::byte* const dlogits = find(arrays, "dlogits")->data;
@@ -308,7 +308,7 @@ void judge_gradient(const Settings& settings, std::span<const HostArray> arrays,
   for (std::int64_t c = 0; c < shape.cols; ++c) {
     const double found = read_element(shape.output, dlogits, index * shape.out.stride + c);
     if (!row.counts()) {
-      judge.require(found == 0, at("dlogits", index, c) + " is not 0, and its row has no loss");
+      comparison.require(found == 0, at("dlogits", index, c) + " is not 0, and its row has no loss");
       continue;
     }
     const double x = transformed(settings, read_element(shape.input, logits, index * shape.in[0].stride + c));
@@ -328,13 +328,13 @@ void judge_gradient(const Settings& settings, std::span<const HostArray> arrays,
     if (settings.softcap != 0) allowance += 0x1.0p-20 * terms * settings.scale;
     // What is far below the sum is flushed to zero.
     allowance = std::fabs(upstream) * (allowance + 0x1.0p-120 * std::fabs(factor) * settings.scale);
-    judge.compare(at("dlogits", index, c), found, value, allowance, shape.output);
+    comparison.compare(at("dlogits", index, c), found, value, allowance, shape.output);
   }
 }
 
 /// A row's reference from the parts of shards.
 RowReference combined(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, Row& row) {
-  const std::byte* const parts = find(arrays, "parts")->data;
+  const std::byte* const parts = find(arrays, "partials")->data;
   const auto value = [&](std::int64_t shard, int field) {
     return read_element(DType::f32, parts, (shard * settings.shape.rows + index) * 8 + field);
   };
@@ -349,13 +349,13 @@ RowReference combined(const Settings& settings, std::span<const HostArray> array
   }
   for (std::int64_t s = 0; s < settings.shards; ++s) {
     const double lift = out.largest - (value(s, 0) == -INFINITY ? 0 : value(s, 0));
-    if (value(s, 0) != -INFINITY) out.others += value(s, 1) * std::exp(value(s, 0) - out.largest);
+    if (value(s, 0) != -INFINITY) out.sum_excluding_max += value(s, 1) * std::exp(value(s, 0) - out.largest);
     out.below += value(s, 2) + value(s, 3) * lift;
     out.weights += value(s, 3);
     if (value(s, 0) == out.largest) {
       std::int32_t first = 0;
       std::memcpy(&first, parts + ((s * settings.shape.rows + index) * 8 + 7) * 4, 4);
-      out.predicted = out.predicted < 0 ? first : std::min<std::int64_t>(out.predicted, first);
+      out.argmax = out.argmax < 0 ? first : std::min<std::int64_t>(out.argmax, first);
     }
   }
   row.bad = row.bad || (row.counts() && !has_target);
@@ -367,38 +367,38 @@ RowReference combined(const Settings& settings, std::span<const HostArray> array
   return out;
 }
 
-void judge_part(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row,
-                const RowReference& reference, Judge& judge) {
-  const std::byte* const parts = find(arrays, "parts")->data;
+void check_partials(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row,
+                    const RowReference& reference, Comparison& comparison) {
+  const std::byte* const parts = find(arrays, "partials")->data;
   const auto found = [&](int field) { return read_element(DType::f32, parts, index * 8 + field); };
-  judge.compare(at("parts.largest", index), found(0), reference.largest,
-                reference.logit_error + 0x1.0p-24 * std::fabs(reference.largest));
+  comparison.compare(at("partials.largest", index), found(0), reference.largest,
+                     reference.logit_error + 0x1.0p-24 * std::fabs(reference.largest));
   // Sums of rows that are NaN or infinite anyway mean nothing.
   if (!std::isfinite(reference.largest)) return;
-  judge.compare(at("parts.others", index), found(1), reference.others,
-                (relative_error + 4 * reference.logit_error) * reference.others + 0x1.0p-100);
+  comparison.compare(at("partials.sum_excluding_max", index), found(1), reference.sum_excluding_max,
+                     (relative_error + 4 * reference.logit_error) * reference.sum_excluding_max + 0x1.0p-100);
   const bool has_target = row.column >= 0;
-  judge.compare(at("parts.has_target", index), found(6), has_target ? 1 : 0, 0x1.0p-30);
+  comparison.compare(at("partials.has_target", index), found(6), has_target ? 1 : 0, 0x1.0p-30);
   if (has_target) {
-    judge.compare(at("parts.target_logit", index), found(4), reference.target_logit,
-                  reference.logit_error + 0x1.0p-24 * std::fabs(reference.target_logit));
-    judge.compare(at("parts.target_weight", index), found(5), row.target_weight, 0x1.0p-30);
+    comparison.compare(at("partials.target_logit", index), found(4), reference.target_logit,
+                       reference.logit_error + 0x1.0p-24 * std::fabs(reference.target_logit));
+    comparison.compare(at("partials.target_weight", index), found(5), row.target_weight, 0x1.0p-30);
   }
   if (settings.label_smoothing != 0) {
     const double own = has_target ? row.target_weight * (reference.largest - reference.target_logit) : 0;
     const double below = reference.below - own;
-    judge.compare(
-        at("parts.below", index), found(2), std::isnan(own) || std::isinf(own) ? found(2) : below,
+    comparison.compare(
+        at("partials.below", index), found(2), std::isnan(own) || std::isinf(own) ? found(2) : below,
         relative_error * (std::fabs(reference.below) + own) + 2 * reference.weights * reference.logit_error + 0x1.0p-100);
-    judge.compare(at("parts.weights", index), found(3), reference.weights - (has_target ? row.target_weight : 0),
-                  relative_error * reference.weights);
+    comparison.compare(at("partials.weights", index), found(3), reference.weights - (has_target ? row.target_weight : 0),
+                       relative_error * reference.weights);
   }
-  if (settings.predicted && settings.softcap == 0) {
+  if (settings.argmax && settings.softcap == 0) {
     std::int32_t index_bits = 0;
     std::memcpy(&index_bits, parts + (index * 8 + 7) * 4, 4);
-    judge.require(index_bits == reference.predicted + settings.vocab_start,
-                  at("parts.index", index) + " is " + std::to_string(index_bits) + ", the reference is " +
-                      std::to_string(reference.predicted + settings.vocab_start));
+    comparison.require(index_bits == reference.argmax + settings.vocab_start,
+                       at("partials.index", index) + " is " + std::to_string(index_bits) + ", the reference is " +
+                           std::to_string(reference.argmax + settings.vocab_start));
   }
 }
 
@@ -428,45 +428,46 @@ RowReference from_lse(const Settings& settings, std::span<const HostArray> array
 }
 
 /// Everything that one row has.
-void judge_row(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Divisors& divisors,
-               RowReference& reference, Row& row, Judge& judge) {
+void check_row(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Divisors& divisors,
+               RowReference& reference, Row& row, Comparison& comparison) {
   if (settings.kind == Kind::backward)
     reference = from_lse(settings, arrays, index, row);
   else if (settings.kind == Kind::combine)
     reference = combined(settings, arrays, index, row);
   else
     reference = reference_of(settings, arrays, index, row);
-  if (settings.kind == Kind::shard) return judge_part(settings, arrays, index, row, reference, judge);
+  if (settings.kind == Kind::shard) return check_partials(settings, arrays, index, row, reference, comparison);
   if (settings.writes_loss()) {
     const auto found = [&](const char* array) { return read_element(DType::f32, find(arrays, array)->data, index); };
-    judge.compare(at("lse", index), found("lse"), reference.lse, reference.lse_error);
+    comparison.compare(at("lse", index), found("lse"), reference.lse, reference.lse_error);
     if (!settings.reduced()) {
-      judge.compare(at("loss", index), found("loss"), reference.loss, reference.loss_error);
-      if (settings.z_loss != 0) judge.compare(at("z_loss", index), found("z_loss"), reference.z_loss, reference.z_error);
+      comparison.compare(at("loss", index), found("loss"), reference.loss, reference.loss_error);
+      if (settings.z_loss != 0)
+        comparison.compare(at("z_loss", index), found("z_loss"), reference.z_loss, reference.z_error);
     }
-    if (settings.nll) judge.compare(at("nll", index), found("nll"), reference.nll, reference.nll_error);
+    if (settings.nll) comparison.compare(at("nll", index), found("nll"), reference.nll, reference.nll_error);
     // A soft cap makes ties of what it rounds.
-    if (settings.predicted && settings.softcap == 0) {
-      const std::int64_t predicted = read_integer(settings.target, find(arrays, "predicted")->data, index);
-      judge.require(predicted == reference.predicted, at("predicted", index) + " is " + std::to_string(predicted) +
-                                                          ", the reference is " + std::to_string(reference.predicted));
+    if (settings.argmax && settings.softcap == 0) {
+      const std::int64_t argmax = read_integer(settings.target, find(arrays, "argmax")->data, index);
+      comparison.require(argmax == reference.argmax, at("argmax", index) + " is " + std::to_string(argmax) +
+                                                         ", the reference is " + std::to_string(reference.argmax));
     }
   }
-  if (settings.has_gradient()) judge_gradient(settings, arrays, index, row, reference, divisors, judge);
+  if (settings.has_gradient()) check_gradient(settings, arrays, index, row, reference, divisors, comparison);
 }
 
 }  // namespace
 
 void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) {
   const row::Shape& shape = settings.shape;
-  const bool awkward = kind == InputKind::awkward;
+  const bool edge_cases = kind == InputKind::edge_cases;
   const HostArray* const targets = find(arrays, "targets");
   for (std::int64_t r = 0; r < shape.rows; ++r)
-    write_integer(settings.target, targets->data, r, target_of(settings, r, bits_at(seed, 1, r), awkward));
+    write_integer(settings.target, targets->data, r, target_of(settings, r, bits_at(seed, 1, r), edge_cases));
   if (const HostArray* const weight = find(arrays, "weight"); weight != nullptr)
     for (std::int64_t c = 0; c < weight->info.shape[0]; ++c) {
       const std::uint64_t bits = bits_at(seed, 2, c);
-      const bool none = awkward && bits % 16 == 3;
+      const bool none = edge_cases && bits % 16 == 3;
       write_element(DType::f32, weight->data, c, none ? 0.0F : static_cast<float>(0.25 + 1.5 * uniform(bits)));
     }
   if (const HostArray* const dloss = find(arrays, "dloss"); dloss != nullptr)
@@ -480,8 +481,8 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
             std::max<std::int64_t>(read_integer(settings.target, targets->data, r), -1) - settings.vocab_start;
         for (std::int64_t c = 0; c < shape.cols; ++c) {
           const std::uint64_t bits = bits_at(seed, 4, r * shape.cols + c);
-          const double value = awkward && r < awkward_rows
-                                   ? awkward_logit(r, c, shape.cols, target, shape.input, smooths, bits)
+          const double value = edge_cases && r < edge_case_rows
+                                   ? edge_case_logit(r, c, shape.cols, target, shape.input, smooths, bits)
                                    : bell(bits) * 2;
           write_element(shape.input, logits->data, r * shape.in[0].stride + c, static_cast<float>(value));
         }
@@ -498,7 +499,7 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
       }
     });
   if (settings.kind == Kind::combine) {
-    const HostArray& parts = *find(arrays, "parts");
+    const HostArray& parts = *find(arrays, "partials");
     for (std::int64_t s = 0; s < settings.shards; ++s)
       for (std::int64_t r = 0; r < shape.rows; ++r) {
         const std::int64_t first = (s * shape.rows + r) * 8;
@@ -506,8 +507,8 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
           write_element(DType::f32, parts.data, first + field, static_cast<float>(value));
         };
         const std::uint64_t bits = bits_at(seed, 5, s * shape.rows + r);
-        const bool empty = awkward && bits % 5 == 1 && settings.shards > 1;
-        const double offset = awkward && r % 4 == 1 ? 1e4 : 0;
+        const bool empty = edge_cases && bits % 5 == 1 && settings.shards > 1;
+        const double offset = edge_cases && r % 4 == 1 ? 1e4 : 0;
         const double largest = empty ? -INFINITY : static_cast<float>(offset + 3 * bell(bits));
         const std::int64_t target = read_integer(settings.target, targets->data, r);
         const bool here = target >= 0 && target < settings.vocab_size && target % settings.shards == s;
@@ -534,7 +535,7 @@ CheckResult check(const Settings& settings, std::span<const HostArray> arrays, s
   const Divisors divisors = divisors_of(settings, arrays);
 
   struct Outcome {
-    Judge judge{0};
+    Comparison comparison{0};
     RowReference reference;
     Row row;
   };
@@ -544,13 +545,13 @@ CheckResult check(const Settings& settings, std::span<const HostArray> arrays, s
       // Evenly spread, the first and the last row included.
       const std::int64_t index = result.checked_rows > 1 ? (shape.rows - 1) * i / (result.checked_rows - 1) : 0;
       Outcome& outcome = outcomes[static_cast<std::size_t>(i)];
-      outcome.judge = Judge(result.allowed_error);
+      outcome.comparison = Comparison(result.allowed_error);
       outcome.row = row_of(settings, arrays, index);
-      judge_row(settings, arrays, index, divisors, outcome.reference, outcome.row, outcome.judge);
+      check_row(settings, arrays, index, divisors, outcome.reference, outcome.row, outcome.comparison);
     }
   });
-  Judge all(result.allowed_error);
-  for (const Outcome& outcome : outcomes) all.include(outcome.judge);
+  Comparison all(result.allowed_error);
+  for (const Outcome& outcome : outcomes) all.include(outcome.comparison);
 
   if (settings.check_targets) {
     std::int64_t count = 0, first = -1;
@@ -566,7 +567,7 @@ CheckResult check(const Settings& settings, std::span<const HostArray> arrays, s
   if (result.checked_rows == result.total_rows) {
     long double loss = 0, z_loss = 0;
     double loss_error = 0, z_error = 0;
-    std::int64_t hits = 0;
+    std::int64_t num_correct = 0;
     for (const Outcome& outcome : outcomes) {
       if (outcome.row.ignored) continue;
       const RowReference& row = outcome.reference;
@@ -575,7 +576,7 @@ CheckResult check(const Settings& settings, std::span<const HostArray> arrays, s
       z_error += row.z_error / divisors.rows;
       loss += (row.loss - z_term) / divisors.weight + z_term / divisors.rows;
       loss_error += (row.loss_error - row.z_error) / divisors.weight + row.z_error / divisors.rows;
-      if (outcome.row.counts() && outcome.reference.predicted == outcome.row.target) ++hits;
+      if (outcome.row.counts() && outcome.reference.argmax == outcome.row.target) ++num_correct;
     }
     const auto compare = [&](const char* name, long double sum, double error, double divisor) {
       const double reference = divisor == 0 ? NAN : static_cast<double>(sum);
@@ -586,10 +587,10 @@ CheckResult check(const Settings& settings, std::span<const HostArray> arrays, s
       compare("loss", loss, loss_error, divisors.weight);
       if (settings.z_loss != 0) compare("z_loss", z_loss, z_error, divisors.rows);
     }
-    if (settings.correct && settings.softcap == 0)
-      all.require(read_integer(DType::i64, find(arrays, "correct")->data, 0) == hits,
-                  "correct is " + std::to_string(read_integer(DType::i64, find(arrays, "correct")->data, 0)) +
-                      ", the reference is " + std::to_string(hits));
+    if (settings.num_correct && settings.softcap == 0)
+      all.require(read_integer(DType::i64, find(arrays, "num_correct")->data, 0) == num_correct,
+                  "num_correct is " + std::to_string(read_integer(DType::i64, find(arrays, "num_correct")->data, 0)) +
+                      ", the reference is " + std::to_string(num_correct));
   }
   result.max_error = all.worst();
   result.first_failure = all.failure();

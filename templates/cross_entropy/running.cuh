@@ -14,7 +14,7 @@ namespace tunesmith {
 /// hardware's power of two. What the rounded shift is off by is a factor that the whole row shares, and cancels.
 ///
 /// From 2^28 on that factor would leave the range, and neighbouring floats are 32 apart: what is not the largest is as good
-/// as nothing beside it. A power of two stands for log2(e) then, so that the largest itself gives exactly 1.
+/// as nothing next to it. A power of two stands for log2(e) then, so that the largest itself gives exactly 1.
 struct LogitExponential {
   static constexpr float log2e = 1.44269504088896340736f;
 
@@ -41,29 +41,29 @@ struct LogitExponential {
 };
 
 /// A part of a row, the target's logit left out of the sums.
-template <bool smoothing, bool predicted>
-struct CrossEntropyPart {
-  float largest;  ///< logit, the target's included where it is known
-  float others;   ///< exponentials under it
-  float below;    ///< smoothing: sum of weight * (largest - logit)
-  float weights;  ///< smoothing: sum of the weights of those classes
-  float index;    ///< predicted: the bits of the first column that has the largest logit
+template <bool smoothing, bool argmax>
+struct CrossEntropyPartial {
+  float largest;            ///< logit, the target's included where it is known
+  float sum_excluding_max;  ///< exponentials under it
+  float below;              ///< smoothing: sum of weight * (largest - logit)
+  float weights;            ///< smoothing: sum of the weights of those classes
+  float index;              ///< predicted: the bits of the first column that has the largest logit
 };
 template <>
-struct CrossEntropyPart<true, false> {
-  float largest, others, below, weights;
+struct CrossEntropyPartial<true, false> {
+  float largest, sum_excluding_max, below, weights;
 };
 template <>
-struct CrossEntropyPart<false, true> {
-  float largest, others, index;
+struct CrossEntropyPartial<false, true> {
+  float largest, sum_excluding_max, index;
 };
 template <>
-struct CrossEntropyPart<false, false> {
-  float largest, others;
+struct CrossEntropyPartial<false, false> {
+  float largest, sum_excluding_max;
 };
 
 template <const CrossEntropyOptions& options>
-using PartOf = CrossEntropyPart<options.smoothing, options.predicted>;
+using PartialOf = CrossEntropyPartial<options.smoothing, options.argmax>;
 
 /// No column.
 constexpr int no_column = 0x7fffffff;
@@ -110,11 +110,11 @@ __device__ __forceinline__ void include_below(const CrossEntropyParams& params, 
 /// (2018).
 template <const RowShape& shape, const CrossEntropyOptions& options>
 struct RunningCrossEntropy {
-  using Part = PartOf<options>;
+  using Partial = PartialOf<options>;
 
   float largest = Maximum::identity();
   LogitExponential exponential;  ///< under the largest so far, or 0 while that is -inf
-  CompensatedSum others;
+  CompensatedSum sum_excluding_max;
   float below = 0.0f;
   float weights = 0.0f;
   int index = no_column;
@@ -129,10 +129,10 @@ struct RunningCrossEntropy {
     if (now == largest) return;
     if constexpr (options.smoothing)
       below = fused_multiply_add(weights, subtract(finite_or_zero(now), finite_or_zero(largest)), below);
-    if constexpr (options.predicted) index = is_largest(largest, now) ? index : no_column;
+    if constexpr (options.argmax) index = is_largest(largest, now) ? index : no_column;
     const LogitExponential raised(now);
     // Nothing but -inf so far: the sum is 0 whatever it stands under.
-    if (largest != Maximum::identity()) others.rescale(exponential.rescale_to(raised));
+    if (largest != Maximum::identity()) sum_excluding_max.rescale(exponential.rescale_to(raised));
     exponential = raised;
     largest = now;
   }
@@ -149,53 +149,53 @@ struct RunningCrossEntropy {
     for (int i = 0; i < count; ++i) {
       if constexpr (options.smoothing)
         include_below<shape, options>(params, row, columns[i], target, under, logits[i], below, weights);
-      if constexpr (options.predicted) index = First()(index, first_largest(row, columns[i], largest, logits[i]));
+      if constexpr (options.argmax) index = First()(index, first_largest(row, columns[i], largest, logits[i]));
       sum = add(sum, exponentiate<shape.vector>(exponential, logits[i]));
     }
-    others.include(sum);
+    sum_excluding_max.include(sum);
   }
 
   /// Takes in what others made of another part.
-  __device__ __forceinline__ void include(const Part& part) {
+  __device__ __forceinline__ void include(const Partial& part) {
     raise_to(maximum_or_nan(largest, part.largest));
     if constexpr (options.smoothing) {
       const float lifted = subtract(finite_or_zero(largest), finite_or_zero(part.largest));
       below = add(below, fused_multiply_add(part.weights, lifted, part.below));
       weights = add(weights, part.weights);
     }
-    if constexpr (options.predicted) {
+    if constexpr (options.argmax) {
       if (is_largest(part.largest, largest)) index = First()(index, static_cast<int>(bits_of(part.index)));
     }
     if (part.largest == Maximum::identity()) return;
-    others.include(multiply(part.others, LogitExponential(part.largest).rescale_to(exponential)));
+    sum_excluding_max.include(multiply(part.sum_excluding_max, LogitExponential(part.largest).rescale_to(exponential)));
   }
 
-  __device__ __forceinline__ Part part() const {
-    Part result;
+  __device__ __forceinline__ Partial part() const {
+    Partial result;
     result.largest = largest;
-    result.others = others.value();
+    result.sum_excluding_max = sum_excluding_max.value();
     if constexpr (options.smoothing) {
       result.below = below;
       result.weights = weights;
     }
-    if constexpr (options.predicted) result.index = float_of(static_cast<uint32>(index));
+    if constexpr (options.argmax) result.index = float_of(static_cast<uint32>(index));
     return result;
   }
 
   /// What the members of a team have seen between them: lanes of a warp, or a block.
-  template <typename Team>
-  __device__ __forceinline__ Part over_team(Team& team) const {
+  template <typename Group>
+  __device__ __forceinline__ Partial over_group(Group& group) const {
     RunningCrossEntropy state = *this;
-    state.raise_to(team.template reduce<2>(largest, Maximum()));
-    Part result = state.part();
-    result.others = team.template reduce<3>(result.others, Sum());
+    state.raise_to(group.template reduce<2>(largest, Maximum()));
+    Partial result = state.part();
+    result.sum_excluding_max = group.template reduce<3>(result.sum_excluding_max, Sum());
     if constexpr (options.smoothing) {
-      const FloatPair sums = team.template reduce<4>(FloatPair{result.below, result.weights}, SumOfEach());
+      const FloatPair sums = group.template reduce<4>(FloatPair{result.below, result.weights}, SumOfEach());
       result.below = sums.first;
       result.weights = sums.second;
     }
-    if constexpr (options.predicted)
-      result.index = float_of(static_cast<uint32>(team.template reduce<5>(state.index, First())));
+    if constexpr (options.argmax)
+      result.index = float_of(static_cast<uint32>(group.template reduce<5>(state.index, First())));
     return result;
   }
 };
@@ -203,7 +203,7 @@ struct RunningCrossEntropy {
 /// A row's loss and what its gradient is made of.
 template <const CrossEntropyOptions& options>
 struct RowLoss {
-  using Part = PartOf<options>;
+  using Partial = PartialOf<options>;
 
   LogitExponential exponential;
   float loss;  ///< without z_loss if that has a divisor of its own
@@ -213,27 +213,27 @@ struct RowLoss {
   float target_rest;      ///< p - 1 of the target
   float target_weight;
   float weights;  ///< of all classes
-  int predicted;
+  int argmax;
 
   /// `part` of the whole row, whose `largest` is no less than the target's logit, -inf for rows without one.
-  __device__ __forceinline__ RowLoss(const CrossEntropyParams& params, const Part& part, float target_logit,
+  __device__ __forceinline__ RowLoss(const CrossEntropyParams& params, const Partial& part, float target_logit,
                                      float weight_of_target, bool ignored, bool bad)
-      : exponential(part.largest), target_weight(weight_of_target), weights(0.0f), predicted(no_column) {
+      : exponential(part.largest), target_weight(weight_of_target), weights(0.0f), argmax(no_column) {
     const float largest = part.largest;
     const float most = exponential(largest);
-    const float others = divide(part.others, most);
+    const float sum_excluding_max = divide(part.sum_excluding_max, most);
     const bool has_target = target_logit != Maximum::identity();
     const float of_target = has_target ? divide(exponential(target_logit), most) : 0.0f;
     // Under the largest logit the larger of both is at least 1, and is what 1 is taken from.
-    const float beyond_one = of_target == 1.0f ? others : add(subtract(others, 1.0f), of_target);
+    const float beyond_one = of_target == 1.0f ? sum_excluding_max : add(subtract(sum_excluding_max, 1.0f), of_target);
     const bool finite = is_finite(largest);
     const float log_sum = finite ? log_of_one_plus(beyond_one) : float_of(nan_bits);
-    const float sum = add(others, of_target);
+    const float sum = add(sum_excluding_max, of_target);
     lse = finite ? add(largest, log_sum) : largest;
     nll = add(subtract(largest, target_logit), log_sum);
-    per_exponential = finite ? divide(1.0f, add(part.others, multiply(of_target, most))) : float_of(nan_bits);
+    per_exponential = finite ? divide(1.0f, add(part.sum_excluding_max, multiply(of_target, most))) : float_of(nan_bits);
     target_share = finite ? divide(of_target, sum) : float_of(nan_bits);
-    target_rest = finite ? -divide(others, sum) : float_of(nan_bits);
+    target_rest = finite ? -divide(sum_excluding_max, sum) : float_of(nan_bits);
 
     loss = multiply(multiply(params.hard_share, target_weight), nll);
     if constexpr (options.smoothing) {
@@ -251,7 +251,7 @@ struct RowLoss {
     if (bad) loss = z_loss = float_of(nan_bits);
     if (ignored) nll = 0.0f;
     if (bad) nll = float_of(nan_bits);
-    if constexpr (options.predicted) predicted = static_cast<int>(bits_of(part.index));
+    if constexpr (options.argmax) argmax = static_cast<int>(bits_of(part.index));
   }
 
   /// From what the forward operation found: for gradients only. `sum_of_weights` of all classes.
@@ -266,7 +266,7 @@ struct RowLoss {
         target_rest(0.0f),
         target_weight(weight_of_target),
         weights(sum_of_weights),
-        predicted(no_column) {}
+        argmax(no_column) {}
 
   /// The same once the target's logit is known. 1 - exp(-nll) = 2 t / (1 + t) with t = tanh(nll / 2): no digits are lost
   /// however small it is.
@@ -313,7 +313,7 @@ struct CrossEntropyGradient {
                                                   const GradientScale<options>& by, bool counts)
       : scale(params), upstream(by.value()), empty(!counts) {
     const float hard = multiply(params.hard_share, loss.target_weight);
-    float from_share = 0.0f;  // what stands beside hard * (p - 1)
+    float from_share = 0.0f;  // what stands next to hard * (p - 1)
     if constexpr (options.smoothing) from_share = multiply(params.smooth_share, loss.weights);
     if constexpr (options.z_loss) {
       float slope = multiply(2.0f, params.z_factor);

@@ -19,8 +19,9 @@ namespace {
 // Must agree with CrossEntropyParams in cross_entropy.cuh; the generated source asserts the size.
 struct Params {
   std::byte row[row::params_bytes];
-  std::uint64_t targets, weight, upstream, lse_in, nll_in, loss, lse, z_loss, nll, predicted, parts, hits, bad_targets;
-  std::int64_t row_losses, row_z_losses, row_weights, row_hits, partial_totals, totals;
+  std::uint64_t targets, weight, upstream, lse_in, nll_in, loss, lse, z_loss, nll, argmax, shard_partials, num_correct,
+      bad_targets;
+  std::int64_t row_losses, row_z_losses, row_weights, row_correct, partial_totals, totals;
   std::int64_t partials;
   std::int64_t ignore_index;
   std::int64_t vocab_start, vocab_size;
@@ -32,13 +33,13 @@ struct Params {
   float reserved[2];
 };
 
-constexpr std::int64_t totals_bytes = 56;       // TotalsAndRows in cross_entropy_totals.cuh, the larger of two
-constexpr std::uint32_t totals_threads = 1024;  // there too
+constexpr std::int64_t totals_bytes = 56;          // TotalsAndRows in cross_entropy/reduction.cuh, the larger of two
+constexpr std::uint32_t reduction_threads = 1024;  // there too
 constexpr std::int64_t rows_per_partial = 4096, rows_of_one_block = 8192;
-constexpr std::int64_t stored_part_bytes = 24;  // StoredPart in cross_entropy_tiled.cuh, with every option
+constexpr std::int64_t stored_partial_bytes = 24;  // StoredPart in cross_entropy/tiled.cuh, with every option
 
-/// Kernels beside the rows' own, by the operation's name.
-constexpr const char *count_parts = "_count_parts", *count = "_count", *sum_parts = "_sum_parts", *sum = "_sum",
+/// Kernels next to the rows' own, by the operation's name.
+constexpr const char *count_partials = "_count_partials", *count = "_count", *sum_partials = "_sum_partials", *sum = "_sum",
                      *class_weights = "_class_weights";
 
 bool sums_class_weights(const Settings& settings) {
@@ -56,12 +57,12 @@ std::string options_text(const Settings& settings) {
   member(settings.weight, "weights");
   member(settings.z_loss != 0, "z_loss");
   member(settings.nll, "nll");
-  member(settings.finds_class(), "predicted");
+  member(settings.finds_class(), "argmax");
   member(settings.has_gradient(), "gradient");
   member(settings.kind == Kind::shard, "shard");
   member(settings.writes_loss() && settings.reduced(), "reduced");
   member(settings.reduction == Reduction::mean && settings.kind != Kind::shard, "mean");
-  member(settings.correct, "count_hits");
+  member(settings.num_correct, "count_correct");
   member(settings.check_targets, "check_targets");
   if (settings.upstream != Upstream::none)
     text += std::string("    .upstream = tunesmith::Upstream::") + (settings.upstream == Upstream::row ? "row" : "scalar") +
@@ -79,12 +80,12 @@ std::string totals_kernels(const Settings& settings, const std::string& name) {
   std::string text;
   const auto pair = [&](const char* parts, const char* whole, const char* before) {
     const std::string arguments = std::string("<TargetType, options, ") + before + ">";
-    text += "\n" + entry_point(name + parts, totals_threads, "cross_entropy_partial_totals" + arguments);
-    text += "\n" + entry_point(name + whole, totals_threads, "cross_entropy_totals" + arguments);
+    text += "\n" + entry_point(name + parts, reduction_threads, "cross_entropy_partial_reduction" + arguments);
+    text += "\n" + entry_point(name + whole, reduction_threads, "cross_entropy_totals" + arguments);
   };
-  if (settings.divides_gradient()) pair(count_parts, count, "true");
-  if (settings.has_totals()) pair(sum_parts, sum, "false");
-  if (sums_class_weights(settings)) text += "\n" + entry_point(name + class_weights, totals_threads, "sum_class_weights");
+  if (settings.divides_gradient()) pair(count_partials, count, "true");
+  if (settings.has_totals()) pair(sum_partials, sum, "false");
+  if (sums_class_weights(settings)) text += "\n" + entry_point(name + class_weights, reduction_threads, "sum_class_weights");
   return text;
 }
 
@@ -134,10 +135,10 @@ std::size_t pointer_offset(const std::string& array, Kind kind) {
   if (array == "lse") return backward ? offsetof(Params, lse_in) : offsetof(Params, lse);
   if (array == "z_loss") return offsetof(Params, z_loss);
   if (array == "nll") return backward ? offsetof(Params, nll_in) : offsetof(Params, nll);
-  if (array == "predicted") return offsetof(Params, predicted);
-  if (array == "correct") return offsetof(Params, hits);
+  if (array == "argmax") return offsetof(Params, argmax);
+  if (array == "num_correct") return offsetof(Params, num_correct);
   if (array == "bad_targets") return offsetof(Params, bad_targets);
-  return offsetof(Params, parts);
+  return offsetof(Params, shard_partials);
 }
 
 }  // namespace
@@ -167,9 +168,9 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
       return row::kernel(typed, kernel_name, "CrossEntropyParams", function, arguments);
     };
     if (typed.holds_row()) {
-      parts.main_template = "cross_entropy/held.cuh";
-      arguments += ", Team, Storage";
-      parts.kernels = kernel(entry, "cross_entropy_held");
+      parts.main_template = "cross_entropy/resident.cuh";
+      arguments += ", Group, Storage";
+      parts.kernels = kernel(entry, "cross_entropy_resident");
     } else if (typed.variant == row::Variant::pipeline) {
       parts.main_template = "cross_entropy/pipeline.cuh";
       parts.kernels = kernel(entry, "cross_entropy_pipeline");
@@ -178,8 +179,8 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
       const bool split = typed.variant == row::Variant::split;
       if (split) parts.kernels = kernel(entry + "_sums", "cross_entropy_split_sums") + "\n";
       arguments += std::string(", tunesmith::Finish") +
-                   (settings.kind == Kind::shard ? "Part" : (settings.has_gradient() ? "Gradient" : "Loss"));
-      parts.kernels += kernel(entry, split ? "cross_entropy_split" : "cross_entropy_online");
+                   (settings.kind == Kind::shard ? "Partial" : (settings.has_gradient() ? "Gradient" : "Loss"));
+      parts.kernels += kernel(entry, split ? "cross_entropy_split" : "cross_entropy_two_pass");
     }
   } else if (settings_.kind == Kind::backward) {
     const TileConfig typed = TileConfig::parse(config);
@@ -220,13 +221,13 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   LaunchPlan plan;
   if (is_row_kernel()) {
     const row::TypedConfig typed = row::TypedConfig::parse(config);
-    plan = row::launch_plan(typed, shape, device, entry, {}, stored_part_bytes);
+    plan = row::launch_plan(typed, shape, device, entry, {}, stored_partial_bytes);
     // Without a gradient one block puts a row's parts together.
     if (typed.variant == row::Variant::split && !settings.has_gradient() && shape.rows > 0)
       plan.kernels.back().grid = folded_grid(shape.rows);
   } else {
     row::TypedConfig tiles;
-    tiles.variant = row::Variant::online;
+    tiles.variant = row::Variant::two_pass;
     plan = row::launch_plan(tiles, shape, device, entry, {});
     std::int64_t blocks = 0;
     std::int64_t threads = 0;
@@ -251,7 +252,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   params.row_losses = per_row(settings.has_totals() && settings.reduced());
   params.row_z_losses = per_row(settings.has_totals() && settings.reduced() && settings.z_loss != 0);
   params.row_weights = per_row(settings.has_totals() && settings.reduced() && settings.weight);
-  params.row_hits = per_row(settings.correct);
+  params.row_correct = per_row(settings.num_correct);
   const bool has_sums = settings.has_totals() || settings.divides_gradient();
   params.partials = shape.rows > rows_of_one_block ? (shape.rows + rows_per_partial - 1) / rows_per_partial : 0;
   if (has_sums) params.partial_totals = workspace.add(params.partials * totals_bytes);
@@ -278,7 +279,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   const auto one = [&](const char* suffix, std::int64_t blocks) {
     KernelLaunch launch;
     launch.entry = entry + suffix;
-    launch.block = {totals_threads, 1, 1};
+    launch.block = {reduction_threads, 1, 1};
     launch.grid = folded_grid(blocks);
     return launch;
   };
@@ -291,11 +292,11 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   std::vector<KernelLaunch> kernels;
   if (shape.rows > 0 && sums_class_weights(settings)) kernels.push_back(one(class_weights, 1));
   if (shape.rows > 0 && settings.divides_gradient())
-    for (KernelLaunch& launch : totals(count_parts, count)) kernels.push_back(std::move(launch));
+    for (KernelLaunch& launch : totals(count_partials, count)) kernels.push_back(std::move(launch));
   for (KernelLaunch& launch : plan.kernels) kernels.push_back(std::move(launch));
   // Without rows too: a sum is 0 then, and a mean NaN.
   if (settings.has_totals())
-    for (KernelLaunch& launch : totals(sum_parts, sum)) kernels.push_back(std::move(launch));
+    for (KernelLaunch& launch : totals(sum_partials, sum)) kernels.push_back(std::move(launch));
   plan.kernels = std::move(kernels);
   return plan;
 }

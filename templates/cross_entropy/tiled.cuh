@@ -11,8 +11,8 @@ namespace tunesmith {
 
 /// What a block leaves for the second kernel: its part, and the target's logit, which that kernel may overwrite.
 template <const CrossEntropyOptions& options>
-struct StoredPart {
-  PartOf<options> part;
+struct StoredPartial {
+  PartialOf<options> part;
   float target_logit;
 };
 
@@ -35,7 +35,7 @@ __device__ __forceinline__ void take_out(int at, Packed<Input, shape.vector> (&t
 template <typename TargetType, const CrossEntropyOptions& options>
 struct FirstPass {
   Target<TargetType> target;
-  StoredPart<options> found;
+  StoredPartial<options> found;
 };
 
 /// The sums over a block's part of a row, the target's logit left out.
@@ -108,15 +108,15 @@ __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pa
     load_next(number);
   }
 
-  StoredPart<options> result;
+  StoredPartial<options> result;
   result.target_logit = target_element.value(scale, position >= 0);
-  BlockTeam<config.threads> team(nullptr, 0);
+  BlockGroup<config.threads> group(nullptr, 0);
   // The block that has the target's column makes it count for the maximum and the first class that has it.
   state.raise_to(maximum_or_nan(state.largest, result.target_logit));
-  if constexpr (options.predicted)
+  if constexpr (options.argmax)
     if (position >= 0 && is_largest(result.target_logit, state.largest))
       state.index = First()(state.index, static_cast<int>(target.column));
-  result.part = state.over_team(team);
+  result.part = state.over_group(group);
   return {target, result};
 }
 
@@ -166,14 +166,14 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
 // of a block calls; `writes`: this thread writes the row's results.
 
 /// A part of a shard of the vocabulary.
-struct FinishPart {
+struct FinishPartial {
   template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
             const TiledConfig& config>
   static __device__ __forceinline__ void finish(const CrossEntropyParams& params, const Row<shape>& row,
                                                 const Target<TargetType>& target, int, bool writes,
-                                                const StoredPart<options>& whole) {
+                                                const StoredPartial<options>& whole) {
     const float target_weight = weight_of<options>(params, target.column);
-    if (writes) write_part<options>(params, row.index, whole.part, target.column >= 0, whole.target_logit, target_weight);
+    if (writes) write_partial<options>(params, row.index, whole.part, target.column >= 0, whole.target_logit, target_weight);
   }
 };
 
@@ -183,7 +183,7 @@ struct FinishLoss {
             const TiledConfig& config>
   static __device__ __forceinline__ RowLoss<options> finish(const CrossEntropyParams& params, const Row<shape>& row,
                                                             const Target<TargetType>& target, int, bool writes,
-                                                            const StoredPart<options>& whole) {
+                                                            const StoredPartial<options>& whole) {
     const float target_weight = weight_of<options>(params, target.column);
     const RowLoss<options> loss(params, whole.part, whole.target_logit, target_weight, target.ignored, target.bad);
     if (writes) write_loss<TargetType, options>(params, row.index, target, loss, target.column);
@@ -197,7 +197,7 @@ struct FinishGradient {
             const TiledConfig& config>
   static __device__ __forceinline__ void finish(const CrossEntropyParams& params, const Row<shape>& row,
                                                 const Target<TargetType>& target, int part, bool writes,
-                                                const StoredPart<options>& whole) {
+                                                const StoredPartial<options>& whole) {
     const RowLoss<options> loss =
         FinishLoss::finish<Types, TargetType, shape, options, config>(params, row, target, part, writes, whole);
     cross_entropy_second_pass<Types, TargetType, shape, options, config>(params, row, target, part, whole.target_logit,
@@ -208,7 +208,7 @@ struct FinishGradient {
 /// One block per row.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config, typename Finish>
-__device__ __forceinline__ void cross_entropy_online(const CrossEntropyParams& params) {
+__device__ __forceinline__ void cross_entropy_two_pass(const CrossEntropyParams& params) {
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
     const FirstPass<TargetType, options> pass =
@@ -227,7 +227,7 @@ __device__ __forceinline__ void cross_entropy_split_sums(const CrossEntropyParam
     const FirstPass<TargetType, options> pass =
         cross_entropy_first_pass<Types, TargetType, shape, options, config>(params, row, part);
     if (thread_index() == 0)
-      static_cast<StoredPart<options>*>(params.row.workspace)[index * config.blocks_per_row + part] = pass.found;
+      static_cast<StoredPartial<options>*>(params.row.workspace)[index * config.blocks_per_row + part] = pass.found;
   });
 }
 
@@ -238,11 +238,12 @@ __device__ __forceinline__ void cross_entropy_split(const CrossEntropyParams& pa
   const auto finish = [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
     const Target<TargetType> target(params, index, shape.cols);
-    const auto* const parts = static_cast<const StoredPart<options>*>(params.row.workspace) + index * config.blocks_per_row;
+    const auto* const parts =
+        static_cast<const StoredPartial<options>*>(params.row.workspace) + index * config.blocks_per_row;
     RunningCrossEntropy<shape, options> state;
     for (int i = thread_index(); i < config.blocks_per_row; i += config.threads) state.include(parts[i].part);
-    BlockTeam<config.threads> team(nullptr, 0);
-    const StoredPart<options> whole = {state.over_team(team), parts[0].target_logit};
+    BlockGroup<config.threads> group(nullptr, 0);
+    const StoredPartial<options> whole = {state.over_group(group), parts[0].target_logit};
     Finish::template finish<Types, TargetType, shape, options, config>(params, row, target, part,
                                                                        part == 0 && thread_index() == 0, whole);
   };

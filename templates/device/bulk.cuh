@@ -17,14 +17,6 @@ __device__ __forceinline__ void copy_bulk(uint32 to, const void* from, int bytes
       : "memory");
 }
 
-/// Starts the addition of float32 values, `bytes` of them, a multiple of 16, from shared to global memory, both aligned to 16;
-/// each is added as if alone. One thread, which also closes the group and waits for it (store_commit, store_wait_read).
-__device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int bytes, L2Hint hint) {
-  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.add.f32 [%0], [%1], %2, %3;" ::"l"(to),
-               "r"(from), "r"(bytes), "l"(static_cast<uint64>(hint))
-               : "memory");
-}
-
 /// The same address of shared memory in another block of the cluster.
 __device__ __forceinline__ uint32 address_of_rank(uint32 address, int rank) {
   uint32 there;
@@ -65,13 +57,6 @@ __device__ __forceinline__ Bits<bytes> load_shared(uint32 address) {
                  : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])
                  : "r"(address));
   return bits;
-}
-
-/// Stores 4 floats of shared memory, aligned to 16 bytes.
-__device__ __forceinline__ void store_shared(uint32 address, const float* values) {
-  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(values[0]), "f"(values[1]), "f"(values[2]),
-               "f"(values[3])
-               : "memory");
 }
 
 /// atomic_add() by a thread whose earlier accesses are performed before it, and whose later ones after.

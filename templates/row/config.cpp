@@ -19,7 +19,7 @@ void describe(const TypedConfig& c, Description& d) {
                   "blocks; clusters that stay, rows streaming through their shared memory",
        .required = true});
   d.field("threads", c.threads,
-          {.meaning = "threads per block; warp, pipeline: a power of two; pipeline: 64 more beside them",
+          {.meaning = "threads per block; warp, pipeline: a power of two; pipeline adds 64 threads",
            .range = {32, 1024},
            .step = by_powers ? 1 : 32,
            .power_of_two = by_powers,
@@ -35,7 +35,7 @@ void describe(const TypedConfig& c, Description& d) {
            .range = {1, 16},
            .power_of_two = true,
            .required = true,
-           .only_with = with({online, split}, "variant=online or variant=split")});
+           .only_with = with({two_pass, split}, "variant=two_pass or variant=split")});
   d.field("blocks_per_row", c.blocks_per_row,
           {.meaning = "blocks that share a row; cluster: 2 to 16; grid, split: 2 to 1024; pipeline: a power of two up to 16",
            .range = c.variant == pipeline ? Range(1, 16) : Range(2, c.variant == cluster ? 16 : 1024),
@@ -64,9 +64,10 @@ void describe(const TypedConfig& c, Description& d) {
            .range = {0, 1},
            .required = true,
            .only_with = with_pipeline});
-  FieldFacts min_blocks{.meaning = "resident blocks per multiprocessor that bound a thread's registers",
-                        .range = {1, 32},
-                        .only_with = with({block, hybrid, cluster, grid, online, pipeline}, "a variant but warp and split")};
+  FieldFacts min_blocks{
+      .meaning = "resident blocks per multiprocessor that bound a thread's registers",
+      .range = {1, 32},
+      .only_with = with({block, hybrid, cluster, grid, two_pass, pipeline}, "a variant but warp and split")};
   if (c.holds_row()) {
     min_blocks.required = true;
     d.field("min_blocks", c.min_blocks, min_blocks);
@@ -77,7 +78,7 @@ void describe(const TypedConfig& c, Description& d) {
           {.meaning = "blocks in the grid per multiprocessor; 0: one per row",
            .range = {0, 32},
            .required = true,
-           .only_with = with({online}, "variant=online")});
+           .only_with = with({two_pass}, "variant=two_pass")});
   d.field("registers", c.registers,
           {.meaning = "how the row waits in registers",
            .required = true,
@@ -89,7 +90,7 @@ void describe(const TypedConfig& c, Description& d) {
   d.field("load_again", c.load_again,
           {.meaning = "cache hint of the second pass's loads",
            .required = true,
-           .only_with = with({online, split}, "variant=online or variant=split")});
+           .only_with = with({two_pass, split}, "variant=two_pass or variant=split")});
   d.field("store", c.store, {.meaning = "cache hint of the stores", .required = true});
 }
 
@@ -121,11 +122,13 @@ std::int64_t TypedConfig::vectors_in_registers(const Shape& shape) const noexcep
 std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
   if (variant == Variant::pipeline) return pipeline_geometry(*this, shape).smem_bytes;
   if (!has_shared_vectors()) return 0;
-  return (vectors_per_thread(shape) - vectors_in_registers(shape)) * threads * shape.vector() * shape.waiting_bytes();
+  return (vectors_per_thread(shape) - vectors_in_registers(shape)) * threads * shape.vector() *
+         shape.resident_element_bytes();
 }
 
 int TypedConfig::registers_needed(const Shape& shape) const noexcept {
-  const bool halved = registers == Registers::packed && shape.waiting_bytes() == 2 * shape.inputs && shape.vector() > 1;
+  const bool halved =
+      registers == Registers::packed && shape.resident_element_bytes() == 2 * shape.inputs && shape.vector() > 1;
   if (reads_twice() && !shape.writes) {  // one tile, and a few numbers: no row, no second pass
     const std::int64_t words = std::int64_t{unroll} * shape.vector() * size_of(shape.input) / 4;
     return static_cast<int>(words) + 22 + shape.more_registers;

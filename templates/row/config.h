@@ -19,7 +19,7 @@ enum class Variant : std::uint8_t {
   hybrid,    ///< block per row, in registers and shared memory
   cluster,   ///< cluster of blocks per row, in registers and shared memory
   grid,      ///< several blocks of a cooperative grid per row, in registers and shared memory
-  online,    ///< block per row, two passes
+  two_pass,  ///< block per row, two passes
   split,     ///< several blocks per row, two passes in two kernels
   pipeline,  ///< clusters that stay, rows streaming through their shared memory
 };
@@ -32,8 +32,8 @@ enum class Access : std::uint8_t { vectors, pairs, elements };
 
 namespace tunesmith {
 template <>
-inline constexpr std::array<std::string_view, 8> enum_names<row::Variant>{"warp", "block",  "hybrid", "cluster",
-                                                                          "grid", "online", "split",  "pipeline"};
+inline constexpr std::array<std::string_view, 8> enum_names<row::Variant>{"warp", "block",    "hybrid", "cluster",
+                                                                          "grid", "two_pass", "split",  "pipeline"};
 template <>
 inline constexpr std::array<std::string_view, 2> enum_names<row::Registers>{"float32", "packed"};
 template <>
@@ -51,14 +51,14 @@ struct TypedConfig {
   int register_vectors = 4;  ///< hybrid, cluster, grid: vectors of a thread in registers, the rest in shared memory
   int min_blocks = 1;        ///< resident blocks per multiprocessor that bound a thread's registers
   Registers registers = Registers::float32;  ///< block, hybrid, cluster, grid
-  int unroll = 4;                            ///< online, split: vectors in flight per thread
-  int blocks_per_sm = 0;                     ///< online: blocks in the grid per multiprocessor; 0: one per row
+  int unroll = 4;                            ///< two_pass, split: vectors in flight per thread
+  int blocks_per_sm = 0;                     ///< two_pass: blocks in the grid per multiprocessor; 0: one per row
   int stages = 13;                           ///< pipeline: chunks in the ring
   int chunk_bytes = 16384;                   ///< pipeline: of a chunk at most
   int ahead = 0;                             ///< pipeline: rows whose first pass is done before a row's second
   Access access = Access::vectors;           ///< warp, block: how rows are taken that start between two vectors
   LoadHint load = LoadHint::plain;
-  LoadHint load_again = LoadHint::plain;  ///< online, split: second pass
+  LoadHint load_again = LoadHint::plain;  ///< two_pass, split: second pass
   StoreHint store = StoreHint::plain;
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
@@ -78,10 +78,10 @@ struct TypedConfig {
   /// The row waits on the chip between one read and one write.
   bool holds_row() const noexcept { return variant <= Variant::grid; }
   bool bounds_registers() const noexcept {
-    return (holds_row() && variant != Variant::warp) || variant == Variant::online || variant == Variant::pipeline;
+    return (holds_row() && variant != Variant::warp) || variant == Variant::two_pass || variant == Variant::pipeline;
   }
   bool has_shared_vectors() const noexcept { return holds_row() && variant >= Variant::hybrid; }
-  bool reads_twice() const noexcept { return variant == Variant::online || variant == Variant::split; }
+  bool reads_twice() const noexcept { return variant == Variant::two_pass || variant == Variant::split; }
   /// Dynamic shared memory of a block.
   std::int64_t smem_bytes(const Shape& shape) const noexcept;
   /// An estimate of the registers a thread needs: the row's part and what the code around it takes.

@@ -1,5 +1,5 @@
 // The configuration that is used without measuring. A small model: a row waits in as few multiprocessors as hold it with
-// another row beside it, so that one computes while the other moves data; with fewer rows than multiprocessors, each row is
+// another row next to it, so that one computes while the other moves data; with fewer rows than multiprocessors, each row is
 // shared by as many blocks as keep all of them busy.
 
 #include <algorithm>
@@ -98,7 +98,7 @@ TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   const bool wide = size_of(shape.input) == 4;
   const bool long_rows = shape.cols * size_of(shape.input) >= 128 << 10;
   TypedConfig config;
-  config.variant = Variant::online;
+  config.variant = Variant::two_pass;
   config.unroll = wide || !long_rows ? 4 : 2;
   config.threads =
       power_of_two_up((shape.vectors_per_row() + config.unroll - 1) / config.unroll, 32, wide || long_rows ? 512 : 256);
@@ -107,7 +107,7 @@ TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
 }
 
 TypedConfig tiled_default(Variant variant, const Shape& shape, const DeviceInfo& device) {
-  if (variant == Variant::online && !shape.writes) return reader_default(shape, device);
+  if (variant == Variant::two_pass && !shape.writes) return reader_default(shape, device);
   TypedConfig config;
   config.variant = variant;
   config.unroll = 4;
@@ -189,7 +189,7 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
       break;
     case Variant::cluster: config = cluster_default(shape, device); break;
     case Variant::grid: config = grid_default(shape, device); break;
-    case Variant::online:
+    case Variant::two_pass:
     case Variant::split: config = tiled_default(variant, shape, device); break;
     case Variant::pipeline: return pipeline_default(shape, device);
   }
@@ -198,7 +198,7 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
 
 TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   const auto valid = [&](const TypedConfig& config) { return why_invalid(config, shape, device).empty(); };
-  const std::int64_t row_bytes = shape.cols * shape.waiting_bytes();
+  const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
 
   // Rows that leave multiprocessors idle are shared.
   constexpr std::int64_t worth_sharing_bytes = 32 << 10;
@@ -210,7 +210,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t worth_passing_bytes = 16 << 10;
   if (!shape.writes && row_bytes >= worth_passing_bytes) {
     if (TypedConfig whole; holds_two_rows(whole, shape, device)) return with_hints(whole, shape, device);
-    return default_config(Variant::online, shape, device);
+    return default_config(Variant::two_pass, shape, device);
   }
 
   // Short rows that start anywhere: whole vectors at both ends would cost more than narrow accesses everywhere.
@@ -239,7 +239,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   if (valid(cluster) && cluster.min_blocks > 1) return cluster;
   for (const TypedConfig& config : {block, hybrid, cluster})
     if (valid(config)) return config;
-  return default_config(Variant::online, shape, device);
+  return default_config(Variant::two_pass, shape, device);
 }
 
 namespace {

@@ -20,15 +20,16 @@ int resident_warps(const TypedConfig& config, const Shape& shape, const DeviceIn
 /// not.
 void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& device);
 
-/// hybrid, cluster: so many blocks of so many threads on a multiprocessor, as much of the row in registers as they leave,
-/// the rest in shared memory. False when the row does not fit, or (hybrid) fits into the registers.
+/// hybrid, cluster: places `blocks` blocks of `threads` threads on a multiprocessor. Keeps as much of the row in registers
+/// as they leave free, and the rest in shared memory. Returns false if the row does not fit, or (hybrid) fits into
+/// registers.
 bool fill_chip(TypedConfig& config, int threads, int blocks, const Shape& shape, const DeviceInfo& device);
 
-/// grid: so many vectors of a row for each thread, and as many blocks as that takes: a matter of n_cols alone, so that
-/// results do not depend on the number of rows. False when the device cannot hold one row.
+/// grid: gives each thread `vectors` vectors of a row. The number of blocks depends on n_cols alone, so that results do not
+/// depend on the number of rows. Returns false if one row does not fit on the device.
 bool share_row(TypedConfig& config, int threads, int vectors, const Shape& shape, const DeviceInfo& device);
 
-/// split: blocks for a row when each takes so many tiles.
+/// split: number of blocks per row if each block takes `tiles` tiles.
 int parts_of(int tiles, const TypedConfig& config, const Shape& shape);
 
 }  // namespace tunesmith::row

@@ -2,24 +2,24 @@
 // place that only its thread uses, so no barrier is needed.
 #pragma once
 
-#include "row/waiting_row.cuh"
+#include "row/register_row.cuh"
 
 namespace tunesmith {
 
 /// As RegisterRow; `memory` of the constructor is shared_bytes of dynamic shared memory.
-template <typename Element, const RowShape& shape, const HeldConfig& config, typename Team,
-          template <typename, int> typename HeldVector>
+template <typename Element, const RowShape& shape, const ResidentConfig& config, typename Group,
+          template <typename, int> typename RegisterVector>
 struct HybridRow {
   static constexpr int vector = shape.vector;
   static constexpr int in_registers = config.register_vectors;
   static constexpr int vectors = config.register_vectors + config.shared_vectors;
-  static constexpr int threads = Team::threads;
-  static_assert(vectors == vectors_per_member<shape, Team::members>, "the threads together hold the row");
+  static constexpr int threads = Group::threads;
+  static_assert(vectors == vectors_per_thread<shape, Group::group_size>, "the threads together hold the row");
   using Place = Packed<Element, vector>;
   using Access = Bits<Place::access_bytes>;
-  using Held = HeldVector<Element, vector>;
+  using Vector = RegisterVector<Element, vector>;
 
-  Held held[in_registers > 0 ? in_registers : 1];
+  Vector registers[in_registers > 0 ? in_registers : 1];
   Access* places;      // of this thread; accesses of neighbouring threads are neighbours
   int taken_out = -1;  // an element in shared memory to replace once it has arrived: vector * shape.vector + element
 
@@ -35,13 +35,13 @@ struct HybridRow {
 
   /// Whether vector i keeps any float that is put there.
   static __device__ __forceinline__ constexpr bool exact(int i) {
-    return i < in_registers ? Held::exact : sizeof(Element) == 4;
+    return i < in_registers ? Vector::exact : sizeof(Element) == 4;
   }
 
   /// As it lies in memory (not of what waits as float32).
   __device__ __forceinline__ Place packed_at(int i) const {
-    if constexpr (!Held::converted) {
-      if (i < in_registers) return held[i < in_registers ? i : 0].packed;
+    if constexpr (!Vector::converted) {
+      if (i < in_registers) return registers[i < in_registers ? i : 0].packed;
     }
     Place loaded;
 #pragma unroll
@@ -51,7 +51,7 @@ struct HybridRow {
 
   __device__ __forceinline__ void hold(int i, const Place& loaded) {
     if (i < in_registers) {
-      held[i < in_registers ? i : 0].hold(loaded);
+      registers[i < in_registers ? i : 0].hold(loaded);
     } else {
 #pragma unroll
       for (int k = 0; k < Place::accesses; ++k) *place(i, k) = loaded.access[k];
@@ -59,14 +59,14 @@ struct HybridRow {
   }
   __device__ __forceinline__ void get(int i, float (&values)[vector]) {
     if (i < in_registers) {
-      held[i < in_registers ? i : 0].get(values);
+      registers[i < in_registers ? i : 0].get(values);
     } else {
       packed_at(i).unpack(values);
     }
   }
   __device__ __forceinline__ void put(int i, const float (&values)[vector]) {
     if (i < in_registers) {
-      held[i < in_registers ? i : 0].put(values);
+      registers[i < in_registers ? i : 0].put(values);
     } else {
       Place packed;
       packed.pack_from(values);
@@ -76,15 +76,15 @@ struct HybridRow {
 
   /// Loads a row of the array: what waits in shared memory is copied there without passing through registers and must be
   /// waited for (arrived()). `outside` stands for elements that take no part.
-  __device__ __forceinline__ void load(const Element* row, Range seen, int member, float outside) {
-    constexpr int members = Team::members;
+  __device__ __forceinline__ void load(const Element* row, Range seen, int thread_rank, float outside) {
+    constexpr int group_size = Group::group_size;
     // The copies are started first: they need nothing of this thread until they are waited for.
 #if TUNESMITH_SM >= 800
     if constexpr (config.shared_vectors > 0) {
 #pragma unroll
       for (int i = in_registers; i < vectors; ++i) {
-        const int64 column = column_of<shape, members>(i, member);
-        if ((!ragged<shape> && inside_row<shape, members>(i)) || seen.template holds<vector>(column)) {
+        const int64 column = column_of<shape, group_size>(i, thread_rank);
+        if ((!ragged<shape> && inside_row<shape, group_size>(i)) || seen.template holds<vector>(column)) {
 #pragma unroll
           for (int k = 0; k < Place::accesses; ++k)
             async_copy<Place::access_bytes, config.load>(
@@ -98,14 +98,14 @@ struct HybridRow {
 #endif
 #pragma unroll
     for (int i = 0; i < in_registers; ++i)
-      held[i].hold(load_of_row<Element, shape, config.load, members>(row, i, member, seen, outside));
+      registers[i].hold(load_of_row<Element, shape, config.load, group_size>(row, i, thread_rank, seen, outside));
       // What cannot be copied as a whole comes last: it passes through registers, and waits for that.
 #pragma unroll
     for (int i = in_registers; i < vectors; ++i) {
-      if ((!ragged<shape> && inside_row<shape, members>(i)) ||
-          seen.template holds<vector>(column_of<shape, members>(i, member)))
+      if ((!ragged<shape> && inside_row<shape, group_size>(i)) ||
+          seen.template holds<vector>(column_of<shape, group_size>(i, thread_rank)))
         continue;
-      hold(i, load_of_row<Element, shape, LoadHint::plain, members>(row, i, member, seen, outside));
+      hold(i, load_of_row<Element, shape, LoadHint::plain, group_size>(row, i, thread_rank, seen, outside));
     }
   }
 
@@ -117,7 +117,7 @@ struct HybridRow {
     for (int i = 0; i < vectors; ++i) {
       if (i == in_registers) arrived();
       if constexpr (sizeof(Element) == 2 && vector > 1) {
-        if (i >= in_registers || !Held::converted) {
+        if (i >= in_registers || !Vector::converted) {
           packed.include(packed_at(i));
           continue;
         }
@@ -140,20 +140,20 @@ struct HybridRow {
 
   /// The element at `position` (columns, counted from the row's shift) becomes -inf; a negative one is nobody's. To be
   /// called between load() and largest(). True in the thread that holds it.
-  __device__ __forceinline__ bool take_out(int64 position, int member) {
-    constexpr int members = Team::members;
+  __device__ __forceinline__ bool take_out(int64 position, int thread_rank) {
+    constexpr int group_size = Group::group_size;
     const int whole = static_cast<int>(position) / vector;
-    const bool mine = position >= 0 && whole % members == member;
-    const int at = mine ? whole / members : -1;
+    const bool mine = position >= 0 && whole % group_size == thread_rank;
+    const int at = mine ? whole / group_size : -1;
     const int element = static_cast<int>(position) % vector;
 #pragma unroll
     for (int i = 0; i < in_registers; ++i) {
       if (i == at) {
         float values[vector];
-        held[i].get(values);
+        registers[i].get(values);
 #pragma unroll
         for (int j = 0; j < vector; ++j) values[j] = j == element ? Maximum::identity() : values[j];
-        held[i].put(values);
+        registers[i].put(values);
       }
     }
     if constexpr (config.shared_vectors > 0) taken_out = at >= in_registers ? at * vector + element : -1;
@@ -176,10 +176,10 @@ struct HybridRow {
   }
 };
 
-template <template <typename, int> typename Held>
+template <template <typename, int> typename RegisterVector>
 struct InRegistersAndSharedMemory {
-  template <typename Element, const RowShape& shape, const HeldConfig& config, typename Team>
-  using Row = HybridRow<Element, shape, config, Team, Held>;
+  template <typename Element, const RowShape& shape, const ResidentConfig& config, typename Group>
+  using Row = HybridRow<Element, shape, config, Group, RegisterVector>;
 };
 
 }  // namespace tunesmith

@@ -98,7 +98,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
       plan.workspace_bytes = blocks * words * static_cast<std::int64_t>(sizeof(std::uint64_t));
       break;
     }
-    case Variant::online: {
+    case Variant::two_pass: {
       const std::int64_t most =
           config.blocks_per_sm == 0 ? max_grid_x : std::int64_t{config.blocks_per_sm} * device.sm_count;
       blocks = params.groups = std::min(shape.rows, most);

@@ -63,7 +63,7 @@ Expectation expectation(const TypedConfig& config, const Shape& shape, const Dev
   const auto rows = static_cast<double>(shape.rows);
   const double held = std::min(room, std::ceil(rows / device.sm_count));  // few rows: more room holds no more of them
   Expectation result;
-  result.bytes = held * static_cast<double>(shape.cols * shape.waiting_bytes());
+  result.bytes = held * static_cast<double>(shape.cols * shape.resident_element_bytes());
   result.resident = std::min(result.bytes / (warp ? enough_bytes_of_warps : enough_bytes_of_blocks), 1.0);
   // A block that has a multiprocessor to itself computes while no data moves.
   if (!warp && room == 1 && rows > device.sm_count) result.resident /= 2;

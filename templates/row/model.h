@@ -26,7 +26,7 @@ Expectation expectation(const TypedConfig& config, const Shape& shape, const Dev
 /// can.
 std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& device);
 
-/// Lanes of a warp likewise, in blocks of `threads`, at most so many vectors a lane.
+/// Ranks the warp variant likewise: blocks of `threads` threads, at most `most_vectors` vectors per lane.
 std::vector<TypedConfig> ranked_warps(int threads, int most_vectors, const Shape& shape, const DeviceInfo& device);
 
 }  // namespace tunesmith::row

@@ -23,7 +23,7 @@ struct Options {
   bool safe = false;
 
   bool scaled() const noexcept { return scale != 1; }
-  /// Elements of the mask's row that one load may take: all its rows start at a multiple of so many.
+  /// Widest aligned load from a row of the mask, in elements: every row starts at a multiple of it.
   std::int64_t mask_vector(int widest) const noexcept;
   bool operator==(const Options&) const = default;
 };

@@ -87,7 +87,8 @@ std::int64_t pipeline_control_bytes(const TypedConfig& config) noexcept {
 std::string why_not_streamed(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   if (device.kind != DeviceInfo::Kind::cuda) return "pipeline runs on GPUs of sm_90a; the device is " + device.name;
   if (tunesmith::name(device.arch) != "sm_90a") return "pipeline is sm_90a's; the device is " + tunesmith::name(device.arch);
-  if (!shape.streams) return "pipeline is for cross_entropy with a gradient, without label smoothing, predicted and correct";
+  if (!shape.streams)
+    return "pipeline is for cross_entropy with a gradient, without label smoothing, argmax and num_correct";
   const std::int64_t size = size_of(shape.input), row_bytes = shape.cols * size;
   const int widest = static_cast<int>(16 / std::max(size_of(shape.input), size_of(shape.output)));
   if (shape.shifted() || shape.vector() != widest || shape.in[0].alignment < 16 || shape.in[0].stride * size % 16 != 0 ||

@@ -116,7 +116,7 @@ struct PipelineControl {
 struct Tickets {
   uint32* words;
   int64 rows;
-  int ahead;  ///< of a cluster: the number of a row comes with the result of the row so many before it
+  int ahead;  ///< rows between a row and the earlier row whose result carries its number, in a cluster
 
   /// Few rows are not all taken by the clusters that start first.
   __device__ __forceinline__ Tickets(void* workspace, int64 all_rows, int64 clusters, int most)
@@ -204,7 +204,7 @@ struct PartsOfChunks {
   /// Whether vector i of this lane exists.
   __device__ __forceinline__ bool holds(int i) const { return i * 32 + lane_index() < count; }
 
-  /// Of the chunk at hand, of whose piece so many bytes are left; what does not exist is -inf.
+  /// Loads the current chunk. `bytes_left`: bytes of its piece that remain; elements beyond them are -inf.
   __device__ __forceinline__ void load(int bytes_left, Vector (&vectors)[Geometry::per_lane]) {
     const int bytes = bytes_left < Geometry::chunk ? bytes_left : Geometry::chunk;
     const int rest = bytes / Geometry::vector_bytes - begin;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "device/edges.cuh"
-#include "device/team.cuh"
+#include "device/group.cuh"
 
 namespace tunesmith {
 
@@ -57,15 +57,15 @@ template <const RowShape& shape>
 constexpr int64 row_span = shape.cols + (shape.shifted ? shape.line - 1 : 0);
 
 /// Vectors of a row that each of `members` threads takes.
-template <const RowShape& shape, int members>
-constexpr int vectors_per_member = static_cast<int>((row_span<shape> + int64{members} * shape.vector - 1) /
-                                                    (int64{members} * shape.vector));
+template <const RowShape& shape, int group_size>
+constexpr int vectors_per_thread = static_cast<int>((row_span<shape> + int64{group_size} * shape.vector - 1) /
+                                                    (int64{group_size} * shape.vector));
 
 /// Whether the i-th vectors of `members` threads lie within every row, as far as the source knows.
-template <const RowShape& shape, int members>
+template <const RowShape& shape, int group_size>
 __device__ __forceinline__ constexpr bool inside_row(int i) {
-  return (!shape.shifted || int64{i} * members * shape.vector >= shape.line) &&
-         (int64{i} + 1) * members * shape.vector <= shape.cols;
+  return (!shape.shifted || int64{i} * group_size * shape.vector >= shape.line) &&
+         (int64{i} + 1) * group_size * shape.vector <= shape.cols;
 }
 
 /// One row: columns are counted from the aligned address at or before its first element, in every array.
@@ -111,17 +111,17 @@ struct NoMask {
 };
 
 /// Which columns `i` of a member are, of `members`.
-template <const RowShape& shape, int members>
-__device__ __forceinline__ int64 column_of(int i, int member) {
-  return (int64(i) * members + member) * shape.vector;
+template <const RowShape& shape, int group_size>
+__device__ __forceinline__ int64 column_of(int i, int thread_rank) {
+  return (int64(i) * group_size + thread_rank) * shape.vector;
 }
 
 /// Loads the vector at `column`; elements that take no part are `outside`.
-template <typename Element, const RowShape& shape, LoadHint hint, int members>
-__device__ __forceinline__ Packed<Element, shape.vector> load_of_row(const Element* row, int i, int member, Range seen,
+template <typename Element, const RowShape& shape, LoadHint hint, int group_size>
+__device__ __forceinline__ Packed<Element, shape.vector> load_of_row(const Element* row, int i, int thread_rank, Range seen,
                                                                      float outside) {
   return RowFeatures<shape>::SeenEdges::template load<Element, shape.vector, hint>(
-      row, column_of<shape, members>(i, member), seen, !ragged<shape> && inside_row<shape, members>(i), outside);
+      row, column_of<shape, group_size>(i, thread_rank), seen, !ragged<shape> && inside_row<shape, group_size>(i), outside);
 }
 
 }  // namespace tunesmith

@@ -11,7 +11,7 @@ namespace tunesmith::row {
 
 KeyParts RowProblem::key() const {
   KeyParts parts;
-  parts.semantics = shape_.semantics();
+  parts.problem_class = shape_.problem_class();
   parts.n_cols = shape_.cols;
   // From 65536 rows on every GPU is full whatever the configuration, and only cols matters.
   constexpr std::uint64_t full = 65536;

@@ -77,12 +77,12 @@ class Geometries {
     if (row_bytes() <= (full_ ? 16 << 10 : 8 << 10)) warps();
     blocks();
     if (full_ && row_bytes() >= 24 << 10 && (few_rows || row_bytes() < 48 << 10)) hybrids();
-    if (full_ || !fits_easily()) onlines();
+    if (full_ || !fits_easily()) two_passes();
     return std::move(result_);
   }
 
  private:
-  std::int64_t row_bytes() const { return shape_.cols * shape_.waiting_bytes(); }
+  std::int64_t row_bytes() const { return shape_.cols * shape_.resident_element_bytes(); }
   bool fits_easily() const { return row_bytes() <= easy_bytes; }
 
   void add(const TypedConfig& config) {
@@ -119,7 +119,7 @@ class Geometries {
       const bool packed = config.registers == Registers::packed;
       if (vectors_ * 2 <= config.threads || elements > (full_ ? 128 : 96) || (!full_ && elements < 8)) continue;
       if (!full_ && !packed && elements > 64) continue;
-      // What is only read gains by another row beside it as soon as packing makes room for one.
+      // What is only read gains by another row next to it as soon as packing makes room for one.
       if (!full_ && may_pack(shape_) && packed != (elements > (shape_.writes ? 32 : 31))) continue;
       const bool power_of_two = std::has_single_bit(static_cast<unsigned>(config.threads));
       if (!power_of_two && (expectation(config, shape_, device_).lane_use < 0.97 || others-- <= 0)) continue;
@@ -199,12 +199,12 @@ class Geometries {
       }
   }
 
-  void onlines() {
+  void two_passes() {
     for (const int threads : full_ ? std::vector<int>{512, 1024, 256} : std::vector<int>{512, 1024})
       for (const int unroll : full_ ? std::vector<int>{2, 4, 8} : std::vector<int>{4}) {
         if (std::int64_t{threads} * unroll >= 2 * vectors_ || unroll * shape_.inputs > 8) continue;
         TypedConfig config;
-        config.variant = Variant::online;
+        config.variant = Variant::two_pass;
         config.threads = threads;
         config.unroll = unroll;
         add(config);
@@ -234,7 +234,7 @@ class Geometries {
     for (const Tile& tile : tiles) {
       if (std::int64_t{tile.threads} * tile.unroll >= 2 * vectors_) continue;
       TypedConfig config;
-      config.variant = Variant::online;
+      config.variant = Variant::two_pass;
       config.threads = tile.threads;
       config.unroll = tile.unroll;
       bound_registers(config, shape_, device_);
@@ -291,7 +291,7 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
     }
   };
   // Long rows take long to compile.
-  add(Effort::quick, shape.cols * shape.waiting_bytes() > easy_bytes ? 14 : 24);
+  add(Effort::quick, shape.cols * shape.resident_element_bytes() > easy_bytes ? 14 : 24);
   if (effort == Effort::full) add(Effort::full, 220);
   return space;
 }

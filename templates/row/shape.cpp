@@ -41,9 +41,11 @@ int Shape::line() const noexcept {
   return is_long ? static_cast<int>(line_bytes / size_of(input)) : vector();
 }
 
-std::int64_t Shape::waiting_bytes() const noexcept { return inputs * (options.mask == Mask::add ? 4 : size_of(input)); }
+std::int64_t Shape::resident_element_bytes() const noexcept {
+  return inputs * (options.mask == Mask::add ? 4 : size_of(input));
+}
 
-std::string Shape::semantics() const {
+std::string Shape::problem_class() const {
   std::string text = "in=" + std::string(name(input)) + ",out=" + std::string(writes ? name(output) : "none") +
                      ",vector=" + std::to_string(vector()) + (shifted() ? "s" : "") + ",in_place=" + (in_place ? "1" : "0");
   if (options.scaled()) text += ",scaled";

@@ -7,11 +7,11 @@
 namespace tunesmith::row {
 namespace {
 
-std::string held_config(const TypedConfig& config, const Shape& shape) {
-  const std::int64_t held = config.vectors_in_registers(shape);
-  return "static constexpr tunesmith::HeldConfig config = {\n" + member("register_vectors", held) +
-         member("shared_vectors", config.vectors_per_thread(shape) - held) + member("load", source_name(config.load)) +
-         member("store", source_name(config.store)) + "};\n";
+std::string resident_config(const TypedConfig& config, const Shape& shape) {
+  const std::int64_t in_registers = config.vectors_in_registers(shape);
+  return "static constexpr tunesmith::ResidentConfig config = {\n" + member("register_vectors", in_registers) +
+         member("shared_vectors", config.vectors_per_thread(shape) - in_registers) +
+         member("load", source_name(config.load)) + member("store", source_name(config.store)) + "};\n";
 }
 
 std::string pipeline_config(const TypedConfig& config) {
@@ -23,14 +23,14 @@ std::string pipeline_config(const TypedConfig& config) {
          member("store", source_name(config.store)) + "};\n";
 }
 
-std::string team(const TypedConfig& config) {
+std::string group(const TypedConfig& config) {
   const std::string threads = std::to_string(config.threads);
   const std::string blocks = std::to_string(config.blocks_per_row);
   switch (config.variant) {
-    case Variant::warp: return "LaneTeam<" + threads + ", " + std::to_string(config.lanes) + ">";
-    case Variant::cluster: return "ClusterTeam<" + threads + ", " + blocks + ">";
-    case Variant::grid: return "GridTeam<" + threads + ", " + blocks + ">";
-    default: return "BlockTeam<" + threads + ">";
+    case Variant::warp: return "LaneGroup<" + threads + ", " + std::to_string(config.lanes) + ">";
+    case Variant::cluster: return "ClusterGroup<" + threads + ", " + blocks + ">";
+    case Variant::grid: return "GridGroup<" + threads + ", " + blocks + ">";
+    default: return "BlockGroup<" + threads + ">";
   }
 }
 
@@ -75,7 +75,7 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
   if (options.mask != Mask::none) text += member("mask_vector", shape.mask_vector());
   text += "};\n\n" + features(shape, more);
   if (config.holds_row()) {
-    text += held_config(config, shape) + "\nusing Team = tunesmith::" + team(config) +
+    text += resident_config(config, shape) + "\nusing Group = tunesmith::" + group(config) +
             ";\nusing Storage = " + storage(config, shape) + ";\n";
   } else if (config.variant == Variant::pipeline) {
     text += pipeline_config(config);
@@ -126,10 +126,11 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& sh
 void describe(const TypedConfig& config, const Shape& shape, const std::string& steps, SourceParts& parts) {
   const std::string blocks = std::to_string(config.blocks_per_row), threads = std::to_string(config.threads);
   const std::string vectors = std::to_string(config.vectors_per_thread(shape)),
-                    held = std::to_string(config.vectors_in_registers(shape)), vector = std::to_string(shape.vector());
+                    in_registers = std::to_string(config.vectors_in_registers(shape)),
+                    vector = std::to_string(shape.vector());
   const std::string once = "one read and one write: each row stays on the chip";
   const std::string places =
-      "; of a thread's " + vectors + " vectors " + held + " are in registers, the others in shared memory";
+      "; of a thread's " + vectors + " vectors " + in_registers + " are in registers, the others in shared memory";
   switch (config.variant) {
     case Variant::warp:
       parts.algorithm = once + ", in registers, while " + steps + " are computed";
@@ -154,7 +155,7 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
                       threads + " threads takes a row; a thread takes the vector of its number in the group and every " +
                       std::to_string(config.members()) + "th after it, " + vectors + " of " + vector + " elements";
       return;
-    case Variant::online:
+    case Variant::two_pass:
       parts.algorithm = (shape.writes ? "two passes: the first computes " : "one pass computes ") + steps +
                         " with a running maximum" + (shape.writes ? ", the second reads the row again and writes" : "");
       parts.threads = "a block of " + threads + " threads walks over a row, " + std::to_string(config.unroll) +

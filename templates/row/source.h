@@ -13,7 +13,7 @@ namespace tunesmith::row {
 using FeatureTypes = std::vector<std::pair<std::string, std::string>>;
 
 /// "Types", "shape" with its RowFeatures (those of all row kernels and `more`) and, where the variant has them, "config",
-/// "Team" and "Storage": what a kernel template is instantiated with.
+/// "Group" and "Storage": what a kernel template is instantiated with.
 std::string constants(const TypedConfig& config, const Shape& shape, const FeatureTypes& more = {});
 
 /// extern "C" entry point `entry` that calls tunesmith::`function`<`arguments`>(params) with tunesmith::`params`.

@@ -33,13 +33,13 @@ std::string why_not_on_device(const TypedConfig& config, const Shape& shape, con
   return {};
 }
 
-std::string why_not_held(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   const std::int64_t smem_bytes = config.smem_bytes(shape);
   if (config.variant == Variant::hybrid && smem_bytes == 0)
     return "register_vectors is " + number(config.register_vectors) + "; a thread has only " +
            number(config.vectors_per_thread(shape)) + " vectors of this row";
   if (smem_bytes > 0) {
-    if (shape.vector() * shape.waiting_bytes() / shape.inputs < 4)
+    if (shape.vector() * shape.resident_element_bytes() / shape.inputs < 4)
       return std::string(name(config.variant)) + " copies to shared memory, which needs rows that are aligned to 4 bytes";
     // A kilobyte of each block's share is the system's; partial results of the reductions take up to a kilobyte, and so
     // does aligning what follows them.
@@ -81,7 +81,7 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
   const Shape shape = config.view(problem_shape);
   std::string reason = why_not_on_device(config, shape, device);
   if (reason.empty() && config.variant == Variant::pipeline) reason = why_not_streamed(config, shape, device);
-  if (reason.empty() && config.holds_row()) reason = why_not_held(config, shape, device);
+  if (reason.empty() && config.holds_row()) reason = why_row_does_not_fit(config, shape, device);
   if (reason.empty()) reason = why_not_resident(config, shape, device);
   if (reason.empty() && config.variant == Variant::split && config.blocks_per_row > shape.vectors_per_row())
     reason = "blocks_per_row is " + number(config.blocks_per_row) + "; a row has only " + number(shape.vectors_per_row()) +

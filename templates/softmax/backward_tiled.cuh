@@ -39,9 +39,9 @@ __device__ __forceinline__ void over_gradient_tile(const RowParams& params, cons
 
 template <int threads, const RowShape& shape>
 __device__ __forceinline__ GradientPart combine_block(GradientPart part) {
-  BlockTeam<threads> team(nullptr, 0);
-  part.sum = team.template reduce<0>(part.sum, SumOfTwoFloats());
-  part.not_zero = team.template reduce<1>(part.not_zero, Maximum());  // also keeps rows apart that follow each other
+  BlockGroup<threads> group(nullptr, 0);
+  part.sum = group.template reduce<0>(part.sum, SumOfTwoFloats());
+  part.not_zero = group.template reduce<1>(part.not_zero, Maximum());  // also keeps rows apart that follow each other
   return part;
 }
 
@@ -78,7 +78,7 @@ __device__ __forceinline__ void gradient_second_pass(const RowParams& params, co
 
 /// One block per row.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
-__device__ __forceinline__ void softmax_backward_online(const RowParams& params) {
+__device__ __forceinline__ void softmax_backward_two_pass(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {
     const Row<shape> row(params, index, static_cast<const typename Types::Input*>(nullptr));
     gradient_second_pass<Types, shape, config>(params, row, part,

@@ -30,8 +30,8 @@ struct LogSoftmaxResult {
         empty(shape.safe && row_largest == Maximum::identity()) {
     const Exponential exponential(row_largest, exponent_scale<shape>(params));
     const float most = exponential(exponential.centered(largest));
-    const float others = add(divide(sums.first, most), subtract(sums.second, 1.0f));
-    log_sum = is_finite(largest) ? log_of_one_plus(others) : float_of(nan_bits);
+    const float sum_excluding_max = add(divide(sums.first, most), subtract(sums.second, 1.0f));
+    log_sum = is_finite(largest) ? log_of_one_plus(sum_excluding_max) : float_of(nan_bits);
   }
 
   /// Results are computed from elements, so that the maximum of waiting exponentials does not matter.
@@ -57,17 +57,17 @@ struct LogSoftmaxFunction {
   /// The elements of a vector become exponentials; returns the sum of those below the maximum, and counts the others in
   /// `ties`.
   template <const RowShape& shape, typename Exponential>
-  static __device__ __forceinline__ float sum_of_exponentials(const Exponential& exponential, float largest, float& ties,
-                                                              float (&values)[shape.vector]) {
-    float others = 0.0f;
+  static __device__ __forceinline__ float sum_of_exponentials(const Exponential& exponential, float largest,
+                                                              float& max_count, float (&values)[shape.vector]) {
+    float sum_excluding_max = 0.0f;
 #pragma unroll
     for (int j = 0; j < shape.vector; ++j) {
       const bool tie = values[j] == largest;
       values[j] = exponential(exponential.centered(values[j]));
-      others = add(others, tie ? 0.0f : values[j]);
-      ties = add(ties, tie ? 1.0f : 0.0f);
+      sum_excluding_max = add(sum_excluding_max, tie ? 0.0f : values[j]);
+      max_count = add(max_count, tie ? 1.0f : 0.0f);
     }
-    return others;
+    return sum_excluding_max;
   }
 };
 

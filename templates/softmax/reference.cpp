@@ -1,4 +1,4 @@
-// Inputs that try the softmax family, and the reference in double or better that judges it.
+// Inputs that try the softmax family, and the reference in double or better that checks it.
 
 #include <algorithm>
 #include <cmath>
@@ -15,13 +15,13 @@ namespace {
 using row::Mask;
 using row::Shape;
 
-constexpr std::int64_t awkward_rows = 14;
+constexpr std::int64_t edge_case_rows = 14;
 
-double awkward(std::int64_t row, std::int64_t column, std::int64_t cols, DType dtype, std::uint64_t bits) noexcept {
+double edge_case_value(std::int64_t row, std::int64_t column, std::int64_t cols, DType dtype, std::uint64_t bits) noexcept {
   const double normal = bell(bits);
   const double huge = dtype == DType::f16 ? 6e4 : 3e38;
   switch (row) {
-    case 0: return 3.0;                                     // ties
+    case 0: return 3.0;                                     // equal values
     case 1: return -INFINITY;                               // NaN by definition
     case 2: return column == cols / 2 ? INFINITY : normal;  // NaN by definition
     case 3: return column == cols - 1 ? NAN : normal;       // NaN in the last column only
@@ -38,8 +38,8 @@ double awkward(std::int64_t row, std::int64_t column, std::int64_t cols, DType d
   }
 }
 
-/// dy of the rows that y's awkward rows belong to: gradients that cancel, are large, or are all the same.
-double awkward_gradient(std::int64_t row, std::int64_t column, std::int64_t cols, std::uint64_t bits) noexcept {
+/// dy of the rows that y's edge-case rows belong to: gradients that cancel, are large, or are all the same.
+double edge_case_gradient(std::int64_t row, std::int64_t column, std::int64_t cols, std::uint64_t bits) noexcept {
   const double normal = bell(bits);
   switch (row) {
     case 0: return 1.0;                                // dx is 0 but for roundings
@@ -65,12 +65,12 @@ void to_softmax(std::vector<double>& values, bool logarithm) {
 
 /// Masks and lengths: mostly there, some rows without any column, some without all.
 void fill_mask(const Shape& shape, std::uint64_t seed, InputKind kind, const HostArray& array) {
-  const bool awkward_kind = kind == InputKind::awkward;
+  const bool with_edge_cases = kind == InputKind::edge_cases;
   if (array.info.name == "valid_cols") {
     for (std::int64_t i = 0; i < array.info.shape[0]; ++i) {
       const std::uint64_t bits = scramble(scramble(seed + 7) + static_cast<std::uint64_t>(i));
       std::int64_t length = 1 + static_cast<std::int64_t>(uniform(bits) * static_cast<double>(shape.cols));
-      if (awkward_kind) {
+      if (with_edge_cases) {
         if (i % 11 == 3) length = 0;
         if (i % 11 == 5) length = -4;
         if (i % 11 == 7) length = shape.cols + 9;
@@ -83,8 +83,8 @@ void fill_mask(const Shape& shape, std::uint64_t seed, InputKind kind, const Hos
   const std::int64_t last = array.info.extent_bytes() / size_of(array.info.dtype);
   for (std::int64_t i = 0; i < last; ++i) {
     const std::uint64_t bits = scramble(scramble(seed + 9) + static_cast<std::uint64_t>(i));
-    // In awkward masks whole stretches are hidden, some longer than a row.
-    const bool hidden = bits % 4 == 0 || (awkward_kind && i / (2 * shape.cols) % 5 == 4);
+    // In edge-case masks whole stretches are hidden, some longer than a row.
+    const bool hidden = bits % 4 == 0 || (with_edge_cases && i / (2 * shape.cols) % 5 == 4);
     if (shape.options.mask == Mask::keep)
       write_integer(DType::u8, array.data, i, hidden ? 0 : static_cast<std::int64_t>(1 + bits % 200));
     else
@@ -282,13 +282,13 @@ void ParsedSoftmax::fill_inputs(std::uint64_t seed, InputKind kind, std::span<co
     over_rows(rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
       std::vector<double> values(static_cast<std::size_t>(shape.cols));
       for (std::int64_t row = begin; row < end; ++row) {
-        const bool odd = kind == InputKind::awkward && row < awkward_rows;
+        const bool odd = kind == InputKind::edge_cases && row < edge_case_rows;
         for (std::int64_t column = 0; column < shape.cols; ++column) {
           const std::uint64_t bits = bits_at(a, row, column);
           values[static_cast<std::size_t>(column)] =
               !odd ? bell(bits) * 2
-                   : (shape.backward() && !is_result ? awkward_gradient(row, column, shape.cols, bits)
-                                                     : awkward(row, column, shape.cols, shape.input, bits));
+                   : (shape.backward() && !is_result ? edge_case_gradient(row, column, shape.cols, bits)
+                                                     : edge_case_value(row, column, shape.cols, shape.input, bits));
         }
         if (is_result) to_softmax(values, shape.logarithm);
         for (std::int64_t column = 0; column < shape.cols; ++column)

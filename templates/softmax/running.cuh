@@ -17,7 +17,7 @@ struct RunningSoftmax {
   ExponentScale scale;
   float largest = Maximum::identity();
   typename Arithmetic::template RunningSum<many> sum;
-  float ties = 0.0f;
+  float max_count = 0.0f;
 
   __device__ __forceinline__ explicit RunningSoftmax(const RowParams& params) : scale(exponent_scale<shape>(params)) {}
 
@@ -32,7 +32,7 @@ struct RunningSoftmax {
     const Exponential exponential(largest, scale);
 #pragma unroll
     for (int i = 0; i < count; ++i)
-      sum.include(Function::template sum_of_exponentials<shape>(exponential, largest, ties, values[i]));
+      sum.include(Function::template sum_of_exponentials<shape>(exponential, largest, max_count, values[i]));
   }
 
   __device__ __forceinline__ void raise_to(float new_largest) {
@@ -49,35 +49,35 @@ struct RunningSoftmax {
         sum.rescale(factor.first);
         sum.rescale(factor.second);
         // What reached the old maximum is below the new one.
-        sum.include(multiply(ties, now(now.centered(largest))));
-        ties = 0.0f;
+        sum.include(multiply(max_count, now(now.centered(largest))));
+        max_count = 0.0f;
       }
     }
     largest = new_largest;
   }
 
   /// Takes in what others made of another part.
-  __device__ __forceinline__ void include(const SoftmaxPart& part) {
+  __device__ __forceinline__ void include(const SoftmaxPartial& part) {
     if (part.largest == Maximum::identity()) return;
     raise_to(maximum_or_nan(largest, part.largest));
     RunningSoftmax other = *this;
     other.largest = part.largest;
     other.sum = {};
     other.sum.include(part.sum);
-    other.ties = part.ties;
+    other.max_count = part.max_count;
     other.raise_to(largest);
     sum.include(other.sum.value());
-    ties = add(ties, other.ties);
+    max_count = add(max_count, other.max_count);
   }
 };
 
 /// Maximum and sums over all threads of a block; every thread gets them.
 template <int threads, const RowShape& shape>
-__device__ __forceinline__ SoftmaxPart combine_block(RunningSoftmax<shape> state) {
-  BlockTeam<threads> team(nullptr, 0);
-  const float largest = team.template reduce<2>(state.largest, Maximum());
+__device__ __forceinline__ SoftmaxPartial combine_block(RunningSoftmax<shape> state) {
+  BlockGroup<threads> group(nullptr, 0);
+  const float largest = group.template reduce<2>(state.largest, Maximum());
   state.raise_to(largest);
-  const SoftmaxSums sums = team.template reduce<3>(SoftmaxSums{state.sum.value(), state.ties}, SumOfEach());
+  const SoftmaxSums sums = group.template reduce<3>(SoftmaxSums{state.sum.value(), state.max_count}, SumOfEach());
   return {largest, sums.first, sums.second};
 }
 

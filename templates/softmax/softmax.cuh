@@ -11,8 +11,8 @@ namespace tunesmith {
 using SoftmaxSums = FloatPair;
 
 /// The sums of a part of a row under the maximum of that part.
-struct SoftmaxPart {
-  float largest, sum, ties;
+struct SoftmaxPartial {
+  float largest, sum, max_count;
 };
 
 /// The scale that is left for the exponential to apply: none when a mask was added, for which elements were scaled before.

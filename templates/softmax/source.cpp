@@ -25,11 +25,11 @@ SourceParts ParsedSoftmax::source_parts(const Config& config) const {
   if (!shape.backward()) types.emplace_back("Function", shape.logarithm ? "LogSoftmaxFunction" : "SoftmaxFunction");
   parts.constants = row::constants(typed, shape, types);
   if (typed.holds_row()) {
-    parts.main_template = folder + "held.cuh";
-    std::string arguments = "Types, shape, config, Team, Storage";
-    const bool meets = typed.variant == Variant::cluster || typed.variant == Variant::grid;
-    if (!shape.backward()) arguments += meets ? ", tunesmith::SoftmaxMeeting" : ", void";
-    parts.kernels = row::kernel(typed, entry, "RowParams", family + "_held", arguments);
+    parts.main_template = folder + "resident.cuh";
+    std::string arguments = "Types, shape, config, Group, Storage";
+    const bool exchanges = typed.variant == Variant::cluster || typed.variant == Variant::grid;
+    if (!shape.backward()) arguments += exchanges ? ", tunesmith::SoftmaxExchange" : ", void";
+    parts.kernels = row::kernel(typed, entry, "RowParams", family + "_resident", arguments);
   } else {
     parts.main_template = folder + "tiled.cuh";
     const std::string arguments = "Types, shape, config";
@@ -37,7 +37,7 @@ SourceParts ParsedSoftmax::source_parts(const Config& config) const {
       parts.kernels = row::kernel(typed, entry + "_sums", "RowParams", family + "_split_sums", arguments) + "\n" +
                       row::kernel(typed, entry, "RowParams", family + "_split", arguments);
     else
-      parts.kernels = row::kernel(typed, entry, "RowParams", family + "_online", arguments);
+      parts.kernels = row::kernel(typed, entry, "RowParams", family + "_two_pass", arguments);
   }
   return parts;
 }

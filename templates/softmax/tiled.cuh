@@ -13,7 +13,7 @@ namespace tunesmith {
 
 /// The sums over a block's part of a row.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
-__device__ __forceinline__ SoftmaxPart softmax_first_pass(const RowParams& params, const Row<shape>& row, int part) {
+__device__ __forceinline__ SoftmaxPartial softmax_first_pass(const RowParams& params, const Row<shape>& row, int part) {
   using Input = typename Types::Input;
   RunningSoftmax<shape> state(params);
   const Input* const x = row.template input<Input>(params, 0);
@@ -35,11 +35,11 @@ __device__ __forceinline__ SoftmaxPart softmax_first_pass(const RowParams& param
 /// Reads a block's part of a row again and writes the result.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_second_pass(const RowParams& params, const Row<shape>& row, int part,
-                                                    const SoftmaxPart& statistics) {
+                                                    const SoftmaxPartial& statistics) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   const typename RowFeatures<shape>::Function::template Result<shape> result(params, statistics.largest,
-                                                                             {statistics.sum, statistics.ties});
+                                                                             {statistics.sum, statistics.max_count});
   const Input* const x = row.template input<Input>(params, 0);
   Output* const y = row.template output<Output>(params);
   over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
@@ -61,10 +61,10 @@ __device__ __forceinline__ void softmax_second_pass(const RowParams& params, con
 
 /// One block per row.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
-__device__ __forceinline__ void softmax_online(const RowParams& params) {
+__device__ __forceinline__ void softmax_two_pass(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {
     const Row<shape> row(params, index, static_cast<const typename Types::Input*>(nullptr));
-    const SoftmaxPart statistics = softmax_first_pass<Types, shape, config>(params, row, part);
+    const SoftmaxPartial statistics = softmax_first_pass<Types, shape, config>(params, row, part);
     softmax_second_pass<Types, shape, config>(params, row, part, statistics);
   });
 }
@@ -74,8 +74,8 @@ template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_split_sums(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {
     const Row<shape> row(params, index, static_cast<const typename Types::Input*>(nullptr));
-    const SoftmaxPart sums = softmax_first_pass<Types, shape, config>(params, row, part);
-    if (thread_index() == 0) static_cast<SoftmaxPart*>(params.workspace)[index * config.blocks_per_row + part] = sums;
+    const SoftmaxPartial sums = softmax_first_pass<Types, shape, config>(params, row, part);
+    if (thread_index() == 0) static_cast<SoftmaxPartial*>(params.workspace)[index * config.blocks_per_row + part] = sums;
   });
 }
 
@@ -84,7 +84,7 @@ template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_split(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {
     const Row<shape> row(params, index, static_cast<const typename Types::Input*>(nullptr));
-    const auto* const parts = static_cast<const SoftmaxPart*>(params.workspace) + index * config.blocks_per_row;
+    const auto* const parts = static_cast<const SoftmaxPartial*>(params.workspace) + index * config.blocks_per_row;
     RunningSoftmax<shape> state(params);
     for (int i = thread_index(); i < config.blocks_per_row; i += config.threads) state.include(parts[i]);
     softmax_second_pass<Types, shape, config>(params, row, part, combine_block<config.threads>(state));

@@ -58,8 +58,8 @@ TEST_F(CacheLookup, RowsBucketBreaksTiesOfNCols) {
 TEST_F(CacheLookup, NearestAgreesInTheRestOfTheKey) {
   Cache cache(options());
   cache.store_record(sample_record(1024), {});
-  for (std::string TuningKey::*part :
-       {&TuningKey::op, &TuningKey::semantics, &TuningKey::device_class, &TuningKey::template_digest, &TuningKey::policy}) {
+  for (std::string TuningKey::*part : {&TuningKey::op, &TuningKey::problem_class, &TuningKey::device_class,
+                                       &TuningKey::template_digest, &TuningKey::policy}) {
     TuningKey key = sample_key(1024);
     key.*part += "'";
     EXPECT_TRUE(cache.find_nearest(key, 5).empty());
@@ -181,7 +181,7 @@ TEST_F(CacheLookup, ListsOlderRecordsNewestFirst) {
   EXPECT_EQ(digests(key, 9), (std::vector<std::string>{"third shipped", "second", "first"}));
   EXPECT_EQ(digests(key, 1), (std::vector<std::string>{"third shipped"}));
   for (std::string TuningKey::*part :
-       {&TuningKey::op, &TuningKey::semantics, &TuningKey::device_class, &TuningKey::policy}) {
+       {&TuningKey::op, &TuningKey::problem_class, &TuningKey::device_class, &TuningKey::policy}) {
     TuningKey other = key;
     other.*part += "'";
     EXPECT_TRUE(cache.find_older(other, 9).empty());

@@ -127,8 +127,8 @@ TEST_F(CacheMaintenance, InvalidImportsFailAndLeaveTheCacheIntact) {
   EXPECT_TRUE(read_file(from) == garbage);
   fs::remove(from);
   { Cache(options(from)).store_record(sample_record(128), {}); }
-  Connection::open_file(from, Connection::Access::read_write, 0).execute("PRAGMA user_version=2");
-  EXPECT_MENTIONS(failure_of([&] { cache.import_from(from); }), "its schema is 2");
+  Connection::open_file(from, Connection::Access::read_write, 0).execute("PRAGMA user_version=3");
+  EXPECT_MENTIONS(failure_of([&] { cache.import_from(from); }), "its schema is 3");
   fs::remove(from);
   Connection::open_file(from, Connection::Access::create, 0).execute("CREATE TABLE t (x)");
   EXPECT_MENTIONS(failure_of([&] { cache.import_from(from); }), "not a tunesmith cache");

@@ -39,6 +39,20 @@ TEST_F(CacheRoundTrip, ReadsDoNotCreateALockInAnEmptyFolder) {
   EXPECT_TRUE(names().empty());
 }
 
+TEST_F(CacheRoundTrip, MigratesAFileOfVersionOne) {
+  const TuningRecord record = sample_record(32000);
+  { Cache(options()).store_record(record, sample_trials(3)); }
+  Connection::open_file(file(), Connection::Access::read_write, 0)
+      .execute("ALTER TABLE records RENAME COLUMN problem_class TO semantics; PRAGMA user_version=1");
+  Cache cache(options());
+  EXPECT_EQ(cache.find_record(record.key).value().config, record.config) << "read before the first write";
+  cache.store_record(sample_record(128), {});
+  EXPECT_EQ(cache.info().schema, 2);
+  EXPECT_EQ(cache.find_record(record.key).value().config, record.config);
+  EXPECT_EQ(cache.find_trials(record.key).size(), 3u);
+  EXPECT_TRUE(cache.verify().empty());
+}
+
 TEST_F(CacheRoundTrip, RecordAndTrialsPersist) {
   const TuningRecord record = sample_record(32000);
   const auto trials = sample_trials(12);
@@ -64,7 +78,7 @@ TEST_F(CacheRoundTrip, EveryMemberOfTheKeyMatters) {
   cache.store_record(record, sample_trials(1));
   using Change = void (*)(TuningKey&);
   for (const Change change :
-       {Change([](TuningKey& key) { key.op += "x"; }), Change([](TuningKey& key) { key.semantics = ""; }),
+       {Change([](TuningKey& key) { key.op += "x"; }), Change([](TuningKey& key) { key.problem_class = ""; }),
         Change([](TuningKey& key) { key.n_cols++; }), Change([](TuningKey& key) { key.rows_bucket++; }),
         Change([](TuningKey& key) { key.device_class += ' '; }),
         Change([](TuningKey& key) { key.template_digest[0] = 'X'; }), Change([](TuningKey& key) { key.policy[0] = 'E'; })}) {
@@ -245,7 +259,7 @@ TEST_F(CacheRoundTrip, InfoCountsRows) {
   EXPECT_EQ(info.binaries, 1);
   EXPECT_EQ(info.sources, 1);
   EXPECT_EQ(info.binary_bytes, 1234);
-  EXPECT_EQ(info.schema, 1);
+  EXPECT_EQ(info.schema, 2);
   EXPECT_EQ(info.journal_mode, "delete");
   EXPECT_EQ(info.sqlite_version, sqlite3_libversion());
   EXPECT_EQ(info.file_bytes, static_cast<std::int64_t>(fs::file_size(file())));

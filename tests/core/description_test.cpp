@@ -180,11 +180,11 @@ TEST(Description, HelpKnowsKindsDefaultsAndRanges) {
   EXPECT_EQ(infos[0].default_text, "");
   EXPECT_EQ(infos[1].range_text, "1 to 1000");
   EXPECT_EQ(infos[2].default_text, "f32");
-  EXPECT_EQ(infos[2].words, (std::vector<std::string_view>{"f32", "f16", "bf16"}));
+  EXPECT_EQ(infos[2].choices, (std::vector<std::string_view>{"f32", "f16", "bf16"}));
   EXPECT_EQ(infos[3].default_text, "dtype");
   EXPECT_EQ(infos[4].default_text, "cols");
   EXPECT_TRUE(infos[6].kind == FieldKind::real && infos[6].option && !infos[0].option);
-  EXPECT_EQ(infos[7].words, (std::vector<std::string_view>{"plain", "swapped"}));
+  EXPECT_EQ(infos[7].choices, (std::vector<std::string_view>{"plain", "swapped"}));
   EXPECT_TRUE(infos[8].kind == FieldKind::flag);
   EXPECT_EQ(infos[10].default_text, "none");
   EXPECT_TRUE(infos[11].text);

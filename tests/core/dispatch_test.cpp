@@ -51,7 +51,7 @@ namespace {
 
 alignas(64) std::byte memory[256];
 
-std::string refusal(const AddProblem& asked, const AddArrays& arrays) {
+std::string rejection(const AddProblem& asked, const AddArrays& arrays) {
   try {
     Description(with_addresses(asked, arrays), arrays).check_addresses();
     return "accepted";
@@ -85,13 +85,13 @@ TEST(WithAddresses, WithoutElementsAddressesDoNotCount) {
 
 TEST(CheckAddresses, NamesWhatIsMissingMisalignedOrUnexpected) {
   const AddProblem asked{.count = 4};
-  EXPECT_EQ(refusal(asked, {.a = memory, .y = memory + 64}), "accepted");
-  EXPECT_EQ(refusal(asked, {.y = memory}), "a is a null pointer; expected device memory");
-  EXPECT_NE(refusal(asked, {.a = memory + 2, .y = memory}).find("multiple of 4 bytes"), std::string::npos);
-  EXPECT_EQ(refusal({.count = 4, .two = true}, {.a = memory, .y = memory + 64}),
+  EXPECT_EQ(rejection(asked, {.a = memory, .y = memory + 64}), "accepted");
+  EXPECT_EQ(rejection(asked, {.y = memory}), "a is a null pointer; expected device memory");
+  EXPECT_NE(rejection(asked, {.a = memory + 2, .y = memory}).find("multiple of 4 bytes"), std::string::npos);
+  EXPECT_EQ(rejection({.count = 4, .two = true}, {.a = memory, .y = memory + 64}),
             "b is a null pointer; expected device memory");
-  EXPECT_NE(refusal(asked, {.a = memory, .y = memory + 64, .log = memory}).find("log is given"), std::string::npos);
-  EXPECT_EQ(refusal({.count = 0}, {}), "accepted");
+  EXPECT_NE(rejection(asked, {.a = memory, .y = memory + 64, .log = memory}).find("log is given"), std::string::npos);
+  EXPECT_EQ(rejection({.count = 0}, {}), "accepted");
 }
 
 TEST(AddressLists, HoldPresentArraysInOrder) {
@@ -102,8 +102,8 @@ TEST(AddressLists, HoldPresentArraysInOrder) {
   ASSERT_EQ(list.span().size(), 2u);
   EXPECT_EQ(list.span()[1], memory + 64);
   const AddArrays more{.a = memory, .b = memory + 32, .y = memory + 64};
-  AddressList refused;
-  EXPECT_THROW(describe(problem, more, refused), Error);  // b was not adopted
+  AddressList rejected;
+  EXPECT_THROW(describe(problem, more, rejected), Error);  // b was not adopted
 }
 
 TEST(KeyWords, AreCountedAtCompileTime) {

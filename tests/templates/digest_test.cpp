@@ -44,9 +44,9 @@ TEST_F(ChangedTemplates, TheBuildComputedTheDigests) {
   for (const auto& [name, content] : embedded.files()) EXPECT_EQ(embedded.digest(name), read.digest(name)) << name;
   for (const char* const folder : {"softmax", "cross_entropy", "attention", "device"})
     EXPECT_EQ(embedded.folder_digest(folder), read.folder_digest(folder)) << folder;
-  EXPECT_EQ(embedded.digest("softmax/held.cuh"), token_digest(embedded.flatten("softmax/held.cuh")));
+  EXPECT_EQ(embedded.digest("softmax/resident.cuh"), token_digest(embedded.flatten("softmax/resident.cuh")));
   EXPECT_EQ(embedded.folder_digest("softmax").size(), 32U);
-  EXPECT_NE(embedded.digest("softmax/held.cuh"), embedded.digest("softmax/tiled.cuh"));
+  EXPECT_NE(embedded.digest("softmax/resident.cuh"), embedded.digest("softmax/tiled.cuh"));
   EXPECT_THROW(embedded.digest("softmax/magic.cuh"), Error);
   EXPECT_THROW(embedded.folder_digest("magic"), Error);
 }
@@ -56,12 +56,12 @@ TEST_F(ChangedTemplates, DigestsFollowTokensOfIncludedFiles) {
   // device/types.cuh is included two levels down.
   const TemplateSet commented = with("device/types.cuh", "// why\n\n", "/* how */\n");
   const TemplateSet changed = with("device/types.cuh", "", "struct Changed {};\n");
-  EXPECT_EQ(commented.digest("softmax/held.cuh"), embedded.digest("softmax/held.cuh"));
+  EXPECT_EQ(commented.digest("softmax/resident.cuh"), embedded.digest("softmax/resident.cuh"));
   EXPECT_EQ(commented.folder_digest("softmax"), embedded.folder_digest("softmax"));
-  EXPECT_NE(changed.digest("softmax/held.cuh"), embedded.digest("softmax/held.cuh"));
+  EXPECT_NE(changed.digest("softmax/resident.cuh"), embedded.digest("softmax/resident.cuh"));
   EXPECT_NE(changed.folder_digest("softmax"), embedded.folder_digest("softmax"));
   // Other operations do not see this one's kernels.
-  const TemplateSet of_softmax = with("softmax/held.cuh", "", "struct Changed {};\n");
+  const TemplateSet of_softmax = with("softmax/resident.cuh", "", "struct Changed {};\n");
   EXPECT_NE(of_softmax.folder_digest("softmax"), embedded.folder_digest("softmax"));
   EXPECT_EQ(of_softmax.folder_digest("attention"), embedded.folder_digest("attention"));
 }
@@ -74,13 +74,13 @@ TEST_F(ChangedTemplates, KeysOfSourcesFollowTokensAndEverythingGenerated) {
     return source_key(*problem, problem->complete_config(generic_device({9, 0, 'a'}), partial), templates);
   };
   const TemplateSet& embedded = TemplateSet::embedded();
-  const std::string original = key(2000, "variant=online,threads=128", embedded);
+  const std::string original = key(2000, "variant=two_pass,threads=128", embedded);
   EXPECT_EQ(original.size(), 32U);
-  EXPECT_EQ(key(2000, "variant=online,threads=128", embedded, 4096), original) << "rows are no part of the source";
-  EXPECT_NE(key(2004, "variant=online,threads=128", embedded), original);
-  EXPECT_NE(key(2000, "variant=online,threads=256", embedded), original);
-  EXPECT_EQ(key(2000, "variant=online,threads=128", with("device/types.cuh", "// why\n")), original);
-  EXPECT_NE(key(2000, "variant=online,threads=128", with("device/types.cuh", "", "struct Changed {};\n")), original);
+  EXPECT_EQ(key(2000, "variant=two_pass,threads=128", embedded, 4096), original) << "rows are no part of the source";
+  EXPECT_NE(key(2004, "variant=two_pass,threads=128", embedded), original);
+  EXPECT_NE(key(2000, "variant=two_pass,threads=256", embedded), original);
+  EXPECT_EQ(key(2000, "variant=two_pass,threads=128", with("device/types.cuh", "// why\n")), original);
+  EXPECT_NE(key(2000, "variant=two_pass,threads=128", with("device/types.cuh", "", "struct Changed {};\n")), original);
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ const Case golden_cases[] = {
      "variant=block,threads=128,min_blocks=8,registers=float32,load=plain,store=plain"},
     {"log_softmax_warp_pairs_bf16_781", "log_softmax", "rows=4096,cols=781,dtype=bf16", "sm_90a",
      "variant=warp,threads=64,lanes=32,access=pairs,load=plain,store=plain"},
-    {"softmax_online_f32_262144", "softmax", "rows=16,cols=262144", "sm_90a",
-     "variant=online,threads=1024,unroll=4,blocks_per_sm=0,load=evict_last,load_again=evict_first,store=evict_first"},
+    {"softmax_two_pass_f32_262144", "softmax", "rows=16,cols=262144", "sm_90a",
+     "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,load=evict_last,load_again=evict_first,store=evict_first"},
     {"log_softmax_split_f32_1048576", "log_softmax", "rows=1,cols=1048576", "sm_90a",
      "variant=split,threads=256,unroll=4,blocks_per_row=256,load=plain,load_again=plain,store=plain"},
     {"softmax_cluster_attention_f16_4096", "softmax",
@@ -42,8 +42,8 @@ const Case golden_cases[] = {
      "plain"},
     {"softmax_backward_grid_f16_262144", "softmax_backward", "rows=16,cols=262144,dtype=f16", "sm_90a",
      "variant=grid,threads=512,blocks_per_row=16,register_vectors=2,min_blocks=1,registers=packed,load=plain,store=plain"},
-    {"log_softmax_backward_online_f32_100000", "log_softmax_backward", "rows=4096,cols=100000,mask=keep,in_place=1",
-     "sm_90a", "variant=online,threads=512,unroll=2,blocks_per_sm=1,load=evict_last,load_again=evict_first,store=plain"},
+    {"log_softmax_backward_two_pass_f32_100000", "log_softmax_backward", "rows=4096,cols=100000,mask=keep,in_place=1",
+     "sm_90a", "variant=two_pass,threads=512,unroll=2,blocks_per_sm=1,load=evict_last,load_again=evict_first,store=plain"},
 };
 
 std::string rendered(const Case& c, const TemplateSet& templates = TemplateSet::embedded()) {
@@ -104,8 +104,8 @@ TEST(Render, GoldenFilesCoverEveryMainTemplate) {
     main_templates.insert(text.substr(begin, text.find(' ', begin) - begin));
   }
   EXPECT_EQ(kept, named);
-  EXPECT_EQ(main_templates, (std::set<std::string>{"softmax/held.cuh", "softmax/tiled.cuh", "softmax/backward_held.cuh",
-                                                   "softmax/backward_tiled.cuh"}));
+  EXPECT_EQ(main_templates, (std::set<std::string>{"softmax/resident.cuh", "softmax/tiled.cuh",
+                                                   "softmax/backward_resident.cuh", "softmax/backward_tiled.cuh"}));
 }
 
 TEST(Render, IsOneSelfContainedUnit) {
@@ -167,7 +167,7 @@ TEST(Render, HeadNamesTheMinimumArchitecture) {
   EXPECT_EQ(least("rows=4096,cols=1024", "variant=block,load=plain,store=plain"), "sm_75");
   EXPECT_EQ(least("rows=4096,cols=1024", "variant=warp,load=plain,store=streaming"), "sm_75");
   EXPECT_EQ(least("rows=4096,cols=1024", "variant=block,load=plain,store=evict_first"), "sm_80");
-  EXPECT_EQ(least("rows=4096,cols=100000", "variant=online,load=plain,load_again=evict_first,store=plain"), "sm_80");
+  EXPECT_EQ(least("rows=4096,cols=100000", "variant=two_pass,load=plain,load_again=evict_first,store=plain"), "sm_80");
   EXPECT_EQ(least("rows=4096,cols=24000", "variant=hybrid,load=plain,store=plain"), "sm_80");  // asynchronous copies
   EXPECT_EQ(least("rows=4096,cols=24000", "variant=cluster,load=plain,store=plain"), "sm_90");
 }
@@ -217,10 +217,10 @@ TEST(Render, TheHeadNamesTheLinesOfTheKernelAndOfItsConstants) {
 
 TEST(Render, OnlyWhatTheKernelReachesIsThere) {
   const std::string block = rendered(golden_cases[1]), cluster = rendered(golden_cases[6]);
-  for (const char* name : {"struct ClusterTeam", "struct PreciseExponential", "log_of_one_plus(", "struct AddMask",
+  for (const char* name : {"struct ClusterGroup", "struct PreciseExponential", "log_of_one_plus(", "struct AddMask",
                            "struct HybridRow", "struct StraightEdges"})
     EXPECT_EQ(block.find(name), std::string::npos) << name;
-  for (const char* name : {"struct ClusterTeam", "struct AddMask", "struct FastExponential", "struct BranchedEdges"})
+  for (const char* name : {"struct ClusterGroup", "struct AddMask", "struct FastExponential", "struct BranchedEdges"})
     EXPECT_NE(cluster.find(name), std::string::npos) << name;
 }
 
@@ -231,7 +231,7 @@ TEST(Render, TheKernelAloneIsThePartThatIsSpecialized) {
       problem->complete_config(generic_device(parse_arch(c.arch)), Config{parse_fields(c.config, "config")});
   const std::string kernel = render_kernel(*problem, config), whole = rendered(c);
   for (const char* text :
-       {"softmax_held(const RowParams& params)", "static constexpr tunesmith::RowShape shape", "__global__"})
+       {"softmax_resident(const RowParams& params)", "static constexpr tunesmith::RowShape shape", "__global__"})
     EXPECT_NE(kernel.find(text), std::string::npos) << text;
   EXPECT_EQ(kernel.find("fused_multiply_add(float"), std::string::npos);
   EXPECT_LT(kernel.size(), whole.size() / 4);

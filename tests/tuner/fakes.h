@@ -144,7 +144,7 @@ class AddOneOp : public FieldsOp {
                    std::span<const HostArray> host) const override {
     over_elements(problem, [&](std::int64_t row, std::int64_t column, std::int64_t at) {
       const auto number = static_cast<float>((seed * 7 + static_cast<std::uint64_t>(row * 31 + column)) % 1000);
-      write_element(DType::f32, host[0].data, at, kind == InputKind::awkward && row == 0 ? NAN : number);
+      write_element(DType::f32, host[0].data, at, kind == InputKind::edge_cases && row == 0 ? NAN : number);
     });
   }
   CheckResult check(const Problem& problem, std::span<const HostArray> host, std::int64_t max_rows) const override {

@@ -32,8 +32,9 @@ class FieldsProblem final : public ParsedProblem {
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override {
     return fields_op_.check(problem(), arrays, max_rows);
   }
-  CheckResult judge(std::span<const HostArray> arrays, std::int64_t max_rows, const Evaluate& evaluate) const override {
-    return fields_op_.judge(problem(), arrays, max_rows, evaluate);
+  CheckResult check_outputs(std::span<const HostArray> arrays, std::int64_t max_rows,
+                            const Evaluate& evaluate) const override {
+    return fields_op_.check_outputs(problem(), arrays, max_rows, evaluate);
   }
 
  private:

@@ -25,8 +25,8 @@ class FieldsOp : public Op {
   virtual void fill_inputs(const Problem& problem, std::uint64_t seed, InputKind kind,
                            std::span<const HostArray> arrays) const = 0;
   virtual CheckResult check(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows) const = 0;
-  virtual CheckResult judge(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows,
-                            const Evaluate&) const {
+  virtual CheckResult check_outputs(const Problem& problem, std::span<const HostArray> arrays, std::int64_t max_rows,
+                                    const Evaluate&) const {
     return check(problem, arrays, max_rows);
   }
 };

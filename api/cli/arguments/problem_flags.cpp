@@ -22,7 +22,7 @@ std::string placeholder(const FieldInfo& field) {
     case FieldKind::choice: break;
   }
   std::string choices;
-  for (const std::string_view word : field.words) choices += (choices.empty() ? "" : "|") + std::string(word);
+  for (const std::string_view word : field.choices) choices += (choices.empty() ? "" : "|") + std::string(word);
   return choices;
 }
 
@@ -45,7 +45,7 @@ std::string help_of(const FieldInfo& field) {
   const std::string_view alone = bare_value(field);
   if (field.default_text.empty())
     add("required");
-  else if (field.default_text != (kind_of(field) == FieldKind::toggle ? "0" : "none") || !field.words.empty())
+  else if (field.default_text != (kind_of(field) == FieldKind::toggle ? "0" : "none") || !field.choices.empty())
     add("default: " + field.default_text);
   if (!alone.empty() && kind_of(field) != FieldKind::toggle) add("without a value: " + std::string(alone));
   return std::string(field.meaning) + (facts.empty() ? "" : " (" + facts + ")");
@@ -54,8 +54,8 @@ std::string help_of(const FieldInfo& field) {
 /// Reads what was typed. Strings stay strings even if they look like numbers; the operation checks numbers.
 Value value_of(const FieldInfo& field, const std::string& typed) {
   const FieldKind kind = kind_of(field);
-  if (kind == FieldKind::choice && std::ranges::find(field.words, typed) == field.words.end()) {
-    const std::vector<std::string> choices(field.words.begin(), field.words.end());
+  if (kind == FieldKind::choice && std::ranges::find(field.choices, typed) == field.choices.end()) {
+    const std::vector<std::string> choices(field.choices.begin(), field.choices.end());
     throw Error(ErrorCode::invalid_argument, field.name, " is '", typed, "'; allowed: ", listed(choices),
                 did_you_mean(typed, choices));
   }

@@ -65,7 +65,7 @@ const std::string& CurrentVersion::current_digest(const TuningRecord& record) {
   // Rows are not compared: the measured problem may have fewer than the key.
   const ParsedProblemPtr parsed = op.parse(problem);
   const KeyParts parts = parsed->key();
-  if (parts.semantics != record.key.semantics || parts.n_cols != record.key.n_cols)
+  if (parts.problem_class != record.key.problem_class || parts.n_cols != record.key.n_cols)
     throw Error(ErrorCode::invalid_argument, "the recorded key is not that of the recorded problem");
   const std::string main_template = parsed->source_parts(parsed->default_config(device)).main_template;
   std::string& digest = digests_[main_template.substr(0, main_template.rfind('/') + 1)];

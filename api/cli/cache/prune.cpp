@@ -43,7 +43,7 @@ void select_records(Verdict& verdict, Cache& cache, CurrentVersion& version) {
     verdict.request.records.push_back(record.key);
     ++verdict.reasons[{"records", why}];
     verdict.records.push_back({{"op", record.key.op},
-                               {"semantics", record.key.semantics},
+                               {"problem_class", record.key.problem_class},
                                {"n_cols", record.key.n_cols},
                                {"rows_bucket", record.key.rows_bucket},
                                {"device_class", record.key.device_class},

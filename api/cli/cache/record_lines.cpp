@@ -23,7 +23,7 @@ void for_each_field(Record& record, const Visit& visit) {
   visit("op", record.key.op);
   visit("n_cols", record.key.n_cols);
   visit("rows_bucket", record.key.rows_bucket);
-  visit("semantics", record.key.semantics);
+  visit("problem_class", record.key.problem_class);
   visit("device_class", record.key.device_class);
   visit("template_digest", record.key.template_digest);
   visit("policy", record.key.policy);

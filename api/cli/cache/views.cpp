@@ -66,14 +66,14 @@ std::string records_table(const std::vector<TuningRecord>& records, CurrentVersi
   std::vector<std::vector<std::string>> rows;
   for (const TuningRecord& record : records)
     rows.push_back({std::to_string(rows.size() + 1), record.key.op, std::to_string(record.key.n_cols),
-                    std::to_string(record.key.rows_bucket), record.key.semantics, fixed(record.median_us, 2),
+                    std::to_string(record.key.rows_bucket), record.key.problem_class, fixed(record.median_us, 2),
                     times(speedup(record)), record.key.device_class.substr(0, record.key.device_class.find(';')),
                     record.shipped ? "system" : "user", version.use_of(record), record.config});
   return table({{"#", true},
                 {"op"},
                 {"n_cols", true},
                 {"rows up to", true},
-                {"semantics"},
+                {"problem_class"},
                 {"median us", true},
                 {"over default", true},
                 {"device"},
@@ -88,7 +88,7 @@ std::string record_listing(const TuningRecord& record, CurrentVersion& version) 
       {"operation", record.key.op},
       {"problem", readable(record.problem)},
       {"key", "n_cols=" + std::to_string(record.key.n_cols) + ",rows_bucket=" + std::to_string(record.key.rows_bucket) +
-                  "," + record.key.semantics},
+                  "," + record.key.problem_class},
       {"device class", record.key.device_class},
       {"config", record.config},
       {"time", microseconds(record.median_us) + " (MAD " + microseconds(record.mad_us) + ")"},
@@ -140,7 +140,7 @@ Json to_json(const CacheInfo& info) {
 Json to_json(const TuningRecord& record, CurrentVersion& version) {
   return {{"op", record.key.op},
           {"problem", record.problem},
-          {"semantics", record.key.semantics},
+          {"problem_class", record.key.problem_class},
           {"n_cols", record.key.n_cols},
           {"rows_bucket", record.key.rows_bucket},
           {"device_class", record.key.device_class},

@@ -27,7 +27,7 @@ const char* name_of(const FieldInfo& field) {
 
 Json to_json(const FieldInfo& field) {
   Json json{{"name", field.name}, {"kind", name_of(field)}, {"meaning", field.meaning}};
-  if (!field.words.empty()) json["choices"] = field.words;
+  if (!field.choices.empty()) json["choices"] = field.choices;
   if (!field.range_text.empty()) json["range"] = field.range_text;
   json["required"] = field.default_text.empty();
   if (!field.default_text.empty()) json["default"] = field.default_text;

@@ -105,7 +105,8 @@ int run(const RunFlags& flags) {
   plan.launch(arrays.addresses());
   device.synchronize(nullptr);
   arrays.fetch_outputs(host.arrays());
-  report.check = parsed->judge(host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
+  report.check =
+      parsed->check_outputs(host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
   if (report.check.passed && report.launched)
     report.measurement = measure(
         device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.cost.bytes());
@@ -138,7 +139,7 @@ void add_run(CLI::App& app, Parse& parse) {
       "Examples:\n"
       "  tunesmith run softmax --rows 4096 --cols 32000 --dtype bf16\n"
       "  tunesmith run softmax --input x=logits.npy --output y=probabilities.npy\n"
-      "  tunesmith run softmax --rows 8 --cols 1000 --device host --config variant=online,threads=128\n"
+      "  tunesmith run softmax --rows 8 --cols 1000 --device host --config variant=two_pass,threads=128\n"
       "  tunesmith run softmax --input x=scores.npy --input mask=mask.npy --mask keep --scale 0.125\n"
       "  tunesmith run cross_entropy --rows 8192 --cols 128256 --dtype bf16 --gradient in_place --label-smoothing 0.1\n"
       "  tunesmith run cross_entropy --input logits=l.npy --input targets=t.npy --output loss=loss.npy\n"

@@ -111,7 +111,7 @@ void add_source(CLI::App& app, Parse& parse) {
       "\n"
       "Examples:\n"
       "  tunesmith source softmax --rows 4096 --cols 32000 --dtype bf16 --arch sm_90a > softmax.cu\n"
-      "  tunesmith source softmax --rows 4096 --cols 32000 --config variant=online --resources");
+      "  tunesmith source softmax --rows 4096 --cols 32000 --config variant=two_pass --resources");
   add_operations(
       *source_command, parse, [](CLI::App& command, const std::shared_ptr<const ProblemFlags>& problem) -> Action {
         auto flags = std::make_shared<SourceFlags>();

@@ -24,8 +24,8 @@ std::optional<ArrayInfo> array_of(const Op& op, const Problem& problem, const st
 /// The field (dtype, target_dtype) that is the array's element type; empty if there is none.
 std::string_view dtype_field_of(const Op& op, const ArrayTable& table, const std::string& array) {
   for (const FieldInfo& field : op.problem_fields()) {
-    if (field.option || field.words.size() < 2 || !field.name.ends_with("dtype")) continue;
-    const bool follows = std::ranges::all_of(field.words, [&](std::string_view choice) {
+    if (field.option || field.choices.size() < 2 || !field.name.ends_with("dtype")) continue;
+    const bool follows = std::ranges::all_of(field.choices, [&](std::string_view choice) {
       const std::optional<ArrayInfo> info = table.input_with(field.name, std::string(choice), array);
       return !info || tunesmith::name(info->dtype) == choice;  // absent with this choice
     });
@@ -45,7 +45,7 @@ Problem with_way(Problem problem, const Way& way) {
 /// The values other than the default that a field may have, if it may switch something on.
 std::vector<Value> switch_values(const FieldInfo& field) {
   std::vector<Value> values;
-  for (const std::string_view choice : field.words) values.emplace_back(std::string(choice));
+  for (const std::string_view choice : field.choices) values.emplace_back(std::string(choice));
   if (kind_of(field) == FieldKind::toggle) values.emplace_back(std::int64_t{1});
   return values;
 }
@@ -116,7 +116,7 @@ std::string descriptions_of(const std::vector<std::string_view>& dtypes) {
 
 void set_dtype(const Op& op, Problem& problem, std::string_view field, const std::string& name, const NpyReader& file) {
   const std::vector<FieldInfo> fields = op.problem_fields();
-  const std::vector<std::string_view> words = std::ranges::find(fields, field, &FieldInfo::name)->words;
+  const std::vector<std::string_view> words = std::ranges::find(fields, field, &FieldInfo::name)->choices;
   const NpyType type = file.header().type;
   const Value* given = problem.fields.find(field);
   const std::string wanted = given == nullptr ? "" : text(*given);

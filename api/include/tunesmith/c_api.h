@@ -165,7 +165,7 @@ TUNESMITH_API tunesmith_status tunesmith_problem_arrays(const tunesmith_problem*
                                                         size_t* count);
 
 /* Selects a configuration, or tunes if the mode allows it, and compiles or loads the kernels. `config`: NULL, or a
- * configuration to use, complete or partial: "variant=online,threads=512". `mode`: a tunesmith_mode. Must not be called
+ * configuration to use, complete or partial: "variant=two_pass,threads=512". `mode`: a tunesmith_mode. Must not be called
  * during a stream capture. linear_cross_entropy on a GPU requires cuBLASLt (TUNESMITH_NOT_FOUND). */
 TUNESMITH_API tunesmith_status tunesmith_prepare(tunesmith_engine* engine, const tunesmith_problem* problem,
                                                  const char* config, int mode, tunesmith_plan** plan);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tunesmith/attention.h"
+#include "tunesmith/attention_backward.h"
 #include "tunesmith/cross_entropy.h"
 #include "tunesmith/description.h"
 #include "tunesmith/device_info.h"
@@ -130,7 +131,7 @@ class Plan {
 
 /// Options of Engine::prepare.
 struct PrepareOptions {
-  /// Partial or complete configuration to use instead of selecting one, e.g. parse_fields("variant=online,threads=512",
+  /// Partial or complete configuration to use instead of selecting one, e.g. parse_fields("variant=two_pass,threads=512",
   /// "config").
   Config config{};
   /// Overrides the engine's mode.

@@ -46,7 +46,7 @@ struct LinearCrossEntropyProblem {
   double softcap = 0;          ///< >= 0; 0: none
   bool class_weight = false;   ///< read a weight per class from an array
   bool nll = false;            ///< write lse - x[target] to an array
-  bool predicted = false;      ///< write the argmax of the logits to an array
+  bool argmax = false;         ///< write the argmax of the logits to an array
 
   /// Maximum workspace in bytes, which determines the tokens per chunk. Larger chunks are faster up to about 2048 tokens.
   /// Default 1 GiB.
@@ -73,7 +73,7 @@ struct LinearCrossEntropyArrays {
   float* lse = nullptr;                 ///< (tokens); optional
   float* z_loss = nullptr;              ///< the z_loss term of the loss, shaped like loss; optional, requires z_loss > 0
   float* nll = nullptr;                 ///< (tokens), if the problem has nll
-  void* predicted = nullptr;            ///< (tokens) target_dtype, if the problem has predicted
+  void* argmax = nullptr;               ///< (tokens) target_dtype, if the problem has predicted
   void* dhidden = nullptr;              ///< (tokens, hidden_size) dtype, if the problem has dhidden
   void* dweight = nullptr;              ///< (vocab_size, hidden_size) dtype or f32, if the problem has dweight
   void* workspace = nullptr;            ///< workspace_bytes() bytes, aligned to 256, if the problem has caller_workspace

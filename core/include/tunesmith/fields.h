@@ -34,7 +34,7 @@ class Fields {
   /// is absent or has another type.
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
-  const std::string& word(std::string_view name) const;
+  const std::string& string(std::string_view name) const;
 
   std::size_t size() const noexcept { return items_.size(); }
   bool empty() const noexcept { return items_.empty(); }
@@ -60,18 +60,18 @@ enum class FieldKind : std::uint8_t {
   integer,
   real,
   flag,    ///< 0 or 1
-  choice,  ///< one of FieldInfo::words
+  choice,  ///< one of FieldInfo::choices
   text,    ///< any characters, such as the source of a user function
 };
 
 /// Describes one field; the checks, the command line's help and its errors derive from it.
 struct FieldInfo {
   std::string_view name;
-  std::string_view meaning;             ///< one line, with the unit
-  std::string default_text;             ///< empty: required
-  std::vector<std::string_view> words;  ///< allowed strings; empty for numbers
-  bool option = false;                  ///< neither shape nor dtype: --option NAME=VALUE on the command line
-  bool text = false;                    ///< a string with any characters, such as source code; its flag takes a file name
+  std::string_view meaning;               ///< one line, with the unit
+  std::string default_text;               ///< empty: required
+  std::vector<std::string_view> choices;  ///< allowed strings; empty for numbers
+  bool option = false;                    ///< neither shape nor dtype: --option NAME=VALUE on the command line
+  bool text = false;                      ///< a string with any characters, such as source code; its flag takes a file name
   FieldKind kind = FieldKind::integer;
   std::string range_text{};  ///< allowed numbers: "1 to 2147483647"; may be empty
   bool hidden = false;       ///< not listed by help

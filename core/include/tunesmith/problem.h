@@ -24,7 +24,7 @@ struct Problem {
 struct Config {
   Fields fields;
 
-  std::string variant() const { return fields.word("variant"); }
+  std::string variant() const { return fields.string("variant"); }
   /// Prints "variant=block,threads=512,...", the form that the cache stores and --config accepts.
   std::string text() const { return fields.text(); }
   bool operator==(const Config&) const = default;

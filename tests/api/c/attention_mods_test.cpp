@@ -27,8 +27,8 @@ class AttentionModsC : public testing::Test {
     plan_ = nullptr;
     return tunesmith_prepare(engine_, problem.get(), nullptr, TUNESMITH_MODE_OFF, &plan_);
   }
-  void expect_refused(const NamedProblem& problem, const std::string& words,
-                      tunesmith_status status = TUNESMITH_INVALID_ARGUMENT) {
+  void expect_rejected(const NamedProblem& problem, const std::string& words,
+                       tunesmith_status status = TUNESMITH_INVALID_ARGUMENT) {
     EXPECT_EQ(prepare(problem), status) << words;
     EXPECT_NE(std::string(tunesmith_last_error()).find(words), std::string::npos) << tunesmith_last_error();
   }
@@ -74,11 +74,11 @@ TEST_F(AttentionModsC, ArraysOfTheSourceHaveNames) {
 
 TEST_F(AttentionModsC, WhatIsWrongIsNamed) {
   NamedProblem problem("attention", {{"seq_q", 4}, {"head_dim", 8}, {"dtype", "f32"}, {"mask_mod", "// nothing"}});
-  expect_refused(problem, "mask_mod holds no function mask_mod");
+  expect_rejected(problem, "mask_mod holds no function mask_mod");
   problem.set("mask_mod",
               "// aux: open:u8[seq_kv]\n__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) {\n  return "
               "nowhere;\n}");
-  expect_refused(problem, "mask_mod.cu:3:", TUNESMITH_COMPILE_FAILED);
+  expect_rejected(problem, "mask_mod.cu:3:", TUNESMITH_COMPILE_FAILED);
   EXPECT_STRNE(tunesmith_last_error_log(), "");
   problem.set("mask_mod",
               "// aux: open:u8[seq_kv]\n__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return "
@@ -91,7 +91,7 @@ TEST_F(AttentionModsC, WhatIsWrongIsNamed) {
   EXPECT_NE(std::string(tunesmith_last_error()).find("'open' is a null pointer"), std::string::npos)
       << tunesmith_last_error();
   problem.set("aux", "more:u8=3");
-  expect_refused(problem, "aux declares 'more:u8=3'; a number cannot be u8");
+  expect_rejected(problem, "aux declares 'more:u8=3'; a number cannot be u8");
 }
 
 }  // namespace

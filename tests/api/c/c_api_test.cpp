@@ -192,7 +192,7 @@ TEST_F(CApi, PreparesLaunchesAndTellsAboutIt) {
   EXPECT_STREQ(tunesmith_plan_origin(plan), "pinned");
   EXPECT_EQ(std::string(tunesmith_plan_config(plan)).substr(0, 13), "variant=warp,");
   EXPECT_NE(std::strstr(tunesmith_plan_problem(plan), "rows=3,cols=40"), nullptr);
-  EXPECT_NE(std::strstr(tunesmith_plan_source(plan), "LaneTeam<"), nullptr);
+  EXPECT_NE(std::strstr(tunesmith_plan_source(plan), "LaneGroup<"), nullptr);
   EXPECT_EQ(tunesmith_plan_compiled(plan), 1);
   EXPECT_GT(tunesmith_plan_compile_ms(plan), 0);
   EXPECT_EQ(tunesmith_plan_tune_s(plan), 0);
@@ -370,30 +370,30 @@ TEST_F(CApi, CrossEntropyInPlaceAndBackward) {
 }
 
 TEST_F(CApi, FieldsOfEveryOperationAreChecked) {
-  const auto expect_refused = [&](const char* op, std::initializer_list<NamedProblem::Field> fields,
-                                  std::initializer_list<const char*> words) {
+  const auto expect_rejected = [&](const char* op, std::initializer_list<NamedProblem::Field> fields,
+                                   std::initializer_list<const char*> words) {
     const NamedProblem problem(op, fields);
     tunesmith_plan* plan = nullptr;
     EXPECT_EQ(tunesmith_prepare(engine_, problem.get(), nullptr, TUNESMITH_MODE_OFF, &plan), TUNESMITH_INVALID_ARGUMENT);
     expect_message(words);
     EXPECT_EQ(plan, nullptr);
   };
-  expect_refused("cross_entropy", {{"rows", 2}, {"cols", 4}, {"target_dtype", "f32"}}, {"target_dtype is 'f32'", "i32"});
-  expect_refused("cross_entropy", {{"rows", 2}, {"cols", 4}, {"reduction", "most"}}, {"reduction is 'most'", "none"});
-  expect_refused("cross_entropy", {{"rows", 2}, {"cols", 4}, {"scale", -1.0}}, {"scale is -1"});
-  expect_refused("cross_entropy", {{"rows", 2}, {"cols", 4}, {"vocab_size", 9}}, {"vocab_size"});
-  expect_refused("cross_entropy_backward", {{"rows", 2}, {"cols", 4}, {"dloss", "none"}}, {"dloss is 'none'", "row"});
-  expect_refused("attention", {{"head_dim", 8}}, {"seq_q is missing"});
-  expect_refused("attention", {{"seq_q", 1}, {"head_dim", 0}}, {"head_dim is 0"});
-  expect_refused("attention", {{"seq_q", 1}, {"head_dim", 8}, {"heads", 0}}, {"heads is 0"});
-  expect_refused("attention", {{"seq_q", 1}, {"head_dim", 8}, {"causal", "left"}}, {"causal is 'left'", "bottom-right"});
+  expect_rejected("cross_entropy", {{"rows", 2}, {"cols", 4}, {"target_dtype", "f32"}}, {"target_dtype is 'f32'", "i32"});
+  expect_rejected("cross_entropy", {{"rows", 2}, {"cols", 4}, {"reduction", "most"}}, {"reduction is 'most'", "none"});
+  expect_rejected("cross_entropy", {{"rows", 2}, {"cols", 4}, {"scale", -1.0}}, {"scale is -1"});
+  expect_rejected("cross_entropy", {{"rows", 2}, {"cols", 4}, {"vocab_size", 9}}, {"vocab_size"});
+  expect_rejected("cross_entropy_backward", {{"rows", 2}, {"cols", 4}, {"dloss", "none"}}, {"dloss is 'none'", "row"});
+  expect_rejected("attention", {{"head_dim", 8}}, {"seq_q is missing"});
+  expect_rejected("attention", {{"seq_q", 1}, {"head_dim", 0}}, {"head_dim is 0"});
+  expect_rejected("attention", {{"seq_q", 1}, {"head_dim", 8}, {"heads", 0}}, {"heads is 0"});
+  expect_rejected("attention", {{"seq_q", 1}, {"head_dim", 8}, {"causal", "left"}}, {"causal is 'left'", "bottom-right"});
   // A missing value is an error, and zero is a value.
-  expect_refused("attention", {{"seq_q", 4}, {"head_dim", 8}, {"varlen", 1}}, {"total_q"});
-  expect_refused("attention", {{"seq_q", 4}, {"head_dim", 8}, {"total_q", 0}}, {"total_q", "varlen"});
+  expect_rejected("attention", {{"seq_q", 4}, {"head_dim", 8}, {"varlen", 1}}, {"total_q"});
+  expect_rejected("attention", {{"seq_q", 4}, {"head_dim", 8}, {"total_q", 0}}, {"total_q", "varlen"});
   const NamedProblem empty("attention", {{"seq_q", 4}, {"head_dim", 8}, {"varlen", 1}, {"total_q", 0}, {"total_kv", 0}});
   const char* text = nullptr;
   EXPECT_EQ(tunesmith_problem_text(empty.get(), &text), TUNESMITH_OK) << tunesmith_last_error();
-  expect_refused("linear_cross_entropy", {{"tokens", 2}}, {"hidden_size is missing"});
+  expect_rejected("linear_cross_entropy", {{"tokens", 2}}, {"hidden_size is missing"});
 }
 
 TEST_F(CApi, AttentionInOneShotAndByName) {
@@ -449,16 +449,16 @@ TEST_F(CApi, TilesOfAMaskAreReused) {
   tunesmith_problem_set_string(problem, "dtype", "f32");
   tunesmith_problem_set_string(problem, "mask_mod",
                                "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return k >= 64; }");
-  tunesmith_problem_set_string(problem, "mask_tiles", "write");
+  tunesmith_problem_set_string(problem, "block_mask", "write");
   const tunesmith_array* arrays = nullptr;
   std::size_t count = 0;
   ASSERT_EQ(tunesmith_problem_arrays(problem, &arrays, &count), TUNESMITH_OK) << tunesmith_last_error();
   ASSERT_EQ(count, 6u);
-  EXPECT_STREQ(arrays[3].name, "mask_tiles");
+  EXPECT_STREQ(arrays[3].name, "block_mask");
   EXPECT_EQ(arrays[3].bytes, 2 * 2 * 4);
   std::vector<std::int32_t> tiles(4, -1);
   for (const char* way : {"write", "read"}) {
-    tunesmith_problem_set_string(problem, "mask_tiles", way);
+    tunesmith_problem_set_string(problem, "block_mask", way);
     tunesmith_plan* plan = nullptr;
     ASSERT_EQ(tunesmith_prepare(engine_, problem, nullptr, TUNESMITH_MODE_OFF, &plan), TUNESMITH_OK)
         << tunesmith_last_error() << tunesmith_last_error_log();

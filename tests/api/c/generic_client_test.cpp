@@ -30,7 +30,7 @@ constexpr Case cases[] = {
     {"log_softmax", "rows=4,cols=33,dtype=f32,x_row_stride=0"},
     {"softmax_backward", "rows=4,cols=33,dtype=f32"},
     {"log_softmax_backward", "rows=4,cols=33,dtype=f32,in_place=1"},
-    {"cross_entropy", "rows=6,cols=50,dtype=f32,gradient=separate,weight=1,nll=1,predicted=1,correct=1,check_targets=1"},
+    {"cross_entropy", "rows=6,cols=50,dtype=f32,gradient=separate,weight=1,nll=1,argmax=1,num_correct=1,check_targets=1"},
     {"cross_entropy", "rows=6,cols=50,dtype=f32,gradient=in_place,reduction=none,z_loss=0.125"},
     {"cross_entropy_backward", "rows=6,cols=50,dtype=f32,nll=1"},
     {"cross_entropy_shard", "rows=4,cols=30,dtype=f32,vocab_size=60"},

@@ -103,21 +103,21 @@ TEST_F(LinearCrossEntropyC, TheWorkspaceMayBeAnArray) {
 }
 
 TEST_F(LinearCrossEntropyC, BadFieldsAreNamed) {
-  const auto expect_refused = [&](const char* field, const std::variant<int, double, std::string>& value,
-                                  const std::string& words) {
+  const auto expect_rejected = [&](const char* field, const std::variant<int, double, std::string>& value,
+                                   const std::string& words) {
     problem_.set(field, value);
     EXPECT_EQ(tunesmith_prepare(engine_, problem_.get(), nullptr, TUNESMITH_MODE_OF_ENGINE, &plan_),
               TUNESMITH_INVALID_ARGUMENT);
     EXPECT_NE(std::string(tunesmith_last_error()).find(words), std::string::npos) << tunesmith_last_error();
     EXPECT_EQ(plan_, nullptr);
   };
-  expect_refused("dtype", "i32", "dtype is 'i32'; allowed: f32, f16, bf16");
+  expect_rejected("dtype", "i32", "dtype is 'i32'; allowed: f32, f16, bf16");
   problem_.set("dtype", "f32");
-  expect_refused("reduction", "most", "reduction is 'most'");
+  expect_rejected("reduction", "most", "reduction is 'most'");
   problem_.set("reduction", "sum");
-  expect_refused("vocab_size", 0, "vocab_size is 0");
+  expect_rejected("vocab_size", 0, "vocab_size is 0");
   problem_.set("vocab_size", 40);
-  expect_refused("vocabulary", 40, "'vocabulary' is not a field of linear_cross_entropy");
+  expect_rejected("vocabulary", 40, "'vocabulary' is not a field of linear_cross_entropy");
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ TEST_F(CliTest, TilesOfAMaskGoToAFileAndComeFromOne) {
     return all;
   };
   const nlohmann::json written = run_json(
-      with({"--output", "mask_tiles=" + path("tiles.npy"), "--output", "o=" + path("a.npy"), "--config", "variant=mma"}));
-  EXPECT_EQ(written["problem"]["mask_tiles"], "write");
+      with({"--output", "block_mask=" + path("tiles.npy"), "--output", "o=" + path("a.npy"), "--config", "variant=mma"}));
+  EXPECT_EQ(written["problem"]["block_mask"], "write");
   EXPECT_TRUE(written["verified"]);
   const std::string tiles = read("tiles.npy");
   EXPECT_NE(tiles.find("(1, 1, 3, 2, 1)"), std::string::npos) << tiles.substr(0, 128);
@@ -86,18 +86,18 @@ TEST_F(CliTest, TilesOfAMaskGoToAFileAndComeFromOne) {
   std::memcpy(words.data(), tiles.data() + 128, 24);
   EXPECT_EQ(words, (std::vector<std::uint32_t>{0, ~7U, 1, ~6U, 1, ~6U}));
   const nlohmann::json read_back = run_json(
-      with({"--input", "mask_tiles=" + path("tiles.npy"), "--output", "o=" + path("b.npy"), "--config", "variant=mma"}));
-  EXPECT_EQ(read_back["problem"]["mask_tiles"], "read");
+      with({"--input", "block_mask=" + path("tiles.npy"), "--output", "o=" + path("b.npy"), "--config", "variant=mma"}));
+  EXPECT_EQ(read_back["problem"]["block_mask"], "read");
   EXPECT_EQ(read("a.npy"), read("b.npy"));
   // Without a file: words that say nothing.
-  EXPECT_TRUE(run_json(with({"--option", "mask_tiles=read"}))["verified"]);
+  EXPECT_TRUE(run_json(with({"--option", "block_mask=read"}))["verified"]);
   const Outcome rendered = run({"source", "attention", "--arch", "sm_80", "--seq-q", "130", "--head-dim", "8", "--mask-mod",
-                                source_file, "--option", "mask_tiles=write"});
-  EXPECT_NE(rendered.out.find("\nattention_mask_tiles(const __grid_constant__ tunesmith::AttentionParams params)"),
+                                source_file, "--option", "block_mask=write"});
+  EXPECT_NE(rendered.out.find("\nattention_block_mask(const __grid_constant__ tunesmith::AttentionParams params)"),
             std::string::npos);
   expect_rejected(
-      {"run", "attention", "--device", "host", "--seq-q", "130", "--head-dim", "8", "--option", "mask_tiles=write"},
-      {"mask_tiles is write, but there is no mask_mod"});
+      {"run", "attention", "--device", "host", "--seq-q", "130", "--head-dim", "8", "--option", "block_mask=write"},
+      {"block_mask is write, but there is no mask_mod"});
 }
 
 TEST_F(CliTest, MistakesAreShownInTheUsersLines) {

@@ -68,13 +68,13 @@ TEST_F(CliCrossEntropy, TheWholeFamilyRunsAndVerifies) {
 TEST_F(CliCrossEntropy, OutputsSwitchTheirOptionsOn) {
   const nlohmann::json report =
       run_json(of_files({"--output", to("loss"), "--output", to("lse"), "--output", to("dlogits"), "--output", to("nll"),
-                         "--output", to("predicted"), "--output", to("correct")}));
+                         "--output", to("argmax"), "--output", to("num_correct")}));
   EXPECT_EQ(report["problem"]["rows"], 3);
   EXPECT_EQ(report["problem"]["cols"], 4);
   EXPECT_EQ(report["problem"]["dtype"], "f32");
   EXPECT_EQ(report["problem"]["target_dtype"], "i64");
   EXPECT_EQ(report["problem"]["gradient"], "separate");
-  EXPECT_EQ(report["problem"]["correct"], 1);
+  EXPECT_EQ(report["problem"]["num_correct"], 1);
   const double nll[3] = {lse_[0] - 3, 0, lse_[2] - 5};
   EXPECT_NEAR(values_in<float>(read("loss.npy")).at(0), (nll[0] + nll[2]) / 2, 1e-6);
   const std::vector<float> dlogits = values_in<float>(read("dlogits.npy"));
@@ -87,8 +87,8 @@ TEST_F(CliCrossEntropy, OutputsSwitchTheirOptionsOn) {
       EXPECT_NEAR(dlogits[r * 4 + c], r == 1 ? 0 : (p(r, c) - (is_target ? 1 : 0)) / 2, 1e-6) << r << "," << c;
     }
   }
-  EXPECT_EQ(values_in<std::int64_t>(read("predicted.npy")), (std::vector<std::int64_t>{3, 0, 0}));
-  EXPECT_EQ(values_in<std::int64_t>(read("correct.npy")), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(values_in<std::int64_t>(read("argmax.npy")), (std::vector<std::int64_t>{3, 0, 0}));
+  EXPECT_EQ(values_in<std::int64_t>(read("num_correct.npy")), (std::vector<std::int64_t>{1}));
   EXPECT_EQ(run_json(of_files({"--gradient", "in_place", "--output", to("dlogits")}))["problem"]["gradient"], "in_place");
   EXPECT_EQ(values_in<float>(read("dlogits.npy")), dlogits);
 }

@@ -25,7 +25,7 @@ Problem parsed(const Op& op, std::vector<std::string> arguments) {
 
 std::string a_value_of(const FieldInfo& field) {
   switch (kind_of(field)) {
-    case FieldKind::choice: return std::string(field.words.back());
+    case FieldKind::choice: return std::string(field.choices.back());
     case FieldKind::toggle: return "1";
     case FieldKind::number: return "16";
     case FieldKind::file:
@@ -65,9 +65,9 @@ TEST(ProblemFlags, SwitchesTakeZeroAndOne) {
 
 TEST(ProblemFlags, CausalAloneIsBottomRightForAttention) {
   const Op& op = find_op("attention");
-  EXPECT_EQ(parsed(op, {"--causal", "--heads", "4"}).fields.word("causal"), "bottom-right");
-  EXPECT_EQ(parsed(op, {"--causal=top-left"}).fields.word("causal"), "top-left");
-  EXPECT_EQ(parsed(op, {"--causal", "none"}).fields.word("causal"), "none");
+  EXPECT_EQ(parsed(op, {"--causal", "--heads", "4"}).fields.string("causal"), "bottom-right");
+  EXPECT_EQ(parsed(op, {"--causal=top-left"}).fields.string("causal"), "top-left");
+  EXPECT_EQ(parsed(op, {"--causal", "none"}).fields.string("causal"), "none");
 }
 
 TEST(ProblemFlags, RejectFieldsThatAreGivenTwice) {

@@ -45,10 +45,10 @@ TEST_F(CliTest, TheSecondProcessCompilesNothing) {
 
 TEST_F(CliTest, TheTableHasTheFacts) {
   const Outcome outcome =
-      run({"run", "softmax", "--device", "host", "--rows", "4", "--cols", "100", "--config", "variant=online,threads=64"});
+      run({"run", "softmax", "--device", "host", "--rows", "4", "--cols", "100", "--config", "variant=two_pass,threads=64"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const char* text : {"operation  softmax", "problem    rows=4,cols=100,dtype=f32", "host executor",
-                           "variant    online", "threads=64", "origin     pinned", "compiled in",
+                           "variant    two_pass", "threads=64", "origin     pinned", "compiled in",
                            "not measured: the host executor never claims a speed", "passed: max error", "against float64"})
     EXPECT_NE(outcome.out.find(text), std::string::npos) << text << " in:\n" << outcome.out;
   EXPECT_EQ(outcome.err, "");

@@ -8,13 +8,13 @@ namespace {
 
 TEST_F(CliTest, SourceIsTheRenderedTextAndNothingElse) {
   const Outcome outcome = run({"source", "softmax", "--rows", "4096", "--cols", "32000", "--dtype", "bf16", "--arch",
-                               "sm_90a", "--config", "variant=online,threads=512"});
+                               "sm_90a", "--config", "variant=two_pass,threads=512"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   const Op& op = find_op("softmax");
   const Problem problem = op.normalize({"softmax", parse_fields("rows=4096,cols=32000,dtype=bf16", "problem")});
   const Config config = op.parse(problem)->complete_config(generic_device({9, 0, 'a'}),
-                                                           {parse_fields("variant=online,threads=512", "config")});
+                                                           {parse_fields("variant=two_pass,threads=512", "config")});
   EXPECT_EQ(outcome.out, render(*op.parse(problem), config));
   EXPECT_TRUE(files().empty());  // looking writes nothing
 }

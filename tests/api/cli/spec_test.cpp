@@ -32,8 +32,8 @@ TEST(Spec, ListsMultiply) {
       R"({"problems": [{"op": "softmax", "rows": 64, "cols": [1024, 32000], "dtype": ["bf16", "f32"]},
                        {"op": ["softmax"], "rows": [1, 2], "cols": 7, "in_place": true}]})");
   ASSERT_EQ(problems.size(), 6u);
-  EXPECT_EQ(problems[0].fields.word("dtype"), "bf16");
-  EXPECT_EQ(problems[1].fields.word("dtype"), "f32");
+  EXPECT_EQ(problems[0].fields.string("dtype"), "bf16");
+  EXPECT_EQ(problems[1].fields.string("dtype"), "f32");
   EXPECT_EQ(problems[1].fields.integer("cols"), 1024);
   EXPECT_EQ(problems[2].fields.integer("cols"), 32000);
   EXPECT_EQ(problems[4].fields.integer("in_place"), 1);
@@ -52,7 +52,7 @@ TEST(Spec, OptionsAreKeysLikeAnyOther) {
   EXPECT_EQ(problems[4].fields.real("scale"), 2.0);
   EXPECT_EQ(problems[4].fields.integer("causal"), 1);
   EXPECT_FALSE(problems[2].fields.contains("mask"));
-  EXPECT_EQ(problems[3].fields.word("mask"), "keep");
+  EXPECT_EQ(problems[3].fields.string("mask"), "keep");
   EXPECT_EQ(problems[6].op, "log_softmax");
   EXPECT_EQ(problems[12].fields.integer("safe"), 1);
   EXPECT_EQ(problems_of(R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "scale": [2, 2.0]}]})").size(), 1u);
@@ -67,7 +67,7 @@ TEST(Spec, AKeyIsWhatItIsOfItsOperation) {
   ASSERT_EQ(problems.size(), 10u);
   EXPECT_EQ(problems[1].fields.integer("causal"), 1);
   EXPECT_FALSE(problems[2].fields.contains("causal"));
-  EXPECT_EQ(problems[3].fields.word("causal"), "bottom-right");
+  EXPECT_EQ(problems[3].fields.string("causal"), "bottom-right");
   EXPECT_EQ(problems[3].fields.integer("seq_q"), 1);
   EXPECT_EQ(problems[3].fields.real("scale"), 0.5);
   EXPECT_EQ(problems[9].fields.integer("kv_heads"), 8);

@@ -96,7 +96,7 @@ TEST_F(CliTest, WrongSettingsAreRejected) {
   expect_rejected(with({"--device", "host", "--config", "threads"}), {"--config", "threads", "NAME=VALUE"});
   expect_rejected(with({"--device", "host", "--config", "threads=33"}), {"threads is 33", "power of two"});
   expect_rejected(with({"--device", "host", "--config", "variant=best"}),
-                  {"variant is 'best'", "warp, block, hybrid, cluster", "online"});
+                  {"variant is 'best'", "warp, block, hybrid, cluster", "two_pass"});
   expect_rejected(with({"--device", "host", "--config", "threads=64", "--config", "threads=32"}), {"threads", "twice"});
   expect_rejected(with({"--device", "host", "--cache", folder_.string()}), {"--cache", "folder"});
   expect_rejected(with({"--device", "host", "--seed", "x"}), {"--seed is 'x'; allowed: 0 to "});

@@ -428,8 +428,8 @@ TEST(AttentionKeys, DependOnEveryField) {
                                                                    [](auto& p) { p.o_strides.batch = 9; },
                                                                    [](auto& p) { p.o_strides.seq = 9; },
                                                                    [](auto& p) { p.o_strides.head = 9; },
-                                                                   [](auto& p) { p.mask_tiles = MaskTiles::write; },
-                                                                   [](auto& p) { p.mask_tiles = MaskTiles::read; }};
+                                                                   [](auto& p) { p.block_mask = BlockMask::write; },
+                                                                   [](auto& p) { p.block_mask = BlockMask::read; }};
   for (const auto& change : changes) {
     AttentionProblem problem = plain;
     change(problem);
@@ -464,10 +464,10 @@ TEST(AttentionProblems, GenericFormHasTheFieldsOfTheTypedOne) {
   problem.k_strides = {std::nullopt, 72, 8192};
   problem.o_alignment = 2;
   problem.mask_mod = "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return true; }";
-  problem.mask_tiles = MaskTiles::read;
-  EXPECT_EQ(op.normalize(to_problem(problem)).fields.word("mask_tiles"), "read");
+  problem.block_mask = BlockMask::read;
+  EXPECT_EQ(op.normalize(to_problem(problem)).fields.string("block_mask"), "read");
   problem.mask_mod.clear();
-  problem.mask_tiles = MaskTiles::internal;
+  problem.block_mask = BlockMask::internal;
   EXPECT_EQ(op.normalize(to_problem(problem)).text(),
             "attention batch=3,heads=8,kv_heads=2,seq_q=32,seq_kv=64,head_dim=64,head_dim_v=128,dtype=f16,layout=bhsd,"
             "causal=top-left,window_left=9,scale=0.5,softcap=30,alibi=1,sinks=1,varlen=1,total_q=40,total_kv=100,"

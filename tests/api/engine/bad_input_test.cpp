@@ -74,11 +74,11 @@ TEST_F(BadInput, Fields) {
 }
 
 TEST_F(BadInput, Configurations) {
-  rejects_config("variant=fastest", {"variant", "fastest", "warp", "block", "online"});
+  rejects_config("variant=fastest", {"variant", "fastest", "warp", "block", "two_pass"});
   rejects_config("thread=128", {"thread"});
   rejects_config("threads=100", {"threads", "100", "power of two"});
   rejects_config("threads=4096", {"threads", "4096", "1024"});
-  rejects_config("variant=online,load=sideways", {"load", "sideways", "plain"});
+  rejects_config("variant=two_pass,load=sideways", {"load", "sideways", "plain"});
   // Valid values that are impossible on the device: the columns do not fit in the registers of one warp.
   const Problem wide{"softmax", {{"rows", 8}, {"cols", 200000}}};
   expect_error([&] { (void)fake_.engine->prepare(wide, {.config = {parse_fields("variant=warp", "config")}}); },

@@ -39,7 +39,7 @@ EngineOptions host() {
 struct Reference {
   std::vector<double> loss, lse, z_loss, nll;  // per row, not reduced
   std::vector<double> gradient;                // of each row's loss; for a mean, to be divided by total_weight
-  std::vector<std::int64_t> predicted;
+  std::vector<std::int64_t> argmax;
   double total_weight = 0, counted = 0;
 
   // The z term is not weighted, so its mean divides by the number of rows.
@@ -77,7 +77,7 @@ Reference reference(const CrossEntropyProblem& problem, const std::vector<float>
     for (const double value : x) sum += std::exp(value - largest);
     const double lse = largest + std::log(sum);
     out.lse.push_back(lse);
-    out.predicted.push_back(std::max_element(x.begin(), x.end()) - x.begin());
+    out.argmax.push_back(std::max_element(x.begin(), x.end()) - x.begin());
     const bool ignored = targets[r] == problem.ignore_index;
     const auto t = static_cast<std::size_t>(ignored ? 0 : targets[r]);
     for (std::size_t c = 0; c < classes; ++c) {
@@ -121,7 +121,7 @@ class CrossEntropyFamily : public testing::Test {
     lse_.assign(rows, -1);
     z_loss_.assign(rows, -1);
     nll_.assign(rows, -1);
-    predicted_.assign(rows, -1);
+    argmax_.assign(rows, -1);
     dlogits_.assign(logits_.size(), -1);
   }
 
@@ -160,7 +160,7 @@ class CrossEntropyFamily : public testing::Test {
 
   Engine engine_{host()};
   std::vector<float> logits_, weights_, loss_, lse_, z_loss_, nll_, dlogits_;
-  std::vector<std::int64_t> targets_, predicted_;
+  std::vector<std::int64_t> targets_, argmax_;
 };
 
 TEST_F(CrossEntropyFamily, Plain) {
@@ -179,16 +179,16 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   fill(6, 37);
   const CrossEntropyProblem problem = with_everything(6, 37);
   const float dloss = 3;
-  std::int64_t correct = -1, bad[2] = {-7, -7};
-  targets_[4] = reference(problem, logits_, targets_).predicted[4];
+  std::int64_t num_correct = -1, bad[2] = {-7, -7};
+  targets_[4] = reference(problem, logits_, targets_).argmax[4];
   const Reference expected = reference(problem, logits_, targets_, weights_);
   CrossEntropyArrays all = arrays();
   all.weight = weights_.data();
   all.dloss = &dloss;
   all.z_loss = z_loss_.data();
   all.nll = nll_.data();
-  all.predicted = predicted_.data();
-  all.correct = &correct;
+  all.argmax = argmax_.data();
+  all.num_correct = &num_correct;
   all.bad_targets = bad;
   all.dlogits = dlogits_.data();
   engine_.run_checked(problem, with_logits(all, logits_.data()));
@@ -199,11 +199,11 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   expect_near(lse_, expected.lse, 1, "lse");
   expect_near(nll_, expected.nll, 1, "nll");
   expect_near(dlogits_, expected.gradient, 3 / expected.total_weight, "dlogits");
-  EXPECT_EQ(predicted_, expected.predicted);
+  EXPECT_EQ(argmax_, expected.argmax);
   std::int64_t hits = 0;
-  for (std::size_t r = 0; r < 6; ++r) hits += targets_[r] == expected.predicted[r];
+  for (std::size_t r = 0; r < 6; ++r) hits += targets_[r] == expected.argmax[r];
   EXPECT_GE(hits, 1);
-  EXPECT_EQ(correct, hits);
+  EXPECT_EQ(num_correct, hits);
   EXPECT_EQ(bad[0], 0);
   EXPECT_EQ(bad[1], -1);
 
@@ -378,12 +378,12 @@ TEST_P(CrossEntropyShards, CombineToTheWhole) {
   fill(rows, classes);
   CrossEntropyProblem whole = with_everything(rows, classes);
   const float dloss = 2;
-  std::int64_t correct = -1;
+  std::int64_t num_correct = -1;
   CrossEntropyArrays all = arrays();
   all.z_loss = z_loss_.data();
   all.nll = nll_.data();
-  all.predicted = predicted_.data();
-  all.correct = &correct;
+  all.argmax = argmax_.data();
+  all.num_correct = &num_correct;
   all.dloss = &dloss;
   all.dlogits = dlogits_.data();
   logits_[3 * classes + 5] = logits_[3 * classes + 50] = 9;  // the first of two largest is predicted
@@ -402,7 +402,7 @@ TEST_P(CrossEntropyShards, CombineToTheWhole) {
     shard.label_smoothing = whole.label_smoothing;
     shard.scale = whole.scale;
     shard.softcap = whole.softcap;
-    shard.predicted = true;
+    shard.argmax = true;
     engine_.run(shard, {&logits_[static_cast<std::size_t>(start)], targets_.data(), nullptr,
                         &parts[static_cast<std::size_t>(s * rows * 8)]});
     start += shard.cols;
@@ -412,23 +412,23 @@ TEST_P(CrossEntropyShards, CombineToTheWhole) {
   combine.label_smoothing = whole.label_smoothing;
   combine.z_loss = whole.z_loss;
   std::vector<float> lse(rows, -1), nll(rows, -1), loss(1, -1), z_loss(1, -1);
-  std::vector<std::int64_t> predicted(rows, -1);
+  std::vector<std::int64_t> argmax(rows, -1);
   std::int64_t hits = -1;
-  engine_.run_checked(combine, {.parts = parts.data(),
+  engine_.run_checked(combine, {.partials = parts.data(),
                                 .targets = targets_.data(),
                                 .loss = loss.data(),
                                 .lse = lse.data(),
                                 .z_loss = z_loss.data(),
                                 .nll = nll.data(),
-                                .predicted = predicted.data(),
-                                .correct = &hits});
+                                .argmax = argmax.data(),
+                                .num_correct = &hits});
   EXPECT_NEAR(loss[0], loss_[0], 2e-6 * loss_[0]);
   EXPECT_NEAR(z_loss[0], z_loss_[0], 2e-6 * z_loss_[0]);
   expect_near(lse, lse_, 1, "lse");
   expect_near(nll, nll_, 1, "nll");
-  EXPECT_EQ(predicted, predicted_);
-  EXPECT_EQ(predicted[3], 5);
-  EXPECT_EQ(hits, correct);
+  EXPECT_EQ(argmax, argmax_);
+  EXPECT_EQ(argmax[3], 5);
+  EXPECT_EQ(hits, num_correct);
 
   start = 0;
   std::vector<float> dlogits(dlogits_.size(), -1);
@@ -489,8 +489,8 @@ TEST_F(CrossEntropyFamily, ChecksTargetsOnRequest) {
   combine.check_targets = true;
   expect_error(
       [&] {
-        engine_.run_checked(combine,
-                            {.parts = parts.data(), .targets = targets_.data(), .loss = loss_.data(), .lse = lse_.data()});
+        engine_.run_checked(
+            combine, {.partials = parts.data(), .targets = targets_.data(), .loss = loss_.data(), .lse = lse_.data()});
       },
       ErrorCode::invalid_argument, {"targets[1] is 12; allowed: 0 to 11, or ignore_index -100 (2 rows in all)"});
 }
@@ -529,8 +529,8 @@ TEST_F(CrossEntropyCalls, ErrorsNameMissingArrays) {
   };
   asked([](auto& p) { p.weight = true; }, {"weight is a null pointer"});
   asked([](auto& p) { p.nll = true; }, {"nll is a null pointer"});
-  asked([](auto& p) { p.predicted = true; }, {"predicted is a null pointer"});
-  asked([](auto& p) { p.correct = true; }, {"correct is a null pointer"});
+  asked([](auto& p) { p.argmax = true; }, {"argmax is a null pointer"});
+  asked([](auto& p) { p.num_correct = true; }, {"num_correct is a null pointer"});
   asked([](auto& p) { p.dloss = Upstream::scalar; }, {"dloss is a null pointer"});
   asked([](auto& p) { p.gradient = Gradient::separate; }, {"dlogits is a null pointer"});
   asked([](auto& p) { p.z_loss = 0.5; }, {"z_loss is a null pointer"});
@@ -546,7 +546,7 @@ TEST_F(CrossEntropyCalls, ErrorsNameMissingArrays) {
       [&] {
         engine_.run(CrossEntropyShardProblem::contiguous(4, 8, DType::f32), {logits_.data(), targets_.data()});
       },
-      {"parts is a null pointer"});
+      {"partials is a null pointer"});
 }
 
 TEST_F(CrossEntropyCalls, ErrorsNameInvalidFields) {
@@ -585,8 +585,8 @@ TEST_F(CrossEntropyCalls, OnlyEqualCallsShareAPlan) {
   EXPECT_EQ(engine_.parts().plans->calls.size(), 2u);
 
   CrossEntropyArrays given = arrays();
-  std::vector<std::int64_t> predicted(4);
-  given.predicted = predicted.data();
+  std::vector<std::int64_t> argmax(4);
+  given.argmax = argmax.data();
   engine_.run_checked(problem_, with_logits(given, logits_.data()));
   EXPECT_EQ(fake_.compiler->compilations, 2);
   problem_.out_dtype = DType::f32;
@@ -652,8 +652,8 @@ TEST(CrossEntropyKeys, DependOnEveryField) {
                                           [](auto& p) { p.dloss = Upstream::row; },
                                           [](auto& p) { p.weight = true; },
                                           [](auto& p) { p.nll = true; },
-                                          [](auto& p) { p.predicted = true; },
-                                          [](auto& p) { p.correct = true; },
+                                          [](auto& p) { p.argmax = true; },
+                                          [](auto& p) { p.num_correct = true; },
                                           [](auto& p) { p.check_targets = true; }});
   expect_all_in_key<CrossEntropyBackwardProblem>(CrossEntropyBackwardProblem::contiguous(8, 16, DType::f32),
                                                  {[](auto& p) { p.rows = 9; },
@@ -683,14 +683,14 @@ TEST(CrossEntropyKeys, DependOnEveryField) {
        [](auto& p) { p.target_dtype = DType::i32; }, [](auto& p) { p.logits_row_stride = 20; },
        [](auto& p) { p.logits_alignment = 8; }, [](auto& p) { p.vocab_start = 4; }, [](auto& p) { p.vocab_size = 99; },
        [](auto& p) { p.ignore_index = 0; }, [](auto& p) { p.label_smoothing = 0.5; }, [](auto& p) { p.scale = 0.5; },
-       [](auto& p) { p.softcap = 0.5; }, [](auto& p) { p.weight = true; }, [](auto& p) { p.predicted = true; }});
+       [](auto& p) { p.softcap = 0.5; }, [](auto& p) { p.weight = true; }, [](auto& p) { p.argmax = true; }});
   expect_all_in_key<CrossEntropyCombineProblem>(
       CrossEntropyCombineProblem::contiguous(8, 2, 16),
       {[](auto& p) { p.rows = 9; }, [](auto& p) { p.shards = 3; }, [](auto& p) { p.vocab_size = 17; },
        [](auto& p) { p.target_dtype = DType::i32; }, [](auto& p) { p.ignore_index = 0; },
        [](auto& p) { p.label_smoothing = 0.5; }, [](auto& p) { p.z_loss = 0.5; },
        [](auto& p) { p.reduction = Reduction::sum; }, [](auto& p) { p.weight = true; }, [](auto& p) { p.nll = true; },
-       [](auto& p) { p.predicted = true; }, [](auto& p) { p.correct = true; }, [](auto& p) { p.check_targets = true; }});
+       [](auto& p) { p.argmax = true; }, [](auto& p) { p.num_correct = true; }, [](auto& p) { p.check_targets = true; }});
   // The same fields of another operation.
   EXPECT_FALSE(key_of(CrossEntropyProblem::contiguous(8, 16, DType::f32)) ==
                key_of(CrossEntropyBackwardProblem::contiguous(8, 16, DType::f32)));
@@ -710,12 +710,12 @@ TEST(CrossEntropyProblems, GenericFormHasTheFieldsOfTheTypedOne) {
   problem.scale = 2;
   problem.softcap = 30;
   problem.ignore_index = 3;
-  problem.weight = problem.nll = problem.predicted = problem.correct = problem.check_targets = true;
+  problem.weight = problem.nll = problem.argmax = problem.num_correct = problem.check_targets = true;
   EXPECT_EQ(op.normalize(to_problem(problem)).text(),
             "cross_entropy rows=8,cols=16,dtype=bf16,target_dtype=i32,out_dtype=bf16,logits_row_stride=16,"
             "dlogits_row_stride=16,logits_alignment=16,dlogits_alignment=16,gradient=in_place,ignore_index=3,"
-            "label_smoothing=0.1,z_loss=0.25,scale=2,softcap=30,reduction=none,weight=1,dloss=row,nll=1,predicted=1,"
-            "correct=1,check_targets=1");
+            "label_smoothing=0.1,z_loss=0.25,scale=2,softcap=30,reduction=none,weight=1,dloss=row,nll=1,argmax=1,"
+            "num_correct=1,check_targets=1");
   const auto text = [](const auto& typed) {
     const Problem general = to_problem(typed);
     return find_op(general.op).normalize(general).text();
@@ -731,38 +731,38 @@ TEST(CrossEntropyProblems, GenericFormHasTheFieldsOfTheTypedOne) {
             "reduction=sum,nll=1");
   CrossEntropyShardProblem shard = CrossEntropyShardProblem::contiguous(8, 16, DType::f16);
   shard.vocab_size = 64;
-  shard.predicted = shard.weight = true;
+  shard.argmax = shard.weight = true;
   EXPECT_EQ(text(shard),
             "cross_entropy_shard rows=8,cols=16,dtype=f16,target_dtype=i64,logits_row_stride=16,logits_alignment=16,"
-            "vocab_size=64,weight=1,predicted=1");
+            "vocab_size=64,weight=1,argmax=1");
   CrossEntropyCombineProblem combine = CrossEntropyCombineProblem::contiguous(8, 4, 64);
   combine.reduction = Reduction::sum;
-  combine.correct = combine.weight = true;
+  combine.num_correct = combine.weight = true;
   EXPECT_EQ(text(combine),
-            "cross_entropy_combine rows=8,shards=4,target_dtype=i64,vocab_size=64,reduction=sum,weight=1,correct=1");
+            "cross_entropy_combine rows=8,shards=4,target_dtype=i64,vocab_size=64,reduction=sum,weight=1,num_correct=1");
 }
 
 TEST_F(CrossEntropyFamily, PlansTakeTheArraysInOrder) {
   fill(3, 12);
   targets_[2] = 1;
   CrossEntropyProblem problem = CrossEntropyProblem::contiguous(3, 12, DType::f32);
-  problem.weight = problem.nll = problem.predicted = problem.correct = problem.check_targets = true;
+  problem.weight = problem.nll = problem.argmax = problem.num_correct = problem.check_targets = true;
   problem.gradient = Gradient::separate;
   problem.dloss = Upstream::scalar;
   problem.z_loss = 0.5;
   const Plan plan = engine_.prepare(problem);
   float dloss = 1;
-  std::int64_t correct = -1, bad[2] = {-7, -7};
-  void* const arrays[] = {logits_.data(), targets_.data(), weights_.data(),   &dloss,   loss_.data(), lse_.data(),
-                          z_loss_.data(), nll_.data(),     predicted_.data(), &correct, bad,          dlogits_.data()};
+  std::int64_t num_correct = -1, bad[2] = {-7, -7};
+  void* const arrays[] = {logits_.data(), targets_.data(), weights_.data(), &dloss,       loss_.data(), lse_.data(),
+                          z_loss_.data(), nll_.data(),     argmax_.data(),  &num_correct, bad,          dlogits_.data()};
   plan.launch(arrays);
   const Reference expected = reference(problem, logits_, targets_, weights_);
   EXPECT_NEAR(loss_[0], expected.mean_loss(), 2e-5);
   expect_near(nll_, expected.nll, 1, "nll");
   expect_near(dlogits_, expected.gradient, 1 / expected.total_weight, "dlogits");
-  EXPECT_EQ(predicted_, expected.predicted);
+  EXPECT_EQ(argmax_, expected.argmax);
   EXPECT_EQ(bad[1], -1);
-  EXPECT_GE(correct, 0);
+  EXPECT_GE(num_correct, 0);
 }
 
 }  // namespace

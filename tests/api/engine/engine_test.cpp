@@ -64,10 +64,10 @@ TEST(Engine, ConfigurationAndModeArePartOfThePlanKey) {
   FakeEngine fake(in_mode(Mode::off));
   const Problem problem = to_problem(rows_of(8, 2000));
   const Plan by_default = fake.engine->prepare(problem);
-  const Plan pinned = fake.engine->prepare(problem, {.config = {parse_fields("variant=online,threads=64", "config")}});
+  const Plan pinned = fake.engine->prepare(problem, {.config = {parse_fields("variant=two_pass,threads=64", "config")}});
   const Plan replayed = fake.engine->prepare(problem, {.mode = Mode::replay});
   EXPECT_EQ(pinned.origin(), Origin::pinned);
-  EXPECT_EQ(pinned.config().variant(), "online");
+  EXPECT_EQ(pinned.config().variant(), "two_pass");
   EXPECT_EQ(pinned.config().fields.integer("threads"), 64);
   EXPECT_NE(&by_default.state(), &pinned.state());
   EXPECT_NE(&by_default.state(), &replayed.state());
@@ -80,7 +80,7 @@ TEST(Engine, AnotherTunerIsAskedOnlyWhereTheEngineWouldTune) {
   FakeEngine fake(in_mode(Mode::tune));
   std::vector<std::string> tuned;
   bool works = true;
-  const Config winner{parse_fields("variant=online,threads=64", "config")};
+  const Config winner{parse_fields("variant=two_pass,threads=64", "config")};
   fake.engine->parts().tuner = [&](const ParsedProblem& problem) -> std::optional<Tuned> {
     tuned.push_back(problem.problem().short_text());
     if (!works) return std::nullopt;
@@ -88,7 +88,7 @@ TEST(Engine, AnotherTunerIsAskedOnlyWhereTheEngineWouldTune) {
   };
   const Plan plan = fake.engine->prepare(rows_of(8, 2000));
   EXPECT_EQ(plan.origin(), Origin::tuned);
-  EXPECT_EQ(plan.config().variant(), "online");
+  EXPECT_EQ(plan.config().variant(), "two_pass");
   EXPECT_EQ(plan.tune_s(), 1.5);
   EXPECT_EQ(fake.device->measurements, 0);  // the engine itself does not tune
   EXPECT_EQ(tuned.size(), 1u);
@@ -122,7 +122,7 @@ TEST(Engine, RecompilesACachedBinaryThatTheDeviceRejects) {
   const std::filesystem::path folder = mkdtemp(pattern.data());
   (void)FakeEngine(in_mode(Mode::off), DeviceInfo::Kind::cuda, folder / "cache.db").engine->prepare(rows_of(8, 100));
   FakeEngine fake(in_mode(Mode::off), DeviceInfo::Kind::cuda, folder / "cache.db");
-  fake.device->refuses_images = true;  // once
+  fake.device->rejects_images = true;  // once
   const Plan plan = fake.engine->prepare(rows_of(8, 100));
   EXPECT_TRUE(plan.compiled());
   EXPECT_EQ(fake.compiler->compilations, 1);

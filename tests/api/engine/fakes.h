@@ -59,7 +59,7 @@ class ScriptedDevice : public Device {
   }
 
   std::atomic<int> loads{0}, launches{0}, measurements{0}, allocations{0};
-  std::atomic<bool> capturing{false}, refuses_images{false};
+  std::atomic<bool> capturing{false}, rejects_images{false};
   std::string driver = "1";
 
   const DeviceInfo& info() const noexcept override { return info_; }
@@ -78,7 +78,7 @@ class ScriptedDevice : public Device {
   void fill(void* device, unsigned char byte, std::size_t bytes) override { std::memset(device, byte, bytes); }
 
   std::shared_ptr<Module> load(const Binary& binary) override {
-    if (refuses_images.exchange(false)) throw Error(ErrorCode::device_failed, "the image is for another device");
+    if (rejects_images.exchange(false)) throw Error(ErrorCode::device_failed, "the image is for another device");
     ++loads;
     return std::make_shared<LoadedImage>(binary.image);
   }

@@ -113,8 +113,8 @@ TEST_F(HotPath, CrossEntropyAllocatesNothing) {
                                   .loss = more,
                                   .lse = more + 64,
                                   .z_loss = more + 128,
-                                  .predicted = more + 192,
-                                  .correct = more + 256,
+                                  .argmax = more + 192,
+                                  .num_correct = more + 256,
                                   .dlogits = y_};
   const auto loss = [&] { fake_.engine->run_checked(problem, arrays); };
   EXPECT_GT(allocations_of(loss), 0);

@@ -183,7 +183,7 @@ TEST(SoftmaxProblems, GenericFormOmitsDefaults) {
   problem.options.mask.kind = SoftmaxMask::Kind::keep;
   const Problem general = to_problem(problem);
   EXPECT_EQ(general.fields.real("scale"), 0.125);
-  EXPECT_EQ(general.fields.word("mask"), "keep");
+  EXPECT_EQ(general.fields.string("mask"), "keep");
   EXPECT_EQ(general.fields.integer("mask_inner"), 4);
   EXPECT_FALSE(general.fields.contains("causal"));
 
@@ -191,7 +191,7 @@ TEST(SoftmaxProblems, GenericFormOmitsDefaults) {
   EXPECT_EQ(to_problem(gradient).op, "softmax_backward");
   gradient.logarithm = true;
   EXPECT_EQ(to_problem(gradient).op, "log_softmax_backward");
-  EXPECT_EQ(to_problem(gradient).fields.word("dtype"), "f16");
+  EXPECT_EQ(to_problem(gradient).fields.string("dtype"), "f16");
 }
 
 TEST_F(SoftmaxFamily, PlansTakeTheArraysInOrder) {

@@ -80,13 +80,13 @@ TEST_F(LinearCrossEntropyHost, SupportsEveryOptionOfTheLoss) {
                                                     {"softcap", [](auto& p) { p.softcap = 3; }},
                                                     {"class_weight", [](auto& p) { p.class_weight = true; }},
                                                     {"i32 targets", [](auto& p) { p.target_dtype = DType::i32; }},
-                                                    {"nll, predicted", [](auto& p) { p.nll = p.predicted = true; }},
+                                                    {"nll, argmax", [](auto& p) { p.nll = p.argmax = true; }},
                                                     {"all", [](auto& p) {
                                                        p.label_smoothing = 0.1;
                                                        p.z_loss = 0.01;
                                                        p.scale = 1.5;
                                                        p.softcap = 5;
-                                                       p.class_weight = p.nll = p.predicted = p.dloss = true;
+                                                       p.class_weight = p.nll = p.argmax = p.dloss = true;
                                                      }}};
   for (const auto& [option, change] : changes)
     for (const Reduction reduction : {Reduction::mean, Reduction::none}) {

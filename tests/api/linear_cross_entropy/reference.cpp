@@ -35,7 +35,7 @@ std::vector<double> numbers(DType dtype, const std::vector<std::byte>& data) {
 }
 
 struct Row {
-  double loss = 0, lse = 0, z_loss = 0, nll = 0, predicted = 0;
+  double loss = 0, lse = 0, z_loss = 0, nll = 0, argmax = 0;
   std::vector<double> gradient;  ///< with respect to the product hidden weight^T
 };
 
@@ -53,7 +53,7 @@ Row row_of(const LinearInputs& inputs, std::int64_t target, const std::vector<do
   Row row;
   row.gradient.assign(classes, 0);
   const auto largest = std::ranges::max_element(x);
-  row.predicted = static_cast<double>(largest - x.begin());
+  row.argmax = static_cast<double>(largest - x.begin());
   double sum = 0;
   for (const double value : x) sum += std::exp(value - *largest);
   row.lse = *largest + std::log(sum);
@@ -130,7 +130,7 @@ LinearOutputs reference(const LinearInputs& inputs) {
     const Row row = row_of(inputs, static_cast<std::int64_t>(targets[t]), products, divisor / valid);
     outputs.lse.push_back(row.lse);
     if (p.nll) outputs.nll.push_back(row.nll);
-    if (p.predicted) outputs.predicted.push_back(row.predicted);
+    if (p.argmax) outputs.argmax.push_back(row.argmax);
     if (each) outputs.loss.push_back(row.loss);
     if (each && p.z_loss > 0) outputs.z_loss.push_back(row.z_loss);
     loss += row.loss;
@@ -194,7 +194,7 @@ LinearOutputs launch(Engine& engine, const LinearCrossEntropy& prepared, const L
   const Guarded hidden = sent(inputs.hidden), weight = sent(inputs.weight), targets = sent(inputs.targets);
   const Guarded class_weight = sent(inputs.class_weight), dloss = sent(inputs.dloss);
   const Guarded loss(engine, losses * 4), lse(engine, tokens * 4), z_loss(engine, losses * 4), nll(engine, tokens * 4);
-  const Guarded predicted(engine, tokens * target), dhidden(engine, inputs.hidden.size()), dweight(engine, dweight_bytes);
+  const Guarded argmax(engine, tokens * target), dhidden(engine, inputs.hidden.size()), dweight(engine, dweight_bytes);
   const Guarded workspace(engine, p.caller_workspace ? prepared.workspace_bytes() : 0);
 
   LinearCrossEntropyArrays arrays;
@@ -207,7 +207,7 @@ LinearOutputs launch(Engine& engine, const LinearCrossEntropy& prepared, const L
   if (p.dloss) arrays.dloss = dloss.address<float>();
   if (p.z_loss > 0) arrays.z_loss = z_loss.address<float>();
   if (p.nll) arrays.nll = nll.address<float>();
-  if (p.predicted) arrays.predicted = predicted.address();
+  if (p.argmax) arrays.argmax = argmax.address();
   if (p.dhidden) arrays.dhidden = dhidden.address();
   if (p.dweight) arrays.dweight = dweight.address();
   if (p.caller_workspace) arrays.workspace = workspace.address();
@@ -219,7 +219,7 @@ LinearOutputs launch(Engine& engine, const LinearCrossEntropy& prepared, const L
   outputs.lse = lse.values(DType::f32);
   if (p.z_loss > 0) outputs.z_loss = z_loss.values(DType::f32);
   if (p.nll) outputs.nll = nll.values(DType::f32);
-  if (p.predicted) outputs.predicted = predicted.values(p.target_dtype);
+  if (p.argmax) outputs.argmax = argmax.values(p.target_dtype);
   if (p.dhidden) outputs.dhidden = dhidden.values(p.dtype);
   if (p.dweight) outputs.dweight = dweight.values(dweight_dtype);
   if (p.caller_workspace) workspace.values(DType::f32);
@@ -247,7 +247,7 @@ void expect_near(const LinearOutputs& found, const LinearOutputs& expected, doub
   compare("lse", &LinearOutputs::lse);
   compare("z_loss", &LinearOutputs::z_loss);
   compare("nll", &LinearOutputs::nll);
-  compare("predicted", &LinearOutputs::predicted);
+  compare("argmax", &LinearOutputs::argmax);
   compare("dhidden", &LinearOutputs::dhidden);
   compare("dweight", &LinearOutputs::dweight);
 }

@@ -16,7 +16,7 @@ struct LinearInputs {
 
 /// The outputs of a problem as float64; empty if the problem does not have them.
 struct LinearOutputs {
-  std::vector<double> loss, lse, z_loss, nll, predicted, dhidden, dweight;
+  std::vector<double> loss, lse, z_loss, nll, argmax, dhidden, dweight;
 };
 
 /// Makes deterministic inputs. With more than four tokens, every fifth target is ignored.

@@ -73,7 +73,7 @@ TEST(AttentionDescriptor, ErrorsNameFieldValueAndAllowedValues) {
   expect_error("seq_q=5,head_dim=64,q_alignment=1", {"q_alignment is 1"});
   expect_error("seq_q=5,head_dim=64,rows=3", {"'rows' is not a field of attention"});
   expect_error("seq_q=5,head_dim=64,kvheads=3", {"'kvheads' is not a field of attention; did you mean 'kv_heads'?"});
-  expect_error("seq_q=5,head_dim=64,mask_tiles=read", {"mask_tiles is read", "no mask_mod"});
+  expect_error("seq_q=5,head_dim=64,block_mask=read", {"block_mask is read", "no mask_mod"});
 }
 
 TEST(AttentionDescriptor, PackedSequencesNeedTheirTotals) {
@@ -126,12 +126,12 @@ TEST(AttentionDescriptor, ShapesOfFilesGiveFields) {
   EXPECT_EQ(infer("varlen=1", "k", {9, 2, 8}), "total_kv=9,kv_heads=2,head_dim=8");
   EXPECT_EQ(infer("varlen=1", "cu_seqlens_q", {4}), "batch=3");
   std::string present;
-  Fields known = parse_fields("seq_q=5,head_dim=8,mask_tiles=write", "known");
+  Fields known = parse_fields("seq_q=5,head_dim=8,block_mask=write", "known");
   known.set("mask_mod", std::string("// aux: open:u8[seq_kv]; w:i32=3\n__device__ bool mask_mod(int b, int h, int q, int k, "
                                     "const Aux& aux) { return aux.open[k] != 0; }"));
   for (const ArrayInfo& info : op().describe_arrays(known))
     if (info.present) present += info.name + shape_of(info) + " ";
-  EXPECT_EQ(present, "q(1,5,1,8) k(1,5,1,8) v(1,5,1,8) open(5) mask_tiles(1,1,1,2,1) o(1,5,1,8) lse(1,1,5) ");
+  EXPECT_EQ(present, "q(1,5,1,8) k(1,5,1,8) v(1,5,1,8) open(5) block_mask(1,1,1,2,1) o(1,5,1,8) lse(1,1,5) ");
 }
 
 TEST(AttentionDescriptor, LayoutDeterminesStrides) {
@@ -152,7 +152,7 @@ TEST(AttentionDescriptor, LayoutDeterminesStrides) {
 }
 
 TEST(AttentionDescriptor, KeysDistinguishProblemClasses) {
-  const auto key = [](const std::string& fields) { return op().parse(normal(fields))->key().semantics; };
+  const auto key = [](const std::string& fields) { return op().parse(normal(fields))->key().problem_class; };
   const std::string shape = "seq_q=512,seq_kv=2048,head_dim=64,heads=8";
   for (const char* other :
        {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",causal=bottom-right", ",window_left=7", ",softcap=3", ",alibi=1",

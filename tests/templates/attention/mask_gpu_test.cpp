@@ -59,8 +59,8 @@ class AttentionMaskGpu : public test::GpuKernels {
   }
 };
 
-Problem with(Problem problem, const char* mask_tiles) {
-  problem.fields.set("mask_tiles", std::string(mask_tiles));
+Problem with(Problem problem, const char* block_mask) {
+  problem.fields.set("block_mask", std::string(block_mask));
   return find_op("attention").normalize(problem);
 }
 
@@ -88,10 +88,10 @@ TEST_F(AttentionMaskGpu, BlockMaskIsCorrectAndReusable) {
     launch(*executable_of(internal), plain);
     launch(*executable_of(write), written);
     const Fields& fields = internal.problem.fields;
-    EXPECT_EQ(
-        test::wrong_words(write.problem, written, mask.mask_mod(written, fields.integer("seq_q"), fields.integer("seq_kv"))),
-        "");
-    std::memcpy(again["mask_tiles"].data, written["mask_tiles"].data, bytes_of(written, "mask_tiles"));
+    EXPECT_EQ(test::wrong_block_mask(write.problem, written,
+                                     mask.mask_mod(written, fields.integer("seq_q"), fields.integer("seq_kv"))),
+              "");
+    std::memcpy(again["block_mask"].data, written["block_mask"].data, bytes_of(written, "block_mask"));
     launch(*executable_of(read), again);
     for (const char* output : {"o", "lse"}) {
       EXPECT_EQ(std::memcmp(plain[output].data, written[output].data, bytes_of(plain, output)), 0) << output;
@@ -103,7 +103,7 @@ TEST_F(AttentionMaskGpu, BlockMaskIsCorrectAndReusable) {
 // A kernel that reads a masked tile multiplies its NaNs by weights of 0, which gives NaN.
 TEST_F(AttentionMaskGpu, SkipsFullyMaskedTiles) {
   const Problem problem = test::modified("heads=2,seq_q=190,seq_kv=250,head_dim=64,dtype=f16",
-                                         {{"mask_mod", test::mask_text("(q / 64 + k / 64) % 2 == 0")}});
+                                         {{"mask_mod", test::mask_source("(q / 64 + k / 64) % 2 == 0")}});
   for (const char* fields : {"variant=simt,tile_q=64,tile_kv=32", "variant=mma,tile_q=128,warps=4,tile_kv=64,stages=1",
                              "variant=mma,tile_q=64,warps=4,tile_kv=32,stages=3", "variant=wgmma,tile_q=64,tile_kv=64",
                              "variant=wgmma,tile_q=64,tile_kv=32,q_stages=1"}) {

@@ -25,7 +25,7 @@ TEST_F(AttentionMaskNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
     }
   ASSERT_GT(sources.size(), 40U);
   for (const Source& source : sources)
-    EXPECT_NE(source.text.find("\nattention_mask_tiles("), std::string::npos) << source.c.config.text();
+    EXPECT_NE(source.text.find("\nattention_block_mask("), std::string::npos) << source.c.config.text();
   compile_all(sources);
 }
 

@@ -25,7 +25,7 @@ Apart apart(const std::string& text, bool varlen = false) {
     problem.varlen = true;
     problem.total_q = problem.total_kv = 100;
   }
-  const std::int64_t one = 3 * 2 * 2, size = mask_tiles_size(problem);
+  const std::int64_t one = 3 * 2 * 2, size = block_mask_size(problem);
   if (size == 15 * one) return both;
   if (size == 3 * one) return batches;
   if (size == 5 * one) return heads;
@@ -87,9 +87,9 @@ TEST(AttentionMaskScan, PackedSequencesAlwaysDependOnTheSequence) {
 TEST(AttentionMaskScan, ShippedExamples) {
   const auto shape_of = [](const char* example, const char* aux) {
     Problem problem = test::modified("batch=3,heads=5,seq_q=130,seq_kv=260,head_dim=8",
-                                     {{"mask_mod", test::mod_example(example)}, {"aux", aux}, {"mask_tiles", "write"}});
+                                     {{"mask_mod", test::mod_example(example)}, {"aux", aux}, {"block_mask", "write"}});
     for (const ArrayInfo& array : find_op("attention").parse(problem)->arrays())
-      if (array.name == "mask_tiles") return array.shape;
+      if (array.name == "block_mask") return array.shape;
     return std::vector<std::int64_t>();
   };
   using Shape = std::vector<std::int64_t>;
@@ -99,7 +99,7 @@ TEST(AttentionMaskScan, ShippedExamples) {
 }
 
 TEST(AttentionMaskScan, ErrorsNameInvalidFields) {
-  const auto refusal = [](const std::vector<std::pair<std::string, std::string>>& texts) -> std::string {
+  const auto rejection = [](const std::vector<std::pair<std::string, std::string>>& texts) -> std::string {
     try {
       (void)test::modified("seq_q=130,head_dim=8", texts);
     } catch (const Error& error) {
@@ -107,11 +107,11 @@ TEST(AttentionMaskScan, ErrorsNameInvalidFields) {
     }
     return "it is accepted";
   };
-  EXPECT_NE(refusal({{"mask_tiles", "write"}}).find("mask_tiles is write, but there is no mask_mod"), std::string::npos);
-  EXPECT_NE(refusal({{"mask_mod", function("int b, int h")}, {"mask_tiles", "keep"}}).find("internal"), std::string::npos);
-  EXPECT_NE(refusal({{"mask_mod", function("int b, int h")}, {"aux", "mask_tiles:i32[4]"}}).find("'mask_tiles'"),
+  EXPECT_NE(rejection({{"block_mask", "write"}}).find("block_mask is write, but there is no mask_mod"), std::string::npos);
+  EXPECT_NE(rejection({{"mask_mod", function("int b, int h")}, {"block_mask", "keep"}}).find("internal"), std::string::npos);
+  EXPECT_NE(rejection({{"mask_mod", function("int b, int h")}, {"aux", "block_mask:i32[4]"}}).find("'block_mask'"),
             std::string::npos);
-  EXPECT_EQ(mask_tiles_size({.seq_q = 64}), 0);
+  EXPECT_EQ(block_mask_size({.seq_q = 64}), 0);
 }
 
 }  // namespace

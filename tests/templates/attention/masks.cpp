@@ -25,7 +25,7 @@ struct Pairs {
     }
     left = number("window_left", -1);
     right = number("window_right", -1);
-    const std::string causal = fields.contains("causal") ? fields.word("causal") : "none";
+    const std::string causal = fields.contains("causal") ? fields.string("causal") : "none";
     top_left = causal == "top-left";
     if (causal != "none") right = 0;
     offset = top_left ? 0 : seq_kv - seq_q;
@@ -38,7 +38,7 @@ struct Pairs {
 
 }  // namespace
 
-std::string mask_text(const std::string& condition) {
+std::string mask_source(const std::string& condition) {
   return "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return " + condition + "; }\n";
 }
 
@@ -70,16 +70,17 @@ std::vector<Mask> masks() {
            return k < arrays.integer("prefix", b) || k <= q + seq_kv - seq_q;
          };
        }},
-      {"by batch entry and head", mask_text("(k / 40 + q / 50 + h + 2 * b) % 3 == 0"), "",
+      {"by batch entry and head", mask_source("(k / 40 + q / 50 + h + 2 * b) % 3 == 0"), "",
        plain([](Int b, Int h, Int q, Int k) { return (k / 40 + q / 50 + h + 2 * b) % 3 == 0; })},
-      {"blocks of an array", "// aux: blocks:u8[64]\n" + mask_text("aux.blocks[q / 32 % 8 * 8 + k / 64 % 8] == 0"), "",
+      {"blocks of an array", "// aux: blocks:u8[64]\n" + mask_source("aux.blocks[q / 32 % 8 * 8 + k / 64 % 8] == 0"), "",
        [](const AttentionArraysOnHost& arrays, Int, Int) {
          return [&](Int, Int, Int q, Int k) { return arrays.integer("blocks", q / 32 % 8 * 8 + k / 64 % 8) == 0; };
        }},
-      {"nothing", mask_text("false"), "", plain([](Int, Int, Int, Int) { return false; })},
-      {"everything", mask_text("true"), "", plain([](Int, Int, Int, Int) { return true; })},
-      {"all but one", mask_text("q != 67 || k != 66"), "", plain([](Int, Int, Int q, Int k) { return q != 67 || k != 66; })},
-      {"every other tile", mask_text("(q / 64 + k / 64) % 2 == 0"), "",
+      {"nothing", mask_source("false"), "", plain([](Int, Int, Int, Int) { return false; })},
+      {"everything", mask_source("true"), "", plain([](Int, Int, Int, Int) { return true; })},
+      {"all but one", mask_source("q != 67 || k != 66"), "",
+       plain([](Int, Int, Int q, Int k) { return q != 67 || k != 66; })},
+      {"every other tile", mask_source("(q / 64 + k / 64) % 2 == 0"), "",
        plain([](Int, Int, Int q, Int k) { return (q / 64 + k / 64) % 2 == 0; })},
   };
 }
@@ -95,8 +96,8 @@ std::vector<std::string> masked_shapes() {
   };
 }
 
-std::string wrong_words(const Problem& problem, const AttentionArraysOnHost& arrays, const MaskMod& mask_mod) {
-  const std::vector<Int> shape = arrays["mask_tiles"].info.shape;
+std::string wrong_block_mask(const Problem& problem, const AttentionArraysOnHost& arrays, const MaskMod& mask_mod) {
+  const std::vector<Int> shape = arrays["block_mask"].info.shape;
   const Int words = shape[4];
   for (Int b = 0; b < shape[0]; ++b) {
     const Pairs pairs(problem, arrays, b);
@@ -113,7 +114,7 @@ std::string wrong_words(const Problem& problem, const AttentionArraysOnHost& arr
             }
           const auto bit = [&](Int kind) {
             const Int word = (((b * shape[1] + h) * shape[2] + row) * 2 + kind) * words + tile / 32;
-            return (arrays.integer("mask_tiles", word) >> tile % 32 & 1) != 0;
+            return (arrays.integer("block_mask", word) >> tile % 32 & 1) != 0;
           };
           if (bit(0) != any || bit(1) != whole)
             return "batch " + std::to_string(b) + ", head " + std::to_string(h) + ", tile " + std::to_string(row) + " x " +

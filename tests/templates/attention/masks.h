@@ -21,7 +21,7 @@ struct Mask {
 };
 
 /// Returns the source of a mask_mod that returns this condition.
-std::string mask_text(const std::string& condition);
+std::string mask_source(const std::string& condition);
 
 /// Returns masks: documents, a dilated window, a prefix, blocks that depend on batch entry and head, blocks read from an
 /// array, none, all, and all but one pair.
@@ -32,6 +32,6 @@ std::vector<std::string> masked_shapes();
 
 /// Compares the block mask with the mask of each pair. Returns a description of the first difference; empty if there is
 /// none.
-std::string wrong_words(const Problem& problem, const AttentionArraysOnHost& arrays, const MaskMod& mask_mod);
+std::string wrong_block_mask(const Problem& problem, const AttentionArraysOnHost& arrays, const MaskMod& mask_mod);
 
 }  // namespace tunesmith::test

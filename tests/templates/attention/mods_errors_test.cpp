@@ -37,7 +37,7 @@ std::string message_of(const Compiler& compiler, const std::string& source) {
   return "it compiles";
 }
 
-std::string refusal(const std::string& fields, const std::vector<std::pair<std::string, std::string>>& texts) {
+std::string rejection(const std::string& fields, const std::vector<std::pair<std::string, std::string>>& texts) {
   try {
     (void)modified(fields, texts);
   } catch (const Error& error) {
@@ -89,7 +89,7 @@ TEST(AttentionModErrors, LinesAfterAUserFunctionAreThoseOfTheGeneratedFile) {
 }
 
 TEST(AttentionModErrors, RejectsMalformedSourcesBeforeCompiling) {
-  const auto text = [](const std::string& body) { return refusal(shape, {{"score_mod", body}}); };
+  const auto text = [](const std::string& body) { return rejection(shape, {{"score_mod", body}}); };
   EXPECT_EQ(text(std::string(head) + "  return score;  // }}} \"\n}\n"), "it is accepted");
   expect_parts(text("// score_mod(\nfloat my_mod(float score);"),
                {"score_mod holds no function score_mod", "__device__ float"});
@@ -98,13 +98,13 @@ TEST(AttentionModErrors, RejectsMalformedSourcesBeforeCompiling) {
   expect_parts(text(std::string(head) + "  return score;\n"), {"score_mod.cu:1:", "'{' is never closed"});
   expect_parts(text("\n/* never\n" + std::string(head)), {"score_mod.cu:2:", "comment is never closed"});
   expect_parts(text(std::string(head) + std::string(70000, ' ') + "}"), {"score_mod is 70", "65536"});
-  expect_parts(refusal(shape, {{"mask_mod", std::string(head) + "return score;\n}"}}),
+  expect_parts(rejection(shape, {{"mask_mod", std::string(head) + "return score;\n}"}}),
                {"mask_mod holds no function mask_mod"});
 }
 
 TEST(AttentionModErrors, ErrorsNameInvalidDeclarations) {
   const auto aux = [](const std::string& declarations) {
-    return refusal(shape, {{"score_mod", std::string(head) + "return score;\n}"}, {"aux", declarations}});
+    return rejection(shape, {{"score_mod", std::string(head) + "return score;\n}"}, {"aux", declarations}});
   };
   EXPECT_EQ(aux("a:f32[heads]; b : i64 = 2*(seq_kv-1) ;c:f32=-1.5e-3; d:u8[0]"), "it is accepted");
   expect_parts(aux("slopes"), {"'slopes'", "NAME:TYPE[LENGTH]", "NAME:TYPE=VALUE"});
@@ -120,11 +120,11 @@ TEST(AttentionModErrors, ErrorsNameInvalidDeclarations) {
   expect_parts(aux("a:f32[-1]"), {"-1 elements long", "0 to 1099511627776"});
   expect_parts(aux("a:i32=3000000000"), {"3000000000", "2147483647"});
   expect_parts(aux("a:i32=0;b:i32=0;c:i32=0;d:i32=0;e:i32=0;f:i32=0;g:i32=0;h:i32=0;i:i32=0"), {"9", "up to 8"});
-  expect_parts(refusal(shape, {{"aux", "a:i32=0"}}), {"aux is given, but there is no score_mod or mask_mod"});
+  expect_parts(rejection(shape, {{"aux", "a:i32=0"}}), {"aux is given, but there is no score_mod or mask_mod"});
   const std::string score = "// aux: a:i32=1\n" + std::string(head) + "return score;\n}";
   const std::string mask =
       "// aux: a:i64=1\n__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return true; }";
-  expect_parts(refusal(shape, {{"score_mod", score}, {"mask_mod", mask}}),
+  expect_parts(rejection(shape, {{"score_mod", score}, {"mask_mod", mask}}),
                {"a:i32=1", "a:i64=1", "equal names need equal declarations"});
 }
 

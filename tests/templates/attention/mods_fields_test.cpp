@@ -47,7 +47,7 @@ TEST(AttentionModFields, StringsRoundTrip) {
 
 TEST(AttentionModFields, NormalizedProblemRoundTrips) {
   const Problem problem = modified(shape, {{"score_mod", scaled("2")}, {"aux", "window : i64 = 7 ; more:u8[batch]"}});
-  EXPECT_EQ(problem.fields.word("aux"), "table:f32[heads*seq_kv];window:i64=7;more:u8[batch]");
+  EXPECT_EQ(problem.fields.string("aux"), "table:f32[heads*seq_kv];window:i64=7;more:u8[batch]");
   EXPECT_EQ(attention().normalize(problem), problem);
   EXPECT_EQ(attention().normalize({"attention", parse_fields(problem.fields.text(), "problem")}), problem);
   std::string names;
@@ -71,7 +71,7 @@ TEST(AttentionModFields, TypedProblemHasTheSameFields) {
 }
 
 TEST(AttentionModFields, KeysDependOnSourcesAndTypesButNotOnNumbers) {
-  const auto key = [](const Problem& problem) { return attention().parse(problem)->key().semantics; };
+  const auto key = [](const Problem& problem) { return attention().parse(problem)->key().problem_class; };
   const auto with = [](const std::string& factor, const std::string& aux) {
     return aux.empty() ? modified(shape, {{"score_mod", scaled(factor)}})
                        : modified(shape, {{"score_mod", scaled(factor)}, {"aux", aux}});
@@ -91,7 +91,8 @@ TEST(AttentionModFields, KeysDependOnSourcesAndTypesButNotOnNumbers) {
   EXPECT_NE(key(modified(shape, {{"mask_mod", mask}})),
             key(modified(shape, {{"score_mod", scaled("2")}, {"mask_mod", mask}})));
   const auto record_key = [](const Problem& problem) {
-    return tuning_key(*attention().parse(problem), generic_device(parse_arch("sm_90a")), TemplateSet::embedded()).semantics;
+    return tuning_key(*attention().parse(problem), generic_device(parse_arch("sm_90a")), TemplateSet::embedded())
+        .problem_class;
   };
   EXPECT_NE(record_key(base), record_key(with("3", "")));
   // Comments of the function are no part of the key.

@@ -127,14 +127,16 @@ TEST_F(AttentionMods, EveryExampleIsCorrect) {
     EXPECT_GT(test::largest_difference(c.problem, arrays, nullptr, nullptr), 100 * f32_tolerance) << "it changes nothing";
 
     // The check does not know the example; it evaluates the user function.
-    const CheckResult check = c.op().parse(c.problem)->judge(arrays.all(), 1000, evaluate_on(device_, executable.module()));
+    const CheckResult check =
+        c.op().parse(c.problem)->check_outputs(arrays.all(), 1000, evaluate_on(device_, executable.module()));
     EXPECT_TRUE(check.passed) << check.first_failure;
     EXPECT_EQ(check.checked_rows, 2 * 4 * 37);
     EXPECT_NE(check.note.find("score_mod"), std::string::npos);
     EXPECT_LT(check.allowed_error, 3e-4);
     EXPECT_THROW((void)c.op().parse(c.problem)->check(arrays.all(), 1000), Error);
     reinterpret_cast<float*>(arrays["o"].data)[1000] += 1e-3f;
-    EXPECT_FALSE(c.op().parse(c.problem)->judge(arrays.all(), 1000, evaluate_on(device_, executable.module())).passed);
+    EXPECT_FALSE(
+        c.op().parse(c.problem)->check_outputs(arrays.all(), 1000, evaluate_on(device_, executable.module())).passed);
   });
 }
 
@@ -346,12 +348,12 @@ TEST(AttentionModsEngine, OneShotCallsWriteAndReadTheBlockMask) {
   for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(i / 16);
   std::vector<std::uint8_t> open(70, 0);
   open[65] = open[67] = 1;
-  ASSERT_EQ(mask_tiles_size(problem), 2 * 2);
+  ASSERT_EQ(block_mask_size(problem), 2 * 2);
   std::vector<std::int32_t> tiles(4, -1);
   AttentionArrays arrays{.q = zeros.data(), .k = zeros.data(), .v = v.data()};
   arrays.aux = {open.data()};
   arrays.o = o.data();
-  const auto refused = [&](const char* what) {
+  const auto rejected = [&](const char* what) {
     try {
       engine.run(problem, arrays);
       ADD_FAILURE() << "accepted " << what;
@@ -359,24 +361,24 @@ TEST(AttentionModsEngine, OneShotCallsWriteAndReadTheBlockMask) {
       EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
     }
   };
-  problem.mask_tiles = MaskTiles::write;
-  refused("mask_tiles is a null pointer");
-  arrays.mask_tiles = tiles.data();
-  problem.mask_tiles = MaskTiles::internal;
-  refused("mask_tiles is given, but the problem does not have it");
-  for (const MaskTiles way : {MaskTiles::write, MaskTiles::read}) {
-    problem.mask_tiles = way;
+  problem.block_mask = BlockMask::write;
+  rejected("block_mask is a null pointer");
+  arrays.block_mask = tiles.data();
+  problem.block_mask = BlockMask::internal;
+  rejected("block_mask is given, but the problem does not have it");
+  for (const BlockMask way : {BlockMask::write, BlockMask::read}) {
+    problem.block_mask = way;
     o.assign(o.size(), -1.0F);
     engine.run(problem, arrays);
     for (const float value : o) EXPECT_NEAR(value, 66, 1e-4);
     EXPECT_EQ(tiles, (std::vector<std::int32_t>{2, -4, 2, -4}));
   }
   problem.mask_mod.clear();
-  refused("aux[0] is given, but score_mod and mask_mod read 0 arrays");
+  rejected("aux[0] is given, but score_mod and mask_mod read 0 arrays");
   arrays.aux = {};
-  refused("mask_tiles is given, but the problem does not have it");
-  arrays.mask_tiles = nullptr;
-  refused("mask_tiles is read, but there is no mask_mod");
+  rejected("block_mask is given, but the problem does not have it");
+  arrays.block_mask = nullptr;
+  rejected("block_mask is read, but there is no mask_mod");
 }
 
 TEST(AttentionModsNvrtc, EveryExampleCompiles) {
@@ -390,7 +392,7 @@ TEST(AttentionModsNvrtc, EveryExampleCompiles) {
       const Binary binary = compiler->compile({"attention.cu", render(*op.parse(problem), config), parse_arch(arch)});
       ASSERT_TRUE(binary.resources.contains("attention"));
       ASSERT_TRUE(binary.resources.contains("attention_modification"));
-      EXPECT_EQ(binary.resources.contains("attention_mask_tiles"), problem.fields.contains("mask_mod"));
+      EXPECT_EQ(binary.resources.contains("attention_block_mask"), problem.fields.contains("mask_mod"));
       EXPECT_LE(binary.resources.at("attention").spill_store_bytes, 64);
       EXPECT_EQ(why_not_worth_timing(*op.parse(problem), config, binary), "");
     }

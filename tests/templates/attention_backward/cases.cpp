@@ -27,7 +27,7 @@ Problem with_mask(const std::string& fields, const char* mask_mod) {
 constexpr const char* tree_mask =
     "__device__ bool mask_mod(int b, int h, int q, int k, const Aux&) { return k <= q && (q / 16 == k / 16 || (k + h + b) % "
     "5 == 0); }";
-constexpr const char* block_mask =
+constexpr const char* checkerboard_mask =
     "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return q / 64 % 2 == k / 64 % 2; }";
 
 }  // namespace
@@ -55,7 +55,7 @@ std::vector<Problem> backward_problems(bool tensor_cores) {
     problems.push_back(normalized("attention_backward", fields));
   problems.push_back(with_mask("seq_q=100,seq_kv=130,head_dim=64,heads=4,kv_heads=2,batch=2" + dtype, tree_mask));
   problems.push_back(
-      with_mask("seq_q=300,seq_kv=200,head_dim=48,heads=2,causal=bottom-right,softcap=20" + other, block_mask));
+      with_mask("seq_q=300,seq_kv=200,head_dim=48,heads=2,causal=bottom-right,softcap=20" + other, checkerboard_mask));
   problems.push_back(
       with_mask("seq_q=200,seq_kv=150,head_dim=64,heads=2,batch=3,varlen=1,total_q=300,total_kv=333" + dtype, tree_mask));
   return problems;

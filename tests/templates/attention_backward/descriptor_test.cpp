@@ -98,7 +98,7 @@ TEST(AttentionBackwardDescriptor, AddressesEnableOptions) {
 }
 
 TEST(AttentionBackwardDescriptor, KeysDistinguishProblemClasses) {
-  const auto key = [](const std::string& fields) { return op().parse(normal(fields))->key().semantics; };
+  const auto key = [](const std::string& fields) { return op().parse(normal(fields))->key().problem_class; };
   const std::string shape = "seq_q=512,seq_kv=2048,head_dim=64,heads=8";
   for (const char* other :
        {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",softcap=3", ",alibi=1", ",dlse=1", ",dk_alignment=8"})
@@ -137,7 +137,7 @@ TEST(AttentionBackwardDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {
         const std::vector<Config> space = parsed->search_space(device, effort);
         ASSERT_FALSE(space.empty()) << arch << " " << fields;
         EXPECT_EQ(space.front(), parsed->default_config(device));
-        const bool tensor_cores = device.arch.number() >= 80 && normal(fields).fields.word("dtype") != "f32";
+        const bool tensor_cores = device.arch.number() >= 80 && normal(fields).fields.string("dtype") != "f32";
         EXPECT_EQ(space.front().variant(), tensor_cores ? "mma" : "simt") << arch << " " << fields;
         for (const Config& config : space) {
           EXPECT_EQ(parsed->why_invalid(device, config), "") << arch << " " << fields << " " << config.text();

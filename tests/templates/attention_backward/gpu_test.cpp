@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <vector>
 
@@ -26,7 +28,7 @@ class AttentionBackwardGpu : public test::GpuKernels {
     for (const Case& c : cases) {
       const CheckResult result = verify(*c.op().parse(c.problem), *executable_of(c), device(), 5);
       EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
-      auto& [worst, count] = seen[c.config.variant() + " " + c.problem.fields.word("dtype")];
+      auto& [worst, count] = seen[c.config.variant() + " " + c.problem.fields.string("dtype")];
       worst = std::max(worst, result.max_error);
       ++count;
     }

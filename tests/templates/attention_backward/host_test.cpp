@@ -26,7 +26,7 @@ class AttentionBackwardHost : public test::HostKernels {
     with_executables(cases, [&](const Case& c, const Executable& executable) {
       const CheckResult result = verify(*c.op().parse(c.problem), executable, device_, 3);
       EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
-      if (c.problem.fields.word("dtype") == "f32") worst = std::max(worst, result.max_error);
+      if (c.problem.fields.string("dtype") == "f32") worst = std::max(worst, result.max_error);
     });
     if (worst > 0) std::printf("worst float32 error %.2e relative\n", worst);
   }

@@ -68,9 +68,10 @@ TEST(CopyDescriptor, ArraysKeyAndCost) {
   EXPECT_EQ(copy().parse(normalized("elements=100,dtype=bf16"))->cost().bytes(), 400);
   EXPECT_EQ(copy().parse(normalized("elements=100,inputs=2"))->cost().bytes(), 1200);
   EXPECT_EQ(copy().parse(normalized("elements=100"))->key().n_cols, 100);
-  std::set<std::string> semantics;
+  std::set<std::string> problem_class;
   for (const char* fields : {"", ",dtype=f16", ",inputs=2", ",in_place=1"})
-    EXPECT_TRUE(semantics.insert(copy().parse(normalized(std::string("elements=100") + fields))->key().semantics).second)
+    EXPECT_TRUE(
+        problem_class.insert(copy().parse(normalized(std::string("elements=100") + fields))->key().problem_class).second)
         << fields;
 }
 

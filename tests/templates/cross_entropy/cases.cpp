@@ -9,21 +9,21 @@ std::vector<Problem> cross_entropy_problems() {
       // Shapes and dtypes.
       "cols=1,reduction=none",
       "cols=5,reduction=none,nll=1",
-      "cols=64,dtype=bf16,reduction=none,predicted=1",
+      "cols=64,dtype=bf16,reduction=none,argmax=1",
       "cols=100,dtype=f16,reduction=none,gradient=separate,nll=1",
-      "cols=333,reduction=none,gradient=in_place,nll=1,predicted=1",
+      "cols=333,reduction=none,gradient=in_place,nll=1,argmax=1",
       "cols=1024,dtype=bf16,reduction=none,gradient=in_place",
       "cols=777,dtype=bf16,out_dtype=f32,reduction=none,gradient=separate,dlogits_row_stride=777",
       "cols=512,logits_row_stride=516,dlogits_row_stride=520,gradient=separate,reduction=none,target_dtype=i32",
-      "cols=257,dtype=f16,logits_alignment=2,reduction=none,predicted=1,correct=1,target_dtype=i32",
+      "cols=257,dtype=f16,logits_alignment=2,reduction=none,argmax=1,num_correct=1,target_dtype=i32",
       "cols=2000,gradient=separate,out_dtype=bf16,reduction=none,dloss=row",
       // Reductions.
-      "cols=130,correct=1",
+      "cols=130,num_correct=1",
       "cols=130,reduction=sum,z_loss=0.01,gradient=separate",
       "cols=300,dtype=bf16,gradient=in_place,dloss=scalar",
       "cols=300,weight=1,gradient=in_place,check_targets=1,dloss=scalar",
       "cols=90,weight=1,z_loss=0.1,gradient=separate,check_targets=1,dloss=scalar",
-      "cols=96,reduction=none,check_targets=1,correct=1,predicted=1,target_dtype=i32",
+      "cols=96,reduction=none,check_targets=1,num_correct=1,argmax=1,target_dtype=i32",
       // Options.
       "cols=200,label_smoothing=0.1,reduction=none,gradient=separate",
       "cols=201,label_smoothing=0.25,weight=1,reduction=none,gradient=separate,nll=1",
@@ -33,8 +33,8 @@ std::vector<Problem> cross_entropy_problems() {
       "cols=260,softcap=30,reduction=none,gradient=in_place",
       "cols=131,softcap=5,scale=3,dtype=bf16,reduction=none,gradient=separate,out_dtype=f32,nll=1",
       "cols=400,ignore_index=7,reduction=none,weight=1",
-      "cols=264,label_smoothing=0.1,weight=1,z_loss=0.001,softcap=20,scale=2,gradient=separate,correct=1,nll=1,"
-      "predicted=1,dloss=scalar,target_dtype=i32",
+      "cols=264,label_smoothing=0.1,weight=1,z_loss=0.001,softcap=20,scale=2,gradient=separate,num_correct=1,nll=1,"
+      "argmax=1,dloss=scalar,target_dtype=i32",
   };
   const char* const backward[] = {
       "cols=5,reduction=none",
@@ -48,16 +48,16 @@ std::vector<Problem> cross_entropy_problems() {
   };
   const char* const shards[] = {
       "cols=200,vocab_start=0,vocab_size=900",
-      "cols=331,vocab_start=100,vocab_size=900,dtype=bf16,predicted=1",
-      "cols=128,vocab_start=64,vocab_size=256,label_smoothing=0.1,weight=1,predicted=1",
+      "cols=331,vocab_start=100,vocab_size=900,dtype=bf16,argmax=1",
+      "cols=128,vocab_start=64,vocab_size=256,label_smoothing=0.1,weight=1,argmax=1",
       "cols=640,vocab_start=0,vocab_size=641,label_smoothing=0.2,dtype=f16,softcap=15,target_dtype=i32",
   };
   const char* const combine[] = {
-      "shards=1,vocab_size=100,reduction=none,nll=1,predicted=1",
-      "shards=3,vocab_size=1000,reduction=none,z_loss=0.01,correct=1,predicted=1,target_dtype=i32",
+      "shards=1,vocab_size=100,reduction=none,nll=1,argmax=1",
+      "shards=3,vocab_size=1000,reduction=none,z_loss=0.01,num_correct=1,argmax=1,target_dtype=i32",
       "shards=8,vocab_size=500,label_smoothing=0.1",
       "shards=4,vocab_size=500,label_smoothing=0.1,weight=1,check_targets=1,nll=1",
-      "shards=2,vocab_size=500,z_loss=0.1,weight=1,correct=1",
+      "shards=2,vocab_size=500,z_loss=0.1,weight=1,num_correct=1",
   };
   std::vector<Problem> problems;
   const auto add = [&](std::string_view op, const char* fields, const char* rows) {
@@ -84,8 +84,8 @@ std::vector<Case> cross_entropy_variants(const DeviceInfo& device) {
       {"cols=9001,dtype=bf16", "variant=cluster,threads=64,blocks_per_row=4,register_vectors=1,min_blocks=1"},
       {"cols=6000", "variant=grid,threads=128,blocks_per_row=3,register_vectors=2,min_blocks=1"},
       {"cols=9001,dtype=bf16", "variant=grid,threads=64,blocks_per_row=5,register_vectors=4,min_blocks=1"},
-      {"cols=3000", "variant=online,threads=128,unroll=2"},
-      {"cols=5001,dtype=f16", "variant=online,threads=64,unroll=4,blocks_per_sm=1"},
+      {"cols=3000", "variant=two_pass,threads=128,unroll=2"},
+      {"cols=5001,dtype=f16", "variant=two_pass,threads=64,unroll=4,blocks_per_sm=1"},
       {"cols=5000", "variant=split,threads=64,unroll=2,blocks_per_row=4"},
       {"cols=9001,dtype=bf16", "variant=split,threads=128,unroll=1,blocks_per_row=3"},
       {"cols=6000", "variant=pipeline,threads=128,blocks_per_row=2,stages=7,chunk_bytes=4096,ahead=1"},
@@ -94,8 +94,8 @@ std::vector<Case> cross_entropy_variants(const DeviceInfo& device) {
   };
   const char* const asked[] = {
       ",reduction=none,nll=1",
-      ",reduction=none,gradient=separate,predicted=1,nll=1",
-      ",reduction=none,gradient=in_place,label_smoothing=0.1,weight=1,predicted=1",
+      ",reduction=none,gradient=separate,argmax=1,nll=1",
+      ",reduction=none,gradient=in_place,label_smoothing=0.1,weight=1,argmax=1",
       ",gradient=in_place,softcap=20,dloss=scalar,z_loss=0.001",
       ",reduction=none,gradient=in_place,nll=1,weight=1,dloss=row",
   };
@@ -111,7 +111,7 @@ std::vector<Case> cross_entropy_variants(const DeviceInfo& device) {
     for (const char* options : asked)
       add("cross_entropy", std::string("rows=23,") + variant.fields + options, variant.config);
     add("cross_entropy_shard",
-        std::string("rows=23,vocab_start=100,vocab_size=10000,label_smoothing=0.1,predicted=1,") + variant.fields,
+        std::string("rows=23,vocab_start=100,vocab_size=10000,label_smoothing=0.1,argmax=1,") + variant.fields,
         variant.config);
   }
   return cases;

@@ -46,9 +46,9 @@ std::vector<std::string> entries(std::string_view op, const std::string& fields,
 TEST(CrossEntropyDescriptor, NormalizationIsIdempotent) {
   for (const auto& [op, fields] :
        {std::pair{"cross_entropy", "rows=9,cols=100,label_smoothing=0.1,weight=1,gradient=in_place,dloss=scalar,nll=1"},
-        {"cross_entropy", "rows=9,cols=100,reduction=none,ignore_index=-1,correct=1,check_targets=1"},
+        {"cross_entropy", "rows=9,cols=100,reduction=none,ignore_index=-1,num_correct=1,check_targets=1"},
         {"cross_entropy_backward", "rows=9,cols=100,vocab_start=100,vocab_size=300,in_place=1,reduction=sum"},
-        {"cross_entropy_shard", "rows=9,cols=100,vocab_size=300,softcap=30,predicted=1"},
+        {"cross_entropy_shard", "rows=9,cols=100,vocab_size=300,softcap=30,argmax=1"},
         {"cross_entropy_combine", "rows=9,shards=3,vocab_size=300,z_loss=0.1"}}) {
     const Problem problem = normalized(op, fields);
     EXPECT_EQ(find_op(op).normalize(problem), problem) << problem.text();
@@ -82,12 +82,12 @@ TEST(CrossEntropyDescriptor, ArraysHaveTheDocumentedOrder) {
   EXPECT_EQ(names("cross_entropy", "rows=4,cols=4"), "logits< targets< loss> lse>");
   EXPECT_EQ(
       names("cross_entropy",
-            "rows=4,cols=4,weight=1,dloss=scalar,z_loss=1,nll=1,predicted=1,correct=1,check_targets=1,gradient=separate"),
-      "logits< targets< weight< dloss< loss> lse> z_loss> nll> predicted> correct> bad_targets> dlogits>");
+            "rows=4,cols=4,weight=1,dloss=scalar,z_loss=1,nll=1,argmax=1,num_correct=1,check_targets=1,gradient=separate"),
+      "logits< targets< weight< dloss< loss> lse> z_loss> nll> argmax> num_correct> bad_targets> dlogits>");
   EXPECT_EQ(names("cross_entropy_backward", "rows=4,cols=4,nll=1,weight=1"),
             "logits< targets< lse< dloss< nll< weight< dlogits>");
-  EXPECT_EQ(names("cross_entropy_shard", "rows=4,cols=4,weight=1"), "logits< targets< weight< parts>");
-  EXPECT_EQ(names("cross_entropy_combine", "rows=4,shards=2,vocab_size=8"), "parts< targets< loss> lse>");
+  EXPECT_EQ(names("cross_entropy_shard", "rows=4,cols=4,weight=1"), "logits< targets< weight< partials>");
+  EXPECT_EQ(names("cross_entropy_combine", "rows=4,shards=2,vocab_size=8"), "partials< targets< loss> lse>");
   const auto arrays =
       find_op("cross_entropy").parse(normalized("cross_entropy", "rows=4,cols=4,gradient=in_place"))->arrays();
   EXPECT_EQ(arrays.back().in_place_of, "logits");
@@ -96,16 +96,16 @@ TEST(CrossEntropyDescriptor, ArraysHaveTheDocumentedOrder) {
 
 // Problems with equal keys share a configuration. The kernel depends on which options are set, not on their values.
 TEST(CrossEntropyDescriptor, KeysDistinguishKernels) {
-  const auto semantics = [](const std::string& fields) {
-    return find_op("cross_entropy").parse(normalized("cross_entropy", "rows=64,cols=1000" + fields))->key().semantics;
+  const auto problem_class = [](const std::string& fields) {
+    return find_op("cross_entropy").parse(normalized("cross_entropy", "rows=64,cols=1000" + fields))->key().problem_class;
   };
   std::set<std::string> seen;
   for (const char* fields :
        {"", ",dtype=bf16", ",gradient=separate", ",gradient=in_place", ",label_smoothing=0.1", ",z_loss=1", ",softcap=30",
         ",scale=2", ",weight=1", ",reduction=none", ",target_dtype=i32", ",nll=1"})
-    EXPECT_TRUE(seen.insert(semantics(fields)).second) << fields;
-  EXPECT_EQ(semantics(",label_smoothing=0.1"), semantics(",label_smoothing=0.2"));
-  EXPECT_EQ(semantics(",ignore_index=3"), semantics(""));
+    EXPECT_TRUE(seen.insert(problem_class(fields)).second) << fields;
+  EXPECT_EQ(problem_class(",label_smoothing=0.1"), problem_class(",label_smoothing=0.2"));
+  EXPECT_EQ(problem_class(",ignore_index=3"), problem_class(""));
 }
 
 TEST(CrossEntropyDescriptor, SearchSpacesAreValidAndStartWithTheDefault) {
@@ -133,19 +133,19 @@ TEST(CrossEntropyDescriptor, SearchSpacesAreValidAndStartWithTheDefault) {
 TEST(CrossEntropyDescriptor, LossWithoutGradientReadsLogitsOnce) {
   for (const char* fields : {"rows=8192,cols=32000", "rows=8192,cols=128256,dtype=bf16"}) {
     const Problem problem = normalized("cross_entropy", fields);
-    EXPECT_EQ(find_op("cross_entropy").parse(problem)->default_config(hopper()).variant(), "online") << fields;
+    EXPECT_EQ(find_op("cross_entropy").parse(problem)->default_config(hopper()).variant(), "two_pass") << fields;
   }
 }
 
 // A few large blocks with bounded registers, for maximum occupancy.
 TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
   for (const auto& [fields, start] :
-       {std::pair{"rows=8192,cols=32000", "variant=online,threads=512,unroll=4,min_blocks=3,"},
-        {"rows=8192,cols=128256", "variant=online,threads=512,unroll=4,min_blocks=3,"},
-        {"rows=8192,cols=4096", "variant=online,threads=256,unroll=4,min_blocks=6,"},
+       {std::pair{"rows=8192,cols=32000", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
+        {"rows=8192,cols=128256", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
+        {"rows=8192,cols=4096", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
         {"rows=8192,cols=32000,dtype=bf16", "variant=block,threads=1024,min_blocks=2,registers=packed,"},
-        {"rows=8192,cols=50257,dtype=bf16", "variant=online,threads=256,unroll=4,min_blocks=6,"},
-        {"rows=4096,cols=262144,dtype=bf16", "variant=online,threads=512,unroll=2,min_blocks=4,"}}) {
+        {"rows=8192,cols=50257,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
+        {"rows=4096,cols=262144,dtype=bf16", "variant=two_pass,threads=512,unroll=2,min_blocks=4,"}}) {
     const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());
     EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
   }
@@ -156,9 +156,9 @@ TEST(CrossEntropyDescriptor, OnlineMayLimitItsRegisters) {
   const auto text = [](const char* config) {
     return test::case_of("cross_entropy", "rows=8192,cols=32000,reduction=none", hopper(), config).config.text();
   };
-  EXPECT_NE(text("variant=online,threads=512,unroll=4,min_blocks=3").find("min_blocks=3"), std::string::npos);
-  EXPECT_EQ(text("variant=online,threads=512,unroll=4,min_blocks=1").find("min_blocks"), std::string::npos);
-  EXPECT_NE(text("variant=online,threads=1024,unroll=4").find("threads=1024,unroll=4"), std::string::npos)
+  EXPECT_NE(text("variant=two_pass,threads=512,unroll=4,min_blocks=3").find("min_blocks=3"), std::string::npos);
+  EXPECT_EQ(text("variant=two_pass,threads=512,unroll=4,min_blocks=1").find("min_blocks"), std::string::npos);
+  EXPECT_NE(text("variant=two_pass,threads=1024,unroll=4").find("threads=1024,unroll=4"), std::string::npos)
       << "the limit of the default's block size does not apply";
   const Op& op = find_op("cross_entropy");
   const Problem problem = normalized("cross_entropy", "rows=8192,cols=32000,reduction=none");
@@ -207,7 +207,7 @@ TEST(CrossEntropyDescriptor, ExplainsInvalidPipelineConfigurations) {
   EXPECT_NE(reason(in_place, usual + hints, "sm_100a").find("sm_90a"), std::string::npos);
   EXPECT_NE(reason(in_place, usual + hints, "sm_80").find("sm_90a"), std::string::npos);
   EXPECT_NE(reason("cols=128256,dtype=bf16", usual + hints).find("with a gradient"), std::string::npos);
-  for (const char* option : {",label_smoothing=0.1", ",predicted=1", ",correct=1"})
+  for (const char* option : {",label_smoothing=0.1", ",argmax=1", ",num_correct=1"})
     EXPECT_NE(reason(in_place + option, usual + hints).find("without label smoothing"), std::string::npos) << option;
   EXPECT_NE(reason("cols=128257,dtype=bf16,gradient=in_place", usual + hints).find("16 bytes"), std::string::npos);
   EXPECT_NE(reason(in_place + ",logits_alignment=8", usual + hints).find("16 bytes"), std::string::npos);
@@ -249,7 +249,7 @@ TEST(CrossEntropyDescriptor, AdditionalKernels) {
   EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64,reduction=none"), (List{"cross_entropy"}));
   EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64"), (List{"cross_entropy", "cross_entropy_sum"}));
   EXPECT_EQ(entries("cross_entropy", "rows=8193,cols=64"),
-            (List{"cross_entropy", "cross_entropy_sum_parts", "cross_entropy_sum"}));
+            (List{"cross_entropy", "cross_entropy_sum_partials", "cross_entropy_sum"}));
   EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64,gradient=in_place"),
             (List{"cross_entropy_count", "cross_entropy", "cross_entropy_sum"}));
   EXPECT_EQ(entries("cross_entropy", "rows=100,cols=64,gradient=in_place,reduction=sum"),

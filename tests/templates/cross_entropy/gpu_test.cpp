@@ -43,7 +43,7 @@ TEST_F(CrossEntropyGpu, VocabulariesOfLanguageModels) {
        {"rows=25,cols=32000,reduction=none,nll=1", "rows=25,cols=128256,dtype=bf16,gradient=in_place,reduction=none",
         "rows=25,cols=50257,dtype=bf16,gradient=separate,out_dtype=f32",
         "rows=25,cols=151937,gradient=in_place,z_loss=0.001",
-        "rows=24,cols=262144,dtype=f16,gradient=in_place,reduction=none,predicted=1", "rows=1,cols=262144,reduction=none"}) {
+        "rows=24,cols=262144,dtype=f16,gradient=in_place,reduction=none,argmax=1", "rows=1,cols=262144,reduction=none"}) {
     const Problem problem = test::normalized("cross_entropy", fields);
     for (const Config& config : test::sample_space(problem, device().info(), 6, seed++)) cases.push_back({problem, config});
   }
@@ -139,7 +139,7 @@ TEST_F(CrossEntropyGpu, PipelineIsReproducible) {
 TEST_F(CrossEntropyGpu, ReducesManyRows) {
   std::vector<Case> cases;
   for (const char* fields :
-       {"rows=40001,cols=64,correct=1,check_targets=1", "rows=20003,cols=64,weight=1,gradient=in_place"})
+       {"rows=40001,cols=64,num_correct=1,check_targets=1", "rows=20003,cols=64,weight=1,gradient=in_place"})
     cases.push_back(case_of("cross_entropy", fields, ""));
   verify_all(cases);
 }
@@ -152,7 +152,7 @@ TEST_F(CrossEntropyGpu, IsReproducible) {
                                        {"rows=140,cols=65536,gradient=separate", "variant=cluster"},
                                        {"rows=37,cols=65536,gradient=separate",
                                         "variant=grid,threads=256,blocks_per_row=16,min_blocks=1,register_vectors=2"},
-                                       {"rows=9001,cols=5025", "variant=online"},
+                                       {"rows=9001,cols=5025", "variant=two_pass"},
                                        {"rows=3,cols=500000", "variant=split"}})
     for (Case& c : case_if_valid("cross_entropy", fields, config)) cases.push_back(std::move(c));
   EXPECT_GE(cases.size(), has_clusters() ? 7U : 5U);
@@ -181,7 +181,7 @@ TEST_F(CrossEntropyGpu, OffsetsAreSixtyFourBits) {
 
   const double sum = static_cast<double>(cols - 1) + std::exp(1.0);
   std::vector<Case> cases;
-  for (const char* variant : {"block", "hybrid", "cluster", "grid", "online", "split,blocks_per_row=5", "pipeline"})
+  for (const char* variant : {"block", "hybrid", "cluster", "grid", "two_pass", "split,blocks_per_row=5", "pipeline"})
     for (Case& c : case_if_valid("cross_entropy", "rows=70000,cols=40000,dtype=bf16,reduction=none,gradient=separate",
                                  std::string("variant=") + variant))
       cases.push_back(std::move(c));

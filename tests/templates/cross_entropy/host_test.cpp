@@ -42,15 +42,15 @@ TEST_F(CrossEntropyHost, EveryVariant) {
   const std::vector<Case> cases = test::cross_entropy_variants(device_.info());
   std::set<std::string> variants;
   for (const Case& c : cases) variants.insert(c.config.variant());
-  EXPECT_EQ(variants, (std::set<std::string>{"warp", "block", "hybrid", "cluster", "grid", "online", "split"}));
+  EXPECT_EQ(variants, (std::set<std::string>{"warp", "block", "hybrid", "cluster", "grid", "two_pass", "split"}));
   verify_all(cases);
 }
 
 // Changes one element of every output by slightly more than the tolerance.
 TEST_F(CrossEntropyHost, CheckDetectsOneWrongElement) {
   for (const char* fields :
-       {"rows=25,cols=200,reduction=none,gradient=separate,z_loss=0.01,nll=1,predicted=1,correct=1,check_targets=1",
-        "rows=25,cols=200,gradient=separate,z_loss=0.01,correct=1"}) {
+       {"rows=25,cols=200,reduction=none,gradient=separate,z_loss=0.01,nll=1,argmax=1,num_correct=1,check_targets=1",
+        "rows=25,cols=200,gradient=separate,z_loss=0.01,num_correct=1"}) {
     const Case c = test::case_of("cross_entropy", fields, device_.info(), "");
     std::vector<HostArray> arrays;
     std::vector<std::vector<std::byte>> contents;

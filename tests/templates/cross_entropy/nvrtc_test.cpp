@@ -57,11 +57,11 @@ TEST_F(CrossEntropyNvrtc, ReadsLogitsAsOftenAsNecessary) {
   EXPECT_EQ(count_of(held, "ld.global.L2::cache_hint.v4.b32"), 8U);
   EXPECT_EQ(count_of(held, "st.global.v4.b32"), 16U) << "8, and 8 that write zeros for ignored rows";
   const std::string loss =
-      ptx_of("cross_entropy", "rows=9,cols=8192,reduction=none", "variant=online,threads=256,unroll=4,load=evict_last");
+      ptx_of("cross_entropy", "rows=9,cols=8192,reduction=none", "variant=two_pass,threads=256,unroll=4,load=evict_last");
   EXPECT_EQ(count_of(loss, "st.global.v4.b32"), 0U);
   EXPECT_GE(count_of(loss, "ld.global.L2::cache_hint.v4.b32"), 4U);
   const std::string twice = ptx_of("cross_entropy", "rows=9,cols=8192,gradient=in_place,reduction=none",
-                                   "variant=online,threads=256,unroll=4,load=evict_last,load_again=streaming");
+                                   "variant=two_pass,threads=256,unroll=4,load=evict_last,load_again=streaming");
   EXPECT_GE(count_of(twice, "ld.global.cs.v4.b32"), 4U);
   EXPECT_GE(count_of(twice, "st.global.v4.b32"), 4U);
 }
@@ -90,7 +90,7 @@ TEST_F(CrossEntropyNvrtc, PipelineUsesTma) {
 
 // A block cannot load while it waits for its target or for the target's logit, so it requests them after the first loads.
 TEST_F(CrossEntropyNvrtc, LoadsTheTargetAfterTheFirstVectors) {
-  for (const char* config : {"variant=online,threads=512,unroll=4,load=evict_last",
+  for (const char* config : {"variant=two_pass,threads=512,unroll=4,load=evict_last",
                              "variant=block,threads=1024,registers=packed,min_blocks=2,load=evict_last",
                              "variant=split,threads=256,unroll=4,blocks_per_row=2,load=evict_last"}) {
     const std::string ptx = ptx_of("cross_entropy", "rows=9,cols=32000,dtype=bf16,reduction=none", config);
@@ -110,10 +110,11 @@ TEST_F(CrossEntropyNvrtc, NvccCompilesASample) {
   for (const auto& [op, fields, config] :
        {std::tuple{"cross_entropy", "rows=9,cols=128256,dtype=bf16,gradient=in_place", "variant=cluster"},
         {"cross_entropy", "rows=9,cols=128256,dtype=bf16,gradient=in_place,weight=1", "variant=pipeline"},
-        {"cross_entropy", "rows=9,cols=50257,label_smoothing=0.1,weight=1,z_loss=0.1,softcap=30,gradient=separate,correct=1",
-         "variant=online"},
-        {"cross_entropy_shard", "rows=9,cols=2000,vocab_size=4000,predicted=1,dtype=f16", "variant=warp,lanes=32"},
-        {"cross_entropy_combine", "rows=9,shards=4,vocab_size=4000,predicted=1,correct=1", ""},
+        {"cross_entropy",
+         "rows=9,cols=50257,label_smoothing=0.1,weight=1,z_loss=0.1,softcap=30,gradient=separate,num_correct=1",
+         "variant=two_pass"},
+        {"cross_entropy_shard", "rows=9,cols=2000,vocab_size=4000,argmax=1,dtype=f16", "variant=warp,lanes=32"},
+        {"cross_entropy_combine", "rows=9,shards=4,vocab_size=4000,argmax=1,num_correct=1", ""},
         {"cross_entropy_backward", "rows=9,cols=32000,dtype=bf16,nll=1,label_smoothing=0.1,weight=1", ""}})
     EXPECT_TRUE(nvcc_takes(source_of(op, fields, config, "sm_90a"), "-arch=sm_90a -cubin")) << op << " " << config;
 }

@@ -7,9 +7,9 @@
 //                   exponentials and the result are computed
 //   threads         32 lanes share a row, 2 rows are a block; a lane takes the vector of its number and every 32th
 //                   after it, 13 of 2 elements
-//   templates       softmax/held.cuh <digest>
+//   templates       softmax/resident.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_75
-//   kernel          softmax_held in line <number>; constants and entry points from line <number>
+//   kernel          softmax_resident in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -37,19 +37,19 @@ struct tunesmith::RowFeatures<shape> {
   using Function = tunesmith::LogSoftmaxFunction;
 };
 
-static constexpr tunesmith::HeldConfig config = {
+static constexpr tunesmith::ResidentConfig config = {
     .register_vectors = 13,
     .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Team = tunesmith::LaneTeam<64, 32>;
+using Group = tunesmith::LaneGroup<64, 32>;
 using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(64, 1)
 log_softmax(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_held<Types, shape, config, Team, Storage, void>(params);
+  tunesmith::softmax_resident<Types, shape, config, Group, Storage, void>(params);
 }

@@ -8,9 +8,9 @@
 //                   the blocks of a row exchange what each found through tagged words in global memory, once
 //   threads         a group of 16 blocks of 512 threads takes a row; a thread takes the vector of its number in the
 //                   group and every 8192th after it, 4 of 8 elements
-//   templates       softmax/backward_held.cuh <digest>
+//   templates       softmax/backward_resident.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_80
-//   kernel          softmax_backward_held in line <number>; constants and entry points from line <number>
+//   kernel          softmax_backward_resident in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -34,19 +34,19 @@ struct tunesmith::RowFeatures<shape> {
   using Arithmetic = tunesmith::FastArithmetic;
 };
 
-static constexpr tunesmith::HeldConfig config = {
+static constexpr tunesmith::ResidentConfig config = {
     .register_vectors = 2,
     .shared_vectors = 2,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Team = tunesmith::GridTeam<512, 16>;
+using Group = tunesmith::GridGroup<512, 16>;
 using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(512, 1)
 softmax_backward(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_backward_held<Types, shape, config, Team, Storage>(params);
+  tunesmith::softmax_backward_resident<Types, shape, config, Group, Storage>(params);
 }

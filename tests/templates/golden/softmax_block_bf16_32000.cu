@@ -7,9 +7,9 @@
 //                   the result are computed; in registers
 //   threads         a block of 512 threads takes a row; a thread takes the vector of its number and every 512th after
 //                   it, 8 of 8 elements
-//   templates       softmax/held.cuh <digest>
+//   templates       softmax/resident.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_80
-//   kernel          softmax_held in line <number>; constants and entry points from line <number>
+//   kernel          softmax_resident in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -34,19 +34,19 @@ struct tunesmith::RowFeatures<shape> {
   using Function = tunesmith::SoftmaxFunction;
 };
 
-static constexpr tunesmith::HeldConfig config = {
+static constexpr tunesmith::ResidentConfig config = {
     .register_vectors = 8,
     .shared_vectors = 0,
     .load = tunesmith::LoadHint::evict_last,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Team = tunesmith::BlockTeam<512>;
+using Group = tunesmith::BlockGroup<512>;
 using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(512, 2)
 softmax(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_held<Types, shape, config, Team, Storage, void>(params);
+  tunesmith::softmax_resident<Types, shape, config, Group, Storage, void>(params);
 }

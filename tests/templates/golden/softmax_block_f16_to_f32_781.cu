@@ -7,9 +7,9 @@
 //                   the result are computed; in registers
 //   threads         a block of 128 threads takes a row; a thread takes the vector of its number and every 128th after
 //                   it, 2 of 4 elements
-//   templates       softmax/held.cuh <digest>
+//   templates       softmax/resident.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_75
-//   kernel          softmax_held in line <number>; constants and entry points from line <number>
+//   kernel          softmax_resident in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -36,19 +36,19 @@ struct tunesmith::RowFeatures<shape> {
   using Function = tunesmith::SoftmaxFunction;
 };
 
-static constexpr tunesmith::HeldConfig config = {
+static constexpr tunesmith::ResidentConfig config = {
     .register_vectors = 2,
     .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Team = tunesmith::BlockTeam<128>;
+using Group = tunesmith::BlockGroup<128>;
 using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(128, 8)
 softmax(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_held<Types, shape, config, Team, Storage, void>(params);
+  tunesmith::softmax_resident<Types, shape, config, Group, Storage, void>(params);
 }

@@ -9,9 +9,9 @@
 //                   the blocks of a row exchange what each found through distributed shared memory, once
 //   threads         a cluster of 2 blocks of 256 threads takes a row; a thread takes the vector of its number in the
 //                   group and every 512th after it, 1 of 8 elements
-//   templates       softmax/held.cuh <digest>
+//   templates       softmax/resident.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_90
-//   kernel          softmax_held in line <number>; constants and entry points from line <number>
+//   kernel          softmax_resident in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -41,19 +41,19 @@ struct tunesmith::RowFeatures<shape> {
   using Function = tunesmith::SoftmaxFunction;
 };
 
-static constexpr tunesmith::HeldConfig config = {
+static constexpr tunesmith::ResidentConfig config = {
     .register_vectors = 1,
     .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Team = tunesmith::ClusterTeam<256, 2>;
+using Group = tunesmith::ClusterGroup<256, 2>;
 using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(256, 2)
 softmax(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_held<Types, shape, config, Team, Storage, tunesmith::SoftmaxMeeting>(params);
+  tunesmith::softmax_resident<Types, shape, config, Group, Storage, tunesmith::SoftmaxExchange>(params);
 }

@@ -7,9 +7,9 @@
 //                   exponentials and the result are computed
 //   threads         32 lanes share a row, 4 rows are a block; a lane takes the vector of its number and every 32th
 //                   after it, 8 of 4 elements
-//   templates       softmax/held.cuh <digest>
+//   templates       softmax/resident.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_75
-//   kernel          softmax_held in line <number>; constants and entry points from line <number>
+//   kernel          softmax_resident in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -34,19 +34,19 @@ struct tunesmith::RowFeatures<shape> {
   using Function = tunesmith::SoftmaxFunction;
 };
 
-static constexpr tunesmith::HeldConfig config = {
+static constexpr tunesmith::ResidentConfig config = {
     .register_vectors = 8,
     .shared_vectors = 0,
     .load = tunesmith::LoadHint::no_allocate,
     .store = tunesmith::StoreHint::streaming,
 };
 
-using Team = tunesmith::LaneTeam<128, 32>;
+using Group = tunesmith::LaneGroup<128, 32>;
 using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 
 extern "C" __global__ void __launch_bounds__(128, 1)
 softmax(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_held<Types, shape, config, Team, Storage, void>(params);
+  tunesmith::softmax_resident<Types, shape, config, Group, Storage, void>(params);
 }

@@ -213,31 +213,32 @@ TEST(SoftmaxKey, RowsAreBucketedAndAlignmentIsAClass) {
   EXPECT_EQ(key("rows=4096,cols=1000").rows_bucket, key("rows=2049,cols=1000").rows_bucket);
   EXPECT_NE(key("rows=4096,cols=1000").rows_bucket, key("rows=4097,cols=1000").rows_bucket);
   EXPECT_EQ(key("rows=70000,cols=1000").rows_bucket, key("rows=7000000,cols=1000").rows_bucket);
-  EXPECT_EQ(key("rows=4,cols=1000").semantics, key("rows=9,cols=1000,x_row_stride=1008").semantics);
-  EXPECT_NE(key("rows=4,cols=1000").semantics, key("rows=4,cols=1000,x_row_stride=1001").semantics);
-  EXPECT_NE(key("rows=4,cols=1000").semantics, key("rows=4,cols=1000,x_alignment=4").semantics);
-  EXPECT_NE(key("rows=4,cols=1000").semantics, key("rows=4,cols=1000,in_place=1").semantics);
-  EXPECT_NE(key("rows=4,cols=1000").semantics, key("rows=4,cols=1000,dtype=bf16").semantics);
-  EXPECT_NE(key("rows=4,cols=1000,dtype=bf16").semantics, key("rows=4,cols=1000,dtype=bf16,out_dtype=f32").semantics);
+  EXPECT_EQ(key("rows=4,cols=1000").problem_class, key("rows=9,cols=1000,x_row_stride=1008").problem_class);
+  EXPECT_NE(key("rows=4,cols=1000").problem_class, key("rows=4,cols=1000,x_row_stride=1001").problem_class);
+  EXPECT_NE(key("rows=4,cols=1000").problem_class, key("rows=4,cols=1000,x_alignment=4").problem_class);
+  EXPECT_NE(key("rows=4,cols=1000").problem_class, key("rows=4,cols=1000,in_place=1").problem_class);
+  EXPECT_NE(key("rows=4,cols=1000").problem_class, key("rows=4,cols=1000,dtype=bf16").problem_class);
+  EXPECT_NE(key("rows=4,cols=1000,dtype=bf16").problem_class,
+            key("rows=4,cols=1000,dtype=bf16,out_dtype=f32").problem_class);
 }
 
 TEST(SoftmaxKey, OptionsThatChangeTheKernelChangeTheKey) {
   for (const std::string_view op : softmax_ops) {
-    const auto semantics = [&](const std::string& options) {
-      return find_op(op).parse(normalized(op, "rows=64,cols=1000" + options))->key().semantics;
+    const auto problem_class = [&](const std::string& options) {
+      return find_op(op).parse(normalized(op, "rows=64,cols=1000" + options))->key().problem_class;
     };
     std::set<std::string> seen;
     for (const char* options : {"", ",scale=0.125", ",causal=1", ",valid_cols=1", ",mask=keep", ",safe=1",
                                 ",mask=keep,mask_alignment=1", ",mask=keep,mask_row_stride=0", ",causal=1,safe=1"})
-      EXPECT_TRUE(seen.insert(semantics(options)).second) << op << " " << options << ": " << semantics(options);
+      EXPECT_TRUE(seen.insert(problem_class(options)).second) << op << " " << options << ": " << problem_class(options);
     if (!op.ends_with("backward")) {
       for (const char* options : {",mask=add", ",mask=add,mask_dtype=bf16", ",mask=add,mask_row_stride=0"})
-        EXPECT_TRUE(seen.insert(semantics(options)).second) << op << " " << options << ": " << semantics(options);
+        EXPECT_TRUE(seen.insert(problem_class(options)).second) << op << " " << options << ": " << problem_class(options);
     }
     // Options that only change launch parameters do not change the key.
-    EXPECT_EQ(semantics(",scale=0.125"), semantics(",scale=3.7"));
-    EXPECT_EQ(semantics(",valid_cols=1"), semantics(",valid_cols=1,valid_cols_group=8"));
-    EXPECT_EQ(semantics(",mask=keep"), semantics(",mask=keep,mask_inner=4,mask_middle=2,mask_outer_stride=4000"));
+    EXPECT_EQ(problem_class(",scale=0.125"), problem_class(",scale=3.7"));
+    EXPECT_EQ(problem_class(",valid_cols=1"), problem_class(",valid_cols=1,valid_cols_group=8"));
+    EXPECT_EQ(problem_class(",mask=keep"), problem_class(",mask=keep,mask_inner=4,mask_middle=2,mask_outer_stride=4000"));
   }
 }
 

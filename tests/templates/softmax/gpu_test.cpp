@@ -26,7 +26,7 @@ class SoftmaxGpu : public test::GpuKernels {
       const CheckResult result = verify(*c.op().parse(c.problem), *executable_of(c), device(), 5);
       EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
       double& of_op = worst[c.problem.op];
-      if (c.problem.fields.word("out_dtype") == "f32") of_op = std::max(of_op, result.max_error);
+      if (c.problem.fields.string("out_dtype") == "f32") of_op = std::max(of_op, result.max_error);
     }
     double least = 1e9;
     for (const auto& [op, error] : worst) {
@@ -105,7 +105,7 @@ TEST_F(SoftmaxGpu, SeveralBlocksPerRow) {
     add(op, "rows=1,cols=1048576", "variant=grid");
     add(op, "rows=1,cols=1048576", "variant=split");
     add(op, "rows=2,cols=4400001", "variant=split,blocks_per_row=1024");
-    add(op, "rows=280,cols=20000,dtype=bf16", "variant=online,blocks_per_sm=1");
+    add(op, "rows=280,cols=20000,dtype=bf16", "variant=two_pass,blocks_per_sm=1");
   }
   EXPECT_GE(cases.size(), 4U * (has_clusters() ? 12 : 7));
   verify_all(cases);
@@ -173,7 +173,7 @@ TEST_F(SoftmaxGpuOffsets, AreSixtyFourBits) {
   const char* const short_rows = "rows=44000001,cols=65,dtype=bf16";  // the same with 65 per row
   std::vector<Case> cases;
   for (const std::string_view op : test::softmax_ops) {
-    for (const char* variant : {"block", "hybrid", "cluster", "grid", "online", "split,blocks_per_row=5"})
+    for (const char* variant : {"block", "hybrid", "cluster", "grid", "two_pass", "split,blocks_per_row=5"})
       for (Case& c : case_if_valid(op, long_rows, std::string("variant=") + variant)) cases.push_back(std::move(c));
     for (const char* variant : {"warp", "warp,access=pairs", "warp,access=elements", "block"})
       for (Case& c : case_if_valid(op, short_rows, std::string("variant=") + variant)) cases.push_back(std::move(c));
@@ -193,7 +193,7 @@ TEST_F(SoftmaxGpu, IsReproducible) {
           {"rows=140,cols=65536,in_place=1", "variant=cluster"},
           {"rows=37,cols=65536", "variant=grid,threads=256,blocks_per_row=16,min_blocks=1,register_vectors=2"},
           {"rows=513,cols=781,dtype=f16", "variant=warp,lanes=32,access=pairs"},
-          {"rows=140,cols=50257", "variant=online"},
+          {"rows=140,cols=50257", "variant=two_pass"},
           {"rows=3,cols=500000", "variant=split"}})
       for (Case& c : case_if_valid(op, fields, config)) cases.push_back(std::move(c));
   EXPECT_GE(cases.size(), 4U * (has_clusters() ? 7 : 5));

@@ -33,7 +33,8 @@ class SoftmaxHost : public test::HostKernels {
       const CheckResult result = verify(*c.op().parse(c.problem), executable, device_, 3);
       EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
       Worst& worst = worst_[c.problem.op];
-      if (c.problem.fields.word("out_dtype") == "f32" && result.max_error > worst.ulp) worst = {result.max_error, c.text()};
+      if (c.problem.fields.string("out_dtype") == "f32" && result.max_error > worst.ulp)
+        worst = {result.max_error, c.text()};
     });
   }
 
@@ -71,7 +72,7 @@ TEST_F(SoftmaxHost, BroadcastInputsInEveryVariant) {
           variants.insert(config.variant());
         }
       }
-  for (const char* variant : {"warp", "block", "cluster", "grid", "online", "split"})
+  for (const char* variant : {"warp", "block", "cluster", "grid", "two_pass", "split"})
     EXPECT_TRUE(variants.contains(variant)) << variant << " was never tried";
   verify_all(cases);
 }
@@ -86,7 +87,7 @@ TEST_F(SoftmaxHost, EdgeProblemsInEveryVariant) {
       variants.insert(problem.op + " " + config.variant());
     }
   for (const std::string_view op : test::softmax_ops)
-    for (const char* variant : {"warp", "block", "cluster", "grid", "online"})
+    for (const char* variant : {"warp", "block", "cluster", "grid", "two_pass"})
       EXPECT_TRUE(variants.contains(std::string(op) + " " + variant)) << op << " " << variant;
   EXPECT_TRUE(variants.contains("softmax_backward hybrid"));
   verify_all(cases);
@@ -125,10 +126,10 @@ TEST_F(SoftmaxHost, LongRows) {
   };
   const Shape shapes[] = {
       {"rows=14,cols=50257,dtype=bf16",
-       {"variant=hybrid", "variant=cluster,blocks_per_row=4", "variant=online,threads=1024,unroll=4"}},
+       {"variant=hybrid", "variant=cluster,blocks_per_row=4", "variant=two_pass,threads=1024,unroll=4"}},
       {"rows=14,cols=40003,dtype=f16,out_dtype=f32",
        {"variant=cluster,blocks_per_row=16", "variant=split,threads=64,unroll=1,blocks_per_row=37",
-        "variant=online,threads=128,unroll=1"}},
+        "variant=two_pass,threads=128,unroll=1"}},
       {"rows=14,cols=40000,y_alignment=8", {"variant=split"}},
       {"rows=15,cols=8200", {"variant=block", "variant=hybrid,threads=256"}},
   };
@@ -154,7 +155,7 @@ TEST_F(SoftmaxHost, AnyNumberOfWarpsAndBlocks) {
           {"rows=5,cols=20011,dtype=bf16", "variant=cluster,threads=160,blocks_per_row=3,min_blocks=1,register_vectors=2"},
           {"rows=5,cols=9000", "variant=cluster,threads=96,blocks_per_row=7,min_blocks=1,register_vectors=3"},
           {"rows=97,cols=6000", "variant=grid,threads=224,blocks_per_row=6,register_vectors=1,min_blocks=2"},
-          {"rows=5,cols=9000,dtype=f16", "variant=online,threads=352"}})
+          {"rows=5,cols=9000,dtype=f16", "variant=two_pass,threads=352"}})
       cases.push_back(case_of(op, fields, config));
   verify_all(cases);
 }
@@ -165,7 +166,7 @@ TEST_F(SoftmaxHost, LongRowsWithMasks) {
   const char* const options = "scale=0.125,causal=1,valid_cols=1,valid_cols_group=2,safe=1";
   std::size_t turn = 0;
   for (const std::string_view op : test::softmax_ops)
-    for (const char* config : {"variant=hybrid", "variant=cluster", "variant=grid", "variant=split", "variant=online"}) {
+    for (const char* config : {"variant=hybrid", "variant=cluster", "variant=grid", "variant=split", "variant=two_pass"}) {
       const bool add = turn++ % 2 == 0 && !op.ends_with("backward");
       cases.push_back(case_of(
           op, std::string(shape) + options + (add ? ",mask=add,mask_dtype=f32,mask_inner=5" : ",mask=keep"), config));
@@ -209,7 +210,7 @@ TEST_F(SoftmaxHost, ResultsDoNotDependOnTheNumberOfRows) {
                                        {"9000", "variant=cluster"},
                                        {"9000", grid_configs[1]},
                                        {"9000", "variant=split"},
-                                       {"9000", "variant=online,blocks_per_sm=1"}})
+                                       {"9000", "variant=two_pass,blocks_per_sm=1"}})
       for (const char* rows : {"1", "9"})
         cases.push_back(case_of(op, std::string("rows=") + rows + ",cols=" + cols, config));
   std::vector<std::vector<std::byte>> results;
@@ -227,7 +228,7 @@ TEST_F(SoftmaxHost, ManyMoreRowsThanBlocks) {
   std::vector<Case> cases;
   for (const char* config :
        {"variant=warp,lanes=4,threads=256", "variant=warp,lanes=32,threads=64", "variant=block,threads=32",
-        "variant=online,threads=32,unroll=2", "variant=online,threads=32,unroll=2,blocks_per_sm=2"})
+        "variant=two_pass,threads=32,unroll=2", "variant=two_pass,threads=32,unroll=2,blocks_per_sm=2"})
     cases.push_back(case_of(test::softmax_ops[cases.size() % 4], "rows=1003,cols=24,dtype=f16", config));
   verify_all(cases);
 }
@@ -252,11 +253,11 @@ TEST_F(SoftmaxHost, IntermediateOverflowAndUnderflowWithScale) {
   std::vector<Case> cases;
   for (const auto& [fields, config] : {std::pair{"rows=15,cols=64,scale=0.125", "variant=warp"},
                                        {"rows=15,cols=200,scale=1e-29,dtype=bf16", "variant=block"},
-                                       {"rows=15,cols=1021,scale=0.125,dtype=bf16,out_dtype=f32", "variant=online"},
+                                       {"rows=15,cols=1021,scale=0.125,dtype=bf16,out_dtype=f32", "variant=two_pass"},
                                        {"rows=15,cols=8192,scale=0.5", "variant=cluster"}})
     cases.push_back(case_of("log_softmax", fields, config));
   for (const char* scale : {"0.46", "0.5"})
-    for (const char* config : {"variant=block", "variant=online,threads=64", "variant=split,threads=32,unroll=1"})
+    for (const char* config : {"variant=block", "variant=two_pass,threads=64", "variant=split,threads=32,unroll=1"})
       cases.push_back(
           case_of("log_softmax", std::string("rows=15,cols=1000,dtype=f16,out_dtype=f32,scale=") + scale, config));
   for (const char* scale : {"20", "1000"})

@@ -91,9 +91,9 @@ TEST(SoftmaxLaunch, SplitHasASecondKernel) {
 
 TEST(SoftmaxLaunch, OnlineMayBePersistent) {
   for (const std::string_view op : softmax_ops) {
-    EXPECT_EQ(plan_of(op, "rows=5000,cols=100000", "variant=online,blocks_per_sm=0").kernels.at(0).grid.x, 5000U);
-    EXPECT_EQ(plan_of(op, "rows=5000,cols=100000", "variant=online,blocks_per_sm=2").kernels.at(0).grid.x, 264U);
-    EXPECT_EQ(plan_of(op, "rows=50,cols=100000", "variant=online,blocks_per_sm=2").kernels.at(0).grid.x, 50U);
+    EXPECT_EQ(plan_of(op, "rows=5000,cols=100000", "variant=two_pass,blocks_per_sm=0").kernels.at(0).grid.x, 5000U);
+    EXPECT_EQ(plan_of(op, "rows=5000,cols=100000", "variant=two_pass,blocks_per_sm=2").kernels.at(0).grid.x, 264U);
+    EXPECT_EQ(plan_of(op, "rows=50,cols=100000", "variant=two_pass,blocks_per_sm=2").kernels.at(0).grid.x, 50U);
   }
 }
 
@@ -123,7 +123,7 @@ TEST(SoftmaxLaunch, PointersHaveAlignmentExtentAndOffset) {
 
 TEST(SoftmaxLaunch, ParametersMatchTheLayoutInTheSource) {
   for (const std::string_view op : softmax_ops)
-    for (const char* config : {"variant=block", "variant=cluster", "variant=grid", "variant=online", "variant=split"}) {
+    for (const char* config : {"variant=block", "variant=cluster", "variant=grid", "variant=two_pass", "variant=split"}) {
       const Case c = test::case_of(op, "rows=9,cols=9000", h100(), config);
       EXPECT_EQ(plan_of(c).params.size(), row::params_bytes);
       EXPECT_NE(render(*c.op().parse(c.problem), c.config)

@@ -72,7 +72,7 @@ TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureTha
   const std::set<std::string> all(std::begin(archs), std::end(archs));
   std::set<std::string> from_80 = all;
   from_80.erase("sm_75");
-  for (const char* variant : {"warp", "block", "grid", "online", "split"}) EXPECT_EQ(archs_of[variant], all) << variant;
+  for (const char* variant : {"warp", "block", "grid", "two_pass", "split"}) EXPECT_EQ(archs_of[variant], all) << variant;
   EXPECT_EQ(archs_of["hybrid"], from_80);
   EXPECT_EQ(archs_of["cluster"], (std::set<std::string>{"sm_90a", "sm_100a", "sm_120a"}));
   compile_all(sources);
@@ -258,7 +258,7 @@ TEST_F(SoftmaxNvrtc, NvccCompilesASample) {
         {"softmax", "rows=4096,cols=781,dtype=f16,out_dtype=bf16", "variant=warp,lanes=32,access=pairs"},
         {"log_softmax", "rows=1,cols=2000000,valid_cols=1", "variant=split"},
         {"softmax_backward", "rows=16,cols=131072,dtype=f16,out_dtype=f32", "variant=grid"},
-        {"log_softmax_backward", "rows=4096,cols=100000,mask=keep,safe=1", "variant=online"}})
+        {"log_softmax_backward", "rows=4096,cols=100000,mask=keep,safe=1", "variant=two_pass"}})
     EXPECT_TRUE(nvcc_takes(source_of(op, fields, config, "sm_90a"), "-arch=sm_90a -cubin")) << op << " " << config;
   EXPECT_TRUE(nvcc_takes(source_of("softmax", "rows=4096,cols=513,dtype=f16,out_dtype=f32", "variant=warp", "sm_80"),
                          "-arch=sm_80 -c"));

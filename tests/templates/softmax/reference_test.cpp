@@ -24,7 +24,7 @@ struct Solved {
   std::vector<std::vector<std::byte>> storage;
   std::vector<HostArray> arrays;
 
-  Solved(std::string_view name, const std::string& fields, InputKind kind = InputKind::awkward)
+  Solved(std::string_view name, const std::string& fields, InputKind kind = InputKind::edge_cases)
       : op(find_op(name)), problem(normalized(name, fields)) {
     for (const ArrayInfo& info : op.parse(problem)->arrays())
       storage.emplace_back(static_cast<std::size_t>(info.extent_bytes()));
@@ -42,7 +42,7 @@ struct Solved {
     return problem.fields.contains(name) ? problem.fields.integer(name) : otherwise;
   }
   double scale() const { return problem.fields.contains("scale") ? static_cast<float>(problem.fields.real("scale")) : 1; }
-  std::string mask() const { return problem.fields.contains("mask") ? problem.fields.word("mask") : "none"; }
+  std::string mask() const { return problem.fields.contains("mask") ? problem.fields.string("mask") : "none"; }
   const HostArray& array(const char* name) const {
     for (const HostArray& candidate : arrays)
       if (candidate.info.name == name) return candidate;
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Operations, Reference, testing::ValuesIn(subjects()), [
 class ReferenceOptions : public testing::TestWithParam<std::string_view> {
  protected:
   bool backward() const { return GetParam().ends_with("backward"); }
-  Solved solved(const std::string& options, InputKind kind = InputKind::awkward) const {
+  Solved solved(const std::string& options, InputKind kind = InputKind::edge_cases) const {
     return {GetParam(), fields_of(GetParam(), DType::f32, "," + options), kind};
   }
 };
@@ -291,7 +291,7 @@ TEST(Inputs, AreReproducibleAndDependOnTheSeed) {
     };
     EXPECT_EQ(fill(1, InputKind::random), fill(1, InputKind::random));
     EXPECT_NE(fill(1, InputKind::random), fill(2, InputKind::random));
-    EXPECT_NE(fill(1, InputKind::random), fill(1, InputKind::awkward));
+    EXPECT_NE(fill(1, InputKind::random), fill(1, InputKind::edge_cases));
     const auto one = fill(1, InputKind::random), other = fill(2, InputKind::random);
     for (std::size_t i = 0; i < one.size(); ++i)
       if (find_op(op).parse(problem)->arrays()[i].input) {
@@ -328,10 +328,10 @@ TEST(Inputs, GradientInputsAreConsistent) {
       EXPECT_NEAR(sum, 1.0, 1e-5) << op << " " << row;
     }
     // Edge cases have rows without a finite result, and rows where a large gradient cancels.
-    const Solved awkward(op, "rows=20,cols=64");
-    EXPECT_TRUE(std::isnan(awkward.read(1, 1, 0)));
-    EXPECT_GT(awkward.read(0, 4, 0), 9000);
-    EXPECT_EQ(awkward.read(0, 0, 7), 1.0);
+    const Solved edge_cases(op, "rows=20,cols=64");
+    EXPECT_TRUE(std::isnan(edge_cases.read(1, 1, 0)));
+    EXPECT_GT(edge_cases.read(0, 4, 0), 9000);
+    EXPECT_EQ(edge_cases.read(0, 0, 7), 1.0);
   }
 }
 

@@ -159,23 +159,23 @@ TEST(SoftmaxSpace, OffersVariantsThatFit) {
     each(expected.not_offered, false);
   };
   const Expectation both[] = {
-      {"rows=4096,cols=1024", "warp block", "hybrid cluster grid split online"},
-      {"rows=4096,cols=781", "warp block", "hybrid cluster grid split online"},
-      {"rows=4096,cols=4096", "block online", "cluster grid split"},
-      {"rows=4096,cols=60000,dtype=bf16", "hybrid cluster online", "warp grid split"},
-      {"rows=4096,cols=4194304", "online", "warp block hybrid cluster grid split"},
-      {"rows=4096,cols=16777216", "online", "warp block hybrid cluster grid split"},
-      {"rows=16,cols=262144", "grid cluster split online", "warp block hybrid"},
-      {"rows=1,cols=1048576", "grid split online", "warp block hybrid"},
-      {"rows=1,cols=400000000", "split online", "warp block hybrid cluster grid"},
-      {"rows=16,cols=8192", "block cluster grid online", ""},
+      {"rows=4096,cols=1024", "warp block", "hybrid cluster grid split two_pass"},
+      {"rows=4096,cols=781", "warp block", "hybrid cluster grid split two_pass"},
+      {"rows=4096,cols=4096", "block two_pass", "cluster grid split"},
+      {"rows=4096,cols=60000,dtype=bf16", "hybrid cluster two_pass", "warp grid split"},
+      {"rows=4096,cols=4194304", "two_pass", "warp block hybrid cluster grid split"},
+      {"rows=4096,cols=16777216", "two_pass", "warp block hybrid cluster grid split"},
+      {"rows=16,cols=262144", "grid cluster split two_pass", "warp block hybrid"},
+      {"rows=1,cols=1048576", "grid split two_pass", "warp block hybrid"},
+      {"rows=1,cols=400000000", "split two_pass", "warp block hybrid cluster grid"},
+      {"rows=16,cols=8192", "block cluster grid two_pass", ""},
   };
   for (const std::string_view op : softmax_ops) {
     for (const Expectation& expected : both) check(op, expected);
     if (op.ends_with("backward")) {
-      check(op, {"rows=4096,cols=65536", "cluster online", "warp block hybrid"});  // two arrays
+      check(op, {"rows=4096,cols=65536", "cluster two_pass", "warp block hybrid"});  // two arrays
     } else {
-      check(op, {"rows=4096,cols=40000", "hybrid cluster online", "grid"});
+      check(op, {"rows=4096,cols=40000", "hybrid cluster two_pass", "grid"});
     }
   }
 }
@@ -286,12 +286,12 @@ TEST(SoftmaxConfig, CompletesPartialAndExplainsInvalidConfigurations) {
                             const char* fields = "rows=4096,cols=8192") {
     return test::case_of(op, fields, h100(), text).config.text();
   };
-  EXPECT_NE(complete("variant=online").find("variant=online,threads="), std::string::npos);
+  EXPECT_NE(complete("variant=two_pass").find("variant=two_pass,threads="), std::string::npos);
   EXPECT_NE(complete("threads=1024").find("threads=1024"), std::string::npos);
   EXPECT_NE(complete("variant=block,threads=288").find("threads=288"), std::string::npos);
   EXPECT_NE(complete("variant=cluster,blocks_per_row=3").find("blocks_per_row=3"), std::string::npos);
   for (const std::string_view op : softmax_ops)
-    for (const char* variant : {"hybrid", "cluster", "grid", "online", "split"})
+    for (const char* variant : {"hybrid", "cluster", "grid", "two_pass", "split"})
       EXPECT_TRUE(complete(std::string("variant=") + variant, op, "rows=40,cols=24000")
                       .starts_with("variant=" + std::string(variant)))
           << op << " " << variant;
@@ -306,7 +306,7 @@ TEST(SoftmaxConfig, CompletesPartialAndExplainsInvalidConfigurations) {
   const auto expect = [&](const std::string& text, const std::string& part, const char* fields = "rows=4096,cols=8192") {
     EXPECT_NE(error(text, fields).find(part), std::string::npos) << text << ": " << error(text, fields);
   };
-  expect("variant=fast", "warp, block, hybrid, cluster, grid, online, split");
+  expect("variant=fast", "warp, block, hybrid, cluster, grid, two_pass, split");
   expect("threads=100", "threads is 100; allowed: 32 to 1024 in steps of 32");
   expect("threads=-96", "-96");
   expect("variant=warp,threads=96,lanes=32", "threads is 96; allowed: a power of two from 32 to 1024");
@@ -317,14 +317,14 @@ TEST(SoftmaxConfig, CompletesPartialAndExplainsInvalidConfigurations) {
   expect("variant=block,unroll=4", "unroll");
   expect("variant=cluster,blocks_per_row=1", "1; allowed: 2 to 16");
   expect("variant=cluster,blocks_per_row=17", "17; allowed: 2 to 16");
-  expect("variant=online,unroll=3", "a power of two from 1 to 16");
+  expect("variant=two_pass,unroll=3", "a power of two from 1 to 16");
   expect("variant=grid,blocks_per_row=1", "2 to 1024");
   expect("variant=split,blocks_per_row=1025", "2 to 1024");
   expect("variant=split,blocks_per_row=1000", "only 3 vectors", "rows=4,cols=12");
   expect("variant=split,blocks_per_row=1000", "gigabyte", "rows=100000,cols=8192");
   expect("variant=hybrid,register_vectors=65", "to 64");
   expect("variant=hybrid,threads=512,register_vectors=8", "only 4 vectors");
-  expect("variant=online,blocks_per_sm=33", "0 to 32");
+  expect("variant=two_pass,blocks_per_sm=33", "0 to 32");
   expect("variant=grid,blocks_per_row=1000,min_blocks=1", "132");
   expect("variant=cluster,threads=32,blocks_per_row=2,min_blocks=1,register_vectors=0", "bytes of shared memory",
          "rows=4096,cols=1000000");
@@ -361,7 +361,7 @@ TEST(SoftmaxConfig, AccessSelectsNarrowAccesses) {
     EXPECT_NE(error("rows=4096,cols=501,y_row_stride=502", "variant=warp,access=elements").find("multiples of 1 elements"),
               std::string::npos);
     EXPECT_NE(error("rows=4096,cols=501", "access=bytes").find("vectors, pairs, elements"), std::string::npos);
-    for (const char* variant : {"hybrid", "cluster", "grid", "online", "split"})
+    for (const char* variant : {"hybrid", "cluster", "grid", "two_pass", "split"})
       EXPECT_NE(error("rows=4,cols=30001", "access=pairs,variant=" + std::string(variant))
                     .find("access is pairs; allowed: only with variant=warp or variant=block"),
                 std::string::npos)
@@ -373,20 +373,20 @@ TEST(SoftmaxConfig, UnknownConfigurationsFromACacheAreInvalid) {
   for (const std::string_view op : softmax_ops) {
     const Problem p = normalized(op, "rows=4096,cols=8192");
     for (const char* text :
-         {"", "variant=block", "variant=7", "threads=x", "variant=online,threads=512,unroll=4,load=1",
+         {"", "variant=block", "variant=7", "threads=x", "variant=two_pass,threads=512,unroll=4,load=1",
           "variant=block,threads=99999999999,min_blocks=1,registers=float32,load=plain,store=plain",
           "variant=grid,threads=256,blocks_per_row=9000000000,register_vectors=4,min_blocks=1,registers=float32,load=plain,"
           "store=plain",
           "variant=staged,threads=256,lanes=8,rows_per_block=8,load=plain,store=plain",  // an old variant
           "variant=block,threads=256,min_blocks=1,registers=float32,access=wide,load=plain,store=plain",
-          "variant=online,threads=512,unroll=4,load=plain,load_again=plain,store=plain"})  // from an older version
+          "variant=two_pass,threads=512,unroll=4,load=plain,load_again=plain,store=plain"})  // from an older version
       EXPECT_NE(find_op(op).parse(p)->why_invalid(h100(), Config{parse_fields(text, "config")}), "") << op << " " << text;
   }
 }
 
 TEST(SoftmaxConfig, EvictionPoliciesNeedSm80) {
   for (const std::string_view op : softmax_ops) {
-    const test::Case c = test::case_of(op, "rows=4096,cols=8192", h100(), "variant=online,load=evict_last");
+    const test::Case c = test::case_of(op, "rows=4096,cols=8192", h100(), "variant=two_pass,load=evict_last");
     EXPECT_EQ(c.op().parse(c.problem)->why_invalid(h100(), c.config), "");
     EXPECT_NE(c.op().parse(c.problem)->why_invalid(device_of("sm_75"), c.config).find("sm_80"), std::string::npos);
   }

@@ -33,13 +33,13 @@ template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Causal>{"none", "top-left", "bottom-right"};
 
 /// Where the block mask of mask_mod is stored. It classifies tiles of 64 queries and 64 keys as empty, partial or full.
-enum class MaskTiles : std::uint8_t {
+enum class BlockMask : std::uint8_t {
   internal,  ///< computed by every call, in the plan's workspace
-  write,     ///< computed, and written to AttentionArrays::mask_tiles
+  write,     ///< computed, and written to AttentionArrays::block_mask
   read,      ///< read from there, as an earlier call wrote it; trusted
 };
 template <>
-inline constexpr std::array<std::string_view, 3> enum_names<MaskTiles>{"internal", "write", "read"};
+inline constexpr std::array<std::string_view, 3> enum_names<BlockMask>{"internal", "write", "read"};
 
 /// Elements from one index to the next in each dimension but the last, which is contiguous. Absent: contiguous in the
 /// layout. 0 broadcasts q, k and v; o rejects it.
@@ -61,7 +61,7 @@ struct AttentionArrays {
   /// Arrays of score_mod and mask_mod in the order of their declarations: those of score_mod's opening comment, of
   /// mask_mod's, then those that AttentionProblem::aux adds. Numbers are not in the list.
   std::array<const void*, 8> aux{};
-  std::int32_t* mask_tiles = nullptr;  ///< mask_tiles_size() elements; for MaskTiles::write and read
+  std::int32_t* block_mask = nullptr;  ///< block_mask_size() elements; for BlockMask::write and read
   void* o = nullptr;                   ///< (batch, seq_q, heads, head_dim_v); varlen: (total_q, heads, head_dim_v)
   float* lse = nullptr;                ///< (batch, heads, seq_q), contiguous; varlen: (heads, total_q); may be null
 };
@@ -127,24 +127,24 @@ struct AttentionProblem {
   std::string score_mod{};                     ///< CUDA source; empty: none
   std::string mask_mod{};                      ///< CUDA source; empty: none
   std::vector<AttentionAux> aux{};             ///< what they read, in addition to what their opening comments declare
-  MaskTiles mask_tiles = MaskTiles::internal;  ///< write and read need mask_mod
+  BlockMask block_mask = BlockMask::internal;  ///< write and read need mask_mod
 
   constexpr std::string_view op() const noexcept { return "attention"; }
   bool operator==(const AttentionProblem&) const = default;
 };
 
-/// Elements of AttentionArrays::mask_tiles; 0 without mask_mod. Throws what Engine::prepare throws for an invalid problem.
-std::int64_t mask_tiles_size(const AttentionProblem& problem);
+/// Elements of AttentionArrays::block_mask; 0 without mask_mod. Throws what Engine::prepare throws for an invalid problem.
+std::int64_t block_mask_size(const AttentionProblem& problem);
 
 /// Arrays that score_mod and mask_mod read, in launch order; none if their declarations are malformed.
 std::vector<AttentionAuxArray> attention_aux_arrays(const AttentionProblem& problem);
 
-/// Extents (batches, heads, rows, 2, words) of AttentionArrays::mask_tiles; batches or heads is 1 if mask_mod ignores b or
+/// Extents (batches, heads, rows, 2, words) of AttentionArrays::block_mask; batches or heads is 1 if mask_mod ignores b or
 /// h.
-struct MaskTilesShape {
+struct BlockMaskShape {
   std::int64_t batches = 0, heads = 0, rows = 0, words = 0;
 };
-MaskTilesShape mask_tiles_shape(const AttentionProblem& problem);
+BlockMaskShape block_mask_shape(const AttentionProblem& problem);
 
 /// One of q, k, v, o, or a gradient of one, in a description.
 struct AttentionTensor {
@@ -290,8 +290,8 @@ constexpr void describe_attention_fields(Self& p, Visitor& v) {
           {.meaning = "CUDA source of bool mask_mod(int b, int h, int q, int k, const Aux& aux)", .omit_default = true});
   v.option("aux", p.aux,
            {.meaning = "what they read besides their '// aux: ...' comments, such as slopes:f32[heads];window:i64=128"});
-  v.option("mask_tiles", p.mask_tiles,
-           {.meaning = "the block mask of mask_mod is kept internal, written to or read from the array mask_tiles"});
+  v.option("block_mask", p.block_mask,
+           {.meaning = "the block mask of mask_mod is kept internal, written to or read from the array block_mask"});
 
   const auto [q, k, value, o] = attention_tensors(p);
   describe_strides(p, q, {"q_batch_stride", "q_seq_stride", "q_head_stride", "q_alignment"}, p.q_strides, p.q_alignment, v);
@@ -331,16 +331,16 @@ constexpr void describe_attention_inputs(const AttentionProblem& p, const Arrays
           arrays.aux[at++],
           {.name = aux.name, .dtype = aux.dtype, .shape = {fixed(aux.length)}, .meaning = "read by score_mod and mask_mod"});
   }
-  ArrayFacts tiles{.name = "mask_tiles",
-                   .role = p.mask_tiles == MaskTiles::read ? Role::input : Role::output,
+  ArrayFacts tiles{.name = "block_mask",
+                   .role = p.block_mask == BlockMask::read ? Role::input : Role::output,
                    .dtype = DType::i32,
-                   .present = p.mask_tiles != MaskTiles::internal && !p.mask_mod.empty(),
+                   .present = p.block_mask != BlockMask::internal && !p.mask_mod.empty(),
                    .meaning = "block mask: of each row of tiles, bits of tiles that are not empty, and of full tiles"};
   if (tiles.present) {
-    const MaskTilesShape shape = mask_tiles_shape(p);
+    const BlockMaskShape shape = block_mask_shape(p);
     tiles.shape = {fixed(shape.batches), fixed(shape.heads), fixed(shape.rows), fixed(2), fixed(shape.words)};
   }
-  v.array(arrays.mask_tiles, tiles);
+  v.array(arrays.block_mask, tiles);
 }
 
 /// lse as an array.

@@ -12,7 +12,7 @@ namespace tunesmith {
 /// Addresses in device memory, in the order of a plan. Non-null alibi_slopes, sinks, cu_seqlens, dlse, dsinks and dslopes
 /// enable their options in a one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
 struct AttentionBackwardArrays {
-  const void* q = nullptr;  ///< as in AttentionArrays, down to mask_tiles
+  const void* q = nullptr;  ///< as in AttentionArrays, down to block_mask
   const void* k = nullptr;
   const void* v = nullptr;
   const float* alibi_slopes = nullptr;
@@ -20,7 +20,7 @@ struct AttentionBackwardArrays {
   const std::int32_t* cu_seqlens_q = nullptr;
   const std::int32_t* cu_seqlens_kv = nullptr;
   std::array<const void*, 8> aux{};
-  std::int32_t* mask_tiles = nullptr;
+  std::int32_t* block_mask = nullptr;
   const void* o = nullptr;      ///< as the forward pass wrote it: (batch, seq_q, heads, head_dim_v)
   const float* lse = nullptr;   ///< likewise: (batch, heads, seq_q); varlen: (heads, total_q)
   const void* dout = nullptr;   ///< gradient of o, of its shape
@@ -52,7 +52,7 @@ struct AttentionBackwardArrays {
 ///   no visible key              dq is 0; a key that no query sees has dk = dv = 0
 ///   NaN or inf in any input     reaches every gradient of a tile that reads it, even where the pair is masked; packed
 ///                               sequences do not affect each other
-///   mask_mod                    as in the forward pass; mask_tiles=read takes the block mask that its mask_tiles=write
+///   mask_mod                    as in the forward pass; block_mask=read takes the block mask that its block_mask=write
 ///   wrote score_mod                   not supported yet: an error
 ///
 /// The result is deterministic: equal inputs and configurations give equal bits. Sums are float32. 16-bit kernels round p

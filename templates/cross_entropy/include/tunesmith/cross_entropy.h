@@ -50,8 +50,8 @@ struct CrossEntropyArrays {
   void* lse = nullptr;          ///< float32 (rows): what the backward operation needs
   void* z_loss = nullptr;       ///< float32, as loss; for a z_loss above 0 and for no other
   void* nll = nullptr;          ///< float32 (rows), or left out
-  void* predicted = nullptr;    ///< (rows), of the target dtype, or left out
-  void* correct = nullptr;      ///< int64 (1), or left out
+  void* argmax = nullptr;       ///< (rows), of the target dtype, or left out
+  void* num_correct = nullptr;  ///< int64 (1), or left out
   void* bad_targets =
       nullptr;              ///< int64 (2): rows whose target is no class and not ignored, and the first or -1; or left out
   void* dlogits = nullptr;  ///< (rows, cols), may be logits; or left out
@@ -73,20 +73,20 @@ struct CrossEntropyShardArrays {
   const void* logits = nullptr;
   const void* targets = nullptr;  ///< (rows), of the target dtype
   const void* weight = nullptr;   ///< float32 (cols), of the classes at hand, or left out
-  void* parts = nullptr;          ///< float32 (rows, 8), aligned to 16 bytes
+  void* partials = nullptr;       ///< float32 (rows, 8), aligned to 16 bytes
 };
 
 /// Addresses of cross_entropy_combine, in launch order; they mean
 /// what they mean in CrossEntropyArrays.
 struct CrossEntropyCombineArrays {
-  const void* parts = nullptr;
+  const void* partials = nullptr;
   const void* targets = nullptr;
   void* loss = nullptr;
   void* lse = nullptr;
   void* z_loss = nullptr;
   void* nll = nullptr;
-  void* predicted = nullptr;
-  void* correct = nullptr;
+  void* argmax = nullptr;
+  void* num_correct = nullptr;
   void* bad_targets = nullptr;
 };
 
@@ -106,7 +106,7 @@ struct CrossEntropyCombineArrays {
 /// the model is sure keeps its digits: the target's exponential stays out of the sum, so that a loss of 1e-10 is not 0 and
 /// its gradient p - 1 has full relative precision.
 ///
-/// - A row whose target is ignore_index counts for nothing: loss, z_loss, nll and gradient are exactly 0, even where its
+/// - A row whose target is ignore_index is ignored: loss, z_loss, nll and gradient are exactly 0, even where its
 ///   logits are NaN. Its lse and predicted class are those of any row.
 /// - A target that is neither a class nor ignore_index is never used as an index: loss and nll of its row are NaN, and so is
 ///   a reduced loss; its gradient is 0. (PyTorch stops the process's CUDA context with an assertion.) check_targets names
@@ -131,7 +131,7 @@ struct CrossEntropyProblem {
   std::int64_t logits_alignment = 16;
   std::int64_t dlogits_alignment = 16;    ///< the same for dlogits
   Gradient gradient = Gradient::none;     ///< whether dlogits are written, and where
-  std::int64_t ignore_index = -100;       ///< target of rows that count for nothing; may be a class
+  std::int64_t ignore_index = -100;       ///< target of rows that are ignored; may be a class
   double label_smoothing = 0;             ///< share of the loss that all classes have alike, 0 to 1
   double z_loss = 0;                      ///< factor of lse^2, from 0; above 0 the array z_loss gets that part of the loss
   double scale = 1;                       ///< factor of logits, 1e-6 to 1e6
@@ -140,8 +140,8 @@ struct CrossEntropyProblem {
   Upstream dloss = Upstream::none;        ///< a gradient known beforehand, e.g. a loss scale; only with a gradient
   bool weight = false;                    ///< classes have weights
   bool nll = false;                       ///< nll is written: what the backward operation wants for confident rows
-  bool predicted = false;                 ///< the first class with the largest logit is written for each row (argmax)
-  bool correct = false;                   ///< the number of rows with a target that is their predicted class is written
+  bool argmax = false;                    ///< the first class with the largest logit is written for each row (argmax)
+  bool num_correct = false;               ///< the number of rows with a target that is their predicted class is written
   bool check_targets = false;             ///< targets that are neither a class nor ignore_index are counted
 
   static CrossEntropyProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
@@ -222,8 +222,8 @@ struct CrossEntropyShardProblem {
   double label_smoothing = 0;
   double scale = 1;
   double softcap = 0;
-  bool weight = false;     ///< classes have weights
-  bool predicted = false;  ///< for a combination that has predicted or correct
+  bool weight = false;  ///< classes have weights
+  bool argmax = false;  ///< for a combination that has predicted or correct
 
   static CrossEntropyShardProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
     CrossEntropyShardProblem problem;
@@ -252,8 +252,8 @@ struct CrossEntropyCombineProblem {
   Reduction reduction = Reduction::mean;
   bool weight = false;  ///< the parts were made with weights
   bool nll = false;
-  bool predicted = false;  ///< like correct: the parts were made with it
-  bool correct = false;
+  bool argmax = false;  ///< like correct: the parts were made with it
+  bool num_correct = false;
   bool check_targets = false;
 
   static CrossEntropyCombineProblem contiguous(std::int64_t rows, std::int64_t shards, std::int64_t vocab_size) {

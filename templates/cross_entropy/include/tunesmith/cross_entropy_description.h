@@ -92,14 +92,14 @@ constexpr void describe_weight(Self& p, Visitor& v) {
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_predicted(Self& p, Visitor& v) {
-  v.option("predicted", p.predicted, {.meaning = "the class with the largest logit is written"});
+  v.option("argmax", p.argmax, {.meaning = "the class with the largest logit is written"});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_outputs(Self& p, Visitor& v) {
   v.option("nll", p.nll, {.meaning = "lse - logit of the target is written"});
   describe_predicted(p, v);
-  v.option("correct", p.correct, {.meaning = "the number of rows whose largest logit is their target's is written"});
+  v.option("num_correct", p.num_correct, {.meaning = "the number of rows whose largest logit is their target's is written"});
   v.option("check_targets", p.check_targets,
            {.meaning = "the number of rows whose target is no class, and the first of them, are written"});
 }
@@ -142,8 +142,8 @@ constexpr ArrayFacts weight_array(Self& p) {
 }
 
 /// Eight floats of each row, and of each shard where there are several.
-constexpr ArrayFacts parts_array(Role role, const Extent& rows) {
-  return {.name = "parts",
+constexpr ArrayFacts partials_array(Role role, const Extent& rows) {
+  return {.name = "partials",
           .role = role,
           .dtype = DType::f32,
           .shape = {rows, fixed(8)},
@@ -171,10 +171,9 @@ constexpr void describe_loss_arrays(Self& p, const Arrays& arrays, Visitor& v) {
   z_loss.present = p.z_loss != 0;
   v.array(arrays.z_loss, z_loss);
   v.array(arrays.nll, optional("nll", DType::f32, size(p.rows), p.nll, "lse - logit of the target"));
-  v.array(arrays.predicted,
-          optional("predicted", p.target_dtype, size(p.rows), p.predicted, "first class with the largest logit"));
-  v.array(arrays.correct,
-          optional("correct", DType::i64, fixed(1), p.correct, "rows whose predicted class is their target"));
+  v.array(arrays.argmax, optional("argmax", p.target_dtype, size(p.rows), p.argmax, "first class with the largest logit"));
+  v.array(arrays.num_correct,
+          optional("num_correct", DType::i64, fixed(1), p.num_correct, "rows whose argmax class is their target"));
   v.array(arrays.bad_targets, optional("bad_targets", DType::i64, fixed(2), p.check_targets,
                                        "rows whose target is no class and not ignored, and the first of them or -1"));
 }
@@ -279,7 +278,7 @@ constexpr void describe(Self& p, const CrossEntropyShardArrays& arrays, Visitor&
   v.array(arrays.logits, ce::logits_array(p));
   v.array(arrays.targets, ce::targets_array(p));
   v.array(arrays.weight, ce::weight_array(p));
-  v.array(arrays.parts, ce::parts_array(Role::output, size(p.rows)));
+  v.array(arrays.partials, ce::partials_array(Role::output, size(p.rows)));
 }
 
 template <DescribedAs<CrossEntropyCombineProblem> Self, DescriptionVisitor Visitor>
@@ -298,7 +297,7 @@ constexpr void describe(Self& p, const CrossEntropyCombineArrays& arrays, Visito
   // More than any memory holds is refused by the extent, not by an overflow.
   constexpr std::int64_t most = std::int64_t{1} << 52;
   const std::int64_t rows = p.rows > 0 && p.shards > most / p.rows ? most : p.shards * p.rows;
-  v.array(arrays.parts, ce::parts_array(Role::input, p.shards == 1 ? size(p.rows) : fixed(rows, "shards * rows")));
+  v.array(arrays.partials, ce::partials_array(Role::input, p.shards == 1 ? size(p.rows) : fixed(rows, "shards * rows")));
   v.array(arrays.targets, ce::targets_array(p));
   ce::describe_loss_arrays(p, arrays, v);
 }

@@ -11,41 +11,41 @@ namespace tunesmith {
 
 /// `Types` has Input (of logits), Output (of dlogits).
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
-          const HeldConfig& config, typename Team, typename Storage>
-__device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& params) {
+          const ResidentConfig& config, typename Group, typename Storage>
+__device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams& params) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
-  using Part = PartOf<options>;
+  using Partial = PartialOf<options>;
   constexpr int vector = shape.vector;
-  using Waiting = typename Storage::template Row<Input, shape, config, Team>;
-  constexpr int vectors = Waiting::vectors;
+  using ResidentRow = typename Storage::template Row<Input, shape, config, Group>;
+  constexpr int vectors = ResidentRow::vectors;
   // Exponentials wait in place of logits where they can, and nothing asks for the logits again.
   constexpr bool keeps_logits = !options.gradient || !LogitScale<options>::plain;
 
-  Team team(params.row.workspace, params.row.groups);
-  const int member = team.member();
+  Group group(params.row.workspace, params.row.groups);
+  const int thread_rank = group.thread_rank();
   const LogitScale<options> scale(params);
-  Waiting waiting(config.shared_vectors > 0 ? dynamic_shared() : nullptr);
+  ResidentRow resident(config.shared_vectors > 0 ? dynamic_shared() : nullptr);
 
-  over_rows(team, params.row.rows, [&](int64 index, bool exists) {
+  over_rows(group, params.row.rows, [&](int64 index, bool exists) {
     const Row<shape> row(params.row, index, static_cast<const Input*>(nullptr));
     const Input* const logits = row.template input<Input>(params.row, 0);
     // The row is asked for before its target is waited for. The target's logit is not waited for until the row's largest is
     // known; where the gradient overwrites the logits, every thread must have it before any other stores: that is so because
     // the exponentials, which are reduced first, are under the maximum that it goes into.
-    waiting.load(logits, row.seen, member, Maximum::identity());
-    team.start();
+    resident.load(logits, row.seen, thread_rank, Maximum::identity());
+    group.start();
     const Target<TargetType> target(params, index, shape.cols);
     const int64 position = target.column >= 0 ? target.column + row.shift : -1;
     TargetElement<Input> target_element;
     target_element.ask(position >= 0, logits + position);
     const float target_weight = weight_of<options>(params, target.column);
-    const bool holds_target = waiting.take_out(position, member);
+    const bool holds_target = resident.take_out(position, thread_rank);
 
-    using Local = typename If<Team::distant, BlockTeam<Team::threads>, Team>::type;
+    using Local = typename If<Group::distant, BlockGroup<Group::threads>, Group>::type;
     Local local(nullptr, 0);
-    Part part;
-    part.largest = local.template reduce<0>(scale(waiting.largest()), Maximum());
+    Partial part;
+    part.largest = local.template reduce<0>(scale(resident.largest()), Maximum());
     const float target_logit = target_element.value(scale, position >= 0);
     part.largest = maximum_or_nan(part.largest, target_logit);
     // A block of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
@@ -53,72 +53,73 @@ __device__ __forceinline__ void cross_entropy_held(const CrossEntropyParams& par
     const float under = nothing ? 0.0f : part.largest;
     const LogitExponential exponential(under);
 
-    SumOf<(vectors > 4)> others;
+    SumOf<(vectors > 4)> sum_excluding_max;
     float below = 0.0f, weights = 0.0f;
     int first = is_largest(target_logit, part.largest) && position >= 0 ? static_cast<int>(target.column) : no_column;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
       float values[vector];
-      waiting.get(i, values);
+      resident.get(i, values);
       scale.apply(values);
-      const int64 column = column_of<shape, Team::members>(i, member);
+      const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
       if constexpr (options.smoothing)
         include_below<shape, options>(params, row, column, position, under, values, below, weights);
-      if constexpr (options.predicted) first = First()(first, first_largest(row, column, part.largest, values));
-      others.include(exponentiate<vector>(exponential, values));
-      if (Waiting::exact(i) && !keeps_logits) waiting.put(i, values);
+      if constexpr (options.argmax) first = First()(first, first_largest(row, column, part.largest, values));
+      sum_excluding_max.include(exponentiate<vector>(exponential, values));
+      if (ResidentRow::exact(i) && !keeps_logits) resident.put(i, values);
     }
-    part.others = local.template reduce<1>(others.value(), Sum());
+    part.sum_excluding_max = local.template reduce<1>(sum_excluding_max.value(), Sum());
     if constexpr (options.smoothing) {
       const FloatPair sums = local.template reduce<4>(FloatPair{below, weights}, SumOfEach());
       part.below = sums.first;
       part.weights = sums.second;
     }
-    if constexpr (options.predicted) part.index = float_of(static_cast<uint32>(local.template reduce<5>(first, First())));
-    if constexpr (Team::distant) {
+    if constexpr (options.argmax) part.index = float_of(static_cast<uint32>(local.template reduce<5>(first, First())));
+    if constexpr (Group::distant) {
       RunningCrossEntropy<shape, options> all;
-      team.exchange(part, [&](const Part& other) { all.include(other); });
+      group.exchange(part, [&](const Partial& other) { all.include(other); });
       Local block(nullptr, 0);
-      part = all.over_team(block);
+      part = all.over_group(block);
     }
 
     if (!exists) return;
     if constexpr (options.shard) {
-      if (member == 0) write_part<options>(params, index, part, position >= 0, target_logit, target_weight);
+      if (thread_rank == 0) write_partial<options>(params, index, part, position >= 0, target_logit, target_weight);
     } else {
       const RowLoss<options> loss(params, part, target_logit, target_weight, target.ignored, target.bad);
-      if (member == 0) write_loss<TargetType, options>(params, index, target, loss, target.column);
+      if (thread_rank == 0) write_loss<TargetType, options>(params, index, target, loss, target.column);
       if constexpr (options.gradient) {
         const CrossEntropyGradient<shape, options> gradient(params, loss, GradientScale<options>(params, index),
                                                             target.counts());
         // Of the exponentials that wait.
-        const float rescale = Team::distant && !nothing ? exponential.rescale_to(loss.exponential) : 1.0f;
+        const float rescale = Group::distant && !nothing ? exponential.rescale_to(loss.exponential) : 1.0f;
         Output* const dlogits = row.template output<Output>(params.row);
         if (!target.counts()) {  // whatever its logits are
 #pragma unroll
           for (int i = 0; i < vectors; ++i) {
             const float zeros[vector] = {};
             RowFeatures<shape>::Edges::template store<Output, vector, config.store>(
-                dlogits, column_of<shape, Team::members>(i, member), row.all, inside_row<shape, Team::members>(i), zeros);
+                dlogits, column_of<shape, Group::group_size>(i, thread_rank), row.all,
+                inside_row<shape, Group::group_size>(i), zeros);
           }
           return;
         }
 #pragma unroll
         for (int i = 0; i < vectors; ++i) {
           float values[vector];
-          waiting.get(i, values);
-          const int64 column = column_of<shape, Team::members>(i, member);
-          if (!Waiting::exact(i) || keeps_logits) {
+          resident.get(i, values);
+          const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
+          if (!ResidentRow::exact(i) || keeps_logits) {
             gradient_of_logits(params, row, scale, loss, gradient, column, values);
           } else {
-            if constexpr (Team::distant) {
+            if constexpr (Group::distant) {
 #pragma unroll
               for (int j = 0; j < vector; ++j) values[j] = multiply(values[j], rescale);
             }
             gradient.compute(params, row, column, values, values);
           }
           RowFeatures<shape>::Edges::template store<Output, vector, config.store>(
-              dlogits, column, row.all, inside_row<shape, Team::members>(i), values);
+              dlogits, column, row.all, inside_row<shape, Group::group_size>(i), values);
         }
         // After the vector that it lies in, by the same thread.
         if (holds_target) store_element(dlogits + position, gradient.target(target_logit));

@@ -3,7 +3,7 @@
 // in an order that the number of rows alone decides.
 #pragma once
 
-#include "cross_entropy/totals.cuh"
+#include "cross_entropy/reduction.cuh"
 
 namespace tunesmith {
 
@@ -33,19 +33,19 @@ __device__ __forceinline__ void cross_entropy_divisor(const DivisorParams& param
   const auto* const targets = static_cast<const TargetType*>(params.targets);
   FloatPair weights = exact(0.0f);
   int64 rows = 0;
-  for (int64 row = thread_index(); row < params.rows; row += totals_threads) {
+  for (int64 row = thread_index(); row < params.rows; row += reduction_threads) {
     const int64 target = targets[row];
     if (target == params.ignore_index || target < 0 || target >= params.cols) continue;
     const float weight = params.weight != nullptr ? params.weight[target] : 1.0f;
     weights = SumOfTwoFloats()(weights, exact(weight));
     if constexpr (scales_weight) ++rows;
   }
-  BlockTeam<totals_threads> team(nullptr, 0);
-  float divisor = rounded(team.template reduce<0>(weights, SumOfTwoFloats()));
+  BlockGroup<reduction_threads> group(nullptr, 0);
+  float divisor = rounded(group.template reduce<0>(weights, SumOfTwoFloats()));
   if constexpr (scales_weight) {
-    const auto count = static_cast<float>(team.template reduce<1>(rows, CountSum()));
+    const auto count = static_cast<float>(group.template reduce<1>(rows, CountSum()));
     const float factor = divide(count, divisor);
-    for (int64 i = thread_index(); i < params.cols; i += totals_threads)
+    for (int64 i = thread_index(); i < params.cols; i += reduction_threads)
       params.scaled_weight[i] = multiply(params.weight[i], factor);
     divisor = count;
   }
@@ -57,13 +57,13 @@ __device__ __forceinline__ void cross_entropy_divisor(const DivisorParams& param
 
 __device__ __forceinline__ void cross_entropy_reduce(const ReduceParams& params) {
   FloatPair losses = exact(0.0f), z_losses = exact(0.0f);
-  for (int64 row = thread_index(); row < params.rows; row += totals_threads) {
+  for (int64 row = thread_index(); row < params.rows; row += reduction_threads) {
     losses = SumOfTwoFloats()(losses, exact(params.losses[row]));
     if (params.z_losses != nullptr) z_losses = SumOfTwoFloats()(z_losses, exact(params.z_losses[row]));
   }
-  BlockTeam<totals_threads> team(nullptr, 0);
-  losses = team.template reduce<0>(losses, SumOfTwoFloats());
-  z_losses = team.template reduce<1>(z_losses, SumOfTwoFloats());
+  BlockGroup<reduction_threads> group(nullptr, 0);
+  losses = group.template reduce<0>(losses, SumOfTwoFloats());
+  z_losses = group.template reduce<1>(z_losses, SumOfTwoFloats());
   if (thread_index() != 0) return;
   const float loss = rounded(losses), z_loss = rounded(z_losses);
   *params.loss = params.divisor != nullptr ? divide(loss, *params.divisor) : loss;

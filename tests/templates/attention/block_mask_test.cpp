@@ -16,12 +16,12 @@ namespace {
 using test::AttentionArraysOnHost;
 using test::Case;
 using test::Mask;
-using test::mask_text;
+using test::mask_source;
 using Int = std::int64_t;
 
 constexpr const char* simt = "variant=simt,tile_q=32,tile_kv=32,threads=64";
 
-class AttentionMaskTiles : public test::HostKernels {
+class AttentionBlockMask : public test::HostKernels {
  protected:
   Case case_of(const Problem& problem, const std::string& config) {
     return {problem, find_op("attention").parse(problem)->complete_config(device_.info(), {parse_fields(config, "config")})};
@@ -45,8 +45,8 @@ class AttentionMaskTiles : public test::HostKernels {
   }
 };
 
-Problem with(Problem problem, const char* mask_tiles) {
-  problem.fields.set("mask_tiles", std::string(mask_tiles));
+Problem with(Problem problem, const char* block_mask) {
+  problem.fields.set("block_mask", std::string(block_mask));
   return find_op("attention").normalize(problem);
 }
 
@@ -59,7 +59,7 @@ bool is_same(const AttentionArraysOnHost& a, const AttentionArraysOnHost& b, con
 }
 
 // Verifies every mask with every shape and alternating configurations, like the tuner; then checks the block mask.
-TEST_F(AttentionMaskTiles, EveryMaskAndItsBlockMaskAreCorrect) {
+TEST_F(AttentionBlockMask, EveryMaskAndItsBlockMaskAreCorrect) {
   const std::vector<Mask> masks = test::masks();
   const std::vector<std::string> shapes = test::masked_shapes(), all = configs();
   std::vector<Case> cases, writing;
@@ -72,7 +72,7 @@ TEST_F(AttentionMaskTiles, EveryMaskAndItsBlockMaskAreCorrect) {
     }
   with_executables(cases, [&](const Case& c, const Executable& executable) {
     ASSERT_EQ(executable.plan().kernels.size(), 2U);
-    EXPECT_EQ(executable.plan().kernels[0].entry, "attention_mask_tiles");
+    EXPECT_EQ(executable.plan().kernels[0].entry, "attention_block_mask");
     EXPECT_EQ(executable.plan().main_kernel, 1U);
     const CheckResult result = verify(*c.op().parse(c.problem), executable, device_, 3);
     EXPECT_TRUE(result.passed) << c.problem.short_text() << " | " << c.config.text() << ": " << result.first_failure;
@@ -84,16 +84,16 @@ TEST_F(AttentionMaskTiles, EveryMaskAndItsBlockMaskAreCorrect) {
     const AttentionArraysOnHost arrays(c.problem, 5);
     launch(executable, arrays);
     EXPECT_EQ(
-        test::wrong_words(c.problem, arrays,
-                          mask.mask_mod(arrays, c.problem.fields.integer("seq_q"), c.problem.fields.integer("seq_kv"))),
+        test::wrong_block_mask(c.problem, arrays,
+                               mask.mask_mod(arrays, c.problem.fields.integer("seq_q"), c.problem.fields.integer("seq_kv"))),
         "");
   });
 }
 
 // A kernel that reads a masked tile multiplies its NaNs by weights of 0, which gives NaN.
-TEST_F(AttentionMaskTiles, SkipsFullyMaskedTiles) {
+TEST_F(AttentionBlockMask, SkipsFullyMaskedTiles) {
   const std::string shape = "heads=2,seq_q=190,seq_kv=250,head_dim=16,dtype=f16";
-  const auto problem = test::modified(shape, {{"mask_mod", mask_text("(q / 64 + k / 64) % 2 == 0")}});
+  const auto problem = test::modified(shape, {{"mask_mod", mask_source("(q / 64 + k / 64) % 2 == 0")}});
   std::vector<Case> cases;
   std::vector<std::string> all = configs();
   all.insert(all.end(), {"variant=mma,tile_q=96,warps=3,tile_kv=64,stages=1,q_in_registers=0",
@@ -124,7 +124,7 @@ TEST_F(AttentionMaskTiles, SkipsFullyMaskedTiles) {
   });
 }
 
-TEST_F(AttentionMaskTiles, BlockMaskIsReusableAndTrusted) {
+TEST_F(AttentionBlockMask, BlockMaskIsReusableAndTrusted) {
   const Problem problem = test::masks()[3].problem("batch=2,heads=2,seq_q=150,seq_kv=203,head_dim=16,dtype=f16");
   std::vector<Case> cases;
   for (const std::string& config : configs())
@@ -133,7 +133,7 @@ TEST_F(AttentionMaskTiles, BlockMaskIsReusableAndTrusted) {
   with_executables(cases, [&](const Case& c, const Executable& executable) {
     SCOPED_TRACE(c.config.text());
     auto arrays = std::make_unique<AttentionArraysOnHost>(c.problem, 5);
-    const std::string way = c.problem.fields.contains("mask_tiles") ? c.problem.fields.word("mask_tiles") : "internal";
+    const std::string way = c.problem.fields.contains("block_mask") ? c.problem.fields.string("block_mask") : "internal";
     EXPECT_EQ(executable.plan().kernels.size(), way == "read" ? 1U : 2U);
     EXPECT_EQ(executable.plan().kernels[executable.plan().main_kernel].entry, "attention");
     EXPECT_EQ(executable.plan().workspace_bytes > 0, way == "internal");
@@ -145,13 +145,14 @@ TEST_F(AttentionMaskTiles, BlockMaskIsReusableAndTrusted) {
     // Random inputs have a block mask of partial tiles only, which is valid and skips nothing.
     launch(executable, *arrays);
     for (const char* output : {"o", "lse"}) EXPECT_TRUE(is_same(*written, *internal, output)) << output;
-    EXPECT_TRUE(c.op().parse(c.problem)->judge(arrays->all(), 1000, evaluate_on(device_, executable.module())).passed);
-    copy(*written, *arrays, "mask_tiles");
+    EXPECT_TRUE(
+        c.op().parse(c.problem)->check_outputs(arrays->all(), 1000, evaluate_on(device_, executable.module())).passed);
+    copy(*written, *arrays, "block_mask");
     launch(executable, *arrays);
     for (const char* output : {"o", "lse"}) EXPECT_TRUE(is_same(*arrays, *internal, output)) << output;
     // With all tiles marked as masked or as unmasked, mask_mod is not evaluated.
-    auto* const words = reinterpret_cast<std::uint32_t*>((*arrays)["mask_tiles"].data);
-    const Int count = (*arrays)["mask_tiles"].info.elements();
+    auto* const words = reinterpret_cast<std::uint32_t*>((*arrays)["block_mask"].data);
+    const Int count = (*arrays)["block_mask"].info.elements();
     std::fill_n(words, count, 0U);
     launch(executable, *arrays);
     EXPECT_EQ(arrays->real("lse", 7), -INFINITY);
@@ -166,14 +167,14 @@ TEST_F(AttentionMaskTiles, BlockMaskIsReusableAndTrusted) {
   });
 }
 
-TEST_F(AttentionMaskTiles, OptionChangesNeitherSourceNorKey) {
+TEST_F(AttentionBlockMask, OptionChangesNeitherSourceNorKey) {
   const Op& op = find_op("attention");
   const Problem problem = test::masks()[0].problem("heads=2,seq_q=150,seq_kv=203,head_dim=16,dtype=f16");
   for (const char* way : {"write", "read"}) {
     const Problem other = with(problem, way);
     EXPECT_NE(other, problem);
     EXPECT_EQ(op.normalize(other), other);
-    EXPECT_EQ(op.parse(other)->key().semantics, op.parse(problem)->key().semantics);
+    EXPECT_EQ(op.parse(other)->key().problem_class, op.parse(problem)->key().problem_class);
     EXPECT_EQ(op.parse(other)->tuned_as(), problem);
     EXPECT_EQ(op.parse(other)->verification_problem(), op.parse(problem)->verification_problem());
     for (const Config& config : op.parse(problem)->search_space(device_.info(), Effort::quick))
@@ -183,7 +184,7 @@ TEST_F(AttentionMaskTiles, OptionChangesNeitherSourceNorKey) {
 }
 
 // The kernel for few queries does not use a block mask, but writes it on request.
-TEST_F(AttentionMaskTiles, SplitEvaluatesEachPair) {
+TEST_F(AttentionBlockMask, SplitEvaluatesEachPair) {
   const Mask mask = test::masks()[4];
   const Problem problem = mask.problem("batch=2,heads=4,kv_heads=2,seq_q=3,seq_kv=150,head_dim=16,dtype=bf16");
   const char* const split = "variant=split,warps=2,tile_kv=16,splits=2";
@@ -193,12 +194,13 @@ TEST_F(AttentionMaskTiles, SplitEvaluatesEachPair) {
         const LaunchPlan& plan = executable.plan();
         const AttentionArraysOnHost arrays(c.problem, 5);
         launch(executable, arrays);
-        EXPECT_TRUE(c.op().parse(c.problem)->judge(arrays.all(), 1000, evaluate_on(device_, executable.module())).passed);
+        EXPECT_TRUE(
+            c.op().parse(c.problem)->check_outputs(arrays.all(), 1000, evaluate_on(device_, executable.module())).passed);
         EXPECT_EQ(plan.kernels[plan.main_kernel].entry, "attention");
         const bool writes = c.problem == with(problem, "write");
         EXPECT_EQ(plan.kernels.size(), writes ? 3U : 2U);
         if (writes) {
-          EXPECT_EQ(test::wrong_words(c.problem, arrays, mask.mask_mod(arrays, 3, 150)), "");
+          EXPECT_EQ(test::wrong_block_mask(c.problem, arrays, mask.mask_mod(arrays, 3, 150)), "");
         }
       });
 }

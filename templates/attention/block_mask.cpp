@@ -1,4 +1,4 @@
-#include "templates/attention/mask_tiles.h"
+#include "templates/attention/block_mask.h"
 
 #include "templates/attention/modification.h"
 #include "templates/folded_grid.h"
@@ -16,8 +16,8 @@ std::string asserts(const std::string& name, std::int64_t value) {
 
 }  // namespace
 
-MaskTilesLayout MaskTilesLayout::of(const Settings& settings) {
-  MaskTilesLayout layout;
+BlockMaskLayout BlockMaskLayout::of(const Settings& settings) {
+  BlockMaskLayout layout;
   if (settings.mask_mod.empty()) return layout;
   // Packed sequences have lengths of their own.
   const bool one_for_batches = !settings.varlen && !mask_may_use(settings.mask_mod, MaskPlace::batch);
@@ -28,7 +28,7 @@ MaskTilesLayout MaskTilesLayout::of(const Settings& settings) {
   return layout;
 }
 
-MaskTilesLayout MaskTilesLayout::of(const AttentionProblem& problem) {
+BlockMaskLayout BlockMaskLayout::of(const AttentionProblem& problem) {
   Settings sizes;
   sizes.batch = problem.batch;
   sizes.heads = problem.heads;
@@ -39,26 +39,26 @@ MaskTilesLayout MaskTilesLayout::of(const AttentionProblem& problem) {
   return of(sizes);
 }
 
-void fill_mask_tiles(const HostArray& array) {
+void fill_block_mask(const HostArray& array) {
   const std::int64_t words = array.info.shape.back();
   for (std::int64_t i = 0; i < array.info.elements(); ++i)
     write_integer(DType::i32, array.data, i, i / words % 2 == 0 ? -1 : 0);
 }
 
-std::string mask_tiles_entry(const Settings& settings, const std::string& params, const std::string& member) {
+std::string block_mask_entry(const Settings& settings, const std::string& params, const std::string& member) {
   if (settings.mask_mod.empty()) return {};
   return "\n// What mask_mod leaves of tiles, before anything else.\n" + asserts("mask_tile", mask_tile) +
-         asserts("mask_tiles_at", mask_tiles_at) + asserts("mask_tile_threads", mask_tile_threads) +
+         asserts("block_mask_at", block_mask_at) + asserts("mask_tile_threads", mask_tile_threads) +
          "extern \"C\" __global__ void __launch_bounds__(tunesmith::mask_tile_threads)\n"
-         "attention_mask_tiles(const __grid_constant__ tunesmith::" +
-         params + " params) {\n  tunesmith::classify_mask_tiles<shape, " + modification_type(settings) + ">(" + member +
+         "attention_block_mask(const __grid_constant__ tunesmith::" +
+         params + " params) {\n  tunesmith::classify_block_mask<shape, " + modification_type(settings) + ">(" + member +
          ");\n}\n";
 }
 
-KernelLaunch mask_tiles_launch(const Settings& settings) {
-  const MaskTilesLayout layout = MaskTilesLayout::of(settings);
+KernelLaunch block_mask_launch(const Settings& settings) {
+  const BlockMaskLayout layout = BlockMaskLayout::of(settings);
   KernelLaunch launch;
-  launch.entry = "attention_mask_tiles";
+  launch.entry = "attention_block_mask";
   launch.grid = folded_grid(layout.batches * layout.heads * layout.rows * layout.words);
   launch.block = {static_cast<std::uint32_t>(mask_tile_threads), 1, 1};
   return launch;
@@ -68,9 +68,9 @@ KernelLaunch mask_tiles_launch(const Settings& settings) {
 
 namespace tunesmith {
 
-MaskTilesShape mask_tiles_shape(const AttentionProblem& problem) {
+BlockMaskShape block_mask_shape(const AttentionProblem& problem) {
   try {
-    const auto layout = attention::MaskTilesLayout::of(problem);
+    const auto layout = attention::BlockMaskLayout::of(problem);
     return {layout.batches, layout.heads, layout.rows, layout.words};
   } catch (const Error&) {
     return {};  // complete() reports what is wrong with mask_mod

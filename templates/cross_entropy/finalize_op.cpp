@@ -1,4 +1,4 @@
-#include "templates/cross_entropy/ends_op.h"
+#include "templates/cross_entropy/finalize_op.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ struct ReduceParams {
   std::int64_t rows;
 };
 
-constexpr int threads = 1024;  // totals_threads in cross_entropy_totals.cuh
+constexpr int threads = 1024;  // reduction_threads in cross_entropy/reduction.cuh
 
 /// `offsets`: where each array of the problem has its address in the parameters.
 template <typename Params>
@@ -47,10 +47,10 @@ LaunchPlan plan_of(const char* entry, const Params& params, const std::vector<Ar
 SourceParts source_of(const std::string& entry, const std::string& params, std::size_t params_bytes,
                       const std::string& arguments) {
   SourceParts parts;
-  parts.main_template = "cross_entropy/ends.cuh";
+  parts.main_template = "cross_entropy/finalize.cuh";
   parts.specialized_for = {{"specialized for", "any number of rows"}};
   parts.constants = "static_assert(sizeof(tunesmith::" + params + ") == " + std::to_string(params_bytes) +
-                    " && tunesmith::totals_threads == " + std::to_string(threads) +
+                    " && tunesmith::reduction_threads == " + std::to_string(threads) +
                     ", \"the host launches and fills the parameters by this\");\n";
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n" + entry +
                   "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + entry + arguments +

@@ -8,38 +8,38 @@
 namespace tunesmith {
 
 /// `Types` has Input (of dy and y) and Output (of dx).
-template <typename Types, const RowShape& shape, const HeldConfig& config, typename Team, typename Storage>
-__device__ __forceinline__ void softmax_backward_held(const RowParams& params) {
+template <typename Types, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage>
+__device__ __forceinline__ void softmax_backward_resident(const RowParams& params) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   constexpr int vector = shape.vector;
-  using Waiting = typename Storage::template Row<Input, shape, config, Team>;
-  constexpr int vectors = Waiting::vectors;
+  using ResidentRow = typename Storage::template Row<Input, shape, config, Group>;
+  constexpr int vectors = ResidentRow::vectors;
 
-  Team team(params.workspace, params.groups);
-  const int member = team.member();
+  Group group(params.workspace, params.groups);
+  const int thread_rank = group.thread_rank();
   const float absent = absent_y<Input, shape>();
   unsigned char* const memory = config.shared_vectors > 0 ? dynamic_shared() : nullptr;
-  Waiting dy(memory);
-  Waiting y(memory + Waiting::shared_bytes);
+  ResidentRow dy(memory);
+  ResidentRow y(memory + ResidentRow::shared_bytes);
 
-  over_rows(team, params.rows, [&](int64 index, bool exists) {
+  over_rows(group, params.rows, [&](int64 index, bool exists) {
     const Row<shape> row(params, index, static_cast<const Input*>(nullptr));
-    dy.load(row.template input<Input>(params, 0), row.seen, member, 0.0f);
-    y.load(row.template input<Input>(params, 1), row.seen, member, absent);
-    team.start();
+    dy.load(row.template input<Input>(params, 0), row.seen, thread_rank, 0.0f);
+    y.load(row.template input<Input>(params, 1), row.seen, thread_rank, absent);
+    group.start();
 
     CompensatedSum running_sum;
     float not_empty = 0.0f;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if (i == Waiting::in_registers) y.arrived();
+      if (i == ResidentRow::in_registers) y.arrived();
       float dy_values[vector], y_values[vector];
       dy.get(i, dy_values);
       y.get(i, y_values);
       if constexpr (RowFeatures<shape>::Mask::present) {
-        const int64 column = column_of<shape, Team::members>(i, member);
-        const bool inside = !ragged<shape> && inside_row<shape, Team::members>(i);
+        const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
+        const bool inside = !ragged<shape> && inside_row<shape, Group::group_size>(i);
         RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside, 0.0f, dy_values);
         RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside, absent, y_values);
         dy.put(i, dy_values);
@@ -48,8 +48,8 @@ __device__ __forceinline__ void softmax_backward_held(const RowParams& params) {
       include_in_sum<Input, shape>(running_sum, dy_values, y_values);
       if constexpr (shape.safe && shape.logarithm) not_empty = maximum(not_empty, not_zero<Input, shape>(y_values));
     }
-    const FloatPair sum = team.template reduce<0>(running_sum.both(), SumOfTwoFloats());
-    if constexpr (shape.safe && shape.logarithm) not_empty = team.template reduce<1>(not_empty, Maximum());
+    const FloatPair sum = group.template reduce<0>(running_sum.both(), SumOfTwoFloats());
+    if constexpr (shape.safe && shape.logarithm) not_empty = group.template reduce<1>(not_empty, Maximum());
 
     const SoftmaxGradient<shape> gradient(params, sum, not_empty);
     if (!exists) return;
@@ -61,7 +61,8 @@ __device__ __forceinline__ void softmax_backward_held(const RowParams& params) {
       y.get(i, y_values);
       gradient.compute(dy_values, y_values);
       RowFeatures<shape>::Edges::template store<Output, vector, config.store>(
-          dx, column_of<shape, Team::members>(i, member), row.all, inside_row<shape, Team::members>(i), dy_values);
+          dx, column_of<shape, Group::group_size>(i, thread_rank), row.all, inside_row<shape, Group::group_size>(i),
+          dy_values);
     }
   });
 }

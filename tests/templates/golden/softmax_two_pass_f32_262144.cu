@@ -2,13 +2,13 @@
 //
 //   specialized for cols = 262144, reads f32, writes f32
 //   rows            any number, starting at multiples of 4 elements
-//   configuration   variant=online,threads=1024,unroll=4,blocks_per_sm=0,load=evict_last,load_again=evict_first,store=evict_first
+//   configuration   variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,load=evict_last,load_again=evict_first,store=evict_first
 //   algorithm       two passes: the first computes the maximum, the sum of exponentials and the result with a running
 //                   maximum, the second reads the row again and writes
 //   threads         a block of 1024 threads walks over a row, 4 vectors of 4 elements per thread at a time
 //   templates       softmax/tiled.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_80
-//   kernel          softmax_online in line <number>; constants and entry points from line <number>
+//   kernel          softmax_two_pass in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -46,5 +46,5 @@ static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameter
 
 extern "C" __global__ void __launch_bounds__(1024, 1)
 softmax(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_online<Types, shape, config>(params);
+  tunesmith::softmax_two_pass<Types, shape, config>(params);
 }

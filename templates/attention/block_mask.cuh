@@ -13,16 +13,16 @@
 namespace tunesmith {
 
 constexpr int mask_tile = 64;           ///< queries, and keys
-constexpr int mask_tiles_at = 128;      ///< in the workspace, where they are in no array of the user's
+constexpr int block_mask_at = 128;      ///< in the workspace, where they are in no array of the user's
 constexpr int mask_tile_threads = 512;  ///< of a block that makes one word of each kind
 
-__device__ __forceinline__ uint32* mask_tiles_of(const AttentionParams& params) {
-  if (params.mask_tiles != nullptr) return params.mask_tiles;
-  return reinterpret_cast<uint32*>(params.workspace + mask_tiles_at);
+__device__ __forceinline__ uint32* block_mask_of(const AttentionParams& params) {
+  if (params.block_mask != nullptr) return params.block_mask;
+  return reinterpret_cast<uint32*>(params.workspace + block_mask_at);
 }
-/// The words of `any` of the tiles of queries `row`; those of `whole` follow, then the next row's.
+/// The words of `any` of the Q tiles `row`; those of `whole` follow, then the next row's.
 __device__ __forceinline__ uint32* mask_words_of(const AttentionParams& params, int batch, int head, int row) {
-  return mask_tiles_of(params) + batch * params.mask_batch_stride + head * params.mask_head_stride +
+  return block_mask_of(params) + batch * params.mask_batch_stride + head * params.mask_head_stride +
          int64{row} * 2 * params.mask_words;
 }
 
@@ -71,7 +71,7 @@ __device__ __forceinline__ TileClass class_of_tile(const AttentionParams& params
 
 /// Fills all words, padding included.
 template <const AttentionShape& shape, typename Modification>
-__device__ __forceinline__ void classify_mask_tiles(const AttentionParams& params) {
+__device__ __forceinline__ void classify_block_mask(const AttentionParams& params) {
   TUNESMITH_SHARED(TileClass, found, 32);
   int64 number = block_index();
   const auto next = [&](int count) {
@@ -100,7 +100,7 @@ __device__ __forceinline__ void classify_mask_tiles(const AttentionParams& param
   }
 }
 
-/// What is known of the tiles of keys of up to `most_q` queries, those beyond the end included. Words are read whenever they
+/// What is known of the K/V tiles of up to `most_q` queries, those beyond the end included. Words are read whenever they
 /// are asked for: they stay in L1, and registers are for something else.
 template <int most_q>
 class MaskRows {
@@ -143,14 +143,14 @@ class MaskRows {
     for (int tile = last_tile<tile_kv>(index); tile >= from; tile = (tile & ~31) - 1) {
       const uint32 kept = any(tile / 32) & (0xffffffffu >> (31 - tile % 32));
       if (kept == 0) continue;
-      // Tiles of keys behind the one that ends in there, or holds it, meet none that is kept.
+      // K/V tiles after the one that contains the last kept mask tile are fully masked.
       const int end = ((tile & ~31) + highest_bit(kept)) * mask_tile + mask_tile - 1;
       const int found = end / tile_kv < index ? end / tile_kv : index;
       return found < begin ? begin - 1 : found;
     }
     return begin - 1;
   }
-  /// Whether something of the tile of keys is kept.
+  /// Whether something of the K/V tile is kept.
   template <int tile_kv>
   __device__ __forceinline__ bool keeps_any(int index) const {
     bool found = false;
@@ -175,13 +175,13 @@ class MaskRows {
   static __device__ __forceinline__ int highest_bit(uint32 bits) {
     return static_cast<int>(bits_of(static_cast<float>(bits & ~(bits >> 1))) >> 23) - 127;
   }
-  /// The last tile of 64 keys that a tile of keys meets, and that has a bit.
+  /// The last tile of 64 keys that a K/V tile meets, and that has a bit.
   template <int tile_kv>
   __device__ __forceinline__ int last_tile(int index) const {
     const int tile = (index * tile_kv + tile_kv - 1) / mask_tile;
     return tile < words_ * 32 ? tile : words_ * 32 - 1;
   }
-  /// Calls visit(word, bits of the tiles that a tile of keys meets).
+  /// Calls visit(word, bits of the tiles that a K/V tile meets).
   template <int tile_kv, typename Visit>
   __device__ __forceinline__ void over_words(int index, Visit visit) const {
     const int first = index * tile_kv / mask_tile;

@@ -17,14 +17,14 @@ namespace tunesmith {
 
 /// `lanes` neighbouring lanes of a warp; a block of `threads` threads holds threads / lanes such teams.
 template <int block_threads, int lanes>
-struct LaneTeam {
+struct LaneGroup {
   static constexpr bool distant = false;
   static constexpr bool takes_many = false;
-  static constexpr int members = lanes;
+  static constexpr int group_size = lanes;
   static constexpr int threads = block_threads;
-  __device__ __forceinline__ LaneTeam(void*, int64) {}
+  __device__ __forceinline__ LaneGroup(void*, int64) {}
   __device__ __forceinline__ void start() {}
-  __device__ __forceinline__ int member() const { return thread_index() % lanes; }
+  __device__ __forceinline__ int thread_rank() const { return thread_index() % lanes; }
   __device__ __forceinline__ int64 first_row() const {
     return block_index() * (block_threads / lanes) + thread_index() / lanes;
   }
@@ -36,16 +36,16 @@ struct LaneTeam {
 };
 
 template <int block_threads>
-struct BlockTeam {
+struct BlockGroup {
   static constexpr bool distant = false;
   static constexpr bool takes_many = false;
-  static constexpr int members = block_threads;
+  static constexpr int group_size = block_threads;
   static constexpr int threads = block_threads;
   static constexpr int warps = block_threads / 32;
 
-  __device__ __forceinline__ BlockTeam(void*, int64) {}
+  __device__ __forceinline__ BlockGroup(void*, int64) {}
   __device__ __forceinline__ void start() {}
-  __device__ __forceinline__ int member() const { return thread_index(); }
+  __device__ __forceinline__ int thread_rank() const { return thread_index(); }
   __device__ __forceinline__ int64 first_row() const { return block_index(); }
 
   template <int slot, typename Value, typename Reduction>
@@ -63,30 +63,30 @@ struct BlockTeam {
 };
 
 /// reduce() of a team of several blocks: within blocks, between them, and within blocks again.
-template <int slot, typename Team, typename Value, typename Reduction>
-__device__ __forceinline__ Value reduce_distant(Team& team, Value value, Reduction reduction) {
-  BlockTeam<Team::threads> block(nullptr, 0);
+template <int slot, typename Group, typename Value, typename Reduction>
+__device__ __forceinline__ Value reduce_distant(Group& group, Value value, Reduction reduction) {
+  BlockGroup<Group::threads> block(nullptr, 0);
   value = block.template reduce<2 * slot>(value, reduction);
   Value all = Reduction::identity();
-  team.exchange(value, [&](const Value& other) { all = reduction(all, other); });
+  group.exchange(value, [&](const Value& other) { all = reduction(all, other); });
   return block.template reduce<2 * slot + 1>(all, reduction);
 }
 
 #if TUNESMITH_SM >= 900
 /// `blocks` blocks of a cluster, which meet in each other's shared memory: one barrier over the cluster for each time.
 template <int block_threads, int blocks>
-struct ClusterTeam {
+struct ClusterGroup {
   static constexpr bool distant = true;
   static constexpr bool takes_many = false;
-  static constexpr int members = block_threads * blocks;
+  static constexpr int group_size = block_threads * blocks;
   static constexpr int threads = block_threads;
 
   int turn = 0;
 
   // Nobody may touch the memory of a block that has not started.
-  __device__ __forceinline__ ClusterTeam(void*, int64) { cluster_arrive(); }
+  __device__ __forceinline__ ClusterGroup(void*, int64) { cluster_arrive(); }
   __device__ __forceinline__ void start() { cluster_wait(); }
-  __device__ __forceinline__ int member() const { return cluster_rank() * block_threads + thread_index(); }
+  __device__ __forceinline__ int thread_rank() const { return cluster_rank() * block_threads + thread_index(); }
   __device__ __forceinline__ int64 first_row() const { return block_index() / blocks; }
 
   /// `own` is the same in all threads of a block; take(other) is called once for each block of the team, in as many threads.
@@ -116,20 +116,20 @@ struct ClusterTeam {
 /// overwrite what a slower one has yet to read, and none can be two ahead. Words keep their tags from launch to launch, so
 /// nothing has to be cleared; the workspace is zeroed once.
 template <int block_threads, int blocks>
-struct GridTeam {
+struct GridGroup {
   static constexpr bool distant = true;
   static constexpr bool takes_many = true;
-  static constexpr int members = block_threads * blocks;
+  static constexpr int group_size = block_threads * blocks;
   static constexpr int threads = block_threads;
   static constexpr int max_words = 8;  // of a value; up to four lie in one sector of the L2 cache
 
   uint64* words;  // of this team: [2][blocks][max_words]
-  int64 teams;    // in the grid
+  int64 groups;   // in the grid
   uint32 tag;     // of the last exchange
   bool started = false;
 
-  __device__ __forceinline__ GridTeam(void* workspace, int64 teams_in_grid)
-      : words(static_cast<uint64*>(workspace) + block_index() / blocks * (2 * blocks * max_words)), teams(teams_in_grid) {}
+  __device__ __forceinline__ GridGroup(void* workspace, int64 groups_in_grid)
+      : words(static_cast<uint64*>(workspace) + block_index() / blocks * (2 * blocks * max_words)), groups(groups_in_grid) {}
   /// Reads the tags, which also brings the sectors that exchanges need into the L2 cache.
   __device__ __forceinline__ void start() {
     if (started) return;
@@ -139,9 +139,9 @@ struct GridTeam {
     tag = static_cast<int>(even - odd) > 0 ? even : odd;
   }
   __device__ __forceinline__ static int rank() { return static_cast<int>(block_index() % blocks); }
-  __device__ __forceinline__ int member() const { return rank() * block_threads + thread_index(); }
+  __device__ __forceinline__ int thread_rank() const { return rank() * block_threads + thread_index(); }
   __device__ __forceinline__ int64 first_row() const { return block_index() / blocks; }
-  __device__ __forceinline__ int64 row_step() const { return teams; }
+  __device__ __forceinline__ int64 row_step() const { return groups; }
   __device__ __forceinline__ uint64* word(int parity, int block) const {
     return words + (parity * blocks + block) * max_words;
   }
@@ -179,21 +179,21 @@ struct GridTeam {
 
 /// Whether every thread of the block can skip the shuffles of a team that has no row: not the lanes of a warp, which belong
 /// to several teams.
-template <typename Team>
-constexpr bool teams_stay_whole = Team::members >= 32;
+template <typename Group>
+constexpr bool groups_stay_whole = Group::group_size >= 32;
 
 /// Calls body(row, exists) for each row of a team, of `rows` in all. `exists` is false for a team that has no row but whose
 /// lanes others need in their shuffles: it follows along with the last row, and must store nothing.
-template <typename Team, typename Body>
-__device__ __forceinline__ void over_rows(const Team& team, int64 rows, const Body& body) {
-  int64 row = team.first_row();
+template <typename Group, typename Body>
+__device__ __forceinline__ void over_rows(const Group& group, int64 rows, const Body& body) {
+  int64 row = group.first_row();
   const bool exists = row < rows;
   if (!exists) {
-    if (teams_stay_whole<Team>) return;  // the grid is folded when there are more rows than one dimension has places
+    if (groups_stay_whole<Group>) return;  // the grid is folded when there are more rows than one dimension has places
     row = rows - 1;
   }
-  if constexpr (Team::takes_many) {
-    for (; row < rows; row += team.row_step()) body(row, true);
+  if constexpr (Group::takes_many) {
+    for (; row < rows; row += group.row_step()) body(row, true);
   } else {
     body(row, exists);
   }

@@ -2,13 +2,13 @@
 //
 //   specialized for cols = 100000, reads two arrays of f32, writes f32, in place, a boolean mask
 //   rows            any number, starting at multiples of 4 elements
-//   configuration   variant=online,threads=512,unroll=2,blocks_per_sm=1,load=evict_last,load_again=evict_first,store=plain
+//   configuration   variant=two_pass,threads=512,unroll=2,blocks_per_sm=1,load=evict_last,load_again=evict_first,store=plain
 //   algorithm       two passes: the first computes the sum that the gradient needs and the gradient with a running
 //                   maximum, the second reads the row again and writes
 //   threads         a block of 512 threads walks over a row, 2 vectors of 4 elements per thread at a time
 //   templates       softmax/backward_tiled.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin, as it stands; or another architecture from sm_80
-//   kernel          softmax_backward_online in line <number>; constants and entry points from line <number>
+//   kernel          softmax_backward_two_pass in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -47,5 +47,5 @@ static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameter
 
 extern "C" __global__ void __launch_bounds__(512, 1)
 log_softmax_backward(const __grid_constant__ tunesmith::RowParams params) {
-  tunesmith::softmax_backward_online<Types, shape, config>(params);
+  tunesmith::softmax_backward_two_pass<Types, shape, config>(params);
 }

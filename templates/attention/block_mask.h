@@ -1,5 +1,5 @@
 #pragma once
-// The block mask of mask_mod (mask_tiles.cuh): its layout, and the kernel that computes it. Internal to templates/.
+// The block mask of mask_mod (block_mask.cuh): its layout, and the kernel that computes it. Internal to templates/.
 
 #include <cstdint>
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace tunesmith::attention {
 
-// As in attention_mask_tiles.cuh; generated sources assert it.
-inline constexpr std::int64_t mask_tile = 64, mask_tiles_at = 128, mask_tile_threads = 512;
+// As in attention_block_mask.cuh; generated sources assert it.
+inline constexpr std::int64_t mask_tile = 64, block_mask_at = 128, mask_tile_threads = 512;
 
 /// (batches, heads, rows, 2, words) words of 32 bits.
-struct MaskTilesLayout {
+struct BlockMaskLayout {
   std::int64_t batches = 0, heads = 0;  ///< 1: the same for all
   std::int64_t rows = 0, words = 0;
 
   /// Empty without mask_mod.
-  static MaskTilesLayout of(const Settings& settings);
-  static MaskTilesLayout of(const AttentionProblem& problem);
+  static BlockMaskLayout of(const Settings& settings);
+  static BlockMaskLayout of(const AttentionProblem& problem);
   std::int64_t elements() const noexcept { return batches * heads * rows * 2 * words; }
   /// Words from one batch entry, or head, to the next; 0: the same for all.
   std::int64_t batch_stride() const noexcept { return batches == 1 ? 0 : heads * head_stride_of_one(); }
@@ -30,12 +30,12 @@ struct MaskTilesLayout {
 };
 
 /// Classifies every tile as partial, which is right for any mask.
-void fill_mask_tiles(const HostArray& array);
+void fill_block_mask(const HostArray& array);
 
 /// Returns the entry that computes the block mask, for kernels whose parameters are a `params` with the AttentionParams
 /// `member`; empty without mask_mod.
-std::string mask_tiles_entry(const Settings& settings, const std::string& params, const std::string& member);
+std::string block_mask_entry(const Settings& settings, const std::string& params, const std::string& member);
 /// Returns a launch of it.
-KernelLaunch mask_tiles_launch(const Settings& settings);
+KernelLaunch block_mask_launch(const Settings& settings);
 
 }  // namespace tunesmith::attention

@@ -7,7 +7,7 @@
 
 namespace tunesmith {
 
-constexpr int totals_threads = 1024;
+constexpr int reduction_threads = 1024;
 constexpr int rows_per_partial = 4096;
 
 struct CountSum {
@@ -21,7 +21,7 @@ struct FirstRow {
 
 struct Totals {
   FloatPair loss, z_loss, weight;
-  int64 hits, bad, first_bad;
+  int64 num_correct, bad, first_bad;
 };
 
 /// For a mean with two divisors: also the number of rows that are not ignored.
@@ -46,7 +46,7 @@ __device__ __forceinline__ void include(Totals& totals, const Totals& other) {
   totals.loss = SumOfTwoFloats()(totals.loss, other.loss);
   totals.z_loss = SumOfTwoFloats()(totals.z_loss, other.z_loss);
   totals.weight = SumOfTwoFloats()(totals.weight, other.weight);
-  totals.hits += other.hits;
+  totals.num_correct += other.num_correct;
   totals.bad += other.bad;
   totals.first_bad = FirstRow()(totals.first_bad, other.first_bad);
 }
@@ -74,7 +74,7 @@ __device__ __forceinline__ TotalsOf<options> totals_of_row(const CrossEntropyPar
       if constexpr (options.z_loss) totals.z_loss = exact(scratch(params, params.row_z_losses)[row]);
       totals.weight = exact(options.weights ? scratch(params, params.row_weights)[row] : (target.counts() ? 1.0f : 0.0f));
     }
-    if constexpr (options.count_hits) totals.hits = scratch(params, params.row_hits)[row] != 0.0f ? 1 : 0;
+    if constexpr (options.count_correct) totals.num_correct = scratch(params, params.row_correct)[row] != 0.0f ? 1 : 0;
     if constexpr (options.check_targets) {
       totals.bad = target.bad ? 1 : 0;
       totals.first_bad = target.bad ? row : FirstRow::identity();
@@ -87,7 +87,7 @@ template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ TotalsOf<options> totals_of_rows(const CrossEntropyParams& params, int64 begin, int64 end) {
   TotalsOf<options> totals = no_totals<options>();
 #pragma unroll 4
-  for (int64 row = begin + thread_index(); row < end; row += totals_threads)
+  for (int64 row = begin + thread_index(); row < end; row += reduction_threads)
     include(totals, totals_of_row<TargetType, options, before>(params, row));
   return totals;
 }
@@ -95,23 +95,24 @@ __device__ __forceinline__ TotalsOf<options> totals_of_rows(const CrossEntropyPa
 /// Each reduction takes half a microsecond: only those that are asked for.
 template <const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ TotalsOf<options> over_block(TotalsOf<options> totals) {
-  BlockTeam<totals_threads> team(nullptr, 0);
-  if constexpr (before || options.mean) totals.weight = team.template reduce<2>(totals.weight, SumOfTwoFloats());
-  if constexpr (two_divisors<options>) totals.rows = team.template reduce<6>(totals.rows, CountSum());
-  if constexpr (!before && options.reduced) totals.loss = team.template reduce<0>(totals.loss, SumOfTwoFloats());
+  BlockGroup<reduction_threads> group(nullptr, 0);
+  if constexpr (before || options.mean) totals.weight = group.template reduce<2>(totals.weight, SumOfTwoFloats());
+  if constexpr (two_divisors<options>) totals.rows = group.template reduce<6>(totals.rows, CountSum());
+  if constexpr (!before && options.reduced) totals.loss = group.template reduce<0>(totals.loss, SumOfTwoFloats());
   if constexpr (!before && options.reduced && options.z_loss)
-    totals.z_loss = team.template reduce<1>(totals.z_loss, SumOfTwoFloats());
-  if constexpr (!before && options.count_hits) totals.hits = team.template reduce<3>(totals.hits, CountSum());
+    totals.z_loss = group.template reduce<1>(totals.z_loss, SumOfTwoFloats());
+  if constexpr (!before && options.count_correct)
+    totals.num_correct = group.template reduce<3>(totals.num_correct, CountSum());
   if constexpr (!before && options.check_targets) {
-    totals.bad = team.template reduce<4>(totals.bad, CountSum());
-    totals.first_bad = team.template reduce<5>(totals.first_bad, FirstRow());
+    totals.bad = group.template reduce<4>(totals.bad, CountSum());
+    totals.first_bad = group.template reduce<5>(totals.first_bad, FirstRow());
   }
   return totals;
 }
 
 /// Many blocks: leaves [partials] totals.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
-__device__ __forceinline__ void cross_entropy_partial_totals(const CrossEntropyParams& params) {
+__device__ __forceinline__ void cross_entropy_partial_reduction(const CrossEntropyParams& params) {
   const int64 begin = block_index() * rows_per_partial;
   const int64 end = begin + rows_per_partial < params.row.rows ? begin + rows_per_partial : params.row.rows;
   const TotalsOf<options> totals =
@@ -128,7 +129,7 @@ __device__ __forceinline__ void cross_entropy_totals(const CrossEntropyParams& p
     totals = totals_of_rows<TargetType, options, before>(params, 0, params.row.rows);
   } else {
     const auto* const partials = reinterpret_cast<const TotalsOf<options>*>(scratch(params, params.partial_totals));
-    for (int64 i = thread_index(); i < params.partials; i += totals_threads) include(totals, partials[i]);
+    for (int64 i = thread_index(); i < params.partials; i += reduction_threads) include(totals, partials[i]);
   }
   totals = over_block<options, before>(totals);
   if (thread_index() != 0) return;
@@ -147,7 +148,7 @@ __device__ __forceinline__ void cross_entropy_totals(const CrossEntropyParams& p
     if constexpr (options.z_loss)
       params.z_loss[0] = options.mean ? divide(rounded(totals.z_loss), weight) : rounded(totals.z_loss);
   }
-  if constexpr (options.count_hits) params.hits[0] = totals.hits;
+  if constexpr (options.count_correct) params.num_correct[0] = totals.num_correct;
   if constexpr (options.check_targets) {
     params.bad_targets[0] = totals.bad;
     params.bad_targets[1] = totals.bad > 0 ? totals.first_bad : -1;
@@ -158,10 +159,10 @@ __device__ __forceinline__ void cross_entropy_totals(const CrossEntropyParams& p
 __device__ __forceinline__ void sum_class_weights(const CrossEntropyParams& params) {
   FloatPair sum = exact(0.0f);
 #pragma unroll 4
-  for (int64 i = thread_index(); i < params.vocab_size; i += totals_threads)
+  for (int64 i = thread_index(); i < params.vocab_size; i += reduction_threads)
     sum = SumOfTwoFloats()(sum, exact(params.weight[i]));
-  BlockTeam<totals_threads> team(nullptr, 0);
-  sum = team.template reduce<0>(sum, SumOfTwoFloats());
+  BlockGroup<reduction_threads> group(nullptr, 0);
+  sum = group.template reduce<0>(sum, SumOfTwoFloats());
   if (thread_index() == 0) scratch(params, params.totals)[1] = rounded(sum);
 }
 

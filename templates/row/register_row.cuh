@@ -7,7 +7,7 @@
 namespace tunesmith {
 
 /// How many vectors of a row a thread keeps, and where.
-struct HeldConfig {
+struct ResidentConfig {
   int register_vectors;
   int shared_vectors;  ///< in shared memory; the vectors after those in registers
   LoadHint load;
@@ -48,30 +48,30 @@ struct FloatVector {
 };
 
 /// `Element` is what waits: usually the element type of the array, float when 16 bits could not hold a masked element.
-template <typename Element, const RowShape& shape, const HeldConfig& config, typename Team,
-          template <typename, int> typename Held>
+template <typename Element, const RowShape& shape, const ResidentConfig& config, typename Group,
+          template <typename, int> typename RegisterVector>
 struct RegisterRow {
   static constexpr int vector = shape.vector;
   static constexpr int in_registers = config.register_vectors;
   static constexpr int vectors = config.register_vectors + config.shared_vectors;
   static constexpr int shared_bytes = 0;
-  static_assert(vectors == vectors_per_member<shape, Team::members>, "the threads together hold the row");
-  using HeldVector = Held<Element, vector>;
+  static_assert(vectors == vectors_per_thread<shape, Group::group_size>, "the threads together hold the row");
+  using Vector = RegisterVector<Element, vector>;
 
-  HeldVector held[in_registers > 0 ? in_registers : 1];
+  Vector registers[in_registers > 0 ? in_registers : 1];
 
   __device__ __forceinline__ explicit RegisterRow(unsigned char*) {}
 
   /// Whether vector i keeps any float that is put there.
-  static __device__ __forceinline__ constexpr bool exact(int) { return HeldVector::exact; }
-  __device__ __forceinline__ void get(int i, float (&values)[vector]) { held[i].get(values); }
-  __device__ __forceinline__ void put(int i, const float (&values)[vector]) { held[i].put(values); }
+  static __device__ __forceinline__ constexpr bool exact(int) { return Vector::exact; }
+  __device__ __forceinline__ void get(int i, float (&values)[vector]) { registers[i].get(values); }
+  __device__ __forceinline__ void put(int i, const float (&values)[vector]) { registers[i].put(values); }
 
   /// Loads a row of the array; elements that take no part are `outside`.
-  __device__ __forceinline__ void load(const Element* row, Range seen, int member, float outside) {
+  __device__ __forceinline__ void load(const Element* row, Range seen, int thread_rank, float outside) {
 #pragma unroll
     for (int i = 0; i < in_registers; ++i)
-      held[i].hold(load_of_row<Element, shape, config.load, Team::members>(row, i, member, seen, outside));
+      registers[i].hold(load_of_row<Element, shape, config.load, Group::group_size>(row, i, thread_rank, seen, outside));
   }
   /// Waits for what load() copies in the background: nothing.
   __device__ __forceinline__ void arrived() {}
@@ -82,8 +82,8 @@ struct RegisterRow {
     PackedMaximum<Element> packed;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if constexpr (sizeof(Element) == 2 && vector > 1 && !HeldVector::converted) {
-        packed.include(held[i].packed);
+      if constexpr (sizeof(Element) == 2 && vector > 1 && !Vector::converted) {
+        packed.include(registers[i].packed);
       } else {
         float values[vector];
         get(i, values);
@@ -96,20 +96,20 @@ struct RegisterRow {
 
   /// The element at `position` (columns, counted from the row's shift) becomes -inf; a negative position is in no thread.
   /// Called between load() and largest(). Returns true in the thread that holds it.
-  __device__ __forceinline__ bool take_out(int64 position, int member) {
-    constexpr int members = Team::members;
+  __device__ __forceinline__ bool take_out(int64 position, int thread_rank) {
+    constexpr int group_size = Group::group_size;
     const int whole = static_cast<int>(position) / vector;
-    const bool mine = position >= 0 && whole % members == member;
-    const int at = mine ? whole / members : -1;
+    const bool mine = position >= 0 && whole % group_size == thread_rank;
+    const int at = mine ? whole / group_size : -1;
     const int element = static_cast<int>(position) % vector;
 #pragma unroll
     for (int i = 0; i < in_registers; ++i) {
       if (i == at) {
         float values[vector];
-        held[i].get(values);
+        registers[i].get(values);
 #pragma unroll
         for (int j = 0; j < vector; ++j) values[j] = j == element ? Maximum::identity() : values[j];
-        held[i].put(values);
+        registers[i].put(values);
       }
     }
     return mine;
@@ -117,10 +117,10 @@ struct RegisterRow {
 };
 
 /// Where a row waits, for kernels that work with any kind of row.
-template <template <typename, int> typename Held>
+template <template <typename, int> typename RegisterVector>
 struct InRegisters {
-  template <typename Element, const RowShape& shape, const HeldConfig& config, typename Team>
-  using Row = RegisterRow<Element, shape, config, Team, Held>;
+  template <typename Element, const RowShape& shape, const ResidentConfig& config, typename Group>
+  using Row = RegisterRow<Element, shape, config, Group, RegisterVector>;
 };
 
 }  // namespace tunesmith

@@ -18,9 +18,9 @@ namespace {
 
 using fakes::expect_error;
 
-class CrossEntropyEnds : public testing::Test {
+class CrossEntropyFinalize : public testing::Test {
  protected:
-  CrossEntropyEnds()
+  CrossEntropyFinalize()
       : engine_([] {
           EngineOptions options;
           options.device = "host";
@@ -50,7 +50,7 @@ class CrossEntropyEnds : public testing::Test {
   Engine engine_;
 };
 
-TEST_F(CrossEntropyEnds, AllOptionsAgreeWithFloat64) {
+TEST_F(CrossEntropyFinalize, AllOptionsAgreeWithFloat64) {
   for (const char* fields :
        {"rows=9,cols=50", "rows=9,cols=50,target_dtype=i32,weight=1", "rows=9,cols=50,weight=1,dloss=scalar,ignore_index=3",
         "rows=9,cols=50,weight=1,scaled_weight=1",
@@ -60,7 +60,7 @@ TEST_F(CrossEntropyEnds, AllOptionsAgreeWithFloat64) {
     expect_verified("cross_entropy_reduce", fields);
 }
 
-TEST_F(CrossEntropyEnds, DivisorAndGradientFactorAreZeroWithoutValidRows) {
+TEST_F(CrossEntropyFinalize, DivisorAndGradientFactorAreZeroWithoutValidRows) {
   std::array<std::int64_t, 3> targets{-100, 7, -1};
   float divisor = -1, scale = -1;
   engine_.run(problem("cross_entropy_divisor", "rows=3,cols=7"), std::array<void*, 3>{targets.data(), &divisor, &scale});
@@ -74,7 +74,7 @@ TEST_F(CrossEntropyEnds, DivisorAndGradientFactorAreZeroWithoutValidRows) {
   EXPECT_EQ(scale, 1);
 }
 
-TEST_F(CrossEntropyEnds, IgnoreIndexMayBeAClass) {
+TEST_F(CrossEntropyFinalize, IgnoreIndexMayBeAClass) {
   std::array<std::int32_t, 4> targets{2, 0, 2, 1};
   float divisor = 0, scale = 0, dloss = 8;
   engine_.run(problem("cross_entropy_divisor", "rows=4,cols=3,target_dtype=i32,ignore_index=2,dloss=scalar"),
@@ -83,7 +83,7 @@ TEST_F(CrossEntropyEnds, IgnoreIndexMayBeAClass) {
   EXPECT_EQ(scale, 4);
 }
 
-TEST_F(CrossEntropyEnds, PropagatesInfinityAndNaN) {
+TEST_F(CrossEntropyFinalize, PropagatesInfinityAndNaN) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   std::array<float, 40> losses{};
   float loss = 0;
@@ -100,7 +100,7 @@ TEST_F(CrossEntropyEnds, PropagatesInfinityAndNaN) {
   EXPECT_TRUE(std::isnan(loss)) << "the mean of no rows";
 }
 
-TEST_F(CrossEntropyEnds, ErrorsNameInvalidFieldsAndConfigurations) {
+TEST_F(CrossEntropyFinalize, ErrorsNameInvalidFieldsAndConfigurations) {
   expect_error([&] { problem("cross_entropy_divisor", "rows=3"); }, ErrorCode::invalid_argument, {"cols is missing"});
   expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=0"); }, ErrorCode::invalid_argument, {"cols is 0"});
   expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=2,scaled_weight=1"); }, ErrorCode::invalid_argument,
@@ -108,13 +108,13 @@ TEST_F(CrossEntropyEnds, ErrorsNameInvalidFieldsAndConfigurations) {
   expect_error([&] { problem("cross_entropy_divisor", "rows=3,cols=2,dloss=row"); }, ErrorCode::invalid_argument,
                {"dloss is 'row'", "none, scalar"});
   expect_error([&] { problem("cross_entropy_reduce", "rows=3,weight=1"); }, ErrorCode::invalid_argument, {"'weight'"});
-  const auto expect_refused = [&](const char* config, std::initializer_list<std::string_view> words) {
+  const auto expect_rejected = [&](const char* config, std::initializer_list<std::string_view> words) {
     expect_error(
         [&] { engine_.prepare(problem("cross_entropy_reduce", "rows=3"), {.config = {parse_fields(config, "config")}}); },
         ErrorCode::invalid_argument, words);
   };
-  expect_refused("lanes=4", {"'lanes'", "allowed: variant"});
-  expect_refused("variant=grid", {"variant is 'grid'", "block"});
+  expect_rejected("lanes=4", {"'lanes'", "allowed: variant"});
+  expect_rejected("variant=grid", {"variant is 'grid'", "block"});
 }
 
 }  // namespace

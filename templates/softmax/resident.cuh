@@ -1,0 +1,103 @@
+// Softmax and log_softmax, one read and one write: the row stays on the chip, in the registers and shared memory of the
+// threads that share it, while the maximum and then the sum are reduced. Who shares a row makes the variants: lanes of a
+// warp, a block, a cluster of blocks, or blocks of a cooperative grid. Blocks that share a row each take the sum relative to
+// their own maximum and meet once.
+#pragma once
+
+#include "row/hybrid_row.cuh"
+#include "row/mask.cuh"
+#include "softmax/exchange.cuh"
+#include "softmax/log_softmax.cuh"
+
+namespace tunesmith {
+
+/// `Types` has Input and Output; `Storage`: where the row waits; `Meeting`: SoftmaxMeeting for teams of several blocks.
+template <typename Types, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage,
+          typename Exchange>
+__device__ __forceinline__ void softmax_resident(const RowParams& params) {
+  using Input = typename Types::Input;
+  using Output = typename Types::Output;
+  using Features = RowFeatures<shape>;
+  using Exponential = typename Features::Arithmetic::Exponential;
+  // A sum of a 16-bit element and its mask has more digits than 16 bits hold.
+  using Stored = typename If<Features::Mask::adds, float, Input>::type;
+  constexpr int vector = shape.vector;
+  using ResidentRow = typename Storage::template Row<Stored, shape, config, Group>;
+  constexpr int vectors = ResidentRow::vectors;
+
+  const float outside = Maximum::identity();
+  Group group(params.workspace, params.groups);
+  const int thread_rank = group.thread_rank();
+  ResidentRow resident(config.shared_vectors > 0 ? dynamic_shared() : nullptr);
+
+  over_rows(group, params.rows, [&](int64 index, bool exists) {
+    const Row<shape> row(params, index, static_cast<const Input*>(nullptr));
+    const Input* const x = row.template input<Input>(params, 0);
+    if constexpr (!Features::Mask::present) {
+      resident.load(x, row.seen, thread_rank, outside);
+    } else {
+#pragma unroll
+      for (int i = 0; i < vectors; ++i) {
+        float values[vector];
+        load_of_row<Input, shape, config.load, Group::group_size>(x, i, thread_rank, row.seen, outside).unpack(values);
+        Features::Mask::template apply<shape>(params, row, column_of<shape, Group::group_size>(i, thread_rank),
+                                              !ragged<shape> && inside_row<shape, Group::group_size>(i), outside, values);
+        resident.put(i, values);
+      }
+    }
+
+    group.start();
+    using Local = typename If<Group::distant, BlockGroup<Group::threads>, Group>::type;
+    Local local(nullptr, 0);
+    SoftmaxPartial part;
+    part.largest = local.template reduce<0>(resident.largest(), Maximum());
+
+    // A block of a distant team may have seen nothing but -inf: its exponentials are zeros then, under any maximum but that.
+    const bool nothing = Group::distant && part.largest == Maximum::identity();
+    const Exponential exponential(nothing ? 0.0f : part.largest, exponent_scale<shape>(params));
+    typename Features::Arithmetic::template RunningSum<vectors> running_sum;
+    float max_count = 0.0f;
+#pragma unroll
+    for (int i = 0; i < vectors; ++i) {
+      float values[vector];
+      resident.get(i, values);
+      running_sum.include(
+          Features::Function::template sum_of_exponentials<shape>(exponential, part.largest, max_count, values));
+      if (ResidentRow::exact(i) && !shape.logarithm) resident.put(i, values);
+    }
+    if constexpr (shape.logarithm) {
+      const SoftmaxSums sums = local.template reduce<1>(SoftmaxSums{running_sum.value(), max_count}, SumOfEach());
+      part.sum = sums.first;
+      part.max_count = sums.second;
+    } else {
+      part.sum = local.template reduce<1>(running_sum.value(), Sum());
+      part.max_count = 0.0f;
+    }
+
+    SplitPower rescale = {1.0f, 1.0f};  // of the exponentials that wait
+    if constexpr (Group::distant)
+      rescale = Exchange::template combine_blocks<shape>(group, params, exponential, nothing, part);
+
+    typename Features::Function::template Result<shape> result(params, part.largest, {part.sum, part.max_count}, rescale);
+    if constexpr (Group::distant) result.under(exponential);
+    if (!exists) return;
+    Output* const y = row.template output<Output>(params);
+#pragma unroll
+    for (int i = 0; i < vectors; ++i) {
+      float values[vector];
+      resident.get(i, values);
+      if constexpr (shape.logarithm) {
+        result.template compute<Group::distant>(values);
+      } else {
+        if (ResidentRow::exact(i))
+          result.template finish<Group::distant>(values);
+        else
+          result.template compute<Group::distant>(values);
+      }
+      Features::Edges::template store<Output, vector, config.store>(
+          y, column_of<shape, Group::group_size>(i, thread_rank), row.all, inside_row<shape, Group::group_size>(i), values);
+    }
+  });
+}
+
+}  // namespace tunesmith
