@@ -9,6 +9,7 @@
 namespace tunesmith::bench {
 void register_attention(Engine& engine);
 void register_softmax(Engine& engine);
+void register_rms_norm(Engine& engine);
 void register_dispatch(Engine& engine);
 void register_linear_cross_entropy(Engine& engine);
 }  // namespace tunesmith::bench
@@ -24,6 +25,7 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("gpu", engine->device().name);
   for (const auto& [name, value] : engine->parts().device->provenance()) benchmark::AddCustomContext(name, value);
   tunesmith::bench::register_softmax(*engine);
+  tunesmith::bench::register_rms_norm(*engine);
   tunesmith::bench::register_attention(*engine);
   tunesmith::bench::register_dispatch(*engine);
   tunesmith::bench::register_linear_cross_entropy(*engine);

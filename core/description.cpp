@@ -240,6 +240,7 @@ std::vector<FieldInfo> Description::field_infos() const {
     info.option = entry.option;
     info.kind = entry.access->kind;
     info.text = info.kind == FieldKind::text;
+    info.bare = info.kind == FieldKind::flag ? "1" : entry.facts.bare;
     info.range_text = info.kind == FieldKind::choice ? "" : entry.range_text();
     info.hidden = entry.facts.hidden;
     infos.push_back(std::move(info));
@@ -249,10 +250,12 @@ std::vector<FieldInfo> Description::field_infos() const {
 
 std::string Description::dim_text(const Extent& extent) const {
   if (extent.field == nullptr) return extent.text.empty() ? std::to_string(extent.value) : std::string(extent.text);
-  for (const Entry& entry : fields_)
-    if (entry.member == extent.field)
-      return std::string(entry.name) + (extent.plus == 0 ? "" : " + " + std::to_string(extent.plus));
-  return {};
+  return std::string(name_of(extent.field)) + (extent.plus == 0 ? "" : " + " + std::to_string(extent.plus));
+}
+
+std::string_view Description::name_of(const void* member) const {
+  const auto found = std::ranges::find(fields_, member, &Entry::member);
+  return member == nullptr || found == fields_.end() ? std::string_view() : found->name;
 }
 
 std::vector<ArrayInfo> Description::array_infos(bool all) const {
@@ -275,7 +278,9 @@ std::vector<ArrayInfo> Description::array_infos(bool all) const {
       info.alignment = *array.alignment;
     else if (array.aligned_to != 0)
       info.alignment = array.aligned_to;
+    info.alignment_field = name_of(array.alignment);
     info.in_place_of = array.in_place_of;
+    info.in_place_field = name_of(array.in_place != nullptr ? array.in_place : array.in_place_choice);
     info.meaning = array.meaning;
     info.present = array.present;
     infos.push_back(std::move(info));

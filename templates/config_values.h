@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tunesmith/description.h"
+#include "tunesmith/error.h"
 
 namespace tunesmith {
 
@@ -29,15 +30,19 @@ std::string source_name(LoadHint hint);
 std::string source_name(StoreHint hint);
 
 /// The configuration that these fields describe. Config: a struct with a member `variant` and a function
-/// describe(const Config&, Description&) next to it. Throws Error(invalid_argument) naming the field, its value and what is
-/// allowed.
+/// describe(const Config&, Description&) next to it. Throws Error(invalid_argument), "configuration: threads is 33; allowed:
+/// ...".
 template <typename Config>
 Config read_config(const Fields& fields) {
   Config config;
   const auto visit = [&](Description& d) { describe(config, d); };
-  if (const Value* variant = fields.find("variant")) Description(visit).read_known({{"variant", *variant}});
-  Description(visit).read("variant " + std::string(enum_name(config.variant)), fields);
-  Description(visit).check(fields);
+  try {
+    if (const Value* variant = fields.find("variant")) Description(visit).read_known({{"variant", *variant}});
+    Description(visit).read("variant " + std::string(enum_name(config.variant)), fields);
+    Description(visit).check(fields);
+  } catch (const Error& error) {
+    throw Error(error.code(), "configuration: ", error.what());
+  }
   return config;
 }
 

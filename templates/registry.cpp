@@ -1,4 +1,4 @@
-// The operations that exist. Adding one is a line here and a folder next to softmax/.
+// The operations that exist, in the order of the help text.
 
 #include <array>
 
@@ -8,6 +8,7 @@
 #include "templates/cross_entropy/finalize_op.h"
 #include "templates/cross_entropy/op.h"
 #include "templates/op.h"
+#include "templates/rms_norm/op.h"
 #include "templates/softmax/op.h"
 #include "tunesmith/error.h"
 
@@ -22,22 +23,15 @@ std::span<const Op* const> all_ops() {
   static const CrossEntropyOp<CrossEntropyCombineProblem> cross_entropy_combine;
   static const cross_entropy::DivisorOp cross_entropy_divisor;
   static const cross_entropy::ReduceOp cross_entropy_reduce;
+  static const RmsNormOp rms_norm;
   static const AttentionOp attention;
   static const AttentionBackwardOp attention_backward;
   static const CopyOp copy;
-  static const std::array<const Op*, 13> ops{&softmax,
-                                             &log_softmax,
-                                             &softmax_backward,
-                                             &log_softmax_backward,
-                                             &cross_entropy,
-                                             &cross_entropy_backward,
-                                             &cross_entropy_shard,
-                                             &cross_entropy_combine,
-                                             &cross_entropy_divisor,
-                                             &cross_entropy_reduce,
-                                             &attention,
-                                             &attention_backward,
-                                             &copy};
+  static const auto ops =
+      std::to_array<const Op*>({&softmax, &log_softmax, &softmax_backward, &log_softmax_backward, &cross_entropy,
+                                &cross_entropy_backward, &cross_entropy_shard, &cross_entropy_combine,
+                                &cross_entropy_divisor, &cross_entropy_reduce, &rms_norm, &attention,
+                                 &attention_backward, &copy});
   return ops;
 }
 

@@ -43,22 +43,11 @@ void check_addresses(std::span<const ArrayInfo> arrays, std::span<void* const> a
   }
 }
 
-/// Reports whether an output has the address of an input.
-bool is_in_place(std::span<const ArrayInfo> arrays, std::span<void* const> addresses) {
+/// Reports whether output `output` has the address of an input.
+bool is_in_place(std::span<const ArrayInfo> arrays, std::span<void* const> addresses, std::size_t output) {
   for (std::size_t i = 0; i < arrays.size(); ++i)
-    for (std::size_t j = 0; j < arrays.size(); ++j)
-      if (arrays[i].output && arrays[j].input && i != j && addresses[i] == addresses[j] && arrays[i].extent_bytes() > 0)
-        return true;
+    if (i != output && arrays[i].input && addresses[i] == addresses[output] && arrays[i].extent_bytes() > 0) return true;
   return false;
-}
-
-/// Sets the field that tells whether an output is in place: a flag, or the choice between "separate" and "in_place".
-void set_in_place(Problem& problem, const FieldInfo& field, bool in_place) {
-  constexpr std::string_view on = "in_place", off = "separate";
-  if (field.name == on) problem.fields.set(field.name, std::int64_t{in_place});
-  if (std::ranges::find(field.choices, on) == field.choices.end() || !problem.fields.contains(field.name)) return;
-  const std::string& asked = problem.fields.string(field.name);
-  if (asked == on || asked == off) problem.fields.set(field.name, std::string(in_place ? on : off));
 }
 
 }  // namespace
@@ -66,13 +55,17 @@ void set_in_place(Problem& problem, const FieldInfo& field, bool in_place) {
 Problem problem_at(const Problem& problem, std::span<const ArrayInfo> arrays, std::span<void* const> addresses) {
   check_addresses(arrays, addresses);
   Problem result = problem;
-  const bool in_place = is_in_place(arrays, addresses);
-  for (const FieldInfo& field : operation_fields(problem.op)) {
-    set_in_place(result, field, in_place);
-    for (std::size_t i = 0; i < arrays.size(); ++i)
-      if (field.name == arrays[i].name + "_alignment")
-        result.fields.set(field.name,
-                          arrays[i].extent_bytes() == 0 ? size_of(arrays[i].dtype) : alignment_class(addresses[i]));
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const ArrayInfo& array = arrays[i];
+    if (!array.alignment_field.empty())
+      result.fields.set(array.alignment_field,
+                        array.extent_bytes() == 0 ? size_of(array.dtype) : alignment_class(addresses[i]));
+    if (array.in_place_field.empty()) continue;
+    const bool in_place = is_in_place(arrays, addresses, i);
+    const Value* const asked = problem.fields.find(array.in_place_field);
+    const bool is_choice = asked != nullptr && std::holds_alternative<std::string>(*asked);
+    result.fields.set(array.in_place_field,
+                      is_choice ? Value(in_place ? "in_place" : "separate") : Value(std::int64_t{in_place}));
   }
   return result;
 }

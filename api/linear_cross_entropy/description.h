@@ -20,9 +20,12 @@ constexpr void describe_linear_fields(Self& p, Visitor& v) {
   v.option("f32_logits", p.f32_logits, {.meaning = "logits are stored in f32 instead of dtype"});
   v.option("dhidden", p.dhidden, {.meaning = "the gradient of hidden is written"});
   v.option("dweight", p.dweight, {.meaning = "the gradient of weight is written"});
-  v.option("f32_dweight", p.f32_dweight, {.meaning = "dweight is stored in f32 instead of dtype"});
+  v.option("f32_dweight", p.f32_dweight,
+           {.meaning = "dweight is stored in f32 instead of dtype", .only_with = {p.dweight, "dweight=1"}});
   ce::describe_reduction(p, v);
-  v.option("dloss", p.dloss, {.meaning = "the upstream gradient is an array, shaped like loss"});
+  v.option("dloss", p.dloss,
+           {.meaning = "the upstream gradient is an array, shaped like loss",
+            .only_with = {p.dhidden || p.dweight, "dhidden=1 or dweight=1"}});
   ce::describe_targets(p, v);
   ce::describe_z_loss(p, v);
   ce::describe_logit_options(p, v);

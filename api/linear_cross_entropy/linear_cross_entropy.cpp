@@ -5,41 +5,25 @@
 #include <cstring>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "api/dispatch/one_shot.h"
 #include "api/engine/parts.h"
 #include "api/linear_cross_entropy/chunks.h"
+#include "api/linear_cross_entropy/description.h"
 #include "jit/workspaces.h"
 #include "templates/cross_entropy/finalize_op.h"
 
 namespace tunesmith {
 namespace {
 
-constexpr std::int64_t matrix_alignment = 16;
-
-void require_size(const char* field, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value < least || value > most)
-    throw Error(ErrorCode::invalid_argument, field, " is ", value, "; allowed: ", least, " to ", most);
-}
-
-/// Checks the fields that the operations used do not check.
+/// Checks all fields. Throws Error(invalid_argument).
 void check(const LinearCrossEntropyProblem& problem) {
-  constexpr std::int64_t most = 2147483647;  // cuBLASLt's dimensions are 32-bit in its older versions
-  require_size("tokens", problem.tokens, 0, most);
-  require_size("hidden_size", problem.hidden_size, 1, most);
-  require_size("vocab_size", problem.vocab_size, 1, most - 63);
-  require_size("memory_bytes", problem.memory_bytes, 1, std::int64_t{1} << 56);
-  require_size("chunk_tokens", problem.chunk_tokens, 0, most);
-  if (!is_float(problem.dtype))
-    throw Error(ErrorCode::invalid_argument, "dtype is ", name(problem.dtype), "; allowed: f32, f16, bf16");
-  if (problem.target_dtype != DType::i64 && problem.target_dtype != DType::i32)
-    throw Error(ErrorCode::invalid_argument, "target_dtype is ", name(problem.target_dtype), "; allowed: i64, i32");
-  if (problem.dloss && !problem.dhidden && !problem.dweight)
-    throw Error(ErrorCode::invalid_argument,
-                "dloss is true, but dhidden and dweight are false; expected at least one of them");
-  if (problem.f32_dweight && !problem.dweight)
-    throw Error(ErrorCode::invalid_argument, "f32_dweight is true, but dweight is false; expected dweight to be true");
+  const auto describe = [](const LinearCrossEntropyProblem& described) {
+    return Description([&](Description& description) { describe_linear_fields(described, description); });
+  };
+  const LinearCrossEntropyProblem defaults;
+  const Description description = describe(problem);
+  description.check(description.given_form(describe(defaults)));
 }
 
 CrossEntropyProblem chunk_problem(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t rows) {
@@ -131,38 +115,53 @@ std::optional<Plan> prepare_reduce(Engine& engine, const LinearCrossEntropyProbl
 }
 
 /// One array argument of launch().
+/// An array of a launch, from the description.
 struct Given {
-  const char* name;
-  const void* address;
-  std::int64_t bytes;
-  std::int64_t alignment;
-  bool written;
-  bool wanted;            ///< the problem has this array
-  bool optional = false;  ///< may be nullptr although the problem has it
+  ArrayFacts facts;
+  const void* address = nullptr;
+
+  std::int64_t bytes() const noexcept {
+    std::int64_t elements = 1;
+    for (const Extent& extent : facts.shape) elements *= extent.value;
+    return elements * size_of(facts.dtype);
+  }
+  std::int64_t alignment() const noexcept { return facts.aligned_to != 0 ? facts.aligned_to : size_of(facts.dtype); }
+  bool written() const noexcept { return facts.role != Role::input; }
+};
+
+/// Collects the arrays of a launch without allocating memory.
+struct ArrayList {
+  std::array<Given, 16> arrays{};
+  std::size_t count = 0;
+
+  static void field(std::string_view, const auto&, const FieldFacts&) noexcept {}
+  static void option(std::string_view, const auto&, const FieldFacts&) noexcept {}
+  void array(const void* address, const ArrayFacts& facts) { arrays.at(count++) = {facts, address}; }
 };
 
 void check(std::span<const Given> arrays) {
   const auto begin = [](const Given& array) { return reinterpret_cast<std::uintptr_t>(array.address); };
-  const auto end = [&](const Given& array) { return begin(array) + static_cast<std::uintptr_t>(array.bytes); };
+  const auto end = [&](const Given& array) { return begin(array) + static_cast<std::uintptr_t>(array.bytes()); };
   for (const Given& array : arrays)
-    if (!array.wanted && array.address != nullptr)
-      throw Error(ErrorCode::invalid_argument, "array '", array.name,
+    if (!array.facts.present && array.address != nullptr)
+      throw Error(ErrorCode::invalid_argument, "array '", array.facts.name,
                   "' is not null, but the problem was prepared without it; expected nullptr");
   for (const Given& array : arrays) {
     if (array.address == nullptr) {
-      if (array.wanted && !array.optional && array.bytes > 0)
-        throw Error(ErrorCode::invalid_argument, "array '", array.name, "' is a null pointer; expected ", array.bytes,
-                    " bytes of device memory");
+      if (array.facts.present && !array.facts.optional && array.bytes() > 0)
+        throw Error(ErrorCode::invalid_argument, "array '", array.facts.name, "' is a null pointer; expected ",
+                    array.bytes(), " bytes of device memory");
       continue;
     }
-    if (begin(array) % static_cast<std::uintptr_t>(array.alignment) != 0)
-      throw Error(ErrorCode::invalid_argument, "array '", array.name, "' is at ", array.address,
-                  "; expected an address that is a multiple of ", array.alignment, " bytes");
+    if (begin(array) % static_cast<std::uintptr_t>(array.alignment()) != 0)
+      throw Error(ErrorCode::invalid_argument, "array '", array.facts.name, "' is at ", array.address,
+                  "; expected an address that is a multiple of ", array.alignment(), " bytes");
     for (const Given& other : arrays) {
-      if (!array.written || &other == &array || other.address == nullptr || array.bytes == 0 || other.bytes == 0) continue;
+      if (!array.written() || &other == &array || other.address == nullptr || array.bytes() == 0 || other.bytes() == 0)
+        continue;
       if (end(array) <= begin(other) || end(other) <= begin(array)) continue;
-      throw Error(ErrorCode::invalid_argument, "arrays '", array.name, "' (", array.address, ", ", array.bytes,
-                  " bytes) and '", other.name, "' (", other.address, ", ", other.bytes,
+      throw Error(ErrorCode::invalid_argument, "arrays '", array.facts.name, "' (", array.address, ", ", array.bytes(),
+                  " bytes) and '", other.facts.name, "' (", other.address, ", ", other.bytes(),
                   " bytes) overlap; expected disjoint arrays");
     }
   }
@@ -221,28 +220,9 @@ LinearCrossEntropy::State::State(Engine& engine, const LinearCrossEntropyProblem
 }
 
 void LinearCrossEntropy::State::check_arrays(const LinearCrossEntropyArrays& arrays) const {
-  const LinearCrossEntropyProblem& p = problem;
-  const bool each = p.reduction == Reduction::none;
-  const std::int64_t element = size_of(p.dtype), target = size_of(p.target_dtype), losses = each ? p.tokens : 1;
-  const std::int64_t hidden_bytes = p.tokens * p.hidden_size * element, weight_elements = p.vocab_size * p.hidden_size;
-  const std::int64_t dweight_bytes = weight_elements * size_of(p.f32_dweight ? DType::f32 : p.dtype);
-  const auto workspace_size = static_cast<std::int64_t>(chunks.bytes);
-  const std::array<Given, 13> all{{
-      {"hidden", arrays.hidden, hidden_bytes, matrix_alignment, false, true},
-      {"weight", arrays.weight, weight_elements * element, matrix_alignment, false, true},
-      {"targets", arrays.targets, p.tokens * target, target, false, true},
-      {"class_weight", arrays.class_weight, p.vocab_size * 4, 4, false, p.class_weight},
-      {"dloss", arrays.dloss, losses * 4, 4, false, p.dloss},
-      {"loss", arrays.loss, losses * 4, 4, true, true},
-      {"lse", arrays.lse, p.tokens * 4, 4, true, true, true},
-      {"z_loss", arrays.z_loss, losses * 4, 4, true, p.z_loss > 0, true},
-      {"nll", arrays.nll, p.tokens * 4, 4, true, p.nll},
-      {"argmax", arrays.argmax, p.tokens * target, target, true, p.argmax},
-      {"dhidden", arrays.dhidden, hidden_bytes, matrix_alignment, true, p.dhidden},
-      {"dweight", arrays.dweight, dweight_bytes, matrix_alignment, true, p.dweight},
-      {"workspace", arrays.workspace, workspace_size, 256, true, p.caller_workspace},
-  }};
-  check(all);
+  ArrayList list;
+  describe_linear_arrays(problem, arrays, static_cast<std::int64_t>(chunks.bytes), list);
+  check(std::span(list.arrays).first(list.count));
 }
 
 void LinearCrossEntropy::State::launch_chunk(const Chunk& chunk, std::int64_t first, const LinearCrossEntropyArrays& arrays,

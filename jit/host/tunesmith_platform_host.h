@@ -214,6 +214,10 @@ __device__ __forceinline__ float multiply(float a, float b) { return a * b; }
 __device__ __forceinline__ float add(float a, float b) { return a + b; }
 __device__ __forceinline__ float subtract(float a, float b) { return a - b; }
 __device__ __forceinline__ float divide(float a, float b) { return a / b; }
+/// Computes 1 / sqrt(x), rounded like __frsqrt_rn: float64 has more than twice the digits.
+__device__ __forceinline__ float reciprocal_sqrt(float x) {
+  return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(x)));
+}
 /// Returns the maximum, or NaN (0x7fffffff) if an operand is NaN. +0 is larger than -0, as in PTX.
 __device__ __forceinline__ float maximum_or_nan(float a, float b) {
   if (a > b) return a;

@@ -16,7 +16,7 @@ struct AttentionBackwardParams {
   int64 statistics_rows;  ///< of a head in the workspace: its rows of lse, or more, which are as if they had no keys
   int64 rows;             ///< of all statistics
   int64 lse_at, delta_at, slopes_at, sums_at;  ///< bytes from the start of the workspace
-  int kv_tiles;                       ///< of the longest sequence
+  int kv_tiles;                                ///< of the longest sequence
 };
 
 struct BackwardShape {

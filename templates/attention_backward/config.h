@@ -14,8 +14,8 @@
 namespace tunesmith::attention_backward {
 
 enum class Variant : std::uint8_t {
-  simt,  ///< without tensor cores: float32, and any architecture
-  mma,   ///< warp-level MMA (sm_80 and later)
+  simt,   ///< without tensor cores: float32, and any architecture
+  mma,    ///< warp-level MMA (sm_80 and later)
   wgmma,  ///< warpgroup MMA and TMA (sm_90a), one kernel
 };
 
@@ -73,5 +73,5 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
 }  // namespace tunesmith::attention_backward
 
 template <>
-inline constexpr std::array<std::string_view, 3> tunesmith::enum_names<tunesmith::attention_backward::Variant>{
-    "simt", "mma", "wgmma"};
+inline constexpr std::array<std::string_view, 3> tunesmith::enum_names<tunesmith::attention_backward::Variant>{"simt", "mma",
+                                                                                                               "wgmma"};

@@ -184,8 +184,8 @@ std::int32_t heads_per_section(const Settings& settings) {
   const attention::Settings& forward = settings.forward;
   const std::int64_t row = (forward.head_dim + forward.head_dim_v) * size_of(forward.dtype) + 4 * sums_columns(settings);
   return static_cast<std::int32_t>(
-      std::clamp<std::int64_t>((std::int64_t{32} << 20) / std::max<std::int64_t>(row * forward.seq_q * forward.group(), 1), 1,
-                               std::max<std::int64_t>(forward.batch * forward.kv_heads, 1)));
+      std::clamp<std::int64_t>((std::int64_t{32} << 20) / std::max<std::int64_t>(row * forward.seq_q * forward.group(), 1),
+                               1, std::max<std::int64_t>(forward.batch * forward.kv_heads, 1)));
 }
 
 Params parameters(const TypedConfig& config, const Settings& settings) {
@@ -258,36 +258,34 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   if (mma) parts.least_arch = "sm_80";
   if (wgmma) parts.least_arch = "sm_90a";
   parts.main_template = "attention_backward/" + variant + ".cuh";
-  parts.constants =
-      "using Element = " + device_type(forward.dtype) + ";\n\n" + attention::modification_definition(forward) +
-      attention::shape_text(forward) + backward_shape_text(typed, settings) +
-      attention::features_text(forward, features_of(typed, settings)) + config_text(typed, settings) +
-      asserts("sizeof(tunesmith::" + std::string(argument.type) + ")", wgmma ? sizeof(WgmmaParams) : sizeof(Params),
-              "the host fills the parameters by this layout") +
-      asserts("tunesmith::PrepareLanes<shape, backward>::rows", prepare_rows(settings),
-              "the host launches blocks of as many rows");
+  parts.constants = "using Element = " + device_type(forward.dtype) + ";\n\n" + attention::modification_definition(forward) +
+                    attention::shape_text(forward) + backward_shape_text(typed, settings) +
+                    attention::features_text(forward, features_of(typed, settings)) + config_text(typed, settings) +
+                    asserts("sizeof(tunesmith::" + std::string(argument.type) + ")",
+                            wgmma ? sizeof(WgmmaParams) : sizeof(Params), "the host fills the parameters by this layout") +
+                    asserts("tunesmith::PrepareLanes<shape, backward>::rows", prepare_rows(settings),
+                            "the host launches blocks of as many rows");
   const std::string modification = attention::modification_type(forward);
   const auto common_entry = [&](const std::string& name, std::int64_t threads, const std::string& call) {
     return entry(name, std::to_string(threads), argument.type, call + common);
   };
-  parts.kernels = common_entry("attention_backward_prepare", prepare_threads,
-                               "attention_backward_prepare<Element, shape, backward>");
+  parts.kernels =
+      common_entry("attention_backward_prepare", prepare_threads, "attention_backward_prepare<Element, shape, backward>");
   if (wgmma) {
-    parts.kernels +=
-        entry("attention_backward", std::to_string(typed.block_threads(Pass::keys)) + ", 1", argument.type,
-              "attention_backward_wgmma<Element, shape, " + modification + ", config>(params)") +
-        entry("attention_backward_dq", std::to_string(wgmma_dq_threads), argument.type,
-              "attention_backward_wgmma_dq<Element, shape>(params)");
+    parts.kernels += entry("attention_backward", std::to_string(typed.block_threads(Pass::keys)) + ", 1", argument.type,
+                           "attention_backward_wgmma<Element, shape, " + modification + ", config>(params)") +
+                     entry("attention_backward_dq", std::to_string(wgmma_dq_threads), argument.type,
+                           "attention_backward_wgmma_dq<Element, shape>(params)");
   } else {
     const std::string arguments = "<Element, shape, backward, " + modification + ", ";
-    parts.kernels += common_entry("attention_backward_keys", typed.block_threads(Pass::keys),
-                                  "attention_backward_keys_" + variant + arguments + (mma ? "keys_config>" : "config>")) +
-                     common_entry("attention_backward_queries", typed.block_threads(Pass::queries),
-                                  "attention_backward_queries_" + variant + arguments + (mma ? "queries_config>" : "config>"));
+    parts.kernels +=
+        common_entry("attention_backward_keys", typed.block_threads(Pass::keys),
+                     "attention_backward_keys_" + variant + arguments + (mma ? "keys_config>" : "config>")) +
+        common_entry("attention_backward_queries", typed.block_threads(Pass::queries),
+                     "attention_backward_queries_" + variant + arguments + (mma ? "queries_config>" : "config>"));
   }
   if (has_heads_kernel(settings))
-    parts.kernels +=
-        common_entry("attention_backward_heads", heads_threads, "attention_backward_heads<shape, backward>");
+    parts.kernels += common_entry("attention_backward_heads", heads_threads, "attention_backward_heads<shape, backward>");
   parts.kernels += attention::block_mask_entry(forward, argument.type, std::string(argument.common) + ".attention") +
                    attention::modification_entry(forward);
   return parts;

@@ -9,7 +9,8 @@ namespace tunesmith {
 
 constexpr int wgmma_dq_threads = 256;
 
-/// A warp takes 16 queries of up to 64 columns. Quads of lanes exchange pairs of columns, so that a lane stores 8 neighbours.
+/// A warp takes 16 queries of up to 64 columns. Quads of lanes exchange pairs of columns, so that a lane stores 8
+/// neighbours.
 template <typename Element, const AttentionShape& shape>
 __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardParams& params) {
   constexpr int slabs = (shape.head_dim + 63) / 64;

@@ -113,8 +113,8 @@ class QueryRing {
   int tile_, head_;
 };
 
-/// Starts the addition of float32 values, `bytes` of them, a multiple of 16, from shared to global memory, both aligned to 16;
-/// each is added as if alone. One thread, which also closes the group and waits for it (store_commit, store_wait_read).
+/// Starts the addition of float32 values, `bytes` of them, a multiple of 16, from shared to global memory, both aligned to
+/// 16; each is added as if alone. One thread, which also closes the group and waits for it (store_commit, store_wait_read).
 __device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int bytes, L2Hint hint) {
   asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.add.f32 [%0], [%1], %2, %3;" ::"l"(to),
                "r"(from), "r"(bytes), "l"(static_cast<uint64>(hint))

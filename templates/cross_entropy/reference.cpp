@@ -474,20 +474,23 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
     for (std::int64_t r = 0; r < dloss->info.shape[0]; ++r)
       write_element(DType::f32, dloss->data, r, static_cast<float>(0.5 + bell(bits_at(seed, 3, r))));
   const bool smooths = settings.label_smoothing != 0;
+  // With a row stride of 0 there is one row: a random one, because edge cases belong to rows with certain targets.
+  const bool broadcast = shape.in[0].stride == 0;
   if (const HostArray* const logits = find(arrays, "logits"); logits != nullptr)
-    over_rows(shape.rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const std::int64_t target =
-            std::max<std::int64_t>(read_integer(settings.target, targets->data, r), -1) - settings.vocab_start;
-        for (std::int64_t c = 0; c < shape.cols; ++c) {
-          const std::uint64_t bits = bits_at(seed, 4, r * shape.cols + c);
-          const double value = edge_cases && r < edge_case_rows
-                                   ? edge_case_logit(r, c, shape.cols, target, shape.input, smooths, bits)
-                                   : bell(bits) * 2;
-          write_element(shape.input, logits->data, r * shape.in[0].stride + c, static_cast<float>(value));
-        }
-      }
-    });
+    over_rows(broadcast ? std::min<std::int64_t>(shape.rows, 1) : shape.rows, shape.cols,
+              [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t r = begin; r < end; ++r) {
+                  const std::int64_t target =
+                      std::max<std::int64_t>(read_integer(settings.target, targets->data, r), -1) - settings.vocab_start;
+                  for (std::int64_t c = 0; c < shape.cols; ++c) {
+                    const std::uint64_t bits = bits_at(seed, 4, r * shape.cols + c);
+                    const double value = edge_cases && !broadcast && r < edge_case_rows
+                                             ? edge_case_logit(r, c, shape.cols, target, shape.input, smooths, bits)
+                                             : bell(bits) * 2;
+                    write_element(shape.input, logits->data, r * shape.in[0].stride + c, static_cast<float>(value));
+                  }
+                }
+              });
   // What the forward operation would have left.
   if (settings.kind == Kind::backward)
     over_rows(shape.rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {

@@ -221,7 +221,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   LaunchPlan plan;
   if (is_row_kernel()) {
     const row::TypedConfig typed = row::TypedConfig::parse(config);
-    plan = row::launch_plan(typed, shape, device, entry, {}, stored_partial_bytes);
+    plan = row::launch_plan(typed, shape, device, entry, {}, {}, stored_partial_bytes);
     // Without a gradient one block puts a row's parts together.
     if (typed.variant == row::Variant::split && !settings.has_gradient() && shape.rows > 0)
       plan.kernels.back().grid = folded_grid(shape.rows);

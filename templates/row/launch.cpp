@@ -54,7 +54,8 @@ Params parameters(const Shape& shape) {
   return params;
 }
 
-std::size_t pointer_offset(const ArrayInfo& array, std::size_t position) {
+std::size_t pointer_offset(const ArrayInfo& array, std::size_t position, const OwnParams& own) {
+  if (const auto offset = own.offset_of(array.name)) return *offset;
   if (array.name == "mask") return offsetof(Params, mask);
   if (array.name == "valid_cols") return offsetof(Params, valid_cols);
   if (array.output) return offsetof(Params, output);
@@ -64,12 +65,13 @@ std::size_t pointer_offset(const ArrayInfo& array, std::size_t position) {
 }  // namespace
 
 LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, const DeviceInfo& device,
-                       const std::string& entry, const std::vector<ArrayInfo>& arrays, std::int64_t part_bytes) {
+                       const std::string& entry, const std::vector<ArrayInfo>& arrays, const OwnParams& own,
+                       std::int64_t part_bytes) {
   const Shape shape = config.view(problem_shape);
   Params params = parameters(shape);
   LaunchPlan plan;
   for (std::size_t i = 0; i < arrays.size(); ++i)
-    plan.pointers.push_back({arrays[i].name, static_cast<std::uint32_t>(pointer_offset(arrays[i], i)),
+    plan.pointers.push_back({arrays[i].name, static_cast<std::uint32_t>(pointer_offset(arrays[i], i, own)),
                              static_cast<std::uint32_t>(arrays[i].alignment), arrays[i].extent_bytes(), arrays[i].output,
                              false, arrays[i].in_place_of.empty() ? -1 : 0});
   plan.workspace_offset = workspace_offset;
@@ -123,6 +125,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
   }
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
+  plan.params.insert(plan.params.end(), own.bytes().begin(), own.bytes().end());
   if (shape.rows == 0) {
     plan.workspace_bytes = 0;
     return plan;

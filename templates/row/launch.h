@@ -6,6 +6,7 @@
 
 #include "core/launch.h"
 #include "templates/row/config.h"
+#include "templates/row/own_params.h"
 #include "tunesmith/array_info.h"
 
 namespace tunesmith::row {
@@ -19,8 +20,10 @@ inline constexpr std::uint32_t input_offset = 0, output_offset = 16, workspace_o
 inline constexpr std::int64_t usual_part_bytes = 16;
 
 /// Kernels, parameters and workspace. `entry` is the kernel's name; a first kernel that leaves sums is called entry +
-/// "_sums".
+/// "_sums". Arrays that `own` does not name are, in their order, the inputs and the output of the rows, or options of
+/// theirs.
 LaunchPlan launch_plan(const TypedConfig& config, const Shape& shape, const DeviceInfo& device, const std::string& entry,
-                       const std::vector<ArrayInfo>& arrays, std::int64_t part_bytes = usual_part_bytes);
+                       const std::vector<ArrayInfo>& arrays, const OwnParams& own = {},
+                       std::int64_t part_bytes = usual_part_bytes);
 
 }  // namespace tunesmith::row

@@ -11,7 +11,7 @@ namespace tunesmith::row {
 
 KeyParts RowProblem::key() const {
   KeyParts parts;
-  parts.problem_class = shape_.problem_class();
+  parts.problem_class = shape_.problem_class() + problem_class_;
   parts.n_cols = shape_.cols;
   // From 65536 rows on every GPU is full whatever the configuration, and only cols matters.
   constexpr std::uint64_t full = 65536;
@@ -38,7 +38,22 @@ std::string RowProblem::why_invalid(const DeviceInfo& device, const Config& conf
 }
 
 LaunchPlan RowProblem::launch_plan(const Config& config, const DeviceInfo& device) const {
-  return row::launch_plan(TypedConfig::parse(config), shape_, device, std::string(op().name()), arrays());
+  return row::launch_plan(TypedConfig::parse(config), shape_, device, std::string(op().name()), arrays(), own_);
+}
+
+SourceParts RowProblem::source_parts(const Config& config) const {
+  const TypedConfig typed = TypedConfig::parse(config);
+  const Shape shape = typed.view(shape_);
+  return row::source_parts(typed, shape, std::string(op().name()), kernels(typed, shape), own_);
+}
+
+Cost RowProblem::cost_of_arrays(double flops) const {
+  Cost cost;
+  cost.flops = flops;
+  for (const ArrayInfo& array : arrays())
+    (array.input ? cost.bytes_read : cost.bytes_written) +=
+        static_cast<double>(array.elements()) * static_cast<double>(size_of(array.dtype));
+  return cost;
 }
 
 Problem RowProblem::verification_problem() const {

@@ -1,8 +1,10 @@
 #pragma once
-// What every problem over rows answers alike: configurations, geometry, keys. Internal to templates/.
+// What every problem over rows answers alike: configurations, geometry, keys, sources. Internal to templates/.
+
+#include <utility>
 
 #include "templates/op.h"
-#include "templates/row/shape.h"
+#include "templates/row/source.h"
 
 namespace tunesmith::row {
 
@@ -13,17 +15,28 @@ class RowProblem : public ParsedProblem {
   Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
   std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
+  SourceParts source_parts(const Config& config) const override;
   LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   Problem verification_problem() const override;
 
  protected:
+  /// `own`: parameters beyond those of all row kernels. `problem_class`: what else decides which configuration is fast, as
+  /// text that follows that of the shape.
   template <typename Typed>
-  RowProblem(const Op& op, const Typed& typed, const Shape& shape) : ParsedProblem(op, typed), shape_(shape) {}
+  RowProblem(const Op& op, const Typed& typed, const Shape& shape, OwnParams own = {}, std::string problem_class = {})
+      : ParsedProblem(op, typed), shape_(shape), own_(std::move(own)), problem_class_(std::move(problem_class)) {}
 
   const Shape& shape() const noexcept { return shape_; }
+  /// Every input read once, every output written once.
+  Cost cost_of_arrays(double flops) const;
 
  private:
+  /// The kernels of this configuration; `shape` as the configuration takes it.
+  virtual Kernels kernels(const TypedConfig& config, const Shape& shape) const = 0;
+
   const Shape shape_;
+  const OwnParams own_;
+  const std::string problem_class_;
 };
 
 }  // namespace tunesmith::row

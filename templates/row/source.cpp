@@ -178,4 +178,26 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
   }
 }
 
+SourceParts source_parts(const TypedConfig& config, const Shape& shape, const std::string& entry, const Kernels& kernels,
+                         const OwnParams& own) {
+  SourceParts parts;
+  parts.specialized_for = specialized_for(shape);
+  parts.specialized_for.front().second += kernels.specialized;
+  parts.least_arch = least_arch(config, shape);
+  describe(config, shape, kernels.steps, parts);
+  parts.constants = constants(config, shape, kernels.features) + own.assertions();
+  const std::string arguments = "Types, shape, config";
+  const auto kernel_of = [&](const char* suffix, const char* function, const std::string& more = {}) {
+    return kernel(config, entry + suffix, own.type(), kernels.function + function, arguments + more);
+  };
+  parts.main_template = kernels.files + (config.holds_row() ? "resident.cuh" : "tiled.cuh");
+  if (config.holds_row())
+    parts.kernels = kernel_of("", "_resident", ", Group, Storage" + kernels.resident_and);
+  else if (config.variant == Variant::split)
+    parts.kernels = kernel_of("_sums", "_split_sums") + "\n" + kernel_of("", "_split");
+  else
+    parts.kernels = kernel_of("", "_two_pass");
+  return parts;
+}
+
 }  // namespace tunesmith::row

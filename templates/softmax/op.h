@@ -14,9 +14,11 @@ class ParsedSoftmax final : public row::RowProblem {
   ParsedSoftmax(const Op& op, const SoftmaxBackwardProblem& problem);
 
   Cost cost() const override;
-  SourceParts source_parts(const Config& config) const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+
+ private:
+  row::Kernels kernels(const row::TypedConfig& config, const row::Shape& shape) const override;
 };
 
 std::string_view summary_of(const SoftmaxProblem& problem) noexcept;

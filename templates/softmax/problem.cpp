@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "templates/row/x_to_y.h"
 #include "templates/softmax/op.h"
-#include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
@@ -28,50 +28,27 @@ row::Options options_of(const SoftmaxOptions& options, const SoftmaxRows& of) {
   return result;
 }
 
-/// What forward and backward share.
-template <typename Problem>
-row::Shape shape_of(const Problem& problem, bool backward) {
+row::Shape shape_of(const SoftmaxProblem& problem) {
+  row::Shape shape = row::x_to_y_shape(problem);
+  shape.logarithm = problem.logarithm;
+  shape.options = options_of(problem.options, {problem.rows, problem.cols, problem.dtype, false});
+  return shape;
+}
+
+row::Shape shape_of(const SoftmaxBackwardProblem& problem) {
   row::Shape shape;
   shape.rows = problem.rows;
   shape.cols = problem.cols;
   shape.input = problem.dtype;
   shape.output = problem.output();
-  shape.inputs = backward ? 2 : 1;
-  shape.in_place = problem.in_place;
-  shape.logarithm = problem.logarithm;
-  shape.options = options_of(problem.options, {problem.rows, problem.cols, problem.dtype, backward});
-  return shape;
-}
-
-row::Shape shape_of(const SoftmaxProblem& problem) {
-  row::Shape shape = shape_of(problem, false);
-  shape.in[0] = {*problem.x_row_stride, problem.x_alignment};
-  shape.out = {*problem.y_row_stride, problem.y_alignment};
-  return shape;
-}
-
-row::Shape shape_of(const SoftmaxBackwardProblem& problem) {
-  row::Shape shape = shape_of(problem, true);
+  shape.inputs = 2;
   shape.in[0] = {*problem.dy_row_stride, problem.dy_alignment};
   shape.in[1] = {*problem.y_row_stride, problem.y_alignment};
   shape.out = {*problem.dx_row_stride, problem.dx_alignment};
+  shape.in_place = problem.in_place;
+  shape.logarithm = problem.logarithm;
+  shape.options = options_of(problem.options, {problem.rows, problem.cols, problem.dtype, true});
   return shape;
-}
-
-/// One array of rows that an output may share.
-struct Rows {
-  const char* name;
-  DType dtype;
-  std::int64_t stride;
-  std::int64_t& alignment;
-};
-
-void complete_in_place(const Rows& input, const Rows& output) {
-  if (input.dtype != output.dtype || input.stride != output.stride)
-    throw Error(ErrorCode::invalid_argument, "in_place is 1, but ", input.name, " (", name(input.dtype), ", row stride ",
-                input.stride, ") and ", output.name, " (", name(output.dtype), ", row stride ", output.stride,
-                ") differ; both must agree");
-  input.alignment = output.alignment = std::min(input.alignment, output.alignment);
 }
 
 void complete_options(SoftmaxOptions& options, std::int64_t rows) {
@@ -92,15 +69,14 @@ std::string_view summary_of(const SoftmaxBackwardProblem& problem) noexcept {
 }
 
 void complete(SoftmaxProblem& p) {
-  if (p.in_place)
-    complete_in_place({"x", p.dtype, *p.x_row_stride, p.x_alignment}, {"y", p.output(), *p.y_row_stride, p.y_alignment});
+  row::complete_x_to_y(p);
   complete_options(p.options, p.rows);
 }
 
 void complete(SoftmaxBackwardProblem& p) {
   if (p.in_place)
-    complete_in_place({"dy", p.dtype, *p.dy_row_stride, p.dy_alignment},
-                      {"dx", p.output(), *p.dx_row_stride, p.dx_alignment});
+    row::complete_in_place({"dy", p.dtype, *p.dy_row_stride, p.dy_alignment},
+                           {"dx", p.output(), *p.dx_row_stride, p.dx_alignment});
   complete_options(p.options, p.rows);
 }
 

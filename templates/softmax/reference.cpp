@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <vector>
 
 #include "templates/half.h"
+#include "templates/row/check.h"
 #include "templates/sampling.h"
 #include "templates/softmax/op.h"
 
@@ -149,17 +149,12 @@ class Masking {
   const std::byte* valid_cols_ = nullptr;
 };
 
-/// As a slack: whatever stands there is right.
-constexpr double anything = -1;
-
-/// One row of references, with the error that each may have beyond its units in the last place (0 in forward operations).
-struct ReferenceRow {
-  std::vector<double> result, slack;
-};
-
-void forward_reference(const Shape& shape, const Masking& masking, const std::byte* x, std::int64_t row, ReferenceRow& out) {
+void forward_reference(const Shape& shape, const Masking& masking, const std::byte* x, std::int64_t row,
+                       row::ReferenceRow& out) {
   const std::int64_t length = masking.length(row);
   std::vector<double>& values = out.result;
+  // What 16-bit arithmetic adds up is flushed to zero below 2^-142 a term.
+  std::ranges::fill(out.slack, shape.logarithm && shape.output == DType::bf16 ? 0x1.0p-126 : 0.0);
   double largest = -INFINITY;
   bool has_nan = false;
   for (std::int64_t column = 0; column < shape.cols; ++column) {
@@ -203,7 +198,7 @@ void forward_reference(const Shape& shape, const Masking& masking, const std::by
 constexpr double twice_the_precision = 0x1.0p-42;
 
 void backward_reference(const Shape& shape, const Masking& masking, const std::byte* dy, const std::byte* y,
-                        std::int64_t row, ReferenceRow& out) {
+                        std::int64_t row, row::ReferenceRow& out) {
   const std::int64_t length = masking.length(row);
   long double sum = 0;
   double size = 0;  // of the sum's terms
@@ -226,7 +221,7 @@ void backward_reference(const Shape& shape, const Masking& masking, const std::b
     out.result[at] = 0;
     if (!takes_part(column)) {
       // Without a finite sum 0 is not asked for: the kernel has 0 * inf there.
-      out.slack[at] = std::isfinite(static_cast<double>(sum)) ? 0.0 : anything;
+      out.slack[at] = std::isfinite(static_cast<double>(sum)) ? 0.0 : row::anything;
       continue;
     }
     if (empty) continue;
@@ -246,22 +241,6 @@ void backward_reference(const Shape& shape, const Masking& masking, const std::b
   }
 }
 
-struct RowOutcome {
-  double max_error = 0;
-  std::string failure;
-};
-
-double error_of(const Shape& shape, double result, double reference, double slack) {
-  if (std::isnan(reference) || std::isnan(result)) return std::isnan(reference) == std::isnan(result) ? 0 : INFINITY;
-  // From here on the nearest number of the output is infinity.
-  double most = 0x1.ffffffp127;
-  if (shape.output == DType::f16) most = 65520;
-  if (shape.output == DType::bf16) most = 0x1.ffp127;
-  const double expected = std::fabs(reference) >= most ? std::copysign(INFINITY, reference) : reference;
-  if (std::isinf(expected) || std::isinf(result)) return expected == result ? 0 : INFINITY;
-  return std::max(0.0, std::fabs(result - expected) - slack) / spacing(shape.output, expected);
-}
-
 }  // namespace
 
 void ParsedSoftmax::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
@@ -277,24 +256,16 @@ void ParsedSoftmax::fill_inputs(std::uint64_t seed, InputKind kind, std::span<co
       continue;
     }
     const bool is_result = shape.backward() && a == 1;
-    // Of a broadcast row there is one.
-    const std::int64_t rows = array.info.strides[0] == 0 ? std::min<std::int64_t>(shape.rows, 1) : shape.rows;
-    over_rows(rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<double> values(static_cast<std::size_t>(shape.cols));
-      for (std::int64_t row = begin; row < end; ++row) {
-        const bool odd = kind == InputKind::edge_cases && row < edge_case_rows;
-        for (std::int64_t column = 0; column < shape.cols; ++column) {
-          const std::uint64_t bits = bits_at(a, row, column);
-          values[static_cast<std::size_t>(column)] =
-              !odd ? bell(bits) * 2
-                   : (shape.backward() && !is_result ? edge_case_gradient(row, column, shape.cols, bits)
-                                                     : edge_case_value(row, column, shape.cols, shape.input, bits));
-        }
-        if (is_result) to_softmax(values, shape.logarithm);
-        for (std::int64_t column = 0; column < shape.cols; ++column)
-          write_element(array.info.dtype, array.data, row * array.info.strides[0] + column,
-                        static_cast<float>(values[static_cast<std::size_t>(column)]));
+    row::fill_rows(array, [&](std::int64_t row, std::vector<double>& values) {
+      const bool odd = kind == InputKind::edge_cases && row < edge_case_rows;
+      for (std::int64_t column = 0; column < shape.cols; ++column) {
+        const std::uint64_t bits = bits_at(a, row, column);
+        values[static_cast<std::size_t>(column)] =
+            !odd ? bell(bits) * 2
+                 : (shape.backward() && !is_result ? edge_case_gradient(row, column, shape.cols, bits)
+                                                   : edge_case_value(row, column, shape.cols, shape.input, bits));
       }
+      if (is_result) to_softmax(values, shape.logarithm);
     });
   }
 }
@@ -302,50 +273,13 @@ void ParsedSoftmax::fill_inputs(std::uint64_t seed, InputKind kind, std::span<co
 CheckResult ParsedSoftmax::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
   const Shape& shape = this->shape();
   const Masking masking(shape, arrays);
-  const std::size_t output = shape.backward() ? 2 : 1;
-  const std::string& output_name = arrays[output].info.name;
-  CheckResult result;
-  result.error_unit = "ULP";
-  result.allowed_error = allowed_ulp(shape.output);
-  result.total_rows = shape.rows;
-  result.checked_rows = std::min(shape.rows, std::max<std::int64_t>(max_rows, 1));
-  std::vector<RowOutcome> outcomes(static_cast<std::size_t>(result.checked_rows));
-  over_rows(result.checked_rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
-    ReferenceRow reference;
-    reference.result.resize(static_cast<std::size_t>(shape.cols));
-    reference.slack.resize(static_cast<std::size_t>(shape.cols));
-    for (std::int64_t i = begin; i < end; ++i) {
-      // Evenly spread, the first and the last row included.
-      const std::int64_t row = result.checked_rows > 1 ? (shape.rows - 1) * i / (result.checked_rows - 1) : 0;
-      if (shape.backward())
-        backward_reference(shape, masking, arrays[0].data, arrays[1].data, row, reference);
-      else
-        forward_reference(shape, masking, arrays[0].data, row, reference);
-      RowOutcome& outcome = outcomes[static_cast<std::size_t>(i)];
-      for (std::int64_t column = 0; column < shape.cols; ++column) {
-        const auto at = static_cast<std::size_t>(column);
-        const double found = read_element(shape.output, arrays[output].data, row * shape.out.stride + column);
-        if (reference.slack[at] == anything) continue;
-        // What 16-bit arithmetic adds up is flushed to zero below 2^-142 a term.
-        if (shape.logarithm && !shape.backward() && shape.output == DType::bf16) reference.slack[at] = 0x1.0p-126;
-        const double error = error_of(shape, found, reference.result[at], reference.slack[at]);
-        if (!(error <= result.allowed_error) && outcome.failure.empty()) {
-          std::ostringstream text;
-          text.precision(9);
-          text << output_name << "[" << row << "," << column << "] is " << found << ", the reference is "
-               << reference.result[at] << " (" << error << " ULP, allowed " << result.allowed_error << ")";
-          outcome.failure = text.str();
-        }
-        outcome.max_error = std::max(outcome.max_error, error);
-      }
-    }
-  });
-  for (const RowOutcome& outcome : outcomes) {
-    result.max_error = std::max(result.max_error, outcome.max_error);
-    if (result.first_failure.empty()) result.first_failure = outcome.failure;
-  }
-  result.passed = result.first_failure.empty();
-  return result;
+  const auto reference = [&](std::int64_t row, row::ReferenceRow& out) {
+    if (shape.backward())
+      backward_reference(shape, masking, arrays[0].data, arrays[1].data, row, out);
+    else
+      forward_reference(shape, masking, arrays[0].data, row, out);
+  };
+  return row::check_rows(arrays[shape.backward() ? 2 : 1], allowed_ulp(shape.output), max_rows, reference);
 }
 
 }  // namespace tunesmith

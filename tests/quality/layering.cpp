@@ -118,7 +118,7 @@ std::string operation_of(std::string_view path) {
 }
 
 // Operations on rows, which use row/.
-const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/"};
+const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/", "templates/rms_norm/"};
 
 std::string check_device_code(const Include& include, const std::string& path) {
   const std::string own = folder_of(include.file), target = folder_of(path);

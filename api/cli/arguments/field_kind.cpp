@@ -13,11 +13,6 @@ FieldKind kind_of(const FieldInfo& field) {
   return FieldKind::number;
 }
 
-std::string_view bare_value(const FieldInfo& field) {
-  if (kind_of(field) == FieldKind::toggle) return "1";
-  return field.name == "causal" ? "bottom-right" : "";
-}
-
 bool is_read_from_file(std::string_view field) {
   for (const Op* op : all_ops())
     for (const FieldInfo& info : op->problem_fields())

@@ -16,8 +16,6 @@ enum class FieldKind {
 };
 
 FieldKind kind_of(const FieldInfo& field);
-/// What the flag means without a value; empty if it needs one.
-std::string_view bare_value(const FieldInfo& field);
 /// Whether some operation has a field of this name that is read from a file.
 bool is_read_from_file(std::string_view field);
 /// Whether the field describes how arrays lie in memory: strides and alignments.

@@ -42,7 +42,7 @@ std::string range_of(const FieldInfo& field) {
 std::string help_of(const FieldInfo& field) {
   std::string facts = range_of(field);
   const auto add = [&](const std::string& fact) { facts += (facts.empty() ? "" : "; ") + fact; };
-  const std::string_view alone = bare_value(field);
+  const std::string_view alone = field.bare;
   if (field.default_text.empty())
     add("required");
   else if (field.default_text != (kind_of(field) == FieldKind::toggle ? "0" : "none") || !field.choices.empty())
@@ -82,8 +82,7 @@ void ProblemFlags::add(CLI::App& command, const FieldInfo& field) {
       ->group(field.hidden              ? ""
               : is_memory_layout(field) ? memory_layout_group
                                         : problem_group);
-  if (const std::string_view alone = bare_value(field); !alone.empty())
-    option->expected(0, 1)->default_str(std::string(alone));
+  if (const std::string_view alone = field.bare; !alone.empty()) option->expected(0, 1)->default_str(std::string(alone));
 }
 
 void ProblemFlags::add_to(CLI::App& command) {

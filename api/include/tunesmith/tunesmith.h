@@ -1,5 +1,5 @@
 #pragma once
-// Everything a C++ program needs.
+// What most C++ programs need. Each operation has a header of its own as well, such as tunesmith/rms_norm.h.
 
 #include "tunesmith/engine.h"
 #include "tunesmith/linear_cross_entropy.h"

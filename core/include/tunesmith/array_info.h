@@ -17,7 +17,9 @@ struct ArrayInfo {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;  ///< elements; the last one is 1, and 0 broadcasts
   std::int64_t alignment = 1;         ///< promised alignment of the base address in bytes
+  std::string alignment_field{};      ///< the problem's field that promises `alignment`; empty: none
   std::string in_place_of{};          ///< the input whose memory this output uses; empty: its own memory
+  std::string in_place_field{};       ///< the flag, or the choice between separate and in_place, that decides in_place_of
   std::vector<std::string> dims{};    ///< the extents as text: "rows", "batch + 1", "8"
   std::string meaning{};              ///< one line; may be empty
   bool present = true;                ///< false if the problem does not use it; only Op::describe_arrays lists those

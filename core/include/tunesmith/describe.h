@@ -94,6 +94,7 @@ struct FieldFacts {
   Default follows{};             ///< of an optional field
   bool required = false;         ///< has no default
   Condition only_with{};
+  std::string_view bare{};    ///< the value that the command line's flag means without one; flags mean 1
   bool hidden = false;        ///< not listed by help
   bool omit_default = false;  ///< the normal form omits the field, like an option, if it equals its default
 };
@@ -158,6 +159,7 @@ struct ArrayFacts {
   const bool* enabled_by = nullptr;         ///< the option that a given address switches on in a one-shot call
   std::string_view in_place_of{};           ///< an output that is this input's memory in this problem; empty: its own
   const bool* in_place = nullptr;           ///< the option that equal addresses of this output and its input switch on
+  const void* in_place_choice = nullptr;    ///< or the enum, with the values separate and in_place
   const void* shares = nullptr;             ///< the address of that input, in a one-shot call
   std::string_view meaning{};
 };

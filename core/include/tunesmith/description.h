@@ -185,6 +185,8 @@ class Description {
     Value follows() const;
   };
 
+  /// Returns the name of the field that is stored in `member`; empty if there is none.
+  std::string_view name_of(const void* member) const;
   std::string dim_text(const Extent& extent) const;
   Fields form(const Description& defaults, bool normal) const;
 

@@ -73,6 +73,7 @@ struct FieldInfo {
   bool option = false;                    ///< neither shape nor dtype: --option NAME=VALUE on the command line
   bool text = false;                      ///< a string with any characters, such as source code; its flag takes a file name
   FieldKind kind = FieldKind::integer;
+  std::string_view bare{};   ///< the value of the command line's flag without a value; empty: it needs one
   std::string range_text{};  ///< allowed numbers: "1 to 2147483647"; may be empty
   bool hidden = false;       ///< not listed by help
 };

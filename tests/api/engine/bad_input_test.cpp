@@ -76,7 +76,7 @@ TEST_F(BadInput, Fields) {
 TEST_F(BadInput, Configurations) {
   rejects_config("variant=fastest", {"variant", "fastest", "warp", "block", "two_pass"});
   rejects_config("thread=128", {"thread"});
-  rejects_config("threads=100", {"threads", "100", "power of two"});
+  rejects_config("threads=100", {"configuration: threads is 100", "power of two"});
   rejects_config("threads=4096", {"threads", "4096", "1024"});
   rejects_config("variant=two_pass,load=sideways", {"load", "sideways", "plain"});
   // Valid values that are impossible on the device: the columns do not fit in the registers of one warp.

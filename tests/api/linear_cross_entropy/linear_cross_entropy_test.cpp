@@ -227,8 +227,8 @@ TEST_F(LinearCrossEntropyHost, ErrorsNameInvalidFields) {
   expect_rejected([](auto& p) { p.vocab_size = 0; }, {"vocab_size is 0", "allowed: 1"});
   expect_rejected([](auto& p) { p.chunk_tokens = -3; }, {"chunk_tokens is -3"});
   expect_rejected([](auto& p) { p.memory_bytes = 100; }, {"memory_bytes is 100", "allowed: at least"});
-  expect_rejected([](auto& p) { p.dtype = DType::i32; }, {"dtype is i32", "f32, f16, bf16"});
-  expect_rejected([](auto& p) { p.target_dtype = DType::f32; }, {"target_dtype is f32", "i64, i32"});
+  expect_rejected([](auto& p) { p.dtype = DType::i32; }, {"dtype is 'i32'", "f32, f16, bf16"});
+  expect_rejected([](auto& p) { p.target_dtype = DType::f32; }, {"target_dtype is 'f32'", "i32, i64"});
   expect_rejected([](auto& p) { p.label_smoothing = 1.5; }, {"label_smoothing", "1.5"});
   expect_rejected([](auto& p) { p.z_loss = -1; }, {"z_loss", "-1"});
   expect_rejected([](auto& p) { p.scale = 0; }, {"scale", "0"});
@@ -238,13 +238,13 @@ TEST_F(LinearCrossEntropyHost, ErrorsNameInvalidFields) {
         p.dloss = true;
         p.dhidden = p.dweight = false;
       },
-      {"dloss is true", "expected at least one"});
+      {"dloss is 1; allowed: only with dhidden=1 or dweight=1"});
   expect_rejected(
       [](auto& p) {
         p.f32_dweight = true;
         p.dweight = false;
       },
-      {"f32_dweight is true"});
+      {"f32_dweight is 1; allowed: only with dweight=1"});
 }
 
 TEST_F(LinearCrossEntropyHost, ErrorsNameInvalidArrays) {

@@ -17,6 +17,10 @@ std::vector<Problem> cross_entropy_problems() {
       "cols=512,logits_row_stride=516,dlogits_row_stride=520,gradient=separate,reduction=none,target_dtype=i32",
       "cols=257,dtype=f16,logits_alignment=2,reduction=none,argmax=1,num_correct=1,target_dtype=i32",
       "cols=2000,gradient=separate,out_dtype=bf16,reduction=none,dloss=row",
+      // One row of logits for all targets.
+      "cols=130,logits_row_stride=0,reduction=none,nll=1,argmax=1",
+      "cols=777,dtype=bf16,logits_row_stride=0,gradient=separate,dloss=row,reduction=none",
+      "cols=1000,dtype=f16,logits_row_stride=0,logits_alignment=2,gradient=separate,out_dtype=f32",
       // Reductions.
       "cols=130,num_correct=1",
       "cols=130,reduction=sum,z_loss=0.01,gradient=separate",
@@ -45,12 +49,14 @@ std::vector<Problem> cross_entropy_problems() {
       "cols=300,softcap=10,scale=0.7,reduction=sum,in_place=1,nll=1",
       "cols=200,vocab_start=300,vocab_size=900,reduction=none,dtype=bf16",
       "cols=200,vocab_start=300,vocab_size=900,label_smoothing=0.1,nll=1",
+      "cols=333,logits_row_stride=0,dloss=row,reduction=none",
   };
   const char* const shards[] = {
       "cols=200,vocab_start=0,vocab_size=900",
       "cols=331,vocab_start=100,vocab_size=900,dtype=bf16,argmax=1",
       "cols=128,vocab_start=64,vocab_size=256,label_smoothing=0.1,weight=1,argmax=1",
       "cols=640,vocab_start=0,vocab_size=641,label_smoothing=0.2,dtype=f16,softcap=15,target_dtype=i32",
+      "cols=331,vocab_start=100,vocab_size=900,logits_row_stride=0,argmax=1",
   };
   const char* const combine[] = {
       "shards=1,vocab_size=100,reduction=none,nll=1,argmax=1",

@@ -262,6 +262,7 @@ constexpr void describe_attention_fields(Self& p, Visitor& v) {
   v.field("layout", p.layout, {.meaning = "order of batch (b), sequence (s), heads (h) and head_dim (d) in q, k, v and o"});
   v.field("causal", p.causal,
           {.meaning = "causal mask; the first or the last query is aligned with the first or the last key",
+           .bare = "bottom-right",
            .omit_default = true});
   v.field("window_left", p.window_left,
           {.meaning = "visible keys before the query's position", .range = positions, .omit_default = true});

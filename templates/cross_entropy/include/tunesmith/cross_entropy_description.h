@@ -208,6 +208,7 @@ constexpr void describe(Self& p, const CrossEntropyArrays& arrays, Visitor& v) {
   ce::describe_loss_arrays(p, arrays, v);
   ArrayFacts dlogits = ce::dlogits_array(p, p.gradient == Gradient::in_place);
   dlogits.present = p.gradient != Gradient::none;
+  dlogits.in_place_choice = &p.gradient;
   v.array(arrays.dlogits, dlogits);
 }
 

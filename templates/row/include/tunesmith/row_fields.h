@@ -26,4 +26,48 @@ constexpr FieldFacts input_stride(std::string_view meaning, std::int64_t cols) {
   return facts;
 }
 
+/// Describes the fields of a problem that reads rows x and writes rows y. The problem has the members
+///   rows, cols, dtype, out_dtype, x_row_stride, y_row_stride, x_alignment, y_alignment, in_place, and output().
+template <typename Problem, DescriptionVisitor Visitor>
+constexpr void describe_x_to_y(Problem& p, Visitor& v) {
+  v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true});
+  v.field("cols", p.cols,
+          {.meaning = "number of columns; kernels are specialized for it", .range = {1, most_cols}, .required = true});
+  v.field("dtype", p.dtype, {.meaning = "element type of x", .choices = float_dtypes});
+  v.field("out_dtype", p.out_dtype,
+          {.meaning = "element type of y", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
+  v.field("x_row_stride", p.x_row_stride,
+          input_stride("elements from one row of x to the next; 0: one row for all", p.cols));
+  v.field("y_row_stride", p.y_row_stride, output_stride("elements from one row of y to the next", p.cols));
+  v.field("x_alignment", p.x_alignment, alignment_facts("bytes that the address of x is a multiple of", p.dtype));
+  v.field("y_alignment", p.y_alignment, alignment_facts("bytes that the address of y is a multiple of", p.output()));
+  v.field("in_place", p.in_place, {.meaning = "y is x"});
+}
+
+/// The array x of such a problem.
+template <typename Problem>
+constexpr ArrayFacts x_facts(const Problem& p, std::string_view meaning) {
+  return {.name = "x",
+          .dtype = p.dtype,
+          .shape = {size(p.rows), size(p.cols)},
+          .strides = {p.x_row_stride.value_or(p.cols), 1},
+          .alignment = &p.x_alignment,
+          .meaning = meaning};
+}
+
+/// The array y of such a problem; `x` is the address of x.
+template <typename Problem>
+constexpr ArrayFacts y_facts(const Problem& p, const void* x, std::string_view meaning) {
+  return {.name = "y",
+          .role = Role::output,
+          .dtype = p.output(),
+          .shape = {size(p.rows), size(p.cols)},
+          .strides = {p.y_row_stride.value_or(p.cols), 1},
+          .alignment = &p.y_alignment,
+          .in_place_of = p.in_place ? "x" : "",
+          .in_place = &p.in_place,
+          .shares = x,
+          .meaning = meaning};
+}
+
 }  // namespace tunesmith

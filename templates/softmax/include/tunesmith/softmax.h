@@ -56,36 +56,11 @@ struct SoftmaxProblem {
 template <DescribedAs<SoftmaxProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const SoftmaxArrays& arrays, Visitor& v) {
   const SoftmaxRows rows{p.rows, p.cols, p.dtype, false};
-  v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true});
-  v.field("cols", p.cols,
-          {.meaning = "number of columns; kernels are specialized for it", .range = {1, most_cols}, .required = true});
-  v.field("dtype", p.dtype, {.meaning = "element type of x", .choices = float_dtypes});
-  v.field("out_dtype", p.out_dtype,
-          {.meaning = "element type of y", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
-  v.field("x_row_stride", p.x_row_stride,
-          input_stride("elements from one row of x to the next; 0: one row for all", p.cols));
-  v.field("y_row_stride", p.y_row_stride, output_stride("elements from one row of y to the next", p.cols));
-  v.field("x_alignment", p.x_alignment, alignment_facts("bytes that the address of x is a multiple of", p.dtype));
-  v.field("y_alignment", p.y_alignment, alignment_facts("bytes that the address of y is a multiple of", p.output()));
-  v.field("in_place", p.in_place, {.meaning = "y is x"});
+  describe_x_to_y(p, v);
   describe(p.options, rows, v);
 
-  v.array(arrays.x, {.name = "x",
-                     .dtype = p.dtype,
-                     .shape = {size(p.rows), size(p.cols)},
-                     .strides = {p.x_row_stride.value_or(p.cols), 1},
-                     .alignment = &p.x_alignment,
-                     .meaning = "scores"});
-  v.array(arrays.y, {.name = "y",
-                     .role = Role::output,
-                     .dtype = p.output(),
-                     .shape = {size(p.rows), size(p.cols)},
-                     .strides = {p.y_row_stride.value_or(p.cols), 1},
-                     .alignment = &p.y_alignment,
-                     .in_place_of = p.in_place ? "x" : "",
-                     .in_place = &p.in_place,
-                     .shares = arrays.x,
-                     .meaning = "probabilities, or their logarithms"});
+  v.array(arrays.x, x_facts(p, "scores"));
+  v.array(arrays.y, y_facts(p, arrays.x, "probabilities, or their logarithms"));
   describe_arrays(p.options, rows, arrays, v);
 }
 

@@ -1,0 +1,14 @@
+#pragma once
+// Operations over rows against a device copy of the same bytes, interleaved in one run.
+
+#include <string>
+
+#include "tunesmith/engine.h"
+
+namespace tunesmith::bench {
+
+/// Registers a benchmark of a problem that reads x and writes y, which are its first two arrays. Reports GB/s, the GB/s of
+/// the copy, and the share of the copy.
+void register_against_copy(Engine& engine, const std::string& name, const Problem& problem, Mode mode);
+
+}  // namespace tunesmith::bench

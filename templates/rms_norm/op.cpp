@@ -1,0 +1,59 @@
+#include "templates/rms_norm/op.h"
+
+#include "templates/row/columns.h"
+#include "templates/row/x_to_y.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+row::Columns weight_of(const RmsNormProblem& p) { return {p.weight, p.weight_type(), p.weight_alignment}; }
+
+row::Shape shape_of(const RmsNormProblem& p) {
+  row::Shape shape = row::x_to_y_shape(p);
+  shape.more_registers = p.weight ? 12 : 0;  // a vector of weights
+  return shape;
+}
+
+row::OwnParams params_of(const RmsNormProblem& p) {
+  return row::OwnParams("RmsNormParams")
+      .address("weight")
+      .address("rstd")
+      .real("eps", p.eps)
+      .real("weight_offset", p.weight_offset);
+}
+
+}  // namespace
+
+std::string_view summary_of(const RmsNormProblem&) noexcept {
+  return "y[r,:] = x[r,:] / sqrt(mean(x[r,:]^2) + eps) * (weight + weight_offset) for every row r";
+}
+
+std::vector<FieldInfo> config_fields_of(const RmsNormProblem&) { return row::config_field_infos(); }
+
+void complete(RmsNormProblem& p) {
+  row::complete_x_to_y(p);
+  if (p.weight_type() != p.dtype && p.weight_type() != DType::f32)
+    throw Error(ErrorCode::invalid_argument, "weight_dtype is ", name(p.weight_type()), "; allowed: ", name(p.dtype),
+                " (that of x), f32");
+}
+
+ParsedRmsNorm::ParsedRmsNorm(const Op& op, const RmsNormProblem& p)
+    : RowProblem(op, p, shape_of(p), params_of(p), weight_of(p).problem_class("weight", shape_of(p))), typed_(p) {}
+
+Cost ParsedRmsNorm::cost() const {
+  // A square and its addition, two products, and the sum of weight and offset.
+  return cost_of_arrays((typed_.weight ? 5.0 : 3.0) * static_cast<double>(typed_.rows) * static_cast<double>(typed_.cols));
+}
+
+row::Kernels ParsedRmsNorm::kernels(const row::TypedConfig&, const row::Shape& shape) const {
+  row::Kernels kernels;
+  kernels.files = "rms_norm/";
+  kernels.function = "rms_norm";
+  kernels.steps = "the sum of squares and the result";
+  kernels.features = {{"Weight", weight_of(typed_).type(shape)}};
+  if (typed_.weight) kernels.specialized = ", weights of " + std::string(name(typed_.weight_type()));
+  return kernels;
+}
+
+}  // namespace tunesmith

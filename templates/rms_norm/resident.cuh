@@ -1,0 +1,48 @@
+// RMS normalization in one read and one write: the row stays on the chip, in the registers and shared memory of the threads
+// that share it, while its squares are summed. The variants differ in who shares a row: lanes of a warp, a block, a cluster
+// of blocks, or blocks of a cooperative grid.
+#pragma once
+
+#include "rms_norm/rms_norm.cuh"
+#include "row/hybrid_row.cuh"
+
+namespace tunesmith {
+
+/// `Types` has Input (of x) and Output (of y); `Storage` is where the row stays.
+template <typename Types, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage>
+__device__ __forceinline__ void rms_norm_resident(const RmsNormParams& params) {
+  using Input = typename Types::Input;
+  using ResidentRow = typename Storage::template Row<Input, shape, config, Group>;
+
+  Group group(params.row.workspace, params.row.groups);
+  const int thread_rank = group.thread_rank();
+  ResidentRow x(config.shared_vectors > 0 ? dynamic_shared() : nullptr);
+
+  over_rows(group, params.row.rows, [&](int64 index, bool exists) {
+    const Row<shape> row(params.row, index, static_cast<const Input*>(nullptr));
+    x.load(row.template input<Input>(params.row, 0), row.seen, thread_rank, 0.0f);
+    group.start();
+
+    CompensatedSum squares;
+#pragma unroll
+    for (int i = 0; i < ResidentRow::vectors; ++i) {
+      if (i == ResidentRow::in_registers) x.arrived();
+      float values[shape.vector];
+      x.get(i, values);
+      include_squares(squares, values);
+    }
+    const float rstd = rstd_of<shape>(params, group.template reduce<0>(squares.both(), SumOfTwoFloats()));
+
+    if (!exists) return;
+    if (thread_rank == 0 && params.rstd != nullptr) params.rstd[index] = rstd;
+#pragma unroll
+    for (int i = 0; i < ResidentRow::vectors; ++i) {
+      float values[shape.vector];
+      x.get(i, values);
+      store_normalized<Types, shape, config.store>(params, row, column_of<shape, Group::group_size>(i, thread_rank),
+                                                   inside_row<shape, Group::group_size>(i), rstd, values);
+    }
+  });
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,59 @@
+// The steps of RMS normalization that its kernels share.
+//
+//   y = x * rstd * (weight + weight_offset),  rstd = 1 / sqrt(mean(x^2) + eps)
+//
+// All of it in float32, rounded to y's type once. The squares of a vector are added in a chain; the sums of vectors and of
+// threads keep what each addition loses, so that a long row is as exact as a short one.
+//
+// Reference: Zhang and Sennrich, "Root mean square layer normalization" (arXiv:1910.07467).
+#pragma once
+
+#include "device/exponential.cuh"
+#include "device/reciprocal_sqrt.cuh"
+#include "row/columns.cuh"
+
+namespace tunesmith {
+
+/// The kernels' only argument: x is row.input[0], y is row.output.
+struct RmsNormParams {
+  RowParams row;
+  const void* weight;  ///< [cols]
+  float* rstd;         ///< [rows], or nullptr
+  float eps, weight_offset;
+};
+
+template <int count>
+__device__ __forceinline__ void include_squares(CompensatedSum& sum, const float (&values)[count]) {
+  float squares = 0.0f;
+#pragma unroll
+  for (int j = 0; j < count; ++j) squares = fused_multiply_add(values[j], values[j], squares);
+  sum.include(squares);
+}
+
+/// rstd of a row from its sum of squares, an unevaluated sum of two floats. 0 if the sum overflows.
+template <const RowShape& shape>
+__device__ __forceinline__ float rstd_of(const RmsNormParams& params, FloatPair squares) {
+  // Next to an infinite sum the second float is NaN, from inf - inf.
+  const float sum = is_finite(squares.first) ? add(squares.first, squares.second) : squares.first;
+  return reciprocal_sqrt(add(divide(sum, static_cast<float>(shape.cols)), params.eps));
+}
+
+/// Normalizes the vector at `column` and stores those of its elements that lie in the row.
+template <typename Types, const RowShape& shape, StoreHint hint>
+__device__ __forceinline__ void store_normalized(const RmsNormParams& params, const Row<shape>& row, int64 column,
+                                                 bool inside, float rstd, float (&values)[shape.vector]) {
+  using Output = typename Types::Output;
+  using Weight = typename RowFeatures<shape>::Weight;
+#pragma unroll
+  for (int j = 0; j < shape.vector; ++j) values[j] = multiply(values[j], rstd);
+  if constexpr (Weight::present) {
+    float weight[shape.vector];
+    Weight::template load<shape>(params.weight, row, column, inside, weight);
+#pragma unroll
+    for (int j = 0; j < shape.vector; ++j) values[j] = multiply(values[j], add(weight[j], params.weight_offset));
+  }
+  RowFeatures<shape>::Edges::template store<Output, shape.vector, hint>(row.template output<Output>(params.row), column,
+                                                                        row.all, inside, values);
+}
+
+}  // namespace tunesmith

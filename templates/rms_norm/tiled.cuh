@@ -1,0 +1,90 @@
+// RMS normalization of rows that do not fit on the chip, in two reads. One block takes whole rows, or several share a row:
+// then a first kernel leaves the sum of squares of each part in the workspace and a second one adds them up.
+#pragma once
+
+#include "rms_norm/rms_norm.cuh"
+#include "row/tiles.cuh"
+
+namespace tunesmith {
+
+/// The sum over a block; every thread gets it.
+template <int threads>
+__device__ __forceinline__ FloatPair sum_of_block(FloatPair sum) {
+  sum = BlockGroup<threads>(nullptr, 0).template reduce<0>(sum, SumOfTwoFloats());
+  sync_block();  // the next row's sum uses the same shared memory
+  return sum;
+}
+
+/// The sum of squares of a block's part of a row.
+template <typename Types, const RowShape& shape, const TiledConfig& config>
+__device__ __forceinline__ FloatPair squares_of_part(const RmsNormParams& params, const Row<shape>& row, int part) {
+  using Input = typename Types::Input;
+  const Input* const x = row.template input<Input>(params.row, 0);
+  CompensatedSum squares;
+  over_tiles<shape, config, true>(part, row.seen.end, [&](bool inside, int64 begin) {
+    Packed<Input, shape.vector> tile[config.unroll];
+    load_tile<Input, shape, config, config.load>(x, begin, row.seen, inside, 0.0f, tile);
+#pragma unroll
+    for (int i = 0; i < config.unroll; ++i) {
+      float values[shape.vector];
+      tile[i].unpack(values);
+      include_squares(squares, values);
+    }
+  });
+  return sum_of_block<config.threads>(squares.both());
+}
+
+/// Reads a block's part of a row again and writes the result.
+template <typename Types, const RowShape& shape, const TiledConfig& config>
+__device__ __forceinline__ void normalize_part(const RmsNormParams& params, const Row<shape>& row, int part,
+                                               FloatPair squares) {
+  using Input = typename Types::Input;
+  const Input* const x = row.template input<Input>(params.row, 0);
+  const float rstd = rstd_of<shape>(params, squares);
+  if (part == 0 && thread_index() == 0 && params.rstd != nullptr) params.rstd[row.index] = rstd;
+  over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
+    Packed<Input, shape.vector> tile[config.unroll];
+    load_tile<Input, shape, config, config.load_again>(x, begin, row.seen, inside, 0.0f, tile);
+#pragma unroll
+    for (int i = 0; i < config.unroll; ++i) {
+      float values[shape.vector];
+      tile[i].unpack(values);
+      store_normalized<Types, shape, config.store>(params, row, begin + (i * config.threads + thread_index()) * shape.vector,
+                                                   inside, rstd, values);
+    }
+  });
+}
+
+/// One block per row.
+template <typename Types, const RowShape& shape, const TiledConfig& config>
+__device__ __forceinline__ void rms_norm_two_pass(const RmsNormParams& params) {
+  over_parts<shape, config>(params.row, [&](int64 index, int part) {
+    const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
+    normalize_part<Types, shape, config>(params, row, part, squares_of_part<Types, shape, config>(params, row, part));
+  });
+}
+
+/// Several blocks per row, first kernel: leaves [rows][blocks_per_row] sums.
+template <typename Types, const RowShape& shape, const TiledConfig& config>
+__device__ __forceinline__ void rms_norm_split_sums(const RmsNormParams& params) {
+  over_parts<shape, config>(params.row, [&](int64 index, int part) {
+    const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
+    const FloatPair squares = squares_of_part<Types, shape, config>(params, row, part);
+    if (thread_index() == 0) static_cast<FloatPair*>(params.row.workspace)[index * config.blocks_per_row + part] = squares;
+  });
+}
+
+/// Several blocks per row, second kernel: adds the sums up and writes.
+template <typename Types, const RowShape& shape, const TiledConfig& config>
+__device__ __forceinline__ void rms_norm_split(const RmsNormParams& params) {
+  over_parts<shape, config>(params.row, [&](int64 index, int part) {
+    const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
+    const auto* const parts = static_cast<const FloatPair*>(params.row.workspace) + index * config.blocks_per_row;
+    FloatPair squares = SumOfTwoFloats::identity();
+    for (int i = thread_index(); i < config.blocks_per_row; i += config.threads)
+      squares = SumOfTwoFloats()(squares, parts[i]);
+    normalize_part<Types, shape, config>(params, row, part, sum_of_block<config.threads>(squares));
+  });
+}
+
+}  // namespace tunesmith

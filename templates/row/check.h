@@ -1,0 +1,33 @@
+#pragma once
+// Inputs and references of operations over rows, row by row and on several threads. Internal to templates/.
+
+#include <functional>
+#include <vector>
+
+#include "templates/op.h"
+
+namespace tunesmith::row {
+
+/// A slack with which any result is right.
+inline constexpr double anything = -1;
+
+/// One row of an output in float64, and the absolute error of each element beyond the units in the last place that are
+/// allowed for all.
+struct ReferenceRow {
+  std::vector<double> result, slack;
+};
+
+/// Computes a row. `reference` has the row's size; what it holds is undefined.
+using MakeReference = std::function<void(std::int64_t row, ReferenceRow& reference)>;
+
+/// Compares an output with its reference: at most `max_rows` rows, evenly spread, the first and the last one included. NaN
+/// equals NaN, and what exceeds the dtype equals infinity. An array of one dimension has one element in each row.
+CheckResult check_rows(const HostArray& output, double allowed_ulp, std::int64_t max_rows, const MakeReference& make);
+
+/// Makes the elements of a row, which may be NaN or exceed the dtype.
+using MakeRow = std::function<void(std::int64_t row, std::vector<double>& values)>;
+
+/// Writes an input. An array of one dimension is one row, and so is one with a row stride of 0.
+void fill_rows(const HostArray& input, const MakeRow& make);
+
+}  // namespace tunesmith::row

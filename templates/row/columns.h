@@ -1,0 +1,23 @@
+#pragma once
+// Arrays with one element for each column, such as weights: the host's part of row/columns.cuh. Internal to templates/.
+
+#include <string>
+
+#include "templates/row/shape.h"
+
+namespace tunesmith::row {
+
+struct Columns {
+  bool present = false;
+  DType dtype = DType::f32;
+  std::int64_t alignment = 0;  ///< bytes, of the address
+
+  /// Elements that one load takes in rows of this shape.
+  int vector(const Shape& shape) const noexcept;
+  /// The type that RowFeatures names: "Columns<tunesmith::bf16, 8>" or "NoColumns".
+  std::string type(const Shape& shape) const;
+  /// The array as a part of KeyParts::problem_class: ",weight=bf16:8", or nothing.
+  std::string problem_class(const std::string& name, const Shape& shape) const;
+};
+
+}  // namespace tunesmith::row

@@ -1,0 +1,84 @@
+// rms_norm through the typed API, with real kernels on the host executor: the meaning of its options. Other tests cover the
+// kernels' numerics.
+
+#include "tunesmith/rms_norm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tunesmith/engine.h"
+
+namespace tunesmith {
+namespace {
+
+constexpr std::int64_t rows = 3, cols = 40;
+
+class RmsNormApi : public testing::Test {
+ protected:
+  RmsNormApi() {
+    for (std::int64_t i = 0; i < rows * cols; ++i) x_[i] = static_cast<float>(std::sin(static_cast<double>(7 * i)) * 4);
+    for (std::int64_t i = 0; i < cols; ++i) weight_[i] = static_cast<float>(i % 5) - 1.5F;
+  }
+
+  static EngineOptions host() {
+    EngineOptions options;
+    options.device = "host";
+    options.cache_file.clear();
+    options.mode = Mode::off;
+    return options;
+  }
+
+  static double rstd_of(const float* row, double eps) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < cols; ++c) sum += static_cast<double>(row[c]) * row[c];
+    return 1 / std::sqrt(sum / cols + eps);
+  }
+
+  Engine engine_{host()};
+  alignas(16) float x_[rows * cols], y_[rows * cols] = {}, weight_[cols], rstd_[rows] = {};
+};
+
+TEST_F(RmsNormApi, AddressesSwitchOptionsOn) {
+  RmsNormProblem problem{.rows = rows, .cols = cols};
+  problem.eps = 0.5;
+  engine_.run(problem, {x_, y_});
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < cols; ++c)
+      EXPECT_NEAR(y_[r * cols + c], x_[r * cols + c] * rstd_of(x_ + r * cols, 0.5), 1e-6);
+
+  engine_.run(problem, {x_, y_, weight_, rstd_});
+  for (std::int64_t r = 0; r < rows; ++r) {
+    EXPECT_NEAR(rstd_[r], rstd_of(x_ + r * cols, 0.5), 1e-7);
+    for (std::int64_t c = 0; c < cols; ++c)
+      EXPECT_NEAR(y_[r * cols + c], x_[r * cols + c] * rstd_of(x_ + r * cols, 0.5) * weight_[c], 1e-5);
+  }
+}
+
+TEST_F(RmsNormApi, OffsetAndInPlace) {
+  RmsNormProblem problem{.rows = rows, .cols = cols};
+  problem.weight = true;
+  problem.weight_offset = 1;
+  const std::vector<float> before(x_, x_ + rows * cols);
+  engine_.run(problem, {x_, x_, weight_});
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const double x = before[static_cast<std::size_t>(r * cols + c)];
+      EXPECT_NEAR(x_[r * cols + c], x * rstd_of(before.data() + r * cols, 1e-6) * (weight_[c] + 1), 1e-5);
+    }
+}
+
+TEST_F(RmsNormApi, PlansTellTheirArrays) {
+  RmsNormProblem problem{.rows = rows, .cols = cols};
+  problem.weight = problem.rstd = true;
+  const Plan plan = engine_.prepare(problem);
+  std::vector<std::string> names;
+  for (const ArrayInfo& array : plan.arrays()) names.push_back(array.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"x", "y", "weight", "rstd"}));
+  plan.launch({{"rstd", rstd_}, {"weight", weight_}, {"y", y_}, {"x", x_}});
+  EXPECT_NEAR(rstd_[2], rstd_of(x_ + 2 * cols, 1e-6), 1e-6);
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,143 @@
+// The description of rms_norm: normal form, errors, arrays, keys, parameters.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "templates/render.h"
+#include "tests/templates/rms_norm/cases.h"
+#include "tunesmith/error.h"
+#include "tunesmith/rms_norm.h"
+
+namespace tunesmith {
+namespace {
+
+Problem normalized(const std::string& fields) { return test::normalized("rms_norm", fields); }
+ParsedProblemPtr parsed(const std::string& fields) { return find_op("rms_norm").parse(normalized(fields)); }
+
+void expect_error(const std::string& fields, std::initializer_list<const char*> parts) {
+  try {
+    ADD_FAILURE() << fields << " was accepted as " << normalized("rows=6,cols=8," + fields).text();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    for (const char* part : parts)
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << fields << ": " << error.what();
+  }
+}
+
+TEST(RmsNormDescription, FillsInDefaultsOnce) {
+  const Problem plain = normalized("rows=3,cols=5");
+  EXPECT_EQ(plain.text(),
+            "rms_norm rows=3,cols=5,dtype=f32,out_dtype=f32,x_row_stride=5,y_row_stride=5,x_alignment=16,y_alignment=16,"
+            "in_place=0");
+  EXPECT_EQ(find_op("rms_norm").normalize(plain), plain);
+  EXPECT_EQ(normalized("rows=3,cols=5,eps=1e-6,weight=0,rstd=0"), plain);
+  EXPECT_NE(normalized("rows=3,cols=5,eps=0"), plain);
+  const Problem weighted = normalized("rows=3,cols=5,dtype=bf16,weight=1");
+  EXPECT_EQ(normalized("rows=3,cols=5,dtype=bf16,weight=1,weight_dtype=bf16,weight_offset=0,weight_alignment=64"), weighted);
+}
+
+TEST(RmsNormDescription, TypedProblemsHaveTheSameFields) {
+  RmsNormProblem problem{.rows = 3, .cols = 5, .dtype = DType::f16};
+  problem.eps = 0;
+  problem.weight = problem.rstd = true;
+  problem.weight_dtype = DType::f32;
+  problem.weight_offset = 1;
+  EXPECT_EQ(find_op("rms_norm").normalize(to_problem(problem)),
+            normalized("rows=3,cols=5,dtype=f16,eps=0,weight=1,weight_dtype=f32,weight_offset=1,rstd=1"));
+}
+
+TEST(RmsNormDescription, ErrorsNameFieldValueAndAllowedValues) {
+  expect_error("eps=-1", {"eps", "-1", "0 to 1e+30"});
+  expect_error("eps=nan", {"eps", "nan"});
+  expect_error("weight=2", {"weight", "2", "0 to 1"});
+  expect_error("weight_offset=1", {"weight_offset", "only with weight=1"});
+  expect_error("weight_dtype=f16", {"weight_dtype", "only with weight=1"});
+  expect_error("weight=1,weight_dtype=f16", {"weight_dtype is f16; allowed: f32"});
+  expect_error("dtype=bf16,weight=1,weight_dtype=f16", {"weight_dtype is f16; allowed: bf16", "f32"});
+  expect_error("weight=1,weight_dtype=i32", {"weight_dtype", "'i32'", "f32, f16, bf16"});
+  expect_error("weight=1,weight_alignment=2", {"weight_alignment", "2", "power of two from 4"});
+  expect_error("weight=1,weight_offset=1e31", {"weight_offset", "1e+31"});
+  expect_error("in_place=1,out_dtype=f16", {"in_place", "f32", "f16"});
+  expect_error("in_place=1,y_row_stride=9", {"in_place", "8", "9"});
+  expect_error("y_row_stride=0", {"y_row_stride", "at least 8"});
+  expect_error("scale=2", {"scale", "rms_norm"});
+}
+
+TEST(RmsNormDescription, ArraysAreThoseOfTheOptions) {
+  const auto names = [](const std::string& fields) {
+    std::string text;
+    for (const ArrayInfo& info : parsed(fields)->arrays())
+      text += info.name + ":" + std::string(name(info.dtype)) + (info.input ? "<" : "") + (info.output ? ">" : "") +
+              std::to_string(info.extent_bytes()) + " ";
+    return text;
+  };
+  EXPECT_EQ(names("rows=6,cols=8,dtype=bf16,out_dtype=f32"), "x:bf16<96 y:f32>192 ");
+  EXPECT_EQ(names("rows=6,cols=8,dtype=bf16,weight=1"), "x:bf16<96 y:bf16>96 weight:bf16<16 ");
+  EXPECT_EQ(names("rows=6,cols=8,dtype=bf16,weight=1,weight_dtype=f32,rstd=1"),
+            "x:bf16<96 y:bf16>96 weight:f32<32 rstd:f32>24 ");
+  EXPECT_EQ(names("rows=6,cols=8,x_row_stride=0,rstd=1"), "x:f32<32 y:f32>192 rstd:f32>24 ");
+}
+
+TEST(RmsNormDescription, KeysTellApartWhatIsTunedApart) {
+  const auto problem_class = [](const std::string& fields) { return parsed(fields)->key().problem_class; };
+  const std::string plain = problem_class("rows=6,cols=64");
+  EXPECT_EQ(problem_class("rows=6,cols=64,eps=0,rstd=1"), plain);  // neither changes the kernel
+  std::set<std::string> all{plain};
+  for (const char* options : {"dtype=bf16", "weight=1", "weight=1,weight_alignment=4", "dtype=bf16,weight=1",
+                              "dtype=bf16,weight=1,weight_dtype=f32", "in_place=1"})
+    EXPECT_TRUE(all.insert(problem_class(std::string("rows=6,cols=64,") + options)).second) << options;
+}
+
+// Equal sources for problems that differ in values of parameters alone, and the layout that the source asserts.
+TEST(RmsNormDescription, ParametersAreNotPartOfTheSource) {
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const ParsedProblemPtr problem = parsed("rows=6,cols=1024,weight=1,weight_offset=0.5,eps=0.25,rstd=1");
+  const Config config = problem->default_config(device);
+  EXPECT_EQ(render(*parsed("rows=9,cols=1024,weight=1,eps=0"), config), render(*problem, config));
+  EXPECT_NE(render(*parsed("rows=6,cols=1024"), config), render(*problem, config));
+  EXPECT_EQ(render(*find_op("rms_norm").parse(problem->verification_problem()), config), render(*problem, config));
+
+  const LaunchPlan plan = problem->launch_plan(config, device);
+  ASSERT_EQ(plan.params.size(), 184U);
+  ASSERT_EQ(plan.pointers.size(), 4U);
+  EXPECT_EQ(plan.pointers[0].offset, 0U);    // x
+  EXPECT_EQ(plan.pointers[1].offset, 16U);   // y
+  EXPECT_EQ(plan.pointers[2].offset, 160U);  // weight
+  EXPECT_EQ(plan.pointers[3].offset, 168U);  // rstd
+  EXPECT_TRUE(plan.pointers[3].written);
+  float values[2];
+  std::memcpy(values, plan.params.data() + 176, sizeof values);
+  EXPECT_EQ(values[0], 0.25F);  // eps
+  EXPECT_EQ(values[1], 0.5F);   // weight_offset
+  EXPECT_NE(render(*problem, config)
+                .find("sizeof(tunesmith::RmsNormParams{.row = {}, .weight = {}, .rstd = {}, .eps = {}, "
+                      ".weight_offset = {}}) == 184"),
+            std::string::npos);
+}
+
+TEST(RmsNormDescription, CountsTheLeastTraffic) {
+  const Cost plain = parsed("rows=6,cols=8,dtype=bf16,out_dtype=f32")->cost();
+  EXPECT_EQ(plain.bytes_read, 96);
+  EXPECT_EQ(plain.bytes_written, 192);
+  EXPECT_EQ(plain.flops, 3 * 48);
+  const Cost weighted = parsed("rows=6,cols=8,weight=1,rstd=1")->cost();
+  EXPECT_EQ(weighted.bytes_read, 192 + 32);
+  EXPECT_EQ(weighted.bytes_written, 192 + 24);
+}
+
+TEST(RmsNormDescription, EveryCandidateIsValidAndTheDefaultIsFirst) {
+  for (const char* arch : {"sm_75", "sm_80", "sm_90a", "sm_120a"}) {
+    const DeviceInfo device = generic_device(parse_arch(arch));
+    for (const Problem& problem : test::rms_norm_problems(100)) {
+      const ParsedProblemPtr of = find_op("rms_norm").parse(problem);
+      const std::vector<Config> space = of->search_space(device, Effort::quick);
+      ASSERT_FALSE(space.empty());
+      EXPECT_EQ(space.front(), of->default_config(device)) << problem.text();
+      for (const Config& config : space) EXPECT_EQ(of->why_invalid(device, config), "") << problem.text();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tunesmith
