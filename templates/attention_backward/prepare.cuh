@@ -3,7 +3,7 @@
 //   delta = sum_c o[c] * dout[c] - dlse      softmax subtracts it from each gradient of a probability
 //   lse2  = log2(e) * lse                    +inf for a row without keys
 //
-// A few neighbouring lanes share a row.
+// Zeroes the sums of dq, if the variant has them in the workspace. A few neighbouring lanes share a row.
 #pragma once
 
 #include "attention_backward/backward.cuh"

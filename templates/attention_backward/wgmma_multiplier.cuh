@@ -21,7 +21,8 @@ struct Multiplier {
   Stage<config.stages> q_stage, dout_stage;
   Stage<2> ds_stage;
 
-  // S^T and dP^T: rows are keys, columns queries. Their lives do not overlap: P is kept in 16 bits only.
+  // S^T and dP^T: rows are keys, columns queries. P is kept in 16 bits only, so that dP reuses the registers of S. Masking P
+  // instead of S would keep both copies alive: then ptxas runs out of registers and serializes all products.
   float scores[queries / 2], gradients[queries / 2];
   float dk[shape.head_dim / 2], dv[shape.head_dim_v / 2];
   uint32 weights[steps][4], factors[steps][4];  ///< P^T and dS^T, as operands of the products with dO and Q
