@@ -120,17 +120,30 @@ std::string operation_of(std::string_view path) {
 // Operations on rows, which use row/.
 const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/", "templates/rms_norm/"};
 
+// Operations that continue another one, whose files they share.
+const std::map<std::string_view, std::string_view> continues = {{"templates/attention_backward/", "templates/attention/"}};
+
+bool continues_operation(std::string_view own, std::string_view target) {
+  const auto found = continues.find(own);
+  return found != continues.end() && found->second == target;
+}
+
 std::string check_device_code(const Include& include, const std::string& path) {
   const std::string own = folder_of(include.file), target = folder_of(path);
   if (target == "templates/device/" || target == own) return "";
   if (target == "templates/row/" && over_rows.contains(own)) return "";
-  return "device code may include only device/, its own folder and, for operations over rows, row/ (" + path + ")";
+  if (continues_operation(own, target)) return "";
+  return "device code may include only device/, its own folder, that of the operation it continues and, for operations "
+         "over rows, row/ (" +
+         path + ")";
 }
 
-// Checks the host code of an operation. Operations must not use each other; all may use row/.
+// Checks the host code of an operation. Operations must not use each other, except that one continues another; all may use
+// row/.
 std::string check_descriptor(const Include& include, const std::string& path) {
   const std::string own = operation_of(include.file), target = operation_of(path);
   if (own == "templates/" || target == "templates/" || target == "templates/row/" || target == own) return "";
+  if (continues_operation(own, target)) return "";
   return "a folder of templates/ may include only templates/, row/ and itself (" + path + ")";
 }
 

@@ -11,6 +11,7 @@
 #include "api/cli/input/arrays.h"
 #include "api/cli/input/check_starts.h"
 #include "api/cli/input/check_targets.h"
+#include "api/cli/input/forward_pass.h"
 #include "api/cli/input/problem_from_files.h"
 #include "api/cli/report/run_report.h"
 #include "api/cli/tuning/interrupt.h"
@@ -88,6 +89,7 @@ int run(const RunFlags& flags) {
   if (!pinned.fields.empty()) parsed->complete_config(report.device, pinned);  // before any work
   host.fill(op, problem, static_cast<std::uint64_t>(flags.seed), input_files);
   check_starts(problem, host.arrays());
+  run_forward_pass(engine, problem, host.arrays(), input_files);
 
   engine.parts().tuner = tune_in_children(engine, report.tuning);
   const Plan plan = engine.prepare(problem, {pinned});
@@ -144,7 +146,8 @@ void add_run(CLI::App& app, Parse& parse) {
       "  tunesmith run cross_entropy --rows 8192 --cols 128256 --dtype bf16 --gradient in_place --label-smoothing 0.1\n"
       "  tunesmith run cross_entropy --input logits=l.npy --input targets=t.npy --output loss=loss.npy\n"
       "  tunesmith run attention --batch 4 --heads 32 --kv-heads 8 --seq-q 4096 --head-dim 128 --causal\n"
-      "  tunesmith run attention --input q=q.npy --input k=k.npy --input v=v.npy --layout bhsd --output o=o.npy");
+      "  tunesmith run attention --input q=q.npy --input k=k.npy --input v=v.npy --layout bhsd --output o=o.npy\n"
+      "  tunesmith run attention_backward --heads 8 --seq-q 4096 --head-dim 64   # runs attention first for o and lse");
   add_operations(*run_command, parse, [](CLI::App& command, const std::shared_ptr<const ProblemFlags>& problem) -> Action {
     auto flags = std::make_shared<RunFlags>();
     flags->problem = problem;

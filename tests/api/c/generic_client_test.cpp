@@ -38,6 +38,7 @@ constexpr Case cases[] = {
     {"attention", "batch=2,heads=4,kv_heads=2,seq_q=20,seq_kv=33,head_dim=16,dtype=f32,causal=bottom-right,alibi=1,sinks=1"},
     {"attention", "batch=2,heads=2,seq_q=20,head_dim=16,dtype=f16,varlen=1,total_q=30,total_kv=31"},
     {"rms_norm", "rows=5,cols=70,dtype=bf16,weight=1,weight_dtype=f32,rstd=1"},
+    {"attention_backward", "heads=4,kv_heads=2,seq_q=20,seq_kv=33,head_dim=16,dtype=f32,alibi=1,dslopes=1,sinks=1,dsinks=1,dlse=1"},
     {"copy", "elements=1000,dtype=f32,inputs=2"},
 };
 

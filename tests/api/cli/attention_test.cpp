@@ -56,6 +56,24 @@ TEST_F(CliAttention, RunsAndVerifies) {
   EXPECT_GT(report["flops"], 0);
 }
 
+// Runs the forward pass first, because no files give o and lse.
+TEST_F(CliAttention, BackwardRunsAndVerifies) {
+  const nlohmann::json report = run_json({"run", "attention_backward", "--device", "host", "--heads", "4", "--kv-heads", "2",
+                                          "--seq-q", "9", "--seq-kv", "20", "--head-dim", "16", "--causal", "bottom-right",
+                                          "--option", "dlse=1"});
+  EXPECT_EQ(report["op"], "attention_backward");
+  EXPECT_EQ(report["verified"], true);
+  EXPECT_EQ(report["checked_rows"], 4 * 9 + 2 * 20);
+}
+
+TEST_F(CliAttention, BackwardNeedsBothOutputsOfTheForwardPass) {
+  write_zeros("o", {1, 9, 2, 16});
+  const Result result = run({"run", "attention_backward", "--device", "host", "--heads", "2", "--seq-q", "9", "--head-dim",
+                             "16", "--dtype", "f32", "--input", of("o")});
+  EXPECT_NE(result.status, 0);
+  EXPECT_NE(result.err.find("o is given without lse"), std::string::npos) << result.err;
+}
+
 TEST_F(CliAttention, ShapesFollowFromTheFiles) {
   // All scores alike: o is the mean of the values, lse the logarithm of how many there are.
   write_zeros("q", {2, 3, 4, 8});

@@ -64,7 +64,7 @@ TEST_F(CliCompletion, BashCompletesValues) {
   EXPECT_EQ(completions({"run", "softmax", "--mode", "="}), (Words{"tune", "replay", "off"}));
   EXPECT_EQ(completions({"run", "softmax", "--rows", ""}), Words{});
   EXPECT_TRUE(holds(completions({"run", "softmax", "--causal", ""}), "--rows"));
-  EXPECT_EQ(completions({"cache", "list", "--op", "att"}), Words{"attention"});
+  EXPECT_EQ(completions({"cache", "list", "--op", "att"}), (Words{"attention", "attention_backward"}));
 }
 
 TEST_F(CliCompletion, BashCompletesFiles) {
