@@ -125,8 +125,10 @@ std::int64_t TypedConfig::smem_bytes(Pass pass, const attention::Settings& setti
 
 int TypedConfig::registers_needed(Pass pass, const attention::Settings& settings) const noexcept {
   const std::int64_t d = settings.head_dim, d_v = settings.head_dim_v;
-  if (variant == Variant::wgmma)  // of a multiplier
-    return pass == Pass::keys ? static_cast<int>(24 + (d + d_v) / 2 + tile_q / 2 + tile_q / 4) : 0;
+  if (variant == Variant::wgmma)  // of a multiplier; with more than 208, ptxas serializes the products
+    return pass == Pass::keys
+               ? static_cast<int>(24 + (d + d_v) / 2 + tile_q / 2 + tile_q / 4) + (settings.alibi ? 8 : 0) + (ahead ? 4 : 0)
+               : 0;
   std::int64_t registers = 40;  // for what stands around the tiles
   if (variant == Variant::simt) {
     // Gradients, both products, and what they are computed from.

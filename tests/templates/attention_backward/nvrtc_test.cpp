@@ -75,6 +75,7 @@ TEST_F(AttentionBackwardNvrtc, WgmmaFitsIntoRegisters) {
   for (const char* fields :
        {"seq_q=4096,head_dim=64,heads=32", "seq_q=4096,head_dim=128,heads=16,causal=bottom-right",
         "seq_q=4096,head_dim=96,heads=16,dtype=f16", "seq_q=4096,head_dim=128,heads=16,kv_heads=4,alibi=1,window_left=300",
+        "seq_q=4096,head_dim=128,heads=16,kv_heads=4,window_left=300,window_right=100",
         "seq_q=4096,head_dim=80,head_dim_v=48,heads=16,sinks=1,dsinks=1,dlse=1"}) {
     const Problem problem = test::normalized("attention_backward", fields);
     for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device, Effort::quick))
