@@ -13,14 +13,17 @@ struct AttentionBackwardParams {
   void *dq, *dk, *dv;
   float *dsinks, *dslopes;  ///< (heads)
   AttentionStrides dout_strides, dq_strides, dk_strides, dv_strides;
-  int64 rows;                         ///< of lse
-  int64 lse_at, delta_at, slopes_at;  ///< bytes from the start of the workspace
-  int kv_tiles;                       ///< of the longest sequence
+  int64 statistics_rows;  ///< of a head in the workspace: its rows of lse, or more, which are as if they had no keys
+  int64 rows;             ///< of all statistics
+  int64 lse_at, delta_at, slopes_at, sums_at;  ///< bytes from the start of the workspace
+  int kv_tiles;                                ///< of the longest sequence
 };
 
 struct BackwardShape {
   int dout_vector, dq_vector, dk_vector, dv_vector;  ///< elements that one access may take
   bool dlse, dsinks, dslopes;
+  bool sums;  ///< dq is summed in the workspace, as float32 with room for sums_columns columns
+  int sums_columns;
 };
 
 /// Statistics of a row (a query of a head), in the layout of lse: log2(e) * lse, +inf for a row without keys, so that its
@@ -37,8 +40,8 @@ template <const AttentionShape& shape>
 __device__ __forceinline__ RowStatistics statistics_of(const AttentionBackwardParams& params, const Sequence& sequence,
                                                        int batch, int head) {
   const AttentionParams& attention = params.attention;
-  const int64 first = shape.varlen ? head * attention.total_q + sequence.q_start
-                                   : (static_cast<int64>(batch) * attention.heads + head) * attention.seq_q;
+  const int64 first = shape.varlen ? head * params.statistics_rows + sequence.q_start
+                                   : (static_cast<int64>(batch) * attention.heads + head) * params.statistics_rows;
   return {workspace_floats(params, params.lse_at) + first, workspace_floats(params, params.delta_at) + first};
 }
 

@@ -21,6 +21,12 @@ void describe_fields(TypedConfig& config, Description& v) {
     field("tile_kv", config.tile_kv, {.meaning = "keys of a tile", .range = {16, 128}, .power_of_two = true});
     return;
   }
+  if (config.variant == Variant::wgmma) {
+    field("tile_q", config.tile_q, {.meaning = "queries of a tile", .range = {64, 128}, .power_of_two = true});
+    field("stages", config.stages, {.meaning = "Q tiles, and dO tiles, in flight or in use", .range = {2, 3}});
+    field("ahead", config.ahead, {.meaning = "S of the next tile is computed right after dK"});
+    return;
+  }
   const Range warps{1, 16}, kept{16, 256}, streamed{16, 128}, stages{1, 2};
   field("kv_warps", config.keys.warps, {.meaning = "warps of a block that computes dk and dv", .range = warps});
   field("kv_kept", config.keys.kept, {.meaning = "keys of such a block", .range = kept, .step = 16});
@@ -58,6 +64,15 @@ std::int64_t mma_smem_bytes(const MmaPass& pass, const attention::Settings& sett
   const std::int64_t row = (settings.head_dim + settings.head_dim_v) * 2;
   return pass.kept * row + pass.stages * pass.streamed * (row + 8);
 }
+std::int64_t slabs(std::int64_t width) { return (width + 63) / 64; }
+/// As WgmmaBackwardTiles lays it out.
+std::int64_t wgmma_smem_bytes(const TypedConfig& config, const attention::Settings& settings) {
+  constexpr std::int64_t row = 128;
+  const std::int64_t all_slabs = slabs(settings.head_dim) + slabs(settings.head_dim_v);
+  const std::int64_t pieces = config.tile_q / 64 * slabs(settings.head_dim), sums = (pieces < 2 ? 1 : 2) * 64 * 64 * 4;
+  return all_slabs * row * (wgmma_tile_kv + config.stages * config.tile_q) + 2 * 2 * config.tile_q * row + sums +
+         config.stages * 2 * config.tile_q * 4 + 8 * (4 * config.stages + 6);
+}
 
 }  // namespace
 
@@ -88,21 +103,32 @@ Config TypedConfig::to_config() const {
 }
 
 int TypedConfig::block_threads(Pass pass) const noexcept {
-  return variant == Variant::simt ? threads : mma(pass).warps * 32;
+  switch (variant) {
+    case Variant::simt: return threads;
+    case Variant::mma: return mma(pass).warps * 32;
+    case Variant::wgmma: return pass == Pass::keys ? 384 : 0;
+  }
+  return 0;
 }
 
 int TypedConfig::kept(Pass pass) const noexcept {
   if (variant == Variant::mma) return mma(pass).kept;
+  if (variant == Variant::wgmma && pass == Pass::keys) return static_cast<int>(wgmma_tile_kv);
   return pass == Pass::keys ? tile_kv : tile_q;
 }
 
 std::int64_t TypedConfig::smem_bytes(Pass pass, const attention::Settings& settings) const noexcept {
   if (variant == Variant::mma) return mma_smem_bytes(mma(pass), settings);
+  if (variant == Variant::wgmma) return pass == Pass::keys ? wgmma_smem_bytes(*this, settings) : 0;
   return pass == Pass::keys ? simt_smem_bytes(tile_kv, tile_q, settings) : simt_smem_bytes(tile_q, tile_kv, settings);
 }
 
 int TypedConfig::registers_needed(Pass pass, const attention::Settings& settings) const noexcept {
   const std::int64_t d = settings.head_dim, d_v = settings.head_dim_v;
+  if (variant == Variant::wgmma)  // of a multiplier; with more than 208, ptxas serializes the products
+    return pass == Pass::keys
+               ? static_cast<int>(24 + (d + d_v) / 2 + tile_q / 2 + tile_q / 4) + (settings.alibi ? 8 : 0) + (ahead ? 4 : 0)
+               : 0;
   std::int64_t registers = 40;  // for what stands around the tiles
   if (variant == Variant::simt) {
     // Gradients, both products, and what they are computed from.
@@ -146,9 +172,45 @@ std::string why_mma_invalid(const TypedConfig& config, const Settings& settings,
   return {};
 }
 
+std::string why_wgmma_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  const attention::Settings& forward = settings.forward;
+  if (device.kind != DeviceInfo::Kind::cuda) return "wgmma runs on GPUs of sm_90a; the device is " + device.name;
+  if (tunesmith::name(device.arch) != "sm_90a") return "wgmma is sm_90a's; the device is " + tunesmith::name(device.arch);
+  if (forward.dtype == DType::f32) return "wgmma multiplies f16 and bf16; dtype is f32";
+  if (forward.head_dim % 16 != 0 || forward.head_dim_v % 16 != 0 || forward.head_dim > 128 || forward.head_dim_v > 128)
+    return "wgmma takes head dimensions that are multiples of 16 up to 128";
+  if (forward.varlen) return "wgmma has no packed sequences yet";
+  if (!forward.mask_mod.empty()) return "wgmma has no mask_mod yet";
+  if (forward.softcap != 0) return "wgmma has no softcap yet";
+  if (settings.dslopes) return "wgmma has no dslopes yet";
+  for (const Side side : {Side::q, Side::k, Side::v}) {
+    if (forward.vector(side) < 8)
+      return std::string("TMA needs rows that are aligned to 16 bytes; those of ") +
+             attention::side_names[static_cast<std::size_t>(side)] + " are not";
+    if (forward.broadcasts(side))
+      return std::string("TMA has no strides of 0; ") + attention::side_names[static_cast<std::size_t>(side)] + " has one";
+  }
+  for (const GradientTensor& gradient : gradient_tensors) {
+    const Tensor& tensor = settings.*gradient.tensor;
+    if (forward.vector(gradient.side, tensor) < 8)
+      return std::string("TMA needs rows that are aligned to 16 bytes; those of ") + gradient.name + " are not";
+    if ((forward.positions(gradient.side) > 1 && tensor.seq_stride == 0) ||
+        (forward.heads_of(gradient.side) > 1 && tensor.head_stride == 0) || (forward.batch > 1 && tensor.batch_stride == 0))
+      return std::string("TMA has no strides of 0; ") + gradient.name + " has one";
+  }
+  if (settings.rows() == 0 || forward.positions(Side::k) == 0) return "TMA has no empty arrays";
+  if (const int registers = config.registers_needed(Pass::keys, forward); registers > 208)
+    return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are 208";
+  if (const std::int64_t bytes = config.smem_bytes(Pass::keys, forward); bytes > device.smem_bytes_per_block)
+    return "tiles of these sizes take " + std::to_string(bytes) + " bytes of shared memory; a block has " +
+           std::to_string(device.smem_bytes_per_block);
+  return {};
+}
+
 }  // namespace
 
 std::string why_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  if (config.variant == Variant::wgmma) return why_wgmma_invalid(config, settings, device);
   if (std::string reason =
           config.variant == Variant::simt ? why_simt_invalid(config, device) : why_mma_invalid(config, settings, device);
       !reason.empty())

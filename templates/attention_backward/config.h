@@ -14,11 +14,12 @@
 namespace tunesmith::attention_backward {
 
 enum class Variant : std::uint8_t {
-  simt,  ///< without tensor cores: float32, and any architecture
-  mma,   ///< warp-level MMA (sm_80 and later)
+  simt,   ///< without tensor cores: float32, and any architecture
+  mma,    ///< warp-level MMA (sm_80 and later)
+  wgmma,  ///< warpgroup MMA and TMA (sm_90a), one kernel
 };
 
-/// The two kernels of a variant.
+/// The two kernels of simt and mma. The one kernel of wgmma counts as that of keys.
 enum class Pass : std::uint8_t {
   keys,     ///< keeps keys: dk and dv
   queries,  ///< keeps queries: dq
@@ -36,6 +37,8 @@ struct TypedConfig {
   Variant variant = Variant::simt;
   int threads = 256, tile_q = 32, tile_kv = 32;  ///< simt
   MmaPass keys, queries;                         ///< mma
+  int stages = 2;                                ///< wgmma, which has tile_q too
+  bool ahead = true;
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
   static TypedConfig parse(const Config& config);
@@ -53,6 +56,8 @@ struct TypedConfig {
   int registers_needed(Pass pass, const attention::Settings& settings) const noexcept;
 };
 
+inline constexpr std::int64_t wgmma_tile_kv = 128;
+
 /// Describes every field of every variant.
 std::vector<FieldInfo> config_field_infos();
 
@@ -68,5 +73,5 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
 }  // namespace tunesmith::attention_backward
 
 template <>
-inline constexpr std::array<std::string_view, 2> tunesmith::enum_names<tunesmith::attention_backward::Variant>{"simt",
-                                                                                                               "mma"};
+inline constexpr std::array<std::string_view, 3> tunesmith::enum_names<tunesmith::attention_backward::Variant>{"simt", "mma",
+                                                                                                               "wgmma"};

@@ -35,7 +35,7 @@ __device__ __forceinline__ void attention_backward_heads(const AttentionBackward
     const int batches = shape.varlen ? 1 : attention.batch;
     CompensatedSum sum;
     for (int batch = 0; batch < batches; ++batch) {
-      const int64 first = (static_cast<int64>(batch) * attention.heads + head) * queries;
+      const int64 first = (static_cast<int64>(batch) * attention.heads + head) * params.statistics_rows;
       const float* const lse = workspace_floats(params, params.lse_at) + first;
       const float* const delta = workspace_floats(params, params.delta_at) + first;
       for (int64 i = thread_index(); i < queries; i += heads_threads)

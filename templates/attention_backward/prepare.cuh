@@ -3,7 +3,7 @@
 //   delta = sum_c o[c] * dout[c] - dlse      softmax subtracts it from each gradient of a probability
 //   lse2  = log2(e) * lse                    +inf for a row without keys
 //
-// A few neighbouring lanes share a row.
+// Zeroes the sums of dq, if the variant has them in the workspace. A few neighbouring lanes share a row.
 #pragma once
 
 #include "attention_backward/backward.cuh"
@@ -25,13 +25,13 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
   using Lanes = PrepareLanes<shape, backward>;
   const AttentionParams& attention = params.attention;
   const int64 row = block_index() * Lanes::rows + thread_index() / Lanes::lanes;
-  const bool there = row < params.rows;
+  // Rows are (batch, heads, statistics_rows), or (heads, statistics_rows) of packed sequences.
+  const int64 queries = shape.varlen ? attention.total_q : attention.seq_q;
+  const int64 position = row % params.statistics_rows, any_head = row / params.statistics_rows;
+  const int64 head = any_head % attention.heads, batch = shape.varlen ? 0 : any_head / attention.heads;
+  const bool there = row < params.rows && position < queries;
   float sum = 0.0f;
   if (there) {
-    // Rows are those of lse: (batch, heads, seq_q), or (heads, total_q) of packed sequences.
-    const int64 queries = shape.varlen ? attention.total_q : attention.seq_q;
-    const int64 position = row % queries, head = row / queries % attention.heads;
-    const int64 batch = shape.varlen ? 0 : row / queries / attention.heads;
     const auto* const o = static_cast<const Element*>(attention.o) + batch * attention.o_strides.batch +
                           position * attention.o_strides.seq + head * attention.o_strides.head;
     const auto* const dout = static_cast<const Element*>(params.dout) + batch * params.dout_strides.batch +
@@ -48,9 +48,17 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
     }
   }
   sum = reduce_lanes<Lanes::lanes>(sum, Sum());
-  if (!there || thread_index() % Lanes::lanes != 0) return;
-  if constexpr (backward.dlse) sum = subtract(sum, params.dlse[row]);
-  const float lse = attention.lse[row];
+  if (row >= params.rows) return;
+  if constexpr (backward.sums) {
+    float* const sums = workspace_floats(params, params.sums_at) + row * backward.sums_columns;
+    for (int i = thread_index() % Lanes::lanes; i < backward.sums_columns / 4; i += Lanes::lanes)
+      store<16, StoreHint::plain>(sums + 4 * i, Bits<16>{});
+  }
+  if (thread_index() % Lanes::lanes != 0) return;
+  const int64 of_lse = any_head * queries + position;
+  if constexpr (backward.dlse)
+    if (there) sum = subtract(sum, params.dlse[of_lse]);
+  const float lse = there ? attention.lse[of_lse] : Maximum::identity();
   workspace_floats(params, params.delta_at)[row] = sum;
   workspace_floats(params, params.lse_at)[row] = lse == Maximum::identity() ? -Maximum::identity() : multiply(lse, log2_e);
 }

@@ -152,6 +152,8 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   pair.gradient.size += pair.score_gradient.size * slope_error;
   pair.gradient.error += (std::fabs(pair.score_gradient.value) + pair.score_gradient.error) * slope_error +
                          std::fabs(pair.gradient.value) * (0x1p-22 + rounding) + denormal;
+  // wgmma multiplies with the probability that it has rounded for the product with dout.
+  pair.gradient.error += (p * rounding + denormal) * std::fabs(difference * slope);
   return pair;
 }
 

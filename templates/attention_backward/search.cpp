@@ -73,9 +73,35 @@ std::vector<TypedConfig> mma_configs(const Settings& settings) {
   return configs;
 }
 
+/// Returns the kernels with wgmma, the best guess first: measured on an H200 at head_dim 64 and 128.
+std::vector<TypedConfig> wgmma_configs(const Settings& settings) {
+  const bool narrow = std::max(settings.forward.head_dim, settings.forward.head_dim_v) <= 64;
+  std::vector<TypedConfig> configs;
+  for (const int tile_q : {narrow ? 128 : 64, narrow ? 64 : 128})
+    for (const int stages : {2, 3})
+      for (const bool ahead : {!narrow, narrow}) {
+        TypedConfig config;
+        config.variant = Variant::wgmma;
+        config.tile_q = tile_q;
+        config.stages = stages;
+        config.ahead = ahead;
+        configs.push_back(config);
+      }
+  return configs;
+}
+
+std::vector<TypedConfig> configs_of(Variant variant, const Settings& settings) {
+  switch (variant) {
+    case Variant::simt: return simt_configs();
+    case Variant::mma: return mma_configs(settings);
+    case Variant::wgmma: return wgmma_configs(settings);
+  }
+  return {};
+}
+
 /// Returns the first valid configuration of a variant, or the first one.
 TypedConfig default_config(Variant variant, const Settings& settings, const DeviceInfo& device) {
-  const std::vector<TypedConfig> configs = variant == Variant::mma ? mma_configs(settings) : simt_configs();
+  const std::vector<TypedConfig> configs = configs_of(variant, settings);
   for (const TypedConfig& config : configs)
     if (why_invalid(config, settings, device).empty()) return config;
   return configs.front();
@@ -84,9 +110,9 @@ TypedConfig default_config(Variant variant, const Settings& settings, const Devi
 }  // namespace
 
 TypedConfig default_config(const Settings& settings, const DeviceInfo& device) {
-  if (const TypedConfig config = default_config(Variant::mma, settings, device);
-      why_invalid(config, settings, device).empty())
-    return config;
+  for (const Variant variant : {Variant::wgmma, Variant::mma})
+    if (const TypedConfig config = default_config(variant, settings, device); why_invalid(config, settings, device).empty())
+      return config;
   return default_config(Variant::simt, settings, device);
 }
 
@@ -95,9 +121,8 @@ Config complete_config(const Config& partial, const Settings& settings, const De
   if (const Value* const variant = partial.fields.find("variant")) {
     Config only;
     only.fields.set("variant", *variant);
-    for (const std::string_view name : enum_names<Variant>)
-      if (*variant == Value(std::string(name)))
-        start = default_config(name == "mma" ? Variant::mma : Variant::simt, settings, device);
+    for (const Variant known : {Variant::simt, Variant::mma, Variant::wgmma})
+      if (*variant == Value(std::string(enum_name(known)))) start = default_config(known, settings, device);
   }
   Config config = start.to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
@@ -118,7 +143,8 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
     }
   };
   // Kernels without tensor cores are never competitive where there are some.
-  if (candidates.front().variant == Variant::mma) {
+  if (candidates.front().variant != Variant::simt) {
+    add(wgmma_configs(settings));
     add(mma_configs(settings));
     candidates.push_back(default_config(Variant::simt, settings, device));
   } else {

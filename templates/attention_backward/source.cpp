@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <set>
 
 #include "templates/attention/block_mask.h"
 #include "templates/attention/kernel_source.h"
@@ -23,17 +24,27 @@ struct Params {
   attention::Params attention;
   std::uint64_t dout, dlse, dq, dk, dv, dsinks, dslopes;
   attention::Strides strides[gradient_tensors.size()];
-  std::int64_t rows, lse_at, delta_at, slopes_at;
+  std::int64_t statistics_rows, rows, lse_at, delta_at, slopes_at, sums_at;
   std::int32_t kv_tiles;
 };
 
-constexpr std::int64_t prepare_threads = 256, heads_threads = 256;  // as in prepare.cuh and heads.cuh
+// Must agree with WgmmaBackwardParams in wgmma_tiles.cuh.
+struct WgmmaParams {
+  Params backward;
+  alignas(LaunchPlan::TensorMap::alignment) std::byte maps[6][LaunchPlan::TensorMap::bytes];
+};
+
+// As in prepare.cuh, heads.cuh and wgmma_dq.cuh.
+constexpr std::int64_t prepare_threads = 256, heads_threads = 256, wgmma_dq_threads = 256;
 
 std::string asserts(const std::string& what, std::int64_t value, const std::string& why) {
   return "static_assert(" + what + " == " + std::to_string(value) + ", \"" + why + "\");\n";
 }
 
-std::string backward_shape_text(const Settings& settings) {
+/// Returns the columns that the sums of dq have room for in the workspace of wgmma.
+std::int64_t sums_columns(const Settings& settings) { return (settings.forward.head_dim + 63) / 64 * 64; }
+
+std::string backward_shape_text(const TypedConfig& config, const Settings& settings) {
   std::string text = "static constexpr tunesmith::BackwardShape backward = {\n";
   for (const GradientTensor& gradient : gradient_tensors)
     text +=
@@ -41,6 +52,7 @@ std::string backward_shape_text(const Settings& settings) {
   if (settings.dlse) text += member("dlse", true);
   if (settings.dsinks) text += member("dsinks", true);
   if (settings.dslopes) text += member("dslopes", true);
+  if (config.variant == Variant::wgmma) text += member("sums", true) + member("sums_columns", sums_columns(settings));
   return text + "};\n\n";
 }
 
@@ -48,6 +60,16 @@ std::string mma_text(const char* name, const MmaPass& pass) {
   return "static constexpr tunesmith::MmaBackwardConfig " + std::string(name) + " = {\n" + member("warps", pass.warps) +
          member("kept", pass.kept) + member("streamed", pass.streamed) + member("stages", pass.stages) +
          (pass.split ? member("split", true) : "") + "};\n\n";
+}
+
+/// Returns the wgmma instructions: for S and dP, for dk and dv, and for the pieces of dq.
+std::string wgmma_instructions(const TypedConfig& config, const Settings& settings) {
+  const std::int64_t head_dim = settings.forward.head_dim;
+  std::set<std::int64_t> columns{config.tile_q, head_dim, settings.forward.head_dim_v, std::min<std::int64_t>(head_dim, 64)};
+  if (head_dim > 64) columns.insert(head_dim - 64);
+  std::string text = "namespace tunesmith {\n";
+  for (const std::int64_t count : columns) text += "TUNESMITH_WGMMA_" + std::to_string(count) + "\n";
+  return text + "}  // namespace tunesmith\n\n";
 }
 
 std::string config_text(const TypedConfig& config, const Settings& settings) {
@@ -58,6 +80,11 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
     return mma_text("keys_config", config.keys) + mma_text("queries_config", config.queries) +
            asserts("tunesmith::MmaBackwardTiles<shape, keys_config>::smem_bytes", keys, why) +
            asserts("tunesmith::MmaBackwardTiles<shape, queries_config>::smem_bytes", queries, why);
+  if (config.variant == Variant::wgmma)
+    return "static constexpr tunesmith::WgmmaBackwardConfig config = {\n" + member("tile_q", config.tile_q) +
+           member("stages", config.stages) + member("ahead", config.ahead) + "};\n\n" +
+           wgmma_instructions(config, settings) +
+           asserts("tunesmith::WgmmaBackwardTiles<shape, config>::smem_bytes", keys, why);
   return "static constexpr tunesmith::SimtBackwardConfig config = {\n" + member("threads", config.threads) +
          member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) + "};\n\n" +
          asserts("tunesmith::SimtKeysTiles<shape, config>::smem_bytes", keys, why) +
@@ -77,6 +104,15 @@ attention::FeatureUse features_of(const TypedConfig& config, const Settings& set
 /// What the kernels do in this configuration, and how threads map to the data.
 void describe(const TypedConfig& config, SourceParts& parts) {
   const std::string keys = std::to_string(config.kept(Pass::keys)), queries = std::to_string(config.kept(Pass::queries));
+  if (config.variant == Variant::wgmma) {
+    parts.algorithm =
+        "delta = rowsum(o * dout) - dlse first; then, with P = exp(S - lse) and dS = P * (dP - delta), a block that keeps " +
+        keys + " keys goes through the Q tiles of all heads that share them: dv += P^T dout, dk += dS^T Q, and dS K is " +
+        "added to float32 sums of dq in the workspace by bulk reductions; a last kernel rounds them";
+    parts.threads = "two warpgroups of 64 keys each compute S, P, dP, dS, dk and dv of tiles of " + queries +
+                    " queries; a third one loads tiles through TMA and computes dq";
+    return;
+  }
   parts.algorithm =
       "delta = rowsum(o * dout) - dlse first; then, with P = exp(S - lse) and dS = P * (dP - delta), a kernel for dv = P^T "
       "dout and dk = dS^T Q, which keeps keys and streams the queries of all heads that share them, and one for dq = dS K, "
@@ -92,9 +128,18 @@ void describe(const TypedConfig& config, SourceParts& parts) {
     parts.threads += "; 16 threads share the columns of a product, " + std::to_string(config.threads / 16) + " its rows";
 }
 
-std::string entry(const std::string& name, std::int64_t threads, const std::string& call) {
-  return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n" + name +
-         "(const __grid_constant__ tunesmith::AttentionBackwardParams params) {\n  tunesmith::" + call + "(params);\n}\n";
+/// The type of the kernels' argument, and what of it the kernels that all variants have take.
+struct Argument {
+  const char *type, *common;
+};
+Argument argument_of(const TypedConfig& config) {
+  if (config.variant == Variant::wgmma) return {"WgmmaBackwardParams", "params.backward"};
+  return {"AttentionBackwardParams", "params"};
+}
+
+std::string entry(const std::string& name, const std::string& bounds, const char* type, const std::string& call) {
+  return "extern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n" + name +
+         "(const __grid_constant__ tunesmith::" + type + " params) {\n  tunesmith::" + call + ";\n}\n";
 }
 
 bool has_heads_kernel(const Settings& settings) { return settings.dsinks || settings.dslopes; }
@@ -103,23 +148,44 @@ std::int64_t tiles(std::int64_t positions, std::int64_t tile) { return (position
 
 /// Where the workspace's parts begin, in bytes.
 struct Workspace {
-  std::int64_t lse, delta, slopes, end;
+  std::int64_t lse, delta, slopes, sums, end;
 };
+/// Returns the rows of statistics that a head has. Those of wgmma are loaded by whole Q tiles.
+std::int64_t statistics_rows(const TypedConfig& config, const Settings& settings) {
+  const attention::Settings& forward = settings.forward;
+  if (config.variant == Variant::wgmma) return tiles(forward.seq_q, 128) * 128;
+  return forward.varlen ? forward.total_q : forward.seq_q;
+}
+std::int64_t all_statistics_rows(const TypedConfig& config, const Settings& settings) {
+  const attention::Settings& forward = settings.forward;
+  return statistics_rows(config, settings) * forward.heads * (forward.varlen ? 1 : forward.batch);
+}
+
 Workspace workspace_of(const TypedConfig& config, const Settings& settings) {
   constexpr std::int64_t alignment = 256;
   const attention::Settings& forward = settings.forward;
   const auto aligned = [](std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
   const std::int64_t mask =
       forward.mask_mod.empty() ? 0 : attention::block_mask_at + 4 * attention::BlockMaskLayout::of(forward).elements();
-  const std::int64_t row_bytes = aligned(4 * settings.rows());
+  const std::int64_t rows = all_statistics_rows(config, settings), row_bytes = aligned(4 * rows);
   Workspace at{};
   at.lse = aligned(mask);
   at.delta = at.lse + row_bytes;
   at.slopes = at.delta + row_bytes;
   const std::int64_t parts =
       settings.dslopes ? forward.heads * forward.batch * tiles(forward.seq_q, config.kept(Pass::queries)) : 0;
-  at.end = at.slopes + aligned(4 * parts);
+  at.sums = at.slopes + aligned(4 * parts);
+  at.end = at.sums + (config.variant == Variant::wgmma ? 4 * rows * sums_columns(settings) : 0);
   return at;
+}
+
+/// Returns the key heads whose queries, gradients of outputs and sums of dq fit into half of an L2 cache of 60 MB together.
+std::int32_t heads_per_section(const Settings& settings) {
+  const attention::Settings& forward = settings.forward;
+  const std::int64_t row = (forward.head_dim + forward.head_dim_v) * size_of(forward.dtype) + 4 * sums_columns(settings);
+  return static_cast<std::int32_t>(
+      std::clamp<std::int64_t>((std::int64_t{32} << 20) / std::max<std::int64_t>(row * forward.seq_q * forward.group(), 1),
+                               1, std::max<std::int64_t>(forward.batch * forward.kv_heads, 1)));
 }
 
 Params parameters(const TypedConfig& config, const Settings& settings) {
@@ -134,10 +200,13 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
     params.strides[i] = {tensor.batch_stride, tensor.seq_stride, tensor.head_stride};
   }
   const Workspace workspace = workspace_of(config, settings);
-  params.rows = settings.rows();
+  if (config.variant == Variant::wgmma) params.attention.heads_per_section = heads_per_section(settings);
+  params.statistics_rows = statistics_rows(config, settings);
+  params.rows = all_statistics_rows(config, settings);
   params.lse_at = workspace.lse;
   params.delta_at = workspace.delta;
   params.slopes_at = workspace.slopes;
+  params.sums_at = workspace.sums;
   params.kv_tiles = static_cast<std::int32_t>(tiles(forward.seq_kv, config.kept(Pass::keys)));
   return params;
 }
@@ -180,32 +249,88 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   const Settings& settings = settings_;
   const attention::Settings& forward = settings.forward;
   const std::string variant(enum_name(typed.variant));
-  const bool mma = typed.variant == Variant::mma;
+  const bool mma = typed.variant == Variant::mma, wgmma = typed.variant == Variant::wgmma;
+  const Argument argument = argument_of(typed);
+  const std::string common = "(" + std::string(argument.common) + ")";
   SourceParts parts;
   parts.specialized_for = attention::specialized_for(forward);
   describe(typed, parts);
   if (mma) parts.least_arch = "sm_80";
+  if (wgmma) parts.least_arch = "sm_90a";
   parts.main_template = "attention_backward/" + variant + ".cuh";
-  parts.constants =
-      "using Element = " + device_type(forward.dtype) + ";\n\n" + attention::modification_definition(forward) +
-      attention::shape_text(forward) + backward_shape_text(settings) +
-      attention::features_text(forward, features_of(typed, settings)) + config_text(typed, settings) +
-      asserts("sizeof(tunesmith::AttentionBackwardParams)", sizeof(Params), "the host fills the parameters by this layout") +
-      asserts("tunesmith::PrepareLanes<shape, backward>::rows", prepare_rows(settings),
-              "the host launches blocks of as many rows");
-  const std::string arguments = "<Element, shape, backward, " + attention::modification_type(forward) + ", ";
+  parts.constants = "using Element = " + device_type(forward.dtype) + ";\n\n" + attention::modification_definition(forward) +
+                    attention::shape_text(forward) + backward_shape_text(typed, settings) +
+                    attention::features_text(forward, features_of(typed, settings)) + config_text(typed, settings) +
+                    asserts("sizeof(tunesmith::" + std::string(argument.type) + ")",
+                            wgmma ? sizeof(WgmmaParams) : sizeof(Params), "the host fills the parameters by this layout") +
+                    asserts("tunesmith::PrepareLanes<shape, backward>::rows", prepare_rows(settings),
+                            "the host launches blocks of as many rows");
+  const std::string modification = attention::modification_type(forward);
+  const auto common_entry = [&](const std::string& name, std::int64_t threads, const std::string& call) {
+    return entry(name, std::to_string(threads), argument.type, call + common);
+  };
   parts.kernels =
-      entry("attention_backward_prepare", prepare_threads, "attention_backward_prepare<Element, shape, backward>") +
-      entry("attention_backward_keys", typed.block_threads(Pass::keys),
-            "attention_backward_keys_" + variant + arguments + (mma ? "keys_config>" : "config>")) +
-      entry("attention_backward_queries", typed.block_threads(Pass::queries),
-            "attention_backward_queries_" + variant + arguments + (mma ? "queries_config>" : "config>"));
+      common_entry("attention_backward_prepare", prepare_threads, "attention_backward_prepare<Element, shape, backward>");
+  if (wgmma) {
+    parts.kernels += entry("attention_backward", std::to_string(typed.block_threads(Pass::keys)) + ", 1", argument.type,
+                           "attention_backward_wgmma<Element, shape, " + modification + ", config>(params)") +
+                     entry("attention_backward_dq", std::to_string(wgmma_dq_threads), argument.type,
+                           "attention_backward_wgmma_dq<Element, shape>(params)");
+  } else {
+    const std::string arguments = "<Element, shape, backward, " + modification + ", ";
+    parts.kernels +=
+        common_entry("attention_backward_keys", typed.block_threads(Pass::keys),
+                     "attention_backward_keys_" + variant + arguments + (mma ? "keys_config>" : "config>")) +
+        common_entry("attention_backward_queries", typed.block_threads(Pass::queries),
+                     "attention_backward_queries_" + variant + arguments + (mma ? "queries_config>" : "config>"));
+  }
   if (has_heads_kernel(settings))
-    parts.kernels += entry("attention_backward_heads", heads_threads, "attention_backward_heads<shape, backward>");
-  parts.kernels += attention::block_mask_entry(forward, "AttentionBackwardParams", "params.attention") +
+    parts.kernels += common_entry("attention_backward_heads", heads_threads, "attention_backward_heads<shape, backward>");
+  parts.kernels += attention::block_mask_entry(forward, argument.type, std::string(argument.common) + ".attention") +
                    attention::modification_entry(forward);
   return parts;
 }
+
+namespace {
+
+/// Adds the maps of wgmma: boxes of 64 columns (128 bytes) and as many positions of a head as a tile has.
+void use_tensor_maps(const TypedConfig& config, const Settings& settings, LaunchPlan& plan) {
+  struct Mapped {
+    const char* array;
+    Side side;
+    const Tensor& tensor;
+    std::int64_t rows;
+  };
+  const attention::Settings& forward = settings.forward;
+  const std::array<Mapped, 6> mapped{{{"q", Side::q, forward.tensor(Side::q), config.tile_q},
+                                      {"k", Side::k, forward.tensor(Side::k), wgmma_tile_kv},
+                                      {"v", Side::v, forward.tensor(Side::v), wgmma_tile_kv},
+                                      {"dout", Side::o, settings.dout, config.tile_q},
+                                      {"dk", Side::k, settings.dk, 64},
+                                      {"dv", Side::v, settings.dv, 64}}};
+  plan.params.resize(sizeof(WgmmaParams));
+  for (std::size_t i = 0; i < mapped.size(); ++i) {
+    const auto& [array, side, tensor, rows] = mapped[i];
+    const auto found = std::ranges::find(plan.pointers, array, &LaunchPlan::Pointer::array);
+    LaunchPlan::TensorMap map;
+    map.array = static_cast<int>(found - plan.pointers.begin());
+    map.offset = static_cast<std::uint32_t>(offsetof(WgmmaParams, maps) + i * LaunchPlan::TensorMap::bytes);
+    map.dtype = forward.dtype;
+    map.rank = 4;
+    map.sizes = {forward.width(side), forward.positions(side), forward.heads_of(side), forward.batch};
+    // A dimension of one element may have any stride, but TMA needs multiples of 16 bytes.
+    const auto bytes = [&](std::int64_t count, std::int64_t stride) {
+      return count > 1 ? stride * size_of(forward.dtype) : std::int64_t{16};
+    };
+    map.strides_bytes = {bytes(map.sizes[1], tensor.seq_stride), bytes(map.sizes[2], tensor.head_stride),
+                         bytes(map.sizes[3], tensor.batch_stride)};
+    map.box = {64, rows, 1, 1};
+    map.swizzle_bytes = 128;
+    plan.tensor_maps.push_back(map);
+  }
+}
+
+}  // namespace
 
 LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const DeviceInfo&) const {
   const TypedConfig typed = TypedConfig::parse(config);
@@ -226,12 +351,21 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   const auto add = [&](const KernelLaunch& launch) { plan.kernels.push_back(launch); };
   if (has_queries && forward.seq_kv > 0 && !forward.mask_mod.empty() && forward.block_mask != BlockMask::read)
     add(attention::block_mask_launch(forward));
-  if (has_queries) add(launch_of("attention_backward_prepare", tiles(rows, prepare_rows(settings)), prepare_threads, 0));
+  if (has_queries)
+    add(launch_of("attention_backward_prepare", tiles(params.rows, prepare_rows(settings)), prepare_threads, 0));
   plan.main_kernel = plan.kernels.size();
-  if (has_keys)
+  const bool wgmma = typed.variant == Variant::wgmma;
+  if (wgmma) {
+    use_tensor_maps(typed, settings, plan);
+    add(launch_of("attention_backward", params.kv_tiles * forward.kv_heads * forward.batch, typed.block_threads(Pass::keys),
+                  typed.smem_bytes(Pass::keys, forward)));
+    add(launch_of("attention_backward_dq", tiles(params.rows / 16 * (sums_columns(settings) / 64), wgmma_dq_threads / 32),
+                  wgmma_dq_threads, 0));
+  }
+  if (has_keys && !wgmma)
     add(launch_of("attention_backward_keys", params.kv_tiles * forward.kv_heads * forward.batch,
                   typed.block_threads(Pass::keys), typed.smem_bytes(Pass::keys, forward)));
-  if (has_queries)
+  if (has_queries && !wgmma)
     add(launch_of("attention_backward_queries", params.attention.q_tiles * forward.heads * forward.batch,
                   typed.block_threads(Pass::queries), typed.smem_bytes(Pass::queries, forward)));
   if (has_heads_kernel(settings)) add(launch_of("attention_backward_heads", forward.heads, heads_threads, 0));

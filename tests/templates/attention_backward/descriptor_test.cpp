@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
 
 #include "tests/templates/softmax/cases.h"
 #include "tunesmith/attention_backward.h"
@@ -118,9 +121,12 @@ TEST(AttentionBackwardDescriptor, LaunchesOnlyWhatIsNeeded) {
   using Names = std::vector<std::string>;
   const std::string prepare = "attention_backward_prepare", keys = "attention_backward_keys",
                     queries = "attention_backward_queries", heads = "attention_backward_heads";
-  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64"), (Names{prepare, keys, queries}));
-  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1"), (Names{prepare, keys, queries}));
-  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1,dsinks=1"), (Names{prepare, keys, queries, heads}));
+  const std::string one = "attention_backward", dq = "attention_backward_dq", mma = "variant=mma";
+  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64", mma), (Names{prepare, keys, queries}));
+  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1", mma), (Names{prepare, keys, queries}));
+  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1,dsinks=1", mma), (Names{prepare, keys, queries, heads}));
+  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64"), (Names{prepare, one, dq}));
+  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1,dsinks=1"), (Names{prepare, one, dq, heads}));
   EXPECT_EQ(kernels_of("seq_q=0,seq_kv=9,head_dim=64,sinks=1,dsinks=1"), (Names{keys, heads}));
   EXPECT_EQ(kernels_of("seq_q=9,seq_kv=0,head_dim=64"), (Names{prepare, queries}));
   EXPECT_EQ(kernels_of("batch=0,seq_q=9,head_dim=64"), Names{});
@@ -138,7 +144,8 @@ TEST(AttentionBackwardDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {
         ASSERT_FALSE(space.empty()) << arch << " " << fields;
         EXPECT_EQ(space.front(), parsed->default_config(device));
         const bool tensor_cores = device.arch.number() >= 80 && normal(fields).fields.string("dtype") != "f32";
-        EXPECT_EQ(space.front().variant(), tensor_cores ? "mma" : "simt") << arch << " " << fields;
+        const bool wgmma = std::string(arch) == "sm_90a" && std::string(fields).find("head_dim=128") != std::string::npos;
+        EXPECT_EQ(space.front().variant(), wgmma ? "wgmma" : tensor_cores ? "mma" : "simt") << arch << " " << fields;
         for (const Config& config : space) {
           EXPECT_EQ(parsed->why_invalid(device, config), "") << arch << " " << fields << " " << config.text();
           EXPECT_EQ(std::count(space.begin(), space.end(), config), 1) << config.text();
@@ -147,6 +154,29 @@ TEST(AttentionBackwardDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {
     }
   const ParsedProblemPtr parsed = op().parse(normal("seq_q=64,head_dim=64"));
   EXPECT_NE(parsed->why_invalid(hopper(), Config{parse_fields("variant=none", "config")}), "");
+}
+
+TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
+  const auto reason = [](const std::string& fields, const std::string& config) {
+    return op().parse(normal(fields))->why_invalid(hopper(), Config{parse_fields(config, "config")});
+  };
+  const std::string narrow = "variant=wgmma,tile_q=128,stages=2,ahead=0", wide = "variant=wgmma,tile_q=64,stages=2,ahead=1",
+                    shape = "seq_q=512,heads=4,head_dim=64";
+  EXPECT_EQ(reason(shape, narrow), "");
+  EXPECT_EQ(reason("seq_q=512,heads=4,kv_heads=2,head_dim=128,causal=top-left,alibi=1,sinks=1,dsinks=1,dlse=1", wide), "");
+  for (const auto& [fields, config, part] : std::vector<std::array<std::string, 3>>{
+           {"seq_q=512,heads=4,head_dim=128", narrow, "registers"},
+           {shape, "variant=wgmma,tile_q=128,stages=3,ahead=0", "shared memory"},
+           {"seq_q=512,heads=4,head_dim=72", wide, "multiples of 16"},
+           {"seq_q=512,heads=4,head_dim=256", wide, "up to 128"},
+           {shape + ",dtype=f32", narrow, "dtype is f32"},
+           {shape + ",softcap=30", narrow, "softcap"},
+           {shape + ",alibi=1,dslopes=1", narrow, "dslopes"},
+           {shape + ",batch=2,varlen=1,total_q=600,total_kv=600", narrow, "packed sequences"},
+           {shape + ",dq_alignment=8", narrow, "dq"},
+           {shape + ",dout_seq_stride=0", narrow, "dout"},
+           {"seq_q=0,seq_kv=9,head_dim=64", narrow, "empty"}})
+    EXPECT_NE(reason(fields, config).find(part), std::string::npos) << fields << ": " << reason(fields, config);
 }
 
 }  // namespace

@@ -68,5 +68,27 @@ TEST_F(AttentionBackwardNvrtc, MmaFitsIntoRegisters) {
   for (const char* instruction : {"red.", "atom."}) EXPECT_EQ(ptx.find(instruction), std::string::npos) << instruction;
 }
 
+// With spills, or with one register too few, ptxas serializes the products; then the kernel is correct and slow.
+TEST_F(AttentionBackwardNvrtc, WgmmaFitsIntoRegisters) {
+  std::vector<Source> sources;
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  for (const char* fields :
+       {"seq_q=4096,head_dim=64,heads=32", "seq_q=4096,head_dim=128,heads=16,causal=bottom-right",
+        "seq_q=4096,head_dim=96,heads=16,dtype=f16", "seq_q=4096,head_dim=128,heads=16,kv_heads=4,alibi=1,window_left=300",
+        "seq_q=4096,head_dim=128,heads=16,kv_heads=4,window_left=300,window_right=100",
+        "seq_q=4096,head_dim=80,head_dim_v=48,heads=16,sinks=1,dsinks=1,dlse=1"}) {
+    const Problem problem = test::normalized("attention_backward", fields);
+    for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device, Effort::quick))
+      if (config.variant() == "wgmma") sources.push_back(source_of({problem, config}, device.arch));
+  }
+  ASSERT_GT(sources.size(), 15U);
+  compile_all(sources);
+  const std::string ptx = ptx_of("attention_backward", "seq_q=4096,head_dim=128", "variant=wgmma");
+  for (const char* instruction :
+       {"wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", "setmaxnreg.inc.sync.aligned.u32 208",
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile", "cp.reduce.async.bulk.global.shared::cta"})
+    EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
+}
+
 }  // namespace
 }  // namespace tunesmith

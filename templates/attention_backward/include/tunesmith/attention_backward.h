@@ -55,10 +55,12 @@ struct AttentionBackwardArrays {
 ///   mask_mod                    as in the forward pass; block_mask=read takes the block mask that its block_mask=write
 ///   wrote score_mod                   not supported yet: an error
 ///
-/// The result is deterministic: equal inputs and configurations give equal bits. Sums are float32. 16-bit kernels round p
-/// and dx to 16 bits before the products that follow, as FlashAttention does, so f16 gradients need the usual loss scaling.
+/// The variants simt and mma are deterministic: equal inputs and configurations give equal bits. wgmma (Hopper) adds up dq
+/// in any order, so dq may differ by rounding between runs. Sums are float32. 16-bit kernels round p and dx to 16 bits
+/// before the products that follow, as FlashAttention does, so f16 gradients need the usual loss scaling.
 ///
-/// After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691); dq has a kernel of its own, so that nothing is summed by atomics.
+/// After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691); in simt and mma dq has a kernel of its own, so that nothing is
+/// summed by atomics. wgmma after Shah et al., "FlashAttention-3", 2024 (arXiv:2407.08608).
 ///
 ///   AttentionProblem forward{.heads = 8, .seq_q = 4096, .head_dim = 64};
 ///   AttentionBackwardProblem backward{forward};

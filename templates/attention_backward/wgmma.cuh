@@ -1,0 +1,67 @@
+// Attention backward for Hopper (sm_90a), f16 and bf16: one kernel with five products, warp-specialized. A block keeps 128
+// keys of a key head and goes through the Q tiles of all heads that share them.
+//
+//   multipliers  two warpgroups of 64 keys each, which never wait for each other:
+//                  S^T = K Q^T, P^T = exp(S^T - lse), dP^T = V dO^T, dV += P^T dO, dS^T = P^T * (dP^T - delta), dK += dS^T Q
+//                P^T and dS^T are A operands in registers. P is kept in 16 bits only, so that S and dP share registers. With
+//                `ahead`, S^T of the next tile follows dK without a gap.
+//   loader       one warpgroup. One thread loads K, V and a ring of Q and dO tiles through TMA; all threads compute
+//                dQ = dS K for dS that the multipliers leave in shared memory, in pieces of 64 x 64, and add the pieces to
+//                float32 sums in the workspace by bulk reductions. Its fences and stores thus delay no other product.
+//
+// Every "come" and "free" of a stage is an mbarrier. Before: delta, log2(e) * lse, and zeros for the sums (prepare.cuh).
+// After: the sums become dQ (wgmma_dq.cuh). The sums are formed in any order, so dQ may differ by rounding between runs.
+//
+// Limits       At head_dim 128 with 64 x 128 tiles shared memory moves 2950 clocks' worth of data for 2560 clocks of
+//              products.
+//
+// Reference: FlashAttention-3 (arXiv:2407.08608); dQ in a warpgroup of its own, as ThunderKittens has it.
+#pragma once
+
+#include "attention_backward/heads.cuh"
+#include "attention_backward/prepare.cuh"
+#include "attention_backward/wgmma_dq.cuh"
+#include "attention_backward/wgmma_loader.cuh"
+#include "attention_backward/wgmma_multiplier.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+template <typename Element, const AttentionShape& shape, typename Modification, const WgmmaBackwardConfig& config>
+__device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardParams& params) {
+  using Tiles = WgmmaBackwardTiles<shape, config>;
+  const uint32 shared = shared_address(dynamic_shared());
+  const BackwardBarriers<config.stages> barriers = {shared + Tiles::barriers_at};
+  if (thread_index() == 0) {
+    for (const TensorMap* map : {&params.q, &params.k, &params.v, &params.dout}) prefetch_tensor_map(*map);
+    constexpr int warps = 4 * Tiles::multipliers;
+    for (int stage = 0; stage < config.stages; ++stage) {
+      barrier_init(barriers.q_come(stage), 1);
+      barrier_init(barriers.q_free(stage), warps);
+      barrier_init(barriers.dout_come(stage), 1);
+      barrier_init(barriers.dout_free(stage), warps);
+    }
+    for (int stage = 0; stage < 2; ++stage) {
+      barrier_init(barriers.ds_come(stage), warps);
+      barrier_init(barriers.ds_free(stage), 4);
+    }
+    barrier_init(barriers.k_come(), 1);
+    barrier_init(barriers.v_come(), 1);
+    barriers_ready();
+  }
+  sync_block();
+  // Uniform for the warp, in a way that the compiler sees.
+  const int group = shuffle(warp_index() / 4, 0);
+  if (group == 0) {
+    give_registers<88>();
+    Loader<Element, shape, config>(params, shared).run();
+  } else {
+    take_registers<208>();
+    Multiplier<Element, shape, Modification, config>(params, shared, group - 1).run();
+  }
+}
+
+}  // namespace tunesmith
+
+#endif

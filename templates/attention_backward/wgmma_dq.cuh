@@ -1,0 +1,66 @@
+// After attention_backward/wgmma.cuh: the sums of dQ, which are in the order of accumulators, become dQ.
+#pragma once
+
+#include "attention_backward/wgmma_tiles.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+constexpr int wgmma_dq_threads = 256;
+
+/// A warp takes 16 queries of up to 64 columns. Quads of lanes exchange pairs of columns, so that a lane stores 8
+/// neighbours.
+template <typename Element, const AttentionShape& shape>
+__device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardParams& params) {
+  constexpr int slabs = (shape.head_dim + 63) / 64;
+  const AttentionParams& attention = params.backward.attention;
+  const int lane = lane_index();
+  // Parts of 16 queries and a slab, in the order of the workspace: (batch, heads, rows / 64, slabs, 4).
+  const int64 part = block_index() * (wgmma_dq_threads / 32) + warp_index();
+  const int64 block = part / 4, tile = block / slabs, tiles_of_head = params.backward.statistics_rows / 64;
+  const int64 head = tile / tiles_of_head;
+  if (head >= static_cast<int64>(attention.batch) * attention.heads) return;
+  const int first_column = static_cast<int>(block % slabs) * 64;
+  const int first_q = static_cast<int>(tile % tiles_of_head * 64 + part % 4 * 16);
+  if (first_q >= attention.seq_q) return;
+  const float* const from = workspace_floats(params.backward, params.backward.sums_at) + part * (16 * 64) + lane * 4;
+  uint32 words[2][8];  // of a row: columns 8 * j + 2 * (lane % 4) and the next
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const Bits<16> sums = load<16, LoadHint::streaming>(from + j * 128);
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+      words[r][j] = pack<Element>(multiply(float_of(sums.word[2 * r]), attention.scale),
+                                  multiply(float_of(sums.word[2 * r + 1]), attention.scale));
+  }
+  const int within = lane % 4;
+  auto* const dq = head_of<shape>(static_cast<Element*>(params.backward.dq), params.backward.dq_strides, 0,
+                                  static_cast<int>(head / attention.heads), static_cast<int>(head % attention.heads));
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    // Transposes 4 x 4 pairs of words over the quad.
+#pragma unroll
+    for (int mask = 1; mask < 4; mask *= 2) {
+      const bool upper = (within & mask) != 0;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if ((i / 2 & mask) != 0) continue;
+        const uint32 got = shuffle_xor(upper ? words[r][i] : words[r][i + 2 * mask], mask);
+        if (upper)
+          words[r][i] = got;
+        else
+          words[r][i + 2 * mask] = got;
+      }
+    }
+    const int query = first_q + 8 * r + lane / 4, column = first_column + 16 * within;
+    if (query >= attention.seq_q || column >= shape.head_dim) continue;
+    Element* const row = dq + query * params.backward.dq_strides.seq + column;
+    store<16, StoreHint::plain>(row, Bits<16>{{words[r][0], words[r][2], words[r][4], words[r][6]}});
+    store<16, StoreHint::plain>(row + 8, Bits<16>{{words[r][1], words[r][3], words[r][5], words[r][7]}});
+  }
+}
+
+}  // namespace tunesmith
+
+#endif

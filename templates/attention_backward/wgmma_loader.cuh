@@ -1,0 +1,168 @@
+// The warpgroup of attention_backward/wgmma.cuh that loads tiles and computes dQ.
+#pragma once
+
+#include "attention_backward/wgmma_tiles.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+template <typename Element, const AttentionShape& shape, const WgmmaBackwardConfig& config>
+struct Loader {
+  using Tiles = WgmmaBackwardTiles<shape, config>;
+  using Ring = QueryRing<shape, Tiles::tile_q, Tiles::tile_kv>;
+
+  const WgmmaBackwardParams& params;
+  const uint32 shared;
+  const BackwardBarriers<config.stages> barriers;
+  const WgmmaKeys keys;
+  const int warp, lane;
+
+  __device__ __forceinline__ Loader(const WgmmaBackwardParams& kernel_params, uint32 shared_memory)
+      : params(kernel_params),
+        shared(shuffle(shared_memory, 0)),
+        barriers{shared + Tiles::barriers_at},
+        keys(kernel_params.backward, Tiles::tile_kv, static_cast<int>(block_index())),
+        warp(warp_index() & 3),
+        lane(lane_index()) {}
+
+  template <int slabs>
+  __device__ __forceinline__ void load_slabs(int at, int slab_bytes, const TensorMap& map, uint32 come, L2Hint hint, int row,
+                                             int head) const {
+#pragma unroll
+    for (int slab = 0; slab < slabs; ++slab)
+      load_tile(shared + at + slab * slab_bytes, map, come, hint, slab * 64, row, head, keys.batch);
+  }
+  /// Loads a tile of Q with lse, or of dO with delta.
+  template <int slabs>
+  __device__ __forceinline__ void load_queries(const Ring& ring, int stage, int at, const TensorMap& map, int statistics_at,
+                                               int64 from, uint32 come) const {
+    constexpr int bytes = Tiles::tile_q * 4;
+    const int64 head = static_cast<int64>(keys.batch) * params.backward.attention.heads + ring.head();
+    barrier_arrive_expecting(come, slabs * Tiles::q_slab + bytes);
+    load_slabs<slabs>(at + stage * slabs * Tiles::q_slab, Tiles::q_slab, map, come, L2Hint::evict_last, ring.first_q(),
+                      ring.head());
+    copy_bulk(shared + statistics_at + stage * bytes,
+              workspace_floats(params.backward, from) + head * params.backward.statistics_rows + ring.first_q(), bytes, come,
+              L2Hint::evict_last);
+  }
+  __device__ __forceinline__ void load_q(const Ring& ring, int stage) const {
+    load_queries<Tiles::qk_slabs>(ring, stage, Tiles::q_at, params.q, Tiles::lse_at, params.backward.lse_at,
+                                  barriers.q_come(stage));
+  }
+  __device__ __forceinline__ void load_dout(const Ring& ring, int stage) const {
+    load_queries<Tiles::v_slabs>(ring, stage, Tiles::dout_at, params.dout, Tiles::delta_at, params.backward.delta_at,
+                                 barriers.dout_come(stage));
+  }
+
+  /// Loads K, V and the first tiles of Q and dO, in the order in which they are needed. One thread.
+  __device__ __forceinline__ void load_first(Ring ring, int count) const {
+    barrier_arrive_expecting(barriers.k_come(), Tiles::qk_slabs * Tiles::kv_slab);
+    load_slabs<Tiles::qk_slabs>(Tiles::k_at, Tiles::kv_slab, params.k, barriers.k_come(), L2Hint::evict_first, keys.first_k,
+                                keys.kv_head);
+    load_q(ring, 0);
+    barrier_arrive_expecting(barriers.v_come(), Tiles::v_slabs * Tiles::kv_slab);
+    load_slabs<Tiles::v_slabs>(Tiles::v_at, Tiles::kv_slab, params.v, barriers.v_come(), L2Hint::evict_first, keys.first_k,
+                               keys.kv_head);
+    load_dout(ring, 0);
+#pragma unroll 1
+    for (int stage = 1; stage < config.stages && stage < count; ++stage) {
+      ring.next();
+      load_q(ring, stage);
+      load_dout(ring, stage);
+    }
+  }
+
+  /// Issues dQ = dS K for a piece: 64 queries and `columns` columns.
+  template <int columns>
+  __device__ __forceinline__ void multiply(float (&dq)[columns / 2], int ds_at, int k_at) const {
+    const MatrixDescriptor a = matrix_descriptor(shared + ds_at, 1024);
+    const MatrixDescriptor b = matrix_descriptor(shared + k_at, 1024, Tiles::kv_slab);
+    wgmma_fence(dq);
+#pragma unroll
+    for (int step = 0; step < Tiles::tile_kv / 16; ++step)
+      wgmma<Element, Innermost::n>(dq, advance(a, step / 4 * Tiles::q_slab + step % 4 * 32), advance(b, step * 2048),
+                                   step > 0);
+    wgmma_commit();
+  }
+
+  __device__ __forceinline__ uint32 staged(int piece) const {
+    return shared + Tiles::sums_at + (piece % Tiles::sums_stages * 4 + warp) * (Tiles::piece_bytes / 4);
+  }
+  /// Starts the addition of this warp's part of a piece, which is in shared memory, to the sums in global memory.
+  template <int piece>
+  __device__ __forceinline__ void add_staged(float* to) const {
+    fence_async_shared();
+    sync_warp();
+    if (lane == 0 && to != nullptr) {
+      reduce_add_bulk(to, staged(piece), Tiles::columns_of(piece) * 64, L2Hint::evict_last);
+      store_commit();
+    }
+  }
+
+  template <int piece>
+  __device__ __forceinline__ void take_piece(const Ring& ring, Ring& ahead, Stage<config.stages>& stage, int ds_stage,
+                                             bool loads, float*& to) const {
+    constexpr int rows = piece % Tiles::row_blocks, slab = Tiles::slab_of(piece), columns = Tiles::columns_of(piece);
+    float dq[columns / 2];
+    multiply<columns>(dq, Tiles::ds_at + ds_stage * Tiles::ds_bytes + rows * 64 * Tiles::row_bytes,
+                      Tiles::k_at + slab * Tiles::kv_slab);
+    // dS has come, so the products that read the tiles of this stage end soon.
+    if (piece == 0 && loads) {
+      barrier_wait(barriers.dout_free(stage.index), stage.parity);
+      load_dout(ahead, stage.index);
+      barrier_wait(barriers.q_free(stage.index), stage.parity);
+      load_q(ahead, stage.index);
+    }
+    sync_warp();
+    // The stores of the previous piece, which this fences, have had the time since.
+    add_staged<piece == 0 ? Tiles::pieces - 1 : piece - 1>(to);
+    wgmma_wait<0>(dq);
+    if (piece == Tiles::pieces - 1 && lane == 0) barrier_arrive(barriers.ds_free(ds_stage));
+    if (lane == 0) store_wait_read<Tiles::sums_stages - 1>();
+    sync_warp();
+#pragma unroll
+    for (int j = 0; j < columns / 8; ++j) store_shared(staged(piece) + j * 512 + lane * 16, dq + 4 * j);
+    to = sums_of<Tiles::qk_slabs>(params.backward, keys.batch, ring.head(), ring.first_q() / 64 + rows, slab, warp);
+  }
+  template <int piece>
+  __device__ __forceinline__ void take_pieces(const Ring& ring, Ring& ahead, Stage<config.stages>& stage, int ds_stage,
+                                              bool loads, float*& to) const {
+    if constexpr (piece < Tiles::pieces) {
+      take_piece<piece>(ring, ahead, stage, ds_stage, loads, to);
+      take_pieces<piece + 1>(ring, ahead, stage, ds_stage, loads, to);
+    }
+  }
+
+  __device__ __forceinline__ void run() {
+    const AttentionParams& attention = params.backward.attention;
+    Ring ring(attention, Visibility<shape>(attention, {0, 0, attention.seq_q, attention.seq_kv}), keys);
+    const int count = ring.count();
+    if (count > 0) {
+      const bool loads = warp == 0 && elect_one();
+      if (loads) load_first(ring, count);
+      Ring ahead = ring;
+#pragma unroll
+      for (int stage = 0; stage < config.stages; ++stage) ahead.next();
+      Stage<config.stages> stage;
+      Stage<2> ds_stage;
+      float* to = nullptr;
+#pragma unroll 1
+      for (int i = 0; i < count; ++i) {
+        barrier_wait(barriers.ds_come(ds_stage.index), ds_stage.parity);
+        take_pieces<0>(ring, ahead, stage, ds_stage.index, loads && i + config.stages < count, to);
+        ds_stage.next();
+        stage.next();
+        ring.next();
+        ahead.next();
+      }
+      add_staged<Tiles::pieces - 1>(to);
+    }
+    arrive_threads(1, Tiles::threads);
+    if (lane == 0) store_wait<0>();
+  }
+};
+
+}  // namespace tunesmith
+
+#endif

@@ -1,0 +1,226 @@
+// The warpgroups of attention_backward/wgmma.cuh that keep keys.
+#pragma once
+
+#include "attention_backward/wgmma_tiles.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+/// A warpgroup of 64 keys.
+template <typename Element, const AttentionShape& shape, typename Modification, const WgmmaBackwardConfig& config>
+struct Multiplier {
+  using Tiles = WgmmaBackwardTiles<shape, config>;
+  using Ring = QueryRing<shape, Tiles::tile_q, Tiles::tile_kv>;
+  static constexpr int queries = Tiles::tile_q, steps = queries / 16;
+
+  const WgmmaBackwardParams& params;
+  const uint32 shared;
+  const BackwardBarriers<config.stages> barriers;
+  const int warpgroup, warp, lane;
+  Stage<config.stages> q_stage, dout_stage;
+  Stage<2> ds_stage;
+
+  // S^T and dP^T: rows are keys, columns queries. P is kept in 16 bits only, so that dP reuses the registers of S. Masking P
+  // instead of S would keep both copies alive: then ptxas runs out of registers and serializes all products.
+  float scores[queries / 2], gradients[queries / 2];
+  float dk[shape.head_dim / 2], dv[shape.head_dim_v / 2];
+  uint32 weights[steps][4], factors[steps][4];  ///< P^T and dS^T, as operands of the products with dO and Q
+
+  __device__ __forceinline__ Multiplier(const WgmmaBackwardParams& kernel_params, uint32 shared_memory, int group)
+      : params(kernel_params),
+        shared(shuffle(shared_memory, 0)),  // uniform for the warp, in a way that the compiler sees
+        barriers{shared + Tiles::barriers_at},
+        warpgroup(group),
+        warp(warp_index() & 3),
+        lane(lane_index()) {}
+
+  /// Issues products = A B^T with this warpgroup's rows of K or V, and a tile of Q or dO.
+  template <int width>
+  __device__ __forceinline__ void multiply_tile(float (&products)[queries / 2], int keys_at, int queries_at) {
+    const MatrixDescriptor a = matrix_descriptor(shared + keys_at + warpgroup * 64 * Tiles::row_bytes, 1024);
+    const MatrixDescriptor b = matrix_descriptor(shared + queries_at, 1024);
+    wgmma_fence(products);
+#pragma unroll
+    for (int step = 0; step < width / 16; ++step) {
+      const int slab = step / 4, within = step % 4 * 32;
+      wgmma<Element, Innermost::k>(products, advance(a, slab * Tiles::kv_slab + within),
+                                   advance(b, slab * Tiles::q_slab + within), step > 0);
+    }
+    wgmma_commit();
+  }
+  __device__ __forceinline__ void multiply_queries() {
+    multiply_tile<shape.head_dim>(scores, Tiles::k_at, Tiles::q_at + q_stage.index * Tiles::q_bytes);
+  }
+  __device__ __forceinline__ void multiply_gradients() {
+    multiply_tile<shape.head_dim_v>(gradients, Tiles::v_at, Tiles::dout_at + dout_stage.index * Tiles::dout_bytes);
+  }
+
+  __device__ __forceinline__ static void pin_all(uint32 (&words)[steps][4]) {
+#pragma unroll
+    for (int step = 0; step < steps; ++step) pin(words[step]);
+  }
+  /// Issues sums += words * the tile of Q or dO at `queries_at`.
+  template <int count>
+  __device__ __forceinline__ void accumulate(float (&sums)[count], uint32 (&words)[steps][4], int queries_at) {
+    const MatrixDescriptor b = matrix_descriptor(shared + queries_at, 1024, Tiles::q_slab);
+    pin_all(words);
+    wgmma_fence(sums);
+#pragma unroll
+    for (int step = 0; step < steps; ++step) wgmma<Element, Innermost::n>(sums, words[step], advance(b, step * 2048), true);
+    wgmma_commit();
+  }
+
+  /// The statistics of the two queries that are columns 8 * `block` + 2 * (lane % 4) and the next.
+  __device__ __forceinline__ Bits<8> statistics(int at, int stage, int block) const {
+    return load_shared<8>(shared + at + stage * queries * 4 + block * 32 + lane % 4 * 8);
+  }
+
+  /// S becomes P, in 16 bits.
+  template <typename Rule>
+  __device__ __forceinline__ void exponentiate(const Rule& pairs, int first_q, int first_k) {
+    const int column = first_q + lane % 4 * 2, row = first_k + 16 * warp + lane / 4;
+    const auto& visibility = pairs.visibility();
+    if (!visibility.of_all(first_q, first_q + queries - 1).holds(first_k, first_k + 63)) {
+#pragma unroll
+      for (int i = 0; i < queries / 2; ++i)
+        if (!visibility.sees(column + i / 4 * 8 + i % 2, row + i / 2 % 2 * 8)) scores[i] = Maximum::identity();
+    }
+#pragma unroll
+    for (int block = 0; block < queries / 8; ++block) {
+      const Bits<8> lse = statistics(Tiles::lse_at, q_stage.index, block);
+      float* const pair = scores + 4 * block;
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        pair[i] = pairs(pair[i], column + 8 * block + i % 2, row + i / 2 * 8, float_of(lse.word[i % 2])).probability;
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        weights[block / 2][block % 2 * 2 + half] = pack<Element>(pair[2 * half], pair[2 * half + 1]);
+    }
+  }
+  /// dP becomes dS.
+  __device__ __forceinline__ void differentiate() {
+#pragma unroll
+    for (int block = 0; block < queries / 8; ++block) {
+      const Bits<8> delta = statistics(Tiles::delta_at, dout_stage.index, block);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint32 pair = weights[block / 2][block % 2 * 2 + half];
+        const float* const products = gradients + 4 * block + 2 * half;
+        factors[block / 2][block % 2 * 2 + half] = pack<Element>(
+            multiply(to_float(Element{static_cast<uint16>(pair)}), subtract(products[0], float_of(delta.word[0]))),
+            multiply(to_float(Element{static_cast<uint16>(pair >> 16)}), subtract(products[1], float_of(delta.word[1]))));
+      }
+    }
+  }
+
+  /// Stores dS, transposed back, for the product with K.
+  __device__ __forceinline__ void send_factors() {
+    barrier_wait(barriers.ds_free(ds_stage.index), ds_stage.parity ^ 1);
+    const int chunk = 2 * warp + (lane >> 3 & 1), row = (lane >> 4) * 8 + (lane & 7);
+    const uint32 to = shared + Tiles::ds_at + ds_stage.index * Tiles::ds_bytes + warpgroup * Tiles::q_slab +
+                      row * Tiles::row_bytes + (chunk ^ (lane & 7)) * 16;
+#pragma unroll
+    for (int step = 0; step < steps; ++step) store_matrices_transposed(to + step * 2048, factors[step]);
+    fence_async_shared();
+    arrive(barriers.ds_come(ds_stage.index));
+    ds_stage.next();
+  }
+  __device__ __forceinline__ void arrive(uint32 barrier) const {
+    sync_warp();
+    if (lane == 0) barrier_arrive(barrier);
+  }
+
+  /// Writes a gradient of 64 keys, by way of the shared memory of their rows of K or V.
+  template <int width>
+  __device__ __forceinline__ void write(const float (&sums)[width / 2], float factor, int at, const TensorMap& map,
+                                        const WgmmaKeys& keys) {
+    const uint32 from = shared + at + warpgroup * 64 * Tiles::row_bytes;
+    const uint32 row = from + (16 * warp + (lane & 15)) * Tiles::row_bytes;
+#pragma unroll
+    for (int step = 0; step < width / 16; ++step) {
+      uint32 words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        words[i] = pack<Element>(multiply(sums[8 * step + 2 * i], factor), multiply(sums[8 * step + 2 * i + 1], factor));
+      store_matrices(row + step / 4 * Tiles::kv_slab + ((step % 4 * 2 + (lane >> 4)) ^ (lane & 7)) * 16, words);
+    }
+    fence_async_shared();
+    sync_threads(2 + here(warpgroup), 128);
+    if (warp == 0 && elect_one()) {
+#pragma unroll
+      for (int slab = 0; slab < (width + 63) / 64; ++slab)
+        store_tile(map, from + slab * Tiles::kv_slab, slab * 64, keys.first_k + 64 * warpgroup, keys.kv_head, keys.batch);
+      store_commit();
+      store_wait<0>();
+    }
+  }
+
+  __device__ __forceinline__ WgmmaKeys keys_of(int number) const {
+    return WgmmaKeys(params.backward, Tiles::tile_kv, number);
+  }
+  __device__ __forceinline__ void run() {
+    const int number = static_cast<int>(block_index());
+    const WgmmaKeys keys = keys_of(number);
+    const AttentionParams& attention = params.backward.attention;
+    const Sequence sequence = {0, 0, attention.seq_q, attention.seq_kv};
+    Ring ring(attention, Visibility<shape>(attention, sequence), keys);
+#pragma unroll
+    for (int i = 0; i < shape.head_dim / 2; ++i) dk[i] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < shape.head_dim_v / 2; ++i) dv[i] = 0.0f;
+    if (const int count = ring.count(); count > 0) {
+      barrier_wait(barriers.k_come(), 0);
+      if constexpr (config.ahead) {
+        barrier_wait(barriers.q_come(0), 0);
+        multiply_queries();
+        wgmma_wait<0>(scores);
+      }
+      barrier_wait(barriers.v_come(), 0);
+#pragma unroll 1
+      for (int left = count - 1; left >= 0; --left) {
+        if constexpr (!config.ahead) {
+          barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+          multiply_queries();
+          wgmma_wait<0>(scores);
+        }
+        exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), ring.first_q(),
+                     keys.first_k + 64 * warpgroup);
+        barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
+        multiply_gradients();
+        accumulate(dv, weights, Tiles::dout_at + dout_stage.index * Tiles::dout_bytes);
+        wgmma_wait<1>(gradients);
+        differentiate();
+        wgmma_wait<0>(dv);
+        pin_all(weights);
+        arrive(barriers.dout_free(dout_stage.index));
+        dout_stage.next();
+        accumulate(dk, factors, Tiles::q_at + q_stage.index * Tiles::q_bytes);
+        send_factors();
+        const uint32 q_free = barriers.q_free(q_stage.index);
+        q_stage.next();
+        if constexpr (config.ahead) {
+          // After the last tile a product that nobody reads: a branch around it would serialize all products.
+          if (left > 0) barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+          multiply_queries();
+          wgmma_wait<1>(dk);
+        } else {
+          wgmma_wait<0>(dk);
+        }
+        pin_all(factors);
+        arrive(q_free);
+        if constexpr (config.ahead) wgmma_wait<0>(scores);
+        ring.next();
+      }
+    }
+    // Other warpgroups read neither these rows of V, nor K once dQ is complete.
+    const WgmmaKeys written = keys_of(here(number));
+    write<shape.head_dim_v>(dv, 1.0f, Tiles::v_at, params.dv, written);
+    sync_threads(1, Tiles::threads);
+    write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, written);
+  }
+};
+
+}  // namespace tunesmith
+
+#endif
