@@ -61,7 +61,7 @@ std::string place_of(const char* array, std::int64_t batch, std::int64_t head, s
          std::to_string(position) + "]";
 }
 
-/// What of a problem is checked: pairs of a batch entry and a key head, and so many queries of each head and keys of each.
+/// What of a problem is checked: pairs of a batch entry and a key head, and the number of queries and keys checked per head.
 struct Sample {
   std::int64_t pairs = 0, queries = 0, keys = 0;
   bool all = false;
@@ -233,7 +233,7 @@ CheckResult ParsedAttentionBackward::check_outputs(std::span<const HostArray> ar
                     sums[h].value, sums[h].size, sums[h].error + sums[h].size * rounding);
   };
   if (sample.all && settings_.dsinks) compare_heads("dsinks", sinks, 0x1p-20);
-  // A thread sums at most so many terms before threads and blocks add up theirs.
+  // Each thread sums a bounded number of terms before threads and blocks add up their sums.
   if (sample.all && settings_.dslopes) compare_heads("dslopes", slopes, sum_rounding(4 * forward.seq_kv + 64));
 
   result.checked_rows = std::min(total.rows, result.total_rows);

@@ -96,7 +96,7 @@ struct MmaBackwardWarp {
   }
 };
 
-/// The tiles of queries that a block of keys goes through: those of one head after the other.
+/// The Q tiles that a block of keys processes, one head after the other.
 template <const AttentionShape& shape, typename Modification, int tile_q, int tile_kv>
 struct QueryTiles {
   using KeyTiles = KeyTilesOf<shape, tile_q, tile_kv>;

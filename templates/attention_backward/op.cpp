@@ -21,6 +21,7 @@ KeyParts ParsedAttentionBackward::key() const {
   if (settings_.dlse) parts.problem_class += ",dlse";
   if (settings_.dsinks) parts.problem_class += ",dsinks";
   if (settings_.dslopes) parts.problem_class += ",dslopes";
+  if (settings_.deterministic) parts.problem_class += ",deterministic";
   parts.problem_class += ",gradient_vectors=";
   for (const GradientTensor& gradient : gradient_tensors)
     parts.problem_class += std::to_string(settings_.forward.vector(gradient.side, settings_.*gradient.tensor)) + ".";

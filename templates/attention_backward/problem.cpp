@@ -16,6 +16,7 @@ Settings Settings::of(const AttentionBackwardProblem& p) {
   s.dlse = p.dlse;
   s.dsinks = p.dsinks;
   s.dslopes = p.dslopes;
+  s.deterministic = p.deterministic;
   return s;
 }
 

@@ -33,7 +33,7 @@ Dot dot(const double* a, const double* b, std::int64_t count) noexcept {
   return sum;
 }
 
-/// Bound of the error of a float32 sum of so many terms, relative to their magnitudes.
+/// Bound of the error of a float32 sum of `terms` terms, relative to their magnitudes.
 double sum_error(std::int64_t terms) noexcept { return 2 * static_cast<double>(terms + 2) * 0x1p-24; }
 
 }  // namespace

@@ -12,7 +12,7 @@ using attention::Tensor;
 struct Settings {
   attention::Settings forward;
   Tensor dout, dq, dk, dv;  ///< of the shapes of o, q, k and v
-  bool dlse = false, dsinks = false, dslopes = false;
+  bool dlse = false, dsinks = false, dslopes = false, deterministic = false;
 
   static Settings of(const AttentionBackwardProblem& problem);
 

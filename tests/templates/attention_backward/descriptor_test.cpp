@@ -163,7 +163,9 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
   const std::string narrow = "variant=wgmma,tile_q=128,stages=2,ahead=0", wide = "variant=wgmma,tile_q=64,stages=2,ahead=1",
                     shape = "seq_q=512,heads=4,head_dim=64";
   EXPECT_EQ(reason(shape, narrow), "");
-  EXPECT_EQ(reason("seq_q=512,heads=4,kv_heads=2,head_dim=128,causal=top-left,alibi=1,sinks=1,dsinks=1,dlse=1", wide), "");
+  EXPECT_EQ(reason("seq_q=512,heads=4,kv_heads=2,head_dim=128,causal=top-left,alibi=1,sinks=1,dsinks=1,dlse=1",
+                   "variant=wgmma,tile_q=64,stages=2,ahead=0"),
+            "");
   for (const auto& [fields, config, part] : std::vector<std::array<std::string, 3>>{
            {"seq_q=512,heads=4,head_dim=128", narrow, "registers"},
            {shape, "variant=wgmma,tile_q=128,stages=3,ahead=0", "shared memory"},
@@ -172,6 +174,7 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
            {shape + ",dtype=f32", narrow, "dtype is f32"},
            {shape + ",softcap=30", narrow, "softcap"},
            {shape + ",alibi=1,dslopes=1", narrow, "dslopes"},
+           {shape + ",deterministic=1", narrow, "deterministic"},
            {shape + ",batch=2,varlen=1,total_q=600,total_kv=600", narrow, "packed sequences"},
            {shape + ",dq_alignment=8", narrow, "dq"},
            {shape + ",dout_seq_stride=0", narrow, "dout"},

@@ -70,7 +70,7 @@ struct Problem64 {
     return loss;
   }
 
-  /// Index of an element of an array of so many heads and columns.
+  /// Index of an element of an array with the given heads and columns.
   static std::size_t at(std::int64_t position, std::int64_t head, std::int64_t column, std::int64_t count,
                         std::int64_t width) {
     return static_cast<std::size_t>((position * count + head) * width + column);

@@ -65,7 +65,7 @@ TEST_F(AttentionBackwardNvrtc, MmaFitsIntoRegisters) {
         "ldmatrix.sync.aligned.m8n8.x4.trans.shared", "cp.async.cg.shared.global"})
     EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
   // Nothing is summed by atomics: the result is deterministic.
-  for (const char* instruction : {"red.", "atom."}) EXPECT_EQ(ptx.find(instruction), std::string::npos) << instruction;
+  for (const char* instruction : {"\tred.", "\tatom."}) EXPECT_EQ(ptx.find(instruction), std::string::npos) << instruction;
 }
 
 // With spills, or with one register too few, ptxas serializes the products; then the kernel is correct and slow.

@@ -52,12 +52,13 @@ struct AttentionBackwardArrays {
 ///   no visible key              dq is 0; a key that no query sees has dk = dv = 0
 ///   NaN or inf in any input     reaches every gradient of a tile that reads it, even where the pair is masked; packed
 ///                               sequences do not affect each other
-///   mask_mod                    as in the forward pass; block_mask=read takes the block mask that its block_mask=write
-///   wrote score_mod                   not supported yet: an error
+///   mask_mod                    as in the forward pass; block_mask=read takes the block mask that block_mask=write wrote
+///   score_mod                   not supported yet: an error
 ///
 /// The variants simt and mma are deterministic: equal inputs and configurations give equal bits. wgmma (Hopper) adds up dq
-/// in any order, so dq may differ by rounding between runs. Sums are float32. 16-bit kernels round p and dx to 16 bits
-/// before the products that follow, as FlashAttention does, so f16 gradients need the usual loss scaling.
+/// in any order, so dq may differ by rounding between runs; `deterministic` rules it out. Sums are float32. 16-bit kernels
+/// round p and dx to 16 bits before the products that follow, as FlashAttention does, so f16 gradients need the usual loss
+/// scaling.
 ///
 /// After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691); in simt and mma dq has a kernel of its own, so that nothing is
 /// summed by atomics. wgmma after Shah et al., "FlashAttention-3", 2024 (arXiv:2407.08608).
@@ -71,9 +72,10 @@ struct AttentionBackwardProblem : AttentionProblem {
   AttentionArrayStrides dout_strides{}, dq_strides{}, dk_strides{}, dv_strides{};
   std::int64_t dout_alignment = 16;  ///< as AttentionProblem::q_alignment
   std::int64_t dq_alignment = 16, dk_alignment = 16, dv_alignment = 16;
-  bool dlse = false;     ///< lse has a gradient
-  bool dsinks = false;   ///< compute the gradient of sinks
-  bool dslopes = false;  ///< compute the gradient of alibi_slopes
+  bool dlse = false;           ///< lse has a gradient
+  bool dsinks = false;         ///< compute the gradient of sinks
+  bool dslopes = false;        ///< compute the gradient of alibi_slopes
+  bool deterministic = false;  ///< equal inputs and configurations give equal bits: rules out variant wgmma
 
   constexpr std::string_view op() const noexcept { return "attention_backward"; }
   bool operator==(const AttentionBackwardProblem&) const = default;
@@ -101,6 +103,7 @@ constexpr void describe(Self& p, const AttentionBackwardArrays& arrays, Visitor&
   v.option("dlse", p.dlse, {.meaning = "lse has a gradient"});
   v.option("dsinks", p.dsinks, {.meaning = "computes the gradient of sinks", .only_with = {p.sinks, "sinks=1"}});
   v.option("dslopes", p.dslopes, {.meaning = "computes the gradient of alibi_slopes", .only_with = {p.alibi, "alibi=1"}});
+  v.option("deterministic", p.deterministic, {.meaning = "equal inputs give equal bits in every run"});
 
   describe_attention_inputs(p, arrays, v);
   v.array(arrays.o, attention_array(p, o, p.o_strides, p.o_alignment));
