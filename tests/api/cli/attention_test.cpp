@@ -68,9 +68,9 @@ TEST_F(CliAttention, BackwardRunsAndVerifies) {
 
 TEST_F(CliAttention, BackwardNeedsBothOutputsOfTheForwardPass) {
   write_zeros("o", {1, 9, 2, 16});
-  const Result result = run({"run", "attention_backward", "--device", "host", "--heads", "2", "--seq-q", "9", "--head-dim",
-                             "16", "--dtype", "f32", "--input", of("o")});
-  EXPECT_NE(result.status, 0);
+  const Outcome result = run({"run", "attention_backward", "--device", "host", "--heads", "2", "--seq-q", "9", "--head-dim",
+                              "16", "--dtype", "f32", "--input", of("o")});
+  EXPECT_NE(result.code, 0);
   EXPECT_NE(result.err.find("o is given without lse"), std::string::npos) << result.err;
 }
 
