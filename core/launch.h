@@ -71,6 +71,8 @@ struct LaunchPlan {
   std::int64_t workspace_bytes = 0;    ///< workspace per stream, 256-byte aligned, zeroed when it is allocated
   std::uint32_t workspace_offset = 0;  ///< in `params`; used when workspace_bytes > 0
   WorkspaceUse workspace_use = WorkspaceUse::own;
+  /// Outputs that are sums in any order: two runs may differ by rounding. The tuner checks each run against the reference.
+  std::vector<std::string> sums_in_any_order{};
   static constexpr std::int64_t workspace_zeros = 16;  ///< bytes, for WorkspaceUse::zeros
 };
 

@@ -357,6 +357,7 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   const bool wgmma = typed.variant == Variant::wgmma;
   if (wgmma) {
     use_tensor_maps(typed, settings, plan);
+    plan.sums_in_any_order = {"dq"};
     add(launch_of("attention_backward", params.kv_tiles * forward.kv_heads * forward.batch, typed.block_threads(Pass::keys),
                   typed.smem_bytes(Pass::keys, forward)));
     add(launch_of("attention_backward_dq", tiles(params.rows / 16 * (sums_columns(settings) / 64), wgmma_dq_threads / 32),
