@@ -77,6 +77,8 @@ struct AttentionBackwardProblem : AttentionProblem {
   bool dslopes = false;        ///< compute the gradient of alibi_slopes
   bool deterministic = false;  ///< equal inputs and configurations give equal bits: rules out variant wgmma
 
+  // The problem is another operation's than its base.
+  // NOLINTNEXTLINE(bugprone-derived-method-shadowing-base-method)
   constexpr std::string_view op() const noexcept { return "attention_backward"; }
   bool operator==(const AttentionBackwardProblem&) const = default;
 };
