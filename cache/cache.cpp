@@ -89,8 +89,8 @@ void Cache::store_record(const TuningRecord& record, const std::vector<Trial>& t
 
 std::optional<BinaryRecord> Cache::find_binary(const std::string& fingerprint) {
   return impl_->enter([&](Layers& layers) -> std::optional<BinaryRecord> {
-    auto found = layers.find<StoredBinary>([&](Connection& connection) { return read_binary(connection, fingerprint); },
-                                           sweep_binaries);
+    auto found = layers.find_code<StoredBinary>([&](Connection& connection) { return read_binary(connection, fingerprint); },
+                                                sweep_binaries);
     if (!found) return std::nullopt;
     return std::move(found->row.binary);
   });
@@ -99,7 +99,7 @@ std::optional<BinaryRecord> Cache::find_binary(const std::string& fingerprint) {
 std::optional<BinaryRecord> Cache::find_binary_of_source(const std::string& source_key, const std::string& arch) {
   return impl_->enter([&](Layers& layers) -> std::optional<BinaryRecord> {
     const auto read = [&](Connection& connection) { return read_binary_of_source(connection, source_key, arch); };
-    auto found = layers.find<StoredBinary>(read, sweep_binaries);
+    auto found = layers.find_code<StoredBinary>(read, sweep_binaries);
     if (!found) return std::nullopt;
     return std::move(found->row.binary);
   });

@@ -82,11 +82,13 @@ struct CacheInfo {
   int schema = 0;
   std::string sqlite_version, journal_mode;
   bool network_file_system = false;
+  std::string why_not_private;  ///< why binaries of the file are not loaded; empty if they are
   std::vector<SystemFileInfo> system_files;
 };
 
 struct CacheOptions {
-  /// The user's file, created with its folder on the first write. Empty: results are kept in memory only.
+  /// The user's file, created with its folder on the first write, for this user only (modes 0600 and 0700). Empty: results
+  /// are kept in memory only.
   std::filesystem::path file;
   /// Read-only files, searched in this order after the user's file.
   std::vector<std::filesystem::path> system_files;
@@ -116,6 +118,9 @@ class Cache {
   /// Replaces the key's record and upserts its trials, in one transaction.
   void store_record(const TuningRecord& record, const std::vector<Trial>& trials);
 
+  /// Binaries are not taken from a file that others can write, or whose folder others can write: the file, or the folder,
+  /// belongs to another user than this one and root, or its group or everybody may write it. The first time this happens,
+  /// a warning says what to do.
   std::optional<BinaryRecord> find_binary(const std::string& fingerprint);
   /// Finds the newest binary of this source and architecture by any toolchain, for machines without a compiler. `source_key`
   /// is what fingerprints start with.
@@ -136,7 +141,8 @@ class Cache {
   std::int64_t clear(const Filter& filter);
   /// Writes a compact copy (VACUUM INTO) that can serve as a system cache. Throws Error(cache_failed) if `to` exists.
   void export_to(const std::filesystem::path& to, bool with_binaries);
-  /// Copies the rows of `from` that this file lacks or has in an older version. Returns the number of rows copied.
+  /// Copies the rows of `from` that this file lacks or has in an older version; binaries only if others cannot write
+  /// `from`, see find_binary(). Returns the number of rows copied.
   std::int64_t import_from(const std::filesystem::path& from);
   /// Does the same with these records, in one transaction.
   std::int64_t import_records(const std::vector<TuningRecord>& records);

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "cache/file_system.h"
 #include "cache/records.h"
 #include "cache/schema.h"
 
@@ -60,6 +61,15 @@ bool Layers::read_layer(std::size_t layer, const UserFile::Work& work) {
   } catch (const SqliteError&) {  // out of memory
     return false;
   }
+}
+
+bool Layers::may_run(std::size_t layer) {
+  if (layer == 0) return true;
+  const std::filesystem::path& file = layer == 1 ? user_->path() : system_[layer - 2].path();
+  const std::string why = why_not_private(file);
+  if (why.empty()) return true;
+  warnings.once("not private " + file.string(), "binaries of cache " + file.string() + " are not loaded: " + why);
+  return false;
 }
 
 void Layers::store(const UserFile::Work& write, const UserFile::Work& forget) {
