@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "cache/binaries.h"
+#include "cache/file_system.h"
 #include "cache/impl.h"
 #include "cache/records.h"
 
@@ -122,6 +123,12 @@ std::optional<std::string> Cache::find_source(const std::string& source_hash) {
     return row_of(layers.find<std::string>([&](Connection& connection) { return read_source(connection, source_hash); },
                                            sweep_binaries));
   });
+}
+
+std::optional<WorkClaim> Cache::claim(std::string_view key, std::chrono::milliseconds wait) const {
+  const std::filesystem::path& file = impl_->options.file;
+  if (file.empty()) return WorkClaim();
+  return WorkClaim::take(resolved(file) += ".work.lock", key, wait);
 }
 
 std::vector<TuningRecord> Cache::list_records() {

@@ -1,6 +1,7 @@
 #pragma once
 // The persistent cache: tuning records, trials, binaries and sources in one SQLite file. All SQL is in this folder.
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -8,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cache/work_claim.h"
 #include "tunesmith/error.h"
 #include "tunesmith/types.h"
 
@@ -128,6 +131,11 @@ class Cache {
   /// Stores a binary and its source (once per source_hash).
   void store_binary(const BinaryRecord& binary, const std::string& source);
   std::optional<std::string> find_source(const std::string& source_hash);
+
+  /// Claims the work on `key`, such as compiling a binary, among all threads and processes that use the user's file. Waits
+  /// at most `wait` for another owner; returns nothing if it still works then. Look the result up again after this call: the
+  /// other owner may have stored it. Without a file, always succeeds.
+  std::optional<WorkClaim> claim(std::string_view key, std::chrono::milliseconds wait) const;
 
   CacheInfo info();
   std::vector<TuningRecord> list_records();
