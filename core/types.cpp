@@ -13,7 +13,8 @@ template <typename Enum, std::size_t Count>
 using Names = std::array<std::pair<Enum, std::string_view>, Count>;
 
 constexpr Names<DType, 3> float_names{{{DType::f32, "f32"}, {DType::f16, "f16"}, {DType::bf16, "bf16"}}};
-constexpr Names<Mode, 3> mode_names{{{Mode::tune, "tune"}, {Mode::replay, "replay"}, {Mode::off, "off"}}};
+constexpr Names<Mode, 4> mode_names{
+    {{Mode::tune, "tune"}, {Mode::later, "later"}, {Mode::replay, "replay"}, {Mode::off, "off"}}};
 constexpr Names<Effort, 2> effort_names{{{Effort::quick, "quick"}, {Effort::full, "full"}}};
 constexpr Names<Origin, 6> origin_names{{{Origin::pinned, "pinned"},
                                          {Origin::tuned, "tuned"},

@@ -37,8 +37,9 @@ class ConfigChoices {
  public:
   explicit ConfigChoices(Engine::Parts& parts);
 
-  /// Selects a configuration. In mode tune, a key without a record is tuned if the engine's share of time allows it;
-  /// otherwise the nearest record or the default is used and the key is remembered as pending. Whatever fails while tuning
+  /// Selects a configuration. In mode tune, a key without a record is tuned if the engine's share of time allows it, by one
+  /// process at a time; otherwise, and in mode later, the nearest record or the default is used and the key is remembered
+  /// as pending. Whatever fails while tuning
   /// is logged once; only Error(verification_failed) is thrown, because it means that the default itself is wrong.
   Choice choose(const PlanRequest& request, Phases& phases);
 
@@ -54,19 +55,23 @@ class ConfigChoices {
   Known find(const PlanRequest& request, const std::string& key, bool force, Phases& phases, std::optional<Tuned>& tuned);
   /// Returns nothing if tuning failed or was not possible.
   std::optional<Tuned> tune(const PlanRequest& request);
+  /// Waits, in mode tune and unless `force` is set, for another process that tunes the key; then reads the records again.
+  /// Returns nothing if this process should not tune.
+  std::optional<WorkClaim> claim_tuning(const PlanRequest& request, bool force, KeyChoice& known);
   void remember_pending(const PlanRequest& request, const std::string& key);
+  void report_share();
   /// Forgets plans that were made without the result for this key.
   void forget_plans_of(const Known& known);
 
   Engine::Parts& parts_;
   TuneShare share_;
   SingleFlight<Known> keys_;
-  std::atomic<bool> reported_stale_{false};
+  std::atomic<bool> reported_stale_{false}, reported_share_{false}, reported_claim_{false};
 
   mutable std::mutex mutex_;
   std::map<std::string, PlanRequest> pending_;
   TuningStatus status_;
-  bool reported_share_ = false, reported_failure_ = false;
+  bool reported_failure_ = false;
 };
 
 }  // namespace tunesmith

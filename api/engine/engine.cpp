@@ -7,8 +7,10 @@
 #include "api/dispatch/plan_table.h"
 #include "api/engine/cache_files.h"
 #include "api/engine/config_choices.h"
+#include "api/engine/log_text.h"
 #include "api/engine/parts.h"
 #include "api/engine/prepare.h"
+#include "api/engine/problem_log.h"
 
 namespace tunesmith {
 namespace {
@@ -44,6 +46,7 @@ std::shared_ptr<const Plan::State> prepare_parsed(Engine::Parts& parts, ParsedPr
   if (!options.config.fields.empty())
     request.pinned = request.problem->complete_config(parts.device->info(), options.config);
 
+  if (parts.problem_log != nullptr && request.pinned.fields.empty()) parts.problem_log->count(*request.problem);
   const std::string key = request.key();
   if (auto state = parts.plans->plans.find(key)) return std::move(*state);
   if (parts.device->is_capturing(stream))
@@ -67,6 +70,11 @@ Engine::Engine(EngineOptions options) : Engine(open_parts(std::move(options))) {
 Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
   parts_->plans = std::make_unique<PlanTable>(*parts_->device, parts_->options.plan_capacity);
   parts_->choices = std::make_unique<ConfigChoices>(*parts_);
+  const EngineOptions& options = parts_->options;
+  if (!options.problem_log.empty())
+    parts_->problem_log = std::make_unique<ProblemLog>(
+        options.problem_log, options.plan_capacity,
+        [&options](const std::string& text) { say(options, EngineOptions::Level::warning, text); });
 }
 Engine::~Engine() = default;
 

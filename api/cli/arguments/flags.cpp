@@ -25,7 +25,7 @@ void EngineFlags::add_device(CLI::App& command) {
 
 void EngineFlags::add_mode(CLI::App& command) {
   command.add_option("--mode", mode_, "measure new problems, use records only, or use defaults")
-      ->type_name("tune|replay|off");
+      ->type_name("tune|later|replay|off");
 }
 
 void EngineFlags::add_cache(CLI::App& command) {

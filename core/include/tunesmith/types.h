@@ -69,6 +69,7 @@ enum class Mode : std::uint8_t {
   replay,  ///< never measure: use the exact record, else one of older templates, else the nearest n_cols, else the default
            ///< configuration; may compile
   off,     ///< ignore tuning records and use the default configuration; may compile
+  later,   ///< like replay, but remember keys without a record, for Engine::tune_pending()
 };
 std::string_view name(Mode mode) noexcept;
 Mode parse_mode(std::string_view text);

@@ -149,7 +149,7 @@ TEST_F(CApi, BadInputArrivesAsStatusAndMessage) {
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, "threads=77", -1, &plan), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"threads", "77", "power of two"});
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, 7, &plan), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"mode is 7", "replay"});
+  expect_message({"mode is 7", "replay", "later"});
   tunesmith_problem_set_real(problem_, "rows", 4.5);
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, -1, &plan), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"rows", "4.5"});
