@@ -4,6 +4,7 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <deque>
 
 #include "api/python/src/array.h"
@@ -38,10 +39,10 @@ Stream stream_of(nb::handle stream) {
   return reinterpret_cast<Stream>(nb::cast<std::uintptr_t>(address));  // NOLINT(performance-no-int-to-ptr)
 }
 
-void launch(const PythonPlan& plan, const nb::args& arrays, const nb::object& stream) {
+/// Reads the addresses of arrays that fit the plan; `borrowed` keeps the arrays alive.
+std::vector<void*> addresses_of(const PythonPlan& plan, const nb::args& arrays, std::deque<BorrowedArray>& borrowed) {
   if (arrays.size() != plan.arrays.size())
     throw Error(ErrorCode::invalid_argument, "got ", arrays.size(), " arrays; the plan takes ", plan.arrays.size());
-  std::deque<BorrowedArray> borrowed;  // their owners, until the launch is enqueued
   std::vector<void*> addresses;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const ArrayInfo& info = plan.arrays[i];
@@ -53,7 +54,22 @@ void launch(const PythonPlan& plan, const nb::args& arrays, const nb::object& st
     check_view(view, info, plan.device);
     addresses.push_back(view.data);
   }
-  enqueue(plan, addresses, stream_of(stream));
+  return addresses;
+}
+
+void launch(const PythonPlan& plan, const nb::args& arrays, const nb::object& stream) {
+  std::deque<BorrowedArray> borrowed;  // until the launch is enqueued
+  enqueue(plan, addresses_of(plan, arrays, borrowed), stream_of(stream));
+}
+
+double host_time_us(const PythonPlan& plan, const nb::args& arrays, const nb::object& stream, int repeats) {
+  std::deque<BorrowedArray> borrowed;
+  const std::vector<void*> addresses = addresses_of(plan, arrays, borrowed);
+  Stream const on = stream_of(stream);
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) plan.prepared.launch(addresses, on);
+  const std::chrono::duration<double, std::micro> passed = std::chrono::steady_clock::now() - start;
+  return passed.count() / std::max(repeats, 1);
 }
 
 std::string repr(const PythonPlan& plan) {
@@ -86,6 +102,10 @@ void bind_plan(nb::module_& module) {
            "Enqueues the kernels on `stream` and returns. `arrays`: in the order of `arrays`, each an object that offers "
            "DLPack, the buffer protocol or __cuda_array_interface__, or None for an optional one. The host executor "
            "returns when the work is done.")
+      .def("host_time_us", &host_time_us, "arrays"_a, "stream"_a = nb::none(), "repeats"_a = 100,
+           nb::sig(
+               "def host_time_us(self, *arrays: object, stream: object | int | None = None, repeats: int = 100) -> float"),
+           "Measures the host time of one launch, without Python: the mean of `repeats` launches, one after the other.")
       .def_prop_ro(
           "arrays", [](const PythonPlan& plan) { return plan.arrays; }, "In launch order.")
       .def_prop_ro(

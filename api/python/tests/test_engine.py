@@ -82,7 +82,10 @@ def test_prewarming_with_progress(tmp_path: Path) -> None:
 
 def test_a_problem_that_fails_does_not_stop_the_others(engine: tunesmith.Engine) -> None:
     mod = "bool mask_mod(int b, int h, int q, int k, const Aux&) { oops }"
-    entries = [{"op": "attention", "seq_q": 8, "head_dim": 8, "mask_mod": mod}, {"op": "softmax", "rows": 2, "cols": 24}]
+    entries = [
+        {"op": "attention", "seq_q": 8, "head_dim": 8, "mask_mod": mod},
+        {"op": "softmax", "rows": 2, "cols": 24},
+    ]
     result = tunesmith.prewarm({"problems": entries}, engine)
     assert len(result.plans) == 1
     assert isinstance(result.failures[0][1], tunesmith.errors.CompileFailed)
