@@ -126,6 +126,11 @@ class ParsedProblem {
   virtual Problem verification_problem() const = 0;
   /// Fills all input arrays; deterministic in (problem, seed, kind).
   virtual void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const = 0;
+  /// Replaces inputs that depend on user CUDA functions, such as the outputs of a forward pass, by what they are with these
+  /// functions. Default: there are none.
+  virtual void complete_inputs(std::span<const HostArray> arrays, const Evaluate& evaluate) const {
+    static_cast<void>(arrays), static_cast<void>(evaluate);
+  }
   /// Compares the outputs with a float64 reference computed from the inputs, on at most max_rows evenly spread rows.
   /// `arrays` in the order of arrays(): inputs as before the run (the caller keeps a copy if the problem is in place),
   /// outputs as after it.

@@ -181,6 +181,7 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
     return "wgmma takes head dimensions that are multiples of 16 up to 128";
   if (forward.varlen) return "wgmma has no packed sequences yet";
   if (!forward.mask_mod.empty()) return "wgmma has no mask_mod yet";
+  if (!forward.score_mod.empty()) return "wgmma has no score_mod yet";
   if (forward.softcap != 0) return "wgmma has no softcap yet";
   if (settings.deterministic) return "wgmma adds up dq in any order, which deterministic rules out";
   if (settings.dslopes) return "wgmma has no dslopes yet";

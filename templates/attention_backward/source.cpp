@@ -246,14 +246,14 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   if (mma) parts.least_arch = "sm_80";
   if (wgmma) parts.least_arch = "sm_90a";
   parts.main_template = "attention_backward/" + variant + ".cuh";
-  parts.constants =
-      "using Element = " + device_type(forward.dtype) + ";\n\n" + attention::modification_definition(forward) +
-      attention::shape_text(forward) + backward_shape_text(typed, settings) +
-      attention::features_text(forward, features_of(typed, settings)) + config_text(typed, settings) +
-      asserts("sizeof(tunesmith::" + std::string(argument.type) + ")", wgmma ? sizeof(WgmmaBackwardParams) : sizeof(Params),
-              "the host fills the parameters by this layout") +
-      asserts("tunesmith::PrepareLanes<shape, backward>::rows", prepare_rows(settings),
-              "the host launches blocks of as many rows");
+  parts.constants = "using Element = " + device_type(forward.dtype) + ";\n\n" +
+                    attention::modification_definition(forward, &settings.score_mod_grad) + attention::shape_text(forward) +
+                    backward_shape_text(typed, settings) + attention::features_text(forward, features_of(typed, settings)) +
+                    config_text(typed, settings) +
+                    asserts("sizeof(tunesmith::" + std::string(argument.type) + ")",
+                            wgmma ? sizeof(WgmmaBackwardParams) : sizeof(Params), "the host fills the parameters by this layout") +
+                    asserts("tunesmith::PrepareLanes<shape, backward>::rows", prepare_rows(settings),
+                            "the host launches blocks of as many rows");
   const std::string modification = attention::modification_type(forward);
   const auto common_entry = [&](const std::string& name, std::int64_t threads, const std::string& call) {
     return entry(name, std::to_string(threads), argument.type, call + common);
@@ -276,7 +276,7 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   if (has_heads_kernel(settings))
     parts.kernels += common_entry("attention_backward_heads", heads_threads, "attention_backward_heads<shape, backward>");
   parts.kernels += attention::block_mask_entry(forward, argument.type, std::string(argument.common) + ".attention") +
-                   attention::modification_entry(forward);
+                   attention::modification_entry(forward) + attention::score_gradient_entry(forward);
   return parts;
 }
 
