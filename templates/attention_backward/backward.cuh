@@ -15,8 +15,9 @@ struct AttentionBackwardParams {
   AttentionStrides dout_strides, dq_strides, dk_strides, dv_strides;
   int64 statistics_rows;  ///< of a head in the workspace: its rows of lse, or more, which are as if they had no keys
   int64 rows;             ///< of all statistics
-  int64 lse_at, delta_at, slopes_at, sums_at;  ///< bytes from the start of the workspace
-  int kv_tiles;                                ///< of the longest sequence
+  int64 lse_at, delta_at, slopes_at, sums_at, order_at;  ///< bytes from the start of the workspace
+  int64 order_words;                                     ///< counters that the first kernel zeroes
+  int kv_tiles;                                          ///< of the longest sequence
 };
 
 struct BackwardShape {
@@ -24,6 +25,7 @@ struct BackwardShape {
   bool dlse, dsinks, dslopes;
   bool sums;  ///< dq is summed in the workspace, as float32 with room for sums_columns columns
   int sums_columns;
+  bool ordered;  ///< counters put the additions to these sums in order
 };
 
 /// Statistics of a row (a query of a head), in the layout of lse: log2(e) * lse, +inf for a row without keys, so that its
@@ -34,6 +36,10 @@ struct RowStatistics {
 
 __device__ __forceinline__ float* workspace_floats(const AttentionBackwardParams& params, int64 at) {
   return reinterpret_cast<float*>(params.attention.workspace + at);
+}
+
+__device__ __forceinline__ uint32* workspace_words(const AttentionBackwardParams& params, int64 at) {
+  return reinterpret_cast<uint32*>(params.attention.workspace + at);
 }
 
 template <const AttentionShape& shape>
