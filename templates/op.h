@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -115,6 +116,16 @@ class ParsedProblem {
     static_cast<void>(config);
     return std::numeric_limits<int>::max();
   }
+
+  /// Returns the configuration of a kernel that runs every n_cols of a bucket, two an octave; n_cols is a parameter of the
+  /// kernel then. Nothing if the operation compiles n_cols in. It is the same for all problems with equal capacity_class().
+  virtual std::optional<Config> capacity_config(const DeviceInfo& device) const {
+    static_cast<void>(device);
+    return std::nullopt;
+  }
+  /// Returns what decides capacity_config() and, with a configuration of that capacity, the source: made in microseconds.
+  /// Empty if there is no such configuration.
+  virtual std::string capacity_class() const { return {}; }
 
   virtual SourceParts source_parts(const Config& config) const = 0;
   virtual LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const = 0;

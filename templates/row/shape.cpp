@@ -1,6 +1,7 @@
 #include "templates/row/shape.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace tunesmith::row {
@@ -57,6 +58,24 @@ std::string Shape::problem_class() const {
     text += ":" + std::to_string(mask_vector()) + (options.mask_row_stride == 0 ? "b" : "");
   }
   return text;
+}
+
+std::int64_t Shape::rows_bucket() const noexcept {
+  constexpr std::int64_t most = std::int64_t{1} << 26;
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(rows, 1, most))));
+}
+
+Shape Shape::with_capacity(std::int64_t capacity) const {
+  Shape shape = *this;
+  shape.actual_cols = cols;
+  shape.cols = capacity;
+  return shape;
+}
+
+std::string Shape::capacity_class() const {
+  const Shape shape = with_capacity(half_octave(cols));
+  return "capacity=" + std::to_string(shape.cols) + ",rows=" + std::to_string(rows_bucket()) +
+         (shape.crosses_ends() ? ",ends=any," : ",ends=whole,") + shape.problem_class();
 }
 
 }  // namespace tunesmith::row

@@ -472,6 +472,27 @@ TEST_F(CApi, TilesOfAMaskAreReused) {
   tunesmith_problem_destroy(problem);
 }
 
+TEST(CApiOptions, SpecializeChoosesTheKernel) {
+  tunesmith_options options = test::host_options();
+  options.mode = "off";
+  const test::NamedProblem problem("softmax", {{"rows", 2}, {"cols", 20}});
+  for (const auto& [specialize, origin] : {std::pair{"exact", "default"}, {"capacity", "capacity"}, {"auto", "capacity"}}) {
+    options.specialize = specialize;
+    tunesmith_engine* engine = nullptr;
+    ASSERT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_OK) << tunesmith_last_error();
+    tunesmith_plan* plan = nullptr;
+    ASSERT_EQ(tunesmith_prepare(engine, problem.get(), "", TUNESMITH_MODE_OFF, &plan), TUNESMITH_OK)
+        << tunesmith_last_error();
+    EXPECT_STREQ(tunesmith_plan_origin(plan), origin);
+    tunesmith_plan_destroy(plan);
+    tunesmith_engine_destroy(engine);
+  }
+  options.specialize = "both";
+  tunesmith_engine* engine = nullptr;
+  EXPECT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(tunesmith_last_error()).find("specialize is 'both'"), std::string::npos) << tunesmith_last_error();
+}
+
 TEST_F(CApi, LogLinesReachTheCallback) {
   std::string lines;
   tunesmith_options options = host_options();
