@@ -473,9 +473,9 @@ TEST_F(CApi, TilesOfAMaskAreReused) {
 }
 
 TEST(CApiOptions, SpecializeChoosesTheKernel) {
-  tunesmith_options options = test::host_options();
+  tunesmith_options options = host_options();
   options.mode = "off";
-  const test::NamedProblem problem("softmax", {{"rows", 2}, {"cols", 20}});
+  const NamedProblem problem("softmax", {{"rows", 2}, {"cols", 20}});
   for (const auto& [specialize, origin] : {std::pair{"exact", "default"}, {"capacity", "capacity"}, {"auto", "capacity"}}) {
     options.specialize = specialize;
     tunesmith_engine* engine = nullptr;
