@@ -135,6 +135,7 @@ Json to_json(const CacheInfo& info) {
           {"sqlite_version", info.sqlite_version},
           {"journal_mode", info.journal_mode},
           {"network_file_system", info.network_file_system},
+          {"why_not_private", info.why_not_private},
           {"system_files", files}};
 }
 
