@@ -13,9 +13,10 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 python3 -m venv "$scratch/environment"
 "$scratch/environment/bin/pip" install --quiet --disable-pip-version-check "${wheel[0]}[test]"
+[[ -n $(find "$scratch/environment" -path '*/tunesmith/_core.pyi') ]] || { echo "wheel.sh: the wheel has no stub" >&2; exit 1; }
 cp api/python/tests/fresh_environment.py "$scratch"
 cd "$scratch" # not in the checkout, whose files must not be found
 env -u PYTHONPATH TUNESMITH_CACHE= "$scratch/environment/bin/python" "$scratch/fresh_environment.py"
-env -u PYTHONPATH "$scratch/environment/bin/tunesmith" doctor >doctor.txt
+env -u PYTHONPATH -u TUNESMITH_SYSTEM_CACHE "$scratch/environment/bin/tunesmith" doctor >doctor.txt
 grep -q "$scratch/environment/.*/shipped.db" doctor.txt || { cat doctor.txt; echo "wheel.sh: the wheel's records are not found" >&2; exit 1; }
 echo "the wheel works in a fresh environment"

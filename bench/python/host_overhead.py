@@ -116,9 +116,7 @@ def main() -> None:
     options = parser.parse_args()
     results = measure()
     starts = {"import_ms": import_ms(), "first_kernel_ms": first_kernel_ms()}
-    print(
-        f"{torch.cuda.get_device_name()}, torch {torch.__version__}, tunesmith {tunesmith.version}; microseconds of host time"
-    )
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, tunesmith {tunesmith.version}; us of host time")
     print(f"{'call':16}{'ours':>8}{'raw':>8}{'over raw':>10}{'target':>8}{'torch':>8}")
     for name, row in results.items():
         over = row["ours"] - row["raw"]

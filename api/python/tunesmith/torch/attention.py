@@ -10,7 +10,7 @@ import torch
 
 from .. import _core
 from ..mods import Mod, Traced, trace
-from .launching import DTYPES, Launcher, call, is_eager, launch, launcher, needs_grad
+from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, is_eager, launch, launcher, needs_grad
 
 __all__ = ["attention", "scaled_dot_product_attention", "why_not_scaled_dot_product_attention"]
 
@@ -55,29 +55,18 @@ def attention(
 
     Differentiable with respect to q, k and v. Under autocast, q, k and v are cast as torch's attention casts them.
     """
+    if score_mod is None and mask_mod is None and not is_compiling():
+        result = _eager(layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks)
+        if result is not NotImplemented:
+            return result if return_lse else result[0]
     if torch.is_autocast_enabled(q.device.type):
         dtype = torch.get_autocast_dtype(q.device.type)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     score, mask = trace(score_mod, "score_mod"), trace(mask_mod, "mask_mod")
-    options = (
-        layout,
-        {True: "bottom-right", False: "none"}.get(causal, causal) if isinstance(causal, bool) else causal,
-        -1 if window[0] is None else window[0],
-        -1 if window[1] is None else window[1],
-        0.0 if scale is None else float(scale),
-        float(softcap),
-        score.source,
-        mask.source,
-        _aux(score, mask),
-    )
+    options = _options(layout, causal, window, scale, softcap, score, mask)
     arrays = [*score.arrays, *mask.arrays]
-    if is_eager(q, k, v):
-        if needs_grad(q, k, v):
-            o, lse = _Attention.apply(q, k, v, alibi_slopes, sinks, *options, *arrays)
-            return (o, lse) if return_lse else o
-        result = _forward(len(arrays), *options)(q, k, v, alibi_slopes, sinks, *arrays)
-        if result is NotImplemented:
-            result = torch.ops.tunesmith.attention(q, k, v, alibi_slopes, sinks, arrays, *options)
+    if is_eager(q, k, v) and needs_grad(q, k, v):
+        result = _Attention.apply(q, k, v, alibi_slopes, sinks, *options, *arrays)
     else:
         result = torch.ops.tunesmith.attention(q, k, v, alibi_slopes, sinks, arrays, *options)
     return tuple(result) if return_lse else result[0]
@@ -135,6 +124,23 @@ def scaled_dot_product_attention(
     return attention(query, key, value, causal="top-left" if is_causal else "none", scale=scale, layout="bhsd")
 
 
+def _options(
+    layout: str,
+    causal: bool | str,
+    window: tuple[int | None, int | None],
+    scale: float | None,
+    softcap: float,
+    score: Traced,
+    mask: Traced,
+) -> tuple[Any, ...]:
+    """Return the options of the operators."""
+    if isinstance(causal, bool):
+        causal = "bottom-right" if causal else "none"
+    left, right = (-1 if side is None else side for side in window)
+    number = 0.0 if scale is None else float(scale)
+    return layout, causal, left, right, number, float(softcap), score.source, mask.source, _aux(score, mask)
+
+
 def _aux(score: Traced, mask: Traced) -> str:
     """Declare the arrays that the traced functions read."""
     return ";".join([*score.declarations, *mask.declarations])
@@ -188,8 +194,7 @@ def _output_shapes(q: torch.Tensor, v: torch.Tensor, layout: str) -> tuple[tuple
     return (*q.shape[:3], v.shape[3]), (q.shape[0], q.shape[heads], q.shape[seq])
 
 
-@functools.lru_cache(maxsize=512)
-def _forward(arrays: int, *options: Any) -> Launcher:
+def _prepare(*options: Any) -> Any:
     def prepare(
         q: torch.Tensor,
         k: torch.Tensor,
@@ -209,11 +214,25 @@ def _forward(arrays: int, *options: Any) -> Launcher:
         o, lse = _output_shapes(q, v, options[0])
         return launch("attention", fields, tensors, {"o": (o, q.dtype), "lse": (lse, torch.float32)})
 
-    return launcher("attention", prepare)
+    return prepare
 
 
 @functools.lru_cache(maxsize=512)
-def _backward(deterministic: bool, arrays: int, *options: Any) -> Launcher:
+def _forward(*options: Any) -> Launcher:
+    return launcher("attention", _prepare(*options))
+
+
+@functools.lru_cache(maxsize=512)
+def _eager(
+    layout: str, causal: bool | str, window: tuple[int | None, int | None], scale: float | None, softcap: float
+) -> Launcher:
+    none = Traced("")
+    options = _options(layout, causal, window, scale, softcap, none, none)
+    return eager_launcher("attention", _prepare(*options), not_in_autocast=True)
+
+
+@functools.lru_cache(maxsize=512)
+def _backward(deterministic: bool, *options: Any) -> Launcher:
     def prepare(
         dout: torch.Tensor,
         q: torch.Tensor,
@@ -255,7 +274,7 @@ def _kernel(
     mod_arrays: Sequence[torch.Tensor],
     *options: Any,
 ) -> Any:
-    return call(_forward(len(mod_arrays), *options), q, k, v, alibi_slopes, sinks, *mod_arrays)
+    return call(_forward(*options), q, k, v, alibi_slopes, sinks, *mod_arrays)
 
 
 def _backward_kernel(
@@ -271,7 +290,7 @@ def _backward_kernel(
     *options: Any,
 ) -> Any:
     *others, deterministic = options
-    run = _backward(deterministic, len(mod_arrays), *others)
+    run = _backward(deterministic, *others)
     return call(run, dout.to(q.dtype), q, k, v, o, lse, alibi_slopes, sinks, *mod_arrays)
 
 
@@ -288,7 +307,7 @@ class _Attention(torch.autograd.Function):
         ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi_slopes: Any, sinks: Any, *others: Any
     ) -> Any:
         options, arrays = others[:9], others[9:]
-        o, lse = call(_forward(len(arrays), *options), q, k, v, alibi_slopes, sinks, *arrays)
+        o, lse = call(_forward(*options), q, k, v, alibi_slopes, sinks, *arrays)
         ctx.save_for_backward(q, k, v, o, lse, alibi_slopes, sinks, *arrays)
         ctx.options, ctx.count = options, 5 + len(others)
         ctx.mark_non_differentiable(lse)

@@ -42,9 +42,23 @@ def use_engine(engine: Engine) -> None:
     _engines[device] = engine
 
 
+is_compiling = torch.compiler.is_compiling
+_GUARDS: list[Callable[[], object]] = [
+    torch._C._len_torch_dispatch_stack,
+    torch._C._len_torch_function_stack,
+    torch._C._functorch.peek_interpreter_stack,
+]
+
+
 def launcher(name: str, prepare: Callable[..., _core.Launch | None]) -> Launcher:
-    """Return a launcher; `prepare` is called once for each layout of the tensors."""
-    return _core.launcher(name, _TYPES, prepare)
+    """Return a launcher for operators and autograd functions; `prepare` is called once for each layout of the tensors."""
+    return _core.launcher(name, _TYPES, prepare, [], None)
+
+
+def eager_launcher(name: str, prepare: Callable[..., _core.Launch | None], *, not_in_autocast: bool = False) -> Launcher:
+    """Return a launcher for eager calls: it leaves calls to the dispatcher that autograd, a mode or a transform sees."""
+    guards = [*_GUARDS, torch._C._is_any_autocast_enabled] if not_in_autocast else _GUARDS
+    return _core.launcher(name, _TYPES, prepare, guards, torch.is_grad_enabled)
 
 
 def _allocation(

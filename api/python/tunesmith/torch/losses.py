@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from .launching import DTYPES, Launcher, call, is_eager, launch, launcher, needs_grad, rows_of
+from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, is_eager, launch, launcher, needs_grad, rows_of
 
 __all__ = ["cross_entropy", "linear_cross_entropy"]
 
@@ -41,9 +41,13 @@ def cross_entropy(
     The loss is float32 for every dtype of the logits. z_loss: factor of lse^2. softcap: logits become
     softcap * tanh(scale * logits / softcap); 0: none. Class probabilities as targets raise NotImplementedError.
     """
+    options = (reduction, ignore_index, label_smoothing, z_loss, softcap, scale)
+    if not is_compiling():
+        result = _eager(*options)(input, target, weight)
+        if result is not NotImplemented:
+            return result[0]
     if target.is_floating_point():
         raise NotImplementedError("target holds class probabilities; expected class indices")
-    options = (reduction, ignore_index, label_smoothing, z_loss, softcap, scale)
     shape = target.shape
     if input.dim() > 2:
         input = input.movedim(1, -1)
@@ -52,16 +56,11 @@ def cross_entropy(
     if input.dim() != 2:
         input, target = input.reshape(-1, input.shape[-1]), target.reshape(-1)
     weight = weight if weight is None or weight.dtype == torch.float32 else weight.float()
-    if is_eager(input, target):
-        if needs_grad(input):
-            loss = _CrossEntropy.apply(input, target, weight, *options)
-            return loss.reshape(shape) if reduction == "none" else loss
-        result = _forward(*options)(input, target, weight)
-        if result is NotImplemented:
-            result = torch.ops.tunesmith.cross_entropy(input, target, weight, *options)
+    if needs_grad(input) and is_eager(input, target):
+        loss = _CrossEntropy.apply(input, target, weight, *options)
     else:
-        result = torch.ops.tunesmith.cross_entropy(input, target, weight, *options)
-    return result[0].reshape(shape) if reduction == "none" else result[0]
+        loss = torch.ops.tunesmith.cross_entropy(input, target, weight, *options)[0]
+    return loss.reshape(shape) if reduction == "none" else loss
 
 
 def linear_cross_entropy(
@@ -118,11 +117,14 @@ def _loss_shape(reduction: str, rows: int) -> tuple[int, ...]:
     return (rows,) if reduction == "none" else ()
 
 
-@functools.cache
-def _forward(*options: Any) -> Launcher:
+def _prepare(*options: Any) -> Any:
     def prepare(logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None) -> _core.Launch | None:
+        if logits.dim() != 2 or target.shape != logits.shape[:1] or target.is_floating_point():
+            return None
         layout = rows_of(logits)
         if layout is None or not target.is_contiguous():
+            return None
+        if weight is not None and (weight.dtype != torch.float32 or not weight.is_contiguous()):
             return None
         rows, cols, stride = layout
         fields = {
@@ -139,7 +141,17 @@ def _forward(*options: Any) -> Launcher:
             outputs["z_loss"] = (_loss_shape(options[0], rows), torch.float32)
         return launch("cross_entropy", fields, {"logits": logits, "targets": target, "weight": weight}, outputs)
 
-    return launcher("cross_entropy", prepare)
+    return prepare
+
+
+@functools.cache
+def _forward(*options: Any) -> Launcher:
+    return launcher("cross_entropy", _prepare(*options))
+
+
+@functools.cache
+def _eager(*options: Any) -> Launcher:
+    return eager_launcher("cross_entropy", _prepare(*options))
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from .launching import DTYPES, Launcher, call, is_eager, launch, launcher, needs_grad, rows_of
+from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, launch, launcher, rows_of
 
 __all__ = ["rms_norm"]
 
@@ -36,15 +36,14 @@ def rms_norm(
         raise ValueError(f"weight_offset is {weight_offset}; allowed: only with a weight")
     if eps is None:
         eps = torch.finfo(input.dtype).eps
-    if is_eager(input) and not needs_grad(input, weight):
-        result = _forward(eps, weight_offset, False)(input, weight)
+    if not is_compiling():
+        result = _eager(eps, weight_offset)(input, weight)
         if result is not NotImplemented:
             return result
     return torch.ops.tunesmith.rms_norm(input, weight, eps, weight_offset)[0]
 
 
-@functools.cache
-def _forward(eps: float, weight_offset: float, rstd: bool) -> Launcher:
+def _prepare(eps: float, weight_offset: float, rstd: bool) -> Any:
     def prepare(x: torch.Tensor, weight: torch.Tensor | None) -> _core.Launch | None:
         layout = rows_of(x)
         if layout is None or (weight is not None and not weight.is_contiguous()):
@@ -66,11 +65,21 @@ def _forward(eps: float, weight_offset: float, rstd: bool) -> Launcher:
             outputs["rstd"] = ((*x.shape[:-1], 1), torch.float32)
         return launch("rms_norm", fields, {"x": x, "weight": weight}, outputs)
 
-    return launcher("rms_norm", prepare)
+    return prepare
+
+
+@functools.cache
+def _forward(eps: float, weight_offset: float) -> Launcher:
+    return launcher("rms_norm", _prepare(eps, weight_offset, True))
+
+
+@functools.cache
+def _eager(eps: float, weight_offset: float) -> Launcher:
+    return eager_launcher("rms_norm", _prepare(eps, weight_offset, False))
 
 
 def _kernel(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offset: float) -> Any:
-    return call(_forward(eps, weight_offset, True), x, weight)
+    return call(_forward(eps, weight_offset), x, weight)
 
 
 def _fake(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offset: float) -> Any:

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from .. import _core
-from .launching import DTYPES, Launcher, call, is_eager, launch, launcher, needs_grad, rows_of
+from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, is_eager, launch, launcher, needs_grad, rows_of
 
 __all__ = ["log_softmax", "softmax"]
 
+increment_version = torch.autograd.graph.increment_version
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 _LIBRARY.define("softmax(Tensor x, bool logarithm, float scale, bool causal, bool safe, ScalarType dtype) -> Tensor")
 _LIBRARY.define(
@@ -38,6 +39,14 @@ def softmax(
     causal: mask columns after the diagonal of square matrices. safe: fully masked rows give zeros instead of NaN.
     out: a tensor to write to, may be the input; not with autograd.
     """
+    if dim == -1 and not is_compiling():
+        if out is None:
+            result = _eager(False, scale, causal, safe, dtype)(input)
+            if result is not NotImplemented:
+                return result
+        elif _eager_into(False, scale, causal, safe)(input, out) is None:
+            increment_version(out)
+            return out
     return _run(input, dim, False, dtype, scale, causal, safe, out)
 
 
@@ -52,6 +61,14 @@ def log_softmax(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The logarithm of softmax(), as torch.log_softmax."""
+    if dim == -1 and not is_compiling():
+        if out is None:
+            result = _eager(True, scale, causal, safe, dtype)(input)
+            if result is not NotImplemented:
+                return result
+        elif _eager_into(True, scale, causal, safe)(input, out) is None:
+            increment_version(out)
+            return out
     return _run(input, dim, True, dtype, scale, causal, safe, out)
 
 
@@ -75,19 +92,12 @@ def _run(
         if needs_grad(x, out):
             raise RuntimeError("out does not support automatic differentiation, but one of the arguments requires grad")
         _check_out(x, out)
-        if is_eager(x, out) and _forward_into(logarithm, scale, causal, safe)(x, out) is None:
-            torch.autograd.graph.increment_version(out)
-        else:
-            torch.ops.tunesmith.softmax_out(x, logarithm, scale, causal, safe, out)
+        torch.ops.tunesmith.softmax_out(x, logarithm, scale, causal, safe, out)
         return out
     if dtype is None:
         dtype = torch.float32 if torch.is_autocast_enabled(x.device.type) else x.dtype
-    if is_eager(x):
-        if needs_grad(x):
-            return _Softmax.apply(x, logarithm, scale, causal, safe, dtype)
-        result = _forward(logarithm, scale, causal, safe, dtype)(x)
-        if result is not NotImplemented:
-            return result
+    if needs_grad(x) and is_eager(x):
+        return _Softmax.apply(x, logarithm, scale, causal, safe, dtype)
     return torch.ops.tunesmith.softmax(x, logarithm, scale, causal, safe, dtype)
 
 
@@ -114,33 +124,54 @@ def _fields(x: torch.Tensor, logarithm: bool, scale: float, causal: bool, safe: 
     }
 
 
-@functools.cache
-def _forward(logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch.dtype) -> Launcher:
-    op = "log_softmax" if logarithm else "softmax"
+def _name(logarithm: bool) -> str:
+    return "log_softmax" if logarithm else "softmax"
 
+
+def _prepare(logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch.dtype | None) -> Any:
     def prepare(x: torch.Tensor) -> _core.Launch | None:
-        fields = _fields(x, logarithm, scale, causal, safe)
+        fields = _fields(x, logarithm, scale, causal, safe) if x.dim() else None
         if fields is None:
             return None
-        fields["out_dtype"] = DTYPES[dtype]
-        return launch(op, fields, {"x": x}, {"y": (x.shape, dtype)})
+        fields["out_dtype"] = DTYPES[dtype or x.dtype]
+        return launch(_name(logarithm), fields, {"x": x}, {"y": (x.shape, dtype or x.dtype)})
 
-    return launcher(op, prepare)
+    return prepare
 
 
 @functools.cache
-def _forward_into(logarithm: bool, scale: float, causal: bool, safe: bool) -> Launcher:
-    op = "log_softmax" if logarithm else "softmax"
+def _forward(*options: Any) -> Launcher:
+    return launcher(_name(options[0]), _prepare(*options))
 
+
+@functools.cache
+def _eager(logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch.dtype | None) -> Launcher:
+    prepare = _prepare(logarithm, scale, causal, safe, dtype)
+    return eager_launcher(_name(logarithm), prepare, not_in_autocast=dtype is None)
+
+
+def _prepare_into(logarithm: bool, scale: float, causal: bool, safe: bool) -> Any:
     def prepare(x: torch.Tensor, out: torch.Tensor) -> _core.Launch | None:
+        if not x.dim() or x.shape != out.shape:
+            return None
         fields, target = _fields(x, logarithm, scale, causal, safe), rows_of(out)
         if fields is None or target is None:
             return None
         in_place = x.numel() > 0 and x.data_ptr() == out.data_ptr()
         fields.update(out_dtype=DTYPES[out.dtype], y_row_stride=target[2], in_place=in_place)
-        return launch(op, fields, {"x": x, "y": out}, {})
+        return launch(_name(logarithm), fields, {"x": x, "y": out}, {})
 
-    return launcher(op, prepare)
+    return prepare
+
+
+@functools.cache
+def _forward_into(*options: Any) -> Launcher:
+    return launcher(_name(options[0]), _prepare_into(*options))
+
+
+@functools.cache
+def _eager_into(*options: Any) -> Launcher:
+    return eager_launcher(_name(options[0]), _prepare_into(*options))
 
 
 @functools.cache
