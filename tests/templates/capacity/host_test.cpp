@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "core/half_octave.h"
+#include "templates/row/capacity.h"
 #include "templates/source_key.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/capacity/cases.h"
@@ -54,16 +54,26 @@ TEST_F(CapacityHost, BucketEndsInEveryVariant) {
   EXPECT_LT(verify_all(cases), cases.size() / 3) << "kernels are not shared";
 }
 
+// The host executor also reports unaligned accesses.
+TEST_F(CapacityHost, RandomWidthsInTheConfigurationsOfAGpu) {
+  const DeviceInfo gpu = generic_device(parse_arch("sm_90a"));
+
+  for (const std::int64_t rows : {16384, 32}) verify_all(test::random_widths(gpu, rows, 100000, 2));
+}
+
 TEST_F(CapacityHost, RaggedRows) { verify_all(test::ragged_widths(device_.info())); }
 
-TEST(HalfOctave, BucketsBeginAfterTheOneBefore) {
-  for (std::int64_t n = 2; n <= 5000; ++n) {
-    const std::int64_t end = half_octave(n), begin = half_octave_begin(end);
-    EXPECT_LE(begin, n);
-    EXPECT_EQ(half_octave(begin), end) << n;
-    EXPECT_EQ(half_octave(begin - 1), begin - 1) << n;
+TEST(Capacity, BucketsBeginAfterTheOneBefore) {
+  std::set<std::int64_t> buckets;
+  for (std::int64_t cols = 1; cols <= 131072; ++cols) {
+    const std::int64_t capacity = row::capacity_of(cols), least = row::least_cols_of(capacity);
+    ASSERT_LE(least, cols);
+    ASSERT_LE(cols, capacity);
+    ASSERT_EQ(row::capacity_of(least), capacity) << cols;
+    if (least > 1) ASSERT_EQ(row::capacity_of(least - 1), least - 1) << cols;
+    buckets.insert(capacity);
   }
-  EXPECT_EQ(half_octave_begin(1), 1);
+  EXPECT_EQ(buckets.size(), 37u);
 }
 
 TEST(Capacity, AWidthHasTheCapacityOfItsBucket) {
@@ -77,9 +87,10 @@ TEST(Capacity, AWidthHasTheCapacityOfItsBucket) {
     return find_op("softmax").parse({"softmax", {{"rows", std::int64_t{8}}, {"cols", cols}}})->why_invalid(device, config);
   };
   EXPECT_EQ(why_invalid(1536, 1536), "");
-  EXPECT_EQ(why_invalid(1025, 1536), "");
+  EXPECT_EQ(why_invalid(1028, 1536), "");
+  EXPECT_EQ(why_invalid(1025, 1535), "") << "rows that are not aligned have one column less at most";
   EXPECT_EQ(why_invalid(1024, 1536), "capacity is 1536; rows of 1024 columns have 1024");
-  EXPECT_EQ(why_invalid(1537, 1536), "capacity is 1536; rows of 1537 columns have 2048");
+  EXPECT_EQ(why_invalid(1537, 1536), "capacity is 1536; rows of 1537 columns have 2047");
 }
 
 // Any mix of widths of one dtype and alignment class needs at most 40 kernels.
