@@ -20,7 +20,7 @@ using test::SharedKernel;
 class CapacityHost : public test::HostKernels {
  protected:
   /// Compiles each kernel once and verifies all its cases with it. Returns the number of kernels.
-  std::size_t verify_all(const std::vector<Case>& cases) {
+  std::size_t verify_shared(const std::vector<Case>& cases) {
     const std::vector<SharedKernel> kernels = test::by_kernel(cases);
     constexpr std::size_t batch = 24;
     for (std::size_t begin = 0; begin < kernels.size(); begin += batch) {
@@ -46,22 +46,22 @@ class CapacityHost : public test::HostKernels {
 
 TEST_F(CapacityHost, EverySmallWidth) {
   const std::vector<Case> cases = test::every_small_width(device_.info());
-  EXPECT_LT(verify_all(cases), cases.size() / 3) << "kernels are not shared";
+  EXPECT_LT(verify_shared(cases), cases.size() / 3) << "kernels are not shared";
 }
 
 TEST_F(CapacityHost, BucketEndsInEveryVariant) {
   const std::vector<Case> cases = test::bucket_ends_in_every_variant(device_.info());
-  EXPECT_LT(verify_all(cases), cases.size() / 3) << "kernels are not shared";
+  EXPECT_LT(verify_shared(cases), cases.size() / 3) << "kernels are not shared";
 }
 
 // The host executor also reports unaligned accesses.
 TEST_F(CapacityHost, RandomWidthsInTheConfigurationsOfAGpu) {
   const DeviceInfo gpu = generic_device(parse_arch("sm_90a"));
 
-  for (const std::int64_t rows : {16384, 32}) verify_all(test::random_widths(gpu, rows, 100000, 2));
+  for (const std::int64_t rows : {16384, 32}) verify_shared(test::random_widths(gpu, rows, 100000, 2));
 }
 
-TEST_F(CapacityHost, RaggedRows) { verify_all(test::ragged_widths(device_.info())); }
+TEST_F(CapacityHost, RaggedRows) { verify_shared(test::ragged_widths(device_.info())); }
 
 TEST(Capacity, BucketsBeginAfterTheOneBefore) {
   std::set<std::int64_t> buckets;
