@@ -1,5 +1,5 @@
-// tunesmith_specialize [WIDTHS]: device time of kernels for a bucket of widths over that of kernels for the exact width,
-// both in their default configurations and interleaved, for random widths from 1 to 131072. Needs a GPU.
+// tunesmith_specialize [WIDTHS [OP]]: device time of kernels for a bucket of widths over that of kernels for the exact
+// width, both in their default configurations and interleaved, for random widths from 1 to 131072. Needs a GPU.
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -30,7 +31,7 @@ struct Work {
 /// Fills the device whatever the width: 128 MiB of f32 at least where rows are many enough.
 std::int64_t rows_for(std::int64_t cols) { return std::clamp<std::int64_t>(most_elements / 2 / cols, 256, 65536); }
 
-std::vector<Work> works_of(int widths) {
+std::vector<Work> works_of(int widths, std::string_view only) {
   std::mt19937_64 random(7);
   std::uniform_real_distribution<double> exponent(0, 17);
   std::vector<Work> works;
@@ -40,6 +41,7 @@ std::vector<Work> works_of(int widths) {
       if (i % 2 == 0 && cols >= 8) cols = cols / 8 * 8;  // as many aligned rows as others
       const std::int64_t rows = rows_for(cols);
       const auto add = [&](const char* op, Fields more = {}) {
+        if (!only.empty() && op != only) return;
         Problem problem{op, {{"rows", rows}, {"cols", cols}, {"dtype", std::string(name(dtype))}}};
         for (const auto& [field, value] : more) problem.fields.set(field, value);
         works.push_back(
@@ -118,7 +120,7 @@ void print(const std::string& title, std::vector<Ratio> ratios) {
 
 }  // namespace
 
-int specialize(int widths) {
+int specialize(int widths, std::string_view only) {
   EngineOptions options = EngineOptions::from_environment();
   options.mode = Mode::off;
   options.cache_file.clear();
@@ -130,7 +132,7 @@ int specialize(int widths) {
   }
   std::printf("%s, default configurations, time of the kernel for a bucket over that for the width\n",
               engine->device().name.c_str());
-  std::vector<Work> works = works_of(widths);
+  std::vector<Work> works = works_of(widths, only);
   prepare(*engine, works);
   Arrays arrays(*engine);
   std::vector<std::string> titles;
@@ -138,6 +140,14 @@ int specialize(int widths) {
   std::vector<Ratio> all;
   for (const Work& work : works) {
     const std::vector<void*> addresses = arrays.of(*work.exact);
+    for (const Plan* plan : {&*work.exact, &*work.capacity}) try {
+        plan->launch(addresses);
+        engine->synchronize();
+      } catch (const Error&) {
+        std::printf("fault: %s | %s\n", work.problem.text().c_str(), plan->config().text().c_str());
+        std::fflush(stdout);
+        throw;
+      }
     const std::vector<double> us = interleaved_us(*engine->parts().device,
                                                   {[&](Stream stream) { work.exact->launch(addresses, stream); },
                                                    [&](Stream stream) { work.capacity->launch(addresses, stream); }},
@@ -157,4 +167,6 @@ int specialize(int widths) {
 
 }  // namespace tunesmith::bench
 
-int main(int argc, char** argv) { return tunesmith::bench::specialize(argc > 1 ? std::max(1, std::atoi(argv[1])) : 40); }
+int main(int argc, char** argv) {
+  return tunesmith::bench::specialize(argc > 1 ? std::max(1, std::atoi(argv[1])) : 40, argc > 2 ? argv[2] : "");
+}

@@ -14,10 +14,4 @@ constexpr std::int64_t half_octave(std::int64_t n) noexcept {
   return n <= half ? half : octave;
 }
 
-/// Returns the least n of a bucket: half_octave(n) is `end` for n from here to `end`. `end` is a value of half_octave().
-constexpr std::int64_t half_octave_begin(std::int64_t end) noexcept {
-  if (end < 3) return end;
-  return (std::has_single_bit(static_cast<std::uint64_t>(end)) ? end / 4 * 3 : end / 3 * 2) + 1;
-}
-
 }  // namespace tunesmith

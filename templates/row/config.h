@@ -60,7 +60,7 @@ struct TypedConfig {
   LoadHint load = LoadHint::plain;
   LoadHint load_again = LoadHint::plain;  ///< two_pass, split: second pass
   StoreHint store = StoreHint::plain;
-  /// Not pipeline: the kernel runs every width of a bucket (half_octave()) that ends at this number of columns. 0: exactly
+  /// Not pipeline: the kernel runs every width of the bucket that ends at this number of columns. 0: exactly
   /// the problem's columns.
   std::int64_t capacity = 0;
 
@@ -70,8 +70,9 @@ struct TypedConfig {
 
   /// Returns the shape with this configuration's vector width and capacity.
   Shape view(Shape shape) const {
+    if (capacity != 0) shape = shape.with_capacity();
     if (access != Access::vectors) shape.widest = access == Access::pairs ? 2 : 1;
-    return capacity == 0 ? shape : shape.with_capacity(capacity);
+    return shape;
   }
   /// Returns the number of threads that share a row.
   std::int64_t members() const noexcept;

@@ -244,7 +244,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
 TypedConfig capacity_config(const Shape& shape, const DeviceInfo& device) {
   Shape longest = shape;
   longest.rows = shape.rows_bucket();
-  longest.cols = half_octave(shape.cols);
+  longest.cols = shape.capacity();
   longest.streams = false;  // the pipeline's layout of shared memory depends on the width
   TypedConfig config = default_config(longest, device);
   config.capacity = longest.cols;

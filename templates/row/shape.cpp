@@ -65,17 +65,25 @@ std::int64_t Shape::rows_bucket() const noexcept {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(rows, 1, most))));
 }
 
-Shape Shape::with_capacity(std::int64_t capacity) const {
+Shape Shape::with_capacity() const {
   Shape shape = *this;
+  const std::int64_t less = shifted() ? 1 : 0;
   shape.actual_cols = cols;
-  shape.cols = capacity;
+  shape.cols = capacity();
+  shape.least_cols = std::max<std::int64_t>(least_cols_of(shape.cols + less) - less, 1);
   return shape;
 }
 
 std::string Shape::capacity_class() const {
-  const Shape shape = with_capacity(half_octave(cols));
-  return "capacity=" + std::to_string(shape.cols) + ",rows=" + std::to_string(rows_bucket()) +
-         (shape.crosses_ends() ? ",ends=any," : ",ends=whole,") + shape.problem_class();
+  const Shape shape = with_capacity();
+  std::string text = "capacity=" + std::to_string(shape.cols) + ",rows=" + std::to_string(rows_bucket()) +
+                     (shape.crosses_ends() ? ",ends=any," : ",ends=whole,") + shape.problem_class();
+  if (shape.shifted()) {  // the configuration may choose accesses to pairs, at which rows may start and end
+    Shape pairs = shape;
+    pairs.widest = 2;
+    text += pairs.shifted() ? ",pairs=s" : pairs.crosses_ends() ? ",pairs=any" : ",pairs=whole";
+  }
+  return text;
 }
 
 }  // namespace tunesmith::row

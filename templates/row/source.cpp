@@ -67,7 +67,7 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
                      ";\n  using Output = " + device_type(shape.output) + ";\n};\n\n";
   // Members with default values are omitted.
   text += "static constexpr tunesmith::RowShape shape = {\n" + member("cols", shape.cols);
-  if (shape.least_cols() > 0) text += member("least_cols", shape.least_cols());
+  if (shape.least_cols > 0) text += member("least_cols", shape.least_cols);
   text += member("vector", shape.vector());
   if (shape.shifted()) text += member("shifted", true) + member("line", shape.line());
   if (shape.logarithm) text += member("logarithm", true);
@@ -111,7 +111,7 @@ std::string least_arch(const TypedConfig& config, const Shape& shape) {
 
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape) {
   const Options& options = shape.options;
-  const std::string least = shape.least_cols() == 0 ? "" : std::to_string(shape.least_cols()) + " to ";
+  const std::string least = shape.least_cols == 0 ? "" : std::to_string(shape.least_cols) + " to ";
   std::string what = "cols = " + least + std::to_string(shape.cols) + ", reads " +
                      (shape.backward() ? "two arrays of " : "") + std::string(name(shape.input));
   if (shape.writes) what += ", writes " + std::string(name(shape.output)) + (shape.in_place ? ", in place" : "");

@@ -14,6 +14,10 @@ std::vector<Case> every_small_width(const DeviceInfo& device);
 /// Returns widths at both ends of a bucket, and between, in every variant.
 std::vector<Case> bucket_ends_in_every_variant(const DeviceInfo& device);
 
+/// Returns random widths up to `most` of every operation, in the configurations that `device` has for `rows` rows. The
+/// problems have a few rows.
+std::vector<Case> random_widths(const DeviceInfo& device, std::int64_t rows, std::int64_t most, int count);
+
 /// Returns rows with masks and with lengths of their own.
 std::vector<Case> ragged_widths(const DeviceInfo& device);
 

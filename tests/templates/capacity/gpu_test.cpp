@@ -13,7 +13,7 @@ using test::Case;
 
 class CapacityGpu : public test::GpuKernels {
  protected:
-  void verify_all(const std::vector<Case>& cases) {
+  void verify_shared(const std::vector<Case>& cases) {
     const std::vector<test::SharedKernel> kernels = test::by_kernel(cases);
     std::vector<Case> first;
     for (const test::SharedKernel& kernel : kernels) first.push_back(kernel.cases.front());
@@ -30,14 +30,14 @@ class CapacityGpu : public test::GpuKernels {
   }
 };
 
-TEST_F(CapacityGpu, EverySmallWidth) { verify_all(test::every_small_width(device().info())); }
+TEST_F(CapacityGpu, EverySmallWidth) { verify_shared(test::every_small_width(device().info())); }
 
 TEST_F(CapacityGpu, BucketEndsInEveryVariant) {
   if (!has_clusters()) GTEST_SKIP() << "clusters need sm_90";
-  verify_all(test::bucket_ends_in_every_variant(device().info()));
+  verify_shared(test::bucket_ends_in_every_variant(device().info()));
 }
 
-TEST_F(CapacityGpu, RaggedRows) { verify_all(test::ragged_widths(device().info())); }
+TEST_F(CapacityGpu, RaggedRows) { verify_shared(test::ragged_widths(device().info())); }
 
 }  // namespace
 }  // namespace tunesmith

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "core/half_octave.h"
+#include "templates/row/capacity.h"
 #include "templates/source_key.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/capacity/cases.h"
@@ -20,7 +20,7 @@ using test::SharedKernel;
 class CapacityHost : public test::HostKernels {
  protected:
   /// Compiles each kernel once and verifies all its cases with it. Returns the number of kernels.
-  std::size_t verify_all(const std::vector<Case>& cases) {
+  std::size_t verify_shared(const std::vector<Case>& cases) {
     const std::vector<SharedKernel> kernels = test::by_kernel(cases);
     constexpr std::size_t batch = 24;
     for (std::size_t begin = 0; begin < kernels.size(); begin += batch) {
@@ -46,24 +46,34 @@ class CapacityHost : public test::HostKernels {
 
 TEST_F(CapacityHost, EverySmallWidth) {
   const std::vector<Case> cases = test::every_small_width(device_.info());
-  EXPECT_LT(verify_all(cases), cases.size() / 3) << "kernels are not shared";
+  EXPECT_LT(verify_shared(cases), cases.size() / 3) << "kernels are not shared";
 }
 
 TEST_F(CapacityHost, BucketEndsInEveryVariant) {
   const std::vector<Case> cases = test::bucket_ends_in_every_variant(device_.info());
-  EXPECT_LT(verify_all(cases), cases.size() / 3) << "kernels are not shared";
+  EXPECT_LT(verify_shared(cases), cases.size() / 3) << "kernels are not shared";
 }
 
-TEST_F(CapacityHost, RaggedRows) { verify_all(test::ragged_widths(device_.info())); }
+// The host executor also reports unaligned accesses.
+TEST_F(CapacityHost, RandomWidthsInTheConfigurationsOfAGpu) {
+  const DeviceInfo gpu = generic_device(parse_arch("sm_90a"));
 
-TEST(HalfOctave, BucketsBeginAfterTheOneBefore) {
-  for (std::int64_t n = 2; n <= 5000; ++n) {
-    const std::int64_t end = half_octave(n), begin = half_octave_begin(end);
-    EXPECT_LE(begin, n);
-    EXPECT_EQ(half_octave(begin), end) << n;
-    EXPECT_EQ(half_octave(begin - 1), begin - 1) << n;
+  for (const std::int64_t rows : {16384, 32}) verify_shared(test::random_widths(gpu, rows, 100000, 2));
+}
+
+TEST_F(CapacityHost, RaggedRows) { verify_shared(test::ragged_widths(device_.info())); }
+
+TEST(Capacity, BucketsBeginAfterTheOneBefore) {
+  std::set<std::int64_t> buckets;
+  for (std::int64_t cols = 1; cols <= 131072; ++cols) {
+    const std::int64_t capacity = row::capacity_of(cols), least = row::least_cols_of(capacity);
+    ASSERT_LE(least, cols);
+    ASSERT_LE(cols, capacity);
+    ASSERT_EQ(row::capacity_of(least), capacity) << cols;
+    if (least > 1) ASSERT_EQ(row::capacity_of(least - 1), least - 1) << cols;
+    buckets.insert(capacity);
   }
-  EXPECT_EQ(half_octave_begin(1), 1);
+  EXPECT_EQ(buckets.size(), 37u);
 }
 
 TEST(Capacity, AWidthHasTheCapacityOfItsBucket) {
@@ -77,9 +87,10 @@ TEST(Capacity, AWidthHasTheCapacityOfItsBucket) {
     return find_op("softmax").parse({"softmax", {{"rows", std::int64_t{8}}, {"cols", cols}}})->why_invalid(device, config);
   };
   EXPECT_EQ(why_invalid(1536, 1536), "");
-  EXPECT_EQ(why_invalid(1025, 1536), "");
+  EXPECT_EQ(why_invalid(1028, 1536), "");
+  EXPECT_EQ(why_invalid(1025, 1535), "") << "rows that are not aligned have one column less at most";
   EXPECT_EQ(why_invalid(1024, 1536), "capacity is 1536; rows of 1024 columns have 1024");
-  EXPECT_EQ(why_invalid(1537, 1536), "capacity is 1536; rows of 1537 columns have 2048");
+  EXPECT_EQ(why_invalid(1537, 1536), "capacity is 1536; rows of 1537 columns have 2047");
 }
 
 // Any mix of widths of one dtype and alignment class needs at most 40 kernels.
