@@ -70,7 +70,9 @@ TEST(Capacity, BucketsBeginAfterTheOneBefore) {
     ASSERT_LE(least, cols);
     ASSERT_LE(cols, capacity);
     ASSERT_EQ(row::capacity_of(least), capacity) << cols;
-    if (least > 1) ASSERT_EQ(row::capacity_of(least - 1), least - 1) << cols;
+    if (least > 1) {
+      ASSERT_EQ(row::capacity_of(least - 1), least - 1) << cols;
+    }
     buckets.insert(capacity);
   }
   EXPECT_EQ(buckets.size(), 37u);
