@@ -63,7 +63,7 @@ TEST(CApiOptions, AreCheckedAndMayBeOfAnotherVersion) {
   options = host_options();
   options.mode = "fast";
   EXPECT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"mode is 'fast'", "tune, replay, off"});
+  expect_message({"mode is 'fast'", "tune, later, replay, off"});
   options = host_options();
   options.tune_budget_s = -1;
   EXPECT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_INVALID_ARGUMENT);
