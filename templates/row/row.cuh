@@ -69,7 +69,8 @@ struct Row {
       const auto* first = static_cast<const Input*>(params.input[0]) + row * params.input_stride[0];
       shift = static_cast<int>(reinterpret_cast<uint64>(first) / sizeof(Input)) & (shape.line - 1);
     }
-    int64 cols = columns_of<shape>(params);
+    // Not columns_of(): the front end folds this constant, and the optimizer would schedule loads differently after a call.
+    int64 cols = shape.least_cols > 0 ? int64{params.cols} : shape.cols;
     all = {shift, shift + cols};
     if constexpr (shape.causal) cols = row % cols + 1;
     if constexpr (shape.valid_cols) {
