@@ -106,7 +106,7 @@ TEST_F(CliTest, WrongSettingsAreRejected) {
   expect_rejected({"tune", "softmax", "--rows", "4", "--cols", "8", "--budget", "soon"}, {"--budget is 'soon'", "500ms"});
   expect_rejected({"tune", "softmax", "--rows", "4", "--cols", "8", "--effort", "some"}, {"some", "quick", "full"});
   environment["TUNESMITH_MODE"] = "always";
-  expect_rejected(with({"--device", "host"}), {"TUNESMITH_MODE is 'always'", "tune, replay or off"});
+  expect_rejected(with({"--device", "host"}), {"TUNESMITH_MODE is 'always'", "tune, later, replay or off"});
   environment.clear();
   environment["TUNESMITH_TEMPLATES"] = path("none");
   expect_rejected(with({"--device", "host"}), {"TUNESMITH_TEMPLATES", path("none")});
