@@ -4,7 +4,9 @@
 #   - find_package rejects a version that is too new;
 #   - pkg-config's flags build the same program;
 #   - the installed command line runs and finds its library, and the examples of score_mod and mask_mod are there;
-#   - both find the installed tuning results in the moved tree.
+#   - both find the installed tuning results in the moved tree;
+#   - cpack's .tar.gz and .deb hold a command line that runs;
+#   - FetchContent configures a program with the checkout as a part of it.
 set -euo pipefail
 source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$1
@@ -81,5 +83,34 @@ CPP
 "$cxx" -std=c++20 "$scratch/place.cpp" "${flags[@]}" -o "$scratch/place"
 place=$(LD_LIBRARY_PATH=$(pkg-config --variable=libdir tunesmith) "$scratch/place")
 [[ $place == "$shipped" ]] || fail "the installed library finds '$place', not $shipped"
+
+step "cpack"
+generators=TGZ
+command -v dpkg-shlibdeps >/dev/null && generators="TGZ;DEB" # lists the packages that a .deb needs
+cpack --config "$build/CPackConfig.cmake" -G "$generators" -B "$scratch/packages" >"$scratch/cpack.log" 2>&1 || { cat "$scratch/cpack.log"; exit 1; }
+mkdir "$scratch/unpacked"
+tar -xzf "$scratch"/packages/*.tar.gz -C "$scratch/unpacked" --strip-components=1
+"$scratch/unpacked/bin/tunesmith" ops | grep -q softmax || fail "the command line of the .tar.gz does not run"
+if [[ $generators == *DEB ]]; then
+  dpkg-deb -x "$scratch"/packages/*.deb "$scratch/debian"
+  "$scratch/debian/usr/bin/tunesmith" ops | grep -q softmax || fail "the command line of the .deb does not run"
+  dpkg-deb -f "$scratch"/packages/*.deb Depends | grep -q libsqlite3 || fail "the .deb does not depend on SQLite"
+fi
+
+step "FetchContent"
+mkdir "$scratch/fetching"
+cat >"$scratch/fetching/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.25)
+project(fetching LANGUAGES CXX)
+include(FetchContent)
+FetchContent_Declare(tunesmith SOURCE_DIR "$source_folder")
+FetchContent_MakeAvailable(tunesmith)
+add_executable(fetching "$source_folder/api/examples/consumer/main.cpp")
+target_link_libraries(fetching PRIVATE tunesmith::tunesmith)
+CMAKE
+cmake -G Ninja -S "$scratch/fetching" -B "$scratch/fetching-build" -DCMAKE_CXX_COMPILER="$cxx" >"$scratch/fetching.log" ||
+  { cat "$scratch/fetching.log"; exit 1; }
+ninja -C "$scratch/fetching-build" -t query fetching | grep -q libtunesmith || fail "the program does not link the library"
+[[ ! -d $scratch/fetching-build/_deps/tunesmith-build/tests ]] || fail "the tests are part of the program's build"
 
 echo "the installed package works"

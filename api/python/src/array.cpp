@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "tunesmith/error.h"
 
@@ -203,7 +204,7 @@ bool BorrowedArray::read_dlpack(nb::handle object) {
     if (managed == nullptr) throw nb::python_error();
     read_tensor(managed->tensor);
   }
-  owner_ = capsule;  // still named as unused: the capsule releases the tensor
+  owner_ = std::move(capsule);  // still named as unused: the capsule releases the tensor
   return true;
 }
 

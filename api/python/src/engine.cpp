@@ -74,7 +74,7 @@ std::unique_ptr<PythonPlan> prepare(Engine& engine, const CheckedFields& problem
   Prepared prepared = Prepared::make(engine, problem.problem, options,
                                      reinterpret_cast<Stream>(stream));  // NOLINT(performance-no-int-to-ptr)
   std::vector<ArrayInfo> arrays = prepared.arrays();
-  return std::unique_ptr<PythonPlan>(new PythonPlan{std::move(prepared), std::move(arrays), engine.device()});
+  return std::make_unique<PythonPlan>(std::move(prepared), std::move(arrays), engine.device());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "api/c/operations.h"
@@ -12,6 +13,9 @@ namespace tunesmith::python {
 
 /// A prepared problem and what a launch needs to know.
 struct PythonPlan {
+  PythonPlan(Prepared made, std::vector<ArrayInfo> infos, DeviceInfo on)
+      : prepared(std::move(made)), arrays(std::move(infos)), device(std::move(on)) {}
+
   Prepared prepared;
   std::vector<ArrayInfo> arrays;
   DeviceInfo device;

@@ -1,0 +1,30 @@
+"""The examples with PyTorch, in their size for the CPU."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name: str) -> str:
+    return subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, check=True).stdout
+
+
+def test_score_mod() -> None:
+    difference = re.search(r"largest difference from PyTorch: ([\d.e+-]+)", run("score_mod.py"))
+    assert difference is not None
+    # Scores below 16 from sums of 32 products in float32.
+    assert float(difference[1]) < 32 * 16 * 2.0**-24
+
+
+def test_training_a_gpt_gives_pytorchs_losses() -> None:
+    printed = run("train_gpt.py")
+    rows = [[float(number) for number in line.split()] for line in printed.splitlines() if re.match(r" *\d", line)]
+    assert rows[-1][1] < rows[0][1]
+    # Losses of about 4 in float32; AdamW's first steps have the size of the learning rate whatever the gradient's size, so
+    # that rounding of gradients near zero moves weights by up to 1e-3 of their size.
+    assert all(abs(ours - theirs) < 4e-3 for _, ours, theirs in rows)
