@@ -15,10 +15,9 @@
 // After: the sums become dQ (wgmma_dq.cuh).
 //
 // Order        The sums are formed in any order, so dQ may differ by rounding between runs, unless `ordered`: then each part
-// of
-//              16 queries and 64 columns has a counter, and a block adds its part when the counter says that the blocks
-//              before it have (QueryRing). Blocks take tickets in the order of WgmmaKeys and only wait for smaller tickets,
-//              so the smallest one always proceeds.
+//              of 16 queries and 64 columns has a counter (head dimensions above 128: 16 queries), and a block adds its part
+//              when the counter says that the blocks before it have (QueryRing). Blocks take tickets in the order of
+//              WgmmaKeys and only wait for smaller tickets, so the smallest one always proceeds.
 //
 // Limits       At head_dim 128 with 64 x 128 tiles shared memory moves 2950 clocks' worth of data for 2560 clocks of
 //              products. With 64 keys at head_dim 256 the additions to dQ move 0.4 / 64 bytes for each operation.

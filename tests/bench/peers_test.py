@@ -16,6 +16,7 @@ PLOTS = os.path.join(ROOT, "bench", "plots")
 sys.path.insert(0, PEERS)
 sys.dont_write_bytecode = True
 
+import attention_backward_grids
 import attention_grids
 import cells
 import kernels
@@ -159,6 +160,27 @@ class Files(unittest.TestCase):
         text = results.dumps(dict(RUN, kernels={"attention": "d1"}, cells=found))
         self.assertEqual(json.loads(text), dict(RUN, kernels={"attention": "d1"}, cells=found))
         self.assertEqual(len(text.splitlines()), len(found) + len(RUN) + 5)
+
+
+class BackwardGrids(unittest.TestCase):
+    def test_every_head_dim_has_16384_tokens_and_all_cells_differ(self):
+        found = attention_backward_grids.cells("backward")
+        self.assertEqual((len(found), len(set(found))), (16, 16))
+        for cell in found:
+            self.assertEqual((cell.batch * cell.seq_q, cell.heads), (16384, 2048 // cell.head_dim))
+
+    def test_five_products_are_counted_and_two_more_with_the_forward_pass(self):
+        for grid, products in (("backward", 5), ("deterministic", 5), ("pair", 7)):
+            full, causal = [cell for cell in attention_backward_grids.cells(grid) if (cell.head_dim, cell.seq_q) == (128, 8192)]
+            self.assertEqual(attention_backward_grids.flops(full), products * 2 * 2 * 16 * 8192 * 8192 * 128)
+            self.assertEqual(attention_backward_grids.flops(causal), attention_backward_grids.flops(full) / 2)
+
+    def test_deterministic_cells_are_compared_with_the_kernel_without_the_option(self):
+        cell, = [cell for cell in attention_backward_grids.cells("deterministic") if str(cell).endswith("d64 2x32x8192 deterministic")]
+        self.assertEqual(attention_backward_grids.own_fields(cell)["deterministic"], 1)
+        found = line([record(cell, tunesmith=125.0, tunesmith_plain=100.0, flash4=150.0)], "deterministic: 0.92")
+        self.assertIn("0.800", found)
+        self.assertIn("**missed**", found)
 
 
 class Kernels(unittest.TestCase):

@@ -63,7 +63,8 @@ struct AttentionBackwardArrays {
 /// which is an error; score_mod_grad then gives the derivative. See docs/score-mod.md.
 ///
 /// The variants simt and mma are deterministic: equal inputs and configurations give equal bits. wgmma (Hopper) adds up dq
-/// in any order, so dq may differ by rounding between runs; `deterministic` rules it out. Sums are float32. 16-bit kernels
+/// in any order, so dq may differ by rounding between runs, unless `deterministic` puts the additions in the order of the
+/// keys. Sums are float32. 16-bit kernels
 /// round p and dx to 16 bits before the products that follow, as FlashAttention does, so f16 gradients need the usual loss
 /// scaling.
 ///
@@ -82,7 +83,7 @@ struct AttentionBackwardProblem : AttentionProblem {
   bool dlse = false;           ///< lse has a gradient
   bool dsinks = false;         ///< compute the gradient of sinks
   bool dslopes = false;        ///< compute the gradient of alibi_slopes
-  bool deterministic = false;  ///< equal inputs and configurations give equal bits: rules out variant wgmma
+  bool deterministic = false;  ///< equal inputs and configurations give equal bits, in wgmma, too
   /// CUDA source of the derivative of score_mod by the score, which is trusted; empty: score_mod is differentiated.
   std::string score_mod_grad{};
 
