@@ -25,6 +25,7 @@ struct Params {
   std::int32_t batch, heads, kv_heads, seq_q, seq_kv, q_tiles, window_left, window_right, splits;
   std::int32_t heads_per_section, mask_rows, mask_words;
   float scale, scale_log2, softcap, inverse_softcap, cap_terms[3], cap_near, cap_small_terms[2], cap_small;
+  float cap_lse_terms[3], cap_lse;
 };
 
 /// Returns the parameters that do not depend on the configuration; q_tiles and splits are 0.
