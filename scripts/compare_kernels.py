@@ -8,6 +8,8 @@ both commands, compiles them with NVRTC for the record's architecture and compar
 memory of each entry point. Comments, line numbers and names inside a kernel do not matter. Prints one line per kernel that
 differs, with register counts, then the totals; exits 1 if any differs. Needs no GPU.
 
+--relabel writes the new templates' digest into the shipped records that had the old one and whose kernels are the same.
+
 "moved" marks kernels whose instructions are the same in PTX too but whose shared arrays lie in another order, which depends
 on what else the source declares. A record whose kernels are all identical, or moved, may carry the new digest: the kernel
 that was measured is the kernel that runs.
@@ -171,6 +173,26 @@ def shipped_problems():
         yield op, fields_of(fields), record["device_class"].split(";")[1], record["config"]
 
 
+def digests_of(command):
+    """Operation -> digest of its templates."""
+    found = subprocess.run([*shlex.split(command), "ops", "--json"], capture_output=True, text=True, check=True)
+    return {op["op"]: op["templates"] for op in json.loads(found.stdout)}
+
+
+def relabel(same, old, new):
+    """Gives the records in the lines `same` the new digest. Returns the number of changed lines."""
+    path = ROOT / "cache/shipped/records.jsonl"
+    lines = path.read_text().splitlines()
+    changed = 0
+    for i in same:
+        op = json.loads(lines[i])["op"]
+        line = lines[i].replace(f'"template_digest":"{old[op]}"', f'"template_digest":"{new[op]}"')
+        changed += line != lines[i]
+        lines[i] = line
+    path.write_text("\n".join(lines) + "\n")
+    return changed
+
+
 def variant_problems():
     for line in (ROOT / "tests/templates/kernel_variants.txt").read_text().splitlines():
         if line and not line.startswith("#"):
@@ -187,24 +209,31 @@ def main():
     parser.add_argument("--match", default="", help="only problems whose line contains this regular expression")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", help="folder for the results of compilations, reused by later runs")
+    parser.add_argument("--relabel", action="store_true", help="update the digests of shipped records")
     parser.add_argument("--nvrtc", default=ctypes.util.find_library("nvrtc") or "libnvrtc.so", help="path of libnvrtc")
     options = parser.parse_args()
     problems = []
     if options.only != "variants":
         problems += shipped_problems()
+    records = len(problems)
     if options.only != "records":
         problems += variant_problems()
     text = [f"{op} {arch} {config} " + ",".join(f"{key}={value}" for key, value in fields) for op, fields, arch, config in problems]
     chosen = [i for i in range(len(problems)) if re.search(options.match, text[i])][:: options.sample]
     differing = moved = 0
+    same = set(chosen)
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
         for i, found in zip(chosen, pool.map(compare, [(problems[i], options) for i in chosen])):
             if found:
                 if "differs" in found or "FAILED" in found:
                     differing += 1
+                    same.discard(i)
                 else:
                     moved += 1
                 print(f"{text[i][:240]!r}: {found}", flush=True)
+    if options.relabel:
+        changed = relabel(sorted(i for i in same if i < records), digests_of(options.old), digests_of(options.new))
+        print(f"{changed} records have the new digest")
     print(f"{len(chosen)} problems: {len(chosen) - differing - moved} identical, {moved} moved, {differing} differ")
     return 1 if differing else 0
 

@@ -66,12 +66,14 @@ void fill_lse_cap_terms(const Settings& settings, Params& params) {
 
 }  // namespace
 
+AttentionStrides strides_of(const Tensor& tensor) { return {tensor.batch_stride, tensor.seq_stride, tensor.head_stride}; }
+
 Params parameters_of(const Settings& settings) {
   Params params{};
-  for (std::size_t i = 0; i < 4; ++i) {
-    const Tensor& tensor = settings.tensors[i];
-    params.strides[i] = {tensor.batch_stride, tensor.seq_stride, tensor.head_stride};
-  }
+  params.q_strides = strides_of(settings.tensor(Side::q));
+  params.k_strides = strides_of(settings.tensor(Side::k));
+  params.v_strides = strides_of(settings.tensor(Side::v));
+  params.o_strides = strides_of(settings.tensor(Side::o));
   std::ranges::copy(aux_bits(settings), params.aux);
   params.total_q = settings.total_q;
   params.batch = static_cast<std::int32_t>(settings.batch);
@@ -110,8 +112,10 @@ Params parameters_of(const Settings& settings) {
 std::uint32_t pointer_offset(const std::string& array, const Settings& settings) {
   for (std::size_t i = 0; i < settings.aux.size(); ++i)
     if (array == settings.aux[i].name) return static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t));
-  for (std::size_t i = 0; i < side_names.size(); ++i)
-    if (array == side_names[i]) return static_cast<std::uint32_t>(offsetof(Params, tensors) + i * sizeof(std::uint64_t));
+  if (array == "q") return offsetof(Params, q);
+  if (array == "k") return offsetof(Params, k);
+  if (array == "v") return offsetof(Params, v);
+  if (array == "o") return offsetof(Params, o);
   if (array == "lse") return offsetof(Params, lse);
   if (array == "alibi_slopes") return offsetof(Params, alibi_slopes);
   if (array == "sinks") return offsetof(Params, sinks);

@@ -6,28 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "templates/attention/params.cuh"
 #include "templates/attention/settings.h"
 
 namespace tunesmith::attention {
 
-/// Elements, as AttentionStrides has them.
-struct Strides {
-  std::int64_t batch, seq, head;
-};
+using Params = AttentionParams;
 
-/// Must agree with AttentionParams in attention.cuh; generated sources assert the size.
-struct Params {
-  std::uint64_t tensors[4];
-  std::uint64_t lse, alibi_slopes, sinks, cu_seqlens_q, cu_seqlens_kv, block_mask, workspace;
-  std::uint64_t aux[most_aux];
-  Strides strides[4];
-  std::int64_t total_q, mask_batch_stride, mask_head_stride;
-  std::int32_t batch, heads, kv_heads, seq_q, seq_kv, q_tiles, window_left, window_right, splits;
-  std::int32_t heads_per_section, mask_rows, mask_words;
-  float scale, scale_log2, softcap, inverse_softcap, cap_terms[3], cap_near, cap_small_terms[2], cap_small;
-  float cap_lse_terms[3], cap_lse;
-};
-
+/// Returns a tensor's strides as a kernel takes them.
+AttentionStrides strides_of(const Tensor& tensor);
 /// Returns the parameters that do not depend on the configuration; q_tiles and splits are 0.
 Params parameters_of(const Settings& settings);
 /// Returns where the address of an array of the forward pass is stored in Params; Params::cu_seqlens_kv for other names.

@@ -5,11 +5,14 @@
 #include <cstring>
 
 #include "core/tokens.h"
+#include "templates/attention/modification_params.cuh"
 #include "templates/attention/user_source.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::attention {
 namespace {
+
+static_assert(most_aux == attention_aux_slots);
 
 constexpr std::size_t most_source_bytes = 64 << 10;
 
@@ -164,13 +167,6 @@ std::string derivative_member(bool over_dual) {
          ";\n  }\n";
 }
 
-// Must agree with ModificationParams in modification.cuh; the generated source asserts the size.
-struct Params {
-  std::uint64_t aux[most_aux];
-  std::uint64_t places, scores;
-  std::int64_t rows, keys, stride;
-};
-
 }  // namespace
 
 void complete_modification(AttentionProblem& problem) {
@@ -270,7 +266,7 @@ std::string modification_entry(const Settings& settings) {
   if (!settings.modified()) return {};
   return "\n// Evaluates the user functions alone, for the check against the reference.\n"
          "static_assert(sizeof(tunesmith::ModificationParams) == " +
-         std::to_string(sizeof(Params)) +
+         std::to_string(sizeof(ModificationParams)) +
          ", \"the host fills the parameters by this layout\");\n"
          "extern \"C\" __global__ void __launch_bounds__(tunesmith::modification_threads)\n"
          "attention_modification(const __grid_constant__ tunesmith::ModificationParams params) {\n"
@@ -287,7 +283,7 @@ std::string score_gradient_entry(const Settings& settings) {
 
 LaunchPlan modification_plan(const Settings& settings, ModificationEntry entry, std::int64_t rows, std::int64_t keys) {
   constexpr std::int64_t threads = 128, most_blocks = 1024;
-  Params params{};
+  ModificationParams params{};
   std::ranges::copy(aux_bits(settings), params.aux);
   const std::int64_t blocks = std::clamp<std::int64_t>((rows * keys + threads - 1) / threads, 1, most_blocks);
   params.rows = rows;
@@ -300,12 +296,12 @@ LaunchPlan modification_plan(const Settings& settings, ModificationEntry entry, 
     if (!settings.aux[i].is_array) continue;
     const Aux& aux = settings.aux[i];
     const std::int64_t element = size_of(aux.dtype);
-    plan.pointers.push_back({aux.name, static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t)),
-                             static_cast<std::uint32_t>(element), aux.length(settings.dimensions()) * element, false, false,
-                             -1});
+    plan.pointers.push_back(
+        {aux.name, static_cast<std::uint32_t>(offsetof(ModificationParams, aux) + i * sizeof(std::uint64_t)),
+         static_cast<std::uint32_t>(element), aux.length(settings.dimensions()) * element, false, false, -1});
   }
-  plan.pointers.push_back({"places", offsetof(Params, places), 4, rows * 5 * 4, false, false, -1});
-  plan.pointers.push_back({"scores", offsetof(Params, scores), 4, rows * keys * 4, true, false, -1});
+  plan.pointers.push_back({"places", offsetof(ModificationParams, places), 4, rows * 5 * 4, false, false, -1});
+  plan.pointers.push_back({"scores", offsetof(ModificationParams, scores), 4, rows * keys * 4, true, false, -1});
   KernelLaunch launch;
   launch.entry = entry == ModificationEntry::scores ? "attention_modification" : "attention_score_gradient";
   launch.grid = {static_cast<std::uint32_t>(blocks), 1, 1};

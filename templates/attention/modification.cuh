@@ -2,18 +2,10 @@
 #pragma once
 
 #include "attention/attention.cuh"
+#include "attention/modification_params.cuh"
 #include "attention/user_functions.cuh"
 
 namespace tunesmith {
-
-/// The kernel's only argument.
-struct ModificationParams {
-  uint64 aux[attention_aux_slots];
-  const int* places;  ///< (rows, 5): batch entry, head, query, first key, number of keys
-  float* scores;      ///< (rows, keys): replaced by their score_mod, or by -inf where mask_mod masks the pair
-  int64 rows, keys;
-  int64 stride;  ///< number of threads in the grid
-};
 
 constexpr int modification_threads = 128;
 

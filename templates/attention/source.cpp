@@ -12,6 +12,7 @@
 #include "templates/attention/modification.h"
 #include "templates/attention/op.h"
 #include "templates/attention/split_config.h"
+#include "templates/attention/wgmma_params.cuh"
 #include "templates/folded_grid.h"
 #include "templates/source_text.h"
 
@@ -21,11 +22,7 @@ using namespace attention;
 
 namespace {
 
-// Must agree with WgmmaParams in wgmma.cuh.
-struct WgmmaParams {
-  Params attention;
-  alignas(LaunchPlan::TensorMap::alignment) std::byte maps[4][LaunchPlan::TensorMap::bytes];
-};
+static_assert(sizeof(TensorMap) == LaunchPlan::TensorMap::bytes && alignof(TensorMap) == LaunchPlan::TensorMap::alignment);
 
 std::string asserts(const std::string& what, std::int64_t value, const std::string& why) {
   return "static_assert(tunesmith::" + what + " == " + std::to_string(value) + ", \"" + why + "\");\n";
@@ -189,8 +186,9 @@ LaunchPlan::TensorMap tensor_map(const Settings& settings, Side side, int array,
   const Tensor& tensor = settings.tensor(side);
   LaunchPlan::TensorMap map;
   map.array = array;
-  map.offset = static_cast<std::uint32_t>(offsetof(WgmmaParams, maps) +
-                                          static_cast<std::size_t>(side) * LaunchPlan::TensorMap::bytes);
+  constexpr std::array<std::size_t, 4> offsets{offsetof(WgmmaParams, q), offsetof(WgmmaParams, k), offsetof(WgmmaParams, v),
+                                               offsetof(WgmmaParams, o)};
+  map.offset = static_cast<std::uint32_t>(offsets[static_cast<std::size_t>(side)]);
   map.dtype = settings.dtype;
   map.rank = 4;
   map.sizes = {settings.width(side), settings.positions(side), settings.heads_of(side),

@@ -2,19 +2,12 @@
 #pragma once
 
 #include "attention/quads.cuh"
+#include "attention/wgmma_params.cuh"
 #include "device/wgmma.cuh"
 
 #if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
 
 namespace tunesmith {
-
-/// The kernel's only argument.
-struct WgmmaParams {
-  AttentionParams attention;
-  /// (head_dim, seq, heads, batch), or (head_dim, all positions, heads, 1) for packed sequences; boxes of 64 columns,
-  /// swizzled over 128 bytes. Boxes of o have 16 rows, one warp's.
-  TensorMap q, k, v, o;
-};
 
 enum class TileOrder {
   fixed,    ///< every block processes each n-th tile

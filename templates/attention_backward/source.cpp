@@ -10,6 +10,7 @@
 #include "templates/attention/modification.h"
 #include "templates/attention_backward/config.h"
 #include "templates/attention_backward/op.h"
+#include "templates/attention_backward/wgmma_params.cuh"
 #include "templates/folded_grid.h"
 #include "templates/source_text.h"
 
@@ -19,20 +20,7 @@ using namespace attention_backward;
 
 namespace {
 
-// Must agree with AttentionBackwardParams in backward.cuh; the generated source asserts the size.
-struct Params {
-  attention::Params attention;
-  std::uint64_t dout, dlse, dq, dk, dv, dsinks, dslopes;
-  attention::Strides strides[gradient_tensors.size()];
-  std::int64_t statistics_rows, rows, lse_at, delta_at, slopes_at, sums_at;
-  std::int32_t kv_tiles;
-};
-
-// Must agree with WgmmaBackwardParams in wgmma_tiles.cuh.
-struct WgmmaParams {
-  Params backward;
-  alignas(LaunchPlan::TensorMap::alignment) std::byte maps[6][LaunchPlan::TensorMap::bytes];
-};
+using Params = AttentionBackwardParams;
 
 // As in prepare.cuh, heads.cuh and wgmma_dq.cuh.
 constexpr std::int64_t prepare_threads = 256, heads_threads = 256, wgmma_dq_threads = 256;
@@ -195,10 +183,10 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
   if (settings.rows() > 0)
     params.attention.q_tiles = static_cast<std::int32_t>(tiles(forward.seq_q, config.kept(Pass::queries)));
   params.attention.splits = 1;
-  for (std::size_t i = 0; i < gradient_tensors.size(); ++i) {
-    const Tensor& tensor = settings.*gradient_tensors[i].tensor;
-    params.strides[i] = {tensor.batch_stride, tensor.seq_stride, tensor.head_stride};
-  }
+  params.dout_strides = attention::strides_of(settings.dout);
+  params.dq_strides = attention::strides_of(settings.dq);
+  params.dk_strides = attention::strides_of(settings.dk);
+  params.dv_strides = attention::strides_of(settings.dv);
   const Workspace workspace = workspace_of(config, settings);
   if (config.variant == Variant::wgmma) params.attention.heads_per_section = heads_per_section(settings);
   params.statistics_rows = statistics_rows(config, settings);
@@ -258,14 +246,15 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   if (mma) parts.least_arch = "sm_80";
   if (wgmma) parts.least_arch = "sm_90a";
   parts.main_template = "attention_backward/" + variant + ".cuh";
-  parts.constants = "using Element = " + device_type(forward.dtype) + ";\n\n" +
-                    attention::modification_definition(forward, &settings.score_mod_grad) + attention::shape_text(forward) +
-                    backward_shape_text(typed, settings) + attention::features_text(forward, features_of(typed, settings)) +
-                    config_text(typed, settings) +
-                    asserts("sizeof(tunesmith::" + std::string(argument.type) + ")",
-                            wgmma ? sizeof(WgmmaParams) : sizeof(Params), "the host fills the parameters by this layout") +
-                    asserts("tunesmith::PrepareLanes<shape, backward>::rows", prepare_rows(settings),
-                            "the host launches blocks of as many rows");
+  parts.constants =
+      "using Element = " + device_type(forward.dtype) + ";\n\n" +
+      attention::modification_definition(forward, &settings.score_mod_grad) + attention::shape_text(forward) +
+      backward_shape_text(typed, settings) + attention::features_text(forward, features_of(typed, settings)) +
+      config_text(typed, settings) +
+      asserts("sizeof(tunesmith::" + std::string(argument.type) + ")", wgmma ? sizeof(WgmmaBackwardParams) : sizeof(Params),
+              "the host fills the parameters by this layout") +
+      asserts("tunesmith::PrepareLanes<shape, backward>::rows", prepare_rows(settings),
+              "the host launches blocks of as many rows");
   const std::string modification = attention::modification_type(forward);
   const auto common_entry = [&](const std::string& name, std::int64_t threads, const std::string& call) {
     return entry(name, std::to_string(threads), argument.type, call + common);
@@ -301,21 +290,22 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, Launch
     Side side;
     const Tensor& tensor;
     std::int64_t rows;
+    std::size_t offset;
   };
   const attention::Settings& forward = settings.forward;
-  const std::array<Mapped, 6> mapped{{{"q", Side::q, forward.tensor(Side::q), config.tile_q},
-                                      {"k", Side::k, forward.tensor(Side::k), wgmma_tile_kv},
-                                      {"v", Side::v, forward.tensor(Side::v), wgmma_tile_kv},
-                                      {"dout", Side::o, settings.dout, config.tile_q},
-                                      {"dk", Side::k, settings.dk, 64},
-                                      {"dv", Side::v, settings.dv, 64}}};
-  plan.params.resize(sizeof(WgmmaParams));
-  for (std::size_t i = 0; i < mapped.size(); ++i) {
-    const auto& [array, side, tensor, rows] = mapped[i];
+  const std::array<Mapped, 6> mapped{
+      {{"q", Side::q, forward.tensor(Side::q), config.tile_q, offsetof(WgmmaBackwardParams, q)},
+       {"k", Side::k, forward.tensor(Side::k), wgmma_tile_kv, offsetof(WgmmaBackwardParams, k)},
+       {"v", Side::v, forward.tensor(Side::v), wgmma_tile_kv, offsetof(WgmmaBackwardParams, v)},
+       {"dout", Side::o, settings.dout, config.tile_q, offsetof(WgmmaBackwardParams, dout)},
+       {"dk", Side::k, settings.dk, 64, offsetof(WgmmaBackwardParams, dk)},
+       {"dv", Side::v, settings.dv, 64, offsetof(WgmmaBackwardParams, dv)}}};
+  plan.params.resize(sizeof(WgmmaBackwardParams));
+  for (const auto& [array, side, tensor, rows, offset] : mapped) {
     const auto found = std::ranges::find(plan.pointers, array, &LaunchPlan::Pointer::array);
     LaunchPlan::TensorMap map;
     map.array = static_cast<int>(found - plan.pointers.begin());
-    map.offset = static_cast<std::uint32_t>(offsetof(WgmmaParams, maps) + i * LaunchPlan::TensorMap::bytes);
+    map.offset = static_cast<std::uint32_t>(offset);
     map.dtype = forward.dtype;
     map.rank = 4;
     map.sizes = {forward.width(side), forward.positions(side), forward.heads_of(side), forward.batch};
@@ -341,7 +331,7 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   LaunchPlan plan;
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
-  plan.workspace_offset = offsetof(Params, attention) + offsetof(attention::Params, workspace);
+  plan.workspace_offset = offsetof(Params, attention.workspace);
   for (const ArrayInfo& array : arrays())
     plan.pointers.push_back({array.name, pointer_offset(array.name, settings), static_cast<std::uint32_t>(array.alignment),
                              array.extent_bytes(), array.output, array.optional, -1});

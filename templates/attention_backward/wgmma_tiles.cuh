@@ -4,19 +4,13 @@
 
 #include "attention/alibi.cuh"
 #include "attention_backward/pairs.cuh"
+#include "attention_backward/wgmma_params.cuh"
 #include "device/bulk.cuh"
 #include "device/wgmma.cuh"
 
 #if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
 
 namespace tunesmith {
-
-/// The kernels' only argument.
-struct WgmmaBackwardParams {
-  AttentionBackwardParams backward;
-  /// (head_dim, seq, heads, batch); boxes of 64 columns, swizzled over 128 bytes. Boxes of dk and dv have 64 rows.
-  TensorMap q, k, v, dout, dk, dv;
-};
 
 struct WgmmaBackwardConfig {
   int tile_q;  ///< queries of a tile, 64 or 128

@@ -1,18 +1,12 @@
 // Copy baseline: copies one array, adds two, or only reads one. Each thread has `vectors` 16-byte loads in flight.
 #pragma once
 
+#include "copy/params.cuh"
 #include "device/edges.cuh"
 #include "device/group.cuh"
 #include "device/reduce.cuh"
 
 namespace tunesmith {
-
-/// The kernel's only argument.
-struct CopyParams {
-  const void* input[2];
-  void* output;
-  int64 elements;
-};
 
 struct CopyConfig {
   int threads;

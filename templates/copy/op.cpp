@@ -6,19 +6,13 @@
 #include <cstring>
 
 #include "templates/config_values.h"
+#include "templates/copy/params.cuh"
 #include "templates/folded_grid.h"
 #include "templates/half.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
-
-// Must agree with CopyParams in copy.cuh; the generated source asserts the size.
-struct Params {
-  std::uint64_t input[2];
-  std::uint64_t output;
-  std::int64_t elements;
-};
 
 constexpr std::int64_t read_tile = CopyProblem::read_tile;
 
@@ -160,7 +154,7 @@ SourceParts ParsedCopy::source_parts(const Config& config) const {
       ";\n\nstatic constexpr tunesmith::CopyConfig config = {\n    .threads = " + std::to_string(typed.threads) +
       ",\n    .vectors = " + std::to_string(typed.vectors) + ",\n    .load = " + source_name(typed.load) +
       ",\n    .store = " + source_name(typed.store) + ",\n};\n\n" +
-      "static_assert(sizeof(tunesmith::CopyParams) == " + std::to_string(sizeof(Params)) +
+      "static_assert(sizeof(tunesmith::CopyParams) == " + std::to_string(sizeof(CopyParams)) +
       ", \"the host fills the parameters by this layout\");\n";
   const std::string call = shape_.write ? "copy<Element, " + std::to_string(shape_.inputs) + ", config>"
                                         : std::string("read_maxima<Element, config>");
@@ -171,14 +165,15 @@ SourceParts ParsedCopy::source_parts(const Config& config) const {
 
 LaunchPlan ParsedCopy::launch_plan(const Config& config, const DeviceInfo&) const {
   LaunchPlan plan;
-  const Params params{{0, 0}, 0, shape_.elements};
+  CopyParams params{};
+  params.elements = shape_.elements;
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
   const std::vector<ArrayInfo> layouts = arrays();
   for (std::size_t i = 0; i < layouts.size(); ++i)
     plan.pointers.push_back(
         {layouts[i].name,
-         static_cast<std::uint32_t>(layouts[i].output ? offsetof(Params, output) : i * sizeof(std::uint64_t)),
+         static_cast<std::uint32_t>(layouts[i].output ? offsetof(CopyParams, output) : i * sizeof(std::uint64_t)),
          static_cast<std::uint32_t>(layouts[i].alignment), layouts[i].extent_bytes(), layouts[i].output, false,
          layouts[i].in_place_of.empty() ? -1 : 0});
   if (shape_.elements == 0) return plan;

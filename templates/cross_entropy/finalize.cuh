@@ -2,28 +2,10 @@
 // the sum of the row losses. One block each; the order of additions depends only on the number of rows.
 #pragma once
 
+#include "cross_entropy/finalize_params.cuh"
 #include "cross_entropy/reduction.cuh"
 
 namespace tunesmith {
-
-struct DivisorParams {
-  const void* targets;    ///< (rows)
-  const float* weight;    ///< (cols), or nullptr: all 1
-  const float* dloss;     ///< (1), or nullptr: 1
-  float* divisor;         ///< (1)
-  float* gradient_scale;  ///< (1)
-  float* scaled_weight;   ///< (cols), with `scales_weight`
-  int64 rows, cols, ignore_index;
-};
-
-struct ReduceParams {
-  const float* losses;    ///< (rows)
-  const float* z_losses;  ///< (rows), or nullptr
-  const float* divisor;   ///< (1), or nullptr: 1
-  float* loss;            ///< (1)
-  float* z_loss;          ///< (1), with z_losses
-  int64 rows;
-};
 
 /// Computes the divisor of the mean and dloss / divisor. With `scales_weight`, writes the weights times (number of rows) /
 /// (sum of the target weights) and divides by the number of rows: the weighted terms and the unweighted z term then share a

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "templates/cross_entropy/finalize_params.cuh"
 #include "templates/cross_entropy/problem.h"
 #include "templates/half.h"
 #include "templates/sampling.h"
@@ -12,17 +13,6 @@
 
 namespace tunesmith::cross_entropy {
 namespace {
-
-// Must agree with cross_entropy/finalize.cuh; the generated source asserts the sizes.
-struct DivisorParams {
-  std::uint64_t targets, weight, dloss, divisor, gradient_scale, scaled_weight;
-  std::int64_t rows, cols, ignore_index;
-};
-
-struct ReduceParams {
-  std::uint64_t losses, z_losses, divisor, loss, z_loss;
-  std::int64_t rows;
-};
 
 constexpr int threads = 1024;  // reduction_threads in cross_entropy/reduction.cuh
 
@@ -234,7 +224,8 @@ SourceParts ParsedReduce::source_parts(const Config&) const {
 }
 
 LaunchPlan ParsedReduce::launch_plan(const Config&, const DeviceInfo&) const {
-  const ReduceParams params{0, 0, 0, 0, 0, p_.rows};
+  ReduceParams params{};
+  params.rows = p_.rows;
   std::vector<std::size_t> offsets{offsetof(ReduceParams, losses)};
   if (p_.z_losses) offsets.push_back(offsetof(ReduceParams, z_losses));
   if (p_.divisor) offsets.push_back(offsetof(ReduceParams, divisor));

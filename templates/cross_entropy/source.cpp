@@ -7,6 +7,7 @@
 
 #include "templates/cross_entropy/config.h"
 #include "templates/cross_entropy/op.h"
+#include "templates/cross_entropy/params.cuh"
 #include "templates/folded_grid.h"
 #include "templates/row/launch.h"
 
@@ -16,22 +17,7 @@ using namespace cross_entropy;
 
 namespace {
 
-// Must agree with CrossEntropyParams in cross_entropy.cuh; the generated source asserts the size.
-struct Params {
-  std::byte row[row::params_bytes];
-  std::uint64_t targets, weight, upstream, lse_in, nll_in, loss, lse, z_loss, nll, argmax, shard_partials, num_correct,
-      bad_targets;
-  std::int64_t row_losses, row_z_losses, row_weights, row_correct, partial_totals, totals;
-  std::int64_t partials;
-  std::int64_t ignore_index;
-  std::int64_t vocab_start, vocab_size;
-  std::int64_t shards;
-  float scale, softcap, inverse_softcap;
-  float hard_share;
-  float smooth_share;
-  float z_factor;
-  float reserved[2];
-};
+using Params = CrossEntropyParams;
 
 constexpr std::int64_t totals_bytes = 56;          // sizeof TotalsAndRows in cross_entropy/reduction.cuh
 constexpr std::uint32_t reduction_threads = 1024;  // also there
@@ -126,8 +112,8 @@ class Layout {
 
 std::size_t pointer_offset(const std::string& array, Kind kind) {
   const bool backward = kind == Kind::backward;
-  if (array == "logits") return row::input_offset;
-  if (array == "dlogits") return row::output_offset;
+  if (array == "logits") return offsetof(Params, row.input);
+  if (array == "dlogits") return offsetof(Params, row.output);
   if (array == "targets") return offsetof(Params, targets);
   if (array == "weight") return offsetof(Params, weight);
   if (array == "dloss") return offsetof(Params, upstream);
@@ -246,7 +232,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   }
 
   Params params{};
-  std::memcpy(params.row, plan.params.data(), row::params_bytes);
+  std::memcpy(&params.row, plan.params.data(), sizeof params.row);
   if (plan.workspace_bytes == 0) plan.workspace_use = WorkspaceUse::scratch;
   Layout workspace(plan.workspace_bytes);
   const auto per_row = [&](bool present) { return present ? workspace.add(shape.rows * 4) : 0; };
@@ -259,7 +245,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   if (has_sums) params.partial_totals = workspace.add(params.partials * totals_bytes);
   if (has_sums || sums_class_weights(settings)) params.totals = workspace.add(16);
   plan.workspace_bytes = workspace.bytes();
-  plan.workspace_offset = row::workspace_offset;
+  plan.workspace_offset = offsetof(Params, row.workspace);
   params.ignore_index = settings.ignore_index;
   params.vocab_start = settings.vocab_start;
   params.vocab_size = settings.vocab_size;

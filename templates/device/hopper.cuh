@@ -4,15 +4,11 @@
 #pragma once
 
 #include "device/platform.cuh"
+#include "device/tensor_map.cuh"
 
 #if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
 
 namespace tunesmith {
-
-/// A CUtensorMap in a kernel's __grid_constant__ parameters; the launch plan describes its contents.
-struct alignas(64) TensorMap {
-  unsigned char opaque[128];
-};
 
 // ---- Barriers in shared memory (mbarrier) -------------------------------------------------------------------------------
 

@@ -1,12 +1,9 @@
-// Types shared by kernels and both platforms: integers, 16-bit floats as bits, raw vectors, cache hints.
+// Types shared by kernels and both platforms: 16-bit floats as bits, raw vectors, cache hints.
 #pragma once
 
-namespace tunesmith {
+#include "device/integers.cuh"
 
-using uint16 = unsigned short;
-using uint32 = unsigned int;
-using int64 = long long;
-using uint64 = unsigned long long;
+namespace tunesmith {
 
 /// IEEE binary16 and bfloat16 as bits: no CUDA header is needed, and conversions are explicit.
 struct f16 {
@@ -18,7 +15,9 @@ struct bf16 {
 
 /// Raw bytes of one memory access: 1, 2, 4, 8 or 16, aligned to their size.
 template <int bytes>
-struct Bits;
+struct alignas(bytes) Bits {
+  uint32 word[bytes / 4];
+};
 template <>
 struct Bits<1> {
   unsigned char word;
@@ -26,18 +25,6 @@ struct Bits<1> {
 template <>
 struct alignas(2) Bits<2> {
   uint16 word;
-};
-template <>
-struct alignas(4) Bits<4> {
-  uint32 word[1];
-};
-template <>
-struct alignas(8) Bits<8> {
-  uint32 word[2];
-};
-template <>
-struct alignas(16) Bits<16> {
-  uint32 word[4];
 };
 
 /// Cache behaviour of a load.

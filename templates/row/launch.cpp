@@ -6,34 +6,16 @@
 #include <limits>
 
 #include "templates/folded_grid.h"
+#include "templates/row/params.cuh"
 #include "templates/row/pipeline.h"
 
 namespace tunesmith::row {
 namespace {
 
-// Must agree with RowParams in row.cuh.
-struct Params {
-  std::uint64_t input[2];
-  std::uint64_t output, mask, valid_cols, workspace;
-  std::int64_t rows;
-  std::int64_t input_stride[2];
-  std::int64_t output_stride;
-  std::int64_t mask_inner, mask_middle, mask_inner_stride, mask_middle_stride, mask_outer_stride;
-  std::int64_t valid_cols_group;
-  std::int64_t groups;
-  float scale;
-  float log2e_high, log2e_low;
-  float far_below;
-  float large_maximum;
-  float reserved;
-};
-static_assert(sizeof(Params) == params_bytes && offsetof(Params, input) == input_offset &&
-              offsetof(Params, output) == output_offset && offsetof(Params, workspace) == workspace_offset);
-
 constexpr std::int64_t max_grid_x = std::numeric_limits<std::int32_t>::max();
 
-Params parameters(const Shape& shape) {
-  Params params{};
+RowParams parameters(const Shape& shape) {
+  RowParams params{};
   params.rows = shape.rows;
   for (int i = 0; i < shape.inputs; ++i) params.input_stride[i] = shape.in[static_cast<std::size_t>(i)].stride;
   params.output_stride = shape.out.stride;
@@ -56,10 +38,10 @@ Params parameters(const Shape& shape) {
 
 std::size_t pointer_offset(const ArrayInfo& array, std::size_t position, const OwnParams& own) {
   if (const auto offset = own.offset_of(array.name)) return *offset;
-  if (array.name == "mask") return offsetof(Params, mask);
-  if (array.name == "valid_cols") return offsetof(Params, valid_cols);
-  if (array.output) return offsetof(Params, output);
-  return offsetof(Params, input) + position * sizeof(std::uint64_t);
+  if (array.name == "mask") return offsetof(RowParams, mask);
+  if (array.name == "valid_cols") return offsetof(RowParams, valid_cols);
+  if (array.output) return offsetof(RowParams, output);
+  return offsetof(RowParams, input) + position * sizeof(std::uint64_t);
 }
 
 }  // namespace
@@ -68,13 +50,13 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
                        const std::string& entry, const std::vector<ArrayInfo>& arrays, const OwnParams& own,
                        std::int64_t part_bytes) {
   const Shape shape = config.view(problem_shape);
-  Params params = parameters(shape);
+  RowParams params = parameters(shape);
   LaunchPlan plan;
   for (std::size_t i = 0; i < arrays.size(); ++i)
     plan.pointers.push_back({arrays[i].name, static_cast<std::uint32_t>(pointer_offset(arrays[i], i, own)),
                              static_cast<std::uint32_t>(arrays[i].alignment), arrays[i].extent_bytes(), arrays[i].output,
                              false, arrays[i].in_place_of.empty() ? -1 : 0});
-  plan.workspace_offset = workspace_offset;
+  plan.workspace_offset = offsetof(RowParams, workspace);
 
   KernelLaunch launch;
   launch.entry = entry;

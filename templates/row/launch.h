@@ -11,11 +11,6 @@
 
 namespace tunesmith::row {
 
-/// Size of RowParams in row.cuh; the generated source asserts it.
-inline constexpr std::size_t params_bytes = 160;
-
-/// Offsets of the first input (x or logits), the output and the workspace in RowParams.
-inline constexpr std::uint32_t input_offset = 0, output_offset = 16, workspace_offset = 40;
 /// Size of a block's partial of a split row (SoftmaxPartial, GradientPart), unless an operation has its own.
 inline constexpr std::int64_t usual_part_bytes = 16;
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "templates/row/launch.h"
+#include "templates/row/params.cuh"
 
 namespace tunesmith::row {
 
@@ -26,7 +26,7 @@ void OwnParams::add(const std::string& member, const void* value, std::size_t si
   used_ = at + size;
   bytes_.resize((used_ + 7) / 8 * 8);  // RowParams holds addresses: the size of the struct is a multiple of 8
   std::memcpy(bytes_.data() + at, value, size);
-  members_.push_back({member, static_cast<std::uint32_t>(params_bytes + at), size});
+  members_.push_back({member, static_cast<std::uint32_t>(sizeof(RowParams) + at), size});
 }
 
 std::optional<std::uint32_t> OwnParams::offset_of(std::string_view array) const {
@@ -44,8 +44,8 @@ std::string OwnParams::assertions() const {
     order += ", ." + member.name + " = {}";
     sizes += "static_assert(sizeof(" + type + "::" + member.name + ") == " + std::to_string(member.size) + reason;
   }
-  return "static_assert(sizeof(" + type + "{" + order + "}) == " + std::to_string(params_bytes + bytes_.size()) + reason +
-         sizes;
+  return "static_assert(sizeof(" + type + "{" + order + "}) == " + std::to_string(sizeof(RowParams) + bytes_.size()) +
+         reason + sizes;
 }
 
 }  // namespace tunesmith::row

@@ -1,6 +1,6 @@
 #include "templates/row/source.h"
 
-#include "templates/row/launch.h"
+#include "templates/row/params.cuh"
 #include "templates/row/pipeline.h"
 #include "templates/source_text.h"
 
@@ -86,7 +86,7 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
             member("load", source_name(config.load)) + member("load_again", source_name(config.load_again)) +
             member("store", source_name(config.store)) + "};\n";
   }
-  return text + "\nstatic_assert(sizeof(tunesmith::RowParams) == " + std::to_string(params_bytes) +
+  return text + "\nstatic_assert(sizeof(tunesmith::RowParams) == " + std::to_string(sizeof(RowParams)) +
          ", \"the host fills the parameters by this layout\");\n";
 }
 

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <thread>
 
+#include "tuner/verify.h"
+
 namespace tunesmith::test {
 
 void GpuKernels::SetUp() {
@@ -43,6 +45,15 @@ void GpuKernels::compile_all(const std::vector<Case>& cases) {
       for (std::size_t at = next++; at < cases.size(); at = next++) build(cases[at]);
     });
   for (std::thread& compiler : compilers) compiler.join();
+}
+
+LargestErrors GpuKernels::verify_all(const std::vector<Case>& cases) {
+  constexpr std::uint64_t seed = 5;
+  compile_all(cases);
+  LargestErrors errors;
+  for (const Case& c : cases) errors.add(c, verify(*c.op().parse(c.problem), *executable_of(c), device(), seed));
+  errors.print();
+  return errors;
 }
 
 }  // namespace tunesmith::test

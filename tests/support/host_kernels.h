@@ -10,7 +10,9 @@
 #include "jit/host/compiler.h"
 #include "jit/host/device.h"
 #include "templates/render.h"
+#include "tests/support/largest_errors.h"
 #include "tests/templates/softmax/cases.h"
+#include "tuner/verify.h"
 
 namespace tunesmith::test {
 
@@ -32,6 +34,17 @@ class HostKernels : public testing::Test {
         use(c, Executable(device_, modules[i - begin], c.op().parse(c.problem)->launch_plan(c.config, device_.info())));
       }
     }
+  }
+
+  /// Compares the cases with float64; prints what it found.
+  LargestErrors verify_all(const std::vector<Case>& cases) {
+    constexpr std::uint64_t seed = 3;
+    LargestErrors errors;
+    with_executables(cases, [&](const Case& c, const Executable& executable) {
+      errors.add(c, verify(*c.op().parse(c.problem), executable, device_, seed));
+    });
+    errors.print();
+    return errors;
   }
 
   HostDevice device_;

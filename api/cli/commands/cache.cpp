@@ -13,6 +13,7 @@
 #include "api/cli/cache/record_lines.h"
 #include "api/cli/cache/views.h"
 #include "api/cli/commands/commands.h"
+#include "api/cli/page/gather.h"
 #include "templates/render.h"
 
 namespace tunesmith::cli {
@@ -113,6 +114,15 @@ int show(const CacheFlags& flags) {
   } else {
     std::printf("%s\n%s", record_listing(record, version).c_str(), trials_table(trials).c_str());
   }
+  return exit_done;
+}
+
+int report(const CacheFlags& flags) {
+  const EngineOptions options = flags.listed();
+  const std::shared_ptr<Cache> cache = open_cache(options);
+  const TuningRecord record = pick_record(*cache, flags);
+  write_page(gather(record, *open_cache(flags.engine.options()), options), flags.target);
+  std::printf("wrote %s\n", flags.target.c_str());
   return exit_done;
 }
 
@@ -228,6 +238,15 @@ void add_cache(CLI::App& app, Parse& parse) {
   add_op(command, *flags);
   add_all(command, *flags);
   add_json(command, *flags);
+
+  command = add(cache, "report", "write a page about one record: charts, rejected candidates, generated source", flags,
+                parse, report);
+  command->add_option("record", flags->index, "number of the record in `cache list` (with the same --op and --all)")
+      ->required()
+      ->type_name("N");
+  command->add_option("--html", flags->target, "file to write")->required()->type_name("FILE");
+  add_op(command, *flags);
+  add_all(command, *flags);
 
   add_json(add(cache, "verify", "check the file and every row, and remove damaged rows", flags, parse, verify), *flags);
 

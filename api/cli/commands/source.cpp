@@ -9,7 +9,7 @@
 #include "api/cli/arguments/flags.h"
 #include "api/cli/arguments/operations.h"
 #include "api/cli/arguments/target.h"
-#include "api/cli/report/occupancy.h"
+#include "api/cli/report/resources.h"
 #include "api/cli/report/table.h"
 #include "api/engine/parts.h"
 #include "templates/render.h"
@@ -37,32 +37,6 @@ void write_files(const std::vector<SourceFile>& files, const std::filesystem::pa
     if (!(stream << file.content).flush()) throw Error(ErrorCode::io, "file '", path.string(), "' cannot be written");
     std::printf("%s\n", path.string().c_str());
   }
-}
-
-std::string resources_table(const Target& target, const LaunchPlan& plan, const Binary& binary) {
-  std::vector<std::vector<std::string>> rows;
-  for (const KernelLaunch& launch : plan.kernels) {
-    const auto found = binary.resources.find(launch.entry);
-    const KernelResources needs = found == binary.resources.end() ? KernelResources() : found->second;
-    const Occupancy occupancy = estimate_occupancy(target.device, needs, launch);
-    rows.push_back({launch.entry, std::to_string(launch.block.count()), std::to_string(needs.registers),
-                    std::to_string(needs.static_smem_bytes), std::to_string(launch.dynamic_smem_bytes),
-                    std::to_string(needs.local_bytes), std::to_string(needs.spill_store_bytes),
-                    std::to_string(needs.spill_load_bytes), std::to_string(occupancy.blocks),
-                    fixed(100 * occupancy.warp_share, 0) + " %", occupancy.limit});
-  }
-  return table({{"kernel"},
-                {"threads", true},
-                {"registers", true},
-                {"static smem B", true},
-                {"dynamic smem B", true},
-                {"stack B", true},
-                {"spill stores B", true},
-                {"spill loads B", true},
-                {"blocks/SM", true},
-                {"occupancy", true},
-                {"limited by"}},
-               rows);
 }
 
 int source(const SourceFlags& flags) {
@@ -97,7 +71,7 @@ int source(const SourceFlags& flags) {
        {"config", config.text()},
        {"device", target.device.name + (target.present ? "" : ": estimated from its architecture's facts")},
        {"binary", std::to_string(binary.image.size()) + " bytes, compiled in " + fixed(binary.compile_ms, 1) + " ms"}});
-  std::printf("%s\n%s", head.c_str(), resources_table(target, plan, binary).c_str());
+  std::printf("%s\n%s", head.c_str(), table(resource_columns(), resource_rows(target.device, plan, binary)).c_str());
   return exit_done;
 }
 

@@ -50,10 +50,6 @@ double tflop_per_s(const RunReport& report) { return report.cost.flops / report.
 double copy_gb_per_s(const RunReport& report) { return report.cost.bytes() / report.measurement->copy_median_us * 1e-3; }
 double share_of_copy(const RunReport& report) { return report.measurement->copy_median_us / report.measurement->median_us; }
 
-bool is_compute_bound(const RunReport& report) {
-  return report.cost.flops > compute_bound_flops_per_byte * report.cost.bytes();
-}
-
 /// Whether the work that the time was for is known.
 bool has_rate(const RunReport& report) { return report.cost.overcounted.empty(); }
 
@@ -61,7 +57,7 @@ std::string throughput_text(const RunReport& report) {
   if (!report.measurement || report.measurement->median_us <= 0) return {};
   if (!has_rate(report)) return "not stated: bytes and operations are counted with " + report.cost.overcounted;
   const std::string traffic = fixed(gb_per_s(report), 0) + " GB/s";
-  return is_compute_bound(report) ? fixed(tflop_per_s(report), 1) + " TFLOP/s, " + traffic : traffic;
+  return is_compute_bound(report.cost) ? fixed(tflop_per_s(report), 1) + " TFLOP/s, " + traffic : traffic;
 }
 
 // A copy writes half of its bytes. A kernel that writes much less may be faster, so a copy is not its upper bound. Nor is it
@@ -73,7 +69,7 @@ bool copy_is_baseline(const RunReport& report) {
 }
 
 bool is_memory_bound(const RunReport& report) {
-  return report.measurement && report.measurement->copy_median_us > 0 && has_rate(report) && !is_compute_bound(report);
+  return report.measurement && report.measurement->copy_median_us > 0 && has_rate(report) && !is_compute_bound(report.cost);
 }
 
 std::string baseline_text(const RunReport& report) {
@@ -109,6 +105,8 @@ std::string check_text(const RunReport& report) {
 }
 
 }  // namespace
+
+bool is_compute_bound(const Cost& cost) noexcept { return cost.flops > compute_bound_flops_per_byte * cost.bytes(); }
 
 void report_binary(RunReport& report, const Plan& plan) {
   report.compiled = plan.compiled();

@@ -29,6 +29,9 @@ struct RunReport {
   std::map<std::string, std::string> outputs;  ///< files written, by array
 };
 
+/// Returns whether arithmetic rather than memory limits the work on every GPU.
+bool is_compute_bound(const Cost& cost) noexcept;
+
 /// Sets whether this command compiled the plan's binary: in this process, or in the child process that tuned
 /// (report.tuning).
 void report_binary(RunReport& report, const Plan& plan);

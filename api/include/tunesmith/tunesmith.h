@@ -1,6 +1,7 @@
 #pragma once
-// What most C++ programs need. Each operation has a header of its own as well, such as tunesmith/rms_norm.h.
+// The engine and all operations. Each operation has a header of its own as well, such as tunesmith/rms_norm.h.
 
 #include "tunesmith/engine.h"
 #include "tunesmith/linear_cross_entropy.h"
+#include "tunesmith/rms_norm.h"
 #include "tunesmith/version.h"

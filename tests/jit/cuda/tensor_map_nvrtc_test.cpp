@@ -113,7 +113,7 @@ TEST_F(HopperSource, EveryWidthNamesItsRegistersInOrder) {
 TEST_F(HopperSource, HeadersAreEmptyForOtherArchitectures) {
   const std::string headers = TemplateSet::embedded().flatten("device/wgmma.cuh");
   const std::string source = headers + "extern \"C\" __global__ void nothing(int* x) { *x = 1; }\n" +
-                             "namespace tunesmith { struct TensorMap { int other; }; }\n";
+                             "namespace tunesmith { enum class L2Hint { other }; }\n";
   for (const char* const arch : {"sm_75", "sm_80", "sm_90", "sm_100a", "sm_120a"}) {
     const std::vector<Arch> known = compiler_.supported_archs();
     if (std::find(known.begin(), known.end(), parse_arch(arch)) == known.end()) continue;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -14,13 +13,20 @@
 
 namespace tunesmith {
 
+/// Returns a header of templates/ without its includes.
+inline std::string device_header(const std::string& name) {
+  std::ifstream in(TUNESMITH_SOURCE_DIR "/templates/device/" + name);
+  if (!in) throw std::runtime_error("templates/device/" + name + " is missing");
+  std::string text;
+  for (std::string line; std::getline(in, line);)
+    if (!line.starts_with("#include") && !line.starts_with("#pragma once")) text += line + "\n";
+  return text;
+}
+
 /// Returns a source as from rendering: types, the platform, then `text`.
 inline std::string kernel_source(const std::string& text) {
-  std::ifstream in(TUNESMITH_SOURCE_DIR "/templates/device/types.cuh");
-  std::string types(std::istreambuf_iterator<char>(in), {});
-  if (types.empty()) throw std::runtime_error("templates/device/types.cuh is missing");
-  return types + "\n#ifdef TUNESMITH_HOST_EXECUTOR\n#include <tunesmith_platform_host.h>\n#endif\n#line 1 \"kernel.cu\"\n" +
-         text;
+  return device_header("integers.cuh") + device_header("types.cuh") +
+         "\n#ifdef TUNESMITH_HOST_EXECUTOR\n#include <tunesmith_platform_host.h>\n#endif\n#line 1 \"kernel.cu\"\n" + text;
 }
 
 inline CompileRequest request(const std::string& text, Arch arch = {9, 0, 'a'}) {

@@ -19,12 +19,6 @@ class AttentionSplit : public test::HostKernels {
   Case case_of(const std::string& fields, const std::string& config) {
     return test::case_of("attention", fields, device_.info(), "variant=split," + config);
   }
-  void verify_all(const std::vector<Case>& cases) {
-    with_executables(cases, [&](const Case& c, const Executable& executable) {
-      const CheckResult result = verify(*c.op().parse(c.problem), executable, device_, 3);
-      EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
-    });
-  }
 };
 
 LaunchPlan plan_of(const Case& c, const DeviceInfo& device) {

@@ -21,22 +21,7 @@ namespace {
 
 using test::Case;
 
-class AttentionBackwardGpu : public test::GpuKernels {
- protected:
-  void verify_all(const std::vector<Case>& cases) {
-    compile_all(cases);
-    std::map<std::string, std::pair<double, int>> seen;
-    for (const Case& c : cases) {
-      const CheckResult result = verify(*c.op().parse(c.problem), *executable_of(c), device(), 5);
-      EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
-      auto& [worst, count] = seen[c.config.variant() + " " + c.problem.fields.string("dtype")];
-      worst = std::max(worst, result.max_error);
-      ++count;
-    }
-    for (const auto& [what, result] : seen)
-      std::printf("%s: %d configurations, worst error %.2e relative\n", what.c_str(), result.second, result.first);
-  }
-};
+class AttentionBackwardGpu : public test::GpuKernels {};
 
 TEST_F(AttentionBackwardGpu, EveryProblemInEveryVariant) {
   verify_all(test::backward_cases(test::backward_problems(false), device().info(), 3, 7));

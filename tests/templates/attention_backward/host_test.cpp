@@ -21,15 +21,6 @@ class AttentionBackwardHost : public test::HostKernels {
   Case case_of(const std::string& fields, const std::string& config) {
     return test::case_of("attention_backward", fields, device_.info(), config);
   }
-  void verify_all(const std::vector<Case>& cases) {
-    double worst = 0;
-    with_executables(cases, [&](const Case& c, const Executable& executable) {
-      const CheckResult result = verify(*c.op().parse(c.problem), executable, device_, 3);
-      EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
-      if (c.problem.fields.string("dtype") == "f32") worst = std::max(worst, result.max_error);
-    });
-    if (worst > 0) std::printf("worst float32 error %.2e relative\n", worst);
-  }
 };
 
 TEST_F(AttentionBackwardHost, EveryProblemInEveryVariant) {

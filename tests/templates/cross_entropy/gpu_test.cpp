@@ -15,17 +15,7 @@ namespace {
 
 using test::Case;
 
-class CrossEntropyGpu : public test::GpuKernels {
- protected:
-  void verify_all(const std::vector<Case>& cases) {
-    compile_all(cases);
-    for (const Case& c : cases) {
-      const CheckResult result = verify(*c.op().parse(c.problem), *executable_of(c), device(), 5);
-      EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
-    }
-    std::printf("%zu configurations\n", cases.size());
-  }
-};
+class CrossEntropyGpu : public test::GpuKernels {};
 
 TEST_F(CrossEntropyGpu, EveryOptionInEveryVariant) {
   std::vector<Case> cases;

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-
 #include "templates/half.h"
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/softmax/launches.h"
@@ -18,23 +16,15 @@ using test::Case;
 
 class SoftmaxGpu : public test::GpuKernels {
  protected:
-  /// Verifies the cases; returns the smallest of the operations' maximum float32 errors.
-  double verify_all(const std::vector<Case>& cases) {
-    compile_all(cases);
-    std::map<std::string, double> worst;
-    for (const Case& c : cases) {
-      const CheckResult result = verify(*c.op().parse(c.problem), *executable_of(c), device(), 5);
-      EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
-      double& of_op = worst[c.problem.op];
-      if (c.problem.fields.string("out_dtype") == "f32") of_op = std::max(of_op, result.max_error);
-    }
+  /// Verifies the cases and checks the largest float32 error of each operation, in units in the last place. Returns the
+  /// smallest of them.
+  double verify_float32(const std::vector<Case>& cases) {
+    const test::LargestErrors errors = verify_all(cases);
     double least = 1e9;
-    for (const auto& [op, error] : worst) {
-      EXPECT_LE(error, 4.0) << op;  // the documented error; the tolerance of the check holds for any input
-      std::printf("%s: worst float32 error %.2f ULP\n", op.c_str(), error);
-      least = std::min(least, error);
+    for (const std::string_view op : test::softmax_ops) {
+      EXPECT_LE(errors.float32(op), 4.0) << op;  // the documented error; the tolerance of the check holds for any input
+      least = std::min(least, errors.float32(op));
     }
-    std::printf("%zu configurations\n", cases.size());
     return least;
   }
 };
@@ -47,7 +37,7 @@ TEST_F(SoftmaxGpu, EdgeProblemsInEveryVariant) {
     for (const Problem& problem : test::edge_problems(rows))
       for (const Config& config : test::sample_space(problem, device().info(), static_cast<std::size_t>(count), seed++))
         cases.push_back({problem, config});
-  EXPECT_GT(verify_all(cases), 0.3);  // the check found real rounding errors
+  EXPECT_GT(verify_float32(cases), 0.3);  // the check found real rounding errors
 }
 
 TEST_F(SoftmaxGpu, EveryOptionInEveryVariant) {
@@ -55,7 +45,7 @@ TEST_F(SoftmaxGpu, EveryOptionInEveryVariant) {
   std::vector<Case> cases;
   for (const Problem& problem : test::option_problems(41))
     for (const Config& config : test::sample_space(problem, device().info(), 2, seed++)) cases.push_back({problem, config});
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 TEST_F(SoftmaxGpu, LargePartOfTheSearchSpaceOfCommonShapes) {
@@ -66,7 +56,7 @@ TEST_F(SoftmaxGpu, LargePartOfTheSearchSpaceOfCommonShapes) {
     const Problem problem = test::normalized(op, fields);
     for (const Config& config : test::sample_space(problem, device().info(), 60, 4)) cases.push_back({problem, config});
   }
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 TEST_F(SoftmaxGpu, LongRowsStayWithinTheBound) {
@@ -79,7 +69,7 @@ TEST_F(SoftmaxGpu, LongRowsStayWithinTheBound) {
       for (const Config& config : test::sample_space(problem, device().info(), 1, seed++))
         cases.push_back({problem, config});
     }
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 // Several blocks per row, at the limits: every cluster size, a grid whose groups process several rows, the maximum number of
@@ -108,7 +98,7 @@ TEST_F(SoftmaxGpu, SeveralBlocksPerRow) {
     add(op, "rows=280,cols=20000,dtype=bf16", "variant=two_pass,blocks_per_sm=1");
   }
   EXPECT_GE(cases.size(), 4U * (has_clusters() ? 12 : 7));
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 // More than 2^31 elements and 2^32 bytes, so that a 32-bit offset would overflow. All inputs are 0 except the first and the

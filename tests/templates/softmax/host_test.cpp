@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <map>
 #include <memory>
 #include <set>
 
@@ -19,34 +18,16 @@ using test::Case;
 
 class SoftmaxHost : public test::HostKernels {
  protected:
-  struct Worst {
-    double ulp = 0;
-    std::string text;
-  };
-
   Case case_of(std::string_view op, const std::string& fields, const std::string& config) {
     return test::case_of(op, fields, device_.info(), config);
   }
 
-  void verify_all(const std::vector<Case>& cases) {
-    with_executables(cases, [this](const Case& c, const Executable& executable) {
-      const CheckResult result = verify(*c.op().parse(c.problem), executable, device_, 3);
-      EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
-      Worst& worst = worst_[c.problem.op];
-      if (c.problem.fields.string("out_dtype") == "f32" && result.max_error > worst.ulp)
-        worst = {result.max_error, c.text()};
-    });
+  /// Verifies the cases and checks the largest float32 error of each operation, in units in the last place.
+  test::LargestErrors verify_float32(const std::vector<Case>& cases) {
+    test::LargestErrors errors = verify_all(cases);
+    for (const std::string_view op : test::softmax_ops) EXPECT_LE(errors.float32(op), 4.0) << op;
+    return errors;
   }
-
-  /// Prints the largest errors in units in the last place.
-  void TearDown() override {
-    for (const auto& [op, worst] : worst_) {
-      EXPECT_LE(worst.ulp, 4.0) << worst.text;
-      if (worst.ulp > 0) std::printf("%s: worst float32 error %.2f ULP\n", op.c_str(), worst.ulp);
-    }
-  }
-
-  std::map<std::string, Worst> worst_;
 };
 
 // An input whose row stride is 0 is one row that every row of the result reads.
@@ -74,7 +55,7 @@ TEST_F(SoftmaxHost, BroadcastInputsInEveryVariant) {
       }
   for (const char* variant : {"warp", "block", "cluster", "grid", "two_pass", "split"})
     EXPECT_TRUE(variants.contains(variant)) << variant << " was never tried";
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 TEST_F(SoftmaxHost, EdgeProblemsInEveryVariant) {
@@ -90,9 +71,9 @@ TEST_F(SoftmaxHost, EdgeProblemsInEveryVariant) {
     for (const char* variant : {"warp", "block", "cluster", "grid", "two_pass"})
       EXPECT_TRUE(variants.contains(std::string(op) + " " + variant)) << op << " " << variant;
   EXPECT_TRUE(variants.contains("softmax_backward hybrid"));
-  verify_all(cases);
+  const test::LargestErrors errors = verify_float32(cases);
   // The check found real rounding errors.
-  for (const std::string_view op : test::softmax_ops) EXPECT_GT(worst_[std::string(op)].ulp, 0.3) << op;
+  for (const std::string_view op : test::softmax_ops) EXPECT_GT(errors.float32(op), 0.3) << op;
 }
 
 TEST_F(SoftmaxHost, EveryOptionInEveryVariant) {
@@ -100,7 +81,7 @@ TEST_F(SoftmaxHost, EveryOptionInEveryVariant) {
   std::uint64_t seed = 500;
   for (const Problem& problem : test::option_problems(19))
     for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) cases.push_back({problem, config});
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 TEST_F(SoftmaxHost, AllGeometriesOfOneShape) {
@@ -115,7 +96,7 @@ TEST_F(SoftmaxHost, AllGeometriesOfOneShape) {
         cases.push_back({problem, config});
   }
   ASSERT_GT(cases.size(), 60U);
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 // Rows with several blocks per row, or that one block reads in two passes.
@@ -142,7 +123,7 @@ TEST_F(SoftmaxHost, LongRows) {
       cases.push_back(case_of(swap ? "log_softmax" : "softmax", shape.fields, config));
       cases.push_back(case_of(swap ? "softmax_backward" : "log_softmax_backward", shape.fields, config));
     }
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 // Numbers of warps per block and of blocks per cluster that are not powers of two, and small groups that process many rows.
@@ -157,7 +138,7 @@ TEST_F(SoftmaxHost, AnyNumberOfWarpsAndBlocks) {
           {"rows=97,cols=6000", "variant=grid,threads=224,blocks_per_row=6,register_vectors=1,min_blocks=2"},
           {"rows=5,cols=9000,dtype=f16", "variant=two_pass,threads=352"}})
       cases.push_back(case_of(op, fields, config));
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 TEST_F(SoftmaxHost, LongRowsWithMasks) {
@@ -171,7 +152,7 @@ TEST_F(SoftmaxHost, LongRowsWithMasks) {
       cases.push_back(case_of(
           op, std::string(shape) + options + (add ? ",mask=add,mask_dtype=f32,mask_inner=5" : ",mask=keep"), config));
     }
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 // Groups of a cooperative grid process several rows, each with an exchange of tags; some vectors are in shared memory. With
@@ -191,7 +172,7 @@ TEST_F(SoftmaxHost, GridWithMoreRowsThanGroups) {
           cases.back().op().parse(cases.back().problem)->launch_plan(cases.back().config, device_.info());
       ASSERT_LT(plan.kernels.at(0).grid.x, 150U);
     }
-  verify_all(cases);
+  verify_float32(cases);
   cases.clear();
   for (const std::string_view op : test::softmax_ops)
     cases.push_back(case_of(op, "rows=5,cols=14008,dtype=bf16", grid_configs[cases.size() % std::size(grid_configs)]));
@@ -230,7 +211,7 @@ TEST_F(SoftmaxHost, ManyMoreRowsThanBlocks) {
        {"variant=warp,lanes=4,threads=256", "variant=warp,lanes=32,threads=64", "variant=block,threads=32",
         "variant=two_pass,threads=32,unroll=2", "variant=two_pass,threads=32,unroll=2,blocks_per_sm=2"})
     cases.push_back(case_of(test::softmax_ops[cases.size() % 4], "rows=1003,cols=24,dtype=f16", config));
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 // In a masked row, and in one that starts with -inf, some blocks of the row have no elements. Their partial sum is 0, not
@@ -244,7 +225,7 @@ TEST_F(SoftmaxHost, BlocksWithoutElements) {
           {"rows=17,cols=8192,valid_cols=1", "variant=cluster,threads=256,blocks_per_row=8"},
           {"rows=17,cols=8192,dtype=bf16,causal=1,safe=1", "variant=split,threads=32,unroll=1,blocks_per_row=32"}})
       cases.push_back(case_of(op, fields, config));
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 // Intermediate values outside of float32's range although the scaled result is within it: x - max overflows, or sums
@@ -262,7 +243,7 @@ TEST_F(SoftmaxHost, IntermediateOverflowAndUnderflowWithScale) {
           case_of("log_softmax", std::string("rows=15,cols=1000,dtype=f16,out_dtype=f32,scale=") + scale, config));
   for (const char* scale : {"20", "1000"})
     cases.push_back(case_of("softmax_backward", std::string("rows=15,cols=300,scale=") + scale, "variant=block"));
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 // Rows that do not start at a vector, accessed in pairs and in single elements; elements outside of a row must not change.
@@ -287,7 +268,7 @@ TEST_F(SoftmaxHost, NarrowAccesses) {
           {"rows=23,cols=781,mask=keep,valid_cols=1,scale=3.7", "variant=warp,lanes=32,access=elements"},
           {"rows=23,cols=1501,dtype=f16,mask=keep,mask_alignment=1", "variant=block,threads=128,access=pairs"}})
       cases.push_back(case_of(op, fields, config));
-  verify_all(cases);
+  verify_float32(cases);
 }
 
 }  // namespace

@@ -1,0 +1,288 @@
+// Compares the results of cross-entropy kernels with the reference.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "templates/cross_entropy/reference.h"
+#include "templates/half.h"
+#include "templates/sampling.h"
+
+namespace tunesmith::cross_entropy {
+
+const HostArray* find(std::span<const HostArray> arrays, std::string_view name) noexcept {
+  for (const HostArray& array : arrays)
+    if (array.info.name == name) return &array;
+  return nullptr;
+}
+
+namespace {
+
+/// Values beyond the largest number of a dtype are infinite.
+double in_range(DType dtype, double value) {
+  double most = 0x1.ffffffp127;
+  if (dtype == DType::f16) most = 65520;
+  if (dtype == DType::bf16) most = 0x1.ffp127;
+  return std::fabs(value) >= most ? std::copysign(INFINITY, value) : value;
+}
+
+double rounding(DType dtype, double value) {
+  return dtype == DType::f32 ? 0 : 0.5 * spacing(dtype, value) * (1 + 0x1.0p-10);
+}
+
+class Comparison {
+ public:
+  explicit Comparison(double allowed) : allowed_(allowed) {}
+
+  /// `allowance`: allowed absolute error, in addition to half a unit in the last place of a 16-bit result.
+  void compare(const std::string& what, double found, double reference, double allowance, DType dtype = DType::f32) {
+    reference = in_range(dtype, reference);
+    double error = 0;
+    if (std::isnan(reference) || std::isnan(found))
+      error = std::isnan(reference) == std::isnan(found) ? 0 : INFINITY;
+    else if (std::isinf(reference) || std::isinf(found))
+      error = reference == found ? 0 : INFINITY;
+    else if (found != reference)
+      error = std::max(0.0, std::fabs(found - reference) - rounding(dtype, reference)) / allowance;
+    worst_ = std::max(worst_, error);
+    if (error <= 1 || !failure_.empty()) return;
+    std::ostringstream text;
+    text.precision(9);
+    text << what << " is " << found << ", the reference is " << reference << " (" << error << " times the allowed error)";
+    failure_ = text.str();
+  }
+  void require(bool holds, const std::string& what) {
+    if (!holds && failure_.empty()) failure_ = what;
+    if (!holds) worst_ = INFINITY;
+  }
+  void include(const Comparison& other) {
+    worst_ = std::max(worst_, other.worst_);
+    if (failure_.empty()) failure_ = other.failure_;
+  }
+  double worst() const { return worst_ * allowed_; }
+  const std::string& failure() const { return failure_; }
+
+ private:
+  double allowed_;
+  double worst_ = 0;
+  std::string failure_;
+};
+
+std::string at(const char* array, std::int64_t row) { return std::string(array) + "[" + std::to_string(row) + "]"; }
+std::string at(const char* array, std::int64_t row, std::int64_t column) {
+  return std::string(array) + "[" + std::to_string(row) + "," + std::to_string(column) + "]";
+}
+
+double upstream_of(std::span<const HostArray> arrays, const Settings& settings, std::int64_t row) {
+  if (settings.upstream == Upstream::none) return 1;
+  return read_element(DType::f32, find(arrays, "dloss")->data, settings.upstream == Upstream::row ? row : 0);
+}
+
+/// Divisors of a mean: the sum of the target weights, and for the z term, which is not weighted, the number of rows that are
+/// not ignored.
+struct Divisors {
+  double weight = 1, rows = 1;
+};
+
+Divisors divisors_of(const Settings& settings, std::span<const HostArray> arrays) {
+  if (settings.reduction != Reduction::mean) return {};
+  Divisors total{0, 0};
+  for (std::int64_t r = 0; r < settings.shape.rows; ++r) {
+    const Row row = row_of(settings, arrays, r);
+    double weight = row.target_weight;
+    if (settings.kind == Kind::combine && settings.weight && row.counts())
+      for (std::int64_t s = 0; s < settings.shards; ++s) {
+        const std::int64_t part = (s * settings.shape.rows + r) * 8;
+        const std::byte* const parts = find(arrays, "partials")->data;
+        if (read_element(DType::f32, parts, part + 6) != 0) weight = read_element(DType::f32, parts, part + 5);
+      }
+    if (!row.counts()) continue;
+    total.weight += weight;
+    total.rows += 1;
+  }
+  return total;
+}
+
+/// Checks the gradient of a row, given p_c = exp(x_c - lse) from reference_of or the caller's lse.
+void check_gradient(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row,
+                    const RowReference& reference, const Divisors& divisors, Comparison& comparison) {
+  const row::Shape& shape = settings.shape;
+  const std::byte* const logits = find(arrays, "logits")->data;
+  const std::byte* const dlogits = find(arrays, "dlogits")->data;
+  const HostArray* const weight = find(arrays, "weight");
+  const double hard = (1 - settings.label_smoothing) * row.target_weight;
+  const double smooth = settings.label_smoothing / static_cast<double>(settings.vocab_size);
+  const double upstream = upstream_of(arrays, settings, index) / divisors.weight;
+  const double z_slope = 2 * settings.z_loss * divisors.weight / divisors.rows;
+  const double factor = hard + smooth * reference.weights + z_slope * reference.lse;
+  const bool finite = std::isfinite(reference.lse);
+  for (std::int64_t c = 0; c < shape.cols; ++c) {
+    const double found = read_element(shape.output, dlogits, index * shape.out.stride + c);
+    if (!row.counts()) {
+      comparison.require(found == 0, at("dlogits", index, c) + " is not 0, and its row has no loss");
+      continue;
+    }
+    const double x = transformed(settings, read_element(shape.input, logits, index * shape.in[0].stride + c));
+    const double p = x == -INFINITY ? 0 : std::exp(x - reference.largest - reference.log_sum);
+    const double w = weight == nullptr ? 1.0 : read_element(DType::f32, weight->data, c);
+    double value = p * factor - smooth * w;
+    double terms = p * (hard + smooth * reference.weights + std::fabs(z_slope * reference.lse)) + smooth * w;
+    if (c == row.column) {
+      value = hard * reference.target_rest + smooth * (reference.weights * p - w) + z_slope * reference.lse * p;
+      terms = hard * std::fabs(reference.target_rest) + smooth * (reference.weights * p + w) +
+              std::fabs(z_slope * reference.lse * p);
+    }
+    const double slope_here = slope(settings, x);
+    value = finite ? value * slope_here * upstream : NAN;
+    double allowance = relative_error * terms * slope_here + z_slope * p * reference.lse_error * slope_here;
+    allowance += 4 * reference.logit_error * terms * slope_here;
+    if (settings.softcap != 0) allowance += 0x1.0p-20 * terms * settings.scale;
+    // Values far below the sum are flushed to zero.
+    allowance = std::fabs(upstream) * (allowance + 0x1.0p-120 * std::fabs(factor) * settings.scale);
+    comparison.compare(at("dlogits", index, c), found, value, allowance, shape.output);
+  }
+}
+
+void check_partials(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row,
+                    const RowReference& reference, Comparison& comparison) {
+  const std::byte* const parts = find(arrays, "partials")->data;
+  const auto found = [&](int field) { return read_element(DType::f32, parts, index * 8 + field); };
+  comparison.compare(at("partials.largest", index), found(0), reference.largest,
+                     reference.logit_error + 0x1.0p-24 * std::fabs(reference.largest));
+  // Do not compare sums of rows that are NaN or infinite.
+  if (!std::isfinite(reference.largest)) return;
+  comparison.compare(at("partials.sum_excluding_max", index), found(1), reference.sum_excluding_max,
+                     (relative_error + 4 * reference.logit_error) * reference.sum_excluding_max + 0x1.0p-100);
+  const bool has_target = row.column >= 0;
+  comparison.compare(at("partials.has_target", index), found(6), has_target ? 1 : 0, 0x1.0p-30);
+  if (has_target) {
+    comparison.compare(at("partials.target_logit", index), found(4), reference.target_logit,
+                       reference.logit_error + 0x1.0p-24 * std::fabs(reference.target_logit));
+    comparison.compare(at("partials.target_weight", index), found(5), row.target_weight, 0x1.0p-30);
+  }
+  if (settings.label_smoothing != 0) {
+    const double own = has_target ? row.target_weight * (reference.largest - reference.target_logit) : 0;
+    const double below = reference.below - own;
+    comparison.compare(
+        at("partials.below", index), found(2), std::isnan(own) || std::isinf(own) ? found(2) : below,
+        relative_error * (std::fabs(reference.below) + own) + 2 * reference.weights * reference.logit_error + 0x1.0p-100);
+    comparison.compare(at("partials.weights", index), found(3), reference.weights - (has_target ? row.target_weight : 0),
+                       relative_error * reference.weights);
+  }
+  if (settings.argmax && settings.softcap == 0) {
+    std::int32_t index_bits = 0;
+    std::memcpy(&index_bits, parts + (index * 8 + 7) * 4, 4);
+    comparison.require(index_bits == reference.argmax + settings.vocab_start,
+                       at("partials.index", index) + " is " + std::to_string(index_bits) + ", the reference is " +
+                           std::to_string(reference.argmax + settings.vocab_start));
+  }
+}
+
+/// Checks all results of one row.
+void check_row(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Divisors& divisors,
+               RowReference& reference, Row& row, Comparison& comparison) {
+  if (settings.kind == Kind::backward)
+    reference = from_lse(settings, arrays, index, row);
+  else if (settings.kind == Kind::combine)
+    reference = combined(settings, arrays, index, row);
+  else
+    reference = reference_of(settings, arrays, index, row);
+  if (settings.kind == Kind::shard) return check_partials(settings, arrays, index, row, reference, comparison);
+  if (settings.writes_loss()) {
+    const auto found = [&](const char* array) { return read_element(DType::f32, find(arrays, array)->data, index); };
+    comparison.compare(at("lse", index), found("lse"), reference.lse, reference.lse_error);
+    if (!settings.reduced()) {
+      comparison.compare(at("loss", index), found("loss"), reference.loss, reference.loss_error);
+      if (settings.z_loss != 0)
+        comparison.compare(at("z_loss", index), found("z_loss"), reference.z_loss, reference.z_error);
+    }
+    if (settings.nll) comparison.compare(at("nll", index), found("nll"), reference.nll, reference.nll_error);
+    // A soft cap may round different logits to a tie.
+    if (settings.argmax && settings.softcap == 0) {
+      const std::int64_t argmax = read_integer(settings.target, find(arrays, "argmax")->data, index);
+      comparison.require(argmax == reference.argmax, at("argmax", index) + " is " + std::to_string(argmax) +
+                                                         ", the reference is " + std::to_string(reference.argmax));
+    }
+  }
+  if (settings.has_gradient()) check_gradient(settings, arrays, index, row, reference, divisors, comparison);
+}
+
+}  // namespace
+
+CheckResult check(const Settings& settings, std::span<const HostArray> arrays, std::int64_t max_rows) {
+  const row::Shape& shape = settings.shape;
+  CheckResult result;
+  result.error_unit = "relative";
+  result.allowed_error = relative_error;
+  result.total_rows = shape.rows;
+  result.checked_rows = std::min(shape.rows, std::max<std::int64_t>(max_rows, 1));
+  const Divisors divisors = divisors_of(settings, arrays);
+
+  struct Outcome {
+    Comparison comparison{0};
+    RowReference reference;
+    Row row;
+  };
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(result.checked_rows));
+  over_rows(result.checked_rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      // Evenly spread, the first and the last row included.
+      const std::int64_t index = result.checked_rows > 1 ? (shape.rows - 1) * i / (result.checked_rows - 1) : 0;
+      Outcome& outcome = outcomes[static_cast<std::size_t>(i)];
+      outcome.comparison = Comparison(result.allowed_error);
+      outcome.row = row_of(settings, arrays, index);
+      check_row(settings, arrays, index, divisors, outcome.reference, outcome.row, outcome.comparison);
+    }
+  });
+  Comparison all(result.allowed_error);
+  for (const Outcome& outcome : outcomes) all.include(outcome.comparison);
+
+  if (settings.check_targets) {
+    std::int64_t count = 0, first = -1;
+    for (std::int64_t r = 0; r < shape.rows; ++r)
+      if (row_of(settings, arrays, r).bad && count++ == 0) first = r;
+    const std::byte* const found = find(arrays, "bad_targets")->data;
+    all.require(read_integer(DType::i64, found, 0) == count && read_integer(DType::i64, found, 1) == first,
+                "bad_targets is (" + std::to_string(read_integer(DType::i64, found, 0)) + ", " +
+                    std::to_string(read_integer(DType::i64, found, 1)) + "), the reference is (" + std::to_string(count) +
+                    ", " + std::to_string(first) + ")");
+  }
+  // Sums need every row.
+  if (result.checked_rows == result.total_rows) {
+    long double loss = 0, z_loss = 0;
+    double loss_error = 0, z_error = 0;
+    std::int64_t num_correct = 0;
+    for (const Outcome& outcome : outcomes) {
+      if (outcome.row.ignored) continue;
+      const RowReference& row = outcome.reference;
+      const double z_term = settings.z_loss != 0 ? row.z_loss : 0;
+      z_loss += z_term / divisors.rows;
+      z_error += row.z_error / divisors.rows;
+      loss += (row.loss - z_term) / divisors.weight + z_term / divisors.rows;
+      loss_error += (row.loss_error - row.z_error) / divisors.weight + row.z_error / divisors.rows;
+      if (outcome.row.counts() && outcome.reference.argmax == outcome.row.target) ++num_correct;
+    }
+    const auto compare = [&](const char* name, long double sum, double error, double divisor) {
+      const double reference = divisor == 0 ? NAN : static_cast<double>(sum);
+      all.compare(std::string(name) + "[0]", read_element(DType::f32, find(arrays, name)->data, 0), reference,
+                  error + 0x1.0p-22 * std::fabs(reference));
+    };
+    if (settings.writes_loss() && settings.reduced()) {
+      compare("loss", loss, loss_error, divisors.weight);
+      if (settings.z_loss != 0) compare("z_loss", z_loss, z_error, divisors.rows);
+    }
+    if (settings.num_correct && settings.softcap == 0)
+      all.require(read_integer(DType::i64, find(arrays, "num_correct")->data, 0) == num_correct,
+                  "num_correct is " + std::to_string(read_integer(DType::i64, find(arrays, "num_correct")->data, 0)) +
+                      ", the reference is " + std::to_string(num_correct));
+  }
+  result.max_error = all.worst();
+  result.first_failure = all.failure();
+  result.passed = result.first_failure.empty();
+  return result;
+}
+
+}  // namespace tunesmith::cross_entropy
