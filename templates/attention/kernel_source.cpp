@@ -42,6 +42,28 @@ void fill_small_cap_terms(const Settings& settings, Params& params) {
   params.cap_small = static_cast<float>(bound / std::fabs(to_x));
 }
 
+/// Sets the coefficients of tanh(x) = x (c0 + c1 x^2 + c2 x^4) for |x| <= bound, exact at the zeros of the Chebyshev
+/// polynomial of degree 7. Its error is about 17/315 bound^7 / 64, which changes a score by lse_cap_error.
+void fill_lse_cap_terms(const Settings& settings, Params& params) {
+  const double to_x = settings.scale / settings.softcap, error = std::min(lse_cap_error, settings.softcap * 0x1p-22);
+  const double bound =
+      std::min({0.4, std::pow(error / settings.softcap * 64 * 315 / 17, 1.0 / 7), most_small_score / settings.softcap});
+  // Newton's divided differences of tanh(x) / x as a function of x^2.
+  std::array<double, 3> squares{}, ratios{};
+  for (std::size_t i = 0; i < squares.size(); ++i) {
+    const double x = bound * std::cos(std::numbers::pi * static_cast<double>(2 * i + 1) / 14);
+    squares[i] = x * x;
+    ratios[i] = std::tanh(x) / x;
+  }
+  const double first = (ratios[1] - ratios[0]) / (squares[1] - squares[0]);
+  const double second = ((ratios[2] - ratios[1]) / (squares[2] - squares[1]) - first) / (squares[2] - squares[0]);
+  const double factor = settings.scale * std::numbers::log2e, square = to_x * to_x;
+  params.cap_lse_terms[0] = static_cast<float>(factor * (ratios[0] - first * squares[0] + second * squares[0] * squares[1]));
+  params.cap_lse_terms[1] = static_cast<float>(factor * (first - second * (squares[0] + squares[1])) * square);
+  params.cap_lse_terms[2] = static_cast<float>(factor * second * square * square);
+  params.cap_lse = static_cast<float>(bound / std::fabs(to_x));
+}
+
 }  // namespace
 
 AttentionStrides strides_of(const Tensor& tensor) { return {tensor.batch_stride, tensor.seq_stride, tensor.head_stride}; }
@@ -82,6 +104,7 @@ Params parameters_of(const Settings& settings) {
   if (settings.softcap != 0) {
     fill_cap_terms(settings, params);
     fill_small_cap_terms(settings, params);
+    fill_lse_cap_terms(settings, params);
   }
   return params;
 }

@@ -42,6 +42,8 @@ struct AttentionParams {
   float cap_near;            ///< largest |dot product| that it is valid for
   float cap_small_terms[2];  ///< coefficients of a shorter one for 16-bit weights (SoftCapSteps::small_exponent)
   float cap_small;
+  float cap_lse_terms[3];  ///< coefficients of one for an lse, too (SoftCapSteps::lse_exponent)
+  float cap_lse;
 };
 
 }  // namespace tunesmith

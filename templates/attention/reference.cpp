@@ -22,7 +22,7 @@ Rounded score_of(const Settings& settings, double dot, double size) {
   Rounded score{settings.scale * dot, settings.scale * size * static_cast<double>(settings.head_dim + 2) * 0x1p-24};
   if (settings.softcap != 0) {
     score.value = settings.softcap * std::tanh(score.value / settings.softcap);
-    score.error += settings.softcap * 0x1p-21 + (settings.dtype == DType::f32 ? 0 : small_cap_error);
+    score.error += settings.softcap * 0x1p-21 + (settings.dtype == DType::f32 ? 0 : lse_cap_error);
   }
   return score;
 }

@@ -18,6 +18,8 @@ inline constexpr std::array<const char*, 4> side_names{"q", "k", "v", "o"};
 
 /// Allowed error of 16-bit kernels in a small capped score: 1/64 of what rounding a weight to bf16 may change, 1/8 with f16.
 inline constexpr double small_cap_error = 0x1p-14;
+/// The same in calls that ask for lse, which contains it.
+inline constexpr double lse_cap_error = 0x1p-20;
 /// Largest magnitude of a small score, whatever the cap. bf16 kernels then use magnitudes as maxima, and weights that are
 /// 2^-58 times as large as they could be still do not underflow.
 inline constexpr double most_small_score = 20;

@@ -39,9 +39,9 @@ struct SoftCapSteps {
     }
   }
 
-  /// QuadSoftmax::exponentiate() for a tile with values small enough for a polynomial of two terms; otherwise returns false
-  /// and does nothing. Maxima may be of magnitudes: the subtracted value may exceed all scores, by less than the headroom of
-  /// float32 and bf16.
+  /// QuadSoftmax::exponentiate() for a tile with values small enough for a polynomial of two terms, or of three if the
+  /// caller asks for lse; otherwise returns false and does nothing. Maxima may be of magnitudes: the subtracted value may
+  /// exceed all scores, by less than the headroom of float32 and bf16.
   template <typename Element, int count, typename Softmax, typename Rescale>
   static __device__ __forceinline__ bool exponentiate_small(Softmax& softmax, float (&scores)[count],
                                                             const AttentionParams& params, float factor, float rescale_above,
@@ -60,7 +60,8 @@ struct SoftCapSteps {
       size[r] = maximum(farthest[0][r], farthest[1][r]);
       top[r] = has_room ? size[r] : maximum(highest[0][r], highest[1][r]);
     }
-    const bool beyond = !(maximum(size[0], size[1]) <= params.cap_small);
+    const bool has_lse = params.lse != nullptr;
+    const bool beyond = !(maximum(size[0], size[1]) <= (has_lse ? params.cap_lse : params.cap_small));
     rescale.any =
         any_in_warp(beyond || softmax.grown(0, top, factor, rescale_above) || softmax.grown(1, top, factor, rescale_above));
     if (rescale.any) {
@@ -69,7 +70,10 @@ struct SoftCapSteps {
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) top[r] = softmax.origin_of(r, factor);
-    softmax.weigh(scores, [&](float dot, int r) { return small_exponent(params, dot, top[r]); });
+    if (has_lse)
+      softmax.weigh(scores, [&](float dot, int r) { return lse_exponent(params, dot, top[r]); });
+    else
+      softmax.weigh(scores, [&](float dot, int r) { return small_exponent(params, dot, top[r]); });
     return true;
   }
 
@@ -86,6 +90,12 @@ struct SoftCapSteps {
   static __device__ __forceinline__ float small_exponent(const AttentionParams& params, float dot, float origin) {
     const float ratio = fused_multiply_add(multiply(dot, dot), params.cap_small_terms[1], params.cap_small_terms[0]);
     return fused_multiply_add(dot, ratio, origin);
+  }
+  /// The same for |dot products| up to params.cap_lse, as accurate as an lse needs.
+  static __device__ __forceinline__ float lse_exponent(const AttentionParams& params, float dot, float origin) {
+    const float square = multiply(dot, dot);
+    const float inner = fused_multiply_add(square, params.cap_lse_terms[2], params.cap_lse_terms[1]);
+    return fused_multiply_add(dot, fused_multiply_add(square, inner, params.cap_lse_terms[0]), origin);
   }
 };
 

@@ -14,7 +14,7 @@
 // Rescaling   O is rescaled only when the running maximum has grown by more than 2^8 (FlashAttention-4). head_dim 64 tensor
 // cores also sum P, against 8 columns of ones (WgmmaTiles::sums_weights), and add the ALiBi bias
 //             (BiasTiles), because instruction issue, not the tensor cores, is the bottleneck. O is divided by the sum of
-//             rounded weights.
+//             rounded weights. A caller's lse is that of a second sum of unrounded ones (UnroundedSums).
 //
 // Reference: FlashAttention-3 (arXiv:2407.08608).
 #pragma once

@@ -7,6 +7,29 @@
 
 namespace tunesmith {
 
+/// Sums of a thread's unrounded weights, from which a caller's lse is computed where tensor cores sum the rounded ones.
+struct UnroundedSums {
+  float rows[2];
+
+  __device__ __forceinline__ void reset() { rows[0] = rows[1] = 0.0f; }
+  /// Adds the weights of a tile, laid out as QuadSoftmax has them, after rescaling.
+  template <int count>
+  __device__ __forceinline__ void include(const float (&weights)[count], const Rescale& rescale) {
+    // Two independent sums per row: few warps are resident to hide the latency of a dependent chain.
+    float sums[2][2];
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      float& sum = sums[i % 2][i / 2 % 2];
+      sum = i < 4 ? weights[i] : add(sum, weights[i]);
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (rescale.any) rows[r] = multiply(rows[r], rescale.rows[r]);
+      rows[r] = add(rows[r], add(sums[0][r], sums[1][r]));
+    }
+  }
+};
+
 /// A consumer warpgroup of 64 queries.
 template <typename Element, const AttentionShape& shape, typename Modification, const WgmmaConfig& config>
 struct Consumer {
@@ -68,6 +91,7 @@ struct Consumer {
   float output[(shape.head_dim_v + Tiles::sum_columns) / 2];  ///< output, followed by sums of weights
   uint32 weights[steps][4];                                   ///< rounded exponentials of the previous tile
   QuadSoftmax<Element, shape, Modification, keys, Rule, adds_bias<shape>, !Tiles::sums_weights> softmax;
+  UnroundedSums unrounded;  ///< if tensor cores sum the rounded weights and the caller asks for lse
 
   __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, unsigned char* shared_memory, int group)
       : params(kernel_params),
@@ -245,6 +269,12 @@ struct Consumer {
     else
       softmax.template exponentiate<false, false>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
                                                   rescale);
+    if constexpr (Tiles::sums_weights)
+      if (params.attention.lse != nullptr) unrounded.include(scores, rescale);
+  }
+  __device__ __forceinline__ void reset() {
+    softmax.reset();
+    if constexpr (Tiles::sums_weights) unrounded.reset();
   }
   /// Starts a Q tile with its first product. `once`: runs once per block, so the masked code path serves all tiles.
   template <bool once>
@@ -260,7 +290,7 @@ struct Consumer {
     free_keys();
     skip_values(ahead);
     Rescale rescale;
-    softmax.reset();
+    reset();
     exponentiate(current, tile.index, whole, rescale);
     round();
     return tile;
@@ -301,8 +331,11 @@ struct Consumer {
     free_keys();
     if constexpr (of_next) {
       progress.results = results_of(tile, query);
-      if constexpr (!Tiles::sums_weights) end(progress.results);
-      softmax.reset();
+      if constexpr (Tiles::sums_weights)
+        write_lse(progress.results);
+      else
+        end(progress.results);
+      reset();
     }
     Rescale rescale;
     exponentiate(current, progress.tile.index, whole, rescale);
@@ -338,7 +371,10 @@ struct Consumer {
     if (progress.waiting) write(progress.results);
     multiply_values(progress.first, current.beyond);
     Results results = results_of(current.work.tile, current.query);
-    if constexpr (!Tiles::sums_weights) end(results);
+    if constexpr (Tiles::sums_weights)
+      write_lse(results);
+    else
+      end(results);
     await_values<0>();
     if constexpr (Tiles::sums_weights) end(results);
     write(results);
@@ -373,7 +409,10 @@ struct Consumer {
       free_queries();
       multiply_values(first, current.beyond);
       Results results = results_of(queries, current.query);
-      if constexpr (!Tiles::sums_weights) end(results);
+      if constexpr (Tiles::sums_weights)
+        write_lse(results);
+      else
+        end(results);
       await_values<0>();
       free_values();
       if constexpr (Tiles::sums_weights) end(results);
@@ -385,7 +424,23 @@ struct Consumer {
   __device__ __forceinline__ Results results_of(const TileOfQueries& tile, int query) const {
     return {tile, query, {softmax.largest[0], softmax.largest[1]}, {}};
   }
-  /// Completes the results and writes the lse. If sums are part of the output, the output must be complete.
+  /// Writes the lse from the sums of unrounded weights.
+  __device__ __forceinline__ void write_lse(const Results& results) const {
+    const AttentionParams& attention = params.attention;
+    if (attention.lse == nullptr) return;
+    const TileOfQueries& tile = results.tile;
+    const Sequence sequence = sequence_of(tile);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int query = results.query + 8 * r;
+      const float sum = reduce_lanes<4>(unrounded.rows[r], Sum());
+      const SoftmaxEnd end =
+          end_of_quad<Element, shape>(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
+      if (lane % 4 == 0 && query < sequence.seq_q)
+        lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;
+    }
+  }
+  /// Completes the results; also writes the lse, unless sums are part of the output, which must then be complete.
   __device__ __forceinline__ void end(Results& results) const {
     const AttentionParams& attention = params.attention;
     const TileOfQueries& tile = results.tile;
@@ -401,8 +456,9 @@ struct Consumer {
       const SoftmaxEnd end =
           end_of_quad<Element, shape>(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
       results.scale[r] = end.scale;
-      if (lane % 4 == 0 && query < sequence.seq_q && attention.lse != nullptr)
-        lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;
+      if constexpr (!Tiles::sums_weights)
+        if (lane % 4 == 0 && query < sequence.seq_q && attention.lse != nullptr)
+          lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;
     }
   }
   /// Writes the output through shared memory and TMA, each warp its own 16 rows.

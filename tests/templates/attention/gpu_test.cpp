@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
+#include "templates/attention/reference.h"
+#include "templates/half.h"
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/attention/cases.h"
+#include "tests/templates/attention/mods.h"
 #include "tuner/verify.h"
 #include "tunesmith/buffer.h"
 #include "tunesmith/tunesmith.h"
@@ -60,6 +65,70 @@ TEST_F(AttentionGpu, SearchSpacesOfCommonShapes) {
       cases.push_back({small, config});
   }
   verify_all(cases);
+}
+
+// With random keys and with equal ones, whose weights are all rounded alike.
+TEST_F(AttentionGpu, LseIsExactInEveryVariant) {
+  std::vector<Case> cases;
+  for (const char* dtype : {",dtype=bf16", ",dtype=f16", ",dtype=f32"})
+    for (const char* fields :
+         {"seq_q=64,seq_kv=128,head_dim=64,heads=8,kv_heads=2",
+          "seq_q=200,seq_kv=1100,head_dim=64,heads=3,causal=bottom-right",
+          "seq_q=130,seq_kv=515,head_dim=128,head_dim_v=64,heads=2,alibi=1,sinks=1",
+          "seq_q=70,seq_kv=900,head_dim=64,heads=2,softcap=30",
+          "seq_q=130,seq_kv=300,head_dim=128,heads=2,softcap=5,causal=top-left",
+          "seq_q=80,seq_kv=400,head_dim=64,heads=2,batch=3,varlen=1,total_q=150,total_kv=700,window_left=100",
+          "seq_q=3,seq_kv=2000,head_dim=64,heads=8,kv_heads=2", "seq_q=1,seq_kv=3000,head_dim=128,heads=8,kv_heads=2"}) {
+      const std::string text = std::string(fields) + dtype;
+      for (const char* config : {"variant=wgmma", "variant=wgmma,tile_q=128", "variant=mma", "variant=simt",
+                                 "variant=split,splits=3", "variant=split,cluster=4"})
+        for (const Case& c : case_if_valid("attention", text, config)) cases.push_back(c);
+    }
+  ASSERT_GT(cases.size(), 60U);
+  compile_all(cases);
+  std::map<std::string, double> worst;
+  for (const Case& c : cases) {
+    const attention::Settings settings = attention::Settings::of(read_problem(AttentionProblem{}, c.problem.fields));
+    for (const bool equal_keys : {false, true}) {
+      const test::AttentionArraysOnHost host(c.problem, 17);
+      const HostArray& k = host["k"];
+      for (std::int64_t i = 0; equal_keys && i < k.info.elements(); ++i)
+        write_element(settings.dtype, k.data, i, i % settings.head_dim % 2 == 0 ? 0.625f : -0.3125f);
+      std::vector<DeviceBuffer> buffers;
+      std::vector<void*> addresses;
+      for (const HostArray& array : host.all()) {
+        const auto bytes = static_cast<std::size_t>(array.info.extent_bytes());
+        buffers.emplace_back(*engine_, bytes).copy_from_host(array.data, bytes);
+        addresses.push_back(buffers.back().data());
+      }
+      executable_of(c)->enqueue(addresses, nullptr);
+      engine_->synchronize();
+      const HostArray& lse = host["lse"];
+      buffers.back().copy_to_host(lse.data, static_cast<std::size_t>(lse.info.extent_bytes()));
+      const attention::Reference reference(settings, host.all());
+      for (std::int64_t row = 0; row < settings.batch * settings.heads * settings.seq_q; ++row) {
+        attention::Reference::Query query;
+        query.batch = row / settings.seq_q / settings.heads;
+        query.head = row / settings.seq_q % settings.heads;
+        query.query = row % settings.seq_q;
+        query.bounds = reference.sequence(query.batch);
+        if (query.query >= query.bounds.queries) continue;
+        reference.compute_scores(query);
+        attention::Reference::Row exact;
+        reference.compute(query, exact);
+        const double found =
+            read_element(DType::f32, lse.data,
+                         settings.varlen ? query.head * settings.total_q + query.bounds.q_start + query.query : row);
+        if (exact.lse == found) continue;  // both may be -inf
+        const double error = std::fabs(found - exact.lse), allowed = 1e-5 * std::fabs(exact.lse) + 1e-6;
+        double& largest = worst[c.config.variant() + " " + c.problem.fields.string("dtype")];
+        largest = std::max(largest, error / allowed);
+        ASSERT_LE(error, allowed) << c.text() << (equal_keys ? ", equal keys" : "") << ", row " << row << ": lse " << found
+                                  << ", exact " << exact.lse;
+      }
+    }
+  }
+  for (const auto& [what, share] : worst) std::printf("%s: lse within %.2f of the bound\n", what.c_str(), share);
 }
 
 // The elements after the end of a sequence belong to the next one and must not affect the result.

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <numbers>
 #include <set>
 
+#include "templates/attention/kernel_source.h"
 #include "templates/attention/settings.h"
 #include "templates/half.h"
 #include "tests/support/host_kernels.h"
@@ -111,39 +115,89 @@ TEST_F(AttentionHost, VerificationProblemHasTheSameSource) {
   }
 }
 
-// For tiles with small scores, softcap uses a short polynomial; the check against the reference allows for its error. The
-// error is visible in the lse of queries with identical keys, and must be neither larger than stated nor zero. Negative
-// scores with a large cap must not overflow the weights.
-TEST_F(AttentionHost, SoftcapPolynomialHasTheStatedError) {
+// For tiles with small scores, softcap uses short polynomials, one of them in calls that ask for lse; the check against the
+// reference allows for their errors, which must be neither larger than stated nor zero.
+TEST_F(AttentionHost, SoftcapPolynomialsHaveTheStatedErrors) {
+  for (const double cap : {1.0, 5.0, 30.0, 50.0, 1000.0}) {
+    AttentionProblem problem{.seq_q = 64, .head_dim = 16};
+    problem.scale = 1;
+    problem.softcap = cap;
+    const attention::Params params = attention::parameters_of(attention::Settings::of(problem));
+    double worst = 0, worst_of_lse = 0;
+    for (int i = -1000; i <= 1000; ++i) {
+      const auto error = [&](double limit, const auto& ratio) {
+        const double dot = limit * i / 1000;
+        return std::fabs(dot * ratio(dot * dot) / std::numbers::log2e - cap * std::tanh(dot / cap));
+      };
+      const auto& two = params.cap_small_terms;
+      const auto& three = params.cap_lse_terms;
+      worst = std::max(worst, error(params.cap_small, [&](double square) { return two[0] + two[1] * square; }));
+      worst_of_lse =
+          std::max(worst_of_lse,
+                   error(params.cap_lse, [&](double square) { return three[0] + square * (three[1] + square * three[2]); }));
+    }
+    // Coefficients are float32.
+    EXPECT_LE(worst, attention::small_cap_error + 1e-5) << cap;
+    EXPECT_LE(worst_of_lse, attention::lse_cap_error + params.cap_lse * 0x1p-23) << cap;
+    // Where most_small_score limits the scores, the polynomials are better.
+    const bool is_small = std::pow(attention::small_cap_error * 120 / cap, 0.2) * cap <= attention::most_small_score;
+    if (is_small && cap > 1) {
+      EXPECT_GE(worst, attention::small_cap_error / 4) << cap;
+    }
+    if (is_small && cap > 4) {
+      EXPECT_GE(worst_of_lse, attention::lse_cap_error / 4) << cap;
+    }
+  }
+}
+
+// Without lse, kernels use the shorter polynomial: with other coefficients o is wrong. With lse they use the longer one, and
+// lse is exact. Negative scores with a large cap must not overflow the weights.
+TEST_F(AttentionHost, SoftcapUsesThePolynomialOfTheCall) {
   constexpr std::int64_t queries = 64, keys = 64, dim = 16;
   for (const char* dtype : {"bf16", "f16"})
     for (const double cap : {5.0, 30.0, 50.0, 1000.0}) {
       const Case c = case_of("seq_q=64,seq_kv=64,head_dim=16,scale=1,softcap=" + std::to_string(cap) + ",dtype=" + dtype,
                              "variant=mma");
       const DType type = parse_dtype(dtype);
-      // The first element of a query is its score.
-      const double bound = std::pow(attention::small_cap_error * 120 / cap, 0.2) * cap;
-      const bool is_small = bound <= attention::most_small_score;
       with_executables({c}, [&](const Case&, const Executable& executable) {
-        const test::AttentionArraysOnHost arrays(c.problem, 3);
+        // The first element of a query times that of a key is the score.
+        const double bound =
+            std::min(std::pow(attention::small_cap_error * 120 / cap, 0.2) * cap, attention::most_small_score);
+        test::AttentionArraysOnHost arrays(c.problem, 3);
         for (const char* name : {"q", "k"})
           for (std::int64_t i = 0; i < queries * dim; ++i) {
-            const double score = (static_cast<double>(i / dim) / (queries - 1) - 0.5) * 1.99 * bound;
-            const double first = name[0] == 'q' ? score : 1.0;
+            const double share = static_cast<double>(i / dim) / (queries - 1) - 0.5;
+            const double first = name[0] == 'q' ? share * 1.99 * bound : i / dim % 2 == 0 ? 1 : 0.5;
             write_element(type, arrays[name].data, i, i % dim == 0 ? static_cast<float>(first) : 0.0f);
           }
-        std::vector<void*> addresses;
-        for (const HostArray& array : arrays.all()) addresses.push_back(array.data);
-        executable.enqueue(addresses, nullptr);
-        double worst = 0;
+        const auto without_terms = [&](std::size_t offset, std::size_t bytes) {
+          LaunchPlan plan = c.op().parse(c.problem)->launch_plan(c.config, device_.info());
+          std::memset(plan.params.data() + offset, 0, bytes);
+          return Executable(device_, executable.module(), plan);
+        };
+        const Executable no_two = without_terms(offsetof(attention::Params, cap_small_terms), 2 * sizeof(float)),
+                         no_three = without_terms(offsetof(attention::Params, cap_lse_terms), 3 * sizeof(float));
+        const auto outputs = [&](const Executable& kernels, bool lse) {
+          std::vector<void*> addresses;
+          for (const HostArray& array : arrays.all())
+            addresses.push_back(array.info.name == "lse" && !lse ? nullptr : array.data);
+          kernels.enqueue(addresses, nullptr);
+          std::vector<double> o;
+          for (std::int64_t i = 0; i < queries * dim; ++i) o.push_back(arrays.real("o", i));
+          return o;
+        };
+        const std::vector<double> approximate = outputs(executable, false);
+        EXPECT_NE(approximate, outputs(no_two, false)) << c.text();
+        EXPECT_EQ(approximate, outputs(no_three, false)) << c.text();
+        EXPECT_NE(outputs(executable, true), outputs(no_three, true)) << c.text();
+        EXPECT_EQ(outputs(no_two, true), outputs(executable, true)) << c.text();
+        const std::vector<double> accurate = outputs(executable, true);
+        for (std::size_t i = 0; i < accurate.size(); ++i) EXPECT_NEAR(approximate[i], accurate[i], 0.02) << c.text();
         for (std::int64_t i = 0; i < queries; ++i) {
-          const double score = read_element(type, arrays["q"].data, i * dim);
-          const double lse = cap * std::tanh(score / cap) + std::log(static_cast<double>(keys));
-          worst = std::max(worst, std::fabs(arrays.real("lse", i) - lse));
-        }
-        EXPECT_LE(worst, attention::small_cap_error + 1e-5) << c.text();
-        if (is_small) {
-          EXPECT_GE(worst, attention::small_cap_error / 4) << c.text() << ": the polynomial was not used";
+          const double q = arrays.real("q", i * dim);
+          const double lse = std::log(static_cast<double>(keys) / 2 *
+                                      (std::exp(cap * std::tanh(q / cap)) + std::exp(cap * std::tanh(q / 2 / cap))));
+          EXPECT_NEAR(arrays.real("lse", i), lse, 1e-5 * std::fabs(lse) + 1e-6 + std::fabs(q) * 0x1p-20) << c.text();
         }
       });
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/gpu_kernels.h"
+#include "tests/templates/attention/mods.h"
 #include "tests/templates/attention_backward/cases.h"
 #include "tuner/verify.h"
 #include "tunesmith/buffer.h"
@@ -44,6 +45,23 @@ TEST_F(AttentionBackwardGpu, SearchSpacesOfCommonShapes) {
     for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device().info(), Effort::quick))
       cases.push_back({small, config});
   }
+  verify_all(cases);
+}
+
+// The shipped examples of score_mod, which kernels differentiate.
+TEST_F(AttentionBackwardGpu, ScoreModInEveryVariant) {
+  std::vector<Case> cases;
+  for (const char* name : {"relative_bias", "softcap", "alibi"})
+    for (const char* fields : {"batch=2,heads=4,kv_heads=2,seq_q=137,seq_kv=253,head_dim=64,dtype=bf16",
+                               "batch=3,heads=2,seq_q=140,seq_kv=267,head_dim=128,dtype=f16,causal=bottom-right,alibi=1,"
+                               "dslopes=1,sinks=1,dsinks=1,softcap=3,varlen=1,total_q=270,total_kv=550"})
+      for (const char* variant : {"variant=mma", "variant=simt"}) {
+        Problem problem{"attention_backward", parse_fields(fields, "fields")};
+        problem.fields.set("score_mod", test::mod_example(name));
+        problem = find_op(problem.op).normalize(problem);
+        const Config partial{parse_fields(variant, "config")};
+        cases.push_back({problem, find_op(problem.op).parse(problem)->complete_config(device().info(), partial)});
+      }
   verify_all(cases);
 }
 
