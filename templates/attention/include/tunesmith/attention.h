@@ -88,8 +88,8 @@ struct AttentionArrays {
 ///                                     with 0, never decrease and are trusted
 ///
 /// Sums are float32. 16-bit kernels round probabilities to 16 bits before the product with v, as FlashAttention does. lse is
-/// that of unrounded ones, within 1e-5 relative plus 1e-6 of the exact value, apart from the rounding of the scores. Leave it
-/// out where you do not need it: on sm_90a with head_dim_v 64, kernels are then about 10% faster.
+/// that of unrounded ones, within 1e-5 relative plus 1e-6 of the exact value, apart from the rounding of the scores. Leave
+/// it out where you do not need it: on sm_90a with head_dim_v 64, kernels are then about 10% faster.
 ///
 /// score_mod and mask_mod are CUDA functions that become part of the kernel:
 ///   __device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux)
