@@ -9,6 +9,7 @@
 
 namespace tunesmith::bench {
 void register_attention(Engine& engine);
+void register_attention_backward(Engine& engine);
 void register_softmax(Engine& engine);
 void register_rms_norm(Engine& engine);
 void register_dispatch(Engine& engine);
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
   tunesmith::bench::register_softmax(*engine);
   tunesmith::bench::register_rms_norm(*engine);
   tunesmith::bench::register_attention(*engine);
+  tunesmith::bench::register_attention_backward(*engine);
   tunesmith::bench::register_dispatch(*engine);
   tunesmith::bench::register_linear_cross_entropy(*engine);
   benchmark::RunSpecifiedBenchmarks();

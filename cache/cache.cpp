@@ -70,6 +70,10 @@ std::vector<TuningRecord> Cache::find_older(const TuningKey& key, int limit) {
   return impl_->enter([&](Layers& layers) { return layers.older(key, limit); });
 }
 
+std::set<std::int64_t> Cache::find_n_cols(const TuningKey& key) {
+  return impl_->enter([&](Layers& layers) { return layers.n_cols_like(key); });
+}
+
 std::vector<Trial> Cache::find_trials(const TuningKey& key) {
   return impl_->enter([&](Layers& layers) {
     const auto read = [&](Connection& connection) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -117,6 +118,8 @@ class Cache {
   std::vector<TuningRecord> find_nearest(const TuningKey& key, int limit);
   /// Finds records whose keys differ only in the template digest, newest first.
   std::vector<TuningRecord> find_older(const TuningKey& key, int limit);
+  /// Finds the n_cols of records whose keys differ only in n_cols, rows_bucket and the template digest.
+  std::set<std::int64_t> find_n_cols(const TuningKey& key);
   std::vector<Trial> find_trials(const TuningKey& key);
   /// Replaces the key's record and upserts its trials, in one transaction.
   void store_record(const TuningRecord& record, const std::vector<Trial>& trials);

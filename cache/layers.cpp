@@ -140,6 +140,13 @@ std::vector<TuningRecord> Layers::older(const TuningKey& key, int limit) {
   return records;
 }
 
+std::set<std::int64_t> Layers::n_cols_like(const TuningKey& key) {
+  std::set<std::int64_t> all;
+  for (std::size_t layer = 0; layer < layer_count(); ++layer)
+    read_layer(layer, [&](Connection& connection) { all.merge(tunesmith::n_cols_like(connection, key)); });
+  return all;
+}
+
 std::vector<TuningRecord> Layers::all_records() {
   std::map<TuningKey, TuningRecord> records;
   for (std::size_t layer = 0; layer < layer_count(); ++layer) {

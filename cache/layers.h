@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,7 @@ class Layers {
   std::optional<Found<Row>> find_code(const Read<Row>& read, Sweep sweep);
   std::vector<TuningRecord> nearest(const TuningKey& key, int limit);
   std::vector<TuningRecord> older(const TuningKey& key, int limit);
+  std::set<std::int64_t> n_cols_like(const TuningKey& key);
   std::vector<TuningRecord> all_records();
 
   /// Writes to the user's file, or to memory if that fails. `forget` removes the row that an earlier, failed call left in

@@ -20,7 +20,8 @@ std::string key_text(const PlanRequest& request) {
   const KeyParts parts = request.problem->key();
   std::string text(request.problem->op().name());
   text.append(" ").append(parts.problem_class).append(" ").append(std::to_string(tuned_n_cols(parts)));
-  return text.append(" ").append(std::to_string(parts.rows_bucket)).append(" ").append(name(request.mode));
+  text.append(" ").append(std::to_string(parts.rows_bucket)).append(" ").append(name(request.mode));
+  return request.specialize == Specialize::automatic ? text.append(" auto") : text;
 }
 
 /// Names the tuning key for Cache::claim().
@@ -55,7 +56,9 @@ Tuned tune_here(Engine::Parts& parts, const ParsedProblem& problem) {
 ConfigChoices::ConfigChoices(Engine::Parts& parts)
     : parts_(parts),
       share_(parts.options.tune_share, parts.options.tune_allowance_s, parts.now_s),
-      keys_(parts.options.plan_capacity) {}
+      keys_(parts.options.plan_capacity),
+      capacities_(parts.options.plan_capacity),
+      recorded_(parts.options.plan_capacity) {}
 
 Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
   const DeviceInfo& device = parts_.device->info();
@@ -65,23 +68,32 @@ Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
     choice.selection.origin = Origin::pinned;
     return choice;
   }
-  if (request.mode == Mode::off) {
+  if (request.specialize == Specialize::capacity) {
+    choice.selection = {.config = capacity_config(*request.problem), .origin = Origin::capacity};
+    return choice;
+  }
+  if (request.mode == Mode::off && request.specialize == Specialize::exact) {
     choice.selection = select(*request.problem, device, {});
     return choice;
   }
 
   const std::string key = key_text(request);
   std::optional<Tuned> tuned;
-  bool made = false;
+  bool made = false, often = false;
   const auto make = [&] {
     made = true;
-    return find(request, key, false, phases, tuned);
+    return find(request, key, often ? Due::exact : Due::if_allowed, phases, tuned);
   };
   Known known = keys_.get(key, make);
-  if (known->pending && !made && request.mode == Mode::tune && share_.allows()) {
+  const auto find_anew = [&] {
     keys_.erase_if([&](const Known& value) { return value == known; });
     const Known before = std::exchange(known, keys_.get(key, make));
-    if (!known->pending) forget_plans_of(before);
+    if (!known->pending || known->by_capacity != before->by_capacity) forget_plans_of(before);
+  };
+  if (known->pending && !made && request.mode == Mode::tune && share_.allows()) find_anew();
+  if (known->by_capacity && is_often(known->uses.add())) {
+    often = true;
+    find_anew();
   }
   choice.key = known;
   if (tuned) {
@@ -90,7 +102,10 @@ Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
     choice.compile_ms = tuned->compile_ms;
     return choice;
   }
-  choice.selection = select(*request.problem, device, known->records);
+  if (known->by_capacity)
+    choice.selection = {.config = capacity_config(*request.problem), .origin = Origin::capacity};
+  else
+    choice.selection = select(*request.problem, device, known->records);
   if (known->pending) {
     const std::lock_guard lock(mutex_);
     ++status_.untuned_plans;
@@ -105,10 +120,20 @@ Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
   return choice;
 }
 
-ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::string& key, bool force, Phases& phases,
+ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::string& key, Due due, Phases& phases,
                                          std::optional<Tuned>& tuned) {
   const DeviceInfo& device = parts_.device->info();
   auto known = std::make_shared<KeyChoice>();
+  const bool tunes = may_tune(request.mode) && device.kind == DeviceInfo::Kind::cuda;
+  const bool may_share = request.specialize == Specialize::automatic && due == Due::if_allowed;
+  if (may_share && !(tunes && request.mode == Mode::tune && share_.allows()) &&
+      (request.mode == Mode::off || !has_records(*request.problem))) {
+    known->by_capacity = true;
+    known->pending = tunes;
+    if (tunes) remember_pending(request, key);
+    return known;
+  }
+  if (request.mode == Mode::off) return known;
   Selection selection;
   {
     // Querying the driver takes milliseconds and is only needed for the message about stale records.
@@ -118,25 +143,27 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
     known->records = known_records(*request.problem, device, parts_.templates, *parts_.cache, provenance);
     selection = select(*request.problem, device, known->records);
   }
-  if (!may_tune(request.mode) || device.kind != DeviceInfo::Kind::cuda || selection.origin == Origin::exact) return known;
+  if (!tunes || selection.origin == Origin::exact) return known;
   if (!has_work(request, selection.config, device)) {
     known->pending = true;  // another problem with this key may have work
     return known;
   }
-  if (request.mode == Mode::later && !force) {
+  if (request.mode == Mode::later && due != Due::tuned) {
     known->pending = true;
+    known->by_capacity = may_share;
     remember_pending(request, key);
     return known;
   }
-  const std::optional<TuneShare::Run> run = force ? std::optional(share_.start()) : share_.try_start();
+  const std::optional<TuneShare::Run> run = due == Due::tuned ? std::optional(share_.start()) : share_.try_start();
   if (!run) {
     known->pending = true;
+    known->by_capacity = may_share;
     remember_pending(request, key);
     report_share();
     return known;
   }
   const PhaseTimer timer(phases.tune_ms);
-  const std::optional<WorkClaim> claim = claim_tuning(request, force, *known);
+  const std::optional<WorkClaim> claim = claim_tuning(request, due == Due::tuned, *known);
   if (!claim) {
     known->pending = true;
     remember_pending(request, key);
@@ -179,6 +206,33 @@ std::optional<WorkClaim> ConfigChoices::claim_tuning(const PlanRequest& request,
     say(options, Level::warning, "another process has been tuning ", request.problem->problem().short_text(), " for ",
         parts_.now_s() - start_s, " s; the nearest record or the default configuration is used (said once)");
   return std::nullopt;
+}
+
+Config ConfigChoices::capacity_config(const ParsedProblem& problem) {
+  const std::string key = std::string(problem.op().name()) + " " + problem.capacity_class();
+  return *capacities_.get(key, [&] {
+    return std::make_shared<const Config>(problem.capacity_config(parts_.device->info()).value_or(Config()));
+  });
+}
+
+bool ConfigChoices::has_records(const ParsedProblem& problem) {
+  const KeyParts parts = problem.key();
+  const std::string key = std::string(problem.op().name()) + " " + parts.problem_class;
+  const auto all = recorded_.get(key, [&] {
+    return std::make_shared<const std::set<std::int64_t>>(
+        parts_.cache->find_n_cols(tuning_key(problem, parts_.device->info(), parts_.templates)));
+  });
+  return all->contains(tuned_n_cols(parts));
+}
+
+bool ConfigChoices::is_often(std::uint32_t uses) const noexcept {
+  return parts_.options.exact_after != 0 && uses >= parts_.options.exact_after;
+}
+
+bool ConfigChoices::outgrows_capacity(const Plan::State& plan, Stream stream) {
+  if (!is_often(plan.key_choice->uses.add()) || parts_.device->is_capturing(stream)) return false;
+  forget_plans_of(plan.key_choice);
+  return true;
 }
 
 std::optional<Tuned> ConfigChoices::tune(const PlanRequest& request) {
@@ -248,7 +302,7 @@ std::size_t ConfigChoices::tune_pending(double budget_s) {
     keys_.erase_if([&](const Known& value) { return before && value == *before; });
     Phases phases;
     std::optional<Tuned> tuned;
-    keys_.get(key, [&] { return find(request, key, true, phases, tuned); });
+    keys_.get(key, [&] { return find(request, key, Due::tuned, phases, tuned); });
     if (before) forget_plans_of(*before);
     if (tuned) ++count;
     if (parts_.now_s() >= until_s) return count;

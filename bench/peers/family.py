@@ -38,6 +38,8 @@ class Arrays:
     observe: typing.Callable = all_arrays
     in_place: str = ""       # the output that shares its memory with an input
     restore: typing.Callable = None  # with in_place: writes that input again
+    first: tuple = ()        # (op, fields, operands) of a problem whose results are inputs
+    first_timed: bool = False  # that problem is part of what is timed
     # Allowed relative errors in addition to rounding: Tunesmith's, and the peers' by dtype of the cell.
     own_error: float = 1e-6
     peer_error: dict = dataclasses.field(default_factory=lambda: {"float32": 1e-5, "bfloat16": 1e-2, "float16": 1e-2})

@@ -17,6 +17,8 @@ TYPICAL = {
     "cross_entropy_backward": ("--rows", "8192", "--cols", "128256"),
     "attention": ("--option", "batch=4", "--option", "heads=16", "--option", "seq_q=4096", "--option", "head_dim=128",
                   "--dtype", "bf16"),
+    "attention_backward": ("--option", "batch=4", "--option", "heads=16", "--option", "seq_q=4096", "--option", "head_dim=128",
+                           "--dtype", "bf16"),
 }
 CURRENT, CHANGED, UNKNOWN = "current", "changed", "unknown"
 

@@ -37,7 +37,19 @@ class Bench:
         """Returns Tunesmith's launcher and writes its configuration to the record."""
         plan = self.engine.plan(arrays.op, config=self.config, **{**cell.fields, **arrays.fields})
         record.update(config=plan.config, origin=plan.origin, tune_s=plan.tune_s)
-        return plan.launcher(*arrays.operands, stream=self.stream)
+        launch = plan.launcher(*arrays.operands, stream=self.stream)
+        if not arrays.first:
+            return launch
+        op, fields, operands = arrays.first
+        first = self.engine.plan(op, **fields).launcher(*operands, stream=self.stream)
+        first()
+        if not arrays.first_timed:
+            return launch
+
+        def both():
+            first()
+            launch()
+        return both
 
     def also_timed(self, arrays):
         """Returns further launchers of Tunesmith that are only timed: a cell of their own checks them."""

@@ -23,7 +23,8 @@ COPIES = ("copy", "torch_copy", "triton_read")
 NAMES = {"copy": "copy", "torch_copy": "torch copy", "triton_read": "Triton read", "tunesmith": "Tunesmith", "torch": "torch",
          "compile": "torch.compile", "triton": "Triton", "triton_whole": "Triton, whole row",
          "triton_loop": "Triton, two-pass", "quack": "QuACK", "liger": "Liger", "cudnn": "cuDNN",
-         "cudnn_packed": "cuDNN, heads as queries", "flash2": "FlashAttention-2", "flex": "flex_attention"}
+         "cudnn_packed": "cuDNN, heads as queries", "flash2": "FlashAttention-2", "flash4": "FlashAttention-4",
+         "flex": "flex_attention"}
 # Headings of Tunesmith's copy kernel by copy_kind.
 COPY_NAMES = {"copy": "copy", "add": "copy", "in_place": "copy in place", "read": "read"}
 # Side-by-side operations that are options of one of Tunesmith's.

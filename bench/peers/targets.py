@@ -7,6 +7,7 @@ from results import OWN, PLAIN, SHORT, over, over_best, share
 MIB = 1 << 20
 SOFTMAX = ("softmax", "log_softmax", "softmax_backward", "log_softmax_backward")
 ATTENTION = ("attention",)
+ATTENTION_BACKWARD = ("attention_backward",)
 CROSS_ENTROPY = ("cross_entropy", "cross_entropy_fused", "cross_entropy_backward")
 
 
@@ -124,8 +125,23 @@ def attention_targets():
                    margin)]
 
 
+def attention_backward_targets():
+    backward, deterministic = in_grid("backward"), in_grid("deterministic")
+    flash4 = in_grid("backward", lambda cell: "flash4" in cell["us"])
+    return [Target("backward: 1.0 x FlashAttention-4, 1.05 on average", flash4, 1.0, against("flash4"), mean=1.05),
+            Target("backward: 1.0 x cuDNN, 1.25 on average", backward, 1.0, against("cudnn"), mean=1.25),
+            Target("deterministic: 1.0 x FlashAttention-4's deterministic mode", deterministic, 1.0, against("flash4")),
+            Target("deterministic: 0.92 of the speed without", deterministic, 0.92, against(PLAIN)),
+            Target("grouped heads, 64 to 8: 1.1 x best peer",
+                   in_grid("options", lambda cell: cell["heads"] != cell["kv_heads"]), 1.1, over_best),
+            Target("ALiBi, softcap: 1 / 1.2 of the plain kernel's speed", in_grid("options", of("case", "alibi", "softcap")),
+                   1 / 1.2, against(PLAIN)),
+            Target("forward and backward: 1.0 x best peer", in_grid("pair"), 1.0, over_best)]
+
+
 FAMILIES = {"softmax": (SOFTMAX, softmax_targets), "cross_entropy": (CROSS_ENTROPY, cross_entropy_targets),
-            "attention": (ATTENTION, attention_targets)}
+            "attention": (ATTENTION, attention_targets),
+            "attention_backward": (ATTENTION_BACKWARD, attention_backward_targets)}
 
 
 def target_lines(cells):

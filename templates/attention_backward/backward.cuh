@@ -11,6 +11,7 @@ struct BackwardShape {
   bool dlse, dsinks, dslopes;
   bool sums;  ///< dq is summed in the workspace, as float32 with room for sums_columns columns
   int sums_columns;
+  bool ordered;  ///< counters put the additions to these sums in order
 };
 
 /// Statistics of a row (a query of a head), in the layout of lse: log2(e) * lse, +inf for a row without keys, so that its
@@ -21,6 +22,10 @@ struct RowStatistics {
 
 __device__ __forceinline__ float* workspace_floats(const AttentionBackwardParams& params, int64 at) {
   return reinterpret_cast<float*>(params.attention.workspace + at);
+}
+
+__device__ __forceinline__ uint32* workspace_words(const AttentionBackwardParams& params, int64 at) {
+  return reinterpret_cast<uint32*>(params.attention.workspace + at);
 }
 
 template <const AttentionShape& shape>

@@ -22,6 +22,7 @@ void describe_fields(TypedConfig& config, Description& v) {
     return;
   }
   if (config.variant == Variant::wgmma) {
+    field("roles", config.roles, {.meaning = "what two warpgroups share: the keys of a block, or the gradients"});
     field("tile_q", config.tile_q, {.meaning = "queries of a tile", .range = {64, 128}, .power_of_two = true});
     field("stages", config.stages, {.meaning = "Q tiles, and dO tiles, in flight or in use", .range = {2, 3}});
     field("ahead", config.ahead, {.meaning = "S of the next tile is computed right after dK"});
@@ -68,10 +69,12 @@ std::int64_t slabs(std::int64_t width) { return (width + 63) / 64; }
 /// As WgmmaBackwardTiles lays it out.
 std::int64_t wgmma_smem_bytes(const TypedConfig& config, const attention::Settings& settings) {
   constexpr std::int64_t row = 128;
+  const bool by_gradient = config.roles == Roles::gradients;
+  const std::int64_t kept = config.kept(Pass::keys), weights = by_gradient ? config.tile_q / 16 * 128 * 16 : 0;
   const std::int64_t all_slabs = slabs(settings.head_dim) + slabs(settings.head_dim_v);
-  const std::int64_t pieces = config.tile_q / 64 * slabs(settings.head_dim), sums = (pieces < 2 ? 1 : 2) * 64 * 64 * 4;
-  return all_slabs * row * (wgmma_tile_kv + config.stages * config.tile_q) + 2 * 2 * config.tile_q * row + sums +
-         config.stages * 2 * config.tile_q * 4 + 8 * (4 * config.stages + 6);
+  const std::int64_t pieces = config.tile_q / 64 * slabs(settings.head_dim), stages = by_gradient ? 0 : pieces < 2 ? 1 : 2;
+  return all_slabs * row * (kept + config.stages * config.tile_q) + 2 * (kept / 64 * config.tile_q * row + weights) +
+         stages * 64 * 64 * 4 + config.stages * 2 * config.tile_q * 4 + 8 * (4 * config.stages + 11);
 }
 
 }  // namespace
@@ -113,7 +116,7 @@ int TypedConfig::block_threads(Pass pass) const noexcept {
 
 int TypedConfig::kept(Pass pass) const noexcept {
   if (variant == Variant::mma) return mma(pass).kept;
-  if (variant == Variant::wgmma && pass == Pass::keys) return static_cast<int>(wgmma_tile_kv);
+  if (variant == Variant::wgmma && pass == Pass::keys) return roles == Roles::gradients ? 64 : 128;
   return pass == Pass::keys ? tile_kv : tile_q;
 }
 
@@ -125,10 +128,12 @@ std::int64_t TypedConfig::smem_bytes(Pass pass, const attention::Settings& setti
 
 int TypedConfig::registers_needed(Pass pass, const attention::Settings& settings) const noexcept {
   const std::int64_t d = settings.head_dim, d_v = settings.head_dim_v;
-  if (variant == Variant::wgmma)  // of a multiplier; with more than 208, ptxas serializes the products
-    return pass == Pass::keys
-               ? static_cast<int>(24 + (d + d_v) / 2 + tile_q / 2 + tile_q / 4) + (settings.alibi ? 8 : 0) + (ahead ? 4 : 0)
-               : 0;
+  if (variant == Variant::wgmma) {  // of a multiplier; with more than 208, ptxas serializes the products
+    const std::int64_t gradients = roles == Roles::keys ? d + d_v : std::max(d, d_v);
+    return pass == Pass::keys ? static_cast<int>(24 + gradients / 2 + tile_q / 2 + tile_q / 4) + (settings.alibi ? 8 : 0) +
+                                    (ahead && roles == Roles::keys ? 4 : 0)
+                              : 0;
+  }
   std::int64_t registers = 40;  // for what stands around the tiles
   if (variant == Variant::simt) {
     // Gradients, both products, and what they are computed from.
@@ -177,12 +182,14 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   if (device.kind != DeviceInfo::Kind::cuda) return "wgmma runs on GPUs of sm_90a; the device is " + device.name;
   if (tunesmith::name(device.arch) != "sm_90a") return "wgmma is sm_90a's; the device is " + tunesmith::name(device.arch);
   if (forward.dtype == DType::f32) return "wgmma multiplies f16 and bf16; dtype is f32";
-  if (forward.head_dim % 16 != 0 || forward.head_dim_v % 16 != 0 || forward.head_dim > 128 || forward.head_dim_v > 128)
-    return "wgmma takes head dimensions that are multiples of 16 up to 128";
+  if (forward.head_dim % 16 != 0 || forward.head_dim_v % 16 != 0 || forward.head_dim > 256 || forward.head_dim_v > 256)
+    return "wgmma takes head dimensions that are multiples of 16 up to 256";
+  if (config.roles == Roles::gradients && (config.tile_q != 64 || !config.ahead))
+    return "roles=gradients has tile_q=64 and ahead=1";
   if (forward.varlen) return "wgmma has no packed sequences yet";
   if (!forward.mask_mod.empty()) return "wgmma has no mask_mod yet";
+  if (!forward.score_mod.empty()) return "wgmma has no score_mod yet";
   if (forward.softcap != 0) return "wgmma has no softcap yet";
-  if (settings.deterministic) return "wgmma adds up dq in any order, which deterministic rules out";
   if (settings.dslopes) return "wgmma has no dslopes yet";
   for (const Side side : {Side::q, Side::k, Side::v}) {
     if (forward.vector(side) < 8)

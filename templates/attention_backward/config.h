@@ -32,12 +32,19 @@ struct MmaPass {
   bool operator==(const MmaPass&) const = default;
 };
 
+/// What the multiplying warpgroups of wgmma share, as MultiplierRoles has it.
+enum class Roles : std::uint8_t {
+  keys,       ///< each has 64 of 128 keys
+  gradients,  ///< one computes dv of 64 keys, the other one dk
+};
+
 /// A variant has only some of the fields; config.cpp describes them.
 struct TypedConfig {
   Variant variant = Variant::simt;
   int threads = 256, tile_q = 32, tile_kv = 32;  ///< simt
   MmaPass keys, queries;                         ///< mma
-  int stages = 2;                                ///< wgmma, which has tile_q too
+  Roles roles = Roles::keys;                     ///< wgmma, which has tile_q too
+  int stages = 2;
   bool ahead = true;
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
@@ -56,8 +63,6 @@ struct TypedConfig {
   int registers_needed(Pass pass, const attention::Settings& settings) const noexcept;
 };
 
-inline constexpr std::int64_t wgmma_tile_kv = 128;
-
 /// Describes every field of every variant.
 std::vector<FieldInfo> config_field_infos();
 
@@ -72,6 +77,9 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
 
 }  // namespace tunesmith::attention_backward
 
+template <>
+inline constexpr std::array<std::string_view, 2> tunesmith::enum_names<tunesmith::attention_backward::Roles>{"keys",
+                                                                                                             "gradients"};
 template <>
 inline constexpr std::array<std::string_view, 3> tunesmith::enum_names<tunesmith::attention_backward::Variant>{"simt", "mma",
                                                                                                                "wgmma"};

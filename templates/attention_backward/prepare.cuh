@@ -25,6 +25,10 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
   using Lanes = PrepareLanes<shape, backward>;
   const AttentionParams& attention = params.attention;
   const int64 row = block_index() * Lanes::rows + thread_index() / Lanes::lanes;
+  if constexpr (backward.ordered) {
+    const int64 thread = block_index() * prepare_threads + thread_index();
+    if (thread < params.order_words) workspace_words(params, params.order_at)[thread] = 0;
+  }
   // Rows are (batch, heads, statistics_rows), or (heads, statistics_rows) of packed sequences.
   const int64 queries = shape.varlen ? attention.total_q : attention.seq_q;
   const int64 position = row % params.statistics_rows, any_head = row / params.statistics_rows;

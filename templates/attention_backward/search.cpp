@@ -75,8 +75,20 @@ std::vector<TypedConfig> mma_configs(const Settings& settings) {
 
 /// Returns the kernels with wgmma, the best guess first: measured on an H200 at head_dim 64 and 128.
 std::vector<TypedConfig> wgmma_configs(const Settings& settings) {
-  const bool narrow = std::max(settings.forward.head_dim, settings.forward.head_dim_v) <= 64;
+  const std::int64_t widest = std::max(settings.forward.head_dim, settings.forward.head_dim_v);
+  const bool narrow = widest <= 64;
   std::vector<TypedConfig> configs;
+  if (widest > 128) {
+    for (const int stages : {2, 3}) {
+      TypedConfig config;
+      config.variant = Variant::wgmma;
+      config.roles = Roles::gradients;
+      config.tile_q = 64;
+      config.stages = stages;
+      configs.push_back(config);
+    }
+    return configs;
+  }
   for (const int tile_q : {narrow ? 128 : 64, narrow ? 64 : 128})
     for (const int stages : {2, 3})
       for (const bool ahead : {!narrow, narrow}) {

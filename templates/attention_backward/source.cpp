@@ -41,6 +41,7 @@ std::string backward_shape_text(const TypedConfig& config, const Settings& setti
   if (settings.dsinks) text += member("dsinks", true);
   if (settings.dslopes) text += member("dslopes", true);
   if (config.variant == Variant::wgmma) text += member("sums", true) + member("sums_columns", sums_columns(settings));
+  if (config.variant == Variant::wgmma && settings.deterministic) text += member("ordered", true);
   return text + "};\n\n";
 }
 
@@ -54,7 +55,7 @@ std::string mma_text(const char* name, const MmaPass& pass) {
 std::string wgmma_instructions(const TypedConfig& config, const Settings& settings) {
   const std::int64_t head_dim = settings.forward.head_dim;
   std::set<std::int64_t> columns{config.tile_q, head_dim, settings.forward.head_dim_v, std::min<std::int64_t>(head_dim, 64)};
-  if (head_dim > 64) columns.insert(head_dim - 64);
+  if (head_dim % 64 != 0) columns.insert(head_dim % 64);
   std::string text = "namespace tunesmith {\n";
   for (const std::int64_t count : columns) text += "TUNESMITH_WGMMA_" + std::to_string(count) + "\n";
   return text + "}  // namespace tunesmith\n\n";
@@ -69,9 +70,10 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
            asserts("tunesmith::MmaBackwardTiles<shape, keys_config>::smem_bytes", keys, why) +
            asserts("tunesmith::MmaBackwardTiles<shape, queries_config>::smem_bytes", queries, why);
   if (config.variant == Variant::wgmma)
-    return "static constexpr tunesmith::WgmmaBackwardConfig config = {\n" + member("tile_q", config.tile_q) +
-           member("stages", config.stages) + member("ahead", config.ahead) + "};\n\n" +
-           wgmma_instructions(config, settings) +
+    return "static constexpr tunesmith::WgmmaBackwardConfig config = {\n" +
+           member("roles", "tunesmith::MultiplierRoles::" + std::string(enum_name(config.roles))) +
+           member("tile_q", config.tile_q) + member("stages", config.stages) + member("ahead", config.ahead) +
+           (settings.deterministic ? member("ordered", true) : "") + "};\n\n" + wgmma_instructions(config, settings) +
            asserts("tunesmith::WgmmaBackwardTiles<shape, config>::smem_bytes", keys, why);
   return "static constexpr tunesmith::SimtBackwardConfig config = {\n" + member("threads", config.threads) +
          member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) + "};\n\n" +
@@ -90,15 +92,19 @@ attention::FeatureUse features_of(const TypedConfig& config, const Settings& set
 }
 
 /// What the kernels do in this configuration, and how threads map to the data.
-void describe(const TypedConfig& config, SourceParts& parts) {
+void describe(const TypedConfig& config, const Settings& settings, SourceParts& parts) {
   const std::string keys = std::to_string(config.kept(Pass::keys)), queries = std::to_string(config.kept(Pass::queries));
   if (config.variant == Variant::wgmma) {
     parts.algorithm =
         "delta = rowsum(o * dout) - dlse first; then, with P = exp(S - lse) and dS = P * (dP - delta), a block that keeps " +
         keys + " keys goes through the Q tiles of all heads that share them: dv += P^T dout, dk += dS^T Q, and dS K is " +
-        "added to float32 sums of dq in the workspace by bulk reductions; a last kernel rounds them";
-    parts.threads = "two warpgroups of 64 keys each compute S, P, dP, dS, dk and dv of tiles of " + queries +
-                    " queries; a third one loads tiles through TMA and computes dq";
+        "added to float32 sums of dq in the workspace" + std::string(settings.deterministic ? ", in a fixed order" : "") +
+        "; a last kernel rounds them";
+    parts.threads =
+        config.roles == Roles::keys
+            ? "two warpgroups of 64 keys each compute S, P, dP, dS, dk and dv of tiles of " + queries + " queries"
+            : "one warpgroup computes S, P and dv of tiles of " + queries + " queries, another one dP, dS and dk";
+    parts.threads += "; a third one loads tiles through TMA and computes dq";
     return;
   }
   parts.algorithm =
@@ -136,8 +142,13 @@ std::int64_t tiles(std::int64_t positions, std::int64_t tile) { return (position
 
 /// Where the workspace's parts begin, in bytes.
 struct Workspace {
-  std::int64_t lse, delta, slopes, sums, end;
+  std::int64_t lse, delta, slopes, sums, order, end;
 };
+/// Returns the counters of wgmma that put additions to the sums of dq in order: one of the blocks that have begun, and one
+/// for each 16 queries and 64 columns.
+std::int64_t order_words(const TypedConfig& config, const Settings& settings, std::int64_t rows) {
+  return config.variant == Variant::wgmma && settings.deterministic ? 1 + rows / 16 * (sums_columns(settings) / 64) : 0;
+}
 /// Returns the rows of statistics that a head has. Those of wgmma are loaded by whole Q tiles.
 std::int64_t statistics_rows(const TypedConfig& config, const Settings& settings) {
   const attention::Settings& forward = settings.forward;
@@ -163,7 +174,8 @@ Workspace workspace_of(const TypedConfig& config, const Settings& settings) {
   const std::int64_t parts =
       settings.dslopes ? forward.heads * forward.batch * tiles(forward.seq_q, config.kept(Pass::queries)) : 0;
   at.sums = at.slopes + aligned(4 * parts);
-  at.end = at.sums + (config.variant == Variant::wgmma ? 4 * rows * sums_columns(settings) : 0);
+  at.order = at.sums + (config.variant == Variant::wgmma ? 4 * rows * sums_columns(settings) : 0);
+  at.end = at.order + 4 * order_words(config, settings, rows);
   return at;
 }
 
@@ -195,6 +207,8 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
   params.delta_at = workspace.delta;
   params.slopes_at = workspace.slopes;
   params.sums_at = workspace.sums;
+  params.order_at = workspace.order;
+  params.order_words = order_words(config, settings, params.rows);
   params.kv_tiles = static_cast<std::int32_t>(tiles(forward.seq_kv, config.kept(Pass::keys)));
   return params;
 }
@@ -242,14 +256,15 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   const std::string common = "(" + std::string(argument.common) + ")";
   SourceParts parts;
   parts.specialized_for = attention::specialized_for(forward);
-  describe(typed, parts);
+  describe(typed, settings, parts);
   if (mma) parts.least_arch = "sm_80";
   if (wgmma) parts.least_arch = "sm_90a";
   parts.main_template = "attention_backward/" + variant + ".cuh";
   parts.constants =
-      "using Element = " + device_type(forward.dtype) + ";\n\n" + attention::modification_definition(forward) +
-      attention::shape_text(forward) + backward_shape_text(typed, settings) +
-      attention::features_text(forward, features_of(typed, settings)) + config_text(typed, settings) +
+      "using Element = " + device_type(forward.dtype) + ";\n\n" +
+      attention::modification_definition(forward, &settings.score_mod_grad) + attention::shape_text(forward) +
+      backward_shape_text(typed, settings) + attention::features_text(forward, features_of(typed, settings)) +
+      config_text(typed, settings) +
       asserts("sizeof(tunesmith::" + std::string(argument.type) + ")", wgmma ? sizeof(WgmmaBackwardParams) : sizeof(Params),
               "the host fills the parameters by this layout") +
       asserts("tunesmith::PrepareLanes<shape, backward>::rows", prepare_rows(settings),
@@ -276,7 +291,7 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   if (has_heads_kernel(settings))
     parts.kernels += common_entry("attention_backward_heads", heads_threads, "attention_backward_heads<shape, backward>");
   parts.kernels += attention::block_mask_entry(forward, argument.type, std::string(argument.common) + ".attention") +
-                   attention::modification_entry(forward);
+                   attention::modification_entry(forward) + attention::score_gradient_entry(forward);
   return parts;
 }
 
@@ -292,10 +307,11 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, Launch
     std::size_t offset;
   };
   const attention::Settings& forward = settings.forward;
+  const std::int64_t kept = config.kept(Pass::keys);
   const std::array<Mapped, 6> mapped{
       {{"q", Side::q, forward.tensor(Side::q), config.tile_q, offsetof(WgmmaBackwardParams, q)},
-       {"k", Side::k, forward.tensor(Side::k), wgmma_tile_kv, offsetof(WgmmaBackwardParams, k)},
-       {"v", Side::v, forward.tensor(Side::v), wgmma_tile_kv, offsetof(WgmmaBackwardParams, v)},
+       {"k", Side::k, forward.tensor(Side::k), kept, offsetof(WgmmaBackwardParams, k)},
+       {"v", Side::v, forward.tensor(Side::v), kept, offsetof(WgmmaBackwardParams, v)},
        {"dout", Side::o, settings.dout, config.tile_q, offsetof(WgmmaBackwardParams, dout)},
        {"dk", Side::k, settings.dk, 64, offsetof(WgmmaBackwardParams, dk)},
        {"dv", Side::v, settings.dv, 64, offsetof(WgmmaBackwardParams, dv)}}};
@@ -347,7 +363,7 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   const bool wgmma = typed.variant == Variant::wgmma;
   if (wgmma) {
     use_tensor_maps(typed, settings, plan);
-    plan.sums_in_any_order = {"dq"};
+    if (!settings.deterministic) plan.sums_in_any_order = {"dq"};
     add(launch_of("attention_backward", params.kv_tiles * forward.kv_heads * forward.batch, typed.block_threads(Pass::keys),
                   typed.smem_bytes(Pass::keys, forward)));
     add(launch_of("attention_backward_dq", tiles(params.rows / 16 * (sums_columns(settings) / 64), wgmma_dq_threads / 32),

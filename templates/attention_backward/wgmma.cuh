@@ -1,19 +1,27 @@
 // Attention backward for Hopper (sm_90a), f16 and bf16: one kernel with five products, warp-specialized. A block keeps 128
-// keys of a key head and goes through the Q tiles of all heads that share them.
+// or 64 keys of a key head and goes through the Q tiles of all heads that share them.
 //
 //   multipliers  two warpgroups of 64 keys each, which never wait for each other:
 //                  S^T = K Q^T, P^T = exp(S^T - lse), dP^T = V dO^T, dV += P^T dO, dS^T = P^T * (dP^T - delta), dK += dS^T Q
 //                P^T and dS^T are A operands in registers. P is kept in 16 bits only, so that S and dP share registers. With
 //                `ahead`, S^T of the next tile follows dK without a gap.
+//                Head dimensions above 128 leave no registers for both gradients of 64 keys (`roles`): there a block has 64
+//                keys, one warpgroup computes S, P and dV, the other one dP, dS and dK, and P goes through shared memory.
 //   loader       one warpgroup. One thread loads K, V and a ring of Q and dO tiles through TMA; all threads compute
 //                dQ = dS K for dS that the multipliers leave in shared memory, in pieces of 64 x 64, and add the pieces to
 //                float32 sums in the workspace by bulk reductions. Its fences and stores thus delay no other product.
 //
 // Every "come" and "free" of a stage is an mbarrier. Before: delta, log2(e) * lse, and zeros for the sums (prepare.cuh).
-// After: the sums become dQ (wgmma_dq.cuh). The sums are formed in any order, so dQ may differ by rounding between runs.
+// After: the sums become dQ (wgmma_dq.cuh).
+//
+// Order        The sums are formed in any order, so dQ may differ by rounding between runs, unless `ordered`: then each part
+// of
+//              16 queries and 64 columns has a counter, and a block adds its part when the counter says that the blocks
+//              before it have (QueryRing). Blocks take tickets in the order of WgmmaKeys and only wait for smaller tickets,
+//              so the smallest one always proceeds.
 //
 // Limits       At head_dim 128 with 64 x 128 tiles shared memory moves 2950 clocks' worth of data for 2560 clocks of
-//              products.
+//              products. With 64 keys at head_dim 256 the additions to dQ move 0.4 / 64 bytes for each operation.
 //
 // Reference: FlashAttention-3 (arXiv:2407.08608); dQ in a warpgroup of its own, as ThunderKittens has it.
 #pragma once
@@ -35,7 +43,7 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
   const BackwardBarriers<config.stages> barriers = {shared + Tiles::barriers_at};
   if (thread_index() == 0) {
     for (const TensorMap* map : {&params.q, &params.k, &params.v, &params.dout}) prefetch_tensor_map(*map);
-    constexpr int warps = 4 * Tiles::multipliers;
+    constexpr int warps = 4 * Tiles::multipliers, factor_warps = Tiles::by_gradient ? 4 : warps;
     for (int stage = 0; stage < config.stages; ++stage) {
       barrier_init(barriers.q_come(stage), 1);
       barrier_init(barriers.q_free(stage), warps);
@@ -43,11 +51,18 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
       barrier_init(barriers.dout_free(stage), warps);
     }
     for (int stage = 0; stage < 2; ++stage) {
-      barrier_init(barriers.ds_come(stage), warps);
+      barrier_init(barriers.ds_come(stage), factor_warps);
       barrier_init(barriers.ds_free(stage), 4);
+      if constexpr (Tiles::by_gradient) {
+        barrier_init(barriers.p_come(stage), 4);
+        barrier_init(barriers.p_free(stage), 4);
+      }
     }
     barrier_init(barriers.k_come(), 1);
     barrier_init(barriers.v_come(), 1);
+    if constexpr (config.ordered)
+      *reinterpret_cast<uint32*>(dynamic_shared() + Tiles::ticket_at) =
+          atomic_add(workspace_words(params.backward, params.backward.order_at), 1u);
     barriers_ready();
   }
   sync_block();
@@ -58,7 +73,13 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
     Loader<Element, shape, config>(params, shared).run();
   } else {
     take_registers<208>();
-    Multiplier<Element, shape, Modification, config>(params, shared, group - 1).run();
+    Multiplier<Element, shape, Modification, config> multiplier(params, shared, group - 1);
+    if constexpr (!Tiles::by_gradient)
+      multiplier.run();
+    else if (group == 1)
+      multiplier.run_values();
+    else
+      multiplier.run_keys();
   }
 }
 

@@ -10,7 +10,18 @@ namespace tunesmith {
 template <typename Element, const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct Loader {
   using Tiles = WgmmaBackwardTiles<shape, config>;
-  using Ring = QueryRing<shape, Tiles::tile_q, Tiles::tile_kv>;
+  using Ring = QueryRing<shape, Tiles::tile_q, Tiles::tile_kv, config.ordered>;
+
+  /// Where this warp's part of a piece is added, and, if ordered, the state of its counters. Additions are announced two
+  /// steps later, when they are complete, and counters are read one step before they are needed, so that neither takes time.
+  ///
+  /// No block reads the sums, so counters need no acquire and release semantics: additions that are complete precede those
+  /// that are issued after the counter says so.
+  struct Sums {
+    float* to = nullptr;
+    uint32 earlier = 0, seen = 0;  ///< additions that precede it, and how many of them were complete
+    int added[3] = {-1, -1, -1};   ///< parts that were added and not announced yet, the last one first
+  };
 
   const WgmmaBackwardParams& params;
   const uint32 shared;
@@ -22,7 +33,8 @@ struct Loader {
       : params(kernel_params),
         shared(shuffle(shared_memory, 0)),
         barriers{shared + Tiles::barriers_at},
-        keys(kernel_params.backward, Tiles::tile_kv, static_cast<int>(block_index())),
+        keys(kernel_params.backward, Tiles::tile_kv, block_number<config.ordered>(shared_memory + Tiles::ticket_at),
+             Tiles::last_first),
         warp(warp_index() & 3),
         lane(lane_index()) {}
 
@@ -91,20 +103,59 @@ struct Loader {
   }
   /// Starts the addition of this warp's part of a piece, which is in shared memory, to the sums in global memory.
   template <int piece>
-  __device__ __forceinline__ void add_staged(float* to) const {
+  __device__ __forceinline__ void add_staged(Sums& sums) const {
     fence_async_shared();
     sync_warp();
-    if (lane == 0 && to != nullptr) {
-      reduce_add_bulk(to, staged(piece), Tiles::columns_of(piece) * 64, L2Hint::evict_last);
+    if (lane == 0 && sums.to != nullptr) {
+      if constexpr (config.ordered) {
+        store_wait<2>();
+        announce(sums.added[2]);
+        sums.added[2] = sums.added[1];
+        sums.added[1] = sums.added[0];
+        sums.added[0] = part_of(sums.to);
+        if (sums.seen != sums.earlier) wait_for_count(counter(sums.added[0]), sums.earlier);
+      }
+      reduce_add_bulk(sums.to, staged(piece), Tiles::columns_of(piece) * 64, L2Hint::evict_last);
       store_commit();
     }
+  }
+  __device__ __forceinline__ int part_of(const float* to) const {
+    return static_cast<int>((to - workspace_floats(params.backward, params.backward.sums_at)) / (16 * 64));
+  }
+  /// The counter of complete additions to a part of the sums.
+  __device__ __forceinline__ uint32* counter(int part) const {
+    return workspace_words(params.backward, params.backward.order_at) + 1 + part;
+  }
+  /// Lets the next block add to a part of the sums, if there is one. One thread.
+  __device__ __forceinline__ void announce(int part) const {
+    if (part >= 0) add_relaxed(counter(part), 1);
+  }
+  /// Sets where a piece is added.
+  __device__ __forceinline__ void aim(Sums& sums, const Ring& ring, int rows, int slab) const {
+    sums.to = sums_of<Tiles::qk_slabs>(params.backward, keys.batch, ring.head(), ring.first_q() / 64 + rows, slab, warp);
+    if constexpr (config.ordered) {
+      sums.earlier = ring.earlier_blocks();
+      if (!Tiles::by_gradient || slab == 0) sums.seen = load_relaxed(counter(part_of(sums.to)));
+    }
+  }
+  /// Waits until this warp may add to all pieces of a tile, which share a counter, and announces the previous tile.
+  __device__ __forceinline__ void start_tile(Sums& sums) const {
+    sync_warp();
+    if (lane == 0) {
+      fence_gpu();
+      announce(sums.added[0]);
+      sums.added[0] = part_of(sums.to);
+      if (sums.seen != sums.earlier) wait_for_count(counter(sums.added[0]), sums.earlier);
+    }
+    sync_warp();
   }
 
   template <int piece>
   __device__ __forceinline__ void take_piece(const Ring& ring, Ring& ahead, Stage<config.stages>& stage, int ds_stage,
-                                             bool loads, float*& to) const {
+                                             bool loads, Sums& sums) const {
     constexpr int rows = piece % Tiles::row_blocks, slab = Tiles::slab_of(piece), columns = Tiles::columns_of(piece);
     float dq[columns / 2];
+    if constexpr (Tiles::by_gradient) aim(sums, ring, rows, slab);
     multiply<columns>(dq, Tiles::ds_at + ds_stage * Tiles::ds_bytes + rows * 64 * Tiles::row_bytes,
                       Tiles::k_at + slab * Tiles::kv_slab);
     // dS has come, so the products that read the tiles of this stage end soon.
@@ -116,21 +167,29 @@ struct Loader {
     }
     sync_warp();
     // The stores of the previous piece, which this fences, have had the time since.
-    add_staged<piece == 0 ? Tiles::pieces - 1 : piece - 1>(to);
+    if constexpr (!Tiles::by_gradient)
+      add_staged<piece == 0 ? Tiles::pieces - 1 : piece - 1>(sums);
+    else if constexpr (config.ordered && piece == 0)
+      start_tile(sums);
     wgmma_wait<0>(dq);
     if (piece == Tiles::pieces - 1 && lane == 0) barrier_arrive(barriers.ds_free(ds_stage));
-    if (lane == 0) store_wait_read<Tiles::sums_stages - 1>();
-    sync_warp();
+    if constexpr (Tiles::by_gradient) {
 #pragma unroll
-    for (int j = 0; j < columns / 8; ++j) store_shared(staged(piece) + j * 512 + lane * 16, dq + 4 * j);
-    to = sums_of<Tiles::qk_slabs>(params.backward, keys.batch, ring.head(), ring.first_q() / 64 + rows, slab, warp);
+      for (int j = 0; j < columns / 8; ++j) reduce_add(sums.to + j * 128 + lane * 4, dq + 4 * j);
+    } else {
+      if (lane == 0) store_wait_read<Tiles::sums_stages - 1>();
+      sync_warp();
+#pragma unroll
+      for (int j = 0; j < columns / 8; ++j) store_shared(staged(piece) + j * 512 + lane * 16, dq + 4 * j);
+      aim(sums, ring, rows, slab);
+    }
   }
   template <int piece>
   __device__ __forceinline__ void take_pieces(const Ring& ring, Ring& ahead, Stage<config.stages>& stage, int ds_stage,
-                                              bool loads, float*& to) const {
+                                              bool loads, Sums& sums) const {
     if constexpr (piece < Tiles::pieces) {
-      take_piece<piece>(ring, ahead, stage, ds_stage, loads, to);
-      take_pieces<piece + 1>(ring, ahead, stage, ds_stage, loads, to);
+      take_piece<piece>(ring, ahead, stage, ds_stage, loads, sums);
+      take_pieces<piece + 1>(ring, ahead, stage, ds_stage, loads, sums);
     }
   }
 
@@ -146,17 +205,26 @@ struct Loader {
       for (int stage = 0; stage < config.stages; ++stage) ahead.next();
       Stage<config.stages> stage;
       Stage<2> ds_stage;
-      float* to = nullptr;
+      Sums sums;
 #pragma unroll 1
       for (int i = 0; i < count; ++i) {
         barrier_wait(barriers.ds_come(ds_stage.index), ds_stage.parity);
-        take_pieces<0>(ring, ahead, stage, ds_stage.index, loads && i + config.stages < count, to);
+        take_pieces<0>(ring, ahead, stage, ds_stage.index, loads && i + config.stages < count, sums);
         ds_stage.next();
         stage.next();
         ring.next();
         ahead.next();
       }
-      add_staged<Tiles::pieces - 1>(to);
+      if constexpr (!Tiles::by_gradient) add_staged<Tiles::pieces - 1>(sums);
+      if constexpr (config.ordered) {
+        sync_warp();
+        if (lane == 0) {
+          store_wait<0>();
+          fence_gpu();
+#pragma unroll
+          for (int i = 2; i >= 0; --i) announce(sums.added[i]);
+        }
+      }
     }
     arrive_threads(1, Tiles::threads);
     if (lane == 0) store_wait<0>();

@@ -11,15 +11,15 @@ namespace tunesmith {
 template <typename Element, const AttentionShape& shape, typename Modification, const WgmmaBackwardConfig& config>
 struct Multiplier {
   using Tiles = WgmmaBackwardTiles<shape, config>;
-  using Ring = QueryRing<shape, Tiles::tile_q, Tiles::tile_kv>;
+  using Ring = QueryRing<shape, Tiles::tile_q, Tiles::tile_kv, config.ordered>;
   static constexpr int queries = Tiles::tile_q, steps = queries / 16;
 
   const WgmmaBackwardParams& params;
   const uint32 shared;
   const BackwardBarriers<config.stages> barriers;
-  const int warpgroup, warp, lane;
+  const int group, warp, lane;
   Stage<config.stages> q_stage, dout_stage;
-  Stage<2> ds_stage;
+  Stage<2> ds_stage, p_stage;
 
   // S^T and dP^T: rows are keys, columns queries. P is kept in 16 bits only, so that dP reuses the registers of S. Masking P
   // instead of S would keep both copies alive: then ptxas runs out of registers and serializes all products.
@@ -27,18 +27,21 @@ struct Multiplier {
   float dk[shape.head_dim / 2], dv[shape.head_dim_v / 2];
   uint32 weights[steps][4], factors[steps][4];  ///< P^T and dS^T, as operands of the products with dO and Q
 
-  __device__ __forceinline__ Multiplier(const WgmmaBackwardParams& kernel_params, uint32 shared_memory, int group)
+  __device__ __forceinline__ Multiplier(const WgmmaBackwardParams& kernel_params, uint32 shared_memory, int warpgroup)
       : params(kernel_params),
         shared(shuffle(shared_memory, 0)),  // uniform for the warp, in a way that the compiler sees
         barriers{shared + Tiles::barriers_at},
-        warpgroup(group),
+        group(warpgroup),
         warp(warp_index() & 3),
         lane(lane_index()) {}
+
+  /// Which 64 of the block's keys this warpgroup has.
+  __device__ __forceinline__ int rows() const { return Tiles::by_gradient ? 0 : group; }
 
   /// Issues products = A B^T with this warpgroup's rows of K or V, and a tile of Q or dO.
   template <int width>
   __device__ __forceinline__ void multiply_tile(float (&products)[queries / 2], int keys_at, int queries_at) {
-    const MatrixDescriptor a = matrix_descriptor(shared + keys_at + warpgroup * 64 * Tiles::row_bytes, 1024);
+    const MatrixDescriptor a = matrix_descriptor(shared + keys_at + rows() * 64 * Tiles::row_bytes, 1024);
     const MatrixDescriptor b = matrix_descriptor(shared + queries_at, 1024);
     wgmma_fence(products);
 #pragma unroll
@@ -118,7 +121,7 @@ struct Multiplier {
   __device__ __forceinline__ void send_factors() {
     barrier_wait(barriers.ds_free(ds_stage.index), ds_stage.parity ^ 1);
     const int chunk = 2 * warp + (lane >> 3 & 1), row = (lane >> 4) * 8 + (lane & 7);
-    const uint32 to = shared + Tiles::ds_at + ds_stage.index * Tiles::ds_bytes + warpgroup * Tiles::q_slab +
+    const uint32 to = shared + Tiles::ds_at + ds_stage.index * Tiles::ds_bytes + rows() * Tiles::q_slab +
                       row * Tiles::row_bytes + (chunk ^ (lane & 7)) * 16;
 #pragma unroll
     for (int step = 0; step < steps; ++step) store_matrices_transposed(to + step * 2048, factors[step]);
@@ -131,11 +134,34 @@ struct Multiplier {
     if (lane == 0) barrier_arrive(barrier);
   }
 
+  /// Sends P to the warpgroup that computes dS of the same pairs.
+  __device__ __forceinline__ void send_weights() {
+    barrier_wait(barriers.p_free(p_stage.index), p_stage.parity ^ 1);
+#pragma unroll
+    for (int step = 0; step < steps; ++step) store_shared(weights_at() + step * 2048, weights[step]);
+    arrive(barriers.p_come(p_stage.index));
+    p_stage.next();
+  }
+  __device__ __forceinline__ void receive_weights() {
+    barrier_wait(barriers.p_come(p_stage.index), p_stage.parity);
+#pragma unroll
+    for (int step = 0; step < steps; ++step) {
+      const Bits<16> words = load_shared<16>(weights_at() + step * 2048);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) weights[step][i] = words.word[i];
+    }
+    arrive(barriers.p_free(p_stage.index));
+    p_stage.next();
+  }
+  __device__ __forceinline__ uint32 weights_at() const {
+    return shared + Tiles::p_at + p_stage.index * Tiles::p_bytes + (warp * 32 + lane) * 16;
+  }
+
   /// Writes a gradient of 64 keys, by way of the shared memory of their rows of K or V.
   template <int width>
   __device__ __forceinline__ void write(const float (&sums)[width / 2], float factor, int at, const TensorMap& map,
                                         const WgmmaKeys& keys) {
-    const uint32 from = shared + at + warpgroup * 64 * Tiles::row_bytes;
+    const uint32 from = shared + at + rows() * 64 * Tiles::row_bytes;
     const uint32 row = from + (16 * warp + (lane & 15)) * Tiles::row_bytes;
 #pragma unroll
     for (int step = 0; step < width / 16; ++step) {
@@ -146,22 +172,22 @@ struct Multiplier {
       store_matrices(row + step / 4 * Tiles::kv_slab + ((step % 4 * 2 + (lane >> 4)) ^ (lane & 7)) * 16, words);
     }
     fence_async_shared();
-    sync_threads(2 + here(warpgroup), 128);
+    sync_threads(2 + here(group), 128);
     if (warp == 0 && elect_one()) {
 #pragma unroll
       for (int slab = 0; slab < (width + 63) / 64; ++slab)
-        store_tile(map, from + slab * Tiles::kv_slab, slab * 64, keys.first_k + 64 * warpgroup, keys.kv_head, keys.batch);
+        store_tile(map, from + slab * Tiles::kv_slab, slab * 64, keys.first_k + 64 * rows(), keys.kv_head, keys.batch);
       store_commit();
       store_wait<0>();
     }
   }
 
   __device__ __forceinline__ WgmmaKeys keys_of(int number) const {
-    return WgmmaKeys(params.backward, Tiles::tile_kv, number);
+    return WgmmaKeys(params.backward, Tiles::tile_kv, number, Tiles::last_first);
   }
   __device__ __forceinline__ void run() {
-    const int number = static_cast<int>(block_index());
-    const WgmmaKeys keys = keys_of(number);
+    const uint32 ticket = shared + Tiles::ticket_at;
+    const WgmmaKeys keys = keys_of(block_number<config.ordered>(ticket));
     const AttentionParams& attention = params.backward.attention;
     const Sequence sequence = {0, 0, attention.seq_q, attention.seq_kv};
     Ring ring(attention, Visibility<shape>(attention, sequence), keys);
@@ -185,7 +211,7 @@ struct Multiplier {
           wgmma_wait<0>(scores);
         }
         exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), ring.first_q(),
-                     keys.first_k + 64 * warpgroup);
+                     keys.first_k + 64 * rows());
         barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
         multiply_gradients();
         accumulate(dv, weights, Tiles::dout_at + dout_stage.index * Tiles::dout_bytes);
@@ -214,10 +240,81 @@ struct Multiplier {
       }
     }
     // Other warpgroups read neither these rows of V, nor K once dQ is complete.
-    const WgmmaKeys written = keys_of(here(number));
+    const WgmmaKeys written = keys_of(here(block_number<config.ordered>(ticket)));
     write<shape.head_dim_v>(dv, 1.0f, Tiles::v_at, params.dv, written);
     sync_threads(1, Tiles::threads);
     write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, written);
+  }
+
+  /// Computes S, P and dV; another warpgroup computes dK.
+  __device__ __forceinline__ void run_values() {
+    const uint32 ticket = shared + Tiles::ticket_at;
+    const WgmmaKeys keys = keys_of(block_number<config.ordered>(ticket));
+    const AttentionParams& attention = params.backward.attention;
+    const Sequence sequence = {0, 0, attention.seq_q, attention.seq_kv};
+    Ring ring(attention, Visibility<shape>(attention, sequence), keys);
+#pragma unroll
+    for (int i = 0; i < shape.head_dim_v / 2; ++i) dv[i] = 0.0f;
+    if (const int count = ring.count(); count > 0) {
+      barrier_wait(barriers.k_come(), 0);
+      barrier_wait(barriers.q_come(0), 0);
+      multiply_queries();
+      wgmma_wait<0>(scores);
+#pragma unroll 1
+      for (int left = count - 1; left >= 0; --left) {
+        exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), ring.first_q(), keys.first_k);
+        arrive(barriers.q_free(q_stage.index));
+        q_stage.next();
+        barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
+        accumulate(dv, weights, Tiles::dout_at + dout_stage.index * Tiles::dout_bytes);
+        send_weights();
+        // After the last tile a product that nobody reads: a branch around it would serialize all products.
+        if (left > 0) barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+        multiply_queries();
+        wgmma_wait<1>(dv);
+        pin_all(weights);
+        arrive(barriers.dout_free(dout_stage.index));
+        dout_stage.next();
+        wgmma_wait<0>(scores);
+        ring.next();
+      }
+    }
+    sync_threads(1, Tiles::threads);
+    write<shape.head_dim_v>(dv, 1.0f, Tiles::v_at, params.dv, keys_of(here(block_number<config.ordered>(ticket))));
+  }
+  /// Computes dP, dS and dK.
+  __device__ __forceinline__ void run_keys() {
+    const uint32 ticket = shared + Tiles::ticket_at;
+    const WgmmaKeys keys = keys_of(block_number<config.ordered>(ticket));
+    const AttentionParams& attention = params.backward.attention;
+    Ring ring(attention, Visibility<shape>(attention, {0, 0, attention.seq_q, attention.seq_kv}), keys);
+#pragma unroll
+    for (int i = 0; i < shape.head_dim / 2; ++i) dk[i] = 0.0f;
+    if (const int count = ring.count(); count > 0) {
+      barrier_wait(barriers.v_come(), 0);
+      barrier_wait(barriers.dout_come(0), 0);
+      multiply_gradients();
+      wgmma_wait<0>(gradients);
+#pragma unroll 1
+      for (int left = count - 1; left >= 0; --left) {
+        receive_weights();
+        differentiate();
+        arrive(barriers.dout_free(dout_stage.index));
+        dout_stage.next();
+        barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+        accumulate(dk, factors, Tiles::q_at + q_stage.index * Tiles::q_bytes);
+        send_factors();
+        if (left > 0) barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
+        multiply_gradients();
+        wgmma_wait<1>(dk);
+        pin_all(factors);
+        arrive(barriers.q_free(q_stage.index));
+        q_stage.next();
+        wgmma_wait<0>(gradients);
+      }
+    }
+    sync_threads(1, Tiles::threads);
+    write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, keys_of(here(block_number<config.ordered>(ticket))));
   }
 };
 

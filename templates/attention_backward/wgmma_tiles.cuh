@@ -12,16 +12,26 @@
 
 namespace tunesmith {
 
+/// What the two multiplying warpgroups of a block share.
+enum class MultiplierRoles : int {
+  keys,       ///< each has 64 of 128 keys and computes all of dK and dV for them
+  gradients,  ///< both have the same 64 keys: one computes S and dV, the other one dP and dK
+};
+
 struct WgmmaBackwardConfig {
-  int tile_q;  ///< queries of a tile, 64 or 128
-  int stages;  ///< Q tiles, and dO tiles, in flight or in use
-  bool ahead;  ///< S of the next tile is computed right after dK
+  MultiplierRoles roles;
+  int tile_q;    ///< queries of a tile, 64 or 128
+  int stages;    ///< Q tiles, and dO tiles, in flight or in use
+  bool ahead;    ///< S of the next tile is computed right after dK
+  bool ordered;  ///< dQ is summed in the order of the keys, so that equal inputs give equal bits
 };
 
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaBackwardTiles {
   static constexpr int multipliers = 2, threads = 128 * (multipliers + 1);
-  static constexpr int tile_q = config.tile_q, tile_kv = 64 * multipliers;
+  static constexpr bool last_first = config.ordered && shape.bounded_right;
+  static constexpr bool by_gradient = config.roles == MultiplierRoles::gradients;
+  static constexpr int tile_q = config.tile_q, tile_kv = by_gradient ? 64 : 64 * multipliers;
   // Shared memory: slabs of 64 columns, rows of 128 bytes, swizzled.
   static constexpr int row_bytes = 128, slab_columns = 64;
   static constexpr int qk_slabs = (shape.head_dim + 63) / 64, v_slabs = (shape.head_dim_v + 63) / 64;
@@ -30,17 +40,21 @@ struct WgmmaBackwardTiles {
   static constexpr int k_at = 0, v_at = k_at + qk_slabs * kv_slab, q_at = v_at + v_slabs * kv_slab;
   static constexpr int dout_at = q_at + config.stages * q_bytes;
   // Two stages of dS, a row for each query, a slab for each 64 keys.
-  static constexpr int ds_at = dout_at + config.stages * dout_bytes, ds_bytes = multipliers * q_slab;
-  // dQ is computed in pieces of 64 queries and up to 64 columns; up to two of them wait for their addition to global memory.
+  static constexpr int ds_at = dout_at + config.stages * dout_bytes, ds_bytes = tile_kv / 64 * q_slab;
+  // Two stages of P, if one warpgroup computes it and another one needs it: 16 bytes of each thread for each 16 queries.
+  static constexpr int p_at = ds_at + 2 * ds_bytes, p_bytes = by_gradient ? tile_q / 16 * 128 * 16 : 0;
+  // dQ is computed in pieces of 64 queries and up to 64 columns. Up to two of them wait for their addition to global memory,
+  // unless they are added from registers, for want of shared memory.
   static constexpr int row_blocks = tile_q / 64, pieces = row_blocks * qk_slabs, piece_bytes = 64 * 64 * 4;
   static __device__ __forceinline__ constexpr int slab_of(int piece) { return piece / row_blocks; }
   static __device__ __forceinline__ constexpr int columns_of(int piece) {
     return shape.head_dim - 64 * slab_of(piece) < 64 ? shape.head_dim - 64 * slab_of(piece) : 64;
   }
-  static constexpr int sums_at = ds_at + 2 * ds_bytes, sums_stages = pieces < 2 ? 1 : 2;
+  static constexpr int sums_at = p_at + 2 * p_bytes, sums_stages = by_gradient ? 0 : pieces < 2 ? 1 : 2;
   static constexpr int lse_at = sums_at + sums_stages * piece_bytes, delta_at = lse_at + config.stages * tile_q * 4;
   static constexpr int barriers_at = delta_at + config.stages * tile_q * 4;
-  static constexpr int smem_bytes = barriers_at + 8 * (4 * config.stages + 6);
+  static constexpr int ticket_at = barriers_at + 8 * (4 * config.stages + 10);
+  static constexpr int smem_bytes = ticket_at + 8;
 };
 
 /// Addresses of barriers in shared memory. "come" counts bytes or warps that have written, "free" warps that have read.
@@ -55,15 +69,42 @@ struct BackwardBarriers {
   __device__ __forceinline__ uint32 v_come() const { return base + 32 * stages + 8; }
   __device__ __forceinline__ uint32 ds_come(int stage) const { return base + 32 * stages + 16 + 16 * stage; }
   __device__ __forceinline__ uint32 ds_free(int stage) const { return base + 32 * stages + 24 + 16 * stage; }
+  __device__ __forceinline__ uint32 p_come(int stage) const { return base + 32 * stages + 48 + 16 * stage; }
+  __device__ __forceinline__ uint32 p_free(int stage) const { return base + 32 * stages + 56 + 16 * stage; }
 };
+
+/// Returns the number of the block's keys, see WgmmaKeys. If blocks wait for each other, that is the number in which they
+/// began, which is in shared memory.
+template <bool ordered>
+__device__ __forceinline__ int block_number(uint32 ticket) {
+  if constexpr (!ordered) return static_cast<int>(block_index());
+  int number;
+  asm volatile("ld.shared.s32 %0, [%1];" : "=r"(number) : "r"(ticket));
+  return number;
+}
+__device__ __forceinline__ uint32 load_relaxed(const uint32* word) {
+  uint32 value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+}
+/// Waits until the counter in global memory is `count`.
+__device__ __forceinline__ void wait_for_count(const uint32* counter, uint32 count) {
+  while (load_relaxed(counter) != count) {
+  }
+}
+/// Makes this thread's writes, and those of threads that it has met at a barrier, visible to the GPU before its next ones.
+__device__ __forceinline__ void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+__device__ __forceinline__ void add_relaxed(uint32* word, uint32 value) {
+  asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
 
 /// The keys of a block. Key heads are taken in sections whose queries, gradients of outputs and sums of dQ fit into L2
 /// together; within a section the first keys of all heads come first, because most queries see them under a causal mask.
 struct WgmmaKeys {
   int batch, kv_head, first_k;
 
-  /// Of block `number`.
-  __device__ __forceinline__ WgmmaKeys(const AttentionBackwardParams& params, int tile_kv, int number) {
+  /// Of block `number`. `last_first`: within a section the last keys come first.
+  __device__ __forceinline__ WgmmaKeys(const AttentionBackwardParams& params, int tile_kv, int number, bool last_first) {
     const int per_section = params.attention.heads_per_section * params.kv_tiles;
     const int section = number / per_section, rest = number - section * per_section;
     const int first = section * params.attention.heads_per_section, all = params.attention.batch * params.attention.kv_heads;
@@ -71,13 +112,16 @@ struct WgmmaKeys {
     const int tile = rest / heads, head = first + rest - tile * heads;
     batch = head / params.attention.kv_heads;
     kv_head = head - batch * params.attention.kv_heads;
-    first_k = tile * tile_kv;
+    first_k = (last_first ? params.kv_tiles - 1 - tile : tile) * tile_kv;
   }
 };
 
 /// The Q tiles that see some of a block's keys, those of one head after the other, in a ring. Without a mask, blocks start
-/// at different tiles, so that they do not add to the same sums of dQ at the same time.
-template <const AttentionShape& shape, int tile_q, int tile_kv>
+/// at different tiles, so that they do not add to the same sums of dQ at the same time. If the additions are ordered, all
+/// begin with their first tile, and no block waits for one that begins later: additions are in the order of the keys, or,
+/// where later keys have later first tiles, such as under a causal mask, in the opposite order. There a block is always
+/// ahead of the one that waits for it.
+template <const AttentionShape& shape, int tile_q, int tile_kv, bool ordered>
 class QueryRing {
  public:
   __device__ __forceinline__ QueryRing(const AttentionParams& params, const Visibility<shape>& visibility,
@@ -89,13 +133,29 @@ class QueryRing {
     first_head_ = keys.kv_head * group;
     last_head_ = first_head_ + group - 1;
     tile_ = begin_;
-    if constexpr (!shape.bounded_left && !shape.bounded_right)
+    if constexpr (!ordered && !shape.bounded_left && !shape.bounded_right)
       if (end_ > 0) tile_ = keys.first_k / tile_q % end_;
     head_ = first_head_;
+    if constexpr (ordered) {
+      key_tile_ = keys.first_k / tile_kv;
+      last_key_tile_ = (visibility.seq_kv - 1) / tile_kv;
+      last_q_ = visibility.seq_q - 1;
+      bound_ = visibility.offset + (shape.bounded_right ? visibility.right : -visibility.left);
+    }
   }
   __device__ __forceinline__ int count() const { return (end_ - begin_) * (last_head_ - first_head_ + 1); }
   __device__ __forceinline__ int head() const { return head_; }
   __device__ __forceinline__ int first_q() const { return tile_ * tile_q; }
+  /// Number of blocks that add to the sums of this tile before this block does.
+  __device__ __forceinline__ uint32 earlier_blocks() const {
+    using Seen = Visibility<shape>;
+    if constexpr (shape.bounded_right) {
+      const int last = Seen::smallest(first_q() + tile_q - 1, last_q_) + bound_;  // key that the tile sees
+      return static_cast<uint32>(Seen::smallest(last_key_tile_, last / tile_kv) - key_tile_);
+    }
+    const int first = shape.bounded_left ? Seen::largest(0, first_q() + bound_) / tile_kv : 0;
+    return static_cast<uint32>(key_tile_ - first);
+  }
   __device__ __forceinline__ void next() {
     if (++tile_ < end_) return;
     tile_ = begin_;
@@ -105,6 +165,7 @@ class QueryRing {
  private:
   int begin_, end_, first_head_, last_head_;
   int tile_, head_;
+  int key_tile_, last_key_tile_, last_q_, bound_;  ///< if ordered
 };
 
 /// Starts the addition of float32 values, `bytes` of them, a multiple of 16, from shared to global memory, both aligned to
@@ -115,7 +176,20 @@ __device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int byte
                : "memory");
 }
 
-/// Stores 4 floats of shared memory, aligned to 16 bytes.
+/// Adds 4 floats to global memory, aligned to 16 bytes, each as if alone.
+__device__ __forceinline__ void reduce_add(float* to, const float* values) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values[0]), "f"(values[1]),
+               "f"(values[2]), "f"(values[3])
+               : "memory");
+}
+
+/// Stores 16 bytes in shared memory, aligned to 16 bytes.
+__device__ __forceinline__ void store_shared(uint32 address, const uint32 (&words)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+               "r"(words[3])
+               : "memory");
+}
+/// Stores 4 floats in shared memory, aligned to 16 bytes.
 __device__ __forceinline__ void store_shared(uint32 address, const float* values) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(values[0]), "f"(values[1]), "f"(values[2]),
                "f"(values[3])

@@ -94,6 +94,8 @@ typedef struct tunesmith_options {
   double tune_share;       /* share of the engine's time that tuning on first use may take; 1: no bound. Default 0.1 */
   double tune_allowance_s; /* seconds of tuning before the share counts. Default 5 */
   size_t plan_capacity;    /* plans and one-shot calls that the engine keeps, at least 8. Default 16384 */
+  const char* specialize;  /* "auto", "exact" or "capacity": kernels for each n_cols, or for buckets. Default "auto" */
+  size_t exact_after;      /* uses of an n_cols after which auto compiles a kernel for it. Default 1000 */
 } tunesmith_options;
 
 /* "0.1.0". */
@@ -202,7 +204,7 @@ TUNESMITH_API tunesmith_status tunesmith_plan_time_us(const tunesmith_plan* plan
 TUNESMITH_API const char* tunesmith_plan_problem(const tunesmith_plan* plan); /* normal form: "softmax rows=...,cols=..." */
 TUNESMITH_API const char* tunesmith_plan_config(const tunesmith_plan* plan);  /* tunesmith_prepare accepts it */
 TUNESMITH_API const char* tunesmith_plan_origin(
-    const tunesmith_plan* plan); /* pinned, tuned, exact, older, nearest, default */
+    const tunesmith_plan* plan); /* pinned, tuned, exact, older, nearest, default, capacity */
 TUNESMITH_API const char* tunesmith_plan_source(const tunesmith_plan* plan);    /* the CUDA source, exactly as compiled */
 TUNESMITH_API const char* tunesmith_plan_resources(const tunesmith_plan* plan); /* "registers=40,..." or "" */
 TUNESMITH_API int tunesmith_plan_compiled(const tunesmith_plan* plan);          /* 1: compiled now; 0: loaded */

@@ -172,7 +172,7 @@ class CallReader {
 };
 
 /// Most words that the key of any problem type has.
-inline constexpr std::size_t most_key_words = 40;
+inline constexpr std::size_t most_key_words = 56;
 
 /// Returns the number of words of a problem type's key. Which fields a problem type has must not depend on its values.
 template <typename Problem>

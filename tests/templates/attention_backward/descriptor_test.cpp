@@ -68,17 +68,15 @@ TEST(AttentionBackwardDescriptor, ErrorsNameTheFieldAndWhatIsAllowed) {
   EXPECT_NO_THROW(normal("seq_q=5,head_dim=64,dout_head_stride=0"));
 }
 
-TEST(AttentionBackwardDescriptor, ScoreModIsAnErrorThatSaysSo) {
-  Problem problem = normal("seq_q=5,head_dim=64");
+TEST(AttentionBackwardDescriptor, ScoreModRulesOutWgmma) {
+  Problem problem = normal("seq_q=512,head_dim=64");
   problem.fields.set("score_mod", std::string("__device__ float score_mod(float s, int, int, int, int, const Aux&) {"
-                                              " return s; }"));
-  try {
-    op().normalize(problem);
-    ADD_FAILURE() << "score_mod was accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unsupported);
-    EXPECT_NE(std::string(error.what()).find("score_mod"), std::string::npos);
-  }
+                                              " return 2 * s; }"));
+  const ParsedProblemPtr parsed = op().parse(problem);
+  EXPECT_EQ(parsed->default_config(hopper()).variant(), "mma");
+  EXPECT_NE(parsed->why_invalid(hopper(), Config{parse_fields("variant=wgmma,tile_q=128,stages=2,ahead=0", "config")})
+                .find("score_mod"),
+            std::string::npos);
 }
 
 TEST(AttentionBackwardDescriptor, AForwardProblemBecomesABackwardProblem) {
@@ -144,7 +142,7 @@ TEST(AttentionBackwardDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {
         ASSERT_FALSE(space.empty()) << arch << " " << fields;
         EXPECT_EQ(space.front(), parsed->default_config(device));
         const bool tensor_cores = device.arch.number() >= 80 && normal(fields).fields.string("dtype") != "f32";
-        const bool wgmma = std::string(arch) == "sm_90a" && std::string(fields).find("head_dim=128") != std::string::npos;
+        const bool wgmma = std::string(arch) == "sm_90a" && tensor_cores && normal(fields).fields.integer("head_dim") >= 128;
         EXPECT_EQ(space.front().variant(), wgmma ? "wgmma" : tensor_cores ? "mma" : "simt") << arch << " " << fields;
         for (const Config& config : space) {
           EXPECT_EQ(parsed->why_invalid(device, config), "") << arch << " " << fields << " " << config.text();
@@ -160,21 +158,27 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
   const auto reason = [](const std::string& fields, const std::string& config) {
     return op().parse(normal(fields))->why_invalid(hopper(), Config{parse_fields(config, "config")});
   };
-  const std::string narrow = "variant=wgmma,tile_q=128,stages=2,ahead=0", wide = "variant=wgmma,tile_q=64,stages=2,ahead=1",
+  const std::string narrow = "variant=wgmma,roles=keys,tile_q=128,stages=2,ahead=0",
+                    wide = "variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=1",
+                    apart = "variant=wgmma,roles=gradients,tile_q=64,stages=2,ahead=1",
                     shape = "seq_q=512,heads=4,head_dim=64";
   EXPECT_EQ(reason(shape, narrow), "");
   EXPECT_EQ(reason("seq_q=512,heads=4,kv_heads=2,head_dim=128,causal=top-left,alibi=1,sinks=1,dsinks=1,dlse=1",
-                   "variant=wgmma,tile_q=64,stages=2,ahead=0"),
+                   "variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=0"),
             "");
+  EXPECT_EQ(reason(shape + ",deterministic=1", narrow), "");
+  EXPECT_EQ(reason("seq_q=512,heads=4,head_dim=256,deterministic=1", apart), "");
+  EXPECT_EQ(reason("seq_q=512,heads=4,head_dim=192,head_dim_v=128", apart), "");
   for (const auto& [fields, config, part] : std::vector<std::array<std::string, 3>>{
            {"seq_q=512,heads=4,head_dim=128", narrow, "registers"},
-           {shape, "variant=wgmma,tile_q=128,stages=3,ahead=0", "shared memory"},
+           {shape, "variant=wgmma,roles=keys,tile_q=128,stages=3,ahead=0", "shared memory"},
            {"seq_q=512,heads=4,head_dim=72", wide, "multiples of 16"},
-           {"seq_q=512,heads=4,head_dim=256", wide, "up to 128"},
+           {"seq_q=512,heads=4,head_dim=256", wide, "registers"},
+           {shape, "variant=wgmma,roles=gradients,tile_q=64,stages=2,ahead=0", "ahead=1"},
+           {"seq_q=512,heads=4,head_dim=256", "variant=wgmma,roles=gradients,tile_q=64,stages=3,ahead=1", "shared memory"},
            {shape + ",dtype=f32", narrow, "dtype is f32"},
            {shape + ",softcap=30", narrow, "softcap"},
            {shape + ",alibi=1,dslopes=1", narrow, "dslopes"},
-           {shape + ",deterministic=1", narrow, "deterministic"},
            {shape + ",batch=2,varlen=1,total_q=600,total_kv=600", narrow, "packed sequences"},
            {shape + ",dq_alignment=8", narrow, "dq"},
            {shape + ",dout_seq_stride=0", narrow, "dout"},

@@ -35,7 +35,9 @@ TEST_F(AttentionBackwardGpu, SearchSpacesOfCommonShapes) {
   std::vector<Case> cases;
   for (const char* fields :
        {"seq_q=4096,head_dim=64,heads=32,batch=4", "seq_q=4096,head_dim=128,heads=16,batch=4,causal=bottom-right",
-        "seq_q=4096,head_dim=256,heads=8,batch=4",
+        "seq_q=4096,head_dim=256,heads=8,batch=4", "seq_q=4096,head_dim=192,head_dim_v=128,heads=8,causal=bottom-right",
+        "seq_q=4096,head_dim=128,heads=16,batch=4,causal=bottom-right,deterministic=1",
+        "seq_q=4096,head_dim=64,heads=32,batch=4,window_left=700,window_right=90,deterministic=1",
         "seq_q=4096,head_dim=128,heads=32,kv_heads=8,causal=bottom-right,dtype=f16"}) {
     const Problem problem = test::normalized("attention_backward", fields);
     const Problem small = find_op("attention_backward").parse(problem)->verification_problem();
@@ -93,6 +95,8 @@ TEST_F(AttentionBackwardGpu, RepeatsAreEqualBitForBit) {
   for (const auto& [fields, variant] : std::vector<std::pair<const char*, std::string>>{
            {grouped, "mma"},
            {"seq_q=2048,head_dim=128,heads=8,causal=bottom-right,deterministic=1", ""},
+           {"seq_q=4096,head_dim=64,heads=32,kv_heads=8,deterministic=1", ""},
+           {"seq_q=2048,head_dim=256,heads=8,window_left=500,deterministic=1", ""},
            {grouped, "wgmma"},
            {"seq_q=1024,head_dim=64,heads=8,alibi=1,dslopes=1,sinks=1,dsinks=1,dtype=f16", "mma"},
            {"seq_q=512,head_dim=64,heads=4,dtype=f32", "simt"}}) {

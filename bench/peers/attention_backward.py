@@ -1,0 +1,27 @@
+"""Compares attention backward: Tunesmith, cuDNN and FlashAttention-2 as PyTorch calls them, and FlashAttention-4, in one
+process and on the same values.
+
+    python3 bench/peers/attention_backward.py --library build/release/api/libtunesmith.so --grid backward
+
+Inputs are standard normal. The gradients of the first and the last key head are checked against float64, and all of them
+for infinities and NaN. Then all are timed in shuffled order on a preheated GPU; figures are medians. TFLOP/s count five
+products of 2 head_dim per visible pair of a query and a key, half of all pairs for a causal mask; `pair` counts seven and
+times the forward pass, too. Ratios are over cuDNN.
+
+Writes attention_backward.json after every problem and a table to the screen. Grids: backward, deterministic, options, pair,
+quick (attention_backward_grids.py). Needs torch and triton; FlashAttention-4 is left out where it is not installed.
+"""
+import sys
+
+import attention_backward_grids as grids
+import attention_backward_peers
+import attention_backward_problems
+import family
+import side_by_side
+
+FAMILY = family.Family(name="attention_backward", ops=(grids.OP,), grids=tuple(grids.GRIDS), cells=grids.cells,
+                       make=attention_backward_problems.make, peers=attention_backward_peers.PEERS,
+                       needs=attention_backward_peers.NEEDS, copies=(), figures="TFLOP/s (over cuDNN)")
+
+if __name__ == "__main__":
+    sys.exit(side_by_side.main(FAMILY, __doc__))
