@@ -90,6 +90,7 @@ class SharedWork : public testing::Test {
   }
   void prepare(Mode mode, double tuning_s, const std::filesystem::path& file) {
     EngineOptions options = fakes::in_mode(mode);
+    options.specialize = Specialize::exact;
     options.tune_budget_s = 1;
     fakes::FakeEngine fake(options, DeviceInfo::Kind::cuda, file);
     make_engine(fake, tuning_s);
@@ -167,7 +168,9 @@ TEST_F(SharedWork, ModeLaterDoesNotWait) {
   const pid_t owner = start([&] { prepare(Mode::tune, 1000, file()); });
   shared_->go = true;
   while (shared_->tuned == 0) std::this_thread::sleep_for(1ms);
-  fakes::FakeEngine fake(fakes::in_mode(Mode::later), DeviceInfo::Kind::cuda, file());
+  EngineOptions options = fakes::in_mode(Mode::later);
+  options.specialize = Specialize::exact;
+  fakes::FakeEngine fake(options, DeviceInfo::Kind::cuda, file());
   make_engine(fake, 0.01);
   Engine& engine = *fake.engine;
   const SoftmaxProblem problem = SoftmaxProblem::contiguous(64, 1000, DType::f32);
