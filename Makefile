@@ -1,8 +1,8 @@
 # Shortcuts for scripts/ and the presets of CMakePresets.json. Builds are in build/<preset>/.
-.PHONY: help setup build demo test asan tsan bench format clean
+.PHONY: help setup build demo test test-torch asan tsan wheel bench format clean
 
 help: ## show this list
-	@awk -F ':|## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$3}' Makefile
+	@awk -F ':|## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$3}' Makefile
 
 setup: ## install missing dependencies (Debian 12, Ubuntu 24.04); silent if there are none
 	@scripts/setup.sh
@@ -15,6 +15,12 @@ demo: build ## run and check the main features, on a GPU or on the CPU
 
 test: setup ## build with warnings as errors and run all tests
 	@scripts/test.sh test
+
+test-torch: setup ## test the Python package with PyTorch on the CPU, in an environment of its own
+	@scripts/test_torch.sh
+
+wheel: setup ## build the Python package's wheel and test it in a fresh environment
+	@scripts/wheel.sh
 
 asan: setup ## run the tests with the address and undefined-behaviour sanitizers
 	@scripts/test.sh asan

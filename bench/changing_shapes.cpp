@@ -17,6 +17,7 @@
 
 #include "api/engine/plan_state.h"
 #include "bench/gpu.h"
+#include "tuner/tune.h"
 
 namespace tunesmith::bench {
 namespace {
@@ -146,12 +147,12 @@ void cold_and_warm(const char* what, const Calls& calls) {
   }
 }
 
-/// Softmax and cross-entropy of random widths. Each width has kernels of its own.
+/// Softmax and cross-entropy of random widths.
 void widths() {
-  constexpr int count = 100;
+  constexpr int count = 1000;
   constexpr std::int64_t rows = 256, most_cols = 131072;
-  cold_and_warm("100 random widths from 1 to 131072, softmax and cross-entropy, 256 rows, bf16", [&](Engine& engine,
-                                                                                                     HostTimes& times) {
+  cold_and_warm("1000 random widths from 1 to 131072, softmax and cross-entropy, 256 rows, bf16", [&](Engine& engine,
+                                                                                                      HostTimes& times) {
     const DeviceBuffer x = random_numbers(engine, DType::bf16, rows * most_cols, 1);
     const DeviceBuffer y(engine, rows * most_cols * 2), targets(engine, rows * 8), loss(engine, 4), lse(engine, rows * 4);
     engine.parts().device->fill(targets.data(), 0, targets.bytes());
@@ -199,34 +200,127 @@ void training() {
       });
 }
 
-/// How far the configuration of a bucket, tuned at its upper end, is from each length's own tuning.
+/// The worst ratios that buckets() measured.
+struct BucketSummary {
+  int buckets = 0, beyond = 0;
+  double worst = 0, noise = 0;
+};
+
+/// Returns the device time of each work in microseconds, interleaved and with the L2 cache flushed: the mean of the middle
+/// half of many rounds. Medians of 51 rounds of one kernel of 5 us differed by up to 7% on an H200.
+std::vector<double> mean_us(Device& device, const std::vector<std::function<void(Stream)>>& works) {
+  constexpr std::size_t warm_up = 3, rounds = 200;
+  std::vector<std::vector<double>> samples(works.size());
+  for (std::size_t round = 0; round < warm_up + rounds; ++round) {
+    const std::vector<double> us = device.time_us(works, true);
+    for (std::size_t i = 0; i < works.size() && round >= warm_up; ++i) samples[i].push_back(us[i]);
+  }
+  std::vector<double> means;
+  for (std::vector<double>& of_work : samples) {
+    std::ranges::sort(of_work);
+    double sum = 0;
+    for (std::size_t i = rounds / 4; i < rounds - rounds / 4; ++i) sum += of_work[i];
+    means.push_back(sum / static_cast<double>(rounds - 2 * (rounds / 4)));
+  }
+  return means;
+}
+
+/// Tunes each length of one bucket, and runs each length with the configurations of all of them. A bucket takes the
+/// configuration of its first length, so any of them may be used for any other.
+template <typename MakeProblem>
+void measure_bucket(Engine& engine, const char* what, const std::vector<std::int64_t>& lengths, const MakeProblem& problem,
+                    const std::vector<void*>& arrays, BucketSummary& summary) {
+  constexpr double allowed = 1.03;
+  TuneOptions options;
+  options.effort = Effort::quick;
+  options.force = true;
+  std::vector<Config> winners;
+  for (const std::int64_t length : lengths) {
+    const Problem generic = to_problem(problem(length));
+    const TuneResult result = tune(*find_op(generic.op).parse(generic), engine.parts().bench(), options);
+    winners.push_back({parse_fields(result.record.config, "tuned config")});
+  }
+  double worst = 1, noise = 1;
+  std::int64_t tuned_at = lengths.back(), used_at = lengths.back();
+  for (std::size_t used = 0; used < lengths.size(); ++used) {
+    // The length's own configuration twice, for the noise, then the different ones of the other lengths.
+    std::vector<Plan> plans(2, engine.prepare(problem(lengths[used]), {.config = winners[used]}));
+    std::vector<std::int64_t> tuned_lengths(2, lengths[used]);
+    for (std::size_t tuned = 0; tuned < lengths.size(); ++tuned) {
+      if (winners[tuned] == winners[used]) continue;
+      plans.push_back(engine.prepare(problem(lengths[used]), {.config = winners[tuned]}));
+      tuned_lengths.push_back(lengths[tuned]);
+    }
+    std::vector<std::function<void(Stream)>> works;
+    for (const Plan& plan : plans) works.emplace_back([&](Stream stream) { plan.launch(arrays, stream); });
+    const std::vector<double> us = mean_us(*engine.parts().device, works);
+    noise = std::max({noise, us[0] / us[1], us[1] / us[0]});
+    for (std::size_t i = 2; i < us.size(); ++i) {
+      const double ratio = us[i] / ((us[0] + us[1]) / 2);
+      if (ratio <= worst) continue;
+      worst = ratio;
+      tuned_at = tuned_lengths[i];
+      used_at = lengths[used];
+    }
+  }
+  ++summary.buckets;
+  if (worst > allowed) ++summary.beyond;
+  summary.worst = std::max(summary.worst, worst);
+  summary.noise = std::max(summary.noise, noise);
+  std::printf("  %s, lengths %lld to %lld: worst %.3f (tuned at %lld, used at %lld), noise %.3f\n", what,
+              static_cast<long long>(lengths.front()), static_cast<long long>(lengths.back()), worst,
+              static_cast<long long>(tuned_at), static_cast<long long>(used_at), noise);
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    std::printf("      %lld: %s\n", static_cast<long long>(lengths[i]), winners[i].text().c_str());
+  std::fflush(stdout);
+}
+
+/// How far the configuration of one length of a bucket is from the own tuning of another length in it.
 void buckets() {
   EngineOptions options = EngineOptions::from_environment();
-  options.mode = Mode::tune;
-  options.tune_share = 1;
   options.cache_file.clear();
   options.system_caches.clear();
   options.shipped_cache.clear();
-  for (const std::int64_t batch : {1, 64}) {
-    const std::unique_ptr<Engine> engine = open_gpu(options);
-    const DecodeLoop loop(*engine, batch);
-    const std::vector<void*> arrays = loop.launch_order();
-    std::printf("buckets, decode, batch %lld: time with the bucket's configuration over that with the length's own\n",
-                static_cast<long long>(batch));
-    for (const std::int64_t end : {768, 3072, 8192}) {
-      const Plan of_end = engine->prepare(loop.problem(end));
-      for (const std::int64_t kv : {end * 2 / 3 + 1, end * 3 / 4 + 1, end * 7 / 8 - 3}) {
-        const std::unique_ptr<Engine> own_engine = open_gpu(options);
-        const Plan own = engine->prepare(loop.problem(kv), {.config = own_engine->prepare(loop.problem(kv)).config()});
-        const Plan bucket = engine->prepare(loop.problem(kv), {.config = of_end.config()});
-        const std::vector<double> us = interleaved_us(
-            *engine->parts().device,
-            {[&](Stream stream) { bucket.launch(arrays, stream); }, [&](Stream stream) { own.launch(arrays, stream); }}, 51);
-        std::printf("  KV %5lld of bucket %5lld: %.3f (%.1f us)\n", static_cast<long long>(kv), static_cast<long long>(end),
-                    us[0] / us[1], us[1]);
-      }
-    }
+  const std::unique_ptr<Engine> engine = open_gpu(options);
+  BucketSummary summary;
+  std::printf("buckets: time with the configuration of another length of the bucket over that with the length's own\n");
+
+  constexpr std::int64_t batch = 4, heads = 16, head_dim = 128, most = 2048;
+  const DeviceBuffer q = random_numbers(*engine, DType::bf16, batch * most * heads * head_dim, 1),
+                     o(*engine, batch * most * heads * head_dim * 2);
+  for (const std::int64_t end : {1024, 1536, 2048})
+    measure_bucket(
+        *engine, "causal attention, batch 4, 16 heads, sequence",
+        {(end % 3 == 0 ? end * 2 / 3 : end * 3 / 4) + 1, end * 7 / 8 - 3, end},
+        [&](std::int64_t length) {
+          AttentionProblem attention;
+          attention.batch = batch;
+          attention.heads = heads;
+          attention.seq_q = length;
+          attention.head_dim = head_dim;
+          attention.causal = Causal::top_left;
+          return attention;
+        },
+        {q.data(), q.data(), q.data(), o.data(), nullptr}, summary);
+
+  constexpr std::int64_t rows = 32768, cols = 4096;
+  const DeviceBuffer x = random_numbers(*engine, DType::bf16, rows * cols, 1), y(*engine, rows * cols * 2);
+  for (const std::int64_t end : {256, 4096, 32768})
+    measure_bucket(
+        *engine, "softmax of 4096 columns, rows", {end / 2 + 1, end * 3 / 4, end},
+        [&](std::int64_t length) { return SoftmaxProblem::contiguous(length, cols, DType::bf16); }, {x.data(), y.data()},
+        summary);
+
+  for (const std::int64_t sequences : {1, 64}) {
+    const DecodeLoop loop(*engine, sequences);
+    for (const std::int64_t end : {768, 3072, 8192})
+      measure_bucket(
+          *engine, sequences == 1 ? "decode, batch 1, KV" : "decode, batch 64, KV",
+          {(end % 3 == 0 ? end * 2 / 3 : end * 3 / 4) + 1, end * 7 / 8 - 3, end},
+          [&](std::int64_t length) { return loop.problem(length); }, loop.launch_order(), summary);
   }
+  std::printf("  %d buckets, worst %.3f, %d beyond 1.03, noise up to %.3f\n", summary.buckets, summary.worst, summary.beyond,
+              summary.noise);
 }
 
 }  // namespace

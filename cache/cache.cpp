@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "cache/binaries.h"
+#include "cache/file_system.h"
 #include "cache/impl.h"
 #include "cache/records.h"
 
@@ -69,6 +70,10 @@ std::vector<TuningRecord> Cache::find_older(const TuningKey& key, int limit) {
   return impl_->enter([&](Layers& layers) { return layers.older(key, limit); });
 }
 
+std::set<std::int64_t> Cache::find_n_cols(const TuningKey& key) {
+  return impl_->enter([&](Layers& layers) { return layers.n_cols_like(key); });
+}
+
 std::vector<Trial> Cache::find_trials(const TuningKey& key) {
   return impl_->enter([&](Layers& layers) {
     const auto read = [&](Connection& connection) {
@@ -89,8 +94,8 @@ void Cache::store_record(const TuningRecord& record, const std::vector<Trial>& t
 
 std::optional<BinaryRecord> Cache::find_binary(const std::string& fingerprint) {
   return impl_->enter([&](Layers& layers) -> std::optional<BinaryRecord> {
-    auto found = layers.find<StoredBinary>([&](Connection& connection) { return read_binary(connection, fingerprint); },
-                                           sweep_binaries);
+    auto found = layers.find_code<StoredBinary>([&](Connection& connection) { return read_binary(connection, fingerprint); },
+                                                sweep_binaries);
     if (!found) return std::nullopt;
     return std::move(found->row.binary);
   });
@@ -99,7 +104,7 @@ std::optional<BinaryRecord> Cache::find_binary(const std::string& fingerprint) {
 std::optional<BinaryRecord> Cache::find_binary_of_source(const std::string& source_key, const std::string& arch) {
   return impl_->enter([&](Layers& layers) -> std::optional<BinaryRecord> {
     const auto read = [&](Connection& connection) { return read_binary_of_source(connection, source_key, arch); };
-    auto found = layers.find<StoredBinary>(read, sweep_binaries);
+    auto found = layers.find_code<StoredBinary>(read, sweep_binaries);
     if (!found) return std::nullopt;
     return std::move(found->row.binary);
   });
@@ -122,6 +127,12 @@ std::optional<std::string> Cache::find_source(const std::string& source_hash) {
     return row_of(layers.find<std::string>([&](Connection& connection) { return read_source(connection, source_hash); },
                                            sweep_binaries));
   });
+}
+
+std::optional<WorkClaim> Cache::claim(std::string_view key, std::chrono::milliseconds wait) const {
+  const std::filesystem::path& file = impl_->options.file;
+  if (file.empty()) return WorkClaim();
+  return WorkClaim::take(resolved(file) += ".work.lock", key, wait);
 }
 
 std::vector<TuningRecord> Cache::list_records() {

@@ -1,15 +1,19 @@
 #pragma once
 // The persistent cache: tuning records, trials, binaries and sources in one SQLite file. All SQL is in this folder.
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cache/work_claim.h"
 #include "tunesmith/error.h"
 #include "tunesmith/types.h"
 
@@ -82,11 +86,13 @@ struct CacheInfo {
   int schema = 0;
   std::string sqlite_version, journal_mode;
   bool network_file_system = false;
+  std::string why_not_private;  ///< why binaries of the file are not loaded; empty if they are
   std::vector<SystemFileInfo> system_files;
 };
 
 struct CacheOptions {
-  /// The user's file, created with its folder on the first write. Empty: results are kept in memory only.
+  /// The user's file, created with its folder on the first write, for this user only (modes 0600 and 0700). Empty: results
+  /// are kept in memory only.
   std::filesystem::path file;
   /// Read-only files, searched in this order after the user's file.
   std::vector<std::filesystem::path> system_files;
@@ -112,10 +118,15 @@ class Cache {
   std::vector<TuningRecord> find_nearest(const TuningKey& key, int limit);
   /// Finds records whose keys differ only in the template digest, newest first.
   std::vector<TuningRecord> find_older(const TuningKey& key, int limit);
+  /// Finds the n_cols of records whose keys differ only in n_cols, rows_bucket and the template digest.
+  std::set<std::int64_t> find_n_cols(const TuningKey& key);
   std::vector<Trial> find_trials(const TuningKey& key);
   /// Replaces the key's record and upserts its trials, in one transaction.
   void store_record(const TuningRecord& record, const std::vector<Trial>& trials);
 
+  /// Binaries are not taken from a file that others can write, or whose folder others can write: the file, or the folder,
+  /// belongs to another user than this one and root, or its group or everybody may write it. The first time this happens,
+  /// a warning says what to do.
   std::optional<BinaryRecord> find_binary(const std::string& fingerprint);
   /// Finds the newest binary of this source and architecture by any toolchain, for machines without a compiler. `source_key`
   /// is what fingerprints start with.
@@ -123,6 +134,11 @@ class Cache {
   /// Stores a binary and its source (once per source_hash).
   void store_binary(const BinaryRecord& binary, const std::string& source);
   std::optional<std::string> find_source(const std::string& source_hash);
+
+  /// Claims the work on `key`, such as compiling a binary, among all threads and processes that use the user's file. Waits
+  /// at most `wait` for another owner; returns nothing if it still works then. Look the result up again after this call: the
+  /// other owner may have stored it. Without a file, always succeeds.
+  std::optional<WorkClaim> claim(std::string_view key, std::chrono::milliseconds wait) const;
 
   CacheInfo info();
   std::vector<TuningRecord> list_records();
@@ -136,7 +152,8 @@ class Cache {
   std::int64_t clear(const Filter& filter);
   /// Writes a compact copy (VACUUM INTO) that can serve as a system cache. Throws Error(cache_failed) if `to` exists.
   void export_to(const std::filesystem::path& to, bool with_binaries);
-  /// Copies the rows of `from` that this file lacks or has in an older version. Returns the number of rows copied.
+  /// Copies the rows of `from` that this file lacks or has in an older version; binaries only if others cannot write
+  /// `from`, see find_binary(). Returns the number of rows copied.
   std::int64_t import_from(const std::filesystem::path& from);
   /// Does the same with these records, in one transaction.
   std::int64_t import_records(const std::vector<TuningRecord>& records);

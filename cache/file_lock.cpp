@@ -21,7 +21,7 @@ FileLock::~FileLock() {
 void FileLock::lock(Kind kind, int timeout_ms) {
   using std::chrono::milliseconds, std::chrono::steady_clock;
   if (descriptor_ < 0) {
-    descriptor_ = open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    descriptor_ = open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (descriptor_ < 0) {
       const int why = errno;
       descriptor_ = open(file_.c_str(), O_RDONLY | O_CLOEXEC);

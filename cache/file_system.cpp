@@ -1,5 +1,6 @@
 #include "cache/file_system.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -41,6 +42,16 @@ fs::path nearest_existing(fs::path path) {
   return path;
 }
 
+std::string why_others_can_change(const fs::path& path) {
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) != 0) return path.string() + ": " + std::generic_category().message(errno);
+  if (facts.st_uid != geteuid() && facts.st_uid != 0)
+    return path.string() + " belongs to user " + std::to_string(facts.st_uid) + "; make this user or root its owner (chown)";
+  if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return "others can write " + path.string() + "; run: chmod go-w '" + path.string() + "'";
+  return "";
+}
+
 }  // namespace
 
 std::optional<FileIdentity> file_identity(const fs::path& file) {
@@ -74,6 +85,26 @@ std::string why_not_writable(const fs::path& file) {
     return file.parent_path().string() + ": " + std::generic_category().message(errno);
   }
   return "";
+}
+
+std::string why_not_private(const fs::path& file) {
+  const fs::path path = resolved(file);
+  const std::string of_file = why_others_can_change(path);
+  return of_file.empty() ? why_others_can_change(path.parent_path()) : of_file;
+}
+
+std::string create_private_folder(const fs::path& folder) {
+  std::error_code error;
+  if (folder.empty() || fs::is_directory(folder, error)) return "";
+  if (folder.has_relative_path())
+    if (std::string why = create_private_folder(folder.parent_path()); !why.empty()) return why;
+  if (mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return "";
+  return std::generic_category().message(errno);
+}
+
+void create_private_file(const fs::path& file) {
+  if (const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); descriptor >= 0)
+    close(descriptor);
 }
 
 fs::path resolved(const fs::path& file) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "cache/file_system.h"
 #include "cache/records.h"
 #include "cache/schema.h"
 
@@ -60,6 +61,15 @@ bool Layers::read_layer(std::size_t layer, const UserFile::Work& work) {
   } catch (const SqliteError&) {  // out of memory
     return false;
   }
+}
+
+bool Layers::may_run(std::size_t layer) {
+  if (layer == 0) return true;
+  const std::filesystem::path& file = layer == 1 ? user_->path() : system_[layer - 2].path();
+  const std::string why = why_not_private(file);
+  if (why.empty()) return true;
+  warnings.once("not private " + file.string(), "binaries of cache " + file.string() + " are not loaded: " + why);
+  return false;
 }
 
 void Layers::store(const UserFile::Work& write, const UserFile::Work& forget) {
@@ -128,6 +138,13 @@ std::vector<TuningRecord> Layers::older(const TuningKey& key, int limit) {
     records.push_back(std::move(*found.row));
   }
   return records;
+}
+
+std::set<std::int64_t> Layers::n_cols_like(const TuningKey& key) {
+  std::set<std::int64_t> all;
+  for (std::size_t layer = 0; layer < layer_count(); ++layer)
+    read_layer(layer, [&](Connection& connection) { all.merge(tunesmith::n_cols_like(connection, key)); });
+  return all;
 }
 
 std::vector<TuningRecord> Layers::all_records() {

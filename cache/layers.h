@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,8 +40,12 @@ class Layers {
   /// Finds the row in the first layer that has it. Removes damaged rows from the user's file.
   template <typename Row>
   std::optional<Found<Row>> find(const Read<Row>& read, Sweep sweep);
+  /// Does the same for rows with code, which it does not take from files that others can write.
+  template <typename Row>
+  std::optional<Found<Row>> find_code(const Read<Row>& read, Sweep sweep);
   std::vector<TuningRecord> nearest(const TuningKey& key, int limit);
   std::vector<TuningRecord> older(const TuningKey& key, int limit);
+  std::set<std::int64_t> n_cols_like(const TuningKey& key);
   std::vector<TuningRecord> all_records();
 
   /// Writes to the user's file, or to memory if that fails. `forget` removes the row that an earlier, failed call left in
@@ -61,6 +66,8 @@ class Layers {
   // Reads a layer (0: memory, 1: user, 2...: system). Returns false if the layer does not exist or failed.
   bool read_layer(std::size_t layer, const UserFile::Work& work);
   std::size_t layer_count() const { return 2 + system_.size(); }
+  // Reports whether code of this layer may run; warns if not.
+  bool may_run(std::size_t layer);
   template <typename Row>
   Lookup<Row> find_in(std::size_t layer, const Read<Row>& read, Sweep sweep);
 
@@ -92,6 +99,15 @@ std::optional<Found<Row>> Layers::find(const Read<Row>& read, Sweep sweep) {
   for (std::size_t layer = 0; layer < layer_count(); ++layer) {
     auto found = find_in(layer, read, sweep);
     if (found.row) return Found<Row>{std::move(*found.row), layer >= 2};
+  }
+  return std::nullopt;
+}
+
+template <typename Row>
+std::optional<Found<Row>> Layers::find_code(const Read<Row>& read, Sweep sweep) {
+  for (std::size_t layer = 0; layer < layer_count(); ++layer) {
+    auto found = find_in(layer, read, sweep);
+    if (found.row && may_run(layer)) return Found<Row>{std::move(*found.row), layer >= 2};
   }
   return std::nullopt;
 }

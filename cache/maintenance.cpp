@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cache/binaries.h"
+#include "cache/file_system.h"
 #include "cache/impl.h"
 #include "cache/merge.h"
 #include "cache/publish.h"
@@ -54,7 +55,7 @@ void copy_to_new_file(UserFile* user, Connection* memory, const fs::path& file, 
   migrate(connection);  // creates the tables if there was no file to copy
   {
     Transaction transaction(connection);
-    if (memory) merge(connection, *memory, "memory");
+    if (memory) merge(connection, *memory, "memory", true);
     sweep(connection, true);
     if (!with_binaries) erase_binaries_of(connection, "");
     transaction.commit();
@@ -63,15 +64,17 @@ void copy_to_new_file(UserFile* user, Connection* memory, const fs::path& file, 
 }
 
 // Returns the reason of a failure; empty on success.
-std::string merge_into(Layers& layers, Connection& source, const std::string& source_name, std::int64_t& taken) {
+std::string merge_into(Layers& layers, Connection& source, const std::string& source_name, bool with_code,
+                       std::int64_t& taken) {
   UserFile* user = layers.user();
   if (!user) {
     Transaction transaction(layers.memory());
-    taken = merge(layers.memory(), source, source_name);
+    taken = merge(layers.memory(), source, source_name, with_code);
     transaction.commit();
     return "";
   }
-  const Outcome outcome = user->write([&](Connection& connection) { taken = merge(connection, source, source_name); });
+  const Outcome outcome =
+      user->write([&](Connection& connection) { taken = merge(connection, source, source_name, with_code); });
   return outcome == Outcome::done ? "" : user->failure();
 }
 
@@ -141,6 +144,7 @@ CacheInfo Cache::info() {
     const auto bytes = fs::file_size(user->path(), no_file);
     info.file_bytes = no_file ? 0 : static_cast<std::int64_t>(bytes);
     info.network_file_system = on_network_file_system(user->path());
+    if (!no_file) info.why_not_private = why_not_private(user->path());
     info.why_not_writable = user->why_not_writable();
     info.writable = info.why_not_writable.empty();
     return info;
@@ -247,7 +251,12 @@ std::int64_t Cache::import_from(const fs::path& from) {
       if (found.state == SchemaCheck::State::damaged) fail("it is damaged");
       if (found.state != SchemaCheck::State::current) fail("it is not a tunesmith cache");
       std::int64_t taken = 0;
-      if (const std::string why = merge_into(layers, source, from.string(), taken); !why.empty()) fail(why);
+      const std::string not_private = why_not_private(from);
+      if (const std::string why = merge_into(layers, source, from.string(), not_private.empty(), taken); !why.empty())
+        fail(why);
+      if (!not_private.empty())
+        layers.warnings.once("import " + from.string(),
+                             "binaries of cache " + from.string() + " are not imported: " + not_private);
       return taken;
     } catch (const SqliteError& error) {
       fail(error.what());
@@ -269,7 +278,7 @@ std::int64_t Cache::import_records(const std::vector<TuningRecord>& records) {
         for (const TuningRecord& record : records) write_record(source, record, {});
         transaction.commit();
       }
-      why = merge_into(layers, source, "the records", taken);
+      why = merge_into(layers, source, "the records", false, taken);
     } catch (const SqliteError& error) {
       why = error.what();
     }

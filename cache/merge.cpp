@@ -47,7 +47,7 @@ std::int64_t merge_source(Connection& to, const std::string& hash, const std::st
 
 }  // namespace
 
-std::int64_t merge(Connection& to, Connection& from, const std::string& from_name) {
+std::int64_t merge(Connection& to, Connection& from, const std::string& from_name, bool with_code) {
   std::int64_t taken = 0;
   try {
     for_each_record(from, [&](TuningRecord&& record, bool healthy) {
@@ -55,6 +55,7 @@ std::int64_t merge(Connection& to, Connection& from, const std::string& from_nam
       const auto trials = read_trials(from, record.key).row.value_or(std::vector<Trial>());
       taken += on_target([&] { return merge_record(to, record, trials); });
     });
+    if (!with_code) return taken;
     for_each_binary(from, [&](StoredBinary&& stored, bool healthy) {
       if (healthy) taken += on_target([&] { return merge_binary(to, stored); });
     });

@@ -138,6 +138,15 @@ std::vector<std::pair<TuningKey, std::int64_t>> keys_of_other_templates(Connecti
   return keys;
 }
 
+std::set<std::int64_t> n_cols_like(Connection& connection, const TuningKey& key) {
+  Query query = connection.query(R"sql(SELECT DISTINCT n_cols FROM records WHERE op=?1 AND problem_class=?2
+    AND device_class=?3 AND policy=?4)sql",
+                                 key.op, key.problem_class, key.device_class, key.policy);
+  std::set<std::int64_t> all;
+  while (query.next()) all.insert(query.integer(0));
+  return all;
+}
+
 void for_each_record(Connection& connection, const std::function<void(TuningRecord&&, bool)>& take) {
   Query query = connection.query(R"sql(SELECT op, problem_class, device_class, template_digest, policy, n_cols, rows_bucket,
     config, median_us, mad_us, default_median_us, bytes, problem, effort, provenance, created, checksum FROM records

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,9 @@ std::vector<TuningKey> keys_like(Connection& connection, const TuningKey& key);
 /// Finds the keys that differ from `key` only in the template digest, in no order, each with the time of its record.
 /// Excludes `key` itself.
 std::vector<std::pair<TuningKey, std::int64_t>> keys_of_other_templates(Connection& connection, const TuningKey& key);
+
+/// Finds the n_cols of the keys that differ from `key` only in n_cols, rows_bucket and the template digest.
+std::set<std::int64_t> n_cols_like(Connection& connection, const TuningKey& key);
 
 /// Calls `take` for every record, ordered by key; `healthy` is set if its checksum matches.
 void for_each_record(Connection& connection, const std::function<void(TuningRecord&& record, bool healthy)>& take);

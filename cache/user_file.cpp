@@ -126,10 +126,8 @@ UserFile::Inspected UserFile::inspect() const {
 }
 
 void UserFile::set_up() {
-  std::error_code error;
-  fs::create_directories(file_.parent_path(), error);
-  if (error)
-    throw SqliteError(SQLITE_CANTOPEN, "cannot create the folder " + file_.parent_path().string() + ": " + error.message());
+  if (const std::string why = create_private_folder(file_.parent_path()); !why.empty())
+    throw SqliteError(SQLITE_CANTOPEN, "cannot create the folder " + file_.parent_path().string() + ": " + why);
 
   const FileLease lease(lock_, FileLock::Kind::exclusive, busy_timeout_ms_);
   connection_.reset();
@@ -141,6 +139,8 @@ void UserFile::set_up() {
     state = inspect().found.state;
     if (state != SchemaCheck::State::empty && state != SchemaCheck::State::older) return;
   }
+  // SQLite gives the journal the permissions of the file.
+  if (!before) create_private_file(file_);
   Connection connection = Connection::open_file(file_, Connection::Access::create, busy_timeout_ms_);
   connection.configure();
   // Empty tables need not survive a power failure, and the first write waits for the disk anyway. A process that is killed

@@ -13,14 +13,18 @@ template <typename Enum, std::size_t Count>
 using Names = std::array<std::pair<Enum, std::string_view>, Count>;
 
 constexpr Names<DType, 3> float_names{{{DType::f32, "f32"}, {DType::f16, "f16"}, {DType::bf16, "bf16"}}};
-constexpr Names<Mode, 3> mode_names{{{Mode::tune, "tune"}, {Mode::replay, "replay"}, {Mode::off, "off"}}};
+constexpr Names<Mode, 4> mode_names{
+    {{Mode::tune, "tune"}, {Mode::later, "later"}, {Mode::replay, "replay"}, {Mode::off, "off"}}};
 constexpr Names<Effort, 2> effort_names{{{Effort::quick, "quick"}, {Effort::full, "full"}}};
-constexpr Names<Origin, 6> origin_names{{{Origin::pinned, "pinned"},
+constexpr Names<Specialize, 3> specialize_names{
+    {{Specialize::automatic, "auto"}, {Specialize::exact, "exact"}, {Specialize::capacity, "capacity"}}};
+constexpr Names<Origin, 7> origin_names{{{Origin::pinned, "pinned"},
                                          {Origin::tuned, "tuned"},
                                          {Origin::exact, "exact"},
                                          {Origin::older, "older"},
                                          {Origin::nearest, "nearest"},
-                                         {Origin::by_default, "default"}}};
+                                         {Origin::by_default, "default"},
+                                         {Origin::capacity, "capacity"}}};
 
 template <typename Enum, std::size_t Count>
 std::string_view name_in(const Names<Enum, Count>& names, Enum value) noexcept {
@@ -57,6 +61,9 @@ Mode parse_mode(std::string_view text) { return parse_in(mode_names, text, "mode
 
 std::string_view name(Effort effort) noexcept { return name_in(effort_names, effort); }
 Effort parse_effort(std::string_view text) { return parse_in(effort_names, text, "effort"); }
+
+std::string_view name(Specialize specialize) noexcept { return name_in(specialize_names, specialize); }
+Specialize parse_specialize(std::string_view text) { return parse_in(specialize_names, text, "specialize"); }
 
 std::string_view name(Origin origin) noexcept { return name_in(origin_names, origin); }
 

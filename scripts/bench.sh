@@ -15,3 +15,6 @@ echo "== new processes"
 echo
 echo "== shapes that change from call to call"
 "$build/bench/tunesmith_changing_shapes"
+echo
+echo "== kernels for buckets of widths"
+"$build/bench/tunesmith_specialize"

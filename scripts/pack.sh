@@ -13,7 +13,7 @@ build=build/device
 package=${1:-build/gpu}
 cmake --preset device
 cmake --build --preset device --target gpu_tests tunesmith_cli tunesmith tunesmith_shipped tunesmith_bench tunesmith_cold_start \
-  tunesmith_changing_shapes
+  tunesmith_changing_shapes tunesmith_specialize
 
 bench=$package-bench
 rm -rf "$package" "$bench"
@@ -24,7 +24,7 @@ for folder in "$package" "$bench"; do
 done
 cp "$build"/tests/*_gpu_test "$package/tests/"
 cp -P "$build"/api/libtunesmith.so* "$bench/api/"
-cp "$build"/bench/tunesmith_{bench,cold_start,changing_shapes} "$bench/bench/"
+cp "$build"/bench/tunesmith_{bench,cold_start,changing_shapes,specialize} "$bench/bench/"
 benchmark=$(ldd "$build/bench/tunesmith_bench" | awk '/libbenchmark/ {print $3}')
 [[ -z $benchmark ]] || cp "$benchmark" "$bench/bench/"
 find "$package" "$bench" -type f ! -name '*.db' -exec strip --strip-unneeded {} +

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -116,6 +117,16 @@ class ParsedProblem {
     return std::numeric_limits<int>::max();
   }
 
+  /// Returns the configuration of a kernel that runs every n_cols of a bucket, two an octave; n_cols is a parameter of the
+  /// kernel then. Nothing if the operation compiles n_cols in. It is the same for all problems with equal capacity_class().
+  virtual std::optional<Config> capacity_config(const DeviceInfo& device) const {
+    static_cast<void>(device);
+    return std::nullopt;
+  }
+  /// Returns what decides capacity_config() and, with a configuration of that capacity, the source: made in microseconds.
+  /// Empty if there is no such configuration.
+  virtual std::string capacity_class() const { return {}; }
+
   virtual SourceParts source_parts(const Config& config) const = 0;
   virtual LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const = 0;
 
@@ -126,6 +137,11 @@ class ParsedProblem {
   virtual Problem verification_problem() const = 0;
   /// Fills all input arrays; deterministic in (problem, seed, kind).
   virtual void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const = 0;
+  /// Replaces inputs that depend on user CUDA functions, such as the outputs of a forward pass, by what they are with these
+  /// functions. Default: there are none.
+  virtual void complete_inputs(std::span<const HostArray> arrays, const Evaluate& evaluate) const {
+    static_cast<void>(arrays), static_cast<void>(evaluate);
+  }
   /// Compares the outputs with a float64 reference computed from the inputs, on at most max_rows evenly spread rows.
   /// `arrays` in the order of arrays(): inputs as before the run (the caller keeps a copy if the problem is in place),
   /// outputs as after it.

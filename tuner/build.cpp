@@ -1,6 +1,7 @@
 #include "tuner/build.h"
 
 #include <array>
+#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -19,6 +20,10 @@ constexpr std::array<std::pair<const char*, int KernelResources::*>, 5> resource
     {"spill_store_bytes", &KernelResources::spill_store_bytes},
     {"spill_load_bytes", &KernelResources::spill_load_bytes},
 }};
+
+// How long to wait for another process that compiles the same source. The slowest kernels take 3 s on a busy machine; an
+// owner that dies is replaced at once, so only one that was stopped makes others wait this long, and then compile, too.
+constexpr std::chrono::seconds longest_compilation{10};
 
 Binary to_binary(BinaryRecord record) {
   Binary binary;
@@ -55,6 +60,7 @@ Built build_binary(const ParsedProblem& problem, const Config& config, const Arc
                    Cache& cache, const TemplateSet& templates, Keep keep) {
   Built built;
   std::string key;
+  std::optional<WorkClaim> claim;  // until the binary is stored
   const auto take = [&](std::optional<BinaryRecord> record) {
     if (!record || record->image.empty()) return false;
     built.source_hash = record->source_hash;
@@ -71,6 +77,10 @@ Built build_binary(const ParsedProblem& problem, const Config& config, const Arc
     {
       const PhaseTimer timer(built.phases.lookup_ms);
       if (take(cache.find_binary(built.fingerprint))) return built;
+      if (keep == Keep::now) {
+        claim = cache.claim("binary " + built.fingerprint, longest_compilation);
+        if (take(cache.find_binary(built.fingerprint))) return built;
+      }
     }
     compile(problem, config, arch, compiler, templates, built);
   } catch (const Error& error) {

@@ -34,7 +34,8 @@ struct Built {
 /// search over many candidates keeps only those that will be launched again.
 enum class Keep : std::uint8_t { now, later };
 
-/// Takes the binary from the cache, or renders, compiles and stores it. Throws what Compiler::compile throws; without a
+/// Takes the binary from the cache, or renders, compiles and stores it. With Keep::now, one process compiles a binary while
+/// others that share the cache file wait for it. Throws what Compiler::compile throws; without a
 /// compiler, any toolchain's binary of the same source and arch will do. Thread-safe.
 Built build_binary(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
                    Cache& cache, const TemplateSet& templates, Keep keep = Keep::now);

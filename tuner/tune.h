@@ -22,6 +22,12 @@ struct TuneOptions {
   std::function<void(int, int, const std::string&)> progress;
 };
 
+/// Returns the seconds within which tuning one key with this budget ends unless a candidate hangs. `start_s` is the time for
+/// starting a process, CUDA and NVRTC if it is tuned in a process of its own: 0.5 s on an H200 machine, times 20 for cold
+/// disks. When the budget has passed, one compilation, one verification and a few rounds may be under way; they are given
+/// the budget once more.
+constexpr double tuning_limit_s(double budget_s, double start_s = 10) { return start_s + 2 * budget_s; }
+
 struct TuneResult {
   TuningRecord record;
   std::vector<Trial> trials;  ///< of this and of earlier runs

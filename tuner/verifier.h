@@ -35,6 +35,7 @@ class Verifier {
     std::byte* elements(Image& image) const { return image.data() + offset; }
   };
 
+  void complete_inputs(const Executable& executable);
   void run(const Executable& executable, std::span<void* const> addresses, std::byte poison, Image Guarded::*result);
   std::string stray_write(const Guarded& array, const Image& result, bool is_output) const;
   std::string difference(const Guarded& array) const;
@@ -42,6 +43,7 @@ class Verifier {
   const ParsedProblem& problem_;
   Device& device_;
   std::vector<Guarded> arrays_;
+  bool completed_ = false;           ///< inputs that depend on user functions are final
   std::vector<std::size_t> owners_;  ///< storage_owners() of the executable under test
 };
 

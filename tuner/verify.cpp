@@ -54,6 +54,14 @@ Verifier::Verifier(const ParsedProblem& verification_problem, Device& device, st
   verification_problem.fill_inputs(seed, InputKind::edge_cases, inputs);
 }
 
+void Verifier::complete_inputs(const Executable& executable) {
+  if (completed_) return;
+  std::vector<HostArray> inputs;
+  for (Guarded& array : arrays_) inputs.push_back({array.info, array.elements(array.input)});
+  problem_.complete_inputs(inputs, evaluate_on(device_, executable.module()));
+  completed_ = true;
+}
+
 void Verifier::run(const Executable& executable, std::span<void* const> addresses, std::byte poison,
                    Image Guarded::*result) {
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
@@ -140,6 +148,7 @@ CheckResult Verifier::check(const Executable& executable) {
     addresses.push_back(owner.memory.get() + owner.offset);
     if (arrays_[i].info.output) is_output[owners_[i]] = true;
   }
+  complete_inputs(executable);
   run(executable, addresses, first_poison, &Guarded::first);
   for (std::size_t i = 0; i < arrays_.size() && result.first_failure.empty(); ++i)
     if (owners_[i] == i) result.first_failure = stray_write(arrays_[i], arrays_[i].first, is_output[i]);

@@ -41,6 +41,13 @@ tunesmith_status tunesmith_synchronize(tunesmith_engine* engine, tunesmith_strea
   return guarded([&] { given(engine, "engine").engine.synchronize(stream); });
 }
 
+tunesmith_status tunesmith_engine_tune_pending(tunesmith_engine* engine, double budget_s, size_t* tuned) {
+  return guarded([&] {
+    const std::size_t count = given(engine, "engine").engine.tune_pending(budget_s);
+    if (tuned != nullptr) *tuned = count;
+  });
+}
+
 tunesmith_status tunesmith_allocate(tunesmith_engine* engine, size_t bytes, void** memory) {
   return guarded([&] {
     void*& result = given(memory, "memory");

@@ -34,13 +34,18 @@ std::string text_of(const LinearCrossEntropyProblem& linear) {
   return Problem{std::string(linear_name), fields}.text();
 }
 
-std::vector<ArrayInfo> arrays_of(const LinearCrossEntropyProblem& linear, std::int64_t workspace_bytes) {
+/// Describes the fields, which name the extents, and the arrays; returns what `read` reads from the description.
+auto with_linear_arrays(const LinearCrossEntropyProblem& linear, std::int64_t workspace_bytes, const auto& read) {
   const LinearCrossEntropyArrays none;
   const Description description([&](Description& all) {
-    describe_linear_fields(linear, all);  // the extents' names
+    describe_linear_fields(linear, all);
     describe_linear_arrays(linear, none, workspace_bytes, all);
   });
-  return description.array_infos();
+  return read(description);
+}
+
+std::vector<ArrayInfo> arrays_of(const LinearCrossEntropyProblem& linear, std::int64_t workspace_bytes) {
+  return with_linear_arrays(linear, workspace_bytes, [](const Description& all) { return all.array_infos(); });
 }
 
 /// Writes addresses in launch order to the members of LinearCrossEntropyArrays.
@@ -85,6 +90,26 @@ void require_operation(const std::string& name) {
 std::vector<FieldInfo> operation_fields(const std::string& name) {
   const LinearCrossEntropyProblem defaults;
   return is_linear(name) ? linear_description(defaults).field_infos() : find_op(name).problem_fields();
+}
+
+std::string operation_summary(const std::string& name) {
+  if (is_linear(name)) return "loss of logits = hidden weight^T without storing the logits, and its gradients";
+  return std::string(find_op(name).summary());
+}
+
+std::vector<ArrayInfo> operation_arrays(const std::string& name, const Fields& known) {
+  if (!is_linear(name)) return find_op(name).describe_arrays(known);
+  LinearCrossEntropyProblem linear;
+  linear_description(linear).read_known(known);
+  return with_linear_arrays(linear, 0, [](const Description& all) { return all.array_infos(true); });
+}
+
+Fields infer_operation_fields(const std::string& name, const Fields& known, const std::string& array,
+                              std::span<const std::int64_t> shape) {
+  if (!is_linear(name)) return find_op(name).infer_fields(known, array, shape);
+  LinearCrossEntropyProblem linear;
+  linear_description(linear).read_known(known);
+  return with_linear_arrays(linear, 0, [&](const Description& all) { return all.infer(array, shape); });
 }
 
 CheckedProblem check_problem(const Problem& problem) {

@@ -18,6 +18,13 @@ void require_operation(const std::string& name);
 
 /// Returns the fields of an operation's problems.
 std::vector<FieldInfo> operation_fields(const std::string& name);
+/// Returns what an operation computes, in one line.
+std::string operation_summary(const std::string& name);
+/// Returns the arrays of a partially known problem; see Op::describe_arrays().
+std::vector<ArrayInfo> operation_arrays(const std::string& name, const Fields& known);
+/// Infers fields from the shape of an array; see Op::infer_fields().
+Fields infer_operation_fields(const std::string& name, const Fields& known, const std::string& array,
+                              std::span<const std::int64_t> shape);
 
 /// The normal form of a problem and its arrays.
 struct CheckedProblem {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 
 #include "api/engine/cache_files.h"
 #include "api/engine/path_list.h"
@@ -45,6 +46,10 @@ EngineOptions options_from_c(const tunesmith_options* options) {
   if (given.tune_share != 0) result.tune_share = given.tune_share;
   if (given.tune_allowance_s != 0) result.tune_allowance_s = given.tune_allowance_s;
   if (given.plan_capacity != 0) result.plan_capacity = given.plan_capacity;
+  if (given.specialize != nullptr) result.specialize = parse_specialize(given.specialize);
+  if (given.exact_after != 0)
+    result.exact_after =
+        static_cast<std::uint32_t>(std::min<std::size_t>(given.exact_after, std::numeric_limits<std::uint32_t>::max()));
   if (given.cache_file != nullptr) result.cache_file = given.cache_file;
   if (given.system_caches != nullptr) set_system_caches(result, given.system_caches);
   if (given.cuda_folders != nullptr) {

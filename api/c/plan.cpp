@@ -27,14 +27,15 @@ struct tunesmith_plan {
 
 namespace {
 
-static_assert(static_cast<int>(Mode::replay) == TUNESMITH_MODE_REPLAY && static_cast<int>(Mode::off) == TUNESMITH_MODE_OFF);
+static_assert(static_cast<int>(Mode::replay) == TUNESMITH_MODE_REPLAY && static_cast<int>(Mode::off) == TUNESMITH_MODE_OFF &&
+              static_cast<int>(Mode::later) == TUNESMITH_MODE_LATER);
 
 PrepareOptions prepare_options(const char* config, int mode) {
   PrepareOptions options;
   if (config != nullptr) options.config = {parse_fields(config, "config")};
-  if (mode < TUNESMITH_MODE_OF_ENGINE || mode > TUNESMITH_MODE_OFF)
+  if (mode < TUNESMITH_MODE_OF_ENGINE || mode > TUNESMITH_MODE_LATER)
     throw Error(ErrorCode::invalid_argument, "mode is ", mode,
-                "; allowed: -1 (the engine's), 0 (tune), 1 (replay), 2 (off)");
+                "; allowed: -1 (the engine's), 0 (tune), 1 (replay), 2 (off), 3 (later)");
   if (mode != TUNESMITH_MODE_OF_ENGINE) options.mode = static_cast<Mode>(mode);
   return options;
 }

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "api/dispatch/plan_table.h"
+#include "api/engine/config_choices.h"
 #include "api/engine/parts.h"
 #include "jit/executable.h"
 #include "tunesmith/engine.h"
@@ -14,6 +15,7 @@ bool Engine::run_known(const Call& call, Stream stream) const {
   const auto reading = parts_->plans->calls.read();
   const KnownCall* const known = reading.find(CallKeyView{call.key, call.hash});
   if (known == nullptr) return false;
+  if (known->plan->counts_uses && parts_->choices->outgrows_capacity(*known->plan, stream)) return false;
   std::array<void*, AddressList::most> addresses;  // NOLINT: only the first `count` are used
   std::size_t count = 0;
   for (std::uint32_t left = known->selected; left != 0; left &= left - 1)

@@ -1,10 +1,13 @@
 #include "api/engine/config_choices.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "api/dispatch/plan_table.h"
 #include "api/engine/log_text.h"
 #include "api/engine/plan_request.h"
+#include "api/engine/tune_apart.h"
 #include "tuner/tune.h"
 
 namespace tunesmith {
@@ -17,8 +20,20 @@ std::string key_text(const PlanRequest& request) {
   const KeyParts parts = request.problem->key();
   std::string text(request.problem->op().name());
   text.append(" ").append(parts.problem_class).append(" ").append(std::to_string(tuned_n_cols(parts)));
-  return text.append(" ").append(std::to_string(parts.rows_bucket)).append(" ").append(name(request.mode));
+  text.append(" ").append(std::to_string(parts.rows_bucket)).append(" ").append(name(request.mode));
+  return request.specialize == Specialize::automatic ? text.append(" auto") : text;
 }
+
+/// Names the tuning key for Cache::claim().
+std::string claim_text(const TuningKey& key) {
+  std::string text = "tuning";
+  for (const std::string& part : {key.op, key.problem_class, std::to_string(key.n_cols), std::to_string(key.rows_bucket),
+                                  key.device_class, key.template_digest, key.policy})
+    text.append("\n").append(part);
+  return text;
+}
+
+bool may_tune(Mode mode) { return mode == Mode::tune || mode == Mode::later; }
 
 bool has_work(const PlanRequest& request, const Config& config, const DeviceInfo& device) {
   return !request.problem->launch_plan(config, device).kernels.empty();
@@ -41,7 +56,9 @@ Tuned tune_here(Engine::Parts& parts, const ParsedProblem& problem) {
 ConfigChoices::ConfigChoices(Engine::Parts& parts)
     : parts_(parts),
       share_(parts.options.tune_share, parts.options.tune_allowance_s, parts.now_s),
-      keys_(parts.options.plan_capacity) {}
+      keys_(parts.options.plan_capacity),
+      capacities_(parts.options.plan_capacity),
+      recorded_(parts.options.plan_capacity) {}
 
 Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
   const DeviceInfo& device = parts_.device->info();
@@ -51,23 +68,32 @@ Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
     choice.selection.origin = Origin::pinned;
     return choice;
   }
-  if (request.mode == Mode::off) {
+  if (request.specialize == Specialize::capacity) {
+    choice.selection = {.config = capacity_config(*request.problem), .origin = Origin::capacity};
+    return choice;
+  }
+  if (request.mode == Mode::off && request.specialize == Specialize::exact) {
     choice.selection = select(*request.problem, device, {});
     return choice;
   }
 
   const std::string key = key_text(request);
   std::optional<Tuned> tuned;
-  bool made = false;
+  bool made = false, often = false;
   const auto make = [&] {
     made = true;
-    return find(request, key, false, phases, tuned);
+    return find(request, key, often ? Due::exact : Due::if_allowed, phases, tuned);
   };
   Known known = keys_.get(key, make);
-  if (known->pending && !made && share_.allows()) {
+  const auto find_anew = [&] {
     keys_.erase_if([&](const Known& value) { return value == known; });
     const Known before = std::exchange(known, keys_.get(key, make));
-    if (!known->pending) forget_plans_of(before);
+    if (!known->pending || known->by_capacity != before->by_capacity) forget_plans_of(before);
+  };
+  if (known->pending && !made && request.mode == Mode::tune && share_.allows()) find_anew();
+  if (known->by_capacity && is_often(known->uses.add())) {
+    often = true;
+    find_anew();
   }
   choice.key = known;
   if (tuned) {
@@ -76,7 +102,10 @@ Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
     choice.compile_ms = tuned->compile_ms;
     return choice;
   }
-  choice.selection = select(*request.problem, device, known->records);
+  if (known->by_capacity)
+    choice.selection = {.config = capacity_config(*request.problem), .origin = Origin::capacity};
+  else
+    choice.selection = select(*request.problem, device, known->records);
   if (known->pending) {
     const std::lock_guard lock(mutex_);
     ++status_.untuned_plans;
@@ -91,10 +120,20 @@ Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
   return choice;
 }
 
-ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::string& key, bool force, Phases& phases,
+ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::string& key, Due due, Phases& phases,
                                          std::optional<Tuned>& tuned) {
   const DeviceInfo& device = parts_.device->info();
   auto known = std::make_shared<KeyChoice>();
+  const bool tunes = may_tune(request.mode) && device.kind == DeviceInfo::Kind::cuda;
+  const bool may_share = request.specialize == Specialize::automatic && due == Due::if_allowed;
+  if (may_share && !(tunes && request.mode == Mode::tune && share_.allows()) &&
+      (request.mode == Mode::off || !has_records(*request.problem))) {
+    known->by_capacity = true;
+    known->pending = tunes;
+    if (tunes) remember_pending(request, key);
+    return known;
+  }
+  if (request.mode == Mode::off) return known;
   Selection selection;
   {
     // Querying the driver takes milliseconds and is only needed for the message about stale records.
@@ -104,18 +143,37 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
     known->records = known_records(*request.problem, device, parts_.templates, *parts_.cache, provenance);
     selection = select(*request.problem, device, known->records);
   }
-  if (request.mode != Mode::tune || device.kind != DeviceInfo::Kind::cuda || selection.origin == Origin::exact) return known;
+  if (!tunes || selection.origin == Origin::exact) return known;
   if (!has_work(request, selection.config, device)) {
     known->pending = true;  // another problem with this key may have work
     return known;
   }
-  const std::optional<TuneShare::Run> run = force ? std::optional(share_.start()) : share_.try_start();
+  if (request.mode == Mode::later && due != Due::tuned) {
+    known->pending = true;
+    known->by_capacity = may_share;
+    remember_pending(request, key);
+    return known;
+  }
+  const std::optional<TuneShare::Run> run = due == Due::tuned ? std::optional(share_.start()) : share_.try_start();
   if (!run) {
+    known->pending = true;
+    known->by_capacity = may_share;
+    remember_pending(request, key);
+    report_share();
+    return known;
+  }
+  const PhaseTimer timer(phases.tune_ms);
+  const std::optional<WorkClaim> claim = claim_tuning(request, due == Due::tuned, *known);
+  if (!claim) {
     known->pending = true;
     remember_pending(request, key);
     return known;
   }
-  const PhaseTimer timer(phases.tune_ms);
+  if (select(*request.problem, device, known->records).origin == Origin::exact) {  // of another process
+    const std::lock_guard lock(mutex_);
+    pending_.erase(key);
+    return known;
+  }
   tuned = tune(request);
   if (!tuned) return known;
   const std::lock_guard lock(mutex_);
@@ -126,10 +184,68 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
   return known;
 }
 
+std::optional<WorkClaim> ConfigChoices::claim_tuning(const PlanRequest& request, bool force, KeyChoice& known) {
+  const EngineOptions& options = parts_.options;
+  const DeviceInfo& device = parts_.device->info();
+  const std::string key = claim_text(tuning_key(*request.problem, device, parts_.templates));
+  std::optional<WorkClaim> claim = parts_.cache->claim(key, std::chrono::milliseconds(0));
+  const bool is_free = claim.has_value();
+  const double start_s = parts_.now_s();
+  // An owner that took too long once is not waited for again.
+  const bool may_wait = request.mode == Mode::tune && !force && !reported_claim_;
+  const double limit_s = may_wait ? tuning_limit_s(options.tune_budget_s, parts_.tuner_start_s) : 0;
+  if (!is_free && limit_s > 0)
+    claim = parts_.cache->claim(key, std::chrono::milliseconds(static_cast<std::int64_t>(1000 * limit_s)));
+  // Whoever had the claim, now or since the records were read, may have stored a result.
+  known.records = known_records(*request.problem, device, parts_.templates, *parts_.cache, {});
+  // If there is none after a long time, tuning it here would hardly go better.
+  const bool may_try = is_free || parts_.now_s() - start_s + options.tune_budget_s <= limit_s ||
+                       select(*request.problem, device, known.records).origin == Origin::exact;
+  if (claim && may_try) return claim;
+  if (may_wait && !reported_claim_.exchange(true))
+    say(options, Level::warning, "another process has been tuning ", request.problem->problem().short_text(), " for ",
+        parts_.now_s() - start_s, " s; the nearest record or the default configuration is used (said once)");
+  return std::nullopt;
+}
+
+Config ConfigChoices::capacity_config(const ParsedProblem& problem) {
+  const std::string key = std::string(problem.op().name()) + " " + problem.capacity_class();
+  return *capacities_.get(key, [&] {
+    return std::make_shared<const Config>(problem.capacity_config(parts_.device->info()).value_or(Config()));
+  });
+}
+
+bool ConfigChoices::has_records(const ParsedProblem& problem) {
+  const KeyParts parts = problem.key();
+  const std::string key = std::string(problem.op().name()) + " " + parts.problem_class;
+  const auto all = recorded_.get(key, [&] {
+    return std::make_shared<const std::set<std::int64_t>>(
+        parts_.cache->find_n_cols(tuning_key(problem, parts_.device->info(), parts_.templates)));
+  });
+  return all->contains(tuned_n_cols(parts));
+}
+
+bool ConfigChoices::is_often(std::uint32_t uses) const noexcept {
+  return parts_.options.exact_after != 0 && uses >= parts_.options.exact_after;
+}
+
+bool ConfigChoices::outgrows_capacity(const Plan::State& plan, Stream stream) {
+  if (!is_often(plan.key_choice->uses.add()) || parts_.device->is_capturing(stream)) return false;
+  forget_plans_of(plan.key_choice);
+  return true;
+}
+
 std::optional<Tuned> ConfigChoices::tune(const PlanRequest& request) {
   std::string reason;
   try {
-    return parts_.tuner ? parts_.tuner(*request.problem) : tune_here(parts_, *request.problem);
+    if (parts_.tuner) return parts_.tuner(*request.problem);
+    if (!parts_.options.isolate_tuning && !has_user_source(*request.problem)) return tune_here(parts_, *request.problem);
+    Tuned tuned = tune_apart(parts_, *request.problem);
+    // Written by another program: check it like a caller's.
+    tuned.config = request.problem->complete_config(parts_.device->info(), tuned.config);
+    say(parts_.options, Level::info, "tuned ", request.problem->problem().short_text(), " in a child process in ",
+        tuned.wall_s, " s: ", tuned.config.text());
+    return tuned;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::verification_failed) throw;
     reason = error.what();
@@ -149,13 +265,12 @@ std::optional<Tuned> ConfigChoices::tune(const PlanRequest& request) {
 }
 
 void ConfigChoices::remember_pending(const PlanRequest& request, const std::string& key) {
-  bool is_first = false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (pending_.size() < parts_.options.plan_capacity) pending_.emplace(key, request);
-    is_first = !std::exchange(reported_share_, true);
-  }
-  if (is_first)
+  const std::lock_guard lock(mutex_);
+  if (pending_.size() < parts_.options.plan_capacity) pending_.emplace(key, request);
+}
+
+void ConfigChoices::report_share() {
+  if (!reported_share_.exchange(true))
     say(parts_.options, Level::warning, "tuning on first use has taken ", share_.spent_s(), " s of ", share_.elapsed_s(),
         " s, more than tune_share = ", share_.share(),
         " allows; until then new keys use the nearest record or the default configuration (said once)");
@@ -170,21 +285,24 @@ void ConfigChoices::forget_plans_of(const Known& known) {
 std::size_t ConfigChoices::tune_pending(double budget_s) {
   const double until_s = parts_.now_s() + budget_s;
   std::size_t count = 0;
+  std::set<std::string, std::less<>> seen;  // a key that another process tunes becomes pending again
   while (true) {
     std::pair<std::string, PlanRequest> next;
     {
       const std::lock_guard lock(mutex_);
-      if (pending_.empty()) return count;
-      next = *pending_.begin();
-      pending_.erase(pending_.begin());
+      const auto pending = std::ranges::find_if(pending_, [&](const auto& item) { return !seen.contains(item.first); });
+      if (pending == pending_.end()) return count;
+      next = *pending;
+      pending_.erase(pending);
     }
     const auto& [key, request] = next;
+    seen.insert(key);
     const std::optional<Known> before = keys_.find(key);
     if (before && !(*before)->pending) continue;
     keys_.erase_if([&](const Known& value) { return before && value == *before; });
     Phases phases;
     std::optional<Tuned> tuned;
-    keys_.get(key, [&] { return find(request, key, true, phases, tuned); });
+    keys_.get(key, [&] { return find(request, key, Due::tuned, phases, tuned); });
     if (before) forget_plans_of(*before);
     if (tuned) ++count;
     if (parts_.now_s() >= until_s) return count;

@@ -2,26 +2,45 @@
 // Which configuration the plans of an engine use: records of the cache, tuning on first use, defaults. Internal.
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "api/dispatch/single_flight.h"
 #include "api/engine/parts.h"
 #include "api/engine/plan_request.h"
+#include "api/engine/plan_state.h"
 #include "tuner/phases.h"
 #include "tuner/select.h"
 #include "tuner/tune_share.h"
 
 namespace tunesmith {
 
-/// What is known about a tuning key. Immutable.
+/// Counts approximately: uses at the same time may count once.
+class UseCounter {
+ public:
+  /// Returns the number of uses with this one.
+  std::uint32_t add() noexcept {
+    const std::uint32_t now = uses_.load(std::memory_order_relaxed) + 1;
+    uses_.store(now, std::memory_order_relaxed);
+    return now;
+  }
+
+ private:
+  std::atomic<std::uint32_t> uses_{0};
+};
+
+/// What is known about a tuning key. Immutable but for its uses.
 struct KeyChoice {
   std::vector<KnownRecord> records;  ///< in the order of preference
   bool pending = false;              ///< not tuned yet, but it should be
+  bool by_capacity = false;          ///< its problems run in the kernel for their bucket of n_cols
+  mutable UseCounter uses{};         ///< of by_capacity
 };
 
 /// The selected configuration of a plan, and what selecting it cost.
@@ -37,10 +56,15 @@ class ConfigChoices {
  public:
   explicit ConfigChoices(Engine::Parts& parts);
 
-  /// Selects a configuration. In mode tune, a key without a record is tuned if the engine's share of time allows it;
-  /// otherwise the nearest record or the default is used and the key is remembered as pending. Whatever fails while tuning
+  /// Selects a configuration. In mode tune, a key without a record is tuned if the engine's share of time allows it, by one
+  /// process at a time; otherwise, and in mode later, the nearest record or the default is used and the key is remembered
+  /// as pending. Whatever fails while tuning
   /// is logged once; only Error(verification_failed) is thrown, because it means that the default itself is wrong.
   Choice choose(const PlanRequest& request, Phases& phases);
+
+  /// Counts a use of a plan with counts_uses. Returns true if its n_cols is used often enough for a kernel of its own and
+  /// `stream` is not being captured: the plan is forgotten then, and the next choose() for its problem selects that kernel.
+  bool outgrows_capacity(const Plan::State& plan, Stream stream);
 
   /// Tunes pending keys until `budget_s` seconds have passed, at least one. Returns the number of keys tuned.
   std::size_t tune_pending(double budget_s);
@@ -50,23 +74,42 @@ class ConfigChoices {
  private:
   using Known = std::shared_ptr<const KeyChoice>;
 
+  /// What a key gets that has no records.
+  enum class Due : std::uint8_t {
+    if_allowed,  ///< tuning if the share allows it, else the kernel of its bucket
+    exact,       ///< a kernel of its own, tuned if the share allows it
+    tuned,       ///< tuning
+  };
+
   /// Reads the records of a key; tunes it if that is due.
-  Known find(const PlanRequest& request, const std::string& key, bool force, Phases& phases, std::optional<Tuned>& tuned);
+  Known find(const PlanRequest& request, const std::string& key, Due due, Phases& phases, std::optional<Tuned>& tuned);
+  /// Returns whether a problem used this many times gets a kernel of its own.
+  bool is_often(std::uint32_t uses) const noexcept;
+  /// Returns the configuration for the bucket of n_cols of the problem, made once for each capacity_class().
+  Config capacity_config(const ParsedProblem& problem);
+  /// Returns whether the cache has records for this n_cols and problem class. Asks the cache once for each class.
+  bool has_records(const ParsedProblem& problem);
   /// Returns nothing if tuning failed or was not possible.
   std::optional<Tuned> tune(const PlanRequest& request);
+  /// Waits, in mode tune and unless `force` is set, for another process that tunes the key; then reads the records again.
+  /// Returns nothing if this process should not tune.
+  std::optional<WorkClaim> claim_tuning(const PlanRequest& request, bool force, KeyChoice& known);
   void remember_pending(const PlanRequest& request, const std::string& key);
+  void report_share();
   /// Forgets plans that were made without the result for this key.
   void forget_plans_of(const Known& known);
 
   Engine::Parts& parts_;
   TuneShare share_;
   SingleFlight<Known> keys_;
-  std::atomic<bool> reported_stale_{false};
+  SingleFlight<std::shared_ptr<const Config>> capacities_;                // by operation and capacity_class()
+  SingleFlight<std::shared_ptr<const std::set<std::int64_t>>> recorded_;  // n_cols, by operation and problem class
+  std::atomic<bool> reported_stale_{false}, reported_share_{false}, reported_claim_{false};
 
   mutable std::mutex mutex_;
   std::map<std::string, PlanRequest> pending_;
   TuningStatus status_;
-  bool reported_share_ = false, reported_failure_ = false;
+  bool reported_failure_ = false;
 };
 
 }  // namespace tunesmith

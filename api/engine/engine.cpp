@@ -7,8 +7,10 @@
 #include "api/dispatch/plan_table.h"
 #include "api/engine/cache_files.h"
 #include "api/engine/config_choices.h"
+#include "api/engine/log_text.h"
 #include "api/engine/parts.h"
 #include "api/engine/prepare.h"
+#include "api/engine/problem_log.h"
 
 namespace tunesmith {
 namespace {
@@ -36,20 +38,38 @@ std::unique_ptr<Engine::Parts> open_parts(EngineOptions options) {
   return parts;
 }
 
+/// Completes a configuration; with `capacity`, as one for a bucket of n_cols.
+Config pinned_config(const Engine::Parts& parts, const PlanRequest& request, Config config) {
+  const DeviceInfo& device = parts.device->info();
+  if (request.specialize == Specialize::capacity && !config.fields.contains("capacity"))
+    config.fields.set("capacity", request.problem->capacity_config(device).value_or(Config()).fields.integer("capacity"));
+  return request.problem->complete_config(device, config);
+}
+
 std::shared_ptr<const Plan::State> prepare_parsed(Engine::Parts& parts, ParsedProblemPtr problem,
                                                   const PrepareOptions& options, Stream stream) {
   PlanRequest request;
   request.problem = std::move(problem);
   request.mode = options.mode.value_or(parts.options.mode);
-  if (!options.config.fields.empty())
-    request.pinned = request.problem->complete_config(parts.device->info(), options.config);
+  request.specialize = options.specialize.value_or(parts.options.specialize);
+  if (request.problem->capacity_class().empty()) request.specialize = Specialize::exact;
+  if (!options.config.fields.empty()) request.pinned = pinned_config(parts, request, options.config);
 
+  if (parts.problem_log != nullptr && request.pinned.fields.empty()) parts.problem_log->count(*request.problem);
   const std::string key = request.key();
-  if (auto state = parts.plans->plans.find(key)) return std::move(*state);
+  if (auto state = parts.plans->plans.find(key))
+    if (!(*state)->counts_uses || !parts.choices->outgrows_capacity(**state, stream)) return std::move(*state);
   if (parts.device->is_capturing(stream))
     throw Error(ErrorCode::capturing, "no plan exists for ", request.problem->problem().short_text(),
                 " and none can be prepared during a stream capture; call Engine::prepare before the capture begins");
-  return parts.plans->plans.get(key, [&] { return make_plan(parts, request); });
+  try {
+    return parts.plans->plans.get(key, [&] { return make_plan(parts, request); });
+  } catch (const Error& error) {
+    // Without a compiler, a cache may have the binary of the problem's own kernel.
+    if (error.code() != ErrorCode::no_compiler || request.specialize != Specialize::automatic) throw;
+    request.specialize = Specialize::exact;
+    return parts.plans->plans.get(request.key(), [&] { return make_plan(parts, request); });
+  }
 }
 
 }  // namespace
@@ -67,6 +87,11 @@ Engine::Engine(EngineOptions options) : Engine(open_parts(std::move(options))) {
 Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
   parts_->plans = std::make_unique<PlanTable>(*parts_->device, parts_->options.plan_capacity);
   parts_->choices = std::make_unique<ConfigChoices>(*parts_);
+  const EngineOptions& options = parts_->options;
+  if (!options.problem_log.empty())
+    parts_->problem_log = std::make_unique<ProblemLog>(
+        options.problem_log, options.plan_capacity,
+        [&options](const std::string& text) { say(options, EngineOptions::Level::warning, text); });
 }
 Engine::~Engine() = default;
 

@@ -54,7 +54,7 @@ EngineOptions EngineOptions::from_environment() {
   if (const char* value = variable("TUNESMITH_MODE"); is_given(value)) try {
       options.mode = parse_mode(value);
     } catch (const Error&) {
-      reject("TUNESMITH_MODE", value, "tune, replay or off");
+      reject("TUNESMITH_MODE", value, "tune, later, replay or off");
     }
   if (const char* value = variable("TUNESMITH_LOG"); is_given(value)) {
     const std::string level = value;
@@ -73,6 +73,8 @@ EngineOptions EngineOptions::from_environment() {
     if (!fs::is_directory(options.templates_folder, ignored))
       reject("TUNESMITH_TEMPLATES", value, "a folder that holds the templates");
   }
+  if (const char* value = variable("TUNESMITH_TUNER")) options.tuner_program = value;
+  if (const char* value = variable("TUNESMITH_PROBLEM_LOG")) options.problem_log = value;
   if (const char* value = variable("TUNESMITH_CUDA")) options.cuda_folders = split_paths(value);
   return options;
 }

@@ -20,6 +20,7 @@
 namespace tunesmith {
 
 class ConfigChoices;
+class ProblemLog;
 struct PlanTable;
 
 /// The winner of tuning one problem.
@@ -43,7 +44,9 @@ struct Engine::Parts {
   };
   std::unique_ptr<PlanTable> plans;  // made by the engine, like choices
   std::unique_ptr<ConfigChoices> choices;
-  Tuner tuner;  ///< empty: tune in this process. The command line tunes in a child process, which a candidate may crash.
+  std::unique_ptr<ProblemLog> problem_log;  // null: none
+  Tuner tuner;  ///< empty: see EngineOptions::isolate_tuning. The command line always tunes in a child process.
+  double tuner_start_s = 10;  ///< time for starting a tuning process, see tuning_limit_s()
 
   Workbench bench() const { return {*device, *compiler, *cache, templates}; }
   /// Opens the matrix library on the first call, because loading cuBLASLt is slow. Thread-safe; throws what open_matmul()

@@ -28,6 +28,7 @@ std::span<const ArrayInfo> Plan::arrays() const noexcept { return state_->arrays
 const Problem& Plan::problem() const noexcept { return state_->problem->problem(); }
 const Config& Plan::config() const noexcept { return state_->config; }
 Origin Plan::origin() const noexcept { return state_->origin; }
+std::int64_t Plan::capacity() const noexcept { return state_->capacity; }
 std::int64_t Plan::nearest_n_cols() const noexcept { return state_->nearest_n_cols; }
 const std::string& Plan::source() const { return state_->loaded->source.get(); }
 bool Plan::compiled() const noexcept { return state_->compiled; }

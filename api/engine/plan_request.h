@@ -12,6 +12,7 @@ struct PlanRequest {
   ParsedProblemPtr problem;
   Config pinned{};  ///< complete, or empty to select one
   Mode mode = Mode::tune;
+  Specialize specialize = Specialize::exact;  ///< exact for operations without kernels for a capacity
 
   /// Returns the key of the plan; equal keys mean equal plans.
   std::string key() const;

@@ -31,7 +31,8 @@ struct Plan::State {
   std::vector<ArrayInfo> arrays;  ///< of the problem
   Config config;
   Origin origin = Origin::by_default;
-  std::int64_t nearest_n_cols = 0;
+  std::int64_t capacity = 0, nearest_n_cols = 0;
+  bool counts_uses = false;                     ///< one-shot calls count as uses of key_choice
   std::shared_ptr<const KeyChoice> key_choice;  ///< what the configuration was selected from; may be null
   std::shared_ptr<const LoadedSource> loaded;   ///< without a module if there is nothing to launch
   bool compiled = false;

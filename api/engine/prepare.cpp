@@ -15,11 +15,11 @@ namespace {
 
 using Level = EngineOptions::Level;
 
-/// Returns the text of the fields that decide the source, with the configuration; nothing for a problem that contains
-/// source.
-std::optional<std::string> source_fields(const ParsedProblem& problem, const Config& config) {
+/// Returns the text of what decides the source, with the configuration; nothing for a problem that contains source.
+std::optional<std::string> source_fields(const ParsedProblem& problem, const Config& config, std::int64_t capacity) {
   const std::span<const FieldInfo> infos = problem.op().cached_fields();
   std::string text = problem.problem().op;
+  if (capacity != 0) return text.append(" ").append(problem.capacity_class()).append(" ").append(config.text());
   for (const auto& [name, value] : problem.problem().fields) {
     const auto info = std::ranges::find(infos, std::string_view(name), &FieldInfo::name);
     if (info == infos.end() || info->kind == FieldKind::text) return std::nullopt;
@@ -81,8 +81,9 @@ std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanReques
 
 std::string PlanRequest::key() const {
   // A pinned configuration is used in every mode, so the key does not depend on the mode.
-  return problem->problem().text() +
-         (pinned.fields.empty() ? " mode=" + std::string(name(mode)) : " config " + pinned.text());
+  return problem->problem().text() + (pinned.fields.empty()
+                                          ? " mode=" + std::string(name(mode)) + " " + std::string(name(specialize))
+                                          : " config " + pinned.text());
 }
 
 std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanRequest& request) {
@@ -94,8 +95,11 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
   state->arrays = request.problem->arrays();
   state->config = std::move(choice.selection.config);
   state->origin = choice.selection.origin;
+  if (const Value* capacity = state->config.fields.find("capacity"); capacity != nullptr)
+    state->capacity = std::get<std::int64_t>(*capacity);
   state->nearest_n_cols = state->origin == Origin::nearest ? choice.selection.nearest_n_cols : 0;
   state->key_choice = std::move(choice.key);
+  state->counts_uses = state->origin == Origin::capacity && state->key_choice != nullptr && parts.options.exact_after != 0;
   state->tune_s = choice.tune_s;
   state->compile_ms = choice.compile_ms;
 
@@ -116,7 +120,7 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
         return build(parts, request, state->config, phases);
       });
     };
-    const std::optional<std::string> decided_by = source_fields(*request.problem, state->config);
+    const std::optional<std::string> decided_by = source_fields(*request.problem, state->config, state->capacity);
     state->loaded = decided_by ? parts.plans->binaries.get(*decided_by, find_module) : find_module();
     if (built_here) state->compile_ms += state->loaded->from_cache ? 0 : state->loaded->binary.compile_ms;
     module = state->loaded->module;

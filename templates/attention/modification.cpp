@@ -33,7 +33,18 @@ constexpr std::array<Function, 2> functions{
       "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux)", &AttentionProblem::mask_mod,
       &Settings::mask_mod}}};
 
+// Not a field of the forward problem.
+constexpr Function gradient_function{
+    "score_mod_grad",
+    "float",
+    functions[0].parameters,
+    "__device__ float score_mod_grad(float score, int b, int h, int q, int k, const Aux& aux)",
+    nullptr,
+    nullptr};
+
 std::string file_of(const Function& function) { return std::string(function.name) + ".cu"; }
+// Names the place of errors, so it says what to do about them.
+constexpr const char* dual_file = "score_mod.cu over dual numbers (give score_mod_grad if it cannot be differentiated)";
 
 SourceReader reader_of(const Function& function, const std::string& text) {
   return {function.name, function.signature, text};
@@ -112,9 +123,8 @@ std::string aux_value(const Aux& aux, std::size_t slot) {
 }
 
 /// Mistakes in the function's signature are reported at its call, so the call gets the function's line.
-std::string line_mark(const Function& function, int line) {
-  return "#line " + std::to_string(line) + " \"" + file_of(function) + "\"\n";
-}
+std::string line_mark(const std::string& file, int line) { return "#line " + std::to_string(line) + " \"" + file + "\"\n"; }
+std::string line_mark(const Function& function, int line) { return line_mark(file_of(function), line); }
 
 constexpr const char* line_here = "#line here\n";  // see SourceParts
 
@@ -128,13 +138,33 @@ std::string text_definition(const Function& function, const std::string& text) {
   return definition + line_here + "}  // namespace of_" + std::string(function.name) + "\n\n";
 }
 
+std::string call_of(const Function& function, const std::string& arguments) {
+  return "of_" + std::string(function.name) + "::" + std::string(function.name) + "(" + arguments +
+         "b, h, q, k, aux_of(slots))";
+}
+
 std::string member_definition(const Function& function, const std::string& text) {
   const bool score = function.name == "score_mod";
-  const std::string arguments = std::string(score ? "score, " : "") + "b, h, q, k, aux_of(slots)";
   return "  static __device__ __forceinline__ " + std::string(function.result) +
          (score ? " score(float score, " : " keeps(") + "int b, int h, int q, int k, const Slots& slots) {\n" +
-         line_mark(function, reader_of(function, text).line_of_function()) + "    return of_" + std::string(function.name) +
-         "::" + std::string(function.name) + "(" + arguments + ");\n" + line_here + "  }\n";
+         line_mark(function, reader_of(function, text).line_of_function()) + "    return " +
+         call_of(function, score ? "score, " : "") + ";\n" + line_here + "  }\n";
+}
+
+/// Returns score_mod over dual numbers: the same source with another `float`.
+std::string dual_definition(const std::string& score_mod) {
+  return "// The same over dual numbers.\nnamespace over_dual {\n#define float dual_numbers::Dual\n" +
+         line_mark(dual_file, 1) + score_mod + (score_mod.ends_with('\n') ? "" : "\n") + line_here +
+         "#undef float\n}  // namespace over_dual\n\n";
+}
+
+/// Returns the member that computes the value and the derivative of score_mod.
+std::string derivative_member(bool over_dual) {
+  return "  static __device__ __forceinline__ dual_numbers::Dual differentiated(float score, int b, int h, int q, int k,\n"
+         "                                                                      const Slots& slots) {\n    return " +
+         (over_dual ? "over_dual::score_mod({score, 1.0f}, b, h, q, k, aux_of(slots))"
+                    : "{" + call_of(functions[0], "score, ") + ", " + call_of(gradient_function, "score, ") + "}") +
+         ";\n  }\n";
 }
 
 }  // namespace
@@ -163,6 +193,27 @@ void check_modification(const Settings& settings) {
     if (aux.is_array) (void)aux.length(settings.dimensions());
 }
 
+void check_score_mod_grad(const std::string& score_mod_grad) {
+  check_source(gradient_function, score_mod_grad);
+  const SourceReader reader = reader_of(gradient_function, score_mod_grad);
+  (void)reader.line_of_function();
+  reader.check_brackets();
+}
+
+void check_differentiable(const Settings& settings) {
+  const SourceReader reader = reader_of(functions[0], settings.score_mod);
+  for (const std::string_view word : {"union", "reinterpret_cast", "bit_cast", "__builtin_bit_cast", "memcpy",
+                                      "__builtin_memcpy", "asm", "__asm", "__asm__", "double"})
+    if (reader.has_word(word))
+      throw Error(ErrorCode::invalid_argument, "score_mod uses '", word,
+                  "', and only float's arithmetic and functions can be ",
+                  "differentiated; write it without, or give score_mod_grad, which returns the derivative of score_mod");
+  if (reader.has_cast_of_address())
+    throw Error(ErrorCode::invalid_argument,
+                "score_mod casts an address or a reference to integers, and the bits of a float ",
+                "have no derivative; write it without, or give score_mod_grad, which returns the derivative of score_mod");
+}
+
 bool mask_may_use(const std::string& mask_mod, MaskPlace place) {
   return reader_of(functions[1], mask_mod).may_use(static_cast<std::size_t>(place), 5);
 }
@@ -189,7 +240,7 @@ std::string modification_type(const Settings& settings) {
   return settings.modified() ? "user_text::Modification" : "tunesmith::NoModification";
 }
 
-std::string modification_definition(const Settings& settings) {
+std::string modification_definition(const Settings& settings, const std::string* score_mod_grad) {
   if (!settings.modified()) return {};
   std::string text = "// The user functions, and what they read.\nnamespace user_text {\n\nusing tunesmith::to_float;\n\n" +
                      aux_definition(settings.aux),
@@ -198,6 +249,11 @@ std::string modification_definition(const Settings& settings) {
     if ((settings.*function.source).empty()) continue;
     text += text_definition(function, settings.*function.source);
     members += member_definition(function, settings.*function.source);
+  }
+  if (score_mod_grad != nullptr && !settings.score_mod.empty()) {
+    const bool over_dual = score_mod_grad->empty();
+    text += over_dual ? dual_definition(settings.score_mod) : text_definition(gradient_function, *score_mod_grad);
+    members += derivative_member(over_dual);
   }
   text += "struct Modification {\n  using Slots = tunesmith::uint64[tunesmith::attention_aux_slots];\n";
   text += "  static __device__ __forceinline__ Aux aux_of(const Slots& slots) {\n    return {";
@@ -217,7 +273,15 @@ std::string modification_entry(const Settings& settings) {
          "  tunesmith::evaluate_modification<shape, user_text::Modification>(params);\n}\n";
 }
 
-LaunchPlan modification_plan(const Settings& settings, std::int64_t rows, std::int64_t keys) {
+std::string score_gradient_entry(const Settings& settings) {
+  if (settings.score_mod.empty()) return {};
+  return "\n// Evaluates the derivative of score_mod alone, likewise.\n"
+         "extern \"C\" __global__ void __launch_bounds__(tunesmith::modification_threads)\n"
+         "attention_score_gradient(const __grid_constant__ tunesmith::ModificationParams params) {\n"
+         "  tunesmith::evaluate_score_gradient<shape, user_text::Modification>(params);\n}\n";
+}
+
+LaunchPlan modification_plan(const Settings& settings, ModificationEntry entry, std::int64_t rows, std::int64_t keys) {
   constexpr std::int64_t threads = 128, most_blocks = 1024;
   ModificationParams params{};
   std::ranges::copy(aux_bits(settings), params.aux);
@@ -239,7 +303,7 @@ LaunchPlan modification_plan(const Settings& settings, std::int64_t rows, std::i
   plan.pointers.push_back({"places", offsetof(ModificationParams, places), 4, rows * 5 * 4, false, false, -1});
   plan.pointers.push_back({"scores", offsetof(ModificationParams, scores), 4, rows * keys * 4, true, false, -1});
   KernelLaunch launch;
-  launch.entry = "attention_modification";
+  launch.entry = entry == ModificationEntry::scores ? "attention_modification" : "attention_score_gradient";
   launch.grid = {static_cast<std::uint32_t>(blocks), 1, 1};
   launch.block = {threads, 1, 1};
   plan.kernels.push_back(launch);

@@ -28,14 +28,24 @@ std::string modification_key(const Settings& settings);
 /// Returns numbers as AttentionParams::aux has them, 0 for arrays.
 std::array<std::uint64_t, most_aux> aux_bits(const Settings& settings);
 
+/// Throws Error(invalid_argument) that says why score_mod cannot be differentiated over dual numbers and what to do instead,
+/// as far as its words tell; the compiler reports everything else.
+void check_differentiable(const Settings& settings);
+/// As check_modification(), of a function that returns the derivative of score_mod.
+void check_score_mod_grad(const std::string& score_mod_grad);
+
 /// Returns the type that kernels take as their Modification.
 std::string modification_type(const Settings& settings);
-/// Returns its definition with the sources; empty without them.
-std::string modification_definition(const Settings& settings);
+/// Returns its definition with the sources; empty without them. `score_mod_grad`: adds the derivative of score_mod, from
+/// this source, or over dual numbers (attention_backward/dual.cuh) if it is empty.
+std::string modification_definition(const Settings& settings, const std::string* score_mod_grad = nullptr);
 /// Returns the entry that evaluates it alone; empty without sources.
 std::string modification_entry(const Settings& settings);
-/// Returns a launch of that entry. Arrays: those of settings.aux in order, then places (i32, rows x 5) and scores (f32,
-/// rows x keys) as ModificationParams describes them.
-LaunchPlan modification_plan(const Settings& settings, std::int64_t rows, std::int64_t keys);
+/// Returns the entry that evaluates the derivative of score_mod alone; empty without score_mod.
+std::string score_gradient_entry(const Settings& settings);
+/// Returns a launch of one of these entries. Arrays: those of settings.aux in order, then places (i32, rows x 5) and scores
+/// (f32, rows x keys) as ModificationParams describes them.
+enum class ModificationEntry : std::uint8_t { scores, derivatives };
+LaunchPlan modification_plan(const Settings& settings, ModificationEntry entry, std::int64_t rows, std::int64_t keys);
 
 }  // namespace tunesmith::attention

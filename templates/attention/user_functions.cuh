@@ -4,12 +4,19 @@
 
 #include "device/platform.cuh"
 
+namespace user_text {
+
+/// float, also where a source is compiled with another type of that name.
+using Real = float;
+
+}  // namespace user_text
+
 // nvcc defines some of these, NVRTC none.
 #ifndef INFINITY
-#define INFINITY __builtin_bit_cast(float, 0x7f800000u)
+#define INFINITY __builtin_bit_cast(user_text::Real, 0x7f800000u)
 #endif
 #ifndef NAN
-#define NAN __builtin_bit_cast(float, 0x7fffffffu)
+#define NAN __builtin_bit_cast(user_text::Real, 0x7fffffffu)
 #endif
 #ifndef FLT_MAX
 #define FLT_MAX 0x1.fffffep+127f

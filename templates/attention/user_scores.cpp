@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "templates/attention/modification.h"
-
 namespace tunesmith::attention {
 namespace {
 
@@ -28,13 +26,15 @@ UserScores::UserScores(const Settings& settings, std::span<const HostArray> arra
     if (aux.is_array) arrays_.push_back(*find(arrays, aux.name));
 }
 
-void UserScores::apply(std::span<Reference::Query> queries) const {
+UserScores::Results UserScores::evaluate(ModificationEntry entry, std::span<const Reference::Query> queries) const {
   const auto rows = static_cast<std::int64_t>(3 * queries.size());
-  std::size_t keys = 0;
+  Results results;
+  std::size_t& keys = results.keys;
   for (const Reference::Query& query : queries) keys = std::max(keys, query.scores.size());
-  if (keys == 0) return;
+  if (keys == 0) return results;
   std::vector<std::int32_t> places;
-  std::vector<float> scores(static_cast<std::size_t>(rows) * keys);
+  std::vector<float>& scores = results.values;
+  scores.resize(static_cast<std::size_t>(rows) * keys);
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
     const Reference::Query& query = queries[row / 3];
     for (const std::int64_t word :
@@ -52,12 +52,31 @@ void UserScores::apply(std::span<Reference::Query> queries) const {
                     reinterpret_cast<std::byte*>(places.data())});
   arrays.push_back({{.name = "scores", .input = true, .output = true, .shape = {rows, length}, .strides = {length, 1}},
                     reinterpret_cast<std::byte*>(scores.data())});
-  evaluate_(modification_plan(settings_, rows, length), arrays);
+  evaluate_(modification_plan(settings_, entry, rows, length), arrays);
+  return results;
+}
+
+void UserScores::apply(std::span<Reference::Query> queries) const {
+  const Results results = evaluate(ModificationEntry::scores, queries);
   for (std::size_t i = 0; i < queries.size(); ++i)
     for (std::size_t j = 0; j < queries[i].scores.size(); ++j) {
-      const float* const low = &scores[3 * i * keys + j];
-      take(queries[i], j, low[0], low[keys], low[2 * keys]);
+      const float* const low = results.at(i, j);
+      take(queries[i], j, low[0], low[results.keys], low[2 * results.keys]);
     }
+}
+
+std::vector<std::vector<Rounded>> UserScores::derivatives(std::span<const Reference::Query> queries) const {
+  const Results results = evaluate(ModificationEntry::derivatives, queries);
+  std::vector<std::vector<Rounded>> all(queries.size());
+  for (std::size_t i = 0; i < queries.size(); ++i)
+    for (std::size_t j = 0; j < queries[i].scores.size(); ++j) {
+      const float* const low = results.at(i, j);
+      const double middle = low[results.keys];
+      // The function's own arithmetic, as for scores; derivatives of bounded functions are differences of numbers around 1.
+      const double own = (1 + std::fabs(middle)) * 0x1p-20;
+      all[i].push_back({middle, std::max(std::fabs(low[0] - middle), std::fabs(low[2 * results.keys] - middle)) + own});
+    }
+  return all;
 }
 
 }  // namespace tunesmith::attention

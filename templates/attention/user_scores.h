@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "templates/attention/modification.h"
 #include "templates/attention/reference.h"
 
 namespace tunesmith::attention {
@@ -23,8 +24,19 @@ class UserScores {
 
   /// Replaces the scores of the queries. Not thread-safe.
   void apply(std::span<Reference::Query> queries) const;
+  /// Returns the derivatives of score_mod at the scores of each query, which apply() has not replaced yet. Not thread-safe.
+  std::vector<std::vector<Rounded>> derivatives(std::span<const Reference::Query> queries) const;
 
  private:
+  /// Results at the lower end of each score's rounding, at the score, and at the upper end: three rows for each query.
+  struct Results {
+    std::size_t keys = 0;  ///< of a row
+    std::vector<float> values;
+
+    const float* at(std::size_t query, std::size_t key) const noexcept { return &values[3 * query * keys + key]; }
+  };
+  Results evaluate(ModificationEntry entry, std::span<const Reference::Query> queries) const;
+
   const Settings& settings_;
   const Evaluate& evaluate_;
   std::vector<HostArray> arrays_;

@@ -130,6 +130,24 @@ std::size_t SourceReader::count_of(std::string_view word) const {
   return count;
 }
 
+bool SourceReader::has_cast_of_address() const {
+  constexpr std::array<std::string_view, 8> integers{"const", "volatile", "unsigned", "signed",
+                                                     "int",   "long",     "short",    "char"};
+  for (std::size_t at = code_.find('('); at != std::string::npos; at = code_.find('(', at + 1)) {
+    bool any = false;
+    std::size_t begin = code_.find_first_not_of(blanks, at + 1);
+    for (std::size_t end = begin; begin < code_.size(); begin = code_.find_first_not_of(blanks, end)) {
+      for (end = begin; end < code_.size() && is_word(code_[end]);) ++end;
+      if (std::ranges::find(integers, std::string_view(code_).substr(begin, end - begin)) == integers.end()) break;
+      any = true;
+    }
+    if (!any || begin >= code_.size() || (code_[begin] != '&' && code_[begin] != '*')) continue;
+    const std::size_t close = code_.find_first_not_of(" \t\r\n&*", begin);
+    if (close != std::string::npos && code_[close] == ')') return true;
+  }
+  return false;
+}
+
 // Directives, line continuations, trigraphs, raw and prefixed literals, and assembly.
 bool SourceReader::may_hide_words() const {
   constexpr std::array<std::string_view, 3> anywhere{"\\", "??", "R\""};

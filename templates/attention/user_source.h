@@ -21,6 +21,10 @@ class SourceReader {
   /// Returns whether the function may use its int parameter number `index` of `count`. False is certain: the name does not
   /// occur again, the function is declared once, there are no directives, ...
   bool may_use(std::size_t index, std::size_t count) const;
+  /// Returns whether the word occurs in code.
+  bool has_word(std::string_view word) const { return count_of(word) > 0; }
+  /// Returns whether there is a cast to a pointer or a reference to integers, such as "(unsigned&)".
+  bool has_cast_of_address() const;
 
  private:
   int line_at(std::size_t at) const;

@@ -176,7 +176,8 @@ class Checker {
 CheckResult ParsedAttentionBackward::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
   if (settings_.forward.modified())
     throw Error(ErrorCode::unsupported,
-                "mask_mod is a CUDA function, which check() cannot evaluate; check_outputs() evaluates it on a device");
+                "score_mod and mask_mod are CUDA functions, which check() cannot evaluate; check_outputs() evaluates them "
+                "on a device");
   return check_outputs(arrays, max_rows, {});
 }
 
@@ -188,7 +189,7 @@ CheckResult ParsedAttentionBackward::check_outputs(std::span<const HostArray> ar
   CheckResult result;
   result.error_unit = "relative";
   result.total_rows = forward.batch * (forward.heads * forward.seq_q + forward.kv_heads * forward.seq_kv);
-  if (forward.modified()) result.note = "mask_mod as the device evaluates it alone";
+  if (forward.modified()) result.note = "score_mod and mask_mod as the device evaluates them alone";
 
   std::mutex mutex;
   std::exception_ptr failure;

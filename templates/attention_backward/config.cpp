@@ -188,6 +188,7 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
     return "roles=gradients has tile_q=64 and ahead=1";
   if (forward.varlen) return "wgmma has no packed sequences yet";
   if (!forward.mask_mod.empty()) return "wgmma has no mask_mod yet";
+  if (!forward.score_mod.empty()) return "wgmma has no score_mod yet";
   if (forward.softcap != 0) return "wgmma has no softcap yet";
   if (settings.dslopes) return "wgmma has no dslopes yet";
   for (const Side side : {Side::q, Side::k, Side::v}) {

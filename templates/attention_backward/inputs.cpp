@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "templates/attention/reference.h"
+#include "templates/attention/user_scores.h"
 #include "templates/attention_backward/op.h"
 #include "templates/half.h"
 #include "templates/sampling.h"
@@ -45,12 +48,22 @@ void fill_dout(const Settings& settings, const HostArray& array, std::uint64_t s
       });
 }
 
-/// Writes o and lse of one query as the forward pass would without user functions, which the host cannot evaluate.
+/// Returns query number i of all, without scores.
+attention::Reference::Query query_of(const attention::Settings& forward, const attention::Reference& reference,
+                                     std::int64_t i) {
+  attention::Reference::Query query;
+  query.batch = i / forward.seq_q / forward.heads;
+  query.head = i / forward.seq_q % forward.heads;
+  query.query = i % forward.seq_q;
+  query.bounds = reference.sequence(query.batch);
+  return query;
+}
+
+/// Writes o and lse of one query from its scores.
 void write_exact(const Settings& settings, const attention::Reference& reference, std::span<const HostArray> arrays,
                  attention::Reference::Query& query) {
   const attention::Settings& forward = settings.forward;
   attention::Reference::Row row;
-  reference.compute_scores(query);
   reference.compute(query, row);
   const std::int64_t position = query.bounds.q_start + query.query;
   const std::int64_t at = forward.element(Side::o, query.batch, position, query.head);
@@ -98,21 +111,38 @@ void ParsedAttentionBackward::fill_inputs(std::uint64_t seed, InputKind kind, st
   const std::int64_t work = std::max<std::int64_t>(forward.seq_kv, 1) * (forward.head_dim + forward.head_dim_v);
   const bool exact = edge_cases || queries <= affordable / work;
   const attention::Reference reference(forward, arrays);
+  // Without user functions, which the host cannot evaluate: complete_inputs() adds them.
   const auto write_queries = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      attention::Reference::Query query;
-      query.batch = i / forward.seq_q / forward.heads;
-      query.head = i / forward.seq_q % forward.heads;
-      query.query = i % forward.seq_q;
-      query.bounds = reference.sequence(query.batch);
+      attention::Reference::Query query = query_of(forward, reference, i);
       if (query.query >= query.bounds.queries) continue;
-      if (exact)
+      if (exact) {
+        reference.compute_scores(query);
         write_exact(settings_, reference, arrays, query);
-      else
+      } else {
         write_estimate(settings_, arrays, seed + 23, query);
+      }
     }
   };
   over_rows(queries, exact ? work : forward.head_dim_v, write_queries);
+}
+
+void ParsedAttentionBackward::complete_inputs(std::span<const HostArray> arrays, const Evaluate& evaluate) const {
+  const attention::Settings& forward = settings_.forward;
+  if (!forward.modified()) return;
+  const attention::Reference reference(forward, arrays);
+  const attention::UserScores user_scores(forward, arrays, evaluate);
+  const std::int64_t all = forward.batch * forward.heads * forward.seq_q, at_once = user_scores.rows_at_once();
+  for (std::int64_t begin = 0; begin < all; begin += at_once) {
+    std::vector<attention::Reference::Query> queries;
+    for (std::int64_t i = begin; i < std::min(all, begin + at_once); ++i)
+      if (attention::Reference::Query query = query_of(forward, reference, i); query.query < query.bounds.queries) {
+        reference.compute_scores(query);
+        queries.push_back(std::move(query));
+      }
+    user_scores.apply(queries);
+    for (attention::Reference::Query& query : queries) write_exact(settings_, reference, arrays, query);
+  }
 }
 
 }  // namespace tunesmith

@@ -20,6 +20,7 @@
 #include "attention_backward/pairs.cuh"
 #include "attention_backward/prepare.cuh"
 #include "attention_backward/products.cuh"
+#include "attention_backward/score_gradient.cuh"
 
 namespace tunesmith {
 

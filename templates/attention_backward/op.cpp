@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/tokens.h"
 #include "templates/attention/key.h"
 #include "templates/attention/smaller_problem.h"
 #include "templates/attention_backward/config.h"
@@ -22,6 +23,8 @@ KeyParts ParsedAttentionBackward::key() const {
   if (settings_.dsinks) parts.problem_class += ",dsinks";
   if (settings_.dslopes) parts.problem_class += ",dslopes";
   if (settings_.deterministic) parts.problem_class += ",deterministic";
+  if (!settings_.score_mod_grad.empty())
+    parts.problem_class += ",score_mod_grad=" + token_digest(settings_.score_mod_grad).substr(0, 16);
   parts.problem_class += ",gradient_vectors=";
   for (const GradientTensor& gradient : gradient_tensors)
     parts.problem_class += std::to_string(settings_.forward.vector(gradient.side, settings_.*gradient.tensor)) + ".";

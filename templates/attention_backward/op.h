@@ -22,6 +22,7 @@ class ParsedAttentionBackward final : public ParsedProblem {
   Problem tuned_as() const override;
   Problem verification_problem() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
+  void complete_inputs(std::span<const HostArray> arrays, const Evaluate& evaluate) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
   CheckResult check_outputs(std::span<const HostArray> arrays, std::int64_t max_rows,
                             const Evaluate& evaluate) const override;
@@ -33,8 +34,8 @@ class ParsedAttentionBackward final : public ParsedProblem {
 
 std::string_view summary_of(const AttentionBackwardProblem& problem) noexcept;
 std::vector<FieldInfo> config_fields_of(const AttentionBackwardProblem& problem);
-/// Throws Error(invalid_argument) for fields that contradict each other, and Error(unsupported) for what the backward pass
-/// cannot do yet; adds the declarations of the user sources to aux.
+/// Throws Error(invalid_argument) for fields that contradict each other and for a score_mod that cannot be differentiated;
+/// adds the declarations of the user sources to aux.
 void complete(AttentionBackwardProblem& problem);
 
 using AttentionBackwardOp = DescribedOp<AttentionBackwardProblem, ParsedAttentionBackward>;

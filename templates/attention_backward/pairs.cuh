@@ -37,7 +37,7 @@ class Pairs {
   static constexpr bool straight = !shape.softcap && !shape.score_mod;
 
   __device__ __forceinline__ Pairs(const AttentionParams& params, const Sequence& sequence, int batch, int head)
-      : scores_(params, sequence, batch, head) {}
+      : scores_(params, sequence, batch, head), batch_(batch), head_(head) {}
 
   __device__ __forceinline__ const Visibility<shape>& visibility() const { return scores_.visibility(); }
   /// As Scores::counts().
@@ -60,13 +60,22 @@ class Pairs {
       const float ratio = multiply(multiply(score, params.scale), params.inverse_softcap);
       pair.slope = fused_multiply_add(-ratio, ratio, 1.0f);
     }
+    if constexpr (shape.score_mod) {
+      const auto modified =
+          Modification::differentiated(multiply(score, params.scale), batch_, head_, query, key, params.aux);
+      score = modified.value;
+      pair.slope = multiply(pair.slope, modified.derivative);
+    }
     score = scores_.biased(score, query, key, 0);
     pair.probability = exp2_approx(fused_multiply_add(score, scores_.factor(), -lse));
+    // The derivative may be infinite where the score is -inf.
+    if (shape.score_mod && pair.probability == 0.0f) pair.slope = 0.0f;
     return pair;
   }
 
  private:
   Scores<shape, Modification> scores_;
+  int batch_, head_;  ///< of score_mod
 };
 
 }  // namespace tunesmith

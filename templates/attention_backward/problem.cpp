@@ -1,5 +1,6 @@
 // Problems of attention's backward pass: checks that concern several fields.
 
+#include "templates/attention/modification.h"
 #include "templates/attention/op.h"
 #include "templates/attention_backward/op.h"
 #include "tunesmith/error.h"
@@ -17,6 +18,7 @@ Settings Settings::of(const AttentionBackwardProblem& p) {
   s.dsinks = p.dsinks;
   s.dslopes = p.dslopes;
   s.deterministic = p.deterministic;
+  s.score_mod_grad = p.score_mod_grad;
   return s;
 }
 
@@ -30,11 +32,15 @@ std::string_view summary_of(const AttentionBackwardProblem&) noexcept {
 
 void complete(AttentionBackwardProblem& p) {
   complete(static_cast<AttentionProblem&>(p));
-  if (!p.score_mod.empty())
-    throw Error(ErrorCode::unsupported,
-                "attention_backward cannot differentiate score_mod yet; leave score_mod out, or express it with softcap, "
-                "alibi, windows or mask_mod");
   const Settings settings = Settings::of(p);
+  if (!p.score_mod_grad.empty()) {
+    if (p.score_mod.empty())
+      throw Error(ErrorCode::invalid_argument,
+                  "score_mod_grad is given, but there is no score_mod that it is the derivative of");
+    attention::check_score_mod_grad(p.score_mod_grad);
+  } else if (!p.score_mod.empty()) {
+    attention::check_differentiable(settings.forward);
+  }
   for (const GradientTensor& gradient : gradient_tensors)
     if (gradient.tensor != &Settings::dout)
       attention::check_apart(settings.forward, gradient.side, settings.*gradient.tensor, gradient.name);

@@ -116,9 +116,10 @@ Rounded Reference::score(const KeyHead& keys, const QueryHead& queries, std::int
 }
 
 PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::int64_t query, std::int64_t key,
-                           Rounded score, const Rounded& unmodified) const {
+                           const Score& scores) const {
   const attention::Settings& forward = settings_.forward;
   const auto at = static_cast<std::size_t>(query);
+  Rounded score = scores.value;
   PairTerms pair;
   pair.distance = static_cast<double>(std::llabs(query + forward.offset(keys.bounds.queries, keys.bounds.keys) - key));
   const double lse = queries.lse[at];
@@ -144,9 +145,14 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   pair.score_gradient.error += least_normal * (1 + std::fabs(difference));
   double slope = 1, slope_error = 0;
   if (forward.softcap != 0) {
-    const double ratio = unmodified.value / forward.softcap;
+    const double ratio = scores.unmodified.value / forward.softcap;
     slope = 1 - ratio * ratio;
-    slope_error = 0x1p-20 + 2 * unmodified.error / forward.softcap;
+    slope_error = 0x1p-20 + 2 * scores.unmodified.error / forward.softcap;
+  }
+  if (!forward.score_mod.empty() && p > 0) {
+    const Rounded& derivative = scores.derivative;
+    slope_error = slope_error * (std::fabs(derivative.value) + derivative.error) + std::fabs(slope) * derivative.error;
+    slope *= derivative.value;
   }
   pair.gradient = pair.score_gradient.times(slope);
   pair.gradient.size += pair.score_gradient.size * slope_error;
@@ -157,6 +163,23 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   return pair;
 }
 
+std::vector<std::vector<Reference::Score>> Reference::modified(std::vector<attention::Reference::Query>& queries) const {
+  std::vector<std::vector<Score>> all;
+  for (const attention::Reference::Query& query : queries) {
+    std::vector<Score>& scores = all.emplace_back();
+    for (std::size_t j = 0; j < query.scores.size(); ++j) scores.push_back({{}, {query.scores[j], query.errors[j]}, {1, 0}});
+  }
+  std::vector<std::vector<Rounded>> derivatives;
+  if (!settings_.forward.score_mod.empty()) derivatives = user_scores_.derivatives(queries);
+  if (settings_.forward.modified()) user_scores_.apply(queries);
+  for (std::size_t i = 0; i < queries.size(); ++i)
+    for (std::size_t j = 0; j < all[i].size(); ++j) {
+      all[i][j].value = {queries[i].scores[j], queries[i].errors[j]};
+      if (!derivatives.empty()) all[i][j].derivative = derivatives[i][j];
+    }
+  return all;
+}
+
 std::vector<PairTerms> Reference::of_query(const KeyHead& keys, const QueryHead& queries, std::int64_t query,
                                            std::int64_t& first) const {
   const attention::Settings& forward = settings_.forward;
@@ -164,19 +187,17 @@ std::vector<PairTerms> Reference::of_query(const KeyHead& keys, const QueryHead&
   first = forward.bounded_left() ? std::max<std::int64_t>(0, position - forward.left()) : 0;
   const std::int64_t end =
       forward.bounded_right() ? std::min(keys.bounds.keys, position + forward.right() + 1) : keys.bounds.keys;
-  attention::Reference::Query line{keys.batch, queries.head, query, keys.bounds, first, {}, {}};
-  std::vector<Rounded> scores;
+  std::vector<attention::Reference::Query> line{{keys.batch, queries.head, query, keys.bounds, first, {}, {}}};
   for (std::int64_t key = first; key < end; ++key) {
-    scores.push_back(score(keys, queries, query, key));
-    line.scores.push_back(scores.back().value);
-    line.errors.push_back(scores.back().error);
+    const Rounded unmodified = score(keys, queries, query, key);
+    line[0].scores.push_back(unmodified.value);
+    line[0].errors.push_back(unmodified.error);
   }
-  if (forward.modified()) user_scores_.apply({&line, 1});
+  const std::vector<Score> scores = modified(line)[0];
   std::vector<PairTerms> pairs;
   for (std::size_t j = 0; j < scores.size(); ++j) {
-    pairs.push_back(
-        terms(keys, queries, query, first + static_cast<std::int64_t>(j), {line.scores[j], line.errors[j]}, scores[j]));
-    pairs.back().undecided = line.undecided;
+    pairs.push_back(terms(keys, queries, query, first + static_cast<std::int64_t>(j), scores[j]));
+    pairs.back().undecided = line[0].undecided;
   }
   return pairs;
 }
@@ -189,15 +210,14 @@ std::vector<PairTerms> Reference::of_key(const KeyHead& keys, const QueryHead& q
   const std::int64_t end =
       forward.bounded_left() ? std::min(keys.bounds.queries, position + forward.left() + 1) : keys.bounds.queries;
   std::vector<attention::Reference::Query> line;
-  std::vector<Rounded> scores;
   for (std::int64_t query = first; query < end; ++query) {
-    scores.push_back(score(keys, queries, query, key));
-    line.push_back({keys.batch, queries.head, query, keys.bounds, key, {scores.back().value}, {scores.back().error}});
+    const Rounded unmodified = score(keys, queries, query, key);
+    line.push_back({keys.batch, queries.head, query, keys.bounds, key, {unmodified.value}, {unmodified.error}});
   }
-  if (forward.modified()) user_scores_.apply(line);
+  const std::vector<std::vector<Score>> scores = modified(line);
   std::vector<PairTerms> pairs;
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    pairs.push_back(terms(keys, queries, line[i].query, key, {line[i].scores[0], line[i].errors[0]}, scores[i]));
+    pairs.push_back(terms(keys, queries, line[i].query, key, scores[i][0]));
     pairs.back().undecided = line[i].undecided;
   }
   return pairs;

@@ -86,9 +86,14 @@ class Reference {
   Matrix load(const std::byte* data, Side side, const Tensor& tensor, std::int64_t batch, std::int64_t start,
               std::int64_t count, std::int64_t head) const;
   attention::Rounded score(const KeyHead& keys, const QueryHead& queries, std::int64_t query, std::int64_t key) const;
-  /// `score`: after the user functions; `unmodified`: before them.
+  /// A score after the user functions and before them, and the derivative of the one by the other.
+  struct Score {
+    attention::Rounded value, unmodified, derivative;
+  };
+  /// Applies the user functions to the scores of the queries, one row of scores each.
+  std::vector<std::vector<Score>> modified(std::vector<attention::Reference::Query>& queries) const;
   PairTerms terms(const KeyHead& keys, const QueryHead& queries, std::int64_t query, std::int64_t key,
-                  attention::Rounded score, const attention::Rounded& unmodified) const;
+                  const Score& score) const;
   double head_value(const char* array, std::int64_t head) const;
 
   const Settings& settings_;

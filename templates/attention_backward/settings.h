@@ -13,6 +13,7 @@ struct Settings {
   attention::Settings forward;
   Tensor dout, dq, dk, dv;  ///< of the shapes of o, q, k and v
   bool dlse = false, dsinks = false, dslopes = false, deterministic = false;
+  std::string score_mod_grad;  ///< user source; empty: score_mod is differentiated
 
   static Settings of(const AttentionBackwardProblem& problem);
 

@@ -16,6 +16,7 @@
 #include "attention_backward/heads.cuh"
 #include "attention_backward/pairs.cuh"
 #include "attention_backward/prepare.cuh"
+#include "attention_backward/score_gradient.cuh"
 
 namespace tunesmith {
 

@@ -261,9 +261,10 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   if (wgmma) parts.least_arch = "sm_90a";
   parts.main_template = "attention_backward/" + variant + ".cuh";
   parts.constants =
-      "using Element = " + device_type(forward.dtype) + ";\n\n" + attention::modification_definition(forward) +
-      attention::shape_text(forward) + backward_shape_text(typed, settings) +
-      attention::features_text(forward, features_of(typed, settings)) + config_text(typed, settings) +
+      "using Element = " + device_type(forward.dtype) + ";\n\n" +
+      attention::modification_definition(forward, &settings.score_mod_grad) + attention::shape_text(forward) +
+      backward_shape_text(typed, settings) + attention::features_text(forward, features_of(typed, settings)) +
+      config_text(typed, settings) +
       asserts("sizeof(tunesmith::" + std::string(argument.type) + ")", wgmma ? sizeof(WgmmaBackwardParams) : sizeof(Params),
               "the host fills the parameters by this layout") +
       asserts("tunesmith::PrepareLanes<shape, backward>::rows", prepare_rows(settings),
@@ -290,7 +291,7 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   if (has_heads_kernel(settings))
     parts.kernels += common_entry("attention_backward_heads", heads_threads, "attention_backward_heads<shape, backward>");
   parts.kernels += attention::block_mask_entry(forward, argument.type, std::string(argument.common) + ".attention") +
-                   attention::modification_entry(forward);
+                   attention::modification_entry(forward) + attention::score_gradient_entry(forward);
   return parts;
 }
 

@@ -24,7 +24,7 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const CrossEntropyPa
                                                Maximum::identity(), tile);
   const GradientScale<options> upstream(params, index);
   const float lse = params.lse_in[index];
-  const Target<TargetType> target(params, index, shape.cols);
+  const Target<TargetType> target(params, index, columns_of<shape>(params.row));
   float sum_of_weights = static_cast<float>(params.vocab_size);
   if constexpr (options.weights && options.smoothing) sum_of_weights = scratch(params, params.totals)[1];
   RowLoss<options> loss(lse, weight_of<options>(params, target.column), sum_of_weights);
@@ -74,7 +74,7 @@ __device__ __forceinline__ void cross_entropy_backward(const CrossEntropyParams&
   const int64 begin = block_index() % config.blocks_per_row * length;
   const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
   // Instantiate twice, so that the common case has no branches around its accesses.
-  constexpr bool all_inside = !shape.shifted && shape.cols % length == 0;
+  constexpr bool all_inside = !shape.shifted && shape.least_cols == 0 && shape.cols % length == 0;
   if (all_inside || (begin >= row.all.begin && begin + length <= row.all.end))
     cross_entropy_backward_tile<true, Types, TargetType, shape, options, config>(params, row, index, begin);
   else if constexpr (!all_inside)

@@ -5,6 +5,7 @@
 
 #include "templates/cross_entropy/config.h"
 #include "templates/row/config.h"
+#include "templates/row/row_problem.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -94,6 +95,15 @@ std::string ParsedCrossEntropy::why_invalid(const DeviceInfo& device, const Conf
   } catch (const Error& error) {
     return error.what();
   }
+}
+
+std::optional<Config> ParsedCrossEntropy::capacity_config(const DeviceInfo& device) const {
+  if (!is_row_kernel()) return std::nullopt;
+  return row::capacity_config(settings_.shape, device).to_config();
+}
+
+std::string ParsedCrossEntropy::capacity_class() const {
+  return is_row_kernel() ? row::capacity_class(*this, settings_.shape) : std::string();
 }
 
 Problem ParsedCrossEntropy::verification_problem() const {

@@ -20,6 +20,8 @@ class ParsedCrossEntropy final : public ParsedProblem {
   Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
   std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
+  std::optional<Config> capacity_config(const DeviceInfo& device) const override;
+  std::string capacity_class() const override;
   SourceParts source_parts(const Config& config) const override;
   LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   Problem verification_problem() const override;

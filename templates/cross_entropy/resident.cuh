@@ -35,7 +35,7 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
     // exponentials ensures this, because they depend on a maximum that includes that logit.
     resident.load(logits, row.seen, thread_rank, Maximum::identity());
     group.start();
-    const Target<TargetType> target(params, index, shape.cols);
+    const Target<TargetType> target(params, index, columns_of<shape>(params.row));
     const int64 position = target.column >= 0 ? target.column + row.shift : -1;
     TargetElement<Input> target_element;
     target_element.ask(position >= 0, logits + position);

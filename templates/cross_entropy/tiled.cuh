@@ -49,10 +49,11 @@ __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pa
   constexpr int64 elements = tile_elements<shape, config>;
   const LogitScale<options> scale(params);
   const Input* const logits = row.template input<Input>(params.row, 0);
-  const int64 first = part * part_elements<shape, config>;
-  const int64 part_end = first + part_elements<shape, config>;
+  const int64 cols = columns_of<shape>(params.row);
+  const int64 first = part * part_elements<shape, config>(cols);
+  const int64 part_end = first + part_elements<shape, config>(cols);
   const int64 end = row.all.end < part_end ? row.all.end : part_end;
-  const int64 inside_end = end < shape.cols ? end : shape.cols;
+  const int64 inside_end = end < cols ? end : cols;
   // 32-bit tile numbers and one pointer save registers, which limit the number of resident blocks.
   const int tiles = end > first ? static_cast<int>((end - first + elements - 1) / elements) : 1;
   const int whole_tiles = inside_end > first ? static_cast<int>((inside_end - first) / elements) : 0;
@@ -76,7 +77,7 @@ __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pa
     next += elements;
   };
   load_next(0);
-  const Target<TargetType> target(params, row.index, shape.cols);
+  const Target<TargetType> target(params, row.index, cols);
   const int64 position = target.column >= 0 ? target.column + row.shift : -1;
   TargetElement<Input> target_element;
   auto to_target = static_cast<uint32>(
@@ -133,7 +134,7 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
                                                       target.counts());
   const Input* const logits = row.template input<Input>(params.row, 0);
   Output* const dlogits = row.template output<Output>(params.row);
-  over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
+  over_tiles<shape, config, true>(columns_of<shape>(params.row), part, row.all.end, [&](bool inside, int64 begin) {
     if (!target.counts()) {  // write zeros whatever the logits are
 #pragma unroll
       for (int i = 0; i < config.unroll; ++i) {
@@ -237,7 +238,7 @@ template <typename Types, typename TargetType, const RowShape& shape, const Cros
 __device__ __forceinline__ void cross_entropy_split(const CrossEntropyParams& params) {
   const auto finish = [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
-    const Target<TargetType> target(params, index, shape.cols);
+    const Target<TargetType> target(params, index, columns_of<shape>(params.row));
     const auto* const parts =
         static_cast<const StoredPartial<options>*>(params.row.workspace) + index * config.blocks_per_row;
     RunningCrossEntropy<shape, options> state;

@@ -96,4 +96,26 @@ struct BranchedEdges {
   }
 };
 
+/// For rows whose length is known only at run time: many vectors may lie beyond an end, but at most two cross one. Whole
+/// vectors are loaded without a branch; only a warp with a vector across an end accesses elements.
+struct GuardedEdges {
+  template <typename T, int count, LoadHint hint>
+  static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
+                                                          float outside) {
+    if (inside) return load_whole<T, count, hint>(row, column);
+    Packed<T, count> vector = load_if_whole<T, count, hint>(row, column, range, outside);
+    if (!range.holds<count>(column) && range.meets<count>(column))
+      vector = BranchedEdges::load<T, count, hint>(row, column, range, false, outside);
+    return vector;
+  }
+  template <typename T, int count, StoreHint hint>
+  static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
+                                               const float (&values)[count]) {
+    if (inside || range.holds<count>(column))
+      store_whole<T, count, hint>(row, column, values);
+    else if (range.meets<count>(column))
+      store_by_element<T, count, hint>(row, column, range, values);
+  }
+};
+
 }  // namespace tunesmith

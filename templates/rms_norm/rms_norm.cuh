@@ -35,7 +35,7 @@ template <const RowShape& shape>
 __device__ __forceinline__ float rstd_of(const RmsNormParams& params, FloatPair squares) {
   // If the sum is infinite, the second float is NaN (inf - inf).
   const float sum = is_finite(squares.first) ? add(squares.first, squares.second) : squares.first;
-  return reciprocal_sqrt(add(divide(sum, static_cast<float>(shape.cols)), params.eps));
+  return reciprocal_sqrt(add(divide(sum, static_cast<float>(columns_of<shape>(params.row))), params.eps));
 }
 
 /// Normalizes the vector at `column` and stores its elements that are in the row.

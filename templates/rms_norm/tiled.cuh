@@ -21,7 +21,7 @@ __device__ __forceinline__ FloatPair squares_of_part(const RmsNormParams& params
   using Input = typename Types::Input;
   const Input* const x = row.template input<Input>(params.row, 0);
   CompensatedSum squares;
-  over_tiles<shape, config, true>(part, row.seen.end, [&](bool inside, int64 begin) {
+  over_tiles<shape, config, true>(columns_of<shape>(params.row), part, row.seen.end, [&](bool inside, int64 begin) {
     Packed<Input, shape.vector> tile[config.unroll];
     load_tile<Input, shape, config, config.load>(x, begin, row.seen, inside, 0.0f, tile);
 #pragma unroll
@@ -42,7 +42,7 @@ __device__ __forceinline__ void normalize_part(const RmsNormParams& params, cons
   const Input* const x = row.template input<Input>(params.row, 0);
   const float rstd = rstd_of<shape>(params, squares);
   if (part == 0 && thread_index() == 0 && params.rstd != nullptr) params.rstd[row.index] = rstd;
-  over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
+  over_tiles<shape, config, true>(columns_of<shape>(params.row), part, row.all.end, [&](bool inside, int64 begin) {
     Packed<Input, shape.vector> tile[config.unroll];
     load_tile<Input, shape, config, config.load_again>(x, begin, row.seen, inside, 0.0f, tile);
 #pragma unroll

@@ -60,13 +60,17 @@ struct TypedConfig {
   LoadHint load = LoadHint::plain;
   LoadHint load_again = LoadHint::plain;  ///< two_pass, split: second pass
   StoreHint store = StoreHint::plain;
+  /// Not pipeline: the kernel runs every width of the bucket that ends at this number of columns. 0: exactly
+  /// the problem's columns.
+  std::int64_t capacity = 0;
 
   /// Throws Error(invalid_argument) with the field, its value and the allowed values.
   static TypedConfig parse(const Config& config);
   Config to_config() const;
 
-  /// Returns the shape with this configuration's vector width.
+  /// Returns the shape with this configuration's vector width and capacity.
   Shape view(Shape shape) const {
+    if (capacity != 0) shape = shape.with_capacity();
     if (access != Access::vectors) shape.widest = access == Access::pairs ? 2 : 1;
     return shape;
   }
@@ -101,6 +105,8 @@ std::string why_invalid(const TypedConfig& config, const Shape& shape, const Dev
 TypedConfig default_config(const Shape& shape, const DeviceInfo& device);
 /// Returns the best guess of one variant; well-formed, but not necessarily valid (a row may be too long for the variant).
 TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo& device);
+/// Returns the configuration for every width of the bucket, and every number of rows of the bucket, that the shape is in.
+TypedConfig capacity_config(const Shape& shape, const DeviceInfo& device);
 /// Implement Op::complete_config and Op::search_space.
 Config complete_config(const Config& partial, const Shape& shape, const DeviceInfo& device);
 std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, Effort effort);

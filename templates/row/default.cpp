@@ -241,6 +241,16 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   return default_config(Variant::two_pass, shape, device);
 }
 
+TypedConfig capacity_config(const Shape& shape, const DeviceInfo& device) {
+  Shape longest = shape;
+  longest.rows = shape.rows_bucket();
+  longest.cols = shape.capacity();
+  longest.streams = false;  // the pipeline's layout of shared memory depends on the width
+  TypedConfig config = default_config(longest, device);
+  config.capacity = longest.cols;
+  return config;
+}
+
 namespace {
 
 Variant variant_of(const Value& named) {
@@ -252,7 +262,9 @@ Variant variant_of(const Value& named) {
 }  // namespace
 
 Config complete_config(const Config& partial, const Shape& shape, const DeviceInfo& device) {
-  TypedConfig typed = default_config(shape, device);
+  const Value* const named_capacity = partial.fields.find("capacity");
+  const bool has_capacity = named_capacity != nullptr && *named_capacity != Value(std::int64_t{0});
+  TypedConfig typed = has_capacity ? capacity_config(shape, device) : default_config(shape, device);
   // If a variant is named, vector accesses are the default, as in a complete configuration.
   if (const Value* named = partial.fields.find("variant"))
     if (const Variant variant = variant_of(*named);

@@ -19,6 +19,7 @@ RowParams parameters(const Shape& shape) {
   params.rows = shape.rows;
   for (int i = 0; i < shape.inputs; ++i) params.input_stride[i] = shape.in[static_cast<std::size_t>(i)].stride;
   params.output_stride = shape.out.stride;
+  params.cols = static_cast<std::int32_t>(shape.actual_cols == 0 ? shape.cols : shape.actual_cols);
   const Options& options = shape.options;
   params.mask_inner = options.mask_inner == 0 ? std::max<std::int64_t>(shape.rows, 1) : options.mask_inner;
   params.mask_middle = options.mask_middle;

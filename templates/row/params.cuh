@@ -23,7 +23,7 @@ struct RowParams {
   float log2e_high, log2e_low;  ///< scale * log2(e) in two floats
   float far_below;              ///< 120 / scale
   float large_maximum;          ///< 2^20 / scale
-  float reserved;
+  int cols;                     ///< columns of the rows
 };
 
 }  // namespace tunesmith

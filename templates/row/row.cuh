@@ -9,7 +9,8 @@ namespace tunesmith {
 
 /// Properties that the source is specialized for.
 struct RowShape {
-  int64 cols;
+  int64 cols;               ///< the most columns, if least_cols is set
+  int64 least_cols = 0;     ///< rows have least_cols to cols columns: RowParams::cols. 0: exactly cols
   int vector;               ///< elements per vector: at most 16 bytes of the widest dtype
   bool shifted = false;     ///< rows are not vector-aligned; the offset is the same in all arrays
   int line = 0;             ///< alignment in elements; columns of a shifted row count from the last multiple at or before it
@@ -32,6 +33,12 @@ struct RowFeatures;
 template <const RowShape& shape>
 constexpr bool ragged = shape.causal || shape.valid_cols;
 
+/// Returns the number of columns: a constant, unless the shape has a range of them.
+template <const RowShape& shape>
+__device__ __forceinline__ int64 columns_of(const RowParams& params) {
+  return shape.least_cols > 0 ? int64{params.cols} : shape.cols;
+}
+
 /// Maximum number of elements from the aligned address at or before a row's start to the row's end.
 template <const RowShape& shape>
 constexpr int64 row_span = shape.cols + (shape.shifted ? shape.line - 1 : 0);
@@ -45,7 +52,7 @@ constexpr int vectors_per_thread = static_cast<int>((row_span<shape> + int64{gro
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ constexpr bool inside_row(int i) {
   return (!shape.shifted || int64{i} * group_size * shape.vector >= shape.line) &&
-         (int64{i} + 1) * group_size * shape.vector <= shape.cols;
+         (int64{i} + 1) * group_size * shape.vector <= (shape.least_cols > 0 ? shape.least_cols : shape.cols);
 }
 
 /// One row. In every array, columns count from the aligned address at or before the first element.
@@ -62,9 +69,10 @@ struct Row {
       const auto* first = static_cast<const Input*>(params.input[0]) + row * params.input_stride[0];
       shift = static_cast<int>(reinterpret_cast<uint64>(first) / sizeof(Input)) & (shape.line - 1);
     }
-    all = {shift, shift + shape.cols};
-    int64 cols = shape.cols;
-    if constexpr (shape.causal) cols = row % shape.cols + 1;
+    // Not columns_of(): the front end folds this constant, and the optimizer would schedule loads differently after a call.
+    int64 cols = shape.least_cols > 0 ? int64{params.cols} : shape.cols;
+    all = {shift, shift + cols};
+    if constexpr (shape.causal) cols = row % cols + 1;
     if constexpr (shape.valid_cols) {
       const auto* lengths = static_cast<const int*>(params.valid_cols);
       const int64 length = lengths[params.valid_cols_group == 1 ? row : row / params.valid_cols_group];

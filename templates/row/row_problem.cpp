@@ -41,6 +41,24 @@ LaunchPlan RowProblem::launch_plan(const Config& config, const DeviceInfo& devic
   return row::launch_plan(TypedConfig::parse(config), shape_, device, std::string(op().name()), arrays(), own_);
 }
 
+std::string capacity_class(const ParsedProblem& problem, const Shape& shape) {
+  const std::span<const FieldInfo> infos = problem.op().cached_fields();
+  std::string text = shape.capacity_class();
+  for (const auto& [name, value] : problem.problem().fields) {
+    const auto info = std::ranges::find(infos, std::string_view(name), &FieldInfo::name);
+    const bool is_size =
+        name == "cols" || name == "vocab_size" || name.ends_with("_row_stride") || (info != infos.end() && info->runtime);
+    if (!is_size) text.append(" ").append(name).append("=").append(tunesmith::text(value));
+  }
+  return text;
+}
+
+std::optional<Config> RowProblem::capacity_config(const DeviceInfo& device) const {
+  return row::capacity_config(shape_, device).to_config();
+}
+
+std::string RowProblem::capacity_class() const { return row::capacity_class(*this, shape_) + problem_class_; }
+
 SourceParts RowProblem::source_parts(const Config& config) const {
   const TypedConfig typed = TypedConfig::parse(config);
   const Shape shape = typed.view(shape_);

@@ -8,6 +8,10 @@
 
 namespace tunesmith::row {
 
+/// Returns ParsedProblem::capacity_class() of a problem over rows of this shape: the shape's, and all fields but the sizes,
+/// which are in the shape's or not compiled in.
+std::string capacity_class(const ParsedProblem& problem, const Shape& shape);
+
 class RowProblem : public ParsedProblem {
  public:
   KeyParts key() const override;
@@ -15,6 +19,8 @@ class RowProblem : public ParsedProblem {
   Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
   std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
+  std::optional<Config> capacity_config(const DeviceInfo& device) const override;
+  std::string capacity_class() const override;
   SourceParts source_parts(const Config& config) const override;
   LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   Problem verification_problem() const override;

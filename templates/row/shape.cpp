@@ -1,6 +1,7 @@
 #include "templates/row/shape.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace tunesmith::row {
@@ -55,6 +56,32 @@ std::string Shape::problem_class() const {
   if (options.mask != Mask::none) {
     text += options.mask == Mask::add ? ",add=" + std::string(name(options.mask_dtype)) : ",keep";
     text += ":" + std::to_string(mask_vector()) + (options.mask_row_stride == 0 ? "b" : "");
+  }
+  return text;
+}
+
+std::int64_t Shape::rows_bucket() const noexcept {
+  constexpr std::int64_t most = std::int64_t{1} << 26;
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(rows, 1, most))));
+}
+
+Shape Shape::with_capacity() const {
+  Shape shape = *this;
+  const std::int64_t less = shifted() ? 1 : 0;
+  shape.actual_cols = cols;
+  shape.cols = capacity();
+  shape.least_cols = std::max<std::int64_t>(least_cols_of(shape.cols + less) - less, 1);
+  return shape;
+}
+
+std::string Shape::capacity_class() const {
+  const Shape shape = with_capacity();
+  std::string text = "capacity=" + std::to_string(shape.cols) + ",rows=" + std::to_string(rows_bucket()) +
+                     (shape.crosses_ends() ? ",ends=any," : ",ends=whole,") + shape.problem_class();
+  if (shape.shifted()) {  // the configuration may choose accesses to pairs, at which rows may start and end
+    Shape pairs = shape;
+    pairs.widest = 2;
+    text += pairs.shifted() ? ",pairs=s" : pairs.crosses_ends() ? ",pairs=any" : ",pairs=whole";
   }
   return text;
 }

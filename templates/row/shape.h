@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "templates/row/capacity.h"
 #include "templates/row/options.h"
 
 namespace tunesmith::row {
@@ -17,6 +18,9 @@ struct Rows {
 
 struct Shape {
   std::int64_t rows = 0, cols = 0;
+  /// Columns of the problem, if `cols` is the capacity of a kernel for any width from least_cols to `cols`; otherwise 0.
+  std::int64_t actual_cols = 0;
+  std::int64_t least_cols = 0;
   DType input = DType::f32, output = DType::f32;
   int inputs = 1;  ///< number of input arrays: x, or dy and y
   std::array<Rows, 2> in;
@@ -43,6 +47,17 @@ struct Shape {
   std::int64_t vectors_per_row() const noexcept { return (cols + (shifted() ? line() - 1 : 0) + vector() - 1) / vector(); }
   /// Returns the resident bytes per element over all inputs, as float32 with an additive mask.
   std::int64_t resident_element_bytes() const noexcept;
+  /// Returns the most columns of the bucket that the problem is in. Rows that are not vector-aligned rarely have a multiple
+  /// of a vector, and one column less often saves a vector per thread.
+  std::int64_t capacity() const noexcept { return shifted() ? capacity_of(cols + 1) - 1 : capacity_of(cols); }
+  /// Returns the same problem as the kernel for its bucket sees it.
+  Shape with_capacity() const;
+  /// Returns the rows for which the kernel of a capacity is chosen: a power of two, so that few kernels serve all numbers.
+  std::int64_t rows_bucket() const noexcept;
+  /// Returns whether a vector may cross the end of a row.
+  bool crosses_ends() const noexcept {
+    return vector() > 1 && (shifted() || (actual_cols == 0 ? cols : actual_cols) % vector() != 0);
+  }
   /// Returns whether the number of contributing columns differs between rows.
   bool ragged() const noexcept { return options.causal || options.valid_cols; }
   /// Returns the bytes read and written, without masks.
@@ -51,6 +66,8 @@ struct Shape {
   }
   /// Returns everything except rows and cols that affects the generated source or the fastest configuration.
   std::string problem_class() const;
+  /// Returns the same for the kernel of a capacity, with the bucket of rows and how rows end.
+  std::string capacity_class() const;
 
  private:
   std::int64_t widest_vector() const noexcept;

@@ -45,9 +45,10 @@ std::string storage(const TypedConfig& config, const Shape& shape) {
 
 std::string features(const Shape& shape, const FeatureTypes& more) {
   const Options& options = shape.options;
-  const bool across = shape.vector() > 1 && (shape.shifted() || shape.cols % shape.vector() != 0);
   const bool ragged = (options.causal || options.valid_cols) && shape.vector() > 1;
-  const std::string edges = across ? "StraightEdges" : "WholeVectors";
+  const std::string edges = !shape.crosses_ends()    ? "WholeVectors"
+                            : shape.actual_cols == 0 ? "StraightEdges"
+                                                     : "GuardedEdges";
   FeatureTypes types{{"Edges", edges}, {"SeenEdges", ragged ? "BranchedEdges" : edges}};
   types.emplace_back("Mask", options.mask == Mask::none   ? "NoMask"
                              : options.mask == Mask::keep ? "KeepMask"
@@ -65,7 +66,9 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
   std::string text = "struct Types {\n  using Input = " + device_type(shape.input) +
                      ";\n  using Output = " + device_type(shape.output) + ";\n};\n\n";
   // Members with default values are omitted.
-  text += "static constexpr tunesmith::RowShape shape = {\n" + member("cols", shape.cols) + member("vector", shape.vector());
+  text += "static constexpr tunesmith::RowShape shape = {\n" + member("cols", shape.cols);
+  if (shape.least_cols > 0) text += member("least_cols", shape.least_cols);
+  text += member("vector", shape.vector());
   if (shape.shifted()) text += member("shifted", true) + member("line", shape.line());
   if (shape.logarithm) text += member("logarithm", true);
   if (options.scaled()) text += member("scaled", true);
@@ -108,8 +111,9 @@ std::string least_arch(const TypedConfig& config, const Shape& shape) {
 
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape) {
   const Options& options = shape.options;
-  std::string what = "cols = " + std::to_string(shape.cols) + ", reads " + (shape.backward() ? "two arrays of " : "") +
-                     std::string(name(shape.input));
+  const std::string least = shape.least_cols == 0 ? "" : std::to_string(shape.least_cols) + " to ";
+  std::string what = "cols = " + least + std::to_string(shape.cols) + ", reads " +
+                     (shape.backward() ? "two arrays of " : "") + std::string(name(shape.input));
   if (shape.writes) what += ", writes " + std::string(name(shape.output)) + (shape.in_place ? ", in place" : "");
   if (options.scaled()) what += ", scaled";
   if (options.causal) what += ", causal";

@@ -18,11 +18,13 @@ struct TiledConfig {
 template <const RowShape& shape, const TiledConfig& config>
 constexpr int64 tile_elements = int64{config.threads} * config.unroll* shape.vector;
 
-/// Elements of one block's slice of a row: a multiple of a tile.
+/// Returns the elements of one block's slice of a row of `cols` columns: a multiple of a tile.
 template <const RowShape& shape, const TiledConfig& config>
-constexpr int64 part_elements = ((row_span<shape> + tile_elements<shape, config> - 1) / tile_elements<shape, config> +
-                                 config.blocks_per_row - 1) /
-                                config.blocks_per_row* tile_elements<shape, config>;
+__device__ __forceinline__ constexpr int64 part_elements(int64 cols) {
+  constexpr int64 tile = tile_elements<shape, config>;
+  const int64 span = cols + (shape.shifted ? shape.line - 1 : 0);
+  return ((span + tile - 1) / tile + config.blocks_per_row - 1) / config.blocks_per_row * tile;
+}
 
 /// Calls body(row, slice) for the work of this block. With one block per row, a block processes several rows: a small grid
 /// keeps the active rows in L2 for the second pass.
@@ -36,12 +38,12 @@ __device__ __forceinline__ void over_parts(const RowParams& params, const Body& 
   }
 }
 
-/// Calls step(inside, begin) for every tile of a slice that starts before `end`. `inside` is true if the tile lies within
-/// every row, whatever the shift; it is a constant after inlining.
+/// Calls step(inside, begin) for every tile of a slice of a row of `cols` columns that starts before `end`. `inside` is true
+/// if the tile lies within every row, whatever the shift; it is a constant after inlining.
 template <const RowShape& shape, const TiledConfig& config, bool may_be_inside, typename Step>
-__device__ __forceinline__ void over_tiles(int part, int64 end, const Step& step) {
+__device__ __forceinline__ void over_tiles(int64 cols, int part, int64 end, const Step& step) {
   constexpr int64 tile = tile_elements<shape, config>;
-  constexpr int64 length = part_elements<shape, config>;
+  const int64 length = part_elements<shape, config>(cols);
   int64 begin = config.blocks_per_row == 1 ? 0 : part * length;
   const int64 part_end = config.blocks_per_row == 1 ? row_span<shape> : begin + length;
   end = end < part_end ? end : part_end;
@@ -52,7 +54,7 @@ __device__ __forceinline__ void over_tiles(int part, int64 end, const Step& step
         begin += tile;
       }
     }
-    const int64 inside_end = end < shape.cols ? end : shape.cols;
+    const int64 inside_end = end < cols ? end : cols;
     for (; begin + tile <= inside_end; begin += tile) step(true, begin);
   }
   for (; begin < end; begin += tile) step(false, begin);

@@ -78,6 +78,9 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
     return "access " + std::string(enum_name(config.access)) +
            " is for rows that start between two vectors; these start at multiples of " + number(problem_shape.vector()) +
            " elements";
+  if (config.capacity != 0 && config.capacity != problem_shape.capacity())
+    return "capacity is " + number(config.capacity) + "; rows of " + number(problem_shape.cols) + " columns have " +
+           number(problem_shape.capacity());
   const Shape shape = config.view(problem_shape);
   std::string reason = why_not_on_device(config, shape, device);
   if (reason.empty() && config.variant == Variant::pipeline) reason = why_not_streamed(config, shape, device);

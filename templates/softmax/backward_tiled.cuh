@@ -49,7 +49,7 @@ __device__ __forceinline__ GradientPart gradient_first_pass(const RowParams& par
   using Input = typename Types::Input;
   CompensatedSum sum;
   float found = 0.0f;
-  over_tiles<shape, config, !ragged<shape>>(part, row.seen.end, [&](bool inside, int64 begin) {
+  over_tiles<shape, config, !ragged<shape>>(columns_of<shape>(params), part, row.seen.end, [&](bool inside, int64 begin) {
     over_gradient_tile<Types, shape, config, config.load>(params, row, begin, inside,
                                                           [&](int64, float(&dy)[shape.vector], float(&y)[shape.vector]) {
                                                             include_in_sum<Input, shape>(sum, dy, y);
@@ -66,7 +66,7 @@ __device__ __forceinline__ void gradient_second_pass(const RowParams& params, co
   using Output = typename Types::Output;
   const SoftmaxGradient<shape> gradient(params, whole.sum, whole.not_zero);
   Output* const dx = row.template output<Output>(params);
-  over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
+  over_tiles<shape, config, true>(columns_of<shape>(params), part, row.all.end, [&](bool inside, int64 begin) {
     over_gradient_tile<Types, shape, config, config.load_again>(
         params, row, begin, inside && !ragged<shape>, [&](int64 column, float(&dy)[shape.vector], float(&y)[shape.vector]) {
           gradient.compute(dy, y);

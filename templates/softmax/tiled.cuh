@@ -17,7 +17,7 @@ __device__ __forceinline__ SoftmaxPartial softmax_first_pass(const RowParams& pa
   using Input = typename Types::Input;
   RunningSoftmax<shape> state(params);
   const Input* const x = row.template input<Input>(params, 0);
-  over_tiles<shape, config, !ragged<shape>>(part, row.seen.end, [&](bool inside, int64 begin) {
+  over_tiles<shape, config, !ragged<shape>>(columns_of<shape>(params), part, row.seen.end, [&](bool inside, int64 begin) {
     Packed<Input, shape.vector> tile[config.unroll];
     load_tile<Input, shape, config, config.load>(x, begin, row.seen, inside, Maximum::identity(), tile);
     float values[config.unroll][shape.vector];
@@ -42,7 +42,7 @@ __device__ __forceinline__ void softmax_second_pass(const RowParams& params, con
                                                                              {statistics.sum, statistics.max_count});
   const Input* const x = row.template input<Input>(params, 0);
   Output* const y = row.template output<Output>(params);
-  over_tiles<shape, config, true>(part, row.all.end, [&](bool inside, int64 begin) {
+  over_tiles<shape, config, true>(columns_of<shape>(params), part, row.all.end, [&](bool inside, int64 begin) {
     Packed<Input, shape.vector> tile[config.unroll];
     load_tile<Input, shape, config, config.load_again>(x, begin, row.seen, inside && !ragged<shape>, Maximum::identity(),
                                                        tile);

@@ -51,9 +51,9 @@ std::vector<Include> includes_of(const SourceTree& tree) {
 
 // Layers by path prefix; the first match wins.
 const std::vector<std::pair<std::string_view, std::string_view>> layer_prefixes = {
-    {"core/", "core"},           {"api/cli/", "cli"}, {"api/examples/", "examples"}, {"api/", "api"},
-    {"templates/", "templates"}, {"jit/", "jit"},     {"cache/", "cache"},           {"tuner/", "tuner"},
-    {"tests/", "tests"},         {"bench/", "bench"}, {"cmake/", "build"},
+    {"core/", "core"},   {"api/cli/", "cli"}, {"api/python/", "python"},   {"api/examples/", "examples"},
+    {"api/", "api"},     {"jit/", "jit"},     {"templates/", "templates"}, {"cache/", "cache"},
+    {"tuner/", "tuner"}, {"tests/", "tests"}, {"bench/", "bench"},         {"cmake/", "build"},
 };
 
 const std::map<std::string_view, std::set<std::string_view>> may_include = {
@@ -66,6 +66,7 @@ const std::map<std::string_view, std::set<std::string_view>> may_include = {
     {"tuner", {"core", "templates", "jit", "cache", "tuner"}},
     {"api", {"core", "templates", "jit", "cache", "tuner", "api"}},
     {"cli", {"core", "templates", "jit", "cache", "tuner", "api", "cli"}},
+    {"python", {"core", "templates", "api", "python"}},
     {"examples", {"core", "templates", "api", "examples"}},
     {"bench", {"core", "templates", "jit", "cache", "tuner", "api", "cli", "bench"}},
     {"tests", {"core", "templates", "jit", "cache", "tuner", "api", "cli", "device", "tests"}},
@@ -78,6 +79,7 @@ const std::vector<std::pair<std::string_view, std::set<std::string_view>>> outsi
     {"CLI/", {"api/cli/", "tests/api/cli/"}},
     {"nlohmann/", {"api/cli/", "bench/", "tests/"}},
     {"xxhash", {"core/"}},
+    {"nanobind/", {"api/python/"}},
     {"gtest/", {"tests/"}},
     {"gmock/", {"tests/"}},
     {"benchmark/", {"bench/"}},

@@ -25,7 +25,7 @@ void EngineFlags::add_device(CLI::App& command) {
 
 void EngineFlags::add_mode(CLI::App& command) {
   command.add_option("--mode", mode_, "measure new problems, use records only, or use defaults")
-      ->type_name("tune|replay|off");
+      ->type_name("tune|later|replay|off");
 }
 
 void EngineFlags::add_cache(CLI::App& command) {
@@ -33,8 +33,18 @@ void EngineFlags::add_cache(CLI::App& command) {
       ->type_name("FILE");
 }
 
+void EngineFlags::add_specialize(CLI::App& command, Specialize by_default) {
+  specialize_by_default_ = by_default;
+  command
+      .add_option("--specialize", specialize_,
+                  "compile kernels over rows for one number of columns, for all of its bucket, or for both (default: " +
+                      std::string(name(by_default)) + ")")
+      ->type_name("exact|capacity|auto");
+}
+
 EngineOptions EngineFlags::options() const {
   EngineOptions options = EngineOptions::from_environment();
+  options.specialize = specialize_ ? parse_specialize(*specialize_) : specialize_by_default_;
   if (device_) options.device = *device_;
   if (mode_) options.mode = parse_mode(*mode_);
   if (cache_) {

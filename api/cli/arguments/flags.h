@@ -19,12 +19,15 @@ class EngineFlags {
   void add_device(CLI::App& command);
   void add_mode(CLI::App& command);
   void add_cache(CLI::App& command);
+  /// Adds --specialize. Without it, commands specialize for the problem that they name.
+  void add_specialize(CLI::App& command, Specialize by_default = Specialize::exact);
 
   /// The environment's options, overridden by the flags; warnings go to stderr. Throws Error(invalid_argument).
   EngineOptions options() const;
 
  private:
-  std::optional<std::string> device_, mode_, cache_;
+  std::optional<std::string> device_, mode_, cache_, specialize_;
+  Specialize specialize_by_default_ = Specialize::exact;
 };
 
 /// --config K=V,...: may be repeated.

@@ -48,6 +48,12 @@ std::vector<Target> find_targets(const std::string& archs) {
 
 Config choose_config(const Op& op, const Problem& problem, const Target& target, const Config& pinned,
                      const TemplateSet& templates, const EngineOptions& options) {
+  if (options.specialize == Specialize::capacity)
+    if (const std::optional<Config> by_capacity = op.parse(problem)->capacity_config(target.device)) {
+      Config config = pinned;
+      if (!config.fields.contains("capacity")) config.fields.set("capacity", by_capacity->fields.integer("capacity"));
+      return op.parse(problem)->complete_config(target.device, config);
+    }
   if (!pinned.fields.empty()) return op.parse(problem)->complete_config(target.device, pinned);
   if (!target.present || options.mode == Mode::off) return op.parse(problem)->default_config(target.device);
   const std::shared_ptr<Cache> cache = open_cache(options);

@@ -50,6 +50,7 @@ std::string info_listing(const CacheInfo& info) {
       {"sources", std::to_string(info.sources)},
       {"schema", std::to_string(info.schema)},
       {"SQLite", info.sqlite_version + ", journal " + info.journal_mode},
+      {"binaries not loaded", info.why_not_private},
       {"file system", info.network_file_system ? "over a network: locking may not be reliable" : ""},
   };
   for (const SystemFileInfo& file : info.system_files) rows.emplace_back("system cache", system_file_text(file));
@@ -134,6 +135,7 @@ Json to_json(const CacheInfo& info) {
           {"sqlite_version", info.sqlite_version},
           {"journal_mode", info.journal_mode},
           {"network_file_system", info.network_file_system},
+          {"why_not_private", info.why_not_private},
           {"system_files", files}};
 }
 

@@ -173,6 +173,7 @@ Finding look_at_cache(const EngineOptions& options) {
     if (info.network_file_system) state += ", on a network file system";
   }
   finding.lines.emplace_back("cache", state);
+  if (!info.why_not_private.empty()) finding.lines.emplace_back("  binaries not loaded", info.why_not_private);
   finding.lines.emplace_back("  health", problems.empty() ? "good" : problems.front());
   // The shipped cache has its own finding.
   for (const SystemFileInfo& file : info.system_files)

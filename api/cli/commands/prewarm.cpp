@@ -106,6 +106,7 @@ void add_prewarm(CLI::App& app, Parse& parse) {
   command->add_option("--effort", flags->effort, "how many candidates to try (default: full)")->type_name("quick|full");
   command->add_option("--budget", flags->budget, "tuning time for each problem (default: 10s)")->type_name("TIME");
   add_number(*command, "--jobs", flags->jobs, 0, 1024, "compile threads (default: one per core)");
+  flags->engine.add_specialize(*command, Specialize::automatic);
   flags->engine.add_cache(*command);
   command->add_flag("--json", flags->json, "print one JSON object, nothing else");
   command->footer(

@@ -164,6 +164,7 @@ void add_run(CLI::App& app, Parse& parse) {
                "seed of the random inputs, for arrays without a file (default: 1)");
     flags->engine.add_device(command);
     flags->engine.add_mode(command);
+    flags->engine.add_specialize(command);
     flags->config.add_to(command);
     flags->engine.add_cache(command);
     command.add_flag("--json", flags->json, "print one JSON object, nothing else");

@@ -106,6 +106,7 @@ void add_source(CLI::App& app, Parse& parse) {
             ->excludes(ptx)
             ->excludes(resources)
             ->excludes(kernel);
+        flags->engine.add_specialize(command);
         flags->engine.add_cache(command);
         return [flags] { return source(*flags); };
       });

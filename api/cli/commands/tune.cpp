@@ -14,6 +14,7 @@
 #include "api/cli/report/table.h"
 #include "api/cli/tuning/interrupt.h"
 #include "api/cli/tuning/tune_child.h"
+#include "api/engine/tune_apart.h"
 
 namespace tunesmith::cli {
 namespace {
@@ -25,7 +26,7 @@ struct TuneFlags {
   EngineFlags engine;
   std::string device = "auto", budget = "10s", effort = "full";
   std::int64_t jobs = 0;
-  bool force = false, json = false, here = false;
+  bool force = false, json = false, here = false, brief = false;
 };
 
 std::string trials_table(const Json& result) {
@@ -75,6 +76,23 @@ void print(const Problem& problem, const Json& result) {
   std::fputs(text.c_str(), stdout);
 }
 
+/// In the child of an engine: every outcome is one line (api/engine/tune_apart.h).
+int tune_for_engine(const TuneRequest& request, const EngineOptions& options) {
+  int code = exit_done;
+  std::string line;
+  try {
+    const Json result = tune_here(request, options);
+    line = answer_text(Tuned{{parse_fields(result["config"].get<std::string>(), "tuned config")},
+                             result["wall_s"],
+                             result["compiled"].get<int>() > 0 ? 1e3 * result["compile_s"].get<double>() : 0});
+  } catch (const Error& error) {
+    line = answer_text(error);
+    code = exit_code(error.code());
+  }
+  std::printf("%s\n", line.c_str());
+  return code;
+}
+
 /// In the child: every outcome is a line of JSON.
 int tune_as_child(const TuneRequest& request, const EngineOptions& options) {
   int code = exit_done;
@@ -103,7 +121,7 @@ int run_tune(const TuneFlags& flags) {
   catch_interrupts();
   if (flags.here) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read what it finds
-    return tune_as_child(request, options);
+    return flags.brief ? tune_for_engine(request, options) : tune_as_child(request, options);
   }
   const Json result = tune_in_child(request);
   if (flags.json)
@@ -134,7 +152,8 @@ void add_tune(CLI::App& app, Parse& parse) {
     command.add_option("--device", flags->device, "which GPU (default: the first)")->type_name("cuda|cuda:N");
     flags->engine.add_cache(command);
     command.add_flag("--json", flags->json, "print one JSON object with every trial, nothing else");
-    command.add_flag("--here", flags->here)->group("");  // in this process: how the tool calls itself
+    command.add_flag("--here", flags->here)->group("");    // in this process: how the tool calls itself
+    command.add_flag("--brief", flags->brief)->group("");  // how an engine calls the tool
     return [flags] { return run_tune(*flags); };
   });
 }

@@ -48,6 +48,10 @@ std::vector<Job> list_jobs(const std::vector<SpecProblem>& problems, const std::
       const Problem& problem = asked.problem;
       const Op& op = find_op(problem.op);
       std::vector<Config> configs{choose_config(op, problem, target, {}, templates, options)};
+      // The engine's default runs columns without tuning results in the kernel of their bucket.
+      if (options.specialize == Specialize::automatic)
+        if (std::optional<Config> config = op.parse(problem)->capacity_config(target.device))
+          configs.push_back(std::move(*config));
       if (settings.all_configs)
         for (Config& config : op.parse(problem)->search_space(target.device, settings.effort))
           configs.push_back(std::move(config));

@@ -1,6 +1,7 @@
 #include "api/cli/tuning/prewarm_spec.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -139,9 +140,58 @@ void add_entry(std::vector<SpecProblem>& problems, const Json& json, const std::
   }
 }
 
+/// Reports whether the text is a problem log: its first line is an object with "op".
+bool is_problem_log(std::string_view text) {
+  const Json first = Json::parse(text.substr(0, text.find('\n')), nullptr, false);
+  return first.is_object() && first.contains("op");
+}
+
+std::vector<SpecProblem> parse_problem_log(std::string_view text) {
+  std::vector<std::pair<SpecProblem, std::int64_t>> counted;
+  std::map<std::string, std::size_t, std::less<>> places;  // by problem
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    if (end == std::string_view::npos && !Json::accept(line)) break;  // cut off
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (line.empty()) continue;
+    const std::string place = "line " + std::to_string(number);
+    Json json;
+    try {
+      json = parse_strictly(line);
+    } catch (const Error& error) {
+      fail(place, ": ", error.what());
+    }
+    if (!json.is_object()) fail(place, " is no object");
+    std::int64_t count = 1;
+    if (const auto given = json.find("count"); given != json.end()) {
+      if (!given->is_number_integer()) fail(place, ".count is ", given->dump(), "; expected a number");
+      count = given->get<std::int64_t>();
+      json.erase("count");
+    }
+    std::vector<Axis> axes;
+    for (const auto& [key, value] : json.items()) {
+      const std::string where = place + "." + key;
+      axes.push_back({key, false, {{value_of(value, where), where}}});
+    }
+    SpecProblem made = make_problem(axes, std::vector<std::size_t>(axes.size(), 0), place);
+    const auto [known, is_new] = places.try_emplace(made.problem.text(), counted.size());
+    if (is_new)
+      counted.emplace_back(std::move(made), count);
+    else
+      counted[known->second].second += count;
+    if (counted.size() > max_problems) fail("there are more than ", max_problems, " problems");
+  }
+  std::ranges::stable_sort(counted, std::ranges::greater(), [](const auto& item) { return item.second; });
+  std::vector<SpecProblem> problems;
+  for (auto& [problem, count] : counted) problems.push_back(std::move(problem));
+  return problems;
+}
+
 }  // namespace
 
 std::vector<SpecProblem> parse_spec(std::string_view text, const std::filesystem::path& file) try {
+  if (is_problem_log(text)) return parse_problem_log(text);
   const Json spec = parse_strictly(text);
   if (!spec.is_object()) fail("expected an object with the key \"problems\"");
   for (const auto& [key, value] : spec.items())

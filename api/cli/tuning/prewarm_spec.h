@@ -15,6 +15,10 @@ struct SpecProblem {
   std::string sources;  ///< places of its user sources: "problems[0].mask_mod ('documents.cu')"; empty without any
 };
 
+/// Also reads a problem log (EngineOptions::problem_log): a problem and its "count" on each line, with user sources in
+/// place. Counts of equal problems are added up, and the problems asked for most come first. A last line that is incomplete,
+/// because the program was killed, is ignored.
+///
 /// Reads the problems in the order of the file, each once. The lists of an entry multiply, and the last one varies fastest.
 /// User sources (score_mod, mask_mod) are in their own files, whose names are relative to the folder of `file`. Throws
 /// Error(invalid_argument) that names `file` and the place, e.g. "problems[2].cols[0] is 0; ...", and Error(not_found | io)

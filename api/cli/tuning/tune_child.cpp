@@ -5,8 +5,8 @@
 
 #include "api/cli/arguments/flags.h"
 #include "api/cli/report/progress.h"
-#include "api/cli/tuning/child.h"
 #include "api/cli/tuning/interrupt.h"
+#include "api/engine/child_process.h"
 #include "api/engine/parts.h"
 #include "templates/op.h"
 #include "tuner/tune.h"
@@ -114,8 +114,16 @@ Json tune_in_child(const TuneRequest& request) {
   if (!request.cache_file.empty()) arguments.insert(arguments.end(), {"--cache", request.cache_file.string()});
   if (request.force) arguments.emplace_back("--force");
 
-  const ChildExit child = run_self(arguments);
+  ChildCommand command{.program = "/proc/self/exe", .arguments = std::move(arguments)};
+  command.stop = [] { return interrupted().load(); };
+  constexpr double start_s = 30;  // more than an engine waits: nobody is kept from working
+  const double limit_s = tuning_limit_s(request.budget_s, start_s);
+  command.limit = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * limit_s));
+  const ChildExit child = run_child(command);
   if (interrupted()) throw Error(ErrorCode::cancelled, "interrupted; the cache holds what was finished");
+  if (child.hung)
+    throw Error(ErrorCode::device_failed, "a candidate never ended while tuning ", request.problem.short_text(),
+                ": the tuning process was killed after ", limit_s, " s");
   const Json answer = Json::parse(child.out, nullptr, false);
   if (child.signal != 0 || !answer.is_object())
     throw Error(

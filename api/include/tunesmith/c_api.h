@@ -59,7 +59,8 @@ typedef enum tunesmith_mode {
   TUNESMITH_MODE_OF_ENGINE = -1,
   TUNESMITH_MODE_TUNE = 0,   /* unseen keys are tuned on first use */
   TUNESMITH_MODE_REPLAY = 1, /* never measure: exact record, else nearest, else default configuration */
-  TUNESMITH_MODE_OFF = 2     /* ignore tuning records: the default configuration */
+  TUNESMITH_MODE_OFF = 2,    /* ignore tuning records: the default configuration */
+  TUNESMITH_MODE_LATER = 3   /* like replay, but remember unseen keys for tunesmith_engine_tune_pending() */
 } tunesmith_mode;
 
 typedef enum tunesmith_log_level { TUNESMITH_LOG_INFO = 0, TUNESMITH_LOG_WARNING = 1 } tunesmith_log_level;
@@ -78,7 +79,7 @@ typedef void* tunesmith_stream;
 typedef struct tunesmith_options {
   size_t struct_size;           /* tells which fields exist */
   const char* device;           /* "auto", "cuda", "cuda:N" or "host". Default "auto" */
-  const char* mode;             /* "tune", "replay" or "off". Default "tune" */
+  const char* mode;             /* "tune", "later", "replay" or "off". Default "tune" */
   const char* effort;           /* "quick" or "full". Default "quick" */
   double tune_budget_s;         /* wall seconds for tuning one key. Default 10 */
   const char* cache_file;       /* "": nothing persists. Default $XDG_CACHE_HOME/tunesmith/cache.db */
@@ -93,6 +94,8 @@ typedef struct tunesmith_options {
   double tune_share;       /* share of the engine's time that tuning on first use may take; 1: no bound. Default 0.1 */
   double tune_allowance_s; /* seconds of tuning before the share counts. Default 5 */
   size_t plan_capacity;    /* plans and one-shot calls that the engine keeps, at least 8. Default 16384 */
+  const char* specialize;  /* "auto", "exact" or "capacity": kernels for each n_cols, or for buckets. Default "auto" */
+  size_t exact_after;      /* uses of an n_cols after which auto compiles a kernel for it. Default 1000 */
 } tunesmith_options;
 
 /* "0.1.0". */
@@ -114,6 +117,9 @@ TUNESMITH_API const char* tunesmith_engine_device(const tunesmith_engine* engine
 TUNESMITH_API int tunesmith_engine_is_host(const tunesmith_engine* engine);
 /* Waits for the work on a stream. Not during a capture. */
 TUNESMITH_API tunesmith_status tunesmith_synchronize(tunesmith_engine* engine, tunesmith_stream stream);
+/* Tunes keys that wait because of tune_share or mode "later": until `budget_s` seconds have passed, but at least one. Plans
+   that exist keep their configuration. `tuned`, which may be NULL, receives the number of keys. Not during a capture. */
+TUNESMITH_API tunesmith_status tunesmith_engine_tune_pending(tunesmith_engine* engine, double budget_s, size_t* tuned);
 
 /* Device memory for callers that have no allocator of their own, 256-byte aligned. Release it before the engine is
  * destroyed. Copies are complete when they return and wait for the default stream only. */
@@ -198,7 +204,7 @@ TUNESMITH_API tunesmith_status tunesmith_plan_time_us(const tunesmith_plan* plan
 TUNESMITH_API const char* tunesmith_plan_problem(const tunesmith_plan* plan); /* normal form: "softmax rows=...,cols=..." */
 TUNESMITH_API const char* tunesmith_plan_config(const tunesmith_plan* plan);  /* tunesmith_prepare accepts it */
 TUNESMITH_API const char* tunesmith_plan_origin(
-    const tunesmith_plan* plan); /* pinned, tuned, exact, older, nearest, default */
+    const tunesmith_plan* plan); /* pinned, tuned, exact, older, nearest, default, capacity */
 TUNESMITH_API const char* tunesmith_plan_source(const tunesmith_plan* plan);    /* the CUDA source, exactly as compiled */
 TUNESMITH_API const char* tunesmith_plan_resources(const tunesmith_plan* plan); /* "registers=40,..." or "" */
 TUNESMITH_API int tunesmith_plan_compiled(const tunesmith_plan* plan);          /* 1: compiled now; 0: loaded */

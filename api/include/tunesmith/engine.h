@@ -41,7 +41,8 @@ struct CudaEnvironment {
 struct EngineOptions {
   /// "auto" (the first GPU, or else the host executor), "cuda", "cuda:N" or "host". Default auto.
   std::string device = "auto";
-  /// When the engine may tune. Use Mode::replay in production services that must not spend time on it. Default tune.
+  /// When the engine may tune. Use Mode::replay in production services that must not spend time on it, and Mode::later if
+  /// they have idle times in which they call tune_pending(). Default tune.
   Mode mode = Mode::tune;
   /// Size of the search space when tuning on first use. Default quick: at most about 2 s per key on 16 cores.
   Effort effort = Effort::quick;
@@ -53,9 +54,31 @@ struct EngineOptions {
   double tune_share = 0.1;
   /// Seconds of tuning that are allowed before the share counts. Default 5.
   double tune_allowance_s = 5;
+  /// Tunes every key in a child process. By default, only problems with user functions (score_mod, mask_mod) are tuned in
+  /// one, because they may fault or never end, and a fault makes the CUDA context of its process useless. A child process
+  /// costs some 0.5 s and 0.5 GB of device memory while it runs. Default false.
+  bool isolate_tuning = false;
+  /// The command-line tool, which tunes in a child process. Default: found relative to the library's installation or build.
+  /// If empty, what would need a child process is not tuned on first use.
+  std::filesystem::path tuner_program = default_tuner_program();
+  /// File to which the engine appends the problems that are prepared, with counts; `tunesmith prewarm --spec` reads it.
+  /// Problems with the same tuning key and source are one entry; plans with a pinned configuration are left out. Of one-shot
+  /// calls, the first one of a shape counts. Default empty: none.
+  std::filesystem::path problem_log;
   /// Number of plans, and of one-shot calls, that the engine keeps; beyond it, those that were unused for the longest time
   /// are dropped. Plans that the caller holds stay valid. At least 8. Default 16384.
   std::size_t plan_capacity = 16384;
+  /// Whether operations over rows get a kernel for each n_cols. With `automatic`, an n_cols has a kernel of its own if the
+  /// cache has tuning records for it, if mode tune may measure it at once (tune_share), or after `exact_after` uses;
+  /// otherwise it shares a kernel with its bucket, which is up to 12% slower on an H200 and needs no compilation for most
+  /// n_cols. One kernel then replaces the other between two calls: both are verified, but their results may differ by
+  /// rounding. With `exact` and with `capacity`, a problem always gets the same kernel. Plans that the caller holds never
+  /// change. Records are looked up once for each problem class, so those that another process adds later do not count.
+  /// Default automatic.
+  Specialize specialize = Specialize::automatic;
+  /// Uses of an n_cols, calls of prepare() and one-shot calls, after which `automatic` compiles a kernel for it: tens of
+  /// milliseconds, once for all processes. 0: never. Default 1000.
+  std::uint32_t exact_after = 1000;
   /// Cache file, created on the first write. Default: $XDG_CACHE_HOME/tunesmith/cache.db, else ~/.cache/tunesmith/cache.db.
   /// If empty, results are kept in memory only.
   std::filesystem::path cache_file = default_cache_file();
@@ -81,10 +104,13 @@ struct EngineOptions {
   static std::filesystem::path default_cache_file();
   /// Finds the shipped cache relative to the library or program that contains this code; empty if it is missing.
   static std::filesystem::path default_shipped_cache();
+  /// Finds the command-line tool relative to the library or program that contains this code; empty if it is missing.
+  static std::filesystem::path default_tuner_program();
   /// Returns the defaults, overridden by the environment variables TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (files separated
   /// by ':'; an empty value disables system_caches and shipped_cache), TUNESMITH_MODE, TUNESMITH_LOG ("info" or "warning",
-  /// to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES and TUNESMITH_CUDA (folders separated by ':'). The library reads
-  /// the environment only here and for the defaults of cache_file and cuda_environment. Throws Error(invalid_argument) with
+  /// to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES, TUNESMITH_CUDA (folders separated by ':'), TUNESMITH_TUNER (the
+  /// tuner_program; may be empty) and TUNESMITH_PROBLEM_LOG. The library reads the environment only here and for the
+  /// defaults of cache_file and cuda_environment. Throws Error(invalid_argument) with
   /// the variable and its value.
   static EngineOptions from_environment();
 };
@@ -116,6 +142,7 @@ class Plan {
   const Problem& problem() const noexcept;  ///< normalized: every default filled in
   const Config& config() const noexcept;
   Origin origin() const noexcept;
+  std::int64_t capacity() const noexcept;  ///< the most n_cols that the kernel runs; 0 if it is for this problem's alone
   std::int64_t nearest_n_cols() const noexcept;  ///< n_cols of the record, if origin() is nearest, otherwise 0
   /// Returns the CUDA source, exactly as compiled. Rendered or read from the cache on the first call, then kept.
   const std::string& source() const;
@@ -142,7 +169,7 @@ struct TuningStatus {
   std::int64_t tuned_keys = 0;     ///< tuning keys measured
   double tune_s = 0;               ///< wall time that they took
   std::int64_t failed_keys = 0;    ///< keys whose tuning failed; they use the nearest record or the default
-  std::int64_t pending_keys = 0;   ///< keys that wait because of tune_share
+  std::int64_t pending_keys = 0;   ///< keys that wait because of tune_share, Mode::later or another process
   std::int64_t untuned_plans = 0;  ///< plans prepared for keys that waited
 };
 
@@ -153,6 +180,8 @@ struct PrepareOptions {
   Config config{};
   /// Overrides the engine's mode.
   std::optional<Mode> mode{};
+  /// Overrides the engine's choice. Use exact for a plan that the program keeps and launches often.
+  std::optional<Specialize> specialize{};
 };
 
 /// Owns a device, a compiler and a cache. Thread-safe; if several threads prepare the same plan, one does the work and the
@@ -206,9 +235,9 @@ class Engine {
 
   /// Returns the counters of tuning on first use.
   TuningStatus tuning() const;
-  /// Tunes keys that wait because of tune_share, whatever the share allows: until `budget_s` seconds have passed, but at
-  /// least one. Plans that the caller holds keep their configuration; new ones, and one-shot calls, use the results. Returns
-  /// the number of keys tuned. Must not be called during a capture. Throws Error(verification_failed).
+  /// Tunes keys that wait (TuningStatus::pending_keys), whatever tune_share allows: until `budget_s` seconds have passed,
+  /// but at least one. Plans that the caller holds keep their configuration; new ones, and one-shot calls, use the results.
+  /// Returns the number of keys tuned. Must not be called during a capture. Throws Error(verification_failed).
   std::size_t tune_pending(double budget_s);
 
   /// Waits for the work on `stream`, like cuStreamSynchronize, for programs that do not use the CUDA runtime. Must not be

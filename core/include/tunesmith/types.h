@@ -69,9 +69,20 @@ enum class Mode : std::uint8_t {
   replay,  ///< never measure: use the exact record, else one of older templates, else the nearest n_cols, else the default
            ///< configuration; may compile
   off,     ///< ignore tuning records and use the default configuration; may compile
+  later,   ///< like replay, but remember keys without a record, for Engine::tune_pending()
 };
 std::string_view name(Mode mode) noexcept;
 Mode parse_mode(std::string_view text);
+
+/// Whether kernels over rows are compiled for the n_cols of a problem or for every n_cols of a bucket, two an octave.
+enum class Specialize : std::uint8_t {
+  automatic,  ///< exact for an n_cols with tuning records, or one that is used often, else capacity; see EngineOptions
+  exact,      ///< one kernel for each n_cols
+  capacity,  ///< one kernel for a bucket of n_cols, in its default configuration: at most a few dozen kernels for all n_cols
+};
+/// Returns the name: "auto", "exact" or "capacity".
+std::string_view name(Specialize specialize) noexcept;
+Specialize parse_specialize(std::string_view text);
 
 /// How much of the search space the tuner explores.
 enum class Effort : std::uint8_t { quick, full };
@@ -86,8 +97,9 @@ enum class Origin : std::uint8_t {
   older,       ///< a record of the same key, measured with older templates; mode tune measures again
   nearest,     ///< a record of the nearest n_cols
   by_default,  ///< the operation's default
+  capacity,    ///< the default of a kernel for a bucket of n_cols
 };
-/// Returns the name: "pinned", "tuned", "exact", "older", "nearest" or "default".
+/// Returns the name: "pinned", "tuned", "exact", "older", "nearest", "default" or "capacity".
 std::string_view name(Origin origin) noexcept;
 
 /// Extents of a grid, a block (threads) or a cluster (blocks).

@@ -63,7 +63,7 @@ TEST(CApiOptions, AreCheckedAndMayBeOfAnotherVersion) {
   options = host_options();
   options.mode = "fast";
   EXPECT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"mode is 'fast'", "tune, replay, off"});
+  expect_message({"mode is 'fast'", "tune, later, replay, off"});
   options = host_options();
   options.tune_budget_s = -1;
   EXPECT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_INVALID_ARGUMENT);
@@ -149,7 +149,7 @@ TEST_F(CApi, BadInputArrivesAsStatusAndMessage) {
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, "threads=77", -1, &plan), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"threads", "77", "power of two"});
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, 7, &plan), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"mode is 7", "replay"});
+  expect_message({"mode is 7", "replay", "later"});
   tunesmith_problem_set_real(problem_, "rows", 4.5);
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, -1, &plan), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"rows", "4.5"});
@@ -470,6 +470,27 @@ TEST_F(CApi, TilesOfAMaskAreReused) {
     tunesmith_plan_destroy(plan);
   }
   tunesmith_problem_destroy(problem);
+}
+
+TEST(CApiOptions, SpecializeChoosesTheKernel) {
+  tunesmith_options options = host_options();
+  options.mode = "off";
+  const NamedProblem problem("softmax", {{"rows", 2}, {"cols", 20}});
+  for (const auto& [specialize, origin] : {std::pair{"exact", "default"}, {"capacity", "capacity"}, {"auto", "capacity"}}) {
+    options.specialize = specialize;
+    tunesmith_engine* engine = nullptr;
+    ASSERT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_OK) << tunesmith_last_error();
+    tunesmith_plan* plan = nullptr;
+    ASSERT_EQ(tunesmith_prepare(engine, problem.get(), "", TUNESMITH_MODE_OFF, &plan), TUNESMITH_OK)
+        << tunesmith_last_error();
+    EXPECT_STREQ(tunesmith_plan_origin(plan), origin);
+    tunesmith_plan_destroy(plan);
+    tunesmith_engine_destroy(engine);
+  }
+  options.specialize = "both";
+  tunesmith_engine* engine = nullptr;
+  EXPECT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(tunesmith_last_error()).find("specialize is 'both'"), std::string::npos) << tunesmith_last_error();
 }
 
 TEST_F(CApi, LogLinesReachTheCallback) {

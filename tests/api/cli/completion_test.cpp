@@ -61,7 +61,7 @@ TEST_F(CliCompletion, BashCompletesValues) {
   EXPECT_EQ(completions({"source", "attention", "--causal", "t"}), Words{"top-left"});
   EXPECT_TRUE(holds(completions({"source", "attention", "--causal", "--he"}), "--heads"));
   EXPECT_EQ(completions({"run", "softmax", "--device", "=", "ho"}), Words{"host"});
-  EXPECT_EQ(completions({"run", "softmax", "--mode", "="}), (Words{"tune", "replay", "off"}));
+  EXPECT_EQ(completions({"run", "softmax", "--mode", "="}), (Words{"tune", "later", "replay", "off"}));
   EXPECT_EQ(completions({"run", "softmax", "--rows", ""}), Words{});
   EXPECT_TRUE(holds(completions({"run", "softmax", "--causal", ""}), "--rows"));
   EXPECT_EQ(completions({"cache", "list", "--op", "att"}), (Words{"attention", "attention_backward"}));

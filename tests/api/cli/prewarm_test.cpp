@@ -39,6 +39,21 @@ TEST_F(CliTest, AllConfigsCompilesTheSearchSpace) {
   EXPECT_EQ(result["done"], result["total"]);
 }
 
+TEST_F(CliTest, PrewarmReadsWhatAProgramAskedFor) {
+  environment["TUNESMITH_PROBLEM_LOG"] = path("problems.jsonl");
+  for (const char* cols : {"64", "96", "64"})
+    EXPECT_EQ(run({"source", "softmax", "--rows", "8", "--cols", cols}).code, 0) << "prepares nothing";
+  EXPECT_EQ(files(), (std::vector<std::string>{}));
+  for (const char* cols : {"64", "96", "64"})
+    EXPECT_EQ(run({"run", "softmax", "--rows", "8", "--cols", cols, "--device", "host"}).code, 0);
+  environment.erase("TUNESMITH_PROBLEM_LOG");
+  if (!has_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+  const nlohmann::json result =
+      run_json({"prewarm", "--spec", path("problems.jsonl"), "--compile-only", "--arch", "sm_90a"});
+  EXPECT_EQ(result["problems"], 2);
+  EXPECT_EQ(result["done"], 2);
+}
+
 TEST_F(CliTest, PrewarmRejectsWhatItCannotDo) {
   const std::string spec = write("spec.json", four_problems);
   expect_rejected({"prewarm"}, {"--spec is required"});

@@ -40,7 +40,7 @@ class CliTest : public testing::Test {
   std::string write(const std::string& name, const std::string& bytes) const;
   std::string read(const std::string& name) const;
   std::string cache_file() const { return path("cache.db"); }
-  /// Files of the folder, but for what the runs wrote to stdout and stderr, and the cache's lock.
+  /// Files of the folder, but for what the runs wrote to stdout and stderr, and the locks of the cache.
   std::vector<std::string> files() const;
 
   /// What doctor found: tests that need it skip where it is not.

@@ -19,6 +19,21 @@ TEST_F(CliTest, SourceIsTheRenderedTextAndNothingElse) {
   EXPECT_TRUE(files().empty());  // looking writes nothing
 }
 
+TEST_F(CliTest, SourceOfTheKernelForABucketOfWidths) {
+  const auto source_of = [&](const char* cols) {
+    const Outcome outcome =
+        run({"source", "softmax", "--rows", "4096", "--cols", cols, "--arch", "sm_90a", "--specialize", "capacity"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const std::string source = source_of("1100");
+  EXPECT_NE(source.find(".least_cols = 1025"), std::string::npos) << source;
+  EXPECT_EQ(source_of("1536"), source);
+  EXPECT_NE(source_of("1540"), source);
+  expect_rejected({"source", "softmax", "--rows", "4", "--cols", "8", "--specialize", "both"},
+                  {"specialize", "both", "exact"});
+}
+
 TEST_F(CliTest, PtxAndResourcesNeedNoGpu) {
   if (!has_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
   const std::vector<std::string> problem{"source", "softmax", "--rows", "64", "--cols", "1000", "--arch", "sm_80"};

@@ -121,5 +121,36 @@ TEST(Spec, NamesTheMistakeAndItsPlace) {
   }
 }
 
+TEST(ProblemLog, AddsCountsUpAndSortsByThem) {
+  const std::vector<Problem> problems = problems_of(R"({"op": "softmax", "rows": 4, "cols": 8, "count": 1}
+{"op": "softmax", "rows": 4, "cols": 9, "count": 3}
+{"op": "softmax", "rows": 4, "cols": 10, "count": 1}
+
+{"op": "softmax", "rows": 4, "cols": 10, "count": 4}
+{"op": "softmax", "ro)");
+  ASSERT_EQ(problems.size(), 3u) << "the last line was cut off";
+  EXPECT_EQ(problems[0].fields.integer("cols"), 10);
+  EXPECT_EQ(problems[1].fields.integer("cols"), 9);
+  EXPECT_EQ(problems[2].fields.integer("cols"), 8);
+}
+
+TEST(ProblemLog, HasUserFunctionsInPlace) {
+  const std::vector<Problem> problems = problems_of(
+      R"({"op": "attention", "seq_q": 4, "head_dim": 64, "mask_mod": "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) {\n  return k <= q;\n}\n", "count": 2})");
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_NE(problems[0].fields.string("mask_mod").find("return k <= q;"), std::string::npos);
+}
+
+TEST(ProblemLog, NamesTheLineOfAMistake) {
+  const std::string good = R"({"op": "softmax", "rows": 4, "cols": 8, "count": 1})"
+                           "\n";
+  EXPECT_NE(
+      error_of(good + "{\"op\": \"softmax\", \"rows\": 0, \"cols\": 8, \"count\": 1, \"dtype\": \"f64\"}\n").find("line 2"),
+      std::string::npos);
+  EXPECT_NE(error_of(good + "nonsense\n").find("line 2"), std::string::npos);
+  EXPECT_NE(error_of(good + "{\"op\": \"softmax\", \"rows\": 4, \"cols\": 8, \"count\": \"x\"}\n").find("line 2.count"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace tunesmith::cli

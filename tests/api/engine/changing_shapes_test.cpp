@@ -158,6 +158,28 @@ TEST(TuneShare, PendingKeysAreTunedOnRequest) {
   EXPECT_EQ(engine.tuning().tuned_keys, 3);
 }
 
+TEST(ModeLater, TunesOnRequestOnly) {
+  EngineOptions options = fakes::in_mode(Mode::later);
+  options.tune_share = 1;
+  ScriptedEngine scripted(options);
+  Engine& engine = *scripted.engine;
+  const Plan untuned = engine.prepare(decode(1000));
+  EXPECT_EQ(untuned.origin(), Origin::by_default);
+  scripted.now_s = 1e6;
+  EXPECT_EQ(engine.prepare(decode(1001)).origin(), Origin::by_default);
+  EXPECT_EQ(engine.prepare(decode(2000)).origin(), Origin::by_default);
+  EXPECT_TRUE(scripted.tuned.empty());
+  EXPECT_TRUE(scripted.warnings.empty()) << "the caller asked for it";
+  EXPECT_EQ(engine.tuning().pending_keys, 2);
+  EXPECT_EQ(engine.tuning().untuned_plans, 3);
+  EXPECT_EQ(engine.tune_pending(100), 2u);
+  EXPECT_EQ(engine.tuning().pending_keys, 0);
+  EXPECT_EQ(engine.prepare(decode(1000)).origin(), Origin::exact);
+  EXPECT_EQ(engine.prepare(decode(2000)).origin(), Origin::exact);
+  EXPECT_EQ(untuned.origin(), Origin::by_default) << "a plan that the caller holds does not change";
+  EXPECT_EQ(engine.prepare(decode(4000), {.mode = Mode::tune}).origin(), Origin::tuned);
+}
+
 TEST(Tuning, FailuresLeaveTheDefaultAndOneWarning) {
   for (const ErrorCode code : {ErrorCode::out_of_memory, ErrorCode::device_failed, ErrorCode::cancelled,
                                ErrorCode::cache_failed, ErrorCode::io, ErrorCode::no_compiler}) {
@@ -308,7 +330,11 @@ TEST(Capacity, ExistingPlansWorkDuringACaptureAfterOthersWereDropped) {
 }
 
 TEST(Capacity, MemoryDoesNotGrowWithTheNumberOfShapes) {
-  constexpr std::int64_t shapes = 20000, warm = 2000;  // bench/host_calls.cpp runs a million
+#ifdef NDEBUG
+  constexpr std::int64_t shapes = 1'000'000, warm = 20'000;
+#else
+  constexpr std::int64_t shapes = 20'000, warm = 2000;  // a million takes minutes without optimization
+#endif
   EngineOptions options = fakes::in_mode(Mode::tune);
   options.tune_share = 1;
   options.plan_capacity = 256;
@@ -317,8 +343,9 @@ TEST(Capacity, MemoryDoesNotGrowWithTheNumberOfShapes) {
   std::size_t warm_bytes = 0;
   int warm_allocations = 0;
   for (std::int64_t i = 0; i < shapes; ++i) {
-    AttentionProblem problem = decode(6145 + i % 2000);  // one bucket
-    problem.batch = 65 + i / 2000 % 64;                  // likewise
+    AttentionProblem problem = decode(6145 + i % 2000);  // all distinct, in one bucket
+    problem.batch = 65 + i / 2000 % 64;
+    problem.seq_q = 9 + i / 128'000;
     scripted.engine->run(problem, arrays);
     if (i == warm) {
       warm_bytes = mallinfo2().uordblks;

@@ -47,7 +47,7 @@ TEST(Engine, ProblemsThatDifferInRowsShareABinary) {
 
 TEST(Engine, PlanReportsItsProperties) {
   FakeEngine fake(in_mode(Mode::off));
-  const Plan plan = fake.engine->prepare(rows_of(8, 100));
+  const Plan plan = fake.engine->prepare(rows_of(8, 100), {.specialize = Specialize::exact});
   EXPECT_EQ(plan.problem().fields.integer("x_row_stride"), 100);  // normalized
   EXPECT_EQ(plan.origin(), Origin::by_default);
   EXPECT_EQ(plan.nearest_n_cols(), 0);
@@ -242,10 +242,10 @@ TEST_F(TunedCache, AnotherProcessNeitherCompilesNorMeasures) {
 
 TEST_F(TunedCache, ReplayUsesTheNearestAndOffTheDefault) {
   FakeEngine fake(in_mode(Mode::replay), DeviceInfo::Kind::cuda, folder_ / "cache.db");
-  const Plan nearest = fake.engine->prepare(rows_of(8, 96));
+  const Plan nearest = fake.engine->prepare(rows_of(8, 96), {.specialize = Specialize::exact});
   EXPECT_EQ(nearest.origin(), Origin::nearest);
   EXPECT_EQ(nearest.nearest_n_cols(), 100);
-  const Plan off = fake.engine->prepare(rows_of(8, 100), {.mode = Mode::off});
+  const Plan off = fake.engine->prepare(rows_of(8, 100), {.mode = Mode::off, .specialize = Specialize::exact});
   EXPECT_EQ(off.origin(), Origin::by_default);
   EXPECT_EQ(fake.device->measurements, 0);
 }

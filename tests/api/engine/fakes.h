@@ -41,13 +41,17 @@ class ScriptedCompiler : public Compiler {
   std::string assembly(const CompileRequest&) const override { return "ptx"; }
 };
 
-/// The first parameters of row kernels (RowParams in templates/row/row.cuh).
+/// The parameters of row kernels (RowParams in templates/row/row.cuh).
 struct SoftmaxParams {
   const float* input[2];
   float* output;
   const void *mask, *valid_cols, *workspace;
   std::int64_t rows, input_stride[2], output_stride;
+  std::int64_t mask_strides[5], valid_cols_group, groups;
+  float scale, log2e_high, log2e_low, far_below, large_maximum;
+  std::int32_t cols;
 };
+static_assert(sizeof(SoftmaxParams) == 160);
 
 /// A fake GPU. Computes f32 softmax without options on the CPU instead of running the generated kernel; kernels of other
 /// operations do nothing. Measured times are made up.
@@ -84,7 +88,7 @@ class ScriptedDevice : public Device {
   }
   std::unique_ptr<PreparedKernel> prepare(const Module& module, const KernelLaunch& launch) override {
     if (launch.entry == "softmax")
-      return std::make_unique<SoftmaxKernel>(dynamic_cast<const LoadedImage&>(module).cols, launches);
+      return std::make_unique<SoftmaxKernel>(dynamic_cast<const LoadedImage&>(module), launches);
     return std::make_unique<IdleKernel>(launches);
   }
   void synchronize(Stream) override {}
@@ -99,11 +103,15 @@ class ScriptedDevice : public Device {
  private:
   struct LoadedImage : Module {
     explicit LoadedImage(const std::string& source) {
-      const std::size_t at = source.find("\n    .cols = ");
-      if (at != std::string::npos) cols = std::stoll(source.substr(at + 13));
+      const auto member = [&](const std::string& name) {
+        const std::size_t at = source.find("\n    ." + name + " = ");
+        return at == std::string::npos ? std::int64_t{0} : std::stoll(source.substr(at + name.size() + 9));
+      };
+      cols = member("cols");
+      least_cols = member("least_cols");
     }
     int occupancy(const KernelLaunch&) const override { return 4; }
-    std::int64_t cols = 0;
+    std::int64_t cols = 0, least_cols = 0;
   };
 
   struct IdleKernel : PreparedKernel {
@@ -113,15 +121,17 @@ class ScriptedDevice : public Device {
   };
 
   struct SoftmaxKernel : PreparedKernel {
-    SoftmaxKernel(std::int64_t columns, std::atomic<int>& counter) : cols(columns), launched(counter) {}
+    SoftmaxKernel(const LoadedImage& image, std::atomic<int>& counter)
+        : most_cols(image.cols), least_cols(image.least_cols == 0 ? image.cols : image.least_cols), launched(counter) {}
     void enqueue(const void* params, Stream) const override {
       ++launched;
       SoftmaxParams p;
       std::memcpy(&p, params, sizeof p);
+      if (p.cols < least_cols || p.cols > most_cols) throw Error(ErrorCode::device_failed, "the kernel is for other widths");
       for (std::int64_t r = 0; r < p.rows; ++r)
-        softmax_row(p.input[0] + r * p.input_stride[0], p.output + r * p.output_stride);
+        softmax_row(p.input[0] + r * p.input_stride[0], p.output + r * p.output_stride, p.cols);
     }
-    void softmax_row(const float* x, float* y) const {
+    static void softmax_row(const float* x, float* y, std::int64_t cols) {
       double largest = -INFINITY, sum = 0;
       for (std::int64_t c = 0; c < cols; ++c)
         largest = std::isnan(x[c]) || std::isnan(largest) ? NAN : std::max<double>(largest, x[c]);
@@ -129,7 +139,7 @@ class ScriptedDevice : public Device {
       for (std::int64_t c = 0; c < cols; ++c)
         y[c] = std::isfinite(largest) ? static_cast<float>(std::exp(x[c] - largest) / sum) : NAN;
     }
-    std::int64_t cols;
+    std::int64_t most_cols, least_cols;
     std::atomic<int>& launched;
   };
 

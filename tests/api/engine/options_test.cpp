@@ -20,6 +20,8 @@ constexpr const char* names[] = {"TUNESMITH_CACHE",
                                  "TUNESMITH_DUMP_DIR",
                                  "TUNESMITH_TEMPLATES",
                                  "TUNESMITH_CUDA",
+                                 "TUNESMITH_TUNER",
+                                 "TUNESMITH_PROBLEM_LOG",
                                  "XDG_CACHE_HOME",
                                  "HOME",
                                  "CUDA_HOME",
@@ -81,6 +83,8 @@ TEST_F(Environment, ReadsEveryVariable) {
   set("TUNESMITH_DUMP_DIR", (folder_ / "dump").string());
   set("TUNESMITH_TEMPLATES", folder_.string());
   set("TUNESMITH_CUDA", "/cuda-a:/cuda-b");
+  set("TUNESMITH_TUNER", "/bin/tunesmith");
+  set("TUNESMITH_PROBLEM_LOG", "/l/problems.jsonl");
   set("CUDA_HOME", "/home-toolkit");
   set("CUDA_PATH", "/path-toolkit");
   set("LD_LIBRARY_PATH", "/l1:/l2");
@@ -94,6 +98,8 @@ TEST_F(Environment, ReadsEveryVariable) {
   EXPECT_EQ(options.dump_folder, folder_ / "dump");
   EXPECT_EQ(options.templates_folder, folder_);
   EXPECT_EQ(options.cuda_folders, (Paths{"/cuda-a", "/cuda-b"}));
+  EXPECT_EQ(options.tuner_program, "/bin/tunesmith");
+  EXPECT_EQ(options.problem_log, "/l/problems.jsonl");
   EXPECT_EQ(options.cuda_environment.toolkits, (Paths{"/home-toolkit", "/path-toolkit"}));
   EXPECT_EQ(options.cuda_environment.library_folders, (Paths{"/l1", "/l2"}));
   EXPECT_EQ(options.cuda_environment.python_folders, (Paths{"/venv"}));

@@ -68,17 +68,15 @@ TEST(AttentionBackwardDescriptor, ErrorsNameTheFieldAndWhatIsAllowed) {
   EXPECT_NO_THROW(normal("seq_q=5,head_dim=64,dout_head_stride=0"));
 }
 
-TEST(AttentionBackwardDescriptor, ScoreModIsAnErrorThatSaysSo) {
-  Problem problem = normal("seq_q=5,head_dim=64");
+TEST(AttentionBackwardDescriptor, ScoreModRulesOutWgmma) {
+  Problem problem = normal("seq_q=512,head_dim=64");
   problem.fields.set("score_mod", std::string("__device__ float score_mod(float s, int, int, int, int, const Aux&) {"
-                                              " return s; }"));
-  try {
-    op().normalize(problem);
-    ADD_FAILURE() << "score_mod was accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unsupported);
-    EXPECT_NE(std::string(error.what()).find("score_mod"), std::string::npos);
-  }
+                                              " return 2 * s; }"));
+  const ParsedProblemPtr parsed = op().parse(problem);
+  EXPECT_EQ(parsed->default_config(hopper()).variant(), "mma");
+  EXPECT_NE(parsed->why_invalid(hopper(), Config{parse_fields("variant=wgmma,tile_q=128,stages=2,ahead=0", "config")})
+                .find("score_mod"),
+            std::string::npos);
 }
 
 TEST(AttentionBackwardDescriptor, AForwardProblemBecomesABackwardProblem) {

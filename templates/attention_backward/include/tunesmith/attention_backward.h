@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "tunesmith/attention.h"
@@ -53,7 +54,13 @@ struct AttentionBackwardArrays {
 ///   NaN or inf in any input     reaches every gradient of a tile that reads it, even where the pair is masked; packed
 ///                               sequences do not affect each other
 ///   mask_mod                    as in the forward pass; block_mask=read takes the block mask that block_mask=write wrote
-///   score_mod                   not supported yet: an error
+///   score_mod                   is differentiated, as below
+///
+/// With score_mod, dx also has the factor of its derivative by the score. The kernels compute it over dual numbers: the
+/// source is compiled a second time with another `float`, of a value and a derivative. Conversions to integers, comparisons
+/// and rounding functions have derivative 0, and fabsf at 0, too; fminf and fmaxf of equal numbers have the mean. Sources
+/// that handle the bits of a float, use double or point to arrays of float other than their own cannot be differentiated,
+/// which is an error; score_mod_grad then gives the derivative. See docs/score-mod.md.
 ///
 /// The variants simt and mma are deterministic: equal inputs and configurations give equal bits. wgmma (Hopper) adds up dq
 /// in any order, so dq may differ by rounding between runs, unless `deterministic` puts the additions in the order of the
@@ -77,6 +84,8 @@ struct AttentionBackwardProblem : AttentionProblem {
   bool dsinks = false;         ///< compute the gradient of sinks
   bool dslopes = false;        ///< compute the gradient of alibi_slopes
   bool deterministic = false;  ///< equal inputs and configurations give equal bits, in wgmma, too
+  /// CUDA source of the derivative of score_mod by the score, which is trusted; empty: score_mod is differentiated.
+  std::string score_mod_grad{};
 
   // The problem is another operation's than its base.
   // NOLINTNEXTLINE(bugprone-derived-method-shadowing-base-method)
@@ -107,6 +116,10 @@ constexpr void describe(Self& p, const AttentionBackwardArrays& arrays, Visitor&
   v.option("dsinks", p.dsinks, {.meaning = "computes the gradient of sinks", .only_with = {p.sinks, "sinks=1"}});
   v.option("dslopes", p.dslopes, {.meaning = "computes the gradient of alibi_slopes", .only_with = {p.alibi, "alibi=1"}});
   v.option("deterministic", p.deterministic, {.meaning = "equal inputs give equal bits in every run"});
+  v.field("score_mod_grad", p.score_mod_grad,
+          {.meaning = "CUDA source of float score_mod_grad(float score, int b, int h, int q, int k, const Aux& aux), the "
+                      "derivative of score_mod; none: computed over dual numbers",
+           .omit_default = true});
 
   describe_attention_inputs(p, arrays, v);
   v.array(arrays.o, attention_array(p, o, p.o_strides, p.o_alignment));

@@ -1,0 +1,24 @@
+#pragma once
+// Tunes in a child process, so that a candidate that faults or hangs does not take this process's CUDA context with it.
+// Internal.
+
+#include <string>
+
+#include "api/engine/parts.h"
+#include "tunesmith/fields.h"
+
+namespace tunesmith {
+
+/// Reports whether the problem contains source of the user's, which may fault or never end.
+bool has_user_source(const ParsedProblem& problem);
+
+/// Tunes with options.tuner_program, which stores the record in the cache file. Kills it after tuning_limit_s(). Throws the
+/// error of the tuning run, Error(device_failed) if the process crashed or hung, Error(not_found) without a program, and
+/// Error(io) if the program cannot be started.
+Tuned tune_apart(const Engine::Parts& parts, const ParsedProblem& problem);
+
+/// The answer of a tuning process: one line on stdout that parse_answer() reads.
+std::string answer_text(const Tuned& tuned);
+std::string answer_text(const Error& error);
+
+}  // namespace tunesmith

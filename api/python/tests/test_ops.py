@@ -1,0 +1,128 @@
+"""Operations as functions: problems from arrays, results against float64."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+import numpy
+import pytest
+
+import tunesmith
+from tunesmith import ops
+
+EPS32 = 2.0**-24  # half a unit in the last place of float32, relative
+
+
+@pytest.fixture(scope="module")
+def random() -> numpy.random.Generator:
+    return numpy.random.default_rng(2)
+
+
+def softmax(x: numpy.ndarray) -> numpy.ndarray:
+    exact = numpy.exp(x.astype(float) - x.max(axis=-1, keepdims=True).astype(float))
+    return exact / exact.sum(axis=-1, keepdims=True)
+
+
+def test_every_operation_has_a_function_with_its_description() -> None:
+    assert "softmax" in dir(ops)
+    for name in tunesmith._core.operation_names():
+        operation = getattr(ops, name)
+        assert operation.summary in inspect.getdoc(operation)
+        assert operation.arrays
+        parameters = inspect.signature(operation).parameters
+        assert {field.name for field in operation.fields if not field.hidden} <= set(parameters)
+
+
+def test_an_unknown_operation() -> None:
+    with pytest.raises(AttributeError, match="no operation 'sofmax'"):
+        ops.sofmax  # noqa: B018
+    with pytest.raises(ValueError, match="operation is 'sofmax'; allowed: softmax"):
+        tunesmith.operation("sofmax")
+
+
+def test_the_problem_of_arrays(random: numpy.random.Generator) -> None:
+    x = random.standard_normal((6, 48), dtype=numpy.float32)
+    problem = ops.softmax.problem({"x": x[::2, 8:32]}, scale=2)
+    assert problem.fields == {"rows": 3, "cols": 24, "dtype": "f32", "scale": 2, "x_row_stride": 96, "x_alignment": 16}
+
+
+def test_rows_that_are_not_contiguous(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    x = random.standard_normal((6, 48), dtype=numpy.float32)[::2, 1:25]
+    # |x| < 8: see fresh_environment.py.
+    numpy.testing.assert_allclose(ops.softmax(x, engine=engine), softmax(x), rtol=24 * EPS32)
+
+
+def test_bf16_in_16_bit_integers(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    x = random.standard_normal((4, 24), dtype=numpy.float32)
+    bits = (x.view(numpy.uint32) >> 16).astype(numpy.uint16)  # truncated: the value that the kernel reads
+    exact = softmax((bits.astype(numpy.uint32) << 16).view(numpy.float32))
+    y = ops.softmax(bits, out_dtype="f32", engine=engine)
+    numpy.testing.assert_allclose(y, exact, rtol=24 * EPS32)
+
+
+def test_cross_entropy_and_its_gradient(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    logits = random.standard_normal((5, 24), dtype=numpy.float32)
+    targets = numpy.array([3, 0, -100, 23, 7])
+    result = ops.cross_entropy(logits, targets, gradient="separate", reduction="sum", engine=engine)
+    probabilities = softmax(logits)
+    seen = targets >= 0
+    exact = -numpy.log(probabilities[seen, targets[seen]]).sum()
+    # Four losses of about 3, each with a relative error of a few roundings.
+    numpy.testing.assert_allclose(result.loss, [exact], rtol=16 * EPS32)
+    gradient = probabilities.copy()
+    gradient[seen, targets[seen]] -= 1
+    gradient[~seen] = 0
+    numpy.testing.assert_allclose(result.dlogits, gradient, rtol=32 * EPS32, atol=8 * EPS32)
+
+
+def test_an_optional_array_enables_its_field(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    x, weight = random.standard_normal((4, 24), dtype=numpy.float32), random.standard_normal(24, dtype=numpy.float32)
+    result = ops.rms_norm(x, weight, rstd=True, engine=engine)
+    exact = 1 / numpy.sqrt((x.astype(float) ** 2).mean(axis=1) + 1e-6)
+    numpy.testing.assert_allclose(result.rstd, exact, rtol=8 * EPS32)
+    numpy.testing.assert_allclose(result.y, x * exact[:, None] * weight, rtol=16 * EPS32)
+
+
+def test_an_array_that_several_fields_enable_needs_one_of_them(random: numpy.random.Generator) -> None:
+    x = random.standard_normal((4, 24), dtype=numpy.float32)
+    with pytest.raises(ValueError, match="mask is given; state what it is: mask='add', mask='keep'"):
+        ops.softmax.problem({"x": x, "mask": x})
+
+
+def test_in_place(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    x = random.standard_normal((4, 24), dtype=numpy.float32)
+    exact = softmax(x)
+    assert ops.softmax(x, in_place=True, engine=engine) is x
+    numpy.testing.assert_allclose(x, exact, rtol=24 * EPS32)
+
+
+def test_attention(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    q, k, v = (random.standard_normal((2, 9, 3, 16), dtype=numpy.float32) for _ in range(3))
+    result = ops.attention(q, k, v, causal="top-left", engine=engine)
+    scores = numpy.einsum("bihd,bjhd->bhij", q.astype(float), k.astype(float)) / 4
+    scores[:, :, ~numpy.tri(9, dtype=bool)] = -numpy.inf
+    exact = numpy.einsum("bhij,bjhd->bihd", softmax(scores), v.astype(float))
+    # Dot products of 16 terms of about 1 in float32: at most 16 roundings of scores below 16, then a convex combination.
+    numpy.testing.assert_allclose(result.o, exact, atol=16 * 16 * EPS32)
+
+
+def test_linear_cross_entropy(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    hidden, weight = (random.standard_normal(shape, dtype=numpy.float32) for shape in ((6, 32), (40, 32)))
+    targets = numpy.arange(6) * 5
+    result = ops.linear_cross_entropy(hidden, weight, targets, engine=engine)
+    logits = hidden.astype(float) @ weight.T.astype(float)
+    exact = -numpy.log(softmax(logits)[numpy.arange(6), targets]).mean()
+    # Logits of about 6 from sums of 32 products.
+    numpy.testing.assert_allclose(result.loss, [exact], rtol=64 * EPS32)
+
+
+@pytest.mark.skipif(not hasattr(sys, "getrefcount"), reason="counts references")
+def test_no_references_leak(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    x = random.standard_normal((4, 24), dtype=numpy.float32)
+    y = numpy.empty_like(x)
+    plan = engine.prepare("softmax", rows=4, cols=24)
+    before = sys.getrefcount(x), sys.getrefcount(y)
+    for _ in range(100):
+        plan.launch(x, y)
+    assert (sys.getrefcount(x), sys.getrefcount(y)) == before

@@ -1,0 +1,21 @@
+"""Fixtures of the tests with PyTorch, on CPU tensors: the host executor runs the kernels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tunesmith
+import tunesmith.torch
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_engine() -> None:
+    """No records, no measurements; binaries only if TUNESMITH_CACHE names a file."""
+    torch.set_num_threads(1)
+    tunesmith.torch.use_engine(tunesmith.Engine("host", mode="replay", system_caches=[]))
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(7)

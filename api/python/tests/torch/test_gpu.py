@@ -1,0 +1,142 @@
+"""CUDA tensors: results against PyTorch in float64, streams, graphs and the deterministic flag. Skipped without a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tunesmith
+import tunesmith.torch as tt
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+# Half a unit in the last place of the result's dtype, plus what float32 leaves: see test_rows.py.
+EPS = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8}
+
+
+def close(actual: torch.Tensor, exact: torch.Tensor, roundings: float) -> None:
+    tolerance = roundings * EPS[actual.dtype] + 64 * EPS[torch.float32]
+    torch.testing.assert_close(actual.double(), exact, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", list(EPS))
+@pytest.mark.parametrize("cols", [24, 4096])
+def test_softmax(dtype: torch.dtype, cols: int) -> None:
+    x = torch.randn(33, cols, device="cuda", dtype=dtype)
+    close(tt.softmax(x), torch.softmax(x.double(), -1), 1)
+    close(tt.softmax(x, 0), torch.softmax(x.double(), 0), 1)
+
+
+def test_losses() -> None:
+    logits = torch.randn(33, 1024, device="cuda", requires_grad=True)
+    exact = logits.detach().double().requires_grad_()
+    target = torch.randint(1024, (33,), device="cuda")
+    loss, reference = tt.cross_entropy(logits, target), torch.nn.functional.cross_entropy(exact, target)
+    close(loss.detach(), reference.detach(), 8)
+    loss.backward()
+    reference.backward()
+    close(logits.grad, exact.grad, 1)
+
+
+def test_linear_cross_entropy() -> None:
+    hidden = torch.randn(64, 128, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    weight = torch.randn(1000, 128, device="cuda", dtype=torch.bfloat16).div_(8).requires_grad_()
+    target = torch.randint(1000, (64,), device="cuda")
+    exact = [tensor.detach().double().requires_grad_() for tensor in (hidden, weight)]
+    loss = tt.linear_cross_entropy(hidden, weight, target)
+    reference = torch.nn.functional.cross_entropy(exact[0] @ exact[1].T, target)
+    loss.backward()
+    reference.backward()
+    # Logits are rounded to bf16 once: about 8 * 2^-8, which moves the loss and each probability by as much.
+    torch.testing.assert_close(loss.detach().double(), reference.detach(), rtol=0, atol=8 * 2.0**-8)
+    for ours, theirs in zip((hidden, weight), exact, strict=True):
+        error = (ours.grad.double() - theirs.grad).abs().max()
+        assert error <= 8 * 2.0**-8 * theirs.grad.abs().max()
+
+
+def test_attention_and_its_gradients() -> None:
+    tensors = [torch.randn(2, 4, 200, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    o = tt.scaled_dot_product_attention(*tensors, is_causal=True)
+    reference = torch.nn.functional.scaled_dot_product_attention(*exact, is_causal=True)
+    upstream = torch.randn_like(o)
+    o.backward(upstream)
+    reference.backward(upstream.double())
+    # P and dS are rounded to bf16 before the second product.
+    torch.testing.assert_close(o.detach().double(), reference.detach(), rtol=0, atol=4 * 4 * 2.0**-8)
+    for ours, theirs in zip(tensors, exact, strict=True):
+        assert (ours.grad.double() - theirs.grad).abs().max() <= 4 * 2.0**-8 * theirs.grad.abs().max()
+
+
+def test_traced_functions() -> None:
+    q, k, v = (torch.randn(1, 2, 130, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    slopes = torch.tensor([0.5, 0.25], device="cuda")
+    o = tt.attention(
+        q,
+        k,
+        v,
+        layout="bhsd",
+        score_mod=lambda s, b, h, i, j: s - slopes[h] * abs(i - j),
+        mask_mod=lambda b, h, i, j: i >= j,
+    )
+    position = torch.arange(130, device="cuda")
+    distance = position[:, None] - position
+    scores = q.double() @ k.double().transpose(-1, -2) / 8 - slopes.double()[:, None, None] * distance.abs()
+    exact = torch.softmax(scores.masked_fill(distance < 0, -torch.inf), -1) @ v.double()
+    torch.testing.assert_close(o.double(), exact, rtol=0, atol=4 * 4 * 2.0**-8)
+
+
+def test_the_current_stream_is_used() -> None:
+    stream = torch.cuda.Stream()
+    x = torch.zeros(64, 1024, device="cuda")
+    tt.softmax(x)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(50_000_000)
+        x.copy_(torch.arange(1024, device="cuda").float().mul_(0.01).expand(64, 1024))
+        y = tt.softmax(x)
+    stream.synchronize()
+    close(y, torch.softmax(x.double(), -1), 1)
+
+
+def test_a_graph_after_a_warm_up() -> None:
+    x = torch.randn(64, 1024, device="cuda")
+    tt.softmax(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = tt.softmax(x)
+    x.normal_()
+    graph.replay()
+    torch.cuda.synchronize()
+    close(y, torch.softmax(x.double(), -1), 1)
+
+
+def test_a_capture_without_a_warm_up_says_so() -> None:
+    x = torch.randn(7, 1032, device="cuda")
+    with pytest.raises(tunesmith.errors.Capturing), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        tt.softmax(x)
+
+
+def test_deterministic_gradients() -> None:
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        results = []
+        tensors = [torch.randn(1, 2, 256, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+        for _ in range(3):
+            o = tt.scaled_dot_product_attention(*tensors)
+            results.append(torch.autograd.grad(o.sum(), tensors))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+def test_a_tensor_on_another_device_is_rejected() -> None:
+    with pytest.raises((ValueError, RuntimeError)):
+        tt.cross_entropy(torch.randn(4, 24, device="cuda"), torch.zeros(4, dtype=torch.int64))
+
+
+def test_compiled_by_inductor() -> None:
+    x = torch.randn(64, 1024, device="cuda")
+    compiled = torch.compile(lambda x: tt.softmax(x * 2) + 1, fullgraph=True)
+    close(compiled(x), torch.softmax(x.double() * 2, -1) + 1, 2)

@@ -1,0 +1,116 @@
+"""The operators under torch.library.opcheck and torch.compile, and the guards of the eager path."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+import tunesmith.torch as tt
+
+COLS = 24
+OPS = torch.ops.tunesmith
+CE = ("mean", -100, 0.0, 0.0, 0.0, 1.0)
+ATTENTION = ("bhsd", "none", -1, -1, 0.0, 0.0, "", "", "")
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, requires_grad=True)
+
+
+SAMPLES: dict[str, Any] = {
+    "softmax": lambda: (leaf(4, COLS), False, 1.0, False, False, torch.float32),
+    "softmax_backward": lambda: (torch.randn(4, COLS), torch.rand(4, COLS), False, 1.0, False, False, torch.float32),
+    "softmax_out": lambda: (torch.randn(4, COLS), False, 1.0, False, False, torch.empty(4, COLS)),
+    "rms_norm": lambda: (leaf(4, COLS), leaf(COLS), 1e-6, 0.0),
+    "cross_entropy": lambda: (leaf(5, COLS), torch.arange(5), None, *CE),
+    "cross_entropy_backward": lambda: (
+        torch.randn(5, COLS),
+        torch.arange(5),
+        torch.full((5,), 4.0),
+        torch.ones(()),
+        None,
+        *CE,
+    ),
+    "linear_cross_entropy": lambda: (leaf(5, 16), leaf(40, 16), torch.arange(5), None, True, True, *CE, 1 << 30),
+    "attention": lambda: (leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), None, None, [], *ATTENTION),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_opcheck(name: str) -> None:
+    # The gradients of linear_cross_entropy are of the same call, so AOT autograd sees what eager sees.
+    torch.library.opcheck(getattr(OPS, name).default, SAMPLES[name]())
+
+
+def test_every_operator_has_a_sample() -> None:
+    defined = {
+        name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("tunesmith::")
+    }
+    assert defined - set(SAMPLES) == {"attention_backward"}
+
+
+def step(x: torch.Tensor, head: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """A little of everything."""
+    y = tt.rms_norm(x, None, None, 1e-6)
+    heads = y.reshape(1, 4, 1, 16)
+    y = y + tt.attention(heads, heads, heads, causal=True).reshape(4, 16)
+    return tt.linear_cross_entropy(y, head, target) + tt.cross_entropy(tt.log_softmax(y), target)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager"])
+def test_compile_has_no_graph_breaks(backend: str) -> None:
+    target = torch.arange(4)
+    gradients = []
+    for function in (step, torch.compile(step, backend=backend, fullgraph=True)):
+        torch.manual_seed(3)
+        x, head = leaf(4, 16), leaf(40, 16)
+        function(x, head, target).backward()
+        gradients.append((x.grad, head.grad))
+    for eager, compiled in zip(*gradients, strict=True):
+        torch.testing.assert_close(eager, compiled)
+
+
+def test_an_empty_batch() -> None:
+    assert tt.softmax(torch.empty(0, COLS)).shape == (0, COLS)
+    assert tt.cross_entropy(torch.empty(0, COLS), torch.empty(0, dtype=torch.int64), reduction="sum") == 0
+
+
+def test_no_references_leak() -> None:
+    x = torch.randn(4, COLS)
+    tt.softmax(x)
+    before = sys.getrefcount(x)
+    for _ in range(50):
+        tt.softmax(x)
+    gc.collect()
+    assert sys.getrefcount(x) == before
+
+
+def test_threads() -> None:
+    x = torch.randn(4, COLS)
+    exact = torch.softmax(x, -1)
+    failures: list[float] = []
+
+    def work() -> None:
+        for rows in (1, 2, 3, 4):
+            error = (tt.softmax(x[:rows]) - exact[:rows]).abs().max().item()
+            if error > 1e-6:
+                failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_a_fake_tensor_gets_the_shape_and_no_launch() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        assert tt.softmax(torch.empty(4, COLS)).shape == (4, COLS)

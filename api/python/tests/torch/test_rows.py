@@ -1,0 +1,156 @@
+"""softmax, log_softmax and rms_norm against PyTorch in float64: one table of samples through all ways of calling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import tunesmith.torch as tt
+
+# Half a unit in the last place, relative.
+EPS = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
+COLS = 24
+
+LAYOUTS: dict[str, Callable[[torch.dtype], torch.Tensor]] = {
+    "contiguous": lambda dtype: torch.randn(4, COLS, dtype=dtype),
+    "strided rows": lambda dtype: torch.randn(8, 2 * COLS, dtype=dtype)[::2, :COLS],
+    "misaligned": lambda dtype: torch.randn(4, COLS + 1, dtype=dtype)[:, 1:],
+    "transposed": lambda dtype: torch.randn(COLS, 4, dtype=dtype).t(),
+    "expanded": lambda dtype: torch.randn(1, COLS, dtype=dtype).expand(4, COLS),
+    "three dimensions": lambda dtype: torch.randn(2, 2, COLS, dtype=dtype),
+    "one dimension": lambda dtype: torch.randn(COLS, dtype=dtype),
+    "empty": lambda dtype: torch.randn(0, COLS, dtype=dtype),
+}
+
+
+def close(actual: torch.Tensor, exact: torch.Tensor, roundings: int = 1) -> None:
+    """Compare with float64: `roundings` of the result's dtype, and 32 of float32 for what is computed in it."""
+    tolerance = roundings * EPS[actual.dtype] + 32 * EPS[torch.float32]
+    torch.testing.assert_close(actual.double(), exact, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", list(EPS))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_softmax_of_every_layout(layout: str, dtype: torch.dtype) -> None:
+    x = LAYOUTS[layout](dtype)
+    y = tt.softmax(x)
+    assert y.dtype == dtype
+    close(y, torch.softmax(x.double(), -1))
+
+
+@pytest.mark.parametrize("function", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dim", [0, 1, -1, -2])
+def test_any_dimension_and_its_gradient(function: str, dim: int) -> None:
+    x = torch.randn(4, COLS, requires_grad=True)
+    exact = x.detach().double().requires_grad_()
+    weights = torch.randn(4, COLS)
+    y = getattr(tt, function)(x, dim)
+    reference = getattr(torch, function)(exact, dim)
+    close(y.detach(), reference.detach())
+    (y * weights).sum().backward()
+    (reference * weights).sum().backward()
+    close(x.grad, exact.grad)
+
+
+def test_options() -> None:
+    x = torch.randn(COLS, COLS)
+    x[1:3] = -torch.inf
+    close(tt.softmax(x, scale=0.5, dtype=torch.float16)[3:], torch.softmax(0.5 * x[3:].double(), -1))
+    assert (tt.softmax(x, safe=True)[1:3] == 0).all()
+    masked = torch.randn(COLS, COLS)
+    hidden = torch.ones(COLS, COLS).triu(1).bool()
+    close(tt.softmax(masked, causal=True), torch.softmax(masked.double().masked_fill(hidden, -torch.inf), -1))
+
+
+def test_out_and_in_place() -> None:
+    x = torch.randn(4, COLS)
+    exact = torch.softmax(x.double(), -1)
+    out = torch.full_like(x, torch.nan)
+    version = out._version
+    assert tt.softmax(x, out=out) is out
+    close(out, exact)
+    assert out._version > version
+    tt.softmax(x, out=x)
+    close(x, exact)
+
+
+def test_what_out_rejects() -> None:
+    x = torch.randn(4, COLS)
+    with pytest.raises(ValueError, match="out has the shape"):
+        tt.softmax(x, out=torch.empty(3, COLS))
+    with pytest.raises(RuntimeError, match="automatic differentiation"):
+        tt.softmax(x.requires_grad_(), out=torch.empty(4, COLS))
+
+
+def test_a_saved_tensor_that_is_overwritten_is_noticed() -> None:
+    x = torch.randn(4, COLS, requires_grad=True)
+    y = x * 1
+    z = y.exp()
+    with torch.no_grad():
+        tt.softmax(z, out=z)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
+def test_lazy_negative_views_are_resolved() -> None:
+    x = torch.randn(4, COLS, dtype=torch.complex64).conj().imag
+    assert x.is_neg()
+    close(tt.softmax(x), torch.softmax(x.double(), -1))
+
+
+def test_autocast_gives_float32() -> None:
+    x = torch.randn(4, COLS, dtype=torch.bfloat16)
+    with torch.autocast("cpu"):
+        assert tt.softmax(x).dtype == torch.float32
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_modes_without_gradients(mode: Callable[[], Any]) -> None:
+    x = torch.randn(4, COLS, requires_grad=True)
+    with mode():
+        y = tt.softmax(x)
+    assert not y.requires_grad
+
+
+def test_vmap_and_grad() -> None:
+    x = torch.randn(3, 4, COLS)
+    close(torch.vmap(tt.softmax)(x), torch.softmax(x.double(), -1))
+    close(torch.vmap(tt.softmax, in_dims=1)(x), torch.softmax(x.double(), -1).transpose(0, 1))
+
+
+def test_a_subclass_goes_through_the_dispatcher() -> None:
+    class Tagged(torch.Tensor):
+        pass
+
+    x = torch.randn(4, COLS)
+    y = tt.softmax(x.as_subclass(Tagged))
+    assert isinstance(y, Tagged)
+    close(y.as_subclass(torch.Tensor), torch.softmax(x.double(), -1))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rms_norm_and_its_gradient(weighted: bool) -> None:
+    x = torch.randn(2, 3, COLS, requires_grad=True)
+    weight = torch.randn(COLS, requires_grad=True) if weighted else None
+    exact = x.detach().double().requires_grad_()
+    exact_weight = weight.detach().double().requires_grad_() if weight is not None else None
+    y = tt.rms_norm(x, (COLS,), weight, 1e-5)
+    reference = torch.nn.functional.rms_norm(exact, (COLS,), exact_weight, 1e-5)
+    close(y.detach(), reference.detach())
+    weights = torch.randn_like(y)
+    (y * weights).sum().backward()
+    (reference * weights).sum().backward()
+    close(x.grad, exact.grad)
+    if weight is not None:
+        close(weight.grad, exact_weight.grad, roundings=2 * 3)  # a sum over six rows
+
+
+def test_rms_norm_of_16_bits_with_a_float32_weight_and_an_offset() -> None:
+    x, weight = torch.randn(4, COLS, dtype=torch.bfloat16), torch.randn(COLS)
+    y = tt.rms_norm(x, None, weight, 1e-6, weight_offset=1.0)
+    close(y, torch.nn.functional.rms_norm(x.double(), (COLS,), weight.double() + 1, 1e-6))
+    with pytest.raises(NotImplementedError, match="normalized_shape"):
+        tt.rms_norm(x, (4, COLS))

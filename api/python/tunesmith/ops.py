@@ -1,0 +1,227 @@
+"""Every operation as a function of arrays, with the fields of its description as keywords.
+
+tunesmith.ops.softmax(x, scale=0.5) takes NumPy arrays, or anything that offers the buffer protocol, and returns NumPy
+arrays; help(tunesmith.ops.softmax) lists arrays and fields. Shapes, element types and strides come from the arrays. The
+functions exist for testing and for the CPU: on a GPU, use tunesmith.torch, or prepare a plan and launch it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from . import _core
+from .engine import Engine, default_engine
+from .errors import InvalidArgument
+
+__all__ = ["Operation", "operation"]
+
+_Value = bool | int | float | str
+_NUMPY_TYPES = {"f32": "float32", "f16": "float16", "bf16": "uint16", "u8": "uint8", "i32": "int32", "i64": "int64"}
+_PROBE = 1 << 20  # a stride that no default has
+
+
+class Operation:
+    """An operation: its arrays and fields, and a call."""
+
+    def __init__(self, name: str) -> None:
+        self.name = self.__name__ = name
+        self.__doc__ = _documentation(name)
+        self.__signature__ = _signature(name)
+
+    @property
+    def summary(self) -> str:
+        """What the operation computes, in one line."""
+        return _core.operation_summary(self.name)
+
+    @property
+    def fields(self) -> list[_core.Field]:
+        """The fields of a problem."""
+        return _core.operation_fields(self.name)
+
+    @property
+    def arrays(self) -> list[_core.Array]:
+        """All arrays of a problem, in launch order; Array.present is false for those that a field enables."""
+        return _core.operation_arrays(self.name, {})
+
+    def problem(self, arrays: Mapping[str, Any], **fields: Any) -> _core.Problem:
+        """Return the problem for input arrays: their shapes, element types, strides and alignments, and the fields."""
+        return _infer(self.name, arrays, fields)
+
+    def __call__(
+        self, *arrays: Any, engine: Engine | None = None, out: Mapping[str, Any] | None = None, **named: Any
+    ) -> Any:
+        """Run the operation. Return its output, or a named tuple of its outputs if there are several.
+
+        arrays: the inputs in launch order, or by keyword. out: arrays to write to, by name.
+        """
+        import numpy
+
+        inputs = [array for array in self.arrays if array.role != "output"]
+        if len(arrays) > len(inputs):
+            raise TypeError(f"{self.name} takes at most {len(inputs)} arrays; got {len(arrays)}")
+        given = {array.name: value for array, value in zip(inputs, arrays, strict=False) if value is not None}
+        flags = {field.name for field in self.fields}
+        for array in inputs:
+            value = named.get(array.name)
+            if value is not None and (array.name not in flags or not isinstance(value, bool | int | str)):
+                given[array.name] = named.pop(array.name)
+        engine = engine or default_engine("host")
+        problem = self.problem(given, **named)
+        sources, outputs = dict(given), dict(out or {})
+        launched: list[Any] = []
+        results: dict[str, Any] = {}
+        plan = engine.prepare(problem)
+        for array in plan.arrays:
+            if array.role == "input":
+                value = given.pop(array.name, None)
+            else:
+                value = outputs.pop(array.name, None)
+                if value is None:
+                    value = sources.get(array.in_place_of or array.name)
+                    given.pop(array.name, None)
+                if value is None:
+                    value = numpy.empty(array.shape, _NUMPY_TYPES[array.dtype])
+                results[array.name] = value
+            launched.append(value)
+        if given or outputs:
+            raise InvalidArgument(f"{self.name} has no array '{next(iter({**given, **outputs}))}' for these fields")
+        plan.launch(*launched)
+        if len(results) == 1:
+            return next(iter(results.values()))
+        return _result_type(self.name, tuple(results))(*results.values())
+
+    def __repr__(self) -> str:
+        return f"<tunesmith operation {self.name}>"
+
+
+@functools.cache
+def operation(name: str) -> Operation:
+    """Return an operation by name; InvalidArgument lists the names."""
+    if name not in _core.operation_names():
+        raise InvalidArgument(f"operation is '{name}'; allowed: {', '.join(_core.operation_names())}")
+    return Operation(name)
+
+
+def __getattr__(name: str) -> Operation:
+    if name.startswith("_") or name not in _core.operation_names():
+        raise AttributeError(f"module 'tunesmith.ops' has no operation '{name}'")
+    return operation(name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_core.operation_names()])
+
+
+def _signature(name: str) -> inspect.Signature:
+    parameters = [
+        inspect.Parameter(array.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+        for array in _core.operation_arrays(name, {})
+        if array.role != "output"
+    ]
+    taken = {parameter.name for parameter in parameters} | {"engine", "out"}
+    for keyword in ["engine", "out"] + [field.name for field in _core.operation_fields(name) if not field.hidden]:
+        if keyword in ("engine", "out") or keyword not in taken:
+            parameters.append(inspect.Parameter(keyword, inspect.Parameter.KEYWORD_ONLY, default=None))
+    return inspect.Signature(parameters)
+
+
+def _documentation(name: str) -> str:
+    lines = [_core.operation_summary(name), "", "Arrays:"]
+    for array in _core.operation_arrays(name, {}):
+        use = array.role if array.present else f"{array.role}, optional"
+        lines.append(f"  {array.name} ({use}): {' x '.join(array.dims)}. {array.meaning}".rstrip(". ") + ".")
+    lines += ["", "Fields; those of shape, element type, strides and alignment come from the arrays:"]
+    for field in _core.operation_fields(name):
+        if field.hidden:
+            continue
+        values = ", ".join(field.choices) or field.range or field.kind
+        default = f"default {field.default}" if field.default else "from the arrays"
+        lines.append(f"  {field.name} ({values}; {default}): {field.meaning}.")
+    return "\n".join(lines)
+
+
+@functools.cache
+def _result_type(name: str, fields: tuple[str, ...]) -> Any:
+    return NamedTuple(f"{name}_result", [(field, Any) for field in fields])
+
+
+def _find(name: str, fields: Mapping[str, _Value], array: str) -> _core.Array | None:
+    return next((each for each in _core.operation_arrays(name, dict(fields)) if each.name == array), None)
+
+
+def _ways(name: str, fields: Mapping[str, _Value], array: str) -> Iterator[dict[str, _Value]]:
+    """Yield each value of one absent field that enables an array."""
+    for field in _core.operation_fields(name):
+        if field.name in fields:
+            continue
+        values: list[_Value] = list(field.choices) if field.kind == "choice" else [True] if field.kind == "bool" else []
+        for value in values:
+            info = _find(name, {**fields, field.name: value}, array)
+            if info is not None and info.present:
+                yield {field.name: value}
+
+
+@functools.cache
+def _dtype_field(name: str, array: str) -> str | None:
+    """Return the field that is an input's element type."""
+    for field in _core.operation_fields(name):
+        if field.kind != "choice" or not field.name.endswith("dtype"):
+            continue
+        infos = [(choice, _find(name, {field.name: choice}, array)) for choice in field.choices]
+        if all(info is not None and info.dtype == choice for choice, info in infos):
+            return field.name
+    return None
+
+
+def _set(name: str, fields: dict[str, _Value], field: str, value: _Value, array: str) -> None:
+    if fields.setdefault(field, value) != value:
+        raise InvalidArgument(f"{name}: {field} is {fields[field]}, but {array} has {value}")
+
+
+def _infer(name: str, arrays: Mapping[str, Any], given: Mapping[str, Any]) -> _core.Problem:
+    fields: dict[str, _Value] = {key: value for key, value in given.items() if value is not None}
+    layouts = {array: _core.layout(value, array) for array, value in arrays.items()}
+    for array, layout in layouts.items():
+        info = _find(name, fields, array)
+        if info is None:
+            raise InvalidArgument(f"{name} has no array '{array}'")
+        if not info.present:
+            ways = list(_ways(name, fields, array))
+            if len(ways) != 1:
+                options = ", ".join(f"{key}={value!r}" for way in ways for key, value in way.items())
+                raise InvalidArgument(f"{name}: {array} is given; state what it is: {options or 'no field enables it'}")
+            fields.update(ways[0])
+        field = _dtype_field(name, array)
+        if field is not None:
+            dtype = {"bool": "u8", "u16": "bf16"}.get(layout["dtype"], layout["dtype"])
+            _set(name, fields, field, dtype, array)
+        for field, extent in _core.infer_fields(name, fields, array, layout["shape"]).items():
+            _set(name, fields, field, extent, array)
+    for array, layout in layouts.items():
+        _set_strides(name, fields, array, layout)
+    return _core.Problem(name, **fields)
+
+
+def _set_strides(name: str, fields: dict[str, _Value], array: str, layout: Mapping[str, Any]) -> None:
+    """Set the fields of an array's strides that differ from the contiguous ones, and its alignment."""
+    info = _find(name, fields, array)
+    if info is None:
+        return
+    if info.alignment_field and layout["address"]:
+        address = layout["address"] | 16
+        fields.setdefault(info.alignment_field, address & -address)
+    if len(info.shape) != len(layout["shape"]):
+        return
+    for dimension, (wanted, extent) in enumerate(zip(layout["strides"], layout["shape"], strict=True)):
+        if extent <= 1 or info.strides[dimension] == wanted:
+            continue
+        for field in _core.operation_fields(name):
+            if not (field.name.startswith(array) and field.name.endswith("_stride")) or field.name in fields:
+                continue
+            probed = _find(name, {**fields, field.name: _PROBE}, array)
+            if probed is not None and probed.strides[dimension] == _PROBE:
+                fields[field.name] = wanted
+                break

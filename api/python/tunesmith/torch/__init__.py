@@ -1,0 +1,28 @@
+"""The operations for PyTorch: tensors in, tensors out, with autograd and torch.compile.
+
+    from tunesmith.torch import softmax, cross_entropy, linear_cross_entropy, attention, rms_norm
+
+CUDA tensors run on the GPU, on the current stream; CPU tensors run on the host executor, which checks numerics and has no
+speed. The operations are torch.ops.tunesmith.*; eager calls go to the kernels directly. Needs PyTorch 2.10 or newer.
+"""
+
+from __future__ import annotations
+
+from .attention import attention, scaled_dot_product_attention, why_not_scaled_dot_product_attention
+from .launching import engine_of, use_engine
+from .losses import cross_entropy, linear_cross_entropy
+from .rms_norm import rms_norm
+from .softmax import log_softmax, softmax
+
+__all__ = [
+    "attention",
+    "cross_entropy",
+    "engine_of",
+    "linear_cross_entropy",
+    "log_softmax",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "softmax",
+    "use_engine",
+    "why_not_scaled_dot_product_attention",
+]

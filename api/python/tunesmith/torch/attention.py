@@ -1,0 +1,354 @@
+"""attention, and a drop-in scaled_dot_product_attention."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .. import _core
+from ..mods import Mod, Traced, trace
+from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, is_eager, launch, launcher, needs_grad
+
+__all__ = ["attention", "scaled_dot_product_attention", "why_not_scaled_dot_product_attention"]
+
+_LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
+_OPTIONS = (
+    "str layout, str causal, int window_left, int window_right, float scale, float softcap, "
+    "str score_mod, str mask_mod, str aux"
+)
+_LIBRARY.define(
+    f"attention(Tensor q, Tensor k, Tensor v, Tensor? alibi_slopes, Tensor? sinks, Tensor[] mod_arrays, {_OPTIONS}) -> "
+    "(Tensor, Tensor)"
+)
+_LIBRARY.define(
+    "attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? alibi_slopes, "
+    f"Tensor? sinks, Tensor[] mod_arrays, {_OPTIONS}, bool deterministic) -> (Tensor, Tensor, Tensor)"
+)
+
+
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool | str = False,
+    window: tuple[int | None, int | None] = (None, None),
+    scale: float | None = None,
+    softcap: float = 0.0,
+    alibi_slopes: torch.Tensor | None = None,
+    sinks: torch.Tensor | None = None,
+    score_mod: Mod | str | None = None,
+    mask_mod: Mod | str | None = None,
+    layout: str = "bshd",
+    return_lse: bool = False,
+) -> Any:
+    """softmax(scale * q k^T) v for each head.
+
+    q: (batch, seq_q, heads, head_dim), k and v: (batch, seq_kv, kv_heads, head_dim), or with heads before seq if layout is
+    "bhsd"; kv_heads divides heads. causal: True aligns the last query with the last key, as "bottom-right"; "top-left" the
+    first ones. window: visible keys before and after a query's position. alibi_slopes, sinks: float32, one for each head.
+    score_mod(score, b, h, q, k) and mask_mod(b, h, q, k): Python functions of numbers, traced to CUDA (tunesmith.mods), or
+    CUDA source. return_lse: also return the log-sum-exp of the scores, float32 (batch, heads, seq_q), without a gradient.
+
+    Differentiable with respect to q, k and v. Under autocast, q, k and v are cast as torch's attention casts them.
+    """
+    if score_mod is None and mask_mod is None and not is_compiling():
+        result = _eager(layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks)
+        if result is not NotImplemented:
+            return result if return_lse else result[0]
+    if torch.is_autocast_enabled(q.device.type):
+        dtype = torch.get_autocast_dtype(q.device.type)
+        q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+    score, mask = trace(score_mod, "score_mod"), trace(mask_mod, "mask_mod")
+    options = _options(layout, causal, window, scale, softcap, score, mask)
+    arrays = [*score.arrays, *mask.arrays]
+    if is_eager(q, k, v) and needs_grad(q, k, v):
+        result = _Attention.apply(q, k, v, alibi_slopes, sinks, *options, *arrays)
+    else:
+        result = torch.ops.tunesmith.attention(q, k, v, alibi_slopes, sinks, arrays, *options)
+    return tuple(result) if return_lse else result[0]
+
+
+def why_not_scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> str | None:
+    """Return why scaled_dot_product_attention falls back to torch for these arguments; None if it does not."""
+    if attn_mask is not None:
+        return "attn_mask is given; use attention() with a mask_mod or score_mod"
+    if dropout_p:
+        return f"dropout_p is {dropout_p}; allowed: 0"
+    if any(tensor.dim() != 4 for tensor in (query, key, value)):
+        return f"query has {query.dim()} dimensions; expected 4: batch, heads, seq, head_dim"
+    if query.dtype not in (torch.float16, torch.bfloat16, torch.float32) or not (query.dtype == key.dtype == value.dtype):
+        return f"the dtypes are {query.dtype}, {key.dtype}, {value.dtype}; allowed: one of float16, bfloat16, float32"
+    if query.shape[-1] % 8 or value.shape[-1] % 8 or not 8 <= query.shape[-1] <= 256 or not 8 <= value.shape[-1] <= 256:
+        return f"head_dim is {query.shape[-1]} and {value.shape[-1]}; allowed: 8 to 256 in steps of 8"
+    if not (query.shape[0] == key.shape[0] == value.shape[0]) or key.shape[1] != value.shape[1]:
+        return "the batches or the heads of key and value differ"
+    if key.shape[1] != query.shape[1] and (not enable_gqa or query.shape[1] % key.shape[1]):
+        return f"query has {query.shape[1]} heads and key {key.shape[1]}; enable_gqa is {enable_gqa}"
+    if scale is not None and not 1e-6 <= scale <= 1e6:
+        return f"scale is {scale}; allowed: 1e-6 to 1e6"
+    return None
+
+
+def scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """torch.nn.functional.scaled_dot_product_attention, which is called where Tunesmith has no kernel.
+
+    why_not_scaled_dot_product_attention() tells the reason for given arguments.
+    """
+    arguments = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    if why_not_scaled_dot_product_attention(*arguments) is not None:
+        return torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    return attention(query, key, value, causal="top-left" if is_causal else "none", scale=scale, layout="bhsd")
+
+
+def _options(
+    layout: str,
+    causal: bool | str,
+    window: tuple[int | None, int | None],
+    scale: float | None,
+    softcap: float,
+    score: Traced,
+    mask: Traced,
+) -> tuple[Any, ...]:
+    """Return the options of the operators."""
+    if isinstance(causal, bool):
+        causal = "bottom-right" if causal else "none"
+    left, right = (-1 if side is None else side for side in window)
+    number = 0.0 if scale is None else float(scale)
+    return layout, causal, left, right, number, float(softcap), score.source, mask.source, _aux(score, mask)
+
+
+def _aux(score: Traced, mask: Traced) -> str:
+    """Declare the arrays that the traced functions read."""
+    return ";".join([*score.declarations, *mask.declarations])
+
+
+def _tensor_fields(name: str, tensor: torch.Tensor, layout: str) -> dict[str, int] | None:
+    """Return the strides of q, k, v, o or a gradient; None if no kernel reads them."""
+    if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
+        return None
+    batch, outer, inner, _ = tensor.stride()
+    seq, head = (outer, inner) if layout == "bshd" else (inner, outer)
+    return {f"{name}_batch_stride": batch, f"{name}_seq_stride": seq, f"{name}_head_stride": head}
+
+
+def _fields(tensors: dict[str, torch.Tensor], options: Sequence[Any]) -> dict[str, Any] | None:
+    layout, causal, window_left, window_right, scale, softcap, score_mod, mask_mod, aux = options
+    q, k, v = tensors["q"], tensors["k"], tensors["v"]
+    if any(tensor.dim() != 4 for tensor in (q, k, v)):
+        raise ValueError(f"q has {q.dim()} dimensions; expected 4, in the order of layout '{layout}'")
+    seq, heads = (1, 2) if layout == "bshd" else (2, 1)
+    fields: dict[str, Any] = {
+        "batch": q.shape[0],
+        "heads": q.shape[heads],
+        "kv_heads": k.shape[heads],
+        "seq_q": q.shape[seq],
+        "seq_kv": k.shape[seq],
+        "head_dim": q.shape[3],
+        "head_dim_v": v.shape[3],
+        "dtype": DTYPES[q.dtype],
+        "layout": layout,
+        "causal": causal,
+        "softcap": softcap,
+    }
+    given = {"window_left": (window_left, -1), "window_right": (window_right, -1), "scale": (scale, 0.0)}
+    fields.update({name: value for name, (value, absent) in given.items() if value != absent})
+    fields.update({name: text for name, text in (("score_mod", score_mod), ("mask_mod", mask_mod), ("aux", aux)) if text})
+    for name, tensor in tensors.items():
+        strides = _tensor_fields(name, tensor, layout)
+        if strides is None:
+            return None
+        fields.update(strides)
+    return fields
+
+
+def _names(aux: str) -> list[str]:
+    return [declaration.split(":")[0] for declaration in aux.split(";") if declaration]
+
+
+def _output_shapes(q: torch.Tensor, v: torch.Tensor, layout: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    seq, heads = (1, 2) if layout == "bshd" else (2, 1)
+    return (*q.shape[:3], v.shape[3]), (q.shape[0], q.shape[heads], q.shape[seq])
+
+
+def _prepare(*options: Any) -> Any:
+    def prepare(
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        alibi_slopes: torch.Tensor | None,
+        sinks: torch.Tensor | None,
+        *mod_arrays: torch.Tensor,
+    ) -> _core.Launch | None:
+        fields = _fields({"q": q, "k": k, "v": v}, options)
+        if fields is None or not all(
+            tensor is None or tensor.is_contiguous() for tensor in (alibi_slopes, sinks, *mod_arrays)
+        ):
+            return None
+        fields.update(alibi=alibi_slopes is not None, sinks=sinks is not None)
+        tensors = {"q": q, "k": k, "v": v, "alibi_slopes": alibi_slopes, "sinks": sinks}
+        tensors.update(zip(_names(options[-1]), mod_arrays, strict=True))
+        o, lse = _output_shapes(q, v, options[0])
+        return launch("attention", fields, tensors, {"o": (o, q.dtype), "lse": (lse, torch.float32)})
+
+    return prepare
+
+
+@functools.lru_cache(maxsize=512)
+def _forward(*options: Any) -> Launcher:
+    return launcher("attention", _prepare(*options))
+
+
+@functools.lru_cache(maxsize=512)
+def _eager(
+    layout: str, causal: bool | str, window: tuple[int | None, int | None], scale: float | None, softcap: float
+) -> Launcher:
+    none = Traced("")
+    options = _options(layout, causal, window, scale, softcap, none, none)
+    return eager_launcher("attention", _prepare(*options), not_in_autocast=True)
+
+
+@functools.lru_cache(maxsize=512)
+def _backward(deterministic: bool, *options: Any) -> Launcher:
+    def prepare(
+        dout: torch.Tensor,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        o: torch.Tensor,
+        lse: torch.Tensor,
+        alibi_slopes: torch.Tensor | None,
+        sinks: torch.Tensor | None,
+        *mod_arrays: torch.Tensor,
+    ) -> _core.Launch | None:
+        fields = _fields({"q": q, "k": k, "v": v, "o": o, "dout": dout}, options)
+        if fields is None:
+            return None
+        fields.update(alibi=alibi_slopes is not None, sinks=sinks is not None, deterministic=deterministic)
+        tensors = {
+            "dout": dout,
+            "q": q,
+            "k": k,
+            "v": v,
+            "o": o,
+            "lse": lse,
+            "alibi_slopes": alibi_slopes,
+            "sinks": sinks,
+        }
+        tensors.update(zip(_names(options[-1]), mod_arrays, strict=True))
+        gradients = {"dq": (q.shape, q.dtype), "dk": (k.shape, k.dtype), "dv": (v.shape, v.dtype)}
+        return launch("attention_backward", fields, tensors, gradients)
+
+    return launcher("attention_backward", prepare)
+
+
+def _kernel(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    alibi_slopes: torch.Tensor | None,
+    sinks: torch.Tensor | None,
+    mod_arrays: Sequence[torch.Tensor],
+    *options: Any,
+) -> Any:
+    return call(_forward(*options), q, k, v, alibi_slopes, sinks, *mod_arrays)
+
+
+def _backward_kernel(
+    dout: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    alibi_slopes: torch.Tensor | None,
+    sinks: torch.Tensor | None,
+    mod_arrays: Sequence[torch.Tensor],
+    *options: Any,
+) -> Any:
+    *others, deterministic = options
+    run = _backward(deterministic, *others)
+    return call(run, dout.to(q.dtype), q, k, v, o, lse, alibi_slopes, sinks, *mod_arrays)
+
+
+def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: Any) -> Any:
+    o, lse = _output_shapes(q, v, others[3])
+    return q.new_empty(o), q.new_empty(lse, dtype=torch.float32)
+
+
+class _Attention(torch.autograd.Function):
+    """The eager path with autograd: the launcher without the dispatcher."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi_slopes: Any, sinks: Any, *others: Any
+    ) -> Any:
+        options, arrays = others[:9], others[9:]
+        o, lse = call(_forward(*options), q, k, v, alibi_slopes, sinks, *arrays)
+        ctx.save_for_backward(q, k, v, o, lse, alibi_slopes, sinks, *arrays)
+        ctx.options, ctx.count = options, 5 + len(others)
+        ctx.mark_non_differentiable(lse)
+        return o, lse
+
+    @staticmethod
+    def backward(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
+        return *_gradients(ctx, dout), *[None] * (ctx.count - 3)
+
+
+def _gradients(ctx: Any, dout: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    q, k, v, o, lse, alibi_slopes, sinks, *arrays = ctx.saved_tensors
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    return torch.ops.tunesmith.attention_backward(
+        dout, q, k, v, o, lse, alibi_slopes, sinks, arrays, *ctx.options, deterministic
+    )
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    q, k, v, alibi_slopes, sinks, arrays, *options = inputs
+    ctx.save_for_backward(q, k, v, *output, alibi_slopes, sinks, *arrays)
+    ctx.options = tuple(options)
+    ctx.arrays = len(arrays)
+    ctx.mark_non_differentiable(output[1])
+
+
+def _gradient(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
+    return *_gradients(ctx, dout), None, None, [None] * ctx.arrays, *[None] * len(ctx.options)
+
+
+def _no_second_derivative(ctx: Any, *_: Any) -> Any:
+    raise NotImplementedError("tunesmith: attention has no second derivative")
+
+
+for _key in ("CPU", "CUDA"):
+    _LIBRARY.impl("attention", _kernel, _key)
+    _LIBRARY.impl("attention_backward", _backward_kernel, _key)
+torch.library.register_fake("tunesmith::attention", _fake)
+torch.library.register_fake(
+    "tunesmith::attention_backward",
+    lambda dout, q, k, v, *_: (q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)),
+)
+torch.library.register_autograd("tunesmith::attention", _gradient, setup_context=_setup_context)
+torch.library.register_autograd("tunesmith::attention_backward", _no_second_derivative, setup_context=lambda *_, **__: None)

@@ -1,0 +1,111 @@
+"""rms_norm."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .. import _core
+from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, launch, launcher, rows_of
+
+__all__ = ["rms_norm"]
+
+_LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
+_LIBRARY.define("rms_norm(Tensor x, Tensor? weight, float eps, float weight_offset) -> (Tensor, Tensor)")
+
+
+def rms_norm(
+    input: torch.Tensor,
+    normalized_shape: Sequence[int] | None = None,
+    weight: torch.Tensor | None = None,
+    eps: float | None = None,
+    *,
+    weight_offset: float = 0.0,
+) -> torch.Tensor:
+    """input / sqrt(mean(input^2) + eps) * (weight + weight_offset) over the last dimension, as torch's rms_norm.
+
+    normalized_shape: the last dimension alone. weight: in the input's dtype or float32. eps: default the machine epsilon
+    of the input's dtype, as torch. The gradient is computed by PyTorch's operations from the saved 1 / rms.
+    """
+    if normalized_shape is not None and tuple(normalized_shape) != tuple(input.shape[-1:]):
+        raise NotImplementedError(f"normalized_shape is {tuple(normalized_shape)}; allowed: {tuple(input.shape[-1:])}")
+    if weight is None and weight_offset:
+        raise ValueError(f"weight_offset is {weight_offset}; allowed: only with a weight")
+    if eps is None:
+        eps = torch.finfo(input.dtype).eps
+    if not is_compiling():
+        result = _eager(eps, weight_offset)(input, weight)
+        if result is not NotImplemented:
+            return result
+    return torch.ops.tunesmith.rms_norm(input, weight, eps, weight_offset)[0]
+
+
+def _prepare(eps: float, weight_offset: float, rstd: bool) -> Any:
+    def prepare(x: torch.Tensor, weight: torch.Tensor | None) -> _core.Launch | None:
+        layout = rows_of(x)
+        if layout is None or (weight is not None and not weight.is_contiguous()):
+            return None
+        rows, cols, stride = layout
+        fields: dict[str, Any] = {
+            "rows": rows,
+            "cols": cols,
+            "dtype": DTYPES[x.dtype],
+            "x_row_stride": stride,
+            "eps": float(eps),
+            "weight": weight is not None,
+            "rstd": rstd,
+        }
+        if weight is not None:
+            fields.update(weight_dtype=DTYPES[weight.dtype], weight_offset=float(weight_offset))
+        outputs: dict[str, tuple[Sequence[int], torch.dtype]] = {"y": (x.shape, x.dtype)}
+        if rstd:
+            outputs["rstd"] = ((*x.shape[:-1], 1), torch.float32)
+        return launch("rms_norm", fields, {"x": x, "weight": weight}, outputs)
+
+    return prepare
+
+
+@functools.cache
+def _forward(eps: float, weight_offset: float) -> Launcher:
+    return launcher("rms_norm", _prepare(eps, weight_offset, True))
+
+
+@functools.cache
+def _eager(eps: float, weight_offset: float) -> Launcher:
+    return eager_launcher("rms_norm", _prepare(eps, weight_offset, False))
+
+
+def _kernel(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offset: float) -> Any:
+    return call(_forward(eps, weight_offset), x, weight)
+
+
+def _fake(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offset: float) -> Any:
+    return x.new_empty(x.shape), x.new_empty((*x.shape[:-1], 1), dtype=torch.float32)
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    x, weight, _, ctx.weight_offset = inputs
+    ctx.save_for_backward(x, weight, output[1])
+    ctx.mark_non_differentiable(output[1])
+
+
+def _gradient(ctx: Any, dy: torch.Tensor, _: Any) -> Any:
+    x, weight, rstd = ctx.saved_tensors
+    normalized, upstream = x.float() * rstd, dy.float()
+    dweight = None
+    scaled = upstream
+    if weight is not None:
+        scaled = upstream * (weight.float() + ctx.weight_offset)
+        if ctx.needs_input_grad[1]:
+            dweight = (upstream * normalized).sum(dim=tuple(range(x.dim() - 1))).to(weight.dtype)
+    dx = rstd * (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True))
+    return dx.to(x.dtype), dweight, None, None
+
+
+for _key in ("CPU", "CUDA"):
+    _LIBRARY.impl("rms_norm", _kernel, _key)
+torch.library.register_fake("tunesmith::rms_norm", _fake)
+torch.library.register_autograd("tunesmith::rms_norm", _gradient, setup_context=_setup_context)

@@ -1,0 +1,172 @@
+// tunesmith_specialize [WIDTHS [OP]]: device time of kernels for a bucket of widths over that of kernels for the exact
+// width, both in their default configurations and interleaved, for random widths from 1 to 131072. Needs a GPU.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "bench/gpu.h"
+#include "tunesmith/rms_norm.h"
+
+namespace tunesmith::bench {
+namespace {
+
+constexpr std::int64_t most_cols = 131072, most_elements = std::int64_t{1} << 26;
+
+struct Work {
+  std::string op;
+  Problem problem;
+  std::optional<Plan> exact, capacity;
+};
+
+/// Fills the device whatever the width: 128 MiB of f32 at least where rows are many enough.
+std::int64_t rows_for(std::int64_t cols) { return std::clamp<std::int64_t>(most_elements / 2 / cols, 256, 65536); }
+
+std::vector<Work> works_of(int widths, std::string_view only) {
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> exponent(0, 17);
+  std::vector<Work> works;
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (int i = 0; i < widths; ++i) {
+      auto cols = static_cast<std::int64_t>(std::exp2(exponent(random)));
+      if (i % 2 == 0 && cols >= 8) cols = cols / 8 * 8;  // as many aligned rows as others
+      const std::int64_t rows = rows_for(cols);
+      const auto add = [&](const char* op, Fields more = {}) {
+        if (!only.empty() && op != only) return;
+        Problem problem{op, {{"rows", rows}, {"cols", cols}, {"dtype", std::string(name(dtype))}}};
+        for (const auto& [field, value] : more) problem.fields.set(field, value);
+        works.push_back(
+            {std::string(op) + (more.empty() ? " " : " with gradient ") + std::string(name(dtype)), problem, {}, {}});
+      };
+      add("softmax");
+      add("softmax_backward");
+      add("cross_entropy", {{"reduction", std::string("none")}});
+      add("cross_entropy", {{"reduction", std::string("none")}, {"gradient", std::string("in_place")}});
+      add("rms_norm");
+    }
+  return works;
+}
+
+/// Compiles on all cores.
+void prepare(Engine& engine, std::vector<Work>& works) {
+  std::atomic<std::size_t> next{0};
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+    threads.emplace_back([&] {
+      for (std::size_t at = next++; at < works.size(); at = next++) {
+        Work& work = works[at];
+        work.exact = engine.prepare(work.problem, {.specialize = Specialize::exact});
+        work.capacity = engine.prepare(work.problem, {.specialize = Specialize::capacity});
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Addresses for every problem: arrays at the same position share a buffer.
+class Arrays {
+ public:
+  explicit Arrays(Engine& engine) : engine_(engine), numbers_(random_numbers(engine, DType::bf16, 2 * most_elements, 1)) {
+    for (int i = 0; i < 12; ++i) others_.emplace_back(engine, i == 0 || i == 1 ? most_elements * 4 : 1 << 21);
+    for (DeviceBuffer& buffer : others_) engine.parts().device->fill(buffer.data(), 0, buffer.bytes());
+  }
+  std::vector<void*> of(const Plan& plan) {
+    std::vector<void*> addresses;
+    std::size_t large = 0, small = 2;
+    for (const ArrayInfo& info : plan.arrays()) {
+      const bool is_rows = info.shape.size() == 2;
+      if (!info.in_place_of.empty() || (is_rows && addresses.empty()))
+        addresses.push_back(numbers_.data());
+      else
+        addresses.push_back(others_.at(is_rows ? large++ : small++).data());
+    }
+    return addresses;
+  }
+
+ private:
+  Engine& engine_;
+  DeviceBuffer numbers_;
+  std::vector<DeviceBuffer> others_;
+};
+
+struct Ratio {
+  double value, exact_us;
+  const Work* work;
+};
+
+void print(const std::string& title, std::vector<Ratio> ratios) {
+  double logs = 0;
+  for (const Ratio& ratio : ratios) logs += std::log(ratio.value);
+  std::ranges::sort(ratios, std::ranges::greater(), &Ratio::value);
+  std::printf("%-36s %3zu widths: geometric mean %.3f, most %.3f\n", title.c_str(), ratios.size(),
+              std::exp(logs / static_cast<double>(ratios.size())), ratios.front().value);
+  for (const Ratio& ratio : ratios) {
+    if (ratio.value < 1.08) break;
+    const Work& work = *ratio.work;
+    std::printf("    %.3f  cols %6lld rows %6lld  exact %.1f us  %s | %s\n", ratio.value,
+                static_cast<long long>(work.problem.fields.integer("cols")),
+                static_cast<long long>(work.problem.fields.integer("rows")), ratio.exact_us,
+                work.exact->config().text().c_str(), work.capacity->config().text().c_str());
+  }
+}
+
+}  // namespace
+
+int specialize(int widths, std::string_view only) {
+  EngineOptions options = EngineOptions::from_environment();
+  options.mode = Mode::off;
+  options.cache_file.clear();
+  options.system_caches.clear();
+  const auto engine = open_gpu(options);
+  if (engine == nullptr) {
+    std::puts("tunesmith_specialize: no GPU here, nothing measured");
+    return 0;
+  }
+  std::printf("%s, default configurations, time of the kernel for a bucket over that for the width\n",
+              engine->device().name.c_str());
+  std::vector<Work> works = works_of(widths, only);
+  prepare(*engine, works);
+  Arrays arrays(*engine);
+  std::vector<std::string> titles;
+  std::vector<std::vector<Ratio>> ratios;
+  std::vector<Ratio> all;
+  for (const Work& work : works) {
+    const std::vector<void*> addresses = arrays.of(*work.exact);
+    for (const Plan* plan : {&*work.exact, &*work.capacity}) try {
+        plan->launch(addresses);
+        engine->synchronize();
+      } catch (const Error&) {
+        std::printf("fault: %s | %s\n", work.problem.text().c_str(), plan->config().text().c_str());
+        std::fflush(stdout);
+        throw;
+      }
+    const std::vector<double> us = interleaved_us(*engine->parts().device,
+                                                  {[&](Stream stream) { work.exact->launch(addresses, stream); },
+                                                   [&](Stream stream) { work.capacity->launch(addresses, stream); }},
+                                                  15);
+    auto at = static_cast<std::size_t>(std::ranges::find(titles, work.op) - titles.begin());
+    if (at == titles.size()) titles.push_back(work.op), ratios.emplace_back();
+    ratios[at].push_back({us[1] / us[0], us[0], &work});
+    all.push_back(ratios[at].back());
+  }
+  for (std::size_t i = 0; i < titles.size(); ++i) print(titles[i], ratios[i]);
+  double logs = 0, most = 0;
+  for (const Ratio& ratio : all) logs += std::log(ratio.value), most = std::max(most, ratio.value);
+  std::printf("all %zu: geometric mean %.3f, most %.3f\n", all.size(), std::exp(logs / static_cast<double>(all.size())),
+              most);
+  return 0;
+}
+
+}  // namespace tunesmith::bench
+
+int main(int argc, char** argv) {
+  return tunesmith::bench::specialize(argc > 1 ? std::max(1, std::atoi(argv[1])) : 40, argc > 2 ? argv[2] : "");
+}

@@ -1,0 +1,29 @@
+#pragma once
+// Buckets of widths whose rows run in one kernel. Internal to templates/.
+
+#include "core/half_octave.h"
+
+namespace tunesmith::row {
+
+/// Columns up to which there are two buckets an octave. Beyond, there are four: a multiprocessor holds few such rows, and
+/// room for columns that a row does not have would cost one of them.
+inline constexpr std::int64_t most_cols_of_wide_buckets = 8192;
+
+/// Returns the most columns of the bucket of `cols`: 37 buckets up to 131072 columns.
+constexpr std::int64_t capacity_of(std::int64_t cols) noexcept {
+  constexpr std::int64_t least = 4;
+  if (cols <= least) return least;
+  if (cols <= most_cols_of_wide_buckets) return half_octave(cols);
+  const auto step = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(cols))) / 8;
+  return (cols + step - 1) / step * step;
+}
+
+/// Returns the fewest columns of the bucket that ends at `capacity`.
+constexpr std::int64_t least_cols_of(std::int64_t capacity) noexcept {
+  if (capacity <= 4) return 1;
+  const auto octave = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(capacity)));
+  if (capacity > most_cols_of_wide_buckets) return capacity - octave / 8 + 1;
+  return (capacity == octave ? octave / 4 * 3 : octave / 2) + 1;
+}
+
+}  // namespace tunesmith::row

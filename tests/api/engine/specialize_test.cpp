@@ -1,0 +1,197 @@
+// Kernels for buckets of n_cols: which kernel the engine chooses, and that it needs few of them.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "api/dispatch/plan_table.h"
+#include "api/engine/config_choices.h"
+#include "tests/api/engine/fakes.h"
+
+namespace tunesmith {
+namespace {
+
+using fakes::expect_error;
+using fakes::FakeEngine;
+
+EngineOptions options_of(Specialize specialize, Mode mode = Mode::replay, std::uint32_t exact_after = 1000) {
+  EngineOptions options = fakes::in_mode(mode);
+  options.specialize = specialize;
+  options.exact_after = exact_after;
+  return options;
+}
+
+SoftmaxProblem softmax_of(std::int64_t cols, std::int64_t rows = 4) {
+  return SoftmaxProblem::contiguous(rows, cols, DType::f32);
+}
+
+/// Runs a softmax of four rows in one call and checks the sums of the rows.
+void run_and_check(Engine& engine, std::int64_t cols) {
+  std::vector<float> x(static_cast<std::size_t>(4 * cols)), y(x.size(), -1.0f);
+  std::iota(x.begin(), x.end(), -static_cast<float>(x.size()));
+  engine.softmax(x.data(), y.data(), softmax_of(cols));
+  for (std::int64_t row = 0; row < 4; ++row)
+    ASSERT_NEAR(std::accumulate(y.begin() + row * cols, y.begin() + (row + 1) * cols, 0.0), 1, 1e-5) << cols;
+}
+
+TEST(Specialize, CapacityServesABucketWithOneKernel) {
+  FakeEngine fake(options_of(Specialize::capacity));
+  for (std::int64_t cols = 1028; cols <= 1536; cols += 4) {
+    const Plan plan = fake.engine->prepare(softmax_of(cols));
+    EXPECT_EQ(plan.origin(), Origin::capacity);
+    EXPECT_EQ(plan.capacity(), 1536);
+    EXPECT_EQ(plan.problem().fields.integer("cols"), cols);
+  }
+  EXPECT_EQ(fake.compiler->compilations, 1);
+  EXPECT_EQ(fake.device->loads, 1);
+  EXPECT_EQ(fake.engine->prepare(softmax_of(1024)).capacity(), 1024);
+  EXPECT_EQ(fake.engine->prepare(softmax_of(1540)).capacity(), 2048);
+  EXPECT_EQ(fake.engine->prepare(softmax_of(1029)).capacity(), 1535);
+  EXPECT_EQ(fake.compiler->compilations, 4) << "1029 columns are another alignment class";
+}
+
+TEST(Specialize, ExactHasAKernelForEachWidth) {
+  FakeEngine fake(options_of(Specialize::exact));
+  for (const std::int64_t cols : {1028, 1032, 1536}) {
+    const Plan plan = fake.engine->prepare(softmax_of(cols));
+    EXPECT_EQ(plan.origin(), Origin::by_default);
+    EXPECT_EQ(plan.capacity(), 0);
+  }
+  EXPECT_EQ(fake.compiler->compilations, 3);
+  EXPECT_EQ(fake.engine->prepare(softmax_of(1028), {.specialize = Specialize::capacity}).capacity(), 1536);
+  EXPECT_EQ(fake.engine->prepare(softmax_of(1028)).capacity(), 0);
+}
+
+// Whatever was prepared before, a width gets the same kernel.
+TEST(Specialize, ExactAndCapacityDoNotDependOnWhatWasAskedBefore) {
+  for (const Specialize specialize : {Specialize::exact, Specialize::capacity}) {
+    FakeEngine first(options_of(specialize, Mode::replay, 2)), second(options_of(specialize, Mode::replay, 2));
+    for (int i = 0; i < 5; ++i)
+      for (const std::int64_t cols : {1029, 1536, 1100}) run_and_check(*second.engine, cols);
+    for (const std::int64_t cols : {1032, 1100, 1536}) {
+      const Plan a = first.engine->prepare(softmax_of(cols)), b = second.engine->prepare(softmax_of(cols));
+      EXPECT_EQ(a.config(), b.config());
+      EXPECT_EQ(a.source(), b.source());
+    }
+  }
+}
+
+TEST(Specialize, AutoGivesAWidthItsKernelWhenItIsUsedOften) {
+  FakeEngine fake(options_of(Specialize::automatic, Mode::replay, 3));
+  Engine& engine = *fake.engine;
+  const Plan kept = engine.prepare(softmax_of(1100));
+  EXPECT_EQ(kept.origin(), Origin::capacity);
+  EXPECT_EQ(engine.prepare(softmax_of(1100)).origin(), Origin::capacity);
+  EXPECT_EQ(engine.prepare(softmax_of(1104)).origin(), Origin::capacity);
+  const Plan own = engine.prepare(softmax_of(1100));
+  EXPECT_EQ(own.origin(), Origin::by_default);
+  EXPECT_EQ(own.capacity(), 0);
+  EXPECT_EQ(kept.origin(), Origin::capacity) << "a plan that the caller holds does not change";
+  EXPECT_EQ(kept.capacity(), 1536);
+  EXPECT_EQ(engine.prepare(softmax_of(1104)).origin(), Origin::capacity);
+  EXPECT_EQ(engine.prepare(softmax_of(1104)).origin(), Origin::by_default);
+}
+
+TEST(Specialize, AutoCountsOneShotCallsButNotDuringACapture) {
+  FakeEngine fake(options_of(Specialize::automatic, Mode::off, 4));
+  Engine& engine = *fake.engine;
+  for (int i = 0; i < 3; ++i) run_and_check(engine, 1100);
+  EXPECT_EQ(fake.compiler->compilations, 1);
+  fake.device->capturing = true;
+  for (int i = 0; i < 10; ++i) run_and_check(engine, 1100);
+  fake.device->capturing = false;
+  EXPECT_EQ(fake.compiler->compilations, 1);
+  for (int i = 0; i < 3; ++i) run_and_check(engine, 1100);
+  EXPECT_EQ(fake.compiler->compilations, 2);
+  EXPECT_EQ(engine.prepare(softmax_of(1100)).capacity(), 0);
+  EXPECT_EQ(engine.prepare(softmax_of(1096)).capacity(), 1536);
+
+  FakeEngine never(options_of(Specialize::automatic, Mode::off, 0));
+  for (int i = 0; i < 5000; ++i) run_and_check(*never.engine, 100);
+  EXPECT_EQ(never.compiler->compilations, 1);
+}
+
+TEST(Specialize, AutoIsExactForWidthsWithRecords) {
+  FakeEngine fake(options_of(Specialize::automatic, Mode::replay));
+  Engine::Parts& parts = fake.engine->parts();
+  const ParsedProblemPtr problem = find_op("softmax").parse(to_problem(softmax_of(1100)));
+  TuningRecord record;
+  record.key = tuning_key(*problem, parts.device->info(), parts.templates);
+  record.config = "variant=two_pass,threads=96,unroll=2,blocks_per_sm=0,load=plain,load_again=plain,store=plain";
+  parts.cache->store_record(record, {});
+  const Plan plan = fake.engine->prepare(softmax_of(1100));
+  EXPECT_EQ(plan.origin(), Origin::exact);
+  EXPECT_EQ(plan.config().fields.integer("threads"), 96);
+  EXPECT_EQ(fake.engine->prepare(softmax_of(1104)).origin(), Origin::capacity) << "the record is not taken as the nearest";
+  EXPECT_EQ(fake.engine->prepare(softmax_of(1100), {.specialize = Specialize::capacity}).origin(), Origin::capacity);
+}
+
+// In mode tune, widths are tuned while the share allows it; the others run at once and are tuned on request.
+TEST(Specialize, AutoTunesWithinTheShare) {
+  EngineOptions options = options_of(Specialize::automatic, Mode::tune);
+  options.tune_share = 0;
+  options.tune_allowance_s = 0;
+  FakeEngine fake(options);
+  Engine& engine = *fake.engine;
+  engine.parts().tuner = [&](const ParsedProblem& problem) -> std::optional<Tuned> {
+    return Tuned{problem.default_config(fake.device->info()), 1, 0};
+  };
+  EXPECT_EQ(engine.prepare(softmax_of(1100)).origin(), Origin::capacity);
+  EXPECT_EQ(engine.tuning().pending_keys, 1);
+  EXPECT_EQ(engine.tune_pending(1), 1u);
+  EXPECT_EQ(engine.prepare(softmax_of(1100)).origin(), Origin::exact);
+  EXPECT_EQ(engine.tuning().pending_keys, 0);
+}
+
+TEST(Specialize, WithoutACompilerTheBinaryOfTheWidthIsUsed) {
+  FakeEngine fake(options_of(Specialize::automatic, Mode::off));
+  Engine& engine = *fake.engine;
+  engine.prepare(softmax_of(1100), {.specialize = Specialize::exact});
+  struct NoCompiler : fakes::ScriptedCompiler {
+    Binary compile(const CompileRequest&) const override { throw Error(ErrorCode::no_compiler, "no compiler here"); }
+  };
+  engine.parts().compiler = std::make_shared<NoCompiler>();
+  EXPECT_EQ(engine.prepare(softmax_of(1100)).capacity(), 0);
+  expect_error([&] { engine.prepare(softmax_of(1104)); }, ErrorCode::no_compiler, {"no compiler here"});
+}
+
+TEST(Specialize, OtherOperationsAndPinnedConfigurationsStayAsTheyAre) {
+  FakeEngine fake(options_of(Specialize::capacity));
+  const CrossEntropyBackwardProblem gradient = CrossEntropyBackwardProblem::contiguous(4, 1100, DType::f32);
+  EXPECT_EQ(fake.engine->prepare(gradient).origin(), Origin::by_default);
+  const Config pinned{parse_fields("variant=two_pass,threads=256", "config")};
+  const Plan plan = fake.engine->prepare(softmax_of(1100), {.config = pinned});
+  EXPECT_EQ(plan.origin(), Origin::pinned);
+  EXPECT_EQ(plan.capacity(), 1536);
+  EXPECT_EQ(fake.engine->prepare(softmax_of(1100), {.config = pinned, .specialize = Specialize::exact}).capacity(), 0);
+  expect_error([&] { fake.engine->prepare(softmax_of(1100), {.config = {parse_fields("capacity=2048", "config")}}); },
+               ErrorCode::invalid_argument, {"capacity is 2048; rows of 1100 columns have 1536"});
+}
+
+TEST(Specialize, AnyMixOfWidthsNeedsFewKernels) {
+  FakeEngine fake(options_of(Specialize::automatic, Mode::replay));
+  std::mt19937_64 random(5);
+  std::uniform_int_distribution<std::int64_t> width(1, 131072 / 4);
+  for (int i = 0; i < 3000; ++i)
+    fake.engine->prepare(softmax_of(4 * std::max<std::int64_t>(1, width(random) >> (i % 16)), 256));
+  EXPECT_LE(fake.compiler->compilations, 40);
+  EXPECT_LE(fake.device->loads, 40);
+  EXPECT_GT(fake.compiler->compilations, 20);
+}
+
+TEST(Specialize, ANewWidthOfAKnownCapacityNeedsNeitherCacheNorCompilerNorLoader) {
+  FakeEngine fake(options_of(Specialize::automatic, Mode::replay));
+  const auto prepare_ms = [&](std::int64_t cols) {
+    const Phases& phases = fake.engine->prepare(softmax_of(cols)).state().phases;
+    return phases.select_ms + phases.tune_ms + phases.digest_ms + phases.lookup_ms + phases.load_ms;
+  };
+  EXPECT_GT(prepare_ms(1600), 0);
+  for (std::int64_t cols = 1604; cols <= 2048; cols += 4) EXPECT_EQ(prepare_ms(cols), 0) << cols;
+  EXPECT_EQ(fake.device->loads, 1);
+  EXPECT_EQ(fake.engine->parts().plans->modules.size(), 1u);
+}
+
+}  // namespace
+}  // namespace tunesmith

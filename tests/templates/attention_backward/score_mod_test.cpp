@@ -1,0 +1,413 @@
+// score_mod in attention's backward pass: its derivative over dual numbers compared with central differences in float64 of
+// functions written again in C++, alone and through all gradients; in combination with every option; score_mod_grad; errors.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "templates/attention/modification.h"
+#include "templates/attention_backward/settings.h"
+#include "templates/half.h"
+#include "tests/support/host_kernels.h"
+#include "tests/support/source_compilation.h"
+#include "tests/templates/attention/mods.h"
+#include "tuner/evaluate.h"
+#include "tuner/verify.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+using test::AttentionArraysOnHost;
+using test::Case;
+using Texts = std::vector<std::pair<std::string, std::string>>;
+
+Problem backward(const std::string& fields, const Texts& texts) {
+  Problem problem{"attention_backward", parse_fields(fields, "problem")};
+  for (const auto& [field, text] : texts) problem.fields.set(field, text);
+  return find_op("attention_backward").normalize(problem);
+}
+
+std::string score_mod_of(const std::string& body) {
+  return "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {\n" + body + "\n}\n";
+}
+
+/// A function of a score in CUDA, as an expression of `score`, and in C++.
+struct Function {
+  const char* cuda;
+  std::function<double(double)> exact;
+};
+
+/// Functions and operators that have a derivative at 0.25 + i / 8, and conversions that have none. `t` is an int.
+std::vector<Function> functions() {
+  using F = double (*)(double);
+  return {
+      {"-score", [](double x) { return -x; }},
+      {"+score - 2", [](double x) { return x - 2; }},
+      {"3 - score * 0.5", [](double x) { return 3 - x * 0.5; }},
+      {"score * score / (1.0f + score)", [](double x) { return x * x / (1 + x); }},
+      {"2.0 / score", [](double x) { return 2 / x; }},
+      {"t * score + 7u * score - 1LL", [](double x) { return 3 * x + 7 * x - 1; }},
+      {"score > 1 ? score * score : 0.0f", [](double x) { return x > 1 ? x * x : 0; }},
+      {"score > 1 ? -INFINITY : score", [](double x) { return x > 1 ? -INFINITY : x; }},
+      {"static_cast<float>(static_cast<int>(score * 3)) + score", [](double x) { return std::trunc(x * 3) + x; }},
+      {"float(t) * score", [](double x) { return 3 * x; }},
+      {"score ? score : 1.0f", [](double x) { return x; }},
+      {"!(score < 1.1f) && score != 1 ? 2 * score : score", [](double x) { return x >= 1.1 ? 2 * x : x; }},
+      {"fabsf(0.9f - score) + fabs(score) + abs(-score)", [](double x) { return std::fabs(0.9 - x) + 2 * x; }},
+      {"fminf(score, 1.06f) + min(2 * score, 2.06f)", [](double x) { return std::fmin(x, 1.06) + std::fmin(2 * x, 2.06); }},
+      {"fmaxf(score, 1.06f) + max(2.06f, 2 * score)", [](double x) { return std::fmax(x, 1.06) + std::fmax(2 * x, 2.06); }},
+      {"fmin(score, 1.06f) * fmax(score, 0.7f)", [](double x) { return std::fmin(x, 1.06) * std::fmax(x, 0.7); }},
+      {"floorf(score) + ceilf(score) * score + roundf(score) + rintf(score) + truncf(score)",
+       [](double x) { return std::floor(x) + std::ceil(x) * x + std::round(x) + std::rint(x) + std::trunc(x); }},
+      {"fmaf(score, score, 2 * score)", [](double x) { return x * x + 2 * x; }},
+      {"__fdividef(score, 1 + score)", [](double x) { return x / (1 + x); }},
+      {"fmodf(score, 0.7f) * score", [](double x) { return std::fmod(x, static_cast<double>(0.7f)) * x; }},
+      {"copysignf(score, -1.0f)", [](double x) { return -x; }},
+      {"expf(score) + exp(-score)", [](double x) { return std::exp(x) + std::exp(-x); }},
+      {"__expf(score) * exp2f(score)", [](double x) { return std::exp(x) * std::exp2(x); }},
+      {"expm1f(score)", static_cast<F>(std::expm1)},
+      {"logf(score) + log(2 * score) + __logf(score)", [](double x) { return 2 * std::log(x) + std::log(2 * x); }},
+      {"log2f(score) + log10f(score)", [](double x) { return std::log2(x) + std::log10(x); }},
+      {"log1pf(score)", static_cast<F>(std::log1p)},
+      {"powf(score, 2.5f) + pow(score, 3.0f)", [](double x) { return std::pow(x, 2.5) + std::pow(x, 3); }},
+      {"powf(2.5f, score) + powf(score, score)", [](double x) { return std::pow(2.5, x) + std::pow(x, x); }},
+      {"sqrtf(score) + sqrt(2 * score)", [](double x) { return std::sqrt(x) + std::sqrt(2 * x); }},
+      {"rsqrtf(score)", [](double x) { return 1 / std::sqrt(x); }},
+      {"cbrtf(score)", static_cast<F>(std::cbrt)},
+      {"hypotf(score, 2 * score)", [](double x) { return std::hypot(x, 2 * x); }},
+      {"sinf(score) + cos(score)", [](double x) { return std::sin(x) + std::cos(x); }},
+      {"tanf(score * 0.5f)", [](double x) { return std::tan(x * 0.5); }},
+      {"sum_of_sine_and_cosine(score)", [](double x) { return std::sin(x) + std::cos(x); }},
+      {"atanf(score) + atan2f(score, 2.0f)", [](double x) { return std::atan(x) + std::atan2(x, 2); }},
+      {"sinhf(score) + coshf(score)", [](double x) { return std::sinh(x) + std::cosh(x); }},
+      {"tanhf(score) + tanh(score / 3)", [](double x) { return std::tanh(x) + std::tanh(x / 3); }},
+      {"erff(score) - erfcf(2 * score)", [](double x) { return std::erf(x) - std::erfc(2 * x); }},
+      {"polynomial(score)", [](double x) { return ((x + 2) * x - 3) * x * 0.25; }},
+  };
+}
+
+std::string functions_source() {
+  std::string text = R"(
+#define QUARTER 0.25f
+__device__ __forceinline__ float sum_of_sine_and_cosine(float x) {
+  float sine, cosine;
+  sincosf(x, &sine, &cosine);
+  return sine + cosine;
+}
+__device__ __forceinline__ void scale_by(float* number, float factor) { *number *= factor; }
+__device__ float polynomial(const float& x) {
+  const float coefficients[] = {1, 2.0f, -3.0};
+  float sum = 0;
+  for (int i = 0; i < 3; ++i) sum += i == 0 ? coefficients[i] * x : i == 1 ? coefficients[i] : 0;
+  sum = sum * x;
+  sum += coefficients[2];
+  sum *= x;
+  scale_by(&sum, QUARTER);
+  return sum;
+}
+)" + score_mod_of("  const int t = 3;\n  switch (h) {\n");
+  text.resize(text.rfind('}'));
+  std::size_t number = 0;
+  for (const Function& function : functions())
+    text += "    case " + std::to_string(number++) + ": return " + function.cuda + ";\n";
+  return text + "  }\n  return score;\n}\n";
+}
+
+class BackwardScoreMod : public test::HostKernels {
+ protected:
+  Case case_of(const Problem& problem, const char* config) {
+    return {problem, find_op(problem.op).parse(problem)->complete_config(device_.info(), {parse_fields(config, "config")})};
+  }
+};
+
+constexpr const char* simt = "variant=simt,tile_q=16,tile_kv=32,threads=64";
+
+TEST_F(BackwardScoreMod, EveryFunctionHasItsDerivative) {
+  const std::vector<Function> all = functions();
+  const auto count = static_cast<std::int64_t>(all.size());
+  constexpr std::int64_t points = 16;
+  const Problem problem = backward("heads=" + std::to_string(count) + ",seq_q=1,seq_kv=16,head_dim=8,dtype=f32",
+                                   {{"score_mod", functions_source()}});
+  const attention::Settings settings = attention::Settings::of(read_problem(AttentionBackwardProblem{}, problem.fields));
+  with_executables({case_of(problem, simt)}, [&](const Case&, const Executable& executable) {
+    std::vector<std::int32_t> places;
+    for (std::int32_t h = 0; h < count; ++h) places.insert(places.end(), {0, h, 0, 0, points});
+    for (const attention::ModificationEntry entry :
+         {attention::ModificationEntry::scores, attention::ModificationEntry::derivatives}) {
+      std::vector<float> scores;
+      for (std::int64_t i = 0; i < count * points; ++i) scores.push_back(0.25f + static_cast<float>(i % points) / 8);
+      const std::vector<float> inputs = scores;
+      const std::int64_t five = 5;
+      const std::vector<HostArray> arrays{
+          {{.name = "places", .input = true, .dtype = DType::i32, .shape = {count, five}, .strides = {five, 1}},
+           reinterpret_cast<std::byte*>(places.data())},
+          {{.name = "scores", .input = true, .output = true, .shape = {count, points}, .strides = {points, 1}},
+           reinterpret_cast<std::byte*>(scores.data())}};
+      evaluate_on(device_, executable.module())(attention::modification_plan(settings, entry, count, points), arrays);
+      for (std::size_t i = 0; i < scores.size(); ++i) {
+        const Function& function = all[i / points];
+        const double x = inputs[i];
+        double expected = function.exact(x);
+        if (entry == attention::ModificationEntry::derivatives) {
+          constexpr double step = 1e-6;
+          expected = std::isfinite(expected) ? (function.exact(x + step) - function.exact(x - step)) / (2 * step) : 0;
+          // Jumps of the rounding functions have no derivative.
+          if (std::fabs(expected) > 1e4) continue;
+        }
+        if (std::isinf(expected))
+          EXPECT_EQ(scores[i], expected) << function.cuda << " at " << x;
+        else  // a few roundings of float32, and the differences' own error
+          EXPECT_NEAR(scores[i], expected, 2e-6 * (1 + std::fabs(expected))) << function.cuda << " at " << x;
+      }
+    }
+  });
+}
+
+class BackwardScoreModNvrtc : public test::SourceCompilation {};
+
+TEST_F(BackwardScoreModNvrtc, EveryFunctionCompiles) {
+  std::vector<Source> sources;
+  // All functions in kernels that are unrolled as little as possible, and a few in others.
+  const std::string few = score_mod_of("  return asinf(score) + acos(tanhf(score)) + __saturatef(fminf(score, INFINITY));");
+  for (const auto& [source, arch, fields, config] : std::vector<std::array<std::string, 4>>{
+           {functions_source(), "sm_75", "seq_q=64,head_dim=8,dtype=f32", "variant=simt,tile_q=16,tile_kv=16,threads=256"},
+           {few, "sm_80", "seq_q=64,head_dim=64,dtype=f16,softcap=3,causal=top-left", "variant=mma"},
+           {few, "sm_90a", "seq_q=64,head_dim=64,dtype=bf16", "variant=mma"}}) {
+    const Problem problem = backward(fields, {{"score_mod", source}});
+    const ParsedProblemPtr parsed = find_op("attention_backward").parse(problem);
+    const DeviceInfo device = generic_device(parse_arch(arch));
+    sources.push_back(source_of({problem, parsed->complete_config(device, {parse_fields(config, "config")})}, device.arch));
+  }
+  compile_all(sources);
+}
+
+/// A small dense problem in float32 with a score_mod, and the loss of its forward pass in float64.
+struct Problem64 {
+  const char* score_mod;
+  double (*exact)(double score, std::int64_t h, std::int64_t q, std::int64_t k, const AttentionArraysOnHost& arrays);
+  const char* options = "";
+  double softcap = 0;
+  bool causal = false, alibi = false;
+
+  static constexpr std::int64_t heads = 4, kv_heads = 2, queries = 7, keys = 9, d = 16, d_v = 8;
+
+  Problem problem() const {
+    return backward(
+        std::string("heads=4,kv_heads=2,seq_q=7,seq_kv=9,head_dim=16,head_dim_v=8,scale=0.3,dtype=f32") + options,
+        {{"score_mod", score_mod}});
+  }
+
+  /// Writes o and lse, and returns sum(o * dout).
+  double loss(std::map<std::string, std::vector<double>>& n, const AttentionArraysOnHost& arrays) const {
+    const auto at = [](std::int64_t position, std::int64_t head, std::int64_t column, std::int64_t count,
+                       std::int64_t width) { return static_cast<std::size_t>((position * count + head) * width + column); };
+    double loss = 0;
+    const std::vector<double>&all_q = n["q"], &all_k = n["k"], &all_v = n["v"], &dout = n["dout"];
+    std::vector<double>&o = n["o"], &lse = n["lse"];
+    for (std::int64_t h = 0; h < heads; ++h)
+      for (std::int64_t i = 0; i < queries; ++i) {
+        const std::int64_t g = h / (heads / kv_heads);
+        std::vector<double> scores;
+        double sum = 0;
+        for (std::int64_t j = 0; j < keys; ++j) {
+          double score = 0;
+          for (std::int64_t c = 0; c < d; ++c) score += all_q[at(i, h, c, heads, d)] * all_k[at(j, g, c, kv_heads, d)];
+          score *= 0.3;
+          if (softcap != 0) score = softcap * std::tanh(score / softcap);
+          score = exact(score, h, i, j, arrays);
+          if (alibi) score -= arrays.real("alibi_slopes", h) * std::fabs(static_cast<double>(i + keys - queries - j));
+          if (causal && j > i + keys - queries) score = -INFINITY;
+          scores.push_back(score);
+          sum += std::exp(score);
+        }
+        lse[static_cast<std::size_t>(h * queries + i)] = std::log(sum);
+        for (std::int64_t c = 0; c < d_v; ++c) {
+          double output = 0;
+          for (std::int64_t j = 0; j < keys; ++j)
+            output += std::exp(scores[static_cast<std::size_t>(j)]) / sum * all_v[at(j, g, c, kv_heads, d_v)];
+          o[at(i, h, c, heads, d_v)] = output;
+          loss += output * dout[at(i, h, c, heads, d_v)];
+        }
+      }
+    return loss;
+  }
+};
+
+// The gradients that the kernels compute, not the reference's.
+TEST_F(BackwardScoreMod, GradientsAreCentralDifferencesInFloat64) {
+  const std::string bias = test::mod_example("relative_bias");
+  const std::string gate = "// aux: gain:f32[heads]; shift:i32=2\n" +
+                           score_mod_of(
+                               "  const float x = score * aux.gain[h] + 0.1f * (q - k + aux.shift);\n"
+                               "  return k % 3 == q % 3 ? tanhf(x) * score : fmaxf(x, 0.2f * x) + sinf(score);");
+  const std::vector<Problem64> problems{
+      {bias.c_str(),
+       [](double score, std::int64_t h, std::int64_t q, std::int64_t k, const AttentionArraysOnHost& arrays) {
+         return score + arrays.real("bias", h * (7 + 9 - 1) + k - q + 6);
+       }},
+      {gate.c_str(),
+       [](double score, std::int64_t h, std::int64_t q, std::int64_t k, const AttentionArraysOnHost& arrays) {
+         const double x = score * arrays.real("gain", h) + static_cast<double>(0.1f) * static_cast<double>(q - k + 2);
+         return k % 3 == q % 3 ? std::tanh(x) * score : std::fmax(x, static_cast<double>(0.2f) * x) + std::sin(score);
+       },
+       ",causal=bottom-right,softcap=1.5,alibi=1", 1.5, true, true}};
+  std::vector<Case> cases;
+  for (const Problem64& problem : problems) cases.push_back(case_of(problem.problem(), simt));
+  std::size_t next = 0;
+  with_executables(cases, [&](const Case& c, const Executable& executable) {
+    const Problem64& small = problems[next++];
+    const AttentionArraysOnHost arrays(c.problem, 11);
+    std::map<std::string, std::vector<double>> numbers;
+    for (const HostArray& array : arrays.all())
+      if (is_float(array.info.dtype))
+        for (std::int64_t i = 0; i < array.info.elements(); ++i)
+          numbers[array.info.name].push_back(arrays.real(array.info.name, i));
+    small.loss(numbers, arrays);
+    for (const char* name : {"o", "lse"})
+      for (std::size_t i = 0; i < numbers[name].size(); ++i)
+        write_element(DType::f32, arrays[name].data, static_cast<std::int64_t>(i), static_cast<float>(numbers[name][i]));
+    std::vector<void*> addresses;
+    for (const HostArray& array : arrays.all()) addresses.push_back(array.data);
+    executable.enqueue(addresses, nullptr);
+    double largest = 0;
+    for (const auto& [gradient, of] : std::map<std::string, std::string>{{"dq", "q"}, {"dk", "k"}, {"dv", "v"}})
+      for (std::size_t i = 0; i < numbers[of].size(); ++i) {
+        constexpr double step = 1e-6;
+        double& number = numbers[of][i];
+        const double middle = number;
+        number = middle + step;
+        const double above = small.loss(numbers, arrays);
+        number = middle - step;
+        const double below = small.loss(numbers, arrays);
+        number = middle;
+        const double expected = (above - below) / (2 * step);
+        largest = std::max(largest, std::fabs(expected));
+        // Sums of at most 16 terms of magnitudes below 4 in float32.
+        EXPECT_NEAR(arrays.real(gradient, static_cast<std::int64_t>(i)), expected, 2e-5) << gradient << " " << i;
+      }
+    EXPECT_GT(largest, 0.1);
+  });
+}
+
+// Verifies kernels like the tuner: every option, both variants, poisoned outputs, edge-case inputs, 16 bits, packed
+// sequences.
+TEST_F(BackwardScoreMod, CandidatesAreVerified) {
+  const std::string bias = test::mod_example("relative_bias"), softcap = test::mod_example("softcap"),
+                    alibi = test::mod_example("alibi"), gate = score_mod_of("  return score * tanhf(score * 2) + 0.1f * h;"),
+                    hard = score_mod_of("  return k % 7 == 3 ? -INFINITY : fmaxf(score, -1.0f) * 1.5f;");
+  const std::string flags = R"(// aux: flags:u8[total_kv]; shift:i64=3
+__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return aux.flags[k] != 0 || (q + aux.shift) % 2 == h; }
+)";
+  const std::string tree =
+      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux&) { return k <= q && (q / 16 == k / 16 || k % 5 == "
+      "0); }";
+  std::vector<Case> cases;
+  for (const auto& [fields, texts] : std::vector<std::pair<std::string, Texts>>{
+           {"batch=2,heads=4,kv_heads=2,seq_q=37,seq_kv=53,head_dim=16", {{"score_mod", bias}}},
+           {"heads=2,seq_q=70,seq_kv=50,head_dim=40,head_dim_v=24,causal=bottom-right", {{"score_mod", alibi}}},
+           {"heads=2,seq_q=50,seq_kv=70,head_dim=64,window_left=20,window_right=3,alibi=1,dslopes=1", {{"score_mod", gate}}},
+           {"heads=2,seq_q=70,seq_kv=70,head_dim=32,causal=top-left,sinks=1,dsinks=1,dlse=1", {{"score_mod", hard}}},
+           {"heads=2,seq_q=100,seq_kv=90,head_dim=64,softcap=3", {{"score_mod", softcap}, {"mask_mod", tree}}},
+           {"batch=3,heads=2,seq_q=40,seq_kv=67,head_dim=24,causal=bottom-right,alibi=1,dslopes=1,sinks=1,dsinks=1,softcap="
+            "3,"
+            "window_left=31,varlen=1,total_q=70,total_kv=150",
+            {{"score_mod", softcap}, {"mask_mod", flags}}}})
+    for (const auto& [dtype, config] :
+         std::vector<std::pair<std::string, const char*>>{{"f32", simt}, {"bf16", "variant=mma"}, {"f16", "variant=mma"}})
+      cases.push_back(case_of(backward(fields + ",dtype=" + dtype, texts), config));
+  with_executables(cases, [&](const Case& c, const Executable& executable) {
+    const CheckResult check = verify(*c.op().parse(c.problem), executable, device_, 3);
+    EXPECT_TRUE(check.passed) << c.problem.short_text() << ": " << check.first_failure;
+    EXPECT_NE(check.note.find("score_mod"), std::string::npos);
+    EXPECT_GT(check.checked_rows, check.total_rows / 2) << c.problem.short_text();
+  });
+}
+
+// A derivative that is given replaces the one over dual numbers: a doubled one doubles dq.
+TEST_F(BackwardScoreMod, AGivenDerivativeIsTaken) {
+  const std::string square = score_mod_of("  return 0.1f * score * score;");
+  const auto grad = [](const std::string& body) {
+    return "__device__ float score_mod_grad(float score, int b, int h, int q, int k, const Aux& aux) {\n  return " + body +
+           ";\n}\n";
+  };
+  const char* const shape = "heads=2,seq_q=20,seq_kv=30,head_dim=16,dtype=f32";
+  std::vector<std::unique_ptr<AttentionArraysOnHost>> results;
+  const Problem automatic = backward(shape, {{"score_mod", square}}),
+                given = backward(shape, {{"score_mod", square}, {"score_mod_grad", grad("0.2f * score")}}),
+                doubled = backward(shape, {{"score_mod", square}, {"score_mod_grad", grad("0.4f * score")}});
+  EXPECT_NE(find_op("attention_backward").parse(given)->key().problem_class,
+            find_op("attention_backward").parse(doubled)->key().problem_class);
+  with_executables({case_of(automatic, simt), case_of(given, simt), case_of(doubled, simt)},
+                   [&](const Case& c, const Executable& executable) {
+                     results.push_back(std::make_unique<AttentionArraysOnHost>(c.problem, 5));
+                     std::vector<void*> addresses;
+                     for (const HostArray& array : results.back()->all()) addresses.push_back(array.data);
+                     executable.enqueue(addresses, nullptr);
+                   });
+  for (const char* name : {"dq", "dk"})
+    for (std::int64_t i = 0; i < (*results[0])[name].info.elements(); ++i) {
+      const double expected = results[0]->real(name, i);
+      EXPECT_NEAR(results[1]->real(name, i), expected, 1e-5 * (1 + std::fabs(expected)));
+      EXPECT_NEAR(results[2]->real(name, i), 2 * expected, 2e-5 * (1 + std::fabs(expected)));
+    }
+}
+
+std::string rejection(const Texts& texts) {
+  try {
+    (void)backward("seq_q=64,head_dim=16,dtype=f32", texts);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "it is accepted";
+}
+
+TEST_F(BackwardScoreMod, WhatHasNoDerivativeIsAnErrorThatSaysWhatToDo) {
+  const std::string gradient = "give score_mod_grad";
+  for (const char* body : {"  union { float f; int i; } u;\n  u.f = score;\n  return u.f;",
+                           "  return reinterpret_cast<int&>(score) > 0 ? score : 0;", "  return (unsigned&)score;",
+                           "  float x[1] = {score};\n  return ((const int*)x)[0];",
+                           "  return static_cast<float>(static_cast<double>(score));"}) {
+    EXPECT_NE(rejection({{"score_mod", score_mod_of(body)}}).find(gradient), std::string::npos) << body;
+    EXPECT_EQ(rejection({{"score_mod", score_mod_of(body)},
+                         {"score_mod_grad",
+                          "__device__ float score_mod_grad(float, int, int, int, int, const Aux&) { "
+                          "return 1; }"}}),
+              "it is accepted");
+  }
+  EXPECT_EQ(rejection({{"score_mod", score_mod_of("  // no union (int&)\n  return (int)score + (score) * score;")}}),
+            "it is accepted");
+  EXPECT_NE(rejection({{"score_mod_grad", "float score_mod_grad(float);"}}).find("there is no score_mod"),
+            std::string::npos);
+  EXPECT_NE(rejection({{"score_mod", score_mod_of("  return score;")}, {"score_mod_grad", "int x;"}})
+                .find("score_mod_grad holds no function"),
+            std::string::npos);
+}
+
+// The compiler finds the rest, in the source over dual numbers.
+TEST_F(BackwardScoreMod, CompileErrorsNameTheLineAndScoreModGrad) {
+  for (const char* body : {"  const float* row = aux.bias + h;\n  return score + row[k];", "  return to_float(score);",
+                           "  double* p = &score;\n  return *p;", "  return *(unsigned long*)&score;"}) {
+    const Problem problem = [&] {
+      Problem unchecked{"attention_backward", parse_fields("heads=2,seq_q=64,head_dim=16,dtype=f32", "fields")};
+      unchecked.fields.set("score_mod", "// aux: bias:f32[heads+seq_kv]\n" + score_mod_of(body));
+      return unchecked;
+    }();
+    std::string message;
+    try {
+      const Case c = case_of(find_op("attention_backward").normalize(problem), simt);
+      (void)compiler_.compile({"attention_backward.cu", render(*c.op().parse(c.problem), c.config), device_.info().arch});
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    EXPECT_NE(message.find("score_mod_grad"), std::string::npos) << body << ": " << message;
+  }
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,125 @@
+#include "tests/templates/capacity/cases.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "templates/row/capacity.h"
+#include "templates/source_key.h"
+
+namespace tunesmith::test {
+namespace {
+
+struct Op {
+  const char* name;
+  const char* options;
+  std::array<const char*, 3> strides;  ///< of arrays of rows
+};
+
+constexpr std::array ops{
+    Op{"softmax", "", {"x_row_stride", "y_row_stride"}},
+    Op{"cross_entropy", "reduction=none,gradient=separate,label_smoothing=0.1", {"logits_row_stride", "dlogits_row_stride"}},
+    Op{"rms_norm", "weight=1", {"x_row_stride", "y_row_stride"}},
+    Op{"softmax_backward", "", {"dy_row_stride", "y_row_stride", "dx_row_stride"}},
+    Op{"log_softmax", "scale=0.5", {"x_row_stride", "y_row_stride"}},
+    Op{"cross_entropy", "reduction=mean,argmax=1", {"logits_row_stride"}},
+    Op{"log_softmax_backward", "", {"dy_row_stride", "y_row_stride", "dx_row_stride"}},
+    Op{"cross_entropy_shard", "vocab_start=3,vocab_size=200000", {"logits_row_stride"}},
+};
+
+/// Contiguous rows of one dtype, or rows of bfloat16 padded to multiples of 16 elements.
+std::string fields_of(const Op& op, std::int64_t cols, bool padded, const char* dtype = "f32") {
+  std::string fields = "rows=19,cols=" + std::to_string(cols) + ",dtype=" + (padded ? "bf16" : dtype);
+  for (const char* stride : op.strides)
+    if (padded && stride != nullptr)
+      fields.append(",").append(stride).append("=").append(std::to_string((cols + 15) / 16 * 16));
+  return fields + (*op.options == 0 ? "" : ",") + op.options;
+}
+
+/// In the default configuration, or in that of a variant.
+Case in_capacity(std::string_view op, const std::string& fields, const DeviceInfo& device, const std::string& config = {}) {
+  const Problem problem = normalized(op, fields);
+  const Config by_default = find_op(op).parse(problem)->capacity_config(device).value();
+  if (config.empty()) return {problem, by_default};
+  return case_of(op, fields, device, "capacity=" + text(*by_default.fields.find("capacity")) + "," + config);
+}
+
+}  // namespace
+
+std::vector<Case> every_small_width(const DeviceInfo& device) {
+  std::vector<Case> cases;
+  std::map<std::int64_t, std::size_t> op_of_capacity;
+  for (std::int64_t cols = 1; cols <= 96; ++cols) {
+    const std::size_t number = op_of_capacity.emplace(row::capacity_of(cols), op_of_capacity.size()).first->second;
+    for (const Op& op : {ops[0], ops[1 + number % (ops.size() - 1)]})
+      for (const bool padded : {false, true}) cases.push_back(in_capacity(op.name, fields_of(op, cols, padded), device));
+    const Op& op = ops[number % ops.size()];
+    cases.push_back(in_capacity(op.name, fields_of(op, cols, false, "f16"), device));
+  }
+  return cases;
+}
+
+std::vector<Case> bucket_ends_in_every_variant(const DeviceInfo& device) {
+  std::vector<Case> cases;
+  for (const char* variant :
+       {"variant=warp", "variant=block,threads=128", "variant=hybrid,threads=64,register_vectors=1,min_blocks=2",
+        "variant=cluster,threads=64,blocks_per_row=2", "variant=grid,threads=64,blocks_per_row=3,register_vectors=1",
+        "variant=two_pass,threads=64,unroll=2", "variant=split,threads=64,unroll=1,blocks_per_row=3"})
+    for (std::size_t number = 0; number < 4; ++number)
+      for (const std::int64_t cols : {1025, 1026, 1028, 1032, 1100, 1281, 1531, 1535, 1536})
+        for (const bool padded : {false, true}) {
+          const Op& op = ops[number];
+          cases.push_back(in_capacity(op.name, fields_of(op, cols, padded), device, variant));
+        }
+  return cases;
+}
+
+std::vector<Case> random_widths(const DeviceInfo& device, std::int64_t rows, std::int64_t most, int count) {
+  std::mt19937_64 random(11);
+  std::uniform_real_distribution<double> exponent(0, std::log2(static_cast<double>(most)));
+  std::vector<Case> cases;
+  for (int i = 0; i < count; ++i) {
+    auto cols = static_cast<std::int64_t>(std::exp2(exponent(random)));
+    if (i % 2 == 0) cols = (cols + 7) / 8 * 8;
+    for (const Op& op : ops)
+      for (const char* dtype : {"f32", "bf16"}) {
+        const Problem problem = normalized(op.name, "rows=19,cols=" + std::to_string(cols) + ",dtype=" + dtype +
+                                                        (*op.options == 0 ? "" : ",") + op.options);
+        cases.push_back({problem, find_op(op.name).parse(problem)->with({{"rows", rows}})->capacity_config(device).value()});
+      }
+  }
+  return cases;
+}
+
+std::vector<Case> ragged_widths(const DeviceInfo& device) {
+  std::vector<Case> cases;
+  for (const std::size_t number : {std::size_t{0}, std::size_t{6}})
+    for (const char* options : {"causal=1", "valid_cols=1,safe=1", "mask=keep,safe=1"})
+      for (const std::int64_t cols : {65, 66, 72, 81, 95, 96, 1025, 1280, 1536})
+        for (const bool padded : {false, true})
+          cases.push_back(in_capacity(ops[number].name, fields_of(ops[number], cols, padded) + "," + options, device));
+  for (const std::int64_t cols : {65, 72, 95, 96})
+    cases.push_back(in_capacity("softmax", fields_of(ops[0], cols, true) + ",mask=add,mask_dtype=bf16", device));
+  return cases;
+}
+
+std::vector<SharedKernel> by_kernel(const std::vector<Case>& cases) {
+  std::map<std::string, SharedKernel> groups;
+  for (const Case& c : cases)
+    groups[c.problem.op + " " + c.op().parse(c.problem)->capacity_class() + " " + c.config.text()].cases.push_back(c);
+  std::vector<SharedKernel> kernels;
+  for (auto& [key, kernel] : groups) {
+    const auto source = [](const Case& c) {
+      return source_key(*c.op().parse(c.problem), c.config, TemplateSet::embedded());
+    };
+    const std::string first = source(kernel.cases.front());
+    for (const Case& c : kernel.cases) EXPECT_EQ(source(c), first) << key << ": " << c.text();
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+}  // namespace tunesmith::test

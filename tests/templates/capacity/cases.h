@@ -1,0 +1,33 @@
+#pragma once
+// Problems in kernels for a capacity, of all operations that have them.
+
+#include <vector>
+
+#include "tests/templates/softmax/cases.h"
+
+namespace tunesmith::test {
+
+/// Returns every width of a small range with the capacity's default configuration: contiguous rows, most of them not aligned
+/// to a vector, and rows padded to whole vectors.
+std::vector<Case> every_small_width(const DeviceInfo& device);
+
+/// Returns widths at both ends of a bucket, and between, in every variant.
+std::vector<Case> bucket_ends_in_every_variant(const DeviceInfo& device);
+
+/// Returns random widths up to `most` of every operation, in the configurations that `device` has for `rows` rows. The
+/// problems have a few rows.
+std::vector<Case> random_widths(const DeviceInfo& device, std::int64_t rows, std::int64_t most, int count);
+
+/// Returns rows with masks and with lengths of their own.
+std::vector<Case> ragged_widths(const DeviceInfo& device);
+
+/// Cases that run in one kernel: they differ only in the width and in strides.
+struct SharedKernel {
+  std::vector<Case> cases;
+};
+
+/// Groups the cases by the text that the engine looks loaded kernels up by. Expects that the cases of a group have the same
+/// source.
+std::vector<SharedKernel> by_kernel(const std::vector<Case>& cases);
+
+}  // namespace tunesmith::test

@@ -1,0 +1,118 @@
+// Kernels for a capacity on the host executor, compared with float64, with poisoned outputs and canaries (tuner/verify.h).
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "templates/row/capacity.h"
+#include "templates/source_key.h"
+#include "tests/support/host_kernels.h"
+#include "tests/templates/capacity/cases.h"
+#include "tuner/verify.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+using test::Case;
+using test::SharedKernel;
+
+class CapacityHost : public test::HostKernels {
+ protected:
+  /// Compiles each kernel once and verifies all its cases with it. Returns the number of kernels.
+  std::size_t verify_shared(const std::vector<Case>& cases) {
+    const std::vector<SharedKernel> kernels = test::by_kernel(cases);
+    constexpr std::size_t batch = 24;
+    for (std::size_t begin = 0; begin < kernels.size(); begin += batch) {
+      const std::size_t end = std::min(begin + batch, kernels.size());
+      std::vector<CompileRequest> requests;
+      for (std::size_t i = begin; i < end; ++i) {
+        const Case& first = kernels[i].cases.front();
+        requests.push_back(
+            {first.problem.op + ".cu", render(*first.op().parse(first.problem), first.config), device_.info().arch});
+      }
+      const auto modules = device_.load_all(compiler_.compile_many(requests));
+      for (std::size_t i = begin; i < end; ++i)
+        for (const Case& c : kernels[i].cases) {
+          const ParsedProblemPtr problem = c.op().parse(c.problem);
+          const Executable executable(device_, modules[i - begin], problem->launch_plan(c.config, device_.info()));
+          const CheckResult result = verify(*problem, executable, device_, 3);
+          EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
+        }
+    }
+    return kernels.size();
+  }
+};
+
+TEST_F(CapacityHost, EverySmallWidth) {
+  const std::vector<Case> cases = test::every_small_width(device_.info());
+  EXPECT_LT(verify_shared(cases), cases.size() / 3) << "kernels are not shared";
+}
+
+TEST_F(CapacityHost, BucketEndsInEveryVariant) {
+  const std::vector<Case> cases = test::bucket_ends_in_every_variant(device_.info());
+  EXPECT_LT(verify_shared(cases), cases.size() / 3) << "kernels are not shared";
+}
+
+// The host executor also reports unaligned accesses.
+TEST_F(CapacityHost, RandomWidthsInTheConfigurationsOfAGpu) {
+  const DeviceInfo gpu = generic_device(parse_arch("sm_90a"));
+
+  for (const std::int64_t rows : {16384, 32}) verify_shared(test::random_widths(gpu, rows, 100000, 2));
+}
+
+TEST_F(CapacityHost, RaggedRows) { verify_shared(test::ragged_widths(device_.info())); }
+
+TEST(Capacity, BucketsBeginAfterTheOneBefore) {
+  std::set<std::int64_t> buckets;
+  for (std::int64_t cols = 1; cols <= 131072; ++cols) {
+    const std::int64_t capacity = row::capacity_of(cols), least = row::least_cols_of(capacity);
+    ASSERT_LE(least, cols);
+    ASSERT_LE(cols, capacity);
+    ASSERT_EQ(row::capacity_of(least), capacity) << cols;
+    if (least > 1) {
+      ASSERT_EQ(row::capacity_of(least - 1), least - 1) << cols;
+    }
+    buckets.insert(capacity);
+  }
+  EXPECT_EQ(buckets.size(), 37u);
+}
+
+TEST(Capacity, AWidthHasTheCapacityOfItsBucket) {
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const auto why_invalid = [&](std::int64_t cols, std::int64_t capacity) {
+    Config config{
+        parse_fields("variant=two_pass,threads=128,unroll=4,blocks_per_sm=0,load=plain,load_again=plain,"
+                     "store=plain",
+                     "config")};
+    config.fields.set("capacity", capacity);
+    return find_op("softmax").parse({"softmax", {{"rows", std::int64_t{8}}, {"cols", cols}}})->why_invalid(device, config);
+  };
+  EXPECT_EQ(why_invalid(1536, 1536), "");
+  EXPECT_EQ(why_invalid(1028, 1536), "");
+  EXPECT_EQ(why_invalid(1025, 1535), "") << "rows that are not aligned have one column less at most";
+  EXPECT_EQ(why_invalid(1024, 1536), "capacity is 1536; rows of 1024 columns have 1024");
+  EXPECT_EQ(why_invalid(1537, 1536), "capacity is 1536; rows of 1537 columns have 2047");
+}
+
+// Any mix of widths of one dtype and alignment class needs at most 40 kernels.
+TEST(Capacity, FewKernelsServeAllWidths) {
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  for (const char* op : {"softmax", "log_softmax_backward", "cross_entropy", "rms_norm"})
+    for (const char* dtype : {"f32", "bf16"})
+      for (const std::int64_t rows : {1, 300, 100000})
+        for (const std::int64_t remainder : {0, 1}) {
+          std::set<std::string> sources;
+          for (std::int64_t cols = 8 + remainder; cols <= 131072; cols += cols < 1024 ? 8 : (cols / 64 + 7) / 8 * 8) {
+            const ParsedProblemPtr problem =
+                find_op(op).parse({op, {{"rows", rows}, {"cols", cols}, {"dtype", std::string(dtype)}}});
+            const Config config = problem->capacity_config(device).value();
+            EXPECT_EQ(problem->why_invalid(device, config), "") << op << " " << cols;
+            sources.insert(source_key(*problem, config, TemplateSet::embedded()));
+          }
+          EXPECT_LE(sources.size(), 40u) << op << " " << dtype << " " << rows << " rows, remainder " << remainder;
+        }
+}
+
+}  // namespace
+}  // namespace tunesmith
