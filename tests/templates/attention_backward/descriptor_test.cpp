@@ -74,9 +74,10 @@ TEST(AttentionBackwardDescriptor, ScoreModRulesOutWgmma) {
                                               " return 2 * s; }"));
   const ParsedProblemPtr parsed = op().parse(problem);
   EXPECT_EQ(parsed->default_config(hopper()).variant(), "mma");
-  EXPECT_NE(parsed->why_invalid(hopper(), Config{parse_fields("variant=wgmma,tile_q=128,stages=2,ahead=0", "config")})
-                .find("score_mod"),
-            std::string::npos);
+  EXPECT_NE(
+      parsed->why_invalid(hopper(), Config{parse_fields("variant=wgmma,roles=keys,tile_q=128,stages=2,ahead=0", "config")})
+          .find("score_mod"),
+      std::string::npos);
 }
 
 TEST(AttentionBackwardDescriptor, AForwardProblemBecomesABackwardProblem) {
