@@ -117,7 +117,7 @@ class ParsedProblem {
     return std::numeric_limits<int>::max();
   }
 
-  /// Returns the configuration of a kernel that runs every n_cols of a bucket, two an octave; n_cols is a parameter of the
+  /// Returns the configuration of a kernel that runs every n_cols of a bucket; n_cols is a parameter of the
   /// kernel then. Nothing if the operation compiles n_cols in. It is the same for all problems with equal capacity_class().
   virtual std::optional<Config> capacity_config(const DeviceInfo& device) const {
     static_cast<void>(device);

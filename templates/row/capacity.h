@@ -9,7 +9,7 @@ namespace tunesmith::row {
 /// room for columns that a row does not have would cost one of them.
 inline constexpr std::int64_t most_cols_of_wide_buckets = 8192;
 
-/// Returns the most columns of the bucket of `cols`: 37 buckets up to 131072 columns.
+/// Returns the most columns of the bucket of `cols`: 39 buckets up to 131072 columns.
 constexpr std::int64_t capacity_of(std::int64_t cols) noexcept {
   constexpr std::int64_t least = 4;
   if (cols <= least) return least;

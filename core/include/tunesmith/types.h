@@ -74,7 +74,7 @@ enum class Mode : std::uint8_t {
 std::string_view name(Mode mode) noexcept;
 Mode parse_mode(std::string_view text);
 
-/// Whether kernels over rows are compiled for the n_cols of a problem or for every n_cols of a bucket, two an octave.
+/// Whether kernels over rows are compiled for the n_cols of a problem or for every n_cols of a bucket.
 enum class Specialize : std::uint8_t {
   automatic,  ///< exact for an n_cols with tuning records, or one that is used often, else capacity; see EngineOptions
   exact,      ///< one kernel for each n_cols

@@ -75,7 +75,7 @@ TEST(Capacity, BucketsBeginAfterTheOneBefore) {
     }
     buckets.insert(capacity);
   }
-  EXPECT_EQ(buckets.size(), 37u);
+  EXPECT_EQ(buckets.size(), 39u);
 }
 
 TEST(Capacity, AWidthHasTheCapacityOfItsBucket) {
