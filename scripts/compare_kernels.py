@@ -119,7 +119,8 @@ def ptx_bodies(library_name, source, arch):
     data = ctypes.create_string_buffer(size.value)
     nvrtc.nvrtcGetPTX(program, data)
     bodies = {}
-    for found in re.finditer(r"^\.visible \.entry (\w+)\(.*?^}", data.value.decode(), re.MULTILINE | re.DOTALL):
+    # Up to the next entry: inline assembly has lines with a closing brace of its own.
+    for found in re.finditer(r"^\.visible \.entry (\w+)\(.*?(?=^\.visible \.entry|\Z)", data.value.decode(), re.MULTILINE | re.DOTALL):
         order = {}
         bodies[found.group(1)] = re.sub(r"_Z\w+|\$L__BB\w+|%\w+<?\d+", lambda name: f"name{order.setdefault(name.group(), len(order))}",
                                         found.group().split("\n\n", 1)[-1])
