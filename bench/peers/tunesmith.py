@@ -3,7 +3,7 @@ import ctypes
 import os
 
 _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
-MODES = {"tune": 0, "replay": 1, "off": 2}
+MODES = {"tune": 0, "replay": 1, "off": 2, "later": 3}
 
 
 class Options(ctypes.Structure):
