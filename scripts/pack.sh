@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# pack.sh [FOLDER]: builds the device preset and collects what a GPU machine needs of it, without debug information, in two
-# folders that are laid out like a build folder. Both have the command line and the shipped records. FOLDER (default build/gpu)
-# has the tests with the label gpu, FOLDER-bench the benchmarks and libtunesmith.so. On the other machine, in a checkout
-# anywhere:
+# pack.sh [FOLDER]: builds the device preset and packs what a GPU machine needs of it, without debug information, in two
+# archives that unpack to folders laid out like a build folder. Both have the command line and the shipped records.
+# FOLDER.tar.xz (default build/gpu) has the tests with the label gpu, FOLDER-bench.tar.xz the benchmarks and libtunesmith.so.
+# On the other machine, in a checkout anywhere:
 #
-#   scripts/demo.sh build/gpu; scripts/gpu_tests.sh build/gpu; scripts/bench.sh build/gpu-bench
+#   tar -xf build/gpu.tar.xz; scripts/demo.sh build/gpu; scripts/gpu_tests.sh build/gpu
+#   tar -xf build/gpu-bench.tar.xz; scripts/bench.sh build/gpu-bench
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -30,10 +31,12 @@ benchmark=$(ldd "$build/bench/tunesmith_bench" | awk '/libbenchmark/ {print $3}'
 find "$package" "$bench" -type f ! -name '*.db' -exec strip --strip-unneeded {} +
 
 for folder in "$package" "$bench"; do
-  mib=$(du --summarize --block-size=1M "$folder" | cut -f1)
-  echo "$folder: $(find "$folder" -type f | wc -l) files, $mib MiB"
+  archive=$folder.tar.xz
+  XZ_OPT='-4 --threads=0' tar --create --xz --file "$archive" "$folder"
+  mib=$(du --summarize --block-size=1M "$archive" | cut -f1)
+  echo "$archive: $(find "$folder" -type f | wc -l) files, $mib MiB"
   ((mib <= max_mib)) || {
-    echo "pack.sh: $folder is $mib MiB; allowed: at most $max_mib" >&2
+    echo "pack.sh: $archive is $mib MiB; allowed: at most $max_mib" >&2
     exit 1
   }
 done
