@@ -70,11 +70,11 @@ struct EngineOptions {
   std::size_t plan_capacity = 16384;
   /// Whether operations over rows get a kernel for each n_cols. With `automatic`, an n_cols has a kernel of its own if the
   /// cache has tuning records for it, if mode tune may measure it at once (tune_share), or after `exact_after` uses;
-  /// otherwise it shares a kernel with its bucket, which is up to 12% slower on an H200 and needs no compilation for most
-  /// n_cols. One kernel then replaces the other between two calls: both are verified, but their results may differ by
-  /// rounding. With `exact` and with `capacity`, a problem always gets the same kernel. Plans that the caller holds never
-  /// change. Records are looked up once for each problem class, so those that another process adds later do not count.
-  /// Default automatic.
+  /// otherwise it shares a kernel with its bucket, which needs no compilation for most n_cols and takes 1% longer on an H200
+  /// in the geometric mean, up to 32% for some wide rows (bench/LOG.md). One kernel then replaces the other between two
+  /// calls: both are verified, but their results may differ by rounding. With `exact` and with `capacity`, a problem always
+  /// gets the same kernel. Plans that the caller holds never change. Records are looked up once for each problem class, so
+  /// those that another process adds later do not count. Default automatic.
   Specialize specialize = Specialize::automatic;
   /// Uses of an n_cols, calls of prepare() and one-shot calls, after which `automatic` compiles a kernel for it: tens of
   /// milliseconds, once for all processes. 0: never. Default 1000.
