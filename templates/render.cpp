@@ -47,10 +47,12 @@ void append_own(std::string& source, const std::string& text, const std::string&
     source += own == "#line here" ? "#line " + std::to_string(line + 1) + " \"" + file + "\"\n" : own + "\n";
 }
 
-/// Returns the template that the first entry point calls.
-std::string called_template(const std::string& kernels) {
+/// Returns the template that the operation's own entry point calls, or the first one where none has its name.
+std::string called_template(const std::string& kernels, const std::string& op) {
   const std::string call = "\n  tunesmith::";
-  const std::size_t begin = std::min(kernels.find(call), kernels.size() - call.size()) + call.size();
+  const std::size_t entry = kernels.find("\n" + op + "(const __grid_constant__"),
+                    from = entry == std::string::npos ? 0 : entry;
+  const std::size_t begin = std::min(kernels.find(call, from), kernels.size() - call.size()) + call.size();
   return kernels.substr(begin, kernels.find_first_of("<(", begin) - begin);
 }
 
@@ -149,7 +151,7 @@ std::string render(const ParsedProblem& problem, const Config& config, const Tem
   const std::string device = rendered.device(templates, true);
   std::string head = rendered.head(config, templates);
   // The head has two more lines: the kernel's position, and an empty one.
-  const std::string kernel = called_template(rendered.parts.kernels);
+  const std::string kernel = called_template(rendered.parts.kernels, rendered.name);
   const std::size_t definition = std::min(device.find(" void " + kernel + "("), device.size());
   const std::ptrdiff_t before = lines_in(head) + 2, line = before + lines_in(device.substr(0, definition)) + 1;
   head += labeled("kernel", kernel + " in line " + std::to_string(line) + "; constants and entry points from line " +
@@ -177,8 +179,8 @@ std::vector<SourceFile> render_files(const ParsedProblem& problem, const Config&
   for (const auto& [name, lines] : kept) files.push_back({name, header_of(templates, kept, name)});
   const std::string& main = rendered.parts.main_template;
   std::string source = rendered.head(config, templates) +
-                       labeled("kernel", called_template(rendered.parts.kernels) + " in " + main) + "\n#include \"" + main +
-                       "\"\n" + own_part;
+                       labeled("kernel", called_template(rendered.parts.kernels, rendered.name) + " in " + main) +
+                       "\n#include \"" + main + "\"\n" + own_part;
   append_own(source, rendered.own, rendered.file());
   files.push_back({rendered.file(), source});
   return files;

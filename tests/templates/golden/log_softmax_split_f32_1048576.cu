@@ -10,7 +10,7 @@
 //                   thread at a time
 //   templates       softmax/tiled.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin; minimum architecture: sm_75
-//   kernel          softmax_split_sums in line <number>; constants and entry points from line <number>
+//   kernel          softmax_split in line <number>; constants and entry points from line <number>
 
 ... device code ...
 

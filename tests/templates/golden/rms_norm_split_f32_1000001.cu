@@ -9,7 +9,7 @@
 //                   thread at a time
 //   templates       rms_norm/tiled.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin; minimum architecture: sm_75
-//   kernel          rms_norm_split_sums in line <number>; constants and entry points from line <number>
+//   kernel          rms_norm_split in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
