@@ -8,6 +8,7 @@
 
 #include "bench/gpu.h"
 #include "bench/register.h"
+#include "bench/tflops.h"
 #include "tunesmith/attention_backward.h"
 
 namespace tunesmith::bench {
@@ -31,13 +32,7 @@ void run(benchmark::State& state, Engine& engine, const AttentionBackwardProblem
   // Five matrix products over the visible pairs of a query and a key; half of all pairs for a causal mask, as is customary.
   const double flops = 10.0 * static_cast<double>(tokens) * static_cast<double>(problem.seq_q * hidden) *
                        (problem.causal == Causal::none ? 1 : 0.5);
-  for (auto _ : state) {
-    const double us =
-        interleaved_us(*engine.parts().device, {[&](Stream stream) { plan.launch(arrays, stream); }}, 15).front();
-    state.SetIterationTime(us * 1e-6);
-    state.counters["TFLOP/s"] = flops / us * 1e-6;
-  }
-  state.SetLabel(std::string(name(plan.origin())) + " " + plan.config().text());
+  report_tflops(state, engine, plan, arrays, flops);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace tunesmith {
 
-/// Reports whether the problem contains source of the user's, which may fault or never end.
+/// Reports whether the problem contains user source, which may fault or never end.
 bool has_user_source(const ParsedProblem& problem);
 
 /// Tunes with options.tuner_program, which stores the record in the cache file. Kills it after tuning_limit_s(). Throws the

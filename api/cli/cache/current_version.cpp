@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "api/cli/arguments/flags.h"
+#include "api/cli/cache/recorded.h"
 #include "api/engine/parts.h"
 #include "templates/op.h"
 #include "tuner/select.h"
@@ -58,12 +59,9 @@ std::shared_ptr<Compiler> open_if_present(DeviceInfo::Kind kind, const EngineOpt
 CurrentVersion::CurrentVersion(const EngineOptions& options) : options_(options), templates_(open_templates(options)) {}
 
 const std::string& CurrentVersion::current_digest(const TuningRecord& record) {
-  const Op& op = find_op(record.key.op);
   const DeviceInfo device = device_of(record.key.device_class);
-  const Problem problem =
-      op.normalize({record.key.op, parse_fields(record.problem.substr(record.problem.find(' ') + 1), "recorded problem")});
   // Rows are not compared: the measured problem may have fewer than the key.
-  const ParsedProblemPtr parsed = op.parse(problem);
+  const ParsedProblemPtr parsed = recorded_problem(record);
   const KeyParts parts = parsed->key();
   if (parts.problem_class != record.key.problem_class ||
       (parts.n_cols != record.key.n_cols && tuned_n_cols(parts) != record.key.n_cols))

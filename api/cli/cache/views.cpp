@@ -1,7 +1,6 @@
 #include "api/cli/cache/views.h"
 
 #include <algorithm>
-#include <ctime>
 
 #include "api/cli/report/table.h"
 #include "tunesmith/error.h"
@@ -9,14 +8,6 @@
 
 namespace tunesmith::cli {
 namespace {
-
-std::string date(std::int64_t unix_s) {
-  const auto time = static_cast<std::time_t>(unix_s);
-  std::tm utc = {};
-  gmtime_r(&time, &utc);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc)};
-}
 
 /// A recorded problem, shortened.
 std::string readable(const std::string& problem) {
@@ -100,7 +91,7 @@ std::string record_listing(const TuningRecord& record, CurrentVersion& version) 
       {"policy", record.key.policy},
       {"templates", record.key.template_digest},
       {"use", use_text(version.use_of(record))},
-      {"measured", date(record.created_unix_s)},
+      {"measured", date_text(record.created_unix_s)},
       {"from", record.shipped ? "a system cache" : "the user's cache"},
   };
   for (const auto& [name, value] : record.provenance) rows.emplace_back(name, value);

@@ -11,6 +11,7 @@
 #include "api/cli/cache/current_version.h"
 #include "api/cli/cache/prune.h"
 #include "api/cli/cache/record_lines.h"
+#include "api/cli/cache/recorded.h"
 #include "api/cli/cache/views.h"
 #include "api/cli/commands/commands.h"
 #include "api/cli/page/gather.h"
@@ -95,12 +96,7 @@ int show(const CacheFlags& flags) {
   const std::shared_ptr<Cache> cache = open_cache(options);
   const TuningRecord record = pick_record(*cache, flags);
   std::string source;
-  if (flags.source) {
-    const Op& op = find_op(record.key.op);
-    const Problem problem =
-        op.normalize({record.key.op, parse_fields(record.problem.substr(record.problem.find(' ') + 1), "recorded problem")});
-    source = render(*op.parse(problem), {parse_fields(record.config, "recorded config")}, open_templates(options));
-  }
+  if (flags.source) source = render(*recorded_problem(record), recorded_config(record), open_templates(options));
   const std::vector<Trial> trials = cache->find_trials(record.key);
   CurrentVersion version(options);
   if (flags.json) {

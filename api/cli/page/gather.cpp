@@ -8,6 +8,7 @@
 #include "api/cli/arguments/problem_flags.h"
 #include "api/cli/arguments/target.h"
 #include "api/cli/cache/current_version.h"
+#include "api/cli/cache/recorded.h"
 #include "api/cli/report/resources.h"
 #include "api/engine/parts.h"
 #include "templates/render.h"
@@ -42,11 +43,8 @@ std::string arch_of(const std::string& device_class) {
 
 void add_source(TuningPage& page, const EngineOptions& options) {
   const TuningRecord& record = page.record;
-  const Op& op = find_op(record.key.op);
-  const Problem problem =
-      op.normalize({record.key.op, parse_fields(record.problem.substr(record.problem.find(' ') + 1), "recorded problem")});
-  const ParsedProblemPtr parsed = op.parse(problem);
-  const Config config{parse_fields(record.config, "recorded config")};
+  const ParsedProblemPtr parsed = recorded_problem(record);
+  const Config config = recorded_config(record);
   const TemplateSet templates = open_templates(options);
   page.cost = parsed->cost();
   page.kernel = render_kernel(*parsed, config, templates);
@@ -55,7 +53,7 @@ void add_source(TuningPage& page, const EngineOptions& options) {
     const Target target = find_target(arch_of(record.key.device_class));
     const LaunchPlan plan = parsed->launch_plan(config, target.device);
     const Binary binary =
-        open_compiler(DeviceInfo::Kind::cuda, options)->compile({problem.op + ".cu", page.source, target.device.arch});
+        open_compiler(DeviceInfo::Kind::cuda, options)->compile({record.key.op + ".cu", page.source, target.device.arch});
     page.resource_columns = resource_columns();
     page.resources = resource_rows(target.device, plan, binary);
   } catch (const Error& error) {

@@ -1,7 +1,6 @@
 #include "api/cli/page/tuning_page.h"
 
 #include <algorithm>
-#include <ctime>
 #include <map>
 
 #include "api/cli/page/chart.h"
@@ -47,14 +46,6 @@ pre { background: var(--panel); border: 1px solid var(--line); border-radius: 6p
 summary { cursor: pointer; }
 )css";
 
-std::string date(std::int64_t unix_s) {
-  const auto time = static_cast<std::time_t>(unix_s);
-  std::tm utc = {};
-  gmtime_r(&time, &utc);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc)};
-}
-
 /// "4096,dtype=bf16" -> "4096, dtype=bf16": lines may break after commas.
 std::string spaced(const std::string& text) {
   std::string result;
@@ -97,7 +88,7 @@ std::string summary(const TuningPage& page) {
       {"rate", rate(page)},
       {"default configuration", microseconds(record.default_median_us) + ": the fastest is " + times(factor) + " as fast"},
       {"effort", record.effort},
-      {"measured", date(record.created_unix_s)},
+      {"measured", date_text(record.created_unix_s)},
       {"use", page.use}};
   for (const char* name : {"driver", "sm_clock_khz", "power_limit_w", "tunesmith"})
     if (const auto found = record.provenance.find(name); found != record.provenance.end())

@@ -1,6 +1,7 @@
 #include "api/cli/report/table.h"
 
 #include <algorithm>
+#include <ctime>
 #include <iomanip>
 #include <sstream>
 
@@ -50,6 +51,14 @@ std::string bytes_text(double bytes) {
   std::size_t unit = 0;
   for (; bytes >= 1024 && unit + 1 < std::size(units); ++unit) bytes /= 1024;
   return fixed(bytes, unit == 0 ? 0 : 1) + " " + units[unit];
+}
+
+std::string date_text(std::int64_t unix_s) {
+  const auto time = static_cast<std::time_t>(unix_s);
+  std::tm utc = {};
+  gmtime_r(&time, &utc);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc)};
 }
 
 std::string times(double factor) { return fixed(factor, 2) + "x"; }

@@ -27,5 +27,7 @@ std::string microseconds(double us);
 std::string bytes_text(double bytes);
 /// "3.2x".
 std::string times(double factor);
+/// "2026-11-22 19:08 UTC", from seconds since 1970.
+std::string date_text(std::int64_t unix_s);
 
 }  // namespace tunesmith::cli

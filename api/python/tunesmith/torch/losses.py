@@ -117,6 +117,26 @@ def _loss_shape(reduction: str, rows: int) -> tuple[int, ...]:
     return (rows,) if reduction == "none" else ()
 
 
+def _row_fields(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    layout: tuple[int, int, int],
+    options: tuple[Any, ...],
+) -> dict[str, Any]:
+    """Return the fields of cross_entropy and of its gradient; layout has rows, columns and the stride of rows."""
+    rows, cols, stride = layout
+    return {
+        "rows": rows,
+        "cols": cols,
+        "dtype": DTYPES[logits.dtype],
+        "target_dtype": DTYPES[target.dtype],
+        "logits_row_stride": stride,
+        "weight": weight is not None,
+        **_fields(*options),
+    }
+
+
 def _prepare(*options: Any) -> Any:
     def prepare(logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None) -> _core.Launch | None:
         if logits.dim() != 2 or target.shape != logits.shape[:1] or target.is_floating_point():
@@ -126,16 +146,8 @@ def _prepare(*options: Any) -> Any:
             return None
         if weight is not None and (weight.dtype != torch.float32 or not weight.is_contiguous()):
             return None
-        rows, cols, stride = layout
-        fields = {
-            "rows": rows,
-            "cols": cols,
-            "dtype": DTYPES[logits.dtype],
-            "target_dtype": DTYPES[target.dtype],
-            "logits_row_stride": stride,
-            "weight": weight is not None,
-            **_fields(*options),
-        }
+        rows = layout[0]
+        fields = _row_fields(logits, target, weight, layout, options)
         outputs = {"loss": (_loss_shape(options[0], rows), torch.float32), "lse": ((rows,), torch.float32)}
         if options[3]:
             outputs["z_loss"] = (_loss_shape(options[0], rows), torch.float32)
@@ -162,16 +174,7 @@ def _backward(*options: Any) -> Launcher:
         layout = rows_of(logits)
         if layout is None or not (target.is_contiguous() and dloss.is_contiguous()):
             return None
-        rows, cols, stride = layout
-        fields = {
-            "rows": rows,
-            "cols": cols,
-            "dtype": DTYPES[logits.dtype],
-            "target_dtype": DTYPES[target.dtype],
-            "logits_row_stride": stride,
-            "weight": weight is not None,
-            **_fields(*options),
-        }
+        fields = _row_fields(logits, target, weight, layout, options)
         tensors = {"logits": logits, "targets": target, "lse": lse, "dloss": dloss, "weight": weight}
         return launch("cross_entropy_backward", fields, tensors, {"dlogits": (logits.shape, logits.dtype)})
 
