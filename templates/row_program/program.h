@@ -1,0 +1,148 @@
+#pragma once
+// A row program as a checked graph. The parser makes it of the user's text; the generated kernel, the float64 evaluation and
+// the gradient are made of it. Internal to templates/.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tunesmith::row_program {
+
+/// A position in the text. Lines and columns count from 1.
+struct Place {
+  int line = 0, column = 0;
+};
+
+/// Element types of arrays, and of rounding. Arithmetic is f32; indices are i32; comparisons are boolean.
+enum class Type : std::uint8_t { f32, f16, bf16, e4m3, e5m2, i8, i32, boolean };
+
+/// The dimensions along which a value varies. Elementwise functions broadcast: the result varies along the dimensions of all
+/// operands.
+enum class Kind : std::uint8_t {
+  scalar,  ///< []
+  row,     ///< [row]
+  col,     ///< [col]
+  group,   ///< [row, col / N], where N is Program::group
+  full,    ///< [row, col]
+};
+
+/// What a node computes.
+enum class Operation : std::uint8_t {
+  // Leaves.
+  constant,   ///< Node::value
+  input,      ///< element of Program::inputs[Node::index]
+  number,     ///< Program::numbers[Node::index]
+  row_index,  ///< i32, kind row
+  col_index,  ///< i32, kind col
+  rows,       ///< number of rows, i32
+  cols,       ///< number of columns, i32
+  reduced,    ///< result Node::part of Program::reductions[Node::index]
+  parameter,  ///< of a monoid's combine: 0 to 2 n - 1
+  // Functions of one value.
+  negate,
+  absolute,
+  exp,
+  exp2,
+  log,
+  log1p,
+  tanh,
+  erf,
+  sqrt,
+  rsqrt,
+  sigmoid,
+  floor,
+  round,     ///< to the nearest integer, ties to even
+  round_to,  ///< to Node::type and back
+  logical_not,
+  uniform,  ///< random number in (0, 1) for (operand = seed, row, column, Node::index)
+  // Functions of two values.
+  add,
+  subtract,
+  multiply,
+  divide,
+  minimum,  ///< NaN if an operand is NaN, as is maximum
+  maximum,
+  less,
+  less_equal,
+  equal,
+  not_equal,
+  logical_and,
+  logical_or,
+  // Of three.
+  select,  ///< operand 0 ? operand 1 : operand 2
+};
+
+/// A value. Its operands precede it in Program::nodes; equal subexpressions are one node.
+struct Node {
+  Operation operation = Operation::constant;
+  Kind kind = Kind::scalar;
+  Type type = Type::f32;
+  std::array<int, 3> operands{-1, -1, -1};  ///< indices into Program::nodes
+  int index = 0;
+  int part = 0;
+  double value = 0;
+  /// Stage of the program after which the value can be computed: 0 without reductions, otherwise the largest
+  /// Reduction::stage it depends on.
+  int stage = 0;
+  Place place;
+};
+
+enum class Reducer : std::uint8_t { sum, mean, max, min, lse, moments, argmax, argmin, any, all, count, custom };
+
+/// Columns of a row, or of each group of its columns, combined to one value or few.
+struct Reduction {
+  Reducer reducer = Reducer::sum;
+  std::vector<int> operands;  ///< nodes; one, or those of a monoid
+  bool grouped = false;       ///< one result for each group of Program::group columns
+  int monoid = -1;            ///< of Program::monoids, for Reducer::custom
+  /// 1 + the largest stage of its operands. Reductions of one stage are computed together.
+  int stage = 1;
+  Place place;
+};
+
+/// A user's associative function: combine((a...), (b...)) with an identity.
+struct Monoid {
+  std::vector<double> identity;  ///< one for each component
+  std::vector<Node> nodes;       ///< graph over Operation::parameter; operands are indices into it
+  std::vector<int> results;      ///< one for each component
+  Place place;
+};
+
+struct Input {
+  std::string name;
+  std::optional<Type> type;  ///< absent: the dtype of the problem
+  Kind kind = Kind::full;
+  Place place;
+};
+
+/// A named number that is a parameter of the launch.
+struct Number {
+  std::string name;
+  Type type = Type::f32;  ///< f32 or i32
+  std::optional<double> value;
+  Place place;
+};
+
+struct Output {
+  std::string name;
+  std::optional<Type> type;  ///< absent: the dtype of the problem
+  Kind kind = Kind::full;
+  int node = -1;
+  Place place;
+};
+
+/// A checked program. Every node contributes to an output.
+struct Program {
+  std::vector<Input> inputs;
+  std::vector<Number> numbers;
+  std::vector<Node> nodes;
+  std::vector<Reduction> reductions;
+  std::vector<Monoid> monoids;
+  std::vector<Output> outputs;
+  int group = 0;   ///< columns of a group; 0: no groups
+  int stages = 0;  ///< largest stage of a reduction
+};
+
+}  // namespace tunesmith::row_program
