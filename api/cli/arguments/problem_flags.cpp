@@ -16,7 +16,7 @@ namespace {
 std::string placeholder(const FieldInfo& field) {
   switch (kind_of(field)) {
     case FieldKind::toggle: return "";
-    case FieldKind::file: return "FILE.cu";
+    case FieldKind::file: return field.name == "program" ? "FILE.row" : "FILE.cu";
     case FieldKind::free_text: return "TEXT";
     case FieldKind::number: return "N";
     case FieldKind::choice: break;

@@ -1,0 +1,27 @@
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+// 2011). A number depends on the seed, the row, the column and the index of the call alone, not on the configuration.
+#pragma once
+
+#include "device/platform.cuh"
+
+namespace tunesmith {
+
+/// Returns a random number in (0, 1): odd multiples of 2^-24.
+__device__ __forceinline__ float uniform_number(int seed, int64 row, int64 column, int index) {
+  uint32 counter[4] = {static_cast<uint32>(column), static_cast<uint32>(row), static_cast<uint32>(row >> 32),
+                       static_cast<uint32>(index)};
+  uint32 key[2] = {static_cast<uint32>(seed), 0};
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const uint64 first = uint64{0xD2511F53u} * counter[0], second = uint64{0xCD9E8D57u} * counter[2];
+    counter[0] = static_cast<uint32>(second >> 32) ^ counter[1] ^ key[0];
+    counter[1] = static_cast<uint32>(second);
+    counter[2] = static_cast<uint32>(first >> 32) ^ counter[3] ^ key[1];
+    counter[3] = static_cast<uint32>(first);
+    key[0] += 0x9E3779B9u;
+    key[1] += 0xBB67AE85u;
+  }
+  return static_cast<float>((counter[0] >> 9) * 2 + 1) * 0x1.0p-24f;
+}
+
+}  // namespace tunesmith
