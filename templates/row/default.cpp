@@ -105,6 +105,16 @@ TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
+/// Elementwise programs: few vectors for each thread, so that registers leave room for many threads.
+TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config;
+  config.variant = Variant::two_pass;
+  config.unroll = shape.inputs == 1 ? 4 : 2;
+  config.threads = power_of_two_up((shape.vectors_per_row() + config.unroll - 1) / config.unroll, 32, 256);
+  bound_registers(config, shape, device);
+  return config;
+}
+
 TypedConfig tiled_default(Variant variant, const Shape& shape, const DeviceInfo& device) {
   if (variant == Variant::two_pass && !shape.writes) return reader_default(shape, device);
   TypedConfig config;
@@ -198,6 +208,9 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
 TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   const auto valid = [&](const TypedConfig& config) { return why_invalid(config, shape, device).empty(); };
   const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
+  if (!shape.reduces)
+    if (const TypedConfig config = with_hints(elementwise_default(shape, device), shape, device); valid(config))
+      return config;
 
   // Share rows if there are fewer than multiprocessors.
   constexpr std::int64_t worth_sharing_bytes = 32 << 10;

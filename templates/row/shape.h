@@ -34,6 +34,7 @@ struct Shape {
   bool writes = true;  ///< writes rows; otherwise only a few numbers per row, and `out` equals in[0]
   bool logarithm = false;
   bool streams = false;             ///< the operation has pipeline kernels
+  bool reduces = true;              ///< values of a row depend on all of its columns
   int lanes_of_group = 1;           ///< neighbouring threads that reduce a group of columns together
   int more_registers = 0;           ///< additional registers per thread that the operation needs
   int exchanged_floats = 2;         ///< largest partial result that threads exchange; grid has room for 8

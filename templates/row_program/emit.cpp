@@ -163,16 +163,25 @@ class Writer {
                     body.lines + stores);
   }
 
+  /// Returns the value that a store rounds: rounding it before would change nothing.
+  int stored_node(const Output& output) const {
+    const Node& of = node(output.node);
+    const bool rounds = of.operation == Operation::round_to && of.type == *output.type && of.type != Type::i32;
+    return rounds && of.name.empty() ? of.operands[0] : output.node;
+  }
+
   std::string outputs() {
     FunctionBody body;
     std::string stores;
     for (const Output& output : program_.outputs)
-      if (output.kind == Kind::full) count_uses(body, output.node);
-    for (std::size_t i = 0; i < program_.outputs.size(); ++i)
-      if (program_.outputs[i].kind == Kind::full)
-        stores += "    results[" + std::to_string(position(program_.outputs, i)) + "][j] = " +
-                  bare(as_float(expression(body, program_.outputs[i].node), node(program_.outputs[i].node).type)) +
-                  ";  // " + program_.outputs[i].name + "\n";
+      if (output.kind == Kind::full) count_uses(body, stored_node(output));
+    for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
+      const Output& output = program_.outputs[i];
+      if (output.kind != Kind::full) continue;
+      const int stored = stored_node(output);
+      stores += "    results[" + std::to_string(position(program_.outputs, i)) +
+                "][j] = " + bare(as_float(expression(body, stored), node(stored).type)) + ";  // " + output.name + "\n";
+    }
     return "  template <typename Vector, int vector>\n" +
            function("outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,\n" +
                         std::string("      float (&results)[") + std::to_string(std::max<int>(1, full_outputs())) +
@@ -257,8 +266,8 @@ class Writer {
     for (int pass = 1; pass <= program_.stages + 1; ++pass) {
       const Needs needs = needs_of_pass(pass);
       text += "    " + (pass <= program_.stages ? "if constexpr (pass == " + std::to_string(pass) + ") " : std::string()) +
-              "return {" + std::to_string(needs.inputs) + "u, " + std::to_string(needs.columns) + "u, " +
-              std::to_string(needs.groups) + "};\n";
+              "return {.inputs = " + std::to_string(needs.inputs) + ", .columns = " + std::to_string(needs.columns) +
+              ", .groups = " + std::to_string(needs.groups) + "};\n";
     }
     return text + "  }\n";
   }

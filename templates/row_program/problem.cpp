@@ -84,6 +84,7 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   shape.rows = problem.rows;
   shape.cols = problem.cols;
   shape.in_place = !problem.in_place.empty();
+  shape.reduces = program.stages > 0;
   std::vector<row::Rows> inputs, outputs;
   for (const Input& input : program.inputs)
     if (input.kind == Kind::full) inputs.push_back(rows_of(problem, input));
@@ -118,11 +119,11 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   }
   const auto columns = std::ranges::count(program.inputs, Kind::col, &Input::kind);
   // A vector of each array of columns, and the partial results.
-  shape.more_registers = static_cast<int>(columns) * 10 + 8 * (shape.inputs - 1) + 4 * shape.more_outputs;
+  shape.more_registers = static_cast<int>(columns) * 8 + 4 * (shape.inputs - 1) + 2 * shape.more_outputs;
   shape.exchanged_floats = 1;
   for (int stage = 1; stage <= program.stages; ++stage)
     shape.exchanged_floats = std::max(shape.exchanged_floats, exchanged_floats(program, stage));
-  shape.more_registers += 2 * shape.exchanged_floats;
+  shape.more_registers += shape.exchanged_floats;
   constexpr int warps = 32, float_bytes = 4, slots = 2, usual_bytes = 1024;
   shape.more_smem_bytes =
       std::max(0, warps * float_bytes * slots * shape.exchanged_floats * std::max(program.stages, 1) - usual_bytes);

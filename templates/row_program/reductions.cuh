@@ -220,18 +220,18 @@ struct MomentsOfColumns {
     if (inside.to <= inside.from) return;
     const auto count = static_cast<float>(inside.to - inside.from);
     const float inverse = inside.to - inside.from == vector ? 1.0f / vector : 1.0f / count;
-    float sum = 0.0f, deviations = 0.0f, squares = 0.0f;
+    float mean = 0.0f, deviations = 0.0f, squares = 0.0f;  // the mean may be finite where the sum overflows
 #pragma unroll
-    for (int j = 0; j < vector; ++j) sum = sum + (inside.holds(j) ? terms[0][j] : 0.0f);
-    const float mean = multiply(sum, inverse);
+    for (int j = 0; j < vector; ++j) mean = fused_multiply_add(inside.holds(j) ? terms[0][j] : 0.0f, inverse, mean);
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
       const float deviation = inside.holds(j) ? subtract(terms[0][j], mean) : 0.0f;
       deviations = add(deviations, deviation);
       squares = fused_multiply_add(deviation, deviation, squares);
     }
-    const float low = multiply(deviations, inverse);
-    const float all[floats] = {count, mean, is_finite(mean) ? low : 0.0f, fused_multiply_add(-deviations, low, squares)};
+    const bool finite = is_finite(deviations);
+    const float low = finite ? multiply(deviations, inverse) : 0.0f;
+    const float all[floats] = {count, mean, low, finite ? fused_multiply_add(-deviations, low, squares) : squares};
     combine(partial, all);
   }
   static __device__ __forceinline__ void combine(float* partial, const float* other) {
@@ -243,11 +243,11 @@ struct MomentsOfColumns {
     if (other[0] == 0.0f) return;
     const float count = add(partial[0], other[0]), share = multiply(other[0], 1.0f / count);
     const float delta = add(subtract(other[1], partial[1]), subtract(other[2], partial[2])), step = multiply(delta, share);
-    const float total = add(partial[1], step);
-    const bool finite = is_finite(total) && is_finite(delta);
+    const bool finite = is_finite(delta);
+    const float total =
+        finite ? add(partial[1], step) : fused_multiply_add(other[1], share, multiply(partial[1], subtract(1.0f, share)));
     partial[2] = finite ? add(partial[2], lost_by_adding(partial[1], step, total)) : 0.0f;
-    // Infinite means differ by NaN or infinity; their sum is the mean.
-    partial[1] = is_finite(delta) ? total : add(partial[1], other[1]);
+    partial[1] = total;
     partial[3] = add(partial[3], add(other[3], multiply(multiply(delta, step), partial[0])));
     partial[0] = count;
   }

@@ -1,190 +1,115 @@
-// SCRATCH
+// The check of a row program's outputs against its evaluation in float64.
+
+#include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "templates/half.h"
-#include "templates/row/check.h"
+#include "templates/row_program/evaluate.h"
 #include "templates/row_program/op.h"
-#include "templates/row_program/operations.h"
-#include "templates/row_program/rounding.h"
+#include "templates/sampling.h"
+
 namespace tunesmith {
-using namespace row_program;
 namespace {
-struct Rowed {
-  std::vector<std::vector<double>> v;
+
+using row_program::Bounded;
+using row_program::Kind;
+using row_program::OutputRow;
+
+struct RowOutcome {
+  double max_error = 0;
+  std::string failure;
 };
-}  // namespace
-CheckResult ParsedRowProgram::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
-  const Program& p = program_;
-  const std::int64_t C = typed_.cols, R = typed_.rows;
-  const std::vector<double> numbers = numbers_of(typed_, p);
-  const int G = std::max(p.group, 1);
-  CheckResult result;
-  result.error_unit = "ULP";
-  result.allowed_error = 64;
-  result.total_rows = R;
-  auto read = [&](std::size_t a, Kind k, std::int64_t r, std::int64_t c) {
-    const auto& h = arrays[a];
-    std::int64_t i = k == Kind::full ? r * h.info.strides[0] + c : k == Kind::col ? c : k == Kind::row ? r : 0;
-    return read_element(h.info.dtype, h.data, i);
-  };
-  for (std::int64_t r = 0; r < R && r < max_rows; ++r, ++result.checked_rows) {
-    std::vector<std::vector<double>> v(p.nodes.size());
-    std::vector<std::vector<std::vector<double>>> red(p.reductions.size());
-    for (std::size_t n = 0; n < p.nodes.size(); ++n) {
-      const Node& o = p.nodes[n];
-      const std::int64_t len = o.kind == Kind::full || o.kind == Kind::col ? C : o.kind == Kind::group ? C / G : 1;
-      v[n].resize(static_cast<std::size_t>(len));
-      for (std::int64_t c = 0; c < len; ++c) {
-        auto at = [&](int m) {
-          const auto& x = v[static_cast<std::size_t>(m)];
-          const Kind k = p.nodes[static_cast<std::size_t>(m)].kind;
-          if (k == Kind::full || k == Kind::col) return x[static_cast<std::size_t>(c)];
-          if (k == Kind::group) return x[static_cast<std::size_t>(o.kind == Kind::group ? c : c / G)];
-          return x[0];
-        };
-        double& out = v[n][static_cast<std::size_t>(c)];
-        switch (o.operation) {
-          case Operation::constant: out = static_cast<float>(o.value); break;
-          case Operation::input: out = read(static_cast<std::size_t>(o.index), o.kind, r, c); break;
-          case Operation::number: out = static_cast<float>(numbers[static_cast<std::size_t>(o.index)]); break;
-          case Operation::row_index: out = static_cast<double>(r); break;
-          case Operation::col_index: out = static_cast<double>(c); break;
-          case Operation::rows: out = static_cast<double>(R); break;
-          case Operation::cols: out = static_cast<double>(C); break;
-          case Operation::round_to:
-            out = o.type == Type::f32 ? at(o.operands[0]) : round_to_type(o.type, at(o.operands[0]));
-            break;
-          case Operation::reduced: {
-            const Reduction& q = p.reductions[static_cast<std::size_t>(o.index)];
-            const std::int64_t b = q.grouped ? c * G : 0, e = q.grouped ? b + G : C;
-            auto term = [&](std::size_t k, std::int64_t j) {
-              const auto& x = v[static_cast<std::size_t>(q.operands[k])];
-              return x[x.size() == 1 ? 0 : static_cast<std::size_t>(j)];
-            };
-            double s = 0, mx = -INFINITY, mn = INFINITY;
-            std::int64_t imx = b, imn = b, cnt = 0;
-            bool nan = false, any = false, all = true;
-            for (std::int64_t j = b; j < e; ++j) {
-              double t = term(0, j);
-              s += t;
-              if (t != t) {
-                if (!nan) imx = imn = j;
-                nan = true;
-              }
-              if (!nan) {
-                if (t > mx) imx = j;
-                if (t < mn) imn = j;
-              }
-              mx = std::fmax(mx, t);
-              mn = std::fmin(mn, t);
-              cnt += t != 0;
-              any |= t != 0;
-              all &= t != 0;
-            }
-            if (nan) mx = mn = NAN;
-            const double n_ = static_cast<double>(e - b);
-            switch (q.reducer) {
-              case Reducer::sum: out = s; break;
-              case Reducer::mean: out = s / n_; break;
-              case Reducer::max: out = mx; break;
-              case Reducer::min: out = mn; break;
-              case Reducer::lse: {
-                double z = 0;
-                for (std::int64_t j = b; j < e; ++j) z += std::exp(term(0, j) - mx);
-                out = o.part == 0         ? (std::isfinite(mx) ? mx + std::log(z) : mx)
-                      : o.part == 1       ? mx
-                      : std::isfinite(mx) ? z
-                                          : NAN;
-                break;
-              }
-              case Reducer::moments: {
-                double m = s / n_, z = 0;
-                for (std::int64_t j = b; j < e; ++j) z += (term(0, j) - m) * (term(0, j) - m);
-                out = o.part == 0 ? m : z / n_;
-                break;
-              }
-              case Reducer::argmax: out = static_cast<double>(imx); break;
-              case Reducer::argmin: out = static_cast<double>(imn); break;
-              case Reducer::any: out = any; break;
-              case Reducer::all: out = all; break;
-              case Reducer::count: out = static_cast<double>(cnt); break;
-              case Reducer::custom: {
-                const Monoid& m = p.monoids[static_cast<std::size_t>(q.monoid)];
-                auto acc = m.identity;
-                for (std::int64_t j = b; j < e; ++j) {
-                  std::vector<double> x(m.nodes.size());
-                  for (std::size_t i = 0; i < m.nodes.size(); ++i) {
-                    const Node& w = m.nodes[i];
-                    if (w.operation == Operation::parameter)
-                      x[i] = static_cast<std::size_t>(w.index) < acc.size()
-                                 ? acc[static_cast<std::size_t>(w.index)]
-                                 : term(static_cast<std::size_t>(w.index) - acc.size(), j);
-                    else if (w.operation == Operation::constant)
-                      x[i] = w.value;
-                    else {
-                      std::array<double, 3> a{};
-                      for (std::size_t k = 0; k < 3; ++k)
-                        if (w.operands[k] >= 0) a[k] = x[static_cast<std::size_t>(w.operands[k])];
-                      x[i] = row_program::apply(w.operation, a);
-                    }
-                  }
-                  for (std::size_t i = 0; i < acc.size(); ++i) acc[i] = x[static_cast<std::size_t>(m.results[i])];
-                }
-                out = acc[static_cast<std::size_t>(o.part)];
-                break;
-              }
-            }
-            break;
-          }
-          default: {
-            std::array<double, 3> a{};
-            for (std::size_t k = 0; k < 3; ++k)
-              if (o.operands[k] >= 0) a[k] = at(o.operands[k]);
-            out = row_program::apply(o.operation, a);
-          }
-        }
-      }
+
+/// Elements of an input that one row reads, as values.
+std::vector<double> elements_of_row(const HostArray& array, Kind kind, std::int64_t row) {
+  const bool has_columns = kind == Kind::full || kind == Kind::col || kind == Kind::group;
+  const std::int64_t count = has_columns ? array.info.shape.back() : 1;
+  std::int64_t first = 0;
+  if (kind == Kind::row) first = row;
+  if (kind == Kind::full || kind == Kind::group) first = row * array.info.strides[0];
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i)
+    values[static_cast<std::size_t>(i)] = read_element(array.info.dtype, array.data, first + i);
+  return values;
+}
+
+/// The part of the allowed error that a result has: half a unit of the dtype, and the bound.
+double share_of_allowed(DType dtype, double result, const Bounded& expected) {
+  if (!std::isfinite(expected.bound) || !std::isfinite(expected.value) || !std::isfinite(result)) return 0;
+  const double unit = is_float(dtype) || dtype == DType::e4m3 || dtype == DType::e5m2 ? spacing(dtype, expected.value) : 1;
+  return std::min(std::fabs(result - expected.value) / (expected.bound + unit / 2), 1.0);
+}
+
+/// Compares a row of an output; `index`: of its first element.
+void check_row(const HostArray& array, row_program::Type type, const OutputRow& expected, std::int64_t row,
+               std::int64_t index, RowOutcome& outcome) {
+  for (std::size_t i = 0; i < expected.elements.size(); ++i) {
+    const double found = read_element(array.info.dtype, array.data, index + static_cast<std::int64_t>(i));
+    const Bounded& wanted = expected.elements[i];
+    const bool is_candidate =
+        !expected.candidates.empty() && std::ranges::binary_search(expected.candidates, static_cast<std::int64_t>(found));
+    if (is_candidate || (expected.candidates.empty() && row_program::accepts(type, found, wanted))) {
+      outcome.max_error = std::max(outcome.max_error, is_candidate ? 0 : share_of_allowed(array.info.dtype, found, wanted));
+      continue;
     }
-    bool odd = false;
-    for (const auto& x : v)
-      for (const double y : x) odd = odd || (std::isfinite(y) && (std::fabs(y) > 3e38 || (y != 0 && std::fabs(y) < 1e-37)));
-    if (odd) continue;
-    for (std::size_t i = 0; i < p.outputs.size(); ++i) {
-      const Output& o = p.outputs[i];
-      const HostArray& h = arrays[p.inputs.size() + i];
-      const auto& x = v[static_cast<std::size_t>(o.node)];
-      const std::int64_t len = o.kind == Kind::full ? C : o.kind == Kind::group ? C / G : 1;
-      for (std::int64_t c = 0; c < len; ++c) {
-        const double want = x[x.size() == 1 ? 0 : static_cast<std::size_t>(c)];
-        const double got = read_element(h.info.dtype, h.data,
-                                        o.kind == Kind::row      ? r
-                                        : o.kind == Kind::scalar ? 0
-                                                                 : r * h.info.strides[0] + c);
-        std::byte tmp[8];
-        double w = want;
-        if (h.info.dtype != DType::f32 && h.info.dtype != DType::i32) {
-          write_element(h.info.dtype, tmp, 0, static_cast<float>(want));
-          w = read_element(h.info.dtype, tmp, 0);
-        } else if (h.info.dtype == DType::f32)
-          w = static_cast<float>(want);
-        double err = 0;
-        if (std::isnan(w) || std::isnan(got))
-          err = std::isnan(w) == std::isnan(got) ? 0 : INFINITY;
-        else if (std::isinf(w) || std::isinf(got))
-          err = w == got ? 0 : INFINITY;
-        else if (h.info.dtype == DType::i32 || h.info.dtype == DType::i8)
-          err = std::fabs(w - got) * (h.info.dtype == DType::i8 ? 32 : 100);
-        else
-          err = std::fabs(w - got) / spacing(h.info.dtype, w);
-        result.max_error = std::max(result.max_error, err);
-        if (!(err <= 64) && result.first_failure.empty()) {
-          result.first_failure = h.info.name + "[" + std::to_string(r) + "," + std::to_string(c) + "] is " +
-                                 std::to_string(got) + " ref " + std::to_string(w) + " err " + std::to_string(err);
-          result.passed = false;
-        }
-      }
-    }
+    outcome.max_error = INFINITY;
+    if (!outcome.failure.empty()) continue;
+    std::ostringstream text;
+    text.precision(9);
+    text << array.info.name << "[" << row;
+    if (array.info.shape.size() == 2) text << "," << i;
+    text << "] is " << found << ", the program gives " << wanted.value << " with an error of at most " << wanted.bound
+         << " before it is rounded to " << name(array.info.dtype);
+    outcome.failure = text.str();
   }
+}
+
+}  // namespace
+
+CheckResult ParsedRowProgram::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
+  const row_program::Evaluator evaluator(program_, typed_.rows, typed_.cols, row_program::numbers_of(typed_, program_));
+  const std::size_t inputs = program_.inputs.size();
+  // Inputs that all rows share are converted once.
+  std::vector<std::vector<double>> shared(inputs);
+  for (std::size_t i = 0; i < inputs; ++i)
+    if (const Kind kind = program_.inputs[i].kind; kind == Kind::col || kind == Kind::scalar)
+      shared[i] = elements_of_row(arrays[i], kind, 0);
+
+  CheckResult result;
+  result.error_unit = "of the allowed error";
+  result.allowed_error = 1;
+  result.total_rows = typed_.rows;
+  result.checked_rows = std::min(typed_.rows, std::max<std::int64_t>(max_rows, 1));
+  std::vector<RowOutcome> outcomes(static_cast<std::size_t>(result.checked_rows));
+  over_rows(result.checked_rows, typed_.cols * static_cast<std::int64_t>(program_.nodes.size()),
+            [&](std::int64_t begin, std::int64_t end) {
+              for (std::int64_t i = begin; i < end; ++i) {
+                const std::int64_t row = result.checked_rows > 1 ? (typed_.rows - 1) * i / (result.checked_rows - 1) : 0;
+                std::vector<std::vector<double>> own(inputs);
+                std::vector<std::span<const double>> values;
+                for (std::size_t k = 0; k < inputs; ++k) {
+                  if (shared[k].empty()) own[k] = elements_of_row(arrays[k], program_.inputs[k].kind, row);
+                  values.emplace_back(shared[k].empty() ? own[k] : shared[k]);
+                }
+                const std::vector<OutputRow> expected = evaluator.row(row, values);
+                RowOutcome& outcome = outcomes[static_cast<std::size_t>(i)];
+                for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
+                  const row_program::Output& output = program_.outputs[k];
+                  const HostArray& array = arrays[inputs + k];
+                  std::int64_t index = 0;
+                  if (output.kind == Kind::row) index = row;
+                  if (array.info.shape.size() == 2) index = row * array.info.strides[0];
+                  check_row(array, *output.type, expected[k], row, index, outcome);
+                }
+              }
+            });
+  for (const RowOutcome& outcome : outcomes) {
+    result.max_error = std::max(result.max_error, outcome.max_error);
+    if (result.first_failure.empty()) result.first_failure = outcome.failure;
+  }
+  result.passed = result.first_failure.empty();
   return result;
 }
+
 }  // namespace tunesmith
