@@ -1,11 +1,8 @@
 #include "tests/templates/row_program/op_cases.h"
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 
+#include "templates/row_program/programs.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::test {
@@ -104,25 +101,13 @@ out y : float[row, col] = x / max(s, 1) + m
 )"},
 };
 
-std::vector<NamedProgram> read_shipped() {
-  std::vector<NamedProgram> programs;
-  const std::filesystem::path folder = std::filesystem::path(TUNESMITH_SOURCE_DIR) / "templates/row_program/programs";
-  if (!std::filesystem::exists(folder)) return programs;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::ostringstream text;
-    text << std::ifstream(entry.path()).rdbuf();
-    programs.push_back({"shipped " + entry.path().stem().string(), text.str()});
-  }
-  std::ranges::sort(programs, {}, &NamedProgram::name);
-  return programs;
-}
-
 }  // namespace
 
 const std::vector<NamedProgram>& row_programs() {
   static const std::vector<NamedProgram> all = [] {
-    std::vector<NamedProgram> programs = own_programs, shipped = read_shipped();
-    programs.insert(programs.end(), shipped.begin(), shipped.end());
+    std::vector<NamedProgram> programs = own_programs;
+    for (const auto& [name, text] : row_program::shipped_programs())
+      programs.push_back({"shipped " + std::string(name), std::string(text)});
     return programs;
   }();
   return all;
