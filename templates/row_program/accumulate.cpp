@@ -196,7 +196,7 @@ void Accumulator::add_moments(const Bounded& term) {
 /// 2 d sqrt(mean(e^2)) + mean(e^2). Each merge of two partial results rounds the mean, relative to the largest value, and
 /// the sum of squares.
 Bounded Accumulator::moments(int part) const {
-  if (!std::isfinite(bound_)) return {mean_, anything};
+  if (!std::isfinite(bound_) || (std::isfinite(sum_) && magnitude_ >= 0x1p127)) return {mean_, anything};  // sums overflow
   if (!std::isfinite(sum_)) {
     // An infinite term: the mean is infinite or NaN, the variance NaN.
     return {part == 0 ? sum_ : std::nan(""), 0};

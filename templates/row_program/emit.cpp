@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "templates/row_program/device_text.h"
+#include "templates/row_program/keep.h"
 #include "templates/row_program/value_texts.h"
 
 namespace tunesmith::row_program {
@@ -11,7 +12,7 @@ namespace {
 /// Writes the struct Program.
 class Writer {
  public:
-  explicit Writer(const Program& program) : program_(program), value_texts_(program) {}
+  explicit Writer(const Program& program) : program_(program), value_texts_(program), kept_(kept_nodes(program)) {}
 
   std::string definition(const std::vector<std::string>& column_types) {
     std::string monoids;
@@ -25,6 +26,7 @@ class Writer {
     for (const std::string& type : column_types) columns += (columns.empty() ? "" : ", ") + type;
     text += "  using ColumnArrays = ColumnList<" + columns + ">;\n";
     text += "  static constexpr int stages = " + std::to_string(program_.stages) + ";\n";
+    text += "  static constexpr int kept = " + std::to_string(kept_.size()) + ";\n";
     text += "  static constexpr int columns_of_group = " + std::to_string(std::max(program_.group, 1)) + ";\n";
     text += reductions("RowReductions", false) + reductions("GroupReductions", true);
     text += members("Values", true) + members("Groups", false) + "\n" + uses() + accessors();
@@ -33,7 +35,7 @@ class Writer {
       text += derive(stage);
       if (stage > 0 && !reducers(stage, true).empty()) text += terms(stage, true) + derive_group(stage);
     }
-    text += outputs();
+    text += outputs(false) + (kept_.empty() ? "" : outputs(true));
     text += function("store_row(const Params& params, int64 row, const Values& values)", store_row());
     text += function("store_groups(const Params& params, int64 row, int64 group, const Groups& groups)", store_groups());
     return text + "};\n";
@@ -105,14 +107,21 @@ class Writer {
           operands.emplace_back(operand, node(operand).type);
         }
     if (operands.empty()) return {};
+    // Values that are kept are used twice, so that they have a line before their inputs are replaced.
+    if (!grouped && stage == program_.stages)
+      for (const int index : kept_) count_uses(body, index);
     std::string stores;
     for (std::size_t k = 0; k < operands.size(); ++k)
       stores += "    terms[" + std::to_string(k) +
                 "][j] = " + bare(as_float(expression(body, operands[k].first), operands[k].second)) + ";\n";
+    if (!grouped && stage == program_.stages)
+      for (std::size_t k = 0; k < kept_.size(); ++k)
+        stores +=
+            "    v.input[" + std::to_string(k) + "][j] = " + expression(body, kept_[k]) + ";  // kept for the outputs\n";
     return "  template <typename Vector, int vector>\n" +
            function(std::string(grouped ? "group_terms" : "terms") + "(Stage<" + std::to_string(stage) +
                         ">, const Params& params, const Values& values, const Groups& groups,\n" +
-                        "      const Vector& v, int j, float (*terms)[vector])",
+                        (grouped ? "      const " : "      ") + std::string("Vector& v, int j, float (*terms)[vector])"),
                     body.lines + stores);
   }
 
@@ -170,9 +179,16 @@ class Writer {
     return rounds && of.name.empty() ? of.operands[0] : output.node;
   }
 
-  std::string outputs() {
+  /// `of_kept`: from the values that replaced the inputs.
+  std::string outputs(bool of_kept) {
     FunctionBody body;
     std::string stores;
+    if (of_kept)
+      for (std::size_t k = 0; k < kept_.size(); ++k) {
+        const std::string& name = value_texts_.name(kept_[k]);
+        body.lines += "    const float " + name + " = v.input[" + std::to_string(k) + "][j];\n";
+        body.done[kept_[k]] = name;
+      }
     for (const Output& output : program_.outputs)
       if (output.kind == Kind::full) count_uses(body, stored_node(output));
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
@@ -183,9 +199,9 @@ class Writer {
                 "][j] = " + bare(as_float(expression(body, stored), node(stored).type)) + ";  // " + output.name + "\n";
     }
     return "  template <typename Vector, int vector>\n" +
-           function("outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,\n" +
-                        std::string("      float (&results)[") + std::to_string(std::max<int>(1, full_outputs())) +
-                        "][vector])",
+           function(std::string(of_kept ? "outputs_of_kept" : "outputs") +
+                        "(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,\n" +
+                        "      float (&results)[" + std::to_string(std::max<int>(1, full_outputs())) + "][vector])",
                     body.lines + stores);
   }
 
@@ -220,53 +236,16 @@ class Writer {
     return text;
   }
 
-  /// Inputs and columns that nodes read for each element, and the last stage of groups they need.
-  struct Needs {
-    unsigned inputs = 0, columns = 0;
-    int groups = 0;
-  };
-  void add_needs(int index, std::set<int>& seen, Needs& needs) const {
-    const Node& of = node(index);
-    if (is_rowwise(of.kind) || !seen.insert(index).second) return;
-    if (of.kind == Kind::group) {
-      needs.groups = std::max(needs.groups, of.stage);
-      return;
-    }
-    if (of.operation == Operation::input) {
-      const Input& input = program_.inputs[static_cast<std::size_t>(of.index)];
-      const unsigned bit = 1U << static_cast<unsigned>(position(program_.inputs, static_cast<std::size_t>(of.index)));
-      (input.kind == Kind::full ? needs.inputs : needs.columns) |= bit;
-      return;
-    }
-    if (is_leaf(of.operation)) return;
-    for (const int operand : of.operands)
-      if (operand >= 0) add_needs(operand, seen, needs);
-  }
-
-  Needs needs_of_pass(int pass) const {
-    Needs needs;
-    std::set<int> seen;
-    if (pass <= program_.stages) {
-      for (const Reduction& reduction : program_.reductions)
-        if (reduction.stage == pass && !reduction.grouped)
-          for (const int operand : reduction.operands) add_needs(operand, seen, needs);
-    } else {
-      for (const Output& output : program_.outputs)
-        if (!is_rowwise(output.kind)) add_needs(output.node, seen, needs);
-    }
-    for (int stage = needs.groups; stage > 0; --stage)
-      for (const Reduction& reduction : program_.reductions)
-        if (reduction.stage == stage && reduction.grouped)
-          for (const int operand : reduction.operands) add_needs(operand, seen, needs);
-    return needs;
-  }
-
   std::string uses() const {
     std::string text = "  template <int pass>\n  static __device__ __forceinline__ constexpr PassUses uses() {\n";
-    for (int pass = 1; pass <= program_.stages + 1; ++pass) {
-      const Needs needs = needs_of_pass(pass);
-      text += "    " + (pass <= program_.stages ? "if constexpr (pass == " + std::to_string(pass) + ") " : std::string()) +
-              "return {.inputs = " + std::to_string(needs.inputs) + ", .columns = " + std::to_string(needs.columns) +
+    const int passes = program_.stages + (kept_.empty() ? 1 : 2);
+    for (int pass = 1; pass <= passes; ++pass) {
+      const bool of_kept = pass == program_.stages + 2;
+      const Needs needs = of_kept ? needs_of_pass(program_, program_.stages + 1, {kept_.begin(), kept_.end()})
+                                  : needs_of_pass(program_, pass);
+      const unsigned inputs = of_kept ? (1U << kept_.size()) - 1 : needs.inputs;
+      text += "    " + (pass < passes ? "if constexpr (pass == " + std::to_string(pass) + ") " : std::string()) +
+              "return {.inputs = " + std::to_string(inputs) + ", .columns = " + std::to_string(needs.columns) +
               ", .groups = " + std::to_string(needs.groups) + "};\n";
     }
     return text + "  }\n";
@@ -306,6 +285,7 @@ class Writer {
 
   const Program& program_;
   const ValueTexts value_texts_;
+  const std::vector<int> kept_;
 };
 
 }  // namespace

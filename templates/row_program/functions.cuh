@@ -27,18 +27,19 @@ __device__ __forceinline__ float exponential_of_rounded(float x) {
   return exp2_approx(multiply(x, 1.44269502162933349609375f));
 }
 /// exp(a - b) with the rounding error of the difference taken into account: within about 2 units in the last place of the
-/// exact result. The reduction is Cody and Waite's, as in PreciseExponential.
+/// exact result, 0 below 2^-126 and infinite from exp(88.4) on. The reduction is Cody and Waite's, as in PreciseExponential.
 __device__ __forceinline__ float exponential_of_difference(float a, float b) {
   constexpr float to_integer = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   const ExponentScale scale;
   const float difference = subtract(a, b);
-  if (!(absolute(difference) < 87.0f)) return exponential(difference);  // also NaN
   const float lost = lost_by_adding(a, -b, difference);
-  const float shifted = fused_multiply_add(difference, scale.high, to_integer);
-  float fraction = fused_multiply_add(difference, scale.high, -subtract(shifted, to_integer));
-  fraction = fused_multiply_add(difference, scale.low, fraction);
-  fraction = fused_multiply_add(lost, scale.high, fraction);
-  return float_of(bits_of(exp2_of_fraction(fraction)) + (bits_of(shifted) << 23));
+  const float reduced = minimum_or_nan(maximum_or_nan(difference, -88.0f), 89.0f);
+  const float shifted = fused_multiply_add(reduced, scale.high, to_integer);
+  float fraction = fused_multiply_add(reduced, scale.high, -subtract(shifted, to_integer));
+  fraction = fused_multiply_add(reduced, scale.low, fraction);
+  fraction = fused_multiply_add(reduced == difference ? lost : 0.0f, scale.high, fraction);
+  const float power = float_of((bits_of(shifted) + 127u) << 23);  // 0 or infinite at the ends
+  return multiply(exp2_of_fraction(fraction), power);
 }
 __device__ __forceinline__ float exponential2(float x) { return TUNESMITH_MATH(exp2f)(x); }
 __device__ __forceinline__ float logarithm(float x) { return TUNESMITH_MATH(logf)(x); }

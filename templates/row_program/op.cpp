@@ -2,6 +2,7 @@
 
 #include "core/hash.h"
 #include "templates/row_program/emit.h"
+#include "templates/row_program/separate.h"
 #include "templates/source_text.h"
 
 namespace tunesmith {
@@ -31,7 +32,8 @@ ParsedRowProgram::ParsedRowProgram(const Op& op, const RowProgramProblem& p, Pro
     : RowProblem(op, p, row_program::shape_of(p, program), row_program::params_of(p, program),
                  class_of(p, program, row_program::shape_of(p, program))),
       typed_(p),
-      program_(std::move(program)) {}
+      program_(std::move(program)),
+      resident_program_(row_program::with_separate_stages(program_)) {}
 
 Cost ParsedRowProgram::cost() const {
   double operations = 0;
@@ -42,14 +44,15 @@ Cost ParsedRowProgram::cost() const {
   return cost_of_arrays(operations * static_cast<double>(typed_.rows) * static_cast<double>(typed_.cols));
 }
 
-row::Kernels ParsedRowProgram::kernels(const row::TypedConfig&, const row::Shape& shape) const {
+row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row::Shape& shape) const {
+  const Program& program = config.holds_row() ? resident_program_ : program_;
   row::Kernels kernels;
   kernels.files = "row_program/";
   kernels.function = "row_program";
   kernels.steps = "the stages of the program";
   kernels.types = "tunesmith::Program";
-  kernels.definitions = "namespace tunesmith {\n\n" + row_program::params_definition(program_) +
-                        row_program::program_definition(program_, row_program::column_types(typed_, program_, shape)) +
+  kernels.definitions = "namespace tunesmith {\n\n" + row_program::params_definition(program) +
+                        row_program::program_definition(program, row_program::column_types(typed_, program_, shape)) +
                         "\n}  // namespace tunesmith\n\n";
   return kernels;
 }

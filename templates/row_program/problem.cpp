@@ -6,6 +6,7 @@
 #include "templates/row_program/device_text.h"
 #include "templates/row_program/emit.h"
 #include "templates/row_program/parse.h"
+#include "templates/row_program/separate.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::row_program {
@@ -121,12 +122,13 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   // A vector of each array of columns, and the partial results.
   shape.more_registers = static_cast<int>(columns) * 8 + 4 * (shape.inputs - 1) + 2 * shape.more_outputs;
   shape.exchanged_floats = 1;
-  for (int stage = 1; stage <= program.stages; ++stage)
-    shape.exchanged_floats = std::max(shape.exchanged_floats, exchanged_floats(program, stage));
+  const Program separate = with_separate_stages(program);
+  for (int stage = 1; stage <= separate.stages; ++stage)
+    shape.exchanged_floats = std::max(shape.exchanged_floats, exchanged_floats(separate, stage));
   shape.more_registers += shape.exchanged_floats;
   constexpr int warps = 32, float_bytes = 4, slots = 2, usual_bytes = 1024;
   shape.more_smem_bytes =
-      std::max(0, warps * float_bytes * slots * shape.exchanged_floats * std::max(program.stages, 1) - usual_bytes);
+      std::max(0, warps * float_bytes * slots * shape.exchanged_floats * std::max(separate.stages, 1) - usual_bytes);
   return shape;
 }
 

@@ -5,10 +5,11 @@
 //   ColumnArrays      ColumnList: element types of the arrays [col], and elements per load
 //   Values, Groups    the program's values that vary by row, and by group of columns
 //   stages            stages of reductions; the pass after them writes the outputs
-//   Uses<pass>        inputs and columns that a pass reads, as bits, and the last stage whose groups it needs
+//   kept              values that replace the inputs after the last stage, if the storage of a row can hold them
+//   uses<pass>()      inputs and columns that a pass reads, as bits, and the last stage whose groups it needs
 //   RowReductions<stage>, GroupReductions<stage>
 //   terms(), derive() operands of the reductions of a stage, and values that follow from their results
-//   outputs()         the elements of the outputs [row, col]
+//   outputs()         the elements of the outputs [row, col]; outputs_of_kept(): from the kept values
 //
 // Each line of the program becomes a line of these functions.
 #pragma once
@@ -96,6 +97,9 @@ struct ResidentInputs {
   __device__ __forceinline__ void arrived() {}
   template <unsigned used, typename Vector>
   __device__ __forceinline__ void get(int, Vector&) {}
+  static __device__ __forceinline__ constexpr bool can_keep(int, int) { return true; }
+  template <typename Vector>
+  __device__ __forceinline__ void keep(int, int, const Vector&) {}
 };
 template <int index, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage, typename First,
           typename... Rest>
@@ -117,6 +121,17 @@ struct ResidentInputs<index, shape, config, Group, Storage, First, Rest...> {
   __device__ __forceinline__ void get(int i, Vector& v) {
     if constexpr ((used >> index & 1u) != 0) first.get(i, v.input[index]);
     rest.template get<used>(i, v);
+  }
+  /// Returns whether vector i of the first `count` inputs holds any float without rounding.
+  static __device__ __forceinline__ constexpr bool can_keep(int i, int count) {
+    return index >= count || (Resident::exact(i) && decltype(rest)::can_keep(i, count));
+  }
+  /// Replaces vector i of the first `count` inputs.
+  template <typename Vector>
+  __device__ __forceinline__ void keep(int i, int count, const Vector& v) {
+    if (index >= count) return;
+    first.put(i, v.input[index]);
+    rest.keep(i, count, v);
   }
 };
 template <typename Inputs, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage>
@@ -202,12 +217,13 @@ __device__ __forceinline__ void include_vector(const typename Program::Params& p
   All::include(partial, terms, elements);
 }
 
-/// Computes and stores the outputs of a vector. `exists`: the row may be stored.
-template <typename Program, const RowShape& shape, StoreHint hint, typename Vector>
+/// Computes and stores the outputs of a vector. `of_kept`: it holds Program::kept values instead of inputs. `exists`: the
+/// row may be stored.
+template <typename Program, bool of_kept, const RowShape& shape, StoreHint hint, typename Vector>
 __device__ __forceinline__ void finish_vector(const typename Program::Params& params, const Row<shape>& row,
                                               const typename Program::Values& values, int64 column, bool inside, bool exists,
                                               Vector& v) {
-  constexpr PassUses uses = Program::template uses<Program::stages + 1>();
+  constexpr PassUses uses = Program::template uses<Program::stages + (of_kept ? 2 : 1)>();
   load_columns_from<Program, uses.columns, 0>(params, row, column, inside, v, typename Program::ColumnArrays());
   v.row = row.index;
   v.column = column - row.shift;
@@ -221,7 +237,12 @@ __device__ __forceinline__ void finish_vector(const typename Program::Params& pa
   }
   float results[Program::Outputs::count > 0 ? Program::Outputs::count : 1][shape.vector];
 #pragma unroll
-  for (int j = 0; j < shape.vector; ++j) Program::outputs(params, values, groups, v, j, results);
+  for (int j = 0; j < shape.vector; ++j) {
+    if constexpr (of_kept)
+      Program::outputs_of_kept(params, values, groups, v, j, results);
+    else
+      Program::outputs(params, values, groups, v, j, results);
+  }
   if (exists) store_outputs_from<Program, 0, shape, hint>(params, row, column, inside, results, typename Program::Outputs());
 }
 

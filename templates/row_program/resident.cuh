@@ -24,6 +24,8 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
         inputs.template get<Program::template uses<stage>().inputs>(i, v);
         include_vector<Program, stage, shape>(params, row, values, column_of<shape, Group::group_size>(i, thread_rank),
                                               inside_row<shape, Group::group_size>(i), v, partial);
+        if constexpr (stage == Program::stages && Program::kept > 0)
+          if (Inputs::can_keep(i, Program::kept)) inputs.keep(i, Program::kept, v);
       }
       arrived = true;
       partial = group.template reduce<stage - 1>(partial, All());
@@ -58,10 +60,18 @@ __device__ __forceinline__ void row_program_resident(const typename Program::Par
 #pragma unroll
     for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
       if (i == config.register_vectors && !arrived) inputs.arrived();
+      const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
+      const bool inside = inside_row<shape, Group::group_size>(i);
       VectorOf<Program, shape> v;
+      if constexpr (Program::kept > 0) {
+        if (Inputs::can_keep(i, Program::kept)) {
+          inputs.template get<Program::template uses<Program::stages + 2>().inputs>(i, v);
+          finish_vector<Program, true, shape, config.store>(params, row, values, column, inside, exists, v);
+          continue;
+        }
+      }
       inputs.template get<Program::template uses<Program::stages + 1>().inputs>(i, v);
-      finish_vector<Program, shape, config.store>(params, row, values, column_of<shape, Group::group_size>(i, thread_rank),
-                                                  inside_row<shape, Group::group_size>(i), exists, v);
+      finish_vector<Program, false, shape, config.store>(params, row, values, column, inside, exists, v);
     }
   });
 }

@@ -86,7 +86,7 @@ __device__ __forceinline__ void row_program_two_pass(const typename Program::Par
       for (int i = 0; i < config.unroll; ++i) {
         VectorOf<Program, shape> v;
         tile.template get<used>(i, v);
-        finish_vector<Program, shape, config.store>(
+        finish_vector<Program, false, shape, config.store>(
             params, row, values, begin + (i * config.threads + thread_index()) * shape.vector, inside, true, v);
       }
     });

@@ -40,6 +40,7 @@ struct Program {
   using Outputs = TypeList<bf16, e4m3>;
   using ColumnArrays = ColumnList<Columns<float, 4>>;
   static constexpr int stages = 2;
+  static constexpr int kept = 2;
   static constexpr int columns_of_group = 1;
   template <int stage>
   using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns>, Reductions<LargestColumn>>::type;
@@ -56,6 +57,7 @@ struct Program {
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 3, .columns = 0, .groups = 0};
     if constexpr (pass == 2) return {.inputs = 3, .columns = 1, .groups = 0};
+    if constexpr (pass == 3) return {.inputs = 3, .columns = 1, .groups = 0};
     return {.inputs = 3, .columns = 1, .groups = 0};
   }
   template <int which>
@@ -76,7 +78,7 @@ struct Program {
   static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
-      const Vector& v, int j, float (*terms)[vector]) {
+      Vector& v, int j, float (*terms)[vector]) {
     const float h = rounded<bf16>((v.input[0][j] + v.input[1][j]));
     terms[0][j] = h * h;
   }
@@ -87,10 +89,14 @@ struct Program {
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
-      const Vector& v, int j, float (*terms)[vector]) {
-    const float h = rounded<bf16>((v.input[0][j] + v.input[1][j]));
+      Vector& v, int j, float (*terms)[vector]) {
+    const float v4 = v.input[0][j] + v.input[1][j];
+    const float h = rounded<bf16>(v4);
     const float y = (h * values.v12) * v.of_column[0][j];
-    terms[0][j] = absolute(y);
+    const float v15 = absolute(y);
+    terms[0][j] = v15;
+    v.input[0][j] = v15;  // kept for the outputs
+    v.input[1][j] = v4;  // kept for the outputs
   }
   static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
@@ -103,6 +109,16 @@ struct Program {
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[2][vector]) {
     const float h = rounded<bf16>((v.input[0][j] + v.input[1][j]));
+    const float y = (h * values.v12) * v.of_column[0][j];
+    results[0][j] = h;  // res
+    results[1][j] = values.by_q.divide(y);  // z
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void outputs_of_kept(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
+      float (&results)[2][vector]) {
+    const float v15 = v.input[0][j];
+    const float v4 = v.input[1][j];
+    const float h = rounded<bf16>(v4);
     const float y = (h * values.v12) * v.of_column[0][j];
     results[0][j] = h;  // res
     results[1][j] = values.by_q.divide(y);  // z

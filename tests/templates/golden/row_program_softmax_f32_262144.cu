@@ -30,6 +30,7 @@ struct Program {
   using Outputs = TypeList<float>;
   using ColumnArrays = ColumnList<>;
   static constexpr int stages = 2;
+  static constexpr int kept = 1;
   static constexpr int columns_of_group = 1;
   template <int stage>
   using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<SumOfColumns>>::type;
@@ -46,6 +47,7 @@ struct Program {
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
     if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
+    if constexpr (pass == 3) return {.inputs = 1, .columns = 0, .groups = 0};
     return {.inputs = 1, .columns = 0, .groups = 0};
   }
   template <int which>
@@ -60,7 +62,7 @@ struct Program {
   static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
-      const Vector& v, int j, float (*terms)[vector]) {
+      Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = v.input[0][j];
   }
   static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
@@ -70,9 +72,10 @@ struct Program {
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
-      const Vector& v, int j, float (*terms)[vector]) {
+      Vector& v, int j, float (*terms)[vector]) {
     const float e = exponential_of_difference(v.input[0][j], values.m);
     terms[0][j] = e;
+    v.input[0][j] = e;  // kept for the outputs
   }
   static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
@@ -84,6 +87,12 @@ struct Program {
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[1][vector]) {
     const float e = exponential_of_difference(v.input[0][j], values.m);
+    results[0][j] = values.by_s.divide(e);  // y
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void outputs_of_kept(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
+      float (&results)[1][vector]) {
+    const float e = v.input[0][j];
     results[0][j] = values.by_s.divide(e);  // y
   }
   static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
