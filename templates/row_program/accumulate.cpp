@@ -83,14 +83,15 @@ Bounded Accumulator::result(int part) {
 void Accumulator::add_sum(const Bounded& term) {
   sum_ += term.value;
   bound_ += term.bound;
-  magnitude_ += std::fabs(term.value);
+  if (std::isfinite(term.value)) magnitude_ += std::fabs(term.value);
   exact_ = exact_ && term.bound == 0 && term.value == std::nearbyint(term.value);
 }
 
 Bounded Accumulator::sum() const {
   if (exact_ && magnitude_ <= 0x1p24) return {sum_, 0};
   // Partial sums of both signs may overflow where the sum does not.
-  if (std::isfinite(magnitude_) && magnitude_ + bound_ > 0x1.fp127 && std::fabs(sum_) < magnitude_) return {sum_, anything};
+  const bool opposed = std::fabs(sum_) < magnitude_ || !std::isfinite(sum_);
+  if (magnitude_ + bound_ > 0x1.fp127 && opposed) return {sum_, anything};
   if (!std::isfinite(sum_)) return {sum_, std::isfinite(bound_) ? 0 : anything};
   return in_range(sum_, bound_ + allowed_rounding(magnitude_, sum_roundings) + allowed_rounding(sum_, 2));
 }
@@ -188,7 +189,7 @@ void Accumulator::add_moments(const Bounded& term) {
   sum_ += term.value;
   bound_ += term.bound;
   bound_squares_ += term.bound == anything ? anything : term.bound * term.bound;
-  magnitude_ = std::max(magnitude_, std::fabs(term.value));
+  if (std::isfinite(term.value)) magnitude_ = std::max(magnitude_, std::fabs(term.value));
   exact_ = exact_ && term.bound == 0;
 }
 
@@ -196,7 +197,8 @@ void Accumulator::add_moments(const Bounded& term) {
 /// 2 d sqrt(mean(e^2)) + mean(e^2). Each merge of two partial results rounds the mean, relative to the largest value, and
 /// the sum of squares.
 Bounded Accumulator::moments(int part) const {
-  if (!std::isfinite(bound_) || (std::isfinite(sum_) && magnitude_ >= 0x1p127)) return {mean_, anything};  // sums overflow
+  // A kernel may add the terms, and the sums of some of them may overflow.
+  if (!std::isfinite(bound_) || magnitude_ * count_ >= 0x1p127) return {mean_, anything};
   if (!std::isfinite(sum_)) {
     // An infinite term: the mean is infinite or NaN, the variance NaN.
     return {part == 0 ? sum_ : std::nan(""), 0};

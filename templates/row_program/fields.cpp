@@ -92,7 +92,8 @@ void complete_numbers(RowProgramProblem& p) {
     if (number.type == row_program::Type::i32 &&
         (given->value != std::nearbyint(given->value) || std::fabs(given->value) > 2147483647.0))
       throw Error(ErrorCode::invalid_argument, number.name, " is ", given->value, "; allowed: integers of 32 bits");
-    if (!(number.value && *number.value == given->value)) sorted.push_back(*given);
+    const bool is_default = number.value && static_cast<float>(*number.value) == static_cast<float>(given->value);
+    if (!is_default) sorted.push_back(*given);
   }
   p.numbers = std::move(sorted);
 }

@@ -180,6 +180,7 @@ int Graph::round_to(int value, Type type) {
 }
 
 int Graph::round_to_problem_dtype(int value) {
+  if ((*this)[value].to_problem_dtype) return value;
   Node node;
   node.operation = Operation::round_to;
   node.kind = (*this)[value].kind;

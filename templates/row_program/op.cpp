@@ -1,6 +1,7 @@
 #include "templates/row_program/op.h"
 
 #include "core/hash.h"
+#include "templates/row_program/canonical.h"
 #include "templates/row_program/emit.h"
 #include "templates/row_program/separate.h"
 #include "templates/source_text.h"
@@ -14,8 +15,7 @@ using row_program::Program;
 
 /// What decides which configuration is fast: the program and the loads of its arrays.
 std::string class_of(const RowProgramProblem& problem, const Program& program, const row::Shape& shape) {
-  std::string text =
-      ",program=" + hash_hex(problem.program.text()).substr(0, 16) + ",float=" + std::string(name(problem.dtype));
+  std::string text = ",program=" + hash_hex(row_program::canonical_text(program)).substr(0, 16);
   for (const std::string& type : row_program::column_types(problem, program, shape)) text += "," + type;
   return text;
 }

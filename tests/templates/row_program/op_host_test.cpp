@@ -8,10 +8,14 @@
 #include <set>
 
 #include "templates/half.h"
+#include "templates/row_program/parse.h"
+#include "templates/row_program/random.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/row_program/op_cases.h"
+#include "tests/templates/row_program/random_programs.h"
 #include "tests/templates/softmax/launches.h"
 #include "tuner/verify.h"
+#include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
@@ -19,6 +23,15 @@ namespace {
 using test::Case;
 using test::row_program_cases;
 using test::row_program_text;
+
+/// ",numbers=..." with a value for each number that the program declares without one.
+std::string numbers_for(const std::string& text) {
+  std::string values;
+  for (const row_program::Number& number : row_program::parse(text).numbers)
+    if (!number.value)
+      values += (values.empty() ? "" : ";") + number.name + (number.type == row_program::Type::i32 ? "=3" : "=0.5");
+  return values.empty() ? "" : ",numbers=" + values;
+}
 
 class RowProgramHost : public test::HostKernels {
  protected:
@@ -133,6 +146,48 @@ TEST_F(RowProgramHost, ElementsOfOneByteConvertAsOnTheHost) {
       }
     });
   }
+}
+
+// Random programs in random configurations: the kernel's result lies within the bounds of the evaluation.
+TEST_F(RowProgramHost, RandomProgramsAgreeWithTheirEvaluation) {
+  constexpr std::uint64_t first_seed = 20261122;
+  constexpr std::size_t wanted = 32;
+  std::vector<Case> cases;
+  std::uint64_t seed = first_seed;
+  for (; cases.size() < wanted && seed < first_seed + 4 * wanted; ++seed) {
+    const std::string text = row_program::random_program(seed);
+    try {
+      const std::string numbers = numbers_for(text);
+      const char* const shapes[] = {"rows=17,cols=256,dtype=bf16", "rows=17,cols=96,dtype=f32",
+                                    "rows=17,cols=160,dtype=f16"};
+      const Problem problem = test::row_program_problem(text, std::string(shapes[seed % 3]) + numbers);
+      const std::vector<Config> space = find_op("row_program").parse(problem)->search_space(device_.info(), Effort::full);
+      cases.push_back({problem, space[seed * 7 % space.size()]});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported) << "seed " << seed << ": " << error.what() << "\n" << text;
+    }
+  }
+  std::printf("seeds %llu to %llu: %zu programs\n", static_cast<unsigned long long>(first_seed),
+              static_cast<unsigned long long>(seed - 1), cases.size());
+  EXPECT_EQ(cases.size(), wanted);
+  verify_all(cases);
+}
+
+// Equal numbers in every configuration: a mask of dropout depends on the seed, the row and the column alone.
+TEST_F(RowProgramHost, RandomNumbersDoNotDependOnTheConfiguration) {
+  const std::string text = "in x : f32[row, col]\nnum seed : i32\nout y : f32[row, col] = x * 0 + uniform(seed, 3)\n";
+  std::vector<Case> cases =
+      row_program_cases(text, "rows=7,cols=777,numbers=seed=-5", device_.info(),
+                        {"variant=warp,lanes=32", "variant=block,threads=96", "variant=two_pass,threads=64",
+                         "variant=cluster,threads=32,blocks_per_row=3"});
+  ASSERT_EQ(cases.size(), 4U);
+  std::vector<std::byte> zeros(7 * 777 * sizeof(float));
+  std::vector<std::vector<std::byte>> results;
+  with_executables(
+      cases, [&](const Case& c, const Executable& executable) { results.push_back(outputs_of(executable, c, {zeros})[0]); });
+  for (const std::vector<std::byte>& result : results) EXPECT_EQ(result, results[0]);
+  for (std::int64_t i = 0; i < 7 * 777; i += 91)
+    EXPECT_EQ(read_element(DType::f32, results[0].data(), i), row_program::uniform(-5, i / 777, i % 777, 3));
 }
 
 // A defect of any kernel that the check must find: another operator, another identity, another column, a lost output.
