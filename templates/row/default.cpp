@@ -25,7 +25,8 @@ TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo&
   const bool has_policies = device.arch.number() >= 80;
   if (has_policies && shape.writes && shape.traffic_bytes() >= 4 * device.l2_bytes) {
     config.load = LoadHint::evict_last;
-    if (config.reads_twice()) config.load_again = LoadHint::evict_first;
+    // Only the second pass of an elementwise program reads anything.
+    if (config.reads_twice()) config.load_again = shape.reduces ? LoadHint::evict_first : LoadHint::evict_last;
   } else if (!shape.in_place && (!config.reads_twice() || !shape.writes) && config.smem_bytes(shape) == 0 &&
              shape.traffic_bytes() <= device.l2_bytes) {
     config.load = LoadHint::no_allocate;

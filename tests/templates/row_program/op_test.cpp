@@ -65,8 +65,8 @@ TEST(RowProgramDescription, ErrorsNameFieldValueAndAllowedValues) {
   expect_error(norm(), ",in_place=y=x,row_strides=x=72", {"72", "64", "both must agree"});
   expect_error("in x : float[row, col]\nmax[64] m = x\nout y : float[row, col] = x - m\n", ",row_strides=x=65",
                {"groups have 64 columns", "vectors of 1"});
-  expect_error("in x : float[row, col]\nmax[48] m = x\nout y : float[row, col] = x - m\n", "",
-               {"cols is 64", "multiples of 48"});
+  expect_error("in x : float[row, col]\\nmax[128] m = x\\nout y : float[row, col] = x - m\\n", "",
+               {"cols is 64", "multiples of 128"});
   expect_error("in x : float[row, col]\ncolsum_of = x\nout y : f32[row] = 1\n", "", {"program:"});
 }
 
