@@ -15,11 +15,17 @@ import tunesmith.torch as tt
 COLS = 24
 OPS = torch.ops.tunesmith
 CE = ("mean", -100, 0.0, 0.0, 0.0, 1.0)
+VARLEN = (6, 6, "none", -1, -1, 0.0, 0.0)
 ATTENTION = ("bhsd", "none", -1, -1, 0.0, 0.0, "", "", "")
 
 
 def leaf(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, requires_grad=True)
+
+
+def starts() -> torch.Tensor:
+    """Of sequences of 3 and 6 tokens."""
+    return torch.tensor([0, 3, 9], dtype=torch.int32)
 
 
 SAMPLES: dict[str, Any] = {
@@ -49,6 +55,7 @@ SAMPLES: dict[str, Any] = {
         *CE,
     ),
     "attention": lambda: (leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), None, None, [], *ATTENTION),
+    "attention_varlen": lambda: (leaf(9, 2, 16), leaf(9, 2, 16), leaf(9, 2, 16), starts(), starts(), None, None, *VARLEN),
 }
 
 
@@ -62,7 +69,7 @@ def test_every_operator_has_a_sample() -> None:
     defined = {
         name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("tunesmith::")
     }
-    assert defined - set(SAMPLES) == {"attention_backward"}
+    assert defined - set(SAMPLES) == {"attention_backward", "attention_varlen_backward"}
 
 
 def step(x: torch.Tensor, head: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
