@@ -15,11 +15,17 @@ import tunesmith.torch as tt
 COLS = 24
 OPS = torch.ops.tunesmith
 CE = ("mean", -100, 0.0, 0.0, 0.0, 1.0)
+VARLEN = (6, 6, "none", -1, -1, 0.0, 0.0)
 ATTENTION = ("bhsd", "none", -1, -1, 0.0, 0.0, "", "", "")
 
 
 def leaf(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, requires_grad=True)
+
+
+def starts() -> torch.Tensor:
+    """Of sequences of 3 and 6 tokens."""
+    return torch.tensor([0, 3, 9], dtype=torch.int32)
 
 
 SAMPLES: dict[str, Any] = {
@@ -37,7 +43,19 @@ SAMPLES: dict[str, Any] = {
         *CE,
     ),
     "linear_cross_entropy": lambda: (leaf(5, 16), leaf(40, 16), torch.arange(5), None, True, True, *CE, 1 << 30),
+    "cross_entropy_shard": lambda: (torch.randn(5, COLS), torch.arange(5), COLS, 2 * COLS, *CE),
+    "cross_entropy_combine": lambda: (torch.rand(2 * 5, 8) + 1, torch.arange(5), COLS, 2 * COLS, *CE),
+    "cross_entropy_shard_backward": lambda: (
+        torch.randn(5, COLS),
+        torch.arange(5),
+        torch.full((5,), 4.0),
+        torch.ones(()),
+        COLS,
+        2 * COLS,
+        *CE,
+    ),
     "attention": lambda: (leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), None, None, [], *ATTENTION),
+    "attention_varlen": lambda: (leaf(9, 2, 16), leaf(9, 2, 16), leaf(9, 2, 16), starts(), starts(), None, None, *VARLEN),
 }
 
 
@@ -51,7 +69,7 @@ def test_every_operator_has_a_sample() -> None:
     defined = {
         name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("tunesmith::")
     }
-    assert defined - set(SAMPLES) == {"attention_backward"}
+    assert defined - set(SAMPLES) == {"attention_backward", "attention_varlen_backward"}
 
 
 def step(x: torch.Tensor, head: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,187 @@
+"""attention of packed sequences."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from .. import _core
+from .launching import DTYPES, Launcher, call, launch, launcher
+
+__all__ = ["attention_varlen"]
+
+_LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
+_STARTS = "Tensor cu_seqlens_q, Tensor cu_seqlens_kv, Tensor? alibi_slopes, Tensor? sinks"
+_OPTIONS = "int max_seq_q, int max_seq_kv, str causal, int window_left, int window_right, float scale, float softcap"
+_LIBRARY.define(f"attention_varlen(Tensor q, Tensor k, Tensor v, {_STARTS}, {_OPTIONS}) -> (Tensor, Tensor)")
+_LIBRARY.define(
+    f"attention_varlen_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_STARTS}, {_OPTIONS}, "
+    "bool deterministic) -> (Tensor, Tensor, Tensor)"
+)
+
+
+def attention_varlen(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_kv: torch.Tensor,
+    max_seq_q: int,
+    max_seq_kv: int,
+    *,
+    causal: bool | str = False,
+    window: tuple[int | None, int | None] = (None, None),
+    scale: float | None = None,
+    softcap: float = 0.0,
+    alibi_slopes: torch.Tensor | None = None,
+    sinks: torch.Tensor | None = None,
+    return_lse: bool = False,
+) -> Any:
+    """Attention of sequences that are packed one after the other, without padding.
+
+    q: (total_q, heads, head_dim), k and v: (total_kv, kv_heads, head_dim). Sequence b has the queries cu_seqlens_q[b] to
+    cu_seqlens_q[b + 1] - 1, and likewise keys; the starts are int32, one more than there are sequences. max_seq_q and
+    max_seq_kv: at least the longest length; the host does not read the starts. Other options as for attention(), for each
+    sequence by itself. A query without visible keys gives zeros. return_lse: also return the log-sum-exp of the scores,
+    float32 (heads, total_q), without a gradient.
+
+    Differentiable with respect to q, k and v.
+    """
+    if q.dim() != 3:
+        raise ValueError(f"q has {q.dim()} dimensions; expected 3: total_q, heads, head_dim")
+    if torch.is_autocast_enabled(q.device.type):
+        dtype = torch.get_autocast_dtype(q.device.type)
+        q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+    if isinstance(causal, bool):
+        causal = "bottom-right" if causal else "none"
+    left, right = (-1 if side is None else side for side in window)
+    options = (max_seq_q, max_seq_kv, causal, left, right, 0.0 if scale is None else float(scale), float(softcap))
+    result = torch.ops.tunesmith.attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_kv, alibi_slopes, sinks, *options)
+    return tuple(result) if return_lse else result[0]
+
+
+def _fields(tensors: dict[str, torch.Tensor], starts: tuple[Any, ...], options: tuple[Any, ...]) -> dict[str, Any] | None:
+    """Return the fields of both operations; None if no kernel reads the tensors."""
+    max_seq_q, max_seq_kv, causal, left, right, scale, softcap = options
+    cu_seqlens_q, cu_seqlens_kv, alibi_slopes, sinks = starts
+    q, k, v = tensors["q"], tensors["k"], tensors["v"]
+    if any(tensor is not None and not tensor.is_contiguous() for tensor in starts):
+        return None
+    for name, tensor in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_kv", cu_seqlens_kv)):
+        if tensor.dtype != torch.int32:
+            raise ValueError(f"{name} is {tensor.dtype}; expected torch.int32")
+    fields: dict[str, Any] = {
+        "batch": cu_seqlens_q.shape[0] - 1,
+        "heads": q.shape[1],
+        "kv_heads": k.shape[1],
+        "seq_q": max_seq_q,
+        "seq_kv": max_seq_kv,
+        "head_dim": q.shape[2],
+        "head_dim_v": v.shape[2],
+        "dtype": DTYPES[q.dtype],
+        "causal": causal,
+        "softcap": softcap,
+        "varlen": True,
+        "total_q": q.shape[0],
+        "total_kv": k.shape[0],
+        "alibi": alibi_slopes is not None,
+        "sinks": sinks is not None,
+    }
+    given = {"window_left": (left, -1), "window_right": (right, -1), "scale": (scale, 0.0)}
+    fields.update({name: value for name, (value, absent) in given.items() if value != absent})
+    for name, tensor in tensors.items():
+        if tensor.stride(2) != 1 and tensor.shape[2] > 1:
+            return None
+        fields.update({f"{name}_seq_stride": tensor.stride(0), f"{name}_head_stride": tensor.stride(1)})
+    return fields
+
+
+def _named(starts: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(("cu_seqlens_q", "cu_seqlens_kv", "alibi_slopes", "sinks"), starts, strict=True))
+
+
+@functools.lru_cache(maxsize=512)
+def _forward(*options: Any) -> Launcher:
+    def prepare(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *starts: Any) -> _core.Launch | None:
+        tensors = {"q": q, "k": k, "v": v}
+        fields = _fields(tensors, starts, options)
+        if fields is None:
+            return None
+        outputs = {
+            "o": ((*q.shape[:2], v.shape[2]), q.dtype),
+            "lse": ((q.shape[1], q.shape[0]), torch.float32),
+        }
+        return launch("attention", fields, {**tensors, **_named(starts)}, outputs)
+
+    return launcher("attention_varlen", prepare)
+
+
+@functools.lru_cache(maxsize=512)
+def _backward(deterministic: bool, *options: Any) -> Launcher:
+    def prepare(
+        dout: torch.Tensor,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        o: torch.Tensor,
+        lse: torch.Tensor,
+        *starts: Any,
+    ) -> _core.Launch | None:
+        fields = _fields({"q": q, "k": k, "v": v, "o": o, "dout": dout}, starts, options)
+        if fields is None:
+            return None
+        fields["deterministic"] = deterministic
+        tensors = {"dout": dout, "q": q, "k": k, "v": v, "o": o, "lse": lse, **_named(starts)}
+        gradients = {"dq": (q.shape, q.dtype), "dk": (k.shape, k.dtype), "dv": (v.shape, v.dtype)}
+        return launch("attention_backward", fields, tensors, gradients)
+
+    return launcher("attention_varlen_backward", prepare)
+
+
+def _kernel(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: Any) -> Any:
+    return call(_forward(*others[4:]), q, k, v, *others[:4])
+
+
+def _backward_kernel(dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: Any) -> Any:
+    o, lse, *starts_and_options = others
+    starts, options, deterministic = starts_and_options[:4], starts_and_options[4:-1], starts_and_options[-1]
+    return call(_backward(deterministic, *options), dout.to(q.dtype), q, k, v, o, lse, *starts)
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3], *output, *inputs[3:7])
+    ctx.options = inputs[7:]
+    ctx.mark_non_differentiable(output[1])
+
+
+def _gradient(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
+    gradients = torch.ops.tunesmith.attention_varlen_backward(
+        dout, *ctx.saved_tensors, *ctx.options, torch.are_deterministic_algorithms_enabled()
+    )
+    return *gradients, *[None] * (4 + len(ctx.options))
+
+
+def _no_second_derivative(ctx: Any, *_: Any) -> Any:
+    raise NotImplementedError("tunesmith: attention_varlen has no second derivative")
+
+
+for _key in ("CPU", "CUDA"):
+    _LIBRARY.impl("attention_varlen", _kernel, _key)
+    _LIBRARY.impl("attention_varlen_backward", _backward_kernel, _key)
+torch.library.register_fake(
+    "tunesmith::attention_varlen",
+    lambda q, k, v, *_: (
+        q.new_empty((*q.shape[:2], v.shape[2])),
+        q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32),
+    ),
+)
+torch.library.register_fake(
+    "tunesmith::attention_varlen_backward",
+    lambda dout, q, k, v, *_: (q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)),
+)
+torch.library.register_autograd("tunesmith::attention_varlen", _gradient, setup_context=_setup_context)
+torch.library.register_autograd(
+    "tunesmith::attention_varlen_backward", _no_second_derivative, setup_context=lambda *_, **__: None
+)
