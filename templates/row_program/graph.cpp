@@ -143,8 +143,16 @@ int Graph::apply(Operation operation, int a, int b, int c) {
     operation = Operation::negate;
     b = -1;
   }
-  if (operation == Operation::add && (*this)[b].operation == Operation::negate) {
-    operation = Operation::subtract;
+  const auto is_negated = [&](int node) { return node >= 0 && (*this)[node].operation == Operation::negate; };
+  if (operation == Operation::multiply || operation == Operation::divide) {
+    const bool left = is_negated(a), right = is_negated(b);
+    if (left) a = (*this)[a].operands[0];
+    if (right) b = (*this)[b].operands[0];
+    if (left != right) return apply(Operation::negate, apply(operation, a, b));
+  }
+  if (operation == Operation::add && is_negated(a)) std::swap(a, b);
+  if ((operation == Operation::add || operation == Operation::subtract) && is_negated(b)) {
+    operation = operation == Operation::add ? Operation::subtract : Operation::add;
     b = (*this)[b].operands[0];
   }
 
