@@ -150,9 +150,13 @@ int Graph::apply(Operation operation, int a, int b, int c) {
     if (right) b = (*this)[b].operands[0];
     if (left != right) return apply(Operation::negate, apply(operation, a, b));
   }
-  if (operation == Operation::add && is_negated(a)) std::swap(a, b);
-  if ((operation == Operation::add || operation == Operation::subtract) && is_negated(b)) {
-    operation = operation == Operation::add ? Operation::subtract : Operation::add;
+  if (operation == Operation::subtract && is_negated(b)) {
+    operation = Operation::add;
+    b = (*this)[b].operands[0];
+  }
+  if (operation == Operation::add && (is_negated(a) || is_negated(b))) {
+    if (!is_negated(b)) std::swap(a, b);
+    operation = Operation::subtract;
     b = (*this)[b].operands[0];
   }
 

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <vector>
+
+#include "templates/row_program/associativity.h"
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/gradient.h"
 #include "templates/row_program/parse.h"
@@ -30,6 +34,29 @@ TEST(RowProgramText, OfShippedProgramsAndTheirGradientsParsesToTheSameProgram) {
     const std::string gradient = gradient_text(program);
     EXPECT_EQ(text_of(parse(gradient)), gradient);
   }
+}
+
+/// The blocks of code of docs/row-programs.md that are programs.
+std::vector<std::string> documented_programs() {
+  std::ifstream file(TUNESMITH_SOURCE_DIR "/docs/row-programs.md");
+  std::vector<std::string> programs;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("```")) {
+      inside = !inside && line == "```";
+      if (inside) programs.emplace_back();
+    } else if (inside) {
+      programs.back() += line + "\n";
+    }
+  }
+  return programs;
+}
+
+TEST(RowProgramText, ProgramsOfTheDocumentationAreCorrect) {
+  const std::vector<std::string> programs = documented_programs();
+  ASSERT_GE(programs.size(), 3u);
+  for (const std::string& text : programs) check_associativity(parse(text, "row-programs.md"), text);
+  EXPECT_EQ(programs.back(), gradient_text(parse(shipped_program("rms_norm"))));
 }
 
 TEST(RowProgramText, KeepsMonoidsAndSeveralResults) {
