@@ -53,13 +53,4 @@ double round_to_type(Type type, double value) noexcept {
   return std::copysign(format.saturates ? format.largest : HUGE_VAL, value);
 }
 
-double largest_value(Type type) noexcept {
-  switch (type) {
-    case Type::i8: return 127;
-    case Type::i32: return 0x1p31 - 1;
-    case Type::boolean: return 1;
-    default: return format_of(type).largest;
-  }
-}
-
 }  // namespace tunesmith::row_program
