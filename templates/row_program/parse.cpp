@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "templates/row_program/associativity.h"
 #include "templates/row_program/expressions.h"
 
 namespace tunesmith::row_program {
@@ -319,6 +320,10 @@ class Checker {
 
 }  // namespace
 
-Program parse(std::string_view text, std::string_view file) { return Checker(SourceText{text, file}).check(); }
+Program parse(std::string_view text, std::string_view file) {
+  Program program = Checker(SourceText{text, file}).check();
+  check_associativity(program, text, file);
+  return program;
+}
 
 }  // namespace tunesmith::row_program
