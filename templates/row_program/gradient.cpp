@@ -112,7 +112,7 @@ class Gradient {
 
   std::string name_of_derivative(const std::string& name) {
     std::string made = "d" + name;
-    while (!names_.insert(made).second) made += "_";
+    while (!names_.insert(made).second) made += '_';
     return made;
   }
 

@@ -143,7 +143,19 @@ int Graph::apply(Operation operation, int a, int b, int c) {
     operation = Operation::negate;
     b = -1;
   }
-  if (operation == Operation::add && (*this)[b].operation == Operation::negate) {
+  const auto is_negated = [&](int node) { return node >= 0 && (*this)[node].operation == Operation::negate; };
+  if (operation == Operation::multiply || operation == Operation::divide) {
+    const bool left = is_negated(a), right = is_negated(b);
+    if (left) a = (*this)[a].operands[0];
+    if (right) b = (*this)[b].operands[0];
+    if (left != right) return apply(Operation::negate, apply(operation, a, b));
+  }
+  if (operation == Operation::subtract && is_negated(b)) {
+    operation = Operation::add;
+    b = (*this)[b].operands[0];
+  }
+  if (operation == Operation::add && (is_negated(a) || is_negated(b))) {
+    if (!is_negated(b)) std::swap(a, b);
     operation = Operation::subtract;
     b = (*this)[b].operands[0];
   }

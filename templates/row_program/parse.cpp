@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "core/nearest.h"
+#include "templates/row_program/associativity.h"
 #include "templates/row_program/expressions.h"
 
 namespace tunesmith::row_program {
@@ -51,9 +51,8 @@ class Checker {
     if (found) return found;
     std::vector<std::string_view> known(enum_names<Type>.begin(), enum_names<Type>.end());
     known.emplace_back("float");
-    const std::string_view nearest = nearest_name(name.text, known);
-    source_.fail(name.place, quoted(name.text) + " is not a type" +
-                                 (nearest.empty() ? "" : "; did you mean " + quoted(nearest) + "?") +
+    const std::string nearest = did_you_mean(name.text, known);
+    source_.fail(name.place, quoted(name.text) + " is not a type" + nearest +
                                  (nearest.empty() ? "; allowed: " : " Allowed: ") + type_list());
   }
 
@@ -163,6 +162,7 @@ class Checker {
     const Expression& e = syntax_.expressions[static_cast<std::size_t>(expression)];
     const bool parameter = std::ranges::any_of(s.parameters, [&](const Name& name) { return name.text == e.text; });
     const bool call = e.form == Expression::Form::call;
+    if (call && parameter) source_.fail(e.place, quoted(e.text) + " is a parameter, not a function");
     if (call && e.text == s.names[0].text) source_.fail(e.place, "a function cannot call itself");
     if (e.form == Expression::Form::name && !parameter && !is_reserved(e.text)) symbols_.use({e.text, e.place});
     if (call && !parameter && (!is_reserved(e.text) || is_declaration(e.text))) symbols_.use({e.text, e.place}, true);
@@ -320,6 +320,10 @@ class Checker {
 
 }  // namespace
 
-Program parse(std::string_view text, std::string_view file) { return Checker(SourceText{text, file}).check(); }
+Program parse(std::string_view text, std::string_view file) {
+  Program program = Checker(SourceText{text, file}).check();
+  check_associativity(program, text, file);
+  return program;
+}
 
 }  // namespace tunesmith::row_program

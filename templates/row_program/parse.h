@@ -16,7 +16,7 @@ struct Limits {
   static constexpr int components = 4;  ///< of a monoid
 };
 
-/// Parses and checks a program. `file` is its name in errors.
+/// Parses and checks a program, its monoids included (check_associativity()). `file` is its name in errors.
 ///
 /// Throws Error(invalid_argument) with file, line, column, what is wrong and what is allowed, followed by the source line
 /// and a line with a caret.

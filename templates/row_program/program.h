@@ -1,6 +1,6 @@
 #pragma once
-// A row program as a checked graph. The parser makes it; the generated kernel, the float64 evaluation and
-// the gradient are made of it. Internal to templates/.
+// A row program as a checked graph. The parser makes it; the generated kernel, the float64 evaluation and the gradient are
+// made of it. Internal to templates/.
 
 #include <array>
 #include <cstdint>

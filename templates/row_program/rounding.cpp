@@ -1,25 +1,26 @@
 #include "templates/row_program/rounding.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace tunesmith::row_program {
 namespace {
 
 struct Format {
-  int digits;  ///< of the significand, the leading one included
-  int least;   ///< exponent of the smallest normal number
+  int digits;    ///< of the significand, the leading one included
+  double least;  ///< smallest normal number
   double largest;
   bool saturates;
 };
 
 constexpr Format format_of(Type type) noexcept {
   switch (type) {
-    case Type::f16: return {11, -14, 65504, false};
-    case Type::bf16: return {8, -126, 0x1.fep127, false};
-    case Type::e4m3: return {4, -6, 448, true};
-    case Type::e5m2: return {3, -14, 57344, true};
-    default: return {24, -126, 0x1.fffffep127, false};
+    case Type::f16: return {11, 0x1p-14, 65504, false};
+    case Type::bf16: return {8, 0x1p-126, 0x1.fep127, false};
+    case Type::e4m3: return {4, 0x1p-6, 448, true};
+    case Type::e5m2: return {3, 0x1p-14, 57344, true};
+    default: return {24, 0x1p-126, 0x1.fffffep127, false};
   }
 }
 
@@ -36,19 +37,20 @@ double round_to_type(Type type, double value) noexcept {
   const Format format = format_of(type);
   if (std::isnan(value) || value == 0) return value;
   if (std::isinf(value)) return format.saturates ? std::copysign(format.largest, value) : value;
-  const int exponent = std::max(std::ilogb(value), format.least) - (format.digits - 1);
-  const double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -exponent)), exponent);
+  const double magnitude = std::fabs(value);
+  double rounded = 0;
+  if (magnitude >= format.least) {
+    // Adds half a unit to the bits, and one less where the last bit that stays is even; a carry moves the exponent.
+    const int dropped = 53 - format.digits;
+    auto bits = std::bit_cast<std::uint64_t>(value);
+    bits += (std::uint64_t{1} << (dropped - 1)) - 1 + ((bits >> dropped) & 1);
+    rounded = std::bit_cast<double>(bits & (~std::uint64_t{0} << dropped));
+  } else {
+    const double unit = format.least * std::bit_cast<double>(static_cast<std::uint64_t>(1023 - (format.digits - 1)) << 52);
+    rounded = std::nearbyint(value / unit) * unit;
+  }
   if (std::fabs(rounded) <= format.largest) return rounded;
   return std::copysign(format.saturates ? format.largest : HUGE_VAL, value);
-}
-
-double largest_value(Type type) noexcept {
-  switch (type) {
-    case Type::i8: return 127;
-    case Type::i32: return 0x1p31 - 1;
-    case Type::boolean: return 1;
-    default: return format_of(type).largest;
-  }
 }
 
 }  // namespace tunesmith::row_program

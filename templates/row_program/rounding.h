@@ -12,7 +12,4 @@ namespace tunesmith::row_program {
 /// not rounded.
 double round_to_type(Type type, double value) noexcept;
 
-/// Returns the largest finite value of a type.
-double largest_value(Type type) noexcept;
-
 }  // namespace tunesmith::row_program

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "core/nearest.h"
@@ -12,6 +13,16 @@ namespace {
 
 constexpr std::array<std::string_view, 9> values{"row", "col", "rows", "cols", "inf", "nan", "pi", "true", "false"};
 constexpr std::array<std::string_view, 3> more_functions{"select", "uniform", "float"};
+
+// Names of other languages.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 26> synonyms{{
+    {"int8", "i8"},      {"int32", "i32"},    {"int", "i32"},        {"half", "f16"},      {"float16", "f16"},
+    {"float32", "f32"},  {"double", "f32"},   {"f64", "f32"},        {"bfloat16", "bf16"}, {"fp8", "e4m3"},
+    {"e4m3fn", "e4m3"},  {"boolean", "bool"}, {"maximum", "max"},    {"minimum", "min"},   {"fabs", "abs"},
+    {"where", "select"}, {"rand", "uniform"}, {"random", "uniform"}, {"infinity", "inf"},  {"NaN", "nan"},
+    {"INFINITY", "inf"}, {"NAN", "nan"},      {"PI", "pi"},          {"True", "true"},     {"False", "false"},
+    {"swish", "silu"},
+}};
 
 bool contains(const auto& names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
 
@@ -27,6 +38,14 @@ std::string type_list() {
   std::string all = "float";
   for (const std::string_view type : enum_names<Type>) all += ", " + std::string(type);
   return all;
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {
+  std::string_view nearest = nearest_name(word, known);
+  for (const auto& [other, own] : synonyms)
+    if (other == word && contains(known, own)) nearest = own;
+  if (nearest.empty() || (word.size() == 1 && nearest.size() == 1)) return "";
+  return "; did you mean '" + std::string(nearest) + "'?";
 }
 
 bool is_reserved(std::string_view word) {
@@ -53,6 +72,7 @@ void Symbols::fail_unknown(const Name& name, bool as_function) const {
   if (const auto later = later_.find(name.text); later != later_.end())
     source_.fail(name.place, quoted + " is used before its definition in line " + std::to_string(later->second.line));
   if (is_keyword(name.text) && !as_function) source_.fail(name.place, quoted + " starts a statement and is not a value");
+  if (as_function && contains(values, name.text)) source_.fail(name.place, quoted + " is a value, not a function");
   std::vector<std::string_view> known;
   for (const auto& [defined, symbol] : defined_) known.push_back(defined);
   if (as_function) {
@@ -65,11 +85,9 @@ void Symbols::fail_unknown(const Name& name, bool as_function) const {
   } else {
     known.insert(known.end(), values.begin(), values.end());
   }
-  const std::string_view nearest = nearest_name(name.text, known);
-  std::string message = quoted + " is not defined";
-  if (!nearest.empty()) {
-    message += "; did you mean '" + std::string(nearest) + "'?";
-  } else if (as_function) {
+  const std::string nearest = did_you_mean(name.text, known);
+  std::string message = quoted + " is not defined" + nearest;
+  if (nearest.empty() && as_function) {
     message += "; functions: ";
     for (const Function& function : functions()) message += std::string(function.name) + ", ";
     message += "select, uniform, and casts to a type";

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -40,7 +41,10 @@ class Symbols {
 std::optional<Type> type_of(std::string_view name);
 /// Reports whether the language gives the word a meaning, so that a program cannot define it.
 bool is_reserved(std::string_view word);
-/// "the program" for messages: a comma-separated list of all types.
+/// Returns all types, comma-separated, for messages.
 std::string type_list();
+/// Returns `; did you mean 'sqrt'?` with the known name that is nearest, or that means the same in other languages; empty if
+/// there is none.
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace tunesmith::row_program

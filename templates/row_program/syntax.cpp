@@ -44,7 +44,21 @@ class Parser {
     ++at_;
     return true;
   }
-  [[noreturn]] void fail(const std::string& message) const { source_.fail(token().place, message); }
+  /// Fails at the current token; at the end of a line or of the text, after the last token.
+  [[noreturn]] void fail(const std::string& message) const {
+    source_.fail(token().kind >= TokenKind::end_of_statement && at_ > 0 ? end_of_last() : token().place, message);
+  }
+  Place end_of_last() const {
+    const Token& last = tokens_[at_ - 1];
+    return {last.place.line, last.place.column + static_cast<int>(last.text.size())};
+  }
+  /// Fails if the current token starts the statement of the next line, because this one ends with an operator.
+  void check_same_statement(const std::string& what) const {
+    const bool next_line =
+        at_ > 0 && tokens_[at_ - 1].kind != TokenKind::end_of_statement && tokens_[at_ - 1].place.line < token().place.line;
+    if (next_line && is_keyword(token().text) && tokens_[at_ + 1].text != "(")
+      source_.fail(end_of_last(), "expected " + what + ", not the end of the line");
+  }
   void expect(std::string_view symbol, const std::string& where) {
     if (!skip(symbol)) fail("expected '" + std::string(symbol) + "' " + where + ", not " + quoted(token()));
   }
@@ -60,6 +74,7 @@ class Parser {
   }
 
   Name name(const std::string& what) {
+    check_same_statement(what);
     if (token().kind != TokenKind::name) fail("expected " + what + ", not " + quoted(token()));
     const Token& found = tokens_[at_++];
     return {found.text, found.place};
@@ -347,6 +362,9 @@ class Parser {
       fail("expected a value, not " + quoted(first));
     }
     if (first.text == "not") fail("'not' is not an operator; write '!'");
+    check_same_statement("a value");
+    if (is_keyword(first.text) && tokens_[at_ + 1].text != "(")
+      fail("expected a value, not '" + std::string(first.text) + "', which starts a statement");
     ++at_;
     if (!skip("(")) return add(Expression::Form::name, first);
     return add(Expression::Form::call, first, arguments());

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
-#include <functional>
-#include <numeric>
+#include <random>
 
+#include "templates/half.h"
 #include "templates/row_program/parse.h"
 #include "templates/row_program/programs.h"
 #include "templates/row_program/random.h"
@@ -190,6 +192,22 @@ TEST(RowProgramRounding, GivesTheNearestValueOfEachType) {
   EXPECT_EQ(round_to_type(Type::i8, -1000), -128);
   EXPECT_EQ(round_to_type(Type::i8, std::nan("")), 0);
   EXPECT_EQ(round_to_type(Type::i32, 1e12), 2147483647);
+}
+
+TEST(RowProgramRounding, AgreesWithConversionsToFloat) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 100000; ++i) {
+    // Random bits: all exponents, denormal numbers of f32 included.
+    const double exact = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    const double value = exact * (1 + 0x1p-24 * static_cast<double>(random() % 3)) + (i % 2 == 0 ? 0 : 0x1p-150);
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(round_to_type(Type::f32, value), static_cast<double>(static_cast<float>(value))) << value;
+    std::array<std::byte, 4> element{};
+    for (const auto& [type, dtype] : {std::pair{Type::f16, DType::f16}, std::pair{Type::bf16, DType::bf16}}) {
+      write_element(dtype, element.data(), 0, static_cast<float>(exact));
+      ASSERT_EQ(round_to_type(type, exact), read_element(dtype, element.data(), 0)) << exact;
+    }
+  }
 }
 
 // The vectors of the authors' known-answer tests (Random123, kat_vectors, philox4x32 10).

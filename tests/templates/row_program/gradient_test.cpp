@@ -10,6 +10,7 @@
 #include "templates/row_program/evaluate.h"
 #include "templates/row_program/parse.h"
 #include "templates/row_program/programs.h"
+#include "templates/row_program/text_of.h"
 #include "tests/templates/row_program/random_programs.h"
 #include "tunesmith/error.h"
 
@@ -26,15 +27,15 @@ std::vector<OutputRow> evaluated(const Program& program, const std::vector<doubl
 }
 
 /// Compares the gradient of sum(weights * outputs) with differences. Returns the number of derivatives compared.
-int check_gradient(const std::string& text, std::uint64_t seed) {
+int check_gradient(const std::string& text, std::uint64_t seed, double tolerance = 2e-6) {
   const Program program = with_dtype(parse(text), Type::f32);
   const std::string gradient = gradient_text(parse(text));
   SCOPED_TRACE(text + "gradient:\n" + gradient);
   const Program backward = with_dtype(parse(gradient, "gradient"), Type::f32);
   Rows inputs = random_inputs(program, cols, seed, false);
-  for (std::vector<double>& input : inputs)  // no ties
-    for (std::size_t i = 0; i < input.size() && input.size() > 1; ++i)
-      if (input[i] != std::floor(input[i]) || input[i] == 0) input[i] += 0.001 * static_cast<double>(i) + 0.0003;
+  for (std::size_t n = 0; n < inputs.size(); ++n)  // no ties
+    for (std::size_t i = 0; i < inputs[n].size() && inputs[n].size() > 1; ++i)
+      if (program.inputs[n].type != Type::i32) inputs[n][i] += 0.00117 * static_cast<double>(i) + 0.0003;
 
   std::map<std::string, std::vector<double>> arrays;
   for (std::size_t i = 0; i < inputs.size(); ++i) arrays[program.inputs[i].name] = inputs[i];
@@ -76,7 +77,7 @@ int check_gradient(const std::string& text, std::uint64_t seed) {
         inputs[i][k] = before;
         // Constants of the gradient are rounded to f32, hence 1e-6; third derivatives times step^2 are smaller.
         const double difference = (above - below) / (2 * step);
-        EXPECT_NEAR(derivatives[o].elements[k].value, difference, 2e-6 * (1 + std::fabs(difference)))
+        EXPECT_NEAR(derivatives[o].elements[k].value, difference, tolerance * (1 + std::fabs(difference)))
             << backward.outputs[o].name << "[" << k << "]";
         ++compared;
       }
@@ -139,6 +140,45 @@ TEST(RowProgramGradient, OfEveryReductionIsThatOfDifferences) {
                              3),
               2 * cols);
   }
+}
+
+TEST(RowProgramGradient, OfRandomProgramsIsAProgram) {
+  int gradients = 0;
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const Program program = parse(random_program(seed));
+    try {
+      const std::string gradient = gradient_text(program);
+      EXPECT_EQ(text_of(parse(gradient)), gradient);
+      ++gradients;
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      EXPECT_TRUE(message.starts_with("the gradient has ") || message.find("has no gradient") != std::string::npos ||
+                  message.starts_with("no output"))
+          << message;
+    }
+  }
+  EXPECT_GT(gradients, 100);
+}
+
+TEST(RowProgramGradient, OfRandomSmoothProgramsIsThatOfDifferences) {
+  int programs = 0;
+  for (std::uint64_t seed = 0; seed < 6000 && !HasFailure(); ++seed) {
+    const std::string text = random_program(seed);
+    bool smooth = true;
+    for (const char* const word :
+         {"floor", "round", " <", " >", "==", "!=", "16(", "f16 =", "bf16 =", "float(", "e4m3(", "arg", "online", "i32"})
+      smooth = smooth && text.find(word) == std::string::npos;
+    if (!smooth) continue;
+    try {
+      gradient_text(parse(text));
+    } catch (const Error&) {
+      continue;  // beyond a limit
+    }
+    // A difference has an error of step^2 times the third derivative.
+    check_gradient(text, seed, 1e-4);
+    ++programs;
+  }
+  EXPECT_GT(programs, 50);
 }
 
 TEST(RowProgramGradient, OfAColumnSumIsThatOfDifferences) {

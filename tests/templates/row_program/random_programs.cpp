@@ -57,6 +57,13 @@ class Generator {
   }
 
   void declare() {
+    if (chance(5)) {
+      line("fn scaled(s, m, top) = select(m == top, s, s * exp(m - top))");
+      line(
+          "monoid online((a, b), (c, d)) = (max(a, c), scaled(b, a, max(a, c)) + scaled(d, c, max(a, c))) identity (-inf, "
+          "0)");
+      monoid_ = true;
+    }
     const int full = 1 + below(3);
     for (int i = 0; i < full; ++i)
       input(one_of(std::array<std::string_view, 6>{"float", "f32", "f16", "bf16", "e4m3", "float"}), Kind::full);
@@ -68,6 +75,12 @@ class Generator {
       const std::string name = new_name();
       line("num " + name + " : f32 = 0.5");
       values_.push_back({name, Kind::scalar});
+    }
+    if (chance(5)) {
+      const std::string seed = new_name(), name = new_name();
+      line("num " + seed + " : i32");
+      line(name + " = uniform(" + seed + ", " + std::to_string(below(4)) + ")");
+      values_.push_back({name, Kind::full});
     }
   }
 
@@ -191,7 +204,11 @@ class Generator {
     } else {
       const Made made = number(2);
       const std::string term = parenthesized(made) + " * 0.125 + " + full.name;
-      if (chance(6)) {
+      if (monoid_ && chance(3)) {
+        const std::string second = new_name();
+        line("reduce" + suffix + first + ", " + second + " = online(" + term + ", 1)");
+        values_.push_back({second, kind, false, made.stage + 1});
+      } else if (chance(6)) {
         const std::string second = new_name();
         line("moments" + suffix + first + ", " + second + " = " + term);
         values_.push_back({second, kind, false, made.stage + 1});
@@ -224,6 +241,7 @@ class Generator {
   std::mt19937_64 random_;
   std::string text_;
   std::vector<Value> values_;
+  bool monoid_ = false;
   int names_ = 0, group_ = 0, stage_limit_ = 3, rows_ = 0, full_ = 0;
 };
 

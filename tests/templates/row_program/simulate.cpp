@@ -73,6 +73,25 @@ std::vector<double> reduce(Reducer reducer, const std::vector<float>& x, std::in
   }
 }
 
+/// Combines the terms one after the other. `terms`: one list for each component.
+std::vector<double> combine(const Monoid& monoid, const std::vector<std::vector<float>>& terms) {
+  const std::size_t width = monoid.identity.size();
+  std::vector<float> partial(monoid.identity.begin(), monoid.identity.end()), values(monoid.nodes.size());
+  for (std::size_t column = 0; column < terms[0].size(); ++column) {
+    for (std::size_t n = 0; n < values.size(); ++n) {
+      const Node& node = monoid.nodes[n];
+      const auto at = [&](std::size_t k) { return node.operands[k] < 0 ? 0 : values[index(node.operands[k])]; };
+      if (node.operation == Operation::parameter)
+        values[n] = index(node.index) < width ? partial[index(node.index)] : terms[index(node.index) - width][column];
+      else
+        values[n] = node.operation == Operation::constant ? static_cast<float>(node.value)
+                                                          : function(node.operation, at(0), at(1), at(2));
+    }
+    for (std::size_t i = 0; i < width; ++i) partial[i] = values[index(monoid.results[i])];
+  }
+  return {partial.begin(), partial.end()};
+}
+
 }  // namespace
 
 std::vector<std::vector<double>> simulate(const Program& program, std::int64_t rows, std::int64_t cols, std::int64_t row,
@@ -117,9 +136,14 @@ std::vector<std::vector<double>> simulate(const Program& program, std::int64_t r
           const Reduction& reduction = program.reductions[index(node.index)];
           const std::int64_t begin = reduction.grouped ? column : 0;
           const std::int64_t end = reduction.grouped ? std::min<std::int64_t>(begin + program.group, cols) : cols;
-          std::vector<float> terms;
-          for (std::int64_t c = begin; c < end; ++c) terms.push_back(static_cast<float>(at(reduction.operands[0], c)));
-          value = reduce(reduction.reducer, terms, begin)[index(node.part)];
+          std::vector<std::vector<float>> terms;
+          for (const int operand : reduction.operands) {
+            terms.emplace_back();
+            for (std::int64_t c = begin; c < end; ++c) terms.back().push_back(static_cast<float>(at(operand, c)));
+          }
+          const auto results = reduction.monoid >= 0 ? combine(program.monoids[index(reduction.monoid)], terms)
+                                                     : reduce(reduction.reducer, terms[0], begin);
+          value = results[index(node.part)];
           break;
         }
         default: {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <vector>
+
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/gradient.h"
 #include "templates/row_program/parse.h"
@@ -32,10 +35,34 @@ TEST(RowProgramText, OfShippedProgramsAndTheirGradientsParsesToTheSameProgram) {
   }
 }
 
+/// The blocks of code of docs/row-programs.md that are programs.
+std::vector<std::string> documented_programs() {
+  std::ifstream file(TUNESMITH_SOURCE_DIR "/docs/row-programs.md");
+  std::vector<std::string> programs;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("```")) {
+      inside = !inside && line == "```";
+      if (inside) programs.emplace_back();
+    } else if (inside) {
+      programs.back() += line + "\n";
+    }
+  }
+  return programs;
+}
+
+TEST(RowProgramText, ProgramsOfTheDocumentationAreCorrect) {
+  const std::vector<std::string> programs = documented_programs();
+  ASSERT_GE(programs.size(), 3u);
+  for (const std::string& text : programs) EXPECT_NO_THROW(parse(text, "row-programs.md"));
+  EXPECT_EQ(programs.back(), gradient_text(parse(shipped_program("rms_norm"))));
+}
+
 TEST(RowProgramText, KeepsMonoidsAndSeveralResults) {
   const char* const text =
       "in x : bf16[row, col]\n"
-      "monoid online((a, b), (c, d)) = (max(a, c), b * exp(a - max(a, c)) + d * exp(c - max(a, c))) identity (-3e38, 0)\n"
+      "fn scaled(s, m, top) = select(m == top, s, s * exp(m - top))\n"
+      "monoid online((a, b), (c, d)) = (max(a, c), scaled(b, a, max(a, c)) + scaled(d, c, max(a, c))) identity (-inf, 0)\n"
       "reduce m, s = online(x, 1)\nmoments u, v = x\n"
       "out y : bf16[row, col] = exp(x - m) / s + v\n";
   const Program program = parse(text);
