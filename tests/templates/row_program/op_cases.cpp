@@ -159,10 +159,11 @@ std::vector<Case> all_row_program_cases(const DeviceInfo& device) {
   std::size_t turn = 0;
   for (const NamedProgram& program : row_programs()) {
     const bool grouped = program.text.find("col/") != std::string::npos;
-    for (int i = 0; i < (program.name.starts_with("shipped") ? 1 : 2); ++i) {
+    const bool shipped = program.name.starts_with("shipped");
+    for (int i = 0; i < (shipped ? 1 : 2); ++i) {
       const std::size_t layout = grouped ? (turn % 2) * 3 : turn % std::size(layouts);
       std::vector<const char*> some;
-      for (std::size_t k = 0; k < 3; ++k) some.push_back(configs[(turn + 3 * k) % configs.size()]);
+      for (std::size_t k = 0; k < (shipped ? 2 : 3); ++k) some.push_back(configs[(turn + 3 * k) % configs.size()]);
       ++turn;
       for (Case& c : row_program_cases(program.text, layouts[layout], device, some)) cases.push_back(std::move(c));
     }

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 
 #include "templates/render.h"
 #include "tests/templates/row_program/op_cases.h"
 #include "tunesmith/error.h"
 #include "tunesmith/row_program.h"
+#include "tunesmith/tunesmith.h"
 
 namespace tunesmith {
 namespace {
@@ -65,7 +67,7 @@ TEST(RowProgramDescription, ErrorsNameFieldValueAndAllowedValues) {
   expect_error(norm(), ",in_place=y=x,row_strides=x=72", {"72", "64", "both must agree"});
   expect_error("in x : float[row, col]\nmax[64] m = x\nout y : float[row, col] = x - m\n", ",row_strides=x=65",
                {"groups have 64 columns", "vectors of 1"});
-  expect_error("in x : float[row, col]\\nmax[128] m = x\\nout y : float[row, col] = x - m\\n", "",
+  expect_error("in x : float[row, col]\nmax[128] m = x\nout y : float[row, col] = x - m\n", "",
                {"cols is 64", "multiples of 128"});
   expect_error("in x : float[row, col]\ncolsum_of = x\nout y : f32[row] = 1\n", "", {"program:"});
 }
@@ -134,6 +136,37 @@ TEST(RowProgramDescription, AddressesGiveAlignmentsAndArraysInPlace) {
   EXPECT_EQ(*find_property(problem.alignments, "x"), 16);
   arrays.outputs[1] = memory.data();
   EXPECT_THROW(adopt(problem, arrays), Error);
+}
+
+TEST(RowProgramEngine, RunsInOneCallAndAsAPlan) {
+  EngineOptions options;
+  options.device = "host";
+  options.cache_file.clear();
+  options.mode = Mode::off;
+  Engine engine(options);
+  constexpr std::int64_t rows = 3, cols = 64;
+  RowProgramProblem problem;
+  problem.program = "in x : f32[row, col]\nnum scale : f32 = 2\nsum s = x\nout y : f32[row, col] = x * scale + s\n";
+  problem.rows = rows;
+  problem.cols = cols;
+  std::vector<float> x(rows * cols), y(rows * cols, -1);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7);
+  const auto expect = [&](float scale) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      float sum = 0;
+      for (std::size_t c = 0; c < cols; ++c) sum += x[r * cols + c];
+      for (std::size_t c = 0; c < cols; ++c) EXPECT_EQ(y[r * cols + c], x[r * cols + c] * scale + sum);
+    }
+  };
+  RowProgramArrays arrays;
+  arrays.inputs[0] = x.data();
+  arrays.outputs[0] = y.data();
+  engine.run(problem, arrays);
+  expect(2);
+  problem.numbers = {{"scale", 3}};
+  const Plan plan = engine.prepare(problem);
+  plan.launch(std::array<void*, 2>{x.data(), y.data()});
+  expect(3);
 }
 
 }  // namespace
