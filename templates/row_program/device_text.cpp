@@ -88,7 +88,9 @@ std::string bare(const std::string& text) {
   return text.front() == '(' && text.back() == ')' && is_one_bracket(text) ? text.substr(1, text.size() - 2) : text;
 }
 
-std::string function_text(const Node& of, const std::array<std::string, 3>& o, const std::array<const Node*, 3>& nodes) {
+std::string function_text(const Node& of, const std::array<std::string, 3>& operands,
+                          const std::array<const Node*, 3>& nodes) {
+  const std::array<std::string, 3>& o = operands;
   const auto call = [&](const char* name) {
     std::string text = std::string(name) + "(" + o[0];
     for (std::size_t k = 1; k < 3; ++k)

@@ -16,7 +16,7 @@ std::string value_type_text(Type type);
 /// A literal that is exactly this float.
 std::string float_literal(double value);
 /// The value of an Operation::constant.
-std::string constant_text(const Node& node);
+std::string constant_text(const Node& of);
 /// A value as a float.
 std::string as_float(const std::string& text, Type type);
 /// Drops brackets around a whole expression.
@@ -25,7 +25,7 @@ std::string bare(const std::string& text);
 constexpr bool is_leaf(Operation operation) { return operation <= Operation::parameter; }
 
 /// Calls a function other than a leaf, with the texts of its operands and their nodes.
-std::string function_text(const Node& node, const std::array<std::string, 3>& operands,
+std::string function_text(const Node& of, const std::array<std::string, 3>& operands,
                           const std::array<const Node*, 3>& nodes);
 
 /// The struct of row_program/reductions.cuh: "SumOfColumns", "OwnReduction<Monoid0>". `precise`: an output [row, col] is

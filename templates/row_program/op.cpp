@@ -1,5 +1,7 @@
 #include "templates/row_program/op.h"
 
+#include <utility>
+
 #include "core/hash.h"
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/emit.h"
@@ -70,7 +72,7 @@ SourceParts ParsedRowProgram::source_parts(const Config& config) const {
   add(program_.inputs);
   what += "; writes";
   add(program_.outputs);
-  parts.specialized_for.front().second = what;
+  parts.specialized_for.front().second = std::move(what);
   const std::string reads = program_.stages == 0 ? "one read" : std::to_string(program_.stages + 1) + " reads";
   if (row::TypedConfig::parse(config).reads_twice())
     parts.algorithm = reads + " of each input: a pass for every stage of reductions, and one that writes";

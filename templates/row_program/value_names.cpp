@@ -31,7 +31,7 @@ ValueNames names_of(const Program& program) {
   ValueNames names;
   std::set<std::string> taken = reserved_words();
   const auto add = [&](std::vector<std::string>& list, std::string name) {
-    while (!taken.insert(name).second) name += "_";
+    while (!taken.insert(name).second) name += '_';
     list.push_back(name);
   };
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {

@@ -46,9 +46,9 @@ class ValueTexts {
   const std::set<int>& divisors() const { return divisors_; }
 
   /// Counts the uses in a function before expression() is called.
-  void count_uses(FunctionBody& body, int node) const;
+  void count_uses(FunctionBody& body, int index) const;
   /// Returns the expression of a node, after adding the lines that it needs.
-  std::string expression(FunctionBody& body, int node) const;
+  std::string expression(FunctionBody& body, int index) const;
 
  private:
   const Node& node(int index) const { return program_.nodes[static_cast<std::size_t>(index)]; }

@@ -14,10 +14,12 @@ namespace tunesmith::cli {
 void add_row_gradient(CLI::App& app, Parse& parse) {
   CLI::App* command = app.add_subcommand("row-gradient", "print the gradient of a row program, which is a row program");
   auto path = std::make_shared<std::string>();
-  command->add_option("FILE", *path, "the program (docs/row-programs.md)")->required()->type_name("FILE.row");
+  command->add_option("FILE", *path, "the program, or the name of a shipped one (docs/row-programs.md)")
+      ->required()
+      ->type_name("FILE.row");
   command->callback([&parse, path] {
     parse.action = [path] {
-      const std::string text = read_text_file("FILE", *path);
+      const std::string text = read_source("program", "FILE", *path);
       std::fputs(row_program::gradient_text(row_program::parse(text, *path)).c_str(), stdout);
       return exit_done;
     };

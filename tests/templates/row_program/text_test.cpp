@@ -39,10 +39,11 @@ TEST(RowProgramText, OfShippedProgramsAndTheirGradientsParsesToTheSameProgram) {
 std::vector<std::string> documented_programs() {
   std::ifstream file(TUNESMITH_SOURCE_DIR "/docs/row-programs.md");
   std::vector<std::string> programs;
-  bool inside = false;
+  bool open = false, inside = false;  // blocks of other languages name them
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("```")) {
-      inside = !inside && line == "```";
+      open = !open;
+      inside = open && line == "```";
       if (inside) programs.emplace_back();
     } else if (inside) {
       programs.back() += line + "\n";

@@ -159,7 +159,9 @@ constexpr ArrayFacts row_program_array(const RowProgramProblem& p, const RowProg
 
 template <DescribedAs<RowProgramProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const RowProgramArrays& arrays, Visitor& v) {
-  v.field("program", p.program, {.meaning = "text of the program (docs/row-programs.md)", .required = true});
+  v.field("program", p.program,
+          {.meaning = "text of the program; the command line takes its file, or the name of a shipped program",
+           .required = true});
   v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
   v.field("cols", p.cols,
           {.meaning = "number of columns; kernels are specialized for it", .range = {1, most_cols}, .required = true});
