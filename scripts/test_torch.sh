@@ -8,13 +8,13 @@ source scripts/environment.sh
 environment=build/torch-environment
 cmake --preset debug >/dev/null
 cmake --build --preset debug --target _core _core_stub tunesmith_cli
-if [[ ! -e $environment/complete ]]; then
+if [[ ! -e $environment/complete-2 ]]; then
   echo "test_torch.sh: installing PyTorch into $environment"
   python3 -m venv "$environment"
   pip=("$environment/bin/python" -m pip install --quiet --disable-pip-version-check)
   "${pip[@]}" --retries 0 --index-url https://download.pytorch.org/whl/cpu 'torch>=2.10' 2>/dev/null || "${pip[@]}" 'torch>=2.10'
-  "${pip[@]}" pytest numpy
-  touch "$environment/complete"
+  "${pip[@]}" pytest numpy transformers
+  touch "$environment/complete-2"
 fi
 # The kernels' binaries are kept between runs.
 env PYTHONPATH=build/debug/python PYTHONDONTWRITEBYTECODE=1 TUNESMITH_CACHE="$PWD/build/torch-tests.db" \

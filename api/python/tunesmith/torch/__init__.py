@@ -9,6 +9,7 @@ speed. The operations are torch.ops.tunesmith.*; eager calls go to the kernels d
 from __future__ import annotations
 
 from .attention import attention, scaled_dot_product_attention, why_not_scaled_dot_product_attention
+from .flex import flex_attention, why_not_flex_attention
 from .launching import engine_of, use_engine
 from .losses import cross_entropy, linear_cross_entropy
 from .rms_norm import rms_norm
@@ -21,6 +22,7 @@ __all__ = [
     "attention_varlen",
     "cross_entropy",
     "engine_of",
+    "flex_attention",
     "linear_cross_entropy",
     "log_softmax",
     "rms_norm",
@@ -28,5 +30,6 @@ __all__ = [
     "softmax",
     "use_engine",
     "vocab_parallel_cross_entropy",
+    "why_not_flex_attention",
     "why_not_scaled_dot_product_attention",
 ]
