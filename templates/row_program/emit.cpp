@@ -167,7 +167,8 @@ class Writer {
     for (const int index : own_divisors)
       stores += "    groups." + value_texts_.divisor_name(index) + " = Divisor(" + bare(expression(body, index)) + ");\n";
     const std::string number = std::to_string(stage);
-    return function("derive_group(Stage<" + number + ">, const Params& params, const Values& values,\n" +
+    return "  template <typename Vector>\n" +
+           function("derive_group(Stage<" + number + ">, const Params& params, const Values& values, const Vector& v,\n" +
                         "      const GroupReductions<" + number + ">::Value& partial, Groups& groups)",
                     body.lines + stores);
   }

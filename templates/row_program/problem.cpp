@@ -170,7 +170,6 @@ std::vector<std::string> column_types(const RowProgramProblem& problem, const Pr
 void check_supported(const Program& program) {
   const auto check_elements = [](const std::string& name, Kind kind, std::optional<Type> type, bool output) {
     const bool whole_numbers = type == Type::i32 || type == Type::boolean;
-    if (kind == Kind::group && !output) reject(name, "is an input [row, col/N]; only outputs have these dimensions");
     if (kind == Kind::col && output) reject(name, "is an output [col]; sums over rows are not computed");
     if (whole_numbers && (kind == Kind::full || kind == Kind::col || kind == Kind::group || type == Type::boolean))
       reject(name, "has elements of " + std::string(enum_name(*type)) +
@@ -185,6 +184,9 @@ void check_supported(const Program& program) {
   if (full_inputs > 4 || full_outputs > 4)
     throw Error(ErrorCode::unsupported, "the program has ", full_inputs, " inputs and ", full_outputs,
                 " outputs [row, col]; allowed: up to 4 of each");
+  for (const Output& output : program.outputs)
+    if (output.kind == Kind::group && program.nodes[static_cast<std::size_t>(output.node)].stage == 0)
+      reject(output.name, "follows from inputs alone; outputs [row, col/N] follow from reductions of groups");
   for (const Reduction& reduction : program.reductions)
     for (const int operand : reduction.operands) {
       const Kind kind = program.nodes[static_cast<std::size_t>(operand)].kind;

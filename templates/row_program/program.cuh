@@ -79,6 +79,13 @@ template <>
 __device__ __forceinline__ float load_value<int>(const void*, int64) = delete;
 __device__ __forceinline__ int load_integer(const void* array, int64 index) { return static_cast<const int*>(array)[index]; }
 
+/// Loads the element that the columns of a vector share. A plain load, so that the compiler loads once for a vector.
+template <typename T, int columns, typename Vector>
+__device__ __forceinline__ float load_of_group(const void* array, int64 stride, int cols, const Vector& v) {
+  const int64 column = v.column < cols ? v.column : cols - 1;  // vectors after the row's end are loaded and ignored
+  return to_float(static_cast<const T*>(array)[v.row * stride + static_cast<uint32>(column) / columns]);
+}
+
 template <typename T>
 __device__ __forceinline__ void store_value(void* array, int64 index, float value) {
   store_element(static_cast<T*>(array) + index, value);
@@ -192,7 +199,7 @@ __device__ __forceinline__ void reduce_groups(const typename Program::Params& pa
       typename All::Value partial = All::identity();
       All::include(partial, terms, inside);
       partial = reduce_lanes<lanes>(partial, All());
-      Program::derive_group(Stage<stage>(), params, values, partial, groups);
+      Program::derive_group(Stage<stage>(), params, values, v, partial, groups);
     }
     reduce_groups<Program, stage + 1, last, shape>(params, values, v, inside, groups);
   }

@@ -11,7 +11,8 @@ namespace {
 /// Reports whether `user` divides values of columns by one value of their row or group.
 bool is_divisor(const Node& of, const Node& user) {
   if (user.type != Type::f32 || of.operation == Operation::constant) return false;
-  return is_rowwise(of.kind) ? !is_rowwise(user.kind) : of.kind == Kind::group && user.kind == Kind::full;
+  if (is_rowwise(of.kind)) return !is_rowwise(user.kind);
+  return of.kind == Kind::group && of.stage > 0 && user.kind == Kind::full;
 }
 
 }  // namespace
@@ -20,7 +21,8 @@ ValueTexts::ValueTexts(const Program& program)
     : program_(program), names_(names_of(program)), precise_(is_precise(program)) {
   const auto refer = [&](int index, bool elsewhere) {
     const Node& of = node(index);
-    if (elsewhere && !is_trivial(index) && (is_rowwise(of.kind) || of.kind == Kind::group)) members_.insert(index);
+    if (elsewhere && !is_trivial(index) && (is_rowwise(of.kind) || (of.kind == Kind::group && of.stage > 0)))
+      members_.insert(index);
   };
   for (const Node& user : program_.nodes)
     for (std::size_t i = 0; i < 3; ++i) {
@@ -54,7 +56,8 @@ bool ValueTexts::is_read(const FunctionBody& body, int index) const {
   const Node& of = node(index);
   if (is_trivial(index)) return false;
   if (is_rowwise(of.kind)) return body.place != FunctionBody::Place::of_row || of.stage != body.stage;
-  if (of.kind == Kind::group) return body.place != FunctionBody::Place::of_group || of.stage != body.stage;
+  // Values of groups that follow from inputs alone are computed where they are needed.
+  if (of.kind == Kind::group && of.stage > 0) return body.place != FunctionBody::Place::of_group || of.stage != body.stage;
   return false;
 }
 
@@ -87,6 +90,9 @@ std::string ValueTexts::leaf_text(const FunctionBody& body, int index) const {
   const std::string which = std::to_string(position(program_.inputs, at));
   if (input.kind == Kind::full) return "v.input[" + which + "][j]";
   if (input.kind == Kind::col) return "v.of_column[" + which + "][j]";
+  if (input.kind == Kind::group)
+    return "load_of_group<" + element_type(*input.type) + ", columns_of_group>(params." + address_member(input.name) +
+           ", params." + stride_member(input.name) + ", params.row.cols, v)";
   const std::string place = "(params." + address_member(input.name) + (input.kind == Kind::row ? ", row)" : ", 0)");
   if (*input.type == Type::i32) return "load_integer" + place;
   return "load_value<" + element_type(*input.type) + ">" + place;

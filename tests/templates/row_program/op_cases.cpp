@@ -72,6 +72,15 @@ in  z : i8[row, col]
 in  scale : f32[row]
 out y : float[row, col] = z * scale
 )"},
+    {"dequantize_blocks", R"(
+in z : e4m3[row, col]
+in scale : f32[row, col/32]
+in x : float[row, col]
+y = z * scale / (abs(scale) + 1)
+max[32] a = abs(x) * scale
+out y_out : float[row, col] = y + x / (a + scale)
+out top : f32[row, col/32] = a * scale
+)"},
     {"choices", R"(
 in  x : float[row, col]
 in  t : i32[row]

@@ -24,6 +24,17 @@ TEST_F(RowProgramGpu, EveryProgramInEveryVariant) {
   verify_all(cases);
 }
 
+TEST_F(RowProgramGpu, ValuesOfGroups) {
+  std::vector<Case> cases;
+  for (const char* program : {"dequantize_blocks", "norm_blocks"})
+    for (Case& c : test::row_program_cases(test::row_program_text(program), "rows=33,cols=2048,dtype=bf16", device().info(),
+                                           {"variant=warp,lanes=32", "variant=block", "variant=two_pass,threads=64",
+                                            "variant=cluster,threads=64,blocks_per_row=2"}))
+      cases.push_back(std::move(c));
+  EXPECT_GE(cases.size(), 6U);
+  verify_all(cases);
+}
+
 TEST_F(RowProgramGpu, LongRowsAndManyRows) {
   std::vector<Case> cases;
   std::uint64_t seed = 5;
