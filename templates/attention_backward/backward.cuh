@@ -11,8 +11,30 @@ struct BackwardShape {
   bool dlse, dsinks, dslopes;
   bool sums;  ///< dq is summed in the workspace, as float32 with room for sums_columns columns
   int sums_columns;
-  bool ordered;  ///< counters put the additions to these sums in order
+  bool ordered;     ///< counters put the additions to these sums in order
+  bool accumulate;  ///< gradients are added to what their arrays hold
 };
+
+/// Stores consecutive elements of a gradient, or adds them to what is there, in accesses of at most `vector` elements.
+template <int vector, bool accumulate, typename Element, int count>
+__device__ __forceinline__ void write_part(Element* address, float (&values)[count]) {
+  if constexpr (accumulate) {
+    constexpr int width = vector < count ? vector : count;
+#pragma unroll
+    for (int i = 0; i < count; i += width) {
+      float before[width];
+      load_whole<Element, width, LoadHint::plain>(address, i).unpack(before);
+#pragma unroll
+      for (int j = 0; j < width; ++j) values[i + j] = add(before[j], values[i + j]);
+    }
+  }
+  store_part<vector>(address, values);
+}
+/// Does the same for a gradient of a number of each head.
+template <const BackwardShape& backward>
+__device__ __forceinline__ void write_of_head(float* gradients, int head, float value) {
+  gradients[head] = backward.accumulate ? add(gradients[head], value) : value;
+}
 
 /// Statistics of a row (a query of a head), in the layout of lse: log2(e) * lse, +inf for a row without keys, so that its
 /// probabilities are 0; and delta = sum(o * dout) - dlse.

@@ -42,14 +42,14 @@ __device__ __forceinline__ void attention_backward_heads(const AttentionBackward
         sum.include(multiply(exp2_approx(subtract(sink, lse[i])), delta[i]));
     }
     const float total = sum_of_block<heads_threads>(sum.value());
-    if (thread_index() == 0) params.dsinks[head] = -total;
+    if (thread_index() == 0) write_of_head<backward>(params.dsinks, head, -total);
   }
   if constexpr (backward.dslopes) {
     const int64 count = static_cast<int64>(attention.batch) * attention.q_tiles;
     CompensatedSum sum;
     for (int64 i = thread_index(); i < count; i += heads_threads) sum.include(slope_part(params, 0, head, 0)[i]);
     const float total = sum_of_block<heads_threads>(sum.value());
-    if (thread_index() == 0) params.dslopes[head] = total;
+    if (thread_index() == 0) write_of_head<backward>(params.dslopes, head, total);
   }
 }
 

@@ -253,13 +253,14 @@ __device__ __forceinline__ void attention_backward_keys_mma(const AttentionBackw
     }
   }
   const auto write_dk = [&](const decltype(dk)& sums) {
-    write_rows<shape.head_dim, backward.dk_vector>(sums, block.at(static_cast<Element*>(params.dk), params.dk_strides),
-                                                   params.dk_strides.seq, warp_first, sequence.seq_kv, warp.lane,
-                                                   attention.scale);
+    write_rows<shape.head_dim, backward.dk_vector, backward.accumulate>(
+        sums, block.at(static_cast<Element*>(params.dk), params.dk_strides), params.dk_strides.seq, warp_first,
+        sequence.seq_kv, warp.lane, attention.scale);
   };
   const auto write_dv = [&](const typename If<config.split, decltype(dk), decltype(dv)>::type& sums) {
-    write_rows<shape.head_dim_v, backward.dv_vector>(sums, block.at(static_cast<Element*>(params.dv), params.dv_strides),
-                                                     params.dv_strides.seq, warp_first, sequence.seq_kv, warp.lane, 1.0f);
+    write_rows<shape.head_dim_v, backward.dv_vector, backward.accumulate>(
+        sums, block.at(static_cast<Element*>(params.dv), params.dv_strides), params.dv_strides.seq, warp_first,
+        sequence.seq_kv, warp.lane, 1.0f);
   };
   if constexpr (config.split) {
     if (has_dv)
@@ -376,7 +377,7 @@ __device__ __forceinline__ void attention_backward_queries_mma(const AttentionBa
       async_copy_commit();
     }
   }
-  write_rows<shape.head_dim, backward.dq_vector>(
+  write_rows<shape.head_dim, backward.dq_vector, backward.accumulate>(
       dq, head_of<shape>(static_cast<Element*>(params.dq), params.dq_strides, sequence.q_start, block.batch, block.head),
       params.dq_strides.seq, warp_first, sequence.seq_q, warp.lane, attention.scale);
   if constexpr (backward.dslopes) {

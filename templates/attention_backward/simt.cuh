@@ -119,8 +119,8 @@ struct SimtGradient {
     }
   }
 
-  /// Writes factor * sums to rows [first, end) of a head.
-  template <int vector, typename Element>
+  /// Writes factor * sums to rows [first, end) of a head, see write_part().
+  template <int vector, bool accumulates, typename Element>
   __device__ __forceinline__ void write(Element* head, int64 row_stride, int first, int end, float factor) const {
 #pragma unroll
     for (int i = 0; i < Tiles::rows; ++i) {
@@ -132,7 +132,7 @@ struct SimtGradient {
         float values[together];
 #pragma unroll
         for (int c = 0; c < together; ++c) values[c] = multiply(sums[i][g][c], factor);
-        store_part<vector>(head + row * row_stride + column(g), values);
+        write_part<vector, accumulates>(head + row * row_stride + column(g), values);
       }
     }
   }
@@ -229,10 +229,11 @@ __device__ __forceinline__ void attention_backward_keys_simt(const AttentionBack
       dk.template accumulate<config.tile_q>(weights, streamed);
     }
   }
-  dk.template write<backward.dk_vector>(block.at(static_cast<Element*>(params.dk), params.dk_strides), params.dk_strides.seq,
-                                        first_k, sequence.seq_kv, attention.scale);
-  dv.template write<backward.dv_vector>(block.at(static_cast<Element*>(params.dv), params.dv_strides), params.dv_strides.seq,
-                                        first_k, sequence.seq_kv, 1.0f);
+  dk.template write<backward.dk_vector, backward.accumulate>(block.at(static_cast<Element*>(params.dk), params.dk_strides),
+                                                             params.dk_strides.seq, first_k, sequence.seq_kv,
+                                                             attention.scale);
+  dv.template write<backward.dv_vector, backward.accumulate>(block.at(static_cast<Element*>(params.dv), params.dv_strides),
+                                                             params.dv_strides.seq, first_k, sequence.seq_kv, 1.0f);
 }
 
 template <typename Element, const AttentionShape& shape, const BackwardShape& backward, typename Modification,
@@ -313,7 +314,7 @@ __device__ __forceinline__ void attention_backward_queries_simt(const AttentionB
     sync_block();
     dq.template accumulate<config.tile_kv>(weights, streamed);
   }
-  dq.template write<backward.dq_vector>(
+  dq.template write<backward.dq_vector, backward.accumulate>(
       head_of<shape>(static_cast<Element*>(params.dq), params.dq_strides, sequence.q_start, block.batch, block.head),
       params.dq_strides.seq, first_q, sequence.seq_q, attention.scale);
   if constexpr (backward.dslopes) {

@@ -42,6 +42,7 @@ std::string backward_shape_text(const TypedConfig& config, const Settings& setti
   if (settings.dslopes) text += member("dslopes", true);
   if (config.variant == Variant::wgmma) text += member("sums", true) + member("sums_columns", sums_columns(settings));
   if (config.variant == Variant::wgmma && settings.deterministic) text += member("ordered", true);
+  if (settings.accumulate) text += member("accumulate", true);
   return text + "};\n\n";
 }
 
@@ -73,7 +74,8 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
     return "static constexpr tunesmith::WgmmaBackwardConfig config = {\n" +
            member("roles", "tunesmith::MultiplierRoles::" + std::string(enum_name(config.roles))) +
            member("tile_q", config.tile_q) + member("stages", config.stages) + member("ahead", config.ahead) +
-           (settings.deterministic ? member("ordered", true) : "") + "};\n\n" + wgmma_instructions(config, settings) +
+           (settings.deterministic ? member("ordered", true) : "") +
+           (settings.accumulate ? member("accumulate", true) : "") + "};\n\n" + wgmma_instructions(config, settings) +
            asserts("tunesmith::WgmmaBackwardTiles<shape, config>::smem_bytes", keys, why);
   return "static constexpr tunesmith::SimtBackwardConfig config = {\n" + member("threads", config.threads) +
          member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) + "};\n\n" +
@@ -279,7 +281,7 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
     parts.kernels += entry("attention_backward", std::to_string(typed.block_threads(Pass::keys)) + ", 1", argument.type,
                            "attention_backward_wgmma<Element, shape, " + modification + ", config>(params)") +
                      entry("attention_backward_dq", std::to_string(wgmma_dq_threads), argument.type,
-                           "attention_backward_wgmma_dq<Element, shape>(params)");
+                           "attention_backward_wgmma_dq<Element, shape, backward>(params)");
   } else {
     const std::string arguments = "<Element, shape, backward, " + modification + ", ";
     parts.kernels +=

@@ -9,9 +9,17 @@ namespace tunesmith {
 
 constexpr int wgmma_dq_threads = 256;
 
+/// Adds two pairs of elements.
+template <typename Element>
+__device__ __forceinline__ uint32 add_pair(uint32 a, uint32 b) {
+  const auto low = [](uint32 pair) { return to_float(Element{static_cast<uint16>(pair)}); };
+  const auto high = [](uint32 pair) { return to_float(Element{static_cast<uint16>(pair >> 16)}); };
+  return pack<Element>(add(low(a), low(b)), add(high(a), high(b)));
+}
+
 /// A warp takes 16 queries of up to 64 columns. Quads of lanes exchange pairs of columns, so that a lane stores 8
 /// neighbours.
-template <typename Element, const AttentionShape& shape>
+template <typename Element, const AttentionShape& shape, const BackwardShape& backward>
 __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardParams& params) {
   constexpr int slabs = (shape.head_dim + 63) / 64;
   const AttentionParams& attention = params.backward.attention;
@@ -56,8 +64,16 @@ __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardP
     const int query = first_q + 8 * r + lane / 4, column = first_column + 16 * within;
     if (query >= attention.seq_q || column >= shape.head_dim) continue;
     Element* const row = dq + query * params.backward.dq_strides.seq + column;
-    store<16, StoreHint::plain>(row, Bits<16>{{words[r][0], words[r][2], words[r][4], words[r][6]}});
-    store<16, StoreHint::plain>(row + 8, Bits<16>{{words[r][1], words[r][3], words[r][5], words[r][7]}});
+    const auto write = [&](Element* to, Bits<16> sums) {
+      if constexpr (backward.accumulate) {
+        const Bits<16> before = load<16, LoadHint::plain>(to);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums.word[i] = add_pair<Element>(before.word[i], sums.word[i]);
+      }
+      store<16, StoreHint::plain>(to, sums);
+    };
+    write(row, Bits<16>{{words[r][0], words[r][2], words[r][4], words[r][6]}});
+    write(row + 8, Bits<16>{{words[r][1], words[r][3], words[r][5], words[r][7]}});
   }
 }
 

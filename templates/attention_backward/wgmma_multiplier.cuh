@@ -176,7 +176,10 @@ struct Multiplier {
     if (warp == 0 && elect_one()) {
 #pragma unroll
       for (int slab = 0; slab < (width + 63) / 64; ++slab)
-        store_tile(map, from + slab * Tiles::kv_slab, slab * 64, keys.first_k + 64 * rows(), keys.kv_head, keys.batch);
+        if constexpr (config.accumulate)
+          add_tile(map, from + slab * Tiles::kv_slab, slab * 64, keys.first_k + 64 * rows(), keys.kv_head, keys.batch);
+        else
+          store_tile(map, from + slab * Tiles::kv_slab, slab * 64, keys.first_k + 64 * rows(), keys.kv_head, keys.batch);
       store_commit();
       store_wait<0>();
     }

@@ -20,10 +20,11 @@ enum class MultiplierRoles : int {
 
 struct WgmmaBackwardConfig {
   MultiplierRoles roles;
-  int tile_q;    ///< queries of a tile, 64 or 128
-  int stages;    ///< Q tiles, and dO tiles, in flight or in use
-  bool ahead;    ///< S of the next tile is computed right after dK
-  bool ordered;  ///< dQ is summed in the order of the keys, so that equal inputs give equal bits
+  int tile_q;       ///< queries of a tile, 64 or 128
+  int stages;       ///< Q tiles, and dO tiles, in flight or in use
+  bool ahead;       ///< S of the next tile is computed right after dK
+  bool ordered;     ///< dQ is summed in the order of the keys, so that equal inputs give equal bits
+  bool accumulate;  ///< dK and dV are added to what their arrays hold
 };
 
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
@@ -174,6 +175,14 @@ __device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int byte
   asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.add.f32 [%0], [%1], %2, %3;" ::"l"(to),
                "r"(from), "r"(bytes), "l"(static_cast<uint64>(hint))
                : "memory");
+}
+
+/// store_tile() that adds the tile to what is there, each sum rounded to the map's element type.
+__device__ __forceinline__ void add_tile(const TensorMap& map, uint32 from, int x0, int x1, int x2, int x3) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+      "r"(from), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+      : "memory");
 }
 
 /// Adds 4 floats to global memory, aligned to 16 bytes, each as if alone.

@@ -77,7 +77,7 @@ TEST_F(AttentionBackwardNvrtc, WgmmaFitsIntoRegisters) {
         "seq_q=4096,head_dim=96,heads=16,dtype=f16", "seq_q=4096,head_dim=128,heads=16,kv_heads=4,alibi=1,window_left=300",
         "seq_q=4096,head_dim=128,heads=16,kv_heads=4,window_left=300,window_right=100",
         "seq_q=4096,head_dim=80,head_dim_v=48,heads=16,sinks=1,dsinks=1,dlse=1",
-        "seq_q=4096,head_dim=128,heads=16,deterministic=1",
+        "seq_q=4096,head_dim=128,heads=16,deterministic=1", "seq_q=4096,head_dim=128,heads=16,accumulate=1",
         "seq_q=4096,head_dim=64,heads=32,window_left=300,deterministic=1", "seq_q=4096,head_dim=256,heads=8",
         "seq_q=4096,head_dim=256,heads=8,causal=bottom-right,alibi=1,deterministic=1",
         "seq_q=4096,head_dim=192,head_dim_v=128,heads=8,dtype=f16"}) {

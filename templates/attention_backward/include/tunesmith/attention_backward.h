@@ -47,7 +47,8 @@ struct AttentionBackwardArrays {
 ///   dslopes[h] = -sum_ij ds[i,j] * |i + d - j|                likewise, over the visible keys
 ///
 /// All fields of the forward problem mean what they mean there; o and lse are its outputs for the same inputs. The gradients
-/// are written, not added to what the arrays hold.
+/// are written; with `accumulate` each of them, dsinks and dslopes included, is added to what its array holds. The sum is
+/// rounded to the array's dtype; wgmma also rounds the gradients before the addition, as autograd does.
 ///
 /// Special cases
 ///   no visible key              dq is 0; a key that no query sees has dk = dv = 0
@@ -84,6 +85,7 @@ struct AttentionBackwardProblem : AttentionProblem {
   bool dsinks = false;         ///< compute the gradient of sinks
   bool dslopes = false;        ///< compute the gradient of alibi_slopes
   bool deterministic = false;  ///< equal inputs and configurations give equal bits, in wgmma, too
+  bool accumulate = false;     ///< add to the gradients that dq, dk, dv, dsinks and dslopes hold
   /// CUDA source of the derivative of score_mod by the score, which is trusted; empty: score_mod is differentiated.
   std::string score_mod_grad{};
 
@@ -116,6 +118,7 @@ constexpr void describe(Self& p, const AttentionBackwardArrays& arrays, Visitor&
   v.option("dsinks", p.dsinks, {.meaning = "computes the gradient of sinks", .only_with = {p.sinks, "sinks=1"}});
   v.option("dslopes", p.dslopes, {.meaning = "computes the gradient of alibi_slopes", .only_with = {p.alibi, "alibi=1"}});
   v.option("deterministic", p.deterministic, {.meaning = "equal inputs give equal bits in every run"});
+  v.option("accumulate", p.accumulate, {.meaning = "adds to what the gradients' arrays hold, instead of replacing it"});
   v.field("score_mod_grad", p.score_mod_grad,
           {.meaning = "CUDA source of float score_mod_grad(float score, int b, int h, int q, int k, const Aux& aux), the "
                       "derivative of score_mod; none: computed over dual numbers",
@@ -132,7 +135,7 @@ constexpr void describe(Self& p, const AttentionBackwardArrays& arrays, Visitor&
   dlse.meaning = "gradient of lse";
   v.array(arrays.dlse, dlse);
   const auto gradient = [&](const void* address, ArrayFacts facts) {
-    facts.role = Role::output;
+    facts.role = p.accumulate ? Role::in_out : Role::output;
     v.array(address, facts);
   };
   gradient(arrays.dq, attention_array(p, dq, p.dq_strides, p.dq_alignment));
