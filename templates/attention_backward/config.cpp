@@ -186,6 +186,7 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
     return "wgmma takes head dimensions that are multiples of 16 up to 256";
   if (config.roles == Roles::gradients && (config.tile_q != 64 || !config.ahead))
     return "roles=gradients has tile_q=64 and ahead=1";
+  if (forward.dropout > 0) return "wgmma has no dropout yet";
   if (forward.varlen) return "wgmma has no packed sequences yet";
   if (!forward.mask_mod.empty()) return "wgmma has no mask_mod yet";
   if (!forward.score_mod.empty()) return "wgmma has no score_mod yet";

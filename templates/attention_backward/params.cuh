@@ -18,6 +18,7 @@ struct AttentionBackwardParams {
   int64 lse_at, delta_at, slopes_at, sums_at, order_at;  ///< bytes from the start of the workspace
   int64 order_words;                                     ///< counters that the first kernel zeroes
   int kv_tiles;                                          ///< of the longest sequence
+  AttentionDropout dropout;
 };
 
 }  // namespace tunesmith

@@ -59,6 +59,7 @@ Reference::Reference(const Settings& settings, std::span<const HostArray> arrays
     : settings_(settings),
       arrays_(arrays),
       forward_(settings.forward, arrays),
+      dropout_(settings.forward, arrays),
       user_scores_(settings.forward, arrays, evaluate) {}
 
 Matrix Reference::load(const std::byte* data, Side side, const Tensor& tensor, std::int64_t batch, std::int64_t start,
@@ -134,9 +135,12 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   const double relative = std::expm1(score.error) + 0x1p-21;
   const double rounding = relative_rounding(forward.dtype), denormal = denormal_rounding(forward.dtype);
   const double p = std::exp(score.value - lse);
-  pair.probability = {p, p, p * (relative + rounding) + denormal + least_normal};
+  const double kept = forward.dropout > 0 ? dropout_.factor(keys.batch, queries.head, query, key) : 1;
+  pair.probability = Bounded{p, p, p * (relative + rounding) + denormal + least_normal}.times(kept);
 
-  const Dot product = dot(queries.dout.row(query), keys.v.row(key), keys.v.columns);
+  Dot product = dot(queries.dout.row(query), keys.v.row(key), keys.v.columns);
+  product.value *= kept;
+  product.size *= kept;
   const double difference = product.value - delta.value;
   pair.score_gradient = {
       p * difference, p * (product.size + delta.size),

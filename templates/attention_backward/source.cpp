@@ -197,6 +197,7 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
   if (settings.rows() > 0)
     params.attention.q_tiles = static_cast<std::int32_t>(tiles(forward.seq_q, config.kept(Pass::queries)));
   params.attention.splits = 1;
+  params.dropout = attention::dropout_of(forward);
   params.dout_strides = attention::strides_of(settings.dout);
   params.dq_strides = attention::strides_of(settings.dq);
   params.dk_strides = attention::strides_of(settings.dk);
@@ -216,7 +217,9 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
 }
 
 std::uint32_t pointer_offset(const std::string& array, const Settings& settings) {
-  const std::array<std::pair<std::string_view, std::size_t>, 7> own{{{"dout", offsetof(Params, dout)},
+  constexpr std::size_t rng_state = offsetof(Params, dropout) + offsetof(AttentionDropout, rng_state);
+  const std::array<std::pair<std::string_view, std::size_t>, 8> own{{{"rng_state", rng_state},
+                                                                     {"dout", offsetof(Params, dout)},
                                                                      {"dlse", offsetof(Params, dlse)},
                                                                      {"dq", offsetof(Params, dq)},
                                                                      {"dk", offsetof(Params, dk)},

@@ -108,6 +108,13 @@ TEST_F(AttentionBackwardHost, DetectsAWrongOption) {
       EXPECT_FALSE(verify(*right.op().parse(right.problem), executable, device_, 3).passed) << option;
     });
   }
+  // Another mask of dropout.
+  const std::string dropping = "seq_q=40,seq_kv=40,head_dim=16,heads=2,dtype=bf16,dropout=0.05,dropout_seed=";
+  const Case seeded = case_of(dropping + "1", ""), other = case_of(dropping + "2", "");
+  with_executables({other}, [&](const Case&, const Executable& executable) {
+    EXPECT_TRUE(verify(*other.op().parse(other.problem), executable, device_, 3).passed);
+    EXPECT_FALSE(verify(*seeded.op().parse(seeded.problem), executable, device_, 3).passed);
+  });
   // A kernel that replaces the gradients instead of adding to them.
   const Case adding = case_of("seq_q=40,seq_kv=40,head_dim=16,heads=2,dlse=1,dtype=bf16,accumulate=1", "");
   with_executables({right}, [&](const Case&, const Executable& executable) {

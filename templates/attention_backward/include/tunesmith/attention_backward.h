@@ -10,10 +10,10 @@
 
 namespace tunesmith {
 
-/// Addresses in device memory, in the order of a plan. Non-null alibi_slopes, sinks, cu_seqlens, dlse, dsinks and dslopes
-/// enable their options in a one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
+/// Addresses in device memory, in the order of a plan. Non-null alibi_slopes, sinks, cu_seqlens, rng_state, dlse, dsinks and
+/// dslopes enable their options in a one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
 struct AttentionBackwardArrays {
-  const void* q = nullptr;  ///< as in AttentionArrays, down to block_mask
+  const void* q = nullptr;  ///< as in AttentionArrays, down to rng_state
   const void* k = nullptr;
   const void* v = nullptr;
   const float* alibi_slopes = nullptr;
@@ -22,6 +22,7 @@ struct AttentionBackwardArrays {
   const std::int32_t* cu_seqlens_kv = nullptr;
   std::array<const void*, 8> aux{};
   std::int32_t* block_mask = nullptr;
+  const std::int64_t* rng_state = nullptr;
   const void* o = nullptr;      ///< as the forward pass wrote it: (batch, seq_q, heads, head_dim_v)
   const float* lse = nullptr;   ///< likewise: (batch, heads, seq_q); varlen: (heads, total_q)
   const void* dout = nullptr;   ///< gradient of o, of its shape
@@ -39,6 +40,8 @@ struct AttentionBackwardArrays {
 ///   delta[i] = dot(o[i,:], dout[i,:]) - dlse[i]
 ///   ds[i,j]  = p[i,j] * (dot(dout[i,:], v[j,:]) - delta[i])
 ///   dx[i,j]  = ds[i,j] * (1 - tanh(x / softcap)^2)            x = scale * dot(q[i,:], k[j,:]); without softcap: ds
+///
+/// With dropout, p is keep / (1 - dropout) times as large in dv, and dot(dout, v) in ds, with the mask of the forward pass.
 ///
 ///   dq[i,:]  = scale * sum_j dx[i,j] * k[j,:]                 over the visible keys
 ///   dk[j,:]  = scale * sum_i dx[i,j] * q[i,:]                 over the queries of all heads that share the key
