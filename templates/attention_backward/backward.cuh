@@ -59,11 +59,23 @@ __device__ __forceinline__ RowStatistics statistics_of(const AttentionBackwardPa
   return {workspace_floats(params, params.lse_at) + first, workspace_floats(params, params.delta_at) + first};
 }
 
-/// Where a block of queries stores its part of dslopes[head].
+/// Where a block of queries, or four warps of 64 keys, store their parts of dslopes[head].
 __device__ __forceinline__ float* slope_part(const AttentionBackwardParams& params, int batch, int head, int tile) {
-  const AttentionParams& attention = params.attention;
   return workspace_floats(params, params.slopes_at) +
-         (static_cast<int64>(head) * attention.batch + batch) * attention.q_tiles + tile;
+         (static_cast<int64>(head) * params.attention.batch + batch) * params.slope_parts + tile * params.parts_of_tile;
+}
+
+/// Statistics and sums of packed sequences begin at multiples of 128 rows: returns that row of the sequence that starts at
+/// position `start`.
+__device__ __forceinline__ int padded_start(int batch, int start) { return (start / 128 + batch) * 128; }
+/// Returns the sequence that such a row belongs to.
+__device__ __forceinline__ int sequence_of_row(const AttentionParams& params, int row) {
+  int first = 0, end = params.batch;
+  while (end - first > 1) {
+    const int middle = first + (end - first) / 2;
+    (padded_start(middle, params.cu_seqlens_q[middle]) <= row ? first : end) = middle;
+  }
+  return first;
 }
 
 /// The K/V tile of a block and its key head. Neighbouring blocks have different heads of the same tile. The first keys,

@@ -147,6 +147,8 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
       std::fabs(p * difference) * relative +
           p * (1 + relative) * (product.size * sum_error(keys.v.columns) + delta.error + std::fabs(difference) * 0x1p-22)};
   pair.score_gradient.error += least_normal * (1 + std::fabs(difference));
+  // wgmma multiplies with the probability that it has rounded for the product with dout.
+  pair.score_gradient.error += (p * rounding + denormal) * std::fabs(difference);
   double slope = 1, slope_error = 0;
   if (forward.softcap != 0) {
     const double ratio = scores.unmodified.value / forward.softcap;
@@ -162,8 +164,8 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   pair.gradient.size += pair.score_gradient.size * slope_error;
   pair.gradient.error += (std::fabs(pair.score_gradient.value) + pair.score_gradient.error) * slope_error +
                          std::fabs(pair.gradient.value) * (0x1p-22 + rounding) + denormal;
-  // wgmma multiplies with the probability that it has rounded for the product with dout.
-  pair.gradient.error += (p * rounding + denormal) * std::fabs(difference * slope);
+  // wgmma rounds the probability times its slope instead.
+  if (forward.softcap != 0) pair.gradient.error += denormal * std::fabs(difference);
   return pair;
 }
 

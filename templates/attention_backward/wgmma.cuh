@@ -65,6 +65,11 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
     barriers_ready();
   }
   sync_block();
+  if constexpr (shape.varlen) {
+    const WgmmaKeys keys(params.backward, Tiles::tile_kv, block_number<config.ordered>(shared + Tiles::ticket_at),
+                         Tiles::last_first);
+    if (keys.first_k >= sequence_of<shape>(params.backward.attention, keys.batch).seq_kv) return;
+  }
   // Uniform for the warp, in a way that the compiler sees.
   const int group = shuffle(warp_index() / 4, 0);
   if (group == 0) {
