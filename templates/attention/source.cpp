@@ -46,7 +46,7 @@ bool combines_by_kernel(const TypedConfig& config) { return config.variant == Va
 
 /// Returns the wgmma instructions: for Q K^T, and for P V (with the columns of ones that sum weights).
 std::string wgmma_instructions(const TypedConfig& config, const Settings& settings) {
-  std::set<std::int64_t> columns{config.tile_kv, settings.head_dim_v == 64 ? 72 : settings.head_dim_v};
+  std::set<std::int64_t> columns{config.tile_kv, sums_weights(settings) ? 72 : settings.head_dim_v};
   std::string text = "namespace tunesmith {\n";
   for (const std::int64_t count : columns) text += "TUNESMITH_WGMMA_" + std::to_string(count) + "\n";
   return text + "}  // namespace tunesmith\n\n";
@@ -141,6 +141,8 @@ struct Argument {
   std::size_t bytes;
 };
 Argument argument_of(const TypedConfig& config, const Settings& settings) {
+  if (config.variant == Variant::wgmma && settings.dropout > 0)
+    return {"WgmmaDropoutParams", "params.wgmma, &params.dropout", "params.wgmma.attention", sizeof(WgmmaDropoutParams)};
   if (config.variant == Variant::wgmma) return {"WgmmaParams", "params", "params.attention", sizeof(WgmmaParams)};
   if (settings.dropout > 0)
     return {"AttentionDropoutParams", "params.attention, &params.dropout", "params.attention",
@@ -218,7 +220,7 @@ LaunchPlan::TensorMap tensor_map(const Settings& settings, Side side, int array,
 
 void use_tensor_maps(const TypedConfig& config, const Settings& settings, const Params& params, const DeviceInfo& device,
                      LaunchPlan& plan) {
-  plan.params.resize(sizeof(WgmmaParams));
+  plan.params.resize(argument_of(config, settings).bytes);
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) {
     std::int64_t rows = config.tile_kv;
     if (side == Side::q) rows = config.tile_q;
@@ -272,15 +274,16 @@ LaunchPlan ParsedAttention::launch_plan(const Config& config, const DeviceInfo& 
   LaunchPlan plan;
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
+  const std::size_t dropout_at =
+      typed.variant == Variant::wgmma ? offsetof(WgmmaDropoutParams, dropout) : offsetof(AttentionDropoutParams, dropout);
   if (settings.dropout > 0) {
     const AttentionDropout dropout = dropout_of(settings);
-    plan.params.resize(sizeof(AttentionDropoutParams));
-    std::memcpy(plan.params.data() + offsetof(AttentionDropoutParams, dropout), &dropout, sizeof dropout);
+    plan.params.resize(argument_of(typed, settings).bytes);
+    std::memcpy(plan.params.data() + dropout_at, &dropout, sizeof dropout);
   }
   plan.workspace_offset = offsetof(Params, workspace);
   const auto offset_of = [&](const std::string& array) {
-    if (array == "rng_state")
-      return static_cast<std::uint32_t>(offsetof(AttentionDropoutParams, dropout) + offsetof(AttentionDropout, rng_state));
+    if (array == "rng_state") return static_cast<std::uint32_t>(dropout_at + offsetof(AttentionDropout, rng_state));
     return pointer_offset(array, settings);
   };
   for (const ArrayInfo& array : arrays())

@@ -31,7 +31,6 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   if (device.kind != DeviceInfo::Kind::cuda) return "wgmma runs on GPUs of sm_90a; the device is " + device.name;
   if (tunesmith::name(device.arch) != "sm_90a") return "wgmma is sm_90a's; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "wgmma multiplies f16 and bf16; dtype is f32";
-  if (settings.dropout > 0) return "wgmma has no dropout yet";
   for (const Side side : {Side::q, Side::k, Side::v, Side::o})
     if (settings.vector(side) < 8)
       return std::string("TMA needs rows that are aligned to 16 bytes; those of ") +

@@ -1,6 +1,7 @@
 // The consumers of attention/wgmma.cuh: warpgroups that issue products and compute exponentials while these run.
 #pragma once
 
+#include "attention/dropout.cuh"
 #include "attention/wgmma_tiles.cuh"
 
 #if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
@@ -80,6 +81,7 @@ struct Consumer {
   };
 
   const WgmmaParams& params;
+  const AttentionDropout* const dropout;
   unsigned char* const memory;
   const uint32 shared;
   const Barriers<config.q_stages> barriers;
@@ -93,8 +95,10 @@ struct Consumer {
   QuadSoftmax<Element, shape, Modification, keys, Rule, adds_bias<shape>, !Tiles::sums_weights> softmax;
   UnroundedSums unrounded;  ///< if tensor cores sum the rounded weights and the caller asks for lse
 
-  __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, unsigned char* shared_memory, int group)
+  __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, const AttentionDropout* kernel_dropout,
+                                      unsigned char* shared_memory, int group)
       : params(kernel_params),
+        dropout(kernel_dropout),
         memory(shared_memory),
         shared(shuffle(shared_address(shared_memory), 0)),  // make it visibly uniform within the warp for the compiler
         barriers{shared + Tiles::barriers_at},
@@ -271,6 +275,15 @@ struct Consumer {
                                                   rescale);
     if constexpr (Tiles::sums_weights)
       if (params.attention.lse != nullptr) unrounded.include(scores, rescale);
+    if constexpr (shape.dropout) drop(current, first_k);
+  }
+  /// Clears the weights that are dropped, which the sums contain nevertheless.
+  __device__ __forceinline__ void drop(const Current& current, int first_k) {
+    const TileOfQueries& tile = current.work.tile;
+    typename DroppedOf<shape>::Pairs(dropout, tile.batch, tile.head)
+        .template over_accumulators<false, keys / 2>(current.query, first_k + lane % 4 * 2, [&](int i, bool drops) {
+          if (drops) scores[i] = 0.0f;
+        });
   }
   __device__ __forceinline__ void reset() {
     softmax.reset();
@@ -456,6 +469,7 @@ struct Consumer {
       const SoftmaxEnd end =
           end_of_quad<Element, shape>(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
       results.scale[r] = end.scale;
+      if constexpr (shape.dropout) results.scale[r] = multiply(end.scale, dropout->factor);
       if constexpr (!Tiles::sums_weights)
         if (lane % 4 == 0 && query < sequence.seq_q && attention.lse != nullptr)
           lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;

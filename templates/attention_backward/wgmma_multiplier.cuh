@@ -29,8 +29,9 @@ struct Multiplier {
   float slope_gradient = 0.0f;                  ///< of the ALiBi slope of `slope_head`
   int slope_head = -1;
 
-  /// The derivative of P by the dot product is not P. It is kept where dS will be, or sent to the other warpgroup.
-  static constexpr bool has_slopes = shape.softcap;
+  /// The derivative of P by the dot product is not P, or not the P of the product with dO. It is kept where dS will be, or
+  /// sent to the other warpgroup; its sign says whether dropout drops the pair.
+  static constexpr bool has_slopes = shape.softcap || shape.dropout;
 
   __device__ __forceinline__ Multiplier(const WgmmaBackwardParams& kernel_params, uint32 shared_memory, int warpgroup)
       : params(kernel_params),
@@ -84,9 +85,17 @@ struct Multiplier {
     return load_shared<8>(shared + at + stage * queries * 4 + block * 32 + lane % 4 * 8);
   }
 
+  using DroppedPairs = typename DroppedOf<shape>::Pairs;
+  using Dropped = typename DroppedOf<shape>::template BitsOf<true, queries / 2>;
+  /// Which pairs of a tile are dropped. Does not depend on S, so it is called while the product runs.
+  __device__ __forceinline__ Dropped dropped_pairs(const Ring& ring, const WgmmaKeys& keys) const {
+    return Dropped(DroppedPairs(&params.backward.dropout, keys.batch, ring.head()),
+                   keys.first_k + 64 * rows() + 16 * warp + lane / 4, ring.first_q() + lane % 4 * 2);
+  }
+
   /// S becomes P, in 16 bits.
   template <typename Rule>
-  __device__ __forceinline__ void exponentiate(const Rule& pairs, int first_q, int first_k) {
+  __device__ __forceinline__ void exponentiate(const Rule& pairs, const Dropped& dropped, int first_q, int first_k) {
     const int column = first_q + lane % 4 * 2, row = first_k + 16 * warp + lane / 4;
     const auto& visibility = pairs.visibility();
     if constexpr (shape.softcap) AttentionFeatures<shape>::CapSteps::cap(scores, params.backward.attention);
@@ -104,12 +113,18 @@ struct Multiplier {
       for (int i = 0; i < 4; ++i) {
         const int query = column + 8 * block + i % 2, key = row + i / 2 * 8;
         const float row_lse = float_of(lse.word[i % 2]);
-        if constexpr (has_slopes) {
+        if constexpr (shape.softcap) {
           const Pair found = pairs.of_capped(pair[i], query, key, row_lse);
           pair[i] = found.probability;
           slopes[i] = multiply(found.slope, found.probability);
         } else {
-          pair[i] = pairs(pair[i], query, key, row_lse).probability;
+          pair[i] = slopes[i] = pairs(pair[i], query, key, row_lse).probability;
+        }
+        if constexpr (shape.dropout) {
+          if (dropped[4 * block + i]) {
+            pair[i] = 0.0f;
+            slopes[i] = -slopes[i];
+          }
         }
       }
 #pragma unroll
@@ -119,6 +134,11 @@ struct Multiplier {
           factors[block / 2][block % 2 * 2 + half] = pack<Element>(slopes[2 * half], slopes[2 * half + 1]);
       }
     }
+  }
+  /// dP - delta. A negative `slope` is that of a dropped pair, whose dP is 0: then delta, so that their product is right.
+  __device__ __forceinline__ float difference(float product, float delta, float slope) const {
+    if constexpr (!shape.dropout) return subtract(product, delta);
+    return slope < 0.0f ? delta : fused_multiply_add(product, params.backward.dropout.factor, -delta);
   }
   /// dP becomes dS.
   __device__ __forceinline__ void differentiate(const Ring& ring, const WgmmaKeys& keys) {
@@ -133,14 +153,19 @@ struct Multiplier {
         uint32& factor = factors[block / 2][block % 2 * 2 + half];
         const uint32 slope = has_slopes && !Tiles::by_gradient ? factor : pair;
         const float* const products = gradients + 4 * block + 2 * half;
-        const float first = subtract(products[0], float_of(delta.word[0])),
-                    second = subtract(products[1], float_of(delta.word[1]));
-        factor = pack<Element>(multiply(to_float(Element{static_cast<uint16>(slope)}), first),
-                               multiply(to_float(Element{static_cast<uint16>(slope >> 16)}), second));
+        const float slopes[2] = {to_float(Element{static_cast<uint16>(slope)}),
+                                 to_float(Element{static_cast<uint16>(slope >> 16)})};
+        float differences[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) differences[i] = difference(products[i], float_of(delta.word[i]), slopes[i]);
+        factor = pack<Element>(multiply(slopes[0], differences[0]), multiply(slopes[1], differences[1]));
         if constexpr (config.slopes) {
           const int distance = before + 8 * block - 8 * half;
-          include_slope(multiply(to_float(Element{static_cast<uint16>(pair)}), first), distance);
-          include_slope(multiply(to_float(Element{static_cast<uint16>(pair >> 16)}), second), distance + 1);
+          const float probabilities[2] = {to_float(Element{static_cast<uint16>(pair)}),
+                                          to_float(Element{static_cast<uint16>(pair >> 16)})};
+#pragma unroll
+          for (int i = 0; i < 2; ++i)
+            include_slope(multiply(shape.softcap ? probabilities[i] : slopes[i], differences[i]), distance + i);
         }
       }
     }
@@ -266,9 +291,10 @@ struct Multiplier {
         if constexpr (!config.ahead) {
           barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
           multiply_queries();
-          wgmma_wait<0>(scores);
         }
-        exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), ring.first_q(),
+        const Dropped dropped = dropped_pairs(ring, keys);
+        if constexpr (!config.ahead) wgmma_wait<0>(scores);
+        exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), dropped, ring.first_q(),
                      keys.first_k + 64 * rows());
         barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
         multiply_gradients();
@@ -300,7 +326,7 @@ struct Multiplier {
     }
     // Other warpgroups read neither these rows of V, nor K once dQ is complete.
     const WgmmaKeys written = keys_of(here(block_number<config.ordered>(ticket)));
-    write<shape.head_dim_v>(dv, 1.0f, Tiles::v_at, params.dv, written);
+    write<shape.head_dim_v>(dv, DroppedPairs::factor_of(&params.backward.dropout), Tiles::v_at, params.dv, written);
     sync_threads(1, Tiles::threads);
     write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, written);
   }
@@ -321,7 +347,8 @@ struct Multiplier {
       wgmma_wait<0>(scores);
 #pragma unroll 1
       for (int left = count - 1; left >= 0; --left) {
-        exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), ring.first_q(), keys.first_k);
+        exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), dropped_pairs(ring, keys),
+                     ring.first_q(), keys.first_k);
         arrive(barriers.q_free(q_stage.index));
         q_stage.next();
         barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
@@ -339,7 +366,8 @@ struct Multiplier {
       }
     }
     sync_threads(1, Tiles::threads);
-    write<shape.head_dim_v>(dv, 1.0f, Tiles::v_at, params.dv, keys_of(here(block_number<config.ordered>(ticket))));
+    write<shape.head_dim_v>(dv, DroppedPairs::factor_of(&params.backward.dropout), Tiles::v_at, params.dv,
+                            keys_of(here(block_number<config.ordered>(ticket))));
   }
   /// Computes dP, dS and dK.
   __device__ __forceinline__ void run_keys() {

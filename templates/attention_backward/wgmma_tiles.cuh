@@ -3,6 +3,7 @@
 #pragma once
 
 #include "attention/alibi.cuh"
+#include "attention/dropout.cuh"
 #include "attention/soft_cap.cuh"
 #include "attention_backward/pairs.cuh"
 #include "attention_backward/wgmma_params.cuh"

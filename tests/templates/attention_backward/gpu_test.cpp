@@ -39,8 +39,20 @@ TEST_F(AttentionBackwardGpu, SearchSpacesOfCommonShapes) {
         "seq_q=4096,head_dim=256,heads=8,batch=4", "seq_q=4096,head_dim=192,head_dim_v=128,heads=8,causal=bottom-right",
         "seq_q=4096,head_dim=128,heads=16,batch=4,causal=bottom-right,deterministic=1",
         "seq_q=4096,head_dim=64,heads=32,batch=4,window_left=700,window_right=90,deterministic=1",
-        "seq_q=4096,head_dim=128,heads=32,kv_heads=8,causal=bottom-right,dtype=f16",
-        "seq_q=4096,head_dim=128,heads=16,batch=4,softcap=30",
+        "seq_q=4096,head_dim=128,heads=32,kv_heads=8,causal=bottom-right,dtype=f16"}) {
+    const Problem problem = test::normalized("attention_backward", fields);
+    const Problem small = find_op("attention_backward").parse(problem)->verification_problem();
+    for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device().info(), Effort::quick))
+      cases.push_back({small, config});
+  }
+  verify_all(cases);
+}
+
+// The same with options that wgmma has in its own way.
+TEST_F(AttentionBackwardGpu, SearchSpacesOfOptions) {
+  std::vector<Case> cases;
+  for (const char* fields :
+       {"seq_q=4096,head_dim=128,heads=16,batch=4,softcap=30",
         "seq_q=4096,head_dim=64,heads=16,batch=4,softcap=20,dtype=f16",
         "seq_q=4096,head_dim=256,heads=8,batch=4,softcap=30,causal=bottom-right",
         "seq_q=4096,head_dim=64,heads=16,kv_heads=4,batch=4,alibi=1,dslopes=1,dtype=f16",
@@ -52,12 +64,16 @@ TEST_F(AttentionBackwardGpu, SearchSpacesOfCommonShapes) {
         "accumulate=1,alibi=1,dslopes=1",
         "seq_q=4096,head_dim=256,heads=8,batch=8,varlen=1,total_q=20000,total_kv=20000,softcap=30,accumulate=1",
         "seq_q=4096,head_dim=128,heads=16,batch=4,accumulate=1,dlse=1",
-        "seq_q=4096,head_dim=128,heads=16,batch=4,dropout=0.1,dropout_seed=3,causal=bottom-right"}) {
+        "seq_q=4096,head_dim=128,heads=16,batch=4,dropout=0.1,dropout_seed=3,causal=bottom-right",
+        "seq_q=4096,head_dim=64,heads=16,kv_heads=4,batch=4,dropout=0.3,rng_state=1,alibi=1,dslopes=1,dtype=f16",
+        "seq_q=4096,head_dim=256,heads=8,batch=4,dropout=0.2,softcap=30",
+        "seq_q=4096,head_dim=96,heads=8,batch=8,varlen=1,total_q=20000,total_kv=20000,dropout=0.1,deterministic=1"}) {
     const Problem problem = test::normalized("attention_backward", fields);
     const Problem small = find_op("attention_backward").parse(problem)->verification_problem();
     for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device().info(), Effort::quick))
-      cases.push_back({small, config});
+      if (config.variant() == "wgmma") cases.push_back({small, config});
   }
+  EXPECT_EQ(cases.empty(), name(device().info().arch) != "sm_90a");
   verify_all(cases);
 }
 
@@ -132,6 +148,7 @@ TEST_F(AttentionBackwardGpu, RepeatsAreEqualBitForBit) {
             ""},
            {"seq_q=2048,head_dim=64,heads=8,kv_heads=2,alibi=1,dslopes=1", "wgmma"},
            {"seq_q=1024,head_dim=64,heads=8,dropout=0.2", "mma"},
+           {"seq_q=1024,head_dim=64,heads=8,dropout=0.2,deterministic=1", ""},
            {grouped, "wgmma"},
            {"seq_q=1024,head_dim=64,heads=8,alibi=1,dslopes=1,sinks=1,dsinks=1,dtype=f16", "mma"},
            {"seq_q=512,head_dim=64,heads=4,dtype=f32", "simt"}}) {

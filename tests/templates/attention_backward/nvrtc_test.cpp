@@ -93,6 +93,10 @@ TEST_F(AttentionBackwardNvrtc, WgmmaFitsIntoRegisters) {
         "seq_q=4096,head_dim=128,heads=16,alibi=1,dslopes=1",
         "seq_q=4096,head_dim=64,heads=16,alibi=1,dslopes=1",
         "seq_q=4096,head_dim=256,heads=8,alibi=1,dslopes=1,causal=bottom-right",
+        "seq_q=4096,head_dim=64,heads=16,dropout=0.1",
+        "seq_q=4096,head_dim=128,heads=16,dropout=0.1,causal=bottom-right",
+        "seq_q=4096,head_dim=256,heads=8,dropout=0.1",
+        "seq_q=4096,head_dim=96,heads=16,dropout=0.1,alibi=1,dslopes=1",
         "seq_q=4096,head_dim=128,heads=8,causal=bottom-right,varlen=1,batch=4,total_q=9000,total_kv=9000",
         "seq_q=4096,head_dim=64,heads=8,varlen=1,batch=4,total_q=9000,total_kv=9000,deterministic=1",
         "seq_q=4096,head_dim=256,heads=8,varlen=1,batch=4,total_q=9000,total_kv=9000,accumulate=1"}) {
