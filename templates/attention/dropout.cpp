@@ -22,11 +22,13 @@ std::array<std::uint32_t, 4> philox(std::uint64_t key, const std::array<std::uin
 }
 
 std::uint32_t dropout_threshold(double probability) noexcept {
-  return static_cast<std::uint32_t>(std::min(std::round(probability * 0x1p32), 0x1p32 - 1));
+  return static_cast<std::uint32_t>(std::min(std::round(probability * 0x1p16), 0x1p16 - 1));
 }
 
+double dropout_factor(double probability) noexcept { return 0x1p16 / (0x1p16 - dropout_threshold(probability)); }
+
 DropoutMask::DropoutMask(const Settings& settings, std::span<const HostArray> arrays)
-    : threshold_(dropout_threshold(settings.dropout)), kept_(1 / (1 - settings.dropout)) {
+    : threshold_(dropout_threshold(settings.dropout)), kept_(dropout_factor(settings.dropout)) {
   std::int64_t seed = settings.dropout_seed, offset = settings.dropout_offset;
   if (const HostArray* const state = find(arrays, "rng_state"); state != nullptr && state->data != nullptr) {
     seed = read_integer(DType::i64, state->data, 0);
@@ -36,12 +38,11 @@ DropoutMask::DropoutMask(const Settings& settings, std::span<const HostArray> ar
 }
 
 double DropoutMask::factor(std::int64_t batch, std::int64_t head, std::int64_t query, std::int64_t key) const noexcept {
-  const auto without_bit_3 = [](std::int64_t position) {
-    return static_cast<std::uint32_t>(position / 16 * 8 + position % 8);
-  };
-  const std::array<std::uint32_t, 4> numbers = philox(
-      key_, {without_bit_3(query), without_bit_3(key), static_cast<std::uint32_t>(head), static_cast<std::uint32_t>(batch)});
-  return numbers[static_cast<std::size_t>(query / 8 % 2 * 2 + key / 8 % 2)] < threshold_ ? 0 : kept_;
+  const auto word = [](std::int64_t number) { return static_cast<std::uint32_t>(number); };
+  const std::array<std::uint32_t, 4> numbers =
+      philox(key_, {word(query / 16 * 8 + query % 8), word(key / 16 * 4 + key % 8 / 2), word(head), word(batch)});
+  const std::uint32_t both = numbers[static_cast<std::size_t>(query / 8 % 2 * 2 + key / 8 % 2)];
+  return (key % 2 == 1 ? both >> 16 : both & 0xffff) < threshold_ ? 0 : kept_;
 }
 
 }  // namespace tunesmith::attention

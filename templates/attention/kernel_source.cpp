@@ -114,8 +114,8 @@ AttentionDropout dropout_of(const Settings& settings) {
   AttentionDropout dropout{};
   dropout.seed = static_cast<std::uint64_t>(settings.dropout_seed);
   dropout.offset = static_cast<std::uint64_t>(settings.dropout_offset);
-  dropout.threshold = dropout_threshold(settings.dropout);
-  dropout.factor = static_cast<float>(1 / (1 - settings.dropout));
+  dropout.threshold = dropout_threshold(settings.dropout) << 16;
+  dropout.factor = static_cast<float>(dropout_factor(settings.dropout));
   return dropout;
 }
 

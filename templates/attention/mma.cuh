@@ -110,10 +110,10 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
   __device__ __forceinline__ void drop(const Dropped& dropped, int index) {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
-      dropped.template over_accumulators<false, keys / 2>(first_q + 16 * block + lane / 4, index * keys + lane % 4 * 2,
-                                                          [&](int i, bool drops) {
-                                                            if (drops) scores[block][i] = 0.0f;
-                                                          });
+      dropped.template over_accumulators<keys / 2>(first_q + 16 * block + lane / 4, index * keys + lane % 4 * 2,
+                                                   [&](int i, bool drops) {
+                                                     if (drops) scores[block][i] = 0.0f;
+                                                   });
   }
 
   /// Returns whether the tile has unmasked pairs.

@@ -281,7 +281,7 @@ struct Consumer {
   __device__ __forceinline__ void drop(const Current& current, int first_k) {
     const TileOfQueries& tile = current.work.tile;
     typename DroppedOf<shape>::Pairs(dropout, tile.batch, tile.head)
-        .template over_accumulators<false, keys / 2>(current.query, first_k + lane % 4 * 2, [&](int i, bool drops) {
+        .template over_accumulators<keys / 2>(current.query, first_k + lane % 4 * 2, [&](int i, bool drops) {
           if (drops) scores[i] = 0.0f;
         });
   }

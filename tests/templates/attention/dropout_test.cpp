@@ -47,13 +47,15 @@ Counts counts_of(const Settings& settings, bool next_is_key) {
 }
 
 // Counts of independent events: six standard deviations, sqrt(n p (1 - p)), are exceeded once in 5e8 times. Pairs of
-// neighbours overlap, which at most triples the variance.
+// neighbours overlap, which at most triples the variance. Probabilities are multiples of 2^-16.
 TEST(Dropout, DropsTheShareOfPairsIndependently) {
-  for (const double probability : {0.01, 0.1, 0.5, 0.9})
+  for (const double wanted : {0.01, 0.1, 0.5, 0.9})
     for (const bool next_is_key : {false, true}) {
       Settings settings;
-      settings.dropout = probability;
+      settings.dropout = wanted;
       settings.dropout_seed = 17;
+      const double probability = std::round(wanted * 65536) / 65536;
+      EXPECT_DOUBLE_EQ(attention::dropout_factor(wanted), 1 / (1 - probability));
       const Counts counts = counts_of(settings, next_is_key);
       const auto bound = [&](double p) { return 6 * std::sqrt(counts.all * p * (1 - p)); };
       EXPECT_LT(std::fabs(counts.dropped - counts.all * probability), bound(probability)) << probability;

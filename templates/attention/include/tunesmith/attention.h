@@ -90,10 +90,11 @@ struct AttentionArrays {
 ///
 /// With dropout, each pair of a query and a key is dropped with this probability, independently of all others:
 ///   o[b,i,h,:] = sum_j keep[b,h,i,j] / (1 - dropout) * exp(s[j] - lse[b,h,i]) * v[b,j,g,:]
-/// where keep is 0 or 1; lse is as without dropout. The mask is a function of dropout_seed, dropout_offset, b, h, i and j
-/// alone (Philox4x32-10; Salmon et al., SC 2011), so every kernel and the backward pass have the same one. Give each call of
-/// a training step another seed or offset. With rng_state they are read from device memory when the kernel runs, so that a
-/// plan or a CUDA graph serves all steps. Neither is compiled in.
+/// where keep is 0 or 1; lse is as without dropout. The probability is rounded to a multiple of 2^-16. The mask is a
+/// function of dropout_seed, dropout_offset, b, h, i and j alone (Philox4x32-10; Salmon et al., SC 2011), so every kernel
+/// and the backward pass have the same one. Give each call of a training step another seed or offset. With rng_state they
+/// are read from device memory when the kernel runs, so that a plan or a CUDA graph serves all steps. Neither is compiled
+/// in.
 ///
 /// Sums are float32. 16-bit kernels round probabilities to 16 bits before the product with v, as FlashAttention does. lse is
 /// that of unrounded ones, within 1e-5 relative plus 1e-6 of the exact value, apart from the rounding of the scores. Leave
