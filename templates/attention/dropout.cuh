@@ -26,6 +26,8 @@ class DroppedPairs {
       offset = params->rng_state[1];
     }
     key_ = seed + offset * dropout_stream;
+    // Uniform for the warp, in a way that the compiler sees: then the keys of all rounds take no vector instructions.
+    key_ = uint64{shuffle(static_cast<uint32>(key_ >> 32), 0)} << 32 | shuffle(static_cast<uint32>(key_), 0);
   }
 
   /// Bits of accumulators, see DroppedBits.
