@@ -142,7 +142,7 @@ struct Argument {
 };
 Argument argument_of(const TypedConfig& config, const Settings& settings) {
   if (config.variant == Variant::wgmma && settings.dropout > 0)
-    return {"WgmmaDropoutParams", "params.wgmma, &params.dropout", "params.wgmma.attention", sizeof(WgmmaDropoutParams)};
+    return {"WgmmaDropoutParams", "params.wgmma", "params.wgmma.attention", sizeof(WgmmaDropoutParams)};
   if (config.variant == Variant::wgmma) return {"WgmmaParams", "params", "params.attention", sizeof(WgmmaParams)};
   if (settings.dropout > 0)
     return {"AttentionDropoutParams", "params.attention, &params.dropout", "params.attention",

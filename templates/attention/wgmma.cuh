@@ -27,7 +27,7 @@
 namespace tunesmith {
 
 template <typename Element, const AttentionShape& shape, typename Modification, const WgmmaConfig& config>
-__device__ __forceinline__ void attention_wgmma(const WgmmaParams& params, const AttentionDropout* dropout = nullptr) {
+__device__ __forceinline__ void attention_wgmma(const WgmmaParams& params) {
   using Tiles = WgmmaTiles<shape, config>;
   unsigned char* const memory = dynamic_shared();
   const uint32 shared = shared_address(memory);
@@ -64,7 +64,7 @@ __device__ __forceinline__ void attention_wgmma(const WgmmaParams& params, const
     if (warp_index() == 0 && elect_one()) Producer<Element, shape, config>(params, memory).run();
   } else {
     if constexpr (config.consumers > 1) take_registers<(config.consumers == 2 ? 240 : config.consumers == 3 ? 160 : 112)>();
-    Consumer<Element, shape, Modification, config> consumer(params, dropout, memory, group - 1);
+    Consumer<Element, shape, Modification, config> consumer(params, memory, group - 1);
     if constexpr (config.q_stages > 1)
       consumer.run_through();
     else

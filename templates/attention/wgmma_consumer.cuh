@@ -81,7 +81,6 @@ struct Consumer {
   };
 
   const WgmmaParams& params;
-  const AttentionDropout* const dropout;
   unsigned char* const memory;
   const uint32 shared;
   const Barriers<config.q_stages> barriers;
@@ -95,10 +94,8 @@ struct Consumer {
   QuadSoftmax<Element, shape, Modification, keys, Rule, adds_bias<shape>, !Tiles::sums_weights> softmax;
   UnroundedSums unrounded;  ///< if tensor cores sum the rounded weights and the caller asks for lse
 
-  __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, const AttentionDropout* kernel_dropout,
-                                      unsigned char* shared_memory, int group)
+  __device__ __forceinline__ Consumer(const WgmmaParams& kernel_params, unsigned char* shared_memory, int group)
       : params(kernel_params),
-        dropout(kernel_dropout),
         memory(shared_memory),
         shared(shuffle(shared_address(shared_memory), 0)),  // make it visibly uniform within the warp for the compiler
         barriers{shared + Tiles::barriers_at},
@@ -280,7 +277,7 @@ struct Consumer {
   /// Clears the weights that are dropped, which the sums contain nevertheless.
   __device__ __forceinline__ void drop(const Current& current, int first_k) {
     const TileOfQueries& tile = current.work.tile;
-    typename DroppedOf<shape>::Pairs(dropout, tile.batch, tile.head)
+    typename DroppedOf<shape>::Pairs(&dropout_of(params), tile.batch, tile.head)
         .template over_accumulators<keys / 2>(current.query, first_k + lane % 4 * 2, [&](int i, bool drops) {
           if (drops) scores[i] = 0.0f;
         });
@@ -469,7 +466,7 @@ struct Consumer {
       const SoftmaxEnd end =
           end_of_quad<Element, shape>(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
       results.scale[r] = end.scale;
-      if constexpr (shape.dropout) results.scale[r] = multiply(end.scale, dropout->factor);
+      if constexpr (shape.dropout) results.scale[r] = multiply(end.scale, dropout_of(params).factor);
       if constexpr (!Tiles::sums_weights)
         if (lane % 4 == 0 && query < sequence.seq_q && attention.lse != nullptr)
           lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;

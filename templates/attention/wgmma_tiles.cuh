@@ -69,6 +69,11 @@ struct BiasTiles {
   }
 };
 
+/// The dropout parameters of a kernel whose argument is WgmmaDropoutParams. `params` is its first member.
+__device__ __forceinline__ const AttentionDropout& dropout_of(const WgmmaParams& params) {
+  return reinterpret_cast<const WgmmaDropoutParams&>(params).dropout;
+}
+
 template <const AttentionShape& shape, const WgmmaConfig& config>
 struct WgmmaTiles {
   static constexpr int tile_q = 64 * config.consumers, threads = 128 * (config.consumers + 1);
