@@ -105,8 +105,32 @@ TEST(AttentionBackwardDescriptor, KeysDistinguishProblemClasses) {
   for (const char* other :
        {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",softcap=3", ",alibi=1", ",dlse=1", ",dk_alignment=8"})
     EXPECT_NE(key(shape), key(shape + other)) << other;
+  for (const char* other : {",accumulate=1", ",dropout=0.1", ",deterministic=1"})
+    EXPECT_NE(key(shape), key(shape + other)) << other;
   EXPECT_NE(key(shape + ",sinks=1"), key(shape + ",sinks=1,dsinks=1"));
   EXPECT_NE(key(shape + ",alibi=1"), key(shape + ",alibi=1,dslopes=1"));
+}
+
+TEST(AttentionBackwardDescriptor, AccumulationReadsTheGradients) {
+  const ParsedProblemPtr adds = op().parse(normal("seq_q=20,head_dim=16,dtype=f32,accumulate=1")),
+                         replaces = op().parse(normal("seq_q=20,head_dim=16,dtype=f32"));
+  EXPECT_DOUBLE_EQ(adds->cost().bytes_written, replaces->cost().bytes_written);
+  EXPECT_DOUBLE_EQ(adds->cost().bytes_read, replaces->cost().bytes_read + replaces->cost().bytes_written);
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<HostArray> arrays;
+  for (const ArrayInfo& info : adds->arrays()) {
+    EXPECT_TRUE(info.input) << info.name;  // the gradients, too
+    memory.emplace_back(static_cast<std::size_t>(info.extent_bytes()));
+    arrays.push_back({info, memory.back().data()});
+  }
+  adds->fill_inputs(3, InputKind::random, arrays);
+  try {
+    (void)adds->check(arrays, 1 << 20);
+    FAIL() << "the values from before the run are needed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find("values from before the run"), std::string::npos) << error.what();
+  }
 }
 
 TEST(AttentionBackwardDescriptor, CostsCountFiveProducts) {
