@@ -1,6 +1,6 @@
-// tunesmith_changing_shapes [decode|widths|training|buckets]...: what a program waits for whose shapes change from call to
-// call, in mode tune with the default options and an empty cache, and again with the cache that this leaves. Without names:
-// all loops. Needs a GPU.
+// tunesmith_changing_shapes [decode|lengths|widths|training|buckets]...: what a program waits for whose shapes change from
+// call to call, in mode tune with the default options and an empty cache, and again with the cache that this leaves. Without
+// names: all loops. Needs a GPU.
 
 #include <unistd.h>
 
@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -38,9 +39,9 @@ class TemporaryCache {
   TemporaryCache& operator=(const TemporaryCache&) = delete;
 
   /// An engine on the first GPU that finds no tuning results but those in this cache.
-  std::unique_ptr<Engine> engine() const {
+  std::unique_ptr<Engine> engine(Mode mode = Mode::tune) const {
     EngineOptions options = EngineOptions::from_environment();
-    options.mode = Mode::tune;
+    options.mode = mode;
     options.cache_file = folder_ / "cache.db";
     options.system_caches.clear();
     options.shipped_cache.clear();
@@ -132,9 +133,29 @@ void decode(std::int64_t batch) {
               launch.median_us());
 }
 
-/// Prints the host time of `calls(engine, times)` with an empty cache and with the cache that this leaves.
+/// Host time of lengths that are new, in a bucket that is known.
+void lengths() {
+  constexpr std::int64_t first = 6145, last = 8192, middle = (first + last) / 2;
+  std::printf("new lengths of a known bucket: decode, batch 1, KV %lld to %lld\n", static_cast<long long>(first),
+              static_cast<long long>(last));
+  for (const Mode mode : {Mode::tune, Mode::replay, Mode::off, Mode::later}) {
+    const TemporaryCache cache;
+    const std::unique_ptr<Engine> engine = cache.engine(mode);
+    const DecodeLoop loop(*engine, 1);
+    engine->run(loop.problem(first), loop.arrays());
+    HostTimes prepared, called;
+    for (std::int64_t kv = first + 1; kv < middle; ++kv) prepared.time(*engine, [&] { engine->prepare(loop.problem(kv)); });
+    for (std::int64_t kv = middle; kv <= last; ++kv)
+      called.time(*engine, [&] { engine->run(loop.problem(kv), loop.arrays()); });
+    std::printf("  mode %s: prepare %.1f us, one-shot call %.1f us (medians)\n", std::string(name(mode)).c_str(),
+                prepared.median_us(), called.median_us());
+  }
+}
+
+/// Prints the host time of `calls(engine, times)` with an empty cache and with the cache that this leaves, after its pending
+/// keys were tuned for at most `pending_s` seconds.
 template <typename Calls>
-void cold_and_warm(const char* what, const Calls& calls) {
+void cold_and_warm(const char* what, double pending_s, const Calls& calls) {
   std::printf("%s\n", what);
   const TemporaryCache cache;
   for (const char* state : {"empty cache", "warm cache"}) {
@@ -144,6 +165,7 @@ void cold_and_warm(const char* what, const Calls& calls) {
     engine->synchronize();
     std::printf("  %s: median call %.1f us, total %.2f s\n", state, times.median_us(), times.total_s());
     print_tuning(*engine);
+    if (pending_s > 0 && state == std::string_view("empty cache")) engine->tune_pending(pending_s);
   }
 }
 
@@ -151,22 +173,25 @@ void cold_and_warm(const char* what, const Calls& calls) {
 void widths() {
   constexpr int count = 1000;
   constexpr std::int64_t rows = 256, most_cols = 131072;
-  cold_and_warm("1000 random widths from 1 to 131072, softmax and cross-entropy, 256 rows, bf16", [&](Engine& engine,
-                                                                                                      HostTimes& times) {
-    const DeviceBuffer x = random_numbers(engine, DType::bf16, rows * most_cols, 1);
-    const DeviceBuffer y(engine, rows * most_cols * 2), targets(engine, rows * 8), loss(engine, 4), lse(engine, rows * 4);
-    engine.parts().device->fill(targets.data(), 0, targets.bytes());
-    std::mt19937_64 random(1);
-    std::uniform_real_distribution<double> exponent(0, 17);
-    for (int i = 0; i < count; ++i) {
-      const auto cols = static_cast<std::int64_t>(std::exp2(exponent(random)));
-      times.time(engine, [&] { engine.softmax(x.data(), y.data(), SoftmaxProblem::contiguous(rows, cols, DType::bf16)); });
-      times.time(engine, [&] {
-        engine.run(CrossEntropyProblem::contiguous(rows, cols, DType::bf16),
-                   {.logits = x.data(), .targets = targets.data(), .loss = loss.data(), .lse = lse.data()});
-      });
-    }
-  });
+  cold_and_warm("1000 random widths from 1 to 131072, softmax and cross-entropy, 256 rows, bf16", 0,
+                [&](Engine& engine, HostTimes& times) {
+                  const DeviceBuffer x = random_numbers(engine, DType::bf16, rows * most_cols, 1);
+                  const DeviceBuffer y(engine, rows * most_cols * 2), targets(engine, rows * 8), loss(engine, 4),
+                      lse(engine, rows * 4);
+                  engine.parts().device->fill(targets.data(), 0, targets.bytes());
+                  std::mt19937_64 random(1);
+                  std::uniform_real_distribution<double> exponent(0, 17);
+                  for (int i = 0; i < count; ++i) {
+                    const auto cols = static_cast<std::int64_t>(std::exp2(exponent(random)));
+                    times.time(engine, [&] {
+                      engine.softmax(x.data(), y.data(), SoftmaxProblem::contiguous(rows, cols, DType::bf16));
+                    });
+                    times.time(engine, [&] {
+                      engine.run(CrossEntropyProblem::contiguous(rows, cols, DType::bf16),
+                                 {.logits = x.data(), .targets = targets.data(), .loss = loss.data(), .lse = lse.data()});
+                    });
+                  }
+                });
 }
 
 /// Attention forward and loss with another sequence length at each step.
@@ -174,7 +199,7 @@ void training() {
   constexpr int steps = 200;
   constexpr std::int64_t batch = 4, heads = 16, head_dim = 128, most = 2048, vocabulary = 32000;
   cold_and_warm(
-      "training: 200 steps with sequence lengths from 256 to 2048, causal attention and loss, bf16",
+      "training: 200 steps with sequence lengths from 256 to 2048, causal attention and loss, bf16", 90,
       [&](Engine& engine, HostTimes& times) {
         const std::int64_t elements = batch * most * heads * head_dim;
         const DeviceBuffer q = random_numbers(engine, DType::bf16, elements, 1),
@@ -225,11 +250,11 @@ std::vector<double> mean_us(Device& device, const std::vector<std::function<void
   return means;
 }
 
-/// Tunes each length of one bucket, and runs each length with the configurations of all of them. A bucket takes the
-/// configuration of its first length, so any of them may be used for any other.
+/// Tunes each length of one key, and runs each length with the configurations of all of them. A key takes the configuration
+/// of its first length, so any of them may be used for any other.
 template <typename MakeProblem>
-void measure_bucket(Engine& engine, const char* what, const std::vector<std::int64_t>& lengths, const MakeProblem& problem,
-                    const std::vector<void*>& arrays, BucketSummary& summary) {
+void measure_key(Engine& engine, const char* what, const std::vector<std::int64_t>& lengths, const MakeProblem& problem,
+                 const std::vector<void*>& arrays, BucketSummary& summary) {
   constexpr double allowed = 1.03;
   TuneOptions options;
   options.effort = Effort::quick;
@@ -267,12 +292,37 @@ void measure_bucket(Engine& engine, const char* what, const std::vector<std::int
   if (worst > allowed) ++summary.beyond;
   summary.worst = std::max(summary.worst, worst);
   summary.noise = std::max(summary.noise, noise);
-  std::printf("  %s, lengths %lld to %lld: worst %.3f (tuned at %lld, used at %lld), noise %.3f\n", what,
-              static_cast<long long>(lengths.front()), static_cast<long long>(lengths.back()), worst,
+  std::printf("  %s, %zu lengths from %lld to %lld: worst %.3f (tuned at %lld, used at %lld), noise %.3f\n", what,
+              lengths.size(), static_cast<long long>(lengths.front()), static_cast<long long>(lengths.back()), worst,
               static_cast<long long>(tuned_at), static_cast<long long>(used_at), noise);
   for (std::size_t i = 0; i < lengths.size(); ++i)
     std::printf("      %lld: %s\n", static_cast<long long>(lengths[i]), winners[i].text().c_str());
   std::fflush(stdout);
+}
+
+/// Divides lengths of one bucket by their keys and measures each key with several of them.
+template <typename MakeProblem>
+void measure_bucket(Engine& engine, const char* what, const std::vector<std::int64_t>& lengths, const MakeProblem& problem,
+                    const std::vector<void*>& arrays, BucketSummary& summary) {
+  std::map<std::string, std::vector<std::int64_t>> keys;
+  for (const std::int64_t length : lengths) {
+    const Problem generic = to_problem(problem(length));
+    keys[find_op(generic.op).parse(generic)->key().problem_class].push_back(length);
+  }
+  for (const auto& [key, of_key] : keys)
+    if (of_key.size() > 1) measure_key(engine, what, of_key, problem, arrays, summary);
+}
+
+/// Returns both ends of a bucket and lengths between them.
+std::vector<std::int64_t> sample(std::int64_t first, std::int64_t last) {
+  constexpr int between = 4;
+  std::vector<std::int64_t> lengths{first};
+  std::mt19937_64 random(static_cast<std::uint64_t>(last));
+  std::uniform_int_distribution<std::int64_t> length(first + 1, last - 1);
+  for (int i = 0; i < between; ++i) lengths.push_back(length(random));
+  lengths.push_back(last);
+  std::ranges::sort(lengths);
+  return lengths;
 }
 
 /// How far the configuration of one length of a bucket is from the own tuning of another length in it.
@@ -291,7 +341,7 @@ void buckets() {
   for (const std::int64_t end : {1024, 1536, 2048})
     measure_bucket(
         *engine, "causal attention, batch 4, 16 heads, sequence",
-        {(end % 3 == 0 ? end * 2 / 3 : end * 3 / 4) + 1, end * 7 / 8 - 3, end},
+        sample((end % 3 == 0 ? end * 2 / 3 : end * 3 / 4) + 1, end),
         [&](std::int64_t length) {
           AttentionProblem attention;
           attention.batch = batch;
@@ -305,9 +355,9 @@ void buckets() {
 
   constexpr std::int64_t rows = 32768, cols = 4096;
   const DeviceBuffer x = random_numbers(*engine, DType::bf16, rows * cols, 1), y(*engine, rows * cols * 2);
-  for (const std::int64_t end : {256, 4096, 32768})
+  for (const std::int64_t end : {256, 3072, 4096, 32768})
     measure_bucket(
-        *engine, "softmax of 4096 columns, rows", {end / 2 + 1, end * 3 / 4, end},
+        *engine, "softmax of 4096 columns, rows", sample((end % 3 == 0 ? end * 2 / 3 : end * 3 / 4) + 1, end),
         [&](std::int64_t length) { return SoftmaxProblem::contiguous(length, cols, DType::bf16); }, {x.data(), y.data()},
         summary);
 
@@ -319,7 +369,7 @@ void buckets() {
           {(end % 3 == 0 ? end * 2 / 3 : end * 3 / 4) + 1, end * 7 / 8 - 3, end},
           [&](std::int64_t length) { return loop.problem(length); }, loop.launch_order(), summary);
   }
-  std::printf("  %d buckets, worst %.3f, %d beyond 1.03, noise up to %.3f\n", summary.buckets, summary.worst, summary.beyond,
+  std::printf("  %d keys, worst %.3f, %d beyond 1.03, noise up to %.3f\n", summary.buckets, summary.worst, summary.beyond,
               summary.noise);
 }
 
@@ -330,8 +380,9 @@ int main(int argc, char** argv) {
   using namespace tunesmith::bench;
   const std::vector<std::string_view> names(argv + 1, argv + argc);
   for (const std::string_view name : names)
-    if (name != "decode" && name != "widths" && name != "training" && name != "buckets") {
-      std::fprintf(stderr, "tunesmith_changing_shapes: unknown loop '%s'; allowed: decode, widths, training, buckets\n",
+    if (name != "decode" && name != "lengths" && name != "widths" && name != "training" && name != "buckets") {
+      std::fprintf(stderr,
+                   "tunesmith_changing_shapes: unknown loop '%s'; allowed: decode, lengths, widths, training, buckets\n",
                    std::string(name).c_str());
       return 2;
     }
@@ -345,6 +396,7 @@ int main(int argc, char** argv) {
     std::printf("%s, default options, mode tune\n", engine->device().name.c_str());
   }
   if (wanted("decode")) decode(1), decode(64);
+  if (wanted("lengths")) lengths();
   if (wanted("training")) training();
   if (wanted("buckets")) buckets();
   if (wanted("widths")) widths();

@@ -1,5 +1,6 @@
-// tunesmith_specialize [WIDTHS [OP]]: device time of kernels for a bucket of widths over that of kernels for the exact
-// width, both in their default configurations and interleaved, for random widths from 1 to 131072. Needs a GPU.
+// tunesmith_specialize [WIDTHS [OP|all [search]]]: device time of kernels for a bucket of widths over that of kernels for
+// the exact width, both in their default configurations and interleaved, for random widths from 1 to 131072. With `search`,
+// also the fastest configurations of the bucket's kernels where the default is more than 8% behind. Needs a GPU.
 
 #include <algorithm>
 #include <atomic>
@@ -56,19 +57,22 @@ std::vector<Work> works_of(int widths, std::string_view only) {
   return works;
 }
 
-/// Compiles on all cores.
-void prepare(Engine& engine, std::vector<Work>& works) {
+/// Calls `work(i)` for all i below `count`.
+template <typename Work>
+void on_all_cores(std::size_t count, const Work& work) {
   std::atomic<std::size_t> next{0};
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
     threads.emplace_back([&] {
-      for (std::size_t at = next++; at < works.size(); at = next++) {
-        Work& work = works[at];
-        work.exact = engine.prepare(work.problem, {.specialize = Specialize::exact});
-        work.capacity = engine.prepare(work.problem, {.specialize = Specialize::capacity});
-      }
+      for (std::size_t at = next++; at < count; at = next++) work(at);
     });
-  for (std::thread& thread : threads) thread.join();
+}
+
+void prepare(Engine& engine, std::vector<Work>& works) {
+  on_all_cores(works.size(), [&](std::size_t i) {
+    works[i].exact = engine.prepare(works[i].problem, {.specialize = Specialize::exact});
+    works[i].capacity = engine.prepare(works[i].problem, {.specialize = Specialize::capacity});
+  });
 }
 
 /// Addresses for every problem: arrays at the same position share a buffer.
@@ -118,9 +122,31 @@ void print(const std::string& title, std::vector<Ratio> ratios) {
   }
 }
 
+/// Prints the three fastest configurations of kernels for the bucket, over the kernel for the width.
+void search(Engine& engine, const Work& work, const std::vector<void*>& addresses) {
+  const ParsedProblemPtr parsed = find_op(work.problem.op).parse(work.problem);
+  const Value capacity = *work.capacity->config().fields.find("capacity");
+  std::vector<Config> configs = parsed->search_space(engine.device(), Effort::full);
+  for (Config& config : configs) config.fields.set("capacity", capacity);
+  std::erase_if(configs, [&](const Config& config) { return !parsed->why_invalid(engine.device(), config).empty(); });
+  std::vector<std::optional<Plan>> plans(configs.size());
+  on_all_cores(configs.size(), [&](std::size_t i) { plans[i] = engine.prepare(work.problem, {.config = configs[i]}); });
+  std::vector<std::pair<double, std::string>> ranked;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const std::vector<double> us = interleaved_us(*engine.parts().device,
+                                                  {[&](Stream stream) { work.exact->launch(addresses, stream); },
+                                                   [&](Stream stream) { plans[i]->launch(addresses, stream); }},
+                                                  9);
+    ranked.emplace_back(us[1] / us[0], configs[i].text());
+  }
+  std::ranges::sort(ranked);
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, ranked.size()); ++i)
+    std::printf("        %.3f of %zu  %s\n", ranked[i].first, ranked.size(), ranked[i].second.c_str());
+}
+
 }  // namespace
 
-int specialize(int widths, std::string_view only) {
+int specialize(int widths, std::string_view only, bool searches) {
   EngineOptions options = EngineOptions::from_environment();
   options.mode = Mode::off;
   options.cache_file.clear();
@@ -155,6 +181,11 @@ int specialize(int widths, std::string_view only) {
     auto at = static_cast<std::size_t>(std::ranges::find(titles, work.op) - titles.begin());
     if (at == titles.size()) titles.push_back(work.op), ratios.emplace_back();
     ratios[at].push_back({us[1] / us[0], us[0], &work});
+    if (searches && ratios[at].back().value > 1.08) {
+      std::printf("    %.3f  %s\n", ratios[at].back().value, work.problem.text().c_str());
+      search(*engine, work, addresses);
+      std::fflush(stdout);
+    }
     all.push_back(ratios[at].back());
   }
   for (std::size_t i = 0; i < titles.size(); ++i) print(titles[i], ratios[i]);
@@ -168,5 +199,7 @@ int specialize(int widths, std::string_view only) {
 }  // namespace tunesmith::bench
 
 int main(int argc, char** argv) {
-  return tunesmith::bench::specialize(argc > 1 ? std::max(1, std::atoi(argv[1])) : 40, argc > 2 ? argv[2] : "");
+  return tunesmith::bench::specialize(argc > 1 ? std::max(1, std::atoi(argv[1])) : 40,
+                                      argc > 2 && std::string_view(argv[2]) != "all" ? argv[2] : "",
+                                      argc > 3 && std::string_view(argv[3]) == "search");
 }

@@ -18,4 +18,4 @@ if [[ ! -e $environment/complete ]]; then
 fi
 # The kernels' binaries are kept between runs.
 env PYTHONPATH=build/debug/python PYTHONDONTWRITEBYTECODE=1 TUNESMITH_CACHE="$PWD/build/torch-tests.db" \
-  "$environment/bin/python" -m pytest -q -p no:cacheprovider api/python/tests/torch "$@"
+  "$environment/bin/python" -m pytest -q -p no:cacheprovider "${@:-api/python/tests/torch}"

@@ -33,7 +33,7 @@ struct HostArray {
 struct KeyParts {
   std::string problem_class;       ///< dtypes, options, alignment and stride classes, as canonical text
   std::int64_t n_cols = 0;         ///< the size that tuning is keyed on
-  std::int64_t rows_bucket = 0;    ///< rows rounded up to a power of two, capped where the GPU is full
+  std::int64_t rows_bucket = 0;    ///< rows rounded up to a bucket, capped where the GPU is full
   bool n_cols_in_buckets = false;  ///< n_cols is not compiled in: tuning results are kept for buckets of it
 };
 

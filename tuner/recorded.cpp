@@ -27,8 +27,8 @@ std::optional<Config> recorded_config(const ParsedProblem& problem, const Device
 
 std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const Config& config) {
   try {
-    if (config.fields.empty() || !problem.why_invalid(device, config).empty()) return std::nullopt;
-    Config complete = problem.complete_config(device, config);
+    if (config.fields.empty()) return std::nullopt;
+    Config complete = problem.complete_config(device, config);  // throws if the configuration is invalid
     if (complete.fields.size() != config.fields.size()) return std::nullopt;
     return complete;
   } catch (const Error&) {

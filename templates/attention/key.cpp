@@ -37,6 +37,16 @@ KeyParts key_of(const Settings& settings) {
   return parts;
 }
 
+std::string padding_class(const Settings& settings) {
+  // Beyond `most`, the last tile is at most 3% of a sequence. The lengths of packed sequences are unknown.
+  constexpr std::int64_t least = 128, most = 4096;
+  if (settings.varlen || settings.seq_q <= least || settings.seq_q > most) return {};
+  const auto padded = [&](std::int64_t tile) { return static_cast<double>((settings.seq_q + tile - 1) / tile * tile); };
+  constexpr double matters = 1.03;
+  if (padded(192) >= matters * padded(128)) return {};
+  return padded(128) >= matters * padded(192) ? ",pads=128" : ",pads=same";
+}
+
 double total_visible_pairs(const Settings& settings) noexcept {
   double sequences = static_cast<double>(settings.batch);
   // Only the sums of the lengths are known: assume equal lengths.

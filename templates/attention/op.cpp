@@ -15,7 +15,11 @@ ParsedAttention::ParsedAttention(const Op& op, const AttentionProblem& problem)
 
 std::vector<FieldInfo> config_fields_of(const AttentionProblem&) { return config_field_infos(); }
 
-KeyParts ParsedAttention::key() const { return key_of(settings_); }
+KeyParts ParsedAttention::key() const {
+  KeyParts parts = key_of(settings_);
+  parts.problem_class += padding_class(settings_);
+  return parts;
+}
 
 Cost ParsedAttention::cost() const {
   const Settings& settings = settings_;

@@ -42,22 +42,32 @@ std::int64_t blocks_per_sm(const TypedConfig& config, const Settings& settings, 
   return std::max<std::int64_t>(1, std::min({by_smem, by_registers, device.max_threads_per_sm / threads}));
 }
 
-/// Returns the share of resident block slots that have work. Blocks run in waves, and the last wave is rarely full.
-double filled(std::int64_t splits, const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
-  const std::int64_t tiles = std::max<std::int64_t>(row_tiles(config, settings) * settings.kv_heads * settings.batch, 1);
-  const std::int64_t resident = std::max(device.sm_count, 1) * blocks_per_sm(config, settings, device);
-  const std::int64_t blocks = tiles * splits, waves = (blocks + resident - 1) / resident;
-  return static_cast<double>(blocks) / static_cast<double>(waves * resident);
-}
+/// The share of resident block slots that have work, by the number of splits. Blocks run in waves, and the last wave is
+/// rarely full.
+class Filled {
+ public:
+  Filled(const TypedConfig& config, const Settings& settings, const DeviceInfo& device)
+      : tiles_(std::max<std::int64_t>(row_tiles(config, settings) * settings.kv_heads * settings.batch, 1)),
+        resident_(std::max(device.sm_count, 1) * blocks_per_sm(config, settings, device)) {}
+
+  double operator()(std::int64_t splits) const {
+    const std::int64_t blocks = tiles_ * splits, waves = (blocks + resident_ - 1) / resident_;
+    return static_cast<double>(blocks) / static_cast<double>(waves * resident_);
+  }
+
+ private:
+  std::int64_t tiles_, resident_;
+};
 
 /// Returns the smallest number of splits whose share is at least `near` times the best.
 int fewest_splits(double near, const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   const std::int64_t most =
       std::clamp<std::int64_t>(key_tiles(config, settings) * config.tile_kv / least_keys, 1, most_splits);
+  const Filled filled(config, settings, device);
   double best = 0;
-  for (std::int64_t splits = 1; splits <= most; ++splits) best = std::max(best, filled(splits, config, settings, device));
+  for (std::int64_t splits = 1; splits <= most; ++splits) best = std::max(best, filled(splits));
   std::int64_t splits = 1;
-  while (splits < most && filled(splits, config, settings, device) < near * best) ++splits;
+  while (splits < most && filled(splits) < near * best) ++splits;
   return static_cast<int>(splits);
 }
 
@@ -167,7 +177,7 @@ std::vector<TypedConfig> in_clusters(TypedConfig config, bool all, const Setting
   constexpr int most_blocks = 16, portable_blocks = 8;
   std::vector<TypedConfig> found;
   config.splits = 0;
-  const auto share = [&](const TypedConfig& one) { return filled(one.cluster, one, settings, device); };
+  const auto share = [&](const TypedConfig& one) { return Filled(one, settings, device)(one.cluster); };
   const double alone = share(config);
   double best = alone;
   for (config.cluster = 2; config.cluster <= most_blocks && why_no_cluster(config, device).empty(); config.cluster *= 2) {

@@ -1,8 +1,8 @@
 #include "templates/cross_entropy/op.h"
 
 #include <algorithm>
-#include <bit>
 
+#include "core/half_octave.h"
 #include "templates/cross_entropy/config.h"
 #include "templates/row/config.h"
 #include "templates/row/row_problem.h"
@@ -45,8 +45,8 @@ KeyParts ParsedCrossEntropy::key() const {
   parts.problem_class = settings.problem_class();
   parts.n_cols = settings_.kind == Kind::combine ? settings.shards : settings.shape.cols;
   // From 65536 rows on every GPU is full whatever the configuration.
-  constexpr std::uint64_t full = 65536;
-  parts.rows_bucket = static_cast<std::int64_t>(std::bit_ceil(std::min<std::uint64_t>(settings.shape.rows, full)));
+  constexpr std::int64_t full = 65536;
+  parts.rows_bucket = half_octave(std::clamp<std::int64_t>(settings.shape.rows, 1, full));
   return parts;
 }
 

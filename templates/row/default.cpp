@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "templates/row/geometry.h"
 #include "templates/row/model.h"
@@ -41,6 +42,13 @@ TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
   config.variant = Variant::warp;
   config.threads = threads;
   return config;
+}
+
+/// Returns the lanes of a row of this many accesses.
+int lanes_of(std::int64_t accesses) {
+  constexpr std::int64_t one_lane = 4, two_each = 8;
+  if (accesses <= one_lane) return 1;
+  return power_of_two_up(accesses <= two_each ? (accesses + 1) / 2 : accesses, 1, 32);
 }
 
 TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
@@ -216,8 +224,8 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   if (shape.shifted() && row_bytes <= 4 << 10) {
     TypedConfig narrow = default_config(Variant::warp, shape, device);
     narrow.threads = 64;
-    narrow.lanes = 32;
     narrow.access = size_of(shape.input) == 2 ? Access::pairs : Access::elements;
+    narrow.lanes = lanes_of((shape.cols * size_of(shape.input) + 3) / 4);
     narrow = with_hints(narrow, shape, device);
     if (valid(narrow)) return narrow;
   }
@@ -241,12 +249,63 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   return default_config(Variant::two_pass, shape, device);
 }
 
+namespace {
+
+/// Returns the rows that a multiprocessor works on at once, if blocks or clusters of them hold rows.
+double rows_in_flight(const TypedConfig& config) {
+  const int blocks_per_row = config.variant == Variant::cluster ? config.blocks_per_row : 1;
+  return static_cast<double>(config.min_blocks) / blocks_per_row;
+}
+
+/// Returns `config` with as much of the row in registers as possible, or nothing if it is invalid.
+std::optional<TypedConfig> filled(TypedConfig config, int threads, int blocks, const Shape& shape,
+                                  const DeviceInfo& device) {
+  if (!fill_chip(config, threads, blocks, shape, device)) return std::nullopt;
+  return config;
+}
+
+/// Adapts a default configuration to a capacity. Columns that rows do not have take room, too, and unaligned rows have code
+/// for partial vectors in each vector beyond the narrowest row. Measured on an H200 (bench/LOG.md).
+TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
+  const auto row_bytes = static_cast<double>(shape.cols * shape.resident_element_bytes());
+  constexpr double enough_in_flight = 240 << 10;
+  if (best.variant == Variant::cluster && rows_in_flight(best) * row_bytes < enough_in_flight) {
+    // Fewer threads with more registers hold a row in fewer blocks.
+    for (const int threads : {384, 256})
+      for (const int size : {1, 2, 4}) {
+        TypedConfig config = best;
+        config.variant = size == 1 ? Variant::hybrid : Variant::cluster;
+        config.blocks_per_row = size;
+        const std::optional<TypedConfig> smaller = filled(config, threads, 2, shape, device);
+        if (smaller && rows_in_flight(*smaller) > rows_in_flight(best)) best = *smaller;
+      }
+  } else if (best.variant == Variant::cluster && shape.keeps_exponentials) {
+    constexpr int moderate = 6;
+    TypedConfig config = filled(best, 384, best.min_blocks, shape, device).value_or(best);
+    config.register_vectors = std::min(config.register_vectors, moderate);
+    if (why_invalid(config, shape, device).empty()) best = config;
+  } else if (best.variant == Variant::hybrid && shape.shifted() && shape.keeps_exponentials) {
+    best.load = LoadHint::plain;
+  } else if (best.variant == Variant::hybrid && shape.shifted() && best.threads == 512) {
+    best = filled(best, 256, best.min_blocks, shape, device).value_or(best);
+  } else if (best.variant == Variant::block && shape.shifted() && size_of(shape.input) == 4 && shape.inputs > 1) {
+    TypedConfig config = best;
+    config.access = Access::elements;
+    config.threads = 256;  // and as many blocks: a thread keeps fewer partial vectors
+    if (why_invalid(config, shape, device).empty()) best = config;
+  }
+  return best;
+}
+
+}  // namespace
+
 TypedConfig capacity_config(const Shape& shape, const DeviceInfo& device) {
   Shape longest = shape;
   longest.rows = shape.rows_bucket();
   longest.cols = shape.capacity();
   longest.streams = false;  // the pipeline's layout of shared memory depends on the width
   TypedConfig config = default_config(longest, device);
+  config = for_capacity(config, longest, device);
   config.capacity = longest.cols;
   return config;
 }

@@ -1,8 +1,8 @@
 #include "templates/row/row_problem.h"
 
 #include <algorithm>
-#include <bit>
 
+#include "core/half_octave.h"
 #include "templates/row/config.h"
 #include "templates/row/launch.h"
 #include "tunesmith/error.h"
@@ -14,8 +14,8 @@ KeyParts RowProblem::key() const {
   parts.problem_class = shape_.problem_class() + problem_class_;
   parts.n_cols = shape_.cols;
   // From 65536 rows on every GPU is full for every configuration, and only cols matters.
-  constexpr std::uint64_t full = 65536;
-  parts.rows_bucket = static_cast<std::int64_t>(std::bit_ceil(std::min<std::uint64_t>(shape_.rows, full)));
+  constexpr std::int64_t full = 65536;
+  parts.rows_bucket = half_octave(std::clamp<std::int64_t>(shape_.rows, 1, full));
   return parts;
 }
 

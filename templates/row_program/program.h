@@ -1,5 +1,5 @@
 #pragma once
-// A row program as a checked graph. The parser makes it of the user's text; the generated kernel, the float64 evaluation and
+// A row program as a checked graph. The parser makes it; the generated kernel, the float64 evaluation and
 // the gradient are made of it. Internal to templates/.
 
 #include <array>

@@ -163,6 +163,32 @@ TEST(AttentionDescriptor, KeysDistinguishProblemClasses) {
   EXPECT_EQ(op().parse(normal(shape))->key().n_cols, 2048);
 }
 
+TEST(AttentionDescriptor, LengthsOfOneKeyWasteAsMuchOfAQTile) {
+  const auto key = [](std::int64_t seq) {
+    return op().parse(normal("head_dim=128,heads=16,seq_q=" + std::to_string(seq)))->key().problem_class;
+  };
+  const auto ratio = [](std::int64_t seq) {
+    const auto padded = [&](std::int64_t tile) { return static_cast<double>((seq + tile - 1) / tile * tile); };
+    return padded(192) / padded(128);
+  };
+  std::map<std::string, std::pair<double, double>> ratios;  // least and largest of a key in lengths of 1025 and more
+  for (std::int64_t seq = 1025; seq <= 9000; ++seq) {
+    auto& [least, most] = ratios.try_emplace(key(seq), 10.0, 0.0).first->second;
+    if (seq > 4096) {
+      EXPECT_EQ(key(seq), key(8192)) << seq;
+    }
+    least = std::min(least, ratio(seq));
+    most = std::max(most, ratio(seq));
+  }
+  EXPECT_EQ(ratios.size(), 3u);
+  for (const auto& [text, range] : ratios) {
+    const auto [least, most] = range;
+    EXPECT_TRUE(most < 1 / 1.03 + 1e-9 || least > 0.97 - 1e-9) << text << ": " << least << " to " << most;
+  }
+  for (std::int64_t seq = 256; seq <= 16384; seq *= 2) EXPECT_EQ(key(seq).find("pads"), std::string::npos) << seq;
+  EXPECT_EQ(key(128).find("pads"), std::string::npos);
+}
+
 TEST(AttentionDescriptor, CostsCountUnmaskedPairs) {
   const auto flops = [](const std::string& fields) { return op().parse(normal(fields))->cost().flops; };
   EXPECT_DOUBLE_EQ(flops("batch=2,heads=4,seq_q=100,seq_kv=50,head_dim=64,head_dim_v=32"), 2.0 * 2 * 4 * 100 * 50 * 96);

@@ -210,7 +210,9 @@ TEST(SoftmaxArrays, ExtentsOfMasksAndLengths) {
 
 TEST(SoftmaxKey, RowsAreBucketedAndAlignmentIsAClass) {
   const auto key = [](const std::string& fields) { return find_op("softmax").parse(normalized("softmax", fields))->key(); };
-  EXPECT_EQ(key("rows=4096,cols=1000").rows_bucket, key("rows=2049,cols=1000").rows_bucket);
+  EXPECT_EQ(key("rows=3072,cols=1000").rows_bucket, key("rows=2049,cols=1000").rows_bucket);
+  EXPECT_EQ(key("rows=4096,cols=1000").rows_bucket, key("rows=3073,cols=1000").rows_bucket);
+  EXPECT_NE(key("rows=3073,cols=1000").rows_bucket, key("rows=3072,cols=1000").rows_bucket);
   EXPECT_NE(key("rows=4096,cols=1000").rows_bucket, key("rows=4097,cols=1000").rows_bucket);
   EXPECT_EQ(key("rows=70000,cols=1000").rows_bucket, key("rows=7000000,cols=1000").rows_bucket);
   EXPECT_EQ(key("rows=4,cols=1000").problem_class, key("rows=9,cols=1000,x_row_stride=1008").problem_class);

@@ -28,3 +28,9 @@ def test_training_a_gpt_gives_pytorchs_losses() -> None:
     # Losses of about 4 in float32; AdamW's first steps have the size of the learning rate whatever the gradient's size, so
     # that rounding of gradients near zero moves weights by up to 1e-3 of their size.
     assert all(abs(ours - theirs) < 4e-3 for _, ours, theirs in rows)
+
+
+def test_vocab_parallel_in_two_processes() -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run([*command, EXAMPLES / "vocab_parallel.py"], capture_output=True, text=True, check=True)
+    assert "2 processes" in done.stdout

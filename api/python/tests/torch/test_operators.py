@@ -37,6 +37,17 @@ SAMPLES: dict[str, Any] = {
         *CE,
     ),
     "linear_cross_entropy": lambda: (leaf(5, 16), leaf(40, 16), torch.arange(5), None, True, True, *CE, 1 << 30),
+    "cross_entropy_shard": lambda: (torch.randn(5, COLS), torch.arange(5), COLS, 2 * COLS, *CE),
+    "cross_entropy_combine": lambda: (torch.rand(2 * 5, 8) + 1, torch.arange(5), COLS, 2 * COLS, *CE),
+    "cross_entropy_shard_backward": lambda: (
+        torch.randn(5, COLS),
+        torch.arange(5),
+        torch.full((5,), 4.0),
+        torch.ones(()),
+        COLS,
+        2 * COLS,
+        *CE,
+    ),
     "attention": lambda: (leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), None, None, [], *ATTENTION),
 }
 

@@ -13,6 +13,7 @@ from .launching import engine_of, use_engine
 from .losses import cross_entropy, linear_cross_entropy
 from .rms_norm import rms_norm
 from .softmax import log_softmax, softmax
+from .vocab_parallel import vocab_parallel_cross_entropy
 
 __all__ = [
     "attention",
@@ -24,5 +25,6 @@ __all__ = [
     "scaled_dot_product_attention",
     "softmax",
     "use_engine",
+    "vocab_parallel_cross_entropy",
     "why_not_scaled_dot_product_attention",
 ]

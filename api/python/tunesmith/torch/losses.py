@@ -13,14 +13,14 @@ from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, is_
 __all__ = ["cross_entropy", "linear_cross_entropy"]
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
-_OPTIONS = "str reduction, int ignore_index, float label_smoothing, float z_loss, float softcap, float scale"
-_LIBRARY.define(f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {_OPTIONS}) -> (Tensor, Tensor)")
+OPTIONS = "str reduction, int ignore_index, float label_smoothing, float z_loss, float softcap, float scale"
+_LIBRARY.define(f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {OPTIONS}) -> (Tensor, Tensor)")
 _LIBRARY.define(
-    f"cross_entropy_backward(Tensor logits, Tensor target, Tensor lse, Tensor dloss, Tensor? weight, {_OPTIONS}) -> Tensor"
+    f"cross_entropy_backward(Tensor logits, Tensor target, Tensor lse, Tensor dloss, Tensor? weight, {OPTIONS}) -> Tensor"
 )
 _LIBRARY.define(
     "linear_cross_entropy(Tensor hidden, Tensor linear_weight, Tensor target, Tensor? weight, bool dhidden, bool dweight, "
-    f"{_OPTIONS}, int memory_bytes) -> (Tensor, Tensor, Tensor)"
+    f"{OPTIONS}, int memory_bytes) -> (Tensor, Tensor, Tensor)"
 )
 
 
@@ -113,11 +113,11 @@ def _fields(
     }
 
 
-def _loss_shape(reduction: str, rows: int) -> tuple[int, ...]:
+def loss_shape(reduction: str, rows: int) -> tuple[int, ...]:
     return (rows,) if reduction == "none" else ()
 
 
-def _row_fields(
+def row_fields(
     logits: torch.Tensor,
     target: torch.Tensor,
     weight: torch.Tensor | None,
@@ -147,10 +147,10 @@ def _prepare(*options: Any) -> Any:
         if weight is not None and (weight.dtype != torch.float32 or not weight.is_contiguous()):
             return None
         rows = layout[0]
-        fields = _row_fields(logits, target, weight, layout, options)
-        outputs = {"loss": (_loss_shape(options[0], rows), torch.float32), "lse": ((rows,), torch.float32)}
+        fields = row_fields(logits, target, weight, layout, options)
+        outputs = {"loss": (loss_shape(options[0], rows), torch.float32), "lse": ((rows,), torch.float32)}
         if options[3]:
-            outputs["z_loss"] = (_loss_shape(options[0], rows), torch.float32)
+            outputs["z_loss"] = (loss_shape(options[0], rows), torch.float32)
         return launch("cross_entropy", fields, {"logits": logits, "targets": target, "weight": weight}, outputs)
 
     return prepare
@@ -174,7 +174,7 @@ def _backward(*options: Any) -> Launcher:
         layout = rows_of(logits)
         if layout is None or not (target.is_contiguous() and dloss.is_contiguous()):
             return None
-        fields = _row_fields(logits, target, weight, layout, options)
+        fields = row_fields(logits, target, weight, layout, options)
         tensors = {"logits": logits, "targets": target, "lse": lse, "dloss": dloss, "weight": weight}
         return launch("cross_entropy_backward", fields, tensors, {"dlogits": (logits.shape, logits.dtype)})
 
@@ -204,7 +204,7 @@ def _linear(dhidden: bool, dweight: bool, memory_bytes: int, *options: Any) -> L
             "caller_workspace": hidden.is_cuda,  # memory on the CPU is not aligned enough
             **_fields(*options),
         }
-        outputs = {"loss": (_loss_shape(options[0], hidden.shape[0]), torch.float32)}
+        outputs = {"loss": (loss_shape(options[0], hidden.shape[0]), torch.float32)}
         if dhidden:
             outputs["dhidden"] = (hidden.shape, hidden.dtype)
         if dweight:
@@ -238,7 +238,7 @@ def _cross_entropy_kernel(logits: torch.Tensor, target: torch.Tensor, weight: to
 def _cross_entropy_fake(logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *options: Any) -> Any:
     rows = logits.shape[0]
     return (
-        logits.new_empty(_loss_shape(options[0], rows), dtype=torch.float32),
+        logits.new_empty(loss_shape(options[0], rows), dtype=torch.float32),
         logits.new_empty((rows,), dtype=torch.float32),
     )
 
@@ -294,7 +294,7 @@ def _linear_fake(
     *options: Any,
 ) -> Any:
     return (
-        hidden.new_empty(_loss_shape(options[0], hidden.shape[0]), dtype=torch.float32),
+        hidden.new_empty(loss_shape(options[0], hidden.shape[0]), dtype=torch.float32),
         hidden.new_empty(hidden.shape if dhidden else (0,)),
         hidden.new_empty(linear_weight.shape if dweight else (0,)),
     )
