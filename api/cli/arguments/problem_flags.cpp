@@ -129,11 +129,18 @@ std::string brief(const Problem& problem) {
   for (const FieldInfo& info : infos)
     if (const Value* value = problem.fields.find(info.name); info.default_text.empty() && value != nullptr)
       shown.fields.set(info.name, *value);
-  for (const auto& [field, value] : problem.fields) {
-    const Problem implied = op.normalize(shown);
-    const Value* same = implied.fields.find(field);
-    if (field == "dtype" || same == nullptr || *same != value) shown.fields.set(field, value);
-  }
+  // Whether the fields that are shown already imply this one. They may not be a problem before others join them.
+  const auto is_implied = [&](const std::string& field, const Value& value) {
+    try {
+      const Problem implied = op.normalize(shown);
+      const Value* same = implied.fields.find(field);
+      return same != nullptr && *same == value;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  for (const auto& [field, value] : problem.fields)
+    if (field == "dtype" || !is_implied(field, value)) shown.fields.set(field, value);
   return shown.fields.short_text();
 }
 
