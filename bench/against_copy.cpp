@@ -29,18 +29,27 @@ void run(benchmark::State& state, Engine& engine, const Problem& problem, Mode m
     if (info.input) fill(device, arrays.back());
     addresses.push_back(arrays.back().data());
   }
-  const DeviceBuffer &x = arrays[0], &y = arrays[1];
+  const auto infos = plan.arrays();
+  const auto largest = [&](bool input) {
+    std::size_t found = arrays.size();
+    for (std::size_t i = 0; i < arrays.size(); ++i)
+      if (infos[i].input == input && (found == arrays.size() || arrays[i].bytes() > arrays[found].bytes())) found = i;
+    return found;
+  };
+  const DeviceBuffer &x = arrays[largest(true)], &y = arrays[largest(false)];
+  const std::size_t copied = std::min(x.bytes(), y.bytes());
 
   for (auto _ : state) {
     const std::vector<double> us =
         interleaved_us(device,
-                       {[&](Stream stream) { device.copy_async(y.data(), x.data(), y.bytes(), stream); },
+                       {[&](Stream stream) { device.copy_async(y.data(), x.data(), copied, stream); },
                         [&](Stream stream) { plan.launch(addresses, stream); }},
                        31);
     state.SetIterationTime(us[1] * 1e-6);
     state.counters["GB/s"] = plan.bytes() / us[1] * 1e-3;
-    state.counters["copy_GB/s"] = 2e-3 * static_cast<double>(y.bytes()) / us[0];
-    state.counters["share_of_copy"] = us[0] / us[1];
+    const double copy_rate = 2e-3 * static_cast<double>(copied) / us[0];
+    state.counters["copy_GB/s"] = copy_rate;
+    state.counters["share_of_copy"] = plan.bytes() / us[1] * 1e-3 / copy_rate;
   }
   state.SetLabel(std::string(name(plan.origin())) + " " + plan.config().text());
 }

@@ -7,8 +7,8 @@
 
 namespace tunesmith::bench {
 
-/// Registers a benchmark of a problem that reads x and writes y, which are its first two arrays. Reports GB/s, the GB/s of
-/// the copy, and the share of the copy.
+/// Registers a benchmark of a problem. The copy is from its largest input to its largest output, as far as both reach.
+/// Reports GB/s, the GB/s of the copy, and their quotient, the share of the copy.
 void register_against_copy(Engine& engine, const std::string& name, const Problem& problem, Mode mode);
 
 }  // namespace tunesmith::bench

@@ -12,6 +12,7 @@ void register_attention(Engine& engine);
 void register_attention_backward(Engine& engine);
 void register_softmax(Engine& engine);
 void register_rms_norm(Engine& engine);
+void register_row_program(Engine& engine);
 void register_dispatch(Engine& engine);
 void register_linear_cross_entropy(Engine& engine);
 }  // namespace tunesmith::bench
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
   for (const auto& [name, value] : engine->parts().device->provenance()) benchmark::AddCustomContext(name, value);
   tunesmith::bench::register_softmax(*engine);
   tunesmith::bench::register_rms_norm(*engine);
+  tunesmith::bench::register_row_program(*engine);
   tunesmith::bench::register_attention(*engine);
   tunesmith::bench::register_attention_backward(*engine);
   tunesmith::bench::register_dispatch(*engine);

@@ -251,7 +251,8 @@ std::vector<FieldInfo> Description::field_infos() const {
       info.default_text = entry.facts.required ? "" : tunesmith::text(entry.generic(*value));
     else
       info.default_text = entry.facts.follows.text.empty() ? "none" : std::string(entry.facts.follows.text);
-    if (entry.access->kind == FieldKind::text && info.default_text.empty()) info.default_text = "none";
+    if (entry.access->kind == FieldKind::text && info.default_text.empty() && !entry.facts.required)
+      info.default_text = "none";
     info.choices = entry.words();
     info.option = entry.option;
     info.kind = entry.access->kind;

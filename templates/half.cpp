@@ -15,7 +15,10 @@ constexpr Format format_of(DType dtype) noexcept {
     case DType::f32: return {23, -126, 127};
     case DType::f16: return {10, -14, 15};
     case DType::bf16: return {7, -126, 127};
+    case DType::e4m3: return {3, -6, 8};
+    case DType::e5m2: return {2, -14, 15};
     case DType::u8:
+    case DType::i8:
     case DType::i32:
     case DType::i64: break;
   }
@@ -44,6 +47,34 @@ std::uint16_t to_half(double value) noexcept {
   return sign | static_cast<std::uint16_t>(((exponent + 14) << 10) + static_cast<int>(std::ldexp(fraction, 11)) - 1024);
 }
 
+constexpr bool is_float8(DType dtype) noexcept { return dtype == DType::e4m3 || dtype == DType::e5m2; }
+
+// Both have a sign bit; their largest finite numbers are 448 (0x7e) and 57344 (0x7b). e4m3 has no infinities.
+double from_float8(DType dtype, unsigned bits) noexcept {
+  const Format format = format_of(dtype);
+  const unsigned fraction_count = 1U << static_cast<unsigned>(format.fraction_bits);
+  const double sign = (bits & 0x80U) != 0 ? -1.0 : 1.0;
+  const unsigned exponent = (bits & 0x7fU) / fraction_count, fraction = bits % fraction_count;
+  if (dtype == DType::e4m3 && (bits & 0x7fU) == 0x7fU) return NAN;
+  if (dtype == DType::e5m2 && exponent == 31) return fraction != 0 ? NAN : sign * INFINITY;
+  const unsigned whole = exponent == 0 ? fraction : fraction + fraction_count;
+  const int scale = static_cast<int>(std::max(exponent, 1U)) - 1 + format.min_exponent - format.fraction_bits;
+  return sign * std::ldexp(whole, scale);
+}
+
+unsigned to_float8(DType dtype, double value) noexcept {
+  const Format format = format_of(dtype);
+  const unsigned sign = std::signbit(value) ? 0x80U : 0U, most = dtype == DType::e4m3 ? 0x7eU : 0x7bU;
+  if (std::isnan(value)) return 0x7f;
+  const double size = std::fabs(value);
+  if (size >= from_float8(dtype, most)) return sign | most;
+  const double unit = spacing(dtype, size), rounded = std::nearbyint(size / unit) * unit;
+  const int exponent = rounded == 0 ? format.min_exponent : std::max(std::ilogb(rounded), format.min_exponent);
+  // Numbers of equal exponent follow each other, and the next exponent follows them.
+  const auto steps = static_cast<unsigned>(std::ldexp(rounded, format.fraction_bits - exponent));
+  return sign | (steps + (static_cast<unsigned>(exponent - format.min_exponent) << format.fraction_bits));
+}
+
 }  // namespace
 
 double spacing(DType dtype, double value) noexcept {
@@ -54,6 +85,7 @@ double spacing(DType dtype, double value) noexcept {
 }
 
 double read_element(DType dtype, const std::byte* data, std::int64_t index) noexcept {
+  if (is_float8(dtype)) return from_float8(dtype, std::to_integer<unsigned>(data[index]));
   if (!is_float(dtype)) return static_cast<double>(read_integer(dtype, data, index));
   if (dtype == DType::f32) {
     float value = 0;
@@ -77,6 +109,7 @@ std::int64_t read_integer(DType dtype, const std::byte* data, std::int64_t index
     return value;
   }
   if (dtype == DType::u8) return std::to_integer<std::int64_t>(data[index]);
+  if (dtype == DType::i8) return std::to_integer<std::int8_t>(data[index]);
   std::memcpy(&wide, data + index * 8, sizeof wide);
   return wide;
 }
@@ -85,7 +118,7 @@ void write_integer(DType dtype, std::byte* data, std::int64_t index, std::int64_
   if (dtype == DType::i32) {
     const auto narrow = static_cast<std::int32_t>(value);
     std::memcpy(data + index * 4, &narrow, sizeof narrow);
-  } else if (dtype == DType::u8) {
+  } else if (dtype == DType::u8 || dtype == DType::i8) {
     data[index] = static_cast<std::byte>(value);
   } else {
     std::memcpy(data + index * 8, &value, sizeof value);
@@ -95,6 +128,17 @@ void write_integer(DType dtype, std::byte* data, std::int64_t index, std::int64_
 void write_element(DType dtype, std::byte* data, std::int64_t index, float value) noexcept {
   if (dtype == DType::f32) {
     std::memcpy(data + index * 4, &value, sizeof value);
+    return;
+  }
+  if (is_float8(dtype)) {
+    data[index] = static_cast<std::byte>(to_float8(dtype, value));
+    return;
+  }
+  if (!is_float(dtype)) {
+    const double rounded = std::nearbyint(static_cast<double>(value));
+    const double most = dtype == DType::i8 ? 127 : dtype == DType::u8 ? 255 : dtype == DType::i32 ? 2147483647.0 : 0x1.0p62;
+    const double least = dtype == DType::u8 ? 0 : dtype == DType::i64 ? -most : -most - 1;
+    write_integer(dtype, data, index, std::isnan(value) ? 0 : static_cast<std::int64_t>(std::clamp(rounded, least, most)));
     return;
   }
   std::uint16_t narrow = 0;

@@ -100,7 +100,10 @@ std::string_view device_type(DType dtype) {
     case DType::f32: return "float";
     case DType::f16: return "tunesmith::f16";
     case DType::bf16: return "tunesmith::bf16";
-    case DType::u8: return "unsigned char";
+    case DType::u8:
+    case DType::e4m3:
+    case DType::e5m2: return "unsigned char";
+    case DType::i8: return "signed char";
     case DType::i32: return "int";
     case DType::i64: return "long long";
   }

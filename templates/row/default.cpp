@@ -26,7 +26,8 @@ TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo&
   const bool has_policies = device.arch.number() >= 80;
   if (has_policies && shape.writes && shape.traffic_bytes() >= 4 * device.l2_bytes) {
     config.load = LoadHint::evict_last;
-    if (config.reads_twice()) config.load_again = LoadHint::evict_first;
+    // Only the second pass of an elementwise program reads anything.
+    if (config.reads_twice()) config.load_again = shape.reduces ? LoadHint::evict_first : LoadHint::evict_last;
   } else if (!shape.in_place && (!config.reads_twice() || !shape.writes) && config.smem_bytes(shape) == 0 &&
              shape.traffic_bytes() <= device.l2_bytes) {
     config.load = LoadHint::no_allocate;
@@ -109,6 +110,16 @@ TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   config.unroll = wide || !long_rows ? 4 : 2;
   config.threads =
       power_of_two_up((shape.vectors_per_row() + config.unroll - 1) / config.unroll, 32, wide || long_rows ? 512 : 256);
+  bound_registers(config, shape, device);
+  return config;
+}
+
+/// Elementwise programs: few vectors for each thread, so that registers leave room for many threads.
+TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config;
+  config.variant = Variant::two_pass;
+  config.unroll = shape.inputs == 1 ? 4 : 2;
+  config.threads = power_of_two_up((shape.vectors_per_row() + config.unroll - 1) / config.unroll, 32, 256);
   bound_registers(config, shape, device);
   return config;
 }
@@ -206,6 +217,9 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
 TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   const auto valid = [&](const TypedConfig& config) { return why_invalid(config, shape, device).empty(); };
   const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
+  if (!shape.reduces)
+    if (const TypedConfig config = with_hints(elementwise_default(shape, device), shape, device); valid(config))
+      return config;
 
   // Share rows if there are fewer than multiprocessors.
   constexpr std::int64_t worth_sharing_bytes = 32 << 10;

@@ -17,7 +17,7 @@ constexpr std::int64_t max_grid_x = std::numeric_limits<std::int32_t>::max();
 RowParams parameters(const Shape& shape) {
   RowParams params{};
   params.rows = shape.rows;
-  for (int i = 0; i < shape.inputs; ++i) params.input_stride[i] = shape.in[static_cast<std::size_t>(i)].stride;
+  for (int i = 0; i < std::min(shape.inputs, 2); ++i) params.input_stride[i] = shape.in[static_cast<std::size_t>(i)].stride;
   params.output_stride = shape.out.stride;
   params.cols = static_cast<std::int32_t>(shape.actual_cols == 0 ? shape.cols : shape.actual_cols);
   const Options& options = shape.options;
@@ -45,6 +45,11 @@ std::size_t pointer_offset(const ArrayInfo& array, std::size_t position, const O
   return offsetof(RowParams, input) + position * sizeof(std::uint64_t);
 }
 
+int position_of(const std::vector<ArrayInfo>& arrays, const std::string& name) {
+  const auto found = std::ranges::find(arrays, name, &ArrayInfo::name);
+  return found == arrays.end() ? -1 : static_cast<int>(found - arrays.begin());
+}
+
 }  // namespace
 
 LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, const DeviceInfo& device,
@@ -56,7 +61,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
   for (std::size_t i = 0; i < arrays.size(); ++i)
     plan.pointers.push_back({arrays[i].name, static_cast<std::uint32_t>(pointer_offset(arrays[i], i, own)),
                              static_cast<std::uint32_t>(arrays[i].alignment), arrays[i].extent_bytes(), arrays[i].output,
-                             false, arrays[i].in_place_of.empty() ? -1 : 0});
+                             false, position_of(arrays, arrays[i].in_place_of)});
   plan.workspace_offset = offsetof(RowParams, workspace);
 
   KernelLaunch launch;

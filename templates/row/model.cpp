@@ -82,7 +82,7 @@ std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& dev
     if (registers == Registers::packed && !may_pack(shape)) continue;
     // A single warp has no barrier between its passes: the compiler then keeps both packed arrays of a gradient unpacked
     // across them, and spills.
-    const int least = registers == Registers::packed && shape.backward() ? 64 : 32;
+    const int least = registers == Registers::packed && (shape.backward() || shape.is_program) ? 64 : 32;
     for (int threads = least; threads <= device.max_threads_per_block; threads += 32) {
       TypedConfig config;
       config.threads = threads;

@@ -8,30 +8,41 @@ namespace tunesmith::row {
 
 OwnParams::OwnParams(std::string type) : type_(std::move(type)) {}
 
-OwnParams& OwnParams::address(const std::string& array) { return integer(array, 0); }
+OwnParams& OwnParams::address(const std::string& array, const std::string& member) {
+  const std::uint64_t unknown = 0;
+  add(member, array, &unknown, sizeof unknown);
+  return *this;
+}
+
+OwnParams& OwnParams::first_input(const std::string& array) {
+  first_input_ = array;
+  return *this;
+}
 
 OwnParams& OwnParams::integer(const std::string& member, std::int64_t value) {
-  add(member, &value, sizeof value);
+  add(member, {}, &value, sizeof value);
   return *this;
 }
 
 OwnParams& OwnParams::real(const std::string& member, double value) {
   const auto rounded = static_cast<float>(value);
-  add(member, &rounded, sizeof rounded);
+  add(member, {}, &rounded, sizeof rounded);
   return *this;
 }
 
-void OwnParams::add(const std::string& member, const void* value, std::size_t size) {
+void OwnParams::add(const std::string& member, const std::string& array, const void* value, std::size_t size) {
   const std::size_t at = (used_ + size - 1) / size * size;
   used_ = at + size;
   bytes_.resize((used_ + 7) / 8 * 8);  // RowParams holds addresses: the size of the struct is a multiple of 8
   std::memcpy(bytes_.data() + at, value, size);
-  members_.push_back({member, static_cast<std::uint32_t>(sizeof(RowParams) + at), size});
+  members_.push_back({member, array, static_cast<std::uint32_t>(sizeof(RowParams) + at), size});
 }
 
 std::optional<std::uint32_t> OwnParams::offset_of(std::string_view array) const {
+  if (array.empty()) return std::nullopt;
+  if (array == first_input_) return 0;
   for (const Member& member : members_)
-    if (member.name == array) return member.offset;
+    if (member.array == array) return member.offset;
   return std::nullopt;
 }
 

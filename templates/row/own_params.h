@@ -21,7 +21,11 @@ class OwnParams {
   explicit OwnParams(std::string type);
 
   /// Adds a pointer to the array of this name: null if the problem does not have the array.
-  OwnParams& address(const std::string& array);
+  OwnParams& address(const std::string& array) { return address(array, array); }
+  /// As above, in a member of another name.
+  OwnParams& address(const std::string& array, const std::string& member);
+  /// Names the array whose address is RowParams::input[0].
+  OwnParams& first_input(const std::string& array);
   OwnParams& integer(const std::string& member, std::int64_t value);
   /// Adds a float.
   OwnParams& real(const std::string& member, double value);
@@ -36,14 +40,14 @@ class OwnParams {
 
  private:
   struct Member {
-    std::string name;
-    std::uint32_t offset;  // in the struct
+    std::string name, array;  // array: whose address it is
+    std::uint32_t offset;     // in the struct
     std::size_t size;
   };
 
-  void add(const std::string& member, const void* value, std::size_t size);
+  void add(const std::string& member, const std::string& array, const void* value, std::size_t size);
 
-  std::string type_ = "RowParams";
+  std::string type_ = "RowParams", first_input_;
   std::vector<std::byte> bytes_;
   std::size_t used_ = 0;  // of bytes_, without padding at the end
   std::vector<Member> members_;

@@ -62,6 +62,7 @@ class Geometries {
     const bool few_rows = shape_.rows < 2 * device_.sm_count;
     const bool shares_rows = few_rows && row_bytes() >= 16 << 10;
     if (shares_rows) grids();
+    if (!shape_.reduces) readers();
     if (!shape_.writes) {  // one read in every variant: shared memory gains nothing
       if (row_bytes() >= 4 << 10) readers();
       if (shares_rows) splits();

@@ -6,6 +6,13 @@
 
 namespace tunesmith::row {
 
+bool Shape::has_bytes() const noexcept {
+  bool found = writes && size_of(out.dtype.value_or(output)) == 1;
+  for (int i = 0; i < inputs; ++i) found = found || size_of(input_dtype(i)) == 1;
+  for (int i = 0; i < more_outputs; ++i) found = found || size_of(more_output_dtype(i)) == 1;
+  return found;
+}
+
 std::int64_t Shape::widest_vector() const noexcept {
   return std::min<std::int64_t>(widest, 16 / std::max(size_of(input), size_of(output)));
 }
@@ -14,8 +21,10 @@ std::int64_t Shape::aligned_vector() const noexcept {
   const auto elements = [](const Rows& array, DType dtype) {
     return std::gcd(array.alignment, array.stride * size_of(dtype)) / size_of(dtype);
   };
-  std::int64_t least = std::min(widest_vector(), elements(out, output));
-  for (int i = 0; i < inputs; ++i) least = std::min(least, elements(in[static_cast<std::size_t>(i)], input));
+  std::int64_t least = std::min(widest_vector(), elements(out, out.dtype.value_or(output)));
+  for (int i = 0; i < inputs; ++i) least = std::min(least, elements(in[static_cast<std::size_t>(i)], input_dtype(i)));
+  for (int i = 0; i < more_outputs; ++i)
+    least = std::min(least, elements(more_out[static_cast<std::size_t>(i)], more_output_dtype(i)));
   return least;
 }
 
@@ -25,12 +34,14 @@ bool Shape::shifted() const noexcept {
   const Rows& first = in[0];
   const auto agrees = [&](const Rows& array, DType dtype, bool is_first) {
     const bool base_agrees =
-        is_first || (array.alignment >= most * size_of(dtype) && first.alignment >= most * size_of(input));
+        is_first || (array.alignment >= most * size_of(dtype) && first.alignment >= most * size_of(input_dtype(0)));
     return base_agrees && (array.stride - first.stride) % most == 0;
   };
   for (int i = 1; i < inputs; ++i)
-    if (!agrees(in[static_cast<std::size_t>(i)], input, false)) return false;
-  return agrees(out, output, in_place);
+    if (!agrees(in[static_cast<std::size_t>(i)], input_dtype(i), false)) return false;
+  for (int i = 0; i < more_outputs; ++i)
+    if (!agrees(more_out[static_cast<std::size_t>(i)], more_output_dtype(i), false)) return false;
+  return agrees(out, out.dtype.value_or(output), in_place);
 }
 
 int Shape::vector() const noexcept { return static_cast<int>(shifted() ? widest_vector() : aligned_vector()); }
@@ -38,12 +49,29 @@ int Shape::vector() const noexcept { return static_cast<int>(shifted() ? widest_
 int Shape::line() const noexcept {
   if (!shifted()) return 0;
   constexpr std::int64_t line_bytes = 128;
-  const bool is_long = cols * size_of(input) >= 16 * line_bytes;
-  return is_long ? static_cast<int>(line_bytes / size_of(input)) : vector();
+  const bool is_long = cols * size_of(input_dtype(0)) >= 16 * line_bytes;
+  return is_long ? static_cast<int>(line_bytes / size_of(input_dtype(0))) : vector();
 }
 
 std::int64_t Shape::resident_element_bytes() const noexcept {
-  return inputs * (options.mask == Mask::add ? 4 : size_of(input));
+  if (options.mask == Mask::add) return std::int64_t{4} * inputs;
+  std::int64_t bytes = 0;
+  for (int i = 0; i < inputs; ++i) bytes += size_of(input_dtype(i));
+  return bytes;
+}
+
+std::int64_t Shape::least_resident_bytes() const noexcept {
+  std::int64_t bytes = options.mask == Mask::add ? 4 : size_of(input);
+  for (int i = 0; i < inputs; ++i)
+    if (in[static_cast<std::size_t>(i)].dtype) bytes = std::min(bytes, size_of(input_dtype(i)));
+  return bytes;
+}
+
+std::int64_t Shape::traffic_bytes() const noexcept {
+  std::int64_t bytes = writes ? size_of(out.dtype.value_or(output)) : 0;
+  for (int i = 0; i < inputs; ++i) bytes += size_of(input_dtype(i));
+  for (int i = 0; i < more_outputs; ++i) bytes += size_of(more_output_dtype(i));
+  return rows * cols * bytes;
 }
 
 std::string Shape::problem_class() const {

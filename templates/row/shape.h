@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "templates/row/capacity.h"
@@ -12,8 +13,9 @@ namespace tunesmith::row {
 
 /// One array of rows.
 struct Rows {
-  std::int64_t stride = 0;     ///< elements
-  std::int64_t alignment = 0;  ///< bytes, of the base address
+  std::int64_t stride = 0;       ///< elements
+  std::int64_t alignment = 0;    ///< bytes, of the base address
+  std::optional<DType> dtype{};  ///< absent: Shape::input, or Shape::output
 };
 
 struct Shape {
@@ -23,18 +25,31 @@ struct Shape {
   std::int64_t least_cols = 0;
   DType input = DType::f32, output = DType::f32;
   int inputs = 1;  ///< number of input arrays: x, or dy and y
-  std::array<Rows, 2> in;
+  std::array<Rows, 4> in;
   Rows out;
+  int more_outputs = 0;  ///< number of outputs after `out`
+  std::array<Rows, 3> more_out{};
+  bool is_program = false;  ///< a row program; `input` and `output` are then the widest dtypes
   bool in_place = false;
   bool writes = true;  ///< writes rows; otherwise only a few numbers per row, and `out` equals in[0]
   bool logarithm = false;
   bool streams = false;             ///< the operation has pipeline kernels
+  bool reduces = true;              ///< values of a row depend on all of its columns
+  int lanes_of_group = 1;           ///< neighbouring threads that reduce a group of columns together
   int more_registers = 0;           ///< additional registers per thread that the operation needs
+  int exchanged_floats = 2;         ///< largest partial result that threads exchange; grid has room for 8
+  int more_smem_bytes = 0;          ///< static shared memory beyond that of two such exchanges
   bool keeps_exponentials = false;  ///< exponentials replace resident float elements; otherwise they are computed twice
   int widest = 16;  ///< maximum elements per vector, which a configuration chooses for rows that are not vector-aligned
   Options options;
 
-  bool backward() const noexcept { return inputs == 2; }
+  bool backward() const noexcept { return inputs == 2 && !is_program; }
+  DType input_dtype(int index) const noexcept { return in[static_cast<std::size_t>(index)].dtype.value_or(input); }
+  DType more_output_dtype(int index) const noexcept {
+    return more_out[static_cast<std::size_t>(index)].dtype.value_or(output);
+  }
+  /// Returns whether an array has elements of one byte.
+  bool has_bytes() const noexcept;
   /// Returns the elements per vector: 16 bytes of the widest dtype, or less if only less is aligned in all arrays.
   int vector() const noexcept;
   /// Returns whether rows are not vector-aligned. Their offset is the same in all arrays, so one shift aligns all.
@@ -47,6 +62,8 @@ struct Shape {
   std::int64_t vectors_per_row() const noexcept { return (cols + (shifted() ? line() - 1 : 0) + vector() - 1) / vector(); }
   /// Returns the resident bytes per element over all inputs, as float32 with an additive mask.
   std::int64_t resident_element_bytes() const noexcept;
+  /// Returns the resident bytes per element of the input with the fewest.
+  std::int64_t least_resident_bytes() const noexcept;
   /// Returns the most columns of the bucket that the problem is in. Rows that are not vector-aligned rarely have a multiple
   /// of a vector, and one column less often saves a vector per thread.
   std::int64_t capacity() const noexcept { return shifted() ? capacity_of(cols + 1) - 1 : capacity_of(cols); }
@@ -61,9 +78,7 @@ struct Shape {
   /// Returns whether the number of contributing columns differs between rows.
   bool ragged() const noexcept { return options.causal || options.valid_cols; }
   /// Returns the bytes read and written, without masks.
-  std::int64_t traffic_bytes() const noexcept {
-    return rows * cols * (inputs * size_of(input) + (writes ? size_of(output) : 0));
-  }
+  std::int64_t traffic_bytes() const noexcept;
   /// Returns everything except rows and cols that affects the generated source or the fastest configuration.
   std::string problem_class() const;
   /// Returns the same for the kernel of a capacity, with the bucket of rows and how rows end.

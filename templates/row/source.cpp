@@ -49,7 +49,10 @@ std::string features(const Shape& shape, const FeatureTypes& more) {
   const std::string edges = !shape.crosses_ends()    ? "WholeVectors"
                             : shape.actual_cols == 0 ? "StraightEdges"
                                                      : "GuardedEdges";
-  FeatureTypes types{{"Edges", edges}, {"SeenEdges", ragged ? "BranchedEdges" : edges}};
+  const auto of_any = [&](const std::string& type) {
+    return shape.has_bytes() ? "ByteEdges<tunesmith::" + type + ">" : type;
+  };
+  FeatureTypes types{{"Edges", of_any(edges)}, {"SeenEdges", of_any(ragged ? "BranchedEdges" : edges)}};
   types.emplace_back("Mask", options.mask == Mask::none   ? "NoMask"
                              : options.mask == Mask::keep ? "KeepMask"
                                                           : "AddMask<" + device_type(options.mask_dtype) + ">");
@@ -61,10 +64,13 @@ std::string features(const Shape& shape, const FeatureTypes& more) {
 
 }  // namespace
 
-std::string constants(const TypedConfig& config, const Shape& shape, const FeatureTypes& more) {
+std::string constants(const TypedConfig& config, const Shape& shape, const FeatureTypes& more,
+                      const std::string& definitions) {
   const Options& options = shape.options;
-  std::string text = "struct Types {\n  using Input = " + device_type(shape.input) +
-                     ";\n  using Output = " + device_type(shape.output) + ";\n};\n\n";
+  std::string text = definitions;
+  if (text.empty())
+    text = "struct Types {\n  using Input = " + device_type(shape.input) +
+           ";\n  using Output = " + device_type(shape.output) + ";\n};\n\n";
   // Members with default values are omitted.
   text += "static constexpr tunesmith::RowShape shape = {\n" + member("cols", shape.cols);
   if (shape.least_cols > 0) text += member("least_cols", shape.least_cols);
@@ -193,8 +199,8 @@ SourceParts source_parts(const TypedConfig& config, const Shape& shape, const st
   parts.specialized_for.front().second += kernels.specialized;
   parts.least_arch = least_arch(config, shape);
   describe(config, shape, kernels.steps, parts);
-  parts.constants = constants(config, shape, kernels.features) + own.assertions();
-  const std::string arguments = "Types, shape, config";
+  parts.constants = constants(config, shape, kernels.features, kernels.definitions) + own.assertions();
+  const std::string arguments = kernels.types + ", shape, config";
   const auto kernel_of = [&](const char* suffix, const char* function, const std::string& more = {}) {
     return kernel(config, entry + suffix, own.type(), kernels.function + function, arguments + more);
   };

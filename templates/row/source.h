@@ -14,8 +14,9 @@ namespace tunesmith::row {
 using FeatureTypes = std::vector<std::pair<std::string, std::string>>;
 
 /// Returns "Types", "shape" with its RowFeatures (those of all row kernels and `more`) and, depending on the variant,
-/// "config", "Group" and "Storage": the arguments of a kernel template.
-std::string constants(const TypedConfig& config, const Shape& shape, const FeatureTypes& more = {});
+/// "config", "Group" and "Storage": the arguments of a kernel template. `definitions`: text in place of "Types".
+std::string constants(const TypedConfig& config, const Shape& shape, const FeatureTypes& more = {},
+                      const std::string& definitions = {});
 
 /// Returns the extern "C" entry point `entry`, which calls tunesmith::`function`<`arguments`>(params) with
 /// tunesmith::`params`.
@@ -32,12 +33,14 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& sh
 /// and FUNCTION_two_pass, FUNCTION_split_sums and FUNCTION_split in FILES/tiled.cuh (two reads). Their template arguments
 /// are Types, shape and config; those of FUNCTION_resident also Group and Storage.
 struct Kernels {
-  std::string files;           ///< "softmax/backward_" for softmax/backward_resident.cuh
-  std::string function;        ///< "softmax_backward"
-  std::string steps;           ///< what they compute for a row, see describe()
-  FeatureTypes features{};     ///< of RowFeatures, in addition to those of all row kernels
-  std::string resident_and{};  ///< template arguments of FUNCTION_resident after those above: ", void"
-  std::string specialized{};   ///< additional properties they are specialized for: ", weights of bf16"
+  std::string files;            ///< "softmax/backward_" for softmax/backward_resident.cuh
+  std::string function;         ///< "softmax_backward"
+  std::string steps;            ///< what they compute for a row, see describe()
+  FeatureTypes features{};      ///< of RowFeatures, in addition to those of all row kernels
+  std::string resident_and{};   ///< template arguments of FUNCTION_resident after those above: ", void"
+  std::string types = "Types";  ///< first template argument
+  std::string definitions{};    ///< what the constants follow; without them, the struct Types
+  std::string specialized{};    ///< additional properties they are specialized for: ", weights of bf16"
 };
 
 /// Returns the source of a row kernel with arguments of the type of `own`.

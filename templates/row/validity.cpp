@@ -39,17 +39,21 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
     return "register_vectors is " + number(config.register_vectors) + "; a thread has only " +
            number(config.vectors_per_thread(shape)) + " vectors of this row";
   if (smem_bytes > 0) {
-    if (shape.vector() * shape.resident_element_bytes() / shape.inputs < 4)
+    if (shape.vector() * shape.least_resident_bytes() < 4)
       return std::string(name(config.variant)) + " copies to shared memory, which needs rows that are aligned to 4 bytes";
     // The system reserves 1 KB of shared memory per block; partials of the reductions take up to 1 KB, and so does
     // alignment.
     const std::int64_t available =
-        std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / config.min_blocks - 1024) - 2048;
+        std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / config.min_blocks - 1024) - 2048 -
+        shape.more_smem_bytes;
     if (smem_bytes > available)
       return std::string(name(config.variant)) + " with these settings needs " + number(smem_bytes) +
              " bytes of shared memory for " + number(shape.cols) + " columns; there are " + number(available) +
              " for each of " + number(config.min_blocks) + " blocks";
   }
+  if (config.variant == Variant::grid && shape.exchanged_floats > 8)
+    return "grid exchanges at most 8 floats between the blocks of a row; this program exchanges " +
+           number(shape.exchanged_floats);
   if (config.variant == Variant::grid && config.blocks_per_row > config.min_blocks * device.sm_count)
     return "blocks_per_row is " + number(config.blocks_per_row) + "; the device holds " +
            number(std::int64_t{config.min_blocks} * device.sm_count) + " such blocks at once";
@@ -78,6 +82,11 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
     return "access " + std::string(enum_name(config.access)) +
            " is for rows that start between two vectors; these start at multiples of " + number(problem_shape.vector()) +
            " elements";
+  if (config.capacity != 0 && problem_shape.is_program)
+    return "row programs have no kernels for several widths; use capacity=0";
+  if (config.members() % problem_shape.lanes_of_group != 0)
+    return number(config.members()) + " threads share a row; groups of columns need a multiple of " +
+           number(problem_shape.lanes_of_group);
   if (config.capacity != 0 && config.capacity != problem_shape.capacity())
     return "capacity is " + number(config.capacity) + "; rows of " + number(problem_shape.cols) + " columns have " +
            number(problem_shape.capacity());
@@ -89,6 +98,8 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
   if (reason.empty() && config.variant == Variant::split && config.blocks_per_row > shape.vectors_per_row())
     reason = "blocks_per_row is " + number(config.blocks_per_row) + "; a row has only " + number(shape.vectors_per_row()) +
              " vectors";
+  if (reason.empty() && config.variant == Variant::split && shape.is_program)
+    reason = "row programs have no split kernels; two_pass also runs rows of any length";
   constexpr std::int64_t max_workspace_bytes = std::int64_t{1} << 30;
   if (reason.empty() && config.variant == Variant::split && shape.rows > max_workspace_bytes / 16 / config.blocks_per_row)
     reason = "split would need more than a gigabyte of workspace for " + number(shape.rows) + " rows";

@@ -1,12 +1,15 @@
 #pragma once
-// A row program as a checked graph. The parser makes it; the generated kernel, the float64 evaluation and
-// the gradient are made of it. Internal to templates/.
+// A row program as a checked graph. The parser makes it; the generated kernel, the float64 evaluation and the gradient are
+// made of it. Internal to templates/.
 
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "tunesmith/enum_names.h"
 
 namespace tunesmith::row_program {
 
@@ -17,6 +20,11 @@ struct Place {
 
 /// Element types of arrays, and of rounding. Arithmetic is f32; indices are i32; comparisons are boolean.
 enum class Type : std::uint8_t { f32, f16, bf16, e4m3, e5m2, i8, i32, boolean };
+
+/// Returns the type in which the program computes with elements of this type: f32, i32 or boolean.
+constexpr Type value_type(Type element) noexcept {
+  return element == Type::i32 || element == Type::boolean ? element : Type::f32;
+}
 
 /// The dimensions along which a value varies. Elementwise functions broadcast: the result varies along the dimensions of all
 /// operands.
@@ -75,6 +83,12 @@ enum class Operation : std::uint8_t {
 };
 
 /// A value. Its operands precede it in Program::nodes; equal subexpressions are one node.
+///
+/// The type is f32, i32 or boolean. Functions take and give f32, with these exceptions: comparisons, minimum, maximum and
+/// select also take two i32; equal, not_equal and select also take two booleans; logical functions take and give booleans.
+/// The type of round_to is the one that is rounded to: f32 and i32 convert from i32 and f32, all others give an f32 that the
+/// type can represent. Rounding is to nearest, ties to even. e4m3, e5m2, i8 and i32 saturate; f16 and bf16 overflow to inf.
+/// NaN stays NaN in floating-point types and gives 0 in i8 and i32. Other conversions between f32 and i32 do not occur.
 struct Node {
   Operation operation = Operation::constant;
   Kind kind = Kind::scalar;
@@ -87,8 +101,16 @@ struct Node {
   /// Reduction::stage it depends on.
   int stage = 0;
   Place place;
+  bool to_problem_dtype = false;  ///< round_to: to the dtype of the problem; with_dtype() sets the type
+  std::string name;               ///< of the definition; empty for other values
 };
 
+/// A reduction has one result, with these exceptions (Node::part):
+///   moments   0: mean, 1: variance (divided by the number of columns)
+///   lse       0: log(sum(exp(x))), 1: maximum m, 2: sum(exp(x - m)), which is NaN unless m is finite
+///   custom    one for each component of the monoid
+/// Reductions take f32 and give f32. argmax, argmin and count give i32; any, all and count take booleans; any and all give
+/// booleans. NaN is larger than any number for argmax, and smaller for argmin; ties give the lowest column.
 enum class Reducer : std::uint8_t { sum, mean, max, min, lse, moments, argmax, argmin, any, all, count, custom };
 
 /// Columns of a row, or of each group of its columns, combined to one value or few.
@@ -104,6 +126,7 @@ struct Reduction {
 
 /// A user's associative function: combine((a...), (b...)) with an identity.
 struct Monoid {
+  std::string name;
   std::vector<double> identity;  ///< one for each component
   std::vector<Node> nodes;       ///< graph over Operation::parameter; operands are indices into it
   std::vector<int> results;      ///< one for each component
@@ -131,6 +154,7 @@ struct Output {
   Kind kind = Kind::full;
   int node = -1;
   Place place;
+  bool sum_over_rows = false;  ///< kind col: the sum of the node over all rows (`colsum`)
 };
 
 /// A checked program. Every node contributes to an output.
@@ -146,3 +170,23 @@ struct Program {
 };
 
 }  // namespace tunesmith::row_program
+
+namespace tunesmith {
+
+template <>
+inline constexpr std::array<std::string_view, 8> enum_names<row_program::Type>{"f32",  "f16", "bf16", "e4m3",
+                                                                               "e5m2", "i8",  "i32",  "bool"};
+template <>
+inline constexpr std::array<std::string_view, 5> enum_names<row_program::Kind>{"[]", "[row]", "[col]", "[row, col/N]",
+                                                                               "[row, col]"};
+template <>
+inline constexpr std::array<std::string_view, 12> enum_names<row_program::Reducer>{
+    "sum", "mean", "max", "min", "lse", "moments", "argmax", "argmin", "any", "all", "count", "reduce"};
+template <>
+inline constexpr std::array<std::string_view, 38> enum_names<row_program::Operation>{
+    "constant", "input", "number",   "row", "col",     "rows", "cols", "reduced", "parameter", "negate",
+    "abs",      "exp",   "exp2",     "log", "log1p",   "tanh", "erf",  "sqrt",    "rsqrt",     "sigmoid",
+    "floor",    "round", "round_to", "!",   "uniform", "+",    "-",    "*",       "/",         "min",
+    "max",      "<",     "<=",       "==",  "!=",      "&&",   "||",   "select"};
+
+}  // namespace tunesmith

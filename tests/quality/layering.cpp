@@ -120,7 +120,8 @@ std::string operation_of(std::string_view path) {
 }
 
 // Operations on rows, which use row/.
-const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/", "templates/rms_norm/"};
+const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/", "templates/rms_norm/",
+                                              "templates/row_program/"};
 
 // Operations that continue another one, whose files they share.
 const std::map<std::string_view, std::string_view> continues = {{"templates/attention_backward/", "templates/attention/"}};

@@ -48,6 +48,28 @@ const Case golden_cases[] = {
      "variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming"},
     {"rms_norm_split_f32_1000001", "rms_norm", "rows=1,cols=1000001,weight=1", "sm_90a",
      "variant=split,threads=256,unroll=4,blocks_per_row=64,load=plain,load_again=plain,store=plain"},
+    {"row_program_add_norm_bf16_4096", "row_program",
+     "rows=4096,cols=4096,dtype=bf16,numbers=eps=1e-5,in_place=res=r,program="
+     "in x%2C r : float[row%2C col]%0A"
+     "in w : f32[col]%0A"
+     "num eps : f32 = 1e-6%0A"
+     "h : float = x + r%0A"
+     "sum ss = h * h%0A"
+     "y = h * rsqrt(ss / cols + eps) * w%0A"
+     "max a = abs(y)%0A"
+     "q = max(a%2C 1e-12) / 448%0A"
+     "out res : float[row%2C col] = h%0A"
+     "out scale : f32[row] = q%0A"
+     "out z : e4m3[row%2C col] = y / q%0A",
+     "sm_90a", "variant=block,threads=256,min_blocks=4,registers=packed,load=evict_last,store=plain"},
+    {"row_program_softmax_f32_262144", "row_program",
+     "rows=16,cols=262144,program="
+     "in x : float[row%2C col]%0A"
+     "max m = x%0A"
+     "e = exp(x - m)%0A"
+     "sum s = e%0A"
+     "out y : float[row%2C col] = e / s%0A",
+     "sm_90a", "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,load=plain,load_again=plain,store=plain"},
 };
 
 std::string rendered(const Case& c, const TemplateSet& templates = TemplateSet::embedded()) {
@@ -111,7 +133,8 @@ TEST(Render, GoldenFilesCoverEveryMainTemplate) {
   EXPECT_EQ(kept, named);
   EXPECT_EQ(main_templates,
             (std::set<std::string>{"softmax/resident.cuh", "softmax/tiled.cuh", "softmax/backward_resident.cuh",
-                                   "softmax/backward_tiled.cuh", "rms_norm/resident.cuh", "rms_norm/tiled.cuh"}));
+                                   "softmax/backward_tiled.cuh", "rms_norm/resident.cuh", "rms_norm/tiled.cuh",
+                                   "row_program/resident.cuh", "row_program/tiled.cuh"}));
 }
 
 TEST(Render, IsOneSelfContainedUnit) {

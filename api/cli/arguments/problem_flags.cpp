@@ -16,7 +16,7 @@ namespace {
 std::string placeholder(const FieldInfo& field) {
   switch (kind_of(field)) {
     case FieldKind::toggle: return "";
-    case FieldKind::file: return "FILE.cu";
+    case FieldKind::file: return field.name == "program" ? "FILE.row" : "FILE.cu";
     case FieldKind::free_text: return "TEXT";
     case FieldKind::number: return "N";
     case FieldKind::choice: break;
@@ -104,8 +104,9 @@ Problem ProblemFlags::problem() const {
   Problem problem{std::string(op_.name()), {}};
   for (const FieldInfo& field : fields)
     if (const auto typed = typed_.find(std::string(field.name)); typed != typed_.end())
-      problem.fields.set(field.name, kind_of(field) == FieldKind::file ? read_text_file(flag_of(field.name), typed->second)
-                                                                       : value_of(field, typed->second));
+      problem.fields.set(field.name, kind_of(field) == FieldKind::file
+                                         ? read_source(field.name, flag_of(field.name), typed->second)
+                                         : value_of(field, typed->second));
   for (const std::string& option : options_) {
     const auto [name, typed] = split_pair(option, "--option", "NAME=VALUE");
     const auto field = std::ranges::find(fields, name, &FieldInfo::name);
@@ -122,6 +123,21 @@ Problem ProblemFlags::problem() const {
   return problem;
 }
 
+namespace {
+
+/// Reports whether a field of a problem with these fields has this value. Without others it may be incomplete.
+bool implies(const Op& op, const Problem& shown, const std::string& field, const Value& value) {
+  try {
+    const Problem implied = op.normalize(shown);
+    const Value* same = implied.fields.find(field);
+    return same != nullptr && *same == value;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 std::string brief(const Problem& problem) {
   const Op& op = find_op(problem.op);
   const std::vector<FieldInfo> infos = op.problem_fields();
@@ -129,18 +145,9 @@ std::string brief(const Problem& problem) {
   for (const FieldInfo& info : infos)
     if (const Value* value = problem.fields.find(info.name); info.default_text.empty() && value != nullptr)
       shown.fields.set(info.name, *value);
-  // Whether the fields that are shown already imply this one. They may not be a problem before others join them.
-  const auto is_implied = [&](const std::string& field, const Value& value) {
-    try {
-      const Problem implied = op.normalize(shown);
-      const Value* same = implied.fields.find(field);
-      return same != nullptr && *same == value;
-    } catch (const Error&) {
-      return false;
-    }
-  };
-  for (const auto& [field, value] : problem.fields)
-    if (field == "dtype" || !is_implied(field, value)) shown.fields.set(field, value);
+  for (const auto& [field, value] : problem.fields) {
+    if (field == "dtype" || !implies(op, shown, field, value)) shown.fields.set(field, value);
+  }
   return shown.fields.short_text();
 }
 

@@ -27,6 +27,7 @@ void add_commands(CLI::App& app, Parse& parse) {
   add_cache(app, parse);
   add_ops(app, parse);
   add_doctor(app, parse);
+  add_row_gradient(app, parse);
   add_completion(app, parse);
 }
 

@@ -23,6 +23,7 @@ void add_tune(CLI::App& app, Parse& parse);
 void add_prewarm(CLI::App& app, Parse& parse);
 void add_report(CLI::App& app, Parse& parse);
 void add_cache(CLI::App& app, Parse& parse);
+void add_row_gradient(CLI::App& app, Parse& parse);
 void add_ops(CLI::App& app, Parse& parse);
 void add_doctor(CLI::App& app, Parse& parse);
 void add_completion(CLI::App& app, Parse& parse);

@@ -49,9 +49,11 @@ Json to_json(const ArrayInfo& array) {
 /// The digest of the operation's templates, as the line "templates" of a generated source states it. Any small problem has
 /// the same templates.
 std::string template_digest(const Op& op, const TemplateSet& templates) {
+  constexpr const char* copy_program = "in x : float[row, col]\nout y : float[row, col] = x\n";
   Problem problem{std::string(op.name()), {}};
   for (const FieldInfo& field : op.problem_fields())
-    if (field.default_text.empty()) problem.fields.set(field.name, std::int64_t{64});
+    if (field.default_text.empty())
+      problem.fields.set(field.name, field.text ? Value(std::string(copy_program)) : Value(std::int64_t{64}));
   const ParsedProblemPtr parsed = op.parse(problem);
   const DeviceInfo device = generic_device({9, 0, 'a'});
   return tuning_key(*parsed, device, templates).template_digest;

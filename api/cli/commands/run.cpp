@@ -153,9 +153,10 @@ void add_run(CLI::App& app, Parse& parse) {
     auto flags = std::make_shared<RunFlags>();
     flags->problem = problem;
     command
-        .add_option("--input", flags->inputs,
-                    "read an array from a file, which sets shape, dtype and the switch of an optional array. Types: "
-                    "f32 '<f4', f16 '<f2', bf16 '<u2', u8 '|u1' or '|b1', i32 '<i4', i64 '<i8'")
+        .add_option(
+            "--input", flags->inputs,
+            "read an array from a file, which sets shape, dtype and the switch of an optional array. Types: "
+            "f32 '<f4', f16 '<f2', bf16 '<u2', u8 '|u1' or '|b1', e4m3 and e5m2 '|u1', i8 '|i1', i32 '<i4', i64 '<i8'")
         ->type_name("NAME=FILE.npy")
         ->allow_extra_args(false);
     command.add_option("--output", flags->outputs, "write an array to a file; enables an optional array")

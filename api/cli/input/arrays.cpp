@@ -47,7 +47,10 @@ NpyType npy_type(DType dtype) {
     case DType::f32: return NpyType::f4;
     case DType::f16: return NpyType::f2;
     case DType::bf16: return NpyType::u2;
-    case DType::u8: return NpyType::u1;
+    case DType::u8:
+    case DType::e4m3:
+    case DType::e5m2: return NpyType::u1;
+    case DType::i8: return NpyType::i1;
     case DType::i32: return NpyType::i4;
     case DType::i64: return NpyType::i8;
   }

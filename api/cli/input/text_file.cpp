@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "templates/row_program/programs.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
@@ -16,6 +17,14 @@ std::string read_text_file(const std::string& named_by, const std::filesystem::p
   if (!std::filesystem::is_regular_file(file, error) || !(text << stream.rdbuf()))
     throw Error(ErrorCode::io, named_by, ": '", file.string(), "' cannot be read, or is empty");
   return text.str();
+}
+
+std::string read_source(std::string_view field, const std::string& named_by, const std::filesystem::path& file) {
+  std::error_code error;
+  if (field == "program" && !std::filesystem::exists(file, error))
+    if (const std::string_view shipped = row_program::shipped_program(file.string()); !shipped.empty())
+      return std::string(shipped);
+  return read_text_file(named_by, file);
 }
 
 }  // namespace tunesmith::cli

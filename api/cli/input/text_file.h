@@ -3,10 +3,15 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace tunesmith::cli {
 
 /// Reads the whole file. Throws Error(not_found | io) that begins with `named_by`: a flag or a place in a spec.
 std::string read_text_file(const std::string& named_by, const std::filesystem::path& file);
+
+/// Does the same for a field that takes a file. For a program, the name of a shipped row program ("rms_norm") stands for it
+/// where no file has this name.
+std::string read_source(std::string_view field, const std::string& named_by, const std::filesystem::path& file);
 
 }  // namespace tunesmith::cli

@@ -52,7 +52,10 @@ typedef enum tunesmith_dtype {
   TUNESMITH_BF16 = 2,
   TUNESMITH_U8 = 3,
   TUNESMITH_I32 = 4,
-  TUNESMITH_I64 = 5
+  TUNESMITH_I64 = 5,
+  TUNESMITH_E4M3 = 6, /* 8-bit floats of the OCP formats E4M3 and E5M2 */
+  TUNESMITH_E5M2 = 7,
+  TUNESMITH_I8 = 8
 } tunesmith_dtype;
 
 typedef enum tunesmith_mode {

@@ -4,4 +4,5 @@
 #include "tunesmith/engine.h"
 #include "tunesmith/linear_cross_entropy.h"
 #include "tunesmith/rms_norm.h"
+#include "tunesmith/row_program.h"
 #include "tunesmith/version.h"

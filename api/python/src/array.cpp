@@ -78,12 +78,17 @@ std::string_view type_name(DlType type) {
   if (type.code == dl_bool) return "bool";
   if (type.code == dl_int && type.bits == 32) return "i32";
   if (type.code == dl_int && type.bits == 64) return "i64";
+  if (type.code == dl_int && type.bits == 8) return "i8";
+  if (type.code == dl_float8_e4m3fn && type.bits == 8) return "e4m3";
+  if (type.code == dl_float8_e5m2 && type.bits == 8) return "e5m2";
   return {};
 }
 
 bool fits(DlType type, DType dtype) {
   const std::string_view given = type_name(type);
-  return given == name(dtype) || (given == "bool" && dtype == DType::u8) || (given == "u16" && dtype == DType::bf16);
+  const bool float8 = dtype == DType::e4m3 || dtype == DType::e5m2;
+  return given == name(dtype) || (given == "bool" && dtype == DType::u8) || (given == "u16" && dtype == DType::bf16) ||
+         (given == "u8" && float8);
 }
 
 const DlExchange* exchange_of(nb::handle type) {

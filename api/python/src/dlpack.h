@@ -22,6 +22,7 @@ struct DlType {
   std::uint16_t lanes;
 };
 inline constexpr std::uint8_t dl_int = 0, dl_uint = 1, dl_float = 2, dl_bfloat = 4, dl_bool = 6;
+inline constexpr std::uint8_t dl_float8_e4m3fn = 10, dl_float8_e5m2 = 12;
 
 struct DlTensor {
   void* data;

@@ -15,18 +15,25 @@ enum class DType : std::uint8_t {
   f32,
   f16,
   bf16,
-  u8,   ///< boolean masks: 0 is false
-  i32,  ///< lengths, class indices
-  i64,  ///< class indices
+  u8,    ///< boolean masks: 0 is false
+  i32,   ///< lengths, class indices
+  i64,   ///< class indices
+  e4m3,  ///< 8-bit float: 4 bits of exponent, 3 of fraction; finite up to 448, no infinities (OCP E4M3)
+  e5m2,  ///< 8-bit float: 5 bits of exponent, 2 of fraction; finite up to 57344 (OCP E5M2)
+  i8,    ///< quantized values
 };
 
 template <>
-inline constexpr std::array<std::string_view, 6> enum_names<DType>{"f32", "f16", "bf16", "u8", "i32", "i64"};
+inline constexpr std::array<std::string_view, 9> enum_names<DType>{"f32", "f16",  "bf16", "u8", "i32",
+                                                                   "i64", "e4m3", "e5m2", "i8"};
 
 /// Returns the size of one element in bytes.
 constexpr std::int64_t size_of(DType dtype) noexcept {
   switch (dtype) {
-    case DType::u8: return 1;
+    case DType::u8:
+    case DType::e4m3:
+    case DType::e5m2:
+    case DType::i8: return 1;
     case DType::f16:
     case DType::bf16: return 2;
     case DType::f32:

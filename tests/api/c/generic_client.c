@@ -27,6 +27,21 @@ static tunesmith_status set_field(tunesmith_problem* problem, const char* name, 
   return tunesmith_problem_set_string(problem, name, value);
 }
 
+/* Replaces "%2C" and other escapes of two hex digits. */
+static void unescape(char* text) {
+  char* to = text;
+  for (const char* from = text; *from != 0; ++from) {
+    if (*from == '%' && from[1] != 0 && from[2] != 0) {
+      const char digits[3] = {from[1], from[2], 0};
+      *to++ = (char)strtol(digits, NULL, 16);
+      from += 2;
+    } else {
+      *to++ = *from;
+    }
+  }
+  *to = 0;
+}
+
 static tunesmith_status set_fields(tunesmith_problem* problem, const char* fields) {
   char text[most_text];
   strncpy(text, fields, sizeof text - 1);
@@ -35,6 +50,7 @@ static tunesmith_status set_fields(tunesmith_problem* problem, const char* field
     char* const equals = strchr(field, '=');
     if (equals == NULL) return TUNESMITH_INTERNAL;
     *equals = 0;
+    unescape(equals + 1);
     TRY(set_field(problem, field, equals + 1));
   }
   return TUNESMITH_OK;

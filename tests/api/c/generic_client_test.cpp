@@ -42,6 +42,8 @@ constexpr Case cases[] = {
     {"attention_backward",
      "heads=4,kv_heads=2,seq_q=20,seq_kv=33,head_dim=16,dtype=f32,alibi=1,dslopes=1,sinks=1,dsinks=1,dlse=1"},
     {"rms_norm", "rows=5,cols=70,dtype=bf16,weight=1,weight_dtype=f32,rstd=1"},
+    {"row_program",
+     "rows=5,cols=70,dtype=bf16,program=in x : float[row%2C col]%0Asum s = x%0Aout y : float[row%2C col] = x - s / cols%0A"},
     {"copy", "elements=1000,dtype=f32,inputs=2"},
 };
 

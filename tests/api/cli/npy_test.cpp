@@ -59,7 +59,7 @@ TEST(NpyHeader, SaysWhatIsWrong) {
       {"{'descr': '>f4', 'fortran_order': False, 'shape': (3, 4)}", "big-endian"},
       {"{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4)}", "holds '<f8'"},
       {"{'descr': '|S1', 'fortran_order': False, 'shape': (3, 4)}", "holds '|S1'; expected '<f4' (f32)"},
-      {"{'descr': '|i1', 'fortran_order': False, 'shape': (3, 4)}", "'|u1' or '|b1' (u8), '<i4' (i32) or '<i8' (i64)"},
+      {"{'descr': '<i2', 'fortran_order': False, 'shape': (3, 4)}", "'|i1' (i8), '<i4' (i32) or '<i8' (i64)"},
       {"{'descr': '>i4', 'fortran_order': False, 'shape': (3, 4)}", "expected little-endian ('<i4')"},
       {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,)}", "structured"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", "overflows"},

@@ -18,6 +18,9 @@ DTYPES = {
     torch.bool: "u8",
     torch.int32: "i32",
     torch.int64: "i64",
+    torch.float8_e4m3fn: "e4m3",
+    torch.float8_e5m2: "e5m2",
+    torch.int8: "i8",
 }
 _TYPES: list[type] = [torch.Tensor, torch.nn.Parameter]
 

@@ -1,0 +1,247 @@
+#include "templates/row_program/accumulate.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace tunesmith::row_program {
+namespace {
+
+constexpr std::size_t chain = 64;        // columns that a monoid combines one after the other
+constexpr double lse_roundings = 24;     // of rescaled partial sums, in addition to the exponentials'
+constexpr double moment_roundings = 16;  // merges of partial results
+
+}  // namespace
+
+Accumulator::Accumulator(const Reduction& reduction, const Monoid* monoid)
+    : reducer_(reduction.reducer), monoid_(monoid), low_(-anything), high_(-anything), largest_(-anything) {
+  if (reducer_ == Reducer::all) sum_ = 1;
+}
+
+void Accumulator::add(std::int64_t column, const Bounded* terms) {
+  const Bounded& term = terms[0];
+  count_ += 1;
+  switch (reducer_) {
+    case Reducer::sum:
+    case Reducer::mean: return add_sum(term);
+    case Reducer::max:
+    case Reducer::argmax: return add_extreme(term, column);
+    case Reducer::min:
+    case Reducer::argmin: return add_extreme({-term.value, term.bound}, column);
+    case Reducer::lse: return add_lse(term);
+    case Reducer::moments: return add_moments(term);
+    case Reducer::any:
+      if (term.bound == 0 && term.value != 0) sum_ = 1;
+      uncertain_ = uncertain_ || term.bound > 0;
+      return;
+    case Reducer::all:
+      if (term.bound == 0 && term.value == 0) sum_ = 0;
+      uncertain_ = uncertain_ || term.bound > 0;
+      return;
+    case Reducer::count:
+      sum_ += term.value;
+      bound_ += term.bound;
+      return;
+    case Reducer::custom: return add_custom(terms);
+  }
+}
+
+Bounded Accumulator::result(int part) {
+  switch (reducer_) {
+    case Reducer::sum: return sum();
+    case Reducer::mean: return apply(Operation::divide, sum(), {count_, 0}, {}, false);
+    case Reducer::max:
+    case Reducer::min: {
+      const double sign = reducer_ == Reducer::min ? -1 : 1;
+      if (uncertain_) return {sign * largest_, anything};
+      if (first_nan_ >= 0) return {std::nan(""), 0};
+      return {sign * largest_, low_ == high_ ? 0 : std::max(high_ - largest_, largest_ - low_)};
+    }
+    case Reducer::argmax:
+    case Reducer::argmin: return argument();
+    case Reducer::lse: return lse(part);
+    case Reducer::moments: return moments(part);
+    case Reducer::any: return {sum_, uncertain_ && sum_ == 0 ? 1.0 : 0.0};
+    case Reducer::all: return {sum_, uncertain_ && sum_ != 0 ? 1.0 : 0.0};
+    case Reducer::count: return {sum_, bound_};
+    case Reducer::custom: break;
+  }
+  if (!chain_.empty()) partials_.insert(partials_.end(), chain_.begin(), chain_.end());
+  chain_.clear();
+  const std::size_t width = monoid_->identity.size();
+  for (std::size_t all = partials_.size() / width; all > 1; all = (all + 1) / 2) {
+    for (std::size_t i = 0; i + 1 < all; i += 2) {
+      combine(&partials_[i * width], &partials_[(i + 1) * width]);
+      std::copy_n(&partials_[i * width], width, &partials_[i / 2 * width]);
+    }
+    if (all % 2 == 1) std::copy_n(&partials_[(all - 1) * width], width, &partials_[all / 2 * width]);
+    partials_.resize((all + 1) / 2 * width);
+  }
+  return partials_[static_cast<std::size_t>(part)];
+}
+
+void Accumulator::add_sum(const Bounded& term) {
+  sum_ += term.value;
+  bound_ += term.bound;
+  if (std::isfinite(term.value)) magnitude_ += std::fabs(term.value);
+  exact_ = exact_ && term.bound == 0 && term.value == std::nearbyint(term.value);
+}
+
+Bounded Accumulator::sum() const {
+  if (exact_ && magnitude_ <= 0x1p24) return {sum_, 0};
+  // Partial sums of both signs may overflow where the sum does not.
+  const bool opposed = std::fabs(sum_) < magnitude_ || !std::isfinite(sum_);
+  if (magnitude_ + bound_ > 0x1.fp127 && opposed) return {sum_, anything};
+  if (!std::isfinite(sum_)) return {sum_, std::isfinite(bound_) ? 0 : anything};
+  return in_range(sum_, bound_ + allowed_rounding(magnitude_, sum_roundings) + allowed_rounding(sum_, 2));
+}
+
+void Accumulator::add_extreme(Bounded term, std::int64_t column) {
+  const bool argument = reducer_ == Reducer::argmax || reducer_ == Reducer::argmin;
+  if (term.bound == anything) {
+    uncertain_ = true;
+    if (argument) candidates_.push_back({column, anything});
+    return;
+  }
+  if (std::isnan(term.value)) {
+    if (first_nan_ < 0) first_nan_ = column;
+    return;
+  }
+  low_ = std::max(low_, term.value - term.bound);
+  high_ = std::max(high_, term.value + term.bound);
+  if (argument && term.value + term.bound >= low_) {
+    // Of equal exact values the first one counts.
+    const bool tie = term.bound == 0 && !candidates_.empty() && candidates_.back().high == term.value &&
+                     largest_ == term.value && low_ == high_;
+    if (!tie) candidates_.push_back({column, term.value + term.bound});
+    if (candidates_.size() > 1000 && std::has_single_bit(candidates_.size()))
+      std::erase_if(candidates_, [&](const Candidate& c) { return c.high < low_; });
+  }
+  largest_ = std::max(largest_, term.value);
+}
+
+std::vector<std::int64_t> Accumulator::candidates() {
+  std::erase_if(candidates_, [&](const Candidate& c) { return c.high < low_; });
+  std::vector<std::int64_t> columns;
+  for (const Candidate& c : candidates_) columns.push_back(c.column);
+  if (first_nan_ >= 0) {  // the first NaN, or an earlier element that may be one
+    std::erase_if(candidates_, [&](const Candidate& c) { return c.high < anything; });
+    columns.clear();
+    for (const Candidate& c : candidates_)
+      if (c.column < first_nan_) columns.push_back(c.column);
+    columns.push_back(first_nan_);
+  }
+  return columns;
+}
+
+Bounded Accumulator::argument() {
+  const std::vector<std::int64_t> columns = candidates();
+  const auto first = static_cast<double>(columns.front()), last = static_cast<double>(columns.back());
+  return {first, last - first};
+}
+
+void Accumulator::add_lse(const Bounded& term) {
+  if (term.bound == anything) {
+    uncertain_ = true;
+    return;
+  }
+  if (std::isnan(term.value)) first_nan_ = 0;
+  low_ = std::max(low_, term.value - term.bound);
+  high_ = std::max(high_, term.value + term.bound);
+  if (std::isnan(term.value) || std::isinf(term.value)) {
+    largest_ = std::max(largest_, term.value);  // -inf adds nothing; +inf makes the result infinite
+    return;
+  }
+  if (term.value > largest_) {
+    const double factor = std::isinf(largest_) ? 0 : std::exp(largest_ - term.value), distance = term.value - largest_;
+    weighted_distance_ = factor == 0 ? 0 : factor * (weighted_distance_ + distance * sum_);
+    sum_ *= factor;
+    bound_ *= factor;
+    largest_ = term.value;
+  }
+  const double weight = std::exp(term.value - largest_);
+  sum_ += weight;
+  bound_ += weight * std::expm1(term.bound);
+  weighted_distance_ += weight * (largest_ - term.value);
+}
+
+Bounded Accumulator::lse(int part) const {
+  const double maximum = first_nan_ >= 0 ? std::nan("") : largest_;
+  if (uncertain_) return {maximum, anything};
+  const double spread = low_ == high_ ? 0 : std::max(high_ - largest_, largest_ - low_);
+  if (part == 1 || !std::isfinite(maximum)) {
+    if (part == 2) return {std::nan(""), 0};
+    return {maximum, std::isfinite(maximum) ? spread : 0};
+  }
+  const FunctionError error = function_error(Operation::exp);
+  const double sum_bound = bound_ + allowed_rounding(weighted_distance_, 2 * error.of_argument) +
+                           allowed_rounding(sum_, error.constant + lse_roundings + sum_roundings);
+  // The sum is relative to the maximum, which is itself uncertain.
+  if (part == 2) return in_range(sum_, sum_bound + (sum_ + sum_bound) * std::expm1(spread));
+  const Bounded logarithm = apply(Operation::log, {sum_, std::min(sum_bound, sum_ / 2)}, {}, {}, false);
+  return in_range(maximum + logarithm.value, logarithm.bound + allowed_rounding(maximum + logarithm.value));
+}
+
+void Accumulator::add_moments(const Bounded& term) {
+  const double before = term.value - mean_;
+  mean_ += before / count_;
+  squares_ += before * (term.value - mean_);
+  sum_ += term.value;
+  bound_ += term.bound;
+  bound_squares_ += term.bound == anything ? anything : term.bound * term.bound;
+  if (std::isfinite(term.value)) magnitude_ = std::max(magnitude_, std::fabs(term.value));
+  exact_ = exact_ && term.bound == 0;
+}
+
+/// With d the standard deviation, an error e_i of each term changes the mean by mean(e) and the variance by at most
+/// 2 d sqrt(mean(e^2)) + mean(e^2). Each merge of two partial results rounds the mean, relative to the largest value, and
+/// the sum of squares.
+Bounded Accumulator::moments(int part) const {
+  // A kernel may add the terms, and the sums of some of them may overflow.
+  if (!std::isfinite(bound_) || magnitude_ * count_ >= 0x1p127) return {mean_, anything};
+  if (!std::isfinite(sum_)) {
+    // An infinite term: the mean is infinite or NaN, the variance NaN.
+    return {part == 0 ? sum_ : std::nan(""), 0};
+  }
+  const double variance = squares_ / count_, deviation = std::sqrt(variance), spread = bound_squares_ / count_;
+  // The deviations are 0 exactly where all terms are equal and exact; a quotient may still be rounded.
+  const double mean_error = allowed_rounding(magnitude_, moment_roundings);
+  if (part == 0) return in_range(mean_, bound_ / count_ + mean_error);
+  const double bound = 2 * deviation * (std::sqrt(spread) + mean_error) + spread + mean_error * mean_error +
+                       allowed_rounding(variance, moment_roundings + sum_roundings);
+  return magnitude_ > 0x1p62 ? Bounded{variance, anything} : in_range(variance, bound);
+}
+
+void Accumulator::combine(Bounded* left, const Bounded* right) {
+  const std::size_t width = monoid_->identity.size();
+  scratch_.resize(monoid_->nodes.size());
+  const auto at = [&](int node) { return node < 0 ? Bounded{} : scratch_[static_cast<std::size_t>(node)]; };
+  for (std::size_t n = 0; n < scratch_.size(); ++n) {
+    const Node& node = monoid_->nodes[n];
+    if (node.operation == Operation::parameter) {
+      const auto p = static_cast<std::size_t>(node.index);
+      scratch_[n] = p < width ? left[p] : right[p - width];
+    } else if (node.operation == Operation::constant) {
+      scratch_[n] = {node.value, 0};
+    } else if (node.operation == Operation::round_to) {
+      scratch_[n] = round_to_type(node.type, at(node.operands[0]));
+    } else {
+      scratch_[n] = apply(node.operation, at(node.operands[0]), at(node.operands[1]), at(node.operands[2]), false);
+    }
+  }
+  for (std::size_t i = 0; i < width; ++i) left[i] = at(monoid_->results[i]);
+}
+
+void Accumulator::add_custom(const Bounded* terms) {
+  const std::size_t width = monoid_->identity.size();
+  if (chain_.empty()) {
+    for (const double value : monoid_->identity) chain_.push_back({value, 0});
+  }
+  combine(chain_.data(), terms);
+  if (std::fmod(count_, static_cast<double>(chain)) == 0) {
+    partials_.insert(partials_.end(), chain_.begin(), chain_.begin() + static_cast<std::ptrdiff_t>(width));
+    chain_.clear();
+  }
+}
+
+}  // namespace tunesmith::row_program

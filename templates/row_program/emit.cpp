@@ -1,0 +1,332 @@
+#include "templates/row_program/emit.h"
+
+#include <algorithm>
+
+#include "templates/row_program/device_text.h"
+#include "templates/row_program/keep.h"
+#include "templates/row_program/value_texts.h"
+
+namespace tunesmith::row_program {
+namespace {
+
+/// Writes the struct Program.
+class Writer {
+ public:
+  explicit Writer(const Program& program) : program_(program), value_texts_(program), kept_(kept_nodes(program)) {}
+
+  std::string definition(const std::vector<std::string>& column_types) {
+    std::string monoids;
+    for (std::size_t i = 0; i < program_.monoids.size(); ++i)
+      monoids += monoid_definition(program_.monoids[i], static_cast<int>(i));
+    std::string text = monoids + "/// The program: each of its lines is a line of these functions.\nstruct Program {\n";
+    text += "  using Params = RowProgramParams;\n  using First = " + first_type() + ";\n";
+    text += "  using Inputs = TypeList<" + types(program_.inputs) + ">;\n";
+    text += "  using Outputs = TypeList<" + types(program_.outputs) + ">;\n";
+    std::string columns;
+    for (const std::string& type : column_types) columns += (columns.empty() ? "" : ", ") + type;
+    text += "  using ColumnArrays = ColumnList<" + columns + ">;\n";
+    text += "  static constexpr int stages = " + std::to_string(program_.stages) + ";\n";
+    text += "  static constexpr int kept = " + std::to_string(kept_.size()) + ";\n";
+    text += "  static constexpr int columns_of_group = " + std::to_string(std::max(program_.group, 1)) + ";\n";
+    text += reductions("RowReductions", false) + reductions("GroupReductions", true);
+    text += members("Values", true) + members("Groups", false) + "\n" + uses() + accessors();
+    for (int stage = 0; stage <= program_.stages; ++stage) {
+      if (stage > 0) text += terms(stage, false);
+      text += derive(stage);
+      if (stage > 0 && !reducers(stage, true).empty()) text += terms(stage, true) + derive_group(stage);
+    }
+    text += outputs(false) + (kept_.empty() ? "" : outputs(true));
+    text += function("store_row(const Params& params, int64 row, const Values& values)", store_row());
+    text += function("store_groups(const Params& params, int64 row, int64 group, const Groups& groups)", store_groups());
+    return text + "};\n";
+  }
+
+ private:
+  const Node& node(int index) const { return program_.nodes[static_cast<std::size_t>(index)]; }
+  std::string expression(FunctionBody& body, int index) const { return value_texts_.expression(body, index); }
+  void count_uses(FunctionBody& body, int index) const { value_texts_.count_uses(body, index); }
+
+  template <typename Array>
+  static std::string types(const std::vector<Array>& arrays) {
+    std::string text;
+    for (const Array& array : arrays)
+      if (array.kind == Kind::full) text += (text.empty() ? "" : ", ") + element_type(*array.type);
+    return text;
+  }
+
+  std::string first_type() const {
+    const int first = first_full_array(program_);
+    const auto inputs = static_cast<int>(program_.inputs.size());
+    if (first < 0) return "float";
+    return element_type(first < inputs ? *program_.inputs[static_cast<std::size_t>(first)].type
+                                       : *program_.outputs[static_cast<std::size_t>(first - inputs)].type);
+  }
+
+  std::string members(const char* name, bool of_rows) const {
+    std::string text;
+    for (const int index : value_texts_.members())
+      if (is_rowwise(node(index).kind) == of_rows)
+        text += "    " + value_type_text(node(index).type) + " " + value_texts_.name(index) + ";\n";
+    for (const int index : value_texts_.divisors())
+      if (is_rowwise(node(index).kind) == of_rows) text += "    Divisor " + value_texts_.divisor_name(index) + ";\n";
+    return text.empty() ? "  struct " + std::string(name) + " {};\n"
+                        : "  struct " + std::string(name) + " {\n" + text + "  };\n";
+  }
+
+  std::string reducers(int stage, bool grouped) const {
+    std::string text;
+    for (const Reduction& reduction : program_.reductions) {
+      if (reduction.stage != stage || reduction.grouped != grouped) continue;
+      text += (text.empty() ? "" : ", ") + reduction_type(reduction, is_precise(program_));
+    }
+    return text;
+  }
+  /// Returns the alias that maps a stage to its reductions.
+  std::string reductions(const char* name, bool grouped) const {
+    std::string list;
+    bool some = false;
+    for (int stage = 1; stage <= program_.stages; ++stage) {
+      list += ", Reductions<" + reducers(stage, grouped) + ">";
+      some = some || !reducers(stage, grouped).empty();
+    }
+    return "  template <int stage>\n  using " + std::string(name) +
+           (some ? " = typename TypeAt<stage - 1" + list + ">::type;\n" : " = Reductions<>;\n");
+  }
+
+  static std::string function(const std::string& signature, const std::string& lines) {
+    return "  static __device__ __forceinline__ void " + signature + (lines.empty() ? " {}\n" : " {\n" + lines + "  }\n");
+  }
+
+  std::string terms(int stage, bool grouped) {
+    FunctionBody body;
+    std::vector<std::pair<int, Type>> operands;
+    for (const Reduction& reduction : program_.reductions)
+      if (reduction.stage == stage && reduction.grouped == grouped)
+        for (const int operand : reduction.operands) {
+          count_uses(body, operand);
+          operands.emplace_back(operand, node(operand).type);
+        }
+    if (operands.empty()) return {};
+    // Values that are kept are used twice, so that they have a line before their inputs are replaced.
+    if (!grouped && stage == program_.stages)
+      for (const int index : kept_) count_uses(body, index);
+    std::string stores;
+    for (std::size_t k = 0; k < operands.size(); ++k)
+      stores += "    terms[" + std::to_string(k) +
+                "][j] = " + bare(as_float(expression(body, operands[k].first), operands[k].second)) + ";\n";
+    if (!grouped && stage == program_.stages)
+      for (std::size_t k = 0; k < kept_.size(); ++k)
+        stores +=
+            "    v.input[" + std::to_string(k) + "][j] = " + expression(body, kept_[k]) + ";  // kept for the outputs\n";
+    return "  template <typename Vector, int vector>\n" +
+           function(std::string(grouped ? "group_terms" : "terms") + "(Stage<" + std::to_string(stage) +
+                        ">, const Params& params, const Values& values, const Groups& groups,\n" +
+                        (grouped ? "      const " : "      ") + std::string("Vector& v, int j, float (*terms)[vector])"),
+                    body.lines + stores);
+  }
+
+  std::string derive(int stage) {
+    FunctionBody body;
+    body.place = FunctionBody::Place::of_row;
+    body.stage = stage;
+    std::vector<int> own, own_divisors;
+    for (const int index : value_texts_.members())
+      if (is_rowwise(node(index).kind) && node(index).stage == stage) own.push_back(index);
+    for (const int index : value_texts_.divisors())
+      if (is_rowwise(node(index).kind) && node(index).stage == stage) own_divisors.push_back(index);
+    for (const int index : own) count_uses(body, index);
+    for (const int index : own_divisors) count_uses(body, index);
+    std::string stores;
+    for (const int index : own)
+      stores += "    values." + value_texts_.name(index) + " = " + bare(expression(body, index)) + ";\n";
+    for (const int index : own_divisors) {
+      const bool is_integer = node(index).type == Type::i32;
+      stores += "    values." + value_texts_.divisor_name(index) + " = Divisor(" +
+                (is_integer ? "static_cast<float>(" + expression(body, index) + ")" : expression(body, index)) + ");\n";
+    }
+    const std::string partial = stage == 0 ? "" : ", const RowReductions<" + std::to_string(stage) + ">::Value& partial";
+    return function("derive(Stage<" + std::to_string(stage) + ">, const Params& params, int64 row" + partial +
+                        (stage == 0 ? ", " : ",\n      ") + "Values& values)",
+                    body.lines + stores);
+  }
+
+  std::string derive_group(int stage) {
+    FunctionBody body;
+    body.place = FunctionBody::Place::of_group;
+    body.stage = stage;
+    std::vector<int> own, own_divisors;
+    for (const int index : value_texts_.members())
+      if (node(index).kind == Kind::group && node(index).stage == stage) own.push_back(index);
+    for (const int index : value_texts_.divisors())
+      if (node(index).kind == Kind::group && node(index).stage == stage) own_divisors.push_back(index);
+    for (const int index : own) count_uses(body, index);
+    for (const int index : own_divisors) count_uses(body, index);
+    std::string stores;
+    for (const int index : own)
+      stores += "    groups." + value_texts_.name(index) + " = " + bare(expression(body, index)) + ";\n";
+    for (const int index : own_divisors)
+      stores += "    groups." + value_texts_.divisor_name(index) + " = Divisor(" + bare(expression(body, index)) + ");\n";
+    const std::string number = std::to_string(stage);
+    return function("derive_group(Stage<" + number + ">, const Params& params, const Values& values,\n" +
+                        "      const GroupReductions<" + number + ">::Value& partial, Groups& groups)",
+                    body.lines + stores);
+  }
+
+  /// Returns the value that a store rounds: rounding it before would change nothing.
+  int stored_node(const Output& output) const {
+    const Node& of = node(output.node);
+    const bool rounds = of.operation == Operation::round_to && of.type == *output.type && of.type != Type::i32;
+    return rounds && of.name.empty() ? of.operands[0] : output.node;
+  }
+
+  /// `of_kept`: from the values that replaced the inputs.
+  std::string outputs(bool of_kept) {
+    FunctionBody body;
+    std::string stores;
+    if (of_kept)
+      for (std::size_t k = 0; k < kept_.size(); ++k) {
+        const std::string& name = value_texts_.name(kept_[k]);
+        body.lines += "    const float " + name + " = v.input[" + std::to_string(k) + "][j];\n";
+        body.done[kept_[k]] = name;
+      }
+    for (const Output& output : program_.outputs)
+      if (output.kind == Kind::full) count_uses(body, stored_node(output));
+    for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
+      const Output& output = program_.outputs[i];
+      if (output.kind != Kind::full) continue;
+      const int stored = stored_node(output);
+      stores += "    results[" + std::to_string(position(program_.outputs, i)) +
+                "][j] = " + bare(as_float(expression(body, stored), node(stored).type)) + ";  // " + output.name + "\n";
+    }
+    return "  template <typename Vector, int vector>\n" +
+           function(std::string(of_kept ? "outputs_of_kept" : "outputs") +
+                        "(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,\n" +
+                        "      float (&results)[" + std::to_string(std::max<int>(1, full_outputs())) + "][vector])",
+                    body.lines + stores);
+  }
+
+  int full_outputs() const { return static_cast<int>(std::ranges::count(program_.outputs, Kind::full, &Output::kind)); }
+
+  std::string store_of(const Output& output, const std::string& position_text, const std::string& value) const {
+    const Type type = node(output.node).type;
+    const std::string place = "(params." + address_member(output.name) + ", " + position_text + ", ";
+    if (*output.type == Type::i32)
+      return "    store_integer" + place + (type == Type::f32 ? "integer_of(" + value + ")" : value) + ");\n";
+    return "    store_value<" + element_type(*output.type) + ">" + place + as_float(value, type) + ");\n";
+  }
+
+  std::string store_row() {
+    std::string text;
+    FunctionBody body;
+    body.place = FunctionBody::Place::of_row;
+    body.stage = -1;
+    for (const Output& output : program_.outputs)
+      if (is_rowwise(output.kind))
+        text += store_of(output, output.kind == Kind::row ? "row" : "0", expression(body, output.node));
+    return text;
+  }
+
+  std::string store_groups() {
+    std::string text;
+    FunctionBody body;
+    body.place = FunctionBody::Place::element;
+    for (const Output& output : program_.outputs)
+      if (output.kind == Kind::group)
+        text += store_of(output, "row * params." + stride_member(output.name) + " + group", expression(body, output.node));
+    return text;
+  }
+
+  std::string uses() const {
+    std::string text = "  template <int pass>\n  static __device__ __forceinline__ constexpr PassUses uses() {\n";
+    const int passes = program_.stages + (kept_.empty() ? 1 : 2);
+    for (int pass = 1; pass <= passes; ++pass) {
+      const bool of_kept = pass == program_.stages + 2;
+      const Needs needs = of_kept ? needs_of_pass(program_, program_.stages + 1, {kept_.begin(), kept_.end()})
+                                  : needs_of_pass(program_, pass);
+      const unsigned inputs = of_kept ? (1U << kept_.size()) - 1 : needs.inputs;
+      text += "    " + (pass < passes ? "if constexpr (pass == " + std::to_string(pass) + ") " : std::string()) +
+              "return {.inputs = " + std::to_string(inputs) + ", .columns = " + std::to_string(needs.columns) +
+              ", .groups = " + std::to_string(needs.groups) + "};\n";
+    }
+    return text + "  }\n";
+  }
+
+  std::string accessors() const {
+    std::string inputs, outputs_text, columns;
+    const auto condition = [](int which) { return "    if constexpr (which == " + std::to_string(which) + ") return "; };
+    const int first = first_full_array(program_);
+    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+      const Input& input = program_.inputs[i];
+      const int which = position(program_.inputs, i);
+      if (input.kind == Kind::col) columns += condition(which) + "params." + address_member(input.name) + ";\n";
+      if (input.kind != Kind::full) continue;
+      inputs += condition(which);
+      inputs += static_cast<int>(i) == first
+                    ? "{params.row.input[0], params.row.input_stride[0]};\n"
+                    : "{params." + address_member(input.name) + ", params." + stride_member(input.name) + "};\n";
+    }
+    const auto begin = static_cast<int>(program_.inputs.size());
+    for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
+      const Output& output = program_.outputs[i];
+      if (output.kind != Kind::full) continue;
+      outputs_text += condition(position(program_.outputs, i));
+      outputs_text += begin + static_cast<int>(i) == first
+                          ? "{params.row.input[0], params.row.input_stride[0]};\n"
+                          : "{params." + address_member(output.name) + ", params." + stride_member(output.name) + "};\n";
+    }
+    const auto accessor = [](const char* type, const char* name, const std::string& lines) {
+      return lines.empty() ? std::string()
+                           : "  template <int which>\n  static __device__ __forceinline__ " + std::string(type) + " " +
+                                 name + "(const Params& params) {\n" + lines + "  }\n";
+    };
+    return accessor("RowsOfArray", "input", inputs) + accessor("RowsOfArray", "output", outputs_text) +
+           accessor("const void*", "column_array", columns) + "\n";
+  }
+
+  const Program& program_;
+  const ValueTexts value_texts_;
+  const std::vector<int> kept_;
+};
+
+}  // namespace
+
+std::string address_member(const std::string& array) { return array + "_address"; }
+std::string stride_member(const std::string& array) { return array + "_stride"; }
+std::string number_member(const std::string& number) { return number + "_number"; }
+
+int first_full_array(const Program& program) {
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    if (program.inputs[i].kind == Kind::full) return static_cast<int>(i);
+  for (std::size_t i = 0; i < program.outputs.size(); ++i)
+    if (program.outputs[i].kind == Kind::full) return static_cast<int>(program.inputs.size() + i);
+  return -1;
+}
+
+int exchanged_floats(const Program& program, int stage) {
+  int floats = 0;
+  for (const Reduction& reduction : program.reductions)
+    if (reduction.stage == stage && !reduction.grouped) floats += floats_of(reduction, program);
+  return floats;
+}
+
+std::string params_definition(const Program& program) {
+  std::string text = "/// The kernels' only argument.\nstruct RowProgramParams {\n  RowParams row;\n";
+  const int first = first_full_array(program);
+  int at = 0;
+  const auto add = [&](const std::string& name, Kind kind, bool output) {
+    if (at++ == first) return;
+    text += std::string("  ") + (output ? "void* " : "const void* ") + address_member(name) + ";\n";
+    if (kind == Kind::full || kind == Kind::group) text += "  int64 " + stride_member(name) + ";\n";
+  };
+  for (const Input& input : program.inputs) add(input.name, input.kind, false);
+  for (const Output& output : program.outputs) add(output.name, output.kind, true);
+  for (const Number& number : program.numbers)
+    text += std::string(number.type == Type::i32 ? "  int64 " : "  float ") + number_member(number.name) + ";\n";
+  return text + "};\n\n";
+}
+
+std::string program_definition(const Program& program, const std::vector<std::string>& column_types) {
+  return Writer(program).definition(column_types);
+}
+
+}  // namespace tunesmith::row_program

@@ -1,0 +1,30 @@
+#pragma once
+// The generated part of a row program's source: the structs that the kernels are templates over. Internal to templates/.
+
+#include <string>
+#include <vector>
+
+#include "templates/row_program/program.h"
+
+namespace tunesmith::row_program {
+
+/// Names of an array's or a number's members in the kernels' parameters.
+std::string address_member(const std::string& array);
+std::string stride_member(const std::string& array);
+std::string number_member(const std::string& number);
+
+/// Returns the members after `RowParams row`, one a line. The first array [row, col], an input if there is one, is
+/// row.input[0] instead.
+std::string params_definition(const Program& program);
+
+/// Returns `struct Program`. The types of all arrays are known (with_dtype()). `column_types`: the type that loads each
+/// input [col], such as "Columns<float, 4>".
+std::string program_definition(const Program& program, const std::vector<std::string>& column_types);
+
+/// Position of the first array [row, col] in the inputs, or, counted from their end, in the outputs; -1: there is none.
+int first_full_array(const Program& program);
+
+/// Floats of the partial results that the threads of a row exchange after a stage.
+int exchanged_floats(const Program& program, int stage);
+
+}  // namespace tunesmith::row_program

@@ -1,0 +1,254 @@
+#include "templates/row_program/evaluate.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "templates/row_program/accumulate.h"
+#include "templates/row_program/operations.h"
+#include "templates/row_program/random.h"
+#include "templates/row_program/rounding.h"
+
+namespace tunesmith::row_program {
+namespace {
+
+constexpr std::int64_t chunk = 1024;  // columns; groups divide it
+
+bool along_columns(Kind kind) noexcept { return kind == Kind::col || kind == Kind::full; }
+
+std::size_t index(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
+
+/// One row in evaluation. Values without columns and those of groups stay; those of columns are recomputed in each pass,
+/// which visits the columns in chunks.
+class Row {
+ public:
+  Row(const Evaluator& evaluator, std::int64_t row, std::span<const std::span<const double>> inputs)
+      : evaluator_(evaluator),
+        program_(evaluator.program()),
+        row_(row),
+        inputs_(inputs),
+        groups_(program_.group == 0 ? 0 : (evaluator.cols() + program_.group - 1) / program_.group),
+        values_(program_.nodes.size()),
+        results_(program_.reductions.size()) {}
+
+  std::vector<OutputRow> evaluate() {
+    std::vector<OutputRow> outputs(program_.outputs.size());
+    for (int pass = 0; pass <= program_.stages; ++pass) {
+      for (std::size_t n = 0; n < program_.nodes.size(); ++n)
+        if (!along_columns(program_.nodes[n].kind) && program_.nodes[n].stage == pass) whole(n);
+      start_reductions(pass + 1);
+      for (std::int64_t begin = 0; begin < evaluator_.cols(); begin += chunk) {
+        const std::int64_t end = std::min(begin + chunk, evaluator_.cols());
+        for (std::size_t n = 0; n < program_.nodes.size(); ++n)
+          if (along_columns(program_.nodes[n].kind) && evaluator_.is_needed(static_cast<int>(n), pass))
+            columns(n, begin, end);
+        reduce(pass + 1, begin, end);
+        if (pass == program_.stages) store_columns(outputs, begin, end);
+      }
+    }
+    store_whole(outputs);
+    return outputs;
+  }
+
+ private:
+  /// Returns a value at a column.
+  Bounded at(int node, std::int64_t column, std::int64_t begin) const {
+    if (node < 0) return {};
+    const auto& values = values_[index(node)];
+    switch (program_.nodes[index(node)].kind) {
+      case Kind::scalar:
+      case Kind::row: return values[0];
+      case Kind::group: return values[index(column / program_.group)];
+      default: return values[index(column - begin)];
+    }
+  }
+
+  /// Values of one kind with `count` elements, the first of which is at `begin` with a distance of `step` columns.
+  void fill(std::size_t n, std::int64_t begin, std::int64_t count, std::int64_t step) {
+    const Node& node = program_.nodes[n];
+    std::vector<Bounded>& values = values_[n];
+    values.resize(index(count));
+    const bool nonnegative = node.operands[0] >= 0 && evaluator_.is_nonnegative(node.operands[0]);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t column = begin + i * step;
+      Bounded& value = values[index(i)];
+      switch (node.operation) {
+        case Operation::constant: value = {node.value, 0}; break;
+        case Operation::input: value = {inputs_[index(node.index)][index(step == 1 ? column : i)], 0}; break;
+        case Operation::number: value = {evaluator_.numbers()[index(node.index)], 0}; break;
+        case Operation::row_index: value = {static_cast<double>(row_), 0}; break;
+        case Operation::col_index: value = {static_cast<double>(column), 0}; break;
+        case Operation::rows: value = {static_cast<double>(evaluator_.rows()), 0}; break;
+        case Operation::cols: value = {static_cast<double>(evaluator_.cols()), 0}; break;
+        case Operation::reduced: value = result(node, i); break;
+        case Operation::round_to: value = round_to_type(node.type, at(node.operands[0], column, begin)); break;
+        case Operation::uniform: {
+          const double seed = at(node.operands[0], column, begin).value;
+          value = {uniform(static_cast<std::int32_t>(seed), row_, column, node.index), 0};
+          break;
+        }
+        default:
+          value = apply(node.operation, at(node.operands[0], column, begin), at(node.operands[1], column, begin),
+                        at(node.operands[2], column, begin), nonnegative);
+      }
+    }
+  }
+
+  void columns(std::size_t n, std::int64_t begin, std::int64_t end) { fill(n, begin, end - begin, 1); }
+  void whole(std::size_t n) {
+    if (program_.nodes[n].kind == Kind::group)
+      fill(n, 0, groups_, program_.group);
+    else
+      fill(n, 0, 1, 0);
+  }
+
+  Bounded result(const Node& node, std::int64_t group) {
+    return results_[index(node.index)][index(group)].result(node.part);
+  }
+
+  void start_reductions(int stage) {
+    for (std::size_t r = 0; r < results_.size(); ++r) {
+      const Reduction& reduction = program_.reductions[r];
+      if (reduction.stage != stage) continue;
+      const Monoid* const monoid = reduction.monoid < 0 ? nullptr : &program_.monoids[index(reduction.monoid)];
+      results_[r].assign(index(reduction.grouped ? groups_ : 1), Accumulator(reduction, monoid));
+    }
+  }
+
+  void reduce(int stage, std::int64_t begin, std::int64_t end) {
+    for (std::size_t r = 0; r < results_.size(); ++r) {
+      const Reduction& reduction = program_.reductions[r];
+      if (reduction.stage != stage) continue;
+      std::vector<Bounded> terms(reduction.operands.size());
+      for (std::int64_t column = begin; column < end; ++column) {
+        for (std::size_t i = 0; i < terms.size(); ++i) terms[i] = at(reduction.operands[i], column, begin);
+        results_[r][index(reduction.grouped ? column / program_.group : 0)].add(column, terms.data());
+      }
+    }
+  }
+
+  void store_columns(std::vector<OutputRow>& outputs, std::int64_t begin, std::int64_t end) {
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      const Output& output = program_.outputs[o];
+      if (!along_columns(output.kind)) continue;
+      for (std::int64_t column = begin; column < end; ++column)
+        outputs[o].elements.push_back(at(evaluator_.value_of(output), column, begin));
+    }
+  }
+
+  void store_whole(std::vector<OutputRow>& outputs) {
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      const Output& output = program_.outputs[o];
+      if (along_columns(output.kind)) continue;
+      const std::int64_t count = output.kind == Kind::group ? groups_ : 1;
+      const int value = evaluator_.value_of(output);
+      for (std::int64_t i = 0; i < count; ++i) outputs[o].elements.push_back(at(value, i * program_.group, 0));
+      const Node& node = program_.nodes[index(value)];
+      if (node.operation != Operation::reduced || count != 1) continue;
+      const Reducer reducer = program_.reductions[index(node.index)].reducer;
+      if (reducer != Reducer::argmax && reducer != Reducer::argmin) continue;
+      std::vector<std::int64_t> candidates = results_[index(node.index)][0].candidates();
+      if (candidates.size() > 1) outputs[o].candidates = std::move(candidates);
+    }
+  }
+
+  const Evaluator& evaluator_;
+  const Program& program_;
+  std::int64_t row_;
+  std::span<const std::span<const double>> inputs_;
+  std::int64_t groups_;
+  std::vector<std::vector<Bounded>> values_;       // for each node
+  std::vector<std::vector<Accumulator>> results_;  // for each reduction
+};
+
+}  // namespace
+
+Evaluator::Evaluator(Program program, std::int64_t rows, std::int64_t cols, std::vector<double> numbers)
+    : program_(std::move(program)), rows_(rows), cols_(cols), numbers_(std::move(numbers)) {
+  for (std::size_t i = 0; i < numbers_.size(); ++i) numbers_[i] = round_to_type(program_.numbers[i].type, numbers_[i]);
+  find_nonnegative();
+  find_needed();
+}
+
+int Evaluator::value_of(const Output& output) const {
+  const Node& node = program_.nodes[index(output.node)];
+  const bool rounds = node.operation == Operation::round_to && node.type == output.type && node.type != Type::f32;
+  // A value that is rounded from i32 is an integer.
+  return rounds && program_.nodes[index(node.operands[0])].type != Type::i32 ? node.operands[0] : output.node;
+}
+
+void Evaluator::find_nonnegative() {
+  nonnegative_.resize(program_.nodes.size());
+  for (std::size_t n = 0; n < nonnegative_.size(); ++n) {
+    const Node& node = program_.nodes[n];
+    const auto operand = [&](std::size_t i) { return node.operands[i] >= 0 && is_nonnegative(node.operands[i]); };
+    bool result = false;
+    switch (node.operation) {
+      case Operation::constant: result = node.value >= 0; break;
+      case Operation::row_index:
+      case Operation::col_index:
+      case Operation::rows:
+      case Operation::cols:
+      case Operation::absolute:
+      case Operation::exp:
+      case Operation::exp2:
+      case Operation::sqrt:
+      case Operation::rsqrt:
+      case Operation::sigmoid:
+      case Operation::uniform: result = true; break;
+      case Operation::multiply: result = node.operands[0] == node.operands[1] || (operand(0) && operand(1)); break;
+      case Operation::add:
+      case Operation::divide:
+      case Operation::minimum: result = operand(0) && operand(1); break;
+      case Operation::maximum: result = operand(0) || operand(1); break;
+      case Operation::select: result = operand(1) && operand(2); break;
+      case Operation::round_to: result = operand(0); break;
+      case Operation::reduced: {
+        const Reduction& r = program_.reductions[index(node.index)];
+        const bool keeps = r.reducer == Reducer::sum || r.reducer == Reducer::mean || r.reducer == Reducer::max ||
+                           r.reducer == Reducer::min;
+        result = (keeps && is_nonnegative(r.operands[0])) || (r.reducer == Reducer::moments && node.part == 1) ||
+                 (r.reducer == Reducer::lse && node.part == 2);
+        break;
+      }
+      default: break;
+    }
+    nonnegative_[n] = result;
+  }
+}
+
+void Evaluator::find_needed() {
+  needed_.assign(index(program_.stages) + 1, std::vector<bool>(program_.nodes.size()));
+  for (const Reduction& reduction : program_.reductions)
+    for (const int operand : reduction.operands) needed_[index(reduction.stage) - 1][index(operand)] = true;
+  for (const Output& output : program_.outputs) needed_.back()[index(value_of(output))] = true;
+  for (std::vector<bool>& needed : needed_)
+    for (std::size_t n = program_.nodes.size(); n-- > 0;)
+      if (needed[n])
+        for (const int operand : program_.nodes[n].operands)
+          if (operand >= 0) needed[index(operand)] = true;
+}
+
+std::vector<OutputRow> Evaluator::row(std::int64_t row, std::span<const std::span<const double>> inputs) const {
+  return Row(*this, row, inputs).evaluate();
+}
+
+void ColumnSums::add(const OutputRow& terms) {
+  sums_.resize(terms.elements.size());
+  magnitudes_.resize(terms.elements.size());
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    sums_[i].value += terms.elements[i].value;
+    sums_[i].bound += terms.elements[i].bound;
+    magnitudes_[i] += std::fabs(terms.elements[i].value);
+  }
+}
+
+std::vector<Bounded> ColumnSums::sums() const {
+  std::vector<Bounded> all;
+  for (std::size_t i = 0; i < sums_.size(); ++i)
+    all.push_back(in_range(sums_[i].value, sums_[i].bound + allowed_rounding(magnitudes_[i], sum_roundings)));
+  return all;
+}
+
+}  // namespace tunesmith::row_program

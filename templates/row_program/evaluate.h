@@ -1,0 +1,70 @@
+#pragma once
+// Evaluates a row program in float64, with a bound on the error of a kernel in f32. Internal to templates/.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "templates/row_program/bounded.h"
+#include "templates/row_program/program.h"
+
+namespace tunesmith::row_program {
+
+/// A row of an output, before it is rounded to the type of the output: one element for each column, group of columns, or
+/// row. accepts() compares an element of a kernel's result with it.
+struct OutputRow {
+  std::vector<Bounded> elements;
+  /// Columns that may be the result of an argmax or argmin, in ascending order. Empty unless the output is such a result
+  /// and has more than one candidate.
+  std::vector<std::int64_t> candidates;
+};
+
+/// Evaluates a program for one size of arrays and one set of numbers. The program has types for all arrays (with_dtype()).
+/// An output `colsum` gets the terms of each row; the caller adds them over the rows with ColumnSums.
+class Evaluator {
+ public:
+  /// `numbers`: in the order of Program::numbers; f32 numbers are rounded.
+  Evaluator(Program program, std::int64_t rows, std::int64_t cols, std::vector<double> numbers);
+
+  /// Evaluates one row. `inputs`: in the order of Program::inputs, as values of the arrays' element types: a row of a [row,
+  /// col] array, an element of a [row] or [] array, all of a [col] array, the row's elements of a [row, col/N] array. Needs
+  /// time in proportion to columns x nodes x stages, and memory for 1024 columns. Safe to call from several threads.
+  std::vector<OutputRow> row(std::int64_t row, std::span<const std::span<const double>> inputs) const;
+
+  const Program& program() const { return program_; }
+  std::int64_t rows() const { return rows_; }
+  std::int64_t cols() const { return cols_; }
+  const std::vector<double>& numbers() const { return numbers_; }
+  /// Reports whether the kernel's value of a node cannot be negative.
+  bool is_nonnegative(int node) const { return nonnegative_[static_cast<std::size_t>(node)]; }
+  /// Reports whether columns of a node are needed in a pass: for reductions of stage pass + 1, or for outputs.
+  bool is_needed(int node, int pass) const {
+    return needed_[static_cast<std::size_t>(pass)][static_cast<std::size_t>(node)];
+  }
+  /// The node of an output before it is rounded to the output's type.
+  int value_of(const Output& output) const;
+
+ private:
+  void find_nonnegative();
+  void find_needed();
+
+  Program program_;
+  std::int64_t rows_, cols_;
+  std::vector<double> numbers_;
+  std::vector<bool> nonnegative_;
+  std::vector<std::vector<bool>> needed_;  ///< for each pass, 0 to Program::stages
+};
+
+/// Sums of the terms of an output `colsum` over rows, for kernels that add in compensated f32.
+class ColumnSums {
+ public:
+  void add(const OutputRow& terms);
+  /// Returns the sums and bounds of their errors.
+  std::vector<Bounded> sums() const;
+
+ private:
+  std::vector<Bounded> sums_;
+  std::vector<double> magnitudes_;
+};
+
+}  // namespace tunesmith::row_program

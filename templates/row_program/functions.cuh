@@ -1,0 +1,98 @@
+// Functions that programs call, in float32. Errors in units in the last place are those of CUDA's mathematical functions
+// (CUDA C++ Programming Guide, "Mathematical functions"): at most 2 for exp, exp2, log, log1p, tanh and erf.
+#pragma once
+
+#include "device/exponential.cuh"
+#include "device/float8.cuh"
+#include "device/reciprocal_sqrt.cuh"
+
+#ifdef TUNESMITH_HOST_EXECUTOR
+#define TUNESMITH_MATH(name) __builtin_##name
+#else
+#define TUNESMITH_MATH(name) name
+#endif
+
+namespace tunesmith {
+
+__device__ __forceinline__ float absolute(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
+__device__ __forceinline__ int absolute(int x) { return x < 0 ? -x : x; }
+__device__ __forceinline__ float minimum_or_nan(float a, float b) { return -maximum_or_nan(-a, -b); }
+__device__ __forceinline__ int maximum_or_nan(int a, int b) { return a > b ? a : b; }
+__device__ __forceinline__ int minimum_or_nan(int a, int b) { return a < b ? a : b; }
+
+__device__ __forceinline__ float exponential(float x) { return TUNESMITH_MATH(expf)(x); }
+/// exp(x) for an x that is itself a rounded result: the relative error is at most (1.3 |x| + 4) 2^-24, and that of x alone
+/// causes |x| 2^-24. Results below 2^-126 are 0.
+__device__ __forceinline__ float exponential_of_rounded(float x) {
+  return exp2_approx(multiply(x, 1.44269502162933349609375f));
+}
+/// exp(a - b) with the rounding error of the difference taken into account: within about 2 units in the last place of the
+/// exact result, 0 below 2^-126 and infinite from exp(88.4) on. The reduction is Cody and Waite's, as in PreciseExponential.
+__device__ __forceinline__ float exponential_of_difference(float a, float b) {
+  constexpr float to_integer = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  const ExponentScale scale;
+  const float difference = subtract(a, b);
+  const float lost = lost_by_adding(a, -b, difference);
+  const float reduced = minimum_or_nan(maximum_or_nan(difference, -88.0f), 89.0f);
+  const float shifted = fused_multiply_add(reduced, scale.high, to_integer);
+  float fraction = fused_multiply_add(reduced, scale.high, -subtract(shifted, to_integer));
+  fraction = fused_multiply_add(reduced, scale.low, fraction);
+  fraction = fused_multiply_add(reduced == difference ? lost : 0.0f, scale.high, fraction);
+  const float power = float_of((bits_of(shifted) + 127u) << 23);  // 0 or infinite at the ends
+  return multiply(exp2_of_fraction(fraction), power);
+}
+__device__ __forceinline__ float exponential2(float x) { return TUNESMITH_MATH(exp2f)(x); }
+__device__ __forceinline__ float logarithm(float x) { return TUNESMITH_MATH(logf)(x); }
+__device__ __forceinline__ float logarithm_of_one_plus(float x) { return TUNESMITH_MATH(log1pf)(x); }
+__device__ __forceinline__ float hyperbolic_tangent(float x) { return TUNESMITH_MATH(tanhf)(x); }
+__device__ __forceinline__ float error_function(float x) { return TUNESMITH_MATH(erff)(x); }
+__device__ __forceinline__ float square_root(float x) { return TUNESMITH_MATH(sqrtf)(x); }
+/// 1 / x for 1 <= x <= 2, within 2^-23.
+__device__ __forceinline__ float reciprocal_approx(float x) {
+#ifdef TUNESMITH_HOST_EXECUTOR
+  return 1.0f / x;
+#else
+  return __fdividef(1.0f, x);
+#endif
+}
+/// 1 / (1 + exp(-x)) with at most 4 roundings, without overflow, and with denormal results.
+__device__ __forceinline__ float sigmoid(float x) {
+  const float small = exponential(-absolute(x));
+  const float large_result = reciprocal_approx(add(1.0f, small));
+  return x < 0.0f ? multiply(small, large_result) : large_result;
+}
+__device__ __forceinline__ float round_down(float x) { return TUNESMITH_MATH(floorf)(x); }
+/// Ties go to the even integer.
+__device__ __forceinline__ float round_to_integer(float x) { return TUNESMITH_MATH(rintf)(x); }
+/// Rounds to the nearest integer of 32 bits, ties to even; NaN gives 0.
+__device__ __forceinline__ int integer_of(float x) {
+#ifdef TUNESMITH_HOST_EXECUTOR
+  if (x != x) return 0;
+  if (x >= 0x1.0p31f) return 0x7fffffff;
+  return x <= -0x1.0p31f ? -0x7fffffff - 1 : static_cast<int>(__builtin_rintf(x));
+#else
+  return __float2int_rn(x);
+#endif
+}
+/// Rounds to elements of type T and back.
+template <typename T>
+__device__ __forceinline__ float rounded(float x) {
+  return to_float(from_float<T>(x));
+}
+
+/// Divides many values by one: a multiplication with its reciprocal, with at most three roundings instead of one. Values
+/// whose reciprocal would be infinite are scaled first.
+struct Divisor {
+  float scale, reciprocal;
+
+  __device__ __forceinline__ explicit Divisor(float value = 1.0f) {
+    const bool tiny = absolute(value) < 0x1.0p-126f;
+    scale = tiny ? 0x1.0p24f : 1.0f;
+    reciprocal = tunesmith::divide(1.0f, multiply(value, scale));
+  }
+  __device__ __forceinline__ float divide(float x) const { return multiply(multiply(x, scale), reciprocal); }
+};
+
+}  // namespace tunesmith
+
+#undef TUNESMITH_MATH

@@ -1,0 +1,194 @@
+#pragma once
+// A user's program for the rows of matrices as a typed problem. docs/row-programs.md describes the language.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tunesmith/description.h"
+#include "tunesmith/row_fields.h"
+
+namespace tunesmith {
+
+/// The dimensions of an array of a program: [], [row], [col], [row, col / N], [row, col].
+enum class RowProgramDims : std::uint8_t { scalar, row, col, group, full };
+
+/// An array that a program declares.
+struct RowProgramArray {
+  std::string name;
+  bool output = false;
+  RowProgramDims dims = RowProgramDims::full;
+  std::optional<DType> dtype{};  ///< absent: RowProgramProblem::dtype
+  bool operator==(const RowProgramArray&) const = default;
+};
+
+/// A program's text, and the arrays that it declares. Programs are equal if their texts are.
+class RowProgramText {
+ public:
+  constexpr RowProgramText() = default;
+  /// Throws Error(invalid_argument) that shows the line with the mistake and says what is allowed.
+  RowProgramText(std::string text);  // NOLINT(google-explicit-constructor): problem.program = "..."
+  RowProgramText(const char* text) : RowProgramText(std::string(text)) {}  // NOLINT(google-explicit-constructor)
+
+  const std::string& text() const noexcept { return text_; }
+  constexpr bool empty() const noexcept { return text_.empty(); }
+  /// Returns the inputs and then the outputs, each in the order of their declarations: the order of a launch.
+  constexpr const std::vector<RowProgramArray>& arrays() const noexcept { return arrays_; }
+  /// Returns the columns of a group; 0: the program has no groups.
+  constexpr std::int64_t group() const noexcept { return group_; }
+  bool operator==(const RowProgramText& other) const noexcept { return text_ == other.text_; }
+
+ private:
+  std::string text_;
+  std::vector<RowProgramArray> arrays_;
+  std::int64_t group_ = 0;
+};
+
+/// The value of a number that the program declares.
+struct RowProgramNumber {
+  std::string name;
+  double value = 0;
+  bool operator==(const RowProgramNumber&) const = default;
+};
+/// A property of one array.
+struct RowProgramOfArray {
+  std::string array;
+  std::int64_t value = 0;
+  bool operator==(const RowProgramOfArray&) const = default;
+};
+/// An output that overwrites an input.
+struct RowProgramInPlace {
+  std::string output, input;
+  bool operator==(const RowProgramInPlace&) const = default;
+};
+
+/// Addresses in device memory, in the order of the program's declarations; nullptr after the last.
+struct RowProgramArrays {
+  std::array<const void*, 12> inputs{};
+  std::array<void*, 8> outputs{};
+};
+
+/// A program for every row: elementwise expressions and reductions over the columns. Arithmetic is float32; each output is
+/// rounded once, to its type. Rows are read once and written once where they fit on chip, otherwise read once for each stage
+/// of reductions and once more.
+///
+///   problem.program = R"(
+///     in  x : float[row, col]
+///     in  w : f32[col]
+///     num eps : f32 = 1e-6
+///     sum ss = x * x
+///     out y : float[row, col] = x * rsqrt(ss / cols + eps) * w
+///   )";
+///
+/// Limits: 4 inputs and 4 outputs [row, col], at least one of them.
+struct RowProgramProblem {
+  using Arrays = RowProgramArrays;
+
+  RowProgramText program{};
+  std::int64_t rows = 0;                         ///< >= 0
+  std::int64_t cols = 1;                         ///< >= 1; a tuned kernel is specialized for it
+  DType dtype = DType::f32;                      ///< of arrays that the program declares as `float`: f32, f16 or bf16
+  std::vector<RowProgramNumber> numbers{};       ///< numbers without a default, and others than their defaults
+  std::vector<RowProgramOfArray> row_strides{};  ///< elements between rows; absent: the array's columns; 0: one row for all
+  std::vector<RowProgramInPlace> in_place{};     ///< outputs [row, col] that overwrite an input of the same dtype
+  std::vector<RowProgramOfArray> alignments{};   ///< bytes that an address is a multiple of; absent: 16
+
+  constexpr std::string_view op() const noexcept { return "row_program"; }
+  bool operator==(const RowProgramProblem&) const = default;
+};
+
+/// Their generic forms are "eps=1e-5;seed=7", "x=4104;y=0" and "y=x". Setting one throws Error(invalid_argument) if it is
+/// malformed.
+template <>
+struct FieldType<RowProgramText> {
+  static constexpr FieldKind kind = FieldKind::text;
+  static Value get(const RowProgramText& member) { return member.text(); }
+  static void set(RowProgramText& member, const Value& value) { member = std::get<std::string>(value); }
+};
+template <>
+struct FieldType<std::vector<RowProgramNumber>> {
+  static constexpr FieldKind kind = FieldKind::text;
+  static Value get(const std::vector<RowProgramNumber>& member);
+  static void set(std::vector<RowProgramNumber>& member, const Value& value);
+};
+template <>
+struct FieldType<std::vector<RowProgramOfArray>> {
+  static constexpr FieldKind kind = FieldKind::text;
+  static Value get(const std::vector<RowProgramOfArray>& member);
+  static void set(std::vector<RowProgramOfArray>& member, const Value& value);
+};
+template <>
+struct FieldType<std::vector<RowProgramInPlace>> {
+  static constexpr FieldKind kind = FieldKind::text;
+  static Value get(const std::vector<RowProgramInPlace>& member);
+  static void set(std::vector<RowProgramInPlace>& member, const Value& value);
+};
+
+/// Returns the value of an array's property; nullptr: it has none.
+constexpr const std::int64_t* find_property(const std::vector<RowProgramOfArray>& properties, std::string_view array) {
+  for (const RowProgramOfArray& property : properties)
+    if (property.array == array) return &property.value;
+  return nullptr;
+}
+
+/// An array of a program as a description has it.
+constexpr ArrayFacts row_program_array(const RowProgramProblem& p, const RowProgramArray& array) {
+  const std::int64_t group = p.program.group() > 0 ? p.program.group() : 1;
+  ArrayFacts facts{.name = array.name,
+                   .role = array.output ? Role::output : Role::input,
+                   .dtype = array.dtype.value_or(p.dtype),
+                   .alignment = find_property(p.alignments, array.name),
+                   .aligned_to = 16,
+                   .meaning = array.output ? "written by the program" : "read by the program"};
+  if (array.dims != RowProgramDims::col && array.dims != RowProgramDims::scalar) facts.shape.add(size(p.rows));
+  if (array.dims == RowProgramDims::col || array.dims == RowProgramDims::full) facts.shape.add(size(p.cols));
+  if (array.dims == RowProgramDims::group) facts.shape.add(fixed(p.cols / group, "cols / group"));
+  if (array.dims == RowProgramDims::scalar) facts.shape.add(fixed(1));
+  if (array.dims == RowProgramDims::full || array.dims == RowProgramDims::group) {
+    const std::int64_t* const stride = find_property(p.row_strides, array.name);
+    const std::int64_t width = array.dims == RowProgramDims::full ? p.cols : p.cols / group;
+    facts.strides = {stride != nullptr ? *stride : width, 1};
+  }
+  for (const RowProgramInPlace& pair : p.in_place)
+    if (pair.output == array.name) facts.in_place_of = pair.input;
+  return facts;
+}
+
+template <DescribedAs<RowProgramProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe(Self& p, const RowProgramArrays& arrays, Visitor& v) {
+  v.field("program", p.program,
+          {.meaning = "text of the program; the command line takes its file, or the name of a shipped program",
+           .required = true});
+  v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
+  v.field("cols", p.cols,
+          {.meaning = "number of columns; kernels are specialized for it", .range = {1, most_cols}, .required = true});
+  v.field("dtype", p.dtype,
+          {.meaning = "element type of arrays that the program declares as float", .choices = float_dtypes});
+  v.option("numbers", p.numbers, {.meaning = "values of the program's numbers, such as eps=1e-5;seed=7", .runtime = true});
+  v.option("row_strides", p.row_strides,
+           {.meaning = "elements from one row of an array to the next, such as x=4104;y=0; 0: one row for all"});
+  v.option("in_place", p.in_place, {.meaning = "outputs that overwrite an input, such as y=x"});
+  v.option("alignments", p.alignments,
+           {.meaning = "bytes that the address of an array is a multiple of, such as x=4; 16 for others"});
+  if constexpr (requires { v.user_array(arrays.inputs[0]); }) {
+    for (const void* const input : arrays.inputs) v.user_array(input);
+    for (const void* const output : arrays.outputs) v.user_array(output);
+  } else {
+    std::size_t inputs = 0, outputs = 0;
+    for (const RowProgramArray& array : p.program.arrays()) {
+      const void* const address = array.output ? (outputs < arrays.outputs.size() ? arrays.outputs[outputs] : nullptr)
+                                               : (inputs < arrays.inputs.size() ? arrays.inputs[inputs] : nullptr);
+      ++(array.output ? outputs : inputs);
+      v.array(address, row_program_array(p, array));
+    }
+  }
+}
+
+/// Sets alignments and in_place to what the addresses of a one-shot call are. Throws Error(invalid_argument) for an address
+/// after those of the program's arrays.
+void adopt(RowProgramProblem& problem, const RowProgramArrays& arrays);
+
+}  // namespace tunesmith

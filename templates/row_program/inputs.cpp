@@ -1,0 +1,82 @@
+// Inputs that try row programs.
+
+#include <algorithm>
+#include <cmath>
+
+#include "templates/half.h"
+#include "templates/row/check.h"
+#include "templates/row_program/op.h"
+#include "templates/sampling.h"
+
+namespace tunesmith {
+namespace {
+
+/// Element of an edge-case row; random in other rows.
+double element(std::int64_t row, std::int64_t column, std::int64_t cols, DType dtype, std::uint64_t bits) noexcept {
+  const double normal = bell(bits), huge = dtype == DType::f16 ? 6e4 : 3e38;
+  switch (row) {
+    case 0: return 0;
+    case 1: return column == cols / 2 ? INFINITY : normal;
+    case 2: return column == 0 ? -INFINITY : normal;
+    case 3: return column == cols - 1 ? NAN : normal;
+    case 4: return huge * (uniform(bits) - 0.5) * 2;
+    case 5: return -INFINITY;
+    case 6: return 1e4 + normal;  // a large common offset
+    case 7: return normal * 1e-21;
+    case 8: return normal * 1e-40;
+    case 9: return column == cols / 3 ? 1e4 : normal * 1e-3;  // one dominates
+    case 10: return -7.25;                                    // all alike
+    case 11: return std::exp(20 * (uniform(bits) - 0.5));     // of all sizes
+    case 12: return column == cols - 1 ? 0x1.0p-10 : 0;       // whole threads see nothing but zeros
+    case 13: return std::floor(4 * uniform(bits)) - 2;        // ties
+    case 14: return 100 * normal;
+    default: return normal * 2;
+  }
+}
+
+double of_column(std::int64_t column, std::uint64_t bits, bool edge_cases) noexcept {
+  if (edge_cases && column % 101 == 7) return 0;
+  if (edge_cases && column % 101 == 9) return 1e4;
+  if (edge_cases && column % 1009 == 10) return INFINITY;
+  if (edge_cases && column % 1009 == 11) return NAN;
+  return 1 + bell(bits) / 4;
+}
+
+void fill_integers(const HostArray& array, std::int64_t cols, std::uint64_t seed) {
+  for (std::int64_t i = 0; i < array.info.elements(); ++i)
+    write_integer(
+        array.info.dtype, array.data, i,
+        static_cast<std::int64_t>(scramble(seed + static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(cols)));
+}
+
+}  // namespace
+
+void ParsedRowProgram::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
+  const bool edge_cases = kind == InputKind::edge_cases;
+  for (std::size_t a = 0; a < arrays.size(); ++a) {
+    const HostArray& array = arrays[a];
+    if (!array.info.input) continue;
+    const std::uint64_t own = scramble(seed + a);
+    if (array.info.dtype == DType::i32) {
+      fill_integers(array, typed_.cols, own);
+      continue;
+    }
+    const RowProgramDims dims = typed_.program.arrays()[a].dims;
+    // A second input has its edge cases in other rows, so that most rows have one array of ordinary numbers.
+    const std::int64_t turn = static_cast<std::int64_t>(a) * 4;
+    row::fill_rows(array, [&](std::int64_t row, std::vector<double>& values) {
+      for (std::size_t column = 0; column < values.size(); ++column) {
+        const auto at = static_cast<std::int64_t>(column);
+        const std::uint64_t bits = scramble(own + static_cast<std::uint64_t>(row * typed_.cols + at));
+        if (dims == RowProgramDims::full)
+          values[column] = element(edge_cases ? row - turn : -1, at, typed_.cols, array.info.dtype, bits);
+        else if (dims == RowProgramDims::row)
+          values[column] = edge_cases && at % 37 == 5 ? 0 : 0.5 + uniform(bits);
+        else
+          values[column] = of_column(at, bits, edge_cases);
+      }
+    });
+  }
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,82 @@
+#include "templates/row_program/op.h"
+
+#include <utility>
+
+#include "core/hash.h"
+#include "templates/row_program/canonical.h"
+#include "templates/row_program/emit.h"
+#include "templates/row_program/separate.h"
+#include "templates/source_text.h"
+
+namespace tunesmith {
+namespace {
+
+using row_program::Kind;
+using row_program::Node;
+using row_program::Program;
+
+/// What decides which configuration is fast: the program and the loads of its arrays.
+std::string class_of(const RowProgramProblem& problem, const Program& program, const row::Shape& shape) {
+  std::string text = ",program=" + hash_hex(row_program::canonical_text(program)).substr(0, 16);
+  for (const std::string& type : row_program::column_types(problem, program, shape)) text += "," + type;
+  return text;
+}
+
+}  // namespace
+
+std::string_view summary_of(const RowProgramProblem&) noexcept {
+  return "a program of the user's for every row: elementwise expressions and reductions over columns";
+}
+
+std::vector<FieldInfo> config_fields_of(const RowProgramProblem&) { return row::config_field_infos(); }
+
+ParsedRowProgram::ParsedRowProgram(const Op& op, const RowProgramProblem& p, Program program)
+    : RowProblem(op, p, row_program::shape_of(p, program), row_program::params_of(p, program),
+                 class_of(p, program, row_program::shape_of(p, program))),
+      typed_(p),
+      program_(std::move(program)),
+      resident_program_(row_program::with_separate_stages(program_)) {}
+
+Cost ParsedRowProgram::cost() const {
+  double operations = 0;
+  for (const Node& node : program_.nodes)
+    if (node.kind == Kind::full && node.operation > row_program::Operation::parameter) ++operations;
+  for (const row_program::Reduction& reduction : program_.reductions)
+    operations += static_cast<double>(reduction.operands.size());
+  return cost_of_arrays(operations * static_cast<double>(typed_.rows) * static_cast<double>(typed_.cols));
+}
+
+row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row::Shape& shape) const {
+  const Program& program = config.holds_row() ? resident_program_ : program_;
+  row::Kernels kernels;
+  kernels.files = "row_program/";
+  kernels.function = "row_program";
+  kernels.steps = "the stages of the program";
+  kernels.types = "tunesmith::Program";
+  kernels.definitions = "namespace tunesmith {\n\n" + row_program::params_definition(program) +
+                        row_program::program_definition(program, row_program::column_types(typed_, program_, shape)) +
+                        "\n}  // namespace tunesmith\n\n";
+  return kernels;
+}
+
+SourceParts ParsedRowProgram::source_parts(const Config& config) const {
+  SourceParts parts = RowProblem::source_parts(config);
+  std::string what = "cols = " + std::to_string(typed_.cols) + ", reads";
+  const auto add = [&](const auto& arrays) {
+    const char* separator = " ";
+    for (const auto& array : arrays) {
+      what += separator + array.name + ":" + std::string(enum_name(*array.type)) + std::string(enum_name(array.kind));
+      separator = ", ";
+    }
+  };
+  add(program_.inputs);
+  what += "; writes";
+  add(program_.outputs);
+  parts.specialized_for.front().second = std::move(what);
+  const std::string reads = program_.stages == 0 ? "one read" : std::to_string(program_.stages + 1) + " reads";
+  if (row::TypedConfig::parse(config).reads_twice())
+    parts.algorithm = reads + " of each input: a pass for every stage of reductions, and one that writes";
+  return parts;
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,39 @@
+#pragma once
+// row_program. See tunesmith/row_program.h for what it computes.
+
+#include "templates/described_op.h"
+#include "templates/row/row_problem.h"
+#include "templates/row_program/problem.h"
+#include "tunesmith/row_program.h"
+
+namespace tunesmith {
+
+class ParsedRowProgram final : public row::RowProblem {
+ public:
+  ParsedRowProgram(const Op& op, const RowProgramProblem& problem)
+      : ParsedRowProgram(op, problem, row_program::program_of(problem)) {}
+
+  Cost cost() const override;
+  std::optional<Config> capacity_config(const DeviceInfo&) const override { return std::nullopt; }
+  std::string capacity_class() const override { return {}; }
+  SourceParts source_parts(const Config& config) const override;
+  void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
+  CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+
+ private:
+  ParsedRowProgram(const Op& op, const RowProgramProblem& problem, row_program::Program program);
+  row::Kernels kernels(const row::TypedConfig& config, const row::Shape& shape) const override;
+
+  const RowProgramProblem typed_;
+  const row_program::Program program_;
+  const row_program::Program resident_program_;  ///< for rows that stay on the chip
+};
+
+std::string_view summary_of(const RowProgramProblem& problem) noexcept;
+std::vector<FieldInfo> config_fields_of(const RowProgramProblem& problem);
+/// Throws Error(invalid_argument | unsupported) for fields that contradict each other or the program.
+void complete(RowProgramProblem& problem);
+
+using RowProgramOp = DescribedOp<RowProgramProblem, ParsedRowProgram>;
+
+}  // namespace tunesmith

@@ -1,0 +1,19 @@
+#pragma once
+// The functions of row programs on single values, in float64. Internal to templates/.
+
+#include <array>
+
+#include "templates/row_program/program.h"
+
+namespace tunesmith::row_program {
+
+/// Returns the number of operands of an operation. round_to and uniform have one.
+int operand_count(Operation operation) noexcept;
+
+/// Reports whether the operands may be exchanged.
+bool is_commutative(Operation operation) noexcept;
+
+/// Applies a function other than a leaf, round_to and uniform. Booleans are 0 and 1. The result is not rounded to f32.
+double apply(Operation operation, const std::array<double, 3>& operands) noexcept;
+
+}  // namespace tunesmith::row_program

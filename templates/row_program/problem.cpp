@@ -1,0 +1,197 @@
+#include "templates/row_program/problem.h"
+
+#include <algorithm>
+
+#include "templates/row/columns.h"
+#include "templates/row_program/device_text.h"
+#include "templates/row_program/emit.h"
+#include "templates/row_program/parse.h"
+#include "templates/row_program/separate.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::row_program {
+namespace {
+
+std::int64_t alignment_of(const RowProgramProblem& problem, const std::string& array) {
+  const std::int64_t* const given = find_property(problem.alignments, array);
+  return given == nullptr ? 16 : *given;
+}
+
+std::int64_t stride_of(const RowProgramProblem& problem, const std::string& array, Kind kind) {
+  if (const std::int64_t* const given = find_property(problem.row_strides, array)) return *given;
+  return kind == Kind::group ? problem.cols / std::max<std::int64_t>(problem.program.group(), 1) : problem.cols;
+}
+
+template <typename Array>
+row::Rows rows_of(const RowProgramProblem& problem, const Array& array) {
+  return {stride_of(problem, array.name, array.kind), alignment_of(problem, array.name), dtype_of(*array.type)};
+}
+
+[[noreturn]] void reject(const std::string& array, const std::string& why) {
+  throw Error(ErrorCode::unsupported, "the array ", array, " of the program ", why);
+}
+
+}  // namespace
+
+DType dtype_of(Type type) {
+  switch (type) {
+    case Type::f32: return DType::f32;
+    case Type::f16: return DType::f16;
+    case Type::bf16: return DType::bf16;
+    case Type::e4m3: return DType::e4m3;
+    case Type::e5m2: return DType::e5m2;
+    case Type::i8: return DType::i8;
+    case Type::i32: return DType::i32;
+    case Type::boolean: return DType::u8;
+  }
+  return DType::f32;
+}
+
+Type type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return Type::f16;
+    case DType::bf16: return Type::bf16;
+    default: return Type::f32;
+  }
+}
+
+RowProgramDims dims_of(Kind kind) {
+  switch (kind) {
+    case Kind::scalar: return RowProgramDims::scalar;
+    case Kind::row: return RowProgramDims::row;
+    case Kind::col: return RowProgramDims::col;
+    case Kind::group: return RowProgramDims::group;
+    case Kind::full: return RowProgramDims::full;
+  }
+  return RowProgramDims::full;
+}
+
+Program program_of(const RowProgramProblem& problem) {
+  return with_dtype(parse(problem.program.text(), text_name), type_of(problem.dtype));
+}
+
+std::vector<double> numbers_of(const RowProgramProblem& problem, const Program& program) {
+  std::vector<double> values;
+  for (const Number& number : program.numbers) {
+    const auto given = std::ranges::find(problem.numbers, number.name, &RowProgramNumber::name);
+    values.push_back(given != problem.numbers.end() ? given->value : number.value.value_or(0));
+  }
+  return values;
+}
+
+row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
+  row::Shape shape;
+  shape.is_program = true;
+  shape.rows = problem.rows;
+  shape.cols = problem.cols;
+  shape.in_place = !problem.in_place.empty();
+  shape.reduces = program.stages > 0;
+  std::vector<row::Rows> inputs, outputs;
+  for (const Input& input : program.inputs)
+    if (input.kind == Kind::full) inputs.push_back(rows_of(problem, input));
+  for (const Output& output : program.outputs)
+    if (output.kind == Kind::full) outputs.push_back(rows_of(problem, output));
+  // Programs that read several times gain from resident rows, whatever they write.
+  shape.writes = !outputs.empty() || program.stages > 1;
+  if (inputs.empty()) inputs.push_back(outputs.front());
+  if (outputs.empty()) outputs.push_back(inputs.front());
+  const auto widest = [](const std::vector<row::Rows>& arrays) {
+    DType dtype = *arrays.front().dtype;
+    for (const row::Rows& array : arrays)
+      if (size_of(*array.dtype) > size_of(dtype)) dtype = *array.dtype;
+    return dtype;
+  };
+  shape.input = widest(inputs);
+  shape.output = widest(outputs);
+  shape.inputs = static_cast<int>(inputs.size());
+  std::ranges::copy(inputs, shape.in.begin());
+  shape.out = outputs.front();
+  shape.more_outputs = static_cast<int>(outputs.size()) - 1;
+  std::copy(outputs.begin() + 1, outputs.end(), shape.more_out.begin());
+
+  if (program.group > 0) {
+    while (shape.shifted()) shape.widest = std::min(shape.vector(), shape.widest) / 2;
+    const int vector = shape.vector(), lanes = program.group / vector;
+    if (program.group % vector != 0 || lanes > 32 || (lanes & (lanes - 1)) != 0)
+      throw Error(ErrorCode::unsupported, "groups have ", program.group,
+                  " columns and rows of these arrays are read in vectors of ", vector, "; allowed: groups of ", vector,
+                  " times a power of two up to 32");
+    shape.lanes_of_group = lanes;
+  }
+  const auto columns = std::ranges::count(program.inputs, Kind::col, &Input::kind);
+  // A vector of each array of columns, and the partial results.
+  shape.more_registers = static_cast<int>(columns) * 8 + 4 * (shape.inputs - 1) + 2 * shape.more_outputs;
+  shape.exchanged_floats = 1;
+  const Program separate = with_separate_stages(program);
+  for (int stage = 1; stage <= separate.stages; ++stage)
+    shape.exchanged_floats = std::max(shape.exchanged_floats, exchanged_floats(separate, stage));
+  shape.more_registers += shape.exchanged_floats;
+  constexpr int warps = 32, float_bytes = 4, slots = 2, usual_bytes = 1024;
+  shape.more_smem_bytes =
+      std::max(0, warps * float_bytes * slots * shape.exchanged_floats * std::max(separate.stages, 1) - usual_bytes);
+  return shape;
+}
+
+row::OwnParams params_of(const RowProgramProblem& problem, const Program& program) {
+  row::OwnParams params("RowProgramParams");
+  const int first = first_full_array(program);
+  int at = 0;
+  const auto add = [&](const std::string& name, Kind kind) {
+    if (at++ == first) {
+      params.first_input(name);
+      return;
+    }
+    params.address(name, address_member(name));
+    if (kind == Kind::full || kind == Kind::group) params.integer(stride_member(name), stride_of(problem, name, kind));
+  };
+  for (const Input& input : program.inputs) add(input.name, input.kind);
+  for (const Output& output : program.outputs) add(output.name, output.kind);
+  const std::vector<double> values = numbers_of(problem, program);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Number& number = program.numbers[i];
+    if (number.type == Type::i32)
+      params.integer(number_member(number.name), static_cast<std::int64_t>(values[i]));
+    else
+      params.real(number_member(number.name), values[i]);
+  }
+  return params;
+}
+
+std::vector<std::string> column_types(const RowProgramProblem& problem, const Program& program, const row::Shape& shape) {
+  std::vector<std::string> types;
+  for (const Input& input : program.inputs) {
+    if (input.kind != Kind::col) continue;
+    const row::Columns columns{true, dtype_of(*input.type), alignment_of(problem, input.name)};
+    types.push_back("Columns<" + element_type(*input.type) + ", " + std::to_string(columns.vector(shape)) + ">");
+  }
+  return types;
+}
+
+void check_supported(const Program& program) {
+  const auto check_elements = [](const std::string& name, Kind kind, std::optional<Type> type, bool output) {
+    const bool whole_numbers = type == Type::i32 || type == Type::boolean;
+    if (kind == Kind::group && !output) reject(name, "is an input [row, col/N]; only outputs have these dimensions");
+    if (kind == Kind::col && output) reject(name, "is an output [col]; sums over rows are not computed");
+    if (whole_numbers && (kind == Kind::full || kind == Kind::col || kind == Kind::group || type == Type::boolean))
+      reject(name, "has elements of " + std::string(enum_name(*type)) +
+                       "; arrays with columns have f32, f16, bf16, e4m3, e5m2 or i8");
+  };
+  for (const Input& input : program.inputs) check_elements(input.name, input.kind, input.type, false);
+  for (const Output& output : program.outputs) check_elements(output.name, output.kind, output.type, true);
+  const auto full_inputs = std::ranges::count(program.inputs, Kind::full, &Input::kind);
+  const auto full_outputs = std::ranges::count(program.outputs, Kind::full, &Output::kind);
+  if (full_inputs + full_outputs == 0)
+    throw Error(ErrorCode::unsupported, "the program has no array [row, col]; expected at least one");
+  if (full_inputs > 4 || full_outputs > 4)
+    throw Error(ErrorCode::unsupported, "the program has ", full_inputs, " inputs and ", full_outputs,
+                " outputs [row, col]; allowed: up to 4 of each");
+  for (const Reduction& reduction : program.reductions)
+    for (const int operand : reduction.operands) {
+      const Kind kind = program.nodes[static_cast<std::size_t>(operand)].kind;
+      if (!reduction.grouped && kind == Kind::group)
+        throw Error(ErrorCode::unsupported, text_name, ":", reduction.place.line, ":", reduction.place.column,
+                    ": a reduction over values [row, col/N]; expected values [row, col]");
+    }
+}
+
+}  // namespace tunesmith::row_program

@@ -1,0 +1,35 @@
+#pragma once
+// A problem's program, resolved: what the kernels, the parameters and the reference are made of. Internal to templates/.
+
+#include <string>
+#include <vector>
+
+#include "templates/row/own_params.h"
+#include "templates/row/shape.h"
+#include "templates/row_program/program.h"
+#include "tunesmith/row_program.h"
+
+namespace tunesmith::row_program {
+
+/// What errors call a program's text.
+inline constexpr const char* text_name = "program";
+
+DType dtype_of(Type type);
+Type type_of(DType dtype);
+RowProgramDims dims_of(Kind kind);
+
+/// Returns the program of a checked problem; the types of all arrays are known.
+Program program_of(const RowProgramProblem& problem);
+
+/// Returns the values of the program's numbers, defaults included.
+std::vector<double> numbers_of(const RowProgramProblem& problem, const Program& program);
+
+row::Shape shape_of(const RowProgramProblem& problem, const Program& program);
+row::OwnParams params_of(const RowProgramProblem& problem, const Program& program);
+/// Returns the types that load the inputs [col]: "Columns<float, 4>".
+std::vector<std::string> column_types(const RowProgramProblem& problem, const Program& program, const row::Shape& shape);
+
+/// Throws Error(invalid_argument | unsupported) for a program that the kernels do not support.
+void check_supported(const Program& program);
+
+}  // namespace tunesmith::row_program

@@ -1,0 +1,249 @@
+// What kernels of row programs are templates over, and how they load vectors of a row. A generated struct Program has
+//
+//   Params            RowParams row, then addresses, row strides and numbers; the kernels' only argument
+//   Inputs, Outputs   element types of the arrays [row, col]: TypeList
+//   ColumnArrays      ColumnList: element types of the arrays [col], and elements per load
+//   Values, Groups    the program's values that vary by row, and by group of columns
+//   stages            stages of reductions; the pass after them writes the outputs
+//   kept              values that replace the inputs after the last stage, if the storage of a row can hold them
+//   uses<pass>()      inputs and columns that a pass reads, as bits, and the last stage whose groups it needs
+//   RowReductions<stage>, GroupReductions<stage>
+//   terms(), derive() operands of the reductions of a stage, and values that follow from their results
+//   outputs()         the elements of the outputs [row, col]; outputs_of_kept(): from the kept values
+//
+// Each line of the program becomes a line of these functions.
+#pragma once
+
+#include "device/float8.cuh"
+#include "row/columns.cuh"
+#include "row_program/random.cuh"
+#include "row_program/reductions.cuh"
+
+namespace tunesmith {
+
+/// Names a stage in overloads.
+template <int number>
+struct Stage {};
+
+template <typename... T>
+struct TypeList {
+  static constexpr int count = sizeof...(T);
+};
+/// The type at a position of a list.
+template <int at, typename First, typename... Rest>
+struct TypeAt {
+  using type = typename TypeAt<at - 1, Rest...>::type;
+};
+template <typename First, typename... Rest>
+struct TypeAt<0, First, Rest...> {
+  using type = First;
+};
+template <typename... LoadedColumns>
+struct ColumnList {
+  static constexpr int count = sizeof...(LoadedColumns);
+};
+
+/// What a pass reads.
+struct PassUses {
+  unsigned inputs, columns;
+  int groups;  ///< it needs results for groups of columns up to this stage
+};
+
+/// Rows of an array: the address of the first one, and the elements between two.
+struct RowsOfArray {
+  const void* first;
+  int64 stride;
+
+  template <typename Element, const RowShape& shape>
+  __device__ __forceinline__ const Element* at(const Row<shape>& row) const {
+    return static_cast<const Element*>(first) + row.index * stride - row.shift;
+  }
+};
+
+/// A vector of a row, as the generated functions read it: element j is column `column + j`.
+template <int inputs, int columns, int size>
+struct RowVector {
+  static constexpr int vector = size;
+  float input[inputs > 0 ? inputs : 1][size];
+  float of_column[columns > 0 ? columns : 1][size];
+  int64 row, column;
+};
+template <typename Program, const RowShape& shape>
+using VectorOf = RowVector<Program::Inputs::count, Program::ColumnArrays::count, shape.vector>;
+
+template <typename T>
+__device__ __forceinline__ float load_value(const void* array, int64 index) {
+  return load_element(static_cast<const T*>(array) + index);
+}
+template <>
+__device__ __forceinline__ float load_value<int>(const void*, int64) = delete;
+__device__ __forceinline__ int load_integer(const void* array, int64 index) { return static_cast<const int*>(array)[index]; }
+
+template <typename T>
+__device__ __forceinline__ void store_value(void* array, int64 index, float value) {
+  store_element(static_cast<T*>(array) + index, value);
+}
+__device__ __forceinline__ void store_integer(void* array, int64 index, int value) {
+  static_cast<int*>(array)[index] = value;
+}
+
+/// The inputs of a row, resident in registers and shared memory. `index`: of the first one.
+template <int index, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage,
+          typename... Elements>
+struct ResidentInputs {
+  __device__ __forceinline__ explicit ResidentInputs(unsigned char*) {}
+  template <typename Program>
+  __device__ __forceinline__ void load(const typename Program::Params&, const Row<shape>&, int) {}
+  __device__ __forceinline__ void arrived() {}
+  template <unsigned used, typename Vector>
+  __device__ __forceinline__ void get(int, Vector&) {}
+  static __device__ __forceinline__ constexpr bool can_keep(int, int) { return true; }
+  template <typename Vector>
+  __device__ __forceinline__ void keep(int, int, const Vector&) {}
+};
+template <int index, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage, typename First,
+          typename... Rest>
+struct ResidentInputs<index, shape, config, Group, Storage, First, Rest...> {
+  using Resident = typename Storage::template Row<First, shape, config, Group>;
+  Resident first;
+  ResidentInputs<index + 1, shape, config, Group, Storage, Rest...> rest;
+
+  /// `memory`: dynamic shared memory for all inputs, or nullptr.
+  __device__ __forceinline__ explicit ResidentInputs(unsigned char* memory)
+      : first(memory), rest(memory + Resident::shared_bytes) {}
+  template <typename Program>
+  __device__ __forceinline__ void load(const typename Program::Params& params, const Row<shape>& row, int thread_rank) {
+    first.load(Program::template input<index>(params).template at<First>(row), row.seen, thread_rank, 0.0f);
+    rest.template load<Program>(params, row, thread_rank);
+  }
+  __device__ __forceinline__ void arrived() { first.arrived(); }  // all copies of a thread are awaited together
+  template <unsigned used, typename Vector>
+  __device__ __forceinline__ void get(int i, Vector& v) {
+    if constexpr ((used >> index & 1u) != 0) first.get(i, v.input[index]);
+    rest.template get<used>(i, v);
+  }
+  /// Returns whether vector i of the first `count` inputs holds any float without rounding.
+  static __device__ __forceinline__ constexpr bool can_keep(int i, int count) {
+    return index >= count || (Resident::exact(i) && decltype(rest)::can_keep(i, count));
+  }
+  /// Replaces vector i of the first `count` inputs.
+  template <typename Vector>
+  __device__ __forceinline__ void keep(int i, int count, const Vector& v) {
+    if (index >= count) return;
+    first.put(i, v.input[index]);
+    rest.keep(i, count, v);
+  }
+};
+template <typename Inputs, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage>
+struct ResidentInputsOf;
+template <typename... Elements, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage>
+struct ResidentInputsOf<TypeList<Elements...>, shape, config, Group, Storage> {
+  using type = ResidentInputs<0, shape, config, Group, Storage, Elements...>;
+};
+
+template <typename Program, unsigned used, int index, const RowShape& shape, typename Vector>
+__device__ __forceinline__ void load_columns_from(const typename Program::Params&, const Row<shape>&, int64, bool, Vector&,
+                                                  ColumnList<>) {}
+template <typename Program, unsigned used, int index, const RowShape& shape, typename Vector, typename First,
+          typename... Rest>
+__device__ __forceinline__ void load_columns_from(const typename Program::Params& params, const Row<shape>& row,
+                                                  int64 column, bool inside, Vector& v, ColumnList<First, Rest...>) {
+  if constexpr ((used >> index & 1u) != 0)
+    First::template load<shape>(Program::template column_array<index>(params), row, column, inside, v.of_column[index]);
+  load_columns_from<Program, used, index + 1>(params, row, column, inside, v, ColumnList<Rest...>());
+}
+
+template <typename Program, int index, const RowShape& shape, StoreHint hint, typename Values>
+__device__ __forceinline__ void store_outputs_from(const typename Program::Params&, const Row<shape>&, int64, bool, Values&,
+                                                   TypeList<>) {}
+template <typename Program, int index, const RowShape& shape, StoreHint hint, typename Values, typename First,
+          typename... Rest>
+__device__ __forceinline__ void store_outputs_from(const typename Program::Params& params, const Row<shape>& row,
+                                                   int64 column, bool inside, Values& values, TypeList<First, Rest...>) {
+  auto* const output = const_cast<First*>(Program::template output<index>(params).template at<First>(row));
+  RowFeatures<shape>::Edges::template store<First, shape.vector, hint>(output, column, row.all, inside, values[index]);
+  store_outputs_from<Program, index + 1, shape, hint>(params, row, column, inside, values, TypeList<Rest...>());
+}
+
+/// The elements of the vector at `column`, which counts from the row's shift, that are in the row.
+template <const RowShape& shape>
+__device__ __forceinline__ ElementsInside elements_inside(const Row<shape>& row, int64 column, bool inside) {
+  ElementsInside elements{0, shape.vector, column - row.shift};
+  if (inside) return elements;
+  const int64 before = row.all.begin - column, after = row.all.end - column;
+  elements.from = before > 0 ? static_cast<int>(before < shape.vector ? before : shape.vector) : 0;
+  elements.to = after < shape.vector ? static_cast<int>(after > 0 ? after : 0) : shape.vector;
+  return elements;
+}
+
+/// Computes what a pass needs for groups of columns: neighbouring lanes hold a group together. All lanes of the warp.
+template <typename Program, int stage, int last, const RowShape& shape, typename Vector>
+__device__ __forceinline__ void reduce_groups(const typename Program::Params& params, const typename Program::Values& values,
+                                              const Vector& v, ElementsInside inside, typename Program::Groups& groups) {
+  if constexpr (stage <= last) {
+    using All = typename Program::template GroupReductions<stage>;
+    if constexpr (All::floats > 0) {
+      constexpr int lanes = Program::columns_of_group / shape.vector;
+      static_assert(lanes * shape.vector == Program::columns_of_group && lanes <= 32 && (lanes & (lanes - 1)) == 0,
+                    "neighbouring lanes of a warp hold a group of columns");
+      float terms[All::operands][shape.vector];
+#pragma unroll
+      for (int j = 0; j < shape.vector; ++j) Program::group_terms(Stage<stage>(), params, values, groups, v, j, terms);
+      typename All::Value partial = All::identity();
+      All::include(partial, terms, inside);
+      partial = reduce_lanes<lanes>(partial, All());
+      Program::derive_group(Stage<stage>(), params, values, partial, groups);
+    }
+    reduce_groups<Program, stage + 1, last, shape>(params, values, v, inside, groups);
+  }
+}
+
+/// Includes a vector in the reductions of a stage.
+template <typename Program, int stage, const RowShape& shape, typename Vector, typename Value>
+__device__ __forceinline__ void include_vector(const typename Program::Params& params, const Row<shape>& row,
+                                               const typename Program::Values& values, int64 column, bool inside, Vector& v,
+                                               Value& partial) {
+  using All = typename Program::template RowReductions<stage>;
+  constexpr PassUses uses = Program::template uses<stage>();
+  load_columns_from<Program, uses.columns, 0>(params, row, column, inside, v, typename Program::ColumnArrays());
+  v.row = row.index;
+  v.column = column - row.shift;
+  const ElementsInside elements = elements_inside(row, column, inside);
+  typename Program::Groups groups;
+  reduce_groups<Program, 1, uses.groups, shape>(params, values, v, elements, groups);
+  float terms[All::operands][shape.vector];
+#pragma unroll
+  for (int j = 0; j < shape.vector; ++j) Program::terms(Stage<stage>(), params, values, groups, v, j, terms);
+  All::include(partial, terms, elements);
+}
+
+/// Computes and stores the outputs of a vector. `of_kept`: it holds Program::kept values instead of inputs. `exists`: the
+/// row may be stored.
+template <typename Program, bool of_kept, const RowShape& shape, StoreHint hint, typename Vector>
+__device__ __forceinline__ void finish_vector(const typename Program::Params& params, const Row<shape>& row,
+                                              const typename Program::Values& values, int64 column, bool inside, bool exists,
+                                              Vector& v) {
+  constexpr PassUses uses = Program::template uses<Program::stages + (of_kept ? 2 : 1)>();
+  load_columns_from<Program, uses.columns, 0>(params, row, column, inside, v, typename Program::ColumnArrays());
+  v.row = row.index;
+  v.column = column - row.shift;
+  typename Program::Groups groups;
+  if constexpr (uses.groups > 0) {
+    const ElementsInside elements = elements_inside(row, column, inside);
+    reduce_groups<Program, 1, uses.groups, shape>(params, values, v, elements, groups);
+    constexpr int lanes = Program::columns_of_group / shape.vector;
+    if (exists && lane_index() % lanes == 0 && row.all.template holds<1>(column))
+      Program::store_groups(params, row.index, v.column / Program::columns_of_group, groups);
+  }
+  float results[Program::Outputs::count > 0 ? Program::Outputs::count : 1][shape.vector];
+#pragma unroll
+  for (int j = 0; j < shape.vector; ++j) {
+    if constexpr (of_kept)
+      Program::outputs_of_kept(params, values, groups, v, j, results);
+    else
+      Program::outputs(params, values, groups, v, j, results);
+  }
+  if (exists) store_outputs_from<Program, 0, shape, hint>(params, row, column, inside, results, typename Program::Outputs());
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,31 @@
+#include "templates/row_program/programs.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace tunesmith {
+
+// Defined by tunesmith_embed_files() in templates/CMakeLists.txt.
+extern const std::pair<std::string_view, std::string_view> embedded_programs[];
+extern const std::size_t embedded_programs_count;
+
+namespace row_program {
+
+std::span<const std::pair<std::string_view, std::string_view>> shipped_programs() {
+  static const auto all = [] {
+    std::vector<std::pair<std::string_view, std::string_view>> programs(embedded_programs,
+                                                                        embedded_programs + embedded_programs_count);
+    for (auto& [name, text] : programs) name.remove_suffix(std::string_view(".row").size());
+    std::ranges::sort(programs);
+    return programs;
+  }();
+  return all;
+}
+
+std::string_view shipped_program(std::string_view name) {
+  const auto found = std::ranges::find(shipped_programs(), name, &std::pair<std::string_view, std::string_view>::first);
+  return found == shipped_programs().end() ? std::string_view() : found->second;
+}
+
+}  // namespace row_program
+}  // namespace tunesmith

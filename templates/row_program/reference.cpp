@@ -1,0 +1,115 @@
+// The check of a row program's outputs against its evaluation in float64.
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "templates/half.h"
+#include "templates/row_program/evaluate.h"
+#include "templates/row_program/op.h"
+#include "templates/sampling.h"
+
+namespace tunesmith {
+namespace {
+
+using row_program::Bounded;
+using row_program::Kind;
+using row_program::OutputRow;
+
+struct RowOutcome {
+  double max_error = 0;
+  std::string failure;
+};
+
+/// Elements of an input that one row reads, as values.
+std::vector<double> elements_of_row(const HostArray& array, Kind kind, std::int64_t row) {
+  const bool has_columns = kind == Kind::full || kind == Kind::col || kind == Kind::group;
+  const std::int64_t count = has_columns ? array.info.shape.back() : 1;
+  std::int64_t first = 0;
+  if (kind == Kind::row) first = row;
+  if (kind == Kind::full || kind == Kind::group) first = row * array.info.strides[0];
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i)
+    values[static_cast<std::size_t>(i)] = read_element(array.info.dtype, array.data, first + i);
+  return values;
+}
+
+/// The part of the allowed error that a result has: half a unit of the dtype, and the bound.
+double share_of_allowed(DType dtype, double result, const Bounded& expected) {
+  if (!std::isfinite(expected.bound) || !std::isfinite(expected.value) || !std::isfinite(result)) return 0;
+  const double unit = is_float(dtype) || dtype == DType::e4m3 || dtype == DType::e5m2 ? spacing(dtype, expected.value) : 1;
+  return std::min(std::fabs(result - expected.value) / (expected.bound + unit / 2), 1.0);
+}
+
+/// Compares a row of an output; `index`: of its first element.
+void check_row(const HostArray& array, row_program::Type type, const OutputRow& expected, std::int64_t row,
+               std::int64_t index, RowOutcome& outcome) {
+  for (std::size_t i = 0; i < expected.elements.size(); ++i) {
+    const double found = read_element(array.info.dtype, array.data, index + static_cast<std::int64_t>(i));
+    const Bounded& wanted = expected.elements[i];
+    const bool is_candidate =
+        !expected.candidates.empty() && std::ranges::binary_search(expected.candidates, static_cast<std::int64_t>(found));
+    if (is_candidate || (expected.candidates.empty() && row_program::accepts(type, found, wanted))) {
+      outcome.max_error = std::max(outcome.max_error, is_candidate ? 0 : share_of_allowed(array.info.dtype, found, wanted));
+      continue;
+    }
+    outcome.max_error = INFINITY;
+    if (!outcome.failure.empty()) continue;
+    std::ostringstream text;
+    text.precision(9);
+    text << array.info.name << "[" << row;
+    if (array.info.shape.size() == 2) text << "," << i;
+    text << "] is " << found << ", the program gives " << wanted.value << " with an error of at most " << wanted.bound
+         << " before it is rounded to " << name(array.info.dtype);
+    outcome.failure = text.str();
+  }
+}
+
+}  // namespace
+
+CheckResult ParsedRowProgram::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
+  const row_program::Evaluator evaluator(program_, typed_.rows, typed_.cols, row_program::numbers_of(typed_, program_));
+  const std::size_t inputs = program_.inputs.size();
+  // Inputs that all rows share are converted once.
+  std::vector<std::vector<double>> shared(inputs);
+  for (std::size_t i = 0; i < inputs; ++i)
+    if (const Kind kind = program_.inputs[i].kind; kind == Kind::col || kind == Kind::scalar)
+      shared[i] = elements_of_row(arrays[i], kind, 0);
+
+  CheckResult result;
+  result.error_unit = "of the allowed error";
+  result.allowed_error = 1;
+  result.total_rows = typed_.rows;
+  result.checked_rows = std::min(typed_.rows, std::max<std::int64_t>(max_rows, 1));
+  std::vector<RowOutcome> outcomes(static_cast<std::size_t>(result.checked_rows));
+  over_rows(result.checked_rows, typed_.cols * static_cast<std::int64_t>(program_.nodes.size()),
+            [&](std::int64_t begin, std::int64_t end) {
+              for (std::int64_t i = begin; i < end; ++i) {
+                const std::int64_t row = result.checked_rows > 1 ? (typed_.rows - 1) * i / (result.checked_rows - 1) : 0;
+                std::vector<std::vector<double>> own(inputs);
+                std::vector<std::span<const double>> values;
+                for (std::size_t k = 0; k < inputs; ++k) {
+                  if (shared[k].empty()) own[k] = elements_of_row(arrays[k], program_.inputs[k].kind, row);
+                  values.emplace_back(shared[k].empty() ? own[k] : shared[k]);
+                }
+                const std::vector<OutputRow> expected = evaluator.row(row, values);
+                RowOutcome& outcome = outcomes[static_cast<std::size_t>(i)];
+                for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
+                  const row_program::Output& output = program_.outputs[k];
+                  const HostArray& array = arrays[inputs + k];
+                  std::int64_t index = 0;
+                  if (output.kind == Kind::row) index = row;
+                  if (array.info.shape.size() == 2) index = row * array.info.strides[0];
+                  check_row(array, *output.type, expected[k], row, index, outcome);
+                }
+              }
+            });
+  for (const RowOutcome& outcome : outcomes) {
+    result.max_error = std::max(result.max_error, outcome.max_error);
+    if (result.first_failure.empty()) result.first_failure = outcome.failure;
+  }
+  result.passed = result.first_failure.empty();
+  return result;
+}
+
+}  // namespace tunesmith

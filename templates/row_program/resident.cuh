@@ -1,0 +1,79 @@
+// A row program in one read and one write: a cooperative group keeps the inputs of a row in registers and shared memory and
+// computes the program stage by stage. The group is part of a warp, a block, a cluster, or several blocks of a cooperative
+// grid. Each stage costs one exchange between its threads, whatever the number of its reductions.
+#pragma once
+
+#include "row/hybrid_row.cuh"
+#include "row_program/program.cuh"
+
+namespace tunesmith {
+
+/// Computes the reductions of `stage` and of those after it.
+template <typename Program, int stage, const RowShape& shape, const ResidentConfig& config, typename Group, typename Inputs>
+__device__ __forceinline__ void reduce_resident(Group& group, const typename Program::Params& params, const Row<shape>& row,
+                                                Inputs& inputs, bool& arrived, typename Program::Values& values) {
+  if constexpr (stage <= Program::stages) {
+    using All = typename Program::template RowReductions<stage>;
+    if constexpr (All::floats > 0) {
+      const int thread_rank = group.thread_rank();
+      typename All::Value partial = All::identity();
+#pragma unroll
+      for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
+        if (i == config.register_vectors && !arrived) inputs.arrived();
+        VectorOf<Program, shape> v;
+        inputs.template get<Program::template uses<stage>().inputs>(i, v);
+        include_vector<Program, stage, shape>(params, row, values, column_of<shape, Group::group_size>(i, thread_rank),
+                                              inside_row<shape, Group::group_size>(i), v, partial);
+        if constexpr (stage == Program::stages && Program::kept > 0)
+          if (Inputs::can_keep(i, Program::kept)) inputs.keep(i, Program::kept, v);
+      }
+      arrived = true;
+      partial = group.template reduce<stage - 1>(partial, All());
+      Program::derive(Stage<stage>(), params, row.index, partial, values);
+    } else {
+      Program::derive(Stage<stage>(), params, row.index, typename All::Value(), values);
+    }
+    reduce_resident<Program, stage + 1, shape, config>(group, params, row, inputs, arrived, values);
+  }
+}
+
+/// `Storage`: where the rows reside.
+template <typename Program, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage>
+__device__ __forceinline__ void row_program_resident(const typename Program::Params& params) {
+  using Inputs = typename ResidentInputsOf<typename Program::Inputs, shape, config, Group, Storage>::type;
+
+  Group group(params.row.workspace, params.row.groups);
+  const int thread_rank = group.thread_rank();
+  Inputs inputs(config.shared_vectors > 0 ? dynamic_shared() : nullptr);
+
+  over_rows(group, params.row.rows, [&](int64 index, bool exists) {
+    const Row<shape> row(params.row, index, static_cast<const typename Program::First*>(nullptr));
+    inputs.template load<Program>(params, row, thread_rank);
+    group.start();
+
+    typename Program::Values values;
+    bool arrived = false;
+    Program::derive(Stage<0>(), params, index, values);
+    reduce_resident<Program, 1, shape, config>(group, params, row, inputs, arrived, values);
+
+    if (exists && thread_rank == 0) Program::store_row(params, index, values);
+#pragma unroll
+    for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
+      if (i == config.register_vectors && !arrived) inputs.arrived();
+      const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
+      const bool inside = inside_row<shape, Group::group_size>(i);
+      VectorOf<Program, shape> v;
+      if constexpr (Program::kept > 0) {
+        if (Inputs::can_keep(i, Program::kept)) {
+          inputs.template get<Program::template uses<Program::stages + 2>().inputs>(i, v);
+          finish_vector<Program, true, shape, config.store>(params, row, values, column, inside, exists, v);
+          continue;
+        }
+      }
+      inputs.template get<Program::template uses<Program::stages + 1>().inputs>(i, v);
+      finish_vector<Program, false, shape, config.store>(params, row, values, column, inside, exists, v);
+    }
+  });
+}
+
+}  // namespace tunesmith

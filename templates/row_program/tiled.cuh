@@ -1,0 +1,96 @@
+// A row program for rows that do not fit on chip: one block reads a row once for every stage of reductions and once more for
+// the outputs.
+#pragma once
+
+#include "row/tiles.cuh"
+#include "row_program/program.cuh"
+
+namespace tunesmith {
+
+/// A tile of each input that a pass uses. `index`: of the first one.
+template <int index, const RowShape& shape, const TiledConfig& config, typename... Elements>
+struct TiledInputs {
+  template <typename Program, unsigned used, LoadHint hint>
+  __device__ __forceinline__ void load(const typename Program::Params&, const Row<shape>&, bool, int64) {}
+  template <unsigned used, typename Vector>
+  __device__ __forceinline__ void get(int, Vector&) {}
+};
+template <int index, const RowShape& shape, const TiledConfig& config, typename First, typename... Rest>
+struct TiledInputs<index, shape, config, First, Rest...> {
+  Packed<First, shape.vector> first[config.unroll];
+  TiledInputs<index + 1, shape, config, Rest...> rest;
+
+  template <typename Program, unsigned used, LoadHint hint>
+  __device__ __forceinline__ void load(const typename Program::Params& params, const Row<shape>& row, bool inside,
+                                       int64 begin) {
+    if constexpr ((used >> index & 1u) != 0)
+      load_tile<First, shape, config, hint>(Program::template input<index>(params).template at<First>(row), begin, row.seen,
+                                            inside, 0.0f, first);
+    rest.template load<Program, used, hint>(params, row, inside, begin);
+  }
+  template <unsigned used, typename Vector>
+  __device__ __forceinline__ void get(int i, Vector& v) {
+    if constexpr ((used >> index & 1u) != 0) first[i].unpack(v.input[index]);
+    rest.template get<used>(i, v);
+  }
+};
+template <typename Inputs, const RowShape& shape, const TiledConfig& config>
+struct TiledInputsOf;
+template <typename... Elements, const RowShape& shape, const TiledConfig& config>
+struct TiledInputsOf<TypeList<Elements...>, shape, config> {
+  using type = TiledInputs<0, shape, config, Elements...>;
+};
+
+/// Computes the reductions of `stage` and of those after it, with one pass over the row for each stage.
+template <typename Program, int stage, const RowShape& shape, const TiledConfig& config>
+__device__ __forceinline__ void reduce_tiled(const typename Program::Params& params, const Row<shape>& row,
+                                             typename Program::Values& values) {
+  if constexpr (stage <= Program::stages) {
+    using All = typename Program::template RowReductions<stage>;
+    typename All::Value partial = All::identity();
+    if constexpr (All::floats > 0) {
+      constexpr unsigned used = Program::template uses<stage>().inputs;
+      over_tiles<shape, config, true>(columns_of<shape>(params.row), 0, row.seen.end, [&](bool inside, int64 begin) {
+        typename TiledInputsOf<typename Program::Inputs, shape, config>::type tile;
+        tile.template load<Program, used, config.load>(params, row, inside, begin);
+#pragma unroll
+        for (int i = 0; i < config.unroll; ++i) {
+          VectorOf<Program, shape> v;
+          tile.template get<used>(i, v);
+          include_vector<Program, stage, shape>(
+              params, row, values, begin + (i * config.threads + thread_index()) * shape.vector, inside, v, partial);
+        }
+      });
+      partial = BlockGroup<config.threads>(nullptr, 0).template reduce<stage - 1>(partial, All());
+      sync_block();  // the next row's partial results use the same shared memory
+    }
+    Program::derive(Stage<stage>(), params, row.index, partial, values);
+    reduce_tiled<Program, stage + 1, shape, config>(params, row, values);
+  }
+}
+
+template <typename Program, const RowShape& shape, const TiledConfig& config>
+__device__ __forceinline__ void row_program_two_pass(const typename Program::Params& params) {
+  over_parts<shape, config>(params.row, [&](int64 index, int) {
+    const Row<shape> row(params.row, index, static_cast<const typename Program::First*>(nullptr));
+    typename Program::Values values;
+    Program::derive(Stage<0>(), params, index, values);
+    reduce_tiled<Program, 1, shape, config>(params, row, values);
+
+    if (thread_index() == 0) Program::store_row(params, index, values);
+    constexpr unsigned used = Program::template uses<Program::stages + 1>().inputs;
+    over_tiles<shape, config, true>(columns_of<shape>(params.row), 0, row.all.end, [&](bool inside, int64 begin) {
+      typename TiledInputsOf<typename Program::Inputs, shape, config>::type tile;
+      tile.template load<Program, used, config.load_again>(params, row, inside, begin);
+#pragma unroll
+      for (int i = 0; i < config.unroll; ++i) {
+        VectorOf<Program, shape> v;
+        tile.template get<used>(i, v);
+        finish_vector<Program, false, shape, config.store>(
+            params, row, values, begin + (i * config.threads + thread_index()) * shape.vector, inside, true, v);
+      }
+    });
+  });
+}
+
+}  // namespace tunesmith

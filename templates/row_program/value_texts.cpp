@@ -1,0 +1,163 @@
+#include "templates/row_program/value_texts.h"
+
+#include <cmath>
+
+#include "templates/row_program/device_text.h"
+#include "templates/row_program/emit.h"
+
+namespace tunesmith::row_program {
+namespace {
+
+/// Reports whether `user` divides values of columns by one value of their row or group.
+bool is_divisor(const Node& of, const Node& user) {
+  if (user.type != Type::f32 || of.operation == Operation::constant) return false;
+  return is_rowwise(of.kind) ? !is_rowwise(user.kind) : of.kind == Kind::group && user.kind == Kind::full;
+}
+
+}  // namespace
+
+ValueTexts::ValueTexts(const Program& program)
+    : program_(program), names_(names_of(program)), precise_(is_precise(program)) {
+  const auto refer = [&](int index, bool elsewhere) {
+    const Node& of = node(index);
+    if (elsewhere && !is_trivial(index) && (is_rowwise(of.kind) || of.kind == Kind::group)) members_.insert(index);
+  };
+  for (const Node& user : program_.nodes)
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (user.operands[i] < 0 || is_leaf(user.operation)) continue;
+      const Node& of = node(user.operands[i]);
+      const bool same_level = is_rowwise(of.kind) ? is_rowwise(user.kind) : of.kind == user.kind;
+      refer(user.operands[i], !same_level || of.stage != user.stage);
+      if (user.operation == Operation::divide && i == 1 && is_divisor(of, user)) divisors_.insert(user.operands[i]);
+    }
+  for (const Reduction& reduction : program_.reductions)
+    for (const int operand : reduction.operands) refer(operand, true);
+  for (const Output& output : program_.outputs) refer(output.node, true);
+}
+
+/// Reports whether a leaf is read where it is needed.
+bool ValueTexts::is_trivial(int index) const {
+  const Node& of = node(index);
+  if (of.operation == Operation::round_to && of.type == Type::f32) return is_trivial(of.operands[0]);
+  switch (node(index).operation) {
+    case Operation::constant:
+    case Operation::number:
+    case Operation::row_index:
+    case Operation::rows:
+    case Operation::cols: return true;
+    default: return false;
+  }
+}
+
+/// Reports whether the function reads the node from Values or Groups.
+bool ValueTexts::is_read(const FunctionBody& body, int index) const {
+  const Node& of = node(index);
+  if (is_trivial(index)) return false;
+  if (is_rowwise(of.kind)) return body.place != FunctionBody::Place::of_row || of.stage != body.stage;
+  if (of.kind == Kind::group) return body.place != FunctionBody::Place::of_group || of.stage != body.stage;
+  return false;
+}
+
+void ValueTexts::count_uses(FunctionBody& body, int index) const {
+  if (++body.uses[index] > 1 || is_read(body, index) || is_leaf(node(index).operation)) return;
+  for (const int operand : node(index).operands)
+    if (operand >= 0) count_uses(body, operand);
+}
+
+std::string ValueTexts::leaf_text(const FunctionBody& body, int index) const {
+  const Node& of = node(index);
+  const auto at = static_cast<std::size_t>(of.index);
+  switch (of.operation) {
+    case Operation::constant: return constant_text(of);
+    case Operation::number: {
+      const Number& number = program_.numbers[at];
+      const std::string member = "params." + number_member(number.name);
+      return number.type == Type::i32 ? "static_cast<int>(" + member + ")" : member;
+    }
+    case Operation::row_index:
+      return body.place == FunctionBody::Place::element ? "static_cast<int>(v.row)" : "static_cast<int>(row)";
+    case Operation::col_index: return "(static_cast<int>(v.column) + j)";
+    case Operation::rows: return "static_cast<int>(params.row.rows)";
+    case Operation::cols: return "params.row.cols";
+    case Operation::reduced: return reduced_text(of);
+    case Operation::input: break;
+    default: return {};
+  }
+  const Input& input = program_.inputs[at];
+  const std::string which = std::to_string(position(program_.inputs, at));
+  if (input.kind == Kind::full) return "v.input[" + which + "][j]";
+  if (input.kind == Kind::col) return "v.of_column[" + which + "][j]";
+  const std::string place = "(params." + address_member(input.name) + (input.kind == Kind::row ? ", row)" : ", 0)");
+  if (*input.type == Type::i32) return "load_integer" + place;
+  return "load_value<" + element_type(*input.type) + ">" + place;
+}
+
+std::string ValueTexts::reduced_text(const Node& of) const {
+  const Reduction& reduction = program_.reductions[static_cast<std::size_t>(of.index)];
+  int offset = 0;
+  for (const Reduction& other : program_.reductions) {
+    if (&other == &reduction) break;
+    if (other.stage == reduction.stage && other.grouped == reduction.grouped) offset += floats_of(other, program_);
+  }
+  if (reduction.reducer == Reducer::custom) return "partial.value[" + std::to_string(offset + of.part) + "]";
+  std::string result = reduction_type(reduction, precise_) + "::" + result_function(reduction, of.part) + "(partial.value" +
+                       (offset > 0 ? " + " + std::to_string(offset) : "") + ")";
+  if (reduction.reducer == Reducer::mean)
+    result = "divide(" + result + ", static_cast<float>(" +
+             (reduction.grouped ? "columns_of_group" : std::string("params.row.cols")) + "))";
+  return result;
+}
+
+std::string ValueTexts::expression(FunctionBody& body, int index) const {
+  if (const auto known = body.done.find(index); known != body.done.end()) return known->second;
+  const Node& of = node(index);
+  std::string text;
+  if (is_read(body, index)) {
+    text = (is_rowwise(of.kind) ? "values." : "groups.") + name(index);
+  } else if (is_leaf(of.operation)) {
+    text = leaf_text(body, index);
+  } else {
+    std::array<std::string, 3> operands;
+    std::array<const Node*, 3> nodes{};
+    for (std::size_t k = 0; k < 3; ++k)
+      if (of.operands[k] >= 0) {
+        operands[k] = expression(body, of.operands[k]);
+        nodes[k] = &node(of.operands[k]);
+      }
+    text = special_text(of, operands, nodes, body);
+    if (text.empty()) text = function_text(of, operands, nodes);
+  }
+  const bool short_leaf = is_read(body, index) || is_trivial(index);
+  const bool has_line = !short_leaf && (!of.name.empty() || body.uses[index] > 1);
+  if (has_line) {
+    body.lines += "    const " + value_type_text(of.type) + " " + name(index) + " = " + bare(text) + ";\n";
+    text = name(index);
+  }
+  return body.done[index] = text;
+}
+
+/// Random numbers, differences under an exponential, and divisions by constants and values of the row.
+std::string ValueTexts::special_text(const Node& of, const std::array<std::string, 3>& o,
+                                     const std::array<const Node*, 3>& nodes, FunctionBody& body) const {
+  if (of.operation == Operation::uniform) {
+    const std::string row = body.place == FunctionBody::Place::element ? "v.row" : "row";
+    const std::string column = body.place == FunctionBody::Place::element && of.kind >= Kind::col ? "v.column + j" : "0";
+    return "uniform_number(" + o[0] + ", " + row + ", " + column + ", " + std::to_string(of.index) + ")";
+  }
+  if (of.operation == Operation::exp && precise_ && nodes[0]->operation == Operation::subtract &&
+      !is_read(body, of.operands[0]))
+    return "exponential_of_difference(" + expression(body, nodes[0]->operands[0]) + ", " +
+           expression(body, nodes[0]->operands[1]) + ")";
+  if (of.operation != Operation::divide || of.type != Type::f32 || is_rowwise(of.kind)) return {};
+  if (nodes[1]->operation == Operation::constant) {
+    const double reciprocal = 1 / nodes[1]->value;
+    if (std::isfinite(reciprocal) && std::fabs(reciprocal) > 0x1p-120 && std::fabs(reciprocal) < 0x1p120)
+      return "(" + o[0] + " * " + float_literal(reciprocal) + ")";
+  }
+  if (is_divisor(*nodes[1], of))
+    return (is_rowwise(nodes[1]->kind) ? "values." : "groups.") + divisor_name(of.operands[1]) + ".divide(" + bare(o[0]) +
+           ")";
+  return {};
+}
+
+}  // namespace tunesmith::row_program

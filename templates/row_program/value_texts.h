@@ -1,0 +1,68 @@
+#pragma once
+// ValueTexts of the generated functions: which values they compute, and which they read from the structs Values and Groups.
+// Internal to templates/.
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "templates/row_program/program.h"
+#include "templates/row_program/value_names.h"
+
+namespace tunesmith::row_program {
+
+/// Reports whether a value is the same for all columns of a row.
+constexpr bool is_rowwise(Kind kind) { return kind == Kind::scalar || kind == Kind::row; }
+
+/// Position of an array among those of its kind.
+template <typename Array>
+int position(const std::vector<Array>& arrays, std::size_t index) {
+  int count = 0;
+  for (std::size_t i = 0; i < index; ++i) count += arrays[i].kind == arrays[index].kind ? 1 : 0;
+  return count;
+}
+
+/// One function under construction.
+struct FunctionBody {
+  enum class Place : std::uint8_t { element, of_row, of_group };
+  Place place = Place::element;
+  int stage = 0;  ///< of the values of rows or groups that it computes
+  std::map<int, int> uses;
+  std::map<int, std::string> done;
+  std::string lines;  ///< values that are named or used twice
+};
+
+/// The program must outlive it.
+class ValueTexts {
+ public:
+  explicit ValueTexts(const Program& program);
+
+  const std::string& name(int node) const { return names_.values[static_cast<std::size_t>(node)]; }
+  const std::string& divisor_name(int node) const { return names_.divisors[static_cast<std::size_t>(node)]; }
+  /// Values of rows and groups that functions other than their own read.
+  const std::set<int>& members() const { return members_; }
+  /// Values of rows and groups by which values of columns are divided.
+  const std::set<int>& divisors() const { return divisors_; }
+
+  /// Counts the uses in a function before expression() is called.
+  void count_uses(FunctionBody& body, int index) const;
+  /// Returns the expression of a node, after adding the lines that it needs.
+  std::string expression(FunctionBody& body, int index) const;
+
+ private:
+  const Node& node(int index) const { return program_.nodes[static_cast<std::size_t>(index)]; }
+  bool is_trivial(int index) const;
+  bool is_read(const FunctionBody& body, int index) const;
+  std::string leaf_text(const FunctionBody& body, int index) const;
+  std::string reduced_text(const Node& of) const;
+  std::string special_text(const Node& of, const std::array<std::string, 3>& operands,
+                           const std::array<const Node*, 3>& nodes, FunctionBody& body) const;
+
+  const Program& program_;
+  const ValueNames names_;
+  const bool precise_;
+  std::set<int> members_, divisors_;
+};
+
+}  // namespace tunesmith::row_program

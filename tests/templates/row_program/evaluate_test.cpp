@@ -1,0 +1,240 @@
+// The float64 evaluation: against formulas that are written by hand, and its bounds against a simulation in f32.
+
+#include "templates/row_program/evaluate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <random>
+
+#include "templates/half.h"
+#include "templates/row_program/parse.h"
+#include "templates/row_program/programs.h"
+#include "templates/row_program/random.h"
+#include "templates/row_program/rounding.h"
+#include "tests/templates/row_program/random_programs.h"
+#include "tests/templates/row_program/simulate.h"
+
+namespace tunesmith::row_program {
+namespace {
+
+using Rows = std::vector<std::vector<double>>;
+
+std::vector<OutputRow> evaluated(const Program& program, std::int64_t cols, std::int64_t row, const Rows& inputs) {
+  const std::vector<std::span<const double>> spans(inputs.begin(), inputs.end());
+  return Evaluator(program, 100, cols, numbers_of(program)).row(row, spans);
+}
+
+/// Counts elements of a simulation of `simulated` that the evaluation of `program` does not accept.
+int rejected(const Program& program, const Program& simulated, std::int64_t cols, std::uint64_t seed, bool special,
+             std::string* first = nullptr, int* uncertain = nullptr) {
+  const Rows inputs = random_inputs(program, cols, seed, special);
+  const auto row = static_cast<std::int64_t>(seed % 100);
+  const std::vector<OutputRow> expected = evaluated(program, cols, row, inputs);
+  const Rows results = simulate(simulated, 100, cols, row, numbers_of(simulated), inputs);
+  int count = 0;
+  for (std::size_t o = 0; o < expected.size(); ++o) {
+    EXPECT_EQ(expected[o].elements.size(), results[o].size());
+    for (std::size_t i = 0; i < results[o].size(); ++i) {
+      const Bounded& element = expected[o].elements[i];
+      if (uncertain != nullptr && element.bound == anything) ++*uncertain;
+      const Type type = program.outputs[o].sum_over_rows ? Type::f32 : *program.outputs[o].type;
+      if (accepts(type, results[o][i], element)) continue;
+      if (count++ == 0 && first != nullptr)
+        *first = program.outputs[o].name + "[" + std::to_string(i) + "] is " + std::to_string(results[o][i]) +
+                 ", expected " + std::to_string(element.value) + " +- " + std::to_string(element.bound);
+    }
+  }
+  return count;
+}
+
+TEST(RowProgramEvaluate, SoftmaxAndRmsNormAreTheirFormulas) {
+  const Program softmax = with_dtype(parse(shipped_program("softmax")), Type::f32);
+  const Program log_softmax = with_dtype(parse(shipped_program("log_softmax")), Type::f32);
+  const Program rms_norm = with_dtype(parse(shipped_program("rms_norm")), Type::f32);
+  for (const std::int64_t cols : {1, 7, 1024, 1025, 3000}) {
+    const Rows inputs = random_inputs(rms_norm, cols, static_cast<std::uint64_t>(cols), false);
+    const std::vector<double>&x = inputs[0], &w = inputs[1];
+    double sum = 0, squares = 0;
+    for (const double value : x) {
+      sum += std::exp(value);
+      squares += value * value;
+    }
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(cols) + 1e-6);
+    const auto y = evaluated(softmax, cols, 0, {x})[0].elements;
+    const auto log_y = evaluated(log_softmax, cols, 0, {x})[0].elements;
+    const auto normed = evaluated(rms_norm, cols, 0, inputs)[0].elements;
+    ASSERT_EQ(y.size(), x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      EXPECT_NEAR(y[i].value, std::exp(x[i]) / sum, 1e-14);
+      EXPECT_NEAR(log_y[i].value, x[i] - std::log(sum), 1e-13);
+      EXPECT_NEAR(normed[i].value, x[i] * scale * w[i], 1e-7 * std::fabs(x[i] * scale * w[i]));  // eps is rounded to f32
+      EXPECT_LT(y[i].bound, 2e-5 * y[i].value);
+      EXPECT_LT(normed[i].bound, 1e-5 * std::fabs(normed[i].value) + 1e-40);
+    }
+  }
+}
+
+TEST(RowProgramEvaluate, SpecialValuesAreThoseOfPyTorch) {
+  const Program program = with_dtype(parse("in x : f32[row, col]; max m = x; min n = x; lse l = x; sum s = x; argmax i = x\n"
+                                           "argmin j = x; count c = x > 0; any a = x > 5; all b = x > -5; moments u, v = x\n"
+                                           "out y : f32[row, col] = clamp(x, -1, 1) + m + n + l + s + u + v\n"
+                                           "out o1 : i32[row] = i; out o2 : i32[row] = j\n"
+                                           "out o3 : i32[row] = c + select(a, 100, 0) + select(b, 1000, 0)\n"
+                                           "out o4 : f32[row] = l\n"),
+                                     Type::f32);
+  const auto of = [&](std::vector<double> x) { return evaluated(program, static_cast<std::int64_t>(x.size()), 0, {x}); };
+  auto row = of({1, 3, 3, -2});
+  EXPECT_EQ(row[1].elements[0].value, 1);  // the lowest index
+  EXPECT_EQ(row[2].elements[0].value, 3);
+  EXPECT_EQ(row[3].elements[0].value, 1003);
+  row = of({1, std::nan(""), 7, std::nan("")});
+  EXPECT_EQ(row[1].elements[0].value, 1);
+  EXPECT_EQ(row[2].elements[0].value, 1);
+  EXPECT_TRUE(std::isnan(row[0].elements[0].value));
+  EXPECT_TRUE(std::isnan(row[4].elements[0].value));
+  EXPECT_EQ(row[3].elements[0].value, 102);
+  row = of({-HUGE_VAL, -HUGE_VAL});
+  EXPECT_EQ(row[4].elements[0].value, -HUGE_VAL);
+  row = of({HUGE_VAL, 1});
+  EXPECT_EQ(row[4].elements[0].value, HUGE_VAL);
+}
+
+TEST(RowProgramEvaluate, SimulationsInF32LieWithinTheBounds) {
+  int uncertain = 0, programs = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const std::string text = random_program(seed);
+    SCOPED_TRACE(text);
+    for (const Type dtype : {Type::f32, Type::bf16}) {
+      const Program program = with_dtype(parse(text), dtype);
+      for (const bool special : {false, true}) {
+        std::string first;
+        ASSERT_EQ(rejected(program, program, 75, seed, special, &first, special ? nullptr : &uncertain), 0) << first;
+        ++programs;
+      }
+    }
+  }
+  EXPECT_LT(uncertain, programs * 75 / 100) << "too many elements may be anything";
+}
+
+TEST(RowProgramEvaluate, SimulationsOfShippedProgramsLieWithinTheBounds) {
+  for (const auto& [name, text] : shipped_programs())
+    for (const Type dtype : {Type::f32, Type::f16, Type::bf16})
+      for (std::uint64_t seed = 0; seed < 4; ++seed) {
+        const Program program = with_dtype(parse(text), dtype);
+        std::string first;
+        EXPECT_EQ(rejected(program, program, 500, seed, false, &first), 0) << name << ": " << first;
+      }
+}
+
+struct Mutation {
+  const char *program, *from, *to;
+};
+
+TEST(RowProgramEvaluate, MutatedProgramsLieOutsideOfTheBounds) {
+  for (const Mutation& m :
+       {Mutation{"rms_norm", "* w", "* (w + 0.0001)"}, Mutation{"rms_norm", "x * x", "x * x * 1.0001"},
+        Mutation{"softmax", "exp(x - m)", "exp(x - m - 0.0001)"}, Mutation{"softmax", "/ s", "/ (s + 0.01)"},
+        Mutation{"layer_norm", "+ b", "- b"}, Mutation{"row_quantize", "448", "440"},
+        Mutation{"swiglu", "silu(gate)", "gelu(gate)"}, Mutation{"gumbel_sampling", "argmax", "argmin"},
+        Mutation{"cross_entropy", "col == target", "col == target + 1"},
+        Mutation{"softmax_dropout", "uniform(seed, 0)", "uniform(seed, 1)"}}) {
+    std::string text(shipped_program(m.program));
+    const Program program = with_dtype(parse(text), Type::f32);
+    const std::size_t at = text.rfind(m.from);
+    ASSERT_NE(at, std::string::npos) << m.program;
+    text.replace(at, std::string(m.from).size(), m.to);
+    int count = 0;
+    for (std::uint64_t seed = 0; seed < 20; ++seed)
+      count += rejected(program, with_dtype(parse(text), Type::f32), 100, seed, false);
+    EXPECT_GT(count, 0) << text;
+  }
+}
+
+TEST(RowProgramEvaluate, ComparisonsWithinTheBoundPassEitherWay) {
+  // 0.1 + 0.2 in f32 is not exact, so a kernel may find it below or above any number within the bound.
+  const Program program = parse(
+      "in x : f32[row, col]\nout y : f32[row, col] = select(x * 3 > 0.3, 5, 6)\n"
+      "out i : i8[row, col] = x * 25\n");
+  const auto row = evaluated(program, 2, 0, {{static_cast<double>(0.1f), 0.5}});
+  for (const double value : {5.0, 6.0}) EXPECT_TRUE(accepts(Type::f32, value, row[0].elements[0]));
+  EXPECT_FALSE(accepts(Type::f32, 7.5, row[0].elements[0]));
+  EXPECT_TRUE(accepts(Type::f32, 5, row[0].elements[1]));
+  EXPECT_FALSE(accepts(Type::f32, 6, row[0].elements[1]));
+  // 2.5 may be rounded either way, 12.5 is exact.
+  for (const double value : {2.0, 3.0}) EXPECT_TRUE(accepts(Type::i8, value, row[1].elements[0]));
+  EXPECT_TRUE(accepts(Type::i8, 12, row[1].elements[1]));
+  EXPECT_FALSE(accepts(Type::i8, 13, row[1].elements[1]));
+}
+
+TEST(RowProgramEvaluate, AnArgmaxHasAllCandidates) {
+  const Program program =
+      parse("in x : f32[row, col]\nargmax i = exp(x) * 0.1\nout y : i32[row] = i\nout z : f32[row, col] = x\n");
+  EXPECT_EQ(evaluated(program, 4, 0, {{1, 2, std::nextafter(2.0f, 3.0f), 0}})[0].candidates,
+            (std::vector<std::int64_t>{1, 2}));
+  EXPECT_TRUE(evaluated(program, 4, 0, {{1, 2, 2.1, 0}})[0].candidates.empty());
+}
+
+TEST(RowProgramRounding, GivesTheNearestValueOfEachType) {
+  EXPECT_EQ(round_to_type(Type::bf16, 1 + 0x1p-8), 1);
+  EXPECT_EQ(round_to_type(Type::bf16, 1 + 0x3p-8), 1 + 0x1p-6);
+  EXPECT_EQ(round_to_type(Type::f16, 65520), HUGE_VAL);
+  EXPECT_EQ(round_to_type(Type::f16, 65519), 65504);
+  EXPECT_EQ(round_to_type(Type::e4m3, 1000), 448);
+  EXPECT_EQ(round_to_type(Type::e4m3, -HUGE_VAL), -448);
+  EXPECT_EQ(round_to_type(Type::e4m3, 0x1p-9), 0x1p-9);
+  EXPECT_EQ(round_to_type(Type::e4m3, 0x1p-10), 0);
+  EXPECT_EQ(round_to_type(Type::e5m2, 1e9), 57344);
+  EXPECT_EQ(round_to_type(Type::i8, 2.5), 2);
+  EXPECT_EQ(round_to_type(Type::i8, -1000), -128);
+  EXPECT_EQ(round_to_type(Type::i8, std::nan("")), 0);
+  EXPECT_EQ(round_to_type(Type::i32, 1e12), 2147483647);
+}
+
+TEST(RowProgramRounding, AgreesWithConversionsToFloat) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 100000; ++i) {
+    // Random bits: all exponents, denormal numbers of f32 included.
+    const double exact = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    const double value = exact * (1 + 0x1p-24 * static_cast<double>(random() % 3)) + (i % 2 == 0 ? 0 : 0x1p-150);
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(round_to_type(Type::f32, value), static_cast<double>(static_cast<float>(value))) << value;
+    std::array<std::byte, 4> element{};
+    for (const auto& [type, dtype] : {std::pair{Type::f16, DType::f16}, std::pair{Type::bf16, DType::bf16}}) {
+      write_element(dtype, element.data(), 0, static_cast<float>(exact));
+      ASSERT_EQ(round_to_type(type, exact), read_element(dtype, element.data(), 0)) << exact;
+    }
+  }
+}
+
+// The vectors of the authors' known-answer tests (Random123, kat_vectors, philox4x32 10).
+TEST(RowProgramRandom, PhiloxGivesTheKnownAnswers) {
+  EXPECT_EQ(philox({0, 0}, {0, 0, 0, 0}), (std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox({0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}),
+            (std::array<std::uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox({0xa4093822, 0x299f31d0}, {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}),
+            (std::array<std::uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(RowProgramRandom, UniformNumbersAreInTheOpenInterval) {
+  double sum = 0, least = 1, most = 0;
+  for (int i = 0; i < 10000; ++i) {
+    const double u = uniform(5, i / 100, i % 100, 3);
+    EXPECT_EQ(static_cast<double>(static_cast<float>(u)), u);
+    sum += u;
+    least = std::min(least, u);
+    most = std::max(most, u);
+  }
+  EXPECT_GT(least, 0);
+  EXPECT_LT(most, 1);
+  EXPECT_NEAR(sum / 10000, 0.5, 0.012);  // four standard deviations
+  EXPECT_NE(uniform(5, 0, 0, 0), uniform(6, 0, 0, 0));
+  EXPECT_NE(uniform(5, 0, 0, 0), uniform(5, 0, 0, 1));
+  EXPECT_NE(uniform(5, 0, 0, 0), uniform(5, 0, 1, 0));
+}
+
+}  // namespace
+}  // namespace tunesmith::row_program

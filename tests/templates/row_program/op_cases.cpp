@@ -1,0 +1,174 @@
+#include "tests/templates/row_program/op_cases.h"
+
+#include <stdexcept>
+
+#include "templates/row_program/programs.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::test {
+namespace {
+
+const std::vector<NamedProgram> own_programs{
+    {"rms_norm", R"(
+in  x : float[row, col]
+in  w : float[col]
+num eps : f32 = 1e-6
+sum ss = x * x
+out y : float[row, col] = x * rsqrt(ss / cols + eps) * w
+)"},
+    {"softmax", R"(
+in  x : float[row, col]
+max m = x
+e = exp(x - m)
+sum s = e
+out y : float[row, col] = e / s
+)"},
+    {"add_rms_norm_e4m3", R"(
+in  x, r : float[row, col]
+in  w    : f32[col]
+num eps  : f32 = 1e-6
+h : float = x + r
+sum ss = h * h
+y = h * rsqrt(ss / cols + eps) * (1 + w)
+max a = abs(y)
+q = max(a, 1e-12) / 448
+out res   : float[row, col] = h
+out scale : f32[row]        = q
+out z     : e4m3[row, col]  = y / q
+)"},
+    {"norm_blocks", R"(
+in  x : float[row, col]
+num eps  : f32 = 1e-6
+sum ss = x * x
+y = x * rsqrt(ss / cols + eps)
+max[32] a = abs(y)
+q = max(a, 1e-12) / 448
+out scale : f32[row, col/32] = q
+out z     : e4m3[row, col] = y / q
+)"},
+    {"layer_norm", R"(
+in  x : float[row, col]
+in  w, b : f32[col]
+num eps  : f32 = 1e-5
+moments mu, v = x
+r = rsqrt(v + eps)
+out center : f32[row] = mu
+out rstd   : f32[row] = r
+out y : float[row, col] = (x - mu) * r * w + b
+)"},
+    {"swiglu", R"(
+in  gate, up : float[row, col]
+out y : float[row, col] = gate * sigmoid(gate) * up
+)"},
+    {"quantize", R"(
+in  x : float[row, col]
+max a = abs(x)
+q = max(a, 1e-12) / 127
+out scale : f32[row]     = q
+out z     : i8[row, col] = x / q
+)"},
+    {"dequantize", R"(
+in  z : i8[row, col]
+in  scale : f32[row]
+out y : float[row, col] = z * scale
+)"},
+    {"choices", R"(
+in  x : float[row, col]
+in  t : i32[row]
+argmax i = x
+argmin k = x
+count c = x > 0
+out best  : i32[row] = i
+out worst : i32[row] = k
+out some  : i32[row] = c
+out y : float[row, col] = select(col == t, x, 0)
+)"},
+    {"conditions", R"(
+in  x : float[row, col]
+lse l = x
+any p = x > 3
+all n = x < 3
+min lo = x
+out y   : float[row, col] = select(n, x, lo)
+out low : f32[row] = select(p, lo, 7)
+out sum_of_exponentials : f32[row] = l
+)"},
+    {"own_reduction", R"(
+in x : float[row, col]
+monoid both((a, b), (c, d)) = (a + c, max(b, d)) identity (0, -inf)
+reduce s, m = both(abs(x), x)
+out y : float[row, col] = x / max(s, 1) + m
+)"},
+};
+
+}  // namespace
+
+const std::vector<NamedProgram>& row_programs() {
+  static const std::vector<NamedProgram> all = [] {
+    std::vector<NamedProgram> programs = own_programs;
+    for (const auto& [name, text] : row_program::shipped_programs())
+      programs.push_back({"shipped " + std::string(name), std::string(text)});
+    return programs;
+  }();
+  return all;
+}
+
+const std::string& row_program_text(const std::string& name) {
+  for (const NamedProgram& program : row_programs())
+    if (program.name == name) return program.text;
+  throw std::runtime_error("no program " + name);
+}
+
+Problem row_program_problem(const std::string& text, const std::string& fields) {
+  Problem problem{"row_program", parse_fields(fields, "fields")};
+  problem.fields.set("program", text);
+  if (text.find("num seed") != std::string::npos && !problem.fields.contains("numbers"))
+    problem.fields.set("numbers", std::string("seed=7"));
+  return find_op("row_program").normalize(problem);
+}
+
+std::vector<Case> row_program_cases(const std::string& text, const std::string& fields, const DeviceInfo& device,
+                                    const std::vector<const char*>& configs) {
+  std::vector<Case> cases;
+  const Problem problem = row_program_problem(text, fields);
+  const ParsedProblemPtr parsed = find_op("row_program").parse(problem);
+  for (const char* config : configs) {
+    try {
+      cases.push_back({problem, parsed->complete_config(device, Config{parse_fields(config, "config")})});
+    } catch (const Error&) {
+      // Not every variant has room for every row, or the device lacks clusters.
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> all_row_program_cases(const DeviceInfo& device) {
+  const std::vector<const char*> configs{
+      "variant=block",
+      "variant=warp,lanes=32",
+      "variant=two_pass,threads=64,unroll=2",
+      "variant=hybrid,threads=64,register_vectors=1,min_blocks=1",
+      "variant=cluster,threads=64,blocks_per_row=2,register_vectors=1,min_blocks=1",
+      "variant=grid,threads=64,blocks_per_row=3,register_vectors=2,min_blocks=1",
+      "variant=warp,lanes=8",
+      "variant=two_pass,threads=32,unroll=1,blocks_per_sm=1",
+  };
+  const char* const layouts[] = {"rows=17,cols=1024,dtype=bf16", "rows=17,cols=1031,dtype=f32", "rows=18,cols=781,dtype=f16",
+                                 "rows=17,cols=2048,dtype=f32"};
+  std::vector<Case> cases;
+  std::size_t turn = 0;
+  for (const NamedProgram& program : row_programs()) {
+    const bool grouped = program.text.find("col/") != std::string::npos;
+    const bool shipped = program.name.starts_with("shipped");
+    for (int i = 0; i < (shipped ? 1 : 2); ++i) {
+      const std::size_t layout = grouped ? (turn % 2) * 3 : turn % std::size(layouts);
+      std::vector<const char*> some;
+      for (std::size_t k = 0; k < (shipped ? 2 : 3); ++k) some.push_back(configs[(turn + 3 * k) % configs.size()]);
+      ++turn;
+      for (Case& c : row_program_cases(program.text, layouts[layout], device, some)) cases.push_back(std::move(c));
+    }
+  }
+  return cases;
+}
+
+}  // namespace tunesmith::test

@@ -1,0 +1,54 @@
+// Numerics of row programs on a GPU: every program in every variant, arrays of every element type, reproducibility.
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/support/gpu_kernels.h"
+#include "tests/templates/row_program/op_cases.h"
+#include "tests/templates/softmax/launches.h"
+#include "tuner/verify.h"
+
+namespace tunesmith {
+namespace {
+
+using test::Case;
+
+class RowProgramGpu : public test::GpuKernels {};
+
+TEST_F(RowProgramGpu, EveryProgramInEveryVariant) {
+  const std::vector<Case> cases = test::all_row_program_cases(device().info());
+  std::set<std::string> variants;
+  for (const Case& c : cases) variants.insert(c.config.variant());
+  EXPECT_GE(variants.size(), has_clusters() ? 6U : 5U);
+  verify_all(cases);
+}
+
+TEST_F(RowProgramGpu, LongRowsAndManyRows) {
+  std::vector<Case> cases;
+  std::uint64_t seed = 5;
+  for (const char* program : {"rms_norm", "softmax", "layer_norm", "add_rms_norm_e4m3"})
+    for (const char* fields :
+         {"rows=37,cols=50257,dtype=bf16", "rows=3,cols=300000,dtype=f32", "rows=20011,cols=512,dtype=f16"}) {
+      const Problem problem = test::row_program_problem(test::row_program_text(program), fields);
+      for (const Config& config : test::sample_space(problem, device().info(), 2, seed++))
+        cases.push_back({problem, config});
+    }
+  verify_all(cases);
+}
+
+TEST_F(RowProgramGpu, IsReproducible) {
+  std::vector<Case> cases;
+  for (const char* config : {"variant=warp", "variant=block", "variant=cluster", "variant=two_pass",
+                             "variant=grid,threads=256,blocks_per_row=4,min_blocks=1,register_vectors=2"})
+    for (Case& c :
+         test::row_program_cases(test::row_program_text("layer_norm"), "rows=513,cols=8191", device().info(), {config}))
+      cases.push_back(std::move(c));
+  EXPECT_GE(cases.size(), 3U);
+  compile_all(cases);
+  for (const Case& c : cases)
+    EXPECT_EQ(test::difference_between_launches(c.op(), c.problem, *executable_of(c), device(), 5), "") << c.text();
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,225 @@
+// Numerics of row programs on the host executor: every variant compared with the float64 evaluation of the program, with
+// poisoned outputs and canaries (tuner/verify.h).
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "templates/half.h"
+#include "templates/row_program/parse.h"
+#include "templates/row_program/random.h"
+#include "tests/support/host_kernels.h"
+#include "tests/templates/row_program/op_cases.h"
+#include "tests/templates/row_program/random_programs.h"
+#include "tests/templates/softmax/launches.h"
+#include "tuner/verify.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith {
+namespace {
+
+using test::Case;
+using test::row_program_cases;
+using test::row_program_text;
+
+/// ",numbers=..." with a value for each number that the program declares without one.
+std::string numbers_for(const std::string& text) {
+  std::string values;
+  for (const row_program::Number& number : row_program::parse(text).numbers)
+    if (!number.value)
+      values += (values.empty() ? "" : ";") + number.name + (number.type == row_program::Type::i32 ? "=3" : "=0.5");
+  return values.empty() ? "" : ",numbers=" + values;
+}
+
+class RowProgramHost : public test::HostKernels {
+ protected:
+  /// Launches a case on given inputs and returns the outputs.
+  std::vector<std::vector<std::byte>> outputs_of(const Executable& executable, const Case& c,
+                                                 const std::vector<std::vector<std::byte>>& inputs) {
+    const std::vector<ArrayInfo> infos = c.op().parse(c.problem)->arrays();
+    std::vector<std::vector<std::byte>> memory;
+    std::vector<void*> addresses;
+    std::size_t given = 0;
+    for (const ArrayInfo& info : infos) {
+      memory.emplace_back(static_cast<std::size_t>(info.extent_bytes()) + 16, std::byte{0xff});
+      if (info.input) std::ranges::copy(inputs[given++], memory.back().begin());
+    }
+    for (std::vector<std::byte>& array : memory) {
+      const auto address = reinterpret_cast<std::uintptr_t>(array.data());
+      EXPECT_EQ(address % 16, 0U);
+      addresses.push_back(array.data());
+    }
+    executable.enqueue(addresses, nullptr);
+    std::vector<std::vector<std::byte>> outputs;
+    for (std::size_t i = 0; i < infos.size(); ++i)
+      if (infos[i].output) {
+        memory[i].resize(static_cast<std::size_t>(infos[i].extent_bytes()));
+        outputs.push_back(std::move(memory[i]));
+      }
+    return outputs;
+  }
+};
+
+TEST_F(RowProgramHost, EveryProgramInEveryVariant) {
+  const std::vector<Case> cases = test::all_row_program_cases(device_.info());
+  std::set<std::string> variants;
+  for (const Case& c : cases) variants.insert(c.config.variant());
+  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "two_pass", "warp"}));
+  verify_all(cases);
+}
+
+TEST_F(RowProgramHost, StridesAlignmentsAndArraysInPlace) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* program, const char* fields, const char* config) {
+    const std::vector<Case> some = row_program_cases(row_program_text(program), fields, device_.info(), {config});
+    ASSERT_EQ(some.size(), 1U) << program << " " << config;
+    cases.push_back(some.front());
+  };
+  add("rms_norm", "rows=18,cols=300,row_strides=x=304;y=312", "variant=block,threads=64");
+  add("rms_norm", "rows=18,cols=300,dtype=bf16,row_strides=x=0", "variant=warp,lanes=32");
+  add("rms_norm", "rows=18,cols=1000,dtype=f16,alignments=x=2;w=2;y=4", "variant=two_pass,threads=64,unroll=2");
+  add("rms_norm", "rows=18,cols=777,in_place=y=x", "variant=block,threads=96");
+  add("softmax", "rows=18,cols=777,dtype=bf16,in_place=y=x", "variant=cluster,threads=32,blocks_per_row=3");
+  add("add_rms_norm_e4m3", "rows=18,cols=515,dtype=bf16,in_place=res=r", "variant=warp,lanes=32");
+  add("add_rms_norm_e4m3", "rows=18,cols=512,dtype=f16,row_strides=z=528;x=520", "variant=two_pass,threads=32,unroll=1");
+  add("quantize", "rows=1003,cols=24,dtype=f16", "variant=warp,lanes=4,threads=256");
+  verify_all(cases);
+}
+
+TEST_F(RowProgramHost, ResultsDoNotDependOnTheNumberOfRows) {
+  for (const char* config : {"variant=warp", "variant=block", "variant=cluster", "variant=two_pass,blocks_per_sm=1"}) {
+    std::vector<Case> cases;
+    for (const char* fields : {"rows=1,cols=900", "rows=9,cols=900"})
+      for (Case& c : row_program_cases(row_program_text("softmax"), fields, device_.info(), {config}))
+        cases.push_back(std::move(c));
+    ASSERT_EQ(cases.size(), 2U);
+    cases[1].config = cases[0].config;
+    std::vector<std::vector<std::byte>> results;
+    with_executables(cases, [&](const Case& c, const Executable& executable) {
+      results.push_back(test::Launches(c.op(), c.problem, device_, 1).launch(executable));
+    });
+    ASSERT_LT(results[0].size(), results[1].size());
+    EXPECT_TRUE(std::equal(results[0].begin(), results[0].end(), results[1].begin())) << config;
+  }
+}
+
+// Conversions to and from the element types of one byte, as the device code without hardware instructions makes them,
+// against the host's: every pattern, the middle between neighbours and the numbers next to it, both signs.
+TEST_F(RowProgramHost, ElementsOfOneByteConvertAsOnTheHost) {
+  for (const DType dtype : {DType::e4m3, DType::e5m2, DType::i8}) {
+    const std::string type(name(dtype));
+    std::vector<float> values{INFINITY, -INFINITY, NAN, 1e30F, -1e30F, 0x1p-149F, 3.0e38F};
+    std::vector<std::byte> patterns;
+    for (unsigned bits = 0; bits < 256; ++bits) {
+      patterns.push_back(static_cast<std::byte>(bits));
+      const auto low = static_cast<float>(read_element(dtype, &patterns.back(), 0));
+      const std::byte next = static_cast<std::byte>(bits + 1);
+      const auto high = static_cast<float>(read_element(dtype, &next, 0));
+      const float middle = (low + high) / 2;
+      for (const float value : {low, middle, std::nextafter(middle, INFINITY), std::nextafter(middle, -INFINITY)})
+        values.push_back(value);
+    }
+    values.resize(1024 + 64, 0.3F);
+    const std::string narrow = "in x : f32[row, col]\nout z : " + type + "[row, col] = x\n",
+                      widen = "in x : " + type + "[row, col]\nout z : f32[row, col] = x\n";
+    const auto cases =
+        row_program_cases(narrow, "rows=1,cols=" + std::to_string(values.size()), device_.info(), {"variant=block"});
+    const auto back = row_program_cases(widen, "rows=1,cols=256", device_.info(), {"variant=block"});
+    std::vector<std::byte> bytes(values.size() * sizeof(float));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    with_executables(cases, [&](const Case& c, const Executable& executable) {
+      const auto outputs = outputs_of(executable, c, {bytes});
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        std::byte expected{};
+        write_element(dtype, &expected, 0, values[i]);
+        EXPECT_EQ(outputs[0][i], expected) << type << " of " << values[i];
+      }
+    });
+    with_executables(back, [&](const Case& c, const Executable& executable) {
+      const auto outputs = outputs_of(executable, c, {patterns});
+      for (int i = 0; i < 256; ++i) {
+        const double expected = read_element(dtype, patterns.data(), i),
+                     found = read_element(DType::f32, outputs[0].data(), i);
+        EXPECT_TRUE(std::isnan(expected) ? std::isnan(found) : expected == found) << type << " " << i << " is " << found;
+      }
+    });
+  }
+}
+
+// Random programs in random configurations: the kernel's result lies within the bounds of the evaluation.
+TEST_F(RowProgramHost, RandomProgramsAgreeWithTheirEvaluation) {
+  constexpr std::uint64_t first_seed = 20261122;
+  constexpr std::size_t wanted = 32;
+  std::vector<Case> cases;
+  std::uint64_t seed = first_seed;
+  for (; cases.size() < wanted && seed < first_seed + 4 * wanted; ++seed) {
+    const std::string text = row_program::random_program(seed);
+    try {
+      const std::string numbers = numbers_for(text);
+      const char* const shapes[] = {"rows=17,cols=256,dtype=bf16", "rows=17,cols=96,dtype=f32",
+                                    "rows=17,cols=160,dtype=f16"};
+      const Problem problem = test::row_program_problem(text, std::string(shapes[seed % 3]) + numbers);
+      const std::vector<Config> space = find_op("row_program").parse(problem)->search_space(device_.info(), Effort::full);
+      cases.push_back({problem, space[seed * 7 % space.size()]});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported) << "seed " << seed << ": " << error.what() << "\n" << text;
+    }
+  }
+  std::printf("seeds %llu to %llu: %zu programs\n", static_cast<unsigned long long>(first_seed),
+              static_cast<unsigned long long>(seed - 1), cases.size());
+  EXPECT_EQ(cases.size(), wanted);
+  verify_all(cases);
+}
+
+// Equal numbers in every configuration: a mask of dropout depends on the seed, the row and the column alone.
+TEST_F(RowProgramHost, RandomNumbersDoNotDependOnTheConfiguration) {
+  const std::string text = "in x : f32[row, col]\nnum seed : i32\nout y : f32[row, col] = x * 0 + uniform(seed, 3)\n";
+  std::vector<Case> cases =
+      row_program_cases(text, "rows=7,cols=777,numbers=seed=-5", device_.info(),
+                        {"variant=warp,lanes=32", "variant=block,threads=96", "variant=two_pass,threads=64",
+                         "variant=cluster,threads=32,blocks_per_row=3"});
+  ASSERT_EQ(cases.size(), 4U);
+  std::vector<std::byte> zeros(7 * 777 * sizeof(float));
+  std::vector<std::vector<std::byte>> results;
+  with_executables(
+      cases, [&](const Case& c, const Executable& executable) { results.push_back(outputs_of(executable, c, {zeros})[0]); });
+  for (const std::vector<std::byte>& result : results) EXPECT_EQ(result, results[0]);
+  for (std::int64_t i = 0; i < 7 * 777; i += 91)
+    EXPECT_EQ(read_element(DType::f32, results[0].data(), i), row_program::uniform(-5, i / 777, i % 777, 3));
+}
+
+// A defect of any kernel that the check must find: another operator, another identity, another column, a lost output.
+TEST_F(RowProgramHost, MutatedKernelsFailVerification) {
+  struct Mutation {
+    const char *program, *fields, *config, *from, *to;
+  };
+  const Mutation mutations[] = {
+      {"rms_norm", "rows=17,cols=1000", "variant=block", "x * x", "x + x"},
+      {"rms_norm", "rows=17,cols=1000", "variant=block", "params.eps_number", "0.01f"},
+      {"rms_norm", "rows=17,cols=1000,dtype=bf16", "variant=two_pass", "v.of_column[0][j]", "v.of_column[0][0]"},
+      {"softmax", "rows=17,cols=1000", "variant=warp,lanes=32", "Reductions<LargestColumn>", "Reductions<SumOfColumns>"},
+      {"softmax", "rows=17,cols=1000", "variant=block", "values.by_s = Divisor(s)", "values.by_s = Divisor(values.m)"},
+      {"layer_norm", "rows=17,cols=1000", "variant=two_pass", "MomentsOfColumns::variance(", "MomentsOfColumns::mean("},
+      {"quantize", "rows=17,cols=1000", "variant=block", "store_value<float>(params.scale_address", "// "},
+      {"choices", "rows=17,cols=1000", "variant=cluster", "PlaceOfSmallest,", "PlaceOfLargest,"},
+      {"norm_blocks", "rows=17,cols=1024", "variant=block", "columns_of_group = 32", "columns_of_group = 64"},
+  };
+  for (const Mutation& mutation : mutations) {
+    const Case c =
+        row_program_cases(row_program_text(mutation.program), mutation.fields, device_.info(), {mutation.config}).at(0);
+    const ParsedProblemPtr problem = c.op().parse(c.problem);
+    std::string source = render(*problem, c.config);
+    const std::size_t at = source.find(mutation.from, source.find("struct Program {"));
+    ASSERT_NE(at, std::string::npos) << mutation.program << ": " << mutation.from;
+    source.replace(at, std::string(mutation.from).size(), mutation.to);
+    const auto modules = device_.load_all(
+        compiler_.compile_many(std::vector<CompileRequest>{{"row_program.cu", source, device_.info().arch}}));
+    const Executable executable(device_, modules[0], problem->launch_plan(c.config, device_.info()));
+    EXPECT_FALSE(verify(*problem, executable, device_, 3).passed) << mutation.program << ": " << mutation.to;
+  }
+}
+
+}  // namespace
+}  // namespace tunesmith

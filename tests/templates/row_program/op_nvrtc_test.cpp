@@ -1,0 +1,64 @@
+// Generated sources of row programs: NVRTC compiles them for every architecture, and a resident row is read once.
+
+#include <gtest/gtest.h>
+
+#include "tests/support/source_compilation.h"
+#include "tests/templates/row_program/op_cases.h"
+
+namespace tunesmith {
+namespace {
+
+using test::archs;
+using test::count_of;
+
+class RowProgramNvrtc : public test::SourceCompilation {};
+
+TEST_F(RowProgramNvrtc, EveryProgramCompiles) {
+  std::vector<Source> sources;
+  std::size_t turn = 0;
+  for (const test::NamedProgram& program : test::row_programs()) {
+    const Arch arch = parse_arch(archs[turn % std::size(archs)]);
+    const bool grouped = program.text.find("col/") != std::string::npos;
+    const std::string cols = grouped || turn % 2 == 0 ? "4096" : "5003";
+    for (const test::Case& c :
+         test::row_program_cases(program.text, "rows=64,cols=" + cols + ",dtype=bf16", generic_device(arch),
+                                 {turn % 3 == 0   ? "variant=two_pass"
+                                  : turn % 3 == 1 ? "variant=block"
+                                                  : "variant=cluster"}))
+      sources.push_back(source_of(c, arch));
+    ++turn;
+  }
+  compile_all(sources);
+}
+
+TEST_F(RowProgramNvrtc, OneProgramCompilesForEveryArchitecture) {
+  std::vector<Source> sources;
+  for (const char* arch_name : archs) {
+    const Arch arch = parse_arch(arch_name);
+    for (const test::Case& c :
+         test::row_program_cases(test::row_program_text("add_rms_norm_e4m3"), "rows=64,cols=4096,dtype=bf16",
+                                 generic_device(arch), {"variant=block", "variant=grid"}))
+      sources.push_back(source_of(c, arch));
+  }
+  compile_all(sources);
+}
+
+TEST_F(RowProgramNvrtc, ResidentRowsAreReadAndWrittenOnce) {
+  const Arch arch = parse_arch("sm_90a");
+  const auto ptx_of_case = [&](const char* program, const char* fields, const char* config) {
+    const auto cases = test::row_program_cases(test::row_program_text(program), fields, generic_device(arch), {config});
+    return ptx_of(source_of(cases.at(0), arch));
+  };
+  const std::string norm = ptx_of_case("add_rms_norm_e4m3", "rows=64,cols=16384,dtype=bf16",
+                                       "variant=block,threads=512,load=streaming,store=plain");
+  EXPECT_EQ(count_of(norm, "ld.global.cs.v4.b32"), 8U);  // 4 vectors of x and of r
+  EXPECT_EQ(count_of(norm, "st.global.v4.b32"), 4U);     // res
+  EXPECT_EQ(count_of(norm, "st.global.v2.b32"), 4U);     // z
+  const std::string softmax =
+      ptx_of_case("softmax", "rows=64,cols=8192", "variant=block,threads=256,load=streaming,store=plain");
+  EXPECT_EQ(count_of(softmax, "ld.global."), 8U);
+  EXPECT_EQ(count_of(softmax, "st.global."), 8U);
+}
+
+}  // namespace
+}  // namespace tunesmith

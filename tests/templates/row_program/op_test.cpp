@@ -1,0 +1,173 @@
+// The description of row_program: normal form, errors, arrays, keys, parameters, one-shot calls.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+
+#include "templates/render.h"
+#include "tests/templates/row_program/op_cases.h"
+#include "tunesmith/error.h"
+#include "tunesmith/row_program.h"
+#include "tunesmith/tunesmith.h"
+
+namespace tunesmith {
+namespace {
+
+const std::string& norm() { return test::row_program_text("rms_norm"); }
+
+ParsedProblemPtr parsed(const std::string& text, const std::string& fields) {
+  return find_op("row_program").parse(test::row_program_problem(text, fields));
+}
+
+void expect_error(const std::string& text, const std::string& fields, std::initializer_list<const char*> parts) {
+  try {
+    ADD_FAILURE() << fields << " was accepted as " << test::row_program_problem(text, "rows=6,cols=64" + fields).text();
+  } catch (const Error& error) {
+    for (const char* part : parts)
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << fields << ": " << error.what();
+  }
+}
+
+TEST(RowProgramDescription, FillsInDefaultsOnce) {
+  const Problem plain = test::row_program_problem(norm(), "rows=3,cols=64");
+  EXPECT_EQ(plain, find_op("row_program").normalize(plain));
+  for (const char* same : {"numbers=eps=1e-6", "row_strides=y=64;x=64", "alignments=w=16;x=32"})
+    EXPECT_EQ(test::row_program_problem(norm(), std::string("rows=3,cols=64,") + same), plain) << same;
+  EXPECT_EQ(test::row_program_problem(norm(), "rows=3,cols=64,row_strides=y=72;x=80").fields.string("row_strides"),
+            "x=80;y=72");
+  EXPECT_EQ(test::row_program_problem(norm(), "rows=3,cols=64,numbers=eps=0.5").fields.string("numbers"), "eps=0.5");
+}
+
+TEST(RowProgramDescription, TypedProblemsHaveTheSameFields) {
+  RowProgramProblem problem;
+  problem.program = norm();
+  problem.rows = 3;
+  problem.cols = 64;
+  problem.dtype = DType::bf16;
+  problem.numbers = {{"eps", 0.25}};
+  problem.in_place = {{"y", "x"}};
+  problem.alignments = {{"w", 4}};
+  EXPECT_EQ(find_op("row_program").normalize(to_problem(problem)),
+            test::row_program_problem(norm(), "rows=3,cols=64,dtype=bf16,numbers=eps=0.25,in_place=y=x,alignments=w=4"));
+}
+
+TEST(RowProgramDescription, ErrorsNameFieldValueAndAllowedValues) {
+  expect_error("", "", {"no output"});
+  expect_error("in x : float[row, col]\nout y : float[row, col] = z\n", "", {"program:2", "z", "^"});
+  expect_error(norm(), ",numbers=eta=1", {"eta", "eps"});
+  expect_error(norm(), ",numbers=eps=one", {"eps", "one", "number"});
+  expect_error("in x : float[row, col]\nnum s : i32\nout y : float[row, col] = x * s\n", "", {"numbers has no s"});
+  expect_error("in x : float[row, col]\nnum s : i32\nout y : float[row, col] = x * s\n", ",numbers=s=0.5",
+               {"s is 0.5", "integers"});
+  expect_error(norm(), ",row_strides=x=63", {"x=63", "0, or at least 64"});
+  expect_error(norm(), ",row_strides=w=64", {"w", "not an array [row, col]"});
+  expect_error(norm(), ",alignments=x=3", {"x=3", "power of two from 4"});
+  expect_error(norm(), ",in_place=x=y", {"x=y", "an output [row, col] and an input"});
+  expect_error(norm(), ",in_place=y=x,row_strides=x=72", {"72", "64", "both must agree"});
+  expect_error("in x : float[row, col]\nmax[64] m = x\nout y : float[row, col] = x - m\n", ",row_strides=x=65",
+               {"groups have 64 columns", "vectors of 1"});
+  expect_error("in x : float[row, col]\nmax[128] m = x\nout y : float[row, col] = x - m\n", "",
+               {"cols is 64", "multiples of 128"});
+  expect_error("in x : float[row, col]\ncolsum_of = x\nout y : f32[row] = 1\n", "", {"program:"});
+}
+
+TEST(RowProgramDescription, ArraysAreThoseOfTheProgram) {
+  std::string text;
+  for (const ArrayInfo& info : parsed(test::row_program_text("add_rms_norm_e4m3"), "rows=6,cols=64,dtype=bf16")->arrays())
+    text += info.name + ":" + std::string(name(info.dtype)) + (info.input ? "<" : ">") +
+            std::to_string(info.extent_bytes()) + " ";
+  EXPECT_EQ(text, "x:bf16<768 r:bf16<768 w:f32<256 res:bf16>768 scale:f32>24 z:e4m3>384 ");
+  const Cost cost = parsed(test::row_program_text("add_rms_norm_e4m3"), "rows=6,cols=64,dtype=bf16")->cost();
+  EXPECT_EQ(cost.bytes_read, 768 + 768 + 256);
+  EXPECT_EQ(cost.bytes_written, 768 + 24 + 384);
+}
+
+TEST(RowProgramDescription, KeysDependOnWhatIsComputed) {
+  const auto key = [](const std::string& text, const std::string& fields) {
+    return parsed(text, fields)->key().problem_class;
+  };
+  const std::string plain = key(norm(), "rows=6,cols=64");
+  std::string renamed = norm();
+  for (std::size_t at = 0; (at = renamed.find("ss", at)) != std::string::npos; at += 7) renamed.replace(at, 2, "squares");
+  EXPECT_EQ(key(renamed, "rows=6,cols=64"), plain);
+  EXPECT_EQ(key(norm(), "rows=6,cols=64,numbers=eps=0.5"), plain);
+  std::set<std::string> all{plain};
+  for (const char* fields : {",dtype=bf16", ",alignments=w=4", ",in_place=y=x", ",row_strides=x=65;y=65"})
+    EXPECT_TRUE(all.insert(key(norm(), std::string("rows=6,cols=64") + fields)).second) << fields;
+  EXPECT_TRUE(all.insert(key(test::row_program_text("softmax"), "rows=6,cols=64")).second);
+}
+
+TEST(RowProgramDescription, NumbersAreNotPartOfTheSource) {
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const ParsedProblemPtr problem = parsed(norm(), "rows=6,cols=1024");
+  const Config config = problem->default_config(device);
+  EXPECT_EQ(render(*parsed(norm(), "rows=900,cols=1024,numbers=eps=0.5"), config), render(*problem, config));
+  EXPECT_EQ(render(*find_op("row_program").parse(problem->verification_problem()), config), render(*problem, config));
+}
+
+TEST(RowProgramDescription, EveryCandidateIsValidAndTheDefaultIsFirst) {
+  for (const char* arch : {"sm_75", "sm_80", "sm_90a"}) {
+    const DeviceInfo device = generic_device(parse_arch(arch));
+    for (const test::NamedProgram& program : test::row_programs())
+      for (const char* fields : {"rows=4096,cols=4096,dtype=bf16", "rows=20,cols=65536"}) {
+        const ParsedProblemPtr problem = parsed(program.text, fields);
+        const std::vector<Config> space = problem->search_space(device, Effort::quick);
+        ASSERT_FALSE(space.empty());
+        EXPECT_EQ(space.front(), problem->default_config(device)) << program.name;
+        for (const Config& config : space) EXPECT_EQ(problem->why_invalid(device, config), "") << program.name;
+      }
+  }
+}
+
+// What a one-shot call reads from its addresses.
+TEST(RowProgramDescription, AddressesGiveAlignmentsAndArraysInPlace) {
+  alignas(16) std::array<std::byte, 64> memory{};
+  RowProgramProblem problem;
+  problem.program = norm();
+  problem.rows = 1;
+  problem.cols = 8;
+  RowProgramArrays arrays;
+  arrays.inputs = {memory.data(), memory.data() + 4};
+  arrays.outputs = {memory.data()};
+  adopt(problem, arrays);
+  EXPECT_EQ(problem.in_place, (std::vector<RowProgramInPlace>{{"y", "x"}}));
+  EXPECT_EQ(*find_property(problem.alignments, "w"), 4);
+  EXPECT_EQ(*find_property(problem.alignments, "x"), 16);
+  arrays.outputs[1] = memory.data();
+  EXPECT_THROW(adopt(problem, arrays), Error);
+}
+
+TEST(RowProgramEngine, RunsInOneCallAndAsAPlan) {
+  EngineOptions options;
+  options.device = "host";
+  options.cache_file.clear();
+  options.mode = Mode::off;
+  Engine engine(options);
+  constexpr std::int64_t rows = 3, cols = 64;
+  RowProgramProblem problem;
+  problem.program = "in x : f32[row, col]\nnum scale : f32 = 2\nsum s = x\nout y : f32[row, col] = x * scale + s\n";
+  problem.rows = rows;
+  problem.cols = cols;
+  std::vector<float> x(rows * cols), y(rows * cols, -1);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7);
+  const auto expect = [&](float scale) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      float sum = 0;
+      for (std::size_t c = 0; c < cols; ++c) sum += x[r * cols + c];
+      for (std::size_t c = 0; c < cols; ++c) EXPECT_EQ(y[r * cols + c], x[r * cols + c] * scale + sum);
+    }
+  };
+  RowProgramArrays arrays;
+  arrays.inputs[0] = x.data();
+  arrays.outputs[0] = y.data();
+  engine.run(problem, arrays);
+  expect(2);
+  problem.numbers = {{"scale", 3}};
+  const Plan plan = engine.prepare(problem);
+  plan.launch(std::array<void*, 2>{x.data(), y.data()});
+  expect(3);
+}
+
+}  // namespace
+}  // namespace tunesmith
