@@ -19,7 +19,8 @@
 //              when the counter says that the blocks before it have (QueryRing). Blocks take tickets in the order of
 //              WgmmaKeys and only wait for smaller tickets, so the smallest one always proceeds.
 //
-// Options      With softcap or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits where dS will be, and
+// Options      With softcap or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits where dS will be,
+// and
 //              is negative where the pair is dropped. The numbers of dropout are computed while tensor cores compute S.
 //              Packed sequences: the tensor maps end where the sequence ends, so that TMA reads zeros beyond it and writes
 //              nothing there (MapPlace). Statistics and sums of each sequence begin at a multiple of 128 rows.
