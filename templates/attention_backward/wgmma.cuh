@@ -20,8 +20,7 @@
 //              WgmmaKeys and only wait for smaller tickets, so the smallest one always proceeds.
 //
 // Options      With softcap or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits where dS will be,
-// and
-//              is negative where the pair is dropped. The numbers of dropout are computed while tensor cores compute S.
+//              and is negative where the pair is dropped. The numbers of dropout are computed while tensor cores compute S.
 //              Packed sequences: the tensor maps end where the sequence ends, so that TMA reads zeros beyond it and writes
 //              nothing there (MapPlace). Statistics and sums of each sequence begin at a multiple of 128 rows.
 //              dslopes: each warp adds its pairs' share to a place of its own, and the last kernel sums these.
