@@ -61,6 +61,8 @@ struct LaunchPlan {
     std::array<std::int64_t, max_rank> box{};
     int swizzle_bytes = 0;      ///< 0, 32, 64 or 128, and at least the extent of the box in dimension 0 unless 0
     int promotion_bytes = 128;  ///< L2 promotion: 0, 64, 128 or 256
+    /// How far before the array's address the map begins: a multiple of 16. Kernels access nothing there.
+    std::int64_t before_bytes = 0;
   };
 
   std::vector<KernelLaunch> kernels;

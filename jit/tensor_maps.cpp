@@ -85,6 +85,7 @@ class Check {
           __builtin_add_overflow(bytes, reach, &bytes))
         fail(ErrorCode::invalid_argument, "spans more than 2^63 bytes");
     }
+    bytes -= map_.before_bytes;
     if (bytes > pointer.extent_bytes)
       fail(ErrorCode::invalid_argument, "spans ", bytes, " bytes; the array has ", pointer.extent_bytes);
   }
@@ -100,13 +101,18 @@ TensorMaps::TensorMaps(Device& device, const LaunchPlan& plan) {
   for (const LaunchPlan::TensorMap& map : plan.tensor_maps) {
     Check(plan, map).run();
     const auto array = static_cast<std::size_t>(map.array);
-    maps_.push_back({array, map.offset, device.prepare_tensor_map(map, plan.pointers[array].array)});
+    maps_.push_back({array, map.offset, map.before_bytes, device.prepare_tensor_map(map, plan.pointers[array].array)});
   }
 }
 
 void TensorMaps::encode(std::span<void* const> arrays, std::byte* params) const {
-  for (const Placed& placed : maps_)
-    if (arrays[placed.array] != nullptr) placed.map->encode(params + placed.offset, arrays[placed.array]);
+  for (const Placed& placed : maps_) {
+    if (arrays[placed.array] == nullptr) continue;
+    // Not a pointer into the array, so integers do the arithmetic.
+    const auto address =
+        reinterpret_cast<std::uintptr_t>(arrays[placed.array]) - static_cast<std::uintptr_t>(placed.before_bytes);
+    placed.map->encode(params + placed.offset, reinterpret_cast<void*>(address));  // NOLINT(performance-no-int-to-ptr)
+  }
 }
 
 }  // namespace tunesmith

@@ -25,6 +25,7 @@ class TensorMaps {
   struct Placed {
     std::size_t array;
     std::uint32_t offset;
+    std::int64_t before_bytes;
     std::unique_ptr<PreparedTensorMap> map;
   };
   std::vector<Placed> maps_;

@@ -25,6 +25,8 @@ namespace tunesmith {
 struct HostArray {
   ArrayInfo info;
   std::byte* data = nullptr;
+  /// Contents before the run, for check() of an array that is an input and an output.
+  const std::byte* before = nullptr;
 };
 
 /// The properties of a problem that determine the fastest configuration; part of the cache key.
@@ -144,7 +146,7 @@ class ParsedProblem {
   }
   /// Compares the outputs with a float64 reference computed from the inputs, on at most max_rows evenly spread rows.
   /// `arrays` in the order of arrays(): inputs as before the run (the caller keeps a copy if the problem is in place),
-  /// outputs as after it.
+  /// outputs as after it. An array that is both has its earlier contents in HostArray::before.
   virtual CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const = 0;
   /// Does the same for problems with user CUDA functions, which the host cannot evaluate and for which check() throws
   /// Error(unsupported): evaluates the functions alone on the device, on inputs that the reference computes. Other

@@ -170,7 +170,9 @@ CheckResult Verifier::check(const Executable& executable) {
     std::vector<HostArray> arrays;
     for (std::size_t i = 0; i < arrays_.size(); ++i) {
       Guarded& owner = arrays_[owners_[i]];
-      arrays.push_back({arrays_[i].info, owner.elements(arrays_[i].info.output ? owner.*results : owner.input)});
+      const ArrayInfo& info = arrays_[i].info;
+      arrays.push_back({info, owner.elements(info.output ? owner.*results : owner.input),
+                        info.input && info.output ? owner.elements(owner.input) : nullptr});
     }
     return problem_.check_outputs(arrays, std::numeric_limits<std::int64_t>::max(),
                                   evaluate_on(device_, executable.module()));

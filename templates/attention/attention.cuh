@@ -23,14 +23,37 @@ struct AttentionShape {
       bounded_right;  ///< keys too far before, or after, a query's position are masked; causal masks bound the right
   bool softcap, alibi, sinks;
   bool score_mod, mask_mod;
+  bool dropout;
 };
 
 /// Compile-time choices of the generated source, so that it contains only the code of enabled options:
 ///   Tiles<most_q, tile_kv>     KeyTiles, or MaskedKeyTiles with a mask_mod
 ///   Cap, CapSteps, Bias, BiasSteps, Sink  SoftCap, SoftCapSteps, Alibi, AlibiSteps and Sinks, if the shape has them
 ///   Chunks                     AlignedChunks or UnalignedChunks, for kernels on mma.sync
+///   Dropped                    DroppedPairs, with dropout
 template <const AttentionShape& shape>
 struct AttentionFeatures;
+
+/// Without dropout.
+struct NoDropout {
+  __device__ __forceinline__ NoDropout(const AttentionDropout*, int, int) {}
+  static __device__ __forceinline__ float factor_of(const AttentionDropout*) { return 1.0f; }
+};
+template <const AttentionShape& shape, bool dropout = shape.dropout>
+struct DroppedOf {
+  using Pairs = NoDropout;
+  struct Bits {
+    __device__ __forceinline__ Bits(const NoDropout&, int, int) {}
+  };
+  template <bool keys_in_rows, int count>
+  using BitsOf = Bits;
+};
+template <const AttentionShape& shape>
+struct DroppedOf<shape, true> {
+  using Pairs = typename AttentionFeatures<shape>::Dropped;
+  template <bool keys_in_rows, int count>
+  using BitsOf = typename Pairs::template Bits<keys_in_rows, count>;
+};
 
 constexpr float log2_e = 1.44269504088896341f;
 constexpr float ln_2 = 0.693147180559945309f;

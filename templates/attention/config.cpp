@@ -101,6 +101,7 @@ Config TypedConfig::to_config() const {
 }
 
 std::int64_t slabs(std::int64_t columns) noexcept { return (columns + 63) / 64; }
+bool sums_weights(const Settings& settings) noexcept { return settings.head_dim_v == 64 && settings.dropout == 0; }
 
 namespace {
 
@@ -120,7 +121,7 @@ std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& setting
                      sent = settings.mask_mod.empty() ? 0 : 4 * config.stages;
   const bool bias_by_product = settings.alibi && settings.softcap == 0 && settings.score_mod.empty();
   const std::int64_t bias = bias_by_product ? config.tile_kv * 16 + config.q_stages * 640 : 0;
-  const std::int64_t ones = settings.head_dim_v == 64 ? 16 * row : 0;
+  const std::int64_t ones = sums_weights(settings) ? 16 * row : 0;
   return q + kv + o + bias + ones + barriers + sent;
 }
 
@@ -163,7 +164,10 @@ int TypedConfig::registers_needed(const Settings& settings) const noexcept {
       registers += queries * groups * 4 + queries * keys + 4 * std::max(queries + keys, queries + 1);
       break;
     }
-    case Variant::wgmma: registers += settings.head_dim_v / 2 + tile_kv / 2 + tile_kv / 4; break;  // and weights
+    case Variant::wgmma:
+      registers += settings.head_dim_v / 2 + tile_kv / 2 + tile_kv / 4;  // and weights
+      if (settings.dropout > 0) registers += 24;                         // random numbers
+      break;
     case Variant::mma: {
       const std::int64_t blocks = tile_q / (16 * warps), steps = q_in_registers ? (settings.head_dim + 15) / 16 : 1;
       registers += blocks * (settings.head_dim_v / 2 + tile_kv / 2 + steps * 4);

@@ -105,6 +105,10 @@ void attention::fill_inputs(const Settings& settings, std::uint64_t seed, bool e
     for (const Aux& aux : settings.aux)
       if (aux.is_array && aux.name == array.info.name) fill_aux(array, seed + scramble(7), shortest);
     if (array.info.name == "block_mask" && array.info.input) fill_block_mask(array);
+    if (array.info.name == "rng_state")
+      for (std::int64_t i = 0; i < 2; ++i)
+        write_integer(DType::i64, array.data, i,
+                      static_cast<std::int64_t>(scramble(seed + 13 + static_cast<std::uint64_t>(i))));
     if (array.info.name == "cu_seqlens_q") fill_starts(array, settings.total_q, settings.seq_q, seed + 11, edge_cases);
     if (array.info.name == "cu_seqlens_kv") fill_starts(array, settings.total_kv, settings.seq_kv, seed + 12, edge_cases);
   }

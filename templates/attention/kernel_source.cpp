@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "templates/attention/block_mask.h"
+#include "templates/attention/dropout.h"
 #include "templates/attention/modification.h"
 #include "templates/source_text.h"
 
@@ -109,6 +110,15 @@ Params parameters_of(const Settings& settings) {
   return params;
 }
 
+AttentionDropout dropout_of(const Settings& settings) {
+  AttentionDropout dropout{};
+  dropout.seed = static_cast<std::uint64_t>(settings.dropout_seed);
+  dropout.offset = static_cast<std::uint64_t>(settings.dropout_offset);
+  dropout.threshold = dropout_threshold(settings.dropout) << 16;
+  dropout.factor = static_cast<float>(dropout_factor(settings.dropout));
+  return dropout;
+}
+
 std::uint32_t pointer_offset(const std::string& array, const Settings& settings) {
   for (std::size_t i = 0; i < settings.aux.size(); ++i)
     if (array == settings.aux[i].name) return static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t));
@@ -142,6 +152,7 @@ std::string shape_text(const Settings& settings) {
   flag(settings.sinks, "sinks");
   flag(!settings.score_mod.empty(), "score_mod");
   flag(!settings.mask_mod.empty(), "mask_mod");
+  flag(settings.dropout > 0, "dropout");
   return text + "};\n\n";
 }
 
@@ -158,6 +169,7 @@ std::string features_text(const Settings& settings, const FeatureUse& use) {
   add(settings.alibi, "Bias", "Alibi");
   add(settings.alibi && use.steps, "BiasSteps", "AlibiSteps");
   add(settings.sinks && use.sinks, "Sink", "Sinks");
+  add(settings.dropout > 0, "Dropped", "DroppedPairs");
   add(use.chunks != Chunks::none, "Chunks", use.chunks == Chunks::aligned ? "AlignedChunks" : "UnalignedChunks");
   return text + "};\n\n";
 }
@@ -173,6 +185,10 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Settings&
   if (settings.sinks) what += ", sinks";
   if (settings.varlen) what += ", packed sequences";
   std::string any = "batch, heads, sequence lengths, scale";
+  if (settings.dropout > 0) {
+    what += ", dropout";
+    any += ", probability and seed of dropout";
+  }
   if (settings.modified()) {
     what += ", user functions";
     any += ", user arrays and numbers";

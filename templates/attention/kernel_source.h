@@ -17,6 +17,8 @@ using Params = AttentionParams;
 AttentionStrides strides_of(const Tensor& tensor);
 /// Returns the parameters that do not depend on the configuration; q_tiles and splits are 0.
 Params parameters_of(const Settings& settings);
+/// Returns the parameters of dropout, without the address of rng_state.
+AttentionDropout dropout_of(const Settings& settings);
 /// Returns where the address of an array of the forward pass is stored in Params; Params::cu_seqlens_kv for other names.
 std::uint32_t pointer_offset(const std::string& array, const Settings& settings);
 

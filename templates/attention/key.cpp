@@ -22,6 +22,7 @@ KeyParts key_of(const Settings& settings) {
   if (settings.alibi) text += ",alibi";
   if (settings.sinks) text += ",sinks";
   if (settings.varlen) text += ",varlen";
+  if (settings.dropout > 0) text += ",dropout";
   text += modification_key(settings);
   text += ",vectors=";
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) text += std::to_string(settings.vector(side)) + ".";

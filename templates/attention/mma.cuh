@@ -13,6 +13,7 @@
 // Reference: FlashAttention-2 (arXiv:2307.08691).
 #pragma once
 
+#include "attention/dropout.cuh"
 #include "attention/unaligned.cuh"
 
 namespace tunesmith {
@@ -104,6 +105,17 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
                                                                  first_k, lane, config.rescale_above, rescale[block]);
   }
 
+  /// Clears the weights that are dropped, which the sums contain nevertheless.
+  template <typename Dropped>
+  __device__ __forceinline__ void drop(const Dropped& dropped, int index) {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block)
+      dropped.template over_accumulators<keys / 2>(first_q + 16 * block + lane / 4, index * keys + lane % 4 * 2,
+                                                   [&](int i, bool drops) {
+                                                     if (drops) scores[block][i] = 0.0f;
+                                                   });
+  }
+
   /// Returns whether the tile has unmasked pairs.
   __device__ __forceinline__ bool meets(int index) const {
     if constexpr (shape.bounded_left || shape.bounded_right)
@@ -114,8 +126,8 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
     return rows_apart ? tiles.keeps_all(mask_row(), index) : tiles.keeps_all(index);
   }
 
-  /// Writes outputs and lse. `staged`: this warp's rows in shared memory.
-  __device__ __forceinline__ void finish(const AttentionParams& params, const Block& of, unsigned char* staged) {
+  /// Writes outputs, `kept` times the weighted sums, and lse. `staged`: this warp's rows in shared memory.
+  __device__ __forceinline__ void finish(const AttentionParams& params, const Block& of, unsigned char* staged, float kept) {
     Element* const o = of.template o<Element>(params);
     constexpr int chunks = shape.head_dim_v / 8, row_bytes = 2 * shape.head_dim_v;
 #pragma unroll
@@ -123,7 +135,8 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const float factor = rule.factor(), sum = reduce_lanes<4>(softmax[block].sum[r], Sum());
-        const SoftmaxEnd end = end_of_quad<Element, shape>(params, of.head, factor, softmax[block].largest[r], sum);
+        SoftmaxEnd end = end_of_quad<Element, shape>(params, of.head, factor, softmax[block].largest[r], sum);
+        if constexpr (shape.dropout) end.scale = multiply(end.scale, kept);
         const int row = 16 * block + 8 * r + lane / 4, query = first_q + row;
         const bool there = query < of.sequence.seq_q;
         if (lane % 4 == 0 && there && params.lse != nullptr)
@@ -155,7 +168,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
 };
 
 template <typename Element, const AttentionShape& shape, typename Modification, const MmaConfig& config>
-__device__ __forceinline__ void attention_mma(const AttentionParams& params) {
+__device__ __forceinline__ void attention_mma(const AttentionParams& params, const AttentionDropout* dropout = nullptr) {
   using Tiles = MmaTiles<shape, config>;
   constexpr int keys = config.tile_kv, stages = config.stages, threads = Tiles::threads, warp_q = 16 * Tiles::blocks;
   unsigned char* const shared = dynamic_shared();
@@ -177,6 +190,7 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   };
 
   const Scores<shape, Modification> rule(params, sequence, block.batch, block.head);
+  const typename DroppedOf<shape>::Pairs dropped(dropout, block.batch, block.head);
   const KeyTilesOf<shape, config.tile_q, keys> tiles(params, rule.visibility(), block.batch, block.head, block.first_q,
                                                      block.last_q);
   const int warp = warp_index();
@@ -233,6 +247,7 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
       }
       if (meets) {
         mine.weigh(index);
+        if constexpr (shape.dropout) mine.drop(dropped, index);
         mine.multiply_values(shared, k_at + Tiles::k_bytes);
       }
 #pragma unroll
@@ -244,7 +259,7 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
   if constexpr (Tiles::staged_output && (config.q_in_registers || shape.head_dim_v > shape.head_dim)) sync_block();
   constexpr int staged_row =
       2 * (config.q_in_registers || shape.head_dim_v > shape.head_dim ? shape.head_dim_v : shape.head_dim);
-  mine.finish(params, block, shared + warp * warp_q * staged_row);
+  mine.finish(params, block, shared + warp * warp_q * staged_row, DroppedOf<shape>::Pairs::factor_of(dropout));
 }
 
 }  // namespace tunesmith

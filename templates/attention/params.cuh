@@ -13,6 +13,17 @@ struct AttentionStrides {
 /// Number of user arrays and numbers that score_mod and mask_mod can read.
 constexpr int attention_aux_slots = 8;
 
+/// Dropout of weights. A pair of a query and a key is dropped if its 16 random bits, as the upper half of a word, are less
+/// than `threshold`.
+struct AttentionDropout {
+  const uint64* rng_state;  ///< seed and offset in device memory; nullptr: those below
+  uint64 seed, offset;
+  uint32 threshold;
+  float factor;  ///< 1 / (1 - probability), of weights that are kept; the probability is threshold / 2^32
+};
+/// The generator's key is seed + offset * dropout_stream.
+constexpr uint64 dropout_stream = 0x9e3779b97f4a7c15;
+
 /// The kernel's only argument.
 struct AttentionParams {
   const void *q, *k, *v;      ///< (batch, seq, heads, head_dim) in the order of the strides
@@ -44,6 +55,12 @@ struct AttentionParams {
   float cap_small;
   float cap_lse_terms[3];  ///< coefficients of one for an lse, too (SoftCapSteps::lse_exponent)
   float cap_lse;
+};
+
+/// The same with dropout.
+struct AttentionDropoutParams {
+  AttentionParams attention;
+  AttentionDropout dropout;
 };
 
 }  // namespace tunesmith

@@ -110,12 +110,14 @@ void Reference::compute(Query& at, Row& row) const {
   // f16 weights are rounded after a factor of 2^7 (weight_exponent in attention/quads.cuh).
   const double lost = settings_.dtype == DType::f16 ? 0x1p-32 * std::exp(largest - top) / sum : 0;
   for (std::size_t j = 0; j < scores.size(); ++j) {
-    const double weight = std::exp(scores[j] - top) / sum;
+    const double kept =
+        settings_.dropout > 0 ? dropout_.factor(batch, head, query, begin + static_cast<std::int64_t>(j)) : 1;
+    const double weight = kept * std::exp(scores[j] - top) / sum;
     read_row(Side::v, batch, bounds.kv_start + begin + static_cast<std::int64_t>(j), kv_head, v);
     for (std::size_t c = 0; c < width; ++c) {
       row.output[c] += weight * v[c];
       row.size[c] += std::fabs(weight * v[c]);
-      row.lost[c] += lost * std::fabs(v[c]);
+      row.lost[c] += kept * lost * std::fabs(v[c]);
     }
   }
   row.lse = top + std::log(sum);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "templates/attention/dropout.h"
 #include "templates/attention/settings.h"
 #include "templates/op.h"
 
@@ -27,7 +28,8 @@ Rounded score_of(const Settings& settings, double dot, double size);
 /// Attention in float64, one query at a time, from the arrays of a call.
 class Reference {
  public:
-  Reference(const Settings& settings, std::span<const HostArray> arrays) : settings_(settings), arrays_(arrays) {}
+  Reference(const Settings& settings, std::span<const HostArray> arrays)
+      : settings_(settings), arrays_(arrays), dropout_(settings, arrays) {}
 
   struct Bounds {
     std::int64_t q_start = 0, queries = 0, kv_start = 0, keys = 0;
@@ -62,6 +64,7 @@ class Reference {
 
   const Settings& settings_;
   const std::span<const HostArray> arrays_;
+  const DropoutMask dropout_;
 };
 
 }  // namespace tunesmith::attention

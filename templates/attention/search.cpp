@@ -43,9 +43,10 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::wgmma;
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
-  // User functions take registers, too, and three warpgroups have none left: they spill.
-  config.tile_q = widest <= 128 && !settings.modified() ? 192 : 128;
-  const bool plain = !settings.modified() && settings.softcap == 0 && !settings.alibi && !settings.sinks;
+  // User functions and dropout take registers, too, and three warpgroups have none left: they spill.
+  const bool crowded = settings.modified() || settings.dropout > 0;
+  config.tile_q = widest <= 128 && !crowded ? 192 : 128;
+  const bool plain = !crowded && settings.softcap == 0 && !settings.alibi && !settings.sinks;
   // Short sequences: tiles that divide them, and fewer keys waiting for the first product.
   if (settings.seq_q <= 1024 && plain && widest <= 128) config.tile_q = widest <= 64 ? 256 : 128;
   while (config.tile_q > 64 && config.tile_q - 64 >= settings.seq_q) config.tile_q -= 64;

@@ -38,6 +38,9 @@ Settings Settings::of(const AttentionProblem& p) {
   s.mask_mod = p.mask_mod;
   for (const AttentionAux& aux : p.aux) s.aux.push_back(Aux::of(aux));
   s.block_mask = p.block_mask;
+  s.dropout = p.dropout;
+  s.dropout_seed = p.dropout_seed;
+  s.dropout_offset = p.dropout_offset;
   s.tensors = {s.tensor_like(Side::q, p.q_strides, p.q_alignment), s.tensor_like(Side::k, p.k_strides, p.k_alignment),
                s.tensor_like(Side::v, p.v_strides, p.v_alignment), s.tensor_like(Side::o, p.o_strides, p.o_alignment)};
   return s;

@@ -44,6 +44,8 @@ struct Settings {
   std::string score_mod, mask_mod;  ///< user sources; empty: none
   std::vector<Aux> aux;             ///< what they read
   BlockMask block_mask = BlockMask::internal;
+  double dropout = 0;
+  std::int64_t dropout_seed = 0, dropout_offset = 0;
 
   /// Absent fields get their defaults.
   static Settings of(const AttentionProblem& problem);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "attention/alibi.cuh"
+#include "attention/dropout.cuh"
 #include "attention/masked_tiles.cuh"
 #include "attention/sinks.cuh"
 #include "attention/soft_cap.cuh"
@@ -35,7 +36,7 @@ struct SimtTiles {
 };
 
 template <typename Element, const AttentionShape& shape, typename Modification, const SimtConfig& config>
-__device__ __forceinline__ void attention_simt(const AttentionParams& params) {
+__device__ __forceinline__ void attention_simt(const AttentionParams& params, const AttentionDropout* dropout = nullptr) {
   using Tiles = SimtTiles<shape, config>;
   constexpr int queries = Tiles::queries, keys = Tiles::keys, groups = Tiles::groups, columns = Tiles::columns;
   auto* const shared = reinterpret_cast<float*>(dynamic_shared());
@@ -51,6 +52,7 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
   const auto* const v = block.template v<Element>(params);
 
   const Scores<shape, Modification> scores(params, sequence, block.batch, block.head);
+  const typename DroppedOf<shape>::Pairs dropped(dropout, block.batch, block.head);
   const KeyRange whole = scores.visibility().of_all(first_q, last_q);
   const KeyTilesOf<shape, config.tile_q, config.tile_kv> tiles(params, scores.visibility(), block.batch, block.head, first_q,
                                                                last_q);
@@ -114,8 +116,10 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
       sum[i] = multiply(sum[i], rescale);
 #pragma unroll
       for (int j = 0; j < keys; ++j) {
-        const float weight = exp2_approx(subtract(score[i][j], origin));
+        float weight = exp2_approx(subtract(score[i][j], origin));
         sum[i] = add(sum[i], weight);
+        if constexpr (shape.dropout)
+          if (dropped.drops(query, first_k + across + j * Tiles::across)) weight = 0.0f;
         shared_p[(down + i * Tiles::down) * Tiles::p_stride + across + j * Tiles::across] = weight;
       }
 #pragma unroll
@@ -152,7 +156,8 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
 #pragma unroll
   for (int i = 0; i < queries; ++i) {
     const int query = first_q + down + i * Tiles::down;
-    const SoftmaxEnd end = end_of<shape>(params, block.head, largest[i], reduce_lanes<Tiles::across>(sum[i], Sum()));
+    SoftmaxEnd end = end_of<shape>(params, block.head, largest[i], reduce_lanes<Tiles::across>(sum[i], Sum()));
+    if constexpr (shape.dropout) end.scale = multiply(end.scale, DroppedOf<shape>::Pairs::factor_of(dropout));
     if (query > last_q) continue;
     if (across == 0 && params.lse != nullptr) lse_of<shape>(params, sequence, block.batch, block.head)[query] = end.lse;
 #pragma unroll

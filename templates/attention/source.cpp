@@ -46,7 +46,7 @@ bool combines_by_kernel(const TypedConfig& config) { return config.variant == Va
 
 /// Returns the wgmma instructions: for Q K^T, and for P V (with the columns of ones that sum weights).
 std::string wgmma_instructions(const TypedConfig& config, const Settings& settings) {
-  std::set<std::int64_t> columns{config.tile_kv, settings.head_dim_v == 64 ? 72 : settings.head_dim_v};
+  std::set<std::int64_t> columns{config.tile_kv, sums_weights(settings) ? 72 : settings.head_dim_v};
   std::string text = "namespace tunesmith {\n";
   for (const std::int64_t count : columns) text += "TUNESMITH_WGMMA_" + std::to_string(count) + "\n";
   return text + "}  // namespace tunesmith\n\n";
@@ -135,6 +135,21 @@ std::int64_t q_tiles(const TypedConfig& config, const Settings& settings) {
   return (rows + config.tile_q - 1) / config.tile_q;
 }
 
+/// The kernel's argument: its type, what of it the kernel's function takes, and the member that all kernels take.
+struct Argument {
+  const char *type, *passed, *attention;
+  std::size_t bytes;
+};
+Argument argument_of(const TypedConfig& config, const Settings& settings) {
+  if (config.variant == Variant::wgmma && settings.dropout > 0)
+    return {"WgmmaDropoutParams", "params.wgmma", "params.wgmma.attention", sizeof(WgmmaDropoutParams)};
+  if (config.variant == Variant::wgmma) return {"WgmmaParams", "params", "params.attention", sizeof(WgmmaParams)};
+  if (settings.dropout > 0)
+    return {"AttentionDropoutParams", "params.attention, &params.dropout", "params.attention",
+            sizeof(AttentionDropoutParams)};
+  return {"AttentionParams", "params", "params", sizeof(Params)};
+}
+
 Params parameters(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   Params params = parameters_of(settings);
   params.q_tiles = static_cast<std::int32_t>(q_tiles(config, settings));
@@ -149,8 +164,8 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
   const Settings& settings = settings_;
   const bool wgmma = typed.variant == Variant::wgmma;
   const bool cluster = typed.variant == Variant::split && typed.cluster > 1;
-  const std::string variant = std::string(enum_name(typed.variant)) + (cluster ? "_cluster" : ""),
-                    params = wgmma ? "WgmmaParams" : "AttentionParams";
+  const Argument argument = argument_of(typed, settings);
+  const std::string variant = std::string(enum_name(typed.variant)) + (cluster ? "_cluster" : ""), params = argument.type;
   SourceParts parts;
   parts.specialized_for = specialized_for(settings);
   describe(typed, parts);
@@ -160,19 +175,18 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
                     shape_text(settings) + features_text(settings, features_of(typed, settings)) +
                     config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
-                    ") == " + std::to_string(wgmma ? sizeof(WgmmaParams) : sizeof(Params)) +
-                    ", \"the host fills the parameters by this layout\");\n";
+                    ") == " + std::to_string(argument.bytes) + ", \"the host fills the parameters by this layout\");\n";
   std::string bounds = std::to_string(typed.block_threads());
   if (wgmma) bounds += ", 1";
   if (typed.variant == Variant::mma && typed.blocks_per_sm > 1) bounds += ", " + std::to_string(typed.blocks_per_sm);
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + bounds +
                   ")\nattention(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::attention_" +
-                  variant + "<Element, shape, " + modification_type(settings) + ", config>(params);\n}\n";
+                  variant + "<Element, shape, " + modification_type(settings) + ", config>(" + argument.passed + ");\n}\n";
   if (combines_by_kernel(typed))
     parts.kernels += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(split_combine_threads) +
                      ")\nattention_combine(const __grid_constant__ tunesmith::AttentionParams params) {\n"
                      "  tunesmith::attention_split_combine<Element, shape, config>(params);\n}\n";
-  parts.kernels += block_mask_entry(settings, params, wgmma ? "params.attention" : "params") + modification_entry(settings);
+  parts.kernels += block_mask_entry(settings, params, argument.attention) + modification_entry(settings);
   return parts;
 }
 
@@ -206,7 +220,7 @@ LaunchPlan::TensorMap tensor_map(const Settings& settings, Side side, int array,
 
 void use_tensor_maps(const TypedConfig& config, const Settings& settings, const Params& params, const DeviceInfo& device,
                      LaunchPlan& plan) {
-  plan.params.resize(sizeof(WgmmaParams));
+  plan.params.resize(argument_of(config, settings).bytes);
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) {
     std::int64_t rows = config.tile_kv;
     if (side == Side::q) rows = config.tile_q;
@@ -260,9 +274,20 @@ LaunchPlan ParsedAttention::launch_plan(const Config& config, const DeviceInfo& 
   LaunchPlan plan;
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
+  const std::size_t dropout_at =
+      typed.variant == Variant::wgmma ? offsetof(WgmmaDropoutParams, dropout) : offsetof(AttentionDropoutParams, dropout);
+  if (settings.dropout > 0) {
+    const AttentionDropout dropout = dropout_of(settings);
+    plan.params.resize(argument_of(typed, settings).bytes);
+    std::memcpy(plan.params.data() + dropout_at, &dropout, sizeof dropout);
+  }
   plan.workspace_offset = offsetof(Params, workspace);
+  const auto offset_of = [&](const std::string& array) {
+    if (array == "rng_state") return static_cast<std::uint32_t>(dropout_at + offsetof(AttentionDropout, rng_state));
+    return pointer_offset(array, settings);
+  };
   for (const ArrayInfo& array : arrays())
-    plan.pointers.push_back({array.name, pointer_offset(array.name, settings), static_cast<std::uint32_t>(array.alignment),
+    plan.pointers.push_back({array.name, offset_of(array.name), static_cast<std::uint32_t>(array.alignment),
                              array.extent_bytes(), array.output, array.optional, -1});
   const std::int64_t heads = typed.variant == Variant::split ? settings.kv_heads * params.splits : settings.heads;
   const std::int64_t blocks = params.q_tiles * heads * settings.batch;

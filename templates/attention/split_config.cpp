@@ -124,6 +124,7 @@ std::string why_no_cluster(const TypedConfig& config, const DeviceInfo& device) 
 std::string why_split_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   if (device.arch.number() < 80) return "split takes sm_80 or later; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "split multiplies f16 and bf16; dtype is f32";
+  if (settings.dropout > 0) return "split has no dropout";
   if (rows_of(settings) > most_rows)
     return "split takes up to " + std::to_string(most_rows) + " queries of the heads that share keys; there are " +
            std::to_string(rows_of(settings));

@@ -1,6 +1,7 @@
 // The consumers of attention/wgmma.cuh: warpgroups that issue products and compute exponentials while these run.
 #pragma once
 
+#include "attention/dropout.cuh"
 #include "attention/wgmma_tiles.cuh"
 
 #if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
@@ -271,6 +272,15 @@ struct Consumer {
                                                   rescale);
     if constexpr (Tiles::sums_weights)
       if (params.attention.lse != nullptr) unrounded.include(scores, rescale);
+    if constexpr (shape.dropout) drop(current, first_k);
+  }
+  /// Clears the weights that are dropped, which the sums contain nevertheless.
+  __device__ __forceinline__ void drop(const Current& current, int first_k) {
+    const TileOfQueries& tile = current.work.tile;
+    typename DroppedOf<shape>::Pairs(&dropout_of(params), tile.batch, tile.head)
+        .template over_accumulators<keys / 2>(current.query, first_k + lane % 4 * 2, [&](int i, bool drops) {
+          if (drops) scores[i] = 0.0f;
+        });
   }
   __device__ __forceinline__ void reset() {
     softmax.reset();
@@ -456,6 +466,7 @@ struct Consumer {
       const SoftmaxEnd end =
           end_of_quad<Element, shape>(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
       results.scale[r] = end.scale;
+      if constexpr (shape.dropout) results.scale[r] = multiply(end.scale, dropout_of(params).factor);
       if constexpr (!Tiles::sums_weights)
         if (lane % 4 == 0 && query < sequence.seq_q && attention.lse != nullptr)
           lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;

@@ -14,4 +14,10 @@ struct WgmmaParams {
   TensorMap q, k, v, o;
 };
 
+/// The same with dropout.
+struct WgmmaDropoutParams {
+  WgmmaParams wgmma;
+  AttentionDropout dropout;
+};
+
 }  // namespace tunesmith

@@ -69,6 +69,11 @@ struct BiasTiles {
   }
 };
 
+/// The dropout parameters of a kernel whose argument is WgmmaDropoutParams. `params` is its first member.
+__device__ __forceinline__ const AttentionDropout& dropout_of(const WgmmaParams& params) {
+  return reinterpret_cast<const WgmmaDropoutParams&>(params).dropout;
+}
+
 template <const AttentionShape& shape, const WgmmaConfig& config>
 struct WgmmaTiles {
   static constexpr int tile_q = 64 * config.consumers, threads = 128 * (config.consumers + 1);
@@ -82,8 +87,8 @@ struct WgmmaTiles {
   static constexpr int bias_at = o_at + config.consumers * config.o_slabs * o_slab;
   static constexpr int ones_at = bias_at + (adds_bias<shape> ? BiasTiles<config.tile_kv, config.q_stages>::bytes : 0);
   // V of 64 columns is followed by 8 columns of ones, so that the product with V also sums the weights: one slab of 16 rows
-  // of ones serves every 16 rows of V.
-  static constexpr bool sums_weights = shape.head_dim_v == slab_columns;
+  // of ones serves every 16 rows of V. Not with dropout, whose sums contain weights that the product does not.
+  static constexpr bool sums_weights = shape.head_dim_v == slab_columns && !shape.dropout;
   static constexpr int ones_bytes = sums_weights ? 16 * row_bytes : 0, sum_columns = sums_weights ? 8 : 0;
   static constexpr int barriers_at = ones_at + ones_bytes;
   // Barriers: "full" and "empty" for each stage of Q, K and V. They are followed by the Q tiles that the stages contain.

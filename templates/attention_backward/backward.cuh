@@ -11,8 +11,30 @@ struct BackwardShape {
   bool dlse, dsinks, dslopes;
   bool sums;  ///< dq is summed in the workspace, as float32 with room for sums_columns columns
   int sums_columns;
-  bool ordered;  ///< counters put the additions to these sums in order
+  bool ordered;     ///< counters put the additions to these sums in order
+  bool accumulate;  ///< gradients are added to what their arrays hold
 };
+
+/// Stores consecutive elements of a gradient, or adds them to what is there, in accesses of at most `vector` elements.
+template <int vector, bool accumulate, typename Element, int count>
+__device__ __forceinline__ void write_part(Element* address, float (&values)[count]) {
+  if constexpr (accumulate) {
+    constexpr int width = vector < count ? vector : count;
+#pragma unroll
+    for (int i = 0; i < count; i += width) {
+      float before[width];
+      load_whole<Element, width, LoadHint::plain>(address, i).unpack(before);
+#pragma unroll
+      for (int j = 0; j < width; ++j) values[i + j] = add(before[j], values[i + j]);
+    }
+  }
+  store_part<vector>(address, values);
+}
+/// Does the same for a gradient of a number of each head.
+template <const BackwardShape& backward>
+__device__ __forceinline__ void write_of_head(float* gradients, int head, float value) {
+  gradients[head] = backward.accumulate ? add(gradients[head], value) : value;
+}
 
 /// Statistics of a row (a query of a head), in the layout of lse: log2(e) * lse, +inf for a row without keys, so that its
 /// probabilities are 0; and delta = sum(o * dout) - dlse.
@@ -37,11 +59,23 @@ __device__ __forceinline__ RowStatistics statistics_of(const AttentionBackwardPa
   return {workspace_floats(params, params.lse_at) + first, workspace_floats(params, params.delta_at) + first};
 }
 
-/// Where a block of queries stores its part of dslopes[head].
+/// Where a block of queries, or four warps of 64 keys, store their parts of dslopes[head].
 __device__ __forceinline__ float* slope_part(const AttentionBackwardParams& params, int batch, int head, int tile) {
-  const AttentionParams& attention = params.attention;
   return workspace_floats(params, params.slopes_at) +
-         (static_cast<int64>(head) * attention.batch + batch) * attention.q_tiles + tile;
+         (static_cast<int64>(head) * params.attention.batch + batch) * params.slope_parts + tile * params.parts_of_tile;
+}
+
+/// Statistics and sums of packed sequences begin at multiples of 128 rows: returns that row of the sequence that starts at
+/// position `start`.
+__device__ __forceinline__ int padded_start(int batch, int start) { return (start / 128 + batch) * 128; }
+/// Returns the sequence that such a row belongs to.
+__device__ __forceinline__ int sequence_of_row(const AttentionParams& params, int row) {
+  int first = 0, end = params.batch;
+  while (end - first > 1) {
+    const int middle = first + (end - first) / 2;
+    (padded_start(middle, params.cu_seqlens_q[middle]) <= row ? first : end) = middle;
+  }
+  return first;
 }
 
 /// The K/V tile of a block and its key head. Neighbouring blocks have different heads of the same tile. The first keys,

@@ -21,6 +21,14 @@ namespace {
 /// Multiplications that take some tenths of a second.
 constexpr double affordable = 3e8;
 
+/// The values of a gradient's array before the run. Throws Error(invalid_argument) if the caller did not keep them.
+const std::byte* values_before(const HostArray& array) {
+  if (array.before == nullptr)
+    throw Error(ErrorCode::invalid_argument, array.info.name,
+                " has no values from before the run; accumulate=1 adds to them");
+  return array.before;
+}
+
 double sum_rounding(std::int64_t terms) { return 2 * static_cast<double>(terms + 2) * 0x1p-24; }
 
 struct Outcome {
@@ -28,6 +36,23 @@ struct Outcome {
   std::int64_t rows = 0;
   std::string failure;
 
+  /// Compares element `at` of an array. `size`: what the error is relative to; `bound`: of the error before the result is
+  /// rounded to the array's dtype.
+  void compare(const std::string& place, const HostArray& array, std::int64_t at, bool accumulated, double gradient,
+               double size, double bound) {
+    const DType dtype = array.info.dtype;
+    double expected = gradient;
+    if (accumulated) {
+      const double before = read_element(dtype, values_before(array), at);
+      expected += before;
+      size += std::fabs(before);
+      // The addition in float32, and before it the gradient in 16 bits.
+      bound += std::fabs(expected) * 0x1p-23 + (dtype == DType::f32 ? 0 : spacing(dtype, gradient) / 2);
+    }
+    compare(place, dtype, read_element(dtype, array.data, at), expected, size, bound);
+  }
+
+ private:
   /// `size`: what the error is relative to; `bound`: of the error before the result is rounded to `dtype`.
   void compare(const std::string& place, DType dtype, double found, double expected, double size, double bound) {
     double error = 0;
@@ -155,12 +180,12 @@ class Checker {
   void compare_row(const char* name, Side side, const Tensor& tensor, const GradientRow& row, std::int64_t batch,
                    std::int64_t head, std::int64_t position, Outcome& outcome) const {
     const attention::Settings& forward = settings_.forward;
-    const std::byte* const data = attention::find(arrays_, name)->data;
+    const HostArray& array = *attention::find(arrays_, name);
     const std::int64_t at = forward.element(tensor, batch, position, head), width = forward.width(side);
     for (std::int64_t c = 0; c < width; ++c) {
       const auto column = static_cast<std::size_t>(c);
-      outcome.compare(place_of(name, batch, head, position) + " column " + std::to_string(c), forward.dtype,
-                      read_element(forward.dtype, data, at + c), row.sums[column], row.sizes[column],
+      outcome.compare(place_of(name, batch, head, position) + " column " + std::to_string(c), array, at + c,
+                      settings_.accumulate, row.sums[column], row.sizes[column],
                       row.bounds[column] + row.sizes[column] * (sum_rounding(row.terms) + 0x1p-22));
     }
   }
@@ -229,9 +254,9 @@ CheckResult ParsedAttentionBackward::check_outputs(std::span<const HostArray> ar
 
   const auto compare_heads = [&](const char* name, const std::vector<Bounded>& sums, double rounding) {
     for (std::size_t h = 0; h < heads; ++h)
-      total.compare(std::string(name) + "[" + std::to_string(h) + "]", DType::f32,
-                    read_element(DType::f32, attention::find(arrays, name)->data, static_cast<std::int64_t>(h)),
-                    sums[h].value, sums[h].size, sums[h].error + sums[h].size * rounding);
+      total.compare(std::string(name) + "[" + std::to_string(h) + "]", *attention::find(arrays, name),
+                    static_cast<std::int64_t>(h), settings_.accumulate, sums[h].value, sums[h].size,
+                    sums[h].error + sums[h].size * rounding);
   };
   if (sample.all && settings_.dsinks) compare_heads("dsinks", sinks, 0x1p-20);
   // Each thread sums a bounded number of terms before threads and blocks add up their sums.

@@ -130,8 +130,10 @@ int TypedConfig::registers_needed(Pass pass, const attention::Settings& settings
   const std::int64_t d = settings.head_dim, d_v = settings.head_dim_v;
   if (variant == Variant::wgmma) {  // of a multiplier; with more than 208, ptxas serializes the products
     const std::int64_t gradients = roles == Roles::keys ? d + d_v : std::max(d, d_v);
+    // Weights that wait next to those of the previous tile's dS.
+    const int waiting = settings.softcap != 0 || settings.dropout > 0 ? tile_q / 4 : 0;
     return pass == Pass::keys ? static_cast<int>(24 + gradients / 2 + tile_q / 2 + tile_q / 4) + (settings.alibi ? 8 : 0) +
-                                    (ahead && roles == Roles::keys ? 4 : 0)
+                                    (ahead && roles == Roles::keys ? 4 + waiting : 0)
                               : 0;
   }
   std::int64_t registers = 40;  // for what stands around the tiles
@@ -186,11 +188,12 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
     return "wgmma takes head dimensions that are multiples of 16 up to 256";
   if (config.roles == Roles::gradients && (config.tile_q != 64 || !config.ahead))
     return "roles=gradients has tile_q=64 and ahead=1";
-  if (forward.varlen) return "wgmma has no packed sequences yet";
+  if (forward.dropout > 0 && settings.dslopes && forward.softcap != 0)
+    return "wgmma has no dslopes with softcap and dropout";
   if (!forward.mask_mod.empty()) return "wgmma has no mask_mod yet";
   if (!forward.score_mod.empty()) return "wgmma has no score_mod yet";
-  if (forward.softcap != 0) return "wgmma has no softcap yet";
-  if (settings.dslopes) return "wgmma has no dslopes yet";
+  if (config.roles == Roles::gradients && settings.dslopes && forward.softcap != 0)
+    return "roles=gradients has no dslopes with a softcap: one warpgroup would have to send two kinds of weights";
   for (const Side side : {Side::q, Side::k, Side::v}) {
     if (forward.vector(side) < 8)
       return std::string("TMA needs rows that are aligned to 16 bytes; those of ") +
@@ -203,11 +206,16 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
     if (forward.vector(gradient.side, tensor) < 8)
       return std::string("TMA needs rows that are aligned to 16 bytes; those of ") + gradient.name + " are not";
     if ((forward.positions(gradient.side) > 1 && tensor.seq_stride == 0) ||
-        (forward.heads_of(gradient.side) > 1 && tensor.head_stride == 0) || (forward.batch > 1 && tensor.batch_stride == 0))
+        (forward.heads_of(gradient.side) > 1 && tensor.head_stride == 0) ||
+        (!forward.varlen && forward.batch > 1 && tensor.batch_stride == 0))
       return std::string("TMA has no strides of 0; ") + gradient.name + " has one";
   }
   if (settings.rows() == 0 || forward.positions(Side::k) == 0) return "TMA has no empty arrays";
-  if (const int registers = config.registers_needed(Pass::keys, forward); registers > 208)
+  // Measured with ptxas: S of the next 128 queries leaves no registers for more.
+  const bool crowded = config.ahead && config.tile_q == 128 && (settings.dslopes || forward.varlen);
+  const bool random = config.tile_q == 128 && forward.dropout > 0;  // bits of 64 pairs of a thread
+  if (const int registers = config.registers_needed(Pass::keys, forward) + (crowded ? 24 : 0) + (random ? 32 : 0);
+      registers > 208)
     return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are 208";
   if (const std::int64_t bytes = config.smem_bytes(Pass::keys, forward); bytes > device.smem_bytes_per_block)
     return "tiles of these sizes take " + std::to_string(bytes) + " bytes of shared memory; a block has " +

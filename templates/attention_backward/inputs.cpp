@@ -48,6 +48,24 @@ void fill_dout(const Settings& settings, const HostArray& array, std::uint64_t s
       });
 }
 
+/// Fills the gradients that the results are added to.
+void fill_gradients(const Settings& settings, std::span<const HostArray> arrays, std::uint64_t seed) {
+  const attention::Settings& forward = settings.forward;
+  std::uint64_t number = 0;
+  const auto next = [&] { return static_cast<float>(bell(scramble(seed + number++))); };
+  for (const GradientTensor& gradient : gradient_tensors) {
+    if (gradient.tensor == &Settings::dout) continue;
+    attention::over_positions(forward, gradient.side, settings.*gradient.tensor,
+                              [&](std::int64_t, std::int64_t, std::int64_t, std::int64_t at) {
+                                for (std::int64_t c = 0; c < forward.width(gradient.side); ++c)
+                                  write_element(forward.dtype, named(arrays, gradient.name).data, at + c, next());
+                              });
+  }
+  for (const char* name : {"dsinks", "dslopes"})
+    if (const HostArray* const array = attention::find(arrays, name); array != nullptr)
+      for (std::int64_t h = 0; h < forward.heads; ++h) write_element(DType::f32, array->data, h, next());
+}
+
 /// Returns query number i of all, without scores.
 attention::Reference::Query query_of(const attention::Settings& forward, const attention::Reference& reference,
                                      std::int64_t i) {
@@ -105,6 +123,8 @@ void ParsedAttentionBackward::fill_inputs(std::uint64_t seed, InputKind kind, st
     for (std::int64_t row = 0; row < settings_.rows(); ++row)
       write_element(DType::f32, named(arrays, "dlse").data, row,
                     static_cast<float>(bell(scramble(seed + 22 + static_cast<std::uint64_t>(row)))));
+
+  if (settings_.accumulate) fill_gradients(settings_, arrays, scramble(seed + 24));
 
   constexpr std::int64_t affordable = 200'000'000;  // multiplications
   const std::int64_t queries = forward.batch * forward.heads * forward.seq_q;

@@ -15,6 +15,7 @@
 // Reference: FlashAttention-2 (arXiv:2307.08691), with dQ in a kernel of its own.
 #pragma once
 
+#include "attention/dropout.cuh"
 #include "attention/unaligned.cuh"
 #include "attention_backward/heads.cuh"
 #include "attention_backward/pairs.cuh"
@@ -152,6 +153,7 @@ __device__ __forceinline__ void attention_backward_keys_mma(const AttentionBackw
   using Queries = QueryTiles<shape, Modification, config.streamed, config.kept>;
   constexpr int threads = Tiles::threads, tile_q = config.streamed, tile_kv = config.kept, blocks = Tiles::blocks;
   const AttentionParams& attention = params.attention;
+  const float kept_factor = DroppedOf<shape>::Pairs::factor_of(&params.dropout);
   unsigned char* const shared = dynamic_shared();
 
   const BlockOfKeys<shape, tile_kv> block(params);
@@ -207,6 +209,7 @@ __device__ __forceinline__ void attention_backward_keys_mma(const AttentionBackw
     }
 
     const Pairs<shape, Modification> pairs(attention, sequence, block.batch, head);
+    const typename DroppedOf<shape>::Pairs dropped(&params.dropout, block.batch, head);
     // Otherwise nothing of the tile is unmasked for this warp.
     if (meets(pairs.visibility().of_any(first_q, first_q + tile_q - 1), warp_first, warp_first + Tiles::warp_rows - 1)) {
       warp.multiply_first(at);
@@ -217,7 +220,9 @@ __device__ __forceinline__ void attention_backward_keys_mma(const AttentionBackw
           pairs.visibility().of_all(first_q, first_q + tile_q - 1).holds(warp_first, warp_first + Tiles::warp_rows - 1);
       const auto weigh = [&](bool all) {
 #pragma unroll
-        for (int block_of_rows = 0; block_of_rows < blocks; ++block_of_rows)
+        for (int block_of_rows = 0; block_of_rows < blocks; ++block_of_rows) {
+          const typename DroppedOf<shape>::template BitsOf<true, tile_q / 2> drops(dropped, key + 16 * block_of_rows,
+                                                                                   first_q + warp.first_column());
 #pragma unroll
           for (int i = 0; i < tile_q / 2; ++i) {
             const int column = warp.first_column() + i / 4 * 8 + i % 2, query = first_q + column;
@@ -226,11 +231,16 @@ __device__ __forceinline__ void attention_backward_keys_mma(const AttentionBackw
             if (all || pairs.counts(query, row_key, inside, kept)) {
               const Pair pair = pairs(score, query, row_key, lse[column]);
               score = pair.probability;
+              if constexpr (shape.dropout) {
+                if (drops[i]) score = 0.0f;
+                gradient = drops[i] ? 0.0f : multiply(gradient, kept_factor);
+              }
               if (has_dk) gradient = gradient_of(pair, gradient, delta[column]);
             } else {
               score = gradient = 0.0f;
             }
           }
+        }
       };
       if (inside && kept)
         weigh(true);
@@ -253,13 +263,14 @@ __device__ __forceinline__ void attention_backward_keys_mma(const AttentionBackw
     }
   }
   const auto write_dk = [&](const decltype(dk)& sums) {
-    write_rows<shape.head_dim, backward.dk_vector>(sums, block.at(static_cast<Element*>(params.dk), params.dk_strides),
-                                                   params.dk_strides.seq, warp_first, sequence.seq_kv, warp.lane,
-                                                   attention.scale);
+    write_rows<shape.head_dim, backward.dk_vector, backward.accumulate>(
+        sums, block.at(static_cast<Element*>(params.dk), params.dk_strides), params.dk_strides.seq, warp_first,
+        sequence.seq_kv, warp.lane, attention.scale);
   };
   const auto write_dv = [&](const typename If<config.split, decltype(dk), decltype(dv)>::type& sums) {
-    write_rows<shape.head_dim_v, backward.dv_vector>(sums, block.at(static_cast<Element*>(params.dv), params.dv_strides),
-                                                     params.dv_strides.seq, warp_first, sequence.seq_kv, warp.lane, 1.0f);
+    write_rows<shape.head_dim_v, backward.dv_vector, backward.accumulate>(
+        sums, block.at(static_cast<Element*>(params.dv), params.dv_strides), params.dv_strides.seq, warp_first,
+        sequence.seq_kv, warp.lane, kept_factor);
   };
   if constexpr (config.split) {
     if (has_dv)
@@ -279,6 +290,7 @@ __device__ __forceinline__ void attention_backward_queries_mma(const AttentionBa
   using Chunks = typename AttentionFeatures<shape>::Chunks;
   constexpr int threads = Tiles::threads, tile_q = config.kept, tile_kv = config.streamed, blocks = Tiles::blocks;
   const AttentionParams& attention = params.attention;
+  const float kept_factor = DroppedOf<shape>::Pairs::factor_of(&params.dropout);
   unsigned char* const shared = dynamic_shared();
 
   const BlockOfQueries<shape, tile_q> block(attention);
@@ -291,6 +303,7 @@ __device__ __forceinline__ void attention_backward_queries_mma(const AttentionBa
   const auto* const k = block.template k<Element>(attention);
   const auto* const v = block.template v<Element>(attention);
   const Pairs<shape, Modification> pairs(attention, sequence, block.batch, block.head);
+  const typename DroppedOf<shape>::Pairs dropped(&params.dropout, block.batch, block.head);
   MmaBackwardWarp<Element, shape, config> warp(shared);
   const int query = block.first_q + warp.first_row(), warp_first = block.first_q + warp.owner * Tiles::warp_rows;
   float lse[blocks][2], delta[blocks][2], dq[blocks][shape.head_dim / 2];
@@ -347,7 +360,9 @@ __device__ __forceinline__ void attention_backward_queries_mma(const AttentionBa
       const bool inside = whole.holds(first_k, first_k + tile_kv - 1);
       const auto weigh = [&](bool all) {
 #pragma unroll
-        for (int block_of_rows = 0; block_of_rows < blocks; ++block_of_rows)
+        for (int block_of_rows = 0; block_of_rows < blocks; ++block_of_rows) {
+          const typename DroppedOf<shape>::template BitsOf<false, tile_kv / 2> drops(dropped, query + 16 * block_of_rows,
+                                                                                     first_k + warp.first_column());
 #pragma unroll
           for (int i = 0; i < tile_kv / 2; ++i) {
             const int r = i / 2 % 2, key = first_k + warp.first_column() + i / 4 * 8 + i % 2;
@@ -355,6 +370,7 @@ __device__ __forceinline__ void attention_backward_queries_mma(const AttentionBa
             float& gradient = warp.gradients[block_of_rows][i];
             if (all || pairs.counts(row, key, inside, kept)) {
               const Pair pair = pairs(warp.scores[block_of_rows][i], row, key, lse[block_of_rows][r]);
+              if constexpr (shape.dropout) gradient = drops[i] ? 0.0f : multiply(gradient, kept_factor);
               if constexpr (backward.dslopes)
                 slope_gradient = fused_multiply_add(-score_gradient_of(pair, gradient, delta[block_of_rows][r]),
                                                     pairs.distance(row, key), slope_gradient);
@@ -363,6 +379,7 @@ __device__ __forceinline__ void attention_backward_queries_mma(const AttentionBa
               gradient = 0.0f;
             }
           }
+        }
       };
       if (inside && kept)
         weigh(true);
@@ -376,7 +393,7 @@ __device__ __forceinline__ void attention_backward_queries_mma(const AttentionBa
       async_copy_commit();
     }
   }
-  write_rows<shape.head_dim, backward.dq_vector>(
+  write_rows<shape.head_dim, backward.dq_vector, backward.accumulate>(
       dq, head_of<shape>(static_cast<Element*>(params.dq), params.dq_strides, sequence.q_start, block.batch, block.head),
       params.dq_strides.seq, warp_first, sequence.seq_q, warp.lane, attention.scale);
   if constexpr (backward.dslopes) {

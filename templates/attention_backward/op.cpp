@@ -23,6 +23,7 @@ KeyParts ParsedAttentionBackward::key() const {
   if (settings_.dsinks) parts.problem_class += ",dsinks";
   if (settings_.dslopes) parts.problem_class += ",dslopes";
   if (settings_.deterministic) parts.problem_class += ",deterministic";
+  if (settings_.accumulate) parts.problem_class += ",accumulate";
   if (!settings_.score_mod_grad.empty())
     parts.problem_class += ",score_mod_grad=" + token_digest(settings_.score_mod_grad).substr(0, 16);
   parts.problem_class += ",gradient_vectors=";
@@ -37,7 +38,8 @@ Cost ParsedAttentionBackward::cost() const {
   Cost cost;
   for (const ArrayInfo& array : arrays()) {
     const double bytes = static_cast<double>(array.elements()) * static_cast<double>(size_of(array.dtype));
-    (array.output ? cost.bytes_written : cost.bytes_read) += bytes;
+    if (array.input) cost.bytes_read += bytes;
+    if (array.output) cost.bytes_written += bytes;
   }
   // Five products: S, dQ and dK over head_dim, dP and dV over head_dim_v.
   cost.flops =

@@ -73,6 +73,17 @@ class Pairs {
     return pair;
   }
 
+  /// Of an unmasked pair whose score has been capped, or a masked one whose score is -inf.
+  __device__ __forceinline__ Pair of_capped(float score, int query, int key, float lse) const {
+    const AttentionParams& params = scores_.params();
+    const float ratio = multiply(score, multiply(params.scale, params.inverse_softcap));
+    Pair pair;
+    pair.slope = maximum(fused_multiply_add(-ratio, ratio, 1.0f), 0.0f);
+    score = scores_.biased(score, query, key, 0);
+    pair.probability = exp2_approx(fused_multiply_add(score, scores_.factor(), -lse));
+    return pair;
+  }
+
  private:
   Scores<shape, Modification> scores_;
   int batch_, head_;  ///< of score_mod

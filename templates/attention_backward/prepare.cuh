@@ -29,11 +29,22 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
     const int64 thread = block_index() * prepare_threads + thread_index();
     if (thread < params.order_words) workspace_words(params, params.order_at)[thread] = 0;
   }
+  if constexpr (backward.dslopes && backward.sums) {  // variants with sums add to the parts of dslopes
+    const int64 parts = static_cast<int64>(attention.heads) * attention.batch * params.slope_parts;
+    for (int64 i = block_index() * prepare_threads + thread_index(); i < parts; i += params.prepare_stride)
+      workspace_floats(params, params.slopes_at)[i] = 0.0f;
+  }
   // Rows are (batch, heads, statistics_rows), or (heads, statistics_rows) of packed sequences.
   const int64 queries = shape.varlen ? attention.total_q : attention.seq_q;
-  const int64 position = row % params.statistics_rows, any_head = row / params.statistics_rows;
+  const int64 any_head = row / params.statistics_rows;
+  int64 position = row % params.statistics_rows;
   const int64 head = any_head % attention.heads, batch = shape.varlen ? 0 : any_head / attention.heads;
-  const bool there = row < params.rows && position < queries;
+  bool there = row < params.rows && position < queries;
+  if constexpr (shape.varlen && backward.sums) {  // rows are padded
+    const int sequence = sequence_of_row(attention, static_cast<int>(position)), start = attention.cu_seqlens_q[sequence];
+    position += start - padded_start(sequence, start);
+    there = row < params.rows && position < attention.cu_seqlens_q[sequence + 1];
+  }
   float sum = 0.0f;
   if (there) {
     const auto* const o = static_cast<const Element*>(attention.o) + batch * attention.o_strides.batch +

@@ -18,6 +18,7 @@ Settings Settings::of(const AttentionBackwardProblem& p) {
   s.dsinks = p.dsinks;
   s.dslopes = p.dslopes;
   s.deterministic = p.deterministic;
+  s.accumulate = p.accumulate;
   s.score_mod_grad = p.score_mod_grad;
   return s;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "attention/fragments.cuh"
+#include "attention_backward/backward.cuh"
 
 namespace tunesmith {
 
@@ -68,8 +69,8 @@ __device__ __forceinline__ void clear(float (&sums)[blocks][count]) {
     for (int i = 0; i < count; ++i) sums[block][i] = 0.0f;
 }
 
-/// Writes factor * sums to rows [first, end) of a head; this lane's first row is `first` + lane / 4.
-template <int width, int vector, typename Element, int blocks, int room>
+/// Writes factor * sums to rows [first, end) of a head, see write_part(); this lane's first row is `first` + lane / 4.
+template <int width, int vector, bool accumulates, typename Element, int blocks, int room>
 __device__ __forceinline__ void write_rows(const float (&sums)[blocks][room], Element* head, int64 row_stride, int first,
                                            int end, int lane, float factor) {
 #pragma unroll
@@ -80,9 +81,8 @@ __device__ __forceinline__ void write_rows(const float (&sums)[blocks][room], El
       if (row >= end) continue;
 #pragma unroll
       for (int n = 0; n < width / 8; ++n) {
-        const float values[2] = {multiply(sums[block][4 * n + 2 * r], factor),
-                                 multiply(sums[block][4 * n + 2 * r + 1], factor)};
-        store_part<vector>(head + row * row_stride + 8 * n + lane % 4 * 2, values);
+        float values[2] = {multiply(sums[block][4 * n + 2 * r], factor), multiply(sums[block][4 * n + 2 * r + 1], factor)};
+        write_part<vector, accumulates>(head + row * row_stride + 8 * n + lane % 4 * 2, values);
       }
     }
 }

@@ -59,6 +59,7 @@ Reference::Reference(const Settings& settings, std::span<const HostArray> arrays
     : settings_(settings),
       arrays_(arrays),
       forward_(settings.forward, arrays),
+      dropout_(settings.forward, arrays),
       user_scores_(settings.forward, arrays, evaluate) {}
 
 Matrix Reference::load(const std::byte* data, Side side, const Tensor& tensor, std::int64_t batch, std::int64_t start,
@@ -134,15 +135,20 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   const double relative = std::expm1(score.error) + 0x1p-21;
   const double rounding = relative_rounding(forward.dtype), denormal = denormal_rounding(forward.dtype);
   const double p = std::exp(score.value - lse);
-  pair.probability = {p, p, p * (relative + rounding) + denormal + least_normal};
+  const double kept = forward.dropout > 0 ? dropout_.factor(keys.batch, queries.head, query, key) : 1;
+  pair.probability = Bounded{p, p, p * (relative + rounding) + denormal + least_normal}.times(kept);
 
-  const Dot product = dot(queries.dout.row(query), keys.v.row(key), keys.v.columns);
+  Dot product = dot(queries.dout.row(query), keys.v.row(key), keys.v.columns);
+  product.value *= kept;
+  product.size *= kept;
   const double difference = product.value - delta.value;
   pair.score_gradient = {
       p * difference, p * (product.size + delta.size),
       std::fabs(p * difference) * relative +
           p * (1 + relative) * (product.size * sum_error(keys.v.columns) + delta.error + std::fabs(difference) * 0x1p-22)};
   pair.score_gradient.error += least_normal * (1 + std::fabs(difference));
+  // wgmma multiplies with the probability that it has rounded for the product with dout.
+  pair.score_gradient.error += (p * rounding + denormal) * std::fabs(difference);
   double slope = 1, slope_error = 0;
   if (forward.softcap != 0) {
     const double ratio = scores.unmodified.value / forward.softcap;
@@ -158,8 +164,8 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   pair.gradient.size += pair.score_gradient.size * slope_error;
   pair.gradient.error += (std::fabs(pair.score_gradient.value) + pair.score_gradient.error) * slope_error +
                          std::fabs(pair.gradient.value) * (0x1p-22 + rounding) + denormal;
-  // wgmma multiplies with the probability that it has rounded for the product with dout.
-  pair.gradient.error += (p * rounding + denormal) * std::fabs(difference * slope);
+  // wgmma rounds the probability times its slope instead.
+  if (forward.softcap != 0) pair.gradient.error += denormal * std::fabs(difference);
   return pair;
 }
 

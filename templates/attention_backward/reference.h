@@ -99,6 +99,7 @@ class Reference {
   const Settings& settings_;
   const std::span<const HostArray> arrays_;
   const attention::Reference forward_;
+  const attention::DropoutMask dropout_;
   const attention::UserScores user_scores_;
 };
 

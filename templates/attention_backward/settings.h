@@ -12,7 +12,7 @@ using attention::Tensor;
 struct Settings {
   attention::Settings forward;
   Tensor dout, dq, dk, dv;  ///< of the shapes of o, q, k and v
-  bool dlse = false, dsinks = false, dslopes = false, deterministic = false;
+  bool dlse = false, dsinks = false, dslopes = false, deterministic = false, accumulate = false;
   std::string score_mod_grad;  ///< user source; empty: score_mod is differentiated
 
   static Settings of(const AttentionBackwardProblem& problem);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "attention/alibi.cuh"
+#include "attention/dropout.cuh"
 #include "attention/soft_cap.cuh"
 #include "attention/staged_rows.cuh"
 #include "attention/tiles.cuh"
@@ -119,8 +120,8 @@ struct SimtGradient {
     }
   }
 
-  /// Writes factor * sums to rows [first, end) of a head.
-  template <int vector, typename Element>
+  /// Writes factor * sums to rows [first, end) of a head, see write_part().
+  template <int vector, bool accumulates, typename Element>
   __device__ __forceinline__ void write(Element* head, int64 row_stride, int first, int end, float factor) const {
 #pragma unroll
     for (int i = 0; i < Tiles::rows; ++i) {
@@ -132,7 +133,7 @@ struct SimtGradient {
         float values[together];
 #pragma unroll
         for (int c = 0; c < together; ++c) values[c] = multiply(sums[i][g][c], factor);
-        store_part<vector>(head + row * row_stride + column(g), values);
+        write_part<vector, accumulates>(head + row * row_stride + column(g), values);
       }
     }
   }
@@ -154,6 +155,7 @@ template <typename Element, const AttentionShape& shape, const BackwardShape& ba
 __device__ __forceinline__ void attention_backward_keys_simt(const AttentionBackwardParams& params) {
   using Tiles = SimtKeysTiles<shape, config>;
   const AttentionParams& attention = params.attention;
+  const float kept_factor = DroppedOf<shape>::Pairs::factor_of(&params.dropout);
   auto* const shared = reinterpret_cast<float*>(dynamic_shared());
   float* const shared_k = shared + Tiles::first_at;
   float* const shared_v = shared + Tiles::second_at;
@@ -178,6 +180,7 @@ __device__ __forceinline__ void attention_backward_keys_simt(const AttentionBack
   const int group = attention.heads / attention.kv_heads;
   for (int head = block.kv_head * group; head < (block.kv_head + 1) * group; ++head) {
     const Pairs<shape, Modification> pairs(attention, sequence, block.batch, head);
+    const typename DroppedOf<shape>::Pairs dropped(&params.dropout, block.batch, head);
     const RowStatistics statistics = statistics_of<shape>(params, sequence, block.batch, head);
     const auto* const q =
         head_of<shape>(static_cast<const Element*>(attention.q), attention.q_strides, sequence.q_start, block.batch, head);
@@ -217,6 +220,11 @@ __device__ __forceinline__ void attention_backward_keys_simt(const AttentionBack
           Pair pair = {0.0f, 0.0f};
           if (counts) pair = pairs(scores[i][j], first_q + row, key, lse[row]);
           scores[i][j] = pair.probability;
+          if constexpr (shape.dropout) {
+            const bool drops = counts && dropped.drops(first_q + row, key);
+            if (drops) scores[i][j] = 0.0f;
+            gradients[i][j] = drops ? 0.0f : multiply(gradients[i][j], kept_factor);
+          }
           gradients[i][j] = counts ? gradient_of(pair, gradients[i][j], delta[row]) : 0.0f;
         }
       store_weights<Tiles>(scores, weights);
@@ -229,10 +237,11 @@ __device__ __forceinline__ void attention_backward_keys_simt(const AttentionBack
       dk.template accumulate<config.tile_q>(weights, streamed);
     }
   }
-  dk.template write<backward.dk_vector>(block.at(static_cast<Element*>(params.dk), params.dk_strides), params.dk_strides.seq,
-                                        first_k, sequence.seq_kv, attention.scale);
-  dv.template write<backward.dv_vector>(block.at(static_cast<Element*>(params.dv), params.dv_strides), params.dv_strides.seq,
-                                        first_k, sequence.seq_kv, 1.0f);
+  dk.template write<backward.dk_vector, backward.accumulate>(block.at(static_cast<Element*>(params.dk), params.dk_strides),
+                                                             params.dk_strides.seq, first_k, sequence.seq_kv,
+                                                             attention.scale);
+  dv.template write<backward.dv_vector, backward.accumulate>(block.at(static_cast<Element*>(params.dv), params.dv_strides),
+                                                             params.dv_strides.seq, first_k, sequence.seq_kv, kept_factor);
 }
 
 template <typename Element, const AttentionShape& shape, const BackwardShape& backward, typename Modification,
@@ -240,6 +249,7 @@ template <typename Element, const AttentionShape& shape, const BackwardShape& ba
 __device__ __forceinline__ void attention_backward_queries_simt(const AttentionBackwardParams& params) {
   using Tiles = SimtQueriesTiles<shape, config>;
   const AttentionParams& attention = params.attention;
+  const float kept_factor = DroppedOf<shape>::Pairs::factor_of(&params.dropout);
   auto* const shared = reinterpret_cast<float*>(dynamic_shared());
   float* const shared_q = shared + Tiles::first_at;
   float* const shared_dout = shared + Tiles::second_at;
@@ -259,6 +269,7 @@ __device__ __forceinline__ void attention_backward_queries_simt(const AttentionB
   const auto* const k = block.template k<Element>(attention);
   const auto* const v = block.template v<Element>(attention);
   const Pairs<shape, Modification> pairs(attention, sequence, block.batch, block.head);
+  const typename DroppedOf<shape>::Pairs dropped(&params.dropout, block.batch, block.head);
   stage_rows<Element, config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::first_stride>(
       block.template q<Element>(attention), attention.q_strides.seq, first_q, sequence.seq_q, shared_q);
   stage_rows<Element, config.threads, config.tile_q, shape.head_dim_v, backward.dout_vector, Tiles::second_stride>(
@@ -302,6 +313,8 @@ __device__ __forceinline__ void attention_backward_queries_simt(const AttentionB
           continue;
         }
         const Pair pair = pairs(scores[i][j], query, key, lse[row]);
+        if constexpr (shape.dropout)
+          gradients[i][j] = dropped.drops(query, key) ? 0.0f : multiply(gradients[i][j], kept_factor);
         if constexpr (backward.dslopes)
           slope_gradient = fused_multiply_add(-score_gradient_of(pair, gradients[i][j], delta[row]),
                                               pairs.distance(query, key), slope_gradient);
@@ -313,7 +326,7 @@ __device__ __forceinline__ void attention_backward_queries_simt(const AttentionB
     sync_block();
     dq.template accumulate<config.tile_kv>(weights, streamed);
   }
-  dq.template write<backward.dq_vector>(
+  dq.template write<backward.dq_vector, backward.accumulate>(
       head_of<shape>(static_cast<Element*>(params.dq), params.dq_strides, sequence.q_start, block.batch, block.head),
       params.dq_strides.seq, first_q, sequence.seq_q, attention.scale);
   if constexpr (backward.dslopes) {

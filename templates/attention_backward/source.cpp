@@ -42,6 +42,7 @@ std::string backward_shape_text(const TypedConfig& config, const Settings& setti
   if (settings.dslopes) text += member("dslopes", true);
   if (config.variant == Variant::wgmma) text += member("sums", true) + member("sums_columns", sums_columns(settings));
   if (config.variant == Variant::wgmma && settings.deterministic) text += member("ordered", true);
+  if (settings.accumulate) text += member("accumulate", true);
   return text + "};\n\n";
 }
 
@@ -73,7 +74,8 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
     return "static constexpr tunesmith::WgmmaBackwardConfig config = {\n" +
            member("roles", "tunesmith::MultiplierRoles::" + std::string(enum_name(config.roles))) +
            member("tile_q", config.tile_q) + member("stages", config.stages) + member("ahead", config.ahead) +
-           (settings.deterministic ? member("ordered", true) : "") + "};\n\n" + wgmma_instructions(config, settings) +
+           (settings.deterministic ? member("ordered", true) : "") + (settings.dslopes ? member("slopes", true) : "") +
+           (settings.accumulate ? member("accumulate", true) : "") + "};\n\n" + wgmma_instructions(config, settings) +
            asserts("tunesmith::WgmmaBackwardTiles<shape, config>::smem_bytes", keys, why);
   return "static constexpr tunesmith::SimtBackwardConfig config = {\n" + member("threads", config.threads) +
          member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) + "};\n\n" +
@@ -83,8 +85,9 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
 
 attention::FeatureUse features_of(const TypedConfig& config, const Settings& settings) {
   attention::FeatureUse use;
-  if (config.variant != Variant::mma) return use;
   const attention::Settings& forward = settings.forward;
+  use.steps = config.variant == Variant::wgmma && forward.softcap != 0;
+  if (config.variant != Variant::mma) return use;
   bool aligned = forward.vector(Side::o, settings.dout) >= 8;
   for (const Side side : {Side::q, Side::k, Side::v}) aligned = aligned && forward.vector(side) >= 8;
   use.chunks = aligned ? attention::Chunks::aligned : attention::Chunks::unaligned;
@@ -149,9 +152,11 @@ struct Workspace {
 std::int64_t order_words(const TypedConfig& config, const Settings& settings, std::int64_t rows) {
   return config.variant == Variant::wgmma && settings.deterministic ? 1 + rows / 16 * (sums_columns(settings) / 64) : 0;
 }
-/// Returns the rows of statistics that a head has. Those of wgmma are loaded by whole Q tiles.
+/// Returns the rows of statistics that a head has. Those of wgmma are loaded by whole Q tiles; packed sequences are padded
+/// as padded_start() in backward.cuh has it.
 std::int64_t statistics_rows(const TypedConfig& config, const Settings& settings) {
   const attention::Settings& forward = settings.forward;
+  if (config.variant == Variant::wgmma && forward.varlen) return (forward.total_q / 128 + forward.batch) * 128;
   if (config.variant == Variant::wgmma) return tiles(forward.seq_q, 128) * 128;
   return forward.varlen ? forward.total_q : forward.seq_q;
 }
@@ -159,6 +164,15 @@ std::int64_t all_statistics_rows(const TypedConfig& config, const Settings& sett
   const attention::Settings& forward = settings.forward;
   return statistics_rows(config, settings) * forward.heads * (forward.varlen ? 1 : forward.batch);
 }
+
+/// Returns the tiles of a head that have parts of dslopes: of queries, or of 64 keys.
+std::int64_t slope_tiles(const TypedConfig& config, const Settings& settings) {
+  const attention::Settings& forward = settings.forward;
+  if (config.variant != Variant::wgmma) return tiles(forward.seq_q, config.kept(Pass::queries));
+  return tiles(forward.seq_kv, config.kept(Pass::keys)) * (config.kept(Pass::keys) / 64);
+}
+/// Returns the parts of such a tile: of its block, or of its four warps.
+std::int64_t parts_of_tile(const TypedConfig& config) { return config.variant == Variant::wgmma ? 4 : 1; }
 
 Workspace workspace_of(const TypedConfig& config, const Settings& settings) {
   constexpr std::int64_t alignment = 256;
@@ -172,7 +186,7 @@ Workspace workspace_of(const TypedConfig& config, const Settings& settings) {
   at.delta = at.lse + row_bytes;
   at.slopes = at.delta + row_bytes;
   const std::int64_t parts =
-      settings.dslopes ? forward.heads * forward.batch * tiles(forward.seq_q, config.kept(Pass::queries)) : 0;
+      settings.dslopes ? forward.heads * forward.batch * slope_tiles(config, settings) * parts_of_tile(config) : 0;
   at.sums = at.slopes + aligned(4 * parts);
   at.order = at.sums + (config.variant == Variant::wgmma ? 4 * rows * sums_columns(settings) : 0);
   at.end = at.order + 4 * order_words(config, settings, rows);
@@ -188,6 +202,15 @@ std::int32_t heads_per_section(const Settings& settings) {
                                1, std::max<std::int64_t>(forward.batch * forward.kv_heads, 1)));
 }
 
+/// Rows of a block of the first kernel, as PrepareLanes has them.
+std::int64_t prepare_rows(const Settings& settings) {
+  const attention::Settings& forward = settings.forward;
+  const std::int64_t vector = std::min(forward.vector(Side::o), forward.vector(Side::o, settings.dout));
+  const std::int64_t accesses = forward.head_dim_v / vector;
+  const std::int64_t lanes = accesses >= 32 ? 32 : accesses > 8 ? 16 : accesses > 4 ? 8 : 4;
+  return prepare_threads / lanes;
+}
+
 Params parameters(const TypedConfig& config, const Settings& settings) {
   const attention::Settings& forward = settings.forward;
   Params params{};
@@ -195,6 +218,7 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
   if (settings.rows() > 0)
     params.attention.q_tiles = static_cast<std::int32_t>(tiles(forward.seq_q, config.kept(Pass::queries)));
   params.attention.splits = 1;
+  params.dropout = attention::dropout_of(forward);
   params.dout_strides = attention::strides_of(settings.dout);
   params.dq_strides = attention::strides_of(settings.dq);
   params.dk_strides = attention::strides_of(settings.dk);
@@ -209,12 +233,17 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
   params.sums_at = workspace.sums;
   params.order_at = workspace.order;
   params.order_words = order_words(config, settings, params.rows);
+  params.prepare_stride = tiles(params.rows, prepare_rows(settings)) * prepare_threads;
+  params.slope_parts = static_cast<std::int32_t>(slope_tiles(config, settings) * parts_of_tile(config));
+  params.parts_of_tile = static_cast<std::int32_t>(parts_of_tile(config));
   params.kv_tiles = static_cast<std::int32_t>(tiles(forward.seq_kv, config.kept(Pass::keys)));
   return params;
 }
 
 std::uint32_t pointer_offset(const std::string& array, const Settings& settings) {
-  const std::array<std::pair<std::string_view, std::size_t>, 7> own{{{"dout", offsetof(Params, dout)},
+  constexpr std::size_t rng_state = offsetof(Params, dropout) + offsetof(AttentionDropout, rng_state);
+  const std::array<std::pair<std::string_view, std::size_t>, 8> own{{{"rng_state", rng_state},
+                                                                     {"dout", offsetof(Params, dout)},
                                                                      {"dlse", offsetof(Params, dlse)},
                                                                      {"dq", offsetof(Params, dq)},
                                                                      {"dk", offsetof(Params, dk)},
@@ -233,15 +262,6 @@ KernelLaunch launch_of(const char* name, std::int64_t blocks, std::int64_t threa
   launch.block = {static_cast<std::uint32_t>(threads), 1, 1};
   launch.dynamic_smem_bytes = smem_bytes;
   return launch;
-}
-
-/// Rows of a block of the first kernel, as PrepareLanes has them.
-std::int64_t prepare_rows(const Settings& settings) {
-  const attention::Settings& forward = settings.forward;
-  const std::int64_t vector = std::min(forward.vector(Side::o), forward.vector(Side::o, settings.dout));
-  const std::int64_t accesses = forward.head_dim_v / vector;
-  const std::int64_t lanes = accesses >= 32 ? 32 : accesses > 8 ? 16 : accesses > 4 ? 8 : 4;
-  return prepare_threads / lanes;
 }
 
 }  // namespace
@@ -279,7 +299,7 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
     parts.kernels += entry("attention_backward", std::to_string(typed.block_threads(Pass::keys)) + ", 1", argument.type,
                            "attention_backward_wgmma<Element, shape, " + modification + ", config>(params)") +
                      entry("attention_backward_dq", std::to_string(wgmma_dq_threads), argument.type,
-                           "attention_backward_wgmma_dq<Element, shape>(params)");
+                           "attention_backward_wgmma_dq<Element, shape, backward>(params)");
   } else {
     const std::string arguments = "<Element, shape, backward, " + modification + ", ";
     parts.kernels +=
@@ -330,6 +350,14 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, Launch
     };
     map.strides_bytes = {bytes(map.sizes[1], tensor.seq_stride), bytes(map.sizes[2], tensor.head_stride),
                          bytes(map.sizes[3], tensor.batch_stride)};
+    if (forward.varlen) {  // see MapPlace
+      const std::int64_t longest = side == Side::q || side == Side::o ? forward.seq_q : forward.seq_kv;
+      const std::int64_t row_bytes = map.strides_bytes[0];
+      map.sizes[3] = map.sizes[1] + 1;
+      map.sizes[1] = longest;
+      map.strides_bytes[2] = row_bytes;
+      map.before_bytes = longest * row_bytes;
+    }
     map.box = {64, rows, 1, 1};
     map.swizzle_bytes = 128;
     plan.tensor_maps.push_back(map);

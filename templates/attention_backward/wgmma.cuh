@@ -19,6 +19,12 @@
 //              when the counter says that the blocks before it have (QueryRing). Blocks take tickets in the order of
 //              WgmmaKeys and only wait for smaller tickets, so the smallest one always proceeds.
 //
+// Options      With softcap or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits where dS will be,
+//              and is negative where the pair is dropped. The numbers of dropout are computed while tensor cores compute S.
+//              Packed sequences: the tensor maps end where the sequence ends, so that TMA reads zeros beyond it and writes
+//              nothing there (MapPlace). Statistics and sums of each sequence begin at a multiple of 128 rows.
+//              dslopes: each warp adds its pairs' share to a place of its own, and the last kernel sums these.
+//
 // Limits       At head_dim 128 with 64 x 128 tiles shared memory moves 2950 clocks' worth of data for 2560 clocks of
 //              products. With 64 keys at head_dim 256 the additions to dQ move 0.4 / 64 bytes for each operation.
 //
@@ -65,6 +71,11 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
     barriers_ready();
   }
   sync_block();
+  if constexpr (shape.varlen) {
+    const WgmmaKeys keys(params.backward, Tiles::tile_kv, block_number<config.ordered>(shared + Tiles::ticket_at),
+                         Tiles::last_first);
+    if (keys.first_k >= sequence_of<shape>(params.backward.attention, keys.batch).seq_kv) return;
+  }
   // Uniform for the warp, in a way that the compiler sees.
   const int group = shuffle(warp_index() / 4, 0);
   if (group == 0) {

@@ -9,9 +9,17 @@ namespace tunesmith {
 
 constexpr int wgmma_dq_threads = 256;
 
+/// Adds two pairs of elements.
+template <typename Element>
+__device__ __forceinline__ uint32 add_pair(uint32 a, uint32 b) {
+  const auto low = [](uint32 pair) { return to_float(Element{static_cast<uint16>(pair)}); };
+  const auto high = [](uint32 pair) { return to_float(Element{static_cast<uint16>(pair >> 16)}); };
+  return pack<Element>(add(low(a), low(b)), add(high(a), high(b)));
+}
+
 /// A warp takes 16 queries of up to 64 columns. Quads of lanes exchange pairs of columns, so that a lane stores 8
 /// neighbours.
-template <typename Element, const AttentionShape& shape>
+template <typename Element, const AttentionShape& shape, const BackwardShape& backward>
 __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardParams& params) {
   constexpr int slabs = (shape.head_dim + 63) / 64;
   const AttentionParams& attention = params.backward.attention;
@@ -20,10 +28,13 @@ __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardP
   const int64 part = block_index() * (wgmma_dq_threads / 32) + warp_index();
   const int64 block = part / 4, tile = block / slabs, tiles_of_head = params.backward.statistics_rows / 64;
   const int64 head = tile / tiles_of_head;
-  if (head >= static_cast<int64>(attention.batch) * attention.heads) return;
+  if (head >= (shape.varlen ? 1 : static_cast<int64>(attention.batch)) * attention.heads) return;
   const int first_column = static_cast<int>(block % slabs) * 64;
-  const int first_q = static_cast<int>(tile % tiles_of_head * 64 + part % 4 * 16);
-  if (first_q >= attention.seq_q) return;
+  int first_q = static_cast<int>(tile % tiles_of_head * 64 + part % 4 * 16);
+  const int batch = shape.varlen ? sequence_of_row(attention, first_q) : static_cast<int>(head / attention.heads);
+  const Sequence sequence = sequence_of<shape>(attention, batch);
+  if constexpr (shape.varlen) first_q -= padded_start(batch, static_cast<int>(sequence.q_start));
+  if (first_q >= sequence.seq_q) return;
   const float* const from = workspace_floats(params.backward, params.backward.sums_at) + part * (16 * 64) + lane * 4;
   uint32 words[2][8];  // of a row: columns 8 * j + 2 * (lane % 4) and the next
 #pragma unroll
@@ -35,8 +46,8 @@ __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardP
                                   multiply(float_of(sums.word[2 * r + 1]), attention.scale));
   }
   const int within = lane % 4;
-  auto* const dq = head_of<shape>(static_cast<Element*>(params.backward.dq), params.backward.dq_strides, 0,
-                                  static_cast<int>(head / attention.heads), static_cast<int>(head % attention.heads));
+  auto* const dq = head_of<shape>(static_cast<Element*>(params.backward.dq), params.backward.dq_strides, sequence.q_start,
+                                  batch, static_cast<int>(head % attention.heads));
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     // Transposes 4 x 4 pairs of words over the quad.
@@ -54,10 +65,18 @@ __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardP
       }
     }
     const int query = first_q + 8 * r + lane / 4, column = first_column + 16 * within;
-    if (query >= attention.seq_q || column >= shape.head_dim) continue;
+    if (query >= sequence.seq_q || column >= shape.head_dim) continue;
     Element* const row = dq + query * params.backward.dq_strides.seq + column;
-    store<16, StoreHint::plain>(row, Bits<16>{{words[r][0], words[r][2], words[r][4], words[r][6]}});
-    store<16, StoreHint::plain>(row + 8, Bits<16>{{words[r][1], words[r][3], words[r][5], words[r][7]}});
+    const auto write = [&](Element* to, Bits<16> sums) {
+      if constexpr (backward.accumulate) {
+        const Bits<16> before = load<16, LoadHint::plain>(to);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums.word[i] = add_pair<Element>(before.word[i], sums.word[i]);
+      }
+      store<16, StoreHint::plain>(to, sums);
+    };
+    write(row, Bits<16>{{words[r][0], words[r][2], words[r][4], words[r][6]}});
+    write(row + 8, Bits<16>{{words[r][1], words[r][3], words[r][5], words[r][7]}});
   }
 }
 

@@ -27,6 +27,7 @@ struct Loader {
   const uint32 shared;
   const BackwardBarriers<config.stages> barriers;
   const WgmmaKeys keys;
+  const Sequence sequence;
   const int warp, lane;
 
   __device__ __forceinline__ Loader(const WgmmaBackwardParams& kernel_params, uint32 shared_memory)
@@ -35,28 +36,33 @@ struct Loader {
         barriers{shared + Tiles::barriers_at},
         keys(kernel_params.backward, Tiles::tile_kv, block_number<config.ordered>(shared_memory + Tiles::ticket_at),
              Tiles::last_first),
+        sequence(sequence_of<shape>(kernel_params.backward.attention, keys.batch)),
         warp(warp_index() & 3),
         lane(lane_index()) {}
 
   template <int slabs>
-  __device__ __forceinline__ void load_slabs(int at, int slab_bytes, const TensorMap& map, uint32 come, L2Hint hint, int row,
-                                             int head) const {
+  __device__ __forceinline__ void load_slabs(int at, int slab_bytes, const TensorMap& map, uint32 come, L2Hint hint,
+                                             const MapPlace& place, int head) const {
 #pragma unroll
     for (int slab = 0; slab < slabs; ++slab)
-      load_tile(shared + at + slab * slab_bytes, map, come, hint, slab * 64, row, head, keys.batch);
+      load_tile(shared + at + slab * slab_bytes, map, come, hint, slab * 64, place.row, head, place.entry);
   }
   /// Loads a tile of Q with lse, or of dO with delta.
   template <int slabs>
   __device__ __forceinline__ void load_queries(const Ring& ring, int stage, int at, const TensorMap& map, int statistics_at,
                                                int64 from, uint32 come) const {
     constexpr int bytes = Tiles::tile_q * 4;
-    const int64 head = static_cast<int64>(keys.batch) * params.backward.attention.heads + ring.head();
     barrier_arrive_expecting(come, slabs * Tiles::q_slab + bytes);
-    load_slabs<slabs>(at + stage * slabs * Tiles::q_slab, Tiles::q_slab, map, come, L2Hint::evict_last, ring.first_q(),
-                      ring.head());
-    copy_bulk(shared + statistics_at + stage * bytes,
-              workspace_floats(params.backward, from) + head * params.backward.statistics_rows + ring.first_q(), bytes, come,
+    load_slabs<slabs>(
+        at + stage * slabs * Tiles::q_slab, Tiles::q_slab, map, come, L2Hint::evict_last,
+        map_place<shape>(params.backward.attention.seq_q, sequence.q_start, sequence.seq_q, keys.batch, ring.first_q()),
+        ring.head());
+    copy_bulk(shared + statistics_at + stage * bytes, workspace_floats(params.backward, from) + first_row(ring), bytes, come,
               L2Hint::evict_last);
+  }
+  /// Row of the tile's statistics and sums.
+  __device__ __forceinline__ int64 first_row(const Ring& ring) const {
+    return first_row_of<shape>(params.backward, sequence, keys.batch, ring.head()) + ring.first_q();
   }
   __device__ __forceinline__ void load_q(const Ring& ring, int stage) const {
     load_queries<Tiles::qk_slabs>(ring, stage, Tiles::q_at, params.q, Tiles::lse_at, params.backward.lse_at,
@@ -69,12 +75,14 @@ struct Loader {
 
   /// Loads K, V and the first tiles of Q and dO, in the order in which they are needed. One thread.
   __device__ __forceinline__ void load_first(Ring ring, int count) const {
+    const MapPlace place =
+        map_place<shape>(params.backward.attention.seq_kv, sequence.kv_start, sequence.seq_kv, keys.batch, keys.first_k);
     barrier_arrive_expecting(barriers.k_come(), Tiles::qk_slabs * Tiles::kv_slab);
-    load_slabs<Tiles::qk_slabs>(Tiles::k_at, Tiles::kv_slab, params.k, barriers.k_come(), L2Hint::evict_first, keys.first_k,
+    load_slabs<Tiles::qk_slabs>(Tiles::k_at, Tiles::kv_slab, params.k, barriers.k_come(), L2Hint::evict_first, place,
                                 keys.kv_head);
     load_q(ring, 0);
     barrier_arrive_expecting(barriers.v_come(), Tiles::v_slabs * Tiles::kv_slab);
-    load_slabs<Tiles::v_slabs>(Tiles::v_at, Tiles::kv_slab, params.v, barriers.v_come(), L2Hint::evict_first, keys.first_k,
+    load_slabs<Tiles::v_slabs>(Tiles::v_at, Tiles::kv_slab, params.v, barriers.v_come(), L2Hint::evict_first, place,
                                keys.kv_head);
     load_dout(ring, 0);
 #pragma unroll 1
@@ -132,7 +140,7 @@ struct Loader {
   }
   /// Sets where a piece is added.
   __device__ __forceinline__ void aim(Sums& sums, const Ring& ring, int rows, int slab) const {
-    sums.to = sums_of<Tiles::qk_slabs>(params.backward, keys.batch, ring.head(), ring.first_q() / 64 + rows, slab, warp);
+    sums.to = sums_of<Tiles::qk_slabs>(params.backward, first_row(ring) + 64 * rows, slab, warp);
     if constexpr (config.ordered) {
       sums.earlier = ring.earlier_blocks();
       if (!Tiles::by_gradient || slab == 0) sums.seen = load_relaxed(counter(part_of(sums.to)));
@@ -195,7 +203,7 @@ struct Loader {
 
   __device__ __forceinline__ void run() {
     const AttentionParams& attention = params.backward.attention;
-    Ring ring(attention, Visibility<shape>(attention, {0, 0, attention.seq_q, attention.seq_kv}), keys);
+    Ring ring(attention, Visibility<shape>(attention, sequence), keys);
     const int count = ring.count();
     if (count > 0) {
       const bool loads = warp == 0 && elect_one();

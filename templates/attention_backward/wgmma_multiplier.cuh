@@ -26,6 +26,12 @@ struct Multiplier {
   float scores[queries / 2], gradients[queries / 2];
   float dk[shape.head_dim / 2], dv[shape.head_dim_v / 2];
   uint32 weights[steps][4], factors[steps][4];  ///< P^T and dS^T, as operands of the products with dO and Q
+  float slope_gradient = 0.0f;                  ///< of the ALiBi slope of `slope_head`
+  int slope_head = -1;
+
+  /// The derivative of P by the dot product is not P, or not the P of the product with dO. It is kept where dS will be, or
+  /// sent to the other warpgroup; its sign says whether dropout drops the pair.
+  static constexpr bool has_slopes = shape.softcap || shape.dropout;
 
   __device__ __forceinline__ Multiplier(const WgmmaBackwardParams& kernel_params, uint32 shared_memory, int warpgroup)
       : params(kernel_params),
@@ -79,11 +85,20 @@ struct Multiplier {
     return load_shared<8>(shared + at + stage * queries * 4 + block * 32 + lane % 4 * 8);
   }
 
+  using DroppedPairs = typename DroppedOf<shape>::Pairs;
+  using Dropped = typename DroppedOf<shape>::template BitsOf<true, queries / 2>;
+  /// Which pairs of a tile are dropped. Does not depend on S, so it is called while the product runs.
+  __device__ __forceinline__ Dropped dropped_pairs(const Ring& ring, const WgmmaKeys& keys) const {
+    return Dropped(DroppedPairs(&params.backward.dropout, keys.batch, ring.head()),
+                   keys.first_k + 64 * rows() + 16 * warp + lane / 4, ring.first_q() + lane % 4 * 2);
+  }
+
   /// S becomes P, in 16 bits.
   template <typename Rule>
-  __device__ __forceinline__ void exponentiate(const Rule& pairs, int first_q, int first_k) {
+  __device__ __forceinline__ void exponentiate(const Rule& pairs, const Dropped& dropped, int first_q, int first_k) {
     const int column = first_q + lane % 4 * 2, row = first_k + 16 * warp + lane / 4;
     const auto& visibility = pairs.visibility();
+    if constexpr (shape.softcap) AttentionFeatures<shape>::CapSteps::cap(scores, params.backward.attention);
     if (!visibility.of_all(first_q, first_q + queries - 1).holds(first_k, first_k + 63)) {
 #pragma unroll
       for (int i = 0; i < queries / 2; ++i)
@@ -93,28 +108,89 @@ struct Multiplier {
     for (int block = 0; block < queries / 8; ++block) {
       const Bits<8> lse = statistics(Tiles::lse_at, q_stage.index, block);
       float* const pair = scores + 4 * block;
+      float slopes[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
-        pair[i] = pairs(pair[i], column + 8 * block + i % 2, row + i / 2 * 8, float_of(lse.word[i % 2])).probability;
+      for (int i = 0; i < 4; ++i) {
+        const int query = column + 8 * block + i % 2, key = row + i / 2 * 8;
+        const float row_lse = float_of(lse.word[i % 2]);
+        if constexpr (shape.softcap) {
+          const Pair found = pairs.of_capped(pair[i], query, key, row_lse);
+          pair[i] = found.probability;
+          slopes[i] = multiply(found.slope, found.probability);
+        } else {
+          pair[i] = slopes[i] = pairs(pair[i], query, key, row_lse).probability;
+        }
+        if constexpr (shape.dropout) {
+          if (dropped[4 * block + i]) {
+            pair[i] = 0.0f;
+            slopes[i] = -slopes[i];
+          }
+        }
+      }
 #pragma unroll
-      for (int half = 0; half < 2; ++half)
+      for (int half = 0; half < 2; ++half) {
         weights[block / 2][block % 2 * 2 + half] = pack<Element>(pair[2 * half], pair[2 * half + 1]);
+        if constexpr (has_slopes)
+          factors[block / 2][block % 2 * 2 + half] = pack<Element>(slopes[2 * half], slopes[2 * half + 1]);
+      }
     }
   }
+  /// dP - delta. A negative `slope` is that of a dropped pair, whose dP is 0: then delta, so that their product is right.
+  __device__ __forceinline__ float difference(float product, float delta, float slope) const {
+    if constexpr (!shape.dropout) return subtract(product, delta);
+    return slope < 0.0f ? delta : fused_multiply_add(product, params.backward.dropout.factor, -delta);
+  }
   /// dP becomes dS.
-  __device__ __forceinline__ void differentiate() {
+  __device__ __forceinline__ void differentiate(const Ring& ring, const WgmmaKeys& keys) {
+    if constexpr (config.slopes) start_head(ring.head(), keys);
+    const int before = position_of(ring, keys);
 #pragma unroll
     for (int block = 0; block < queries / 8; ++block) {
       const Bits<8> delta = statistics(Tiles::delta_at, dout_stage.index, block);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const uint32 pair = weights[block / 2][block % 2 * 2 + half];
+        uint32& factor = factors[block / 2][block % 2 * 2 + half];
+        const uint32 slope = has_slopes && !Tiles::by_gradient ? factor : pair;
         const float* const products = gradients + 4 * block + 2 * half;
-        factors[block / 2][block % 2 * 2 + half] = pack<Element>(
-            multiply(to_float(Element{static_cast<uint16>(pair)}), subtract(products[0], float_of(delta.word[0]))),
-            multiply(to_float(Element{static_cast<uint16>(pair >> 16)}), subtract(products[1], float_of(delta.word[1]))));
+        const float slopes[2] = {to_float(Element{static_cast<uint16>(slope)}),
+                                 to_float(Element{static_cast<uint16>(slope >> 16)})};
+        float differences[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) differences[i] = difference(products[i], float_of(delta.word[i]), slopes[i]);
+        factor = pack<Element>(multiply(slopes[0], differences[0]), multiply(slopes[1], differences[1]));
+        if constexpr (config.slopes) {
+          const int distance = before + 8 * block - 8 * half;
+          const float probabilities[2] = {to_float(Element{static_cast<uint16>(pair)}),
+                                          to_float(Element{static_cast<uint16>(pair >> 16)})};
+#pragma unroll
+          for (int i = 0; i < 2; ++i)
+            include_slope(multiply(shape.softcap ? probabilities[i] : slopes[i], differences[i]), distance + i);
+        }
       }
     }
+  }
+
+  // The gradient of the ALiBi slope: a warp's sum of the pairs of one head goes to its own place in the workspace, which the
+  // first kernel has zeroed. Sums of several heads, and of a head that the ring visits twice, follow each other.
+  /// Position of the first query of this thread, relative to that of its first key.
+  __device__ __forceinline__ int position_of(const Ring& ring, const WgmmaKeys& keys) const {
+    return ring.first_q() + lane % 4 * 2 + ring.offset() - (keys.first_k + 64 * rows() + 16 * warp + lane / 4);
+  }
+  __device__ __forceinline__ void include_slope(float score_gradient, int distance) {
+    slope_gradient = fused_multiply_add(-score_gradient, absolute(static_cast<float>(distance)), slope_gradient);
+  }
+  __device__ __forceinline__ void start_head(int head, const WgmmaKeys& keys) {
+    if (head == slope_head) return;
+    finish_head(keys);
+    slope_head = head;
+    slope_gradient = 0.0f;
+  }
+  __device__ __forceinline__ void finish_head(const WgmmaKeys& keys) const {
+    const float sum = reduce_lanes<32>(slope_gradient, Sum());
+    if (lane != 0 || slope_head < 0) return;
+    float* const part = slope_part(params.backward, keys.batch, slope_head, keys.first_k / 64 + rows()) + warp;
+    *part = add(*part, sum);
   }
 
   /// Stores dS, transposed back, for the product with K.
@@ -134,11 +210,12 @@ struct Multiplier {
     if (lane == 0) barrier_arrive(barrier);
   }
 
-  /// Sends P to the warpgroup that computes dS of the same pairs.
+  /// Sends P, or its derivative by the dot product, to the warpgroup that computes dS of the same pairs.
   __device__ __forceinline__ void send_weights() {
     barrier_wait(barriers.p_free(p_stage.index), p_stage.parity ^ 1);
 #pragma unroll
-    for (int step = 0; step < steps; ++step) store_shared(weights_at() + step * 2048, weights[step]);
+    for (int step = 0; step < steps; ++step)
+      store_shared(weights_at() + step * 2048, has_slopes ? factors[step] : weights[step]);
     arrive(barriers.p_come(p_stage.index));
     p_stage.next();
   }
@@ -174,9 +251,15 @@ struct Multiplier {
     fence_async_shared();
     sync_threads(2 + here(group), 128);
     if (warp == 0 && elect_one()) {
+      const Sequence sequence = sequence_of<shape>(params.backward.attention, keys.batch);
+      const MapPlace place = map_place<shape>(params.backward.attention.seq_kv, sequence.kv_start, sequence.seq_kv,
+                                              keys.batch, keys.first_k + 64 * rows());
 #pragma unroll
       for (int slab = 0; slab < (width + 63) / 64; ++slab)
-        store_tile(map, from + slab * Tiles::kv_slab, slab * 64, keys.first_k + 64 * rows(), keys.kv_head, keys.batch);
+        if constexpr (config.accumulate)
+          add_tile(map, from + slab * Tiles::kv_slab, slab * 64, place.row, keys.kv_head, place.entry);
+        else
+          store_tile(map, from + slab * Tiles::kv_slab, slab * 64, place.row, keys.kv_head, place.entry);
       store_commit();
       store_wait<0>();
     }
@@ -189,7 +272,7 @@ struct Multiplier {
     const uint32 ticket = shared + Tiles::ticket_at;
     const WgmmaKeys keys = keys_of(block_number<config.ordered>(ticket));
     const AttentionParams& attention = params.backward.attention;
-    const Sequence sequence = {0, 0, attention.seq_q, attention.seq_kv};
+    const Sequence sequence = sequence_of<shape>(attention, keys.batch);
     Ring ring(attention, Visibility<shape>(attention, sequence), keys);
 #pragma unroll
     for (int i = 0; i < shape.head_dim / 2; ++i) dk[i] = 0.0f;
@@ -208,15 +291,16 @@ struct Multiplier {
         if constexpr (!config.ahead) {
           barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
           multiply_queries();
-          wgmma_wait<0>(scores);
         }
-        exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), ring.first_q(),
+        const Dropped dropped = dropped_pairs(ring, keys);
+        if constexpr (!config.ahead) wgmma_wait<0>(scores);
+        exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), dropped, ring.first_q(),
                      keys.first_k + 64 * rows());
         barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
         multiply_gradients();
         accumulate(dv, weights, Tiles::dout_at + dout_stage.index * Tiles::dout_bytes);
         wgmma_wait<1>(gradients);
-        differentiate();
+        differentiate(ring, keys);
         wgmma_wait<0>(dv);
         pin_all(weights);
         arrive(barriers.dout_free(dout_stage.index));
@@ -238,10 +322,11 @@ struct Multiplier {
         if constexpr (config.ahead) wgmma_wait<0>(scores);
         ring.next();
       }
+      if constexpr (config.slopes) finish_head(keys);
     }
     // Other warpgroups read neither these rows of V, nor K once dQ is complete.
     const WgmmaKeys written = keys_of(here(block_number<config.ordered>(ticket)));
-    write<shape.head_dim_v>(dv, 1.0f, Tiles::v_at, params.dv, written);
+    write<shape.head_dim_v>(dv, DroppedPairs::factor_of(&params.backward.dropout), Tiles::v_at, params.dv, written);
     sync_threads(1, Tiles::threads);
     write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, written);
   }
@@ -251,7 +336,7 @@ struct Multiplier {
     const uint32 ticket = shared + Tiles::ticket_at;
     const WgmmaKeys keys = keys_of(block_number<config.ordered>(ticket));
     const AttentionParams& attention = params.backward.attention;
-    const Sequence sequence = {0, 0, attention.seq_q, attention.seq_kv};
+    const Sequence sequence = sequence_of<shape>(attention, keys.batch);
     Ring ring(attention, Visibility<shape>(attention, sequence), keys);
 #pragma unroll
     for (int i = 0; i < shape.head_dim_v / 2; ++i) dv[i] = 0.0f;
@@ -262,7 +347,8 @@ struct Multiplier {
       wgmma_wait<0>(scores);
 #pragma unroll 1
       for (int left = count - 1; left >= 0; --left) {
-        exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), ring.first_q(), keys.first_k);
+        exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), dropped_pairs(ring, keys),
+                     ring.first_q(), keys.first_k);
         arrive(barriers.q_free(q_stage.index));
         q_stage.next();
         barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
@@ -280,14 +366,15 @@ struct Multiplier {
       }
     }
     sync_threads(1, Tiles::threads);
-    write<shape.head_dim_v>(dv, 1.0f, Tiles::v_at, params.dv, keys_of(here(block_number<config.ordered>(ticket))));
+    write<shape.head_dim_v>(dv, DroppedPairs::factor_of(&params.backward.dropout), Tiles::v_at, params.dv,
+                            keys_of(here(block_number<config.ordered>(ticket))));
   }
   /// Computes dP, dS and dK.
   __device__ __forceinline__ void run_keys() {
     const uint32 ticket = shared + Tiles::ticket_at;
     const WgmmaKeys keys = keys_of(block_number<config.ordered>(ticket));
     const AttentionParams& attention = params.backward.attention;
-    Ring ring(attention, Visibility<shape>(attention, {0, 0, attention.seq_q, attention.seq_kv}), keys);
+    Ring ring(attention, Visibility<shape>(attention, sequence_of<shape>(attention, keys.batch)), keys);
 #pragma unroll
     for (int i = 0; i < shape.head_dim / 2; ++i) dk[i] = 0.0f;
     if (const int count = ring.count(); count > 0) {
@@ -298,7 +385,7 @@ struct Multiplier {
 #pragma unroll 1
       for (int left = count - 1; left >= 0; --left) {
         receive_weights();
-        differentiate();
+        differentiate(ring, keys);
         arrive(barriers.dout_free(dout_stage.index));
         dout_stage.next();
         barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
@@ -311,7 +398,9 @@ struct Multiplier {
         arrive(barriers.q_free(q_stage.index));
         q_stage.next();
         wgmma_wait<0>(gradients);
+        ring.next();
       }
+      if constexpr (config.slopes) finish_head(keys);
     }
     sync_threads(1, Tiles::threads);
     write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, keys_of(here(block_number<config.ordered>(ticket))));

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "attention/alibi.cuh"
+#include "attention/dropout.cuh"
+#include "attention/soft_cap.cuh"
 #include "attention_backward/pairs.cuh"
 #include "attention_backward/wgmma_params.cuh"
 #include "device/bulk.cuh"
@@ -20,10 +22,12 @@ enum class MultiplierRoles : int {
 
 struct WgmmaBackwardConfig {
   MultiplierRoles roles;
-  int tile_q;    ///< queries of a tile, 64 or 128
-  int stages;    ///< Q tiles, and dO tiles, in flight or in use
-  bool ahead;    ///< S of the next tile is computed right after dK
-  bool ordered;  ///< dQ is summed in the order of the keys, so that equal inputs give equal bits
+  int tile_q;       ///< queries of a tile, 64 or 128
+  int stages;       ///< Q tiles, and dO tiles, in flight or in use
+  bool ahead;       ///< S of the next tile is computed right after dK
+  bool ordered;     ///< dQ is summed in the order of the keys, so that equal inputs give equal bits
+  bool slopes;      ///< computes the gradient of ALiBi slopes
+  bool accumulate;  ///< dK and dV are added to what their arrays hold
 };
 
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
@@ -98,6 +102,27 @@ __device__ __forceinline__ void add_relaxed(uint32* word, uint32 value) {
   asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
+/// Where a tensor map has a position of a sequence. Maps of packed sequences have the dimensions head_dim, positions of the
+/// longest sequence, heads, and all positions + 1; both dimensions of positions have the same stride, and the map begins
+/// `longest` positions before the array. Position i of a sequence is at (longest - length + i, start + length): positions
+/// from its end on are outside of the map, so they are read as zeros and not written.
+struct MapPlace {
+  int row, entry;
+};
+template <const AttentionShape& shape>
+__device__ __forceinline__ MapPlace map_place(int longest, int64 start, int length, int batch, int first) {
+  if constexpr (shape.varlen) return {longest - length + first, static_cast<int>(start) + length};
+  return {first, batch};
+}
+
+/// First row of a sequence's statistics, and sums, among those of all heads.
+template <const AttentionShape& shape>
+__device__ __forceinline__ int64 first_row_of(const AttentionBackwardParams& params, const Sequence& sequence, int batch,
+                                              int head) {
+  if constexpr (shape.varlen) return head * params.statistics_rows + padded_start(batch, static_cast<int>(sequence.q_start));
+  return (static_cast<int64>(batch) * params.attention.heads + head) * params.statistics_rows;
+}
+
 /// The keys of a block. Key heads are taken in sections whose queries, gradients of outputs and sums of dQ fit into L2
 /// together; within a section the first keys of all heads come first, because most queries see them under a causal mask.
 struct WgmmaKeys {
@@ -136,6 +161,7 @@ class QueryRing {
     if constexpr (!ordered && !shape.bounded_left && !shape.bounded_right)
       if (end_ > 0) tile_ = keys.first_k / tile_q % end_;
     head_ = first_head_;
+    offset_ = visibility.offset;
     if constexpr (ordered) {
       key_tile_ = keys.first_k / tile_kv;
       last_key_tile_ = (visibility.seq_kv - 1) / tile_kv;
@@ -146,6 +172,8 @@ class QueryRing {
   __device__ __forceinline__ int count() const { return (end_ - begin_) * (last_head_ - first_head_ + 1); }
   __device__ __forceinline__ int head() const { return head_; }
   __device__ __forceinline__ int first_q() const { return tile_ * tile_q; }
+  /// Visibility::offset.
+  __device__ __forceinline__ int offset() const { return offset_; }
   /// Number of blocks that add to the sums of this tile before this block does.
   __device__ __forceinline__ uint32 earlier_blocks() const {
     using Seen = Visibility<shape>;
@@ -163,7 +191,7 @@ class QueryRing {
   }
 
  private:
-  int begin_, end_, first_head_, last_head_;
+  int begin_, end_, first_head_, last_head_, offset_;
   int tile_, head_;
   int key_tile_, last_key_tile_, last_q_, bound_;  ///< if ordered
 };
@@ -174,6 +202,14 @@ __device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int byte
   asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.add.f32 [%0], [%1], %2, %3;" ::"l"(to),
                "r"(from), "r"(bytes), "l"(static_cast<uint64>(hint))
                : "memory");
+}
+
+/// store_tile() that adds the tile to what is there, each sum rounded to the map's element type.
+__device__ __forceinline__ void add_tile(const TensorMap& map, uint32 from, int x0, int x1, int x2, int x3) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+      "r"(from), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+      : "memory");
 }
 
 /// Adds 4 floats to global memory, aligned to 16 bytes, each as if alone.
@@ -197,12 +233,11 @@ __device__ __forceinline__ void store_shared(uint32 address, const float* values
 }
 
 /// The sums of dQ in the workspace: blocks of 64 queries and 64 columns in the order of a warpgroup's accumulators, which
-/// are [warp][8 columns][lane][4]. Returns a warp's part of the block that holds query 64 * `rows` and column 64 * `slab`.
+/// are [warp][8 columns][lane][4]. Returns a warp's part of the block that holds row `row`, of all heads, and column 64 *
+/// `slab`.
 template <int qk_slabs>
-__device__ __forceinline__ float* sums_of(const AttentionBackwardParams& params, int batch, int head, int rows, int slab,
-                                          int warp) {
-  const int64 first = (static_cast<int64>(batch) * params.attention.heads + head) * (params.statistics_rows / 64);
-  return workspace_floats(params, params.sums_at) + ((first + rows) * qk_slabs + slab) * (64 * 64) + warp * (16 * 64);
+__device__ __forceinline__ float* sums_of(const AttentionBackwardParams& params, int64 row, int slab, int warp) {
+  return workspace_floats(params, params.sums_at) + (row / 64 * qk_slabs + slab) * (64 * 64) + warp * (16 * 64);
 }
 
 }  // namespace tunesmith

@@ -90,6 +90,7 @@ int run(const RunFlags& flags) {
   host.fill(op, problem, static_cast<std::uint64_t>(flags.seed), input_files);
   check_starts(problem, host.arrays());
   run_forward_pass(engine, problem, host.arrays(), input_files);
+  host.keep_inputs();
 
   engine.parts().tuner = tune_in_children(engine, report.tuning);
   const Plan plan = engine.prepare(problem, {pinned});

@@ -146,6 +146,16 @@ void HostArrays::fill(const Op& op, const Problem& problem, std::uint64_t seed, 
   }
 }
 
+void HostArrays::keep_inputs() {
+  for (HostArray& array : arrays_) {
+    if (!array.info.input || !array.info.output) continue;
+    const auto bytes = static_cast<std::size_t>(array.info.extent_bytes());
+    memory_.push_back(std::make_unique<std::byte[]>(bytes));
+    std::copy_n(array.data, bytes, memory_.back().get());
+    array.before = memory_.back().get();
+  }
+}
+
 void write_array(const HostArray& array, bool one_row, const std::filesystem::path& path) {
   NpyWriter writer(path);
   std::vector<std::int64_t> shape = array.info.shape;

@@ -55,6 +55,8 @@ class HostArrays {
 
   /// Fills arrays from their files, the others with seeded random numbers.
   void fill(const Op& op, const Problem& problem, std::uint64_t seed, InputFiles& files);
+  /// Copies arrays that a run reads and writes to HostArray::before.
+  void keep_inputs();
 
  private:
   std::vector<std::unique_ptr<std::byte[]>> memory_;

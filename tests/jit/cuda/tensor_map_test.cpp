@@ -91,6 +91,23 @@ TEST_F(TensorMapTest, EveryLaunchEncodesTheMapsWithItsAddresses) {
   EXPECT_EQ(word(second_map), 0x720000000000u);
 }
 
+// A map of packed sequences begins before its array, and its sizes reach as far beyond it.
+TEST_F(TensorMapTest, AMapMayBeginBeforeItsArray) {
+  LaunchPlan plan = plan_with_maps();
+  LaunchPlan::TensorMap& map = plan.tensor_maps[0];
+  map.sizes = {64, 100, 3, 101};
+  map.strides_bytes = {160, 16000, 160};
+  map.before_bytes = 16000;
+  plan.pointers[0].extent_bytes = 99 * 160 + 2 * 16000 + 128;  // 100 rows of 3 heads
+  executable(plan).enqueue(std::array<void*, 2>{q_, o_}, nullptr);
+  EXPECT_EQ(fake_->count("cuTensorMapEncodeTiled type=9 at=0x6fffffffc190 sizes=64,100,3,101, strides=160,16000,160, "
+                         "box=64/1,128/1,1/1,1/1, 0 3 3 0 context=0x1000"),
+            1);
+  EXPECT_EQ(word(0), 0x700000000010u);
+  --plan.pointers[0].extent_bytes;
+  EXPECT_EQ(error_of([&] { executable(plan); }).code(), ErrorCode::invalid_argument);
+}
+
 TEST_F(TensorMapTest, MapOfANullArrayIsZero) {
   LaunchPlan plan = plan_with_maps();
   plan.pointers[1].optional = true;

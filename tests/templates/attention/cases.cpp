@@ -46,6 +46,10 @@ std::vector<Problem> attention_problems(bool tensor_cores) {
       "seq_q=50,seq_kv=70,head_dim=32,heads=2,batch=2,q_head_stride=37,q_seq_stride=101,q_batch_stride=6001,"
       "k_alignment=4,o_head_stride=36,o_seq_stride=99,o_batch_stride=5001",
       "seq_q=50,seq_kv=70,head_dim=32,layout=bhsd,heads=2,v_alignment=4,o_alignment=4,q_alignment=8",
+      // Dropout, with seed and offset of the problem or from an array, at positions beyond the first tile.
+      "seq_q=150,seq_kv=190,head_dim=64,heads=4,kv_heads=2,batch=2,dropout=0.2,dropout_seed=-5,dropout_offset=7",
+      "seq_q=90,seq_kv=110,head_dim=40,head_dim_v=72,heads=3,batch=2,dropout=0.5,rng_state=1,causal=bottom-right,alibi=1",
+      "seq_q=70,seq_kv=130,head_dim=128,heads=2,batch=3,varlen=1,total_q=150,total_kv=300,dropout=0.9,softcap=20,sinks=1",
       // No keys, and strides that broadcast.
       "seq_q=70,seq_kv=0,head_dim=64,heads=2,batch=2",
       "seq_q=70,seq_kv=0,head_dim=64,heads=2,sinks=1,causal=bottom-right",

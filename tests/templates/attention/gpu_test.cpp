@@ -58,7 +58,9 @@ TEST_F(AttentionGpu, SearchSpacesOfCommonShapes) {
   std::vector<Case> cases;
   for (const char* fields :
        {"seq_q=4096,head_dim=64,heads=32,batch=4", "seq_q=4096,head_dim=128,heads=16,batch=4,causal=bottom-right",
-        "seq_q=4096,head_dim=256,heads=8,batch=4", "seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8"}) {
+        "seq_q=4096,head_dim=256,heads=8,batch=4", "seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8",
+        "seq_q=4096,head_dim=64,heads=32,batch=4,dropout=0.1,dropout_seed=7",
+        "seq_q=4096,head_dim=128,heads=16,batch=4,varlen=1,total_q=9000,total_kv=9000,dropout=0.3,causal=bottom-right"}) {
     const Problem problem = test::normalized("attention", fields);
     const Problem small = find_op("attention").parse(problem)->verification_problem();
     for (const Config& config : find_op("attention").parse(problem)->search_space(device().info(), Effort::quick))

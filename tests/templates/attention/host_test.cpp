@@ -203,6 +203,37 @@ TEST_F(AttentionHost, SoftcapUsesThePolynomialOfTheCall) {
     }
 }
 
+// One plan serves all steps of a training loop: a launch reads seed and offset from device memory.
+TEST_F(AttentionHost, RngStateIsReadByEachLaunch) {
+  const std::string fields = "seq_q=40,seq_kv=50,head_dim=16,heads=2,dtype=f32,dropout=0.5";
+  const Case reads = case_of(fields + ",rng_state=1", ""), fixed = case_of(fields + ",dropout_seed=-3,dropout_offset=5", "");
+  EXPECT_EQ(render(*reads.op().parse(reads.problem), reads.config), render(*fixed.op().parse(fixed.problem), fixed.config));
+  const auto output_of = [](const Executable& executable, const test::AttentionArraysOnHost& arrays) {
+    std::vector<void*> addresses;
+    for (const HostArray& array : arrays.all()) addresses.push_back(array.data);
+    executable.enqueue(addresses, nullptr);
+    std::vector<double> o;
+    for (std::int64_t i = 0; i < std::int64_t{40} * 2 * 16; ++i) o.push_back(arrays.real("o", i));
+    return o;
+  };
+  std::vector<double> expected;
+  with_executables({fixed}, [&](const Case& c, const Executable& executable) {
+    expected = output_of(executable, test::AttentionArraysOnHost(c.problem, 3));
+  });
+  with_executables({reads}, [&](const Case& c, const Executable& executable) {
+    const test::AttentionArraysOnHost arrays(c.problem, 3);
+    const auto with_state = [&](std::int64_t seed, std::int64_t offset) {
+      write_integer(DType::i64, arrays["rng_state"].data, 0, seed);
+      write_integer(DType::i64, arrays["rng_state"].data, 1, offset);
+      return output_of(executable, arrays);
+    };
+    EXPECT_EQ(with_state(-3, 5), expected);
+    EXPECT_NE(with_state(-3, 6), expected);
+    EXPECT_NE(with_state(-2, 5), expected);
+    EXPECT_EQ(with_state(-3, 5), expected);
+  });
+}
+
 // The check against the reference detects a result that one wrong key changes.
 TEST_F(AttentionHost, DetectsAWrongMask) {
   const Case right = case_of("seq_q=40,seq_kv=40,head_dim=16,dtype=bf16", "");

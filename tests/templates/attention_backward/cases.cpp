@@ -49,8 +49,17 @@ std::vector<Problem> backward_problems(bool tensor_cores) {
             other,
         // A gradient that all positions share, such as that of a sum.
         "seq_q=70,seq_kv=90,head_dim=64,heads=2,batch=2,dout_seq_stride=0,dout_head_stride=0,dout_batch_stride=0" + other,
+        // Gradients are added to what the arrays hold.
+        "seq_q=150,seq_kv=190,head_dim=64,heads=4,kv_heads=2,batch=2,accumulate=1,dlse=1,causal=bottom-right" + dtype,
+        "seq_q=70,seq_kv=90,head_dim=40,head_dim_v=24,heads=2,accumulate=1,dq_head_stride=57,dq_seq_stride=121,dk_alignment="
+        "4,"
+        "sinks=1,dsinks=1,alibi=1,dslopes=1" +
+            other,
+        "seq_q=80,seq_kv=120,head_dim=128,heads=2,batch=3,varlen=1,total_q=130,total_kv=210,accumulate=1" + dtype,
+        "seq_q=130,seq_kv=100,head_dim=256,heads=2,kv_heads=1,accumulate=1,deterministic=1,sinks=1,dsinks=1" + other,
         // No queries, and none in the packed sequences.
         "seq_q=0,seq_kv=70,head_dim=64,heads=2,sinks=1,dsinks=1,alibi=1,dslopes=1" + other,
+        "seq_q=0,seq_kv=70,head_dim=64,heads=2,sinks=1,dsinks=1,alibi=1,dslopes=1,accumulate=1" + other,
         "seq_q=9,seq_kv=70,head_dim=64,heads=2,varlen=1,batch=3,total_q=0,total_kv=100,alibi=1,dslopes=1" + dtype})
     problems.push_back(normalized("attention_backward", fields));
   problems.push_back(with_mask("seq_q=100,seq_kv=130,head_dim=64,heads=4,kv_heads=2,batch=2" + dtype, tree_mask));

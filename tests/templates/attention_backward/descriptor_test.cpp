@@ -105,8 +105,32 @@ TEST(AttentionBackwardDescriptor, KeysDistinguishProblemClasses) {
   for (const char* other :
        {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",softcap=3", ",alibi=1", ",dlse=1", ",dk_alignment=8"})
     EXPECT_NE(key(shape), key(shape + other)) << other;
+  for (const char* other : {",accumulate=1", ",dropout=0.1", ",deterministic=1"})
+    EXPECT_NE(key(shape), key(shape + other)) << other;
   EXPECT_NE(key(shape + ",sinks=1"), key(shape + ",sinks=1,dsinks=1"));
   EXPECT_NE(key(shape + ",alibi=1"), key(shape + ",alibi=1,dslopes=1"));
+}
+
+TEST(AttentionBackwardDescriptor, AccumulationReadsTheGradients) {
+  const ParsedProblemPtr adds = op().parse(normal("seq_q=20,head_dim=16,dtype=f32,accumulate=1")),
+                         replaces = op().parse(normal("seq_q=20,head_dim=16,dtype=f32"));
+  EXPECT_DOUBLE_EQ(adds->cost().bytes_written, replaces->cost().bytes_written);
+  EXPECT_DOUBLE_EQ(adds->cost().bytes_read, replaces->cost().bytes_read + replaces->cost().bytes_written);
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<HostArray> arrays;
+  for (const ArrayInfo& info : adds->arrays()) {
+    EXPECT_TRUE(info.input) << info.name;  // the gradients, too
+    memory.emplace_back(static_cast<std::size_t>(info.extent_bytes()));
+    arrays.push_back({info, memory.back().data()});
+  }
+  adds->fill_inputs(3, InputKind::random, arrays);
+  try {
+    (void)adds->check(arrays, 1 << 20);
+    FAIL() << "the values from before the run are needed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find("values from before the run"), std::string::npos) << error.what();
+  }
 }
 
 TEST(AttentionBackwardDescriptor, CostsCountFiveProducts) {
@@ -168,6 +192,10 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
                    "variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=0"),
             "");
   EXPECT_EQ(reason(shape + ",deterministic=1", narrow), "");
+  for (const char* options :
+       {",softcap=30", ",alibi=1,dslopes=1", ",batch=2,varlen=1,total_q=600,total_kv=600", ",accumulate=1"})
+    EXPECT_EQ(reason(shape + options, narrow), "") << options;
+  EXPECT_EQ(reason(shape + ",dropout=0.1", wide), "");
   EXPECT_EQ(reason("seq_q=512,heads=4,head_dim=256,deterministic=1", apart), "");
   EXPECT_EQ(reason("seq_q=512,heads=4,head_dim=192,head_dim_v=128", apart), "");
   for (const auto& [fields, config, part] : std::vector<std::array<std::string, 3>>{
@@ -178,9 +206,10 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
            {shape, "variant=wgmma,roles=gradients,tile_q=64,stages=2,ahead=0", "ahead=1"},
            {"seq_q=512,heads=4,head_dim=256", "variant=wgmma,roles=gradients,tile_q=64,stages=3,ahead=1", "shared memory"},
            {shape + ",dtype=f32", narrow, "dtype is f32"},
-           {shape + ",softcap=30", narrow, "softcap"},
-           {shape + ",alibi=1,dslopes=1", narrow, "dslopes"},
-           {shape + ",batch=2,varlen=1,total_q=600,total_kv=600", narrow, "packed sequences"},
+           {shape + ",alibi=1,dslopes=1", "variant=wgmma,roles=keys,tile_q=128,stages=2,ahead=1", "registers"},
+           {shape + ",dropout=0.1", narrow, "registers"},
+           {shape + ",alibi=1,dslopes=1,softcap=30,dropout=0.1", wide, "dslopes"},
+           {"seq_q=512,heads=4,head_dim=256,alibi=1,dslopes=1,softcap=30", apart, "dslopes"},
            {shape + ",dq_alignment=8", narrow, "dq"},
            {shape + ",dout_seq_stride=0", narrow, "dout"},
            {"seq_q=0,seq_kv=9,head_dim=64", narrow, "empty"}})

@@ -1,5 +1,5 @@
 // The reference of attention's backward pass agrees with central differences of a forward pass in float64 that shares no
-// code with it.
+// code with it but the dropout mask.
 
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "templates/attention/dropout.h"
 #include "templates/half.h"
 #include "tests/templates/softmax/cases.h"
 
@@ -21,13 +22,14 @@ using Numbers = std::map<std::string, std::vector<double>>;
 /// A small dense problem with everything that has a gradient.
 struct Problem64 {
   std::int64_t heads = 4, kv_heads = 2, queries = 7, keys = 9, d = 16, d_v = 8;
-  double scale = 0.3, softcap = 0;
+  double scale = 0.3, softcap = 0, dropout = 0;
   bool causal = false;  ///< bottom-right
   bool alibi = false, sinks = false, dlse = false;
 
   std::string fields() const {
     std::string text = "heads=4,kv_heads=2,seq_q=7,seq_kv=9,head_dim=16,head_dim_v=8,scale=0.3,dtype=f32";
     if (softcap != 0) text += ",softcap=" + std::to_string(softcap);
+    if (dropout != 0) text += ",dropout=" + std::to_string(dropout) + ",dropout_seed=3";
     if (causal) text += ",causal=bottom-right";
     if (alibi) text += ",alibi=1,dslopes=1";
     if (sinks) text += ",sinks=1,dsinks=1";
@@ -37,6 +39,10 @@ struct Problem64 {
 
   /// Writes o and lse, and returns sum(o * dout) + sum(lse * dlse).
   double loss(Numbers& n) const {
+    attention::Settings settings;
+    settings.dropout = dropout;
+    settings.dropout_seed = 3;
+    const attention::DropoutMask mask(settings, {});
     double loss = 0;
     const std::vector<double>&q = n["q"], &k = n["k"], &v = n["v"], &dout = n["dout"];
     std::vector<double>&o = n["o"], &all_lse = n["lse"];
@@ -62,7 +68,8 @@ struct Problem64 {
         for (std::int64_t c = 0; c < d_v; ++c) {
           double output = 0;
           for (std::int64_t j = 0; j < keys; ++j)
-            output += std::exp(scores[static_cast<std::size_t>(j)] - lse) * v[at(j, g, c, kv_heads, d_v)];
+            output += mask.factor(0, h, i, j) * std::exp(scores[static_cast<std::size_t>(j)] - lse) *
+                      v[at(j, g, c, kv_heads, d_v)];
           o[at(i, h, c, heads, d_v)] = output;
           loss += output * dout[at(i, h, c, heads, d_v)];
         }
@@ -134,11 +141,11 @@ TEST_P(FiniteDifferences, AreTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, FiniteDifferences,
-                         testing::Values(Problem64{}, Problem64{.causal = true}, Problem64{.softcap = 1.5},
-                                         Problem64{.alibi = true}, Problem64{.sinks = true}, Problem64{.dlse = true},
-                                         Problem64{
-                                             .softcap = 2, .causal = true, .alibi = true, .sinks = true, .dlse = true}));
+INSTANTIATE_TEST_SUITE_P(
+    Options, FiniteDifferences,
+    testing::Values(Problem64{}, Problem64{.causal = true}, Problem64{.softcap = 1.5}, Problem64{.alibi = true},
+                    Problem64{.sinks = true}, Problem64{.dlse = true}, Problem64{.dropout = 0.4},
+                    Problem64{.softcap = 2, .dropout = 0.2, .causal = true, .alibi = true, .sinks = true, .dlse = true}));
 
 }  // namespace
 }  // namespace tunesmith

@@ -48,6 +48,35 @@ TEST_F(AttentionBackwardGpu, SearchSpacesOfCommonShapes) {
   verify_all(cases);
 }
 
+// The same with options that wgmma has in its own way.
+TEST_F(AttentionBackwardGpu, SearchSpacesOfOptions) {
+  std::vector<Case> cases;
+  for (const char* fields :
+       {"seq_q=4096,head_dim=128,heads=16,batch=4,softcap=30",
+        "seq_q=4096,head_dim=64,heads=16,batch=4,softcap=20,dtype=f16",
+        "seq_q=4096,head_dim=256,heads=8,batch=4,softcap=30,causal=bottom-right",
+        "seq_q=4096,head_dim=64,heads=16,kv_heads=4,batch=4,alibi=1,dslopes=1,dtype=f16",
+        "seq_q=4096,head_dim=128,heads=16,batch=4,alibi=1,dslopes=1,softcap=30,causal=bottom-right",
+        "seq_q=4096,head_dim=256,heads=8,batch=4,alibi=1,dslopes=1",
+        "seq_q=4096,head_dim=64,heads=16,batch=8,varlen=1,total_q=20000,total_kv=20000,causal=bottom-right,sinks=1,dsinks=1",
+        "seq_q=4096,head_dim=128,heads=16,kv_heads=4,batch=8,varlen=1,total_q=20000,total_kv=20000,deterministic=1",
+        "seq_q=4096,head_dim=128,heads=16,batch=8,varlen=1,total_q=20000,total_kv=20000,causal=bottom-right,deterministic=1,"
+        "accumulate=1,alibi=1,dslopes=1",
+        "seq_q=4096,head_dim=256,heads=8,batch=8,varlen=1,total_q=20000,total_kv=20000,softcap=30,accumulate=1",
+        "seq_q=4096,head_dim=128,heads=16,batch=4,accumulate=1,dlse=1",
+        "seq_q=4096,head_dim=128,heads=16,batch=4,dropout=0.1,dropout_seed=3,causal=bottom-right",
+        "seq_q=4096,head_dim=64,heads=16,kv_heads=4,batch=4,dropout=0.3,rng_state=1,alibi=1,dslopes=1,dtype=f16",
+        "seq_q=4096,head_dim=256,heads=8,batch=4,dropout=0.2,softcap=30",
+        "seq_q=4096,head_dim=96,heads=8,batch=8,varlen=1,total_q=20000,total_kv=20000,dropout=0.1,deterministic=1"}) {
+    const Problem problem = test::normalized("attention_backward", fields);
+    const Problem small = find_op("attention_backward").parse(problem)->verification_problem();
+    for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device().info(), Effort::quick))
+      if (config.variant() == "wgmma") cases.push_back({small, config});
+  }
+  EXPECT_EQ(cases.empty(), name(device().info().arch) != "sm_90a");
+  verify_all(cases);
+}
+
 // The shipped examples of score_mod, which kernels differentiate.
 TEST_F(AttentionBackwardGpu, ScoreModInEveryVariant) {
   std::vector<Case> cases;
@@ -115,6 +144,11 @@ TEST_F(AttentionBackwardGpu, RepeatsAreEqualBitForBit) {
            {"seq_q=2048,head_dim=128,heads=8,causal=bottom-right,deterministic=1", ""},
            {"seq_q=4096,head_dim=64,heads=32,kv_heads=8,deterministic=1", ""},
            {"seq_q=2048,head_dim=256,heads=8,window_left=500,deterministic=1", ""},
+           {"seq_q=900,head_dim=128,heads=8,batch=8,varlen=1,total_q=4000,total_kv=5000,deterministic=1,causal=bottom-right",
+            ""},
+           {"seq_q=2048,head_dim=64,heads=8,kv_heads=2,alibi=1,dslopes=1", "wgmma"},
+           {"seq_q=1024,head_dim=64,heads=8,dropout=0.2", "mma"},
+           {"seq_q=1024,head_dim=64,heads=8,dropout=0.2,deterministic=1", ""},
            {grouped, "wgmma"},
            {"seq_q=1024,head_dim=64,heads=8,alibi=1,dslopes=1,sinks=1,dsinks=1,dtype=f16", "mma"},
            {"seq_q=512,head_dim=64,heads=4,dtype=f32", "simt"}}) {
@@ -148,10 +182,13 @@ TEST_F(AttentionBackwardGpu, PackedSequencesAreIndependent) {
   constexpr std::int32_t starts[] = {0, 70, 71, 71, 333, 700};
   constexpr std::int64_t batch = std::size(starts) - 1, total = starts[batch], heads = 2;
   for (const std::int64_t head_dim : {64, 128, 256})
-    for (const char* variant : {"mma", "simt"}) {
+    for (const char* variant : {"wgmma", "mma", "simt"}) {
+      const bool is_wgmma = std::string_view(variant) == "wgmma";
+      if (is_wgmma && name(device().info().arch) != "sm_90a") continue;
       AttentionBackwardProblem typed{{.batch = batch, .heads = heads, .seq_q = 400, .head_dim = head_dim}};
       typed.varlen = true;
       typed.total_q = typed.total_kv = total;
+      typed.deterministic = is_wgmma;  // so that equal sequences have equal gradients
       const Problem problem = find_op("attention_backward").normalize(to_problem(typed));
       const ParsedProblemPtr parsed = find_op("attention_backward").parse(problem);
       PrepareOptions options;

@@ -101,13 +101,25 @@ TEST_F(AttentionBackwardHost, VerificationProblemHasTheSameSource) {
 // The check against the reference detects results that one wrong key, or one option, changes.
 TEST_F(AttentionBackwardHost, DetectsAWrongOption) {
   const Case right = case_of("seq_q=40,seq_kv=40,head_dim=16,heads=2,dlse=1,dtype=bf16", "");
-  for (const char* option : {"window_left=38", "scale=0.26", "softcap=8", "causal=top-left"}) {
+  for (const char* option : {"window_left=38", "scale=0.26", "softcap=8", "causal=top-left", "accumulate=1"}) {
     const Case wrong =
         case_of(std::string("seq_q=40,seq_kv=40,head_dim=16,heads=2,dlse=1,dtype=bf16,") + option, right.config.text());
     with_executables({wrong}, [&](const Case&, const Executable& executable) {
       EXPECT_FALSE(verify(*right.op().parse(right.problem), executable, device_, 3).passed) << option;
     });
   }
+  // Another mask of dropout.
+  const std::string dropping = "seq_q=40,seq_kv=40,head_dim=16,heads=2,dtype=bf16,dropout=0.05,dropout_seed=";
+  const Case seeded = case_of(dropping + "1", ""), other = case_of(dropping + "2", "");
+  with_executables({other}, [&](const Case&, const Executable& executable) {
+    EXPECT_TRUE(verify(*other.op().parse(other.problem), executable, device_, 3).passed);
+    EXPECT_FALSE(verify(*seeded.op().parse(seeded.problem), executable, device_, 3).passed);
+  });
+  // A kernel that replaces the gradients instead of adding to them.
+  const Case adding = case_of("seq_q=40,seq_kv=40,head_dim=16,heads=2,dlse=1,dtype=bf16,accumulate=1", "");
+  with_executables({right}, [&](const Case&, const Executable& executable) {
+    EXPECT_FALSE(verify(*adding.op().parse(adding.problem), executable, device_, 3).passed);
+  });
 }
 
 // Every output is needed: an array that keeps its poison is detected.

@@ -73,14 +73,33 @@ TEST_F(AttentionBackwardNvrtc, WgmmaFitsIntoRegisters) {
   std::vector<Source> sources;
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   for (const char* fields :
-       {"seq_q=4096,head_dim=64,heads=32", "seq_q=4096,head_dim=128,heads=16,causal=bottom-right",
-        "seq_q=4096,head_dim=96,heads=16,dtype=f16", "seq_q=4096,head_dim=128,heads=16,kv_heads=4,alibi=1,window_left=300",
+       {"seq_q=4096,head_dim=64,heads=32",
+        "seq_q=4096,head_dim=128,heads=16,causal=bottom-right",
+        "seq_q=4096,head_dim=96,heads=16,dtype=f16",
+        "seq_q=4096,head_dim=128,heads=16,kv_heads=4,alibi=1,window_left=300",
         "seq_q=4096,head_dim=128,heads=16,kv_heads=4,window_left=300,window_right=100",
         "seq_q=4096,head_dim=80,head_dim_v=48,heads=16,sinks=1,dsinks=1,dlse=1",
         "seq_q=4096,head_dim=128,heads=16,deterministic=1",
-        "seq_q=4096,head_dim=64,heads=32,window_left=300,deterministic=1", "seq_q=4096,head_dim=256,heads=8",
+        "seq_q=4096,head_dim=128,heads=16,accumulate=1",
+        "seq_q=4096,head_dim=64,heads=32,window_left=300,deterministic=1",
+        "seq_q=4096,head_dim=256,heads=8",
         "seq_q=4096,head_dim=256,heads=8,causal=bottom-right,alibi=1,deterministic=1",
-        "seq_q=4096,head_dim=192,head_dim_v=128,heads=8,dtype=f16"}) {
+        "seq_q=4096,head_dim=192,head_dim_v=128,heads=8,dtype=f16",
+        "seq_q=4096,head_dim=64,heads=32,softcap=30",
+        "seq_q=4096,head_dim=128,heads=16,softcap=30",
+        "seq_q=4096,head_dim=128,heads=16,softcap=30,causal=bottom-right",
+        "seq_q=4096,head_dim=96,heads=16,softcap=30,alibi=1,dslopes=1,dtype=f16",
+        "seq_q=4096,head_dim=256,heads=8,softcap=30",
+        "seq_q=4096,head_dim=128,heads=16,alibi=1,dslopes=1",
+        "seq_q=4096,head_dim=64,heads=16,alibi=1,dslopes=1",
+        "seq_q=4096,head_dim=256,heads=8,alibi=1,dslopes=1,causal=bottom-right",
+        "seq_q=4096,head_dim=64,heads=16,dropout=0.1",
+        "seq_q=4096,head_dim=128,heads=16,dropout=0.1,causal=bottom-right",
+        "seq_q=4096,head_dim=256,heads=8,dropout=0.1",
+        "seq_q=4096,head_dim=96,heads=16,dropout=0.1,alibi=1,dslopes=1",
+        "seq_q=4096,head_dim=128,heads=8,causal=bottom-right,varlen=1,batch=4,total_q=9000,total_kv=9000",
+        "seq_q=4096,head_dim=64,heads=8,varlen=1,batch=4,total_q=9000,total_kv=9000,deterministic=1",
+        "seq_q=4096,head_dim=256,heads=8,varlen=1,batch=4,total_q=9000,total_kv=9000,accumulate=1"}) {
     const Problem problem = test::normalized("attention_backward", fields);
     for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device, Effort::quick))
       if (config.variant() == "wgmma") sources.push_back(source_of({problem, config}, device.arch));

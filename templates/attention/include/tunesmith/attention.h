@@ -48,8 +48,8 @@ struct AttentionArrayStrides {
   bool operator==(const AttentionArrayStrides&) const = default;
 };
 
-/// Device addresses, in launch order. Non-null alibi_slopes, sinks and cu_seqlens enable their options in a one-shot call.
-/// Shapes are those of the layout bshd; bhsd swaps sequence and heads.
+/// Device addresses, in launch order. Non-null alibi_slopes, sinks, cu_seqlens and rng_state enable their options in a
+/// one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
 struct AttentionArrays {
   const void* q = nullptr;                      ///< (batch, seq_q, heads, head_dim); varlen: (total_q, heads, head_dim)
   const void* k = nullptr;                      ///< (batch, seq_kv, kv_heads, head_dim); varlen: (total_kv, ...)
@@ -61,9 +61,10 @@ struct AttentionArrays {
   /// Arrays of score_mod and mask_mod in the order of their declarations: those of score_mod's opening comment, of
   /// mask_mod's, then those that AttentionProblem::aux adds. Numbers are not in the list.
   std::array<const void*, 8> aux{};
-  std::int32_t* block_mask = nullptr;  ///< block_mask_size() elements; for BlockMask::write and read
-  void* o = nullptr;                   ///< (batch, seq_q, heads, head_dim_v); varlen: (total_q, heads, head_dim_v)
-  float* lse = nullptr;                ///< (batch, heads, seq_q), contiguous; varlen: (heads, total_q); may be null
+  std::int32_t* block_mask = nullptr;       ///< block_mask_size() elements; for BlockMask::write and read
+  const std::int64_t* rng_state = nullptr;  ///< (2): seed and offset of dropout
+  void* o = nullptr;                        ///< (batch, seq_q, heads, head_dim_v); varlen: (total_q, heads, head_dim_v)
+  float* lse = nullptr;                     ///< (batch, heads, seq_q), contiguous; varlen: (heads, total_q); may be null
 };
 
 /// For every batch entry b, head h and query i, with key head g = h / (heads / kv_heads) and d as in Causal:
@@ -86,6 +87,14 @@ struct AttentionArrays {
 ///   varlen                            sequence b has queries cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1, likewise keys;
 ///                                     seq_q and seq_kv are upper bounds of the lengths, which may be 0. cu_seqlens start
 ///                                     with 0, never decrease and are trusted
+///
+/// With dropout, each pair of a query and a key is dropped with this probability, independently of all others:
+///   o[b,i,h,:] = sum_j keep[b,h,i,j] / (1 - dropout) * exp(s[j] - lse[b,h,i]) * v[b,j,g,:]
+/// where keep is 0 or 1; lse is as without dropout. The probability is rounded to a multiple of 2^-16. The mask is a
+/// function of dropout_seed, dropout_offset, b, h, i and j alone (Philox4x32-10; Salmon et al., SC 2011), so every kernel
+/// and the backward pass have the same one. Give each call of a training step another seed or offset. With rng_state they
+/// are read from device memory when the kernel runs, so that a plan or a CUDA graph serves all steps. Neither is compiled
+/// in.
 ///
 /// Sums are float32. 16-bit kernels round probabilities to 16 bits before the product with v, as FlashAttention does. lse is
 /// that of unrounded ones, within 1e-5 relative plus 1e-6 of the exact value, apart from the rounding of the scores. Leave
@@ -129,6 +138,10 @@ struct AttentionProblem {
   std::vector<AttentionAux>
       aux{};  ///< arrays and numbers for the user functions, in addition to their opening comments' declarations
   BlockMask block_mask = BlockMask::internal;  ///< write and read need mask_mod
+  double dropout = 0;                          ///< probability with which a weight is dropped, in [0, 1)
+  std::int64_t dropout_seed = 0;               ///< of the dropout mask
+  std::int64_t dropout_offset = 0;             ///< distinguishes calls with the same seed
+  bool rng_state = false;                      ///< seed and offset are in AttentionArrays::rng_state
 
   constexpr std::string_view op() const noexcept { return "attention"; }
   bool operator==(const AttentionProblem&) const = default;
@@ -237,6 +250,7 @@ void adopt(const AttentionProblem& problem, const AttentionArrays& arrays);
 void check_aux_given(const AttentionProblem& problem, const std::array<const void*, 8>& aux);
 
 inline constexpr std::int64_t most_attention_heads = 1 << 20;  ///< and sequences
+inline constexpr double most_dropout = 0.9999;
 
 /// The fields of the forward pass.
 template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
@@ -302,6 +316,14 @@ constexpr void describe_attention_fields(Self& p, Visitor& v) {
   v.option("block_mask", p.block_mask,
            {.meaning = "the block mask of mask_mod is kept internal, written to or read from the array block_mask"});
 
+  v.option("dropout", p.dropout, {.meaning = "probability with which a weight is dropped", .range = {0.0, most_dropout}});
+  v.option("dropout_seed", p.dropout_seed, {.meaning = "seed of the dropout mask", .runtime = true});
+  v.option("dropout_offset", p.dropout_offset, {.meaning = "distinguishes calls with the same seed", .runtime = true});
+  v.option("rng_state", p.rng_state,
+           {.meaning = "seed and offset are read from the array rng_state",
+            .only_with = {p.dropout > 0, "dropout, a probability above 0"},
+            .runtime = true});
+
   const auto [q, k, value, o] = attention_tensors(p);
   describe_strides(p, q, {"q_batch_stride", "q_seq_stride", "q_head_stride", "q_alignment"}, p.q_strides, p.q_alignment, v);
   describe_strides(p, k, {"k_batch_stride", "k_seq_stride", "k_head_stride", "k_alignment"}, p.k_strides, p.k_alignment, v);
@@ -352,6 +374,12 @@ constexpr void describe_attention_inputs(const AttentionProblem& p, const Arrays
     tiles.shape = {fixed(shape.batches), fixed(shape.heads), fixed(shape.rows), fixed(2), fixed(shape.words)};
   }
   v.array(arrays.block_mask, tiles);
+  v.array(arrays.rng_state, {.name = "rng_state",
+                             .dtype = DType::i64,
+                             .shape = {fixed(2)},
+                             .present = p.rng_state,
+                             .enabled_by = &p.rng_state,
+                             .meaning = "seed and offset of dropout"});
 }
 
 /// lse as an array.

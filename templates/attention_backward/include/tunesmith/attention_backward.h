@@ -10,10 +10,10 @@
 
 namespace tunesmith {
 
-/// Addresses in device memory, in the order of a plan. Non-null alibi_slopes, sinks, cu_seqlens, dlse, dsinks and dslopes
-/// enable their options in a one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
+/// Addresses in device memory, in the order of a plan. Non-null alibi_slopes, sinks, cu_seqlens, rng_state, dlse, dsinks and
+/// dslopes enable their options in a one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
 struct AttentionBackwardArrays {
-  const void* q = nullptr;  ///< as in AttentionArrays, down to block_mask
+  const void* q = nullptr;  ///< as in AttentionArrays, down to rng_state
   const void* k = nullptr;
   const void* v = nullptr;
   const float* alibi_slopes = nullptr;
@@ -22,6 +22,7 @@ struct AttentionBackwardArrays {
   const std::int32_t* cu_seqlens_kv = nullptr;
   std::array<const void*, 8> aux{};
   std::int32_t* block_mask = nullptr;
+  const std::int64_t* rng_state = nullptr;
   const void* o = nullptr;      ///< as the forward pass wrote it: (batch, seq_q, heads, head_dim_v)
   const float* lse = nullptr;   ///< likewise: (batch, heads, seq_q); varlen: (heads, total_q)
   const void* dout = nullptr;   ///< gradient of o, of its shape
@@ -40,6 +41,8 @@ struct AttentionBackwardArrays {
 ///   ds[i,j]  = p[i,j] * (dot(dout[i,:], v[j,:]) - delta[i])
 ///   dx[i,j]  = ds[i,j] * (1 - tanh(x / softcap)^2)            x = scale * dot(q[i,:], k[j,:]); without softcap: ds
 ///
+/// With dropout, p is keep / (1 - dropout) times as large in dv, and dot(dout, v) in ds, with the mask of the forward pass.
+///
 ///   dq[i,:]  = scale * sum_j dx[i,j] * k[j,:]                 over the visible keys
 ///   dk[j,:]  = scale * sum_i dx[i,j] * q[i,:]                 over the queries of all heads that share the key
 ///   dv[j,:]  = sum_i p[i,j] * dout[i,:]                       likewise
@@ -47,7 +50,8 @@ struct AttentionBackwardArrays {
 ///   dslopes[h] = -sum_ij ds[i,j] * |i + d - j|                likewise, over the visible keys
 ///
 /// All fields of the forward problem mean what they mean there; o and lse are its outputs for the same inputs. The gradients
-/// are written, not added to what the arrays hold.
+/// are written; with `accumulate` each of them, dsinks and dslopes included, is added to what its array holds. The sum is
+/// rounded to the array's dtype; wgmma also rounds the gradients before the addition, as autograd does.
 ///
 /// Special cases
 ///   no visible key              dq is 0; a key that no query sees has dk = dv = 0
@@ -84,6 +88,7 @@ struct AttentionBackwardProblem : AttentionProblem {
   bool dsinks = false;         ///< compute the gradient of sinks
   bool dslopes = false;        ///< compute the gradient of alibi_slopes
   bool deterministic = false;  ///< equal inputs and configurations give equal bits, in wgmma, too
+  bool accumulate = false;     ///< add to the gradients that dq, dk, dv, dsinks and dslopes hold
   /// CUDA source of the derivative of score_mod by the score, which is trusted; empty: score_mod is differentiated.
   std::string score_mod_grad{};
 
@@ -116,6 +121,7 @@ constexpr void describe(Self& p, const AttentionBackwardArrays& arrays, Visitor&
   v.option("dsinks", p.dsinks, {.meaning = "computes the gradient of sinks", .only_with = {p.sinks, "sinks=1"}});
   v.option("dslopes", p.dslopes, {.meaning = "computes the gradient of alibi_slopes", .only_with = {p.alibi, "alibi=1"}});
   v.option("deterministic", p.deterministic, {.meaning = "equal inputs give equal bits in every run"});
+  v.option("accumulate", p.accumulate, {.meaning = "adds to what the gradients' arrays hold, instead of replacing it"});
   v.field("score_mod_grad", p.score_mod_grad,
           {.meaning = "CUDA source of float score_mod_grad(float score, int b, int h, int q, int k, const Aux& aux), the "
                       "derivative of score_mod; none: computed over dual numbers",
@@ -132,7 +138,7 @@ constexpr void describe(Self& p, const AttentionBackwardArrays& arrays, Visitor&
   dlse.meaning = "gradient of lse";
   v.array(arrays.dlse, dlse);
   const auto gradient = [&](const void* address, ArrayFacts facts) {
-    facts.role = Role::output;
+    facts.role = p.accumulate ? Role::in_out : Role::output;
     v.array(address, facts);
   };
   gradient(arrays.dq, attention_array(p, dq, p.dq_strides, p.dq_alignment));
