@@ -40,9 +40,9 @@ TEST_F(RowProgramGpu, LongRowsAndManyRows) {
   std::uint64_t seed = 5;
   for (const char* program : {"rms_norm", "softmax", "layer_norm", "add_rms_norm_e4m3"})
     for (const char* fields :
-         {"rows=37,cols=50257,dtype=bf16", "rows=3,cols=300000,dtype=f32", "rows=20011,cols=512,dtype=f16"}) {
+         {"rows=17,cols=50257,dtype=bf16", "rows=3,cols=150000,dtype=f32", "rows=4099,cols=128,dtype=f16"}) {
       const Problem problem = test::row_program_problem(test::row_program_text(program), fields);
-      for (const Config& config : test::sample_space(problem, device().info(), 2, seed++))
+      for (const Config& config : test::sample_space(problem, device().info(), 1, seed++))
         cases.push_back({problem, config});
     }
   verify_all(cases);
