@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "templates/row_program/parse.h"
 #include "templates/row_program/programs.h"
 #include "tunesmith/error.h"
 
@@ -24,7 +25,9 @@ std::string read_source(std::string_view field, const std::string& named_by, con
   if (field == "program" && !std::filesystem::exists(file, error))
     if (const std::string_view shipped = row_program::shipped_program(file.string()); !shipped.empty())
       return std::string(shipped);
-  return read_text_file(named_by, file);
+  std::string text = read_text_file(named_by, file);
+  if (field == "program") row_program::parse(text, file.string());  // for errors that name the file
+  return text;
 }
 
 }  // namespace tunesmith::cli

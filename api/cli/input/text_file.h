@@ -11,7 +11,7 @@ namespace tunesmith::cli {
 std::string read_text_file(const std::string& named_by, const std::filesystem::path& file);
 
 /// Does the same for a field that takes a file. For a program, the name of a shipped row program ("rms_norm") stands for it
-/// where no file has this name.
+/// where no file has this name, and the program is parsed for errors that name the file.
 std::string read_source(std::string_view field, const std::string& named_by, const std::filesystem::path& file);
 
 }  // namespace tunesmith::cli

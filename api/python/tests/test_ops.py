@@ -29,7 +29,7 @@ def test_every_operation_has_a_function_with_its_description() -> None:
     for name in tunesmith._core.operation_names():
         operation = getattr(ops, name)
         assert operation.summary in inspect.getdoc(operation)
-        assert operation.arrays
+        assert operation.arrays or name == "row_program"  # its program names them
         parameters = inspect.signature(operation).parameters
         assert {field.name for field in operation.fields if not field.hidden} <= set(parameters)
 

@@ -19,8 +19,17 @@ from .errors import InvalidArgument
 __all__ = ["Operation", "operation"]
 
 _Value = bool | int | float | str
-_NUMPY_TYPES = {"f32": "float32", "f16": "float16", "bf16": "uint16", "u8": "uint8", "i32": "int32", "i64": "int64",
-                "e4m3": "uint8", "e5m2": "uint8", "i8": "int8"}
+_NUMPY_TYPES = {
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "uint16",
+    "u8": "uint8",
+    "i32": "int32",
+    "i64": "int64",
+    "e4m3": "uint8",
+    "e5m2": "uint8",
+    "i8": "int8",
+}
 _PROBE = 1 << 20  # a stride that no default has
 
 
