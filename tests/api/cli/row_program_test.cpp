@@ -1,0 +1,51 @@
+// tunesmith run row_program, its program from a file or by a shipped name, and tunesmith row-gradient.
+
+#include "tests/api/cli/arrays.h"
+#include "tests/api/cli/process.h"
+
+namespace tunesmith::cli {
+namespace {
+
+TEST_F(CliTest, RowProgramRunsFromAFile) {
+  const std::string text = write("shift.row",
+                                 "in x : float[row, col]\n"
+                                 "num by : f32 = 1\n"
+                                 "max largest = x\n"
+                                 "out y : float[row, col] = x - largest + by\n");
+  write("x.npy", npy<float>(NpyType::f4, {2, 3}, {1, 5, 3, -2, -8, -4}));
+  const nlohmann::json result = run_json({"run", "row_program", "--device", "host", "--program", text, "--numbers", "by=10",
+                                          "--input", "x=" + path("x.npy"), "--output", "y=" + path("y.npy")});
+  EXPECT_EQ(result["verified"], true);
+  EXPECT_EQ(floats_in(read("y.npy")), (std::vector<float>{6, 10, 8, 10, 4, 8}));
+}
+
+TEST_F(CliTest, RowProgramRunsByAShippedName) {
+  const nlohmann::json result = run_json(
+      {"run", "row_program", "--device", "host", "--program", "rms_norm", "--rows", "5", "--cols", "77", "--dtype", "bf16"});
+  EXPECT_EQ(result["verified"], true);
+}
+
+TEST_F(CliTest, ErrorsInARowProgramNameFileLineAndColumn) {
+  const std::string text = write("bad.row", "in x : float[row, col]\nout y : float[row, col] = sqr(x)\n");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"run", "row_program", "--program", text, "--rows", "2", "--cols", "8"},
+        std::vector<std::string>{"row-gradient", text}}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_EQ(outcome.out, "");
+    for (const char* part : {"bad.row:2:27: 'sqr' is not defined", "sqrt", "\n                            ^"})
+      EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in:\n" << outcome.err;
+  }
+}
+
+TEST_F(CliTest, RowGradientPrintsAProgram) {
+  const Outcome outcome = run({"row-gradient", "softmax"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  write("gradient.row", outcome.out);
+  const nlohmann::json result =
+      run_json({"run", "row_program", "--device", "host", "--program", path("gradient.row"), "--rows", "3", "--cols", "40"});
+  EXPECT_EQ(result["verified"], true);
+}
+
+}  // namespace
+}  // namespace tunesmith::cli
