@@ -34,6 +34,27 @@ def test_every_operation_has_a_function_with_its_description() -> None:
         assert {field.name for field in operation.fields if not field.hidden} <= set(parameters)
 
 
+PROGRAM = """
+in x : float[row, col]
+in w : f32[col]
+num eps : f32 = 1e-6
+mean ms = x * x
+out y : float[row, col] = x * rsqrt(ms + eps) * (1 + w)
+out largest : f32[row] = ms
+"""
+
+
+def test_a_row_program(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    x, w = random.standard_normal((4, 24), dtype=numpy.float32), random.standard_normal(24, dtype=numpy.float32)
+    y, mean = ops.row_program(x, w, program=PROGRAM, numbers="eps=0.5", engine=engine)
+    exact = (x.astype(float) ** 2).mean(-1)
+    # Sums of 24 squares and four more roundings.
+    numpy.testing.assert_allclose(mean, exact, rtol=24 * EPS32)
+    numpy.testing.assert_allclose(y, x / numpy.sqrt(exact[:, None] + 0.5) * (1 + w.astype(float)), rtol=32 * EPS32)
+    with pytest.raises(ValueError, match="program:1:2"):
+        ops.row_program(x, program="x", engine=engine)
+
+
 def test_an_unknown_operation() -> None:
     with pytest.raises(AttributeError, match="no operation 'sofmax'"):
         ops.sofmax  # noqa: B018

@@ -69,11 +69,15 @@ class Operation:
         """
         import numpy
 
-        inputs = [array for array in self.arrays if array.role != "output"]
+        flags = {field.name for field in self.fields}
+        # The program of a row program names its arrays.
+        texts: dict[str, _Value] = {
+            field: value for field, value in named.items() if field in flags and isinstance(value, str)
+        }
+        inputs = [array for array in _core.operation_arrays(self.name, texts) if array.role != "output"]
         if len(arrays) > len(inputs):
             raise TypeError(f"{self.name} takes at most {len(inputs)} arrays; got {len(arrays)}")
         given = {array.name: value for array, value in zip(inputs, arrays, strict=False) if value is not None}
-        flags = {field.name for field in self.fields}
         for array in inputs:
             value = named.get(array.name)
             if value is not None and (array.name not in flags or not isinstance(value, bool | int | str)):

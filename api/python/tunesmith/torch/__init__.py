@@ -13,6 +13,7 @@ from .flex import flex_attention, why_not_flex_attention
 from .launching import engine_of, use_engine
 from .losses import cross_entropy, linear_cross_entropy
 from .rms_norm import rms_norm
+from .row_program import row_program
 from .softmax import log_softmax, softmax
 from .varlen import attention_varlen
 from .vocab_parallel import vocab_parallel_cross_entropy
@@ -26,6 +27,7 @@ __all__ = [
     "linear_cross_entropy",
     "log_softmax",
     "rms_norm",
+    "row_program",
     "scaled_dot_product_attention",
     "softmax",
     "use_engine",
