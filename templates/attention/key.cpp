@@ -41,7 +41,10 @@ std::string padding_class(const Settings& settings) {
   // Beyond `most`, the last tile is at most 3% of a sequence. The lengths of packed sequences are unknown.
   constexpr std::int64_t least = 128, most = 4096;
   if (settings.varlen || settings.seq_q <= least || settings.seq_q > most) return {};
-  const auto padded = [&](std::int64_t tile) { return static_cast<double>((settings.seq_q + tile - 1) / tile * tile); };
+  const auto padded = [&](std::int64_t tile) {
+    const std::int64_t tiles = (settings.seq_q + tile - 1) / tile;
+    return static_cast<double>(tiles * tile);
+  };
   constexpr double matters = 1.03;
   if (padded(192) >= matters * padded(128)) return {};
   return padded(128) >= matters * padded(192) ? ",pads=128" : ",pads=same";

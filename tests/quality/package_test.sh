@@ -7,7 +7,7 @@
 #   - both find the installed tuning results in the moved tree;
 #   - cpack's .tar.gz and .deb hold a command line that runs;
 #   - FetchContent configures a program with the checkout as a part of it.
-set -euo pipefail
+set -euo pipefail # so no `| grep -q`, which ends before its input does
 source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$1
 cxx=$2
@@ -72,7 +72,7 @@ unset TUNESMITH_SYSTEM_CACHE
 shipped=$(readlink -f "$prefix")/share/tunesmith/shipped.db
 [[ -f $shipped ]] || fail "no shipped.db was installed"
 [[ $(stat -c %s "$shipped") -le $((4 << 20)) ]] || fail "shipped.db is larger than 4 MiB"
-"$prefix/bin/tunesmith" doctor | grep -qF "$shipped" || fail "the installed command line does not find $shipped"
+"$prefix/bin/tunesmith" doctor | grep -F "$shipped" >/dev/null || fail "the installed command line does not find $shipped"
 cat >"$scratch/place.cpp" <<'CPP'
 #include <cstdio>
 
@@ -90,11 +90,11 @@ command -v dpkg-shlibdeps >/dev/null && generators="TGZ;DEB" # lists the package
 cpack --config "$build/CPackConfig.cmake" -G "$generators" -B "$scratch/packages" >"$scratch/cpack.log" 2>&1 || { cat "$scratch/cpack.log"; exit 1; }
 mkdir "$scratch/unpacked"
 tar -xzf "$scratch"/packages/*.tar.gz -C "$scratch/unpacked" --strip-components=1
-"$scratch/unpacked/bin/tunesmith" ops | grep -q softmax || fail "the command line of the .tar.gz does not run"
+"$scratch/unpacked/bin/tunesmith" ops | grep softmax >/dev/null || fail "the command line of the .tar.gz does not run"
 if [[ $generators == *DEB ]]; then
   dpkg-deb -x "$scratch"/packages/*.deb "$scratch/debian"
-  "$scratch/debian/usr/bin/tunesmith" ops | grep -q softmax || fail "the command line of the .deb does not run"
-  dpkg-deb -f "$scratch"/packages/*.deb Depends | grep -q libsqlite3 || fail "the .deb does not depend on SQLite"
+  "$scratch/debian/usr/bin/tunesmith" ops | grep softmax >/dev/null || fail "the command line of the .deb does not run"
+  dpkg-deb -f "$scratch"/packages/*.deb Depends | grep libsqlite3 >/dev/null || fail "the .deb does not depend on SQLite"
 fi
 
 step "FetchContent"
@@ -110,7 +110,7 @@ target_link_libraries(fetching PRIVATE tunesmith::tunesmith)
 CMAKE
 cmake -G Ninja -S "$scratch/fetching" -B "$scratch/fetching-build" -DCMAKE_CXX_COMPILER="$cxx" >"$scratch/fetching.log" ||
   { cat "$scratch/fetching.log"; exit 1; }
-ninja -C "$scratch/fetching-build" -t query fetching | grep -q libtunesmith || fail "the program does not link the library"
+ninja -C "$scratch/fetching-build" -t query fetching | grep libtunesmith >/dev/null || fail "the program does not link the library"
 [[ ! -d $scratch/fetching-build/_deps/tunesmith-build/tests ]] || fail "the tests are part of the program's build"
 
 echo "the installed package works"

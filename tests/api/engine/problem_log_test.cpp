@@ -41,19 +41,19 @@ SoftmaxProblem softmax(std::int64_t rows, std::int64_t cols) { return SoftmaxPro
 TEST_F(ProblemLogTest, WritesNewProblemsAtOnceAndCountsAtTheEnd) {
   {
     fakes::FakeEngine fake(options());
-    for (int i = 0; i < 3; ++i) fake.engine->prepare(softmax(4, 100));
-    fake.engine->prepare(softmax(3, 100));  // the same bucket of rows
-    fake.engine->prepare(softmax(4, 200));
+    for (int i = 0; i < 3; ++i) fake.engine->prepare(softmax(8, 100));
+    fake.engine->prepare(softmax(7, 100));  // the same bucket of rows
+    fake.engine->prepare(softmax(8, 200));
     ASSERT_EQ(lines().size(), 2u);
     EXPECT_EQ(lines()[0]["op"], "softmax");
-    EXPECT_EQ(lines()[0]["rows"], 4);
+    EXPECT_EQ(lines()[0]["rows"], 8);
     EXPECT_EQ(lines()[0]["cols"], 100);
     EXPECT_EQ(lines()[0]["dtype"], "f32");
     EXPECT_EQ(lines()[0]["count"], 1);
   }
   ASSERT_EQ(lines().size(), 3u);
   EXPECT_EQ(lines()[2]["cols"], 100);
-  EXPECT_EQ(lines()[2]["rows"], 4);
+  EXPECT_EQ(lines()[2]["rows"], 8);
   EXPECT_EQ(lines()[2]["count"], 3);
   struct stat facts {};
   ASSERT_EQ(stat(file().c_str(), &facts), 0);
