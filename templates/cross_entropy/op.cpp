@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/half_octave.h"
 #include "templates/cross_entropy/config.h"
 #include "templates/row/config.h"
 #include "templates/row/row_problem.h"
@@ -44,9 +43,7 @@ KeyParts ParsedCrossEntropy::key() const {
   KeyParts parts;
   parts.problem_class = settings.problem_class();
   parts.n_cols = settings_.kind == Kind::combine ? settings.shards : settings.shape.cols;
-  // From 65536 rows on every GPU is full whatever the configuration.
-  constexpr std::int64_t full = 65536;
-  parts.rows_bucket = half_octave(std::clamp<std::int64_t>(settings.shape.rows, 1, full));
+  parts.rows_bucket = settings.shape.tuned_rows_bucket();
   return parts;
 }
 

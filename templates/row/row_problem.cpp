@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/half_octave.h"
 #include "templates/row/config.h"
 #include "templates/row/launch.h"
 #include "tunesmith/error.h"
@@ -13,9 +12,7 @@ KeyParts RowProblem::key() const {
   KeyParts parts;
   parts.problem_class = shape_.problem_class() + problem_class_;
   parts.n_cols = shape_.cols;
-  // From 65536 rows on every GPU is full for every configuration, and only cols matters.
-  constexpr std::int64_t full = 65536;
-  parts.rows_bucket = half_octave(std::clamp<std::int64_t>(shape_.rows, 1, full));
+  parts.rows_bucket = shape_.tuned_rows_bucket();
   return parts;
 }
 

@@ -4,6 +4,8 @@
 #include <bit>
 #include <numeric>
 
+#include "core/half_octave.h"
+
 namespace tunesmith::row {
 
 bool Shape::has_bytes() const noexcept {
@@ -91,6 +93,11 @@ std::string Shape::problem_class() const {
 std::int64_t Shape::rows_bucket() const noexcept {
   constexpr std::int64_t most = std::int64_t{1} << 26;
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(rows, 1, most))));
+}
+
+std::int64_t Shape::tuned_rows_bucket() const noexcept {
+  constexpr std::int64_t full = 65536;
+  return half_octave(std::clamp<std::int64_t>(rows, 1, full));
 }
 
 Shape Shape::with_capacity() const {

@@ -71,6 +71,8 @@ struct Shape {
   Shape with_capacity() const;
   /// Returns the rows for which the kernel of a capacity is chosen: a power of two, so that few kernels serve all numbers.
   std::int64_t rows_bucket() const noexcept;
+  /// Returns the bucket of rows that tuning is keyed on: from 65536 rows on, every GPU is full for every configuration.
+  std::int64_t tuned_rows_bucket() const noexcept;
   /// Returns whether a vector may cross the end of a row.
   bool crosses_ends() const noexcept {
     return vector() > 1 && (shifted() || (actual_cols == 0 ? cols : actual_cols) % vector() != 0);

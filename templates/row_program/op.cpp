@@ -25,7 +25,7 @@ std::string class_of(const RowProgramProblem& problem, const Program& program, c
 }  // namespace
 
 std::string_view summary_of(const RowProgramProblem&) noexcept {
-  return "a program of the user's for every row: elementwise expressions and reductions over columns";
+  return "a user program for every row: elementwise expressions and reductions over columns";
 }
 
 std::vector<FieldInfo> config_fields_of(const RowProgramProblem&) { return row::config_field_infos(); }

@@ -134,11 +134,29 @@ def _options(
     mask: Traced,
 ) -> tuple[Any, ...]:
     """Return the options of the operators."""
+    return layout, *score_options(causal, window, scale, softcap), score.source, mask.source, _aux(score, mask)
+
+
+def score_options(
+    causal: bool | str, window: tuple[int | None, int | None], scale: float | None, softcap: float
+) -> tuple[str, int, int, float, float]:
+    """Return causal, window_left, window_right, scale and softcap as operators take them: -1 and 0 for what is absent."""
     if isinstance(causal, bool):
         causal = "bottom-right" if causal else "none"
     left, right = (-1 if side is None else side for side in window)
-    number = 0.0 if scale is None else float(scale)
-    return layout, causal, left, right, number, float(softcap), score.source, mask.source, _aux(score, mask)
+    return causal, left, right, 0.0 if scale is None else float(scale), float(softcap)
+
+
+def score_fields(causal: str, window_left: int, window_right: int, scale: float, softcap: float) -> dict[str, Any]:
+    """Return the fields of what score_options() returned."""
+    given = {"window_left": (window_left, -1), "window_right": (window_right, -1), "scale": (scale, 0.0)}
+    present = {name: value for name, (value, absent) in given.items() if value != absent}
+    return {"causal": causal, "softcap": softcap, **present}
+
+
+def gradients_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    """Return the outputs of attention_backward."""
+    return {"dq": (q.shape, q.dtype), "dk": (k.shape, k.dtype), "dv": (v.shape, v.dtype)}
 
 
 def _aux(score: Traced, mask: Traced) -> str:
@@ -156,7 +174,7 @@ def _tensor_fields(name: str, tensor: torch.Tensor, layout: str) -> dict[str, in
 
 
 def _fields(tensors: dict[str, torch.Tensor], options: Sequence[Any]) -> dict[str, Any] | None:
-    layout, causal, window_left, window_right, scale, softcap, score_mod, mask_mod, aux = options
+    layout, *of_scores, score_mod, mask_mod, aux = options
     q, k, v = tensors["q"], tensors["k"], tensors["v"]
     if any(tensor.dim() != 4 for tensor in (q, k, v)):
         raise ValueError(f"q has {q.dim()} dimensions; expected 4, in the order of layout '{layout}'")
@@ -171,11 +189,8 @@ def _fields(tensors: dict[str, torch.Tensor], options: Sequence[Any]) -> dict[st
         "head_dim_v": v.shape[3],
         "dtype": DTYPES[q.dtype],
         "layout": layout,
-        "causal": causal,
-        "softcap": softcap,
+        **score_fields(*of_scores),
     }
-    given = {"window_left": (window_left, -1), "window_right": (window_right, -1), "scale": (scale, 0.0)}
-    fields.update({name: value for name, (value, absent) in given.items() if value != absent})
     fields.update({name: text for name, text in (("score_mod", score_mod), ("mask_mod", mask_mod), ("aux", aux)) if text})
     for name, tensor in tensors.items():
         strides = _tensor_fields(name, tensor, layout)
@@ -259,8 +274,7 @@ def _backward(deterministic: bool, *options: Any) -> Launcher:
             "sinks": sinks,
         }
         tensors.update(zip(_names(options[-1]), mod_arrays, strict=True))
-        gradients = {"dq": (q.shape, q.dtype), "dk": (k.shape, k.dtype), "dv": (v.shape, v.dtype)}
-        return launch("attention_backward", fields, tensors, gradients)
+        return launch("attention_backward", fields, tensors, gradients_of(q, k, v))
 
     return launcher("attention_backward", prepare)
 

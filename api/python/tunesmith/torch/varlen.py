@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .attention import gradients_of, score_fields, score_options
 from .launching import DTYPES, Launcher, call, launch, launcher
 
 __all__ = ["attention_varlen"]
@@ -54,17 +55,14 @@ def attention_varlen(
     if torch.is_autocast_enabled(q.device.type):
         dtype = torch.get_autocast_dtype(q.device.type)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
-    if isinstance(causal, bool):
-        causal = "bottom-right" if causal else "none"
-    left, right = (-1 if side is None else side for side in window)
-    options = (max_seq_q, max_seq_kv, causal, left, right, 0.0 if scale is None else float(scale), float(softcap))
+    options = (max_seq_q, max_seq_kv, *score_options(causal, window, scale, softcap))
     result = torch.ops.tunesmith.attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_kv, alibi_slopes, sinks, *options)
     return tuple(result) if return_lse else result[0]
 
 
 def _fields(tensors: dict[str, torch.Tensor], starts: tuple[Any, ...], options: tuple[Any, ...]) -> dict[str, Any] | None:
     """Return the fields of both operations; None if no kernel reads the tensors."""
-    max_seq_q, max_seq_kv, causal, left, right, scale, softcap = options
+    max_seq_q, max_seq_kv, *of_scores = options
     cu_seqlens_q, cu_seqlens_kv, alibi_slopes, sinks = starts
     q, k, v = tensors["q"], tensors["k"], tensors["v"]
     if any(tensor is not None and not tensor.is_contiguous() for tensor in starts):
@@ -81,16 +79,13 @@ def _fields(tensors: dict[str, torch.Tensor], starts: tuple[Any, ...], options: 
         "head_dim": q.shape[2],
         "head_dim_v": v.shape[2],
         "dtype": DTYPES[q.dtype],
-        "causal": causal,
-        "softcap": softcap,
         "varlen": True,
         "total_q": q.shape[0],
         "total_kv": k.shape[0],
         "alibi": alibi_slopes is not None,
         "sinks": sinks is not None,
+        **score_fields(*of_scores),
     }
-    given = {"window_left": (left, -1), "window_right": (right, -1), "scale": (scale, 0.0)}
-    fields.update({name: value for name, (value, absent) in given.items() if value != absent})
     for name, tensor in tensors.items():
         if tensor.stride(2) != 1 and tensor.shape[2] > 1:
             return None
@@ -134,8 +129,7 @@ def _backward(deterministic: bool, *options: Any) -> Launcher:
             return None
         fields["deterministic"] = deterministic
         tensors = {"dout": dout, "q": q, "k": k, "v": v, "o": o, "lse": lse, **_named(starts)}
-        gradients = {"dq": (q.shape, q.dtype), "dk": (k.shape, k.dtype), "dv": (v.shape, v.dtype)}
-        return launch("attention_backward", fields, tensors, gradients)
+        return launch("attention_backward", fields, tensors, gradients_of(q, k, v))
 
     return launcher("attention_varlen_backward", prepare)
 
