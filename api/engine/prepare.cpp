@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "api/dispatch/plan_table.h"
+#include "api/engine/compile_ahead.h"
 #include "api/engine/config_choices.h"
 #include "api/engine/log_text.h"
 #include "templates/render.h"
@@ -122,7 +123,10 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
     };
     const std::optional<std::string> decided_by = source_fields(*request.problem, state->config, state->capacity);
     state->loaded = decided_by ? parts.plans->binaries.get(*decided_by, find_module) : find_module();
-    if (built_here) state->compile_ms += state->loaded->from_cache ? 0 : state->loaded->binary.compile_ms;
+    if (built_here && !state->loaded->from_cache) {
+      state->compile_ms += state->loaded->binary.compile_ms;
+      if (state->origin == Origin::capacity) parts.compile_ahead->compiled(*request.problem);
+    }
     module = state->loaded->module;
   }
   state->compiled = state->compile_ms > 0;
