@@ -95,6 +95,8 @@ class ParsedProblem {
   const Problem& problem() const noexcept { return problem_; }
   /// Returns the arrays in launch order.
   std::vector<ArrayInfo> arrays() const { return arrays_; }
+  /// Returns the same without a copy, valid as long as this object.
+  std::span<const ArrayInfo> array_view() const noexcept { return arrays_; }
   /// Returns the same problem with other values of some fields. Throws Error(invalid_argument).
   ParsedProblemPtr with(const Fields& changes) const;
 

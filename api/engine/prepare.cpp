@@ -21,8 +21,9 @@ std::optional<std::string> source_fields(const ParsedProblem& problem, const Con
   const std::span<const FieldInfo> infos = problem.op().cached_fields();
   std::string text = problem.problem().op;
   if (capacity != 0) return text.append(" ").append(problem.capacity_class()).append(" ").append(config.text());
+  auto info = infos.begin();  // the fields have this order, too
   for (const auto& [name, value] : problem.problem().fields) {
-    const auto info = std::ranges::find(infos, std::string_view(name), &FieldInfo::name);
+    while (info != infos.end() && info->name != name) ++info;
     if (info == infos.end() || info->kind == FieldKind::text) return std::nullopt;
     if (!info->runtime) text.append(" ").append(name).append("=").append(tunesmith::text(value));
   }
@@ -93,7 +94,6 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
   Choice choice = parts.choices->choose(request, phases);
   state->device = parts.device;
   state->problem = request.problem;
-  state->arrays = request.problem->arrays();
   state->config = std::move(choice.selection.config);
   state->origin = choice.selection.origin;
   if (const Value* capacity = state->config.fields.find("capacity"); capacity != nullptr)

@@ -35,7 +35,7 @@ std::string RowProblem::why_invalid(const DeviceInfo& device, const Config& conf
 }
 
 LaunchPlan RowProblem::launch_plan(const Config& config, const DeviceInfo& device) const {
-  return row::launch_plan(TypedConfig::parse(config), shape_, device, std::string(op().name()), arrays(), own_);
+  return row::launch_plan(TypedConfig::parse(config), shape_, device, std::string(op().name()), array_view(), own_);
 }
 
 std::string capacity_class(const ParsedProblem& problem, const Shape& shape) {
