@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.attention.flex_attention import create_block_mask
 
 import tunesmith
 import tunesmith.torch as tt
@@ -100,7 +101,7 @@ def test_flex_attention() -> None:
     def causal(b, h, q, kv):
         return q >= kv
 
-    block_mask = torch.nn.attention.flex_attention.create_block_mask(causal, None, None, 160, 160, BLOCK_SIZE=128)
+    block_mask = create_block_mask(causal, None, None, 160, 160, BLOCK_SIZE=128)
     assert tt.why_not_flex_attention(*tensors, alibi, block_mask) is None
     o = tt.flex_attention(*tensors, alibi, block_mask)
     exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
