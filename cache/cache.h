@@ -92,6 +92,7 @@ struct CacheInfo {
 
 class RemoteLease;
 class RemoteStore;
+struct SharedTuning;
 
 struct CacheOptions {
   /// The user's file, created with its folder on the first write, for this user only (modes 0600 and 0700). Empty: results
@@ -174,6 +175,9 @@ class Cache {
   std::int64_t import_from(const std::filesystem::path& from);
   /// Does the same with these records, in one transaction.
   std::int64_t import_records(const std::vector<TuningRecord>& records);
+  /// Stores records with their trials, which replace those of this file, and binaries; all in one transaction. Publishes
+  /// nothing.
+  void import_shared(const std::vector<SharedTuning>& tunings, const std::vector<BinaryRecord>& binaries);
 
   /// Lists the binaries of the user's file, ordered by fingerprint. Does not verify checksums.
   std::vector<BinaryInfo> list_binaries();

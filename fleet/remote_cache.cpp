@@ -275,9 +275,9 @@ RemoteStore::LeaseAnswer RemoteCache::lease(const TuningKey& key, double limit_s
       url_.record, [&](Client& client, Deadline deadline) { is_ours = take_lease(client, name, token, deadline); });
   if (!is_answered) return {};
   now.counters.add(is_ours ? "leases_total{result=\"taken\"}" : "leases_total{result=\"elsewhere\"}");
-  if (!is_ours) return {true, nullptr};
-  // The record may have been published since it was last looked up.
+  // The record may have been published since it was last looked up, or will be soon.
   now.misses.erase("t" + key_bytes(key));
+  if (!is_ours) return {true, nullptr};
   return {false, std::make_unique<RenewedLease>(now.writer, name, token, limit_s)};
 }
 

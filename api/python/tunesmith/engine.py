@@ -24,6 +24,7 @@ class Engine:
     device: "auto" (the first GPU, or else the host executor), "cuda", "cuda:N" or "host".
     mode: "tune", "replay" or "off". effort: "quick" or "full".
     cache_file: "" keeps results in memory only. system_caches: [] disables the shipped tuning results, too.
+    remote: URL of a cache that several hosts share (docs/fleet.md); "" for none. Wheels have no remote cache.
     cuda_folders: searched for NVRTC first; the folders nvidia/*/lib of this environment are searched last.
     """
 
@@ -42,6 +43,7 @@ class Engine:
         cuda_folders: Sequence[_Path] = (),
         templates_folder: _Path | None = None,
         dump_folder: _Path | None = None,
+        remote: str | None = None,
     ) -> None:
         self._core = _core.Engine(
             device,
@@ -57,6 +59,7 @@ class Engine:
             nvidia_folders(),
             templates_folder,
             dump_folder,
+            remote,
         )
 
     def prepare(
