@@ -1,5 +1,7 @@
 #include "fleet/read_connection.h"
 
+#include <system_error>
+
 namespace tunesmith::fleet {
 
 ReadConnection::ReadConnection(const RemoteUrl& url, Counters& counters, std::function<void(const std::string&)> warn)
@@ -15,8 +17,13 @@ ReadConnection::~ReadConnection() {
 }
 
 void ReadConnection::want_client() {
+  if (!connector_.joinable()) try {
+      connector_ = std::thread([this] { connect_when_wanted(); });
+    } catch (const std::system_error& error) {
+      fail({Failure::connect, std::string("no thread: ") + error.what()});
+      return;
+    }
   is_wanted_ = true;
-  if (!connector_.joinable()) connector_ = std::thread([this] { connect_when_wanted(); });
   changed_.notify_all();
 }
 

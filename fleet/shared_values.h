@@ -53,11 +53,12 @@ class SharedValues {
   /// Returns the sealed bytes.
   std::string seal_generation(const Generation& generation, const std::string& name) const;
   void renew(Client& client, const std::string& server_key, Deadline deadline) const;
+  /// Returns the seconds until a value expires, as an argument of a command.
+  std::string ttl_s() const { return std::to_string(std::int64_t{86400} * ttl_days_); }
 
  private:
   std::string seal_tuning(const SharedTuning& tuning) const;
   Label label(Kind kind, std::string key) const { return {kind, name_space_, std::move(key)}; }
-  std::string ttl_s() const { return std::to_string(std::int64_t{86400} * ttl_days_); }
 
   const std::string name_space_;
   const int ttl_days_;

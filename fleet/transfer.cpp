@@ -51,6 +51,28 @@ void push_generation(Client& client, const SharedValues& values, Cache& cache, c
                 "' exists; generations do not change: choose another name, or --replace it");
 }
 
+/// Asks first which binaries are there, so that they do not travel again.
+void push_binaries(Client& client, const SharedValues& values, Cache& cache, Overwrite overwrite, Transferred& done) {
+  const std::vector<BinaryInfo> infos = cache.list_binaries();
+  for (std::size_t first = 0; first < infos.size(); first += batch) {
+    const std::size_t last = std::min(first + batch, infos.size());
+    std::vector<Command> commands;
+    for (std::size_t i = first; i < last; ++i)
+      commands.push_back({"EXPIRE", values.keys().binary(infos[i].fingerprint), values.ttl_s()});
+    const std::vector<Reply> renewed = client.call_all(commands, after(step_limit));
+    for (std::size_t i = first; i < last; ++i) {
+      const bool is_there = accepted(renewed[i - first]).integer == 1;
+      if (is_there && overwrite == Overwrite::unusable) {
+        ++done.kept;
+        continue;
+      }
+      const auto binary = cache.find_binary(infos[i].fingerprint);
+      if (!binary) continue;  // damaged, or in a file that others can write
+      ++(values.write(client, *binary, overwrite, after(step_limit)).is_stored ? done.binaries : done.kept);
+    }
+  }
+}
+
 /// Reads values in batches, so that neither side holds all of them in memory.
 class Puller {
  public:
@@ -149,10 +171,7 @@ Transferred push(const RemoteUrl& url, Cache& cache, const PushOptions& options)
       SharedTuning tuning{record, cache.find_trials(record.key)};
       ++(values.write(client, tuning, overwrite, after(step_limit)).is_stored ? done.tunings : done.kept);
     }
-    if (options.with_binaries && values.may_write_binaries())
-      for (const BinaryInfo& info : cache.list_binaries())
-        if (const auto binary = cache.find_binary(info.fingerprint))
-          ++(values.write(client, *binary, overwrite, after(step_limit)).is_stored ? done.binaries : done.kept);
+    if (options.with_binaries && values.may_write_binaries()) push_binaries(client, values, cache, overwrite, done);
     if (!options.generation.empty()) push_generation(client, values, cache, options);
     return done;
   });

@@ -1,6 +1,7 @@
 #include "fleet/writer.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "fleet/error.h"
 
@@ -28,7 +29,10 @@ Writer::~Writer() {
 }
 
 void Writer::start() {
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.joinable()) try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error&) {  // the next write tries again; what waits is counted as dropped at the end
+    }
   changed_.notify_all();
 }
 

@@ -15,6 +15,7 @@
 #include "api/cli/tuning/prewarm.h"
 #include "api/cli/tuning/tune_child.h"
 #include "api/engine/parts.h"
+#include "fleet/transfer.h"
 
 namespace tunesmith::cli {
 namespace {
@@ -33,7 +34,7 @@ std::string worker_name() {
   return std::string(host.data()) + "-" + std::to_string(getpid());
 }
 
-/// Tunes in a child process, which publishes what it stores: its environment names the remote cache.
+/// Tunes in a child process, which finds out whether the remote cache has a record: its environment names it.
 void tune(const TuningJob& job, const WorkFlags& flags, const EngineOptions& options) {
   TuneRequest request;
   request.problem = job.asked.problem;
@@ -70,11 +71,15 @@ int work(const WorkFlags& flags) {
   settings.worker = worker_name();
   settings.until_idle = flags.until_idle;
   settings.patience = std::chrono::seconds(flags.patience_s);
+  EngineOptions local = options;
+  local.remote.clear();
+  const std::shared_ptr<Cache> cache = open_cache(local);
   const QueueOutcome outcome = work_on(queue, settings, [&](const TuningJob& job) {
     if (flags.compile_only)
-      compile(job, flags, options);
+      compile(job, flags, local);
     else
       tune(job, flags, options);
+    fleet::push(url, *cache, {});  // a job is done when its results are on the server
   });
   std::printf("%d jobs done, %zu failed\n", outcome.done, outcome.errors.size());
   return outcome.errors.empty() ? exit_done : exit_failed;
@@ -93,9 +98,10 @@ void add_work(CLI::App& app, Parse& parse) {
   command->add_option("--arch", flags->archs, "with --compile-only: architectures, e.g. sm_90a,sm_100a")
       ->type_name("ARCH,...");
   add_number(*command, "--patience", flags->patience_s, 1, 86'400,
-             "seconds after which a job is taken over from a worker that has not ended it (default: 120)");
+             "seconds after which a job of a lost worker is taken over; more than three budgets (default: 120)");
   add_number(*command, "--jobs", flags->jobs, 0, 1024, "compile threads (default: one per core)");
   flags->remote.add_to(*command);
+  flags->engine.add_specialize(*command, Specialize::automatic);
   flags->engine.add_cache(*command);
   command->footer(
       "Examples:\n"
