@@ -42,5 +42,6 @@ class Client {
 
 /// Throws RemoteError(rejected) if the reply is an error.
 const Reply& accepted(const Reply& reply);
+const Reply& accepted(Reply&& reply) = delete;
 
 }  // namespace tunesmith::fleet

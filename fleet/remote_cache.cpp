@@ -47,7 +47,7 @@ std::string labelled(const char* name, const char* label, std::string_view value
 }  // namespace
 
 struct RemoteCache::State {
-  State(const RemoteUrl& url, const Credentials& credentials, const RemoteOptions& given);
+  State(const RemoteUrl& remote, const Credentials& credentials, const RemoteOptions& given);
 
   void warn_once(const std::string& why);
   /// Counts and reports a value that is not used.

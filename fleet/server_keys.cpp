@@ -15,7 +15,7 @@ std::string field(const TuningKey& key) { return std::to_string(key.n_cols) + ",
 std::optional<FieldNumbers> parse_field(std::string_view text) {
   FieldNumbers numbers;
   const char* const end = text.data() + text.size();
-  const auto [comma, failure] = std::from_chars(text.data(), end, numbers.n_cols);
+  const auto [comma, failure] = std::from_chars(text.data(), text.data() + text.size(), numbers.n_cols);
   if (failure != std::errc() || comma == end || *comma != ',') return std::nullopt;
   const auto [rest, second_failure] = std::from_chars(comma + 1, end, numbers.rows_bucket);
   if (second_failure != std::errc() || rest != end) return std::nullopt;

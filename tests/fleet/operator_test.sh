@@ -62,7 +62,7 @@ echo '{"problems": [{"op": "softmax", "rows": 64, "cols": [1000, 1024], "dtype":
 # A cache with tunings, as a GPU host has one. Workers without a GPU only compile.
 mapfile -t records < <(head -n 3 "$(dirname "$page")/../cache/shipped/records.jsonl")
 printf '%s\n' "${records[@]}" >some.jsonl
-tunesmith cache import some.jsonl --cache worker.db >/dev/null
+TUNESMITH_REMOTE= "$program" cache import some.jsonl --cache worker.db >/dev/null
 compiles=
 if tunesmith doctor --json | grep -A1 '"nvrtc"' | grep -q '"found": true'; then compiles=yes; fi
 
