@@ -5,16 +5,19 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
+#include <exception>
+#include <mutex>
+#include <thread>
 
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/flags.h"
 #include "api/cli/arguments/remote_flag.h"
 #include "api/cli/commands/commands.h"
+#include "api/cli/tuning/gpus.h"
 #include "api/cli/tuning/interrupt.h"
 #include "api/cli/tuning/jobs.h"
 #include "api/cli/tuning/prewarm.h"
 #include "api/cli/tuning/tune_child.h"
-#include "api/engine/parts.h"
 #include "fleet/transfer.h"
 
 namespace tunesmith::cli {
@@ -23,7 +26,7 @@ namespace {
 struct WorkFlags {
   EngineFlags engine;
   RemoteFlag remote;
-  std::string queue = "default", device = "auto", archs;
+  std::string queue = "default", gpus = "0", archs;
   bool until_idle = false, compile_only = false;
   std::int64_t patience_s = 120, jobs = 0;
 };
@@ -35,14 +38,14 @@ std::string worker_name() {
 }
 
 /// Tunes in a child process, which finds out whether the remote cache has a record: its environment names it.
-void tune(const TuningJob& job, const WorkFlags& flags, const EngineOptions& options) {
+void tune(const TuningJob& job, const std::string& device, int jobs, const EngineOptions& options) {
   TuneRequest request;
   request.problem = job.asked.problem;
-  request.device = flags.device;
+  request.device = device;
   request.cache_file = options.cache_file;
   request.effort = job.settings.effort;
   request.budget_s = job.settings.budget_s;
-  request.jobs = static_cast<int>(flags.jobs);
+  request.jobs = jobs;
   tune_in_child(request);
 }
 
@@ -53,6 +56,30 @@ void compile(const TuningJob& job, const WorkFlags& flags, const EngineOptions& 
   if (!result.failures.empty()) throw Error(result.failures.front().error);
 }
 
+/// Calls `work` for each device, on threads of their own, and adds up the outcomes. Throws the first error.
+QueueOutcome work_on_all(const std::vector<std::string>& devices,
+                         const std::function<QueueOutcome(const std::string&)>& work) {
+  QueueOutcome sum;
+  std::exception_ptr failure;
+  std::mutex mutex;  // guards both
+  std::vector<std::thread> threads;
+  for (const std::string& device : devices)
+    threads.emplace_back([&, device] {
+      try {
+        const QueueOutcome outcome = work(device);
+        const std::lock_guard lock(mutex);
+        sum.done += outcome.done;
+        sum.errors.insert(sum.errors.end(), outcome.errors.begin(), outcome.errors.end());
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  return sum;
+}
+
 int work(const WorkFlags& flags) {
   EngineOptions options = flags.engine.options();
   const fleet::RemoteUrl url = flags.remote.url();
@@ -61,25 +88,29 @@ int work(const WorkFlags& flags) {
     throw Error(ErrorCode::invalid_argument, "no cache file to fill; expected --cache FILE or TUNESMITH_CACHE");
   if (flags.compile_only && flags.archs.empty())
     throw Error(ErrorCode::invalid_argument, "--compile-only needs --arch, e.g. --arch sm_90a");
-  if (!flags.compile_only) {
-    open_device(flags.device == "auto" ? "cuda" : flags.device);  // without a GPU, every job would fail
-    setenv("TUNESMITH_REMOTE", options.remote.c_str(), 1);        // for the children
-  }
+  // Without a GPU, every job would fail.
+  const std::vector<std::string> devices =
+      flags.compile_only ? std::vector<std::string>{"host"} : parse_gpus(flags.gpus, count_gpus());
+  setenv("TUNESMITH_REMOTE", options.remote.c_str(), 1);  // for the children
   catch_interrupts();
-  fleet::Queue queue(url, flags.queue);
-  WorkSettings settings;
-  settings.worker = worker_name();
-  settings.until_idle = flags.until_idle;
-  settings.patience = std::chrono::seconds(flags.patience_s);
   EngineOptions local = options;
   local.remote.clear();
   const std::shared_ptr<Cache> cache = open_cache(local);
-  const QueueOutcome outcome = work_on(queue, settings, [&](const TuningJob& job) {
-    if (flags.compile_only)
-      compile(job, flags, local);
-    else
-      tune(job, flags, options);
-    fleet::push(url, *cache, {});  // a job is done when its results are on the server
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int jobs = flags.jobs > 0 ? static_cast<int>(flags.jobs) : std::max(1, cores / static_cast<int>(devices.size()));
+  const QueueOutcome outcome = work_on_all(devices, [&](const std::string& device) {
+    fleet::Queue queue(url, flags.queue);
+    WorkSettings settings;
+    settings.worker = worker_name() + "-" + device;
+    settings.until_idle = flags.until_idle;
+    settings.patience = std::chrono::seconds(flags.patience_s);
+    return work_on(queue, settings, [&](const TuningJob& job) {
+      if (flags.compile_only)
+        compile(job, flags, local);
+      else
+        tune(job, device, jobs, options);
+      fleet::push(url, *cache, {});  // a job is done when its results are on the server
+    });
   });
   std::printf("%d jobs done, %zu failed\n", outcome.done, outcome.errors.size());
   return outcome.errors.empty() ? exit_done : exit_failed;
@@ -93,7 +124,8 @@ void add_work(CLI::App& app, Parse& parse) {
   command->add_option("--queue", flags->queue, "name of the queue; use one for each type of GPU (default: default)")
       ->type_name("NAME");
   command->add_flag("--until-idle", flags->until_idle, "end when no job waits or runs");
-  command->add_option("--device", flags->device, "which GPU (default: the first)")->type_name("cuda|cuda:N");
+  command->add_option("--gpus", flags->gpus, "GPUs to tune on, one job on each at a time (default: 0)")
+      ->type_name("all|N,...");
   command->add_flag("--compile-only", flags->compile_only, "compile the configuration that will be selected; needs no GPU");
   command->add_option("--arch", flags->archs, "with --compile-only: architectures, e.g. sm_90a,sm_100a")
       ->type_name("ARCH,...");
@@ -106,7 +138,7 @@ void add_work(CLI::App& app, Parse& parse) {
   command->footer(
       "Examples:\n"
       "  tunesmith work --remote redis://cache.example --cache worker.db\n"
-      "  tunesmith work --queue h200 --until-idle");
+      "  tunesmith work --queue h200 --gpus all --until-idle");
   command->callback([&parse, flags] { parse.action = [flags] { return work(*flags); }; });
 }
 
