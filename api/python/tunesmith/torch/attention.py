@@ -301,7 +301,7 @@ def _backward(deterministic: bool, *options: Any) -> Launcher:
     return launcher("attention_backward", prepare)
 
 
-def _kernel(
+def run_attention(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
@@ -314,7 +314,7 @@ def _kernel(
     return call(_forward(*options), q, k, v, alibi_slopes, sinks, rng_state, *mod_arrays)
 
 
-def _backward_kernel(
+def run_attention_backward(
     dout: torch.Tensor,
     q: torch.Tensor,
     k: torch.Tensor,
@@ -388,8 +388,8 @@ def _no_second_derivative(ctx: Any, *_: Any) -> Any:
 
 
 for _key in ("CPU", "CUDA"):
-    _LIBRARY.impl("attention", _kernel, _key)
-    _LIBRARY.impl("attention_backward", _backward_kernel, _key)
+    _LIBRARY.impl("attention", run_attention, _key)
+    _LIBRARY.impl("attention_backward", run_attention_backward, _key)
 torch.library.register_fake("tunesmith::attention", _fake)
 torch.library.register_fake(
     "tunesmith::attention_backward",
