@@ -37,11 +37,10 @@ std::span<const Op* const> all_ops() {
 }
 
 const Op& find_op(std::string_view name) {
-  std::string known;
-  for (const Op* op : all_ops()) {
+  for (const Op* op : all_ops())
     if (op->name() == name) return *op;
-    known += (known.empty() ? "" : ", ") + std::string(op->name());
-  }
+  std::string known;
+  for (const Op* op : all_ops()) known += (known.empty() ? "" : ", ") + std::string(op->name());
   throw Error(ErrorCode::invalid_argument, "op is '", name, "'; allowed: ", known);
 }
 

@@ -209,7 +209,8 @@ std::optional<WorkClaim> ConfigChoices::claim_tuning(const PlanRequest& request,
 }
 
 Config ConfigChoices::capacity_config(const ParsedProblem& problem) {
-  const std::string key = std::string(problem.op().name()) + " " + problem.capacity_class();
+  std::string key(problem.op().name());
+  key.append(" ").append(std::to_string(problem.capacity())).append(" ").append(problem.capacity_class());
   return *capacities_.get(key, [&] {
     return std::make_shared<const Config>(problem.capacity_config(parts_.device->info()).value_or(Config()));
   });

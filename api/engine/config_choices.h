@@ -85,7 +85,7 @@ class ConfigChoices {
   Known find(const PlanRequest& request, const std::string& key, Due due, Phases& phases, std::optional<Tuned>& tuned);
   /// Returns whether a problem used this many times gets a kernel of its own.
   bool is_often(std::uint32_t uses) const noexcept;
-  /// Returns the configuration for the bucket of n_cols of the problem, made once for each capacity_class().
+  /// Returns the configuration for the bucket of n_cols of the problem, made once for each capacity() and capacity_class().
   Config capacity_config(const ParsedProblem& problem);
   /// Returns whether the cache has records for this n_cols and problem class. Asks the cache once for each class.
   bool has_records(const ParsedProblem& problem);
@@ -102,7 +102,7 @@ class ConfigChoices {
   Engine::Parts& parts_;
   TuneShare share_;
   SingleFlight<Known> keys_;
-  SingleFlight<std::shared_ptr<const Config>> capacities_;                // by operation and capacity_class()
+  SingleFlight<std::shared_ptr<const Config>> capacities_;                // by operation, capacity() and capacity_class()
   SingleFlight<std::shared_ptr<const std::set<std::int64_t>>> recorded_;  // n_cols, by operation and problem class
   std::atomic<bool> reported_stale_{false}, reported_share_{false}, reported_claim_{false};
 

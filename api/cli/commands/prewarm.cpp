@@ -10,6 +10,7 @@
 #include "api/cli/arguments/flags.h"
 #include "api/cli/commands/commands.h"
 #include "api/cli/report/table.h"
+#include "api/cli/tuning/gpus.h"
 #include "api/cli/tuning/interrupt.h"
 #include "api/cli/tuning/prewarm_spec.h"
 #include "api/cli/tuning/tune_child.h"
@@ -19,7 +20,7 @@ namespace {
 
 struct PrewarmFlags {
   EngineFlags engine;
-  std::string spec, archs, effort = "full", budget = "10s";
+  std::string spec, archs, gpus, effort = "full", budget = "10s";
   bool compile_only = false, all_configs = false, json = false;
   std::int64_t jobs = 0;
 };
@@ -77,9 +78,12 @@ int prewarm(const PrewarmFlags& flags) {
   if (!flags.compile_only && (flags.all_configs || !flags.archs.empty()))
     throw Error(ErrorCode::invalid_argument, flags.all_configs ? "--all-configs" : "--arch",
                 " needs --compile-only: tuning uses the GPU of this machine");
+  if (flags.compile_only && !flags.gpus.empty())
+    throw Error(ErrorCode::invalid_argument, "--gpus is given with --compile-only, which needs no GPU; expected --arch");
   const std::vector<SpecProblem> problems = read_spec(flags.spec);
   if (options.cache_file.empty())
     throw Error(ErrorCode::invalid_argument, "no cache file to fill; expected --cache FILE or TUNESMITH_CACHE");
+  if (!flags.gpus.empty()) settings.devices = parse_gpus(flags.gpus, count_gpus());
   catch_interrupts();
 
   const PrewarmResult result =
@@ -103,6 +107,7 @@ void add_prewarm(CLI::App& app, Parse& parse) {
   command->add_option("--arch", flags->archs, "with --compile-only: architectures, e.g. sm_90a,sm_100a (default: the GPU's)")
       ->type_name("ARCH,...");
   command->add_flag("--all-configs", flags->all_configs, "with --compile-only: every configuration that --effort would try");
+  command->add_option("--gpus", flags->gpus, "GPUs that tune at the same time (default: the first)")->type_name("all|N,...");
   command->add_option("--effort", flags->effort, "how many candidates to try (default: full)")->type_name("quick|full");
   command->add_option("--budget", flags->budget, "tuning time for each problem (default: 10s)")->type_name("TIME");
   add_number(*command, "--jobs", flags->jobs, 0, 1024, "compile threads (default: one per core)");
@@ -118,6 +123,7 @@ void add_prewarm(CLI::App& app, Parse& parse) {
       "\n"
       "Examples:\n"
       "  tunesmith prewarm --spec problems.json --cache service.db\n"
+      "  tunesmith prewarm --spec problems.json --cache service.db --gpus all\n"
       "  tunesmith prewarm --spec problems.json --compile-only --arch sm_90a,sm_100a --cache service.db");
   command->callback([&parse, flags] { parse.action = [flags] { return prewarm(*flags); }; });
 }

@@ -24,6 +24,9 @@ class Engine:
     device: "auto" (the first GPU, or else the host executor), "cuda", "cuda:N" or "host".
     mode: "tune", "replay" or "off". effort: "quick" or "full".
     cache_file: "" keeps results in memory only. system_caches: [] disables the shipped tuning results, too.
+    specialize: "auto", "exact" or "capacity", whether operations over rows get a kernel for each width or for buckets.
+    exact_after: uses of a width after which auto compiles its kernel. compile_ahead_jobs: threads that compile kernels of
+    other buckets ahead; 0: none.
     cuda_folders: searched for NVRTC first; the folders nvidia/*/lib of this environment are searched last.
     """
 
@@ -39,6 +42,9 @@ class Engine:
         tune_share: float | None = None,
         tune_allowance_s: float | None = None,
         plan_capacity: int | None = None,
+        specialize: str | None = None,
+        exact_after: int | None = None,
+        compile_ahead_jobs: int | None = None,
         cuda_folders: Sequence[_Path] = (),
         templates_folder: _Path | None = None,
         dump_folder: _Path | None = None,
@@ -53,6 +59,9 @@ class Engine:
             tune_share,
             tune_allowance_s,
             plan_capacity,
+            specialize,
+            exact_after,
+            compile_ahead_jobs,
             list(cuda_folders),
             nvidia_folders(),
             templates_folder,
