@@ -228,6 +228,19 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
 
 }  // namespace
 
+std::int64_t sums_columns(const Settings& settings) { return slabs(settings.forward.head_dim) * 64; }
+
+std::int32_t heads_per_section(std::int64_t kv_tiles, const Settings& settings, const DeviceInfo& device) {
+  const attention::Settings& forward = settings.forward;
+  const auto over = [](std::int64_t number, std::int64_t by) { return (number + by - 1) / by; };
+  const std::int64_t row = (forward.head_dim + forward.head_dim_v) * size_of(forward.dtype) + 4 * sums_columns(settings);
+  const std::int64_t fitting = (std::int64_t{32} << 20) / std::max<std::int64_t>(row * forward.seq_q * forward.group(), 1);
+  const std::int64_t least = over(std::int64_t{3} * device.sm_count, 2 * std::max<std::int64_t>(kv_tiles, 1));
+  const std::int64_t all = std::max<std::int64_t>(forward.batch * forward.kv_heads, 1);
+  const std::int64_t sections = std::max<std::int64_t>(all / std::max({fitting, least, std::int64_t{1}}), 1);
+  return static_cast<std::int32_t>(over(all, sections));
+}
+
 std::string why_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   if (config.variant == Variant::wgmma) return why_wgmma_invalid(config, settings, device);
   if (std::string reason =

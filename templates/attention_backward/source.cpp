@@ -29,9 +29,6 @@ std::string asserts(const std::string& what, std::int64_t value, const std::stri
   return "static_assert(" + what + " == " + std::to_string(value) + ", \"" + why + "\");\n";
 }
 
-/// Returns the columns that the sums of dq have room for in the workspace of wgmma.
-std::int64_t sums_columns(const Settings& settings) { return (settings.forward.head_dim + 63) / 64 * 64; }
-
 std::string backward_shape_text(const TypedConfig& config, const Settings& settings) {
   std::string text = "static constexpr tunesmith::BackwardShape backward = {\n";
   for (const GradientTensor& gradient : gradient_tensors)
@@ -192,20 +189,6 @@ Workspace workspace_of(const TypedConfig& config, const Settings& settings) {
   at.order = at.sums + (config.variant == Variant::wgmma ? 4 * rows * sums_columns(settings) : 0);
   at.end = at.order + 4 * order_words(config, settings, rows);
   return at;
-}
-
-/// Returns the key heads of a section (WgmmaKeys): those whose queries, gradients of outputs and sums of dq fit into half of
-/// an L2 cache of 60 MB together, but at least so many that their blocks are 1.5 times those that run at the same time.
-/// Under a causal mask the last blocks of a section are the shortest, and those of the last section fill the gaps at the
-/// end.
-std::int32_t heads_per_section(std::int64_t kv_tiles, const Settings& settings, const DeviceInfo& device) {
-  const attention::Settings& forward = settings.forward;
-  const std::int64_t row = (forward.head_dim + forward.head_dim_v) * size_of(forward.dtype) + 4 * sums_columns(settings);
-  const std::int64_t fitting = (std::int64_t{32} << 20) / std::max<std::int64_t>(row * forward.seq_q * forward.group(), 1);
-  const std::int64_t all = std::max<std::int64_t>(forward.batch * forward.kv_heads, 1);
-  const std::int64_t least = tiles(std::int64_t{3} * device.sm_count, 2 * std::max<std::int64_t>(kv_tiles, 1));
-  const std::int64_t sections = std::max<std::int64_t>(all / std::max({fitting, least, std::int64_t{1}}), 1);
-  return static_cast<std::int32_t>(tiles(all, sections));
 }
 
 /// Rows of a block of the first kernel, as PrepareLanes has them.

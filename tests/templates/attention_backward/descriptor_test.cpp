@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "templates/attention_backward/config.h"
 #include "tests/templates/softmax/cases.h"
 #include "tunesmith/attention_backward.h"
 #include "tunesmith/dispatch.h"
@@ -151,6 +152,19 @@ TEST(AttentionBackwardDescriptor, LaunchesOnlyWhatIsNeeded) {
   EXPECT_EQ(kernels_of("seq_q=0,seq_kv=9,head_dim=64,sinks=1,dsinks=1"), (Names{keys, heads}));
   EXPECT_EQ(kernels_of("seq_q=9,seq_kv=0,head_dim=64"), (Names{prepare, queries}));
   EXPECT_EQ(kernels_of("batch=0,seq_q=9,head_dim=64"), Names{});
+}
+
+// Sections that fit into L2, but at least 1.5 times the blocks that run at once, all of about the same size.
+TEST(AttentionBackwardDescriptor, SectionsOfKeyHeadsFillTheDevice) {
+  const auto heads_per_section = [](const char* fields, std::int64_t kv_tiles) {
+    const auto problem = read_problem(AttentionBackwardProblem{}, normal(fields).fields);
+    return attention_backward::heads_per_section(kv_tiles, attention_backward::Settings::of(problem), hopper());
+  };
+  ASSERT_EQ(hopper().sm_count, 132);
+  EXPECT_EQ(heads_per_section("batch=2,heads=16,seq_q=8192,head_dim=128", 64), 4);
+  EXPECT_EQ(heads_per_section("batch=1,heads=64,kv_heads=8,seq_q=4096,head_dim=128", 32), 8);
+  EXPECT_EQ(heads_per_section("batch=2,heads=64,kv_heads=8,seq_q=8192,head_dim=128", 64), 4);
+  EXPECT_EQ(heads_per_section("batch=1,heads=1,seq_q=1024,head_dim=128", 8), 1);
 }
 
 TEST(AttentionBackwardDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {

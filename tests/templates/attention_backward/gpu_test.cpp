@@ -112,13 +112,15 @@ std::vector<UserFunctions> user_functions() {
       "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return q / 450 == k / 450; }";
   const std::string checkerboard =
       "__device__ bool mask_mod(int, int h, int q, int k, const Aux&) { return (q / 64 + k / 64 + h) % 2 == 0; }";
+  const std::string stripes =
+      "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return (q / 64 + k / 300) % 2 == 0; }";
   const std::string bias = test::mod_example("relative_bias");
   return {{"batch=2,heads=4,kv_heads=2,seq_q=337,seq_kv=453,head_dim=64,dtype=bf16", bias, ""},
           {"batch=2,heads=4,kv_heads=2,seq_q=337,seq_kv=453,head_dim=128,dtype=f16,causal=bottom-right", gate, ""},
           {"heads=2,seq_q=300,seq_kv=300,head_dim=256,dtype=bf16,causal=top-left,sinks=1,dsinks=1", gate, ""},
           {"batch=2,heads=4,kv_heads=2,seq_q=337,seq_kv=453,head_dim=128,dtype=bf16", "", tree},
           {"heads=2,kv_heads=1,seq_q=4300,seq_kv=500,head_dim=64,dtype=bf16", "", documents},
-          {"heads=2,kv_heads=1,seq_q=704,seq_kv=2500,head_dim=128,dtype=f16,deterministic=1", "", documents},
+          {"heads=2,kv_heads=1,seq_q=200,seq_kv=2200,head_dim=128,dtype=f16,deterministic=1", "", stripes},
           {"heads=2,seq_q=700,seq_kv=700,head_dim=128,dtype=bf16,causal=bottom-right,deterministic=1", "", documents},
           {"heads=4,kv_heads=2,seq_q=700,seq_kv=500,head_dim=256,dtype=bf16", "", checkerboard},
           {"heads=4,kv_heads=2,seq_q=700,seq_kv=500,head_dim=96,dtype=f16,accumulate=1", gate, checkerboard},
