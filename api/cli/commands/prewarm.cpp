@@ -8,10 +8,12 @@
 
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/remote_flag.h"
 #include "api/cli/commands/commands.h"
 #include "api/cli/report/table.h"
 #include "api/cli/tuning/gpus.h"
 #include "api/cli/tuning/interrupt.h"
+#include "api/cli/tuning/jobs.h"
 #include "api/cli/tuning/prewarm_spec.h"
 #include "api/cli/tuning/tune_child.h"
 
@@ -22,6 +24,9 @@ struct PrewarmFlags {
   EngineFlags engine;
   std::string spec, archs, gpus, effort = "full", budget = "10s";
   bool compile_only = false, all_configs = false, json = false;
+  RemoteFlag remote;
+  std::string queue = "default";
+  bool enqueue = false, wait = false;
   std::int64_t jobs = 0;
 };
 
@@ -68,7 +73,36 @@ void report_failures(const std::vector<PrewarmFailure>& failures) {
   }
 }
 
+/// Leaves the tuning to the workers of a queue.
+int enqueue(const PrewarmFlags& flags) {
+  const std::vector<SpecProblem> problems = read_spec(flags.spec);
+  fleet::Queue queue(flags.remote.url(), flags.queue);
+  const JobSettings settings{parse_effort(flags.effort), parse_duration(flags.budget, "--budget")};
+  std::vector<std::string> ids;
+  for (const SpecProblem& asked : problems) ids.push_back(queue.add(job_payload(asked.problem, settings)));
+  catch_interrupts();
+  const QueueOutcome outcome = flags.wait ? wait_for_jobs(queue, ids) : QueueOutcome{};
+  if (flags.json)
+    std::puts(dump_pretty({{"queue", flags.queue},
+                           {"jobs", ids},
+                           {"waited", flags.wait},
+                           {"done", outcome.done},
+                           {"failed", outcome.errors},
+                           {"interrupted", outcome.interrupted}})
+                  .c_str());
+  else
+    std::printf("%zu jobs in queue %s%s\n", ids.size(), flags.queue.c_str(),
+                flags.wait ? (", " + std::to_string(outcome.done) + " done").c_str() : "");
+  for (const std::string& error : outcome.errors) std::fprintf(stderr, "tunesmith: failed: %s\n", error.c_str());
+  if (outcome.interrupted) throw Error(ErrorCode::cancelled, "interrupted; the jobs stay in the queue");
+  return outcome.errors.empty() ? exit_done : exit_failed;
+}
+
 int prewarm(const PrewarmFlags& flags) {
+  if (flags.wait && !flags.enqueue) throw Error(ErrorCode::invalid_argument, "--wait needs --enqueue");
+  if (flags.enqueue && flags.compile_only)
+    throw Error(ErrorCode::invalid_argument, "--compile-only does not go with --enqueue: `tunesmith work` has that flag");
+  if (flags.enqueue) return enqueue(flags);
   EngineOptions options = flags.engine.options();
   PrewarmSettings settings;
   settings.effort = parse_effort(flags.effort);
@@ -111,6 +145,10 @@ void add_prewarm(CLI::App& app, Parse& parse) {
   command->add_option("--effort", flags->effort, "how many candidates to try (default: full)")->type_name("quick|full");
   command->add_option("--budget", flags->budget, "tuning time for each problem (default: 10s)")->type_name("TIME");
   add_number(*command, "--jobs", flags->jobs, 0, 1024, "compile threads (default: one per core)");
+  command->add_flag("--enqueue", flags->enqueue, "leave the tuning to `tunesmith work` on other machines; needs no GPU");
+  command->add_option("--queue", flags->queue, "with --enqueue: name of the queue (default: default)")->type_name("NAME");
+  command->add_flag("--wait", flags->wait, "with --enqueue: wait until the workers are done");
+  flags->remote.add_to(*command);
   flags->engine.add_specialize(*command, Specialize::automatic);
   flags->engine.add_cache(*command);
   command->add_flag("--json", flags->json, "print one JSON object, nothing else");

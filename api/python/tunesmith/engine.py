@@ -27,6 +27,7 @@ class Engine:
     specialize: "auto", "exact" or "capacity", whether operations over rows get a kernel for each width or for buckets.
     exact_after: uses of a width after which auto compiles its kernel. compile_ahead_jobs: threads that compile kernels of
     other buckets ahead; 0: none.
+    remote: URL of a cache that several hosts share (docs/fleet.md); "" for none. Wheels have no remote cache.
     cuda_folders: searched for NVRTC first; the folders nvidia/*/lib of this environment are searched last.
     """
 
@@ -48,6 +49,7 @@ class Engine:
         cuda_folders: Sequence[_Path] = (),
         templates_folder: _Path | None = None,
         dump_folder: _Path | None = None,
+        remote: str | None = None,
     ) -> None:
         self._core = _core.Engine(
             device,
@@ -66,6 +68,7 @@ class Engine:
             nvidia_folders(),
             templates_folder,
             dump_folder,
+            remote,
         )
 
     def prepare(
