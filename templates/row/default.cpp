@@ -281,9 +281,8 @@ std::optional<TypedConfig> filled(TypedConfig config, int threads, int blocks, c
 /// Returns the configuration of warps for a bucket of widths.
 TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
   TypedConfig config = best;
-  if (shape.shifted() && size_of(shape.input) == 2 && shape.cols < 8) {
+  if (shape.shifted() && size_of(shape.input) == 2 && shape.cols < 4) {
     config.access = Access::elements;
-    config.lanes = lanes_of(shape.cols);
   } else if (!shape.shifted()) {
     // The widest row would take twice the lanes that most rows of the bucket need.
     Shape middle = shape;

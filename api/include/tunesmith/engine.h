@@ -92,7 +92,8 @@ struct EngineOptions {
   std::filesystem::path shipped_cache = default_shipped_cache();
   /// URL of a cache that several hosts share, on Redis or Valkey: redis://HOST, rediss:// (TLS) or redis+unix:SOCKET, with
   /// options; docs/fleet.md lists them. It is asked once for a record or binary that the files lack, for a limited time
-  /// (150 ms, or 350 ms for a binary, and not at all for a while after an error); launches never ask it. Default empty: none.
+  /// (150 ms, or 350 ms for a binary, and not at all for a while after an error); launches never ask it. Default empty:
+  /// none.
   std::string remote;
   /// Folders searched for libnvrtc and its builtins before the standard places. Default none.
   std::vector<std::filesystem::path> cuda_folders;
@@ -116,9 +117,9 @@ struct EngineOptions {
   /// Returns the defaults, overridden by the environment variables TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (files separated
   /// by ':'; an empty value disables system_caches and shipped_cache), TUNESMITH_MODE, TUNESMITH_LOG ("info" or "warning",
   /// to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES, TUNESMITH_CUDA (folders separated by ':'), TUNESMITH_TUNER (the
-  /// tuner_program; may be empty), TUNESMITH_PROBLEM_LOG and TUNESMITH_REMOTE. The library reads the environment only here and for the
-  /// defaults of cache_file and cuda_environment. Throws Error(invalid_argument) with
-  /// the variable and its value.
+  /// tuner_program; may be empty), TUNESMITH_PROBLEM_LOG and TUNESMITH_REMOTE. The library reads the environment only here
+  /// and for the defaults of cache_file and cuda_environment. Throws Error(invalid_argument) with the variable and its
+  /// value.
   static EngineOptions from_environment();
 };
 

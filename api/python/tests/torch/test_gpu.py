@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.attention.flex_attention import create_block_mask
 
 import tunesmith
 import tunesmith.torch as tt
@@ -100,7 +101,7 @@ def test_flex_attention() -> None:
     def causal(b, h, q, kv):
         return q >= kv
 
-    block_mask = torch.nn.attention.flex_attention.create_block_mask(causal, None, None, 160, 160, BLOCK_SIZE=128)
+    block_mask = create_block_mask(causal, None, None, 160, 160, BLOCK_SIZE=128)
     assert tt.why_not_flex_attention(*tensors, alibi, block_mask) is None
     o = tt.flex_attention(*tensors, alibi, block_mask)
     exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
@@ -166,6 +167,30 @@ def test_a_model_of_transformers() -> None:
     for parameter, other, reference in zip(ours.parameters(), theirs.parameters(), exact.parameters(), strict=True):
         error, usual = ((one.grad.double() - reference.grad).norm() for one in (parameter, other))
         assert error <= 2 * usual + 2.0**-8 * reference.grad.norm()
+
+
+def test_dropout() -> None:
+    dropout, seq = 0.25, 128
+    q, k, v = (torch.randn(2, 4, seq, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    state = torch.tensor([3, 5], device="cuda")
+    eye = torch.eye(seq, device="cuda", dtype=torch.bfloat16).expand(2, 4, seq, seq)
+    kept = tt.attention(q.detach(), k.detach(), eye, layout="bhsd", dropout=dropout, rng_state=state) != 0
+    pairs = kept.numel()  # a binomial distribution: six standard deviations, and weights that bf16 rounds to zero
+    assert abs(int((~kept).sum()) - dropout * pairs) < 6 * (pairs * dropout * (1 - dropout)) ** 0.5 + 2.0**-8 * pairs
+    exact = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
+    reference = (torch.softmax(exact[0] @ exact[1].mT / 8, -1) * kept / (1 - dropout)) @ exact[2]
+    o = tt.attention(q, k, v, layout="bhsd", dropout=dropout, rng_state=state)
+    upstream = torch.randn_like(o)
+    o.backward(upstream)
+    reference.backward(upstream.double())
+    torch.testing.assert_close(o.detach().double(), reference.detach(), rtol=0, atol=4 * 4 * 2.0**-8)
+    for ours, theirs in zip((q, k, v), exact, strict=True):
+        assert (ours.grad.double() - theirs.grad).abs().max() <= 4 * 2.0**-8 * theirs.grad.abs().max()
+    torch.manual_seed(11)
+    first, second = (tt.scaled_dot_product_attention(q, k, v, dropout_p=dropout) for _ in range(2))
+    torch.manual_seed(11)
+    assert torch.equal(first, tt.scaled_dot_product_attention(q, k, v, dropout_p=dropout))
+    assert not torch.equal(first, second)
 
 
 def test_traced_functions() -> None:

@@ -8,6 +8,7 @@ speed. The operations are torch.ops.tunesmith.*; eager calls go to the kernels d
 
 from __future__ import annotations
 
+from . import sdpa_backend as _sdpa_backend  # noqa: F401  (registers itself with torch)
 from .attention import attention, scaled_dot_product_attention, why_not_scaled_dot_product_attention
 from .flex import flex_attention, why_not_flex_attention
 from .launching import engine_of, use_engine
