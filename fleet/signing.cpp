@@ -1,6 +1,7 @@
 #include "fleet/signing.h"
 
 #include <fcntl.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>
@@ -65,7 +66,13 @@ std::string key_from_base64(const std::string& text) {
 
 }  // namespace
 
+void start_openssl() {
+  static const int started = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+  if (started != 1) fail("start");
+}
+
 std::string sha256(std::string_view bytes) {
+  start_openssl();
   std::string digest(digest_bytes, '\0');
   unsigned size = 0;
   if (EVP_Digest(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(digest.data()), &size, EVP_sha256(),
@@ -82,6 +89,7 @@ SigningKey::SigningKey(std::shared_ptr<void> key) : key_(std::move(key)), public
 }
 
 SigningKey SigningKey::generate() {
+  start_openssl();
   const Owned<EVP_PKEY_CTX> context(EVP_PKEY_CTX_new_id(EVP_PKEY_ED25519, nullptr));
   EVP_PKEY* key = nullptr;
   if (!context || EVP_PKEY_keygen_init(context.get()) != 1 || EVP_PKEY_keygen(context.get(), &key) != 1) fail("make a key");
@@ -89,6 +97,7 @@ SigningKey SigningKey::generate() {
 }
 
 SigningKey SigningKey::read(const std::filesystem::path& file) {
+  start_openssl();
   struct stat facts {};
   std::ifstream stream(file);
   if (!stream || stat(file.c_str(), &facts) != 0)

@@ -12,6 +12,10 @@ namespace tunesmith::fleet {
 
 inline constexpr std::size_t digest_bytes = 32, public_key_bytes = 32, signature_bytes = 64;
 
+/// Initializes OpenSSL, unless the program has, without its clean-up at exit: an engine that is a global variable is
+/// destroyed after that, and still signs and writes what waits. The other functions call it.
+void start_openssl();
+
 /// Returns the 32 bytes of the digest.
 std::string sha256(std::string_view bytes);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fleet/error.h"
+#include "fleet/signing.h"
 #include "fleet/socket.h"
 
 namespace tunesmith::fleet {
@@ -51,8 +52,9 @@ class TlsStream final : public Stream {
   BIO* out_ = nullptr;  // owned by session_
 };
 
-TlsStream::TlsStream(std::unique_ptr<Socket> socket, const RemoteUrl& url, Deadline deadline)
-    : socket_(std::move(socket)), context_(SSL_CTX_new(TLS_client_method())) {
+TlsStream::TlsStream(std::unique_ptr<Socket> socket, const RemoteUrl& url, Deadline deadline) : socket_(std::move(socket)) {
+  start_openssl();
+  context_.reset(SSL_CTX_new(TLS_client_method()));
   if (!context_) fail("OpenSSL: " + openssl_reason());
   SSL_CTX_set_min_proto_version(context_.get(), TLS1_2_VERSION);
   SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);

@@ -1,5 +1,8 @@
 #include "fleet/transfer.h"
 
+#include <future>
+#include <utility>
+
 #include "fleet/error.h"
 #include "fleet/shared_values.h"
 #include "tunesmith/error.h"
@@ -124,7 +127,11 @@ class Puller {
     return names;
   }
 
-  const Transferred& done() const { return done_; }
+  /// Waits until everything is stored.
+  const Transferred& done() {
+    finish_storing();
+    return done_;
+  }
 
  private:
   void take_binary(const Reply& reply, const std::string& fingerprint, const Generation* generation) {
@@ -140,11 +147,16 @@ class Puller {
 
   void flush() {
     if (tunings_.empty() && binaries_.empty()) return;
-    cache_.import_shared(tunings_, binaries_);
     done_.tunings += static_cast<std::int64_t>(tunings_.size());
     done_.binaries += static_cast<std::int64_t>(binaries_.size());
-    tunings_.clear();
-    binaries_.clear();
+    finish_storing();
+    storing_ = std::async(std::launch::async,
+                          [&cache = cache_, tunings = std::exchange(tunings_, {}), binaries = std::exchange(binaries_, {})] {
+                            cache.import_shared(tunings, binaries);
+                          });
+  }
+  void finish_storing() {
+    if (storing_.valid()) storing_.get();
   }
 
   Client& client_;
@@ -153,6 +165,7 @@ class Puller {
   std::vector<SharedTuning> tunings_;
   std::vector<BinaryRecord> binaries_;
   Transferred done_;
+  std::future<void> storing_;  // the last batch, while the next one is read and verified
 };
 
 }  // namespace

@@ -10,7 +10,8 @@ cmake --preset debug >/dev/null
 cmake --build --preset debug --target cache_test
 build/debug/tests/cache_test --gtest_filter='CacheDamage.Survives*:CacheConcurrency.KilledWriters*'
 if cmake --build --preset debug --target help | grep -q '^fleet_test'; then
-  cmake --build --preset debug --target fleet_test
+  cmake --build --preset debug --target fleet_test fleet_engine_test
+  build/debug/tests/fleet_engine_test --gtest_filter='*OneOfManyHosts*'
   build/debug/tests/fleet_test --gtest_filter='Torture*:Faults*:*TenThousand*'
 else
   echo "torture.sh: this build has no remote cache; its part was left out"

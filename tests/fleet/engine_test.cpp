@@ -12,6 +12,7 @@
 #include "tests/api/engine/fakes.h"
 #include "tests/fleet/faulty_server.h"
 #include "tests/fleet/server.h"
+#include "tests/support/torture.h"
 #include "tuner/select.h"
 
 namespace tunesmith::fleet {
@@ -94,7 +95,7 @@ TEST_F(FleetEngineTest, AReplayingEngineFindsTheWidthsOfTheFleet) {
 TEST_F(FleetEngineTest, OneOfManyHostsTunes) {
   TUNESMITH_NEEDS_SERVER();
   start();
-  constexpr int hosts = 16;
+  const int hosts = static_cast<int>(std::min(64U, torture_rounds(16)));
   std::vector<pid_t> children;
   for (int i = 0; i < hosts; ++i) {
     const pid_t child = fork();

@@ -20,6 +20,9 @@
 namespace tunesmith::fleet {
 namespace {
 
+// Made before OpenSSL is started, so it is destroyed after exit handlers of OpenSSL.
+std::shared_ptr<void> destroyed_at_exit;
+
 class RemoteCacheTest : public FleetTest {
  protected:
   /// The cache of one host: a file of its own, and the server.
@@ -301,6 +304,30 @@ TEST_F(RemoteCacheTest, AForkedChildHasAConnectionOfItsOwn) {
   EXPECT_TRUE(host("c").cache->find_record(sample_key(4096)));
   EXPECT_FALSE(b.cache->find_record(sample_key(512)));  // the parent's connection is as it was
   EXPECT_TRUE(warnings.empty());
+}
+
+// Programs have engines in global variables, which are destroyed after most exit handlers.
+TEST_F(RemoteCacheTest, WhatWaitsAtExitIsWritten) {
+  TUNESMITH_NEEDS_SERVER();
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer allows no new threads after a fork";
+#endif
+  start();
+  make_key("key");
+  const pid_t child = fork();
+  if (child == 0) {
+    auto a = std::make_shared<Host>(signing_host("a"));
+    a->cache->store_record(sample_tuning(1024).record, {});
+    a->cache->store_binary(sample_binary("f1", 500'000), "");
+    destroyed_at_exit = std::move(a);
+    std::exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  Host b = signing_host("b");
+  EXPECT_TRUE(b.cache->find_record(sample_key(1024)));
+  EXPECT_TRUE(b.cache->find_binary("f1"));
 }
 
 TEST_F(RemoteCacheTest, CountsWhatItDoes) {
