@@ -17,6 +17,7 @@ class ParsedRowProgram final : public row::RowProblem {
   std::optional<Config> capacity_config(const DeviceInfo&) const override { return std::nullopt; }
   std::string capacity_class() const override { return {}; }
   SourceParts source_parts(const Config& config) const override;
+  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 
