@@ -17,8 +17,10 @@ constexpr double wanted_of_warps = 16;
 constexpr double near_best = 0.95;
 
 double row_values(const TypedConfig& config, const Shape& shape) {
-  const auto elements = static_cast<double>(config.vectors_in_registers(shape) * shape.vector() * shape.inputs);
-  return config.registers == Registers::packed ? elements / 2 : elements;
+  const std::int64_t rows = config.loads_ahead(shape) ? 2 : 1;
+  const auto elements = static_cast<double>(config.vectors_in_registers(shape) * shape.vector() * shape.inputs * rows);
+  const auto sums = static_cast<double>(config.vectors_per_thread(shape) * shape.vector() * shape.column_sums);
+  return (config.registers == Registers::packed ? elements / 2 : elements) + sums;
 }
 
 /// Returns the number of rows that registers and threads allow on a multiprocessor.
