@@ -124,10 +124,6 @@ std::int64_t TypedConfig::vectors_in_registers(const Shape& shape) const noexcep
   return has_shared_vectors() ? std::min<std::int64_t>(vectors, register_vectors) : vectors;
 }
 
-bool TypedConfig::loads_ahead(const Shape& shape) const noexcept {
-  return shape.column_sums > 0 && holds_row() && members() > 32 && smem_bytes(shape) == 0;
-}
-
 std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
   if (variant == Variant::pipeline) return pipeline_geometry(*this, shape).smem_bytes;
   if (!has_shared_vectors()) return 0;
@@ -160,7 +156,6 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   if (shape.logarithm) around += 6;
   if (shape.options.mask != Mask::none) around += 14;
   if (shape.shifted() && shape.vector() <= 2) around += 8;  // many vectors may cross the end of the row
-  if (loads_ahead(shape)) elements *= 2;
   if (halved) elements /= 2;
   if (holds_row()) elements += vectors_per_thread(shape) * shape.vector() * shape.column_sums;
   return static_cast<int>(std::min<std::int64_t>(elements, 4096)) + around;

@@ -79,9 +79,6 @@ struct TypedConfig {
   /// Returns the resident vectors per thread of each input.
   std::int64_t vectors_per_thread(const Shape& shape) const noexcept;
   std::int64_t vectors_in_registers(const Shape& shape) const noexcept;
-  /// Returns whether the next row is loaded into registers while a row is computed: persistent groups of programs that sum
-  /// over the rows.
-  bool loads_ahead(const Shape& shape) const noexcept;
   /// Returns whether a row is resident on chip between one read and one write.
   bool holds_row() const noexcept { return variant <= Variant::grid; }
   bool bounds_registers() const noexcept {

@@ -17,10 +17,8 @@ constexpr double wanted_of_warps = 16;
 constexpr double near_best = 0.95;
 
 double row_values(const TypedConfig& config, const Shape& shape) {
-  const std::int64_t rows = config.loads_ahead(shape) ? 2 : 1;
-  const auto elements = static_cast<double>(config.vectors_in_registers(shape) * shape.vector() * shape.inputs * rows);
-  const auto sums = static_cast<double>(config.vectors_per_thread(shape) * shape.vector() * shape.column_sums);
-  return (config.registers == Registers::packed ? elements / 2 : elements) + sums;
+  const auto elements = static_cast<double>(config.vectors_in_registers(shape) * shape.vector() * shape.inputs);
+  return config.registers == Registers::packed ? elements / 2 : elements;
 }
 
 /// Returns the number of rows that registers and threads allow on a multiprocessor.

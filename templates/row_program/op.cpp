@@ -48,10 +48,7 @@ Cost ParsedRowProgram::cost() const {
 }
 
 row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row::Shape& shape) const {
-  // A persistent group cannot hide its exchanges behind other blocks: between blocks, fewer stages are faster.
-  const bool fewer_stages =
-      shape.column_sums > 0 && (config.variant == row::Variant::cluster || config.variant == row::Variant::grid);
-  const Program& program = config.holds_row() && !fewer_stages ? resident_program_ : program_;
+  const Program& program = config.holds_row() ? resident_program_ : program_;
   row::Kernels kernels;
   const std::string sums = shape.column_sums > 0 ? "sums_" : "";
   kernels.files = "row_program/" + sums;

@@ -129,9 +129,6 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   const Program separate = with_separate_stages(program);
   for (int stage = 1; stage <= separate.stages; ++stage)
     shape.exchanged_floats = std::max(shape.exchanged_floats, exchanged_floats(separate, stage));
-  if (shape.column_sums > 0)
-    for (int stage = 1; stage <= program.stages; ++stage)
-      shape.exchanged_floats = std::max(shape.exchanged_floats, exchanged_floats(program, stage));
   shape.more_registers += shape.exchanged_floats;
   constexpr int warps = 32, float_bytes = 4, slots = 2, usual_bytes = 1024;
   shape.more_smem_bytes =

@@ -37,18 +37,22 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
   }
 }
 
-/// Computes a loaded row and stores its outputs. `exists`: it may be stored.
+/// Computes a row and stores its outputs. `exists`: it may be stored. `first`: the group has had no row before.
 template <typename Program, const RowShape& shape, const ResidentConfig& config, typename Group, typename Inputs,
           typename Sums>
-__device__ __forceinline__ void program_of_row(Group& group, const typename Program::Params& params, const Row<shape>& row,
-                                               bool exists, Inputs& inputs, Sums& sums) {
+__device__ __forceinline__ void program_of_row(Group& group, const typename Program::Params& params, int64 index,
+                                               bool exists, bool first, Inputs& inputs, Sums& sums) {
   const int thread_rank = group.thread_rank();
+  const Row<shape> row(params.row, index, static_cast<const typename Program::First*>(nullptr));
+  inputs.template load<Program>(params, row, thread_rank);
+  if (first) group.start();
+
   typename Program::Values values;
   bool arrived = false;
-  Program::derive(Stage<0>(), params, row.index, values);
+  Program::derive(Stage<0>(), params, index, values);
   reduce_resident<Program, 1, shape, config>(group, params, row, inputs, arrived, values);
 
-  if (exists && thread_rank == 0) Program::store_row(params, row.index, values);
+  if (exists && thread_rank == 0) Program::store_row(params, index, values);
 #pragma unroll
   for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
     if (i == config.register_vectors && !arrived) inputs.arrived();
@@ -76,10 +80,7 @@ __device__ __forceinline__ void row_program_resident(const typename Program::Par
   Inputs inputs(config.shared_vectors > 0 ? dynamic_shared() : nullptr);
   NoColumnSums sums;
   over_rows(group, params.row.rows, [&](int64 index, bool exists) {
-    const Row<shape> row(params.row, index, static_cast<const typename Program::First*>(nullptr));
-    inputs.template load<Program>(params, row, group.thread_rank());
-    group.start();
-    program_of_row<Program, shape, config>(group, params, row, exists, inputs, sums);
+    program_of_row<Program, shape, config>(group, params, index, exists, true, inputs, sums);
   });
 }
 
