@@ -176,8 +176,8 @@ void bind_problem(nb::module_& module) {
       "shipped_program", [](const std::string& name) { return RowProgramText::shipped(name).text(); }, "name"_a,
       "Returns the text of a shipped row program, or of the gradient of one ('rms_norm_gradient').");
   module.def(
-      "row_program_gradient", [](const std::string& program) { return RowProgramText(program).gradient().text(); }, "program"_a,
-      "Returns the row program that computes the gradient of a row program.");
+      "row_program_gradient", [](const std::string& program) { return RowProgramText(program).gradient().text(); },
+      "program"_a, "Returns the row program that computes the gradient of a row program.");
 }
 
 }  // namespace tunesmith::python

@@ -86,7 +86,9 @@ def reference(name: str, x: torch.Tensor, r: torch.Tensor, w: torch.Tensor, b: t
 def test_shipped_programs_and_their_gradients(name: str, compiled: bool) -> None:
     torch.manual_seed(1)
     given = [torch.randn(2, 3, 48), torch.randn(2, 3, 48), torch.rand(48) + 0.5, torch.randn(48)]
-    own, exact = ([tensor.detach().to(dtype).requires_grad_() for tensor in given] for dtype in (torch.float32, torch.float64))
+    own, exact = (
+        [tensor.detach().to(dtype).requires_grad_() for tensor in given] for dtype in (torch.float32, torch.float64)
+    )
     x, r, w, b = own
     arguments = {"layer_norm": (x, w, b), "swiglu": (x, r), "add_rms_norm": (x, r, w)}[name]
     numbers = {} if name == "swiglu" else {"eps": 1e-3}

@@ -164,7 +164,8 @@ def _backward(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Any:
     tensors = ctx.saved_tensors
     text, inputs, derivatives, outputs, known = _gradient_of(ctx.program)
     forward = [array.name for array in _arrays(ctx.program, "f32", "input")]
-    types = {array.name: _TYPES[array.dtype] for array in _arrays(text, _problem(tensors, ctx.program, "")["dtype"], "input")}
+    dtype = _problem(tensors, ctx.program, "")["dtype"]
+    types = {array.name: _TYPES[array.dtype] for array in _arrays(text, dtype, "input")}
     given = []
     for name in inputs:
         if name not in derivatives:
