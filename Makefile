@@ -1,5 +1,5 @@
 # Shortcuts for scripts/ and the presets of CMakePresets.json. Builds are in build/<preset>/.
-.PHONY: help setup build demo test test-torch asan tsan wheel bench format clean
+.PHONY: help setup build demo test test-torch torture asan tsan wheel bench format clean
 
 help: ## show this list
 	@awk -F ':|## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$3}' Makefile
@@ -15,6 +15,9 @@ demo: build ## run and check the main features, on a GPU or on the CPU
 
 test: setup ## build with warnings as errors and run all tests
 	@scripts/test.sh test
+
+torture: setup ## run the tests with random faults for longer: damaged files, killed processes, bad servers (minutes)
+	@scripts/torture.sh
 
 test-torch: setup ## test the Python package with PyTorch on the CPU, in an environment of its own
 	@scripts/test_torch.sh

@@ -90,6 +90,10 @@ struct CacheInfo {
   std::vector<SystemFileInfo> system_files;
 };
 
+class RemoteLease;
+class RemoteStore;
+struct SharedTuning;
+
 struct CacheOptions {
   /// The user's file, created with its folder on the first write, for this user only (modes 0600 and 0700). Empty: results
   /// are kept in memory only.
@@ -100,6 +104,9 @@ struct CacheOptions {
   std::function<void(const std::string&)> warn;
   /// Time that a lookup or write waits for another process, in milliseconds.
   int busy_timeout_ms = 5000;
+  /// Shared by several hosts (cache/remote_store.h): asked for exact records and binaries that the files lack, before
+  /// nearest ones; what it has is stored here, and what is stored here is published. Null: none.
+  std::shared_ptr<RemoteStore> remote;
 };
 
 /// The cache of one process. Thread-safe; several processes may share a file. If the file is damaged, locked, full,
@@ -140,6 +147,17 @@ class Cache {
   /// other owner may have stored it. Without a file, always succeeds.
   std::optional<WorkClaim> claim(std::string_view key, std::chrono::milliseconds wait) const;
 
+  /// The right of this host to tune a key.
+  struct HostClaim {
+    bool is_elsewhere = false;           ///< another host tunes the key now
+    std::shared_ptr<RemoteLease> lease;  ///< null without a remote store that answers
+  };
+  /// Claims the tuning of a key among all hosts that share the remote store, for at most `limit_s` seconds. Never waits for
+  /// another host.
+  HostClaim claim_host(const TuningKey& key, double limit_s) const;
+  /// Reports whether the remote store has pinned the records: only those are found, whatever the files hold.
+  bool is_pinned() const;
+
   CacheInfo info();
   std::vector<TuningRecord> list_records();
   /// Runs SQLite's quick check, verifies every row's checksum and removes rows that fail. Returns the problems found.
@@ -157,6 +175,9 @@ class Cache {
   std::int64_t import_from(const std::filesystem::path& from);
   /// Does the same with these records, in one transaction.
   std::int64_t import_records(const std::vector<TuningRecord>& records);
+  /// Stores records with their trials, which replace those of this file, and binaries; all in one transaction. Publishes
+  /// nothing.
+  void import_shared(const std::vector<SharedTuning>& tunings, const std::vector<BinaryRecord>& binaries);
 
   /// Lists the binaries of the user's file, ordered by fingerprint. Does not verify checksums.
   std::vector<BinaryInfo> list_binaries();

@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "cache/layers.h"
+#include "cache/remote_store.h"
 
 namespace tunesmith {
 
@@ -16,6 +17,15 @@ struct Cache::Impl {
   /// Runs `work(layers)` under the lock. Delivers warnings after releasing it, so that a callback may call the cache.
   template <typename Work>
   auto enter(const Work& work);
+
+  /// Returns the cache of a pinned generation; null if there is none.
+  Cache* pinned() const;
+  std::optional<TuningRecord> local_record(const TuningKey& key);
+  std::optional<BinaryRecord> local_binary(const std::string& fingerprint);
+  /// Stores on this host only.
+  void keep(const SharedTuning& tuning);
+  /// `source` is null if it is not known.
+  void keep(const BinaryRecord& binary, const std::string* source);
 
   const CacheOptions options;
 

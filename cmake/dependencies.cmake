@@ -1,5 +1,6 @@
 # Dependencies: SQLite (the cache file), Boost.Context (the host executor's fibers), nlohmann-json (specs and --json), CLI11
-# (the command line), xxHash (fingerprints; header only). NVRTC and the driver are opened at run time.
+# (the command line), xxHash (fingerprints; header only). NVRTC and the driver are opened at run time. The remote cache
+# (fleet/) needs hiredis (protocol), OpenSSL 3 (TLS, signatures) and zlib (values); without them it is left out.
 find_package(Threads REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
@@ -18,4 +19,28 @@ if(TUNESMITH_STATIC_DEPENDENCIES)
 else()
   target_link_libraries(tunesmith_sqlite INTERFACE SQLite::SQLite3)
   target_link_libraries(tunesmith_boost_context INTERFACE Boost::context)
+endif()
+
+set(TUNESMITH_REMOTE AUTO CACHE STRING "Build the remote cache over the Redis protocol: AUTO (if its libraries are found), ON, OFF")
+set_property(CACHE TUNESMITH_REMOTE PROPERTY STRINGS AUTO ON OFF)
+set(TUNESMITH_HAS_REMOTE OFF)
+# Binaries that travel have no system libraries to rely on.
+if(TUNESMITH_REMOTE STREQUAL "AUTO" AND TUNESMITH_STATIC_DEPENDENCIES)
+  message(STATUS "remote cache: left out of a build with static dependencies")
+elseif(TUNESMITH_REMOTE)
+  find_path(TUNESMITH_HIREDIS_INCLUDE_DIR hiredis/hiredis.h)
+  find_library(TUNESMITH_HIREDIS_LIBRARY hiredis)
+  find_package(OpenSSL 3.0 QUIET)
+  find_package(ZLIB QUIET)
+  if(TUNESMITH_HIREDIS_INCLUDE_DIR AND TUNESMITH_HIREDIS_LIBRARY AND OPENSSL_FOUND AND ZLIB_FOUND)
+    set(TUNESMITH_HAS_REMOTE ON)
+    add_library(tunesmith_remote_libraries INTERFACE)
+    target_include_directories(tunesmith_remote_libraries SYSTEM INTERFACE ${TUNESMITH_HIREDIS_INCLUDE_DIR})
+    target_link_libraries(tunesmith_remote_libraries INTERFACE ${TUNESMITH_HIREDIS_LIBRARY} OpenSSL::SSL OpenSSL::Crypto
+      ZLIB::ZLIB Threads::Threads)
+  elseif(TUNESMITH_REMOTE STREQUAL "AUTO")
+    message(STATUS "remote cache: left out; it needs hiredis, OpenSSL 3 and zlib (scripts/setup.sh)")
+  else()
+    message(FATAL_ERROR "TUNESMITH_REMOTE is ON, but hiredis, OpenSSL 3 or zlib was not found (scripts/setup.sh installs them)")
+  endif()
 endif()

@@ -171,19 +171,26 @@ void Description::check_as_given(const Description& defaults) const {
   }
 }
 
+bool fits_memory(const ArrayFacts& array) noexcept {
+  constexpr double most_bytes = 0x1p56;
+  if (!array.present) return true;
+  double elements = 1;
+  std::int64_t packed = 1;
+  bool empty = false;
+  for (std::size_t i = array.shape.count; i-- > 0;) {
+    const std::int64_t extent = array.shape.items[i].value;
+    const std::int64_t stride = array.strides.count > 0 ? array.strides.items[i] : packed;
+    packed = product(packed, extent);
+    empty = empty || extent == 0;
+    elements += (static_cast<double>(extent) - 1) * static_cast<double>(stride);
+  }
+  return empty || elements * static_cast<double>(size_of(array.dtype)) <= most_bytes;
+}
+
 void Description::check_extents() const {
-  constexpr double most_bytes = 0x1p56;  // far beyond any memory, far below overflow
   for (const ArrayFacts& array : arrays_) {
-    if (!array.present) continue;
+    if (fits_memory(array)) continue;
     const std::vector<std::int64_t> strides = strides_of(array);
-    double elements = 1;
-    bool empty = false;
-    for (std::size_t i = 0; i < array.shape.count; ++i) {
-      const std::int64_t extent = array.shape.items[i].value;
-      empty = empty || extent == 0;
-      elements += (static_cast<double>(extent) - 1) * static_cast<double>(strides[i]);
-    }
-    if (empty || elements * static_cast<double>(size_of(array.dtype)) <= most_bytes) continue;
     std::string extents, steps;
     for (std::size_t i = 0; i < array.shape.count; ++i) {
       const Extent& extent = array.shape.items[i];
@@ -235,7 +242,7 @@ Fields Description::form(const Description& defaults, bool normal) const {
     std::optional<Value> usual = defaults.fields_[i].get();
     if (normal && !usual && !entry.facts.follows.text.empty()) usual = entry.follows();
     if ((entry.option || entry.facts.omit_default) && value == usual) continue;
-    fields.set(entry.name, entry.generic(*value));
+    fields.append(entry.name, entry.generic(*value));
   }
   return fields;
 }
@@ -277,15 +284,19 @@ std::string_view Description::name_of(const void* member) const {
 }
 
 std::vector<ArrayInfo> Description::array_infos(bool all) const {
+  const auto is_listed = [all](const ArrayFacts& array) { return array.present || all; };
   std::vector<ArrayInfo> infos;
+  infos.reserve(static_cast<std::size_t>(std::ranges::count_if(arrays_, is_listed)));
   for (const ArrayFacts& array : arrays_) {
-    if (!array.present && !all) continue;
-    ArrayInfo info;
+    if (!is_listed(array)) continue;
+    ArrayInfo& info = infos.emplace_back();
     info.name = array.name;
     info.input = array.role != Role::output;
     info.output = array.role != Role::input;
     info.optional = array.optional;
     info.dtype = array.dtype;
+    info.shape.reserve(array.shape.count);
+    info.dims.reserve(array.shape.count);
     for (const Extent& extent : array.shape) {
       info.shape.push_back(extent.value);
       info.dims.push_back(dim_text(extent));
@@ -301,7 +312,6 @@ std::vector<ArrayInfo> Description::array_infos(bool all) const {
     info.in_place_field = name_of(array.in_place != nullptr ? array.in_place : array.in_place_choice);
     info.meaning = array.meaning;
     info.present = array.present;
-    infos.push_back(std::move(info));
   }
   return infos;
 }

@@ -77,6 +77,7 @@ namespace {
 bool needs_escape(char c) { return c == ',' || c == '%' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
 std::string escaped(const std::string& word) {
+  if (std::ranges::none_of(word, needs_escape)) return word;
   constexpr std::string_view digits = "0123456789ABCDEF";
   std::string result;
   for (const char c : word) {
@@ -112,8 +113,10 @@ template <typename Word>
 std::string listed(const std::vector<std::pair<std::string, Value>>& items, const Word& word_text) {
   std::string result;
   for (const auto& [name, value] : items) {
+    if (!result.empty()) result += ',';
+    result.append(name).append("=");
     const auto* word = std::get_if<std::string>(&value);
-    result += (result.empty() ? "" : ",") + name + "=" + (word != nullptr ? word_text(*word) : tunesmith::text(value));
+    result += word != nullptr ? word_text(*word) : tunesmith::text(value);
   }
   return result;
 }

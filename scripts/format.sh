@@ -27,7 +27,7 @@ if ! clang_format=$(find_clang_format); then
   exit 1
 fi
 
-mapfile -d '' files < <(find api bench cache core jit templates tests tuner -type f \
+mapfile -d '' files < <(find api bench cache core fleet jit templates tests tuner -type f \
   \( -name '*.cpp' -o -name '*.h' -o -name '*.cuh' -o -name '*.cu' \) -not -path '*/golden/*' -print0 | sort -z)
 ((${#files[@]} > 0)) || { echo "format.sh: found no sources" >&2; exit 1; }
 

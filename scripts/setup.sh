@@ -22,9 +22,10 @@ fail() {
 declare -A tool_package=(
   [g++]=g++ [cmake]=cmake [ninja]=ninja-build [make]=make [git]=git [pkg-config]=pkgconf [ccache]=ccache
   [clang-format-14]=clang-format-14 # other versions format differently
+  [redis-server]=redis-server       # for the tests of the remote cache
 )
 libraries=(libsqlite3-dev libboost-context-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libgtest-dev libbenchmark-dev
-  python3-dev python3-venv)
+  libhiredis-dev libssl-dev zlib1g-dev python3-dev python3-venv)
 
 missing_packages() {
   local tool

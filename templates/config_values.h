@@ -3,8 +3,10 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tunesmith/description.h"
@@ -43,6 +45,18 @@ Config read_config(const Fields& fields) {
     throw Error(error.code(), "configuration: ", error.what());
   }
   return config;
+}
+
+/// Returns parse(config), or the last result of this thread if the configuration is the same, as it is for each new length
+/// of a known kernel.
+template <typename Typed>
+Typed parse_or_repeat(const Config& config, Typed (*parse)(const Config&)) {
+  static thread_local std::optional<std::pair<Config, Typed>> last;
+  if (!last || !(last->first == config)) {
+    Typed typed = parse(config);
+    last.emplace(config, std::move(typed));
+  }
+  return last->second;
 }
 
 /// Returns the fields in canonical order, without options at their defaults.

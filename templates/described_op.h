@@ -40,7 +40,7 @@ class DescribedOp : public Op {
       description.check_as_given(description_of_defaults<Typed>());
       description.resolve();
     }
-    Description(typed).check_extents();
+    check_extents(typed);
     complete(typed);
     return std::make_shared<const Parsed>(*this, typed);
   }

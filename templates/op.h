@@ -95,6 +95,8 @@ class ParsedProblem {
   const Problem& problem() const noexcept { return problem_; }
   /// Returns the arrays in launch order.
   std::vector<ArrayInfo> arrays() const { return arrays_; }
+  /// Returns the same without a copy, valid as long as this object.
+  std::span<const ArrayInfo> array_view() const noexcept { return arrays_; }
   /// Returns the same problem with other values of some fields. Throws Error(invalid_argument).
   ParsedProblemPtr with(const Fields& changes) const;
 
@@ -120,14 +122,22 @@ class ParsedProblem {
   }
 
   /// Returns the configuration of a kernel that runs every n_cols of a bucket; n_cols is a parameter of the
-  /// kernel then. Nothing if the operation compiles n_cols in. It is the same for all problems with equal capacity_class().
+  /// kernel then. Nothing if the operation compiles n_cols in. It is the same for all problems with equal capacity() and
+  /// capacity_class().
   virtual std::optional<Config> capacity_config(const DeviceInfo& device) const {
     static_cast<void>(device);
     return std::nullopt;
   }
-  /// Returns what decides capacity_config() and, with a configuration of that capacity, the source: made in microseconds.
-  /// Empty if there is no such configuration.
+  /// Returns the most n_cols of the problem's bucket; 0 if the operation compiles n_cols in.
+  virtual std::int64_t capacity() const noexcept { return 0; }
+  /// Returns what decides, with capacity(), the capacity_config() and its source: made in microseconds.
   virtual std::string capacity_class() const { return {}; }
+  /// Returns problems with this capacity_class(), one for each bucket of n_cols that ends from `least` to `most`. Buckets
+  /// without such a problem are left out.
+  virtual std::vector<ParsedProblemPtr> in_buckets(std::int64_t least, std::int64_t most) const {
+    static_cast<void>(least), static_cast<void>(most);
+    return {};
+  }
 
   virtual SourceParts source_parts(const Config& config) const = 0;
   virtual LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const = 0;

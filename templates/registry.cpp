@@ -59,13 +59,12 @@ std::span<const Op* const> shipped_program_ops() {
 }
 
 const Op& find_op(std::string_view name) {
-  std::string known;
-  for (const Op* op : all_ops()) {
+  for (const Op* op : all_ops())
     if (op->name() == name) return *op;
-    known += (known.empty() ? "" : ", ") + std::string(op->name());
-  }
   for (const Op* op : shipped_program_ops())
     if (op->name() == name) return *op;
+  std::string known;
+  for (const Op* op : all_ops()) known += (known.empty() ? "" : ", ") + std::string(op->name());
   throw Error(ErrorCode::invalid_argument, "op is '", name, "'; allowed: ", known);
 }
 

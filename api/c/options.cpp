@@ -50,6 +50,8 @@ EngineOptions options_from_c(const tunesmith_options* options) {
   if (given.exact_after != 0)
     result.exact_after =
         static_cast<std::uint32_t>(std::min<std::size_t>(given.exact_after, std::numeric_limits<std::uint32_t>::max()));
+  if (given.compile_ahead_jobs != 0)
+    result.compile_ahead_jobs = static_cast<std::uint32_t>(std::max(given.compile_ahead_jobs, 0));
   if (given.cache_file != nullptr) result.cache_file = given.cache_file;
   if (given.system_caches != nullptr) set_system_caches(result, given.system_caches);
   if (given.cuda_folders != nullptr) {
@@ -58,6 +60,7 @@ EngineOptions options_from_c(const tunesmith_options* options) {
   }
   if (given.templates_folder != nullptr) result.templates_folder = given.templates_folder;
   if (given.dump_folder != nullptr) result.dump_folder = given.dump_folder;
+  if (given.remote != nullptr) result.remote = given.remote;
   if (given.log != nullptr)
     result.log = [log = given.log, context = given.log_context](EngineOptions::Level level, const std::string& line) {
       log(level == EngineOptions::Level::info ? TUNESMITH_LOG_INFO : TUNESMITH_LOG_WARNING, line.c_str(), context);

@@ -3,6 +3,7 @@
 #include "api/engine/cache_files.h"
 
 #include "api/engine/path_list.h"
+#include "fleet/remote.h"
 
 namespace tunesmith {
 
@@ -17,6 +18,7 @@ CacheOptions cache_options(const EngineOptions& options) {
   cache.system_files = options.system_caches;
   if (!options.shipped_cache.empty()) cache.system_files.push_back(options.shipped_cache);
   if (options.log) cache.warn = [log = options.log](const std::string& text) { log(EngineOptions::Level::warning, text); };
+  if (!options.remote.empty()) cache.remote = fleet::open_remote({options.remote, options.cache_file, cache.warn});
   return cache;
 }
 

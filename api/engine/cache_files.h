@@ -12,7 +12,8 @@ namespace tunesmith {
 /// empty text disables all system caches, including the one shipped with the library.
 void set_system_caches(EngineOptions& options, std::string_view text);
 
-/// Returns the cache files in search order: the user's, the system's, the shipped one. Warnings go to the log.
+/// Returns the cache files in search order: the user's, the system's, the shipped one; and the opened remote cache, if one
+/// is set. Warnings go to the log. Throws Error(invalid_argument) for a malformed URL.
 CacheOptions cache_options(const EngineOptions& options);
 
 }  // namespace tunesmith

@@ -124,7 +124,7 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
                                          std::optional<Tuned>& tuned) {
   const DeviceInfo& device = parts_.device->info();
   auto known = std::make_shared<KeyChoice>();
-  const bool tunes = may_tune(request.mode) && device.kind == DeviceInfo::Kind::cuda;
+  const bool tunes = may_tune(request.mode) && device.kind == DeviceInfo::Kind::cuda && !parts_.cache->is_pinned();
   const bool may_share = request.specialize == Specialize::automatic && due == Due::if_allowed;
   if (may_share && !(tunes && request.mode == Mode::tune && share_.allows()) &&
       (request.mode == Mode::off || !has_records(*request.problem))) {
@@ -174,6 +174,13 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
     pending_.erase(key);
     return known;
   }
+  const Cache::HostClaim host = claim_on_hosts(request, *known);
+  if (host.is_elsewhere) {
+    known->pending = true;
+    remember_pending(request, key);
+    return known;
+  }
+  if (host.lease && select(*request.problem, device, known->records).origin == Origin::exact) return known;
   tuned = tune(request);
   if (!tuned) return known;
   const std::lock_guard lock(mutex_);
@@ -208,8 +215,19 @@ std::optional<WorkClaim> ConfigChoices::claim_tuning(const PlanRequest& request,
   return std::nullopt;
 }
 
+Cache::HostClaim ConfigChoices::claim_on_hosts(const PlanRequest& request, KeyChoice& known) {
+  constexpr double budgets = 3;  // a host that takes longer has lost its way
+  const DeviceInfo& device = parts_.device->info();
+  Cache::HostClaim host = parts_.cache->claim_host(tuning_key(*request.problem, device, parts_.templates),
+                                                   budgets * parts_.options.tune_budget_s);
+  // The host that had the claim before may have published its result since the records were read.
+  if (host.lease) known.records = known_records(*request.problem, device, parts_.templates, *parts_.cache, {});
+  return host;
+}
+
 Config ConfigChoices::capacity_config(const ParsedProblem& problem) {
-  const std::string key = std::string(problem.op().name()) + " " + problem.capacity_class();
+  std::string key(problem.op().name());
+  key.append(" ").append(std::to_string(problem.capacity())).append(" ").append(problem.capacity_class());
   return *capacities_.get(key, [&] {
     return std::make_shared<const Config>(problem.capacity_config(parts_.device->info()).value_or(Config()));
   });

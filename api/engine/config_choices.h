@@ -85,7 +85,7 @@ class ConfigChoices {
   Known find(const PlanRequest& request, const std::string& key, Due due, Phases& phases, std::optional<Tuned>& tuned);
   /// Returns whether a problem used this many times gets a kernel of its own.
   bool is_often(std::uint32_t uses) const noexcept;
-  /// Returns the configuration for the bucket of n_cols of the problem, made once for each capacity_class().
+  /// Returns the configuration for the bucket of n_cols of the problem, made once for each capacity() and capacity_class().
   Config capacity_config(const ParsedProblem& problem);
   /// Returns whether the cache has records for this n_cols and problem class. Asks the cache once for each class.
   bool has_records(const ParsedProblem& problem);
@@ -94,6 +94,8 @@ class ConfigChoices {
   /// Waits, in mode tune and unless `force` is set, for another process that tunes the key; then reads the records again.
   /// Returns nothing if this process should not tune.
   std::optional<WorkClaim> claim_tuning(const PlanRequest& request, bool force, KeyChoice& known);
+  /// Claims the key among the hosts that share a remote cache; with the claim, reads the records again.
+  Cache::HostClaim claim_on_hosts(const PlanRequest& request, KeyChoice& known);
   void remember_pending(const PlanRequest& request, const std::string& key);
   void report_share();
   /// Forgets plans that were made without the result for this key.
@@ -102,7 +104,7 @@ class ConfigChoices {
   Engine::Parts& parts_;
   TuneShare share_;
   SingleFlight<Known> keys_;
-  SingleFlight<std::shared_ptr<const Config>> capacities_;                // by operation and capacity_class()
+  SingleFlight<std::shared_ptr<const Config>> capacities_;                // by operation, capacity() and capacity_class()
   SingleFlight<std::shared_ptr<const std::set<std::int64_t>>> recorded_;  // n_cols, by operation and problem class
   std::atomic<bool> reported_stale_{false}, reported_share_{false}, reported_claim_{false};
 

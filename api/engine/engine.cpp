@@ -6,6 +6,7 @@
 
 #include "api/dispatch/plan_table.h"
 #include "api/engine/cache_files.h"
+#include "api/engine/compile_ahead.h"
 #include "api/engine/config_choices.h"
 #include "api/engine/log_text.h"
 #include "api/engine/parts.h"
@@ -52,7 +53,7 @@ std::shared_ptr<const Plan::State> prepare_parsed(Engine::Parts& parts, ParsedPr
   request.problem = std::move(problem);
   request.mode = options.mode.value_or(parts.options.mode);
   request.specialize = options.specialize.value_or(parts.options.specialize);
-  if (request.problem->capacity_class().empty()) request.specialize = Specialize::exact;
+  if (request.problem->capacity() == 0) request.specialize = Specialize::exact;
   if (!options.config.fields.empty()) request.pinned = pinned_config(parts, request, options.config);
 
   if (parts.problem_log != nullptr && request.pinned.fields.empty()) parts.problem_log->count(*request.problem);
@@ -87,6 +88,7 @@ Engine::Engine(EngineOptions options) : Engine(open_parts(std::move(options))) {
 Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
   parts_->plans = std::make_unique<PlanTable>(*parts_->device, parts_->options.plan_capacity);
   parts_->choices = std::make_unique<ConfigChoices>(*parts_);
+  parts_->compile_ahead = std::make_unique<CompileAhead>(*parts_);
   const EngineOptions& options = parts_->options;
   if (!options.problem_log.empty())
     parts_->problem_log = std::make_unique<ProblemLog>(

@@ -75,6 +75,7 @@ EngineOptions EngineOptions::from_environment() {
   }
   if (const char* value = variable("TUNESMITH_TUNER")) options.tuner_program = value;
   if (const char* value = variable("TUNESMITH_PROBLEM_LOG")) options.problem_log = value;
+  if (const char* value = variable("TUNESMITH_REMOTE")) options.remote = value;
   if (const char* value = variable("TUNESMITH_CUDA")) options.cuda_folders = split_paths(value);
   return options;
 }

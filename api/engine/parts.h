@@ -19,6 +19,7 @@
 
 namespace tunesmith {
 
+class CompileAhead;
 class ConfigChoices;
 class ProblemLog;
 struct PlanTable;
@@ -44,6 +45,7 @@ struct Engine::Parts {
   };
   std::unique_ptr<PlanTable> plans;  // made by the engine, like choices
   std::unique_ptr<ConfigChoices> choices;
+  std::unique_ptr<CompileAhead> compile_ahead;
   std::unique_ptr<ProblemLog> problem_log;  // null: none
   Tuner tuner;  ///< empty: see EngineOptions::isolate_tuning. The command line always tunes in a child process.
   double tuner_start_s = 10;  ///< time for starting a tuning process, see tuning_limit_s()

@@ -21,10 +21,10 @@ void Plan::launch(std::initializer_list<NamedArray> arrays, Stream stream) const
 }
 
 void Plan::launch(std::span<const NamedArray> arrays, Stream stream) const {
-  state_->executable->enqueue(in_order(state_->arrays, arrays), stream);
+  state_->executable->enqueue(in_order(state_->problem->array_view(), arrays), stream);
 }
 
-std::span<const ArrayInfo> Plan::arrays() const noexcept { return state_->arrays; }
+std::span<const ArrayInfo> Plan::arrays() const noexcept { return state_->problem->array_view(); }
 const Problem& Plan::problem() const noexcept { return state_->problem->problem(); }
 const Config& Plan::config() const noexcept { return state_->config; }
 Origin Plan::origin() const noexcept { return state_->origin; }

@@ -28,7 +28,6 @@ struct LoadedSource {
 struct Plan::State {
   std::shared_ptr<Device> device;  // first, so that it is destroyed last
   ParsedProblemPtr problem;
-  std::vector<ArrayInfo> arrays;  ///< of the problem
   Config config;
   Origin origin = Origin::by_default;
   std::int64_t capacity = 0, nearest_n_cols = 0;

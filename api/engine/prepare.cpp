@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "api/dispatch/plan_table.h"
+#include "api/engine/compile_ahead.h"
 #include "api/engine/config_choices.h"
 #include "api/engine/log_text.h"
 #include "templates/render.h"
@@ -20,8 +21,9 @@ std::optional<std::string> source_fields(const ParsedProblem& problem, const Con
   const std::span<const FieldInfo> infos = problem.op().cached_fields();
   std::string text = problem.problem().op;
   if (capacity != 0) return text.append(" ").append(problem.capacity_class()).append(" ").append(config.text());
+  auto info = infos.begin();  // the fields have this order, too
   for (const auto& [name, value] : problem.problem().fields) {
-    const auto info = std::ranges::find(infos, std::string_view(name), &FieldInfo::name);
+    while (info != infos.end() && info->name != name) ++info;
     if (info == infos.end() || info->kind == FieldKind::text) return std::nullopt;
     if (!info->runtime) text.append(" ").append(name).append("=").append(tunesmith::text(value));
   }
@@ -92,7 +94,6 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
   Choice choice = parts.choices->choose(request, phases);
   state->device = parts.device;
   state->problem = request.problem;
-  state->arrays = request.problem->arrays();
   state->config = std::move(choice.selection.config);
   state->origin = choice.selection.origin;
   if (const Value* capacity = state->config.fields.find("capacity"); capacity != nullptr)
@@ -122,7 +123,10 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
     };
     const std::optional<std::string> decided_by = source_fields(*request.problem, state->config, state->capacity);
     state->loaded = decided_by ? parts.plans->binaries.get(*decided_by, find_module) : find_module();
-    if (built_here) state->compile_ms += state->loaded->from_cache ? 0 : state->loaded->binary.compile_ms;
+    if (built_here && !state->loaded->from_cache) {
+      state->compile_ms += state->loaded->binary.compile_ms;
+      if (state->origin == Origin::capacity) parts.compile_ahead->compiled(*request.problem);
+    }
     module = state->loaded->module;
   }
   state->compiled = state->compile_ms > 0;

@@ -28,6 +28,7 @@ std::vector<std::pair<std::string, std::string>> environment_of(const EngineOpti
           {"TUNESMITH_DUMP_DIR", options.dump_folder.string()},
           {"TUNESMITH_TEMPLATES", options.templates_folder.string()},
           {"TUNESMITH_CUDA", joined(options.cuda_folders)},
+          {"TUNESMITH_REMOTE", options.remote},
           {"TUNESMITH_PROBLEM_LOG", ""}};
 }
 

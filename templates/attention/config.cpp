@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "templates/attention/split_config.h"
+#include "templates/config_values.h"
 #include "tunesmith/description.h"
 
 namespace tunesmith::attention {
@@ -86,12 +87,14 @@ std::vector<FieldInfo> config_field_infos() {
 }
 
 TypedConfig TypedConfig::parse(const Config& config) {
-  TypedConfig typed;
-  typed.variant = parse_variant(config.fields);
-  Description description = described(typed);
-  description.read("variant " + std::string(enum_name(typed.variant)), config.fields);
-  description.check(config.fields);
-  return typed;
+  return parse_or_repeat<TypedConfig>(config, [](const Config& given) {
+    TypedConfig typed;
+    typed.variant = parse_variant(given.fields);
+    Description description = described(typed);
+    description.read("variant " + std::string(enum_name(typed.variant)), given.fields);
+    description.check(given.fields);
+    return typed;
+  });
 }
 
 Config TypedConfig::to_config() const {

@@ -286,7 +286,7 @@ LaunchPlan ParsedAttention::launch_plan(const Config& config, const DeviceInfo& 
     if (array == "rng_state") return static_cast<std::uint32_t>(dropout_at + offsetof(AttentionDropout, rng_state));
     return pointer_offset(array, settings);
   };
-  for (const ArrayInfo& array : arrays())
+  for (const ArrayInfo& array : array_view())
     plan.pointers.push_back({array.name, offset_of(array.name), static_cast<std::uint32_t>(array.alignment),
                              array.extent_bytes(), array.output, array.optional, -1});
   const std::int64_t heads = typed.variant == Variant::split ? settings.kv_heads * params.splits : settings.heads;

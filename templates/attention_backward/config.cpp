@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "templates/config_values.h"
 #include "tunesmith/description.h"
 #include "tunesmith/error.h"
 
@@ -91,12 +92,14 @@ std::vector<FieldInfo> config_field_infos() {
 }
 
 TypedConfig TypedConfig::parse(const Config& config) {
-  TypedConfig typed;
-  typed.variant = parse_variant(config.fields);
-  Description description = described(typed);
-  description.read("variant " + std::string(enum_name(typed.variant)), config.fields);
-  description.check(config.fields);
-  return typed;
+  return parse_or_repeat<TypedConfig>(config, [](const Config& given) {
+    TypedConfig typed;
+    typed.variant = parse_variant(given.fields);
+    Description description = described(typed);
+    description.read("variant " + std::string(enum_name(typed.variant)), given.fields);
+    description.check(given.fields);
+    return typed;
+  });
 }
 
 Config TypedConfig::to_config() const {

@@ -375,7 +375,7 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
   plan.workspace_offset = offsetof(Params, attention.workspace);
-  for (const ArrayInfo& array : arrays())
+  for (const ArrayInfo& array : array_view())
     plan.pointers.push_back({array.name, pointer_offset(array.name, settings), static_cast<std::uint32_t>(array.alignment),
                              array.extent_bytes(), array.output, array.optional, -1});
 

@@ -103,6 +103,10 @@ std::string ParsedCrossEntropy::capacity_class() const {
   return is_row_kernel() ? row::capacity_class(*this, settings_.shape) : std::string();
 }
 
+std::vector<ParsedProblemPtr> ParsedCrossEntropy::in_buckets(std::int64_t least, std::int64_t most) const {
+  return is_row_kernel() ? row::in_buckets(*this, settings_.shape, least, most) : std::vector<ParsedProblemPtr>();
+}
+
 Problem ParsedCrossEntropy::verification_problem() const {
   Problem small = problem();
   // About a million elements, with enough rows for all edge cases, and a number that no block size divides.

@@ -21,7 +21,9 @@ class ParsedCrossEntropy final : public ParsedProblem {
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
   std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
   std::optional<Config> capacity_config(const DeviceInfo& device) const override;
+  std::int64_t capacity() const noexcept override { return is_row_kernel() ? settings_.shape.capacity() : 0; }
   std::string capacity_class() const override;
+  std::vector<ParsedProblemPtr> in_buckets(std::int64_t least, std::int64_t most) const override;
   SourceParts source_parts(const Config& config) const override;
   LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   Problem verification_problem() const override;

@@ -258,7 +258,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   params.z_factor = static_cast<float>(settings.z_loss);
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
-  for (const ArrayInfo& array : arrays())
+  for (const ArrayInfo& array : array_view())
     plan.pointers.push_back({array.name, static_cast<std::uint32_t>(pointer_offset(array.name, settings_.kind)),
                              static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, false,
                              array.in_place_of.empty() ? -1 : 0});

@@ -278,9 +278,52 @@ std::optional<TypedConfig> filled(TypedConfig config, int threads, int blocks, c
   return config;
 }
 
+/// Returns the configuration of warps for a bucket of widths.
+TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config = best;
+  if (shape.shifted() && size_of(shape.input) == 2 && shape.cols < 4) {
+    config.access = Access::elements;
+  } else if (!shape.shifted()) {
+    // The widest row would take twice the lanes that most rows of the bucket need.
+    Shape middle = shape;
+    middle.cols = (least_cols_of(shape.cols) + shape.cols) / 2 / shape.vector() * shape.vector();
+    if (middle.cols == 0) return best;
+    const TypedConfig usual = default_config(middle, device);
+    if (usual.variant != Variant::warp) return best;
+    config.lanes = usual.lanes;
+    config.threads = 128;
+  }
+  return why_invalid(config, shape, device).empty() ? config : best;
+}
+
+/// Returns the configuration of blocks for a bucket of widths whose rows are not vector-aligned.
+TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config = best;
+  Shape pairs = shape;
+  pairs.widest = 2;
+  if (shape.inputs > 1 && size_of(shape.input) == 4) {
+    config.access = Access::elements;
+    config.threads = 256;  // and as many blocks: a thread keeps fewer partial vectors
+  } else if (shape.inputs > 1 && !pairs.shifted()) {
+    constexpr std::int64_t pairs_per_thread = 12;
+    config.access = Access::pairs;
+    config.registers = Registers::float32;
+    config.threads = static_cast<int>(
+        std::clamp<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(shape.cols / 2 / pairs_per_thread)), 64, 512));
+    bound_registers(config, shape, device);
+  } else if (shape.keeps_exponentials && size_of(shape.input) == 2) {
+    constexpr std::int64_t most_vectors = 5;
+    while (config.vectors_per_thread(shape) > most_vectors && config.threads < 256) config.threads *= 2;
+    bound_registers(config, shape, device);
+  }
+  return why_invalid(config, shape, device).empty() ? config : best;
+}
+
 /// Adapts a default configuration to a capacity. Columns that rows do not have take room, too, and unaligned rows have code
 /// for partial vectors in each vector beyond the narrowest row. Measured on an H200 (bench/LOG.md).
 TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
+  if (best.load == LoadHint::evict_last) best.load = LoadHint::plain;
+  if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);
   const auto row_bytes = static_cast<double>(shape.cols * shape.resident_element_bytes());
   constexpr double enough_in_flight = 240 << 10;
   if (best.variant == Variant::cluster && rows_in_flight(best) * row_bytes < enough_in_flight) {
@@ -298,15 +341,10 @@ TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo&
     TypedConfig config = filled(best, 384, best.min_blocks, shape, device).value_or(best);
     config.register_vectors = std::min(config.register_vectors, moderate);
     if (why_invalid(config, shape, device).empty()) best = config;
-  } else if (best.variant == Variant::hybrid && shape.shifted() && shape.keeps_exponentials) {
-    best.load = LoadHint::plain;
   } else if (best.variant == Variant::hybrid && shape.shifted() && best.threads == 512) {
     best = filled(best, 256, best.min_blocks, shape, device).value_or(best);
-  } else if (best.variant == Variant::block && shape.shifted() && size_of(shape.input) == 4 && shape.inputs > 1) {
-    TypedConfig config = best;
-    config.access = Access::elements;
-    config.threads = 256;  // and as many blocks: a thread keeps fewer partial vectors
-    if (why_invalid(config, shape, device).empty()) best = config;
+  } else if (best.variant == Variant::block && shape.shifted()) {
+    best = shifted_blocks_for_capacity(best, shape, device);
   }
   return best;
 }

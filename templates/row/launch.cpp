@@ -45,7 +45,7 @@ std::size_t pointer_offset(const ArrayInfo& array, std::size_t position, const O
   return offsetof(RowParams, input) + position * sizeof(std::uint64_t);
 }
 
-int position_of(const std::vector<ArrayInfo>& arrays, const std::string& name) {
+int position_of(std::span<const ArrayInfo> arrays, const std::string& name) {
   const auto found = std::ranges::find(arrays, name, &ArrayInfo::name);
   return found == arrays.end() ? -1 : static_cast<int>(found - arrays.begin());
 }
@@ -53,7 +53,7 @@ int position_of(const std::vector<ArrayInfo>& arrays, const std::string& name) {
 }  // namespace
 
 LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, const DeviceInfo& device,
-                       const std::string& entry, const std::vector<ArrayInfo>& arrays, const OwnParams& own,
+                       const std::string& entry, std::span<const ArrayInfo> arrays, const OwnParams& own,
                        std::int64_t part_bytes) {
   const Shape shape = config.view(problem_shape);
   RowParams params = parameters(shape);

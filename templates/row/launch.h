@@ -17,7 +17,7 @@ inline constexpr std::int64_t usual_part_bytes = 16;
 /// Returns kernels, parameters and workspace. `entry` is the kernel's name; a first kernel that writes partials is named
 /// entry + "_sums". Arrays that `own` does not name are, in order, the inputs and the output of the rows, or their options.
 LaunchPlan launch_plan(const TypedConfig& config, const Shape& shape, const DeviceInfo& device, const std::string& entry,
-                       const std::vector<ArrayInfo>& arrays, const OwnParams& own = {},
+                       std::span<const ArrayInfo> arrays, const OwnParams& own = {},
                        std::int64_t part_bytes = usual_part_bytes);
 
 }  // namespace tunesmith::row

@@ -35,7 +35,7 @@ std::string RowProblem::why_invalid(const DeviceInfo& device, const Config& conf
 }
 
 LaunchPlan RowProblem::launch_plan(const Config& config, const DeviceInfo& device) const {
-  return row::launch_plan(TypedConfig::parse(config), shape_, device, std::string(op().name()), arrays(), own_);
+  return row::launch_plan(TypedConfig::parse(config), shape_, device, std::string(op().name()), array_view(), own_);
 }
 
 std::string capacity_class(const ParsedProblem& problem, const Shape& shape) {
@@ -50,11 +50,38 @@ std::string capacity_class(const ParsedProblem& problem, const Shape& shape) {
   return text;
 }
 
+std::vector<ParsedProblemPtr> in_buckets(const ParsedProblem& problem, const Shape& shape, std::int64_t least,
+                                         std::int64_t most) {
+  // Widths with the same remainder end in the same part of a vector: of 16 bytes, and no element is smaller than a byte.
+  constexpr std::int64_t period = 16;
+  const std::string problem_class = problem.capacity_class();
+  std::vector<ParsedProblemPtr> problems;
+  for (std::int64_t end = capacity_of(std::max<std::int64_t>(least, 1)); end <= most; end = capacity_of(end + 1)) {
+    const std::int64_t last = shape.shifted() ? end - 1 : end;
+    const std::int64_t cols = last - (((last - shape.cols) % period + period) % period);
+    if (cols < 1) continue;
+    Fields changes;
+    changes.set("cols", cols);
+    for (const auto& [name, value] : problem.problem().fields)
+      if ((name == "vocab_size" || name.ends_with("_row_stride")) && value == Value(shape.cols)) changes.set(name, cols);
+    try {
+      ParsedProblemPtr other = problem.with(changes);
+      if (other->capacity() == last && other->capacity_class() == problem_class) problems.push_back(std::move(other));
+    } catch (const Error&) {  // the arrays have no rows of this width
+    }
+  }
+  return problems;
+}
+
 std::optional<Config> RowProblem::capacity_config(const DeviceInfo& device) const {
   return row::capacity_config(shape_, device).to_config();
 }
 
 std::string RowProblem::capacity_class() const { return row::capacity_class(*this, shape_) + problem_class_; }
+
+std::vector<ParsedProblemPtr> RowProblem::in_buckets(std::int64_t least, std::int64_t most) const {
+  return row::in_buckets(*this, shape_, least, most);
+}
 
 SourceParts RowProblem::source_parts(const Config& config) const {
   const TypedConfig typed = TypedConfig::parse(config);

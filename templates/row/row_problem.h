@@ -11,6 +11,9 @@ namespace tunesmith::row {
 /// Returns ParsedProblem::capacity_class() of a problem over rows of this shape: the shape's, and all fields but the sizes,
 /// which are in the shape's or not compiled in.
 std::string capacity_class(const ParsedProblem& problem, const Shape& shape);
+/// Returns ParsedProblem::in_buckets() of a problem over rows of this shape.
+std::vector<ParsedProblemPtr> in_buckets(const ParsedProblem& problem, const Shape& shape, std::int64_t least,
+                                         std::int64_t most);
 
 class RowProblem : public ParsedProblem {
  public:
@@ -20,7 +23,9 @@ class RowProblem : public ParsedProblem {
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
   std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
   std::optional<Config> capacity_config(const DeviceInfo& device) const override;
+  std::int64_t capacity() const noexcept override { return shape_.capacity(); }
   std::string capacity_class() const override;
+  std::vector<ParsedProblemPtr> in_buckets(std::int64_t least, std::int64_t most) const override;
   SourceParts source_parts(const Config& config) const override;
   LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   Problem verification_problem() const override;

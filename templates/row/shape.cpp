@@ -111,8 +111,8 @@ Shape Shape::with_capacity() const {
 
 std::string Shape::capacity_class() const {
   const Shape shape = with_capacity();
-  std::string text = "capacity=" + std::to_string(shape.cols) + ",rows=" + std::to_string(rows_bucket()) +
-                     (shape.crosses_ends() ? ",ends=any," : ",ends=whole,") + shape.problem_class();
+  std::string text = "rows=" + std::to_string(rows_bucket()) + (shape.crosses_ends() ? ",ends=any," : ",ends=whole,") +
+                     shape.problem_class();
   if (shape.shifted()) {  // the configuration may choose accesses to pairs, at which rows may start and end
     Shape pairs = shape;
     pairs.widest = 2;

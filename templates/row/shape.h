@@ -84,7 +84,7 @@ struct Shape {
   std::int64_t traffic_bytes() const noexcept;
   /// Returns everything except rows and cols that affects the generated source or the fastest configuration.
   std::string problem_class() const;
-  /// Returns the same for the kernel of a capacity, with the bucket of rows and how rows end.
+  /// Returns the same for kernels of a capacity, with the bucket of rows and how rows end.
   std::string capacity_class() const;
 
  private:

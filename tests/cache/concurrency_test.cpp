@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/cache/fixture.h"
+#include "tests/support/torture.h"
 
 namespace tunesmith {
 namespace {
@@ -136,7 +137,7 @@ TEST_F(CacheConcurrency, ProcessesMoveACorruptFileAsideOnce) {
 TEST_F(CacheConcurrency, KilledWritersLeaveAHealthyFile) {
   std::mt19937 random(7);
   int written = 0;
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < static_cast<int>(torture_rounds(40)); ++round) {
     int commits[2];
     ASSERT_EQ(pipe(commits), 0);
     const pid_t process = start_process([&] {
@@ -148,9 +149,8 @@ TEST_F(CacheConcurrency, KilledWritersLeaveAHealthyFile) {
     });
     // The process is killed during its second to fifth write.
     char byte = 0;
-    for (unsigned i = 0, before = 1 + random() % 4; i < before; ++i) {
-      ASSERT_EQ(read(commits[0], &byte, 1), 1);
-    }
+    const int committed = 1 + static_cast<int>(random() % 4);
+    for (int i = 0; i < committed; ++i) ASSERT_EQ(read(commits[0], &byte, 1), 1);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));
     kill(process, SIGKILL);
     int status = 0;
@@ -161,6 +161,7 @@ TEST_F(CacheConcurrency, KilledWritersLeaveAHealthyFile) {
     Cache cache(options());
     for (int i = 0;; ++i) {
       const auto found = cache.find_binary(fingerprint(round, i));
+      EXPECT_TRUE(found || i >= committed) << "a committed row is lost";
       if (!found) break;
       expect_equal(*found, sample_binary(fingerprint(round, i), 30'000, i));
       EXPECT_TRUE(cache.find_source(found->source_hash)) << "stored in one transaction";

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/cache/fixture.h"
+#include "tests/support/torture.h"
 
 namespace tunesmith {
 namespace {
@@ -122,7 +123,7 @@ TEST_F(CacheDamage, FindsEveryRowOfAHealthyFile) {
 
 TEST_F(CacheDamage, SurvivesFlippedBytes) {
   const std::string healthy = healthy_file();
-  for (unsigned seed = 0; seed < 120; ++seed) {
+  for (unsigned seed = 0; seed < torture_rounds(120); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     std::string bytes = healthy;
@@ -140,7 +141,7 @@ TEST_F(CacheDamage, SurvivesFlippedBytesInTheHeaderAndSchema) {
     bytes[offset] ^= static_cast<char>(offset % 2 ? 0xff : 0x01);
     survive(bytes);
   }
-  for (unsigned seed = 0; seed < 40; ++seed) {
+  for (unsigned seed = 0; seed < torture_rounds(40); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     std::string bytes = healthy;
@@ -152,7 +153,7 @@ TEST_F(CacheDamage, SurvivesFlippedBytesInTheHeaderAndSchema) {
 TEST_F(CacheDamage, SurvivesLostAndSwappedPages) {
   const std::string healthy = healthy_file();
   const std::size_t page = 4096, pages = healthy.size() / page;
-  for (unsigned seed = 0; seed < 30; ++seed) {
+  for (unsigned seed = 0; seed < torture_rounds(30); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     std::string bytes = healthy;

@@ -53,7 +53,8 @@ std::vector<Include> includes_of(const SourceTree& tree) {
 const std::vector<std::pair<std::string_view, std::string_view>> layer_prefixes = {
     {"core/", "core"},   {"api/cli/", "cli"}, {"api/python/", "python"},   {"api/examples/", "examples"},
     {"api/", "api"},     {"jit/", "jit"},     {"templates/", "templates"}, {"cache/", "cache"},
-    {"tuner/", "tuner"}, {"tests/", "tests"}, {"bench/", "bench"},         {"cmake/", "build"},
+    {"tuner/", "tuner"}, {"fleet/", "fleet"}, {"tests/", "tests"},         {"bench/", "bench"},
+    {"cmake/", "build"},
 };
 
 const std::map<std::string_view, std::set<std::string_view>> may_include = {
@@ -63,19 +64,23 @@ const std::map<std::string_view, std::set<std::string_view>> may_include = {
     {"build", {"core", "templates"}},                 // programs that the build runs
     {"jit", {"core", "templates", "jit", "device"}},  // device: the host executor's platform builds on its types
     {"cache", {"core", "cache"}},
+    {"fleet", {"core", "cache", "fleet"}},
     {"tuner", {"core", "templates", "jit", "cache", "tuner"}},
-    {"api", {"core", "templates", "jit", "cache", "tuner", "api"}},
-    {"cli", {"core", "templates", "jit", "cache", "tuner", "api", "cli"}},
+    {"api", {"core", "templates", "jit", "cache", "fleet", "tuner", "api"}},
+    {"cli", {"core", "templates", "jit", "cache", "fleet", "tuner", "api", "cli"}},
     {"python", {"core", "templates", "api", "python"}},
     {"examples", {"core", "templates", "api", "examples"}},
     {"bench", {"core", "templates", "jit", "cache", "tuner", "api", "cli", "bench"}},
-    {"tests", {"core", "templates", "jit", "cache", "tuner", "api", "cli", "device", "tests"}},
+    {"tests", {"core", "templates", "jit", "cache", "fleet", "tuner", "api", "cli", "device", "tests"}},
 };
 
 // External libraries by the start of their headers' names, and the only folders that may use them.
 const std::vector<std::pair<std::string_view, std::set<std::string_view>>> outside_libraries = {
     {"sqlite3", {"cache/", "tests/"}},
     {"boost/", {"jit/host/"}},
+    {"hiredis/", {"fleet/"}},
+    {"openssl/", {"fleet/", "tests/fleet/"}},
+    {"zlib", {"fleet/"}},
     {"CLI/", {"api/cli/", "tests/api/cli/"}},
     {"nlohmann/", {"api/cli/", "bench/", "tests/"}},
     {"xxhash", {"core/"}},

@@ -16,7 +16,7 @@ bool is_cpp(std::string_view path) { return path.ends_with(".cpp") || path.ends_
 
 bool is_library(std::string_view path) {
   if (path.starts_with("api/")) return is_cpp(path) && !path.starts_with("api/cli/") && !path.starts_with("api/examples/");
-  for (const std::string_view folder : {"templates/", "jit/", "cache/", "tuner/"}) {
+  for (const std::string_view folder : {"templates/", "jit/", "cache/", "fleet/", "tuner/"}) {
     if (path.starts_with(folder)) return is_cpp(path);
   }
   return false;

@@ -13,6 +13,7 @@
 #include "api/cli/cache/record_lines.h"
 #include "api/cli/cache/recorded.h"
 #include "api/cli/cache/views.h"
+#include "api/cli/commands/cache_remote.h"
 #include "api/cli/commands/commands.h"
 #include "api/cli/page/gather.h"
 #include "templates/render.h"
@@ -272,6 +273,7 @@ void add_cache(CLI::App& app, Parse& parse) {
   command = add(cache, "clear", "remove records and binaries", flags, parse, clear);
   add_op(command, *flags);
   command->add_flag("--binaries-only", flags->binaries_only, "keep the tuning records");
+  add_cache_remote(*cache, parse);
   cache->footer(
       "Examples:\n"
       "  tunesmith cache list --op softmax\n"

@@ -23,6 +23,7 @@ void add_commands(CLI::App& app, Parse& parse) {
   add_source(app, parse);
   add_tune(app, parse);
   add_prewarm(app, parse);
+  add_work(app, parse);
   add_report(app, parse);
   add_cache(app, parse);
   add_ops(app, parse);

@@ -21,6 +21,7 @@ void add_run(CLI::App& app, Parse& parse);
 void add_source(CLI::App& app, Parse& parse);
 void add_tune(CLI::App& app, Parse& parse);
 void add_prewarm(CLI::App& app, Parse& parse);
+void add_work(CLI::App& app, Parse& parse);
 void add_report(CLI::App& app, Parse& parse);
 void add_cache(CLI::App& app, Parse& parse);
 void add_row_gradient(CLI::App& app, Parse& parse);

@@ -4,16 +4,19 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <map>
 
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/flags.h"
+#include "api/cli/arguments/remote_flag.h"
 #include "api/cli/cache/current_version.h"
 #include "api/cli/cache/views.h"
 #include "api/cli/commands/commands.h"
 #include "api/cli/report/table.h"
 #include "api/engine/parts.h"
+#include "fleet/check.h"
 #include "jit/cuda/cublas_lt_library.h"
 #include "jit/cuda/driver.h"
 #include "jit/cuda/nvrtc_compiler.h"
@@ -232,6 +235,24 @@ Finding look_at_environment() {
   return finding;
 }
 
+/// Checks the remote cache alone; unlike the report, fails if something is wrong.
+int check_remote(const std::string& url, bool json) {
+  constexpr std::array<const char*, 3> verdicts{"good", "warning", "failed"};
+  std::string wrong;
+  Json facts = Json::array();
+  Lines lines;
+  for (const fleet::Finding& finding : fleet::check_remote(url)) {
+    const char* const verdict = verdicts.at(static_cast<std::size_t>(finding.verdict));
+    if (finding.verdict == fleet::Finding::Verdict::failed && wrong.empty()) wrong = finding.text;
+    facts.push_back({{"what", finding.what}, {"verdict", verdict}, {"text", finding.text}});
+    const bool is_plain = finding.verdict == fleet::Finding::Verdict::good;
+    lines.emplace_back(finding.what, (is_plain ? "" : std::string(verdict) + ": ") + finding.text);
+  }
+  std::fputs(json ? (dump_pretty(facts) + "\n").c_str() : listing(lines).c_str(), stdout);
+  if (!wrong.empty()) throw Error(ErrorCode::io, "the remote cache does not work: ", wrong);
+  return exit_done;
+}
+
 int doctor(const EngineFlags& flags, bool json) {
   EngineOptions options = flags.options();
   options.log = nullptr;  // the report holds what a warning would say
@@ -259,8 +280,16 @@ void add_doctor(CLI::App& app, Parse& parse) {
   auto flags = std::make_shared<EngineFlags>();
   auto json = std::make_shared<bool>(false);
   flags->add_cache(*command);
+  auto remote = std::make_shared<RemoteFlag>();
+  auto remote_only = std::make_shared<bool>(false);
+  command->add_flag("--remote", *remote_only,
+                    "check the remote cache of TUNESMITH_REMOTE instead; fails if it does not work");
   command->add_flag("--json", *json, "print one JSON object, nothing else");
-  command->callback([&parse, flags, json] { parse.action = [flags, json] { return doctor(*flags, *json); }; });
+  command->callback([&parse, flags, json, remote, remote_only] {
+    parse.action = [flags, json, remote, remote_only] {
+      return *remote_only ? check_remote(remote->text(), *json) : doctor(*flags, *json);
+    };
+  });
 }
 
 }  // namespace tunesmith::cli

@@ -1,10 +1,12 @@
 #pragma once
 // Fills a cache for many problems.
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "api/cli/tuning/prewarm_spec.h"
+#include "api/cli/tuning/tune_child.h"
 #include "tunesmith/engine.h"
 
 namespace tunesmith::cli {
@@ -14,6 +16,8 @@ struct PrewarmSettings {
   double budget_s = 10;      ///< per problem
   int jobs = 0;              ///< compile threads; 0: one per core
   bool all_configs = false;  ///< compile_ahead: the whole search space
+  /// tune_ahead: GPUs to work on at the same time; empty: the engine's.
+  std::vector<std::string> devices{};
 };
 
 struct PrewarmFailure {
@@ -36,8 +40,10 @@ struct PrewarmResult {
 PrewarmResult compile_ahead(const std::vector<SpecProblem>& problems, const std::string& archs,
                             const PrewarmSettings& settings, const EngineOptions& options);
 
-/// Tunes each problem in its own child process. Throws Error(no_device) without a GPU.
+/// Tunes each problem in its own child process. Every GPU takes the next problem when it has finished one, and has an equal
+/// share of the compile threads. `tune_one` is called from one thread for each GPU. Throws Error(no_device) without a GPU.
 PrewarmResult tune_ahead(const std::vector<SpecProblem>& problems, const PrewarmSettings& settings,
-                         const EngineOptions& options);
+                         const EngineOptions& options,
+                         const std::function<Json(const TuneRequest&)>& tune_one = tune_in_child);
 
 }  // namespace tunesmith::cli

@@ -99,6 +99,8 @@ typedef struct tunesmith_options {
   size_t plan_capacity;    /* plans and one-shot calls that the engine keeps, at least 8. Default 16384 */
   const char* specialize;  /* "auto", "exact" or "capacity": kernels for each n_cols, or for buckets. Default "auto" */
   size_t exact_after;      /* uses of an n_cols after which auto compiles a kernel for it. Default 1000 */
+  int compile_ahead_jobs;  /* threads that compile kernels of other buckets of n_cols ahead; -1: none. Default 8 */
+  const char* remote;      /* URL of a cache that several hosts share (docs/fleet.md); "": none. Default none */
 } tunesmith_options;
 
 /* "0.1.0". */

@@ -79,6 +79,9 @@ struct EngineOptions {
   /// Uses of an n_cols, calls of prepare() and one-shot calls, after which `automatic` compiles a kernel for it: tens of
   /// milliseconds, once for all processes. 0: never. Default 1000.
   std::uint32_t exact_after = 1000;
+  /// Threads, at most half of the CPUs, that compile the kernels of other buckets of n_cols into the cache after calls had
+  /// to wait for those of three: programs with changing widths wait for few kernels then. 0: none. Default 8.
+  std::uint32_t compile_ahead_jobs = 8;
   /// Cache file, created on the first write. Default: $XDG_CACHE_HOME/tunesmith/cache.db, else ~/.cache/tunesmith/cache.db.
   /// If empty, results are kept in memory only.
   std::filesystem::path cache_file = default_cache_file();
@@ -87,6 +90,11 @@ struct EngineOptions {
   /// Read-only cache file with tuning results shipped with the library, searched last, so that common GPUs need no tuning.
   /// Default: share/tunesmith/shipped.db of the library's installation or build, else empty. Empty disables it.
   std::filesystem::path shipped_cache = default_shipped_cache();
+  /// URL of a cache that several hosts share, on Redis or Valkey: redis://HOST, rediss:// (TLS) or redis+unix:SOCKET, with
+  /// options; docs/fleet.md lists them. It is asked once for a record or binary that the files lack, for a limited time
+  /// (150 ms, or 350 ms for a binary, and not at all for a while after an error); launches never ask it. Default empty:
+  /// none.
+  std::string remote;
   /// Folders searched for libnvrtc and its builtins before the standard places. Default none.
   std::vector<std::filesystem::path> cuda_folders;
   /// CUDA settings from the environment. Few programs set it.
@@ -109,9 +117,9 @@ struct EngineOptions {
   /// Returns the defaults, overridden by the environment variables TUNESMITH_CACHE, TUNESMITH_SYSTEM_CACHE (files separated
   /// by ':'; an empty value disables system_caches and shipped_cache), TUNESMITH_MODE, TUNESMITH_LOG ("info" or "warning",
   /// to stderr), TUNESMITH_DUMP_DIR, TUNESMITH_TEMPLATES, TUNESMITH_CUDA (folders separated by ':'), TUNESMITH_TUNER (the
-  /// tuner_program; may be empty) and TUNESMITH_PROBLEM_LOG. The library reads the environment only here and for the
-  /// defaults of cache_file and cuda_environment. Throws Error(invalid_argument) with
-  /// the variable and its value.
+  /// tuner_program; may be empty), TUNESMITH_PROBLEM_LOG and TUNESMITH_REMOTE. The library reads the environment only here
+  /// and for the defaults of cache_file and cuda_environment. Throws Error(invalid_argument) with the variable and its
+  /// value.
   static EngineOptions from_environment();
 };
 

@@ -39,9 +39,11 @@ std::unique_ptr<Engine> make_engine(const std::string& device, const std::option
                                     const std::optional<std::vector<fs::path>>& system_caches,
                                     std::optional<double> tune_budget_s, std::optional<double> tune_share,
                                     std::optional<double> tune_allowance_s, std::optional<std::size_t> plan_capacity,
+                                    const std::optional<std::string>& specialize, std::optional<std::uint32_t> exact_after,
+                                    std::optional<std::uint32_t> compile_ahead_jobs,
                                     const std::vector<fs::path>& cuda_folders, const std::vector<fs::path>& python_folders,
                                     const std::optional<fs::path>& templates_folder,
-                                    const std::optional<fs::path>& dump_folder) {
+                                    const std::optional<fs::path>& dump_folder, const std::optional<std::string>& remote) {
   EngineOptions options = EngineOptions::from_environment();
   options.device = device;
   if (mode) options.mode = parse_mode(*mode);
@@ -55,8 +57,12 @@ std::unique_ptr<Engine> make_engine(const std::string& device, const std::option
   set_if(options.tune_share, tune_share);
   set_if(options.tune_allowance_s, tune_allowance_s);
   set_if(options.plan_capacity, plan_capacity);
+  if (specialize) options.specialize = parse_specialize(*specialize);
+  set_if(options.exact_after, exact_after);
+  set_if(options.compile_ahead_jobs, compile_ahead_jobs);
   set_if(options.templates_folder, templates_folder);
   set_if(options.dump_folder, dump_folder);
+  set_if(options.remote, remote);
   options.cuda_folders.insert(options.cuda_folders.begin(), cuda_folders.begin(), cuda_folders.end());
   auto& wheels = options.cuda_environment.python_folders;
   wheels.insert(wheels.end(), python_folders.begin(), python_folders.end());
@@ -90,8 +96,8 @@ void bind_engine(nb::module_& module) {
   nb::class_<Engine>(module, "Engine", "Owns a device, a compiler and a cache. Threads may share it.")
       .def(nb::new_(&make_engine), "device"_a, "mode"_a.none(), "effort"_a.none(), "cache_file"_a.none(),
            "system_caches"_a.none(), "tune_budget_s"_a.none(), "tune_share"_a.none(), "tune_allowance_s"_a.none(),
-           "plan_capacity"_a.none(), "cuda_folders"_a, "python_folders"_a, "templates_folder"_a.none(),
-           "dump_folder"_a.none())
+           "plan_capacity"_a.none(), "specialize"_a.none(), "exact_after"_a.none(), "compile_ahead_jobs"_a.none(),
+           "cuda_folders"_a, "python_folders"_a, "templates_folder"_a.none(), "dump_folder"_a.none(), "remote"_a.none())
       .def("prepare", &prepare, "problem"_a, "config"_a.none(), "mode"_a.none(), "stream"_a, nb::keep_alive<0, 1>())
       .def(
           "synchronize",

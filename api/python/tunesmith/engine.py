@@ -24,6 +24,10 @@ class Engine:
     device: "auto" (the first GPU, or else the host executor), "cuda", "cuda:N" or "host".
     mode: "tune", "replay" or "off". effort: "quick" or "full".
     cache_file: "" keeps results in memory only. system_caches: [] disables the shipped tuning results, too.
+    specialize: "auto", "exact" or "capacity", whether operations over rows get a kernel for each width or for buckets.
+    exact_after: uses of a width after which auto compiles its kernel. compile_ahead_jobs: threads that compile kernels of
+    other buckets ahead; 0: none.
+    remote: URL of a cache that several hosts share (docs/fleet.md); "" for none. Wheels have no remote cache.
     cuda_folders: searched for NVRTC first; the folders nvidia/*/lib of this environment are searched last.
     """
 
@@ -39,9 +43,13 @@ class Engine:
         tune_share: float | None = None,
         tune_allowance_s: float | None = None,
         plan_capacity: int | None = None,
+        specialize: str | None = None,
+        exact_after: int | None = None,
+        compile_ahead_jobs: int | None = None,
         cuda_folders: Sequence[_Path] = (),
         templates_folder: _Path | None = None,
         dump_folder: _Path | None = None,
+        remote: str | None = None,
     ) -> None:
         self._core = _core.Engine(
             device,
@@ -53,10 +61,14 @@ class Engine:
             tune_share,
             tune_allowance_s,
             plan_capacity,
+            specialize,
+            exact_after,
+            compile_ahead_jobs,
             list(cuda_folders),
             nvidia_folders(),
             templates_folder,
             dump_folder,
+            remote,
         )
 
     def prepare(

@@ -206,6 +206,29 @@ class Description {
   std::vector<const void*> addresses_;  // of arrays_
 };
 
+/// Returns whether an array that is present spans at most 2^56 bytes: far beyond any memory, far below overflow.
+bool fits_memory(const ArrayFacts& array) noexcept;
+
+/// A visitor of describe() that checks the arrays only.
+struct ExtentCheck {
+  bool fit = true;
+
+  template <typename Member>
+  void field(std::string_view, const Member&, const FieldFacts&) noexcept {}
+  template <typename Member>
+  void option(std::string_view, const Member&, const FieldFacts&) noexcept {}
+  void array(const void*, const ArrayFacts& facts) noexcept { fit = fit && fits_memory(facts); }
+};
+
+/// Checks the arrays of a problem as Description::check_extents() does, without a table.
+template <typename Problem>
+void check_extents(Problem& problem) {
+  ExtentCheck arrays;
+  const typename Problem::Arrays none{};
+  describe(problem, none, arrays);
+  if (!arrays.fit) Description(problem).check_extents();
+}
+
 /// Converts a problem from its generic form: checks names, types, ranges and conditions, and fills in defaults. `prototype`
 /// holds what the fields do not contain, such as which of two operations it is. Throws Error(invalid_argument).
 template <typename Typed>
@@ -215,7 +238,7 @@ Typed read_problem(const Typed& prototype, const Fields& given) {
   Description description(problem);
   description.check(given);
   description.resolve();
-  Description(problem).check_extents();
+  check_extents(problem);
   return problem;
 }
 

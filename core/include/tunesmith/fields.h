@@ -26,6 +26,8 @@ class Fields {
 
   /// Sets a value; appends the name if it is new.
   void set(std::string_view name, Value value);
+  /// Does the same for a name that is new, without looking for it.
+  void append(std::string_view name, Value value) { items_.emplace_back(name, std::move(value)); }
   /// Returns the value, or nullptr if the name is absent. Valid until the next set().
   const Value* find(std::string_view name) const noexcept;
   bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }

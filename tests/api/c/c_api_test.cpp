@@ -52,6 +52,14 @@ TEST(CApiStatus, NamesFollowTheErrorCodes) {
   EXPECT_STREQ(tunesmith_version(), TUNESMITH_VERSION);
 }
 
+TEST(CApiOptions, AMalformedRemoteCacheIsNamed) {
+  tunesmith_engine* engine = nullptr;
+  tunesmith_options options = host_options();
+  options.remote = "redis://cache:0";
+  EXPECT_EQ(tunesmith_engine_create(&options, &engine), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"remote URL", "port is '0'; allowed: 1 to 65535"});
+}
+
 TEST(CApiOptions, AreCheckedAndMayBeOfAnotherVersion) {
   tunesmith_engine* engine = nullptr;
   tunesmith_options options = host_options();

@@ -335,7 +335,7 @@ TEST(Capacity, MemoryDoesNotGrowWithTheNumberOfShapes) {
 #ifdef NDEBUG
   constexpr std::int64_t shapes = 1'000'000, warm = 20'000;
 #else
-  constexpr std::int64_t shapes = 20'000, warm = 2000;  // a million takes minutes without optimization
+  constexpr std::int64_t shapes = 20'000, warm = 2000;  // tunesmith_host_calls --million calls a million
 #endif
   EngineOptions options = fakes::in_mode(Mode::tune);
   options.tune_share = 1;

@@ -13,6 +13,7 @@
 
 #include "api/engine/parts.h"
 #include "core/hash.h"
+#include "fleet/remote.h"
 
 namespace tunesmith::fakes {
 
@@ -164,6 +165,10 @@ struct FakeEngine {
     CacheOptions cache;
     cache.file = std::move(cache_file);
     cache.system_files = options.system_caches;
+    if (!options.remote.empty())
+      cache.remote = fleet::open_remote({options.remote, cache.file, [log = options.log](const std::string& text) {
+                                           log(EngineOptions::Level::warning, text);
+                                         }});
     parts->cache = std::make_shared<Cache>(cache);
     engine = std::make_unique<Engine>(std::move(parts));
   }

@@ -22,6 +22,7 @@ constexpr const char* names[] = {"TUNESMITH_CACHE",
                                  "TUNESMITH_CUDA",
                                  "TUNESMITH_TUNER",
                                  "TUNESMITH_PROBLEM_LOG",
+                                 "TUNESMITH_REMOTE",
                                  "XDG_CACHE_HOME",
                                  "HOME",
                                  "CUDA_HOME",
@@ -85,6 +86,7 @@ TEST_F(Environment, ReadsEveryVariable) {
   set("TUNESMITH_CUDA", "/cuda-a:/cuda-b");
   set("TUNESMITH_TUNER", "/bin/tunesmith");
   set("TUNESMITH_PROBLEM_LOG", "/l/problems.jsonl");
+  set("TUNESMITH_REMOTE", "redis://cache?ns=prod");
   set("CUDA_HOME", "/home-toolkit");
   set("CUDA_PATH", "/path-toolkit");
   set("LD_LIBRARY_PATH", "/l1:/l2");
@@ -100,6 +102,7 @@ TEST_F(Environment, ReadsEveryVariable) {
   EXPECT_EQ(options.cuda_folders, (Paths{"/cuda-a", "/cuda-b"}));
   EXPECT_EQ(options.tuner_program, "/bin/tunesmith");
   EXPECT_EQ(options.problem_log, "/l/problems.jsonl");
+  EXPECT_EQ(options.remote, "redis://cache?ns=prod");
   EXPECT_EQ(options.cuda_environment.toolkits, (Paths{"/home-toolkit", "/path-toolkit"}));
   EXPECT_EQ(options.cuda_environment.library_folders, (Paths{"/l1", "/l2"}));
   EXPECT_EQ(options.cuda_environment.python_folders, (Paths{"/venv"}));

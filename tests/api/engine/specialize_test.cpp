@@ -7,6 +7,7 @@
 #include <random>
 
 #include "api/dispatch/plan_table.h"
+#include "api/engine/compile_ahead.h"
 #include "api/engine/config_choices.h"
 #include "tests/api/engine/fakes.h"
 
@@ -20,6 +21,7 @@ EngineOptions options_of(Specialize specialize, Mode mode = Mode::replay, std::u
   EngineOptions options = fakes::in_mode(mode);
   options.specialize = specialize;
   options.exact_after = exact_after;
+  options.compile_ahead_jobs = 0;
   return options;
 }
 
@@ -171,11 +173,14 @@ TEST(Specialize, OtherOperationsAndPinnedConfigurationsStayAsTheyAre) {
 }
 
 TEST(Specialize, AnyMixOfWidthsNeedsFewKernels) {
-  FakeEngine fake(options_of(Specialize::automatic, Mode::replay));
+  EngineOptions options = options_of(Specialize::automatic, Mode::replay);
+  options.compile_ahead_jobs = 8;
+  FakeEngine fake(options);
   std::mt19937_64 random(5);
   std::uniform_int_distribution<std::int64_t> width(1, 131072 / 4);
   for (int i = 0; i < 3000; ++i)
     fake.engine->prepare(softmax_of(4 * std::max<std::int64_t>(1, width(random) >> (i % 16)), 256));
+  fake.engine->parts().compile_ahead->wait();
   EXPECT_LE(fake.compiler->compilations, 40);
   EXPECT_LE(fake.device->loads, 40);
   EXPECT_GT(fake.compiler->compilations, 20);

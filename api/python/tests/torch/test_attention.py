@@ -54,15 +54,51 @@ def test_sdpa_with_grouped_heads() -> None:
     assert "enable_gqa is False" in str(tt.why_not_scaled_dot_product_attention(*tensors))
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [({"attn_mask": torch.ones(SEQ, SEQ, dtype=torch.bool)}, "attn_mask"), ({"dropout_p": 1e-9}, "dropout_p is 1e-09")],
-)
-def test_sdpa_falls_back_and_says_why(options: dict[str, Any], reason: str) -> None:
+def test_sdpa_falls_back_and_says_why() -> None:
+    tensors, mask = inputs(), torch.ones(SEQ, SEQ, dtype=torch.bool)
+    assert "attn_mask" in str(tt.why_not_scaled_dot_product_attention(*tensors, attn_mask=mask))
+    o = tt.scaled_dot_product_attention(*tensors, attn_mask=mask)
+    torch.testing.assert_close(o, torch.nn.functional.scaled_dot_product_attention(*tensors, attn_mask=mask))
+    assert "dropout_p is 1.0; allowed" in str(tt.why_not_scaled_dot_product_attention(*tensors, dropout_p=1.0))
+
+
+def test_dropout_and_its_gradients() -> None:
+    dropout = 0.25
+    q, k = (torch.randn(2, HEADS, SEQ, HEAD_DIM, requires_grad=True) for _ in range(2))
+    v = torch.randn(2, HEADS, SEQ, HEAD_DIM, requires_grad=True)
+    state = torch.tensor([3, 5])
+    eye = torch.eye(SEQ, 24).expand(2, HEADS, SEQ, 24)
+    kept = tt.attention(q.detach(), k.detach(), eye, layout="bhsd", dropout=dropout, rng_state=state)[..., :SEQ] != 0
+    # A binomial distribution of 1156 pairs: six standard deviations.
+    pairs = kept.numel()
+    assert abs(int((~kept).sum()) - dropout * pairs) < 6 * (pairs * dropout * (1 - dropout)) ** 0.5
+    exact = exact_of([q, k, v])
+    weights = torch.softmax(exact[0] @ exact[1].mT / HEAD_DIM**0.5, -1)
+    expected = (weights * kept / (1 - dropout)) @ exact[2]
+    o = tt.attention(q, k, v, layout="bhsd", dropout=dropout, rng_state=state)
+    torch.testing.assert_close(o.detach().double(), expected.detach(), **CLOSE)
+    upstream = torch.randn_like(o)
+    o.backward(upstream)
+    expected.backward(upstream.double())
+    for ours, theirs in zip((q, k, v), exact, strict=True):
+        torch.testing.assert_close(ours.grad.double(), theirs.grad, **GRADIENT)
+
+
+def test_dropout_follows_torchs_generator() -> None:
     tensors = inputs()
-    assert reason in str(tt.why_not_scaled_dot_product_attention(*tensors, **options))
-    o = tt.scaled_dot_product_attention(*tensors, **options)
-    torch.testing.assert_close(o, torch.nn.functional.scaled_dot_product_attention(*tensors))
+
+    def draw() -> torch.Tensor:
+        return tt.scaled_dot_product_attention(*tensors, dropout_p=0.5)
+
+    torch.manual_seed(11)
+    first, second = draw(), draw()
+    torch.manual_seed(11)
+    assert torch.equal(first, draw())
+    assert not torch.equal(first, second)
+    assert torch.equal(tt.attention(*tensors, dropout=0.0, rng_state=torch.tensor([1, 2])), tt.attention(*tensors))
+    compiled = torch.compile(draw, backend="aot_eager", fullgraph=True)
+    torch.manual_seed(11)
+    assert torch.equal(first, compiled())
 
 
 def test_sdpa_falls_back_for_other_head_dims() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.attention.flex_attention import create_block_mask
 
 import tunesmith
 import tunesmith.torch as tt
@@ -66,6 +67,130 @@ def test_attention_and_its_gradients() -> None:
     torch.testing.assert_close(o.detach().double(), reference.detach(), rtol=0, atol=4 * 4 * 2.0**-8)
     for ours, theirs in zip(tensors, exact, strict=True):
         assert (ours.grad.double() - theirs.grad).abs().max() <= 4 * 2.0**-8 * theirs.grad.abs().max()
+
+
+def test_varlen_attention_and_its_gradients() -> None:
+    lengths, heads, kv_heads, head_dim = (130, 1, 77), 4, 2, 64
+    q = torch.randn(sum(lengths), heads, head_dim, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    k, v = (
+        torch.randn(sum(lengths), kv_heads, head_dim, device="cuda", dtype=torch.bfloat16).requires_grad_() for _ in "kv"
+    )
+    starts = torch.tensor([0, *lengths], device="cuda").cumsum(0).int()
+    o = tt.attention_varlen(q, k, v, starts, starts, max(lengths), max(lengths), causal=True)
+    exact = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
+    parts = []
+    for one in zip(*(tensor.split(lengths) for tensor in exact), strict=True):
+        of_heads = (tensor.transpose(0, 1)[None] for tensor in one)
+        parts.append(torch.nn.functional.scaled_dot_product_attention(*of_heads, is_causal=True, enable_gqa=True)[0])
+    reference = torch.cat(parts, 1).transpose(0, 1)
+    upstream = torch.randn_like(o)
+    o.backward(upstream)
+    reference.backward(upstream.double())
+    torch.testing.assert_close(o.detach().double(), reference.detach(), rtol=0, atol=4 * 4 * 2.0**-8)
+    for ours, theirs in zip((q, k, v), exact, strict=True):
+        assert (ours.grad.double() - theirs.grad).abs().max() <= 4 * 2.0**-8 * theirs.grad.abs().max()
+
+
+def test_flex_attention() -> None:
+    tensors = [torch.randn(2, 2, 160, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    slopes = torch.tensor([0.5, 0.25], device="cuda")
+
+    def alibi(score, b, h, q, kv):
+        return score - slopes[h] * (q - kv)
+
+    def causal(b, h, q, kv):
+        return q >= kv
+
+    block_mask = create_block_mask(causal, None, None, 160, 160, BLOCK_SIZE=128)
+    assert tt.why_not_flex_attention(*tensors, alibi, block_mask) is None
+    o = tt.flex_attention(*tensors, alibi, block_mask)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    position = torch.arange(160, device="cuda")
+    distance = position[:, None] - position
+    scores = exact[0] @ exact[1].mT / 8 - slopes.double()[:, None, None] * distance
+    reference = torch.softmax(scores.masked_fill(distance < 0, -torch.inf), -1) @ exact[2]
+    upstream = torch.randn_like(o)
+    o.backward(upstream)
+    reference.backward(upstream.double())
+    torch.testing.assert_close(o.detach().double(), reference.detach(), rtol=0, atol=4 * 4 * 2.0**-8)
+    for ours, theirs in zip(tensors, exact, strict=True):
+        assert (ours.grad.double() - theirs.grad).abs().max() <= 4 * 2.0**-8 * theirs.grad.abs().max()
+
+
+def test_row_programs() -> None:
+    program = """
+in x : float[row, col]
+in w : f32[col]
+mean ms = x * x
+y = x * rsqrt(ms + 1e-6) * w
+max largest = abs(y)
+q = max(largest, 1e-12) / 448
+out z : e4m3[row, col] = y / q
+out scale : f32[row] = q
+"""
+    x = torch.randn(33, 4096, device="cuda", dtype=torch.bfloat16)
+    w = torch.rand(4096, device="cuda") + 0.5
+    z, scale = tt.row_program(program, x, w)
+    exact = x.double() * (x.double().square().mean(-1, keepdim=True) + 1e-6).rsqrt() * w.double()
+    # The sum of 4096 squares in partial sums of at most 64, and a few roundings.
+    torch.testing.assert_close(scale.double(), exact.abs().amax(-1) / 448, rtol=128 * 2.0**-24, atol=0)
+    # Half a unit of a type with three bits after the leading one, and its smallest number.
+    torch.testing.assert_close(z.double() * scale[:, None], exact, rtol=2.0**-4, atol=float(scale.max()) * 2.0**-10)
+
+
+def test_a_model_of_transformers() -> None:
+    transformers = pytest.importorskip("transformers")
+    import tunesmith.torch.transformers as integration
+
+    def model(implementation: str, dtype: torch.dtype):
+        config = transformers.LlamaConfig(
+            vocab_size=512,
+            hidden_size=256,
+            intermediate_size=256,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            attn_implementation=implementation,
+        )
+        torch.manual_seed(5)
+        return transformers.LlamaForCausalLM(config).to("cuda", torch.bfloat16).to(dtype)
+
+    ours, theirs, exact = model("tunesmith", torch.bfloat16), model("eager", torch.bfloat16), model("eager", torch.float64)
+    integration.use_loss(ours)
+    tokens = torch.randint(512, (2, 200), device="cuda")
+    losses = [one(tokens, labels=tokens).loss for one in (ours, theirs, exact)]
+    for loss in losses:
+        loss.backward()
+    errors = [abs(loss.double() - losses[2]).item() for loss in losses]
+    # What transformers' own implementation loses to bf16, with a factor of two because errors are random.
+    assert errors[0] <= 2 * errors[1] + 2.0**-8
+    for parameter, other, reference in zip(ours.parameters(), theirs.parameters(), exact.parameters(), strict=True):
+        error, usual = ((one.grad.double() - reference.grad).norm() for one in (parameter, other))
+        assert error <= 2 * usual + 2.0**-8 * reference.grad.norm()
+
+
+def test_dropout() -> None:
+    dropout, seq = 0.25, 128
+    q, k, v = (torch.randn(2, 4, seq, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    state = torch.tensor([3, 5], device="cuda")
+    eye = torch.eye(seq, device="cuda", dtype=torch.bfloat16).expand(2, 4, seq, seq)
+    kept = tt.attention(q.detach(), k.detach(), eye, layout="bhsd", dropout=dropout, rng_state=state) != 0
+    pairs = kept.numel()  # a binomial distribution: six standard deviations, and weights that bf16 rounds to zero
+    assert abs(int((~kept).sum()) - dropout * pairs) < 6 * (pairs * dropout * (1 - dropout)) ** 0.5 + 2.0**-8 * pairs
+    exact = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
+    reference = (torch.softmax(exact[0] @ exact[1].mT / 8, -1) * kept / (1 - dropout)) @ exact[2]
+    o = tt.attention(q, k, v, layout="bhsd", dropout=dropout, rng_state=state)
+    upstream = torch.randn_like(o)
+    o.backward(upstream)
+    reference.backward(upstream.double())
+    torch.testing.assert_close(o.detach().double(), reference.detach(), rtol=0, atol=4 * 4 * 2.0**-8)
+    for ours, theirs in zip((q, k, v), exact, strict=True):
+        assert (ours.grad.double() - theirs.grad).abs().max() <= 4 * 2.0**-8 * theirs.grad.abs().max()
+    torch.manual_seed(11)
+    first, second = (tt.scaled_dot_product_attention(q, k, v, dropout_p=dropout) for _ in range(2))
+    torch.manual_seed(11)
+    assert torch.equal(first, tt.scaled_dot_product_attention(q, k, v, dropout_p=dropout))
+    assert not torch.equal(first, second)
 
 
 def test_traced_functions() -> None:

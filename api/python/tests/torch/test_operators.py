@@ -16,7 +16,7 @@ COLS = 24
 OPS = torch.ops.tunesmith
 CE = ("mean", -100, 0.0, 0.0, 0.0, 1.0)
 VARLEN = (6, 6, "none", -1, -1, 0.0, 0.0)
-ATTENTION = ("bhsd", "none", -1, -1, 0.0, 0.0, "", "", "")
+ATTENTION = ("bhsd", "none", -1, -1, 0.0, 0.0, 0.0, "", "", "")
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -54,7 +54,7 @@ SAMPLES: dict[str, Any] = {
         2 * COLS,
         *CE,
     ),
-    "attention": lambda: (leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), None, None, [], *ATTENTION),
+    "attention": lambda: (leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), None, None, None, [], *ATTENTION),
     "row_program": lambda: ([leaf(4, COLS)], "in x : float[row, col]\nout y : float[row, col] = 2 * x", ""),
     "attention_varlen": lambda: (leaf(9, 2, 16), leaf(9, 2, 16), leaf(9, 2, 16), starts(), starts(), None, None, *VARLEN),
 }

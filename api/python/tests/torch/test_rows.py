@@ -154,3 +154,17 @@ def test_rms_norm_of_16_bits_with_a_float32_weight_and_an_offset() -> None:
     close(y, torch.nn.functional.rms_norm(x.double(), (COLS,), weight.double() + 1, 1e-6))
     with pytest.raises(NotImplementedError, match="normalized_shape"):
         tt.rms_norm(x, (4, COLS))
+
+
+@pytest.mark.parametrize("shape", [(4, 0), (0, 4), (0,), (2, 0, 3)])
+@pytest.mark.parametrize("dim", [-1, 0])
+def test_tensors_without_elements(shape: tuple[int, ...], dim: int) -> None:
+    x = torch.empty(shape, requires_grad=True)
+    for ours, theirs in ((tt.softmax, torch.softmax), (tt.log_softmax, torch.log_softmax)):
+        y = ours(x, dim)
+        assert y.shape == theirs(x, dim).shape
+        (gradient,) = torch.autograd.grad(y.sum(), x)
+        assert gradient.shape == x.shape
+    assert tt.rms_norm(x).shape == x.shape
+    out = torch.empty(shape)
+    assert tt.softmax(x.detach(), out=out) is out

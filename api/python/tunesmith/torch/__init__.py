@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import sdpa_backend as _sdpa_backend  # noqa: F401  (registers itself with torch)
 from .attention import attention, scaled_dot_product_attention, why_not_scaled_dot_product_attention
 from .flex import flex_attention, why_not_flex_attention
 from .launching import engine_of, use_engine

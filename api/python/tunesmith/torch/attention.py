@@ -15,17 +15,15 @@ from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, is_
 __all__ = ["attention", "scaled_dot_product_attention", "why_not_scaled_dot_product_attention"]
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
+_ARRAYS = "Tensor? alibi_slopes, Tensor? sinks, Tensor? rng_state, Tensor[] mod_arrays"
 _OPTIONS = (
-    "str layout, str causal, int window_left, int window_right, float scale, float softcap, "
+    "str layout, str causal, int window_left, int window_right, float scale, float softcap, float dropout, "
     "str score_mod, str mask_mod, str aux"
 )
+_LIBRARY.define(f"attention(Tensor q, Tensor k, Tensor v, {_ARRAYS}, {_OPTIONS}) -> (Tensor, Tensor)")
 _LIBRARY.define(
-    f"attention(Tensor q, Tensor k, Tensor v, Tensor? alibi_slopes, Tensor? sinks, Tensor[] mod_arrays, {_OPTIONS}) -> "
-    "(Tensor, Tensor)"
-)
-_LIBRARY.define(
-    "attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? alibi_slopes, "
-    f"Tensor? sinks, Tensor[] mod_arrays, {_OPTIONS}, bool deterministic) -> (Tensor, Tensor, Tensor)"
+    f"attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_ARRAYS}, {_OPTIONS}, "
+    "bool deterministic) -> (Tensor, Tensor, Tensor)"
 )
 
 
@@ -40,6 +38,8 @@ def attention(
     softcap: float = 0.0,
     alibi_slopes: torch.Tensor | None = None,
     sinks: torch.Tensor | None = None,
+    dropout: float = 0.0,
+    rng_state: torch.Tensor | None = None,
     score_mod: Mod | str | None = None,
     mask_mod: Mod | str | None = None,
     layout: str = "bshd",
@@ -50,25 +50,32 @@ def attention(
     q: (batch, seq_q, heads, head_dim), k and v: (batch, seq_kv, kv_heads, head_dim), or with heads before seq if layout is
     "bhsd"; kv_heads divides heads. causal: True aligns the last query with the last key, as "bottom-right"; "top-left" the
     first ones. window: visible keys before and after a query's position. alibi_slopes, sinks: float32, one for each head.
+    dropout: probability with which a weight is dropped; the others are divided by 1 - dropout. rng_state: its seed and
+    offset, int64 (2) on the device; default: drawn from torch's generator, so torch.manual_seed() and CUDA graphs work as
+    they do for torch's dropout. Equal numbers give an equal mask, whichever kernel runs.
     score_mod(score, b, h, q, k) and mask_mod(b, h, q, k): Python functions of numbers, traced to CUDA (tunesmith.mods), or
     CUDA source. return_lse: also return the log-sum-exp of the scores, float32 (batch, heads, seq_q), without a gradient.
 
     Differentiable with respect to q, k and v. Under autocast, q, k and v are cast as torch's attention casts them.
     """
-    if score_mod is None and mask_mod is None and not is_compiling():
-        result = _eager(layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks)
+    if score_mod is None and mask_mod is None and not dropout and not is_compiling():
+        result = _eager(layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks, None)
         if result is not NotImplemented:
             return result if return_lse else result[0]
     if torch.is_autocast_enabled(q.device.type):
         dtype = torch.get_autocast_dtype(q.device.type)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     score, mask = trace(score_mod, "score_mod"), trace(mask_mod, "mask_mod")
-    options = _options(layout, causal, window, scale, softcap, score, mask)
+    options = _options(layout, causal, window, scale, softcap, dropout, score, mask)
+    if not dropout:
+        rng_state = None
+    elif rng_state is None:
+        rng_state = torch.randint(2**62, (2,), device=q.device)
     arrays = [*score.arrays, *mask.arrays]
     if is_eager(q, k, v) and needs_grad(q, k, v):
-        result = _Attention.apply(q, k, v, alibi_slopes, sinks, *options, *arrays)
+        result = _Attention.apply(q, k, v, alibi_slopes, sinks, rng_state, *options, *arrays)
     else:
-        result = torch.ops.tunesmith.attention(q, k, v, alibi_slopes, sinks, arrays, *options)
+        result = torch.ops.tunesmith.attention(q, k, v, alibi_slopes, sinks, rng_state, arrays, *options)
     return tuple(result) if return_lse else result[0]
 
 
@@ -85,8 +92,8 @@ def why_not_scaled_dot_product_attention(
     """Return why scaled_dot_product_attention falls back to torch for these arguments; None if it does not."""
     if attn_mask is not None:
         return "attn_mask is given; use attention() with a mask_mod or score_mod"
-    if dropout_p:
-        return f"dropout_p is {dropout_p}; allowed: 0"
+    if not 0 <= dropout_p <= 0.9999:
+        return f"dropout_p is {dropout_p}; allowed: 0 to 0.9999"
     if any(tensor.dim() != 4 for tensor in (query, key, value)):
         return f"query has {query.dim()} dimensions; expected 4: batch, heads, seq, head_dim"
     if query.dtype not in (torch.float16, torch.bfloat16, torch.float32) or not (query.dtype == key.dtype == value.dtype):
@@ -114,6 +121,7 @@ def scaled_dot_product_attention(
 ) -> torch.Tensor:
     """torch.nn.functional.scaled_dot_product_attention, which is called where Tunesmith has no kernel.
 
+    The mask of dropout differs from torch's for the same seed.
     why_not_scaled_dot_product_attention() tells the reason for given arguments.
     """
     arguments = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
@@ -121,7 +129,8 @@ def scaled_dot_product_attention(
         return torch.nn.functional.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
-    return attention(query, key, value, causal="top-left" if is_causal else "none", scale=scale, layout="bhsd")
+    causal = "top-left" if is_causal else "none"
+    return attention(query, key, value, causal=causal, scale=scale, dropout=dropout_p, layout="bhsd")
 
 
 def _options(
@@ -130,11 +139,19 @@ def _options(
     window: tuple[int | None, int | None],
     scale: float | None,
     softcap: float,
+    dropout: float,
     score: Traced,
     mask: Traced,
 ) -> tuple[Any, ...]:
     """Return the options of the operators."""
-    return layout, *score_options(causal, window, scale, softcap), score.source, mask.source, _aux(score, mask)
+    return (
+        layout,
+        *score_options(causal, window, scale, softcap),
+        float(dropout),
+        score.source,
+        mask.source,
+        _aux(score, mask),
+    )
 
 
 def score_options(
@@ -174,7 +191,7 @@ def _tensor_fields(name: str, tensor: torch.Tensor, layout: str) -> dict[str, in
 
 
 def _fields(tensors: dict[str, torch.Tensor], options: Sequence[Any]) -> dict[str, Any] | None:
-    layout, *of_scores, score_mod, mask_mod, aux = options
+    layout, *of_scores, dropout, score_mod, mask_mod, aux = options
     q, k, v = tensors["q"], tensors["k"], tensors["v"]
     if any(tensor.dim() != 4 for tensor in (q, k, v)):
         raise ValueError(f"q has {q.dim()} dimensions; expected 4, in the order of layout '{layout}'")
@@ -191,6 +208,8 @@ def _fields(tensors: dict[str, torch.Tensor], options: Sequence[Any]) -> dict[st
         "layout": layout,
         **score_fields(*of_scores),
     }
+    if dropout:
+        fields.update(dropout=dropout, rng_state=True)
     fields.update({name: text for name, text in (("score_mod", score_mod), ("mask_mod", mask_mod), ("aux", aux)) if text})
     for name, tensor in tensors.items():
         strides = _tensor_fields(name, tensor, layout)
@@ -216,15 +235,16 @@ def _prepare(*options: Any) -> Any:
         v: torch.Tensor,
         alibi_slopes: torch.Tensor | None,
         sinks: torch.Tensor | None,
+        rng_state: torch.Tensor | None,
         *mod_arrays: torch.Tensor,
     ) -> _core.Launch | None:
         fields = _fields({"q": q, "k": k, "v": v}, options)
         if fields is None or not all(
-            tensor is None or tensor.is_contiguous() for tensor in (alibi_slopes, sinks, *mod_arrays)
+            tensor is None or tensor.is_contiguous() for tensor in (alibi_slopes, sinks, rng_state, *mod_arrays)
         ):
             return None
         fields.update(alibi=alibi_slopes is not None, sinks=sinks is not None)
-        tensors = {"q": q, "k": k, "v": v, "alibi_slopes": alibi_slopes, "sinks": sinks}
+        tensors = {"q": q, "k": k, "v": v, "alibi_slopes": alibi_slopes, "sinks": sinks, "rng_state": rng_state}
         tensors.update(zip(_names(options[-1]), mod_arrays, strict=True))
         o, lse = _output_shapes(q, v, options[0])
         return launch("attention", fields, tensors, {"o": (o, q.dtype), "lse": (lse, torch.float32)})
@@ -242,7 +262,7 @@ def _eager(
     layout: str, causal: bool | str, window: tuple[int | None, int | None], scale: float | None, softcap: float
 ) -> Launcher:
     none = Traced("")
-    options = _options(layout, causal, window, scale, softcap, none, none)
+    options = _options(layout, causal, window, scale, softcap, 0.0, none, none)
     return eager_launcher("attention", _prepare(*options), not_in_autocast=True)
 
 
@@ -257,6 +277,7 @@ def _backward(deterministic: bool, *options: Any) -> Launcher:
         lse: torch.Tensor,
         alibi_slopes: torch.Tensor | None,
         sinks: torch.Tensor | None,
+        rng_state: torch.Tensor | None,
         *mod_arrays: torch.Tensor,
     ) -> _core.Launch | None:
         fields = _fields({"q": q, "k": k, "v": v, "o": o, "dout": dout}, options)
@@ -272,6 +293,7 @@ def _backward(deterministic: bool, *options: Any) -> Launcher:
             "lse": lse,
             "alibi_slopes": alibi_slopes,
             "sinks": sinks,
+            "rng_state": rng_state,
         }
         tensors.update(zip(_names(options[-1]), mod_arrays, strict=True))
         return launch("attention_backward", fields, tensors, gradients_of(q, k, v))
@@ -279,19 +301,20 @@ def _backward(deterministic: bool, *options: Any) -> Launcher:
     return launcher("attention_backward", prepare)
 
 
-def _kernel(
+def run_attention(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
     alibi_slopes: torch.Tensor | None,
     sinks: torch.Tensor | None,
+    rng_state: torch.Tensor | None,
     mod_arrays: Sequence[torch.Tensor],
     *options: Any,
 ) -> Any:
-    return call(_forward(*options), q, k, v, alibi_slopes, sinks, *mod_arrays)
+    return call(_forward(*options), q, k, v, alibi_slopes, sinks, rng_state, *mod_arrays)
 
 
-def _backward_kernel(
+def run_attention_backward(
     dout: torch.Tensor,
     q: torch.Tensor,
     k: torch.Tensor,
@@ -300,16 +323,17 @@ def _backward_kernel(
     lse: torch.Tensor,
     alibi_slopes: torch.Tensor | None,
     sinks: torch.Tensor | None,
+    rng_state: torch.Tensor | None,
     mod_arrays: Sequence[torch.Tensor],
     *options: Any,
 ) -> Any:
     *others, deterministic = options
     run = _backward(deterministic, *others)
-    return call(run, dout.to(q.dtype), q, k, v, o, lse, alibi_slopes, sinks, *mod_arrays)
+    return call(run, dout.to(q.dtype), q, k, v, o, lse, alibi_slopes, sinks, rng_state, *mod_arrays)
 
 
 def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: Any) -> Any:
-    o, lse = _output_shapes(q, v, others[3])
+    o, lse = _output_shapes(q, v, others[4])
     return q.new_empty(o), q.new_empty(lse, dtype=torch.float32)
 
 
@@ -318,12 +342,19 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, alibi_slopes: Any, sinks: Any, *others: Any
+        ctx: Any,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        alibi_slopes: Any,
+        sinks: Any,
+        rng_state: Any,
+        *others: Any,
     ) -> Any:
-        options, arrays = others[:9], others[9:]
-        o, lse = call(_forward(*options), q, k, v, alibi_slopes, sinks, *arrays)
-        ctx.save_for_backward(q, k, v, o, lse, alibi_slopes, sinks, *arrays)
-        ctx.options, ctx.count = options, 5 + len(others)
+        options, arrays = others[:10], others[10:]
+        o, lse = call(_forward(*options), q, k, v, alibi_slopes, sinks, rng_state, *arrays)
+        ctx.save_for_backward(q, k, v, o, lse, alibi_slopes, sinks, rng_state, *arrays)
+        ctx.options, ctx.count = options, 6 + len(others)
         ctx.mark_non_differentiable(lse)
         return o, lse
 
@@ -333,23 +364,23 @@ class _Attention(torch.autograd.Function):
 
 
 def _gradients(ctx: Any, dout: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    q, k, v, o, lse, alibi_slopes, sinks, *arrays = ctx.saved_tensors
+    q, k, v, o, lse, alibi_slopes, sinks, rng_state, *arrays = ctx.saved_tensors
     deterministic = torch.are_deterministic_algorithms_enabled()
     return torch.ops.tunesmith.attention_backward(
-        dout, q, k, v, o, lse, alibi_slopes, sinks, arrays, *ctx.options, deterministic
+        dout, q, k, v, o, lse, alibi_slopes, sinks, rng_state, arrays, *ctx.options, deterministic
     )
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    q, k, v, alibi_slopes, sinks, arrays, *options = inputs
-    ctx.save_for_backward(q, k, v, *output, alibi_slopes, sinks, *arrays)
+    q, k, v, alibi_slopes, sinks, rng_state, arrays, *options = inputs
+    ctx.save_for_backward(q, k, v, *output, alibi_slopes, sinks, rng_state, *arrays)
     ctx.options = tuple(options)
     ctx.arrays = len(arrays)
     ctx.mark_non_differentiable(output[1])
 
 
 def _gradient(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
-    return *_gradients(ctx, dout), None, None, [None] * ctx.arrays, *[None] * len(ctx.options)
+    return *_gradients(ctx, dout), None, None, None, [None] * ctx.arrays, *[None] * len(ctx.options)
 
 
 def _no_second_derivative(ctx: Any, *_: Any) -> Any:
@@ -357,8 +388,8 @@ def _no_second_derivative(ctx: Any, *_: Any) -> Any:
 
 
 for _key in ("CPU", "CUDA"):
-    _LIBRARY.impl("attention", _kernel, _key)
-    _LIBRARY.impl("attention_backward", _backward_kernel, _key)
+    _LIBRARY.impl("attention", run_attention, _key)
+    _LIBRARY.impl("attention_backward", run_attention_backward, _key)
 torch.library.register_fake("tunesmith::attention", _fake)
 torch.library.register_fake(
     "tunesmith::attention_backward",

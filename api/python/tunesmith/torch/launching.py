@@ -159,9 +159,14 @@ def needs_grad(*tensors: torch.Tensor | None) -> bool:
 
 
 def rows_of(tensor: torch.Tensor) -> tuple[int, int, int] | None:
-    """Return rows, columns and the stride of the rows of a tensor's last dimension; None if the rows have no one stride."""
+    """Return rows, columns and the stride of the rows of a tensor's last dimension; None if the rows have no one stride.
+
+    Tensors without elements have no rows. Operations have at least one column.
+    """
     cols = tensor.shape[-1]
-    rows = tensor.numel() // cols if cols else 0
+    if tensor.numel() == 0:
+        return 0, max(cols, 1), max(cols, 1)
+    rows = tensor.numel() // cols
     if tensor.stride(-1) != 1 and cols > 1:
         return None
     stride, expected = cols, 0

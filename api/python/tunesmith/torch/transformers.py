@@ -5,7 +5,7 @@
     model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="tunesmith")
     tunesmith.torch.transformers.use_loss(model)
 
-Calls that no kernel serves (padding, local attention, dropout, paged caches) go to the "sdpa" implementation of
+Calls that no kernel serves (padding, local attention, paged caches) go to the "sdpa" implementation of
 transformers.
 """
 
@@ -77,6 +77,7 @@ def attention_forward(
         scale=scaling,
         softcap=softcap or 0.0,
         sinks=None if s_aux is None else s_aux.float(),
+        dropout=dropout,
         layout="bhsd",
     )
     return o.transpose(1, 2).contiguous(), None

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# torture.sh [TIMES]: runs the tests with random faults that many times longer than `make test` does (default 85): 10 000
+# damaged cache files, more than 1000 killed writers, a server behind a proxy that damages replies.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/environment.sh
+
+export TUNESMITH_TORTURE=${1:-85}
+cmake --preset debug >/dev/null
+cmake --build --preset debug --target cache_test
+build/debug/tests/cache_test --gtest_filter='CacheDamage.Survives*:CacheConcurrency.KilledWriters*'
+if cmake --build --preset debug --target help | grep -q '^fleet_test'; then
+  cmake --build --preset debug --target fleet_test
+  build/debug/tests/fleet_test --gtest_filter='Torture*:Faults*:*TenThousand*'
+else
+  echo "torture.sh: this build has no remote cache; its part was left out"
+fi

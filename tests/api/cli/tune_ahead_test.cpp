@@ -1,0 +1,112 @@
+// Tuning a list of problems on several GPUs: who tunes what, and what a failure does. Without a GPU.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "api/cli/tuning/gpus.h"
+#include "api/cli/tuning/prewarm.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::cli {
+namespace {
+
+std::vector<SpecProblem> some_problems(int count) {
+  std::vector<SpecProblem> problems;
+  for (int i = 1; i <= count; ++i)
+    problems.push_back({{"softmax", {{"rows", std::int64_t{4}}, {"cols", std::int64_t{i}}}}, ""});
+  return problems;
+}
+
+/// Records requests; answers like a child that measured.
+struct Tuners {
+  std::mutex mutex;
+  std::map<std::string, std::set<std::int64_t>> cols_of;  ///< by device
+  std::set<int> jobs;
+
+  Json tune(const TuneRequest& request) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::lock_guard lock(mutex);
+    cols_of[request.device].insert(request.problem.fields.integer("cols"));
+    jobs.insert(request.jobs);
+    return {{"measured", true}};
+  }
+};
+
+TEST(Gpus, AreAllOrSome) {
+  EXPECT_EQ(parse_gpus("all", 3), (std::vector<std::string>{"cuda:0", "cuda:1", "cuda:2"}));
+  EXPECT_EQ(parse_gpus("2,0,2", 3), (std::vector<std::string>{"cuda:2", "cuda:0"}));
+  for (const char* wrong : {"3", "-1", "x", "", "0;1", "1.0"}) {
+    try {
+      parse_gpus(wrong, 3);
+      ADD_FAILURE() << "'" << wrong << "' was accepted";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("allowed: all, or numbers from 0 to 2"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(TuneAhead, EveryProblemIsTunedOnceAndEveryGpuWorks) {
+  Tuners tuners;
+  PrewarmSettings settings;
+  settings.devices = {"cuda:0", "cuda:1", "cuda:2"};
+  settings.jobs = 12;
+  const PrewarmResult result =
+      tune_ahead(some_problems(30), settings, {}, [&](const TuneRequest& request) { return tuners.tune(request); });
+  EXPECT_EQ(result.done, 30);
+  EXPECT_EQ(result.made, 30);
+  EXPECT_TRUE(result.failures.empty());
+  std::set<std::int64_t> all;
+  std::size_t sum = 0;
+  ASSERT_EQ(tuners.cols_of.size(), 3u);
+  for (const auto& [device, cols] : tuners.cols_of) {
+    all.insert(cols.begin(), cols.end());
+    sum += cols.size();
+    EXPECT_GE(cols.size(), 3u) << device << " did less than a third of its share";
+  }
+  EXPECT_EQ(all.size(), 30u);
+  EXPECT_EQ(sum, 30u) << "a problem was tuned twice";
+  EXPECT_EQ(tuners.jobs, std::set<int>{4}) << "the GPUs share the compile threads";
+}
+
+TEST(TuneAhead, OneGpuIsTheEnginesAndHasAllThreads) {
+  Tuners tuners;
+  EngineOptions options;
+  options.device = "cuda:5";
+  tune_ahead(some_problems(2), {}, options, [&](const TuneRequest& request) { return tuners.tune(request); });
+  EXPECT_EQ(tuners.cols_of.size(), 1u);
+  EXPECT_EQ(tuners.cols_of["cuda:5"].size(), 2u);
+  EXPECT_EQ(tuners.jobs, std::set<int>{0});
+}
+
+TEST(TuneAhead, AProblemThatFailsLeavesTheOthers) {
+  Tuners tuners;
+  PrewarmSettings settings;
+  settings.devices = {"cuda:0", "cuda:1"};
+  const PrewarmResult result = tune_ahead(some_problems(10), settings, {}, [&](const TuneRequest& request) -> Json {
+    if (request.problem.fields.integer("cols") == 4) throw Error(ErrorCode::verification_failed, "wrong");
+    return tuners.tune(request);
+  });
+  EXPECT_EQ(result.done, 9);
+  ASSERT_EQ(result.failures.size(), 1u);
+  EXPECT_NE(result.failures.front().what.find("cols=4"), std::string::npos);
+}
+
+TEST(TuneAhead, WithoutAGpuItEndsAtOnce) {
+  std::atomic<int> calls{0};
+  PrewarmSettings settings;
+  settings.devices = {"cuda:0", "cuda:1"};
+  EXPECT_THROW(tune_ahead(some_problems(100), settings, {},
+                          [&](const TuneRequest&) -> Json {
+                            ++calls;
+                            throw Error(ErrorCode::no_device, "no GPU");
+                          }),
+               Error);
+  EXPECT_LE(calls, 2);
+}
+
+}  // namespace
+}  // namespace tunesmith::cli

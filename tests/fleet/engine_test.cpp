@@ -1,0 +1,219 @@
+// Engines on several hosts, with a scripted GPU, that share a real server.
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "cache/remote_store.h"
+#include "fleet/server_keys.h"
+#include "fleet/transfer.h"
+#include "tests/api/engine/fakes.h"
+#include "tests/fleet/faulty_server.h"
+#include "tests/fleet/server.h"
+#include "tuner/select.h"
+
+namespace tunesmith::fleet {
+namespace {
+
+class FleetEngineTest : public FleetTest {
+ protected:
+  FleetEngineTest() {
+    make_key("key");
+    tuned_ = new (mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+        std::atomic<int>(0);
+  }
+  ~FleetEngineTest() override { munmap(tuned_, sizeof(std::atomic<int>)); }
+
+  /// An engine of host `name`, which has a cache file of its own. Its tuner takes `tuning` and counts.
+  std::unique_ptr<fakes::FakeEngine> engine(const std::string& name, const std::string& remote, Mode mode = Mode::tune,
+                                            Milliseconds tuning = Milliseconds(0)) {
+    EngineOptions options = fakes::in_mode(mode);
+    options.specialize = Specialize::exact;
+    options.remote = remote;
+    auto fake = std::make_unique<fakes::FakeEngine>(options, DeviceInfo::Kind::cuda, path(name + ".db"));
+    Engine::Parts& parts = fake->engine->parts();
+    parts.tuner = [this, &parts, tuning](const ParsedProblem& asked) -> std::optional<Tuned> {
+      ++*tuned_;
+      std::this_thread::sleep_for(tuning);
+      TuningRecord record;
+      record.key = tuning_key(asked, parts.device->info(), parts.templates);
+      record.config = asked.default_config(parts.device->info()).text();
+      record.effort = "quick";
+      parts.cache->store_record(record, {});
+      return Tuned{asked.default_config(parts.device->info()), 0.1, 0};
+    };
+    return fake;
+  }
+  std::string signed_url(const std::string& options = "") const { return url("&sign=" + path("key").string() + options); }
+  TuningKey key_of(fakes::FakeEngine& fake, const SoftmaxProblem& asked) const {
+    const Engine::Parts& parts = fake.engine->parts();
+    const ParsedProblemPtr parsed = find_op("softmax").parse_typed(typeid(asked), &asked);
+    return tuning_key(*parsed, parts.device->info(), parts.templates);
+  }
+  int tuned() const { return *tuned_; }
+
+  const SoftmaxProblem problem = SoftmaxProblem::contiguous(64, 1000, DType::f32);
+
+ private:
+  std::atomic<int>* tuned_ = nullptr;
+};
+
+TEST_F(FleetEngineTest, WhatOneHostTunesAndCompilesTheOtherLoads) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  {
+    const auto a = engine("a", signed_url());
+    EXPECT_EQ(a->engine->prepare(problem).origin(), Origin::tuned);
+    EXPECT_EQ(a->compiler->compilations, 1);
+  }
+  const auto b = engine("b", signed_url());
+  const Plan plan = b->engine->prepare(problem);
+  EXPECT_EQ(plan.origin(), Origin::exact);
+  EXPECT_EQ(tuned(), 1);
+  EXPECT_EQ(b->compiler->compilations, 0);
+  EXPECT_EQ(b->logged("warning: "), 0);
+  // Without keys, the tuning is used and the kernel is compiled here.
+  const auto c = engine("c", url());
+  EXPECT_EQ(c->engine->prepare(problem).origin(), Origin::exact);
+  EXPECT_EQ(c->compiler->compilations, 1);
+}
+
+TEST_F(FleetEngineTest, AReplayingEngineFindsTheWidthsOfTheFleet) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  engine("a", signed_url())->engine->prepare(problem);
+  EngineOptions options = fakes::in_mode(Mode::replay);
+  options.remote = signed_url("&mode=rw");
+  fakes::FakeEngine b(options, DeviceInfo::Kind::cuda, path("b.db"));
+  EXPECT_EQ(b.engine->prepare(problem).origin(), Origin::exact);
+  EXPECT_EQ(b.engine->prepare(SoftmaxProblem::contiguous(64, 1004, DType::f32)).origin(), Origin::capacity);
+}
+
+TEST_F(FleetEngineTest, OneOfManyHostsTunes) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  constexpr int hosts = 16;
+  std::vector<pid_t> children;
+  for (int i = 0; i < hosts; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const auto fake = engine("host" + std::to_string(i), signed_url(), Mode::tune, Milliseconds(500));
+      const Origin origin = fake->engine->prepare(problem).origin();
+      const bool is_expected = origin == Origin::tuned || origin == Origin::by_default || origin == Origin::exact;
+      const int warnings = fake->logged("warning: ");
+      fake->engine.reset();
+      _exit(is_expected && warnings == 0 ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(tuned(), 1);
+  EXPECT_EQ(engine("late", signed_url())->engine->prepare(problem).origin(), Origin::exact);
+}
+
+TEST_F(FleetEngineTest, AKeyThatAnotherHostTunesIsTunedLaterIfItWasKilled) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t owner = fork();
+  if (owner == 0) {
+    const auto a = engine("a", signed_url());
+    a->engine->parts().tuner = [&](const ParsedProblem&) -> std::optional<Tuned> {
+      static_cast<void>(write(ready[1], "x", 1) == 1);
+      pause();
+      return std::nullopt;
+    };
+    a->engine->prepare(problem);
+    _exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  close(ready[0]);
+  close(ready[1]);
+  const auto b = engine("b", signed_url());
+  const Plan before = b->engine->prepare(problem);
+  EXPECT_EQ(before.origin(), Origin::by_default);
+  EXPECT_EQ(b->engine->tuning().pending_keys, 1);
+  EXPECT_EQ(b->engine->tune_pending(0.01), 0);  // still elsewhere; nobody waits
+  kill(owner, SIGKILL);
+  waitpid(owner, nullptr, 0);
+  // The lease has at most 30 s; let it end now.
+  const std::string lease = ServerKeys("default").lease(key_of(*b, problem));
+  EXPECT_EQ(connect()->call({"PEXPIRE", lease, "1"}, after(Milliseconds(2000))).integer, 1);
+  std::this_thread::sleep_for(Milliseconds(20));
+  EXPECT_EQ(b->engine->tune_pending(0.01), 1);
+  EXPECT_EQ(b->engine->prepare(problem).origin(), Origin::exact);
+  EXPECT_EQ(before.origin(), Origin::by_default);  // plans do not change
+}
+
+TEST_F(FleetEngineTest, AGenerationDecidesAlone) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  const SoftmaxProblem other = SoftmaxProblem::contiguous(64, 3000, DType::f32);
+  {
+    const auto a = engine("a", signed_url());
+    a->engine->prepare(problem);
+  }
+  const auto push_generation = [&](const std::string& name) {
+    Cache local({path("a.db"), {}, {}, 5000, nullptr});
+    PushOptions options;
+    options.generation = name;
+    push(parse_remote_url(signed_url()), local, options);
+  };
+  push_generation("one");
+  EXPECT_THROW(push_generation("one"), Error);  // generations do not change
+  const std::string pinned = signed_url("&generation=one");
+  {
+    const auto b = engine("b", pinned);
+    EXPECT_EQ(b->engine->prepare(problem).origin(), Origin::exact);
+    EXPECT_EQ(b->compiler->compilations, 0);
+    EXPECT_EQ(b->engine->prepare(other).origin(), Origin::nearest);  // not in the generation, and not tuned
+    EXPECT_EQ(tuned(), 1);
+  }
+  // What this host has tuned itself does not count, and the server is needed only once.
+  { EXPECT_EQ(engine("c", "")->engine->prepare(other).origin(), Origin::tuned); }
+  { EXPECT_EQ(engine("c", pinned)->engine->prepare(other).origin(), Origin::nearest); }
+  stop(SIGKILL);
+  const auto c = engine("c", pinned);
+  EXPECT_EQ(c->engine->prepare(other).origin(), Origin::nearest);
+  EXPECT_EQ(c->engine->prepare(problem).origin(), Origin::exact);
+  EXPECT_EQ(tuned(), 2);
+}
+
+TEST_F(FleetEngineTest, AMissingGenerationIsAWarning) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  const auto a = engine("a", signed_url("&generation=two"), Mode::replay);
+  EXPECT_EQ(a->engine->prepare(problem).origin(), Origin::by_default);
+  EXPECT_EQ(a->logged("warning: "), 1);
+  EXPECT_EQ(a->logged("the server has no generation 'two'"), 1);
+}
+
+TEST_F(FleetEngineTest, AHungServerCostsOneTimeLimit) {
+  const FaultyServer server(path("server.sock"), hang());
+  const auto a = engine("a", "redis+unix:" + path("server.sock").string() + "?sign=" + path("key").string(), Mode::replay);
+  const auto ms = [](Deadline from) { return std::chrono::duration<double, std::milli>(Clock::now() - from).count(); };
+  Deadline begin = Clock::now();
+  const Plan plan = a->engine->prepare(problem);
+  std::printf("  prepare with a hung server: %.1f ms\n", ms(begin));
+  EXPECT_LE(ms(begin), 150 + 400);
+  EXPECT_EQ(plan.origin(), Origin::by_default);
+  std::vector<float> x(64 * 1000, 1.0F), y(64 * 1000);
+  begin = Clock::now();
+  for (int i = 0; i < 10; ++i) plan.launch(x.data(), y.data());
+  EXPECT_LE(ms(begin), 400);
+  EXPECT_NEAR(y[0], 1e-3, 1e-6);
+  EXPECT_EQ(a->logged("warning: "), 1);
+}
+
+TEST_F(FleetEngineTest, AMalformedUrlIsAnError) { EXPECT_THROW(engine("a", "http://cache"), Error); }
+
+}  // namespace
+}  // namespace tunesmith::fleet
