@@ -1,12 +1,13 @@
 """Compares shipped row programs with copies of the same arrays, PyTorch, torch.compile and Tunesmith's hand-written kernels.
 
-    python3 bench/peers/row_programs.py --library build/release/api/libtunesmith.so [--cells SUBSTRING...] [--peers torch compile]
-                                        [--effort quick] [--budget 2] [--out FOLDER]
+    python3 bench/peers/row_programs.py --library build/release/api/libtunesmith.so [--cells SUBSTRING...]
+                                        [--peers torch compile] [--effort quick] [--budget 2] [--out FOLDER]
 
 Everything runs in one process on the same arrays and is timed interleaved, with L2 flushed before every launch; figures are
 medians. The copy is a row program, too: it reads the same arrays and writes arrays of the same types without any reduction,
 and is tuned in the same way. `own` is Tunesmith's hand-written operation where there is one. A peer's results are compared
-with the program's, which the tuner has compared with float64. Whatever fails is left out and named. Writes
+with the program's, which the tuner has compared with float64. PyTorch's time of a gradient includes the forward pass, which
+autograd needs. Whatever fails is left out and named. Writes
 row_programs.json after every cell, and a table. Needs torch and triton.
 """
 import argparse
@@ -45,6 +46,11 @@ def add_rms(x, r, w):
     return h, rms(h, w)
 
 
+def add_rms_quantized(x, r, w):
+    z, scale = quantized(rms(x + r, 1 + w))
+    return x + r, scale, z
+
+
 def rms_backward(x, w, dy):
     with torch.enable_grad():
         x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
@@ -63,8 +69,7 @@ PROGRAMS = {
     "rms_norm": ("rc", [""], rms),
     "layer_norm": ("rcc", [""], lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b)),
     "add_rms_norm": ("rrc", ["", ""], add_rms),
-    "add_rms_norm_e4m3": ("rrc", ["", "e4m3", "f32s"],
-                          lambda x, r, w: (x + r, *quantized(rms(x + r, w)))),
+    "add_rms_norm_e4m3": ("rrc", ["", "f32s", "e4m3"], add_rms_quantized),
     "rms_norm_e4m3": ("rc", ["e4m3", "f32s"], lambda x, w: quantized(rms(x, w))),
     "swiglu": ("rr", [""], lambda gate, up: F.silu(gate) * up),
     "row_quantize": ("r", ["e4m3", "f32s"], quantized),
@@ -127,6 +132,14 @@ def different(got, want):
     return max(family.relative_error(g[:64].double(), w[:64].double()) for g, w in zip(got, want, strict=True))
 
 
+def launcher(plan, tensors, stream):
+    """Returns a launch on these tensors; raises if one of them is not as large as the plan's array."""
+    for name, size, tensor in zip(plan.arrays, plan.sizes, tensors, strict=True):
+        if tensor.numel() * tensor.element_size() != size:
+            raise ValueError(f"{name} has {tensor.numel() * tensor.element_size()} bytes; expected {size}")
+    return plan.launcher(*tensors, stream=stream)
+
+
 def measure(engine, cell, peers, timer, stream):
     program, rows, cols, dtype = cell
     kinds, types, function = PROGRAMS[program]
@@ -135,12 +148,12 @@ def measure(engine, cell, peers, timer, stream):
     begin = time.perf_counter()
     op = program if program not in ("softmax", "rms_norm") else "row_program"
     plan = engine.plan(op, **fields, **({"program": SOURCES[program]} if op == "row_program" else {}))
-    works = {"tunesmith": plan.launcher(*inputs, *outputs, stream=stream)}
+    works = {"tunesmith": launcher(plan, inputs + outputs, stream)}
     full_in = [array for array, kind in zip(inputs, kinds) if kind == "r"]
     full_out = [array for array, type in zip(outputs, types) if type in ("", "e4m3")]
     copy = engine.plan("row_program", program=copy_program(kinds, types), **fields)
     copied = [torch.empty_like(array) for array in full_out]
-    works["copy"] = copy.launcher(*full_in, *copied, stream=stream)
+    works["copy"] = launcher(copy, full_in + copied, stream)
     facts = {"config": plan.config, "tune_s": plan.tune_s, "copy_config": copy.config, "errors": {}, "left_out": {}}
     if program in HAND_WRITTEN:
         name, more = HAND_WRITTEN[program]
@@ -148,7 +161,7 @@ def measure(engine, cell, peers, timer, stream):
         own = engine.plan(name, **fields, **more)
         y = torch.empty_like(outputs[0])
         by_name = {"x": inputs[0], "y": y, "weight": inputs[-1]}
-        works["own"] = own.launcher(*(by_name[array] for array in own.arrays), stream=stream)
+        works["own"] = launcher(own, [by_name[array] for array in own.arrays], stream)
         facts["own_config"] = own.config
     facts["prepare_s"] = time.perf_counter() - begin
     works["tunesmith"]()
@@ -168,7 +181,8 @@ def measure(engine, cell, peers, timer, stream):
 
 def table(cells):
     names = ["tunesmith", "own", "torch", "compile"]
-    lines = ["| problem | copy GB/s | " + " | ".join(f"{name} share" for name in names) + " |", "|" + "-|" * (len(names) + 2)]
+    lines = ["| problem | copy GB/s | " + " | ".join(f"{name} share" for name in names) + " |"]
+    lines += ["|" + "-|" * (len(names) + 2)]
     for name, facts in cells.items():
         us = {work: found["us"] for work, found in facts["works"].items()}
         shares = [f"{us['copy'] / us[work]:.3f}" if work in us else "" for work in names]
