@@ -41,7 +41,8 @@ class Bench:
         if not arrays.first:
             return launch
         op, fields, operands = arrays.first
-        first = self.engine.plan(op, **fields).launcher(*operands, stream=self.stream)
+        mode = {} if arrays.first_timed else {"mode": tunesmith.MODES["off"]}
+        first = self.engine.plan(op, **mode, **fields).launcher(*operands, stream=self.stream)
         first()
         if not arrays.first_timed:
             return launch

@@ -31,6 +31,7 @@ enum class Chunks : std::uint8_t { none, aligned, unaligned };
 struct FeatureUse {
   bool steps = false;  ///< options are applied to a whole tile at a time
   bool sinks = false;
+  bool ring = false;  ///< Q tiles of a block of keys
   Chunks chunks = Chunks::none;
 };
 /// Returns AttentionFeatures<shape>.

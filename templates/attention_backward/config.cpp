@@ -134,7 +134,7 @@ int TypedConfig::registers_needed(Pass pass, const attention::Settings& settings
   if (variant == Variant::wgmma) {  // of a multiplier; with more than 208, ptxas serializes the products
     const std::int64_t gradients = roles == Roles::keys ? d + d_v : std::max(d, d_v);
     // Weights that wait next to those of the previous tile's dS.
-    const int waiting = settings.softcap != 0 || settings.dropout > 0 ? tile_q / 4 : 0;
+    const int waiting = settings.softcap != 0 || !settings.score_mod.empty() || settings.dropout > 0 ? tile_q / 4 : 0;
     return pass == Pass::keys ? static_cast<int>(24 + gradients / 2 + tile_q / 2 + tile_q / 4) + (settings.alibi ? 8 : 0) +
                                     (ahead && roles == Roles::keys ? 4 + waiting : 0)
                               : 0;
@@ -191,12 +191,9 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
     return "wgmma takes head dimensions that are multiples of 16 up to 256";
   if (config.roles == Roles::gradients && (config.tile_q != 64 || !config.ahead))
     return "roles=gradients has tile_q=64 and ahead=1";
-  if (forward.dropout > 0 && settings.dslopes && forward.softcap != 0)
-    return "wgmma has no dslopes with softcap and dropout";
-  if (!forward.mask_mod.empty()) return "wgmma has no mask_mod yet";
-  if (!forward.score_mod.empty()) return "wgmma has no score_mod yet";
-  if (config.roles == Roles::gradients && settings.dslopes && forward.softcap != 0)
-    return "roles=gradients has no dslopes with a softcap: one warpgroup would have to send two kinds of weights";
+  if (config.roles == Roles::gradients && settings.dslopes && forward.dropout > 0 &&
+      (forward.softcap != 0 || !forward.score_mod.empty()))
+    return "roles=gradients has no dslopes with dropout and a softcap or a score_mod: both warpgroups would have a share";
   for (const Side side : {Side::q, Side::k, Side::v}) {
     if (forward.vector(side) < 8)
       return std::string("TMA needs rows that are aligned to 16 bytes; those of ") +
@@ -215,7 +212,10 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   }
   if (settings.rows() == 0 || forward.positions(Side::k) == 0) return "TMA has no empty arrays";
   // Measured with ptxas: S of the next 128 queries leaves no registers for more.
-  const bool crowded = config.ahead && config.tile_q == 128 && (settings.dslopes || forward.varlen);
+  const bool masked = !forward.mask_mod.empty();
+  const bool crowded =
+      config.ahead && config.roles == Roles::keys &&
+      ((config.tile_q == 128 && (settings.dslopes || forward.varlen || masked)) || (masked && settings.deterministic));
   const bool random = config.tile_q == 128 && forward.dropout > 0;  // bits of 64 pairs of a thread
   if (const int registers = config.registers_needed(Pass::keys, forward) + (crowded ? 24 : 0) + (random ? 32 : 0);
       registers > 208)
@@ -227,6 +227,19 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
 }
 
 }  // namespace
+
+std::int64_t sums_columns(const Settings& settings) { return slabs(settings.forward.head_dim) * 64; }
+
+std::int32_t heads_per_section(std::int64_t kv_tiles, const Settings& settings, const DeviceInfo& device) {
+  const attention::Settings& forward = settings.forward;
+  const auto over = [](std::int64_t number, std::int64_t by) { return (number + by - 1) / by; };
+  const std::int64_t row = (forward.head_dim + forward.head_dim_v) * size_of(forward.dtype) + 4 * sums_columns(settings);
+  const std::int64_t fitting = (std::int64_t{32} << 20) / std::max<std::int64_t>(row * forward.seq_q * forward.group(), 1);
+  const std::int64_t least = over(std::int64_t{3} * device.sm_count, 2 * std::max<std::int64_t>(kv_tiles, 1));
+  const std::int64_t all = std::max<std::int64_t>(forward.batch * forward.kv_heads, 1);
+  const std::int64_t sections = std::max<std::int64_t>(all / std::max({fitting, least, std::int64_t{1}}), 1);
+  return static_cast<std::int32_t>(over(all, sections));
+}
 
 std::string why_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   if (config.variant == Variant::wgmma) return why_wgmma_invalid(config, settings, device);

@@ -66,6 +66,14 @@ struct TypedConfig {
 /// Describes every field of every variant.
 std::vector<FieldInfo> config_field_infos();
 
+/// Returns the columns that the sums of dq have room for in the workspace of wgmma.
+std::int64_t sums_columns(const Settings& settings);
+/// Returns the key heads of a section (WgmmaKeys): those whose queries, gradients of outputs and sums of dq fit into half of
+/// an L2 cache of 60 MB together, but no fewer than have 1.5 times the blocks, `kv_tiles` each, that run at the
+/// same time. Under a causal mask the last blocks of a section are the shortest; those of the last section fill the gaps at
+/// the end.
+std::int32_t heads_per_section(std::int64_t kv_tiles, const Settings& settings, const DeviceInfo& device);
+
 /// Returns why a well-formed configuration cannot run this problem on this device; empty: it can.
 std::string why_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
 

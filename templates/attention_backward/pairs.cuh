@@ -60,12 +60,7 @@ class Pairs {
       const float ratio = multiply(multiply(score, params.scale), params.inverse_softcap);
       pair.slope = fused_multiply_add(-ratio, ratio, 1.0f);
     }
-    if constexpr (shape.score_mod) {
-      const auto modified =
-          Modification::differentiated(multiply(score, params.scale), batch_, head_, query, key, params.aux);
-      score = modified.value;
-      pair.slope = multiply(pair.slope, modified.derivative);
-    }
+    modify(pair, score, query, key);
     score = scores_.biased(score, query, key, 0);
     pair.probability = exp2_approx(fused_multiply_add(score, scores_.factor(), -lse));
     // The derivative may be infinite where the score is -inf.
@@ -73,18 +68,36 @@ class Pairs {
     return pair;
   }
 
-  /// Of an unmasked pair whose score has been capped, or a masked one whose score is -inf.
+  /// Of an unmasked pair whose score has been capped, if there is a soft cap; without score_mod also of a masked one whose
+  /// score is -inf.
   __device__ __forceinline__ Pair of_capped(float score, int query, int key, float lse) const {
     const AttentionParams& params = scores_.params();
-    const float ratio = multiply(score, multiply(params.scale, params.inverse_softcap));
     Pair pair;
-    pair.slope = maximum(fused_multiply_add(-ratio, ratio, 1.0f), 0.0f);
+    pair.slope = 1.0f;
+    if constexpr (shape.softcap) {
+      const float ratio = multiply(score, multiply(params.scale, params.inverse_softcap));
+      pair.slope = maximum(fused_multiply_add(-ratio, ratio, 1.0f), 0.0f);
+    }
+    modify(pair, score, query, key);
     score = scores_.biased(score, query, key, 0);
     pair.probability = exp2_approx(fused_multiply_add(score, scores_.factor(), -lse));
+    // The derivative may be infinite where the score is -inf.
+    if (shape.score_mod && pair.probability == 0.0f) pair.slope = 0.0f;
     return pair;
   }
 
  private:
+  /// Applies score_mod, if there is one.
+  __device__ __forceinline__ void modify(Pair& pair, float& score, int query, int key) const {
+    if constexpr (shape.score_mod) {
+      const AttentionParams& params = scores_.params();
+      const auto modified =
+          Modification::differentiated(multiply(score, params.scale), batch_, head_, query, key, params.aux);
+      score = modified.value;
+      pair.slope = multiply(pair.slope, modified.derivative);
+    }
+  }
+
   Scores<shape, Modification> scores_;
   int batch_, head_;  ///< of score_mod
 };

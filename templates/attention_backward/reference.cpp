@@ -165,7 +165,7 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   pair.gradient.error += (std::fabs(pair.score_gradient.value) + pair.score_gradient.error) * slope_error +
                          std::fabs(pair.gradient.value) * (0x1p-22 + rounding) + denormal;
   // wgmma rounds the probability times its slope instead.
-  if (forward.softcap != 0) pair.gradient.error += denormal * std::fabs(difference);
+  if (forward.softcap != 0 || !forward.score_mod.empty()) pair.gradient.error += denormal * std::fabs(difference);
   return pair;
 }
 

@@ -154,8 +154,12 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
       if (effort == Effort::full || ++count <= quick) candidates.push_back(config);
     }
   };
-  // Kernels without tensor cores are never competitive where there are some.
-  if (candidates.front().variant != Variant::simt) {
+  // Kernels without tensor cores are never competitive where there are some, and those of mma seldom where wgmma runs.
+  const bool hopper = candidates.front().variant == Variant::wgmma;
+  if (hopper && effort == Effort::quick) {
+    add(wgmma_configs(settings));
+    candidates.push_back(default_config(Variant::mma, settings, device));
+  } else if (candidates.front().variant != Variant::simt) {
     add(wgmma_configs(settings));
     add(mma_configs(settings));
     candidates.push_back(default_config(Variant::simt, settings, device));

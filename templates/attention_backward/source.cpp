@@ -29,9 +29,6 @@ std::string asserts(const std::string& what, std::int64_t value, const std::stri
   return "static_assert(" + what + " == " + std::to_string(value) + ", \"" + why + "\");\n";
 }
 
-/// Returns the columns that the sums of dq have room for in the workspace of wgmma.
-std::int64_t sums_columns(const Settings& settings) { return (settings.forward.head_dim + 63) / 64 * 64; }
-
 std::string backward_shape_text(const TypedConfig& config, const Settings& settings) {
   std::string text = "static constexpr tunesmith::BackwardShape backward = {\n";
   for (const GradientTensor& gradient : gradient_tensors)
@@ -86,7 +83,8 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
 attention::FeatureUse features_of(const TypedConfig& config, const Settings& settings) {
   attention::FeatureUse use;
   const attention::Settings& forward = settings.forward;
-  use.steps = config.variant == Variant::wgmma && forward.softcap != 0;
+  use.ring = config.variant == Variant::wgmma;
+  use.steps = use.ring && forward.softcap != 0;
   if (config.variant != Variant::mma) return use;
   bool aligned = forward.vector(Side::o, settings.dout) >= 8;
   for (const Side side : {Side::q, Side::k, Side::v}) aligned = aligned && forward.vector(side) >= 8;
@@ -193,15 +191,6 @@ Workspace workspace_of(const TypedConfig& config, const Settings& settings) {
   return at;
 }
 
-/// Returns the key heads whose queries, gradients of outputs and sums of dq fit into half of an L2 cache of 60 MB together.
-std::int32_t heads_per_section(const Settings& settings) {
-  const attention::Settings& forward = settings.forward;
-  const std::int64_t row = (forward.head_dim + forward.head_dim_v) * size_of(forward.dtype) + 4 * sums_columns(settings);
-  return static_cast<std::int32_t>(
-      std::clamp<std::int64_t>((std::int64_t{32} << 20) / std::max<std::int64_t>(row * forward.seq_q * forward.group(), 1),
-                               1, std::max<std::int64_t>(forward.batch * forward.kv_heads, 1)));
-}
-
 /// Rows of a block of the first kernel, as PrepareLanes has them.
 std::int64_t prepare_rows(const Settings& settings) {
   const attention::Settings& forward = settings.forward;
@@ -211,7 +200,7 @@ std::int64_t prepare_rows(const Settings& settings) {
   return prepare_threads / lanes;
 }
 
-Params parameters(const TypedConfig& config, const Settings& settings) {
+Params parameters(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   const attention::Settings& forward = settings.forward;
   Params params{};
   params.attention = attention::parameters_of(forward);
@@ -224,7 +213,6 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
   params.dk_strides = attention::strides_of(settings.dk);
   params.dv_strides = attention::strides_of(settings.dv);
   const Workspace workspace = workspace_of(config, settings);
-  if (config.variant == Variant::wgmma) params.attention.heads_per_section = heads_per_section(settings);
   params.statistics_rows = statistics_rows(config, settings);
   params.rows = all_statistics_rows(config, settings);
   params.lse_at = workspace.lse;
@@ -237,6 +225,8 @@ Params parameters(const TypedConfig& config, const Settings& settings) {
   params.slope_parts = static_cast<std::int32_t>(slope_tiles(config, settings) * parts_of_tile(config));
   params.parts_of_tile = static_cast<std::int32_t>(parts_of_tile(config));
   params.kv_tiles = static_cast<std::int32_t>(tiles(forward.seq_kv, config.kept(Pass::keys)));
+  if (config.variant == Variant::wgmma)
+    params.attention.heads_per_section = heads_per_section(params.kv_tiles, settings, device);
   return params;
 }
 
@@ -366,11 +356,11 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, Launch
 
 }  // namespace
 
-LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const DeviceInfo&) const {
+LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const DeviceInfo& device) const {
   const TypedConfig typed = TypedConfig::parse(config);
   const Settings& settings = settings_;
   const attention::Settings& forward = settings.forward;
-  const Params params = parameters(typed, settings);
+  const Params params = parameters(typed, settings, device);
   LaunchPlan plan;
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);

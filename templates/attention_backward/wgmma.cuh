@@ -19,11 +19,14 @@
 //              when the counter says that the blocks before it have (QueryRing). Blocks take tickets in the order of
 //              WgmmaKeys and only wait for smaller tickets, so the smallest one always proceeds.
 //
-// Options      With softcap or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits where dS will be,
-//              and is negative where the pair is dropped. The numbers of dropout are computed while tensor cores compute S.
-//              Packed sequences: the tensor maps end where the sequence ends, so that TMA reads zeros beyond it and writes
-//              nothing there (MapPlace). Statistics and sums of each sequence begin at a multiple of 128 rows.
-//              dslopes: each warp adds its pairs' share to a place of its own, and the last kernel sums these.
+// Options      With softcap, score_mod or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits where
+// dS
+//              will be. Its sign, or that of P, says which pairs are dropped. The numbers of dropout are computed while
+//              tensor cores compute S. mask_mod: Q tiles of which the block mask leaves nothing are skipped
+//              (MaskedQueryRing), and mask_mod is called in partial tiles only. Packed sequences: the tensor maps end where
+//              the sequence ends, so that TMA reads zeros beyond it and writes nothing there (MapPlace). Statistics and sums
+//              of each sequence begin at a multiple of 128 rows. dslopes: each warp adds its pairs' share to a place of its
+//              own, and the last kernel sums these.
 //
 // Limits       At head_dim 128 with 64 x 128 tiles shared memory moves 2950 clocks' worth of data for 2560 clocks of
 //              products. With 64 keys at head_dim 256 the additions to dQ move 0.4 / 64 bytes for each operation.
@@ -33,6 +36,7 @@
 
 #include "attention_backward/heads.cuh"
 #include "attention_backward/prepare.cuh"
+#include "attention_backward/score_gradient.cuh"
 #include "attention_backward/wgmma_dq.cuh"
 #include "attention_backward/wgmma_loader.cuh"
 #include "attention_backward/wgmma_multiplier.cuh"

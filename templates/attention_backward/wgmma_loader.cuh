@@ -10,7 +10,7 @@ namespace tunesmith {
 template <typename Element, const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct Loader {
   using Tiles = WgmmaBackwardTiles<shape, config>;
-  using Ring = QueryRing<shape, Tiles::tile_q, Tiles::tile_kv, config.ordered>;
+  using Ring = RingOf<shape, Tiles, config.ordered>;
 
   /// Where this warp's part of a piece is added, and, if ordered, the state of its counters. Additions are announced two
   /// steps later, when they are complete, and counters are read one step before they are needed, so that neither takes time.
@@ -73,8 +73,8 @@ struct Loader {
                                  barriers.dout_come(stage));
   }
 
-  /// Loads K, V and the first tiles of Q and dO, in the order in which they are needed. One thread.
-  __device__ __forceinline__ void load_first(Ring ring, int count) const {
+  /// Loads K, V and the first tile of Q and dO, in the order in which they are needed. One thread.
+  __device__ __forceinline__ void load_keys(const Ring& ring) const {
     const MapPlace place =
         map_place<shape>(params.backward.attention.seq_kv, sequence.kv_start, sequence.seq_kv, keys.batch, keys.first_k);
     barrier_arrive_expecting(barriers.k_come(), Tiles::qk_slabs * Tiles::kv_slab);
@@ -85,9 +85,15 @@ struct Loader {
     load_slabs<Tiles::v_slabs>(Tiles::v_at, Tiles::kv_slab, params.v, barriers.v_come(), L2Hint::evict_first, place,
                                keys.kv_head);
     load_dout(ring, 0);
+  }
+  /// Loads as many tiles of Q and dO as there are stages, too. `loads`: true for one thread. With a mask_mod all threads of
+  /// its warp call it.
+  __device__ __forceinline__ void load_first(Ring ring, int count, bool loads) const {
+    if (loads) load_keys(ring);
 #pragma unroll 1
     for (int stage = 1; stage < config.stages && stage < count; ++stage) {
       ring.next();
+      if (!loads) continue;
       load_q(ring, stage);
       load_dout(ring, stage);
     }
@@ -203,11 +209,11 @@ struct Loader {
 
   __device__ __forceinline__ void run() {
     const AttentionParams& attention = params.backward.attention;
-    Ring ring(attention, Visibility<shape>(attention, sequence), keys);
+    Ring ring(attention, Visibility<shape>(attention, sequence), keys, keys.first_k);
     const int count = ring.count();
     if (count > 0) {
       const bool loads = warp == 0 && elect_one();
-      if (loads) load_first(ring, count);
+      if (shape.mask_mod || loads) load_first(ring, count, loads);
       Ring ahead = ring;
 #pragma unroll
       for (int stage = 0; stage < config.stages; ++stage) ahead.next();

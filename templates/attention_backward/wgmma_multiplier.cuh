@@ -1,7 +1,7 @@
 // The warpgroups of attention_backward/wgmma.cuh that keep keys.
 #pragma once
 
-#include "attention_backward/wgmma_tiles.cuh"
+#include "attention_backward/wgmma_masked_ring.cuh"
 
 #if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
 
@@ -11,7 +11,7 @@ namespace tunesmith {
 template <typename Element, const AttentionShape& shape, typename Modification, const WgmmaBackwardConfig& config>
 struct Multiplier {
   using Tiles = WgmmaBackwardTiles<shape, config>;
-  using Ring = QueryRing<shape, Tiles::tile_q, Tiles::tile_kv, config.ordered>;
+  using Ring = RingOf<shape, Tiles, config.ordered>;
   static constexpr int queries = Tiles::tile_q, steps = queries / 16;
 
   const WgmmaBackwardParams& params;
@@ -19,7 +19,8 @@ struct Multiplier {
   const BackwardBarriers<config.stages> barriers;
   const int group, warp, lane;
   Stage<config.stages> q_stage, dout_stage;
-  Stage<2> ds_stage, p_stage;
+  Stage<2> ds_stage;
+  Stage<Tiles::p_stages> p_stage;
 
   // S^T and dP^T: rows are keys, columns queries. P is kept in 16 bits only, so that dP reuses the registers of S. Masking P
   // instead of S would keep both copies alive: then ptxas runs out of registers and serializes all products.
@@ -30,8 +31,13 @@ struct Multiplier {
   int slope_head = -1;
 
   /// The derivative of P by the dot product is not P, or not the P of the product with dO. It is kept where dS will be, or
-  /// sent to the other warpgroup; its sign says whether dropout drops the pair.
-  static constexpr bool has_slopes = shape.softcap || shape.dropout;
+  /// sent to the other warpgroup.
+  static constexpr bool has_slopes = Tiles::is_modified || shape.dropout;
+  /// With dropout, the sign of the derivative says whether the pair is dropped, or that of P, which is 0 then: derivatives
+  /// of score_mod have signs, and the gradient of an ALiBi slope needs P.
+  static constexpr bool signed_weights = shape.dropout && (shape.score_mod || (shape.softcap && config.slopes));
+  /// Dropped pairs add to the gradient of an ALiBi slope while their P is known.
+  static constexpr bool early_slopes = shape.dropout && Tiles::is_modified && config.slopes;
 
   __device__ __forceinline__ Multiplier(const WgmmaBackwardParams& kernel_params, uint32 shared_memory, int warpgroup)
       : params(kernel_params),
@@ -93,17 +99,35 @@ struct Multiplier {
                    keys.first_k + 64 * rows() + 16 * warp + lane / 4, ring.first_q() + lane % 4 * 2);
   }
 
-  /// S becomes P, in 16 bits.
+  /// S becomes P, in 16 bits. `kept`: mask_mod keeps all visible pairs.
   template <typename Rule>
-  __device__ __forceinline__ void exponentiate(const Rule& pairs, const Dropped& dropped, int first_q, int first_k) {
+  __device__ __forceinline__ void exponentiate(const Rule& pairs, const Dropped& dropped, int first_q, int first_k,
+                                               bool kept) {
     const int column = first_q + lane % 4 * 2, row = first_k + 16 * warp + lane / 4;
     const auto& visibility = pairs.visibility();
     if constexpr (shape.softcap) AttentionFeatures<shape>::CapSteps::cap(scores, params.backward.attention);
-    if (!visibility.of_all(first_q, first_q + queries - 1).holds(first_k, first_k + 63)) {
-#pragma unroll
-      for (int i = 0; i < queries / 2; ++i)
-        if (!visibility.sees(column + i / 4 * 8 + i % 2, row + i / 2 % 2 * 8)) scores[i] = Maximum::identity();
+    const bool inside = visibility.of_all(first_q, first_q + queries - 1).holds(first_k, first_k + 63);
+    if constexpr (shape.score_mod) {  // which is not called for masked pairs
+      if (inside && kept)
+        weigh<true>(pairs, dropped, column, row, true, true);
+      else
+        weigh<false>(pairs, dropped, column, row, inside, kept);
+      return;
     }
+    if (!(inside && kept)) {
+#pragma unroll
+      for (int i = 0; i < queries / 2; ++i) {
+        const int query = column + i / 4 * 8 + i % 2, key = row + i / 2 % 2 * 8;
+        if (!(shape.mask_mod ? pairs.counts(query, key, inside, kept) : visibility.sees(query, key)))
+          scores[i] = Maximum::identity();
+      }
+    }
+    weigh<true>(pairs, dropped, column, row, true, true);
+  }
+  /// The same for pairs that are all unmasked, or whose scores are -inf if they are masked, unless `all` is false.
+  template <bool all, typename Rule>
+  __device__ __forceinline__ void weigh(const Rule& pairs, const Dropped& dropped, int column, int row, bool inside,
+                                        bool kept) {
 #pragma unroll
     for (int block = 0; block < queries / 8; ++block) {
       const Bits<8> lse = statistics(Tiles::lse_at, q_stage.index, block);
@@ -113,7 +137,9 @@ struct Multiplier {
       for (int i = 0; i < 4; ++i) {
         const int query = column + 8 * block + i % 2, key = row + i / 2 * 8;
         const float row_lse = float_of(lse.word[i % 2]);
-        if constexpr (shape.softcap) {
+        if (!all && !pairs.counts(query, key, inside, kept)) {
+          pair[i] = slopes[i] = 0.0f;
+        } else if constexpr (Tiles::is_modified) {
           const Pair found = pairs.of_capped(pair[i], query, key, row_lse);
           pair[i] = found.probability;
           slopes[i] = multiply(found.slope, found.probability);
@@ -122,8 +148,12 @@ struct Multiplier {
         }
         if constexpr (shape.dropout) {
           if (dropped[4 * block + i]) {
-            pair[i] = 0.0f;
-            slopes[i] = -slopes[i];
+            if constexpr (early_slopes) {
+              const Bits<8> delta = statistics(Tiles::delta_at, dout_stage.index, block);
+              include_slope(-multiply(pair[i], float_of(delta.word[i % 2])), query + pairs.visibility().offset - key);
+            }
+            pair[i] = signed_weights ? -0.0f : 0.0f;
+            if constexpr (!signed_weights) slopes[i] = -slopes[i];
           }
         }
       }
@@ -135,9 +165,11 @@ struct Multiplier {
       }
     }
   }
-  /// dP - delta. A negative `slope` is that of a dropped pair, whose dP is 0: then delta, so that their product is right.
-  __device__ __forceinline__ float difference(float product, float delta, float slope) const {
+  /// dP - delta. The dP of a dropped pair is 0. If its `slope` is negative: delta, so that their product is right.
+  __device__ __forceinline__ float difference(float product, float delta, float slope, bool negative_weight) const {
     if constexpr (!shape.dropout) return subtract(product, delta);
+    if constexpr (signed_weights)
+      return fused_multiply_add(negative_weight ? 0.0f : product, params.backward.dropout.factor, -delta);
     return slope < 0.0f ? delta : fused_multiply_add(product, params.backward.dropout.factor, -delta);
   }
   /// dP becomes dS.
@@ -151,13 +183,14 @@ struct Multiplier {
       for (int half = 0; half < 2; ++half) {
         const uint32 pair = weights[block / 2][block % 2 * 2 + half];
         uint32& factor = factors[block / 2][block % 2 * 2 + half];
-        const uint32 slope = has_slopes && !Tiles::by_gradient ? factor : pair;
+        const uint32 slope = has_slopes && (!Tiles::by_gradient || Tiles::both_kinds) ? factor : pair;
         const float* const products = gradients + 4 * block + 2 * half;
         const float slopes[2] = {to_float(Element{static_cast<uint16>(slope)}),
                                  to_float(Element{static_cast<uint16>(slope >> 16)})};
         float differences[2];
 #pragma unroll
-        for (int i = 0; i < 2; ++i) differences[i] = difference(products[i], float_of(delta.word[i]), slopes[i]);
+        for (int i = 0; i < 2; ++i)
+          differences[i] = difference(products[i], float_of(delta.word[i]), slopes[i], (pair >> (16 * i + 15) & 1) != 0);
         factor = pack<Element>(multiply(slopes[0], differences[0]), multiply(slopes[1], differences[1]));
         if constexpr (config.slopes) {
           const int distance = before + 8 * block - 8 * half;
@@ -165,7 +198,7 @@ struct Multiplier {
                                           to_float(Element{static_cast<uint16>(pair >> 16)})};
 #pragma unroll
           for (int i = 0; i < 2; ++i)
-            include_slope(multiply(shape.softcap ? probabilities[i] : slopes[i], differences[i]), distance + i);
+            include_slope(multiply(Tiles::is_modified ? probabilities[i] : slopes[i], differences[i]), distance + i);
         }
       }
     }
@@ -210,12 +243,14 @@ struct Multiplier {
     if (lane == 0) barrier_arrive(barrier);
   }
 
-  /// Sends P, or its derivative by the dot product, to the warpgroup that computes dS of the same pairs.
+  /// Sends P, or its derivative by the dot product, or both, to the warpgroup that computes dS of the same pairs.
   __device__ __forceinline__ void send_weights() {
     barrier_wait(barriers.p_free(p_stage.index), p_stage.parity ^ 1);
 #pragma unroll
-    for (int step = 0; step < steps; ++step)
-      store_shared(weights_at() + step * 2048, has_slopes ? factors[step] : weights[step]);
+    for (int step = 0; step < steps; ++step) {
+      store_shared(weights_at() + step * 2048, has_slopes && !Tiles::both_kinds ? factors[step] : weights[step]);
+      if constexpr (Tiles::both_kinds) store_shared(weights_at() + Tiles::p_bytes + step * 2048, factors[step]);
+    }
     arrive(barriers.p_come(p_stage.index));
     p_stage.next();
   }
@@ -226,6 +261,11 @@ struct Multiplier {
       const Bits<16> words = load_shared<16>(weights_at() + step * 2048);
 #pragma unroll
       for (int i = 0; i < 4; ++i) weights[step][i] = words.word[i];
+      if constexpr (Tiles::both_kinds) {
+        const Bits<16> slopes = load_shared<16>(weights_at() + Tiles::p_bytes + step * 2048);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) factors[step][i] = slopes.word[i];
+      }
     }
     arrive(barriers.p_free(p_stage.index));
     p_stage.next();
@@ -273,7 +313,7 @@ struct Multiplier {
     const WgmmaKeys keys = keys_of(block_number<config.ordered>(ticket));
     const AttentionParams& attention = params.backward.attention;
     const Sequence sequence = sequence_of<shape>(attention, keys.batch);
-    Ring ring(attention, Visibility<shape>(attention, sequence), keys);
+    Ring ring(attention, Visibility<shape>(attention, sequence), keys, keys.first_k + 64 * rows());
 #pragma unroll
     for (int i = 0; i < shape.head_dim / 2; ++i) dk[i] = 0.0f;
 #pragma unroll
@@ -294,8 +334,12 @@ struct Multiplier {
         }
         const Dropped dropped = dropped_pairs(ring, keys);
         if constexpr (!config.ahead) wgmma_wait<0>(scores);
+        if constexpr (early_slopes) {
+          start_head(ring.head(), keys);
+          barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
+        }
         exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), dropped, ring.first_q(),
-                     keys.first_k + 64 * rows());
+                     keys.first_k + 64 * rows(), ring.keeps_all());
         barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
         multiply_gradients();
         accumulate(dv, weights, Tiles::dout_at + dout_stage.index * Tiles::dout_bytes);
@@ -337,7 +381,7 @@ struct Multiplier {
     const WgmmaKeys keys = keys_of(block_number<config.ordered>(ticket));
     const AttentionParams& attention = params.backward.attention;
     const Sequence sequence = sequence_of<shape>(attention, keys.batch);
-    Ring ring(attention, Visibility<shape>(attention, sequence), keys);
+    Ring ring(attention, Visibility<shape>(attention, sequence), keys, keys.first_k + 64 * rows());
 #pragma unroll
     for (int i = 0; i < shape.head_dim_v / 2; ++i) dv[i] = 0.0f;
     if (const int count = ring.count(); count > 0) {
@@ -348,7 +392,7 @@ struct Multiplier {
 #pragma unroll 1
       for (int left = count - 1; left >= 0; --left) {
         exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), dropped_pairs(ring, keys),
-                     ring.first_q(), keys.first_k);
+                     ring.first_q(), keys.first_k, ring.keeps_all());
         arrive(barriers.q_free(q_stage.index));
         q_stage.next();
         barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
@@ -374,7 +418,7 @@ struct Multiplier {
     const uint32 ticket = shared + Tiles::ticket_at;
     const WgmmaKeys keys = keys_of(block_number<config.ordered>(ticket));
     const AttentionParams& attention = params.backward.attention;
-    Ring ring(attention, Visibility<shape>(attention, sequence_of<shape>(attention, keys.batch)), keys);
+    Ring ring(attention, Visibility<shape>(attention, sequence_of<shape>(attention, keys.batch)), keys, keys.first_k);
 #pragma unroll
     for (int i = 0; i < shape.head_dim / 2; ++i) dk[i] = 0.0f;
     if (const int count = ring.count(); count > 0) {

@@ -45,7 +45,11 @@ struct WgmmaBackwardTiles {
   static constexpr int dout_at = q_at + config.stages * q_bytes;
   // Two stages of dS, a row for each query, a slab for each 64 keys.
   static constexpr int ds_at = dout_at + config.stages * dout_bytes, ds_bytes = tile_kv / 64 * q_slab;
-  // Two stages of P, if one warpgroup computes it and another one needs it: 16 bytes of each thread for each 16 queries.
+  // Two stages of P or of its derivative by the dot product, if one warpgroup computes them and another one needs them: 16
+  // bytes of each thread for each 16 queries. If it needs both, one stage of each.
+  static constexpr bool is_modified = shape.softcap || shape.score_mod;
+  static constexpr bool both_kinds = by_gradient && ((is_modified && config.slopes) || (shape.score_mod && shape.dropout));
+  static constexpr int p_stages = both_kinds ? 1 : 2;
   static constexpr int p_at = ds_at + 2 * ds_bytes, p_bytes = by_gradient ? tile_q / 16 * 128 * 16 : 0;
   // dQ is computed in pieces of 64 queries and up to 64 columns. Up to two of them wait for their addition to global memory,
   // unless they are added from registers, for want of shared memory.
@@ -141,6 +145,10 @@ struct WgmmaKeys {
   }
 };
 
+/// The Q tiles of a block: QueryRing, or MaskedQueryRing with a mask_mod.
+template <const AttentionShape& shape, typename Tiles, bool ordered>
+using RingOf = typename AttentionFeatures<shape>::template Ring<Tiles::tile_q, Tiles::tile_kv, ordered>;
+
 /// The Q tiles that see some of a block's keys, those of one head after the other, in a ring. Without a mask, blocks start
 /// at different tiles, so that they do not add to the same sums of dQ at the same time. If the additions are ordered, all
 /// begin with their first tile, and no block waits for one that begins later: additions are in the order of the keys, or,
@@ -150,7 +158,7 @@ template <const AttentionShape& shape, int tile_q, int tile_kv, bool ordered>
 class QueryRing {
  public:
   __device__ __forceinline__ QueryRing(const AttentionParams& params, const Visibility<shape>& visibility,
-                                       const WgmmaKeys& keys) {
+                                       const WgmmaKeys& keys, int) {
     const KeyRange seen = queries_of<shape>(visibility, keys.first_k, keys.first_k + tile_kv - 1);
     begin_ = seen.begin / tile_q;
     end_ = seen.empty() ? begin_ : (seen.end + tile_q - 1) / tile_q;
@@ -174,6 +182,8 @@ class QueryRing {
   __device__ __forceinline__ int first_q() const { return tile_ * tile_q; }
   /// Visibility::offset.
   __device__ __forceinline__ int offset() const { return offset_; }
+  /// As MaskedQueryRing::keeps_all().
+  __device__ __forceinline__ bool keeps_all() const { return true; }
   /// Number of blocks that add to the sums of this tile before this block does.
   __device__ __forceinline__ uint32 earlier_blocks() const {
     using Seen = Visibility<shape>;

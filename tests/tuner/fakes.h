@@ -369,7 +369,7 @@ class TunerTest : public ::testing::Test {
  protected:
   TunerTest()
       : templates(write_templates("one")),
-        cache({.file = folder.path() / "cache.db", .system_files = {}, .remote = {}, .warn = {}}) {}
+        cache({.file = folder.path() / "cache.db", .system_files = {}, .warn = {}, .remote = {}}) {}
 
   TemplateSet write_templates(const std::string& kernel, const std::string& sibling = "sibling") {
     const std::filesystem::path root = folder.path() / "templates";

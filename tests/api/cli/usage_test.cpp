@@ -6,7 +6,7 @@ namespace tunesmith::cli {
 namespace {
 
 TEST_F(CliTest, NearestNamesAreSuggested) {
-  expect_rejected({}, {"needs a command", "run, source, tune, prewarm, report, cache, ops, doctor"});
+  expect_rejected({}, {"needs a command", "run, source, tune, prewarm, work, report, cache, ops, doctor"});
   expect_rejected({"rnu"}, {"no command 'rnu'", "did you mean 'run'"});
   expect_rejected({"cache"}, {"needs a command", "verify"});
   expect_rejected({"cache", "lst"}, {"no command 'lst'", "did you mean 'list'"});

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "templates/attention_backward/config.h"
 #include "tests/templates/softmax/cases.h"
 #include "tunesmith/attention_backward.h"
 #include "tunesmith/dispatch.h"
@@ -68,16 +69,14 @@ TEST(AttentionBackwardDescriptor, ErrorsNameTheFieldAndWhatIsAllowed) {
   EXPECT_NO_THROW(normal("seq_q=5,head_dim=64,dout_head_stride=0"));
 }
 
-TEST(AttentionBackwardDescriptor, ScoreModRulesOutWgmma) {
-  Problem problem = normal("seq_q=512,head_dim=64");
-  problem.fields.set("score_mod", std::string("__device__ float score_mod(float s, int, int, int, int, const Aux&) {"
-                                              " return 2 * s; }"));
-  const ParsedProblemPtr parsed = op().parse(problem);
-  EXPECT_EQ(parsed->default_config(hopper()).variant(), "mma");
-  EXPECT_NE(
-      parsed->why_invalid(hopper(), Config{parse_fields("variant=wgmma,roles=keys,tile_q=128,stages=2,ahead=0", "config")})
-          .find("score_mod"),
-      std::string::npos);
+TEST(AttentionBackwardDescriptor, UserFunctionsRunOnWgmma) {
+  for (const auto& [function, text] : std::vector<std::pair<std::string, std::string>>{
+           {"score_mod", "__device__ float score_mod(float s, int, int, int, int, const Aux&) { return 2 * s; }"},
+           {"mask_mod", "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return q % 3 != k % 3; }"}}) {
+    Problem problem = normal("seq_q=512,head_dim=128");
+    problem.fields.set(function, text);
+    EXPECT_EQ(op().parse(problem)->default_config(hopper()).variant(), "wgmma") << function;
+  }
 }
 
 TEST(AttentionBackwardDescriptor, AForwardProblemBecomesABackwardProblem) {
@@ -155,6 +154,19 @@ TEST(AttentionBackwardDescriptor, LaunchesOnlyWhatIsNeeded) {
   EXPECT_EQ(kernels_of("batch=0,seq_q=9,head_dim=64"), Names{});
 }
 
+// Sections that fit into L2, but at least 1.5 times the blocks that run at once, all of about the same size.
+TEST(AttentionBackwardDescriptor, SectionsOfKeyHeadsFillTheDevice) {
+  const auto heads_per_section = [](const char* fields, std::int64_t kv_tiles) {
+    const auto problem = read_problem(AttentionBackwardProblem{}, normal(fields).fields);
+    return attention_backward::heads_per_section(kv_tiles, attention_backward::Settings::of(problem), hopper());
+  };
+  ASSERT_EQ(hopper().sm_count, 132);
+  EXPECT_EQ(heads_per_section("batch=2,heads=16,seq_q=8192,head_dim=128", 64), 4);
+  EXPECT_EQ(heads_per_section("batch=1,heads=64,kv_heads=8,seq_q=4096,head_dim=128", 32), 8);
+  EXPECT_EQ(heads_per_section("batch=2,heads=64,kv_heads=8,seq_q=8192,head_dim=128", 64), 4);
+  EXPECT_EQ(heads_per_section("batch=1,heads=1,seq_q=1024,head_dim=128", 8), 1);
+}
+
 TEST(AttentionBackwardDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {
   for (const char* arch : {"sm_75", "sm_80", "sm_86", "sm_90a", "sm_120a"})
     for (const char* fields :
@@ -195,9 +207,9 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
   for (const char* options :
        {",softcap=30", ",alibi=1,dslopes=1", ",batch=2,varlen=1,total_q=600,total_kv=600", ",accumulate=1"})
     EXPECT_EQ(reason(shape + options, narrow), "") << options;
-  EXPECT_EQ(reason(shape + ",dropout=0.1", wide), "");
-  EXPECT_EQ(reason("seq_q=512,heads=4,head_dim=256,deterministic=1", apart), "");
-  EXPECT_EQ(reason("seq_q=512,heads=4,head_dim=192,head_dim_v=128", apart), "");
+  for (const char* options : {",dropout=0.1", ",alibi=1,dslopes=1,softcap=30,dropout=0.1"})
+    EXPECT_EQ(reason(shape + options, "variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=0"), "") << options;
+  EXPECT_EQ(reason("seq_q=512,heads=4,head_dim=256,alibi=1,dslopes=1,softcap=30", apart), "");
   for (const auto& [fields, config, part] : std::vector<std::array<std::string, 3>>{
            {"seq_q=512,heads=4,head_dim=128", narrow, "registers"},
            {shape, "variant=wgmma,roles=keys,tile_q=128,stages=3,ahead=0", "shared memory"},
@@ -208,8 +220,7 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
            {shape + ",dtype=f32", narrow, "dtype is f32"},
            {shape + ",alibi=1,dslopes=1", "variant=wgmma,roles=keys,tile_q=128,stages=2,ahead=1", "registers"},
            {shape + ",dropout=0.1", narrow, "registers"},
-           {shape + ",alibi=1,dslopes=1,softcap=30,dropout=0.1", wide, "dslopes"},
-           {"seq_q=512,heads=4,head_dim=256,alibi=1,dslopes=1,softcap=30", apart, "dslopes"},
+           {"seq_q=512,heads=4,head_dim=256,alibi=1,dslopes=1,softcap=30,dropout=0.1", apart, "dslopes"},
            {shape + ",dq_alignment=8", narrow, "dq"},
            {shape + ",dout_seq_stride=0", narrow, "dout"},
            {"seq_q=0,seq_kv=9,head_dim=64", narrow, "empty"}})

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/support/source_compilation.h"
+#include "tests/templates/attention/mods.h"
 #include "tests/templates/attention_backward/cases.h"
 
 namespace tunesmith {
@@ -111,6 +112,32 @@ TEST_F(AttentionBackwardNvrtc, WgmmaFitsIntoRegisters) {
        {"wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", "setmaxnreg.inc.sync.aligned.u32 208",
         "cp.async.bulk.tensor.4d.shared::cluster.global.tile", "cp.reduce.async.bulk.global.shared::cta"})
     EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
+}
+
+// The same with user functions.
+TEST_F(AttentionBackwardNvrtc, WgmmaWithUserFunctionsFitsIntoRegisters) {
+  const std::string documents =
+      "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return q / 450 == k / 450; }";
+  std::vector<Source> sources;
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  for (const auto& [fields, score_mod, mask_mod] : std::vector<std::array<std::string, 3>>{
+           {"seq_q=4096,head_dim=64,heads=16", test::mod_example("relative_bias"), ""},
+           {"seq_q=4096,head_dim=128,heads=16,causal=bottom-right", test::mod_example("alibi"), ""},
+           {"seq_q=4096,head_dim=256,heads=8", test::mod_example("softcap"), ""},
+           {"seq_q=4096,head_dim=64,heads=16", "", documents},
+           {"seq_q=4096,head_dim=128,heads=16,kv_heads=4,deterministic=1", "", documents},
+           {"seq_q=4096,head_dim=256,heads=8,causal=bottom-right", "", documents},
+           {"seq_q=4096,head_dim=96,heads=16,causal=bottom-right,dtype=f16", test::mod_example("alibi"), documents},
+           {"seq_q=4096,head_dim=64,heads=16,dropout=0.1", test::mod_example("softcap"), ""}}) {
+    Problem problem{"attention_backward", parse_fields(fields, "fields")};
+    if (!score_mod.empty()) problem.fields.set("score_mod", score_mod);
+    if (!mask_mod.empty()) problem.fields.set("mask_mod", mask_mod);
+    problem = find_op(problem.op).normalize(problem);
+    for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device, Effort::quick))
+      if (config.variant() == "wgmma") sources.push_back(source_of({problem, config}, device.arch));
+  }
+  ASSERT_GT(sources.size(), 7U);
+  compile_all(sources);
 }
 
 }  // namespace

@@ -1,0 +1,128 @@
+// The Q tiles of a block of attention_backward/wgmma.cuh with a mask_mod.
+#pragma once
+
+#include "attention/block_mask.cuh"
+#include "attention_backward/wgmma_tiles.cuh"
+
+#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+
+namespace tunesmith {
+
+__device__ __forceinline__ int count_bits(uint32 bits) {
+  int count;
+  asm("popc.b32 %0, %1;" : "=r"(count) : "r"(bits));
+  return count;
+}
+
+/// A QueryRing without the tiles of which mask_mod keeps no pair. Each lane reads the block mask of another tile, so all
+/// lanes of a warp call the constructor and next() together.
+template <const AttentionShape& shape, int tile_q, int tile_kv, bool ordered>
+class MaskedQueryRing {
+ public:
+  /// `own_k`: the first of the 64 keys that keeps_all() is about.
+  __device__ __forceinline__ MaskedQueryRing(const AttentionParams& params, const Visibility<shape>& visibility,
+                                             const WgmmaKeys& keys, int own_k)
+      : params_(params),
+        batch_(keys.batch),
+        mask_k_(keys.first_k / mask_tile),
+        own_(own_k / mask_tile % 32),
+        tiles_((visibility.seq_q + tile_q - 1) / tile_q),
+        offset_(visibility.offset) {
+    const int group = params.heads / params.kv_heads;
+    first_head_ = keys.kv_head * group;
+    last_head_ = first_head_ + group - 1;
+    count_ = 0;
+    for (head_ = first_head_; head_ <= last_head_; ++head_) {
+      for (chunk_ = 0; chunk_ * 32 < tiles_; ++chunk_) {
+        look_up();
+        count_ += count_bits(any_);
+      }
+      if (params.mask_head_stride == 0) {  // the same for all heads
+        count_ *= group;
+        break;
+      }
+    }
+    head_ = first_head_;
+    chunk_ = 0;
+    any_ = whole_ = 0;
+    tile_ = 0;
+    if (count_ == 0) return;
+    // Blocks start at different tiles, so that they do not add to the same sums of dQ at the same time.
+    const int start = ordered ? 0 : keys.first_k / tile_q % tiles_;
+    chunk_ = start / 32;
+    look_up();
+    any_ &= 0xffffffffu << start % 32;
+    settle();
+  }
+  __device__ __forceinline__ int count() const { return count_; }
+  __device__ __forceinline__ int head() const { return head_; }
+  __device__ __forceinline__ int first_q() const { return tile_ * tile_q; }
+  __device__ __forceinline__ int offset() const { return offset_; }
+  /// Returns whether mask_mod keeps all visible pairs of the tile and the 64 keys.
+  __device__ __forceinline__ bool keeps_all() const { return (whole_ >> tile_ % 32 & 1) != 0; }
+  /// As QueryRing::earlier_blocks().
+  __device__ __forceinline__ uint32 earlier_blocks() const {
+    int blocks = 0;
+    for (int word = 0; word < params_.mask_words; ++word) {
+      uint32 any = 0;
+#pragma unroll
+      for (int row = 0; row < rows; ++row)
+        if (tile_ * rows + row < params_.mask_rows) any |= words_of(tile_, row)[word];
+      if constexpr (tile_kv == 2 * mask_tile) any = (any | any >> 1) & 0x55555555u;
+      const int at = mask_k_ - 32 * word;  // of the block's own keys
+      const uint32 before = at <= 0 ? 0 : at >= 32 ? 0xffffffffu : (1u << at) - 1;
+      const uint32 after = at < 0 ? 0xffffffffu : at >= 31 ? 0 : 0xfffffffeu << at;
+      blocks += count_bits(any & (shape.bounded_right ? after : before));
+    }
+    return static_cast<uint32>(blocks);
+  }
+  /// After the last tile of the last head, the first one of the first head.
+  __device__ __forceinline__ void next() {
+    any_ &= any_ - 1;
+    settle();
+  }
+
+ private:
+  static constexpr int rows = tile_q / mask_tile;  ///< of the block mask
+  static_assert(tile_q % mask_tile == 0 && (tile_kv == mask_tile || tile_kv == 2 * mask_tile));
+
+  __device__ __forceinline__ const uint32* words_of(int tile, int row) const {
+    return mask_words_of(params_, batch_, head_, tile * rows + row);
+  }
+  /// Reads the block mask of the 32 tiles of a chunk.
+  __device__ __forceinline__ void look_up() {
+    const int tile = chunk_ * 32 + lane_index();
+    uint32 any = 0, whole = 0xffffffffu;
+#pragma unroll
+    for (int row = 0; row < rows; ++row) {
+      if (tile >= tiles_ || tile * rows + row >= params_.mask_rows) continue;
+      const uint32* const words = words_of(tile, row) + mask_k_ / 32;
+      any |= words[0];
+      whole &= words[params_.mask_words];
+    }
+    constexpr uint32 keys = (1u << tile_kv / mask_tile) - 1;
+    any_ = ballot((any >> mask_k_ % 32 & keys) != 0);
+    whole_ = ballot((whole >> own_ & 1) != 0);
+  }
+  /// Goes on to the first tile that is left, which there must be in some head.
+  __device__ __forceinline__ void settle() {
+    while (any_ == 0) {
+      if (++chunk_ * 32 >= tiles_) {
+        chunk_ = 0;
+        if (++head_ > last_head_) head_ = first_head_;
+      }
+      look_up();
+    }
+    // The lowest bit alone is a power of 2.
+    tile_ = chunk_ * 32 + static_cast<int>(bits_of(static_cast<float>(any_ & (0u - any_))) >> 23) - 127;
+  }
+
+  const AttentionParams& params_;
+  int batch_, mask_k_, own_, tiles_, offset_, first_head_, last_head_, count_;
+  int head_, chunk_, tile_;
+  uint32 any_, whole_;  ///< of the chunk: tiles that are left, tiles that are full for the 64 keys
+};
+
+}  // namespace tunesmith
+
+#endif
