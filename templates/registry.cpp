@@ -1,6 +1,8 @@
 // The list of operations, in the order of the help text.
 
+#include <algorithm>
 #include <array>
+#include <memory>
 
 #include "templates/attention/op.h"
 #include "templates/attention_backward/op.h"
@@ -10,6 +12,8 @@
 #include "templates/op.h"
 #include "templates/rms_norm/op.h"
 #include "templates/row_program/op.h"
+#include "templates/row_program/programs.h"
+#include "templates/row_program/shipped_op.h"
 #include "templates/softmax/op.h"
 #include "tunesmith/error.h"
 
@@ -36,8 +40,28 @@ std::span<const Op* const> all_ops() {
   return ops;
 }
 
+std::span<const Op* const> shipped_program_ops() {
+  static const auto made = [] {
+    std::vector<std::unique_ptr<const ShippedProgramOp>> all;
+    const Op& row_program = find_op("row_program");
+    for (const auto& [program, text] : row_program::shipped_programs())
+      for (std::string name : {std::string(program), std::string(program) + "_gradient"})
+        if (std::ranges::find(all_ops(), name, &Op::name) == all_ops().end())
+          all.push_back(std::make_unique<const ShippedProgramOp>(row_program, std::move(name)));
+    return all;
+  }();
+  static const auto ops = [] {
+    std::vector<const Op*> all;
+    for (const auto& op : made) all.push_back(op.get());
+    return all;
+  }();
+  return ops;
+}
+
 const Op& find_op(std::string_view name) {
   for (const Op* op : all_ops())
+    if (op->name() == name) return *op;
+  for (const Op* op : shipped_program_ops())
     if (op->name() == name) return *op;
   std::string known;
   for (const Op* op : all_ops()) known += (known.empty() ? "" : ", ") + std::string(op->name());

@@ -7,6 +7,7 @@
 #include "api/engine/plan_state.h"
 #include "api/linear_cross_entropy/description.h"
 #include "templates/op.h"
+#include "templates/row_program/shipped_op.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -82,6 +83,7 @@ const std::vector<std::string>& operation_names() {
 void require_operation(const std::string& name) {
   const std::vector<std::string>& names = operation_names();
   if (std::ranges::find(names, name) != names.end()) return;
+  if (std::ranges::find(shipped_program_ops(), name, &Op::name) != shipped_program_ops().end()) return;
   std::string known;
   for (const std::string& each : names) known += (known.empty() ? "" : ", ") + each;
   throw Error(ErrorCode::invalid_argument, "op is '", name, "'; allowed: ", known);

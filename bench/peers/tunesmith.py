@@ -93,6 +93,7 @@ class Plan:
         count = ctypes.c_size_t()
         arrays = engine._lib.tunesmith_plan_arrays(handle, ctypes.byref(count))
         self.arrays = [arrays[i].name.decode() for i in range(count.value)]
+        self.sizes = [arrays[i].bytes for i in range(count.value)]
         problem = engine._lib.tunesmith_plan_problem(handle).decode()
         self.fields = dict(field.split("=", 1) for field in problem.split(" ", 1)[1].split(","))
 

@@ -158,7 +158,9 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   if (shape.logarithm) around += 6;
   if (shape.options.mask != Mask::none) around += 14;
   if (shape.shifted() && shape.vector() <= 2) around += 8;  // many vectors may cross the end of the row
-  return static_cast<int>(std::min<std::int64_t>(halved ? elements / 2 : elements, 4096)) + around;
+  if (halved) elements /= 2;
+  if (holds_row()) elements += vectors_per_thread(shape) * shape.vector() * shape.column_sums;
+  return static_cast<int>(std::min<std::int64_t>(elements, 4096)) + around;
 }
 
 }  // namespace tunesmith::row

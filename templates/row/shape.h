@@ -35,6 +35,7 @@ struct Shape {
   bool logarithm = false;
   bool streams = false;             ///< the operation has pipeline kernels
   bool reduces = true;              ///< values of a row depend on all of its columns
+  int column_sums = 0;              ///< values of each column that a thread adds up over the rows, in registers
   int lanes_of_group = 1;           ///< neighbouring threads that reduce a group of columns together
   int more_registers = 0;           ///< additional registers per thread that the operation needs
   int exchanged_floats = 2;         ///< largest partial result that threads exchange; grid has room for 8

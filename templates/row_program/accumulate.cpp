@@ -23,7 +23,7 @@ void Accumulator::add(std::int64_t column, const Bounded* terms) {
   count_ += 1;
   switch (reducer_) {
     case Reducer::sum:
-    case Reducer::mean: return add_sum(term);
+    case Reducer::mean: return terms_.add(term);
     case Reducer::max:
     case Reducer::argmax: return add_extreme(term, column);
     case Reducer::min:
@@ -46,26 +46,40 @@ void Accumulator::add(std::int64_t column, const Bounded* terms) {
   }
 }
 
-Bounded Accumulator::result(int part) {
+Outcomes Accumulator::outcomes(int part) {
+  const auto one = [](const Bounded& value) {
+    Outcomes all;
+    all.add(value);
+    return all;
+  };
   switch (reducer_) {
-    case Reducer::sum: return sum();
-    case Reducer::mean: return apply(Operation::divide, sum(), {count_, 0}, {}, false);
+    case Reducer::sum: return terms_.outcomes(sum_roundings);
+    case Reducer::mean: {
+      Outcomes all = terms_.outcomes(sum_roundings);
+      for (std::size_t k = 0; k < all.count; ++k)
+        all.values[k] = apply(Operation::divide, all.values[k], {count_, 0}, {}, false);
+      return all;
+    }
     case Reducer::max:
     case Reducer::min: {
       const double sign = reducer_ == Reducer::min ? -1 : 1;
-      if (uncertain_) return {sign * largest_, anything};
-      if (first_nan_ >= 0) return {std::nan(""), 0};
-      return {sign * largest_, low_ == high_ ? 0 : std::max(high_ - largest_, largest_ - low_)};
+      if (uncertain_) return one({sign * largest_, anything});
+      if (first_nan_ >= 0) return one({std::nan(""), 0});
+      return one({sign * largest_, low_ == high_ ? 0 : std::max(high_ - largest_, largest_ - low_)});
     }
     case Reducer::argmax:
-    case Reducer::argmin: return argument();
-    case Reducer::lse: return lse(part);
+    case Reducer::argmin: return one(argument());
+    case Reducer::lse: return one(lse(part));
     case Reducer::moments: return moments(part);
-    case Reducer::any: return {sum_, uncertain_ && sum_ == 0 ? 1.0 : 0.0};
-    case Reducer::all: return {sum_, uncertain_ && sum_ != 0 ? 1.0 : 0.0};
-    case Reducer::count: return {sum_, bound_};
-    case Reducer::custom: break;
+    case Reducer::any: return one({sum_, uncertain_ && sum_ == 0 ? 1.0 : 0.0});
+    case Reducer::all: return one({sum_, uncertain_ && sum_ != 0 ? 1.0 : 0.0});
+    case Reducer::count: return one({sum_, bound_});
+    case Reducer::custom: return one(custom(part));
   }
+  return {};
+}
+
+Bounded Accumulator::custom(int part) {
   if (!chain_.empty()) partials_.insert(partials_.end(), chain_.begin(), chain_.end());
   chain_.clear();
   const std::size_t width = monoid_->identity.size();
@@ -78,22 +92,6 @@ Bounded Accumulator::result(int part) {
     partials_.resize((all + 1) / 2 * width);
   }
   return partials_[static_cast<std::size_t>(part)];
-}
-
-void Accumulator::add_sum(const Bounded& term) {
-  sum_ += term.value;
-  bound_ += term.bound;
-  if (std::isfinite(term.value)) magnitude_ += std::fabs(term.value);
-  exact_ = exact_ && term.bound == 0 && term.value == std::nearbyint(term.value);
-}
-
-Bounded Accumulator::sum() const {
-  if (exact_ && magnitude_ <= 0x1p24) return {sum_, 0};
-  // Partial sums of both signs may overflow where the sum does not.
-  const bool opposed = std::fabs(sum_) < magnitude_ || !std::isfinite(sum_);
-  if (magnitude_ + bound_ > 0x1.fp127 && opposed) return {sum_, anything};
-  if (!std::isfinite(sum_)) return {sum_, std::isfinite(bound_) ? 0 : anything};
-  return in_range(sum_, bound_ + allowed_rounding(magnitude_, sum_roundings) + allowed_rounding(sum_, 2));
 }
 
 void Accumulator::add_extreme(Bounded term, std::int64_t column) {
@@ -186,30 +184,46 @@ void Accumulator::add_moments(const Bounded& term) {
   const double before = term.value - mean_;
   mean_ += before / count_;
   squares_ += before * (term.value - mean_);
-  sum_ += term.value;
-  bound_ += term.bound;
+  terms_.add(term);
   bound_squares_ += term.bound == anything ? anything : term.bound * term.bound;
   if (std::isfinite(term.value)) magnitude_ = std::max(magnitude_, std::fabs(term.value));
-  exact_ = exact_ && term.bound == 0;
 }
 
 /// With d the standard deviation, an error e_i of each term changes the mean by mean(e) and the variance by at most
 /// 2 d sqrt(mean(e^2)) + mean(e^2). Each merge of two partial results rounds the mean, relative to the largest value, and
 /// the sum of squares.
-Bounded Accumulator::moments(int part) const {
-  // A kernel may add the terms, and the sums of some of them may overflow.
-  if (!std::isfinite(bound_) || magnitude_ * count_ >= 0x1p127) return {mean_, anything};
-  if (!std::isfinite(sum_)) {
+///
+/// A kernel merges partial means, which are in range if the terms are, or it adds the terms, and a sum of them may overflow:
+/// then the mean is infinite or NaN, and so are the deviations. In both cases the sum of squared deviations grows, and it
+/// is infinite from where it exceeds f32, even if the variance does not.
+Outcomes Accumulator::moments(int part) const {
+  const Outcomes sums = terms_.outcomes(sum_roundings);
+  Outcomes all;
+  if (terms_.bound() == anything) {
+    all.add({mean_, anything});
+    return all;
+  }
+  const auto add_infinite = [&](const Bounded& sum, bool deviates) {
+    const bool is_nan = part != 0 && (std::isnan(sum.value) || !deviates);
+    all.add({part == 0 ? sum.value : is_nan ? std::nan("") : anything, 0});
+  };
+  if (!std::isfinite(terms_.value())) {
     // An infinite term: the mean is infinite or NaN, the variance NaN.
-    return {part == 0 ? sum_ : std::nan(""), 0};
+    for (std::size_t k = 0; k < sums.count; ++k) add_infinite(sums.values[k], false);
+    return all;
   }
   const double variance = squares_ / count_, deviation = std::sqrt(variance), spread = bound_squares_ / count_;
   // The deviations are 0 exactly where all terms are equal and exact; a quotient may still be rounded.
   const double mean_error = allowed_rounding(magnitude_, moment_roundings);
-  if (part == 0) return in_range(mean_, bound_ / count_ + mean_error);
   const double bound = 2 * deviation * (std::sqrt(spread) + mean_error) + spread + mean_error * mean_error +
                        allowed_rounding(variance, moment_roundings + sum_roundings);
-  return magnitude_ > 0x1p62 ? Bounded{variance, anything} : in_range(variance, bound);
+  const Bounded mean = in_range(mean_, terms_.bound() / count_ + mean_error);
+  const bool surely = (variance - bound) * count_ >= most_f32, perhaps = (variance + bound) * count_ >= most_f32;
+  if (!surely) all.add(part == 0 ? mean : Bounded{std::min(variance, most_f32), bound});
+  if (perhaps) all.add(part == 0 ? mean : Bounded{anything, 0});
+  for (std::size_t k = 0; k < sums.count; ++k)
+    if (!std::isfinite(sums.values[k].value)) add_infinite(sums.values[k], true);
+  return all;
 }
 
 void Accumulator::combine(Bounded* left, const Bounded* right) {

@@ -6,6 +6,7 @@
 
 #include "templates/row_program/bounded.h"
 #include "templates/row_program/program.h"
+#include "templates/row_program/sum_of_terms.h"
 
 namespace tunesmith::row_program {
 
@@ -19,20 +20,19 @@ class Accumulator {
 
   /// Adds the next column. `terms`: one for each operand.
   void add(std::int64_t column, const Bounded* terms);
-  /// Returns a part of the result. At least one column was added.
-  Bounded result(int part);
+  /// Returns what a part of the result may be; outcome k of all parts belongs together. At least one column was added.
+  Outcomes outcomes(int part);
   /// Returns the columns that may be the result of an argmax or argmin, in ascending order.
   std::vector<std::int64_t> candidates();
 
  private:
-  void add_sum(const Bounded& term);
   void add_extreme(Bounded term, std::int64_t column);
   void add_lse(const Bounded& term);
   void add_moments(const Bounded& term);
   void add_custom(const Bounded* terms);
-  Bounded sum() const;
   Bounded lse(int part) const;
-  Bounded moments(int part) const;
+  Outcomes moments(int part) const;
+  Bounded custom(int part);
   Bounded argument();
   void combine(Bounded* left, const Bounded* right);
 
@@ -44,7 +44,8 @@ class Accumulator {
   Reducer reducer_;
   const Monoid* monoid_;
   double count_ = 0;
-  bool uncertain_ = false, exact_ = true;
+  bool uncertain_ = false;
+  SumOfTerms terms_;
   double sum_ = 0, bound_ = 0, magnitude_ = 0;
   // Extremes; minima are the maxima of negated values.
   double low_, high_, largest_;

@@ -10,7 +10,6 @@ namespace tunesmith::row_program {
 namespace {
 
 constexpr double unit = 0x1p-24, safety = 4;
-constexpr double overflow = 0x1.ffffffp127;  // from here f32 rounds to infinity
 
 bool is_f32(double value) noexcept { return static_cast<double>(static_cast<float>(value)) == value; }
 
@@ -103,7 +102,7 @@ Bounded growing(Operation operation, const Bounded& x) noexcept {
   const double below = value - apply(operation, {x.value - x.bound, 0, 0});
   const double above = apply(operation, {x.value + x.bound, 0, 0}) - value;
   // exp(huge): infinite for certain only if both ends are; in_range() decides.
-  if (std::isinf(above) && std::isfinite(value)) return {value, value - below > overflow ? 0 : anything};
+  if (std::isinf(above) && std::isfinite(value)) return {value, value - below > most_f32 ? 0 : anything};
   return of_function(operation, x.value, value, std::isinf(value) ? 0 : std::max(below, above));
 }
 
@@ -130,8 +129,8 @@ double allowed_rounding(double result, double roundings) noexcept {
 Bounded in_range(double value, double bound) noexcept {
   if (std::isnan(bound) || bound == anything) return {value, anything};
   if (!std::isfinite(value)) return {value, 0};
-  if (std::fabs(value) - bound >= overflow) return {std::copysign(anything, value), 0};
-  return {value, std::fabs(value) + bound >= overflow ? anything : bound};
+  if (std::fabs(value) - bound >= most_f32) return {std::copysign(anything, value), 0};
+  return {value, std::fabs(value) + bound >= most_f32 ? anything : bound};
 }
 
 Bounded round_to_type(Type type, const Bounded& value) noexcept {

@@ -26,6 +26,9 @@ struct Bounded {
 /// The bound of a value that may be anything, NaN included.
 inline constexpr double anything = std::numeric_limits<double>::infinity();
 
+/// From here f32 rounds to infinity.
+inline constexpr double most_f32 = 0x1.ffffffp127;
+
 /// The error of a function in f32: (constant + of_argument |x|) 2^-24 |f(x)| + absolute.
 struct FunctionError {
   double constant = 1, of_argument = 0, absolute = 0x1p-150;

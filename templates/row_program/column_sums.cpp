@@ -1,86 +1,63 @@
 #include "templates/row_program/column_sums.h"
 
-#include <map>
+#include <algorithm>
+#include <cstring>
+
+#include "templates/folded_grid.h"
+#include "templates/row/geometry.h"
+#include "templates/row/params.cuh"
 
 namespace tunesmith::row_program {
 namespace {
 
-/// A product of two values; -1 is 1.
-struct Product {
-  int fixed = -1;  ///< does not vary within a sum
-  int varying = -1;
-};
+constexpr const char* entry = "row_program_column_sums";
+// Of the second kernel: 8 floats are a sector of L2.
+constexpr int threads = 512, columns = 8;
 
-int multiply(Graph& graph, int a, int b) {
-  if (a < 0) return b;
-  return b < 0 ? a : graph.apply(Operation::multiply, a, b);
+/// Returns the groups of threads, each with partial sums of its own, that a device holds at once.
+std::int64_t resident_groups(const row::TypedConfig& config, const row::Shape& shape, const DeviceInfo& device) {
+  int blocks_per_sm = config.min_blocks;
+  if (config.variant == row::Variant::warp)
+    blocks_per_sm = std::min(row::resident_warps(config, shape, device) * 32, device.max_threads_per_sm) / config.threads;
+  if (config.variant == row::Variant::two_pass && config.blocks_per_sm > 0) blocks_per_sm = config.blocks_per_sm;
+  const bool shares_row = config.variant == row::Variant::cluster || config.variant == row::Variant::grid;
+  return std::max<std::int64_t>(1, blocks_per_sm * device.sm_count / (shares_row ? config.blocks_per_row : 1));
 }
 
-int divide(Graph& graph, int a, int b) {
-  if (b < 0) return a;
-  return graph.apply(Operation::divide, a < 0 ? graph.constant(1) : a, b);
-}
-
-bool varies(Kind kind, bool grouped) {
-  return grouped ? varies_along_columns(kind) && kind != Kind::group : varies_along_columns(kind);
-}
-
-Product split(Graph& graph, int value, bool grouped) {
-  const Node node = graph[value];
-  if (!varies(node.kind, grouped)) return {value, -1};
-  if (node.operation == Operation::multiply || node.operation == Operation::divide) {
-    const Product a = split(graph, node.operands[0], grouped), b = split(graph, node.operands[1], grouped);
-    if (a.fixed < 0 && b.fixed < 0) return {-1, value};
-    if (node.operation == Operation::multiply)
-      return {multiply(graph, a.fixed, b.fixed), multiply(graph, a.varying, b.varying)};
-    return {divide(graph, a.fixed, b.fixed), b.varying < 0 ? a.varying : divide(graph, a.varying, b.varying)};
-  }
-  if (node.operation == Operation::negate) {
-    const Product a = split(graph, node.operands[0], grouped);
-    return {a.fixed < 0 ? graph.constant(-1) : graph.apply(Operation::negate, a.fixed), a.varying};
-  }
-  return {-1, value};
-}
-
-int add(Graph& graph, int a, int b) { return a < 0 ? b : graph.apply(Operation::add, a, b); }
+std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
 
-int count_of_columns(Graph& graph, bool grouped) {
-  if (!grouped) return graph.to_f32(graph.leaf(Operation::cols, Kind::scalar, Type::i32));
-  const int column = graph.leaf(Operation::col_index, Kind::col, Type::i32);
-  const int one = graph.apply(Operation::select, graph.apply(Operation::less_equal, graph.constant(0), column),
-                              graph.constant(1), graph.constant(0));
-  return graph.result(graph.reduce(Reducer::sum, {one}, true));
+void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row::Shape& shape, const DeviceInfo& device) {
+  RowParams params{};
+  std::memcpy(&params, plan.params.data(), sizeof params);
+  const std::int64_t rows_at_once = config.variant == row::Variant::warp ? config.threads / config.lanes : 1;
+  params.groups = std::min(resident_groups(config, shape, device), (shape.rows + rows_at_once - 1) / rows_at_once);
+  std::memcpy(plan.params.data(), &params, sizeof params);
+
+  if (!plan.kernels.empty()) {
+    const bool shares_row = config.variant == row::Variant::cluster || config.variant == row::Variant::grid;
+    const std::int64_t blocks_of_group = shares_row ? config.blocks_per_row : 1;
+    plan.kernels.front().grid = folded_grid(params.groups * blocks_of_group, blocks_of_group);
+    // The words that blocks of a grid exchange follow the partial sums.
+    const std::int64_t cols = round_up(shape.cols, 32);
+    plan.workspace_bytes += 2 * static_cast<std::int64_t>(sizeof(float)) * shape.column_sums * params.groups * cols;
+    if (config.variant != row::Variant::grid) plan.workspace_use = WorkspaceUse::scratch;
+  }
+  KernelLaunch finish;
+  finish.entry = entry;
+  finish.grid = folded_grid((shape.cols + columns - 1) / columns);
+  finish.block = {threads, 1, 1};
+  finish.overlaps = !plan.kernels.empty() && device.kind == DeviceInfo::Kind::cuda && device.arch.number() >= 90;
+  plan.kernels.push_back(finish);
 }
 
-int sum_of_columns(Graph& graph, const std::vector<int>& values, bool grouped) {
-  std::map<int, int> terms;  // by fixed factor; those without one are added before the sum
-  int result = -1;
-  for (const int value : values) {
-    const Product product = split(graph, value, grouped);
-    if (product.varying < 0) {
-      result = add(graph, result, multiply(graph, product.fixed, count_of_columns(graph, grouped)));
-    } else {
-      const auto [found, is_new] = terms.try_emplace(product.fixed, product.varying);
-      if (!is_new) found->second = add(graph, found->second, product.varying);
-    }
-  }
-  for (const auto& [fixed, varying] : terms) {
-    const int sum = graph.result(graph.reduce(Reducer::sum, {varying}, grouped));
-    result = add(graph, result, multiply(graph, fixed, sum));
-  }
-  return result;
-}
-
-int sum_of_groups(Graph& graph, int value, int group) {
-  // The value counts at the first column of its group.
-  const int column = graph.to_f32(graph.leaf(Operation::col_index, Kind::col, Type::i32));
-  const int size = graph.constant(group);
-  const int number = graph.apply(Operation::floor, graph.apply(Operation::divide, column, size));
-  const int is_first = graph.apply(Operation::equal, graph.apply(Operation::multiply, number, size), column);
-  const int term = graph.apply(Operation::select, is_first, value, graph.constant(0));
-  return graph.result(graph.reduce(Reducer::sum, {term}, false));
+void add_column_sums(SourceParts& parts, const std::string& params) {
+  parts.algorithm += "; sums over rows are partial sums of each group of threads, which a second kernel adds up";
+  const std::string count = std::to_string(threads);
+  parts.kernels += "\nextern \"C\" __global__ void __launch_bounds__(" + count + ")\n" + entry +
+                   "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + entry +
+                   "<tunesmith::Program, shape, " + count + ", " + std::to_string(columns) + ">(params);\n}\n";
 }
 
 }  // namespace tunesmith::row_program

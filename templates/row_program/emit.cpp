@@ -27,6 +27,7 @@ class Writer {
     text += "  using ColumnArrays = ColumnList<" + columns + ">;\n";
     text += "  static constexpr int stages = " + std::to_string(program_.stages) + ";\n";
     text += "  static constexpr int kept = " + std::to_string(kept_.size()) + ";\n";
+    text += "  static constexpr int sums = " + std::to_string(column_sums(program_)) + ";\n";
     text += "  static constexpr int columns_of_group = " + std::to_string(std::max(program_.group, 1)) + ";\n";
     text += reductions("RowReductions", false) + reductions("GroupReductions", true);
     text += members("Values", true) + members("Groups", false) + "\n" + uses() + accessors();
@@ -38,6 +39,8 @@ class Writer {
     text += outputs(false) + (kept_.empty() ? "" : outputs(true));
     text += function("store_row(const Params& params, int64 row, const Values& values)", store_row());
     text += function("store_groups(const Params& params, int64 row, int64 group, const Groups& groups)", store_groups());
+    if (column_sums(program_) > 0)
+      text += "  template <int which>\n" + function("store_sum(const Params& params, int64 column, float sum)", store_sum());
     return text + "};\n";
   }
 
@@ -176,6 +179,7 @@ class Writer {
   /// Returns the value that a store rounds: rounding it before would change nothing.
   int stored_node(const Output& output) const {
     const Node& of = node(output.node);
+    if (output.sum_over_rows) return output.node;
     const bool rounds = of.operation == Operation::round_to && of.type == *output.type && of.type != Type::i32;
     return rounds && of.name.empty() ? of.operands[0] : output.node;
   }
@@ -191,18 +195,21 @@ class Writer {
         body.done[kept_[k]] = name;
       }
     for (const Output& output : program_.outputs)
-      if (output.kind == Kind::full) count_uses(body, stored_node(output));
+      if (output.kind == Kind::full || output.sum_over_rows) count_uses(body, stored_node(output));
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
       const Output& output = program_.outputs[i];
-      if (output.kind != Kind::full) continue;
-      const int stored = stored_node(output);
-      stores += "    results[" + std::to_string(position(program_.outputs, i)) +
-                "][j] = " + bare(as_float(expression(body, stored), node(stored).type)) + ";  // " + output.name + "\n";
+      if (output.kind != Kind::full && !output.sum_over_rows) continue;
+      const int stored = stored_node(output),
+                at = position(program_.outputs, i) + (output.sum_over_rows ? full_outputs() : 0);
+      stores += "    results[" + std::to_string(at) +
+                "][j] = " + bare(as_float(expression(body, stored), node(stored).type)) + ";  // " +
+                (output.sum_over_rows ? "of " : "") + output.name + "\n";
     }
+    const int results = full_outputs() + column_sums(program_);
     return "  template <typename Vector, int vector>\n" +
            function(std::string(of_kept ? "outputs_of_kept" : "outputs") +
                         "(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,\n" +
-                        "      float (&results)[" + std::to_string(std::max<int>(1, full_outputs())) + "][vector])",
+                        "      float (&results)[" + std::to_string(std::max(1, results)) + "][vector])",
                     body.lines + stores);
   }
 
@@ -234,6 +241,17 @@ class Writer {
     for (const Output& output : program_.outputs)
       if (output.kind == Kind::group)
         text += store_of(output, "row * params." + stride_member(output.name) + " + group", expression(body, output.node));
+    return text;
+  }
+
+  std::string store_sum() const {
+    std::string text;
+    for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
+      const Output& output = program_.outputs[i];
+      if (output.sum_over_rows)
+        text += "    if constexpr (which == " + std::to_string(position(program_.outputs, i)) + ") store_value<" +
+                element_type(*output.type) + ">(params." + address_member(output.name) + ", column, sum);\n";
+    }
     return text;
   }
 
@@ -308,6 +326,10 @@ int exchanged_floats(const Program& program, int stage) {
   for (const Reduction& reduction : program.reductions)
     if (reduction.stage == stage && !reduction.grouped) floats += floats_of(reduction, program);
   return floats;
+}
+
+int column_sums(const Program& program) {
+  return static_cast<int>(std::ranges::count(program.outputs, true, &Output::sum_over_rows));
 }
 
 std::string params_definition(const Program& program) {

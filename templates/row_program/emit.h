@@ -24,6 +24,9 @@ std::string program_definition(const Program& program, const std::vector<std::st
 /// Position of the first array [row, col] in the inputs, or, counted from their end, in the outputs; -1: there is none.
 int first_full_array(const Program& program);
 
+/// Returns the number of outputs `colsum`.
+int column_sums(const Program& program);
+
 /// Floats of the partial results that the threads of a row exchange after a stage.
 int exchanged_floats(const Program& program, int stage);
 

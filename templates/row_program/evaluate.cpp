@@ -19,15 +19,49 @@ bool along_columns(Kind kind) noexcept { return kind == Kind::col || kind == Kin
 
 std::size_t index(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
 
+/// Which outcome each reduction of a row has that may have several, as an odometer over all combinations.
+class Choices {
+ public:
+  /// Returns the outcome of a reduction, by its index.
+  std::size_t of(int reduction, std::size_t outcomes) {
+    for (const Choice& choice : made_)
+      if (choice.reduction == reduction) return choice.index;
+    made_.push_back({reduction, used_ < indices_.size() ? indices_[used_] : 0, outcomes});
+    ++used_;
+    return made_.back().index;
+  }
+  /// Goes on to the next combination; false after the last one.
+  bool next() {
+    indices_.clear();
+    for (const Choice& choice : made_) indices_.push_back(choice.index);
+    while (!indices_.empty() && indices_.back() + 1 >= made_[indices_.size() - 1].outcomes) indices_.pop_back();
+    made_.clear();
+    used_ = 0;
+    if (indices_.empty()) return false;
+    ++indices_.back();
+    return true;
+  }
+
+ private:
+  struct Choice {
+    int reduction;
+    std::size_t index, outcomes;
+  };
+  std::vector<std::size_t> indices_;
+  std::vector<Choice> made_;
+  std::size_t used_ = 0;
+};
+
 /// One row in evaluation. Values without columns and those of groups stay; those of columns are recomputed in each pass,
 /// which visits the columns in chunks.
 class Row {
  public:
-  Row(const Evaluator& evaluator, std::int64_t row, std::span<const std::span<const double>> inputs)
+  Row(const Evaluator& evaluator, std::int64_t row, std::span<const std::span<const double>> inputs, Choices& choices)
       : evaluator_(evaluator),
         program_(evaluator.program()),
         row_(row),
         inputs_(inputs),
+        choices_(choices),
         groups_(program_.group == 0 ? 0 : (evaluator.cols() + program_.group - 1) / program_.group),
         values_(program_.nodes.size()),
         results_(program_.reductions.size()) {}
@@ -104,7 +138,12 @@ class Row {
   }
 
   Bounded result(const Node& node, std::int64_t group) {
-    return results_[index(node.index)][index(group)].result(node.part);
+    const Outcomes all = results_[index(node.index)][index(group)].outcomes(node.part);
+    if (all.count == 1) return all.values[0];
+    if (!program_.reductions[index(node.index)].grouped) return all.values[choices_.of(node.index, all.count)];
+    // All groups have the same choice, which covers elements that depend on one group.
+    if (evaluator_.mixes_groups(node.index)) return {all.values[0].value, anything};
+    return all.values[std::min(choices_.of(node.index, all.values.size()), all.count - 1)];
   }
 
   void start_reductions(int stage) {
@@ -157,6 +196,7 @@ class Row {
   const Program& program_;
   std::int64_t row_;
   std::span<const std::span<const double>> inputs_;
+  Choices& choices_;
   std::int64_t groups_;
   std::vector<std::vector<Bounded>> values_;       // for each node
   std::vector<std::vector<Accumulator>> results_;  // for each reduction
@@ -171,7 +211,13 @@ Evaluator::Evaluator(Program program, std::int64_t rows, std::int64_t cols, std:
   find_needed();
 }
 
+bool Evaluator::mixes_groups(int reduction) const {
+  const int stage = program_.reductions[index(reduction)].stage;
+  return std::ranges::any_of(program_.reductions, [&](const Reduction& r) { return !r.grouped && r.stage > stage; });
+}
+
 int Evaluator::value_of(const Output& output) const {
+  if (output.sum_over_rows) return output.node;  // the sum is rounded, and not its terms
   const Node& node = program_.nodes[index(output.node)];
   const bool rounds = node.operation == Operation::round_to && node.type == output.type && node.type != Type::f32;
   // A value that is rounded from i32 is an integer.
@@ -231,24 +277,57 @@ void Evaluator::find_needed() {
 }
 
 std::vector<OutputRow> Evaluator::row(std::int64_t row, std::span<const std::span<const double>> inputs) const {
-  return Row(*this, row, inputs).evaluate();
+  Choices choices;
+  std::vector<OutputRow> outputs = Row(*this, row, inputs, choices).evaluate();
+  constexpr int most_combinations = 64;
+  for (int combination = 1; choices.next(); ++combination) {
+    const std::vector<OutputRow> others = Row(*this, row, inputs, choices).evaluate();
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      if (others[o].candidates != outputs[o].candidates || combination == most_combinations) {
+        outputs[o].candidates.clear();
+        for (Bounded& element : outputs[o].elements) element.bound = anything;
+      }
+      outputs[o].if_overflowed.push_back(others[o].elements);
+    }
+    if (combination == most_combinations) break;
+  }
+  return outputs;
+}
+
+bool OutputRow::accepts(Type type, std::size_t element, double result) const {
+  if (!candidates.empty()) return std::ranges::binary_search(candidates, static_cast<std::int64_t>(result));
+  return row_program::accepts(type, result, elements[element]) ||
+         std::ranges::any_of(if_overflowed,
+                             [&](const auto& others) { return row_program::accepts(type, result, others[element]); });
 }
 
 void ColumnSums::add(const OutputRow& terms) {
-  sums_.resize(terms.elements.size());
-  magnitudes_.resize(terms.elements.size());
   for (std::size_t i = 0; i < sums_.size(); ++i) {
-    sums_[i].value += terms.elements[i].value;
-    sums_[i].bound += terms.elements[i].bound;
-    magnitudes_[i] += std::fabs(terms.elements[i].value);
+    const bool certain = std::ranges::all_of(terms.if_overflowed, [&](const auto& others) {
+      return others[i].bound == 0 && terms.elements[i].bound == 0 && others[i].value == terms.elements[i].value;
+    });
+    sums_[i].add(certain ? terms.elements[i] : Bounded{terms.elements[i].value, anything});
   }
 }
 
-std::vector<Bounded> ColumnSums::sums() const {
-  std::vector<Bounded> all;
-  for (std::size_t i = 0; i < sums_.size(); ++i)
-    all.push_back(in_range(sums_[i].value, sums_[i].bound + allowed_rounding(magnitudes_[i], sum_roundings)));
-  return all;
+void ColumnSums::add(const ColumnSums& other) {
+  for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].add(other.sums_[i]);
+}
+
+OutputRow ColumnSums::sums() const {
+  OutputRow row;
+  std::vector<Outcomes> all;
+  std::size_t most = 1;
+  for (const SumOfTerms& sum : sums_) {
+    all.push_back(sum.outcomes(std::min(sum.count(), column_sum_roundings)));
+    most = std::max(most, all.back().count);
+    row.elements.push_back(all.back().values[0]);
+  }
+  for (std::size_t k = 1; k < most; ++k) {
+    std::vector<Bounded>& others = row.if_overflowed.emplace_back();
+    for (const Outcomes& of : all) others.push_back(of.values[k < of.count ? k : 0]);
+  }
+  return row;
 }
 
 }  // namespace tunesmith::row_program

@@ -7,6 +7,7 @@
 
 #include "templates/row_program/bounded.h"
 #include "templates/row_program/program.h"
+#include "templates/row_program/sum_of_terms.h"
 
 namespace tunesmith::row_program {
 
@@ -17,6 +18,11 @@ struct OutputRow {
   /// Columns that may be the result of an argmax or argmin, in ascending order. Empty unless the output is such a result
   /// and has more than one candidate.
   std::vector<std::int64_t> candidates;
+  /// Elements in place of `elements` if a sum of the row overflowed: whether one does depends on the order of additions.
+  std::vector<std::vector<Bounded>> if_overflowed{};
+
+  /// Reports whether `result` is right for an element of an output of this type.
+  bool accepts(Type type, std::size_t element, double result) const;
 };
 
 /// Evaluates a program for one size of arrays and one set of numbers. The program has types for all arrays (with_dtype()).
@@ -41,6 +47,8 @@ class Evaluator {
   bool is_needed(int node, int pass) const {
     return needed_[static_cast<std::size_t>(pass)][static_cast<std::size_t>(node)];
   }
+  /// Reports whether a value may depend on several groups' results of this reduction.
+  bool mixes_groups(int reduction) const;
   /// The node of an output before it is rounded to the output's type.
   int value_of(const Output& output) const;
 
@@ -55,16 +63,24 @@ class Evaluator {
   std::vector<std::vector<bool>> needed_;  ///< for each pass, 0 to Program::stages
 };
 
-/// Sums of the terms of an output `colsum` over rows, for kernels that add in compensated f32.
+/// Roundings of plain float additions that a term of a column sum goes through in any configuration: 64 rows of a partial
+/// sum, 5 steps between lanes and 31 between warps (row_program/column_sums.cuh). All other additions are compensated.
+inline constexpr double column_sum_roundings = 64 + 5 + 31;
+
+/// Sums of the terms of an output `colsum` over rows.
 class ColumnSums {
  public:
+  explicit ColumnSums(std::int64_t cols) : sums_(static_cast<std::size_t>(cols)) {}
+
+  /// Adds the terms of a row.
   void add(const OutputRow& terms);
+  /// Adds the terms of other rows.
+  void add(const ColumnSums& other);
   /// Returns the sums and bounds of their errors.
-  std::vector<Bounded> sums() const;
+  OutputRow sums() const;
 
  private:
-  std::vector<Bounded> sums_;
-  std::vector<double> magnitudes_;
+  std::vector<SumOfTerms> sums_;
 };
 
 }  // namespace tunesmith::row_program

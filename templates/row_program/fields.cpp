@@ -4,8 +4,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "templates/row_program/gradient.h"
 #include "templates/row_program/op.h"
 #include "templates/row_program/parse.h"
+#include "templates/row_program/programs.h"
 #include "tunesmith/dispatch.h"
 #include "tunesmith/error.h"
 
@@ -180,6 +182,19 @@ RowProgramText::RowProgramText(std::string text) : text_(std::move(text)) {
   for (const row_program::Input& input : program.inputs) add(input, false);
   for (const row_program::Output& output : program.outputs) add(output, true);
   group_ = program.group;
+}
+
+RowProgramText RowProgramText::shipped(std::string_view name) {
+  if (std::string text = row_program::shipped_program(name); !text.empty()) return text;
+  std::string known;
+  for (const auto& [program, text] : row_program::shipped_programs())
+    known += (known.empty() ? "" : ", ") + std::string(program);
+  throw Error(ErrorCode::invalid_argument, "no program '", name, "' is shipped; allowed: ", known,
+              ", and each of them with _gradient");
+}
+
+RowProgramText RowProgramText::gradient() const {
+  return row_program::gradient_text(row_program::parse(text_, row_program::text_name));
 }
 
 Value FieldType<std::vector<RowProgramNumber>>::get(const std::vector<RowProgramNumber>& member) {

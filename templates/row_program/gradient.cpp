@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "templates/row_program/column_sums.h"
 #include "templates/row_program/copy_nodes.h"
 #include "templates/row_program/parse.h"
+#include "templates/row_program/sum_of_columns.h"
 #include "templates/row_program/text_of.h"
 #include "tunesmith/error.h"
 

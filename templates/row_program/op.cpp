@@ -4,6 +4,7 @@
 
 #include "core/hash.h"
 #include "templates/row_program/canonical.h"
+#include "templates/row_program/column_sums.h"
 #include "templates/row_program/emit.h"
 #include "templates/row_program/separate.h"
 #include "templates/source_text.h"
@@ -49,8 +50,9 @@ Cost ParsedRowProgram::cost() const {
 row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row::Shape& shape) const {
   const Program& program = config.holds_row() ? resident_program_ : program_;
   row::Kernels kernels;
-  kernels.files = "row_program/";
-  kernels.function = "row_program";
+  const std::string sums = shape.column_sums > 0 ? "sums_" : "";
+  kernels.files = "row_program/" + sums;
+  kernels.function = sums.empty() ? "row_program" : "row_program_sums";
   kernels.steps = "the stages of the program";
   kernels.types = "tunesmith::Program";
   kernels.definitions = "namespace tunesmith {\n\n" + row_program::params_definition(program) +
@@ -76,7 +78,15 @@ SourceParts ParsedRowProgram::source_parts(const Config& config) const {
   const std::string reads = program_.stages == 0 ? "one read" : std::to_string(program_.stages + 1) + " reads";
   if (row::TypedConfig::parse(config).reads_twice())
     parts.algorithm = reads + " of each input: a pass for every stage of reductions, and one that writes";
+  if (shape().column_sums > 0) row_program::add_column_sums(parts, "RowProgramParams");
   return parts;
+}
+
+LaunchPlan ParsedRowProgram::launch_plan(const Config& config, const DeviceInfo& device) const {
+  LaunchPlan plan = RowProblem::launch_plan(config, device);
+  const row::TypedConfig typed = row::TypedConfig::parse(config);
+  if (shape().column_sums > 0) row_program::add_column_sums(plan, typed, typed.view(shape()), device);
+  return plan;
 }
 
 }  // namespace tunesmith

@@ -19,6 +19,7 @@ class ParsedRowProgram final : public row::RowProblem {
   std::string capacity_class() const override { return {}; }
   std::vector<ParsedProblemPtr> in_buckets(std::int64_t, std::int64_t) const override { return {}; }
   SourceParts source_parts(const Config& config) const override;
+  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 

@@ -91,8 +91,10 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
     if (input.kind == Kind::full) inputs.push_back(rows_of(problem, input));
   for (const Output& output : program.outputs)
     if (output.kind == Kind::full) outputs.push_back(rows_of(problem, output));
+  shape.column_sums = column_sums(program);
+  if (shape.column_sums > 0) shape.reduces = true;
   // Programs that read several times gain from resident rows, whatever they write.
-  shape.writes = !outputs.empty() || program.stages > 1;
+  shape.writes = !outputs.empty() || program.stages > 1 || shape.column_sums > 0;
   if (inputs.empty()) inputs.push_back(outputs.front());
   if (outputs.empty()) outputs.push_back(inputs.front());
   const auto widest = [](const std::vector<row::Rows>& arrays) {
@@ -109,8 +111,10 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   shape.more_outputs = static_cast<int>(outputs.size()) - 1;
   std::copy(outputs.begin() + 1, outputs.end(), shape.more_out.begin());
 
-  if (program.group > 0) {
+  // A thread adds up the same columns of each row, and neighbouring threads hold a group.
+  if (program.group > 0 || shape.column_sums > 0)
     while (shape.shifted()) shape.widest = std::min(shape.vector(), shape.widest) / 2;
+  if (program.group > 0) {
     const int vector = shape.vector(), lanes = program.group / vector;
     if (program.group % vector != 0 || lanes > 32 || (lanes & (lanes - 1)) != 0)
       throw Error(ErrorCode::unsupported, "groups have ", program.group,
@@ -168,15 +172,14 @@ std::vector<std::string> column_types(const RowProgramProblem& problem, const Pr
 }
 
 void check_supported(const Program& program) {
-  const auto check_elements = [](const std::string& name, Kind kind, std::optional<Type> type, bool output) {
+  const auto check_elements = [](const std::string& name, Kind kind, std::optional<Type> type) {
     const bool whole_numbers = type == Type::i32 || type == Type::boolean;
-    if (kind == Kind::col && output) reject(name, "is an output [col]; sums over rows are not computed");
     if (whole_numbers && (kind == Kind::full || kind == Kind::col || kind == Kind::group || type == Type::boolean))
       reject(name, "has elements of " + std::string(enum_name(*type)) +
                        "; arrays with columns have f32, f16, bf16, e4m3, e5m2 or i8");
   };
-  for (const Input& input : program.inputs) check_elements(input.name, input.kind, input.type, false);
-  for (const Output& output : program.outputs) check_elements(output.name, output.kind, output.type, true);
+  for (const Input& input : program.inputs) check_elements(input.name, input.kind, input.type);
+  for (const Output& output : program.outputs) check_elements(output.name, output.kind, output.type);
   const auto full_inputs = std::ranges::count(program.inputs, Kind::full, &Input::kind);
   const auto full_outputs = std::ranges::count(program.outputs, Kind::full, &Output::kind);
   if (full_inputs + full_outputs == 0)

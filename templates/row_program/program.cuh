@@ -9,7 +9,8 @@
 //   uses<pass>()      inputs and columns that a pass reads, as bits, and the last stage whose groups it needs
 //   RowReductions<stage>, GroupReductions<stage>
 //   terms(), derive() operands of the reductions of a stage, and values that follow from their results
-//   outputs()         the elements of the outputs [row, col]; outputs_of_kept(): from the kept values
+//   outputs()         the elements of the outputs [row, col], and of the `sums` values whose columns are added up over the
+//                     rows (row_program/column_sums.cuh); outputs_of_kept(): from the kept values
 //
 // Each line of the program becomes a line of these functions.
 #pragma once
@@ -224,12 +225,18 @@ __device__ __forceinline__ void include_vector(const typename Program::Params& p
   All::include(partial, terms, elements);
 }
 
-/// Computes and stores the outputs of a vector. `of_kept`: it holds Program::kept values instead of inputs. `exists`: the
+/// For programs without column sums.
+struct NoColumnSums {
+  template <typename Params, typename Results>
+  __device__ __forceinline__ void include(const Params&, int64, int, const Results&, ElementsInside, bool) const {}
+};
+
+/// Computes and stores the outputs of vector i. `of_kept`: it holds Program::kept values instead of inputs. `exists`: the
 /// row may be stored.
-template <typename Program, bool of_kept, const RowShape& shape, StoreHint hint, typename Vector>
+template <typename Program, bool of_kept, const RowShape& shape, StoreHint hint, typename Vector, typename Sums>
 __device__ __forceinline__ void finish_vector(const typename Program::Params& params, const Row<shape>& row,
                                               const typename Program::Values& values, int64 column, bool inside, bool exists,
-                                              Vector& v) {
+                                              int i, Vector& v, Sums& sums) {
   constexpr PassUses uses = Program::template uses<Program::stages + (of_kept ? 2 : 1)>();
   load_columns_from<Program, uses.columns, 0>(params, row, column, inside, v, typename Program::ColumnArrays());
   v.row = row.index;
@@ -242,7 +249,8 @@ __device__ __forceinline__ void finish_vector(const typename Program::Params& pa
     if (exists && lane_index() % lanes == 0 && row.all.template holds<1>(column))
       Program::store_groups(params, row.index, v.column / Program::columns_of_group, groups);
   }
-  float results[Program::Outputs::count > 0 ? Program::Outputs::count : 1][shape.vector];
+  constexpr int count = Program::Outputs::count + Program::sums;
+  float results[count > 0 ? count : 1][shape.vector];
 #pragma unroll
   for (int j = 0; j < shape.vector; ++j) {
     if constexpr (of_kept)
@@ -251,6 +259,7 @@ __device__ __forceinline__ void finish_vector(const typename Program::Params& pa
       Program::outputs(params, values, groups, v, j, results);
   }
   if (exists) store_outputs_from<Program, 0, shape, hint>(params, row, column, inside, results, typename Program::Outputs());
+  sums.include(params, column, i, results, elements_inside(row, column, inside), exists);
 }
 
 }  // namespace tunesmith

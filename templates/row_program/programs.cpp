@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "templates/row_program/gradient.h"
+#include "templates/row_program/parse.h"
+
 namespace tunesmith {
 
 // Defined by tunesmith_embed_files() in templates/CMakeLists.txt.
@@ -22,9 +25,17 @@ std::span<const std::pair<std::string_view, std::string_view>> shipped_programs(
   return all;
 }
 
-std::string_view shipped_program(std::string_view name) {
-  const auto found = std::ranges::find(shipped_programs(), name, &std::pair<std::string_view, std::string_view>::first);
-  return found == shipped_programs().end() ? std::string_view() : found->second;
+std::string shipped_program(std::string_view name) {
+  const auto text_of = [](std::string_view wanted) {
+    const auto found = std::ranges::find(shipped_programs(), wanted, &std::pair<std::string_view, std::string_view>::first);
+    return found == shipped_programs().end() ? std::string_view() : found->second;
+  };
+  if (const std::string_view text = text_of(name); !text.empty()) return std::string(text);
+  constexpr std::string_view suffix = "_gradient";
+  if (!name.ends_with(suffix)) return {};
+  name.remove_suffix(suffix.size());
+  const std::string_view text = text_of(name);
+  return text.empty() ? std::string() : gradient_text(parse(text));
 }
 
 }  // namespace row_program

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <sstream>
 
 #include "templates/half.h"
@@ -41,24 +42,25 @@ double share_of_allowed(DType dtype, double result, const Bounded& expected) {
   return std::min(std::fabs(result - expected.value) / (expected.bound + unit / 2), 1.0);
 }
 
-/// Compares a row of an output; `index`: of its first element.
+/// Compares a row of an output, or its only one; `index`: of its first element.
 void check_row(const HostArray& array, row_program::Type type, const OutputRow& expected, std::int64_t row,
                std::int64_t index, RowOutcome& outcome) {
   for (std::size_t i = 0; i < expected.elements.size(); ++i) {
     const double found = read_element(array.info.dtype, array.data, index + static_cast<std::int64_t>(i));
     const Bounded& wanted = expected.elements[i];
-    const bool is_candidate =
-        !expected.candidates.empty() && std::ranges::binary_search(expected.candidates, static_cast<std::int64_t>(found));
-    if (is_candidate || (expected.candidates.empty() && row_program::accepts(type, found, wanted))) {
-      outcome.max_error = std::max(outcome.max_error, is_candidate ? 0 : share_of_allowed(array.info.dtype, found, wanted));
+    if (expected.accepts(type, i, found)) {
+      if (expected.candidates.empty())
+        outcome.max_error = std::max(outcome.max_error, share_of_allowed(array.info.dtype, found, wanted));
       continue;
     }
     outcome.max_error = INFINITY;
     if (!outcome.failure.empty()) continue;
     std::ostringstream text;
     text.precision(9);
-    text << array.info.name << "[" << row;
-    if (array.info.shape.size() == 2) text << "," << i;
+    text << array.info.name << "[";
+    if (row >= 0) text << row;
+    if (row >= 0 && array.info.shape.size() == 2) text << ",";
+    if (row < 0 || array.info.shape.size() == 2) text << i;
     text << "] is " << found << ", the program gives " << wanted.value << " with an error of at most " << wanted.bound
          << " before it is rounded to " << name(array.info.dtype);
     outcome.failure = text.str();
@@ -66,6 +68,9 @@ void check_row(const HostArray& array, row_program::Type type, const OutputRow& 
 }
 
 }  // namespace
+
+/// Evaluations up to which column sums are checked: all rows are needed, which takes seconds.
+constexpr std::int64_t most_operations = std::int64_t{1} << 31;
 
 CheckResult ParsedRowProgram::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
   const row_program::Evaluator evaluator(program_, typed_.rows, typed_.cols, row_program::numbers_of(typed_, program_));
@@ -81,29 +86,47 @@ CheckResult ParsedRowProgram::check(std::span<const HostArray> arrays, std::int6
   result.allowed_error = 1;
   result.total_rows = typed_.rows;
   result.checked_rows = std::min(typed_.rows, std::max<std::int64_t>(max_rows, 1));
+  const std::int64_t operations_of_row = typed_.cols * static_cast<std::int64_t>(program_.nodes.size());
+  const bool sums = shape().column_sums > 0;
+  if (sums && typed_.rows <= most_operations / operations_of_row) result.checked_rows = typed_.rows;
+  const bool all_rows = result.checked_rows == typed_.rows;
+  if (sums && !all_rows) result.note = "sums over rows are not compared with float64: too many elements";
+
   std::vector<RowOutcome> outcomes(static_cast<std::size_t>(result.checked_rows));
-  over_rows(result.checked_rows, typed_.cols * static_cast<std::int64_t>(program_.nodes.size()),
-            [&](std::int64_t begin, std::int64_t end) {
-              for (std::int64_t i = begin; i < end; ++i) {
-                const std::int64_t row = result.checked_rows > 1 ? (typed_.rows - 1) * i / (result.checked_rows - 1) : 0;
-                std::vector<std::vector<double>> own(inputs);
-                std::vector<std::span<const double>> values;
-                for (std::size_t k = 0; k < inputs; ++k) {
-                  if (shared[k].empty()) own[k] = elements_of_row(arrays[k], program_.inputs[k].kind, row);
-                  values.emplace_back(shared[k].empty() ? own[k] : shared[k]);
-                }
-                const std::vector<OutputRow> expected = evaluator.row(row, values);
-                RowOutcome& outcome = outcomes[static_cast<std::size_t>(i)];
-                for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
-                  const row_program::Output& output = program_.outputs[k];
-                  const HostArray& array = arrays[inputs + k];
-                  std::int64_t index = 0;
-                  if (output.kind == Kind::row) index = row;
-                  if (array.info.shape.size() == 2) index = row * array.info.strides[0];
-                  check_row(array, *output.type, expected[k], row, index, outcome);
-                }
-              }
-            });
+  std::vector<row_program::ColumnSums> totals(program_.outputs.size(), row_program::ColumnSums(typed_.cols));
+  std::mutex mutex;
+  over_rows(result.checked_rows, operations_of_row, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<row_program::ColumnSums> own_totals(program_.outputs.size(), row_program::ColumnSums(typed_.cols));
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = result.checked_rows > 1 ? (typed_.rows - 1) * i / (result.checked_rows - 1) : 0;
+      std::vector<std::vector<double>> own(inputs);
+      std::vector<std::span<const double>> values;
+      for (std::size_t k = 0; k < inputs; ++k) {
+        if (shared[k].empty()) own[k] = elements_of_row(arrays[k], program_.inputs[k].kind, row);
+        values.emplace_back(shared[k].empty() ? own[k] : shared[k]);
+      }
+      const std::vector<OutputRow> expected = evaluator.row(row, values);
+      RowOutcome& outcome = outcomes[static_cast<std::size_t>(i)];
+      for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
+        const row_program::Output& output = program_.outputs[k];
+        if (output.sum_over_rows) {
+          own_totals[k].add(expected[k]);
+          continue;
+        }
+        const HostArray& array = arrays[inputs + k];
+        std::int64_t index = 0;
+        if (output.kind == Kind::row) index = row;
+        if (array.info.shape.size() == 2) index = row * array.info.strides[0];
+        check_row(array, *output.type, expected[k], row, index, outcome);
+      }
+    }
+    const std::scoped_lock lock(mutex);
+    for (std::size_t k = 0; k < totals.size(); ++k) totals[k].add(own_totals[k]);
+  });
+  if (all_rows)
+    for (std::size_t k = 0; k < program_.outputs.size(); ++k)
+      if (program_.outputs[k].sum_over_rows)
+        check_row(arrays[inputs + k], *program_.outputs[k].type, totals[k].sums(), -1, 0, outcomes.emplace_back());
   for (const RowOutcome& outcome : outcomes) {
     result.max_error = std::max(result.max_error, outcome.max_error);
     if (result.first_failure.empty()) result.first_failure = outcome.failure;

@@ -37,42 +37,50 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
   }
 }
 
+/// Computes a row and stores its outputs. `exists`: it may be stored. `first`: the group has had no row before.
+template <typename Program, const RowShape& shape, const ResidentConfig& config, typename Group, typename Inputs,
+          typename Sums>
+__device__ __forceinline__ void program_of_row(Group& group, const typename Program::Params& params, int64 index,
+                                               bool exists, bool first, Inputs& inputs, Sums& sums) {
+  const int thread_rank = group.thread_rank();
+  const Row<shape> row(params.row, index, static_cast<const typename Program::First*>(nullptr));
+  inputs.template load<Program>(params, row, thread_rank);
+  if (first) group.start();
+
+  typename Program::Values values;
+  bool arrived = false;
+  Program::derive(Stage<0>(), params, index, values);
+  reduce_resident<Program, 1, shape, config>(group, params, row, inputs, arrived, values);
+
+  if (exists && thread_rank == 0) Program::store_row(params, index, values);
+#pragma unroll
+  for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
+    if (i == config.register_vectors && !arrived) inputs.arrived();
+    const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
+    const bool inside = inside_row<shape, Group::group_size>(i);
+    VectorOf<Program, shape> v;
+    if constexpr (Program::kept > 0) {
+      if (Inputs::can_keep(i, Program::kept)) {
+        inputs.template get<Program::template uses<Program::stages + 2>().inputs>(i, v);
+        finish_vector<Program, true, shape, config.store>(params, row, values, column, inside, exists, i, v, sums);
+        continue;
+      }
+    }
+    inputs.template get<Program::template uses<Program::stages + 1>().inputs>(i, v);
+    finish_vector<Program, false, shape, config.store>(params, row, values, column, inside, exists, i, v, sums);
+  }
+}
+
 /// `Storage`: where the rows reside.
 template <typename Program, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage>
 __device__ __forceinline__ void row_program_resident(const typename Program::Params& params) {
   using Inputs = typename ResidentInputsOf<typename Program::Inputs, shape, config, Group, Storage>::type;
 
   Group group(params.row.workspace, params.row.groups);
-  const int thread_rank = group.thread_rank();
   Inputs inputs(config.shared_vectors > 0 ? dynamic_shared() : nullptr);
-
+  NoColumnSums sums;
   over_rows(group, params.row.rows, [&](int64 index, bool exists) {
-    const Row<shape> row(params.row, index, static_cast<const typename Program::First*>(nullptr));
-    inputs.template load<Program>(params, row, thread_rank);
-    group.start();
-
-    typename Program::Values values;
-    bool arrived = false;
-    Program::derive(Stage<0>(), params, index, values);
-    reduce_resident<Program, 1, shape, config>(group, params, row, inputs, arrived, values);
-
-    if (exists && thread_rank == 0) Program::store_row(params, index, values);
-#pragma unroll
-    for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
-      if (i == config.register_vectors && !arrived) inputs.arrived();
-      const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
-      const bool inside = inside_row<shape, Group::group_size>(i);
-      VectorOf<Program, shape> v;
-      if constexpr (Program::kept > 0) {
-        if (Inputs::can_keep(i, Program::kept)) {
-          inputs.template get<Program::template uses<Program::stages + 2>().inputs>(i, v);
-          finish_vector<Program, true, shape, config.store>(params, row, values, column, inside, exists, v);
-          continue;
-        }
-      }
-      inputs.template get<Program::template uses<Program::stages + 1>().inputs>(i, v);
-      finish_vector<Program, false, shape, config.store>(params, row, values, column, inside, exists, v);
-    }
+    program_of_row<Program, shape, config>(group, params, index, exists, true, inputs, sums);
   });
 }
 

@@ -69,28 +69,34 @@ __device__ __forceinline__ void reduce_tiled(const typename Program::Params& par
   }
 }
 
+/// Computes a row and stores its outputs.
+template <typename Program, const RowShape& shape, const TiledConfig& config, typename Sums>
+__device__ __forceinline__ void program_of_tiled_row(const typename Program::Params& params, int64 index, Sums& sums) {
+  const Row<shape> row(params.row, index, static_cast<const typename Program::First*>(nullptr));
+  typename Program::Values values;
+  Program::derive(Stage<0>(), params, index, values);
+  reduce_tiled<Program, 1, shape, config>(params, row, values);
+
+  if (thread_index() == 0) Program::store_row(params, index, values);
+  constexpr unsigned used = Program::template uses<Program::stages + 1>().inputs;
+  over_tiles<shape, config, true>(columns_of<shape>(params.row), 0, row.all.end, [&](bool inside, int64 begin) {
+    typename TiledInputsOf<typename Program::Inputs, shape, config>::type tile;
+    tile.template load<Program, used, config.load_again>(params, row, inside, begin);
+#pragma unroll
+    for (int i = 0; i < config.unroll; ++i) {
+      VectorOf<Program, shape> v;
+      tile.template get<used>(i, v);
+      finish_vector<Program, false, shape, config.store>(
+          params, row, values, begin + (i * config.threads + thread_index()) * shape.vector, inside, true, i, v, sums);
+    }
+  });
+}
+
 template <typename Program, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void row_program_two_pass(const typename Program::Params& params) {
-  over_parts<shape, config>(params.row, [&](int64 index, int) {
-    const Row<shape> row(params.row, index, static_cast<const typename Program::First*>(nullptr));
-    typename Program::Values values;
-    Program::derive(Stage<0>(), params, index, values);
-    reduce_tiled<Program, 1, shape, config>(params, row, values);
-
-    if (thread_index() == 0) Program::store_row(params, index, values);
-    constexpr unsigned used = Program::template uses<Program::stages + 1>().inputs;
-    over_tiles<shape, config, true>(columns_of<shape>(params.row), 0, row.all.end, [&](bool inside, int64 begin) {
-      typename TiledInputsOf<typename Program::Inputs, shape, config>::type tile;
-      tile.template load<Program, used, config.load_again>(params, row, inside, begin);
-#pragma unroll
-      for (int i = 0; i < config.unroll; ++i) {
-        VectorOf<Program, shape> v;
-        tile.template get<used>(i, v);
-        finish_vector<Program, false, shape, config.store>(
-            params, row, values, begin + (i * config.threads + thread_index()) * shape.vector, inside, true, v);
-      }
-    });
-  });
+  const NoColumnSums sums;
+  over_parts<shape, config>(params.row,
+                            [&](int64 index, int) { program_of_tiled_row<Program, shape, config>(params, index, sums); });
 }
 
 }  // namespace tunesmith

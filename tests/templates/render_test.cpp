@@ -70,6 +70,30 @@ const Case golden_cases[] = {
      "sum s = e%0A"
      "out y : float[row%2C col] = e / s%0A",
      "sm_90a", "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,load=plain,load_again=plain,store=plain"},
+    {"row_program_sums_bf16_4096", "row_program",
+     "rows=4096,cols=4096,dtype=bf16,program="
+     "in x : float[row%2C col]%0A"
+     "in w : float[col]%0A"
+     "in dy : float[row%2C col]%0A"
+     "num eps : f32 = 1e-6%0A"
+     "mean ms = x * x%0A"
+     "t = rsqrt(ms + eps)%0A"
+     "sum d = dy * w * x%0A"
+     "out dx : float[row%2C col] = dy * w * t - d / cols * t * t * t * x%0A"
+     "colsum dw : float[col] = dy * x * t%0A",
+     "sm_90a", "variant=block,threads=256,min_blocks=2,registers=packed,load=plain,store=plain"},
+    {"row_program_sums_f32_1000000", "row_program",
+     "rows=16,cols=1000000,program="
+     "in x : float[row%2C col]%0A"
+     "in w : float[col]%0A"
+     "in dy : float[row%2C col]%0A"
+     "num eps : f32 = 1e-6%0A"
+     "mean ms = x * x%0A"
+     "t = rsqrt(ms + eps)%0A"
+     "sum d = dy * w * x%0A"
+     "out dx : float[row%2C col] = dy * w * t - d / cols * t * t * t * x%0A"
+     "colsum dw : float[col] = dy * x * t%0A",
+     "sm_90a", "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,load=plain,load_again=plain,store=plain"},
 };
 
 std::string rendered(const Case& c, const TemplateSet& templates = TemplateSet::embedded()) {
@@ -134,7 +158,8 @@ TEST(Render, GoldenFilesCoverEveryMainTemplate) {
   EXPECT_EQ(main_templates,
             (std::set<std::string>{"softmax/resident.cuh", "softmax/tiled.cuh", "softmax/backward_resident.cuh",
                                    "softmax/backward_tiled.cuh", "rms_norm/resident.cuh", "rms_norm/tiled.cuh",
-                                   "row_program/resident.cuh", "row_program/tiled.cuh"}));
+                                   "row_program/resident.cuh", "row_program/tiled.cuh", "row_program/sums_resident.cuh",
+                                   "row_program/sums_tiled.cuh"}));
 }
 
 TEST(Render, IsOneSelfContainedUnit) {

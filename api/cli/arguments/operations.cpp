@@ -5,6 +5,7 @@
 
 #include "api/cli/arguments/field_kind.h"
 #include "api/cli/arguments/nearest.h"
+#include "templates/row_program/shipped_op.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
@@ -22,7 +23,9 @@ void add_all_flags(CLI::App& command, const Op& op, Parse& parse, const AddFlags
 
 void add_operations(CLI::App& command, Parse& parse, const AddFlags& add_flags) {
   command.require_subcommand(1);
-  for (const Op* op : all_ops()) {
+  std::vector<const Op*> ops(all_ops().begin(), all_ops().end());
+  ops.insert(ops.end(), shipped_program_ops().begin(), shipped_program_ops().end());
+  for (const Op* op : ops) {
     CLI::App* subcommand = command.add_subcommand(std::string(op->name()), std::string(op->summary()));
     subcommand->footer("");
     subcommand->group(op->is_internal() ? "" : operations_group);
@@ -42,9 +45,9 @@ std::vector<std::string> listed_operations() {
 }
 
 const Op& operation(std::string_view name) {
-  const auto ops = all_ops();
-  const auto found = std::ranges::find(ops, name, [](const Op* op) { return op->name(); });
-  if (found != ops.end()) return **found;
+  for (const std::span<const Op* const> ops : {all_ops(), shipped_program_ops()})
+    for (const Op* op : ops)
+      if (op->name() == name) return *op;
   throw Error(ErrorCode::invalid_argument, "op is '", name, "'", suggestion(name, listed_operations()));
 }
 

@@ -23,8 +23,7 @@ std::string read_text_file(const std::string& named_by, const std::filesystem::p
 std::string read_source(std::string_view field, const std::string& named_by, const std::filesystem::path& file) {
   std::error_code error;
   if (field == "program" && !std::filesystem::exists(file, error))
-    if (const std::string_view shipped = row_program::shipped_program(file.string()); !shipped.empty())
-      return std::string(shipped);
+    if (std::string shipped = row_program::shipped_program(file.string()); !shipped.empty()) return shipped;
   std::string text = read_text_file(named_by, file);
   if (field == "program") row_program::parse(text, file.string());  // for errors that name the file
   return text;

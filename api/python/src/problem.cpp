@@ -8,6 +8,7 @@
 #include "templates/op.h"
 #include "templates/render.h"
 #include "tunesmith/error.h"
+#include "tunesmith/row_program.h"
 
 namespace tunesmith::python {
 
@@ -171,6 +172,12 @@ void bind_problem(nb::module_& module) {
       nb::sig("def infer_fields(op: str, known: dict[str, bool | int | float | str], array: str, shape: Sequence[int]) -> "
               "dict[str, int]"),
       "Returns the fields that an array's shape determines.");
+  module.def(
+      "shipped_program", [](const std::string& name) { return RowProgramText::shipped(name).text(); }, "name"_a,
+      "Returns the text of a shipped row program, or of the gradient of one ('rms_norm_gradient').");
+  module.def(
+      "row_program_gradient", [](const std::string& program) { return RowProgramText(program).gradient().text(); },
+      "program"_a, "Returns the row program that computes the gradient of a row program.");
 }
 
 }  // namespace tunesmith::python

@@ -25,6 +25,14 @@ TEST_F(CliTest, RowProgramRunsByAShippedName) {
   EXPECT_EQ(result["verified"], true);
 }
 
+TEST_F(CliTest, ShippedProgramsAndTheirGradientsAreOperations) {
+  for (const char* op : {"layer_norm", "layer_norm_gradient", "rms_norm_gradient"}) {
+    const nlohmann::json result =
+        run_json({"run", op, "--device", "host", "--rows", "5", "--cols", "77", "--dtype", "bf16", "--numbers", "eps=1e-3"});
+    EXPECT_EQ(result["verified"], true) << op;
+  }
+}
+
 TEST_F(CliTest, ErrorsInARowProgramNameFileLineAndColumn) {
   const std::string text = write("bad.row", "in x : float[row, col]\nout y : float[row, col] = sqr(x)\n");
   for (const std::vector<std::string>& arguments :

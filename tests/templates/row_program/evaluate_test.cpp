@@ -42,7 +42,7 @@ int rejected(const Program& program, const Program& simulated, std::int64_t cols
       const Bounded& element = expected[o].elements[i];
       if (uncertain != nullptr && element.bound == anything) ++*uncertain;
       const Type type = program.outputs[o].sum_over_rows ? Type::f32 : *program.outputs[o].type;
-      if (accepts(type, results[o][i], element)) continue;
+      if (expected[o].accepts(type, i, results[o][i])) continue;
       if (count++ == 0 && first != nullptr)
         *first = program.outputs[o].name + "[" + std::to_string(i) + "] is " + std::to_string(results[o][i]) +
                  ", expected " + std::to_string(element.value) + " +- " + std::to_string(element.bound);
@@ -168,6 +168,44 @@ TEST(RowProgramEvaluate, ComparisonsWithinTheBoundPassEitherWay) {
   for (const double value : {2.0, 3.0}) EXPECT_TRUE(accepts(Type::i8, value, row[1].elements[0]));
   EXPECT_TRUE(accepts(Type::i8, 12, row[1].elements[1]));
   EXPECT_FALSE(accepts(Type::i8, 13, row[1].elements[1]));
+}
+
+TEST(RowProgramEvaluate, SumsThatMayOverflowAreInfiniteOrTheSum) {
+  const Program program = parse(
+      "in x : f32[row, col]\nsum s = x\nmoments m, v = x\n"
+      "out total : f32[row] = s\nout y : f32[row, col] = x / s\nout mean_out : f32[row] = m\nout var : f32[row] = v\n");
+  const double huge = 0x1p127, nan = std::nan("");
+  const auto accepted = [&](const std::vector<double>& x, std::size_t output, double result) {
+    return evaluated(program, static_cast<std::int64_t>(x.size()), 0, {x})[output].accepts(Type::f32, 0, result);
+  };
+  // Partial sums of one sign overflow: inf or the sum, in any order.
+  const std::vector<double> positive{huge, huge, -huge, 1};
+  EXPECT_TRUE(accepted(positive, 0, huge));
+  EXPECT_TRUE(accepted(positive, 0, INFINITY));
+  EXPECT_FALSE(accepted(positive, 0, -INFINITY));
+  EXPECT_FALSE(accepted(positive, 0, nan));
+  EXPECT_FALSE(accepted(positive, 0, huge / 2));
+  EXPECT_TRUE(accepted(positive, 1, 1));
+  EXPECT_TRUE(accepted(positive, 1, 0));
+  EXPECT_FALSE(accepted(positive, 1, 0.5));
+  EXPECT_TRUE(accepted(positive, 2, huge / 4));
+  EXPECT_TRUE(accepted(positive, 2, INFINITY));
+  EXPECT_FALSE(accepted(positive, 2, huge / 8));
+  EXPECT_TRUE(accepted(positive, 3, INFINITY));
+  EXPECT_FALSE(accepted(positive, 3, 1));
+  // Of both signs: NaN, too.
+  const std::vector<double> both{huge, huge, -huge, -huge};
+  for (const double value : {0.0, HUGE_VAL, -HUGE_VAL, nan}) EXPECT_TRUE(accepted(both, 0, value)) << value;
+  EXPECT_FALSE(accepted(both, 0, huge));
+  // A sum that is certain to overflow, one that cannot, and one of infinite terms.
+  EXPECT_FALSE(accepted({huge, huge, huge, 1}, 0, 0x1.fp127));
+  EXPECT_TRUE(accepted({huge, huge, huge, 1}, 0, INFINITY));
+  EXPECT_FALSE(accepted({huge, 0x1p126, -huge, -0x1p126}, 0, INFINITY));
+  EXPECT_FALSE(accepted({HUGE_VAL, 1, 2, 3}, 0, nan));
+  EXPECT_TRUE(accepted({HUGE_VAL, -huge, -huge, 3}, 0, nan));
+  EXPECT_FALSE(accepted({HUGE_VAL, -huge, -huge, 3}, 0, -INFINITY));
+  // Equal large terms have no deviations, whether their sum overflows or not.
+  EXPECT_TRUE(accepted(std::vector<double>(8, 0x1p125), 3, 0));
 }
 
 TEST(RowProgramEvaluate, AnArgmaxHasAllCandidates) {

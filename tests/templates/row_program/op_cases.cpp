@@ -102,6 +102,15 @@ out y   : float[row, col] = select(n, x, lo)
 out low : f32[row] = select(p, lo, 7)
 out sum_of_exponentials : f32[row] = l
 )"},
+    {"overflow", R"(
+in  x : float[row, col]
+sum s = x
+moments m, v = x
+out y : float[row, col] = x
+out total : f32[row] = s
+out mean_out : f32[row] = m
+out variance : f32[row] = v
+)"},
     {"own_reduction", R"(
 in x : float[row, col]
 monoid both((a, b), (c, d)) = (a + c, max(b, d)) identity (0, -inf)
@@ -117,6 +126,11 @@ const std::vector<NamedProgram>& row_programs() {
     std::vector<NamedProgram> programs = own_programs;
     for (const auto& [name, text] : row_program::shipped_programs())
       programs.push_back({"shipped " + std::string(name), std::string(text)});
+    for (const auto& [name, text] : row_program::shipped_programs()) {
+      if (name == "gumbel_sampling") continue;  // an argmax has no gradient
+      const std::string gradient = std::string(name) + "_gradient";
+      programs.push_back({"shipped " + gradient, row_program::shipped_program(gradient)});
+    }
     return programs;
   }();
   return all;

@@ -24,6 +24,19 @@ TEST_F(RowProgramGpu, EveryProgramInEveryVariant) {
   verify_all(cases);
 }
 
+TEST_F(RowProgramGpu, SumsOverRows) {
+  std::vector<Case> cases;
+  for (const char* program : {"shipped rms_norm_gradient", "shipped layer_norm_gradient"})
+    for (const char* fields : {"rows=3001,cols=128,dtype=bf16", "rows=517,cols=4096,dtype=bf16", "rows=70,cols=20001",
+                               "rows=5,cols=131072,dtype=f16"})
+      for (Case& c : test::row_program_cases(
+               test::row_program_text(program), fields, device().info(),
+               {"variant=warp", "variant=block", "variant=hybrid", "variant=cluster", "variant=grid", "variant=two_pass"}))
+        cases.push_back(std::move(c));
+  EXPECT_GE(cases.size(), 20U);
+  verify_all(cases);
+}
+
 TEST_F(RowProgramGpu, ValuesOfGroups) {
   std::vector<Case> cases;
   for (const char* program : {"dequantize_blocks", "norm_blocks"})

@@ -70,6 +70,69 @@ TEST_F(RowProgramHost, EveryProgramInEveryVariant) {
   verify_all(cases);
 }
 
+// Sums over rows in every variant: few rows and many, groups of lanes without a row, more rows than a partial sum takes.
+TEST_F(RowProgramHost, SumsOverRowsInEveryVariant) {
+  const std::string text = R"(
+in x : float[row, col]
+in w : f32[col]
+sum s = x * w
+out y : float[row, col] = x * s
+colsum dw : float[col] = x * s
+colsum db : f32[col] = x
+)";
+  std::vector<Case> cases;
+  std::set<std::string> variants;
+  for (const char* fields : {"rows=1,cols=200,dtype=bf16", "rows=37,cols=203,dtype=f32", "rows=2311,cols=64,dtype=f16"})
+    for (const char* config :
+         {"variant=block,threads=64", "variant=block,threads=32", "variant=warp,lanes=32,threads=64",
+          "variant=warp,lanes=8,threads=128", "variant=warp,lanes=2,threads=32", "variant=two_pass,threads=64,unroll=1",
+          "variant=two_pass,threads=32,unroll=2,blocks_per_sm=1", "variant=hybrid,threads=32,register_vectors=0",
+          "variant=cluster,threads=32,blocks_per_row=2", "variant=grid,threads=32,blocks_per_row=2"})
+      for (Case& c : row_program_cases(text, fields, device_.info(), {config})) {
+        variants.insert(c.config.variant());
+        cases.push_back(std::move(c));
+      }
+  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "two_pass", "warp"}));
+  EXPECT_GE(cases.size(), 24U);
+  verify_all(cases);
+}
+
+TEST_F(RowProgramHost, SumsOverNoRowsAreZero) {
+  const std::string text = "in x : f32[row, col]\ncolsum s : f32[col] = x\n";
+  const auto cases = row_program_cases(text, "rows=0,cols=100", device_.info(), {"variant=block"});
+  with_executables(cases, [&](const Case& c, const Executable& executable) {
+    EXPECT_EQ(outputs_of(executable, c, {{}})[0], std::vector<std::byte>(100 * sizeof(float)));
+  });
+}
+
+// NaN and infinities of a row reach the sums of their columns, and no others.
+TEST_F(RowProgramHost, SumsOverRowsKeepSpecialValues) {
+  const std::string text = "in x : f32[row, col]\ncolsum s : f32[col] = x\n";
+  constexpr int rows = 9, cols = 8;
+  std::vector<float> x(rows * cols, 1);
+  x[3 * cols + 1] = NAN;
+  x[4 * cols + 2] = INFINITY;
+  x[5 * cols + 3] = INFINITY;
+  x[6 * cols + 3] = -INFINITY;
+  x[7 * cols + 4] = 3e38F;
+  x[8 * cols + 4] = 3e38F;
+  std::vector<std::byte> bytes(x.size() * sizeof(float));
+  std::memcpy(bytes.data(), x.data(), bytes.size());
+  const auto cases = row_program_cases(text, "rows=9,cols=8", device_.info(),
+                                       {"variant=block", "variant=two_pass", "variant=warp,lanes=1"});
+  ASSERT_EQ(cases.size(), 3U);
+  with_executables(cases, [&](const Case& c, const Executable& executable) {
+    const auto outputs = outputs_of(executable, c, {bytes});
+    const auto sum = [&](int column) { return read_element(DType::f32, outputs[0].data(), column); };
+    EXPECT_EQ(sum(0), 9);
+    EXPECT_TRUE(std::isnan(sum(1)));
+    EXPECT_EQ(sum(2), INFINITY);
+    EXPECT_TRUE(std::isnan(sum(3)));
+    EXPECT_EQ(sum(4), INFINITY);
+    EXPECT_EQ(sum(7), 9);
+  });
+}
+
 TEST_F(RowProgramHost, StridesAlignmentsAndArraysInPlace) {
   std::vector<Case> cases;
   const auto add = [&](const char* program, const char* fields, const char* config) {
@@ -205,6 +268,18 @@ TEST_F(RowProgramHost, MutatedKernelsFailVerification) {
       {"quantize", "rows=17,cols=1000", "variant=block", "store_value<float>(params.scale_address", "// "},
       {"choices", "rows=17,cols=1000", "variant=cluster", "PlaceOfSmallest,", "PlaceOfLargest,"},
       {"norm_blocks", "rows=17,cols=1024", "variant=block", "columns_of_group = 32", "columns_of_group = 64"},
+      {"shipped rms_norm_gradient", "rows=17,cols=1000", "variant=block", "results[1][j] = dy * ", "results[1][j] = -dy * "},
+      {"shipped rms_norm_gradient", "rows=17,cols=1000", "variant=block", "dw_address, column, sum",
+       "dw_address, column, 0.0f"},
+      {"shipped layer_norm_gradient", "rows=17,cols=1000", "variant=two_pass",
+       "results[2][j] = ", "results[2][j] = 0.1f + "},
+      // Where a sum overflows, only an infinite result, NaN and the sum itself are right.
+      {"overflow", "rows=17,cols=1000", "variant=block", "SumOfColumns::result(partial.value)",
+       "finite_or(SumOfColumns::result(partial.value), 1e38f)"},
+      {"overflow", "rows=17,cols=1000", "variant=two_pass", "SumOfColumns::result(partial.value)",
+       "finite_or(SumOfColumns::result(partial.value), 1e38f)"},
+      {"overflow", "rows=17,cols=1000", "variant=two_pass", "MomentsOfColumns::mean(partial.value + 2)",
+       "1.001f * MomentsOfColumns::mean(partial.value + 2)"},
   };
   for (const Mutation& mutation : mutations) {
     const Case c =
@@ -214,6 +289,8 @@ TEST_F(RowProgramHost, MutatedKernelsFailVerification) {
     const std::size_t at = source.find(mutation.from, source.find("struct Program {"));
     ASSERT_NE(at, std::string::npos) << mutation.program << ": " << mutation.from;
     source.replace(at, std::string(mutation.from).size(), mutation.to);
+    source.insert(source.find("struct Program {"),
+                  "__device__ inline float finite_or(float x, float y) { return x - x == 0.0f ? x : y; }\n");
     const auto modules = device_.load_all(
         compiler_.compile_many(std::vector<CompileRequest>{{"row_program.cu", source, device_.info().arch}}));
     const Executable executable(device_, modules[0], problem->launch_plan(c.config, device_.info()));

@@ -55,7 +55,7 @@ SAMPLES: dict[str, Any] = {
         *CE,
     ),
     "attention": lambda: (leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), None, None, None, [], *ATTENTION),
-    "row_program": lambda: ([torch.randn(4, COLS)], "in x : float[row, col]\nout y : float[row, col] = 2 * x", ""),
+    "row_program": lambda: ([leaf(4, COLS)], "in x : float[row, col]\nout y : float[row, col] = 2 * x", ""),
     "attention_varlen": lambda: (leaf(9, 2, 16), leaf(9, 2, 16), leaf(9, 2, 16), starts(), starts(), None, None, *VARLEN),
 }
 

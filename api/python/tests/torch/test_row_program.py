@@ -64,5 +64,55 @@ def test_what_it_rejects() -> None:
         tt.row_program(NORM, x, w.half())
     with pytest.raises(ValueError, match="did you mean 'sqrt'"):
         tt.row_program("in x : float[row, col]\nout y : float[row, col] = sqr(x)", x)
-    with pytest.raises(NotImplementedError, match="no gradient"):
-        tt.row_program(NORM, x.requires_grad_(), w)
+    product = "monoid mul(a, b) = a * b identity 1\nin x : float[row, col]\nreduce p = mul(x)\nout y : float[row] = p"
+    with pytest.raises(ValueError, match="monoid 'mul'.* has no gradient"):
+        tt.row_program(product, x.requires_grad_()).sum().backward()
+    with pytest.raises(AttributeError, match="no_such_program"):
+        tt.no_such_program
+    with pytest.raises(ValueError, match="layer_norm has the inputs x, w, b; 2 are given"):
+        tt.layer_norm(x, w)
+
+
+def reference(name: str, x: torch.Tensor, r: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    if name == "layer_norm":
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], w, b, 1e-3)
+    if name == "swiglu":
+        return torch.nn.functional.silu(x) * r
+    return torch.nn.functional.rms_norm(x + r, x.shape[-1:], w, 1e-3)
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "swiglu", "add_rms_norm"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_shipped_programs_and_their_gradients(name: str, compiled: bool) -> None:
+    torch.manual_seed(1)
+    given = [torch.randn(2, 3, 48), torch.randn(2, 3, 48), torch.rand(48) + 0.5, torch.randn(48)]
+    own, exact = (
+        [tensor.detach().to(dtype).requires_grad_() for tensor in given] for dtype in (torch.float32, torch.float64)
+    )
+    x, r, w, b = own
+    arguments = {"layer_norm": (x, w, b), "swiglu": (x, r), "add_rms_norm": (x, r, w)}[name]
+    numbers = {} if name == "swiglu" else {"eps": 1e-3}
+    function = getattr(tt, name)
+    if compiled:
+        function = torch.compile(function, backend="aot_eager", fullgraph=True)
+    result = function(*arguments, **numbers)
+    y = result[1] if isinstance(result, tuple) else result
+    expected = reference(name, *exact)
+    upstream = torch.randn(2, 3, 48)
+    y.backward(upstream)
+    expected.backward(upstream.double())
+    # Sums of 48 terms near one, a few roundings and one to the result.
+    torch.testing.assert_close(y.double(), expected, rtol=2e-6, atol=2e-6)
+    for tensor, wanted in zip(own, exact, strict=True):
+        assert (tensor.grad is None) == (wanted.grad is None)
+        if tensor.grad is not None:
+            assert wanted.grad is not None
+            torch.testing.assert_close(tensor.grad.double(), wanted.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_weights_of_another_dtype() -> None:
+    x, w, b = torch.randn(4, 64, dtype=torch.bfloat16), torch.rand(64, requires_grad=True), torch.zeros(64)
+    y = tt.layer_norm(x, w, b)
+    y.sum().backward()
+    assert y.dtype == torch.bfloat16
+    assert w.grad is not None and w.grad.dtype == torch.float32 and bool((w.grad != 0).any())

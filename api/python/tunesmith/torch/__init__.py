@@ -2,11 +2,15 @@
 
     from tunesmith.torch import softmax, cross_entropy, linear_cross_entropy, attention, rms_norm
 
+Shipped row programs are functions, too, such as layer_norm(x, w, b, eps=1e-5) and swiglu(gate, up) (docs/row-programs.md).
+
 CUDA tensors run on the GPU, on the current stream; CPU tensors run on the host executor, which checks numerics and has no
 speed. The operations are torch.ops.tunesmith.*; eager calls go to the kernels directly. Needs PyTorch 2.10 or newer.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from . import sdpa_backend as _sdpa_backend  # noqa: F401  (registers itself with torch)
 from .attention import attention, scaled_dot_product_attention, why_not_scaled_dot_product_attention
@@ -14,7 +18,7 @@ from .flex import flex_attention, why_not_flex_attention
 from .launching import engine_of, use_engine
 from .losses import cross_entropy, linear_cross_entropy
 from .rms_norm import rms_norm
-from .row_program import row_program
+from .row_program import row_program, shipped
 from .softmax import log_softmax, softmax
 from .varlen import attention_varlen
 from .vocab_parallel import vocab_parallel_cross_entropy
@@ -36,3 +40,13 @@ __all__ = [
     "why_not_flex_attention",
     "why_not_scaled_dot_product_attention",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        try:
+            globals()[name] = function = shipped(name)
+            return function
+        except ValueError:
+            pass
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ import torch
 from .. import _core
 from .launching import DTYPES, Launcher, call, launch, launcher
 
-__all__ = ["row_program"]
+__all__ = ["row_program", "shipped"]
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 _LIBRARY.define("row_program(Tensor[] inputs, str program, str numbers) -> Tensor[]")
@@ -21,6 +21,7 @@ _TYPES = {
     "e5m2": torch.float8_e5m2,
     "i8": torch.int8,
 }
+_ROWS = 3  # of arrays that are described without a problem
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}
 
 
@@ -29,17 +30,52 @@ def row_program(program: str, *inputs: torch.Tensor, numbers: Mapping[str, float
 
     program: the text. inputs: its input arrays in their order; the type `float` is the dtype that they have. numbers: values
     of the program's numbers. The kernel is compiled for the program, the number of columns and the dtypes; numbers are
-    parameters of the launch. Not differentiable: `tunesmith row-gradient` prints the gradient as a program.
+    parameters of the launch. Differentiable: the backward pass saves the inputs and runs the program's gradient.
     """
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
-        raise NotImplementedError("tunesmith: row_program has no gradient; detach its inputs")
     values = ";".join(f"{name}={value!r}" for name, value in (numbers or {}).items())
     outputs = torch.ops.tunesmith.row_program(list(inputs), program, values)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
+def shipped(name: str) -> Callable[..., Any]:
+    """Return a shipped program as a function of its inputs, with its numbers as keywords: shipped("layer_norm")(x, w, b).
+
+    Leading dimensions of inputs are rows. Inputs that the program declares as `float` are converted to the dtype of the
+    first of them, so that weights may be float32.
+    """
+    program = _core.shipped_program(name)
+    arrays = {dtype: _arrays(program, dtype, "input") for dtype in ("f32", "bf16")}
+    names = [array.name for array in arrays["f32"]]
+    floats = [one.dtype != other.dtype for one, other in zip(arrays["f32"], arrays["bf16"], strict=True)]
+    of_rows = [len(array.shape) == 2 for array in arrays["f32"]]
+    has_rows = [array.shape[0] == _ROWS for array in _arrays(program, "f32", "output")]
+
+    def run(*inputs: torch.Tensor, **numbers: float) -> Any:
+        if len(inputs) != len(names):
+            raise ValueError(f"{name} has the inputs {', '.join(names)}; {len(inputs)} are given")
+        dtype = next((tensor.dtype for tensor, is_float in zip(inputs, floats, strict=True) if is_float), None)
+        leading = next((tensor.shape[:-1] for tensor, whole in zip(inputs, of_rows, strict=True) if whole), None)
+        rows = [
+            (tensor.reshape(-1, tensor.shape[-1]) if whole else tensor.reshape(-1)).to(dtype if is_float else tensor.dtype)
+            for tensor, whole, is_float in zip(inputs, of_rows, floats, strict=True)
+        ]
+        results = row_program(program, *rows, numbers=numbers)
+        outputs = [results] if torch.is_tensor(results) else list(results)
+        if leading is not None:
+            for i, output in enumerate(outputs):
+                if has_rows[i]:
+                    outputs[i] = output.reshape(*leading, *output.shape[1:])
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    lines = [line[2:] for line in program.splitlines() if line.startswith("# ")]
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = " ".join(lines) + f" Inputs: {', '.join(names)}. A shipped row program (docs/row-programs.md)."
+    return run
+
+
 def _arrays(program: str, dtype: str, role: str) -> list[_core.Array]:
-    arrays = _core.operation_arrays("row_program", {"program": program, "dtype": dtype})
+    fields: dict[str, Any] = {"program": program, "dtype": dtype, "rows": _ROWS, "cols": 4096}
+    arrays = _core.operation_arrays("row_program", fields)
     return [array for array in arrays if (array.role == "output") == (role == "output")]
 
 
@@ -99,6 +135,57 @@ def _fake(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> Any:
     ]
 
 
+@functools.lru_cache(maxsize=512)
+def _gradient_of(program: str) -> tuple[str, list[str], dict[str, int], list[str], set[str]]:
+    """Return the gradient's text, its inputs, which of them are derivatives of which outputs, its outputs and numbers."""
+    text = _core.row_program_gradient(program)
+    forward = [array.name for array in _arrays(program, "f32", "input")]
+    inputs = [array.name for array in _arrays(text, "f32", "input")]
+    free = [name for name in inputs if name not in forward]
+    derivatives: dict[str, int] = {}
+    for position, output in enumerate(_arrays(program, "f32", "output")):
+        # An underscore follows where an input has the name already.
+        found = next((name for name in free if name.rstrip("_") == "d" + output.name and name not in derivatives), None)
+        if found is not None:
+            derivatives[found] = position
+    outputs = [array.name for array in _arrays(text, "f32", "output")]
+    numbers = {line.split()[1] for line in text.splitlines() if line.startswith("num ")}
+    return text, inputs, derivatives, outputs, numbers
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    tensors, ctx.program, ctx.numbers = inputs
+    ctx.save_for_backward(*tensors)
+    ctx.outputs = [(array.shape, array.dtype) for array in output]
+    ctx.mark_non_differentiable(*(array for array in output if not array.dtype.is_floating_point))
+
+
+def _backward(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Any:
+    tensors = ctx.saved_tensors
+    text, inputs, derivatives, outputs, known = _gradient_of(ctx.program)
+    forward = [array.name for array in _arrays(ctx.program, "f32", "input")]
+    dtype = _problem(tensors, ctx.program, "")["dtype"]
+    types = {array.name: _TYPES[array.dtype] for array in _arrays(text, dtype, "input")}
+    given = []
+    for name in inputs:
+        if name not in derivatives:
+            given.append(tensors[forward.index(name)])
+            continue
+        gradient = gradients[derivatives[name]]
+        shape, _ = ctx.outputs[derivatives[name]]
+        given.append(
+            tensors[0].new_zeros(shape, dtype=types[name]) if gradient is None else gradient.to(types[name]).contiguous()
+        )
+    numbers = ";".join(pair for pair in ctx.numbers.split(";") if pair.split("=")[0] in known)
+    results = dict(zip(outputs, torch.ops.tunesmith.row_program(given, text, numbers), strict=True))
+    found: list[torch.Tensor | None] = []
+    for name, tensor in zip(forward, tensors, strict=True):
+        of_input = next((result for key, result in results.items() if key.rstrip("_") == "d" + name), None)
+        found.append(None if of_input is None else of_input.to(tensor.dtype))
+    return found, None, None
+
+
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("row_program", _kernel, _key)
 torch.library.register_fake("tunesmith::row_program", _fake)
+torch.library.register_autograd("tunesmith::row_program", _backward, setup_context=_setup_context)

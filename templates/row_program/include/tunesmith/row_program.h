@@ -33,6 +33,13 @@ class RowProgramText {
   RowProgramText(std::string text);  // NOLINT(google-explicit-constructor): problem.program = "..."
   RowProgramText(const char* text) : RowProgramText(std::string(text)) {}  // NOLINT(google-explicit-constructor)
 
+  /// Returns a shipped program, such as "layer_norm", or the gradient of one, "layer_norm_gradient". Throws
+  /// Error(invalid_argument) with the list of names.
+  static RowProgramText shipped(std::string_view name);
+  /// Returns the program that computes the gradient (docs/row-programs.md). Its inputs are those of this program that it
+  /// needs, and d<output> for each output; its outputs are d<input>. Throws Error(invalid_argument) if there is none.
+  RowProgramText gradient() const;
+
   const std::string& text() const noexcept { return text_; }
   constexpr bool empty() const noexcept { return text_.empty(); }
   /// Returns the inputs and then the outputs, each in the order of their declarations: the order of a launch.

@@ -1,0 +1,237 @@
+"""Compares shipped row programs with copies of the same arrays, PyTorch, torch.compile and Tunesmith's hand-written kernels.
+
+    python3 bench/peers/row_programs.py --library build/release/api/libtunesmith.so [--cells SUBSTRING...]
+                                        [--peers torch compile] [--effort quick] [--budget 2] [--out FOLDER]
+
+Everything runs in one process on the same arrays and is timed interleaved, with L2 flushed before every launch; figures are
+medians. The copy is a row program, too: it reads the same arrays and writes arrays of the same types without any reduction,
+and is tuned in the same way. `own` is Tunesmith's hand-written operation where there is one. A peer's results are compared
+with the program's, which the tuner has compared with float64. PyTorch's time of a gradient includes the forward pass, which
+autograd needs. Whatever fails is left out and named. Writes
+row_programs.json after every cell, and a table. Needs torch and triton.
+"""
+import argparse
+import json
+import os
+import sys
+import time
+
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "8")
+
+import torch
+import torch.nn.functional as F
+
+import family
+import machine
+import timing
+import tunesmith
+from family import DEVICE
+
+BF16, F32 = "bfloat16", "float32"
+E4M3 = torch.float8_e4m3fn
+SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+
+
+def rms(x, w, eps=1e-6):
+    return F.rms_norm(x, x.shape[-1:], w, eps)
+
+
+def quantized(y):
+    scale = y.float().abs().amax(-1).clamp(min=1e-12) / 448
+    return (y.float() / scale[:, None]).to(E4M3), scale
+
+
+def add_rms(x, r, w):
+    h = x + r
+    return h, rms(h, w)
+
+
+def add_rms_quantized(x, r, w):
+    z, scale = quantized(rms(x + r, 1 + w))
+    return x + r, scale, z
+
+
+def rms_backward(x, w, dy):
+    with torch.enable_grad():
+        x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+        return torch.autograd.grad(rms(x, w), (x, w), dy)
+
+
+def layer_backward(x, w, b, dy):
+    with torch.enable_grad():
+        x, w, b = (array.detach().requires_grad_() for array in (x, w, b))
+        return torch.autograd.grad(F.layer_norm(x, x.shape[-1:], w, b), (x, w, b), dy)
+
+
+# program: (its inputs, "r" of rows and columns, "c" of columns; its outputs with their types; the same in PyTorch).
+# "" is the type of the cell, "s" after a type a value for each row, "c" one for each column.
+PROGRAMS = {
+    "rms_norm": ("rc", [""], rms),
+    "layer_norm": ("rcc", [""], lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b)),
+    "add_rms_norm": ("rrc", ["", ""], add_rms),
+    "add_rms_norm_e4m3": ("rrc", ["", "f32s", "e4m3"], add_rms_quantized),
+    "rms_norm_e4m3": ("rc", ["e4m3", "f32s"], lambda x, w: quantized(rms(x, w))),
+    "swiglu": ("rr", [""], lambda gate, up: F.silu(gate) * up),
+    "row_quantize": ("r", ["e4m3", "f32s"], quantized),
+    "softmax": ("r", [""], lambda x: torch.softmax(x, -1)),
+    "rms_norm_gradient": ("rcr", ["", "c"], rms_backward),
+    "layer_norm_gradient": ("rcr", ["", "c", "c"], lambda x, w, dy: layer_backward(x, w, torch.zeros_like(w), dy)),
+}
+HAND_WRITTEN = {"softmax": ("softmax", {}), "rms_norm": ("rms_norm", {"weight": 1, "eps": 1e-6})}
+LONG = [(512, 65536), (256, 131072), (128, 262144)]
+CELLS = (
+    [("rms_norm", *shape, BF16) for shape in
+     [(524288, 64), (262144, 128), (131072, 256), (32768, 1024), (8192, 4096), (4096, 8192), (1024, 32768), *LONG]]
+    + [("layer_norm", *shape, BF16) for shape in [(32768, 1024), (8192, 4096), (1024, 32768), (256, 131072)]]
+    + [("add_rms_norm", *shape, BF16) for shape in [(8192, 4096), (2048, 16384)]]
+    + [(program, 8192, 4096, BF16) for program in ("add_rms_norm_e4m3", "rms_norm_e4m3", "row_quantize")]
+    + [("swiglu", 8192, 8192, BF16)]
+    + [("softmax", *shape, BF16) for shape in [(32768, 1024), (8192, 4096), (1024, 32768), (512, 65536), (256, 131072)]]
+    + [("softmax", *shape, F32) for shape in [(16384, 1024), (4096, 4096), (1024, 32768), (256, 131072)]]
+    + [(program, *shape, BF16) for program in ("rms_norm_gradient", "layer_norm_gradient")
+       for shape in [(262144, 128), (32768, 1024), (8192, 4096), (1024, 32768)]]
+)
+
+
+def title(cell):
+    program, rows, cols, dtype = cell
+    return f"{program} {SHORT[dtype]} {rows}x{cols}"
+
+
+def torch_type(name, dtype):
+    return {"": getattr(torch, dtype), "e4m3": E4M3, "f32": torch.float32}[name]
+
+
+def copy_program(inputs, outputs):
+    """Returns the text of a program that reads and writes the same arrays [row, col]."""
+    reads = [f"x{i}" for i, kind in enumerate(inputs) if kind == "r"]
+    writes = [f"y{i} : {type or 'float'}" for i, type in enumerate(outputs) if type in ("", "e4m3")]
+    lines = [f"in {', '.join(reads)} : float[row, col]"]
+    lines += [f"out {write}[row, col] = {' + '.join(reads)}" for write in writes]
+    return "\n".join(lines) + "\n"
+
+
+def make_arrays(cell):
+    program, rows, cols, dtype = cell
+    kinds, types, _ = PROGRAMS[program]
+    torch.manual_seed(rows + cols)
+    inputs = []
+    for kind in kinds:
+        array = torch.randn((rows, cols) if kind == "r" else (cols,), device=DEVICE)
+        inputs.append((array if kind == "r" else 1 + array / 4).to(getattr(torch, dtype)))
+    outputs = []
+    for type in types:
+        shape = (rows,) if type.endswith("s") else (cols,) if type == "c" else (rows, cols)
+        outputs.append(torch.empty(shape, dtype=torch_type(type.rstrip("sc"), dtype), device=DEVICE))
+    return inputs, outputs
+
+
+def different(got, want):
+    """Returns the largest relative error of a result's arrays."""
+    got, want = ([array] if torch.is_tensor(array) else list(array) for array in (got, want))
+    return max(family.relative_error(g[:64].double(), w[:64].double()) for g, w in zip(got, want, strict=True))
+
+
+def launcher(plan, tensors, stream):
+    """Returns a launch on these tensors; raises if one of them is not as large as the plan's array."""
+    for name, size, tensor in zip(plan.arrays, plan.sizes, tensors, strict=True):
+        if tensor.numel() * tensor.element_size() != size:
+            raise ValueError(f"{name} has {tensor.numel() * tensor.element_size()} bytes; expected {size}")
+    return plan.launcher(*tensors, stream=stream)
+
+
+def measure(engine, cell, peers, timer, stream):
+    program, rows, cols, dtype = cell
+    kinds, types, function = PROGRAMS[program]
+    inputs, outputs = make_arrays(cell)
+    fields = {"rows": rows, "cols": cols, "dtype": SHORT[dtype]}
+    begin = time.perf_counter()
+    op = program if program not in ("softmax", "rms_norm") else "row_program"
+    plan = engine.plan(op, **fields, **({"program": SOURCES[program]} if op == "row_program" else {}))
+    works = {"tunesmith": launcher(plan, inputs + outputs, stream)}
+    full_in = [array for array, kind in zip(inputs, kinds) if kind == "r"]
+    full_out = [array for array, type in zip(outputs, types) if type in ("", "e4m3")]
+    copy = engine.plan("row_program", program=copy_program(kinds, types), **fields)
+    copied = [torch.empty_like(array) for array in full_out]
+    works["copy"] = launcher(copy, full_in + copied, stream)
+    facts = {"config": plan.config, "tune_s": plan.tune_s, "copy_config": copy.config, "errors": {}, "left_out": {}}
+    if program in HAND_WRITTEN:
+        name, more = HAND_WRITTEN[program]
+        more = dict(more, **({"weight_dtype": SHORT[dtype]} if program == "rms_norm" else {}))
+        own = engine.plan(name, **fields, **more)
+        y = torch.empty_like(outputs[0])
+        by_name = {"x": inputs[0], "y": y, "weight": inputs[-1]}
+        works["own"] = launcher(own, [by_name[array] for array in own.arrays], stream)
+        facts["own_config"] = own.config
+    facts["prepare_s"] = time.perf_counter() - begin
+    works["tunesmith"]()
+    torch.cuda.synchronize()
+    for name in peers:
+        try:
+            called = function if name == "torch" else torch.compile(function, dynamic=False)
+            work = lambda called=called: called(*inputs)
+            facts["errors"][name] = different(work(), outputs)
+            works[name] = work
+        except Exception as error:  # of a foreign package
+            facts["left_out"][name] = family.one_line(error)
+    facts["works"] = timer.measure(works)
+    facts["bytes"] = sum(array.numel() * array.element_size() for array in full_in + full_out)
+    return facts
+
+
+def table(cells):
+    names = ["tunesmith", "own", "torch", "compile"]
+    lines = ["| problem | copy GB/s | " + " | ".join(f"{name} share" for name in names) + " |"]
+    lines += ["|" + "-|" * (len(names) + 2)]
+    for name, facts in cells.items():
+        us = {work: found["us"] for work, found in facts["works"].items()}
+        shares = [f"{us['copy'] / us[work]:.3f}" if work in us else "" for work in names]
+        lines.append(f"| {name} | {facts['bytes'] / us['copy'] / 1e3:.0f} | " + " | ".join(shares) + " |")
+    return "\n".join(lines)
+
+
+SOURCES = {}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--cells", nargs="*", default=[""], help="parts of the titles of cells")
+    parser.add_argument("--peers", nargs="*", default=["torch", "compile"])
+    parser.add_argument("--effort", default="quick")
+    parser.add_argument("--budget", type=float, default=2.0, help="seconds of tuning for each kernel")
+    parser.add_argument("--limit", type=float, default=1e9, help="seconds after which no cell is begun")
+    parser.add_argument("--out", default=".")
+    args = parser.parse_args()
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../templates/row_program/programs")
+    for name in PROGRAMS:
+        path = os.path.join(folder, name + ".row")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                SOURCES[name] = file.read()
+    engine = tunesmith.Engine(args.library, mode="tune", effort=args.effort, tune_budget_s=args.budget, system_caches="")
+    timer, stream = timing.Timer(), torch.cuda.current_stream().cuda_stream
+    run = {"machine": machine.facts(engine.version), "cells": {}}
+    begin = time.perf_counter()
+    for cell in CELLS:
+        if not any(part in title(cell) for part in args.cells) or time.perf_counter() - begin > args.limit:
+            continue
+        try:
+            found = measure(engine, cell, args.peers, timer, stream)
+            run["cells"][title(cell)] = found
+            us = {name: round(work["us"], 1) for name, work in found["works"].items()}
+            print(f"{title(cell)}: {us} {found['prepare_s']:.1f} s {found['left_out'] or ''} {found['errors'] or ''}\n"
+                  f"    {found['config']}", flush=True)
+            if "own_config" in found:
+                print(f"    own {found['own_config']}", flush=True)
+        except Exception as error:
+            print(f"{title(cell)}: {family.one_line(error)}", flush=True)
+        with open(os.path.join(args.out, "row_programs.json"), "w", encoding="utf-8") as file:
+            json.dump(run, file, indent=1)
+        torch.cuda.empty_cache()
+    print(table(run["cells"]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+// Sums of values over all rows, one for each column: outputs `colsum` of a row program.
+//
+// The grid is persistent. A cooperative group adds the values of its rows in registers, each thread those of its columns. A
+// partial result is the sum over at most rows_of_partial rows for each group that a block holds; it is added to the block's
+// own partial sums in the workspace, in two floats. A second kernel adds the partial sums of all blocks. Each order is fixed
+// by the configuration and the number of rows, so results are bitwise reproducible.
+//
+// Error: a value goes through at most rows_of_partial plain additions in a thread, 5 between lanes and 31 between warps;
+// everything after that is compensated (ColumnSums in row_program/evaluate.h).
+#pragma once
+
+#include "device/dependent_launch.cuh"
+#include "row/row.cuh"
+#include "row_program/reductions.cuh"
+
+namespace tunesmith {
+
+/// Rows that a thread adds before it adds their sum to the partial sums in the workspace.
+constexpr int rows_of_partial = 64;
+
+/// Partial sums in the workspace: for each sum, and for the sum and its rounding error, RowParams::groups rows of floats.
+template <const RowShape& shape>
+struct PartialSums {
+  static constexpr int64 padded_cols = (shape.cols + 31) / 32 * 32;
+
+  static __device__ __forceinline__ float* row(const RowParams& params, int sum, int which, int64 group) {
+    return static_cast<float*>(params.workspace) + ((2 * sum + which) * params.groups + group) * padded_cols;
+  }
+  /// Returns the first address after `sums` sums, a multiple of 128 bytes from the workspace's begin.
+  static __device__ __forceinline__ void* end(const RowParams& params, int sums) { return row(params, sums, 0, 0); }
+
+  /// Adds a vector; `first`: the group's partial sums hold nothing yet. Vectors after the row's end are ignored.
+  static __device__ __forceinline__ void add(const RowParams& params, int sum, int64 group, int64 column, bool first,
+                                             const float (&values)[shape.vector]) {
+    if (column >= shape.cols) return;
+    float *const totals = row(params, sum, 0, group), *const losses = row(params, sum, 1, group);
+    float total[shape.vector], lost[shape.vector];
+    if (first) {
+#pragma unroll
+      for (int j = 0; j < shape.vector; ++j) lost[j] = 0.0f;
+      store_whole<float, shape.vector, StoreHint::plain>(totals, column, values);
+    } else {
+      load_whole<float, shape.vector, LoadHint::plain>(totals, column).unpack(total);
+      load_whole<float, shape.vector, LoadHint::plain>(losses, column).unpack(lost);
+#pragma unroll
+      for (int j = 0; j < shape.vector; ++j) {
+        CompensatedSum all{total[j], lost[j]};
+        all.include(values[j]);
+        total[j] = all.sum;
+        lost[j] = all.lost;
+      }
+      store_whole<float, shape.vector, StoreHint::plain>(totals, column, total);
+    }
+    store_whole<float, shape.vector, StoreHint::plain>(losses, column, lost);
+  }
+};
+
+/// Sums in registers, of a thread's columns.
+template <typename Program, const RowShape& shape, int vectors, typename Group>
+struct RegisterSums {
+  static constexpr int sums = Program::sums;
+  float totals[sums][vectors][shape.vector];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int s = 0; s < sums; ++s)
+#pragma unroll
+      for (int i = 0; i < vectors; ++i)
+#pragma unroll
+        for (int j = 0; j < shape.vector; ++j) totals[s][i][j] = 0.0f;
+  }
+  /// Includes vector i of a row; `results`: of Program::outputs().
+  template <typename Results>
+  __device__ __forceinline__ void include(const typename Program::Params&, int64, int i, const Results& results,
+                                          ElementsInside inside, bool exists) {
+#pragma unroll
+    for (int s = 0; s < sums; ++s)
+#pragma unroll
+      for (int j = 0; j < shape.vector; ++j)
+        totals[s][i][j] = totals[s][i][j] + (exists && inside.holds(j) ? results[Program::Outputs::count + s][j] : 0.0f);
+  }
+  /// Adds the sums to those of the block in the workspace. All threads of the block.
+  __device__ __forceinline__ void flush(const typename Program::Params& params, int64 group, int thread_rank, bool first) {
+#pragma unroll
+    for (int s = 0; s < sums; ++s) {
+      bool has_total = true;
+      if constexpr (Group::group_size <= 32) has_total = add_groups_of_block(totals[s]);
+      if (has_total)
+#pragma unroll
+        for (int i = 0; i < vectors; ++i)
+          PartialSums<shape>::add(params.row, s, group, column_of<shape, Group::group_size>(i, thread_rank), first,
+                                  totals[s][i]);
+    }
+  }
+
+ private:
+  /// Adds the sums of a block's groups of lanes. Returns true in the lanes that have the totals.
+  __device__ __forceinline__ bool add_groups_of_block(float (&values)[vectors][shape.vector]) {
+    constexpr int lanes = Group::group_size, warps = Group::threads / 32;
+#pragma unroll
+    for (int i = 0; i < vectors; ++i)
+#pragma unroll
+      for (int j = 0; j < shape.vector; ++j)
+#pragma unroll
+        for (int distance = lanes; distance < 32; distance *= 2)
+          values[i][j] = add(values[i][j], shuffle_xor(values[i][j], distance));
+    if constexpr (warps > 1) {
+      TUNESMITH_SHARED(float, of_block, vectors* shape.vector* lanes);
+      for (int warp = 0; warp < warps; ++warp) {
+        if (warp_index() == warp && lane_index() < lanes) {
+#pragma unroll
+          for (int i = 0; i < vectors; ++i)
+#pragma unroll
+            for (int j = 0; j < shape.vector; ++j) {
+              float& place = of_block[(i * shape.vector + j) * lanes + lane_index()];
+              if (warp > 0) values[i][j] = add(place, values[i][j]);
+              place = values[i][j];
+            }
+        }
+        sync_block();
+      }
+    }
+    return warp_index() == warps - 1 && lane_index() < lanes;
+  }
+};
+
+/// Sums in the workspace alone, for rows that are read in tiles. A thread has the same columns in each row.
+template <typename Program, const RowShape& shape>
+struct WorkspaceSums {
+  int64 group;
+  bool first;
+
+  template <typename Results>
+  __device__ __forceinline__ void include(const typename Program::Params& params, int64 column, int, const Results& results,
+                                          ElementsInside inside, bool) const {
+#pragma unroll
+    for (int s = 0; s < Program::sums; ++s) {
+      float values[shape.vector];
+#pragma unroll
+      for (int j = 0; j < shape.vector; ++j) values[j] = inside.holds(j) ? results[Program::Outputs::count + s][j] : 0.0f;
+      PartialSums<shape>::add(params.row, s, group, column, first, values);
+    }
+  }
+};
+
+/// Adds the partial sums of all groups: `columns` neighbouring lanes have a column each, the others of the block share the
+/// groups.
+template <typename Program, const RowShape& shape, int threads, int columns, int sum>
+__device__ __forceinline__ void finish_column_sums(const typename Program::Params& params) {
+  if constexpr (sum < Program::sums) {
+    constexpr int slices = threads / columns, warps = threads / 32;
+    const int64 column = block_index() * columns + thread_index() % columns;
+    FloatPair total = SumOfTwoFloats::identity();
+    if (column < shape.cols)
+#pragma unroll 4
+      for (int64 group = thread_index() / columns; group < params.row.groups; group += slices)
+        total = SumOfTwoFloats()(total, {PartialSums<shape>::row(params.row, sum, 0, group)[column],
+                                         PartialSums<shape>::row(params.row, sum, 1, group)[column]});
+#pragma unroll
+    for (int distance = columns; distance < 32; distance *= 2) total = SumOfTwoFloats()(total, shuffle_xor(total, distance));
+    TUNESMITH_SHARED(FloatPair, of_warps, warps * columns);
+    if (lane_index() < columns) of_warps[warp_index() * columns + lane_index()] = total;
+    sync_block();
+    if (thread_index() < columns && column < shape.cols) {
+      for (int warp = 1; warp < warps; ++warp) total = SumOfTwoFloats()(total, of_warps[warp * columns + thread_index()]);
+      // If the sum is infinite, the second float is NaN (inf - inf).
+      Program::template store_sum<sum>(params, column,
+                                       is_finite(total.first) ? add(total.first, total.second) : total.first);
+    }
+    sync_block();
+    finish_column_sums<Program, shape, threads, columns, sum + 1>(params);
+  }
+}
+
+/// The second kernel.
+template <typename Program, const RowShape& shape, int threads, int columns>
+__device__ __forceinline__ void row_program_column_sums(const typename Program::Params& params) {
+  await_last_kernel();
+  finish_column_sums<Program, shape, threads, columns, 0>(params);
+}
+
+}  // namespace tunesmith

@@ -1,0 +1,21 @@
+#pragma once
+// Sums of values over columns, with factors that do not vary taken out of the sum. Internal to templates/.
+
+#include <vector>
+
+#include "templates/row_program/graph.h"
+
+namespace tunesmith::row_program {
+
+/// Returns the node of the sum of all values over the columns of a row, or of each group. Values are those of an element
+/// [row, col], even if they vary along fewer dimensions. A factor that does not vary is applied after the sum, which saves
+/// a stage if it depends on a reduction: sum(a / s) is sum(a) / s.
+int sum_of_columns(Graph& graph, const std::vector<int>& values, bool grouped);
+
+/// Returns the node of the sum over the groups of a row, of values that are one for each group.
+int sum_of_groups(Graph& graph, int value, int group);
+
+/// Returns the node of the number of columns of a row, or of each group, as f32.
+int count_of_columns(Graph& graph, bool grouped);
+
+}  // namespace tunesmith::row_program
