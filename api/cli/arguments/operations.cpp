@@ -21,8 +21,25 @@ void add_all_flags(CLI::App& command, const Op& op, Parse& parse, const AddFlags
 
 }  // namespace
 
+std::string shipped_programs_text() {
+  constexpr std::size_t width = 100;
+  std::string text = "Shipped row programs are operations, too:", line;
+  for (const Op* op : shipped_program_ops()) {
+    if (op->name().ends_with("_gradient")) continue;
+    const std::string item = (line.empty() ? "" : ", ") + std::string(op->name());
+    if (line.size() + item.size() > width) {
+      text += "\n  " + line + ",";
+      line = op->name();
+    } else {
+      line += item;
+    }
+  }
+  return text + "\n  " + line + "\n";
+}
+
 void add_operations(CLI::App& command, Parse& parse, const AddFlags& add_flags) {
   command.require_subcommand(1);
+  command.footer(shipped_programs_text() + "\n" + command.get_footer());
   std::vector<const Op*> ops(all_ops().begin(), all_ops().end());
   ops.insert(ops.end(), shipped_program_ops().begin(), shipped_program_ops().end());
   for (const Op* op : ops) {
@@ -44,11 +61,19 @@ std::vector<std::string> listed_operations() {
   return names;
 }
 
+std::string suggested_operation(std::string_view typed) {
+  std::vector<std::string> names = listed_operations();
+  const std::string allowed = listed(names);
+  for (const Op* op : shipped_program_ops()) names.emplace_back(op->name());
+  const std::string hint = did_you_mean(typed, names);
+  return (hint.empty() ? "; allowed: " : hint + " Allowed: ") + allowed + ", and shipped row programs such as layer_norm";
+}
+
 const Op& operation(std::string_view name) {
   for (const std::span<const Op* const> ops : {all_ops(), shipped_program_ops()})
     for (const Op* op : ops)
       if (op->name() == name) return *op;
-  throw Error(ErrorCode::invalid_argument, "op is '", name, "'", suggestion(name, listed_operations()));
+  throw Error(ErrorCode::invalid_argument, "op is '", name, "'", suggested_operation(name));
 }
 
 }  // namespace tunesmith::cli

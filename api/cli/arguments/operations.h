@@ -26,6 +26,12 @@ void add_operations(CLI::App& command, Parse& parse, const AddFlags& add_flags);
 /// Names of the operations that help and errors list.
 std::vector<std::string> listed_operations();
 
+/// Names of the shipped row programs in lines for help. Their gradients have the same names, followed by "_gradient".
+std::string shipped_programs_text();
+
+/// "; did you mean 'softmax'? Allowed: ..." for a name that no operation has. Shipped row programs may be the nearest.
+std::string suggested_operation(std::string_view typed);
+
 /// The operation of this name; throws Error(invalid_argument) that suggests the nearest one.
 const Op& operation(std::string_view name);
 

@@ -77,7 +77,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     return name + " has no flag " + flag + (hint.empty() ? "; " + page : hint + " (" + page + ")");
   }
   if (!unknown.empty() && !commands.empty())
-    return name + " has no " + (operations ? "operation" : "command") + " '" + unknown + "'" + suggestion(unknown, commands);
+    return name + " has no " + (operations ? "operation" : "command") + " '" + unknown + "'" +
+           (operations ? suggested_operation(unknown) : suggestion(unknown, commands));
   if (!unknown.empty()) return name + ": unexpected argument '" + unknown + "'" + "; " + page;
   if (!commands.empty()) return name + (operations ? " needs an operation: " : " needs a command: ") + listed(commands);
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)

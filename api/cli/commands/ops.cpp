@@ -80,7 +80,9 @@ int list_operations(bool json) {
     if (json) all.push_back(to_json(*op, templates));
     rows.push_back({std::string(op->name()), std::string(op->summary())});
   }
-  std::fputs(json ? (dump_pretty(all) + "\n").c_str() : table({{"operation"}, {"summary"}}, rows).c_str(), stdout);
+  const std::string text =
+      json ? dump_pretty(all) : table({{"operation"}, {"summary"}}, rows) + "\n" + shipped_programs_text();
+  std::fputs((text + (json ? "\n" : "")).c_str(), stdout);
   return exit_done;
 }
 

@@ -23,6 +23,8 @@ TEST_F(CliTest, NearestNamesAreSuggested) {
   expect_rejected({"run", "softmax", "--option", "colz=4"}, {"no option 'colz'", "did you mean 'cols'", "Allowed: rows"});
   expect_rejected({"run", "attention", "--seq-q", "8", "--head-dim", "8", "--causal", "topleft"},
                   {"causal is 'topleft'; allowed: none, top-left, bottom-right; did you mean 'top-left'?"});
+  expect_rejected({"run", "layer_nrm"}, {"has no operation 'layer_nrm'; did you mean 'layer_norm'? Allowed: softmax, ",
+                                         "and shipped row programs such as layer_norm"});
   expect_rejected({"cache", "list", "--op", "atention"}, {"op is 'atention'", "did you mean 'attention'"});
   EXPECT_TRUE(files().empty());
 }
