@@ -64,6 +64,7 @@ __device__ __forceinline__ void softmax_strided_resident(const StridedParams& pa
     held[i].unpack(values);
 #pragma unroll
     for (int j = 0; j < vector; ++j) largest[j] = maximum_or_nan(largest[j], values[j]);
+    if constexpr (sizeof(Input) == 2) held[i].forget_uses();  // float32 elements would take twice the registers
   }
   reduce_members<0, config>(largest, Maximum());
 
@@ -86,7 +87,10 @@ __device__ __forceinline__ void softmax_strided_resident(const StridedParams& pa
           Features::Function::template sum_of_exponentials<shape>(exponentials[j].value, largest[j], sums[j].second, one));
       values[j] = one[0];
     }
-    if constexpr (keeps_exponentials) held[i].pack_from(values);
+    if constexpr (keeps_exponentials)
+      held[i].pack_from(values);
+    else
+      held[i].forget_uses();  // computing exponentials again is cheaper than keeping them
   }
 #pragma unroll
   for (int j = 0; j < vector; ++j) sums[j].first = running[j].value();

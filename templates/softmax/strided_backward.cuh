@@ -88,6 +88,10 @@ __device__ __forceinline__ void softmax_backward_strided_resident(const StridedP
     held_dy[i].unpack(dy_values);
     held_y[i].unpack(y_values);
     sums.include(dy_values, y_values);
+    if constexpr (sizeof(Input) == 2) {  // float32 elements would take twice the registers
+      held_dy[i].forget_uses();
+      held_y[i].forget_uses();
+    }
   }
   sums.end_terms();
   sums.combine_members();

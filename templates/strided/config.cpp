@@ -60,9 +60,10 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   const std::int64_t vector = shape.vector();
   const std::int64_t words = (vector * size_of(shape.input()) + 3) / 4 * shape.inputs;
   const bool precise = shape.output() == DType::f32;
-  std::int64_t needed = columns(shape) * words + 24;               // the elements, and addresses
-  needed += vector * (shape.backward() ? 4 : precise ? 6 : 3);     // maxima, sums, exponentials
-  if (reads_twice()) needed += shape.backward() ? 0 : 2 * vector;  // the running states
+  std::int64_t needed = columns(shape) * words + 24;                                // the elements, and addresses
+  needed += vector * (shape.backward() ? 4 : precise ? 6 : 3);                      // maxima, sums, exponentials
+  if (size_of(shape.input()) == 2) needed += vector * (shape.backward() ? 10 : 2);  // elements as float32
+  if (reads_twice()) needed += shape.backward() ? 0 : 2 * vector;                   // the running states
   return static_cast<int>(std::min<std::int64_t>(needed, 4096));
 }
 
@@ -84,7 +85,9 @@ std::string why_invalid(const TypedConfig& config, const Shape& shape, const Dev
   if (config.smem_bytes(shape) > smem_most)
     return "the reductions need " + number(config.smem_bytes(shape)) + " bytes of shared memory; there are " +
            number(smem_most);
-  const int available = std::min(255, device.registers_per_sm / (config.threads * config.min_blocks));
+  // Each of the four parts of a multiprocessor has its own registers and gets whole warps; registers come in eights.
+  const int warps_of_part = (config.threads / 32 * config.min_blocks + 3) / 4;
+  const int available = std::min(255, device.registers_per_sm / 128 / warps_of_part / 8 * 8);
   if (const int needed = config.registers_needed(shape); needed > available)
     return std::string(enum_name(config.variant)) + " with these settings needs about " + number(needed) +
            " registers a thread for " + number(shape.cols) + " columns; there are " + number(available);

@@ -172,10 +172,18 @@ LaunchPlan StridedProblem::launch_plan(const Config& config, const DeviceInfo&) 
 }
 
 Problem StridedProblem::verification_problem() const {
-  // About a million elements, with enough positions for all edge cases, and a number that no block size divides.
+  // About a million elements, with enough positions for all edge cases, and a number that no block size divides. `inner` is
+  // not compiled in, except for the vectors that it allows.
   Problem small = problem();
   const std::int64_t positions = std::clamp<std::int64_t>((std::int64_t{1} << 20) / shape_.cols, 16, 512);
-  small.fields.set("rows", positions / shape_.inner + 1);
+  const std::int64_t odd = positions / shape_.vector() / 2 * 2 + 1;
+  const std::int64_t inner = std::min(shape_.inner, shape_.vector() * odd);
+  small.fields.set("inner", inner);
+  // Rows that follow each other may be more than in this problem; others could overlap then.
+  const Array& out = shape_.out;
+  const bool follow = out.row_stride > (shape_.cols - 1) * out.col_stride + (shape_.inner - 1) * out.inner_stride;
+  const std::int64_t rows = positions / inner + 1;
+  small.fields.set("rows", follow ? rows : std::min(rows, shape_.rows));
   return small;
 }
 

@@ -23,8 +23,11 @@ class StridedSoftmaxGpu : public test::GpuKernels {
 TEST_F(StridedSoftmaxGpu, EveryLayoutInEveryVariant) {
   std::vector<Case> cases;
   std::uint64_t seed = 100;
-  for (const Problem& problem : test::strided_problems(259))
-    for (const Config& config : test::sample_space(problem, device().info(), 1, seed++)) cases.push_back({problem, config});
+  std::size_t turn = 0;
+  for (const Problem& problem : test::strided_problems(67)) {  // a different variant of each
+    const std::vector<Config> sample = test::sample_space(problem, device().info(), 1, seed++);
+    cases.push_back({problem, sample[turn++ % sample.size()]});
+  }
   verify_float32(cases);
 }
 
@@ -35,7 +38,7 @@ TEST_F(StridedSoftmaxGpu, LargePartOfTheSearchSpaceOfCommonShapes) {
                                    {"softmax_backward", "rows=2,cols=19,inner=3025,dtype=f16"},
                                    {"log_softmax_backward", "rows=4,cols=128256,inner=4"}}) {
     const Problem problem = test::normalized(op, fields);
-    for (const Config& config : test::sample_space(problem, device().info(), 20, 4)) cases.push_back({problem, config});
+    for (const Config& config : test::sample_space(problem, device().info(), 10, 4)) cases.push_back({problem, config});
   }
   verify_float32(cases);
 }
