@@ -2,6 +2,7 @@
 // one position.
 //
 // resident  one read and one write: the columns of a tile of positions stay in the registers of a block
+// cluster   the same in the registers of a cluster of blocks, which exchange their partials once
 // two_pass  pass 1 computes the maximum and the sums online, pass 2 reads the columns again and writes the result
 // split     the same with several blocks per tile: a first kernel writes partials, a second one combines them
 #pragma once
@@ -38,6 +39,24 @@ __device__ __forceinline__ void combine_members(StridedRunningSoftmax<shape> (&s
   for (int j = 0; j < vector; ++j) whole[j] = {largest[j], sums[j].first, sums[j].second};
 }
 
+/// Combines partials of slices of the columns, stored as [slices][vector][lanes].
+template <const RowShape& shape, const StridedConfig& config>
+__device__ __forceinline__ void combine_slices(const StridedParams& params, const StridedPlace<shape, config>& place,
+                                               const SoftmaxPartial* parts, SoftmaxPartial (&whole)[config.vector]) {
+  constexpr int vector = config.vector;
+  StridedRunningSoftmax<shape> states[vector];
+#pragma unroll
+  for (int j = 0; j < vector; ++j) states[j].scale = exponent_scale<shape>(params.row);
+  if (place.exists) {
+    for (int part = place.member; part < config.blocks_per_row; part += members<config>) {
+#pragma unroll
+      for (int j = 0; j < vector; ++j)
+        states[j].RunningSoftmax<shape>::include(parts[(part * vector + j) * config.lanes + place.lane]);
+    }
+  }
+  combine_members<shape, config>(states, whole);
+}
+
 template <typename Types, const RowShape& shape, const StridedConfig& config>
 __device__ __forceinline__ void softmax_strided_resident(const StridedParams& params) {
   using Input = typename Types::Input;
@@ -46,14 +65,16 @@ __device__ __forceinline__ void softmax_strided_resident(const StridedParams& pa
   using Exponential = typename Features::Arithmetic::Exponential;
   constexpr int vector = config.vector, columns = config.columns;
   constexpr bool keeps_exponentials = sizeof(Input) == 4 && !shape.logarithm;
+  constexpr bool shared = config.blocks_per_row > 1;  // by a cluster
 
+  start_cluster<config>();
   const StridedPlace<shape, config> place(params);
   const Input* const x = place.template input<Input>(params, 0);
   Packed<Input, vector> held[columns];
 #pragma unroll
   for (int i = 0; i < columns; ++i)
-    held[i] =
-        place.template load<config.load>(x, params.first_cols, place.member + i * members<config>, Maximum::identity());
+    held[i] = place.template load<config.load>(x, params.first_cols, place.begin + place.member + i * members<config>,
+                                               Maximum::identity());
 
   float largest[vector];
 #pragma unroll
@@ -73,7 +94,9 @@ __device__ __forceinline__ void softmax_strided_resident(const StridedParams& pa
   SoftmaxSums sums[vector];
 #pragma unroll
   for (int j = 0; j < vector; ++j) {
-    exponentials[j].value = Exponential(largest[j], exponent_scale<shape>(params.row));
+    // A slice may be -inf only although the row has other elements: any finite maximum makes its exponentials 0.
+    const float under = shared && largest[j] == Maximum::identity() ? 0.0f : largest[j];
+    exponentials[j].value = Exponential(under, exponent_scale<shape>(params.row));
     sums[j] = {0.0f, 0.0f};
   }
 #pragma unroll
@@ -96,10 +119,31 @@ __device__ __forceinline__ void softmax_strided_resident(const StridedParams& pa
   for (int j = 0; j < vector; ++j) sums[j].first = running[j].value();
   reduce_members<1, config>(sums, SumOfEach());
 
-  Later<typename Features::Function::template Result<shape>> results[vector];
+  SplitPower rescale[vector];  // of the resident exponentials
 #pragma unroll
-  for (int j = 0; j < vector; ++j)
-    results[j].value = typename Features::Function::template Result<shape>(params.row, largest[j], sums[j]);
+  for (int j = 0; j < vector; ++j) rescale[j] = {1.0f, 1.0f};
+#if TUNESMITH_SM >= 900
+  if constexpr (shared) {
+    SoftmaxPartial own[vector], whole[vector];
+#pragma unroll
+    for (int j = 0; j < vector; ++j) own[j] = {largest[j], sums[j].first, sums[j].second};
+    combine_slices<shape, config>(params, place, exchange_in_cluster(place, own), whole);
+#pragma unroll
+    for (int j = 0; j < vector; ++j) {
+      const Exponential of_row(whole[j].largest, exponent_scale<shape>(params.row));
+      if (largest[j] != Maximum::identity()) rescale[j] = exponentials[j].value.split_rescale_to(of_row);
+      largest[j] = whole[j].largest;
+      sums[j] = {whole[j].sum, whole[j].max_count};
+    }
+  }
+#endif
+  using Result = typename Features::Function::template Result<shape>;
+  Later<Result> results[vector];
+#pragma unroll
+  for (int j = 0; j < vector; ++j) {
+    results[j].value = Result(params.row, largest[j], sums[j], rescale[j]);
+    if constexpr (shared) results[j].value.under(exponentials[j].value);
+  }
   Output* const y = place.template output<Output>(params);
 #pragma unroll
   for (int i = 0; i < columns; ++i) {
@@ -109,12 +153,12 @@ __device__ __forceinline__ void softmax_strided_resident(const StridedParams& pa
     for (int j = 0; j < vector; ++j) {
       float one[1] = {values[j]};
       if constexpr (keeps_exponentials)
-        results[j].value.finish(one);
+        results[j].value.template finish<shared>(one);
       else
-        results[j].value.compute(one);
+        results[j].value.template compute<shared>(one);
       values[j] = one[0];
     }
-    place.store(y, params.output_cols, place.member + i * members<config>, values);
+    place.store(y, params.output_cols, place.begin + place.member + i * members<config>, values);
   }
 }
 
@@ -206,21 +250,11 @@ __device__ __forceinline__ void softmax_strided_split_sums(const StridedParams& 
 /// Second kernel of several blocks per tile: combines the partials and writes the result.
 template <typename Types, const RowShape& shape, const StridedConfig& config>
 __device__ __forceinline__ void softmax_strided_split(const StridedParams& params) {
-  constexpr int vector = config.vector, blocks = config.blocks_per_row;
+  constexpr int vector = config.vector, size = config.blocks_per_row * vector * config.lanes;
   const StridedPlace<shape, config> place(params);
-  const auto* const parts =
-      static_cast<const SoftmaxPartial*>(params.row.workspace) + place.tile * (blocks * vector * config.lanes) + place.lane;
-  StridedRunningSoftmax<shape> states[vector];
-#pragma unroll
-  for (int j = 0; j < vector; ++j) states[j].scale = exponent_scale<shape>(params.row);
-  if (place.exists) {
-    for (int part = place.member; part < blocks; part += members<config>) {
-#pragma unroll
-      for (int j = 0; j < vector; ++j) states[j].RunningSoftmax<shape>::include(parts[(part * vector + j) * config.lanes]);
-    }
-  }
+  const auto* const parts = static_cast<const SoftmaxPartial*>(params.row.workspace) + place.tile * size;
   SoftmaxPartial whole[vector];
-  combine_members<shape, config>(states, whole);
+  combine_slices<shape, config>(params, place, parts, whole);
   softmax_strided_second_pass<Types>(params, place, whole);
 }
 

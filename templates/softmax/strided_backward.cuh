@@ -37,9 +37,10 @@ struct StridedGradientSums {
 #pragma unroll
     for (int j = 0; j < vector; ++j) sums[j] = running[j].both();
   }
+  template <int slot = 0>
   __device__ __forceinline__ void combine_members() {
-    reduce_members<0, config>(sums, SumOfTwoFloats());
-    if constexpr (finds_zeros) reduce_members<1, config>(found, Maximum());
+    reduce_members<slot, config>(sums, SumOfTwoFloats());
+    if constexpr (finds_zeros) reduce_members<slot + 1, config>(found, Maximum());
   }
 };
 
@@ -66,18 +67,42 @@ struct StridedGradients {
   }
 };
 
+/// Combines the sums of slices of the columns, stored as [slices][vector][lanes].
+template <typename Sums, const RowShape& shape, const StridedConfig& config>
+__device__ __forceinline__ void combine_slices(const StridedPlace<shape, config>& place, const StridedGradientPart* parts,
+                                               Sums& whole) {
+  constexpr int vector = config.vector;
+#pragma unroll
+  for (int j = 0; j < vector; ++j) {
+    whole.sums[j] = SumOfTwoFloats::identity();
+    whole.found[j] = 0.0f;
+  }
+  if (place.exists) {
+    for (int part = place.member; part < config.blocks_per_row; part += members<config>) {
+#pragma unroll
+      for (int j = 0; j < vector; ++j) {
+        const StridedGradientPart& other = parts[(part * vector + j) * config.lanes + place.lane];
+        whole.sums[j] = SumOfTwoFloats()(whole.sums[j], other.sum);
+        whole.found[j] = maximum(whole.found[j], other.not_zero);
+      }
+    }
+  }
+  whole.template combine_members<2>();
+}
+
 template <typename Types, const RowShape& shape, const StridedConfig& config>
 __device__ __forceinline__ void softmax_backward_strided_resident(const StridedParams& params) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   constexpr int vector = config.vector, columns = config.columns;
+  start_cluster<config>();
   const StridedPlace<shape, config> place(params);
   const Input* const dy = place.template input<Input>(params, 0);
   const Input* const y = place.template input<Input>(params, 1);
   Packed<Input, vector> held_dy[columns], held_y[columns];
 #pragma unroll
   for (int i = 0; i < columns; ++i) {
-    const int64 column = place.member + i * members<config>;
+    const int64 column = place.begin + place.member + i * members<config>;
     held_dy[i] = place.template load<config.load>(dy, params.first_cols, column, 0.0f);
     held_y[i] = place.template load<config.load>(y, params.second_cols, column, absent_y<Input, shape>());
   }
@@ -95,6 +120,14 @@ __device__ __forceinline__ void softmax_backward_strided_resident(const StridedP
   }
   sums.end_terms();
   sums.combine_members();
+#if TUNESMITH_SM >= 900
+  if constexpr (config.blocks_per_row > 1) {
+    StridedGradientPart own[vector];
+#pragma unroll
+    for (int j = 0; j < vector; ++j) own[j] = {sums.sums[j], sums.found[j], 0.0f};
+    combine_slices(place, exchange_in_cluster(place, own), sums);
+  }
+#endif
   const StridedGradients<shape, config> gradients(params, sums);
   Output* const dx = place.template output<Output>(params);
 #pragma unroll
@@ -103,7 +136,7 @@ __device__ __forceinline__ void softmax_backward_strided_resident(const StridedP
     held_dy[i].unpack(dy_values);
     held_y[i].unpack(y_values);
     gradients.compute(dy_values, y_values);
-    place.store(dx, params.output_cols, place.member + i * members<config>, dy_values);
+    place.store(dx, params.output_cols, place.begin + place.member + i * members<config>, dy_values);
   }
 }
 
@@ -180,24 +213,11 @@ __device__ __forceinline__ void softmax_backward_strided_split_sums(const Stride
 /// Second kernel of several blocks per tile: reduces the partial sums and writes dx.
 template <typename Types, const RowShape& shape, const StridedConfig& config>
 __device__ __forceinline__ void softmax_backward_strided_split(const StridedParams& params) {
-  constexpr int vector = config.vector, blocks = config.blocks_per_row;
+  constexpr int size = config.blocks_per_row * config.vector * config.lanes;
   const StridedPlace<shape, config> place(params);
-  const auto* const parts = static_cast<const StridedGradientPart*>(params.row.workspace) +
-                            place.tile * (blocks * vector * config.lanes) + place.lane;
+  const auto* const parts = static_cast<const StridedGradientPart*>(params.row.workspace) + place.tile * size;
   StridedGradientSums<typename Types::Input, shape, config> whole;
-#pragma unroll
-  for (int j = 0; j < vector; ++j) whole.sums[j] = SumOfTwoFloats::identity();
-  if (place.exists) {
-    for (int part = place.member; part < blocks; part += members<config>) {
-#pragma unroll
-      for (int j = 0; j < vector; ++j) {
-        const StridedGradientPart& other = parts[(part * vector + j) * config.lanes];
-        whole.sums[j] = SumOfTwoFloats()(whole.sums[j], other.sum);
-        whole.found[j] = maximum(whole.found[j], other.not_zero);
-      }
-    }
-  }
-  whole.combine_members();
+  combine_slices(place, parts, whole);
   strided_gradient_second_pass<Types>(params, place, whole);
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "templates/folded_grid.h"
+
 namespace tunesmith::strided {
 namespace {
 
@@ -10,10 +12,11 @@ std::string number(std::int64_t value) { return std::to_string(value); }
 }  // namespace
 
 void describe(const TypedConfig& c, Description& d) {
-  d.field("variant", c.variant,
-          {.meaning = "resident: a block holds the columns of its positions in registers; two_pass: it reads them twice; "
-                      "split: several blocks share the columns",
-           .required = true});
+  d.field(
+      "variant", c.variant,
+      {.meaning = "resident: a block holds the columns of its positions in registers; cluster: a cluster of blocks does; "
+                  "two_pass: a block reads them twice; split: several blocks share the columns",
+       .required = true});
   d.field("threads", c.threads,
           {.meaning = "threads per block", .range = {32, 1024}, .power_of_two = true, .required = true});
   d.field("lanes", c.lanes,
@@ -29,10 +32,10 @@ void describe(const TypedConfig& c, Description& d) {
            .required = true,
            .only_with = twice});
   d.field("blocks_per_row", c.blocks_per_row,
-          {.meaning = "blocks that share the columns",
-           .range = {2, 1024},
+          {.meaning = "blocks that share the columns; cluster: 2 to 16; split: 2 to 1024",
+           .range = {2, c.variant == Variant::cluster ? 16 : 1024},
            .required = true,
-           .only_with = {c.variant == Variant::split, "variant=split"}});
+           .only_with = {c.variant == Variant::cluster || c.variant == Variant::split, "variant=cluster or variant=split"}});
   d.option("min_blocks", c.min_blocks,
            {.meaning = "resident blocks per multiprocessor that bound a thread's registers", .range = {1, 32}});
   d.field("load", c.load, {.meaning = "cache hint of the loads", .required = true});
@@ -47,13 +50,17 @@ TypedConfig TypedConfig::parse(const Config& config) {
 Config TypedConfig::to_config() const { return {config_fields(*this)}; }
 
 std::int64_t TypedConfig::columns(const Shape& shape) const noexcept {
-  return reads_twice() ? unroll : (shape.cols + members() - 1) / members();
+  const std::int64_t of_block = (shape.cols + blocks_per_row - 1) / blocks_per_row;
+  return reads_twice() ? unroll : (of_block + members() - 1) / members();
 }
 
 std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
   const std::int64_t groups = lanes < 32 ? threads / 32 : members();
   constexpr std::int64_t values_bytes = 12;  // a float and a pair of floats
-  return groups > 1 ? groups * lanes * shape.vector() * values_bytes : 0;
+  const std::int64_t reductions = groups > 1 ? groups * lanes * shape.vector() * values_bytes : 0;
+  if (variant != Variant::cluster) return reductions;
+  constexpr std::int64_t part_bytes = 16;
+  return 2 * reductions + part_bytes * blocks_per_row * lanes * shape.vector();
 }
 
 int TypedConfig::registers_needed(const Shape& shape) const noexcept {
@@ -63,6 +70,7 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   std::int64_t needed = columns(shape) * words + 24;                                // the elements, and addresses
   needed += vector * (shape.backward() ? 4 : precise ? 6 : 3);                      // maxima, sums, exponentials
   if (size_of(shape.input()) == 2) needed += vector * (shape.backward() ? 10 : 2);  // elements as float32
+  if (variant == Variant::cluster) needed += 2 * vector;                            // the factors of the exponentials
   if (reads_twice()) needed += shape.backward() ? 0 : 2 * vector;                   // the running states
   return static_cast<int>(std::min<std::int64_t>(needed, 4096));
 }
@@ -91,9 +99,16 @@ std::string why_invalid(const TypedConfig& config, const Shape& shape, const Dev
   if (const int needed = config.registers_needed(shape); needed > available)
     return std::string(enum_name(config.variant)) + " with these settings needs about " + number(needed) +
            " registers a thread for " + number(shape.cols) + " columns; there are " + number(available);
-  if (config.variant != Variant::split) return {};
+  if (config.variant == Variant::cluster) {
+    if (device.arch.number() < 90) return "cluster needs sm_90 or later; the device is " + name(device.arch);
+    if (config.blocks_per_row > most_cluster_blocks(device))
+      return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " +
+             number(most_cluster_blocks(device)) + " blocks";
+  }
+  if (config.variant != Variant::cluster && config.variant != Variant::split) return {};
   if (config.blocks_per_row > shape.cols)
     return "blocks_per_row is " + number(config.blocks_per_row) + "; there are only " + number(shape.cols) + " columns";
+  if (config.variant == Variant::cluster) return {};
   constexpr std::int64_t max_workspace_bytes = std::int64_t{1} << 30;
   const std::int64_t part_bytes = std::int64_t{16} * config.lanes * shape.vector() * config.blocks_per_row;
   if (config.tiles(shape) > max_workspace_bytes / part_bytes)

@@ -14,6 +14,7 @@ namespace tunesmith::strided {
 
 enum class Variant : std::uint8_t {
   resident,  ///< a block holds all columns of its positions in registers
+  cluster,   ///< a cluster of blocks does
   two_pass,  ///< a block reads its columns twice
   split,     ///< several blocks share the columns, which are read twice, by two kernels
 };
@@ -22,7 +23,7 @@ enum class Variant : std::uint8_t {
 
 namespace tunesmith {
 template <>
-inline constexpr std::array<std::string_view, 3> enum_names<strided::Variant>{"resident", "two_pass", "split"};
+inline constexpr std::array<std::string_view, 4> enum_names<strided::Variant>{"resident", "cluster", "two_pass", "split"};
 }  // namespace tunesmith
 
 namespace tunesmith::strided {
@@ -33,7 +34,7 @@ struct TypedConfig {
   int threads = 256;
   int lanes = 32;          ///< threads that process neighbouring vectors of positions
   int unroll = 4;          ///< two_pass, split: columns that a thread has in flight
-  int blocks_per_row = 1;  ///< split: blocks that share the columns
+  int blocks_per_row = 1;  ///< cluster, split: blocks that share the columns
   int min_blocks = 1;      ///< resident blocks per multiprocessor, which bound the registers per thread
   LoadHint load = LoadHint::plain;
   LoadHint load_again = LoadHint::plain;  ///< two_pass, split: second pass
@@ -43,7 +44,7 @@ struct TypedConfig {
   static TypedConfig parse(const Config& config);
   Config to_config() const;
 
-  bool reads_twice() const noexcept { return variant != Variant::resident; }
+  bool reads_twice() const noexcept { return variant >= Variant::two_pass; }
   /// Returns the number of threads that share the columns.
   int members() const noexcept { return threads / lanes; }
   /// Returns the columns that a thread holds, or has in flight.

@@ -42,7 +42,10 @@ double expectation(const TypedConfig& config, const Shape& shape, const DeviceIn
   const double used = static_cast<double>(shape.cols) /
                       (static_cast<double>(config.members()) * config.blocks_per_row *
                        std::ceil(static_cast<double>(shape.cols) / config.members() / config.blocks_per_row));
-  const double passes = config.variant == Variant::resident ? 1 : config.variant == Variant::two_pass ? 0.7 : 0.6;
+  const double passes = config.variant == Variant::resident   ? 1
+                        : config.variant == Variant::cluster  ? 0.93
+                        : config.variant == Variant::two_pass ? 0.6
+                                                              : 0.55;
   return coalesced * busy * warps * even * reductions * lone * std::sqrt(used) * passes;
 }
 
@@ -58,6 +61,11 @@ std::vector<TypedConfig> geometries(Variant variant, const Shape& shape, const D
     for (int lanes = 1; lanes <= threads && lanes <= enough; lanes *= 2) {
       TypedConfig config{.variant = variant, .threads = threads, .lanes = lanes};
       if (config.members() > 2 * shape.cols) continue;
+      if (variant == Variant::cluster) {
+        for (config.blocks_per_row = 2; config.blocks_per_row <= 16; config.blocks_per_row *= 2)
+          if (config.columns(shape) <= 64 && config.columns(shape) > 1) add(config);
+        continue;
+      }
       if (variant == Variant::resident) {
         if (config.columns(shape) <= 64) add(config);
         continue;
@@ -103,7 +111,7 @@ TypedConfig best_of(Variant variant, const Shape& shape, const DeviceInfo& devic
   const std::vector<TypedConfig> found = geometries(variant, shape, device);
   if (!found.empty()) return with_hints(found.front(), hints_to_try(shape, device).front());
   TypedConfig config{.variant = variant};
-  if (variant == Variant::split) config.blocks_per_row = 2;
+  if (variant == Variant::cluster || variant == Variant::split) config.blocks_per_row = 2;
   return config;
 }
 
@@ -111,7 +119,7 @@ TypedConfig best_of(Variant variant, const Shape& shape, const DeviceInfo& devic
 
 TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   TypedConfig best = best_of(Variant::two_pass, shape, device);
-  for (const Variant variant : {Variant::resident, Variant::split}) {
+  for (const Variant variant : {Variant::resident, Variant::cluster, Variant::split}) {
     const TypedConfig other = best_of(variant, shape, device);
     if (!why_invalid(other, shape, device).empty()) continue;
     if (expectation(other, shape, device) > expectation(best, shape, device)) best = other;
@@ -149,6 +157,7 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
   const std::vector<Hints> hints = hints_to_try(shape, device);
   for (std::size_t h = 0; h < hints.size(); ++h)
     for (const auto& [variant, most] : {std::pair{Variant::resident, full ? 24U : 8U},
+                                        {Variant::cluster, full ? 16U : 6U},
                                         {Variant::two_pass, full ? 12U : 3U},
                                         {Variant::split, full ? 8U : 3U}}) {
       const std::vector<TypedConfig> found = geometries(variant, shape, device);

@@ -124,6 +124,33 @@ __device__ __forceinline__ void reduce_members(Value (&values)[config.vector], R
   }
 }
 
+/// Begins a kernel of clusters: no block may access the shared memory of a block that has not started.
+template <const StridedConfig& config>
+__device__ __forceinline__ void start_cluster() {
+#if TUNESMITH_SM >= 900
+  if constexpr (config.blocks_per_row > 1) cluster_arrive();
+#endif
+}
+
+#if TUNESMITH_SM >= 900
+/// Gives all blocks of a cluster the values of each, which are the same in all members, as [blocks][vector][lanes] in shared
+/// memory. Once in a kernel.
+template <typename Value, const RowShape& shape, const StridedConfig& config>
+__device__ __forceinline__ const Value* exchange_in_cluster(const StridedPlace<shape, config>& place,
+                                                            const Value (&own)[config.vector]) {
+  constexpr int size = config.vector * config.lanes;
+  TUNESMITH_SHARED(Value, all, config.blocks_per_row * size);
+  cluster_wait();
+  for (int block = place.member; block < config.blocks_per_row; block += members<config>) {
+#pragma unroll
+    for (int j = 0; j < config.vector; ++j)
+      *shared_of_rank(&all[place.part * size + j * config.lanes + place.lane], block) = own[j];
+  }
+  sync_cluster();
+  return all;
+}
+#endif
+
 /// A value that is constructed after its declaration, for arrays of types without a default constructor.
 template <typename Value>
 union Later {

@@ -40,7 +40,7 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Kerne
   for (const auto& [name, type] : kernels.features) text += "  using " + name + " = tunesmith::" + type + ";\n";
   text += "};\n\nstatic constexpr tunesmith::StridedConfig config = {\n" + member("threads", config.threads) +
           member("lanes", config.lanes) + member("vector", shape.vector()) + member("columns", config.columns(shape));
-  if (config.variant == Variant::split) text += member("blocks_per_row", config.blocks_per_row);
+  if (config.blocks_per_row > 1) text += member("blocks_per_row", config.blocks_per_row);
   text += member("load", source_name(config.load));
   if (config.reads_twice()) text += member("load_again", source_name(config.load_again));
   return text + member("store", source_name(config.store)) +
@@ -105,6 +105,11 @@ SourceParts StridedProblem::source_parts(const Config& config) const {
     case Variant::resident:
       parts.algorithm = reads + " and one write: columns are resident in registers while " + named.steps + " are computed";
       break;
+    case Variant::cluster:
+      parts.algorithm = reads + " and one write: columns are resident in the registers of a cluster of " + blocks +
+                        " blocks while " + named.steps +
+                        " are computed; the blocks exchange their partials once, through distributed shared memory";
+      break;
     case Variant::two_pass:
       parts.algorithm = "two passes compute " + named.steps + "; the second reads the columns again and writes";
       break;
@@ -116,14 +121,17 @@ SourceParts StridedProblem::source_parts(const Config& config) const {
   parts.threads = lanes + " lanes take neighbouring vectors of " + vector + " positions; " +
                   std::to_string(typed.members()) + " threads share the columns of each, " +
                   std::to_string(typed.columns(shape_)) + " at a time";
-  if (is_eviction(typed.load) || is_eviction(typed.load_again) || is_eviction(typed.store)) parts.least_arch = "sm_80";
+  if (typed.variant == Variant::cluster)
+    parts.least_arch = "sm_90";
+  else if (is_eviction(typed.load) || is_eviction(typed.load_again) || is_eviction(typed.store))
+    parts.least_arch = "sm_80";
   parts.constants = constants(typed, shape_, named);
   const std::string entry(op().name());
   if (typed.variant == Variant::split)
     parts.kernels = kernel(typed, entry + "_sums", named.function + "_split_sums") + "\n" +
                     kernel(typed, entry, named.function + "_split");
   else
-    parts.kernels = kernel(typed, entry, named.function + "_" + std::string(enum_name(typed.variant)));
+    parts.kernels = kernel(typed, entry, named.function + (typed.reads_twice() ? "_two_pass" : "_resident"));
   return parts;
 }
 
@@ -156,7 +164,8 @@ LaunchPlan StridedProblem::launch_plan(const Config& config, const DeviceInfo&) 
   const std::int64_t blocks = typed.tiles(shape_) * typed.blocks_per_row;
   KernelLaunch launch;
   launch.entry = std::string(op().name());
-  launch.grid = folded_grid(blocks, 1);
+  launch.grid = folded_grid(blocks, typed.variant == Variant::cluster ? typed.blocks_per_row : 1);
+  if (typed.variant == Variant::cluster) launch.cluster = {static_cast<std::uint32_t>(typed.blocks_per_row), 1, 1};
   launch.block = {static_cast<std::uint32_t>(typed.threads), 1, 1};
   if (typed.variant == Variant::split) {
     constexpr std::int64_t part_bytes = 16;
