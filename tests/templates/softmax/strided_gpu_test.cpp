@@ -46,9 +46,10 @@ TEST_F(StridedSoftmaxGpu, LargePartOfTheSearchSpaceOfCommonShapes) {
 TEST_F(StridedSoftmaxGpu, IsReproducible) {
   std::vector<Case> cases;
   for (const std::string_view op : test::softmax_ops)
-    for (const char* config : {"variant=resident", "variant=two_pass", "variant=split,blocks_per_row=5"})
+    for (const char* config :
+         {"variant=resident", "variant=cluster,blocks_per_row=4", "variant=two_pass", "variant=split,blocks_per_row=5"})
       for (Case& c : case_if_valid(op, "rows=3,cols=1000,inner=52", config)) cases.push_back(std::move(c));
-  EXPECT_EQ(cases.size(), 12U);
+  EXPECT_EQ(cases.size(), has_clusters() ? 16U : 12U);
   compile_all(cases);
   for (const Case& c : cases)
     EXPECT_EQ(test::difference_between_launches(c.op(), c.problem, *executable_of(c), device(), 5), "") << c.text();

@@ -33,7 +33,7 @@ TEST_F(StridedSoftmaxHost, EveryLayoutInEveryVariant) {
       variants.insert(problem.op + " " + config.variant());
     }
   for (const std::string_view op : test::softmax_ops)
-    for (const char* variant : {"resident", "two_pass", "split"})
+    for (const char* variant : {"resident", "cluster", "two_pass", "split"})
       EXPECT_TRUE(variants.contains(std::string(op) + " " + variant)) << op << " " << variant;
   const test::LargestErrors errors = verify_float32(cases);
   // The check found real rounding errors.
@@ -48,7 +48,8 @@ TEST_F(StridedSoftmaxHost, AllGeometriesOfOneShape) {
   for (const char* threads : {"32", "64", "256"})
     for (const char* lanes : {"1", "2", "8", "32", "64", "256"}) {
       if (std::stoi(lanes) > std::stoi(threads)) continue;
-      for (const char* variant : {"resident", "two_pass,unroll=2", "split,unroll=1,blocks_per_row=3"})
+      for (const char* variant :
+           {"resident", "cluster,blocks_per_row=4", "two_pass,unroll=2", "split,unroll=1,blocks_per_row=3"})
         cases.push_back(test::case_of(test::softmax_ops[turn++ % 4], "rows=3,cols=22,inner=12", device_.info(),
                                       std::string("variant=") + variant + ",threads=" + threads + ",lanes=" + lanes));
     }
@@ -61,16 +62,18 @@ TEST_F(StridedSoftmaxHost, SlicesWithoutElements) {
   std::vector<Case> cases;
   for (const std::string_view op : test::softmax_ops)
     for (const char* fields : {"rows=9,cols=400,inner=2", "rows=9,cols=9,inner=2,safe=1,dtype=bf16"})
-      cases.push_back(
-          test::case_of(op, fields, device_.info(), "variant=split,threads=64,lanes=2,unroll=1,blocks_per_row=7"));
+      for (const char* config : {"variant=split,threads=64,lanes=2,unroll=1,blocks_per_row=7",
+                                 "variant=cluster,threads=64,lanes=2,blocks_per_row=7"})
+        cases.push_back(test::case_of(op, fields, device_.info(), config));
   verify_float32(cases);
 }
 
 TEST_F(StridedSoftmaxHost, ResultsDoNotDependOnTheNumberOfRows) {
   std::vector<Case> cases;
   for (const char* op : {"log_softmax", "softmax_backward"})
-    for (const char* config : {"variant=resident,threads=128,lanes=4", "variant=two_pass,threads=64,lanes=8",
-                               "variant=split,threads=64,lanes=4,blocks_per_row=3"})
+    for (const char* config :
+         {"variant=resident,threads=128,lanes=4", "variant=two_pass,threads=64,lanes=8",
+          "variant=cluster,threads=64,lanes=4,blocks_per_row=2", "variant=split,threads=64,lanes=4,blocks_per_row=3"})
       for (const char* rows : {"1", "5"})
         cases.push_back(test::case_of(op, std::string("rows=") + rows + ",cols=100,inner=12", device_.info(), config));
   std::vector<std::vector<std::byte>> results;

@@ -35,7 +35,8 @@ TEST_F(StridedSoftmaxNvrtc, EveryVariantCompilesForEveryArchitecture) {
           sources.push_back(source_of({problem, configs[turn++ * 5 % configs.size()]}, arch));
         }
       }
-  EXPECT_EQ(seen.size(), std::size(archs) * test::softmax_ops.size() * 3);
+  // Clusters from sm_90 on: three of the architectures.
+  EXPECT_EQ(seen.size(), (std::size(archs) * 3 + 3) * test::softmax_ops.size());
   compile_all(sources);
 }
 
