@@ -49,7 +49,7 @@ TEST_F(StridedSoftmaxHost, AllGeometriesOfOneShape) {
     for (const char* lanes : {"1", "2", "8", "32", "64", "256"}) {
       if (std::stoi(lanes) > std::stoi(threads)) continue;
       for (const char* variant :
-           {"resident", "cluster,blocks_per_row=4", "two_pass,unroll=2", "split,unroll=1,blocks_per_row=3"})
+           {"resident", "cluster,blocks_per_row=2", "two_pass,unroll=2", "split,unroll=1,blocks_per_row=3"})
         cases.push_back(test::case_of(test::softmax_ops[turn++ % 4], "rows=3,cols=22,inner=12", device_.info(),
                                       std::string("variant=") + variant + ",threads=" + threads + ",lanes=" + lanes));
     }
