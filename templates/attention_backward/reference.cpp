@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "templates/half.h"
 
@@ -58,6 +59,7 @@ void GradientRow::add(const Bounded& factor, const double* row) {
 Reference::Reference(const Settings& settings, std::span<const HostArray> arrays, const Evaluate& evaluate)
     : settings_(settings),
       arrays_(arrays),
+      evaluate_(evaluate),
       forward_(settings.forward, arrays),
       dropout_(settings.forward, arrays),
       user_scores_(settings.forward, arrays, evaluate) {}
@@ -199,11 +201,14 @@ std::vector<PairTerms> Reference::of_query(const KeyHead& keys, const QueryHead&
     line[0].scores.push_back(unmodified.value);
     line[0].errors.push_back(unmodified.error);
   }
+  std::vector<std::vector<AuxDerivative>> aux;
+  if (!settings_.daux.empty()) aux = std::move(aux_derivatives(settings_, arrays_, evaluate_, line)[0]);
   const std::vector<Score> scores = modified(line)[0];
   std::vector<PairTerms> pairs;
   for (std::size_t j = 0; j < scores.size(); ++j) {
     pairs.push_back(terms(keys, queries, query, first + static_cast<std::int64_t>(j), scores[j]));
     pairs.back().undecided = line[0].undecided;
+    if (!aux.empty()) pairs.back().aux = std::move(aux[j]);
   }
   return pairs;
 }

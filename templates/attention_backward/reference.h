@@ -13,7 +13,7 @@
 
 #include "templates/attention/reference.h"
 #include "templates/attention/user_scores.h"
-#include "templates/attention_backward/settings.h"
+#include "templates/attention_backward/aux_gradient.h"
 
 namespace tunesmith::attention_backward {
 
@@ -48,6 +48,8 @@ struct PairTerms {
   Bounded gradient;        ///< of the scaled dot product
   double distance = 0;     ///< as ALiBi has it
   bool undecided = false;  ///< rounding decides whether the pair is masked
+  /// Derivatives of the score by elements of arrays that get gradients. Of a query's pairs only.
+  std::vector<AuxDerivative> aux{};
 };
 
 /// The keys of one sequence and key head.
@@ -98,6 +100,7 @@ class Reference {
 
   const Settings& settings_;
   const std::span<const HostArray> arrays_;
+  const Evaluate& evaluate_;
   const attention::Reference forward_;
   const attention::DropoutMask dropout_;
   const attention::UserScores user_scores_;
