@@ -136,9 +136,8 @@ constexpr void describe(Self& p, const AttentionBackwardArrays& arrays, Visitor&
           {.meaning = "CUDA source of float score_mod_grad(float score, int b, int h, int q, int k, const Aux& aux), the "
                       "derivative of score_mod; none: computed over dual numbers",
            .omit_default = true});
-  v.field("daux", p.daux,
-          {.meaning = "arrays of aux whose gradients are computed, such as bias;gain: arrays daux_bias and daux_gain",
-           .omit_default = true});
+  v.option("daux", p.daux,
+           {.meaning = "arrays of aux whose gradients are computed, such as bias;gain: arrays daux_bias and daux_gain"});
 
   describe_attention_inputs(p, arrays, v);
   v.array(arrays.o, attention_array(p, o, p.o_strides, p.o_alignment));
