@@ -106,6 +106,7 @@ class AuxSums {
     };
 #pragma unroll
     for (int read = 0; read < kept; ++read) {
+      if (read > 0 && ballot(reads > read) == 0) return;
       const dual_numbers::Term found = take(read);
       const float value = multiply(score_gradient, found.derivative);
       const bool other = found.element >= 0 && found.element != elements_[read];
