@@ -152,18 +152,20 @@ class Checker {
       const QueryHead queries = reference_.queries(keys, head);
       if (settings_.dsinks) reference_.add_sink_gradient(queries, sinks[static_cast<std::size_t>(head)]);
       check_queries(keys, queries, slopes, aux, outcome);
-      for (std::int64_t i = 0; i < lines; ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        std::int64_t first = 0;
-        const std::vector<PairTerms> pairs = reference_.of_key(keys, queries, spread(i, lines, keys.bounds.keys), first);
-        for (std::size_t j = 0; j < pairs.size(); ++j) {
-          const PairTerms& pair = pairs[j];
-          const std::int64_t query = first + static_cast<std::int64_t>(j);
-          undecided[at] = undecided[at] || pair.undecided;
-          dk[at].add(pair.gradient.times(forward.scale), queries.q.row(query));
-          dv[at].add(pair.probability, queries.dout.row(query));
-        }
-      }
+      over_lines(lines, keys.bounds.keys, keys.bounds.queries,
+                 [&](std::int64_t begin, std::span<const std::int64_t> numbers) {
+                   auto at = static_cast<std::size_t>(begin);
+                   for (const Reference::Line& line : reference_.of_keys(keys, queries, numbers)) {
+                     for (std::size_t j = 0; j < line.pairs.size(); ++j) {
+                       const PairTerms& pair = line.pairs[j];
+                       const std::int64_t query = line.first + static_cast<std::int64_t>(j);
+                       undecided[at] = undecided[at] || pair.undecided;
+                       dk[at].add(pair.gradient.times(forward.scale), queries.q.row(query));
+                       dv[at].add(pair.probability, queries.dout.row(query));
+                     }
+                     ++at;
+                   }
+                 });
     }
     for (std::int64_t i = 0; i < lines; ++i) {
       const auto at = static_cast<std::size_t>(i);
@@ -178,27 +180,42 @@ class Checker {
  private:
   void check_queries(const KeyHead& keys, const QueryHead& queries, std::span<Bounded> slopes, AuxSums& aux,
                      Outcome& outcome) const {
-    const attention::Settings& forward = settings_.forward;
     const std::int64_t lines = std::min(sample_.queries, keys.bounds.queries);
-    for (std::int64_t i = 0; i < lines; ++i) {
-      const std::int64_t query = spread(i, lines, keys.bounds.queries);
-      std::int64_t first = 0;
-      const std::vector<PairTerms> pairs = reference_.of_query(keys, queries, query, first);
-      if (!pairs.empty() && pairs.front().undecided) {
-        aux.complete = false;
-        continue;
-      }
-      GradientRow dq(forward.head_dim);
-      for (std::size_t j = 0; j < pairs.size(); ++j) {
-        const PairTerms& pair = pairs[j];
-        dq.add(pair.gradient.times(forward.scale), keys.k.row(first + static_cast<std::int64_t>(j)));
-        if (settings_.dslopes)
-          add(slopes[static_cast<std::size_t>(queries.head)], pair.score_gradient.times(-pair.distance));
-        for (const AuxDerivative& by : pair.aux)
-          aux.elements[static_cast<std::size_t>(by.element)].include(pair.score_gradient, by.derivative);
-      }
-      compare_row("dq", Side::q, settings_.dq, dq, keys.batch, queries.head, keys.bounds.q_start + query, outcome);
-      ++outcome.rows;
+    over_lines(lines, keys.bounds.queries, keys.bounds.keys, [&](std::int64_t, std::span<const std::int64_t> numbers) {
+      const std::vector<Reference::Line> found = reference_.of_queries(keys, queries, numbers);
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        check_query(keys, queries, numbers[i], found[i], slopes, aux, outcome);
+    });
+  }
+
+  void check_query(const KeyHead& keys, const QueryHead& queries, std::int64_t query, const Reference::Line& line,
+                   std::span<Bounded> slopes, AuxSums& aux, Outcome& outcome) const {
+    if (!line.pairs.empty() && line.pairs.front().undecided) {
+      aux.complete = false;
+      return;
+    }
+    const attention::Settings& forward = settings_.forward;
+    GradientRow dq(forward.head_dim);
+    for (std::size_t j = 0; j < line.pairs.size(); ++j) {
+      const PairTerms& pair = line.pairs[j];
+      dq.add(pair.gradient.times(forward.scale), keys.k.row(line.first + static_cast<std::int64_t>(j)));
+      if (settings_.dslopes) add(slopes[static_cast<std::size_t>(queries.head)], pair.score_gradient.times(-pair.distance));
+      for (const AuxDerivative& by : pair.aux)
+        aux.elements[static_cast<std::size_t>(by.element)].include(pair.score_gradient, by.derivative);
+    }
+    compare_row("dq", Side::q, settings_.dq, dq, keys.batch, queries.head, keys.bounds.q_start + query, outcome);
+    ++outcome.rows;
+  }
+
+  /// Calls work(begin, numbers) for evenly spread queries or keys, `lines` of `all`, some at a time: `begin` counts those of
+  /// earlier calls, `numbers` are those of this one. Each has up to `pairs` pairs.
+  template <typename Work>
+  void over_lines(std::int64_t lines, std::int64_t all, std::int64_t pairs, const Work& work) const {
+    const std::int64_t at_once = reference_.lines_at_once(pairs);
+    for (std::int64_t begin = 0; begin < lines; begin += at_once) {
+      std::vector<std::int64_t> numbers;
+      for (std::int64_t i = begin; i < std::min(lines, begin + at_once); ++i) numbers.push_back(spread(i, lines, all));
+      work(begin, numbers);
     }
   }
 
