@@ -156,7 +156,7 @@ TypedConfig pairs_in_blocks(const TypedConfig& vectors, const Shape& shape, cons
   config.access = Access::pairs;
   config.registers = Registers::float32;
   config.threads = power_of_two_up(shape.cols / 2 / pairs_per_thread, 64, 512);
-  bound_registers(config, shape, device);
+  bound_registers(config, config.view(shape), device);
   return why_invalid(config, shape, device).empty() ? config : vectors;
 }
 
@@ -293,6 +293,12 @@ std::optional<TypedConfig> filled(TypedConfig config, int threads, int blocks, c
   return config;
 }
 
+Shape middle_of_bucket(Shape shape) {
+  const std::int64_t middle = (least_cols_of(shape.cols) + shape.cols) / 2;
+  shape.cols = std::max<std::int64_t>(middle / shape.vector(), 1) * shape.vector();
+  return shape;
+}
+
 /// Returns the configuration of warps for a bucket of widths.
 TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
   TypedConfig config = best;
@@ -300,10 +306,7 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
     config.access = Access::elements;
   } else if (!shape.shifted() && shape.cols > most_cols_of_octaves) {
     // The widest row would take twice the lanes that most rows of the bucket need.
-    Shape middle = shape;
-    middle.cols = (least_cols_of(shape.cols) + shape.cols) / 2 / shape.vector() * shape.vector();
-    if (middle.cols == 0) return best;
-    const TypedConfig usual = default_config(middle, device);
+    const TypedConfig usual = default_config(middle_of_bucket(shape), device);
     if (usual.variant != Variant::warp) return best;
     config.lanes = usual.lanes;
     config.threads = 128;
@@ -330,9 +333,14 @@ TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, co
 TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
   if (best.load == LoadHint::evict_last) best.load = LoadHint::plain;
   if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);
+  if (best.reads_twice()) {  // no row is resident, so that what most rows need counts
+    TypedConfig config = default_config(middle_of_bucket(shape), device);
+    config.load = best.load;
+    return config.variant == best.variant && why_invalid(config, shape, device).empty() ? config : best;
+  }
   const auto row_bytes = static_cast<double>(shape.cols * shape.resident_element_bytes());
   constexpr double enough_in_flight = 240 << 10;
-  if (best.variant == Variant::cluster && rows_in_flight(best) * row_bytes < enough_in_flight) {
+  if (best.variant == Variant::cluster && shape.inputs > 1 && rows_in_flight(best) * row_bytes < enough_in_flight) {
     // Fewer threads with more registers hold a row in fewer blocks.
     for (const int threads : {384, 256})
       for (const int size : {1, 2, 4}) {
@@ -347,7 +355,7 @@ TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo&
     TypedConfig config = filled(best, 384, best.min_blocks, shape, device).value_or(best);
     config.register_vectors = std::min(config.register_vectors, moderate);
     if (why_invalid(config, shape, device).empty()) best = config;
-  } else if (best.variant == Variant::hybrid && shape.shifted() && best.threads == 512) {
+  } else if (best.variant == Variant::hybrid && shape.shifted() && shape.inputs > 1 && best.threads == 512) {
     best = filled(best, 256, best.min_blocks, shape, device).value_or(best);
   } else if (best.variant == Variant::block && shape.shifted()) {
     best = shifted_blocks_for_capacity(best, shape, device);
