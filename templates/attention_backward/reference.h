@@ -84,7 +84,7 @@ class Reference {
   /// Return those of consecutive queries or keys. User functions are evaluated for all of them together.
   std::vector<Line> of_queries(const KeyHead& keys, const QueryHead& queries, std::span<const std::int64_t> numbers) const;
   std::vector<Line> of_keys(const KeyHead& keys, const QueryHead& queries, std::span<const std::int64_t> numbers) const;
-  /// Returns how many of them a call should get, each with so many pairs: one if there are no user functions.
+  /// Returns the number of them that a call should get, with `pairs` pairs each: one if there are no user functions.
   std::int64_t lines_at_once(std::int64_t pairs) const noexcept;
 
   /// Adds what a head's queries of one sequence contribute to dsinks.

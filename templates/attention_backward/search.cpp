@@ -89,7 +89,7 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings) {
     }
     return configs;
   }
-  if (settings.deterministic) {  // blocks that wait for others need tiles in stock
+  if (settings.deterministic) {  // measured separately: blocks wait for each other
     TypedConfig config;
     config.variant = Variant::wgmma;
     config.tile_q = narrow ? 128 : 64;

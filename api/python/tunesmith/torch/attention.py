@@ -56,7 +56,8 @@ def attention(
     score_mod(score, b, h, q, k) and mask_mod(b, h, q, k): Python functions of numbers, traced to CUDA (tunesmith.mods), or
     CUDA source. return_lse: also return the log-sum-exp of the scores, float32 (batch, heads, seq_q), without a gradient.
 
-    Differentiable with respect to q, k, v and the tensors that score_mod reads. Under autocast, q, k and v are cast as torch's attention casts them.
+    Differentiable with respect to q, k, v and the tensors that score_mod reads. Under autocast, q, k and v are cast as
+    torch's attention casts them.
     """
     if score_mod is None and mask_mod is None and not dropout and not is_compiling():
         result = _eager(layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks, None)
@@ -171,9 +172,7 @@ def score_fields(causal: str, window_left: int, window_right: int, scale: float,
     return {"causal": causal, "softcap": softcap, **present}
 
 
-def gradients_of(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
-) -> dict[str, tuple[Sequence[int], torch.dtype]]:
+def gradients_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[str, tuple[Sequence[int], torch.dtype]]:
     """Return the outputs of attention_backward."""
     return {"dq": (q.shape, q.dtype), "dk": (k.shape, k.dtype), "dv": (v.shape, v.dtype)}
 
