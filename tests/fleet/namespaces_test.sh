@@ -45,13 +45,15 @@ for ((i = 0; i < 250; ++i)); do
   sleep 0.02
 done
 url=redis://10.77.0.1:7379
+# Whoever does not reach the server in time tunes by itself; 64 processes on few processors need more than the defaults.
+limits='?connect_ms=5000&get_ms=5000&binary_ms=5000'
 tuned() { wc -l <"$1"; }
 
 # 16 processes on each host share its cache file.
 processes=()
 for n in 1 2 3 4; do
   for ((i = 0; i < 16; ++i)); do
-    on_host "$n" "$program" "$scratch/host$n.db" "$url/0" "$scratch/all.log" 1 >"$scratch/out.$n.$i" &
+    on_host "$n" "$program" "$scratch/host$n.db" "$url/0$limits" "$scratch/all.log" 1 >"$scratch/out.$n.$i" &
     processes+=($!)
   done
 done
@@ -61,7 +63,7 @@ grep -L ', 0 warnings' "$scratch"/out.* | grep -q . && fail "warnings: $(cat "$s
 echo "64 processes on 4 hosts: one tuned"
 
 if [[ -n ${2:-} ]]; then
-  on_host 1 "$program" "$scratch/killed.db" "$url/1" "$scratch/killed.log" 1000 >/dev/null &
+  on_host 1 "$program" "$scratch/killed.db" "$url/1$limits" "$scratch/killed.log" 1000 >/dev/null &
   owner=$!
   for ((i = 0; i < 250; ++i)); do
     [[ -s $scratch/killed.log ]] && break
@@ -69,7 +71,7 @@ if [[ -n ${2:-} ]]; then
   done
   kill -9 "$(sed -n 's/^begin //p' "$scratch/killed.log")" "$owner" 2>/dev/null || true
   start=$EPOCHREALTIME
-  on_host 2 "$program" "$scratch/successor.db" "$url/1" "$scratch/killed.log" 0 || fail "nobody took over"
+  on_host 2 "$program" "$scratch/successor.db" "$url/1$limits" "$scratch/killed.log" 0 || fail "nobody took over"
   took=$(awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $start}")
   awk "BEGIN {exit !($took <= $2)}" || fail "the successor of a killed process began after $took s; allowed: $2"
   echo "a successor of a killed process after $took s"
