@@ -54,7 +54,7 @@ TEST_F(StridedSoftmaxNvrtc, EveryLayoutCompiles) {
 // A resident column is read once and written once, in vectors of 16 bytes.
 TEST_F(StridedSoftmaxNvrtc, ResidentColumnsAreReadOnce) {
   for (const auto& [fields, vectors] :
-       {std::pair{"rows=8,cols=24,inner=4096", 24U}, {"rows=8,cols=48,inner=4096,dtype=bf16", 48U}}) {
+       {std::pair{"rows=8,cols=24,inner=4096", 24U}, {"rows=8,cols=40,inner=4096,dtype=bf16", 40U}}) {
     const std::string ptx = ptx_of("softmax", fields, "variant=resident,threads=64,lanes=64,load=plain,store=plain");
     EXPECT_EQ(count_of(ptx, "ld.global.v4.b32"), vectors) << fields;
     EXPECT_EQ(count_of(ptx, "ld.global."), vectors) << fields;
