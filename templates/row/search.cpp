@@ -10,6 +10,7 @@
 
 #include "templates/row/geometry.h"
 #include "templates/row/model.h"
+#include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
 
 namespace tunesmith::row {
@@ -63,6 +64,8 @@ class Geometries {
     const bool shares_rows = few_rows && row_bytes() >= 16 << 10;
     if (shares_rows) grids();
     if (!shape_.reduces) readers();
+    if (shape_.is_program && shape_.writes && (shape_.column_sums > 0 || row_bytes() >= 16 << 10))
+      for (const TypedConfig& config : persistents_to_try(shape_, device_, full_)) add(config);
     if (!shape_.writes) {  // one read in every variant: shared memory gains nothing
       if (row_bytes() >= 4 << 10) readers();
       if (shares_rows) splits();

@@ -99,6 +99,7 @@ __device__ __forceinline__ void store_integer(void* array, int64 index, int valu
 template <int index, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage,
           typename... Elements>
 struct ResidentInputs {
+  static constexpr int shared_bytes = 0;  ///< of all inputs
   __device__ __forceinline__ explicit ResidentInputs(unsigned char*) {}
   template <typename Program>
   __device__ __forceinline__ void load(const typename Program::Params&, const Row<shape>&, int) {}
@@ -113,8 +114,10 @@ template <int index, const RowShape& shape, const ResidentConfig& config, typena
           typename... Rest>
 struct ResidentInputs<index, shape, config, Group, Storage, First, Rest...> {
   using Resident = typename Storage::template Row<First, shape, config, Group>;
+  using Others = ResidentInputs<index + 1, shape, config, Group, Storage, Rest...>;
+  static constexpr int shared_bytes = Resident::shared_bytes + Others::shared_bytes;
   Resident first;
-  ResidentInputs<index + 1, shape, config, Group, Storage, Rest...> rest;
+  Others rest;
 
   /// `memory`: dynamic shared memory for all inputs, or nullptr.
   __device__ __forceinline__ explicit ResidentInputs(unsigned char* memory)
@@ -173,6 +176,14 @@ __device__ __forceinline__ void store_outputs_from(const typename Program::Param
   store_outputs_from<Program, index + 1, shape, hint>(params, row, column, inside, values, TypeList<Rest...>());
 }
 
+/// Loads what a pass reads of arrays [col] for a vector.
+template <typename Program, int pass, const RowShape& shape, typename Vector>
+__device__ __forceinline__ void load_columns(const typename Program::Params& params, const Row<shape>& row, int64 column,
+                                             bool inside, Vector& v) {
+  constexpr PassUses uses = Program::template uses<pass>();
+  load_columns_from<Program, uses.columns, 0>(params, row, column, inside, v, typename Program::ColumnArrays());
+}
+
 /// The elements of the vector at `column`, which counts from the row's shift, that are in the row.
 template <const RowShape& shape>
 __device__ __forceinline__ ElementsInside elements_inside(const Row<shape>& row, int64 column, bool inside) {
@@ -206,14 +217,13 @@ __device__ __forceinline__ void reduce_groups(const typename Program::Params& pa
   }
 }
 
-/// Includes a vector in the reductions of a stage.
+/// Includes a vector in the reductions of a stage. It holds what the stage reads of arrays [row, col] and [col].
 template <typename Program, int stage, const RowShape& shape, typename Vector, typename Value>
 __device__ __forceinline__ void include_vector(const typename Program::Params& params, const Row<shape>& row,
                                                const typename Program::Values& values, int64 column, bool inside, Vector& v,
                                                Value& partial) {
   using All = typename Program::template RowReductions<stage>;
   constexpr PassUses uses = Program::template uses<stage>();
-  load_columns_from<Program, uses.columns, 0>(params, row, column, inside, v, typename Program::ColumnArrays());
   v.row = row.index;
   v.column = column - row.shift;
   const ElementsInside elements = elements_inside(row, column, inside);
@@ -231,14 +241,13 @@ struct NoColumnSums {
   __device__ __forceinline__ void include(const Params&, int64, int, const Results&, ElementsInside, bool) const {}
 };
 
-/// Computes and stores the outputs of vector i. `of_kept`: it holds Program::kept values instead of inputs. `exists`: the
-/// row may be stored.
+/// Computes and stores the outputs of vector i, which holds what they are made of. `of_kept`: Program::kept values instead of
+/// inputs. `exists`: the row may be stored.
 template <typename Program, bool of_kept, const RowShape& shape, StoreHint hint, typename Vector, typename Sums>
 __device__ __forceinline__ void finish_vector(const typename Program::Params& params, const Row<shape>& row,
                                               const typename Program::Values& values, int64 column, bool inside, bool exists,
                                               int i, Vector& v, Sums& sums) {
   constexpr PassUses uses = Program::template uses<Program::stages + (of_kept ? 2 : 1)>();
-  load_columns_from<Program, uses.columns, 0>(params, row, column, inside, v, typename Program::ColumnArrays());
   v.row = row.index;
   v.column = column - row.shift;
   typename Program::Groups groups;

@@ -22,8 +22,10 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
         if (i == config.register_vectors && !arrived) inputs.arrived();
         VectorOf<Program, shape> v;
         inputs.template get<Program::template uses<stage>().inputs>(i, v);
-        include_vector<Program, stage, shape>(params, row, values, column_of<shape, Group::group_size>(i, thread_rank),
-                                              inside_row<shape, Group::group_size>(i), v, partial);
+        const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
+        const bool inside = inside_row<shape, Group::group_size>(i);
+        load_columns<Program, stage>(params, row, column, inside, v);
+        include_vector<Program, stage, shape>(params, row, values, column, inside, v, partial);
         if constexpr (stage == Program::stages && Program::kept > 0)
           if (Inputs::can_keep(i, Program::kept)) inputs.keep(i, Program::kept, v);
       }
@@ -62,11 +64,13 @@ __device__ __forceinline__ void program_of_row(Group& group, const typename Prog
     if constexpr (Program::kept > 0) {
       if (Inputs::can_keep(i, Program::kept)) {
         inputs.template get<Program::template uses<Program::stages + 2>().inputs>(i, v);
+        load_columns<Program, Program::stages + 2>(params, row, column, inside, v);
         finish_vector<Program, true, shape, config.store>(params, row, values, column, inside, exists, i, v, sums);
         continue;
       }
     }
     inputs.template get<Program::template uses<Program::stages + 1>().inputs>(i, v);
+    load_columns<Program, Program::stages + 1>(params, row, column, inside, v);
     finish_vector<Program, false, shape, config.store>(params, row, values, column, inside, exists, i, v, sums);
   }
 }

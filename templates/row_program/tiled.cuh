@@ -57,8 +57,9 @@ __device__ __forceinline__ void reduce_tiled(const typename Program::Params& par
         for (int i = 0; i < config.unroll; ++i) {
           VectorOf<Program, shape> v;
           tile.template get<used>(i, v);
-          include_vector<Program, stage, shape>(
-              params, row, values, begin + (i * config.threads + thread_index()) * shape.vector, inside, v, partial);
+          const int64 column = begin + (i * config.threads + thread_index()) * shape.vector;
+          load_columns<Program, stage>(params, row, column, inside, v);
+          include_vector<Program, stage, shape>(params, row, values, column, inside, v, partial);
         }
       });
       partial = BlockGroup<config.threads>(nullptr, 0).template reduce<stage - 1>(partial, All());
@@ -86,8 +87,9 @@ __device__ __forceinline__ void program_of_tiled_row(const typename Program::Par
     for (int i = 0; i < config.unroll; ++i) {
       VectorOf<Program, shape> v;
       tile.template get<used>(i, v);
-      finish_vector<Program, false, shape, config.store>(
-          params, row, values, begin + (i * config.threads + thread_index()) * shape.vector, inside, true, i, v, sums);
+      const int64 column = begin + (i * config.threads + thread_index()) * shape.vector;
+      load_columns<Program, Program::stages + 1>(params, row, column, inside, v);
+      finish_vector<Program, false, shape, config.store>(params, row, values, column, inside, true, i, v, sums);
     }
   });
 }
