@@ -17,15 +17,19 @@ struct Rated {
 double expected_share(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   constexpr double bytes_per_ns = 16;         // that a multiprocessor reads while all of them read and write
   constexpr double enough_bytes = 48 << 10;   // in flight on a multiprocessor
-  constexpr double block_exchange_ns = 500, cluster_exchange_ns = 1300, of_each_row = 0.08;
-  constexpr double computed_by_thread = 0.15;  // bytes per ns
+  constexpr double block_exchange_ns = 400, cluster_exchange_ns = 1200, of_each_row = 0.1;
+  constexpr double warps_that_hide = 16, ns_of_vector = 24;  // of a warp, if it has a scheduler for itself
   const auto blocks = static_cast<double>(config.min_blocks);
   const double row_bytes = static_cast<double>(shape.cols * shape.resident_element_bytes()) / config.blocks_per_row;
   const double step_bytes = row_bytes * config.batch;
   const double exchange = config.blocks_per_row > 1 ? cluster_exchange_ns : block_exchange_ns;
-  const double ns = shape.exchanges * exchange * (1 + of_each_row * (config.batch - 1)) +
-                    step_bytes / (computed_by_thread * config.threads) + step_bytes / bytes_per_ns / 4;
-  const double speed = std::min(1.0, blocks * step_bytes / ns / bytes_per_ns);
+  const double warps = blocks * config.threads / 32, schedulers = 4;
+  const double vectors = static_cast<double>(config.vectors_per_thread(shape) * config.batch * shape.inputs);
+  // All warps of a multiprocessor issue; each of them waits, too.
+  const double issue = ns_of_vector * vectors * std::max(1.0, warps / schedulers) / std::min(1.0, warps / warps_that_hide);
+  const double ns = shape.exchanges * exchange * (1 + of_each_row * (config.batch - 1)) / blocks + issue;
+  const double speed = blocks * step_bytes / std::max(ns, issue) / bytes_per_ns;
+  const double reached = speed / std::cbrt(1 + speed * speed * speed);
   const double in_flight = std::min(1.0, (config.stages - 1) * step_bytes * blocks / enough_bytes);
   const auto groups = static_cast<double>(persistent_groups(config, shape.rows, device));
   const double of_group = std::ceil(static_cast<double>(shape.rows) / groups);
@@ -33,7 +37,7 @@ double expected_share(const TypedConfig& config, const Shape& shape, const Devic
   const double multiprocessors = std::min(1.0, groups * config.blocks_per_row / (device.sm_count * blocks));
   const double lanes = static_cast<double>(shape.vectors_per_row()) /
                        static_cast<double>(config.members() * config.vectors_per_thread(shape));
-  return speed * in_flight * std::sqrt(busy) * multiprocessors * std::sqrt(lanes);
+  return reached * in_flight * std::sqrt(busy) * multiprocessors * std::sqrt(lanes);
 }
 
 /// Returns `config` with as much as possible in shared memory, or with `stages` 0 if there is too little of it.

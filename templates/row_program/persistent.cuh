@@ -19,6 +19,18 @@ struct Persistence {
   bool keeps_columns;  ///< arrays [col] stay in shared memory
 };
 
+/// A value for each row of a batch.
+template <typename Value, int rows>
+struct OfRows {
+  Value row[rows];
+};
+template <int count>
+__device__ __forceinline__ Floats<count> shuffle(Floats<count> floats, int source) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) floats.value[i] = shuffle(floats.value[i], source);
+  return floats;
+}
+
 /// `blocks` blocks of a cluster, or a single block. All threads of the group get the same results.
 template <int block_threads, int blocks>
 struct PersistentGroup {
@@ -42,59 +54,53 @@ struct PersistentGroup {
   }
   __device__ __forceinline__ int64 index() const { return block_index() / blocks; }
 
-  /// Every warp sends its partial result to all blocks and combines those of all warps: one barrier for each reduction.
-  template <typename Value, typename Reduction>
-  __device__ __forceinline__ Value reduce(Value value, Reduction reduction) {
-    value = reduce_lanes<32>(value, reduction);
+  /// Reduces a value for each row of a batch, with one barrier. `lanes` neighbouring lanes take a row: each exchange within
+  /// a warp reduces several rows at once. Every warp sends its partial results to all blocks and combines those of all warps.
+  template <typename Reduction, typename Value, int rows>
+  __device__ __forceinline__ OfRows<Value, rows> reduce(OfRows<Value, rows> values, Reduction reduction) {
+    constexpr int lanes = 32 / rows;
+    split_rows<rows, 16>(values.row, reduction);
+    Value value = reduce_lanes<lanes>(values.row[0], reduction);
     if constexpr (parts > 1) {
       // Double-buffered: a warp that is one reduction ahead must not overwrite what a slower one has yet to read.
-      TUNESMITH_SHARED(Value, partials, 2 * parts);
-      Value* const set = partials + turn * parts;
+      TUNESMITH_SHARED(Value, partials, 2 * rows * parts);
+      const int lane = lane_index() % lanes;
+      Value* const set = partials + (turn * rows + lane_index() / lanes) * parts;
       turn ^= 1;
       if constexpr (blocks > 1) {
-        if (lane_index() < blocks) *shared_of_rank(&set[cluster_rank() * warps + warp_index()], lane_index()) = value;
+#pragma unroll
+        for (int block = 0; block < blocks; block += lanes)
+          if (block + lane < blocks) *shared_of_rank(&set[cluster_rank() * warps + warp_index()], block + lane) = value;
         sync_cluster();
       } else {
-        if (lane_index() == 0) set[warp_index()] = value;
+        if (lane == 0) set[warp_index()] = value;
         sync_block();
       }
-      constexpr int lanes = parts > 16 ? 32 : parts > 8 ? 16 : parts > 4 ? 8 : parts > 2 ? 4 : 2;
-      const int lane = lane_index() % lanes;
       value = lane < parts ? set[lane] : Reduction::identity();
 #pragma unroll
       for (int i = lanes; i < parts; i += lanes)
         if (i + lane < parts) value = reduction(value, set[i + lane]);
       value = reduce_lanes<lanes>(value, reduction);
     }
-    return value;
-  }
-};
-
-/// A value for each row of a batch.
-template <typename Value, int rows>
-struct OfRows {
-  Value row[rows];
-};
-template <typename Value, int rows>
-__device__ __forceinline__ OfRows<Value, rows> shuffle_xor(OfRows<Value, rows> values, int lane_mask) {
 #pragma unroll
-  for (int r = 0; r < rows; ++r) values.row[r] = shuffle_xor(values.row[r], lane_mask);
-  return values;
-}
-template <typename Reduction, int rows>
-struct ReductionOfRows {
-  using Value = OfRows<typename Reduction::Value, rows>;
-
-  static __device__ __forceinline__ Value identity() {
-    Value values;
-#pragma unroll
-    for (int r = 0; r < rows; ++r) values.row[r] = Reduction::identity();
+    for (int r = 0; r < rows; ++r) values.row[r] = rows == 1 ? value : shuffle(value, r * lanes);
     return values;
   }
-  __device__ __forceinline__ Value operator()(Value values, const Value& other) const {
+
+ private:
+  /// Lanes with bit `distance` keep the upper half of the rows, the others the lower half; value 0 becomes the lane's own.
+  template <int rows, int distance, typename Value, typename Reduction>
+  static __device__ __forceinline__ void split_rows(Value* values, Reduction reduction) {
+    if constexpr (rows > 1) {
+      constexpr int half = rows / 2;
+      const bool upper = (lane_index() & distance) != 0;
 #pragma unroll
-    for (int r = 0; r < rows; ++r) values.row[r] = Reduction()(values.row[r], other.row[r]);
-    return values;
+      for (int r = 0; r < half; ++r) {
+        const Value sent = upper ? values[r] : values[half + r], kept = upper ? values[half + r] : values[r];
+        values[r] = reduction(kept, shuffle_xor(sent, distance));
+      }
+      split_rows<half, distance / 2>(values, reduction);
+    }
   }
 };
 
@@ -218,8 +224,9 @@ struct PersistentRows {
                                          typename Program::Values (&values)[rows]) const {
     if constexpr (stage <= Program::stages) {
       using All = typename Program::template RowReductions<stage>;
-      using OfBatch = ReductionOfRows<All, rows>;
-      typename OfBatch::Value partial = OfBatch::identity();
+      OfRows<typename All::Value, rows> partial;
+#pragma unroll
+      for (int r = 0; r < rows; ++r) partial.row[r] = All::identity();
       if constexpr (All::floats > 0) {
         constexpr PassUses uses = Program::template uses<stage>();
 #pragma unroll
@@ -236,7 +243,7 @@ struct PersistentRows {
               if (Inputs::can_keep(i, Program::kept)) resident.keep(i, Program::kept, v);
           }
         }
-        partial = group.reduce(partial, OfBatch());
+        partial = group.reduce(partial, All());
       }
 #pragma unroll
       for (int r = 0; r < rows; ++r)
