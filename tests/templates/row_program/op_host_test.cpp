@@ -66,7 +66,7 @@ TEST_F(RowProgramHost, EveryProgramInEveryVariant) {
   const std::vector<Case> cases = test::all_row_program_cases(device_.info());
   std::set<std::string> variants;
   for (const Case& c : cases) variants.insert(c.config.variant());
-  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "two_pass", "warp"}));
+  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "two_pass", "warp"}));
   verify_all(cases);
 }
 
@@ -87,13 +87,16 @@ colsum db : f32[col] = x
          {"variant=block,threads=64", "variant=block,threads=32", "variant=warp,lanes=32,threads=64",
           "variant=warp,lanes=8,threads=128", "variant=warp,lanes=2,threads=32", "variant=two_pass,threads=64,unroll=1",
           "variant=two_pass,threads=32,unroll=2,blocks_per_sm=1", "variant=hybrid,threads=32,register_vectors=0",
-          "variant=cluster,threads=32,blocks_per_row=2", "variant=grid,threads=32,blocks_per_row=2"})
+          "variant=cluster,threads=32,blocks_per_row=2", "variant=grid,threads=32,blocks_per_row=2",
+          "variant=persistent,threads=32,blocks_per_row=1,stages=2,batch=1,keep_columns=1",
+          "variant=persistent,threads=64,blocks_per_row=1,stages=4,batch=8,keep_columns=0",
+          "variant=persistent,threads=32,blocks_per_row=2,stages=3,batch=4,keep_columns=1"})
       for (Case& c : row_program_cases(text, fields, device_.info(), {config})) {
         variants.insert(c.config.variant());
         cases.push_back(std::move(c));
       }
-  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "two_pass", "warp"}));
-  EXPECT_GE(cases.size(), 24U);
+  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "two_pass", "warp"}));
+  EXPECT_GE(cases.size(), 30U);
   verify_all(cases);
 }
 
@@ -152,7 +155,8 @@ TEST_F(RowProgramHost, StridesAlignmentsAndArraysInPlace) {
 }
 
 TEST_F(RowProgramHost, ResultsDoNotDependOnTheNumberOfRows) {
-  for (const char* config : {"variant=warp", "variant=block", "variant=cluster", "variant=two_pass,blocks_per_sm=1"}) {
+  for (const char* config : {"variant=warp", "variant=block", "variant=cluster", "variant=two_pass,blocks_per_sm=1",
+                             "variant=persistent,threads=64,blocks_per_row=1,stages=3,batch=2"}) {
     std::vector<Case> cases;
     for (const char* fields : {"rows=1,cols=900", "rows=9,cols=900"})
       for (Case& c : row_program_cases(row_program_text("softmax"), fields, device_.info(), {config}))
@@ -242,8 +246,9 @@ TEST_F(RowProgramHost, RandomNumbersDoNotDependOnTheConfiguration) {
   std::vector<Case> cases =
       row_program_cases(text, "rows=7,cols=777,numbers=seed=-5", device_.info(),
                         {"variant=warp,lanes=32", "variant=block,threads=96", "variant=two_pass,threads=64",
-                         "variant=cluster,threads=32,blocks_per_row=3"});
-  ASSERT_EQ(cases.size(), 4U);
+                         "variant=cluster,threads=32,blocks_per_row=3",
+                         "variant=persistent,threads=32,blocks_per_row=2,stages=2,batch=2"});
+  ASSERT_EQ(cases.size(), 5U);
   std::vector<std::byte> zeros(7 * 777 * sizeof(float));
   std::vector<std::vector<std::byte>> results;
   with_executables(
@@ -261,6 +266,10 @@ TEST_F(RowProgramHost, MutatedKernelsFailVerification) {
   const Mutation mutations[] = {
       {"rms_norm", "rows=17,cols=1000", "variant=block", "x * x", "x + x"},
       {"rms_norm", "rows=17,cols=1000", "variant=block", "params.eps_number", "0.01f"},
+      {"rms_norm", "rows=17,cols=1000,dtype=bf16", "variant=persistent,threads=32,stages=2,keep_columns=1", "v.of_column[0][j]",
+       "v.of_column[0][0]"},
+      {"shipped layer_norm_gradient", "rows=17,cols=1000", "variant=persistent,threads=64,stages=2,batch=2",
+       "results[2][j] = ", "results[2][j] = 0.1f + "},
       {"rms_norm", "rows=17,cols=1000,dtype=bf16", "variant=two_pass", "v.of_column[0][j]", "v.of_column[0][0]"},
       {"softmax", "rows=17,cols=1000", "variant=warp,lanes=32", "Reductions<LargestColumn>", "Reductions<SumOfColumns>"},
       {"softmax", "rows=17,cols=1000", "variant=block", "values.by_s = Divisor(s)", "values.by_s = Divisor(values.m)"},

@@ -1,0 +1,105 @@
+/// The kernels' only argument.
+struct RowProgramParams {
+  RowParams row;
+  const void* target_address;
+  void* loss_address;
+  void* lse_out_address;
+  int64 ignore_index_number;
+};
+
+/// The program: each of its lines is a line of these functions.
+struct Program {
+  using Params = RowProgramParams;
+  using First = bf16;
+  using Inputs = TypeList<bf16>;
+  using Outputs = TypeList<>;
+  using ColumnArrays = ColumnList<>;
+  static constexpr int stages = 1;
+  static constexpr int kept = 0;
+  static constexpr int sums = 0;
+  static constexpr int columns_of_group = 1;
+  template <int stage>
+  using RowReductions = typename TypeAt<stage - 1, Reductions<LogSumExp<false>, SumOfColumns>>::type;
+  template <int stage>
+  using GroupReductions = Reductions<>;
+  struct Values {
+    int target;
+    float l;
+    bool v9;
+    float v11;
+  };
+  struct Groups {};
+
+  template <int pass>
+  static __device__ __forceinline__ constexpr PassUses uses() {
+    if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
+    return {.inputs = 0, .columns = 0, .groups = 0};
+  }
+  template <int which>
+  static __device__ __forceinline__ RowsOfArray input(const Params& params) {
+    if constexpr (which == 0) return {params.row.input[0], params.row.input_stride[0]};
+  }
+
+  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {
+    const int target = load_integer(params.target_address, row);
+    values.target = target;
+    values.v9 = target == static_cast<int>(params.ignore_index_number);
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    const float logits = v.input[0][j];
+    terms[0][j] = logits;
+    terms[1][j] = ((static_cast<int>(v.column) + j) == values.target) ? logits : 0.0f;
+  }
+  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+      Values& values) {
+    const float l = LogSumExp<false>::result(partial.value);
+    const float t = SumOfColumns::result(partial.value + 3);
+    values.l = l;
+    values.v11 = values.v9 ? 0.0f : (l - t);
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
+      float (&results)[1][vector]) {}
+  static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {
+    store_value<float>(params.loss_address, row, values.v11);
+    store_value<float>(params.lse_out_address, row, values.l);
+  }
+  static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
+};
+
+}  // namespace tunesmith
+
+static constexpr tunesmith::RowShape shape = {
+    .cols = 4096,
+    .vector = 8,
+};
+
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::WholeVectors;
+  using SeenEdges = tunesmith::WholeVectors;
+  using Mask = tunesmith::NoMask;
+};
+
+static constexpr tunesmith::TiledConfig config = {
+    .threads = 256,
+    .unroll = 2,
+    .blocks_per_row = 1,
+    .load = tunesmith::LoadHint::no_allocate,
+    .load_again = tunesmith::LoadHint::plain,
+    .store = tunesmith::StoreHint::plain,
+};
+
+static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .target_address = {}, .loss_address = {}, .lse_out_address = {}, .ignore_index_number = {}}) == 192, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::target_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::loss_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::lse_out_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::ignore_index_number) == 8, "the host fills the parameters by this layout");
+
+extern "C" __global__ void __launch_bounds__(256, 7)
+row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
+  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
+}
