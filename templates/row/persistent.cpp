@@ -68,7 +68,7 @@ std::int64_t persistent_groups(const TypedConfig& config, std::int64_t rows, con
 }
 
 std::int64_t persistent_exchange_bytes(const TypedConfig& config, const Shape& shape) noexcept {
-  constexpr std::int64_t float_bytes = 4, buffers = 2, alignment = 512;
+  constexpr std::int64_t float_bytes = 4, buffers = 2, alignment = 1024;
   return buffers * (config.threads / 32) * config.blocks_per_row * config.batch * shape.exchanges * shape.exchanged_floats *
              float_bytes +
          alignment;

@@ -212,6 +212,8 @@ __device__ __forceinline__ void reduce_groups(const typename Program::Params& pa
       All::include(partial, terms, inside);
       partial = reduce_lanes<lanes>(partial, All());
       Program::derive_group(Stage<stage>(), params, values, v, partial, groups);
+    } else {
+      Program::derive_group(Stage<stage>(), params, values, v, typename All::Value(), groups);
     }
     reduce_groups<Program, stage + 1, last, shape>(params, values, v, inside, groups);
   }

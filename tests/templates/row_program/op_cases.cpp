@@ -81,6 +81,14 @@ max[32] a = abs(x) * scale
 out y_out : float[row, col] = y + x / (a + scale)
 out top : f32[row, col/32] = a * scale
 )"},
+    {"groups_of_rows", R"(
+in x : float[row, col]
+in scale : f32[row, col/32]
+count c = x > 0
+q = c / (abs(scale) + 0.5)
+max m = x * q
+out y : float[row, col] = x + q * m
+)"},
     {"choices", R"(
 in  x : float[row, col]
 in  t : i32[row]

@@ -58,6 +58,9 @@ struct Program {
     const float ss = SumOfColumns::result(partial.value);
     values.v8 = reciprocal_sqrt((divide(ss, static_cast<float>(params.row.cols)) + params.eps_number));
   }
+  template <typename Vector>
+  static __device__ __forceinline__ void derive_group(Stage<1>, const Params& params, const Values& values, const Vector& v,
+      const GroupReductions<1>::Value& partial, Groups& groups) {}
   static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {}
   template <typename Vector, int vector>

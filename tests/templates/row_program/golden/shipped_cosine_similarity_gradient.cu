@@ -108,13 +108,19 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::TiledConfig config = {
-    .threads = 256,
-    .unroll = 2,
-    .blocks_per_row = 1,
+static constexpr tunesmith::ResidentConfig config = {
+    .register_vectors = 0,
+    .shared_vectors = 2,
     .load = tunesmith::LoadHint::plain,
-    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
+};
+
+using Group = tunesmith::PersistentGroup<128, 2>;
+using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
+static constexpr tunesmith::Persistence persistence = {
+    .batches = 2,
+    .rows_at_once = 2,
+    .keeps_columns = false,
 };
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
@@ -128,7 +134,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::db_address) == 8, "the host fi
 static_assert(sizeof(tunesmith::RowProgramParams::db_stride) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(128, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
+  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group, Storage, persistence>(params);
 }

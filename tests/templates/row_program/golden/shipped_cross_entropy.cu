@@ -14,25 +14,29 @@ struct Program {
   using Inputs = TypeList<bf16>;
   using Outputs = TypeList<>;
   using ColumnArrays = ColumnList<>;
-  static constexpr int stages = 1;
+  static constexpr int stages = 2;
   static constexpr int kept = 0;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LogSumExp<false>, SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn, SumOfColumns>, Reductions<SumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
     int target;
-    float l;
+    float v3;
     bool v9;
-    float v11;
+    float l;
+    float t;
+    bool v17;
+    float v19;
   };
   struct Groups {};
 
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
+    if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
     return {.inputs = 0, .columns = 0, .groups = 0};
   }
   template <int which>
@@ -43,7 +47,7 @@ struct Program {
   static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {
     const int target = load_integer(params.target_address, row);
     values.target = target;
-    values.v9 = target == static_cast<int>(params.ignore_index_number);
+    values.v17 = target == static_cast<int>(params.ignore_index_number);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
@@ -54,16 +58,28 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float l = LogSumExp<false>::result(partial.value);
-    const float t = SumOfColumns::result(partial.value + 3);
+    const float v3 = LargestColumn::result(partial.value);
+    const float t = SumOfColumns::result(partial.value + 1);
+    values.v3 = v3;
+    values.v9 = (v3 - v3) == 0.0f;
+    values.t = t;
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    terms[0][j] = exponential_of_rounded((v.input[0][j] - values.v3));
+  }
+  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+      Values& values) {
+    const float l = values.v9 ? (values.v3 + logarithm(SumOfColumns::result(partial.value))) : values.v3;
     values.l = l;
-    values.v11 = values.v9 ? 0.0f : (l - t);
+    values.v19 = values.v17 ? 0.0f : (l - values.t);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[1][vector]) {}
   static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {
-    store_value<float>(params.loss_address, row, values.v11);
+    store_value<float>(params.loss_address, row, values.v19);
     store_value<float>(params.lse_out_address, row, values.l);
   }
   static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
@@ -83,13 +99,19 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::TiledConfig config = {
-    .threads = 256,
-    .unroll = 2,
-    .blocks_per_row = 1,
-    .load = tunesmith::LoadHint::no_allocate,
-    .load_again = tunesmith::LoadHint::plain,
+static constexpr tunesmith::ResidentConfig config = {
+    .register_vectors = 0,
+    .shared_vectors = 2,
+    .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
+};
+
+using Group = tunesmith::PersistentGroup<128, 2>;
+using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
+static constexpr tunesmith::Persistence persistence = {
+    .batches = 2,
+    .rows_at_once = 2,
+    .keeps_columns = false,
 };
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
@@ -99,7 +121,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::loss_address) == 8, "the host 
 static_assert(sizeof(tunesmith::RowProgramParams::lse_out_address) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::ignore_index_number) == 8, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(256, 7)
+extern "C" __global__ void __launch_bounds__(128, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
+  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group, Storage, persistence>(params);
 }

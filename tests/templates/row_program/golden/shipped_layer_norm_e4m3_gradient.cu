@@ -20,12 +20,12 @@ struct Program {
   using Inputs = TypeList<bf16, bf16>;
   using Outputs = TypeList<bf16>;
   using ColumnArrays = ColumnList<Columns<bf16, 8>, Columns<bf16, 8>>;
-  static constexpr int stages = 3;
+  static constexpr int stages = 4;
   static constexpr int kept = 2;
   static constexpr int sums = 2;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsOfColumns>, Reductions<LargestColumn, SumOfColumns, PlaceOfLargest>, Reductions<SumOfColumns, SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns>, Reductions<SumOfColumns>, Reductions<LargestColumn, SumOfColumns, PlaceOfLargest>, Reductions<SumOfColumns, SumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -35,9 +35,9 @@ struct Program {
     float q;
     float d_largest;
     int t6;
-    float v47;
-    float v56;
-    float v60;
+    float v48;
+    float v57;
+    float v61;
     Divisor by_q;
   };
   struct Groups {};
@@ -45,9 +45,10 @@ struct Program {
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
-    if constexpr (pass == 2) return {.inputs = 3, .columns = 3, .groups = 0};
+    if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
     if constexpr (pass == 3) return {.inputs = 3, .columns = 3, .groups = 0};
     if constexpr (pass == 4) return {.inputs = 3, .columns = 3, .groups = 0};
+    if constexpr (pass == 5) return {.inputs = 3, .columns = 3, .groups = 0};
     return {.inputs = 3, .columns = 1, .groups = 0};
   }
   template <int which>
@@ -75,15 +76,24 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = MomentsOfColumns::mean(partial.value);
-    const float v_ = MomentsOfColumns::variance(partial.value);
-    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
+    const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     values.m = m;
-    values.t2 = t2;
-    values.v47 = t2 * t2;
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    const float t1 = v.input[0][j] - values.m;
+    terms[0][j] = t1 * t1;
+  }
+  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+      Values& values) {
+    const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
+    values.t2 = t2;
+    values.v48 = t2 * t2;
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(Stage<3>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     const float t3 = t1 * values.t2;
@@ -93,7 +103,7 @@ struct Program {
     terms[1][j] = v.input[1][j] * y;
     terms[2][j] = t4;
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(Stage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {
     const float largest = LargestColumn::result(partial.value);
     const float q = divide(maximum_or_nan(largest, 1e-12f), 448.0f);
@@ -107,7 +117,7 @@ struct Program {
     values.by_q = Divisor(q);
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<3>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(Stage<4>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     const float t3 = t1 * values.t2;
@@ -121,13 +131,13 @@ struct Program {
     v.input[0][j] = d_y;  // kept for the outputs
     v.input[1][j] = t1;  // kept for the outputs
   }
-  static __device__ __forceinline__ void derive(Stage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
+  static __device__ __forceinline__ void derive(Stage<4>, const Params& params, int64 row, const RowReductions<4>::Value& partial,
       Values& values) {
     const float t9 = SumOfColumns::result(partial.value);
-    const float d_v = ((t9 * (-0.5f)) * values.v47) * values.t2;
+    const float d_v = ((t9 * (-0.5f)) * values.v48) * values.t2;
     const float t11 = SumOfColumns::result(partial.value + 2);
-    values.v56 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
-    values.v60 = divide((values.t2 * t11), static_cast<float>(params.row.cols));
+    values.v57 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
+    values.v61 = divide((values.t2 * t11), static_cast<float>(params.row.cols));
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
@@ -139,7 +149,7 @@ struct Program {
     const float t7 = ((static_cast<int>(v.column) + j) == values.t6) ? values.d_largest : 0.0f;
     const float d_y = values.by_q.divide(v.input[1][j]) + ((0.0f < y) ? t7 : ((y < 0.0f) ? (-t7) : 0.0f));
     const float t8 = d_y * w;
-    results[0][j] = ((t8 * values.t2) + (values.v56 * t1)) - values.v60;  // dx
+    results[0][j] = ((t8 * values.t2) + (values.v57 * t1)) - values.v61;  // dx
     results[1][j] = d_y * t3;  // of dw
     results[2][j] = d_y;  // of db
   }
@@ -151,7 +161,7 @@ struct Program {
     const float w = v.of_column[0][j];
     const float t8 = d_y * w;
     const float t3 = t1 * values.t2;
-    results[0][j] = ((t8 * values.t2) + (values.v56 * t1)) - values.v60;  // dx
+    results[0][j] = ((t8 * values.t2) + (values.v57 * t1)) - values.v61;  // dx
     results[1][j] = d_y * t3;  // of dw
     results[2][j] = d_y;  // of db
   }
@@ -178,13 +188,19 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::TiledConfig config = {
-    .threads = 256,
-    .unroll = 2,
-    .blocks_per_row = 1,
+static constexpr tunesmith::ResidentConfig config = {
+    .register_vectors = 0,
+    .shared_vectors = 2,
     .load = tunesmith::LoadHint::plain,
-    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
+};
+
+using Group = tunesmith::PersistentGroup<128, 2>;
+using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
+static constexpr tunesmith::Persistence persistence = {
+    .batches = 2,
+    .rows_at_once = 2,
+    .keeps_columns = false,
 };
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
@@ -200,9 +216,9 @@ static_assert(sizeof(tunesmith::RowProgramParams::dw_address) == 8, "the host fi
 static_assert(sizeof(tunesmith::RowProgramParams::db_address) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(128, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_sums_two_pass<tunesmith::Program, shape, config>(params);
+  tunesmith::row_program_sums_persistent<tunesmith::Program, shape, config, Group, Storage, persistence>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(512)

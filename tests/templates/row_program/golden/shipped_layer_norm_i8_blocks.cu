@@ -66,6 +66,9 @@ struct Program {
     const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     values.m = m;
   }
+  template <typename Vector>
+  static __device__ __forceinline__ void derive_group(Stage<1>, const Params& params, const Values& values, const Vector& v,
+      const GroupReductions<1>::Value& partial, Groups& groups) {}
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
@@ -77,6 +80,9 @@ struct Program {
     const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     values.v9 = reciprocal_sqrt((v_ + params.eps_number));
   }
+  template <typename Vector>
+  static __device__ __forceinline__ void derive_group(Stage<2>, const Params& params, const Values& values, const Vector& v,
+      const GroupReductions<2>::Value& partial, Groups& groups) {}
   static __device__ __forceinline__ void derive(Stage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {}
   template <typename Vector, int vector>
@@ -120,19 +126,14 @@ struct tunesmith::RowFeatures<shape> {
 };
 
 static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 0,
-    .shared_vectors = 2,
-    .load = tunesmith::LoadHint::plain,
+    .register_vectors = 1,
+    .shared_vectors = 0,
+    .load = tunesmith::LoadHint::no_allocate,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::PersistentGroup<128, 2>;
-using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
-static constexpr tunesmith::Persistence persistence = {
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
-};
+using Group = tunesmith::ClusterGroup<256, 2>;
+using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .b_address = {}, .z_address = {}, .z_stride = {}, .scale_address = {}, .scale_stride = {}, .eps_number = {}}) == 216, "the host fills the parameters by this layout");
@@ -144,7 +145,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::scale_address) == 8, "the host
 static_assert(sizeof(tunesmith::RowProgramParams::scale_stride) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group, Storage, persistence>(params);
+  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
 }

@@ -77,6 +77,9 @@ struct Program {
     const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     values.m = m;
   }
+  template <typename Vector>
+  static __device__ __forceinline__ void derive_group(Stage<1>, const Params& params, const Values& values, const Vector& v,
+      const GroupReductions<1>::Value& partial, Groups& groups) {}
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
@@ -90,6 +93,9 @@ struct Program {
     values.t2 = t2;
     values.v48 = t2 * t2;
   }
+  template <typename Vector>
+  static __device__ __forceinline__ void derive_group(Stage<2>, const Params& params, const Values& values, const Vector& v,
+      const GroupReductions<2>::Value& partial, Groups& groups) {}
   static __device__ __forceinline__ void derive(Stage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {}
   template <typename Vector, int vector>
@@ -138,6 +144,9 @@ struct Program {
     values.v57 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
     values.v61 = divide((values.t2 * t11), static_cast<float>(params.row.cols));
   }
+  template <typename Vector>
+  static __device__ __forceinline__ void derive_group(Stage<4>, const Params& params, const Values& values, const Vector& v,
+      const GroupReductions<4>::Value& partial, Groups& groups) {}
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[3][vector]) {
@@ -176,19 +185,14 @@ struct tunesmith::RowFeatures<shape> {
 };
 
 static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 0,
-    .shared_vectors = 2,
+    .register_vectors = 1,
+    .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::PersistentGroup<128, 2>;
-using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
-static constexpr tunesmith::Persistence persistence = {
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
-};
+using Group = tunesmith::ClusterGroup<256, 2>;
+using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .b_address = {}, .dz_address = {}, .dz_stride = {}, .dscale_address = {}, .dscale_stride = {}, .dx_address = {}, .dx_stride = {}, .dw_address = {}, .db_address = {}, .eps_number = {}}) == 248, "the host fills the parameters by this layout");
@@ -204,9 +208,9 @@ static_assert(sizeof(tunesmith::RowProgramParams::dw_address) == 8, "the host fi
 static_assert(sizeof(tunesmith::RowProgramParams::db_address) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_sums_persistent<tunesmith::Program, shape, config, Group, Storage, persistence>(params);
+  tunesmith::row_program_sums_resident<tunesmith::Program, shape, config, Group, Storage>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(512)

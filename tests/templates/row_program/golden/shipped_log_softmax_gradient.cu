@@ -14,17 +14,15 @@ struct Program {
   using Inputs = TypeList<bf16, bf16>;
   using Outputs = TypeList<bf16>;
   using ColumnArrays = ColumnList<>;
-  static constexpr int stages = 2;
+  static constexpr int stages = 1;
   static constexpr int kept = 0;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn, SumOfColumns>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<LogSumExp<false>, SumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
-    float v2;
-    bool v8;
     float t1;
     float t2;
   };
@@ -33,7 +31,6 @@ struct Program {
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 3, .columns = 0, .groups = 0};
-    if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
     return {.inputs = 3, .columns = 0, .groups = 0};
   }
   template <int which>
@@ -55,21 +52,10 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float v2 = LargestColumn::result(partial.value);
-    const float t2 = SumOfColumns::result(partial.value + 1);
-    values.v2 = v2;
-    values.v8 = (v2 - v2) == 0.0f;
-    values.t2 = t2;
-  }
-  template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
-      Vector& v, int j, float (*terms)[vector]) {
-    terms[0][j] = exponential_of_rounded((v.input[0][j] - values.v2));
-  }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
-      Values& values) {
-    const float t1 = values.v8 ? (values.v2 + logarithm(SumOfColumns::result(partial.value))) : values.v2;
+    const float t1 = LogSumExp<false>::result(partial.value);
+    const float t2 = SumOfColumns::result(partial.value + 3);
     values.t1 = t1;
+    values.t2 = t2;
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
@@ -94,15 +80,14 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 2,
-    .shared_vectors = 0,
+static constexpr tunesmith::TiledConfig config = {
+    .threads = 256,
+    .unroll = 2,
+    .blocks_per_row = 1,
     .load = tunesmith::LoadHint::plain,
+    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
-
-using Group = tunesmith::BlockGroup<256>;
-using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .dy_address = {}, .dy_stride = {}, .dx_address = {}, .dx_stride = {}}) == 192, "the host fills the parameters by this layout");
@@ -113,5 +98,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::dx_stride) == 8, "the host fil
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
+  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
 }

@@ -63,6 +63,9 @@ struct Program {
     const float ms = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     values.v6 = reciprocal_sqrt((ms + params.eps_number));
   }
+  template <typename Vector>
+  static __device__ __forceinline__ void derive_group(Stage<1>, const Params& params, const Values& values, const Vector& v,
+      const GroupReductions<1>::Value& partial, Groups& groups) {}
   static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {}
   template <typename Vector, int vector>
@@ -106,14 +109,14 @@ struct tunesmith::RowFeatures<shape> {
 };
 
 static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 1,
+    .register_vectors = 2,
     .shared_vectors = 0,
     .load = tunesmith::LoadHint::no_allocate,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::ClusterGroup<256, 2>;
-using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
+using Group = tunesmith::BlockGroup<256>;
+using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .z_address = {}, .z_stride = {}, .scale_address = {}, .scale_stride = {}, .eps_number = {}}) == 208, "the host fills the parameters by this layout");

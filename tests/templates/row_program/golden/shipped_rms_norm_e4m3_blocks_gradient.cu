@@ -128,6 +128,9 @@ struct Program {
     const float d_ms = ((t8 * (-0.5f)) * values.v44) * values.t1;
     values.v49 = divide(d_ms, static_cast<float>(params.row.cols));
   }
+  template <typename Vector>
+  static __device__ __forceinline__ void derive_group(Stage<3>, const Params& params, const Values& values, const Vector& v,
+      const GroupReductions<3>::Value& partial, Groups& groups) {}
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[2][vector]) {
@@ -165,14 +168,14 @@ struct tunesmith::RowFeatures<shape> {
 };
 
 static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 1,
+    .register_vectors = 2,
     .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::ClusterGroup<256, 2>;
-using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
+using Group = tunesmith::BlockGroup<256>;
+using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .dz_address = {}, .dz_stride = {}, .dscale_address = {}, .dscale_stride = {}, .dx_address = {}, .dx_stride = {}, .dw_address = {}, .eps_number = {}}) == 232, "the host fills the parameters by this layout");
