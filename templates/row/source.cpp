@@ -23,9 +23,10 @@ std::string pipeline_config(const TypedConfig& config) {
          member("store", source_name(config.store)) + "};\n";
 }
 
-std::string persistence(const TypedConfig& config) {
-  return "static constexpr tunesmith::Persistence persistence = {\n" + member("batches", config.stages) +
-         member("rows_at_once", config.batch) + member("keeps_columns", config.keep_columns == 1) + "};\n";
+std::string persistent_config(const TypedConfig& config, const Shape& shape) {
+  return "static constexpr tunesmith::PersistentConfig config = {\n" + member("vectors", config.vectors_per_thread(shape)) +
+         member("batches", config.stages) + member("rows_at_once", config.batch) +
+         member("keeps_columns", config.keep_columns == 1) + member("store", source_name(config.store)) + "};\n";
 }
 
 std::string group(const TypedConfig& config) {
@@ -46,7 +47,7 @@ std::string storage(const TypedConfig& config, const Shape& shape) {
   const bool shared =
       config.variant == Variant::grid || config.vectors_per_thread(shape) > config.vectors_in_registers(shape);
   return std::string("tunesmith::InRegisters") + (shared ? "AndSharedMemory" : "") +
-         "<tunesmith::" + (config.registers == Registers::packed || config.variant == Variant::persistent ? "PackedVector" : "FloatVector") + ">";
+         "<tunesmith::" + (config.registers == Registers::packed ? "PackedVector" : "FloatVector") + ">";
 }
 
 std::string features(const Shape& shape, const FeatureTypes& more) {
@@ -89,10 +90,11 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
   if (options.safe) text += member("safe", true);
   if (options.mask != Mask::none) text += member("mask_vector", shape.mask_vector());
   text += "};\n\n" + features(shape, more);
-  if (config.holds_row()) {
+  if (config.variant == Variant::persistent) {
+    text += persistent_config(config, shape) + "\nusing Group = tunesmith::" + group(config) + ";\n";
+  } else if (config.holds_row()) {
     text += resident_config(config, shape) + "\nusing Group = tunesmith::" + group(config) +
             ";\nusing Storage = " + storage(config, shape) + ";\n";
-    if (config.variant == Variant::persistent) text += persistence(config);
   } else if (config.variant == Variant::pipeline) {
     text += pipeline_config(config);
   } else {
@@ -224,7 +226,7 @@ SourceParts source_parts(const TypedConfig& config, const Shape& shape, const st
                                          : config.holds_row()                  ? "resident.cuh"
                                                                                : "tiled.cuh");
   if (config.variant == Variant::persistent)
-    parts.kernels = kernel_of("", "_persistent", ", Group, Storage, persistence" + kernels.resident_and);
+    parts.kernels = kernel_of("", "_persistent", ", Group");
   else if (config.holds_row())
     parts.kernels = kernel_of("", "_resident", ", Group, Storage" + kernels.resident_and);
   else if (config.variant == Variant::split)

@@ -55,12 +55,13 @@ void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row
   plan.kernels.push_back(finish);
 }
 
-void add_column_sums(SourceParts& parts, const std::string& params) {
+void add_column_sums(SourceParts& parts, const row::TypedConfig& config, const std::string& params) {
   parts.algorithm += "; sums over rows are partial sums of each group of threads, which a second kernel adds up";
   const std::string count = std::to_string(threads);
   parts.kernels += "\nextern \"C\" __global__ void __launch_bounds__(" + count + ")\n" + entry +
                    "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + entry +
-                   "<tunesmith::Program, shape, " + count + ", " + std::to_string(columns) + ">(params);\n}\n";
+                   "<tunesmith::Program, shape, " + count + ", " + std::to_string(columns) + ", " +
+                   (config.holds_row() ? "tunesmith::rows_of_partial" : "1") + ">(params);\n}\n";
 }
 
 }  // namespace tunesmith::row_program

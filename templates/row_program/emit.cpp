@@ -129,7 +129,7 @@ class Writer {
         stores +=
             "    v.input[" + std::to_string(k) + "][j] = " + expression(body, kept_[k]) + ";  // kept for the outputs\n";
     return "  template <typename Vector, int vector>\n" +
-           function(std::string(grouped ? "group_terms" : "terms") + "(Stage<" + std::to_string(stage) +
+           function(std::string(grouped ? "group_terms" : "terms") + "(OfStage<" + std::to_string(stage) +
                         ">, const Params& params, const Values& values, const Groups& groups,\n" +
                         (grouped ? "      const " : "      ") + std::string("Vector& v, int j, float (*terms)[vector])"),
                     body.lines + stores);
@@ -161,7 +161,7 @@ class Writer {
       stores += "    values." + value_texts_.exponential_name(index) + " = ExponentialOfDifference(" +
                 bare(expression(body, index)) + ");\n";
     const std::string partial = stage == 0 ? "" : ", const RowReductions<" + std::to_string(stage) + ">::Value& partial";
-    return function("derive(Stage<" + std::to_string(stage) + ">, const Params& params, int64 row" + partial +
+    return function("derive(OfStage<" + std::to_string(stage) + ">, const Params& params, int64 row" + partial +
                         (stage == 0 ? ", " : ",\n      ") + "Values& values)",
                     body.lines + stores);
   }
@@ -184,7 +184,7 @@ class Writer {
       stores += "    groups." + value_texts_.divisor_name(index) + " = Divisor(" + bare(expression(body, index)) + ");\n";
     const std::string number = std::to_string(stage);
     return "  template <typename Vector>\n" +
-           function("derive_group(Stage<" + number + ">, const Params& params, const Values& values, const Vector& v,\n" +
+           function("derive_group(OfStage<" + number + ">, const Params& params, const Values& values, const Vector& v,\n" +
                         "      const GroupReductions<" + number + ">::Value& partial, Groups& groups)",
                     body.lines + stores);
   }

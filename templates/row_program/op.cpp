@@ -78,7 +78,7 @@ SourceParts ParsedRowProgram::source_parts(const Config& config) const {
   const std::string reads = program_.stages == 0 ? "one read" : std::to_string(program_.stages + 1) + " reads";
   if (row::TypedConfig::parse(config).reads_twice())
     parts.algorithm = reads + " of each input: a pass for every stage of reductions, and one that writes";
-  if (shape().column_sums > 0) row_program::add_column_sums(parts, "RowProgramParams");
+  if (shape().column_sums > 0) row_program::add_column_sums(parts, row::TypedConfig::parse(config), "RowProgramParams");
   return parts;
 }
 

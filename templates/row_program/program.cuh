@@ -24,7 +24,7 @@ namespace tunesmith {
 
 /// Names a stage in overloads.
 template <int number>
-struct Stage {};
+struct OfStage {};
 
 template <typename... T>
 struct TypeList {
@@ -99,7 +99,6 @@ __device__ __forceinline__ void store_integer(void* array, int64 index, int valu
 template <int index, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage,
           typename... Elements>
 struct ResidentInputs {
-  static constexpr int shared_bytes = 0;  ///< of all inputs
   __device__ __forceinline__ explicit ResidentInputs(unsigned char*) {}
   template <typename Program>
   __device__ __forceinline__ void load(const typename Program::Params&, const Row<shape>&, int) {}
@@ -114,10 +113,8 @@ template <int index, const RowShape& shape, const ResidentConfig& config, typena
           typename... Rest>
 struct ResidentInputs<index, shape, config, Group, Storage, First, Rest...> {
   using Resident = typename Storage::template Row<First, shape, config, Group>;
-  using Others = ResidentInputs<index + 1, shape, config, Group, Storage, Rest...>;
-  static constexpr int shared_bytes = Resident::shared_bytes + Others::shared_bytes;
   Resident first;
-  Others rest;
+  ResidentInputs<index + 1, shape, config, Group, Storage, Rest...> rest;
 
   /// `memory`: dynamic shared memory for all inputs, or nullptr.
   __device__ __forceinline__ explicit ResidentInputs(unsigned char* memory)
@@ -207,13 +204,13 @@ __device__ __forceinline__ void reduce_groups(const typename Program::Params& pa
                     "neighbouring lanes of a warp hold a group of columns");
       float terms[All::operands][shape.vector];
 #pragma unroll
-      for (int j = 0; j < shape.vector; ++j) Program::group_terms(Stage<stage>(), params, values, groups, v, j, terms);
+      for (int j = 0; j < shape.vector; ++j) Program::group_terms(OfStage<stage>(), params, values, groups, v, j, terms);
       typename All::Value partial = All::identity();
       All::include(partial, terms, inside);
       partial = reduce_lanes<lanes>(partial, All());
-      Program::derive_group(Stage<stage>(), params, values, v, partial, groups);
+      Program::derive_group(OfStage<stage>(), params, values, v, partial, groups);
     } else {
-      Program::derive_group(Stage<stage>(), params, values, v, typename All::Value(), groups);
+      Program::derive_group(OfStage<stage>(), params, values, v, typename All::Value(), groups);
     }
     reduce_groups<Program, stage + 1, last, shape>(params, values, v, inside, groups);
   }
@@ -233,7 +230,7 @@ __device__ __forceinline__ void include_vector(const typename Program::Params& p
   reduce_groups<Program, 1, uses.groups, shape>(params, values, v, elements, groups);
   float terms[All::operands][shape.vector];
 #pragma unroll
-  for (int j = 0; j < shape.vector; ++j) Program::terms(Stage<stage>(), params, values, groups, v, j, terms);
+  for (int j = 0; j < shape.vector; ++j) Program::terms(OfStage<stage>(), params, values, groups, v, j, terms);
   All::include(partial, terms, elements);
 }
 

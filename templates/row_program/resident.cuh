@@ -31,9 +31,9 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
       }
       arrived = true;
       partial = group.template reduce<stage - 1>(partial, All());
-      Program::derive(Stage<stage>(), params, row.index, partial, values);
+      Program::derive(OfStage<stage>(), params, row.index, partial, values);
     } else {
-      Program::derive(Stage<stage>(), params, row.index, typename All::Value(), values);
+      Program::derive(OfStage<stage>(), params, row.index, typename All::Value(), values);
     }
     reduce_resident<Program, stage + 1, shape, config>(group, params, row, inputs, arrived, values);
   }
@@ -51,7 +51,7 @@ __device__ __forceinline__ void program_of_row(Group& group, const typename Prog
 
   typename Program::Values values;
   bool arrived = false;
-  Program::derive(Stage<0>(), params, index, values);
+  Program::derive(OfStage<0>(), params, index, values);
   reduce_resident<Program, 1, shape, config>(group, params, row, inputs, arrived, values);
 
   if (exists && thread_rank == 0) Program::store_row(params, index, values);

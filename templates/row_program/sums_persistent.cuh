@@ -7,17 +7,16 @@
 
 namespace tunesmith {
 
-template <typename Program, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage,
-          const Persistence& persistence>
+template <typename Program, const RowShape& shape, const PersistentConfig& config, typename Group>
 __device__ __forceinline__ void row_program_sums_persistent(const typename Program::Params& params) {
   Group group;
   const int64 number = group.index();
-  RegisterSums<Program, shape, config.shared_vectors, Group> sums;
+  RegisterSums<Program, shape, config.vectors, Group> sums;
   sums.clear();
   int added = 0;
   bool first_partial = true;
-  over_batches<Program, shape, config, Group, Storage, persistence>(params, group, sums, [&](bool is_last) {
-    added += persistence.rows_at_once;
+  over_batches<Program, shape, config>(params, group, sums, [&](bool is_last) {
+    added += config.rows_at_once;
     if (!is_last && added < rows_of_partial) return;
     sums.flush(params, number, group.thread_rank(), first_partial);
     sums.clear();

@@ -65,7 +65,7 @@ __device__ __forceinline__ void reduce_tiled(const typename Program::Params& par
       partial = BlockGroup<config.threads>(nullptr, 0).template reduce<stage - 1>(partial, All());
       sync_block();  // the next row's partial results use the same shared memory
     }
-    Program::derive(Stage<stage>(), params, row.index, partial, values);
+    Program::derive(OfStage<stage>(), params, row.index, partial, values);
     reduce_tiled<Program, stage + 1, shape, config>(params, row, values);
   }
 }
@@ -75,7 +75,7 @@ template <typename Program, const RowShape& shape, const TiledConfig& config, ty
 __device__ __forceinline__ void program_of_tiled_row(const typename Program::Params& params, int64 index, Sums& sums) {
   const Row<shape> row(params.row, index, static_cast<const typename Program::First*>(nullptr));
   typename Program::Values values;
-  Program::derive(Stage<0>(), params, index, values);
+  Program::derive(OfStage<0>(), params, index, values);
   reduce_tiled<Program, 1, shape, config>(params, row, values);
 
   if (thread_index() == 0) Program::store_row(params, index, values);

@@ -15,7 +15,7 @@ const std::set<std::string>& reserved_words() {
       "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typename", "union", "unsigned", "using",
       "virtual", "void", "volatile", "while", "xor", "concept", "requires", "params", "values", "groups", "partial", "terms",
       "results", "v", "j", "row", "group", "other", "tunesmith", "absolute", "add", "divide", "multiply", "subtract",
-      "rounded", "sigmoid", "logarithm", "f16", "bf16", "e4m3", "e5m2", "i8", "i32", "unix", "linux", "signbit", "Stage",
+      "rounded", "sigmoid", "logarithm", "f16", "bf16", "e4m3", "e5m2", "i8", "i32", "unix", "linux", "signbit", "OfStage",
       "Params", "uint16", "uint32", "int64", "uint64", "Program", "Values", "Groups", "Divisor",
       "ExponentialOfDifference",
       // Functions that the generated code calls, and macros.

@@ -101,8 +101,7 @@ const Case golden_cases[] = {
      "mean ms = x * x%0A"
      "out y : float[row%2C col] = x * rsqrt(ms + 1e-6) * w%0A",
      "sm_90a",
-     "variant=persistent,threads=512,blocks_per_row=2,stages=3,batch=1,keep_columns=1,min_blocks=1,load=evict_last,store="
-     "plain"},
+     "variant=persistent,threads=512,blocks_per_row=2,stages=3,batch=1,keep_columns=1,min_blocks=1,load=plain,store=plain"},
     {"row_program_sums_persistent_f32_4096", "row_program",
      "rows=4096,cols=4096,program="
      "in x : float[row%2C col]%0A"

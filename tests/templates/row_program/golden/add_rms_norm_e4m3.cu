@@ -56,20 +56,20 @@ struct Program {
     if constexpr (which == 0) return params.w_address;
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float h = rounded<bf16>((v.input[0][j] + v.input[1][j]));
     terms[0][j] = h * h;
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float ss = SumOfColumns::result(partial.value);
     values.v12 = reciprocal_sqrt((divide(ss, static_cast<float>(params.row.cols)) + params.eps_number));
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float v4 = v.input[0][j] + v.input[1][j];
     const float h = rounded<bf16>(v4);
@@ -79,7 +79,7 @@ struct Program {
     v.input[0][j] = v17;  // kept for the outputs
     v.input[1][j] = v4;  // kept for the outputs
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float a = LargestColumn::result(partial.value);
     const float q = divide(maximum_or_nan(a, 1e-12f), 448.0f);
@@ -124,20 +124,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 0,
-    .shared_vectors = 2,
-    .load = tunesmith::LoadHint::plain,
+static constexpr tunesmith::PersistentConfig config = {
+    .vectors = 2,
+    .batches = 2,
+    .rows_at_once = 2,
+    .keeps_columns = false,
     .store = tunesmith::StoreHint::plain,
 };
 
 using Group = tunesmith::PersistentGroup<128, 2>;
-using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
-static constexpr tunesmith::Persistence persistence = {
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
-};
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .r_address = {}, .r_stride = {}, .w_address = {}, .res_address = {}, .res_stride = {}, .scale_address = {}, .z_address = {}, .z_stride = {}, .eps_number = {}}) == 232, "the host fills the parameters by this layout");
@@ -153,5 +148,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fi
 
 extern "C" __global__ void __launch_bounds__(128, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group, Storage, persistence>(params);
+  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
 }

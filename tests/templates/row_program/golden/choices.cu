@@ -46,18 +46,18 @@ struct Program {
     if constexpr (which == 0) return {params.y_address, params.y_stride};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {
     values.t = load_integer(params.t_address, row);
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float x = v.input[0][j];
     terms[0][j] = x;
     terms[1][j] = x;
     terms[2][j] = (0.0f < x) ? 1.0f : 0.0f;
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const int i = PlaceOfLargest::result(partial.value);
     const int k = PlaceOfSmallest::result(partial.value + 2);
@@ -93,20 +93,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 0,
-    .shared_vectors = 2,
-    .load = tunesmith::LoadHint::plain,
+static constexpr tunesmith::PersistentConfig config = {
+    .vectors = 2,
+    .batches = 2,
+    .rows_at_once = 2,
+    .keeps_columns = false,
     .store = tunesmith::StoreHint::plain,
 };
 
 using Group = tunesmith::PersistentGroup<128, 2>;
-using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
-static constexpr tunesmith::Persistence persistence = {
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
-};
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .t_address = {}, .best_address = {}, .worst_address = {}, .some_address = {}, .y_address = {}, .y_stride = {}}) == 208, "the host fills the parameters by this layout");
@@ -119,5 +114,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::y_stride) == 8, "the host fill
 
 extern "C" __global__ void __launch_bounds__(128, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group, Storage, persistence>(params);
+  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
 }

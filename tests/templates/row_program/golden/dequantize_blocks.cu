@@ -48,16 +48,16 @@ struct Program {
     if constexpr (which == 0) return {params.y_out_address, params.y_out_stride};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void group_terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void group_terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       const Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = absolute(v.input[1][j]) * load_of_group<float, columns_of_group>(params.scale_address, params.scale_stride, params.row.cols, v);
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(Stage<1>, const Params& params, const Values& values, const Vector& v,
+  static __device__ __forceinline__ void derive_group(OfStage<1>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<1>::Value& partial, Groups& groups) {
     const float a = LargestColumn::result(partial.value);
     const float scale = load_of_group<float, columns_of_group>(params.scale_address, params.scale_stride, params.row.cols, v);

@@ -46,35 +46,35 @@ struct Program {
     if constexpr (which == 0) return {params.y_address, params.y_stride};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = (0.0f < v.input[0][j]) ? 1.0f : 0.0f;
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const int c = CountOfColumns::result(partial.value);
     values.v8 = static_cast<float>(c);
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(Stage<1>, const Params& params, const Values& values, const Vector& v,
+  static __device__ __forceinline__ void derive_group(OfStage<1>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<1>::Value& partial, Groups& groups) {
     const float q = divide(values.v8, (absolute(load_of_group<float, columns_of_group>(params.scale_address, params.scale_stride, params.row.cols, v)) + 0.5f));
     groups.q = q;
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = v.input[0][j] * groups.q;
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float m = LargestColumn::result(partial.value);
     values.m = m;
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(Stage<2>, const Params& params, const Values& values, const Vector& v,
+  static __device__ __forceinline__ void derive_group(OfStage<2>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<2>::Value& partial, Groups& groups) {
     groups.v12 = groups.q * values.m;
   }

@@ -51,24 +51,24 @@ struct Program {
     if constexpr (which == 1) return params.b_address;
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = v.input[0][j];
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float mu = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     values.mu = mu;
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float v5 = v.input[0][j] - values.mu;
     terms[0][j] = v5 * v5;
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     const float r = reciprocal_sqrt((v_ + params.eps_number));

@@ -46,31 +46,31 @@ struct Program {
     if constexpr (which == 0) return {params.z_address, params.z_stride};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float x = v.input[0][j];
     terms[0][j] = x * x;
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float ss = SumOfColumns::result(partial.value);
     values.v8 = reciprocal_sqrt((divide(ss, static_cast<float>(params.row.cols)) + params.eps_number));
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(Stage<1>, const Params& params, const Values& values, const Vector& v,
+  static __device__ __forceinline__ void derive_group(OfStage<1>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<1>::Value& partial, Groups& groups) {}
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void group_terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void group_terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       const Vector& v, int j, float (*terms)[vector]) {
     const float y = v.input[0][j] * values.v8;
     terms[0][j] = absolute(y);
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(Stage<2>, const Params& params, const Values& values, const Vector& v,
+  static __device__ __forceinline__ void derive_group(OfStage<2>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<2>::Value& partial, Groups& groups) {
     const float a = LargestColumn::result(partial.value);
     const float q = maximum_or_nan(a, 1e-12f) * 0.002232143f;

@@ -41,13 +41,13 @@ struct Program {
     if constexpr (which == 0) return {params.z_address, params.z_stride};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = absolute(v.input[0][j]);
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float a = LargestColumn::result(partial.value);
     const float q = divide(maximum_or_nan(a, 1e-12f), 127.0f);
@@ -79,20 +79,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 0,
-    .shared_vectors = 2,
-    .load = tunesmith::LoadHint::plain,
+static constexpr tunesmith::PersistentConfig config = {
+    .vectors = 2,
+    .batches = 2,
+    .rows_at_once = 2,
+    .keeps_columns = false,
     .store = tunesmith::StoreHint::plain,
 };
 
 using Group = tunesmith::PersistentGroup<128, 2>;
-using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
-static constexpr tunesmith::Persistence persistence = {
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
-};
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .scale_address = {}, .z_address = {}, .z_stride = {}}) == 184, "the host fills the parameters by this layout");
@@ -102,5 +97,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::z_stride) == 8, "the host fill
 
 extern "C" __global__ void __launch_bounds__(128, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group, Storage, persistence>(params);
+  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
 }

@@ -69,18 +69,18 @@ struct Program {
     if constexpr (which == 0) return params.w_address;
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {
     values.dscale = load_value<float>(params.dscale_address, row);
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float h = rounded<bf16>((v.input[0][j] + v.input[1][j]));
     const float t3 = 1.0f + v.of_column[0][j];
     terms[0][j] = h * h;
     terms[1][j] = v.input[3][j] * (h * t3);
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float ms = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     const float t1 = reciprocal_sqrt((ms + params.eps_number));
@@ -90,7 +90,7 @@ struct Program {
     values.v50 = t1 * t1;
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float h = rounded<bf16>((v.input[0][j] + v.input[1][j]));
     const float t2 = h * values.t1;
@@ -100,7 +100,7 @@ struct Program {
     terms[0][j] = t4;
     terms[1][j] = t4;
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float largest = LargestColumn::result(partial.value);
     const float q = divide(maximum_or_nan(largest, 1e-12f), 448.0f);
@@ -113,7 +113,7 @@ struct Program {
     values.by_q = Divisor(q);
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<3>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float h = rounded<bf16>((v.input[0][j] + v.input[1][j]));
     const float t2 = h * values.t1;
@@ -124,7 +124,7 @@ struct Program {
     const float t8 = d_y * t3;
     terms[0][j] = t8 * h;
   }
-  static __device__ __forceinline__ void derive(Stage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {
     const float t9 = SumOfColumns::result(partial.value);
     const float d_ms = ((t9 * (-0.5f)) * values.v50) * values.t1;
@@ -202,5 +202,5 @@ row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
 
 extern "C" __global__ void __launch_bounds__(512)
 row_program_column_sums(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8>(params);
+  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, 1>(params);
 }

@@ -38,9 +38,9 @@ struct Program {
     if constexpr (which == 1) return {params.b_address, params.b_stride};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float a = v.input[0][j];
     const float b = v.input[1][j];
@@ -48,7 +48,7 @@ struct Program {
     terms[1][j] = a * a;
     terms[2][j] = b * b;
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float ab = SumOfColumns::result(partial.value);
     const float aa = SumOfColumns::result(partial.value + 2);

@@ -49,7 +49,7 @@ struct Program {
     if constexpr (which == 0) return {params.dlogits_address, params.dlogits_stride};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {
     const int target = load_integer(params.target_address, row);
     const float t1 = (target == static_cast<int>(params.ignore_index_number)) ? 0.0f : load_value<float>(params.dloss_address, row);
     const float d_t = -t1;
@@ -59,22 +59,22 @@ struct Program {
     values.d_l = d_l;
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = v.input[0][j];
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float v5 = LargestColumn::result(partial.value);
     values.v5 = v5;
     values.v11 = (v5 - v5) == 0.0f;
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = exponential_of_rounded((v.input[0][j] - values.v5));
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float l = values.v11 ? (values.v5 + logarithm(SumOfColumns::result(partial.value))) : values.v5;
     values.l = l;

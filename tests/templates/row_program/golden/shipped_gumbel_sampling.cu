@@ -37,15 +37,15 @@ struct Program {
     if constexpr (which == 0) return {params.row.input[0], params.row.input_stride[0]};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {
     values.by_v1 = Divisor(params.temperature_number);
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = values.by_v1.divide(v.input[0][j]) - logarithm((-logarithm(uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0))));
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const int i = PlaceOfLargest::result(partial.value);
     values.i = i;

@@ -66,26 +66,26 @@ struct Program {
     if constexpr (which == 1) return params.b_address;
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {
     values.dscale = load_value<float>(params.dscale_address, row);
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = v.input[0][j];
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     values.m = m;
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     terms[0][j] = t1 * t1;
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     const float t2 = reciprocal_sqrt((v_ + params.eps_number));
@@ -93,7 +93,7 @@ struct Program {
     values.v48 = t2 * t2;
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<3>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     const float t3 = t1 * values.t2;
@@ -103,7 +103,7 @@ struct Program {
     terms[1][j] = v.input[1][j] * y;
     terms[2][j] = t4;
   }
-  static __device__ __forceinline__ void derive(Stage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {
     const float largest = LargestColumn::result(partial.value);
     const float q = divide(maximum_or_nan(largest, 1e-12f), 448.0f);
@@ -117,7 +117,7 @@ struct Program {
     values.by_q = Divisor(q);
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<4>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<4>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     const float t3 = t1 * values.t2;
@@ -131,7 +131,7 @@ struct Program {
     v.input[0][j] = d_y;  // kept for the outputs
     v.input[1][j] = t1;  // kept for the outputs
   }
-  static __device__ __forceinline__ void derive(Stage<4>, const Params& params, int64 row, const RowReductions<4>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<4>, const Params& params, int64 row, const RowReductions<4>::Value& partial,
       Values& values) {
     const float t9 = SumOfColumns::result(partial.value);
     const float d_v = ((t9 * (-0.5f)) * values.v48) * values.t2;
@@ -188,20 +188,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 0,
-    .shared_vectors = 2,
-    .load = tunesmith::LoadHint::plain,
+static constexpr tunesmith::PersistentConfig config = {
+    .vectors = 2,
+    .batches = 2,
+    .rows_at_once = 2,
+    .keeps_columns = false,
     .store = tunesmith::StoreHint::plain,
 };
 
 using Group = tunesmith::PersistentGroup<128, 2>;
-using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
-static constexpr tunesmith::Persistence persistence = {
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
-};
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .b_address = {}, .dz_address = {}, .dz_stride = {}, .dscale_address = {}, .dx_address = {}, .dx_stride = {}, .dw_address = {}, .db_address = {}, .eps_number = {}}) == 240, "the host fills the parameters by this layout");
@@ -218,10 +213,10 @@ static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fi
 
 extern "C" __global__ void __launch_bounds__(128, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_sums_persistent<tunesmith::Program, shape, config, Group, Storage, persistence>(params);
+  tunesmith::row_program_sums_persistent<tunesmith::Program, shape, config, Group>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(512)
 row_program_column_sums(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8>(params);
+  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, tunesmith::rows_of_partial>(params);
 }

@@ -55,15 +55,15 @@ struct Program {
     if constexpr (which == 0) return params.w_address;
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t3 = v.input[1][j] * v.of_column[0][j];
     terms[0][j] = v.input[0][j];
     terms[1][j] = t3;
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float m = MomentsOfColumns::mean(partial.value);
     const float v_ = MomentsOfColumns::variance(partial.value);
@@ -75,13 +75,13 @@ struct Program {
     values.v27 = divide((t2 * t6), static_cast<float>(params.row.cols));
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t3 = v.input[1][j] * v.of_column[0][j];
     const float t1 = v.input[0][j] - values.m;
     terms[0][j] = t3 * t1;
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float t4 = SumOfColumns::result(partial.value);
     const float d_v = ((t4 * (-0.5f)) * values.v14) * values.t2;
@@ -147,5 +147,5 @@ row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
 
 extern "C" __global__ void __launch_bounds__(512)
 row_program_column_sums(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8>(params);
+  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, 1>(params);
 }

@@ -55,44 +55,44 @@ struct Program {
     if constexpr (which == 1) return params.b_address;
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = v.input[0][j];
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     values.m = m;
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(Stage<1>, const Params& params, const Values& values, const Vector& v,
+  static __device__ __forceinline__ void derive_group(OfStage<1>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<1>::Value& partial, Groups& groups) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float v5 = v.input[0][j] - values.m;
     terms[0][j] = v5 * v5;
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     values.v9 = reciprocal_sqrt((v_ + params.eps_number));
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(Stage<2>, const Params& params, const Values& values, const Vector& v,
+  static __device__ __forceinline__ void derive_group(OfStage<2>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<2>::Value& partial, Groups& groups) {}
-  static __device__ __forceinline__ void derive(Stage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void group_terms(Stage<3>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void group_terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
       const Vector& v, int j, float (*terms)[vector]) {
     const float y = (((v.input[0][j] - values.m) * values.v9) * v.of_column[0][j]) + v.of_column[1][j];
     terms[0][j] = absolute(y);
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(Stage<3>, const Params& params, const Values& values, const Vector& v,
+  static __device__ __forceinline__ void derive_group(OfStage<3>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<3>::Value& partial, Groups& groups) {
     const float largest = LargestColumn::result(partial.value);
     const float q = maximum_or_nan(largest, 1e-12f) * 0.007874016f;

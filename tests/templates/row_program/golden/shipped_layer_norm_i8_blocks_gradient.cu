@@ -66,27 +66,27 @@ struct Program {
     if constexpr (which == 1) return params.b_address;
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = v.input[0][j];
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     values.m = m;
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(Stage<1>, const Params& params, const Values& values, const Vector& v,
+  static __device__ __forceinline__ void derive_group(OfStage<1>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<1>::Value& partial, Groups& groups) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     terms[0][j] = t1 * t1;
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     const float t2 = reciprocal_sqrt((v_ + params.eps_number));
@@ -94,12 +94,12 @@ struct Program {
     values.v48 = t2 * t2;
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(Stage<2>, const Params& params, const Values& values, const Vector& v,
+  static __device__ __forceinline__ void derive_group(OfStage<2>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<2>::Value& partial, Groups& groups) {}
-  static __device__ __forceinline__ void derive(Stage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void group_terms(Stage<3>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void group_terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
       const Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     const float t3 = t1 * values.t2;
@@ -110,7 +110,7 @@ struct Program {
     terms[2][j] = t4;
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(Stage<3>, const Params& params, const Values& values, const Vector& v,
+  static __device__ __forceinline__ void derive_group(OfStage<3>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<3>::Value& partial, Groups& groups) {
     const float largest = LargestColumn::result(partial.value);
     const float q = maximum_or_nan(largest, 1e-12f) * 0.007874016f;
@@ -124,7 +124,7 @@ struct Program {
     groups.by_q = Divisor(q);
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<4>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<4>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     const float t3 = t1 * values.t2;
@@ -136,7 +136,7 @@ struct Program {
     terms[0][j] = t8 * t1;
     terms[1][j] = t8;
   }
-  static __device__ __forceinline__ void derive(Stage<4>, const Params& params, int64 row, const RowReductions<4>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<4>, const Params& params, int64 row, const RowReductions<4>::Value& partial,
       Values& values) {
     const float t9 = SumOfColumns::result(partial.value);
     const float d_v = ((t9 * (-0.5f)) * values.v48) * values.t2;
@@ -145,7 +145,7 @@ struct Program {
     values.v61 = divide((values.t2 * t11), static_cast<float>(params.row.cols));
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(Stage<4>, const Params& params, const Values& values, const Vector& v,
+  static __device__ __forceinline__ void derive_group(OfStage<4>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<4>::Value& partial, Groups& groups) {}
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
@@ -215,5 +215,5 @@ row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
 
 extern "C" __global__ void __launch_bounds__(512)
 row_program_column_sums(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8>(params);
+  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, tunesmith::rows_of_partial>(params);
 }

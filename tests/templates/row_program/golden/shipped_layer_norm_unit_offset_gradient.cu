@@ -55,15 +55,15 @@ struct Program {
     if constexpr (which == 0) return params.w_address;
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t3 = v.input[1][j] * (1.0f + v.of_column[0][j]);
     terms[0][j] = v.input[0][j];
     terms[1][j] = t3;
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     const float t6 = SumOfColumns::result(partial.value + 2);
@@ -71,14 +71,14 @@ struct Program {
     values.t6 = t6;
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     const float t3 = v.input[1][j] * (1.0f + v.of_column[0][j]);
     terms[0][j] = t1 * t1;
     terms[1][j] = t3 * t1;
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     const float t2 = reciprocal_sqrt((v_ + params.eps_number));
@@ -149,5 +149,5 @@ row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
 
 extern "C" __global__ void __launch_bounds__(512)
 row_program_column_sums(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8>(params);
+  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, tunesmith::rows_of_partial>(params);
 }

@@ -50,26 +50,26 @@ struct Program {
     if constexpr (which == 0) return params.w_address;
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float x = v.input[0][j];
     terms[0][j] = x * x;
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float ms = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     values.v6 = reciprocal_sqrt((ms + params.eps_number));
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float y = (v.input[0][j] * values.v6) * v.of_column[0][j];
     terms[0][j] = absolute(y);
     v.input[0][j] = y;  // kept for the outputs
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float largest = LargestColumn::result(partial.value);
     const float q = divide(maximum_or_nan(largest, 1e-12f), 448.0f);

@@ -50,24 +50,24 @@ struct Program {
     if constexpr (which == 0) return {params.dx_address, params.dx_stride};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {
     const float t1 = 1.0f - params.p_number;
     values.t1 = t1;
     values.v17 = divide(1.0f, t1);
     values.by_t1 = Divisor(t1);
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = v.input[0][j];
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float t2 = LogSumExp<false>::result(partial.value);
     values.t2 = t2;
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const bool keep = params.p_number <= uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0);
     const float t4 = keep ? v.input[1][j] : 0.0f;
@@ -76,7 +76,7 @@ struct Program {
     v.input[0][j] = t4;  // kept for the outputs
     v.input[1][j] = t3;  // kept for the outputs
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float t5 = SumOfColumns::result(partial.value);
     values.v18 = values.v17 * t5;

@@ -48,30 +48,30 @@ struct Program {
     if constexpr (which == 0) return {params.dx_address, params.dx_stride};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = v.input[0][j];
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float v2 = LargestColumn::result(partial.value);
     values.v2 = v2;
     values.v8 = (v2 - v2) == 0.0f;
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = exponential_of_rounded((v.input[0][j] - values.v2));
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float t1 = values.v8 ? (values.v2 + logarithm(SumOfColumns::result(partial.value))) : values.v2;
     values.t1 = t1;
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<3>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t2 = exponential_of_rounded((v.input[0][j] - values.t1));
     const float t3 = v.input[1][j] * t2;
@@ -79,7 +79,7 @@ struct Program {
     v.input[0][j] = t3;  // kept for the outputs
     v.input[1][j] = t2;  // kept for the outputs
   }
-  static __device__ __forceinline__ void derive(Stage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {
     const float t4 = SumOfColumns::result(partial.value);
     values.t4 = t4;

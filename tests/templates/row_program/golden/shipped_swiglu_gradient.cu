@@ -45,7 +45,7 @@ struct Program {
     if constexpr (which == 1) return {params.dup_address, params.dup_stride};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[2][vector]) {
@@ -74,20 +74,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 0,
-    .shared_vectors = 2,
-    .load = tunesmith::LoadHint::plain,
+static constexpr tunesmith::PersistentConfig config = {
+    .vectors = 2,
+    .batches = 2,
+    .rows_at_once = 2,
+    .keeps_columns = false,
     .store = tunesmith::StoreHint::plain,
 };
 
 using Group = tunesmith::PersistentGroup<128, 2>;
-using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
-static constexpr tunesmith::Persistence persistence = {
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
-};
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .up_address = {}, .up_stride = {}, .dy_address = {}, .dy_stride = {}, .dgate_address = {}, .dgate_stride = {}, .dup_address = {}, .dup_stride = {}}) == 224, "the host fills the parameters by this layout");
@@ -102,5 +97,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::dup_stride) == 8, "the host fi
 
 extern "C" __global__ void __launch_bounds__(128, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group, Storage, persistence>(params);
+  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
 }
