@@ -74,7 +74,7 @@ std::int64_t persistent_groups(const TypedConfig& config, std::int64_t rows, con
   return std::clamp<std::int64_t>(groups, 1, std::max<std::int64_t>(rows, 1));
 }
 
-std::int64_t persistent_exchange_bytes(const TypedConfig& config, const Shape& shape) noexcept {
+std::int64_t message_bytes(const TypedConfig& config, const Shape& shape) noexcept {
   constexpr std::int64_t float_bytes = 4, buffers = 2, alignment = 1024;
   const std::int64_t floats = (shape.exchanged_floats + 3) / 4 * 4;  // messages have multiples of 16 bytes
   return buffers * (config.threads / 32) * config.blocks_per_row * config.batch * shape.exchanges * floats * float_bytes +

@@ -14,8 +14,9 @@ namespace tunesmith::row {
 /// the others end.
 std::int64_t persistent_groups(const TypedConfig& config, std::int64_t rows, const DeviceInfo& device) noexcept;
 
-/// Returns the static shared memory in which warps exchange partial results.
-std::int64_t persistent_exchange_bytes(const TypedConfig& config, const Shape& shape) noexcept;
+/// Returns the static shared memory in which the warps of a row program's block or cluster exchange partial results
+/// (row_program/program_group.cuh).
+std::int64_t message_bytes(const TypedConfig& config, const Shape& shape) noexcept;
 
 /// Returns why a persistent kernel cannot run rows of this shape; empty if it can.
 std::string why_not_persistent(const TypedConfig& config, const Shape& shape);

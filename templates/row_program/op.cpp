@@ -5,6 +5,7 @@
 #include "core/hash.h"
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/column_sums.h"
+#include "templates/row_program/cost_class.h"
 #include "templates/row_program/emit.h"
 #include "templates/row_program/separate.h"
 #include "templates/source_text.h"
@@ -37,6 +38,12 @@ ParsedRowProgram::ParsedRowProgram(const Op& op, const RowProgramProblem& p, Pro
       typed_(p),
       program_(std::move(program)),
       resident_program_(row_program::with_separate_stages(program_)) {}
+
+KeyParts ParsedRowProgram::key() const {
+  KeyParts parts = RowProblem::key();
+  parts.related_class = shape().problem_class() + "," + row_program::cost_class(program_);
+  return parts;
+}
 
 Cost ParsedRowProgram::cost() const {
   double operations = 0;

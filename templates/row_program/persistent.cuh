@@ -6,7 +6,7 @@
 //   columns   arrays [col] are read once, into shared memory, if there is room for them.
 #pragma once
 
-#include "row_program/persistent_group.cuh"
+#include "row_program/program_group.cuh"
 #include "row_program/staged_rows.cuh"
 
 namespace tunesmith {
@@ -86,7 +86,7 @@ struct PersistentRows {
               if (Inputs::can_keep(Program::kept)) staged.keep(i, Program::kept, v);
           }
         }
-        partial = group.reduce(partial, All());
+        partial = group.reduce_rows(partial, All());
       }
 #pragma unroll
       for (int r = 0; r < rows; ++r)
@@ -132,8 +132,8 @@ __device__ __forceinline__ void over_batches(const typename Program::Params& par
                                              const AfterBatch& after_batch) {
   constexpr int rows = config.rows_at_once, batches = config.batches;
   const int64 all = params.row.rows, groups = params.row.groups;
-  if (group.index() >= groups) return;  // a folded grid has surplus blocks
-  const int64 begin = all * group.index() / groups, end = all * (group.index() + 1) / groups;
+  if (group.first_row() >= groups) return;  // a folded grid has surplus blocks
+  const int64 begin = all * group.first_row() / groups, end = all * (group.first_row() + 1) / groups;
   const PersistentRows<Program, shape, config, Group> work(params, group);
 #pragma unroll
   for (int batch = 0; batch + 1 < batches; ++batch) work.request(begin + batch * rows, end, batch);
@@ -150,7 +150,7 @@ __device__ __forceinline__ void over_batches(const typename Program::Params& par
 
 template <typename Program, const RowShape& shape, const PersistentConfig& config, typename Group>
 __device__ __forceinline__ void row_program_persistent(const typename Program::Params& params) {
-  Group group;
+  Group group(nullptr, 0);
   NoColumnSums sums;
   over_batches<Program, shape, config>(params, group, sums, [](bool) {});
 }

@@ -9,8 +9,8 @@ namespace tunesmith {
 
 template <typename Program, const RowShape& shape, const PersistentConfig& config, typename Group>
 __device__ __forceinline__ void row_program_sums_persistent(const typename Program::Params& params) {
-  Group group;
-  const int64 number = group.index();
+  Group group(nullptr, 0);
+  const int64 number = group.first_row();
   RegisterSums<Program, shape, config.vectors, Group> sums;
   sums.clear();
   int added = 0;

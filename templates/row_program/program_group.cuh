@@ -1,9 +1,9 @@
-// The threads that compute rows in row_program/persistent.cuh, and their reductions: one barrier for each, whatever the
-// number of rows that are reduced together.
+// A block or cluster that shares rows of a program, and its reductions: one barrier for each, whatever the number of rows that
+// are reduced together.
 //
 // The blocks of a cluster send partial results to each other. On sm_90a an mbarrier in the receiver's shared memory counts
-// their bytes. A cluster barrier would also wait for all earlier stores to global memory, those of the last rows: 3 to 4
-// microseconds on an H200 that is busy with memory.
+// their bytes. A cluster barrier has a fence, which waits for all earlier stores to global memory, such as those of the last
+// row: microseconds on a GPU that is busy with memory.
 #pragma once
 
 #include "device/bulk.cuh"
@@ -31,7 +31,9 @@ __device__ __forceinline__ Floats<count> shuffle(Floats<count> floats, int sourc
 
 /// `blocks` blocks of a cluster, or a single block. All threads of the group get the same results.
 template <int block_threads, int blocks>
-struct PersistentGroup {
+struct ProgramGroup {
+  static constexpr bool distant = true;
+  static constexpr bool takes_many = false;
   static constexpr int group_size = block_threads * blocks;
   static constexpr int threads = block_threads;
   static constexpr int warps = block_threads / 32;
@@ -40,7 +42,8 @@ struct PersistentGroup {
 
   int reductions = 0;  ///< so far
 
-  __device__ __forceinline__ PersistentGroup() {
+  __device__ __forceinline__ ProgramGroup(void*, int64) {
+#if TUNESMITH_SM >= 900
     if constexpr (blocks > 1) {
 #if TUNESMITH_COUNTED_MESSAGES
       if (thread_index() == 0) {
@@ -51,21 +54,30 @@ struct PersistentGroup {
 #endif
       cluster_arrive();
     }
+#endif
   }
   /// Called before the first reduce(): no block may access the shared memory of a block that has not started.
   __device__ __forceinline__ void start() const {
+#if TUNESMITH_SM >= 900
     if constexpr (blocks > 1) cluster_wait();
+#endif
   }
   __device__ __forceinline__ int thread_rank() const {
-    if constexpr (blocks > 1) return cluster_rank() * block_threads + thread_index();
-    return thread_index();
+    return rank() * block_threads + thread_index();
   }
-  __device__ __forceinline__ int64 index() const { return block_index() / blocks; }
+  __device__ __forceinline__ int64 first_row() const { return block_index() / blocks; }
 
-  /// Reduces a value for each row of a batch. `lanes` neighbouring lanes take a row: each exchange within a warp reduces
+  /// Reduces a value of a row, as other groups do (device/group.cuh).
+  template <int slot, typename Value, typename Reduction>
+  __device__ __forceinline__ Value reduce(Value value, Reduction reduction) {
+    return reduce_rows(OfRows<Value, 1>{{value}}, reduction).row[0];
+  }
+
+  /// Reduces a value of each row of a batch. `lanes` neighbouring lanes take a row: each exchange within a warp reduces
   /// several rows at once. Every warp sends its partial results to all blocks and combines those of all warps.
-  template <typename Reduction, int floats, int rows>
-  __device__ __forceinline__ OfRows<Floats<floats>, rows> reduce(OfRows<Floats<floats>, rows> values, Reduction reduction) {
+  template <int floats, int rows, typename Reduction>
+  __device__ __forceinline__ OfRows<Floats<floats>, rows> reduce_rows(OfRows<Floats<floats>, rows> values,
+                                                                      Reduction reduction) {
     constexpr int lanes = 32 / rows;
     split_rows<rows, 16>(values.row, reduction);
     Floats<floats> value = reduce_lanes<lanes>(values.row[0], reduction);
@@ -80,7 +92,7 @@ struct PersistentGroup {
 #pragma unroll
       for (int i = 0; i < floats; ++i) own.value[i] = value.value[i];
       if constexpr (counts_messages)
-        send(&set[cluster_rank() * warps + warp_index()], own, lane, lanes, turn,
+        send(&set[rank() * warps + warp_index()], own, lane, lanes, turn,
              rows * parts * static_cast<int>(sizeof(Part)));
       else
         share(set, own, lane, lanes);
@@ -97,6 +109,13 @@ struct PersistentGroup {
   }
 
  private:
+  /// Returns the rank of this block in the group.
+  static __device__ __forceinline__ int rank() {
+#if TUNESMITH_SM >= 900
+    if constexpr (blocks > 1) return cluster_rank();
+#endif
+    return 0;
+  }
   /// Lanes with bit `distance` keep the upper half of the rows, the others the lower half; value 0 becomes the lane's own.
   template <int rows, int distance, typename Value, typename Reduction>
   static __device__ __forceinline__ void split_rows(Value* values, Reduction reduction) {
@@ -125,7 +144,7 @@ struct PersistentGroup {
 #if TUNESMITH_SM >= 900
 #pragma unroll
       for (int block = 0; block < blocks; block += lanes)
-        if (block + lane < blocks) *shared_of_rank(&set[cluster_rank() * warps + warp_index()], block + lane) = own;
+        if (block + lane < blocks) *shared_of_rank(&set[rank() * warps + warp_index()], block + lane) = own;
       sync_cluster();
 #endif
     } else {
