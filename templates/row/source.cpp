@@ -29,12 +29,12 @@ std::string persistent_config(const TypedConfig& config, const Shape& shape) {
          member("keeps_columns", config.keep_columns == 1) + member("store", source_name(config.store)) + "};\n";
 }
 
-std::string group(const TypedConfig& config, const Shape& shape) {
+std::string group(const TypedConfig& config) {
   const std::string threads = std::to_string(config.threads);
   const std::string blocks = std::to_string(config.blocks_per_row);
   switch (config.variant) {
     case Variant::warp: return "LaneGroup<" + threads + ", " + std::to_string(config.lanes) + ">";
-    case Variant::cluster: return (shape.is_program ? "ProgramGroup<" : "ClusterGroup<") + threads + ", " + blocks + ">";
+    case Variant::cluster: return "ClusterGroup<" + threads + ", " + blocks + ">";
     case Variant::grid: return "GridGroup<" + threads + ", " + blocks + ">";
     case Variant::persistent: return "ProgramGroup<" + threads + ", " + blocks + ">";
     default: return "BlockGroup<" + threads + ">";
@@ -91,9 +91,9 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
   if (options.mask != Mask::none) text += member("mask_vector", shape.mask_vector());
   text += "};\n\n" + features(shape, more);
   if (config.variant == Variant::persistent) {
-    text += persistent_config(config, shape) + "\nusing Group = tunesmith::" + group(config, shape) + ";\n";
+    text += persistent_config(config, shape) + "\nusing Group = tunesmith::" + group(config) + ";\n";
   } else if (config.holds_row()) {
-    text += resident_config(config, shape) + "\nusing Group = tunesmith::" + group(config, shape) +
+    text += resident_config(config, shape) + "\nusing Group = tunesmith::" + group(config) +
             ";\nusing Storage = " + storage(config, shape) + ";\n";
   } else if (config.variant == Variant::pipeline) {
     text += pipeline_config(config);
@@ -222,9 +222,7 @@ SourceParts source_parts(const TypedConfig& config, const Shape& shape, const st
   const auto kernel_of = [&](const char* suffix, const char* function, const std::string& more = {}) {
     return kernel(config, entry + suffix, own.type(), kernels.function + function, arguments + more);
   };
-  const bool has_messages = config.variant == Variant::cluster && shape.is_program;
   parts.main_template = kernels.files + (config.variant == Variant::persistent ? "persistent.cuh"
-                                         : has_messages                        ? "cluster.cuh"
                                          : config.holds_row()                  ? "resident.cuh"
                                                                                : "tiled.cuh");
   if (config.variant == Variant::persistent)

@@ -44,9 +44,8 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
       return std::string(name(config.variant)) + " copies to shared memory, which needs rows that are aligned to 4 bytes";
     // The system reserves 1 KB of shared memory per block; partials of the reductions take up to 1 KB, and so does
     // alignment.
-    const bool has_messages = shape.is_program && (config.variant == Variant::persistent || config.variant == Variant::cluster);
     const std::int64_t exchange_bytes =
-        has_messages ? message_bytes(config, shape) : 2048 + shape.more_smem_bytes;
+        config.variant == Variant::persistent ? message_bytes(config, shape) : 2048 + shape.more_smem_bytes;
     const std::int64_t available =
         std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / config.min_blocks - 1024) - exchange_bytes;
     if (smem_bytes > available)

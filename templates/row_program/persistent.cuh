@@ -150,7 +150,7 @@ __device__ __forceinline__ void over_batches(const typename Program::Params& par
 
 template <typename Program, const RowShape& shape, const PersistentConfig& config, typename Group>
 __device__ __forceinline__ void row_program_persistent(const typename Program::Params& params) {
-  Group group(nullptr, 0);
+  Group group;
   NoColumnSums sums;
   over_batches<Program, shape, config>(params, group, sums, [](bool) {});
 }

@@ -32,8 +32,6 @@ __device__ __forceinline__ Floats<count> shuffle(Floats<count> floats, int sourc
 /// `blocks` blocks of a cluster, or a single block. All threads of the group get the same results.
 template <int block_threads, int blocks>
 struct ProgramGroup {
-  static constexpr bool distant = true;
-  static constexpr bool takes_many = false;
   static constexpr int group_size = block_threads * blocks;
   static constexpr int threads = block_threads;
   static constexpr int warps = block_threads / 32;
@@ -42,7 +40,7 @@ struct ProgramGroup {
 
   int reductions = 0;  ///< so far
 
-  __device__ __forceinline__ ProgramGroup(void*, int64) {
+  __device__ __forceinline__ ProgramGroup() {
 #if TUNESMITH_SM >= 900
     if constexpr (blocks > 1) {
 #if TUNESMITH_COUNTED_MESSAGES
@@ -66,12 +64,6 @@ struct ProgramGroup {
     return rank() * block_threads + thread_index();
   }
   __device__ __forceinline__ int64 first_row() const { return block_index() / blocks; }
-
-  /// Reduces a value of a row, as other groups do (device/group.cuh).
-  template <int slot, typename Value, typename Reduction>
-  __device__ __forceinline__ Value reduce(Value value, Reduction reduction) {
-    return reduce_rows(OfRows<Value, 1>{{value}}, reduction).row[0];
-  }
 
   /// Reduces a value of each row of a batch. `lanes` neighbouring lanes take a row: each exchange within a warp reduces
   /// several rows at once. Every warp sends its partial results to all blocks and combines those of all warps.

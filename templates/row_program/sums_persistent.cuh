@@ -9,7 +9,7 @@ namespace tunesmith {
 
 template <typename Program, const RowShape& shape, const PersistentConfig& config, typename Group>
 __device__ __forceinline__ void row_program_sums_persistent(const typename Program::Params& params) {
-  Group group(nullptr, 0);
+  Group group;
   const int64 number = group.first_row();
   RegisterSums<Program, shape, config.vectors, Group> sums;
   sums.clear();
