@@ -1,6 +1,7 @@
 // tunesmith_specialize [WIDTHS [OP|all [search]]]: device time of kernels for a bucket of widths over that of kernels for
-// the exact width, both in their default configurations and interleaved, for random widths from 1 to 131072. With `search`,
-// also the fastest configurations of the bucket's kernels where the default is more than 8% behind. Needs a GPU.
+// the exact width, both in their default configurations and interleaved. WIDTHS is a number of random widths from 1 to
+// 131072, or widths with commas: `957,1163` or `957,`. With `search`, also the fastest configurations of the bucket's
+// kernels where the default is more than 8% behind. Needs a GPU.
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -32,14 +34,29 @@ struct Work {
 /// Fills the device whatever the width: 128 MiB of f32 at least where rows are many enough.
 std::int64_t rows_for(std::int64_t cols) { return std::clamp<std::int64_t>(most_elements / 2 / cols, 256, 65536); }
 
-std::vector<Work> works_of(int widths, std::string_view only) {
-  std::mt19937_64 random(7);
+/// Returns the widths that an argument with commas lists, or as many random ones as it says.
+std::vector<std::int64_t> widths_of(const std::string& text, std::mt19937_64& random) {
+  std::vector<std::int64_t> widths;
+  if (text.find(',') != std::string::npos) {
+    std::istringstream list(text);
+    for (std::string width; std::getline(list, width, ',');)
+      widths.push_back(std::clamp<std::int64_t>(std::strtoll(width.c_str(), nullptr, 10), 1, most_cols));
+    return widths;
+  }
   std::uniform_real_distribution<double> exponent(0, 17);
+  const long count = std::max(1L, std::strtol(text.c_str(), nullptr, 10));
+  for (long i = 0; i < count; ++i) {
+    const auto cols = static_cast<std::int64_t>(std::exp2(exponent(random)));
+    widths.push_back(i % 2 == 0 && cols >= 8 ? cols / 8 * 8 : cols);  // as many aligned rows as others
+  }
+  return widths;
+}
+
+std::vector<Work> works_of(const std::string& widths, std::string_view only) {
+  std::mt19937_64 random(7);
   std::vector<Work> works;
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (int i = 0; i < widths; ++i) {
-      auto cols = static_cast<std::int64_t>(std::exp2(exponent(random)));
-      if (i % 2 == 0 && cols >= 8) cols = cols / 8 * 8;  // as many aligned rows as others
+    for (const std::int64_t cols : widths_of(widths, random)) {
       const std::int64_t rows = rows_for(cols);
       const auto add = [&](const char* op, Fields more = {}) {
         if (!only.empty() && op != only) return;
@@ -146,7 +163,7 @@ void search(Engine& engine, const Work& work, const std::vector<void*>& addresse
 
 }  // namespace
 
-int specialize(int widths, std::string_view only, bool searches) {
+int specialize(const std::string& widths, std::string_view only, bool searches) {
   EngineOptions options = EngineOptions::from_environment();
   options.mode = Mode::off;
   options.cache_file.clear();
@@ -199,7 +216,7 @@ int specialize(int widths, std::string_view only, bool searches) {
 }  // namespace tunesmith::bench
 
 int main(int argc, char** argv) {
-  return tunesmith::bench::specialize(argc > 1 ? std::max(1, std::atoi(argv[1])) : 40,
+  return tunesmith::bench::specialize(argc > 1 ? argv[1] : "40",
                                       argc > 2 && std::string_view(argv[2]) != "all" ? argv[2] : "",
                                       argc > 3 && std::string_view(argv[3]) == "search");
 }

@@ -10,8 +10,9 @@ cmake --preset debug >/dev/null
 cmake --build --preset debug --target cache_test
 build/debug/tests/cache_test --gtest_filter='CacheDamage.Survives*:CacheConcurrency.KilledWriters*'
 if cmake --build --preset debug --target help | grep -q '^fleet_test'; then
-  cmake --build --preset debug --target fleet_test fleet_engine_test
+  cmake --build --preset debug --target fleet_test fleet_engine_test fleet_host_process
   build/debug/tests/fleet_engine_test --gtest_filter='*OneOfManyHosts*'
+  tests/fleet/namespaces_test.sh "$(find build/debug -name fleet_host_process -type f)" 31 || (($? == 77))
   build/debug/tests/fleet_test --gtest_filter='Torture*:Faults*:*TenThousand*'
 else
   echo "torture.sh: this build has no remote cache; its part was left out"

@@ -27,6 +27,9 @@ constexpr int least_final_rounds = 5;  // whatever the budget: the default must 
 constexpr std::size_t challengers = 4;
 constexpr std::size_t drift_samples = 3;
 constexpr double notable_drift = 0.1;
+constexpr double notable_change =
+    0.05;  // between the halves of a final: more is noise for kernels of a few microseconds only
+constexpr int most_repeats = 2;
 
 std::vector<double> head(const std::vector<double>& samples) {
   return {samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(std::min(samples.size(), drift_samples))};
@@ -34,6 +37,15 @@ std::vector<double> head(const std::vector<double>& samples) {
 
 std::vector<double> tail(const std::vector<double>& samples) {
   return {samples.end() - static_cast<std::ptrdiff_t>(std::min(samples.size(), drift_samples)), samples.end()};
+}
+
+/// Returns whether times of one kernel changed between the first and the second half of them. Interleaving protects the
+/// comparison from slow drift, but not from another process that takes the GPU for some of the rounds.
+bool changed_meanwhile(const std::vector<double>& samples) {
+  if (samples.size() < 2 * static_cast<std::size_t>(least_final_rounds)) return false;
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  const double ratio = median({middle, samples.end()}) / median({samples.begin(), middle});
+  return ratio > 1 + notable_change || ratio < 1 / (1 + notable_change);
 }
 
 }  // namespace
@@ -87,16 +99,26 @@ std::vector<Candidate*> Contest::finalists(const std::vector<Candidate*>& live) 
 }
 
 // Fresh samples: those that brought a candidate into the final flatter it.
-void Contest::final(std::vector<Candidate*>& finalists) {
+void Contest::measure(std::vector<Candidate*>& finalists) {
   const double start_s = budget_.elapsed_s();
   const Schedule plan = schedule(options_.effort, budget_.total_s() - start_s);
   const double until_s = std::min(budget_.total_s(), start_s + plan.final_s);
   for (Candidate* candidate : finalists) candidate->samples_us.clear();
   const int total = contest_rounds(options_.effort);
+  const std::string what = (repeats_ == 0 ? "final of " : "repeated final of ") + std::to_string(finalists.size());
   for (int round = 1; round <= plan.final_rounds; ++round) {
     if (round > least_final_rounds && budget_.elapsed_s() >= until_s) break;
     rounds_.sample(finalists, round <= least_final_rounds ? std::numeric_limits<double>::infinity() : until_s);
-    progress_(total - plan.final_rounds + round, "final of " + std::to_string(finalists.size()));
+    progress_(repeats_ == 0 ? total - plan.final_rounds + round : total, what);
+  }
+}
+
+void Contest::final(std::vector<Candidate*>& finalists) {
+  measure(finalists);
+  while (repeats_ < most_repeats && changed_meanwhile(finalists.front()->samples_us) &&
+         budget_.elapsed_s() < budget_.total_s()) {
+    ++repeats_;
+    measure(finalists);
   }
   std::vector<Timing> timings;
   for (Candidate* candidate : finalists) {
@@ -110,7 +132,7 @@ void Contest::final(std::vector<Candidate*>& finalists) {
   const double change = median(tail(standard.samples_us)) / median(first_default_us_) - 1;
   if (std::fabs(change) > notable_drift)
     drift_ = (change > 0 ? "+" : "-") + std::to_string(std::lround(std::fabs(change) * 100)) + "%";
-  progress_(total, "done");
+  progress_(contest_rounds(options_.effort), "done");
 }
 
 }  // namespace tunesmith

@@ -25,11 +25,15 @@ class Contest {
   const Candidate* winner() const noexcept { return winner_; }
   /// "+12%" when the default's time changed by more than 10% between the first and the last rounds, else empty.
   const std::string& drift() const noexcept { return drift_; }
+  /// How often the final was measured again, because the default's time changed during it: clocks, or another process.
+  int repeats() const noexcept { return repeats_; }
 
  private:
   void heats(std::vector<Candidate*>& live);
   std::vector<Candidate*> finalists(const std::vector<Candidate*>& live) const;
   void final(std::vector<Candidate*>& finalists);
+  /// Replaces the samples of the finalists, the default first.
+  void measure(std::vector<Candidate*>& finalists);
 
   const Budget& budget_;
   const TuneOptions& options_;
@@ -38,6 +42,7 @@ class Contest {
   const Candidate* winner_ = nullptr;
   std::vector<double> first_default_us_;
   std::string drift_;
+  int repeats_ = 0;
 };
 
 }  // namespace tunesmith

@@ -199,6 +199,7 @@ TuningRecord TuningRun::make_record(const Contest& contest) const {
   }
   record.provenance["samples"] = std::to_string(winner.trial.samples);
   if (!contest.drift().empty()) record.provenance["drift"] = contest.drift();
+  if (contest.repeats() > 0) record.provenance["repeats"] = std::to_string(contest.repeats());
   record.created_unix_s = static_cast<std::int64_t>(std::time(nullptr));
   return record;
 }

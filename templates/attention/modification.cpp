@@ -45,6 +45,8 @@ constexpr Function gradient_function{
 std::string file_of(const Function& function) { return std::string(function.name) + ".cu"; }
 // Names the place of errors, so it says what to do about them.
 constexpr const char* dual_file = "score_mod.cu over dual numbers (give score_mod_grad if it cannot be differentiated)";
+constexpr const char* elements_file =
+    "score_mod.cu over dual numbers (the arrays of daux can only be indexed; leave out daux if that is not enough)";
 
 SourceReader reader_of(const Function& function, const std::string& text) {
   return {function.name, function.signature, text};
@@ -110,11 +112,21 @@ std::string_view device_type(DType dtype) {
   return "";
 }
 
-std::string aux_definition(const std::vector<Aux>& all) {
+bool is_among(const Aux& aux, const std::vector<std::string>& names) {
+  return std::ranges::find(names, aux.name) != names.end();
+}
+
+/// `differentiated`: arrays whose elements are dual numbers.
+std::string aux_definition(const std::vector<Aux>& all, const std::vector<std::string>& differentiated = {}) {
   std::string text = "struct Aux {\n";
-  for (const Aux& aux : all)
-    text += "  " + std::string(aux.is_array ? "const " : "") + std::string(device_type(aux.dtype)) +
-            (aux.is_array ? "* " : " ") + aux.name + ";\n";
+  for (const Aux& aux : all) {
+    const std::string type(device_type(aux.dtype));
+    text += "  " +
+            (is_among(aux, differentiated) ? "dual_numbers::Elements<" + type + "> "
+             : aux.is_array                ? "const " + type + "* "
+                                           : type + " ") +
+            aux.name + ";\n";
+  }
   return text + "};\n\n";
 }
 
@@ -155,10 +167,18 @@ std::string member_definition(const Function& function, const std::string& text)
 }
 
 /// Returns score_mod over dual numbers: the same source with another `float`.
+std::string dual_source(const std::string& score_mod, const char* file) {
+  return "#define float dual_numbers::Dual\n" + line_mark(file, 1) + score_mod + (score_mod.ends_with('\n') ? "" : "\n") +
+         line_here + "#undef float\n";
+}
 std::string dual_definition(const std::string& score_mod) {
-  return "// The same over dual numbers.\nnamespace over_dual {\n#define float dual_numbers::Dual\n" +
-         line_mark(dual_file, 1) + score_mod + (score_mod.ends_with('\n') ? "" : "\n") + line_here +
-         "#undef float\n}  // namespace over_dual\n\n";
+  return "// The same over dual numbers.\nnamespace over_dual {\n" + dual_source(score_mod, dual_file) +
+         "}  // namespace over_dual\n\n";
+}
+/// Returns the same with arrays of dual numbers.
+std::string elements_definition(const Settings& settings, const std::vector<std::string>& arrays) {
+  return "// The same with arrays of dual numbers.\nnamespace over_elements {\n\n" + aux_definition(settings.aux, arrays) +
+         dual_source(settings.score_mod, elements_file) + "}  // namespace over_elements\n\n";
 }
 
 /// Returns the member that computes the value and the derivative of score_mod.
@@ -168,6 +188,24 @@ std::string derivative_member(bool over_dual) {
          (over_dual ? "over_dual::score_mod({score, 1.0f}, b, h, q, k, aux_of(slots))"
                     : "{" + call_of(functions[0], "score, ") + ", " + call_of(gradient_function, "score, ") + "}") +
          ";\n  }\n";
+}
+
+/// Returns the member that computes the derivative of score_mod by one of the elements that it reads.
+std::string elements_member(const Settings& settings, const std::vector<std::string>& arrays) {
+  std::string members;
+  for (std::size_t i = 0; i < settings.aux.size(); ++i) {
+    const Aux& aux = settings.aux[i];
+    const std::string value = aux_value(aux, i);
+    members += (i == 0 ? "" : ",\n                           ") +
+               (is_among(aux, arrays) ? "{" + value + ", first[" + std::to_string(i) + "], &reads}" : value);
+  }
+  return "  static __device__ __forceinline__ dual_numbers::Term aux_term(\n"
+         "      float score, int b, int h, int q, int k, const Slots& slots,\n"
+         "      const tunesmith::int64 (&first)[tunesmith::attention_aux_slots], int wanted) {\n"
+         "    dual_numbers::Reads reads = {wanted, 0, -1};\n    const over_elements::Aux aux = {" +
+         members +
+         "};\n    const float derivative = over_elements::score_mod(score, b, h, q, k, aux).derivative;\n"
+         "    return {derivative, reads.element, reads.count};\n  }\n";
 }
 
 }  // namespace
@@ -203,18 +241,20 @@ void check_score_mod_grad(const std::string& score_mod_grad) {
   reader.check_brackets();
 }
 
-void check_differentiable(const Settings& settings) {
+void check_differentiable(const Settings& settings, bool has_gradient) {
   const SourceReader reader = reader_of(functions[0], settings.score_mod);
+  const char* const remedy = has_gradient
+                                 ? "write it without, or leave out daux: score_mod_grad is the derivative by the score alone"
+                                 : "write it without, or give score_mod_grad, which returns the derivative of score_mod";
   for (const std::string_view word : {"union", "reinterpret_cast", "bit_cast", "__builtin_bit_cast", "memcpy",
                                       "__builtin_memcpy", "asm", "__asm", "__asm__", "double"})
     if (reader.has_word(word))
       throw Error(ErrorCode::invalid_argument, "score_mod uses '", word,
-                  "', and only float's arithmetic and functions can be ",
-                  "differentiated; write it without, or give score_mod_grad, which returns the derivative of score_mod");
+                  "', and only float's arithmetic and functions can be differentiated; ", remedy);
   if (reader.has_cast_of_address())
     throw Error(ErrorCode::invalid_argument,
-                "score_mod casts an address or a reference to integers, and the bits of a float ",
-                "have no derivative; write it without, or give score_mod_grad, which returns the derivative of score_mod");
+                "score_mod casts an address or a reference to integers, and the bits of a float have no derivative; ",
+                remedy);
 }
 
 bool mask_may_use(const std::string& mask_mod, MaskPlace place) {
@@ -243,7 +283,7 @@ std::string modification_type(const Settings& settings) {
   return settings.modified() ? "user_text::Modification" : "tunesmith::NoModification";
 }
 
-std::string modification_definition(const Settings& settings, const std::string* score_mod_grad) {
+std::string modification_definition(const Settings& settings, const Derivatives* derivatives) {
   if (!settings.modified()) return {};
   std::string text = "// The user functions, and what they read.\nnamespace user_text {\n\nusing tunesmith::to_float;\n\n" +
                      aux_definition(settings.aux),
@@ -253,10 +293,14 @@ std::string modification_definition(const Settings& settings, const std::string*
     text += text_definition(function, settings.*function.source);
     members += member_definition(function, settings.*function.source);
   }
-  if (score_mod_grad != nullptr && !settings.score_mod.empty()) {
-    const bool over_dual = score_mod_grad->empty();
-    text += over_dual ? dual_definition(settings.score_mod) : text_definition(gradient_function, *score_mod_grad);
-    members += derivative_member(over_dual);
+  if (derivatives != nullptr && !settings.score_mod.empty()) {
+    const std::string& given = derivatives->score_mod_grad;
+    text += given.empty() ? dual_definition(settings.score_mod) : text_definition(gradient_function, given);
+    members += derivative_member(given.empty());
+    if (!derivatives->aux.empty()) {
+      text += elements_definition(settings, derivatives->aux);
+      members += elements_member(settings, derivatives->aux);
+    }
   }
   text += "struct Modification {\n  using Slots = tunesmith::uint64[tunesmith::attention_aux_slots];\n";
   text += "  static __device__ __forceinline__ Aux aux_of(const Slots& slots) {\n    return {";

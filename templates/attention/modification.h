@@ -29,16 +29,20 @@ std::string modification_key(const Settings& settings);
 std::array<std::uint64_t, most_aux> aux_bits(const Settings& settings);
 
 /// Throws Error(invalid_argument) that says why score_mod cannot be differentiated over dual numbers and what to do instead,
-/// as far as its words tell; the compiler reports everything else.
-void check_differentiable(const Settings& settings);
+/// as far as its words tell; the compiler reports everything else. `has_gradient`: score_mod_grad is given already.
+void check_differentiable(const Settings& settings, bool has_gradient = false);
 /// As check_modification(), of a function that returns the derivative of score_mod.
 void check_score_mod_grad(const std::string& score_mod_grad);
 
 /// Returns the type that kernels take as their Modification.
 std::string modification_type(const Settings& settings);
-/// Returns its definition with the sources; empty without them. `score_mod_grad`: adds the derivative of score_mod, from
-/// this source, or over dual numbers (attention_backward/dual.cuh) if it is empty.
-std::string modification_definition(const Settings& settings, const std::string* score_mod_grad = nullptr);
+/// What of a score_mod is differentiated.
+struct Derivatives {
+  std::string score_mod_grad{};    ///< source of the derivative by the score; empty: over dual numbers (dual.cuh)
+  std::vector<std::string> aux{};  ///< names of arrays with derivatives by their elements (dual_elements.cuh)
+};
+/// Returns its definition with the sources; empty without them. `derivatives`: adds these.
+std::string modification_definition(const Settings& settings, const Derivatives* derivatives = nullptr);
 /// Returns the entry that evaluates it alone; empty without sources.
 std::string modification_entry(const Settings& settings);
 /// Returns the entry that evaluates the derivative of score_mod alone; empty without score_mod.

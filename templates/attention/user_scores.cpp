@@ -27,6 +27,12 @@ UserScores::UserScores(const Settings& settings, std::span<const HostArray> arra
 }
 
 UserScores::Results UserScores::evaluate(ModificationEntry entry, std::span<const Reference::Query> queries) const {
+  return evaluate([&](std::int64_t rows, std::int64_t keys) { return modification_plan(settings_, entry, rows, keys); },
+                  false, queries);
+}
+
+UserScores::Results UserScores::evaluate(const std::function<LaunchPlan(std::int64_t, std::int64_t)>& plan_of,
+                                         bool has_elements, std::span<const Reference::Query> queries) const {
   const auto rows = static_cast<std::int64_t>(3 * queries.size());
   Results results;
   std::size_t& keys = results.keys;
@@ -52,7 +58,13 @@ UserScores::Results UserScores::evaluate(ModificationEntry entry, std::span<cons
                     reinterpret_cast<std::byte*>(places.data())});
   arrays.push_back({{.name = "scores", .input = true, .output = true, .shape = {rows, length}, .strides = {length, 1}},
                     reinterpret_cast<std::byte*>(scores.data())});
-  evaluate_(modification_plan(settings_, entry, rows, length), arrays);
+  if (has_elements) {
+    results.elements.resize(scores.size());
+    arrays.push_back(
+        {{.name = "elements", .output = true, .dtype = DType::i64, .shape = {rows, length}, .strides = {length, 1}},
+         reinterpret_cast<std::byte*>(results.elements.data())});
+  }
+  evaluate_(plan_of(rows, length), arrays);
   return results;
 }
 

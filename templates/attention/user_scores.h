@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,14 +28,20 @@ class UserScores {
   /// Returns the derivatives of score_mod at the scores of each query, which apply() has not replaced yet. Not thread-safe.
   std::vector<std::vector<Rounded>> derivatives(std::span<const Reference::Query> queries) const;
 
- private:
   /// Results at the lower end of each score's rounding, at the score, and at the upper end: three rows for each query.
   struct Results {
     std::size_t keys = 0;  ///< of a row
     std::vector<float> values;
+    std::vector<std::int64_t> elements;  ///< likewise, of plans with such an array
 
     const float* at(std::size_t query, std::size_t key) const noexcept { return &values[3 * query * keys + key]; }
   };
+  /// Runs a plan with the arrays of modification_plan(), and with `elements` (i64, rows x keys) if `has_elements`.
+  /// `plan_of`: of rows and keys. Not thread-safe.
+  Results evaluate(const std::function<LaunchPlan(std::int64_t, std::int64_t)>& plan_of, bool has_elements,
+                   std::span<const Reference::Query> queries) const;
+
+ private:
   Results evaluate(ModificationEntry entry, std::span<const Reference::Query> queries) const;
 
   const Settings& settings_;

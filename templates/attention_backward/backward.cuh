@@ -13,6 +13,7 @@ struct BackwardShape {
   int sums_columns;
   bool ordered;     ///< counters put the additions to these sums in order
   bool accumulate;  ///< gradients are added to what their arrays hold
+  bool exact_aux;   ///< gradients of user arrays are summed in integers
 };
 
 /// Stores consecutive elements of a gradient, or adds them to what is there, in accesses of at most `vector` elements.

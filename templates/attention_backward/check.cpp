@@ -81,6 +81,25 @@ void add(Bounded& sum, const Bounded& term) {
   sum.error += term.error;
 }
 
+/// A gradient of an element of a user array, and the number of its terms.
+struct AuxSum {
+  Bounded sum;
+  std::int64_t terms = 0;
+
+  /// Adds the gradient of a score times the derivative of the score.
+  void include(const Bounded& score_gradient, const attention::Rounded& derivative) {
+    Bounded term = score_gradient.times(derivative.value);
+    term.error += (std::fabs(score_gradient.value) + score_gradient.error) * derivative.error;
+    add(sum, term);
+    ++terms;
+  }
+};
+/// Those of all elements. Incomplete: of some query, rounding decides what is masked.
+struct AuxSums {
+  std::vector<AuxSum> elements;
+  bool complete = true;
+};
+
 std::string place_of(const char* array, std::int64_t batch, std::int64_t head, std::int64_t position) {
   return std::string(array) + "[batch " + std::to_string(batch) + ", head " + std::to_string(head) + ", position " +
          std::to_string(position) + "]";
@@ -121,7 +140,7 @@ class Checker {
       : settings_(settings), arrays_(arrays), sample_(sample), reference_(settings, arrays, evaluate) {}
 
   /// Checks the rows of one batch entry and key head, and adds to the gradients of its heads' numbers.
-  void check(std::int64_t batch, std::int64_t kv_head, std::span<Bounded> sinks, std::span<Bounded> slopes,
+  void check(std::int64_t batch, std::int64_t kv_head, std::span<Bounded> sinks, std::span<Bounded> slopes, AuxSums& aux,
              Outcome& outcome) const {
     const attention::Settings& forward = settings_.forward;
     const KeyHead keys = reference_.keys(batch, kv_head);
@@ -132,19 +151,21 @@ class Checker {
     for (std::int64_t head = kv_head * forward.group(); head < (kv_head + 1) * forward.group(); ++head) {
       const QueryHead queries = reference_.queries(keys, head);
       if (settings_.dsinks) reference_.add_sink_gradient(queries, sinks[static_cast<std::size_t>(head)]);
-      check_queries(keys, queries, slopes, outcome);
-      for (std::int64_t i = 0; i < lines; ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        std::int64_t first = 0;
-        const std::vector<PairTerms> pairs = reference_.of_key(keys, queries, spread(i, lines, keys.bounds.keys), first);
-        for (std::size_t j = 0; j < pairs.size(); ++j) {
-          const PairTerms& pair = pairs[j];
-          const std::int64_t query = first + static_cast<std::int64_t>(j);
-          undecided[at] = undecided[at] || pair.undecided;
-          dk[at].add(pair.gradient.times(forward.scale), queries.q.row(query));
-          dv[at].add(pair.probability, queries.dout.row(query));
-        }
-      }
+      check_queries(keys, queries, slopes, aux, outcome);
+      over_lines(lines, keys.bounds.keys, keys.bounds.queries,
+                 [&](std::int64_t begin, std::span<const std::int64_t> numbers) {
+                   auto at = static_cast<std::size_t>(begin);
+                   for (const Reference::Line& line : reference_.of_keys(keys, queries, numbers)) {
+                     for (std::size_t j = 0; j < line.pairs.size(); ++j) {
+                       const PairTerms& pair = line.pairs[j];
+                       const std::int64_t query = line.first + static_cast<std::int64_t>(j);
+                       undecided[at] = undecided[at] || pair.undecided;
+                       dk[at].add(pair.gradient.times(forward.scale), queries.q.row(query));
+                       dv[at].add(pair.probability, queries.dout.row(query));
+                     }
+                     ++at;
+                   }
+                 });
     }
     for (std::int64_t i = 0; i < lines; ++i) {
       const auto at = static_cast<std::size_t>(i);
@@ -157,23 +178,44 @@ class Checker {
   }
 
  private:
-  void check_queries(const KeyHead& keys, const QueryHead& queries, std::span<Bounded> slopes, Outcome& outcome) const {
-    const attention::Settings& forward = settings_.forward;
+  void check_queries(const KeyHead& keys, const QueryHead& queries, std::span<Bounded> slopes, AuxSums& aux,
+                     Outcome& outcome) const {
     const std::int64_t lines = std::min(sample_.queries, keys.bounds.queries);
-    for (std::int64_t i = 0; i < lines; ++i) {
-      const std::int64_t query = spread(i, lines, keys.bounds.queries);
-      std::int64_t first = 0;
-      const std::vector<PairTerms> pairs = reference_.of_query(keys, queries, query, first);
-      if (!pairs.empty() && pairs.front().undecided) continue;
-      GradientRow dq(forward.head_dim);
-      for (std::size_t j = 0; j < pairs.size(); ++j) {
-        const PairTerms& pair = pairs[j];
-        dq.add(pair.gradient.times(forward.scale), keys.k.row(first + static_cast<std::int64_t>(j)));
-        if (settings_.dslopes)
-          add(slopes[static_cast<std::size_t>(queries.head)], pair.score_gradient.times(-pair.distance));
-      }
-      compare_row("dq", Side::q, settings_.dq, dq, keys.batch, queries.head, keys.bounds.q_start + query, outcome);
-      ++outcome.rows;
+    over_lines(lines, keys.bounds.queries, keys.bounds.keys, [&](std::int64_t, std::span<const std::int64_t> numbers) {
+      const std::vector<Reference::Line> found = reference_.of_queries(keys, queries, numbers);
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        check_query(keys, queries, numbers[i], found[i], slopes, aux, outcome);
+    });
+  }
+
+  void check_query(const KeyHead& keys, const QueryHead& queries, std::int64_t query, const Reference::Line& line,
+                   std::span<Bounded> slopes, AuxSums& aux, Outcome& outcome) const {
+    if (!line.pairs.empty() && line.pairs.front().undecided) {
+      aux.complete = false;
+      return;
+    }
+    const attention::Settings& forward = settings_.forward;
+    GradientRow dq(forward.head_dim);
+    for (std::size_t j = 0; j < line.pairs.size(); ++j) {
+      const PairTerms& pair = line.pairs[j];
+      dq.add(pair.gradient.times(forward.scale), keys.k.row(line.first + static_cast<std::int64_t>(j)));
+      if (settings_.dslopes) add(slopes[static_cast<std::size_t>(queries.head)], pair.score_gradient.times(-pair.distance));
+      for (const AuxDerivative& by : pair.aux)
+        aux.elements[static_cast<std::size_t>(by.element)].include(pair.score_gradient, by.derivative);
+    }
+    compare_row("dq", Side::q, settings_.dq, dq, keys.batch, queries.head, keys.bounds.q_start + query, outcome);
+    ++outcome.rows;
+  }
+
+  /// Calls work(begin, numbers) for evenly spread queries or keys, `lines` of `all`, some at a time: `begin` counts those of
+  /// earlier calls, `numbers` are those of this one. Each has up to `pairs` pairs.
+  template <typename Work>
+  void over_lines(std::int64_t lines, std::int64_t all, std::int64_t pairs, const Work& work) const {
+    const std::int64_t at_once = reference_.lines_at_once(pairs);
+    for (std::int64_t begin = 0; begin < lines; begin += at_once) {
+      std::vector<std::int64_t> numbers;
+      for (std::int64_t i = begin; i < std::min(lines, begin + at_once); ++i) numbers.push_back(spread(i, lines, all));
+      work(begin, numbers);
     }
   }
 
@@ -221,6 +263,8 @@ CheckResult ParsedAttentionBackward::check_outputs(std::span<const HostArray> ar
   Outcome total;
   const auto heads = static_cast<std::size_t>(forward.heads);
   std::vector<Bounded> sinks(heads), slopes(heads);
+  const AuxElements elements(settings_);
+  AuxSums aux{std::vector<AuxSum>(static_cast<std::size_t>(elements.all))};  // of one thread
   const auto merge = [](std::vector<Bounded>& all, const std::vector<Bounded>& part) {
     for (std::size_t h = 0; h < all.size(); ++h) add(all[h], part[h]);
   };
@@ -231,7 +275,7 @@ CheckResult ParsedAttentionBackward::check_outputs(std::span<const HostArray> ar
     try {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t pair = spread(i, sample.pairs, forward.batch * forward.kv_heads);
-        checker.check(pair / forward.kv_heads, pair % forward.kv_heads, own_sinks, own_slopes, outcome);
+        checker.check(pair / forward.kv_heads, pair % forward.kv_heads, own_sinks, own_slopes, aux, outcome);
       }
     } catch (...) {  // a launch failed; the caller's thread reports it
       thrown = std::current_exception();
@@ -261,6 +305,17 @@ CheckResult ParsedAttentionBackward::check_outputs(std::span<const HostArray> ar
   if (sample.all && settings_.dsinks) compare_heads("dsinks", sinks, 0x1p-20);
   // Each thread sums a bounded number of terms before threads and blocks add up their sums.
   if (sample.all && settings_.dslopes) compare_heads("dslopes", slopes, sum_rounding(4 * forward.seq_kv + 64));
+
+  if (sample.all && aux.complete)
+    for (std::size_t slot = 0; slot < forward.aux.size(); ++slot) {
+      const std::string* const name = settings_.daux.array_of(forward.aux[slot].name);
+      for (std::int64_t i = 0; i < elements.lengths[slot]; ++i) {
+        const AuxSum& of = aux.elements[static_cast<std::size_t>(elements.first[slot] + i)];
+        // Terms in float32, and their sum there or in integers of at least as many bits.
+        total.compare(*name + "[" + std::to_string(i) + "]", *attention::find(arrays, *name), i, settings_.accumulate,
+                      of.sum.value, of.sum.size, of.sum.error + of.sum.size * (sum_rounding(of.terms) + 0x1p-22));
+      }
+    }
 
   result.checked_rows = std::min(total.rows, result.total_rows);
   result.max_error = total.max_error;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "templates/attention_backward/aux_gradient.h"
 #include "templates/config_values.h"
 #include "tunesmith/description.h"
 #include "tunesmith/error.h"
@@ -256,6 +257,10 @@ std::string why_invalid(const TypedConfig& config, const Settings& settings, con
       return "tiles of these sizes take " + std::to_string(bytes) + " bytes of shared memory; a block has " +
              std::to_string(device.smem_bytes_per_block);
   }
+  if (settings.daux.empty()) return {};
+  if (const std::int64_t bytes = aux_smem_bytes(config, settings); bytes > device.smem_bytes_per_block)
+    return "tiles of these sizes take " + std::to_string(bytes) + " bytes of shared memory for daux; a block has " +
+           std::to_string(device.smem_bytes_per_block);
   return {};
 }
 

@@ -64,6 +64,10 @@ void fill_gradients(const Settings& settings, std::span<const HostArray> arrays,
   for (const char* name : {"dsinks", "dslopes"})
     if (const HostArray* const array = attention::find(arrays, name); array != nullptr)
       for (std::int64_t h = 0; h < forward.heads; ++h) write_element(DType::f32, array->data, h, next());
+  for (const std::string& name : settings.daux.arrays()) {
+    const HostArray& array = named(arrays, name.c_str());
+    for (std::int64_t i = 0; i < array.info.elements(); ++i) write_element(DType::f32, array.data, i, next());
+  }
 }
 
 /// Returns query number i of all, without scores.

@@ -26,6 +26,7 @@ KeyParts ParsedAttentionBackward::key() const {
   if (settings_.accumulate) parts.problem_class += ",accumulate";
   if (!settings_.score_mod_grad.empty())
     parts.problem_class += ",score_mod_grad=" + token_digest(settings_.score_mod_grad).substr(0, 16);
+  for (const std::string& array : settings_.daux.arrays()) parts.problem_class += "," + array;
   parts.problem_class += ",gradient_vectors=";
   for (const GradientTensor& gradient : gradient_tensors)
     parts.problem_class += std::to_string(settings_.forward.vector(gradient.side, settings_.*gradient.tensor)) + ".";

@@ -49,6 +49,13 @@ class Pairs {
     return absolute(static_cast<float>(query + visibility().offset - key));
   }
 
+  /// The score that score_mod sees.
+  __device__ __forceinline__ float unmodified(float dot) const {
+    const AttentionParams& params = scores_.params();
+    if constexpr (shape.softcap) dot = AttentionFeatures<shape>::Cap::capped(params, dot);
+    return multiply(dot, params.scale);
+  }
+
   /// Of an unmasked pair. `lse`: RowStatistics::lse of the query.
   __device__ __forceinline__ Pair operator()(float dot, int query, int key, float lse) const {
     const AttentionParams& params = scores_.params();

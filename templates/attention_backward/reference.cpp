@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "templates/half.h"
 
@@ -58,6 +59,7 @@ void GradientRow::add(const Bounded& factor, const double* row) {
 Reference::Reference(const Settings& settings, std::span<const HostArray> arrays, const Evaluate& evaluate)
     : settings_(settings),
       arrays_(arrays),
+      evaluate_(evaluate),
       forward_(settings.forward, arrays),
       dropout_(settings.forward, arrays),
       user_scores_(settings.forward, arrays, evaluate) {}
@@ -186,47 +188,71 @@ std::vector<std::vector<Reference::Score>> Reference::modified(std::vector<atten
   return all;
 }
 
-std::vector<PairTerms> Reference::of_query(const KeyHead& keys, const QueryHead& queries, std::int64_t query,
-                                           std::int64_t& first) const {
-  const attention::Settings& forward = settings_.forward;
-  const std::int64_t position = query + forward.offset(keys.bounds.queries, keys.bounds.keys);
-  first = forward.bounded_left() ? std::max<std::int64_t>(0, position - forward.left()) : 0;
-  const std::int64_t end =
-      forward.bounded_right() ? std::min(keys.bounds.keys, position + forward.right() + 1) : keys.bounds.keys;
-  std::vector<attention::Reference::Query> line{{keys.batch, queries.head, query, keys.bounds, first, {}, {}}};
-  for (std::int64_t key = first; key < end; ++key) {
-    const Rounded unmodified = score(keys, queries, query, key);
-    line[0].scores.push_back(unmodified.value);
-    line[0].errors.push_back(unmodified.error);
-  }
-  const std::vector<Score> scores = modified(line)[0];
-  std::vector<PairTerms> pairs;
-  for (std::size_t j = 0; j < scores.size(); ++j) {
-    pairs.push_back(terms(keys, queries, query, first + static_cast<std::int64_t>(j), scores[j]));
-    pairs.back().undecided = line[0].undecided;
-  }
-  return pairs;
+std::int64_t Reference::lines_at_once(std::int64_t pairs) const noexcept {
+  constexpr std::int64_t most_pairs = 1 << 18;
+  return settings_.forward.modified() ? std::max<std::int64_t>(1, most_pairs / std::max<std::int64_t>(pairs, 1)) : 1;
 }
 
-std::vector<PairTerms> Reference::of_key(const KeyHead& keys, const QueryHead& queries, std::int64_t key,
-                                         std::int64_t& first) const {
+std::vector<Reference::Line> Reference::of_queries(const KeyHead& keys, const QueryHead& queries,
+                                                   std::span<const std::int64_t> numbers) const {
   const attention::Settings& forward = settings_.forward;
-  const std::int64_t position = key - forward.offset(keys.bounds.queries, keys.bounds.keys);
-  first = forward.bounded_right() ? std::max<std::int64_t>(0, position - forward.right()) : 0;
-  const std::int64_t end =
-      forward.bounded_left() ? std::min(keys.bounds.queries, position + forward.left() + 1) : keys.bounds.queries;
-  std::vector<attention::Reference::Query> line;
-  for (std::int64_t query = first; query < end; ++query) {
-    const Rounded unmodified = score(keys, queries, query, key);
-    line.push_back({keys.batch, queries.head, query, keys.bounds, key, {unmodified.value}, {unmodified.error}});
+  std::vector<attention::Reference::Query> rows;
+  for (const std::int64_t query : numbers) {
+    const std::int64_t position = query + forward.offset(keys.bounds.queries, keys.bounds.keys);
+    const std::int64_t first = forward.bounded_left() ? std::max<std::int64_t>(0, position - forward.left()) : 0;
+    const std::int64_t end =
+        forward.bounded_right() ? std::min(keys.bounds.keys, position + forward.right() + 1) : keys.bounds.keys;
+    attention::Reference::Query& row = rows.emplace_back();
+    row = {keys.batch, queries.head, query, keys.bounds, first, {}, {}};
+    for (std::int64_t key = first; key < end; ++key) {
+      const Rounded unmodified = score(keys, queries, query, key);
+      row.scores.push_back(unmodified.value);
+      row.errors.push_back(unmodified.error);
+    }
   }
-  const std::vector<std::vector<Score>> scores = modified(line);
-  std::vector<PairTerms> pairs;
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    pairs.push_back(terms(keys, queries, line[i].query, key, scores[i][0]));
-    pairs.back().undecided = line[i].undecided;
+  std::vector<std::vector<std::vector<AuxDerivative>>> aux;
+  if (!settings_.daux.empty()) aux = aux_derivatives(settings_, arrays_, evaluate_, rows);
+  const std::vector<std::vector<Score>> scores = modified(rows);
+  std::vector<Line> lines;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Line& line = lines.emplace_back();
+    line.first = rows[i].first_key;
+    for (std::size_t j = 0; j < scores[i].size(); ++j) {
+      line.pairs.push_back(terms(keys, queries, rows[i].query, line.first + static_cast<std::int64_t>(j), scores[i][j]));
+      line.pairs.back().undecided = rows[i].undecided;
+      if (!aux.empty()) line.pairs.back().aux = std::move(aux[i][j]);
+    }
   }
-  return pairs;
+  return lines;
+}
+
+std::vector<Reference::Line> Reference::of_keys(const KeyHead& keys, const QueryHead& queries,
+                                                std::span<const std::int64_t> numbers) const {
+  const attention::Settings& forward = settings_.forward;
+  std::vector<Line> lines;
+  std::vector<attention::Reference::Query> rows;  // of one score each
+  for (const std::int64_t key : numbers) {
+    const std::int64_t position = key - forward.offset(keys.bounds.queries, keys.bounds.keys);
+    const std::int64_t first = forward.bounded_right() ? std::max<std::int64_t>(0, position - forward.right()) : 0;
+    const std::int64_t end =
+        forward.bounded_left() ? std::min(keys.bounds.queries, position + forward.left() + 1) : keys.bounds.queries;
+    Line& line = lines.emplace_back();
+    line.first = first;
+    line.pairs.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, end - first)));
+    for (std::int64_t query = first; query < end; ++query) {
+      const Rounded unmodified = score(keys, queries, query, key);
+      rows.push_back({keys.batch, queries.head, query, keys.bounds, key, {unmodified.value}, {unmodified.error}});
+    }
+  }
+  const std::vector<std::vector<Score>> scores = modified(rows);
+  std::size_t at = 0;
+  for (Line& line : lines)
+    for (PairTerms& pair : line.pairs) {
+      pair = terms(keys, queries, rows[at].query, rows[at].first_key, scores[at][0]);
+      pair.undecided = rows[at].undecided;
+      ++at;
+    }
+  return lines;
 }
 
 void Reference::add_sink_gradient(const QueryHead& queries, Bounded& sum) const {

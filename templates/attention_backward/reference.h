@@ -13,7 +13,7 @@
 
 #include "templates/attention/reference.h"
 #include "templates/attention/user_scores.h"
-#include "templates/attention_backward/settings.h"
+#include "templates/attention_backward/aux_gradient.h"
 
 namespace tunesmith::attention_backward {
 
@@ -48,6 +48,8 @@ struct PairTerms {
   Bounded gradient;        ///< of the scaled dot product
   double distance = 0;     ///< as ALiBi has it
   bool undecided = false;  ///< rounding decides whether the pair is masked
+  /// Derivatives of the score by elements of arrays that get gradients. Of a query's pairs only.
+  std::vector<AuxDerivative> aux{};
 };
 
 /// The keys of one sequence and key head.
@@ -73,11 +75,17 @@ class Reference {
   KeyHead keys(std::int64_t batch, std::int64_t kv_head) const;
   QueryHead queries(const KeyHead& keys, std::int64_t head) const;
 
-  /// Returns terms of the query with the keys from `first` on that it sees by position.
-  std::vector<PairTerms> of_query(const KeyHead& keys, const QueryHead& queries, std::int64_t query,
-                                  std::int64_t& first) const;
-  /// Returns terms of the key with the queries from `first` on that see it by position.
-  std::vector<PairTerms> of_key(const KeyHead& keys, const QueryHead& queries, std::int64_t key, std::int64_t& first) const;
+  /// Terms of a query with the keys, or of a key with the queries, from `first` on that it sees, or that see it, by
+  /// position.
+  struct Line {
+    std::int64_t first = 0;
+    std::vector<PairTerms> pairs;
+  };
+  /// Return those of consecutive queries or keys. User functions are evaluated for all of them together.
+  std::vector<Line> of_queries(const KeyHead& keys, const QueryHead& queries, std::span<const std::int64_t> numbers) const;
+  std::vector<Line> of_keys(const KeyHead& keys, const QueryHead& queries, std::span<const std::int64_t> numbers) const;
+  /// Returns the number of them that a call should get, with `pairs` pairs each: one if there are no user functions.
+  std::int64_t lines_at_once(std::int64_t pairs) const noexcept;
 
   /// Adds what a head's queries of one sequence contribute to dsinks.
   void add_sink_gradient(const QueryHead& queries, Bounded& sum) const;
@@ -98,6 +106,7 @@ class Reference {
 
   const Settings& settings_;
   const std::span<const HostArray> arrays_;
+  const Evaluate& evaluate_;
   const attention::Reference forward_;
   const attention::DropoutMask dropout_;
   const attention::UserScores user_scores_;

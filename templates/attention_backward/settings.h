@@ -14,6 +14,7 @@ struct Settings {
   Tensor dout, dq, dk, dv;  ///< of the shapes of o, q, k and v
   bool dlse = false, dsinks = false, dslopes = false, deterministic = false, accumulate = false;
   std::string score_mod_grad;  ///< user source; empty: score_mod is differentiated
+  AttentionAuxGradients daux;  ///< in the order of forward.aux
 
   static Settings of(const AttentionBackwardProblem& problem);
 

@@ -8,6 +8,7 @@
 #include "templates/attention/block_mask.h"
 #include "templates/attention/kernel_source.h"
 #include "templates/attention/modification.h"
+#include "templates/attention_backward/aux_gradient.h"
 #include "templates/attention_backward/config.h"
 #include "templates/attention_backward/op.h"
 #include "templates/attention_backward/wgmma_params.cuh"
@@ -40,6 +41,7 @@ std::string backward_shape_text(const TypedConfig& config, const Settings& setti
   if (config.variant == Variant::wgmma) text += member("sums", true) + member("sums_columns", sums_columns(settings));
   if (config.variant == Variant::wgmma && settings.deterministic) text += member("ordered", true);
   if (settings.accumulate) text += member("accumulate", true);
+  if (!settings.daux.empty() && settings.deterministic) text += member("exact_aux", true);
   return text + "};\n\n";
 }
 
@@ -85,7 +87,7 @@ attention::FeatureUse features_of(const TypedConfig& config, const Settings& set
   const attention::Settings& forward = settings.forward;
   use.ring = config.variant == Variant::wgmma;
   use.steps = use.ring && forward.softcap != 0;
-  if (config.variant != Variant::mma) return use;
+  if (config.variant == Variant::simt || (config.variant == Variant::wgmma && settings.daux.empty())) return use;
   bool aligned = forward.vector(Side::o, settings.dout) >= 8;
   for (const Side side : {Side::q, Side::k, Side::v}) aligned = aligned && forward.vector(side) >= 8;
   use.chunks = aligned ? attention::Chunks::aligned : attention::Chunks::unaligned;
@@ -125,11 +127,18 @@ void describe(const TypedConfig& config, const Settings& settings, SourceParts& 
 
 /// The type of the kernels' argument, and what of it the kernels that all variants have take.
 struct Argument {
-  const char *type, *common;
+  const char *type, *own, *common;  ///< own: what the kernels of the variant take
+  std::size_t bytes;
 };
-Argument argument_of(const TypedConfig& config) {
-  if (config.variant == Variant::wgmma) return {"WgmmaBackwardParams", "params.backward"};
-  return {"AttentionBackwardParams", "params"};
+Argument argument_of(const TypedConfig& config, const Settings& settings) {
+  const bool wgmma = config.variant == Variant::wgmma;
+  if (!settings.daux.empty())
+    return wgmma ? Argument{"WgmmaBackwardAuxParams", "(params.wgmma)", "params.wgmma.backward",
+                            sizeof(WgmmaBackwardAuxParams)}
+                 : Argument{"AttentionBackwardAuxParams", "(params.backward)", "params.backward",
+                            sizeof(AttentionBackwardAuxParams)};
+  return wgmma ? Argument{"WgmmaBackwardParams", "(params)", "params.backward", sizeof(WgmmaBackwardParams)}
+               : Argument{"AttentionBackwardParams", "(params)", "params", sizeof(Params)};
 }
 
 std::string entry(const std::string& name, const std::string& bounds, const char* type, const std::string& call) {
@@ -143,7 +152,7 @@ std::int64_t tiles(std::int64_t positions, std::int64_t tile) { return (position
 
 /// Where the workspace's parts begin, in bytes.
 struct Workspace {
-  std::int64_t lse, delta, slopes, sums, order, end;
+  std::int64_t lse, delta, slopes, sums, order, aux, end;
 };
 /// Returns the counters of wgmma that put additions to the sums of dq in order: one of the blocks that have begun, and one
 /// for each 16 queries and 64 columns.
@@ -187,7 +196,8 @@ Workspace workspace_of(const TypedConfig& config, const Settings& settings) {
       settings.dslopes ? forward.heads * forward.batch * slope_tiles(config, settings) * parts_of_tile(config) : 0;
   at.sums = at.slopes + aligned(4 * parts);
   at.order = at.sums + (config.variant == Variant::wgmma ? 4 * rows * sums_columns(settings) : 0);
-  at.end = at.order + 4 * order_words(config, settings, rows);
+  at.aux = aligned(at.order + 4 * order_words(config, settings, rows));
+  at.end = at.aux + aux_workspace_bytes(settings);
   return at;
 }
 
@@ -230,8 +240,14 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
   return params;
 }
 
-std::uint32_t pointer_offset(const std::string& array, const Settings& settings) {
+std::uint32_t pointer_offset(const std::string& array, const Settings& settings, bool wgmma) {
   constexpr std::size_t rng_state = offsetof(Params, dropout) + offsetof(AttentionDropout, rng_state);
+  for (std::size_t i = 0; i < settings.forward.aux.size(); ++i)
+    if (const std::string* const gradient = settings.daux.array_of(settings.forward.aux[i].name);
+        gradient != nullptr && array == *gradient)
+      return static_cast<std::uint32_t>(
+          (wgmma ? offsetof(WgmmaBackwardAuxParams, aux) : offsetof(AttentionBackwardAuxParams, aux)) +
+          offsetof(AuxGradients, to) + i * sizeof(float*));
   const std::array<std::pair<std::string_view, std::size_t>, 8> own{{{"rng_state", rng_state},
                                                                      {"dout", offsetof(Params, dout)},
                                                                      {"dlse", offsetof(Params, dlse)},
@@ -262,7 +278,7 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   const attention::Settings& forward = settings.forward;
   const std::string variant(enum_name(typed.variant));
   const bool mma = typed.variant == Variant::mma, wgmma = typed.variant == Variant::wgmma;
-  const Argument argument = argument_of(typed);
+  const Argument argument = argument_of(typed, settings);
   const std::string common = "(" + std::string(argument.common) + ")";
   SourceParts parts;
   parts.specialized_for = attention::specialized_for(forward);
@@ -270,15 +286,15 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   if (mma) parts.least_arch = "sm_80";
   if (wgmma) parts.least_arch = "sm_90a";
   parts.main_template = "attention_backward/" + variant + ".cuh";
-  parts.constants =
-      "using Element = " + device_type(forward.dtype) + ";\n\n" +
-      attention::modification_definition(forward, &settings.score_mod_grad) + attention::shape_text(forward) +
-      backward_shape_text(typed, settings) + attention::features_text(forward, features_of(typed, settings)) +
-      config_text(typed, settings) +
-      asserts("sizeof(tunesmith::" + std::string(argument.type) + ")", wgmma ? sizeof(WgmmaBackwardParams) : sizeof(Params),
-              "the host fills the parameters by this layout") +
-      asserts("tunesmith::PrepareLanes<shape, backward>::rows", prepare_rows(settings),
-              "the host launches blocks of as many rows");
+  const attention::Derivatives derivatives{settings.score_mod_grad, differentiated_arrays(settings)};
+  parts.constants = "using Element = " + device_type(forward.dtype) + ";\n\n" +
+                    attention::modification_definition(forward, &derivatives) + attention::shape_text(forward) +
+                    backward_shape_text(typed, settings) + attention::features_text(forward, features_of(typed, settings)) +
+                    config_text(typed, settings) + aux_config_text(typed, settings) +
+                    asserts("sizeof(tunesmith::" + std::string(argument.type) + ")",
+                            static_cast<std::int64_t>(argument.bytes), "the host fills the parameters by this layout") +
+                    asserts("tunesmith::PrepareLanes<shape, backward>::rows", prepare_rows(settings),
+                            "the host launches blocks of as many rows");
   const std::string modification = attention::modification_type(forward);
   const auto common_entry = [&](const std::string& name, std::int64_t threads, const std::string& call) {
     return entry(name, std::to_string(threads), argument.type, call + common);
@@ -287,9 +303,9 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
       common_entry("attention_backward_prepare", prepare_threads, "attention_backward_prepare<Element, shape, backward>");
   if (wgmma) {
     parts.kernels += entry("attention_backward", std::to_string(typed.block_threads(Pass::keys)) + ", 1", argument.type,
-                           "attention_backward_wgmma<Element, shape, " + modification + ", config>(params)") +
+                           "attention_backward_wgmma<Element, shape, " + modification + ", config>" + argument.own) +
                      entry("attention_backward_dq", std::to_string(wgmma_dq_threads), argument.type,
-                           "attention_backward_wgmma_dq<Element, shape, backward>(params)");
+                           "attention_backward_wgmma_dq<Element, shape, backward>" + std::string(argument.own));
   } else {
     const std::string arguments = "<Element, shape, backward, " + modification + ", ";
     parts.kernels +=
@@ -300,6 +316,7 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   }
   if (has_heads_kernel(settings))
     parts.kernels += common_entry("attention_backward_heads", heads_threads, "attention_backward_heads<shape, backward>");
+  parts.kernels += aux_entries(typed, settings, argument.common);
   parts.kernels += attention::block_mask_entry(forward, argument.type, std::string(argument.common) + ".attention") +
                    attention::modification_entry(forward) + attention::score_gradient_entry(forward);
   return parts;
@@ -325,7 +342,6 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, Launch
        {"dout", Side::o, settings.dout, config.tile_q, offsetof(WgmmaBackwardParams, dout)},
        {"dk", Side::k, settings.dk, 64, offsetof(WgmmaBackwardParams, dk)},
        {"dv", Side::v, settings.dv, 64, offsetof(WgmmaBackwardParams, dv)}}};
-  plan.params.resize(sizeof(WgmmaBackwardParams));
   for (const auto& [array, side, tensor, rows, offset] : mapped) {
     const auto found = std::ranges::find(plan.pointers, array, &LaunchPlan::Pointer::array);
     LaunchPlan::TensorMap map;
@@ -362,12 +378,19 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   const attention::Settings& forward = settings.forward;
   const Params params = parameters(typed, settings, device);
   LaunchPlan plan;
-  plan.params.resize(sizeof params);
+  const bool wgmma = typed.variant == Variant::wgmma;
+  plan.params.resize(argument_of(typed, settings).bytes);
   std::memcpy(plan.params.data(), &params, sizeof params);
+  if (!settings.daux.empty()) {
+    const AuxGradients aux = aux_parameters(settings, workspace_of(typed, settings).aux);
+    const std::size_t at = wgmma ? offsetof(WgmmaBackwardAuxParams, aux) : offsetof(AttentionBackwardAuxParams, aux);
+    std::memcpy(plan.params.data() + at, &aux, sizeof aux);
+  }
   plan.workspace_offset = offsetof(Params, attention.workspace);
   for (const ArrayInfo& array : array_view())
-    plan.pointers.push_back({array.name, pointer_offset(array.name, settings), static_cast<std::uint32_t>(array.alignment),
-                             array.extent_bytes(), array.output, array.optional, -1});
+    plan.pointers.push_back({array.name, pointer_offset(array.name, settings, wgmma),
+                             static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, array.optional,
+                             -1});
 
   const std::int64_t rows = settings.rows();
   const bool has_queries = rows > 0 && forward.batch > 0 && forward.seq_q > 0;
@@ -378,7 +401,6 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   if (has_queries)
     add(launch_of("attention_backward_prepare", tiles(params.rows, prepare_rows(settings)), prepare_threads, 0));
   plan.main_kernel = plan.kernels.size();
-  const bool wgmma = typed.variant == Variant::wgmma;
   if (wgmma) {
     use_tensor_maps(typed, settings, plan);
     if (!settings.deterministic) plan.sums_in_any_order = {"dq"};
@@ -394,6 +416,9 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
     add(launch_of("attention_backward_queries", params.attention.q_tiles * forward.heads * forward.batch,
                   typed.block_threads(Pass::queries), typed.smem_bytes(Pass::queries, forward)));
   if (has_heads_kernel(settings)) add(launch_of("attention_backward_heads", forward.heads, heads_threads, 0));
+  add_aux_launches(typed, settings, has_queries && has_keys, plan.kernels);
+  if (!settings.deterministic)
+    for (const std::string& array : settings.daux.arrays()) plan.sums_in_any_order.push_back(array);
   if (!plan.kernels.empty()) plan.workspace_bytes = workspace_of(typed, settings).end;
   return plan;
 }

@@ -34,6 +34,8 @@
 // Reference: FlashAttention-3 (arXiv:2407.08608); dQ in a warpgroup of its own, as ThunderKittens has it.
 #pragma once
 
+#include "attention/unaligned.cuh"
+#include "attention_backward/aux_mma.cuh"
 #include "attention_backward/heads.cuh"
 #include "attention_backward/prepare.cuh"
 #include "attention_backward/score_gradient.cuh"

@@ -20,7 +20,7 @@ struct Loader {
   struct Sums {
     float* to = nullptr;
     uint32 earlier = 0, seen = 0;  ///< additions that precede it, and how many of them were complete
-    int added[3] = {-1, -1, -1};   ///< parts that were added and not announced yet, the last one first
+    int added[2] = {-1, -1};       ///< parts that were added and not announced yet, the last one first
   };
 
   const WgmmaBackwardParams& params;
@@ -122,9 +122,8 @@ struct Loader {
     sync_warp();
     if (lane == 0 && sums.to != nullptr) {
       if constexpr (config.ordered) {
-        store_wait<2>();
-        announce(sums.added[2]);
-        sums.added[2] = sums.added[1];
+        store_wait<1>();
+        announce(sums.added[1]);
         sums.added[1] = sums.added[0];
         sums.added[0] = part_of(sums.to);
         if (sums.seen != sums.earlier) wait_for_count(counter(sums.added[0]), sums.earlier);
@@ -236,7 +235,7 @@ struct Loader {
           store_wait<0>();
           fence_gpu();
 #pragma unroll
-          for (int i = 2; i >= 0; --i) announce(sums.added[i]);
+          for (int i = 1; i >= 0; --i) announce(sums.added[i]);
         }
       }
     }

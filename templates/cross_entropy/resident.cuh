@@ -58,6 +58,9 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
     int first = is_largest(target_logit, part.largest) && position >= 0 ? static_cast<int>(target.column) : no_column;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
+      if constexpr (shape.least_cols > 0) {
+        if (beyond_row<shape, Group::group_size>(row, i)) break;
+      }
       float values[vector];
       resident.get(i, values);
       scale.apply(values);
@@ -98,14 +101,15 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
 #pragma unroll
           for (int i = 0; i < vectors; ++i) {
             const float zeros[vector] = {};
-            RowFeatures<shape>::Edges::template store<Output, vector, config.store>(
-                dlogits, column_of<shape, Group::group_size>(i, thread_rank), row.all,
-                inside_row<shape, Group::group_size>(i), zeros);
+            store_of_row<Output, shape, config.store, Group::group_size>(dlogits, i, thread_rank, row, zeros);
           }
           return;
         }
 #pragma unroll
         for (int i = 0; i < vectors; ++i) {
+          if constexpr (shape.least_cols > 0) {
+            if (beyond_row<shape, Group::group_size>(row, i)) break;
+          }
           float values[vector];
           resident.get(i, values);
           const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
@@ -118,8 +122,7 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
             }
             gradient.compute(params, row, column, values, values);
           }
-          RowFeatures<shape>::Edges::template store<Output, vector, config.store>(
-              dlogits, column, row.all, inside_row<shape, Group::group_size>(i), values);
+          store_of_row<Output, shape, config.store, Group::group_size>(dlogits, i, thread_rank, row, values);
         }
         // The same thread stored the vector that contains the target.
         if (holds_target) store_element(dlogits + position, gradient.target(target_logit));

@@ -63,6 +63,9 @@ struct StraightEdges {
 /// For rows where many vectors cross an end, as with variable row lengths: a branch with element-wise loads, because
 /// branch-free code would be too long.
 struct BranchedEdges {
+  static constexpr bool late_ends = false;
+  static __device__ __forceinline__ Range without_begin(Range range) { return range; }
+
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
                                                           float outside) {
@@ -96,25 +99,102 @@ struct BranchedEdges {
   }
 };
 
-/// For rows whose length is known only at run time: many vectors may lie beyond an end, but at most two cross one. Whole
-/// vectors are loaded without a branch; only a warp with a vector across an end accesses elements.
-struct GuardedEdges {
+/// WholeVectors for rows whose length is known only at run time, and less than 2^31. Comparisons are in 32 bits, because
+/// kernels with narrow accesses are limited by their instructions.
+struct GuardedVectors {
+  static constexpr bool late_ends = false;
+
+  /// Returns a range for vectors that cannot start before the row: comparisons with its beginning vanish.
+  static __device__ __forceinline__ Range without_begin(Range range) { return {-(int64{1} << 31), range.end}; }
+
+  template <int count>
+  static __device__ __forceinline__ bool holds(Range range, int64 column) {
+    return static_cast<int>(column) >= static_cast<int>(range.begin) &&
+           static_cast<int>(range.end) - static_cast<int>(column) >= count;
+  }
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
                                                           float outside) {
     if (inside) return load_whole<T, count, hint>(row, column);
-    Packed<T, count> vector = load_if_whole<T, count, hint>(row, column, range, outside);
-    if (!range.holds<count>(column) && range.meets<count>(column))
-      vector = BranchedEdges::load<T, count, hint>(row, column, range, false, outside);
+    Packed<T, count> vector;
+    float values[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i) values[i] = outside;
+    vector.pack_from(values);
+    const bool whole = holds<count>(range, column);
+#pragma unroll
+    for (int i = 0; i < vector.accesses; ++i) {
+      const auto* address = reinterpret_cast<const char*>(row + column) + i * vector.access_bytes;
+      vector.access[i] = load_if<Packed<T, count>::access_bytes, hint>(whole, address, vector.access[i]);
+    }
     return vector;
   }
   template <typename T, int count, StoreHint hint>
   static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
                                                const float (&values)[count]) {
-    if (inside || range.holds<count>(column))
-      store_whole<T, count, hint>(row, column, values);
-    else if (range.meets<count>(column))
-      store_by_element<T, count, hint>(row, column, range, values);
+    if (inside) return store_whole<T, count, hint>(row, column, values);
+    // Converts in any case: the compiler predicates a store alone, but branches around a conversion.
+    Packed<T, count> vector;
+    vector.pack_from(values);
+    vector.forget_uses();
+    const bool whole = holds<count>(range, column);
+#pragma unroll
+    for (int i = 0; i < vector.accesses; ++i) {
+      auto* address = reinterpret_cast<char*>(row + column) + i * vector.access_bytes;
+      if (whole) tunesmith::store<Packed<T, count>::access_bytes, hint>(address, vector.access[i]);
+    }
+  }
+};
+
+/// The same for rows whose vectors may cross an end: many may lie beyond an end, but at most two cross one.
+struct GuardedEdges : GuardedVectors {
+  static constexpr bool late_ends = true;
+
+  /// Returns whether the range has some elements of the vector, but not all.
+  template <int count>
+  static __device__ __forceinline__ bool cross(Range range, int64 column) {
+    return count > 1 && !holds<count>(range, column) && static_cast<int>(column) + count > static_cast<int>(range.begin) &&
+           static_cast<int>(column) < static_cast<int>(range.end);
+  }
+
+  /// Loads the vectors at column(i) in `range(i)`, of which those with inside(i) are within the row. Vectors that cross an
+  /// end come last, because a branch that loads elements waits for them.
+  template <typename T, int count, LoadHint hint, int vectors, typename Column, typename RangeFor, typename Inside>
+  static __device__ __forceinline__ void load_all(const T* row, const Column& column, const RangeFor& range,
+                                                  const Inside& inside, float outside, Packed<T, count> (&loaded)[vectors]) {
+#pragma unroll
+    for (int i = 0; i < vectors; ++i)
+      loaded[i] = GuardedVectors::load<T, count, hint>(row, column(i), range(i), inside(i), outside);
+#pragma unroll
+    for (int i = 0; i < vectors; ++i)
+      if (!inside(i) && cross<count>(range(i), column(i)))
+        loaded[i] = BranchedEdges::load<T, count, hint>(row, column(i), range(i), false, outside);
+  }
+
+  template <typename T, int count, LoadHint hint>
+  static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
+                                                          float outside) {
+    if (inside) return load_whole<T, count, hint>(row, column);
+    Packed<T, count> vector = GuardedVectors::load<T, count, hint>(row, column, range, false, outside);
+    if constexpr (count == 2 && sizeof(T) == 2) {
+      // Without a branch, so that the loads of other pairs overlap.
+      uint32& word = vector.access[0].word[0];
+      const int before = static_cast<int>(range.begin), first = static_cast<int>(column);
+      const bool second_only = first + 1 == before && first + 1 < static_cast<int>(range.end);
+      const bool first_only = first >= before && first + 1 == static_cast<int>(range.end);
+      const auto low = static_cast<uint16>(word), high = static_cast<uint16>(word >> 16);
+      word = uint32{load_if<2, hint>(first_only, row + column, Bits<2>{low}).word} |
+             uint32{load_if<2, hint>(second_only, row + column + 1, Bits<2>{high}).word} << 16;
+    } else if constexpr (count > 1) {
+      if (cross<count>(range, column)) vector = BranchedEdges::load<T, count, hint>(row, column, range, false, outside);
+    }
+    return vector;
+  }
+  template <typename T, int count, StoreHint hint>
+  static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
+                                               const float (&values)[count]) {
+    GuardedVectors::store<T, count, hint>(row, column, range, inside, values);
+    if (!inside && cross<count>(range, column)) store_by_element<T, count, hint>(row, column, range, values);
   }
 };
 

@@ -36,6 +36,9 @@ __device__ __forceinline__ void rms_norm_resident(const RmsNormParams& params) {
     if (thread_rank == 0 && params.rstd != nullptr) params.rstd[index] = rstd;
 #pragma unroll
     for (int i = 0; i < ResidentRow::vectors; ++i) {
+      if constexpr (shape.least_cols > 0) {
+        if (beyond_row<shape, Group::group_size>(row, i)) break;
+      }
       float values[shape.vector];
       x.get(i, values);
       store_normalized<Types, shape, config.store>(params, row, column_of<shape, Group::group_size>(i, thread_rank),

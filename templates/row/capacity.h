@@ -5,16 +5,20 @@
 
 namespace tunesmith::row {
 
+/// Columns up to which there is one bucket an octave: the lanes of a row are a power of two.
+inline constexpr std::int64_t most_cols_of_octaves = 64;
 /// Columns up to which there are two buckets an octave. Beyond, there are four: a multiprocessor holds few such rows, and
 /// room for columns that a row does not have would cost one of them.
-inline constexpr std::int64_t most_cols_of_wide_buckets = 8192;
+inline constexpr std::int64_t most_cols_of_wide_buckets = 2048;
 
 /// Returns the most columns of the bucket of `cols`: 39 buckets up to 131072 columns.
 constexpr std::int64_t capacity_of(std::int64_t cols) noexcept {
   constexpr std::int64_t least = 4;
   if (cols <= least) return least;
+  const auto octave = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(cols)));
+  if (cols <= most_cols_of_octaves) return octave;
   if (cols <= most_cols_of_wide_buckets) return half_octave(cols);
-  const auto step = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(cols))) / 8;
+  const std::int64_t step = octave / 8;
   return (cols + step - 1) / step * step;
 }
 
@@ -22,6 +26,7 @@ constexpr std::int64_t capacity_of(std::int64_t cols) noexcept {
 constexpr std::int64_t least_cols_of(std::int64_t capacity) noexcept {
   if (capacity <= 4) return 1;
   const auto octave = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(capacity)));
+  if (capacity <= most_cols_of_octaves) return octave / 2 + 1;
   if (capacity > most_cols_of_wide_buckets) return capacity - octave / 8 + 1;
   return (capacity == octave ? octave / 4 * 3 : octave / 2) + 1;
 }

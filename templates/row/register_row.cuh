@@ -68,9 +68,8 @@ struct RegisterRow {
 
   /// Loads a row; excluded elements read as `outside`.
   __device__ __forceinline__ void load(const Element* row, Range seen, int thread_rank, float outside) {
-#pragma unroll
-    for (int i = 0; i < in_registers; ++i)
-      registers[i].hold(load_of_row<Element, shape, config.load, Group::group_size>(row, i, thread_rank, seen, outside));
+    load_vectors_of_row<Element, shape, config.load, Group::group_size, in_registers>(
+        row, thread_rank, seen, outside, [&](int i, const Packed<Element, vector>& loaded) { registers[i].hold(loaded); });
   }
   /// Waits for asynchronous copies of load(): there are none.
   __device__ __forceinline__ void arrived() {}

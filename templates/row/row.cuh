@@ -104,12 +104,69 @@ __device__ __forceinline__ int64 column_of(int i, int thread_rank) {
   return (int64(i) * group_size + thread_rank) * shape.vector;
 }
 
+/// Returns whether vector i of every thread is known to be beyond the end of the row, as may be if the row has fewer columns
+/// than its kernel has room for. The same for all threads of the group, so that the following vectors cost one branch. Only
+/// where instructions are the limit: in parts of warps, and with accesses to pairs and elements, for four at once, so that
+/// their instructions overlap. Do not ask before the first use of all vectors: loads whose only uses are behind a branch
+/// are issued late. And ask only `if constexpr (shape.least_cols > 0)`: a call changes how other kernels are scheduled.
+template <const RowShape& shape, int group_size>
+__device__ __forceinline__ bool beyond_row(const Row<shape>& row, int i) {
+  constexpr bool may_be = shape.least_cols > 0 && (shape.vector <= 2 || group_size < 32);
+  constexpr int together = shape.vector <= 2 ? 4 : 1;
+  const int64 first = int64{i} * group_size * shape.vector;
+  return may_be && first >= shape.least_cols && i % together == 0 &&
+         static_cast<int>(first) >= static_cast<int>(row.all.end);
+}
+
+/// Returns `range` for vector `i` of a thread. Only for shapes with least_cols.
+template <typename Edges, const RowShape& shape, int group_size>
+__device__ __forceinline__ Range range_for(const Range& range, int i) {
+  const bool may_start_before = shape.shifted && int64{i} * group_size * shape.vector < shape.line;
+  return may_start_before ? range : Edges::without_begin(range);
+}
+
 /// Loads vector `i` of this thread; excluded elements read as `outside`.
 template <typename Element, const RowShape& shape, LoadHint hint, int group_size>
 __device__ __forceinline__ Packed<Element, shape.vector> load_of_row(const Element* row, int i, int thread_rank, Range seen,
                                                                      float outside) {
-  return RowFeatures<shape>::SeenEdges::template load<Element, shape.vector, hint>(
-      row, column_of<shape, group_size>(i, thread_rank), seen, !ragged<shape> && inside_row<shape, group_size>(i), outside);
+  using Edges = typename RowFeatures<shape>::SeenEdges;
+  if constexpr (shape.least_cols > 0) seen = range_for<Edges, shape, group_size>(seen, i);
+  return Edges::template load<Element, shape.vector, hint>(row, column_of<shape, group_size>(i, thread_rank), seen,
+                                                           !ragged<shape> && inside_row<shape, group_size>(i), outside);
+}
+
+/// Loads the first `count` vectors of this thread and passes them to hold(i, vector); excluded elements read as `outside`.
+template <typename Element, const RowShape& shape, LoadHint hint, int group_size, int count, typename Hold>
+__device__ __forceinline__ void load_vectors_of_row(const Element* row, int thread_rank, Range seen, float outside,
+                                                    const Hold& hold) {
+  if constexpr (shape.least_cols > 0 && shape.vector > 2 && count > 0) {
+    using Edges = typename RowFeatures<shape>::SeenEdges;
+    if constexpr (Edges::late_ends) {
+      Packed<Element, shape.vector> loaded[count];
+      Edges::template load_all<Element, shape.vector, hint>(
+          row, [&](int i) { return column_of<shape, group_size>(i, thread_rank); },
+          [&](int i) { return range_for<Edges, shape, group_size>(seen, i); },
+          [](int i) { return inside_row<shape, group_size>(i); }, outside, loaded);
+#pragma unroll
+      for (int i = 0; i < count; ++i) hold(i, loaded[i]);
+      return;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < count; ++i) hold(i, load_of_row<Element, shape, hint, group_size>(row, i, thread_rank, seen, outside));
+}
+
+/// Stores the elements of vector `i` of this thread that are in the row.
+template <typename Element, const RowShape& shape, StoreHint hint, int group_size>
+__device__ __forceinline__ void store_of_row(Element* output, int i, int thread_rank, const Row<shape>& row,
+                                             const float (&values)[shape.vector]) {
+  using Edges = typename RowFeatures<shape>::Edges;
+  const int64 column = column_of<shape, group_size>(i, thread_rank);
+  if constexpr (shape.least_cols > 0)
+    Edges::template store<Element, shape.vector, hint>(output, column, range_for<Edges, shape, group_size>(row.all, i),
+                                                       inside_row<shape, group_size>(i), values);
+  else
+    Edges::template store<Element, shape.vector, hint>(output, column, row.all, inside_row<shape, group_size>(i), values);
 }
 
 }  // namespace tunesmith

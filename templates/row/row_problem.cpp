@@ -56,8 +56,9 @@ std::vector<ParsedProblemPtr> in_buckets(const ParsedProblem& problem, const Sha
   constexpr std::int64_t period = 16;
   const std::string problem_class = problem.capacity_class();
   std::vector<ParsedProblemPtr> problems;
-  for (std::int64_t end = capacity_of(std::max<std::int64_t>(least, 1)); end <= most; end = capacity_of(end + 1)) {
-    const std::int64_t last = shape.shifted() ? end - 1 : end;
+  Shape bucket = shape;
+  for (bucket.cols = std::max<std::int64_t>(least, 1); bucket.capacity() <= most; bucket.cols = bucket.capacity() + 1) {
+    const std::int64_t last = bucket.capacity();
     const std::int64_t cols = last - (((last - shape.cols) % period + period) % period);
     if (cols < 1) continue;
     Fields changes;

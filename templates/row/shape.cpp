@@ -100,12 +100,32 @@ std::int64_t Shape::tuned_rows_bucket() const noexcept {
   return half_octave(std::clamp<std::int64_t>(rows, 1, full));
 }
 
+namespace {
+
+/// Columns from which rows that are not vector-aligned have accesses to whole vectors: an end of a bucket.
+constexpr std::int64_t least_cols_of_vectors = 1024;
+
+/// Returns by how many columns the bucket of a row ends earlier because the row is not vector-aligned.
+std::int64_t columns_before(const Shape& shape) noexcept {
+  if (!shape.shifted()) return 0;
+  return shape.cols < least_cols_of_vectors ? 1 : shape.line() - 1;
+}
+
+}  // namespace
+
+std::int64_t Shape::capacity() const noexcept {
+  const std::int64_t before = columns_before(*this);
+  const std::int64_t least = before > 1 ? least_cols_of_vectors + 1 : 1;
+  return capacity_of(std::max(cols + before, least)) - before;
+}
+
 Shape Shape::with_capacity() const {
   Shape shape = *this;
-  const std::int64_t less = shifted() ? 1 : 0;
+  const std::int64_t before = columns_before(*this);
   shape.actual_cols = cols;
   shape.cols = capacity();
-  shape.least_cols = std::max<std::int64_t>(least_cols_of(shape.cols + less) - less, 1);
+  shape.least_cols = std::max<std::int64_t>(least_cols_of(shape.cols + before) - before, 1);
+  if (before > 1) shape.least_cols = std::max(shape.least_cols, least_cols_of_vectors);
   return shape;
 }
 

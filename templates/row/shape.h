@@ -67,9 +67,9 @@ struct Shape {
   std::int64_t resident_element_bytes() const noexcept;
   /// Returns the resident bytes per element of the input with the fewest.
   std::int64_t least_resident_bytes() const noexcept;
-  /// Returns the most columns of the bucket that the problem is in. Rows that are not vector-aligned rarely have a multiple
-  /// of a vector, and one column less often saves a vector per thread.
-  std::int64_t capacity() const noexcept { return shifted() ? capacity_of(cols + 1) - 1 : capacity_of(cols); }
+  /// Returns the most columns of the bucket that the problem is in. A vector holds the columns before which a row that is
+  /// not vector-aligned starts, so that its bucket ends that many columns earlier.
+  std::int64_t capacity() const noexcept;
   /// Returns the same problem as the kernel for its bucket sees it.
   Shape with_capacity() const;
   /// Returns the rows for which the kernel of a capacity is chosen: a power of two, so that few kernels serve all numbers.

@@ -53,9 +53,9 @@ std::string storage(const TypedConfig& config, const Shape& shape) {
 std::string features(const Shape& shape, const FeatureTypes& more) {
   const Options& options = shape.options;
   const bool ragged = (options.causal || options.valid_cols) && shape.vector() > 1;
-  const std::string edges = !shape.crosses_ends()    ? "WholeVectors"
-                            : shape.actual_cols == 0 ? "StraightEdges"
-                                                     : "GuardedEdges";
+  const bool guarded = shape.actual_cols != 0;
+  const std::string edges =
+      shape.crosses_ends() ? (guarded ? "GuardedEdges" : "StraightEdges") : (guarded ? "GuardedVectors" : "WholeVectors");
   const auto of_any = [&](const std::string& type) {
     return shape.has_bytes() ? "ByteEdges<tunesmith::" + type + ">" : type;
   };

@@ -56,13 +56,14 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
     Output* const dx = row.template output<Output>(params);
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
+      if constexpr (shape.least_cols > 0) {
+        if (beyond_row<shape, Group::group_size>(row, i)) break;
+      }
       float dy_values[vector], y_values[vector];
       dy.get(i, dy_values);
       y.get(i, y_values);
       gradient.compute(dy_values, y_values);
-      RowFeatures<shape>::Edges::template store<Output, vector, config.store>(
-          dx, column_of<shape, Group::group_size>(i, thread_rank), row.all, inside_row<shape, Group::group_size>(i),
-          dy_values);
+      store_of_row<Output, shape, config.store, Group::group_size>(dx, i, thread_rank, row, dy_values);
     }
   });
 }

@@ -59,6 +59,9 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     float max_count = 0.0f;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
+      if constexpr (shape.least_cols > 0) {
+        if (beyond_row<shape, Group::group_size>(row, i)) break;
+      }
       float values[vector];
       resident.get(i, values);
       running_sum.include(
@@ -84,6 +87,9 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     Output* const y = row.template output<Output>(params);
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
+      if constexpr (shape.least_cols > 0) {
+        if (beyond_row<shape, Group::group_size>(row, i)) break;
+      }
       float values[vector];
       resident.get(i, values);
       if constexpr (shape.logarithm) {
@@ -94,8 +100,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
         else
           result.template compute<Group::distant>(values);
       }
-      Features::Edges::template store<Output, vector, config.store>(
-          y, column_of<shape, Group::group_size>(i, thread_rank), row.all, inside_row<shape, Group::group_size>(i), values);
+      store_of_row<Output, shape, config.store, Group::group_size>(y, i, thread_rank, row, values);
     }
   });
 }

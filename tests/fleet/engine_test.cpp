@@ -11,6 +11,7 @@
 #include "fleet/transfer.h"
 #include "tests/api/engine/fakes.h"
 #include "tests/fleet/faulty_server.h"
+#include "tests/fleet/scripted_tuner.h"
 #include "tests/fleet/server.h"
 #include "tests/support/torture.h"
 #include "tuner/select.h"
@@ -34,17 +35,7 @@ class FleetEngineTest : public FleetTest {
     options.specialize = Specialize::exact;
     options.remote = remote;
     auto fake = std::make_unique<fakes::FakeEngine>(options, DeviceInfo::Kind::cuda, path(name + ".db"));
-    Engine::Parts& parts = fake->engine->parts();
-    parts.tuner = [this, &parts, tuning](const ParsedProblem& asked) -> std::optional<Tuned> {
-      ++*tuned_;
-      std::this_thread::sleep_for(tuning);
-      TuningRecord record;
-      record.key = tuning_key(asked, parts.device->info(), parts.templates);
-      record.config = asked.default_config(parts.device->info()).text();
-      record.effort = "quick";
-      parts.cache->store_record(record, {});
-      return Tuned{asked.default_config(parts.device->info()), 0.1, 0};
-    };
+    script_tuner(fake->engine->parts(), tuning, [this] { ++*tuned_; });
     return fake;
   }
   std::string signed_url(const std::string& options = "") const { return url("&sign=" + path("key").string() + options); }

@@ -24,12 +24,12 @@ TEST(TuneShare, AllowsTheAllowanceThenTheShare) {
   EXPECT_TRUE(share.tune.allows());
   share.spend(1);
   EXPECT_TRUE(share.tune.allows());
-  share.spend(4);  // 5 s of 5 s
+  share.spend(4);
   EXPECT_DOUBLE_EQ(share.tune.spent_s(), 5);
   EXPECT_FALSE(share.tune.try_start());
-  share.now_s = 1006;  // 2 + 0.5 * 6 = 5
+  share.now_s = 1011;  // 5 s and a run of 2.5 s, the mean, are 2 s + 0.5 * 11 s
   EXPECT_FALSE(share.tune.try_start());
-  share.now_s = 1006.1;
+  share.now_s = 1011.1;
   EXPECT_TRUE(share.tune.try_start());
 }
 
@@ -43,6 +43,25 @@ TEST(TuneShare, CountsRunsThatHaveNotEnded) {
   share.now_s += 1;  // 2 s and 1 s
   EXPECT_DOUBLE_EQ(share.tune.spent_s(), 3);
   EXPECT_FALSE(share.tune.try_start());
+}
+
+TEST(TuneShare, EndsBeforeTheRunThatWouldExceedIt) {
+  ScriptedShare share(0, 5);
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_TRUE(share.tune.allows());
+    share.spend(2);
+  }
+  EXPECT_FALSE(share.tune.allows()) << "4 s and 2 s more";
+}
+
+TEST(TuneShare, ExpectsTheMeanOfARunThatHasNotEnded) {
+  ScriptedShare share(0, 6.5);
+  share.spend(2);
+  const auto first = share.tune.try_start();
+  ASSERT_TRUE(first);
+  const auto second = share.tune.try_start();
+  ASSERT_TRUE(second) << "2 s, 2 s of the run that has started, and 2 s";
+  EXPECT_FALSE(share.tune.allows());
 }
 
 TEST(TuneShare, OneIsNoBound) {

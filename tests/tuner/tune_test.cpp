@@ -58,6 +58,7 @@ TEST_F(Tune, RecordDescribesItsMeasurement) {
   EXPECT_EQ(stored->provenance.at("tunesmith"), "0.1.0");
   EXPECT_EQ(stored->provenance.at("samples"), std::to_string(trial(result, 4).samples));
   EXPECT_FALSE(stored->provenance.contains("drift"));
+  EXPECT_FALSE(stored->provenance.contains("repeats"));
   EXPECT_GT(stored->created_unix_s, 1'600'000'000);
   EXPECT_EQ(cache.find_trials(stored->key).size(), 4u);
   EXPECT_EQ(result.record.config, stored->config);
@@ -469,6 +470,28 @@ TEST_F(Tune, RecordsDrift) {
   device.slowdown_per_call = 0.99;
   options.force = true;
   EXPECT_EQ(tune_now().record.provenance.at("drift").front(), '-');
+}
+
+// Another process takes half of the GPU during the second half of the final.
+TEST_F(Tune, RepeatsAFinalDuringWhichTimesChanged) {
+  options.effort = Effort::full;
+  constexpr std::size_t first = 60, last = 104;
+  device.on_timing = [&] {
+    const std::size_t call = device.rounds.size();
+    device.slowdown_per_call = call == first ? 2 : call == last ? 0.5 : 1;
+  };
+  const TuneResult result = tune_now();
+  EXPECT_EQ(result.record.provenance.at("repeats"), "1");
+  EXPECT_EQ(device.rounds.size(), 1u + 3u + 100u + 100u);
+  for (const int width : op.widths)
+    EXPECT_DOUBLE_EQ(trial(result, width).median_us, scripts[width].time_us) << "of the repetition";
+}
+
+TEST_F(Tune, RepeatsAtMostTwice) {
+  options.effort = Effort::full;
+  device.on_timing = [&] { device.slowdown_per_call = 1.002; };
+  EXPECT_EQ(tune_now().record.provenance.at("repeats"), "2");
+  EXPECT_EQ(device.rounds.size(), 1u + 3u + 300u);
 }
 
 TEST_F(Tune, ProgressIsMonotonicAndFromTheTuningThread) {

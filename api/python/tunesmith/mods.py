@@ -71,8 +71,8 @@ class _Trace:
                 return f"{self.kind[0]}{at}"
         if len(self.arrays) == _MOST_ARRAYS:
             raise self.error(f"it reads more than {_MOST_ARRAYS} tensors")
-        if getattr(tensor, "requires_grad", False):
-            raise self.error("it reads a tensor that requires grad; gradients of captured tensors are not supported")
+        if getattr(tensor, "requires_grad", False) and self.kind == "mask_mod":
+            raise self.error("it reads a tensor that requires grad, and masks have no gradients; detach the tensor")
         if _element(tensor) is None:
             raise self.error(f"it reads a tensor of {tensor.dtype}; allowed: {', '.join(_MEMBERS)}")
         self.arrays.append(tensor)

@@ -72,6 +72,37 @@ TEST_F(AttentionModsC, ArraysOfTheSourceHaveNames) {
   EXPECT_LT(test::largest_difference(problem, on_host, alibi(-3), {}), 1e-5);
 }
 
+// Gradients of the source's arrays are outputs with names, too.
+TEST_F(AttentionModsC, ArraysOfTheSourceHaveGradients) {
+  const std::string text = test::mod_example("alibi");
+  NamedProblem named("attention_backward", {{"heads", 4},
+                                            {"seq_q", 7},
+                                            {"seq_kv", 9},
+                                            {"head_dim", 16},
+                                            {"dtype", "f32"},
+                                            {"score_mod", text},
+                                            {"daux", "slopes"}});
+  ASSERT_EQ(prepare(named), TUNESMITH_OK) << tunesmith_last_error() << tunesmith_last_error_log();
+  const AttentionArraysOnHost on_host(
+      Problem{"attention_backward",
+              parse_fields(tunesmith_plan_problem(plan_) + std::string("attention_backward ").size(), "problem")},
+      5);
+  std::size_t count = 0;
+  const tunesmith_array* const arrays = tunesmith_plan_arrays(plan_, &count);
+  std::vector<const char*> names;
+  std::vector<void*> addresses;
+  for (std::size_t i = 0; i < count; ++i) {
+    names.push_back(arrays[i].name);
+    addresses.push_back(on_host[arrays[i].name].data);
+  }
+  EXPECT_STREQ(names.back(), "daux_slopes");
+  ASSERT_EQ(tunesmith_plan_launch_named(plan_, names.data(), addresses.data(), count, nullptr), TUNESMITH_OK)
+      << tunesmith_last_error();
+  for (std::int64_t h = 0; h < 4; ++h) EXPECT_NE(on_host.real("daux_slopes", h), 0) << h;
+  named.set("daux", "offset");
+  expect_rejected(named, "daux names 'offset', which is a number");
+}
+
 TEST_F(AttentionModsC, WhatIsWrongIsNamed) {
   NamedProblem problem("attention", {{"seq_q", 4}, {"head_dim", 8}, {"dtype", "f32"}, {"mask_mod", "// nothing"}});
   expect_rejected(problem, "mask_mod holds no function mask_mod");

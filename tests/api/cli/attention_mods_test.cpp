@@ -1,5 +1,6 @@
 // score_mod and mask_mod on the command line: sources and arrays from files, and the report.
 
+#include <cmath>
 #include <cstring>
 
 #include "tests/api/cli/process.h"
@@ -50,6 +51,33 @@ TEST_F(CliTest, ASourceComesFromAFileAndItsArraysToo) {
     std::memcpy(&y, b.data() + at, 4);
     ASSERT_NEAR(x, y, 1e-5) << at;
   }
+}
+
+// ALiBi as a function, and as the option that has a gradient of its own.
+TEST_F(CliTest, ArraysOfASourceHaveGradients) {
+  const std::string source_file = write("alibi.cu", test::mod_example("alibi"));
+  const std::string slopes = write("slopes.npy", npy({0.25F, 0.5F}));
+  const nlohmann::json report = run_json(joined(
+      {"run", "attention_backward"}, {"--device", "host", "--score-mod", source_file, "--input", "slopes=" + slopes,
+                                      "--daux", "slopes", "--deterministic", "--output", "daux_slopes=" + path("a.npy")}));
+  EXPECT_TRUE(report["verified"]);
+  EXPECT_EQ(report["problem"]["daux"], "slopes");
+  (void)run_json(joined({"run", "attention_backward"}, {"--device", "host", "--alibi", "--dslopes", "--input",
+                                                        "alibi_slopes=" + slopes, "--output", "dslopes=" + path("b.npy")}));
+  const std::string a = read("a.npy"), b = read("b.npy");
+  ASSERT_EQ(a.size(), 128U + 2 * 4);
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t at = 128; at < a.size(); at += 4) {
+    float x = 0, y = 0;
+    std::memcpy(&x, a.data() + at, 4);
+    std::memcpy(&y, b.data() + at, 4);
+    EXPECT_NE(x, 0);
+    EXPECT_NEAR(x, y, 1e-4 * (1 + std::fabs(x))) << at;
+  }
+  const Outcome wrong =
+      run(joined({"run", "attention_backward"}, {"--device", "host", "--score-mod", source_file, "--daux", "offset"}));
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("daux names 'offset', which is a number"), std::string::npos) << wrong.err;
 }
 
 TEST_F(CliTest, NumbersAreGivenAsAnOption) {

@@ -106,9 +106,9 @@ TEST(TuningBuckets, ColumnsOfRowKernelsAreTunedOneByOne) {
 }
 
 TEST(TuneShare, BoundsTuningOnFirstUse) {
-  ScriptedEngine scripted(with_share(0.1, 5));
+  ScriptedEngine scripted(with_share(0.1, 7));
   Engine& engine = *scripted.engine;
-  // Each key takes 2 s: the third starts within the allowance, the fourth does not.
+  // Each key takes 2 s: the third ends within the allowance, the fourth would not.
   for (const std::int64_t seq_kv : {1000, 2000, 4000})
     EXPECT_EQ(engine.prepare(decode(seq_kv)).origin(), Origin::tuned) << seq_kv;
   const Plan untuned = engine.prepare(decode(8000));
@@ -123,7 +123,7 @@ TEST(TuneShare, BoundsTuningOnFirstUse) {
   ASSERT_EQ(scripted.warnings.size(), 1u);
   EXPECT_NE(scripted.warnings[0].find("tune_share = 0.10"), std::string::npos) << scripted.warnings[0];
 
-  // 6 s are a tenth of the time beyond the allowance once 10 s have passed.
+  // 8 s are the allowance and a tenth of the time once 10 s have passed.
   scripted.now_s = 109.9;
   EXPECT_EQ(engine.prepare(decode(8002)).origin(), Origin::by_default);
   scripted.now_s = 110.1;

@@ -37,7 +37,7 @@ ParsedProblemPtr parsed(const char* op, const std::string& fields) {
 TEST(InBuckets, HasOneProblemOfTheClassForEachBucket) {
   const ParsedProblemPtr problem = parsed("softmax", "rows=256,cols=1000,dtype=bf16");
   const std::vector<ParsedProblemPtr> others = problem->in_buckets(512, 4096);
-  EXPECT_EQ(capacities_of(others), (std::set<std::int64_t>{512, 768, 1024, 1536, 2048, 3072, 4096}));
+  EXPECT_EQ(capacities_of(others), (std::set<std::int64_t>{512, 768, 1024, 1536, 2048, 2560, 3072, 3584, 4096}));
   for (const ParsedProblemPtr& other : others) {
     EXPECT_EQ(other->capacity_class(), problem->capacity_class());
     EXPECT_EQ(other->arrays().front().strides.front(), other->problem().fields.integer("cols"));
@@ -64,7 +64,7 @@ TEST(InBuckets, RowsOfTheCallersBufferLimitTheWidth) {
 
 TEST(InBuckets, CrossEntropyWidensItsVocabulary) {
   const ParsedProblemPtr problem = parsed("cross_entropy", "rows=256,cols=1000,dtype=bf16");
-  EXPECT_EQ(problem->in_buckets(512, 4096).size(), 7u);
+  EXPECT_EQ(problem->in_buckets(512, 4096).size(), 9u);
   EXPECT_TRUE(parsed("attention", "seq_q=64,head_dim=64")->in_buckets(512, 4096).empty());
 }
 
@@ -79,14 +79,14 @@ TEST(CompileAhead, CompilesTheBucketsAroundThreeThatCallersWaitedFor) {
   EXPECT_EQ(fake.compiler->compilations, 2) << "the same bucket";
   fake.engine->prepare(softmax_of(2000));
   ahead.wait();
-  // From 512 to 8192: 512, 768, 1536, 3072, 6144 and 8192 besides 1024, 2048 and 4096.
-  EXPECT_EQ(fake.compiler->compilations, 9);
+  // From 512 to 8192: two buckets an octave up to 2048 columns, four beyond.
+  EXPECT_EQ(fake.compiler->compilations, 13);
   for (const std::int64_t cols : {500, 1500, 3000, 8000})
     EXPECT_EQ(fake.engine->prepare(softmax_of(cols)).capacity() % 512, 0);
-  EXPECT_EQ(fake.compiler->compilations, 9) << "callers find what was compiled ahead";
+  EXPECT_EQ(fake.compiler->compilations, 13) << "callers find what was compiled ahead";
   fake.engine->prepare(softmax_of(100));
   ahead.wait();
-  EXPECT_EQ(fake.compiler->compilations, 9 + 1 + 5) << "a bucket beyond extends the range: 64, 96, 192, 256 and 384";
+  EXPECT_EQ(fake.compiler->compilations, 13 + 1 + 5) << "a bucket beyond extends the range: 64, 96, 192, 256 and 384";
 }
 
 TEST(CompileAhead, DoesNothingWithoutJobsOrAGpu) {

@@ -15,6 +15,7 @@
 #include "tests/support/host_kernels.h"
 #include "tests/support/source_compilation.h"
 #include "tests/templates/attention/mods.h"
+#include "tests/templates/attention_backward/score_mod_problem.h"
 #include "tuner/evaluate.h"
 #include "tuner/verify.h"
 #include "tunesmith/error.h"
@@ -24,17 +25,11 @@ namespace {
 
 using test::AttentionArraysOnHost;
 using test::Case;
+using test::score_mod_of;
+using test::ScoreModProblem;
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
-Problem backward(const std::string& fields, const Texts& texts) {
-  Problem problem{"attention_backward", parse_fields(fields, "problem")};
-  for (const auto& [field, text] : texts) problem.fields.set(field, text);
-  return find_op("attention_backward").normalize(problem);
-}
-
-std::string score_mod_of(const std::string& body) {
-  return "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {\n" + body + "\n}\n";
-}
+Problem backward(const std::string& fields, const Texts& texts) { return test::backward_with_texts(fields, texts); }
 
 /// A function of a score in CUDA, as an expression of `score`, and in C++.
 struct Function {
@@ -87,6 +82,7 @@ std::vector<Function> functions() {
       {"sinhf(score) + coshf(score)", [](double x) { return std::sinh(x) + std::cosh(x); }},
       {"tanhf(score) + tanh(score / 3)", [](double x) { return std::tanh(x) + std::tanh(x / 3); }},
       {"erff(score) - erfcf(2 * score)", [](double x) { return std::erf(x) - std::erfc(2 * x); }},
+      {"to_float(score)", [](double x) { return x; }},
       {"polynomial(score)", [](double x) { return ((x + 2) * x - 3) * x * 0.25; }},
   };
 }
@@ -186,58 +182,6 @@ TEST_F(BackwardScoreModNvrtc, EveryFunctionCompiles) {
   compile_all(sources);
 }
 
-/// A small dense problem in float32 with a score_mod, and the loss of its forward pass in float64.
-struct Problem64 {
-  const char* score_mod;
-  double (*exact)(double score, std::int64_t h, std::int64_t q, std::int64_t k, const AttentionArraysOnHost& arrays);
-  const char* options = "";
-  double softcap = 0;
-  bool causal = false, alibi = false;
-
-  static constexpr std::int64_t heads = 4, kv_heads = 2, queries = 7, keys = 9, d = 16, d_v = 8;
-
-  Problem problem() const {
-    return backward(
-        std::string("heads=4,kv_heads=2,seq_q=7,seq_kv=9,head_dim=16,head_dim_v=8,scale=0.3,dtype=f32") + options,
-        {{"score_mod", score_mod}});
-  }
-
-  /// Writes o and lse, and returns sum(o * dout).
-  double loss(std::map<std::string, std::vector<double>>& n, const AttentionArraysOnHost& arrays) const {
-    const auto at = [](std::int64_t position, std::int64_t head, std::int64_t column, std::int64_t count,
-                       std::int64_t width) { return static_cast<std::size_t>((position * count + head) * width + column); };
-    double loss = 0;
-    const std::vector<double>&all_q = n["q"], &all_k = n["k"], &all_v = n["v"], &dout = n["dout"];
-    std::vector<double>&o = n["o"], &lse = n["lse"];
-    for (std::int64_t h = 0; h < heads; ++h)
-      for (std::int64_t i = 0; i < queries; ++i) {
-        const std::int64_t g = h / (heads / kv_heads);
-        std::vector<double> scores;
-        double sum = 0;
-        for (std::int64_t j = 0; j < keys; ++j) {
-          double score = 0;
-          for (std::int64_t c = 0; c < d; ++c) score += all_q[at(i, h, c, heads, d)] * all_k[at(j, g, c, kv_heads, d)];
-          score *= 0.3;
-          if (softcap != 0) score = softcap * std::tanh(score / softcap);
-          score = exact(score, h, i, j, arrays);
-          if (alibi) score -= arrays.real("alibi_slopes", h) * std::fabs(static_cast<double>(i + keys - queries - j));
-          if (causal && j > i + keys - queries) score = -INFINITY;
-          scores.push_back(score);
-          sum += std::exp(score);
-        }
-        lse[static_cast<std::size_t>(h * queries + i)] = std::log(sum);
-        for (std::int64_t c = 0; c < d_v; ++c) {
-          double output = 0;
-          for (std::int64_t j = 0; j < keys; ++j)
-            output += std::exp(scores[static_cast<std::size_t>(j)]) / sum * all_v[at(j, g, c, kv_heads, d_v)];
-          o[at(i, h, c, heads, d_v)] = output;
-          loss += output * dout[at(i, h, c, heads, d_v)];
-        }
-      }
-    return loss;
-  }
-};
-
 // The gradients that the kernels compute, not the reference's.
 TEST_F(BackwardScoreMod, GradientsAreCentralDifferencesInFloat64) {
   const std::string bias = test::mod_example("relative_bias");
@@ -245,52 +189,25 @@ TEST_F(BackwardScoreMod, GradientsAreCentralDifferencesInFloat64) {
                            score_mod_of(
                                "  const float x = score * aux.gain[h] + 0.1f * (q - k + aux.shift);\n"
                                "  return k % 3 == q % 3 ? tanhf(x) * score : fmaxf(x, 0.2f * x) + sinf(score);");
-  const std::vector<Problem64> problems{
+  const std::vector<ScoreModProblem> problems{
       {bias.c_str(),
-       [](double score, std::int64_t h, std::int64_t q, std::int64_t k, const AttentionArraysOnHost& arrays) {
-         return score + arrays.real("bias", h * (7 + 9 - 1) + k - q + 6);
+       [](double score, std::int64_t h, std::int64_t q, std::int64_t k, const test::Numbers& numbers) {
+         return score + numbers.at("bias")[static_cast<std::size_t>(h * (7 + 9 - 1) + k - q + 6)];
        }},
       {gate.c_str(),
-       [](double score, std::int64_t h, std::int64_t q, std::int64_t k, const AttentionArraysOnHost& arrays) {
-         const double x = score * arrays.real("gain", h) + static_cast<double>(0.1f) * static_cast<double>(q - k + 2);
+       [](double score, std::int64_t h, std::int64_t q, std::int64_t k, const test::Numbers& numbers) {
+         const double x = score * numbers.at("gain")[static_cast<std::size_t>(h)] +
+                          static_cast<double>(0.1f) * static_cast<double>(q - k + 2);
          return k % 3 == q % 3 ? std::tanh(x) * score : std::fmax(x, static_cast<double>(0.2f) * x) + std::sin(score);
        },
        ",causal=bottom-right,softcap=1.5,alibi=1", 1.5, true, true}};
   std::vector<Case> cases;
-  for (const Problem64& problem : problems) cases.push_back(case_of(problem.problem(), simt));
+  for (const ScoreModProblem& problem : problems) cases.push_back(case_of(problem.problem(), simt));
   std::size_t next = 0;
   with_executables(cases, [&](const Case& c, const Executable& executable) {
-    const Problem64& small = problems[next++];
-    const AttentionArraysOnHost arrays(c.problem, 11);
-    std::map<std::string, std::vector<double>> numbers;
-    for (const HostArray& array : arrays.all())
-      if (is_float(array.info.dtype))
-        for (std::int64_t i = 0; i < array.info.elements(); ++i)
-          numbers[array.info.name].push_back(arrays.real(array.info.name, i));
-    small.loss(numbers, arrays);
-    for (const char* name : {"o", "lse"})
-      for (std::size_t i = 0; i < numbers[name].size(); ++i)
-        write_element(DType::f32, arrays[name].data, static_cast<std::int64_t>(i), static_cast<float>(numbers[name][i]));
-    std::vector<void*> addresses;
-    for (const HostArray& array : arrays.all()) addresses.push_back(array.data);
-    executable.enqueue(addresses, nullptr);
-    double largest = 0;
-    for (const auto& [gradient, of] : std::map<std::string, std::string>{{"dq", "q"}, {"dk", "k"}, {"dv", "v"}})
-      for (std::size_t i = 0; i < numbers[of].size(); ++i) {
-        constexpr double step = 1e-6;
-        double& number = numbers[of][i];
-        const double middle = number;
-        number = middle + step;
-        const double above = small.loss(numbers, arrays);
-        number = middle - step;
-        const double below = small.loss(numbers, arrays);
-        number = middle;
-        const double expected = (above - below) / (2 * step);
-        largest = std::max(largest, std::fabs(expected));
-        // Sums of at most 16 terms of magnitudes below 4 in float32.
-        EXPECT_NEAR(arrays.real(gradient, static_cast<std::int64_t>(i)), expected, 2e-5) << gradient << " " << i;
-      }
-    EXPECT_GT(largest, 0.1);
+    EXPECT_GT(
+        test::compare_with_differences(problems[next++], c.problem, executable, {{"dq", "q"}, {"dk", "k"}, {"dv", "v"}}),
+        0.1);
   });
 }
 
@@ -391,7 +308,7 @@ TEST_F(BackwardScoreMod, WhatHasNoDerivativeIsAnErrorThatSaysWhatToDo) {
 
 // The compiler finds the rest, in the source over dual numbers.
 TEST_F(BackwardScoreMod, CompileErrorsNameTheLineAndScoreModGrad) {
-  for (const char* body : {"  const float* row = aux.bias + h;\n  return score + row[k];", "  return to_float(score);",
+  for (const char* body : {"  const float* row = aux.bias + h;\n  return score + row[k];",
                            "  double* p = &score;\n  return *p;", "  return *(unsigned long*)&score;"}) {
     const Problem problem = [&] {
       Problem unchecked{"attention_backward", parse_fields("heads=2,seq_q=64,head_dim=16,dtype=f32", "fields")};

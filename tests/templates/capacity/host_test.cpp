@@ -5,6 +5,7 @@
 #include <set>
 
 #include "templates/row/capacity.h"
+#include "templates/row/shape.h"
 #include "templates/source_key.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/capacity/cases.h"
@@ -90,9 +91,32 @@ TEST(Capacity, AWidthHasTheCapacityOfItsBucket) {
   };
   EXPECT_EQ(why_invalid(1536, 1536), "");
   EXPECT_EQ(why_invalid(1028, 1536), "");
-  EXPECT_EQ(why_invalid(1025, 1535), "") << "rows that are not aligned have one column less at most";
+  EXPECT_EQ(why_invalid(1025, 1505), "") << "a 128-byte line holds the columns before which a row starts";
   EXPECT_EQ(why_invalid(1024, 1536), "capacity is 1536; rows of 1024 columns have 1024");
-  EXPECT_EQ(why_invalid(1537, 1536), "capacity is 1536; rows of 1537 columns have 2047");
+  EXPECT_EQ(why_invalid(1537, 1536), "capacity is 1536; rows of 1537 columns have 2017");
+}
+
+TEST(Capacity, BucketsOfUnalignedRowsFollowEachOther) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    row::Shape shape;
+    shape.input = shape.output = dtype;
+    std::set<std::int64_t> ends;
+    std::int64_t end = 0;
+    for (shape.cols = 1; shape.cols <= 131072; ++shape.cols) {
+      shape.in[0] = shape.out = {8191, 16, {}};
+      ASSERT_TRUE(shape.shifted());
+      const row::Shape seen = shape.with_capacity();
+      ASSERT_LE(shape.cols, seen.cols);
+      ASSERT_LE(seen.least_cols, shape.cols);
+      if (shape.cols > end) {
+        ASSERT_EQ(seen.least_cols, end + 1);
+        end = seen.cols;
+      }
+      ASSERT_EQ(seen.cols, end) << shape.cols;
+      ends.insert(seen.cols);
+    }
+    EXPECT_LE(ends.size(), 40u);
+  }
 }
 
 // Any mix of widths of one dtype and alignment class needs at most 40 kernels.

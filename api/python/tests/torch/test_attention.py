@@ -165,13 +165,18 @@ def test_a_captured_number_that_changes_is_seen() -> None:
         (lambda score, b, h, q, k: float(score), "converts a number"),
         (lambda score, b, h, q, k: torch.erf(score), "calls erf"),
         (lambda score, b, h, q, k: torch.zeros(2, 2)[q], "not indexed"),
-        (lambda score, b, h, q, k: torch.zeros(2, requires_grad=True)[q], "requires grad"),
         (lambda score, b, h, q, k: "text", "uses a str as a number"),
     ],
 )
 def test_what_cannot_be_traced_is_named_with_its_line(function: Any, reason: str) -> None:
     with pytest.raises(mods.TraceError, match=rf"test_attention\.py:\d+: .*{reason}|cannot be traced.*{reason}"):
         mods.trace(function, "score_mod")
+
+
+def test_mask_mod_has_no_gradients() -> None:
+    limit = torch.zeros(2, requires_grad=True)
+    with pytest.raises(mods.TraceError, match="masks have no gradients; detach the tensor"):
+        mods.trace(lambda b, h, q, k: q < limit[h], "mask_mod")
 
 
 def test_mask_mod_returns_a_truth_value() -> None:

@@ -9,6 +9,7 @@ import torch
 from torch.nn.attention import flex_attention as torchs
 
 import tunesmith.torch as tt
+from tunesmith import mods
 
 # Dot products of 16 terms in float32 give scores below 16 with 16 roundings each; outputs are convex combinations, and
 # gradients sums over 32 positions of products of such numbers.
@@ -60,6 +61,58 @@ def test_outputs_and_gradients(tensors: list[torch.Tensor], score_mod: Any, mask
     expected.backward(upstream.double())
     for ours, theirs in zip(tensors, exact, strict=True):
         torch.testing.assert_close(ours.grad.double(), theirs.grad, **GRADIENT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_captured_tensors_have_gradients(
+    tensors: list[torch.Tensor], dtype: torch.dtype, deterministic: bool, compiled: bool
+) -> None:
+    bias = torch.randn(HEADS, 2 * SEQ - 1, requires_grad=True)
+    gain = torch.rand(HEADS).to(dtype).requires_grad_()
+    fixed = torch.rand(SEQ)
+
+    def biased(score: Any, b: Any, h: Any, q: Any, kv: Any) -> Any:
+        return torch.tanh(score * gain[h]) + bias[h, kv - q + SEQ - 1] * fixed[q]
+
+    traced = mods.trace(biased, "score_mod")
+
+    def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return tt.attention(q, k, v, layout="bhsd", score_mod=traced)
+
+    torch.use_deterministic_algorithms(deterministic)
+    try:
+        if compiled:
+            o = torch.compile(run, backend="aot_eager", fullgraph=True)(*tensors)
+        else:
+            assert tt.why_not_flex_attention(*tensors, biased) is None
+            o = tt.flex_attention(*tensors, biased)
+        upstream = torch.randn_like(o)
+        o.backward(upstream)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+    exact = [tensor.detach().double().requires_grad_() for tensor in (*tensors, bias, gain)]
+    q, kv = torch.arange(SEQ)[:, None], torch.arange(SEQ)
+    scores = torch.tanh(exact[0] @ exact[1].mT / HEAD_DIM**0.5 * exact[4][:, None, None])
+    scores = scores + exact[3][:, kv - q + SEQ - 1] * fixed.double()[:, None]
+    (torch.softmax(scores, -1) @ exact[2]).backward(upstream.double())
+    for ours, theirs in zip((*tensors, bias), exact, strict=False):
+        torch.testing.assert_close(ours.grad.double(), theirs.grad, **GRADIENT)
+    assert gain.grad is not None and gain.grad.dtype == dtype
+    # A sum over all pairs of two batch entries; its dtype rounds it.
+    epsilon = torch.finfo(dtype).eps
+    torch.testing.assert_close(gain.grad.double(), exact[4].grad, rtol=epsilon, atol=2 * SEQ * GRADIENT["atol"])
+    assert fixed.grad is None
+
+
+def test_only_captured_tensors_require_grad() -> None:
+    plain = [torch.randn(1, HEADS, SEQ, HEAD_DIM) for _ in range(3)]
+    slopes = torch.rand(HEADS, requires_grad=True)
+    o = tt.flex_attention(*plain, lambda score, b, h, q, kv: score - slopes[h] * abs(q - kv))
+    o.sum().backward()
+    assert slopes.grad is not None and slopes.grad.isfinite().all()
 
 
 def test_it_falls_back_and_says_why(tensors: list[torch.Tensor]) -> None:

@@ -23,7 +23,7 @@ _OPTIONS = (
 _LIBRARY.define(f"attention(Tensor q, Tensor k, Tensor v, {_ARRAYS}, {_OPTIONS}) -> (Tensor, Tensor)")
 _LIBRARY.define(
     f"attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_ARRAYS}, {_OPTIONS}, "
-    "bool deterministic) -> (Tensor, Tensor, Tensor)"
+    "str daux, bool deterministic) -> (Tensor, Tensor, Tensor, Tensor[])"
 )
 
 
@@ -56,7 +56,8 @@ def attention(
     score_mod(score, b, h, q, k) and mask_mod(b, h, q, k): Python functions of numbers, traced to CUDA (tunesmith.mods), or
     CUDA source. return_lse: also return the log-sum-exp of the scores, float32 (batch, heads, seq_q), without a gradient.
 
-    Differentiable with respect to q, k and v. Under autocast, q, k and v are cast as torch's attention casts them.
+    Differentiable with respect to q, k, v and the tensors that score_mod reads. Under autocast, q, k and v are cast as
+    torch's attention casts them.
     """
     if score_mod is None and mask_mod is None and not dropout and not is_compiling():
         result = _eager(layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks, None)
@@ -72,7 +73,7 @@ def attention(
     elif rng_state is None:
         rng_state = torch.randint(2**62, (2,), device=q.device)
     arrays = [*score.arrays, *mask.arrays]
-    if is_eager(q, k, v) and needs_grad(q, k, v):
+    if is_eager(q, k, v, *arrays) and needs_grad(q, k, v, *arrays):
         result = _Attention.apply(q, k, v, alibi_slopes, sinks, rng_state, *options, *arrays)
     else:
         result = torch.ops.tunesmith.attention(q, k, v, alibi_slopes, sinks, rng_state, arrays, *options)
@@ -171,7 +172,7 @@ def score_fields(causal: str, window_left: int, window_right: int, scale: float,
     return {"causal": causal, "softcap": softcap, **present}
 
 
-def gradients_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[str, tuple[torch.Size, torch.dtype]]:
+def gradients_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[str, tuple[Sequence[int], torch.dtype]]:
     """Return the outputs of attention_backward."""
     return {"dq": (q.shape, q.dtype), "dk": (k.shape, k.dtype), "dv": (v.shape, v.dtype)}
 
@@ -220,7 +221,11 @@ def _fields(tensors: dict[str, torch.Tensor], options: Sequence[Any]) -> dict[st
 
 
 def _names(aux: str) -> list[str]:
-    return [declaration.split(":")[0] for declaration in aux.split(";") if declaration]
+    return [declaration.split(":")[0] for declaration in _split(aux)]
+
+
+def _split(names: str) -> list[str]:
+    return names.split(";") if names else []
 
 
 def _output_shapes(q: torch.Tensor, v: torch.Tensor, layout: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -267,7 +272,7 @@ def _eager(
 
 
 @functools.lru_cache(maxsize=512)
-def _backward(deterministic: bool, *options: Any) -> Launcher:
+def _backward(daux: str, deterministic: bool, *options: Any) -> Launcher:
     def prepare(
         dout: torch.Tensor,
         q: torch.Tensor,
@@ -284,6 +289,8 @@ def _backward(deterministic: bool, *options: Any) -> Launcher:
         if fields is None:
             return None
         fields.update(alibi=alibi_slopes is not None, sinks=sinks is not None, deterministic=deterministic)
+        if daux:
+            fields["daux"] = daux
         tensors = {
             "dout": dout,
             "q": q,
@@ -295,8 +302,10 @@ def _backward(deterministic: bool, *options: Any) -> Launcher:
             "sinks": sinks,
             "rng_state": rng_state,
         }
-        tensors.update(zip(_names(options[-1]), mod_arrays, strict=True))
-        return launch("attention_backward", fields, tensors, gradients_of(q, k, v))
+        arrays = dict(zip(_names(options[-1]), mod_arrays, strict=True))
+        outputs = gradients_of(q, k, v)
+        outputs.update({f"daux_{name}": ((arrays[name].numel(),), torch.float32) for name in _split(daux)})
+        return launch("attention_backward", fields, {**tensors, **arrays}, outputs)
 
     return launcher("attention_backward", prepare)
 
@@ -327,14 +336,22 @@ def run_attention_backward(
     mod_arrays: Sequence[torch.Tensor],
     *options: Any,
 ) -> Any:
-    *others, deterministic = options
-    run = _backward(deterministic, *others)
-    return call(run, dout.to(q.dtype), q, k, v, o, lse, alibi_slopes, sinks, rng_state, *mod_arrays)
+    *others, daux, deterministic = options
+    run = _backward(daux, deterministic, *others)
+    dq, dk, dv, *of_arrays = call(run, dout.to(q.dtype), q, k, v, o, lse, alibi_slopes, sinks, rng_state, *mod_arrays)
+    return dq, dk, dv, of_arrays
 
 
 def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: Any) -> Any:
     o, lse = _output_shapes(q, v, others[4])
     return q.new_empty(o), q.new_empty(lse, dtype=torch.float32)
+
+
+def _fake_backward(dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: Any) -> Any:
+    arrays, aux, daux = others[5], others[-3], others[-2]
+    lengths = {name: array.numel() for name, array in zip(_names(aux), arrays, strict=True)}
+    of_arrays = [q.new_empty((lengths[name],), dtype=torch.float32) for name in _split(daux)]
+    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape), of_arrays
 
 
 class _Attention(torch.autograd.Function):
@@ -360,27 +377,37 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
-        return *_gradients(ctx, dout), *[None] * (ctx.count - 3)
+        dq, dk, dv, of_arrays = _gradients(ctx, dout)
+        return dq, dk, dv, *[None] * (ctx.count - 3 - len(of_arrays)), *of_arrays
 
 
-def _gradients(ctx: Any, dout: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def _gradients(ctx: Any, dout: torch.Tensor) -> tuple[Any, ...]:
+    """Return dq, dk, dv, and the gradient or None of each array of score_mod and mask_mod."""
     q, k, v, o, lse, alibi_slopes, sinks, rng_state, *arrays = ctx.saved_tensors
     deterministic = torch.are_deterministic_algorithms_enabled()
-    return torch.ops.tunesmith.attention_backward(
-        dout, q, k, v, o, lse, alibi_slopes, sinks, rng_state, arrays, *ctx.options, deterministic
+    wanted = {name for name, array in zip(_names(ctx.options[-1]), arrays, strict=True) if array.requires_grad}
+    daux = ";".join(name for name in _names(ctx.options[-1]) if name in wanted)
+    dq, dk, dv, found = torch.ops.tunesmith.attention_backward(
+        dout, q, k, v, o, lse, alibi_slopes, sinks, rng_state, arrays, *ctx.options, daux, deterministic
     )
+    left = iter(found)
+    of_arrays = [
+        next(left).reshape(array.shape).to(array.dtype) if name in wanted else None
+        for name, array in zip(_names(ctx.options[-1]), arrays, strict=True)
+    ]
+    return dq, dk, dv, of_arrays
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     q, k, v, alibi_slopes, sinks, rng_state, arrays, *options = inputs
     ctx.save_for_backward(q, k, v, *output, alibi_slopes, sinks, rng_state, *arrays)
     ctx.options = tuple(options)
-    ctx.arrays = len(arrays)
     ctx.mark_non_differentiable(output[1])
 
 
 def _gradient(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
-    return *_gradients(ctx, dout), None, None, None, [None] * ctx.arrays, *[None] * len(ctx.options)
+    dq, dk, dv, of_arrays = _gradients(ctx, dout)
+    return dq, dk, dv, None, None, None, of_arrays, *[None] * len(ctx.options)
 
 
 def _no_second_derivative(ctx: Any, *_: Any) -> Any:
@@ -391,9 +418,6 @@ for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("attention", run_attention, _key)
     _LIBRARY.impl("attention_backward", run_attention_backward, _key)
 torch.library.register_fake("tunesmith::attention", _fake)
-torch.library.register_fake(
-    "tunesmith::attention_backward",
-    lambda dout, q, k, v, *_: (q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)),
-)
+torch.library.register_fake("tunesmith::attention_backward", _fake_backward)
 torch.library.register_autograd("tunesmith::attention", _gradient, setup_context=_setup_context)
 torch.library.register_autograd("tunesmith::attention_backward", _no_second_derivative, setup_context=lambda *_, **__: None)

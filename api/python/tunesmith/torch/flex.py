@@ -51,8 +51,8 @@ def flex_attention(
 ) -> Any:
     """torch's flex_attention, which is called where Tunesmith has no kernel.
 
-    score_mod and the mask_mod of block_mask are traced to CUDA (tunesmith.mods). Tunesmith itself finds the blocks that a
-    mask hides. why_not_flex_attention() tells the reason for given arguments.
+    score_mod and the mask_mod of block_mask are traced to CUDA (tunesmith.mods). Tensors that score_mod reads get gradients.
+    Tunesmith itself finds the blocks that a mask hides. why_not_flex_attention() tells the reason for given arguments.
     """
     arguments = (query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse)
     if why_not_flex_attention(*arguments, **others) is not None:

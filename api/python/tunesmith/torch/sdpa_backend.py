@@ -87,8 +87,8 @@ def backward(
     state = philox_seed.view(torch.int64) if dropout_p else None
     options = _options("bshd" if inside else "bhsd", dropout_p, is_causal, scale)
     deterministic = torch.are_deterministic_algorithms_enabled()
-    gradients = run_attention_backward(*tensors, logsumexp, None, None, state, [], *options, deterministic)
-    return tuple(gradient.transpose(1, 2) if inside else gradient for gradient in gradients)
+    gradients = run_attention_backward(*tensors, logsumexp, None, None, state, [], *options, "", deterministic)
+    return tuple(gradient.transpose(1, 2) if inside else gradient for gradient in gradients[:3])
 
 
 def _activate() -> _Handle:

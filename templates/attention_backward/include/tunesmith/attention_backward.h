@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "tunesmith/attention.h"
+#include "tunesmith/attention_aux_gradients.h"
 
 namespace tunesmith {
 
@@ -32,6 +33,8 @@ struct AttentionBackwardArrays {
   void* dv = nullptr;           ///< of v's shape
   float* dsinks = nullptr;      ///< (heads)
   float* dslopes = nullptr;     ///< (heads)
+  /// Gradients of the arrays in AttentionBackwardProblem::daux, of their lengths, in the order in which aux has the arrays.
+  std::array<float*, 8> daux{};
 };
 
 /// The gradients of attention, from those of its outputs. With s, o and lse as AttentionProblem defines them:
@@ -48,10 +51,12 @@ struct AttentionBackwardArrays {
 ///   dv[j,:]  = sum_i p[i,j] * dout[i,:]                       likewise
 ///   dsinks[h]  = -sum_i exp(sinks[h] - lse[i]) * delta[i]     over batch entries and queries
 ///   dslopes[h] = -sum_ij ds[i,j] * |i + d - j|                likewise, over the visible keys
+///   daux_a[e]  = sum_bhij ds[i,j] * (derivative of score_mod by aux.a[e])    over all visible pairs, for each array a of
+///   `daux`
 ///
 /// All fields of the forward problem mean what they mean there; o and lse are its outputs for the same inputs. The gradients
-/// are written; with `accumulate` each of them, dsinks and dslopes included, is added to what its array holds. The sum is
-/// rounded to the array's dtype; wgmma also rounds the gradients before the addition, as autograd does.
+/// are written; with `accumulate` each of them, dsinks, dslopes and daux included, is added to what its array holds. The sum
+/// is rounded to the array's dtype; wgmma also rounds the gradients before the addition, as autograd does.
 ///
 /// Special cases
 ///   no visible key              dq is 0; a key that no query sees has dk = dv = 0
@@ -66,11 +71,15 @@ struct AttentionBackwardArrays {
 /// that handle the bits of a float, use double or point to arrays of float other than their own cannot be differentiated,
 /// which is an error; score_mod_grad then gives the derivative. See docs/score-mod.md.
 ///
-/// The variants simt and mma are deterministic: equal inputs and configurations give equal bits. wgmma (Hopper) adds up dq
-/// in any order, so dq may differ by rounding between runs, unless `deterministic` puts the additions in the order of the
-/// keys. Sums are float32. 16-bit kernels
-/// round p and dx to 16 bits before the products that follow, as FlashAttention does, so f16 gradients need the usual loss
-/// scaling.
+/// daux names arrays of float32, float16 or bfloat16 that score_mod reads; their gradients are float32. A kernel of its own
+/// computes S and dP again and evaluates score_mod once for each element that it reads, so this source must be
+/// differentiable even if score_mod_grad is given.
+///
+/// The variants simt and mma are deterministic, apart from daux: equal inputs and configurations give equal bits. wgmma
+/// (Hopper) adds up dq in any order, and all variants daux, so these may differ by rounding between runs. `deterministic`
+/// puts the additions to dq in the order of the keys, and sums daux in integers, in two passes. Sums are float32, or of at
+/// least 24 bits of the largest term. 16-bit kernels round p and dx to 16 bits before the products that follow, as
+/// FlashAttention does, so f16 gradients need the usual loss scaling.
 ///
 /// After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691); in simt and mma dq has a kernel of its own, so that nothing is
 /// summed by atomics. wgmma after Shah et al., "FlashAttention-3", 2024 (arXiv:2407.08608).
@@ -91,6 +100,7 @@ struct AttentionBackwardProblem : AttentionProblem {
   bool accumulate = false;     ///< add to the gradients that dq, dk, dv, dsinks and dslopes hold
   /// CUDA source of the derivative of score_mod by the score, which is trusted; empty: score_mod is differentiated.
   std::string score_mod_grad{};
+  AttentionAuxGradients daux{};  ///< arrays of aux whose gradients are computed, such as {"bias"}
 
   // The problem is another operation's than its base.
   // NOLINTNEXTLINE(bugprone-derived-method-shadowing-base-method)
@@ -126,6 +136,8 @@ constexpr void describe(Self& p, const AttentionBackwardArrays& arrays, Visitor&
           {.meaning = "CUDA source of float score_mod_grad(float score, int b, int h, int q, int k, const Aux& aux), the "
                       "derivative of score_mod; none: computed over dual numbers",
            .omit_default = true});
+  v.option("daux", p.daux,
+           {.meaning = "arrays of aux whose gradients are computed, such as bias;gain: arrays daux_bias and daux_gain"});
 
   describe_attention_inputs(p, arrays, v);
   v.array(arrays.o, attention_array(p, o, p.o_strides, p.o_alignment));
@@ -150,6 +162,15 @@ constexpr void describe(Self& p, const AttentionBackwardArrays& arrays, Visitor&
   };
   gradient(arrays.dsinks, of_heads("dsinks", p.dsinks, "gradient of sinks"));
   gradient(arrays.dslopes, of_heads("dslopes", p.dslopes, "gradient of alibi_slopes"));
+  if constexpr (requires { v.user_array(arrays.daux[0]); }) {
+    for (const void* const daux : arrays.daux) v.user_array(daux);
+  } else if (!p.daux.empty()) {
+    std::size_t at = 0;
+    for (const AttentionAuxArray& aux : attention_aux_arrays(p))
+      if (const std::string* const name = p.daux.array_of(aux.name); name != nullptr)
+        gradient(arrays.daux[at++],
+                 {.name = *name, .shape = {fixed(aux.length)}, .meaning = "gradient of an array that score_mod reads"});
+  }
 }
 
 }  // namespace tunesmith
