@@ -35,6 +35,9 @@ struct KeyParts {
   std::int64_t n_cols = 0;         ///< the size that tuning is keyed on
   std::int64_t rows_bucket = 0;    ///< rows rounded up to a bucket, capped where the GPU is full
   bool n_cols_in_buckets = false;  ///< n_cols is not compiled in: tuning results are kept for buckets of it
+  /// Problem class that other problems share whose kernels cost alike. Results are kept for it, too, and problems without
+  /// results of their own start from them. Empty: none.
+  std::string related_class{};
 };
 
 /// Minimum work of any implementation, for copy baselines and percentages.

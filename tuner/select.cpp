@@ -54,6 +54,14 @@ TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, con
   return key;
 }
 
+std::optional<TuningKey> related_key(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates) {
+  std::string related = problem.key().related_class;
+  if (related.empty()) return std::nullopt;
+  TuningKey key = tuning_key(problem, device, templates);
+  key.problem_class = std::move(related);
+  return key;
+}
+
 std::vector<KnownRecord> known_records(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates,
                                        Cache& cache, const std::map<std::string, std::string>& provenance) {
   std::vector<KnownRecord> known;
@@ -81,6 +89,9 @@ std::vector<KnownRecord> known_records(const ParsedProblem& problem, const Devic
   for (const TuningRecord& record : cache.find_older(key, older_looked_at)) add(record, Origin::older);
   for (const TuningRecord& record : near)
     if (record.key != key && !is_in_bucket(record) && is_near(record.key.n_cols, key.n_cols)) add(record, Origin::nearest);
+  if (const auto related = related_key(problem, device, templates))
+    for (const TuningRecord& record : cache.find_nearest(*related, nearest_looked_at))
+      if (is_near(record.key.n_cols, key.n_cols)) add(record, Origin::nearest);
   return known;
 }
 

@@ -3,6 +3,7 @@
 // answer says which.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ std::int64_t tuned_n_cols(const KeyParts& parts) noexcept;
 /// Returns the key under which the result for this problem on this device is kept.
 TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates);
 
+/// Returns the key of the class of problems whose kernels cost alike (KeyParts::related_class); nothing if there is none.
+std::optional<TuningKey> related_key(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates);
+
 /// A record that may be used for a tuning key.
 struct KnownRecord {
   std::int64_t n_cols = 0;
@@ -41,8 +45,8 @@ struct KnownRecord {
 };
 
 /// Returns the records for the tuning key of `problem` in the order of preference: of its bucket, the key's own first; of
-/// older templates; of near n_cols. Records whose configuration cannot be read are left out. `provenance` is the device's
-/// present one, compared for staleness. Never throws for what a cache may hold.
+/// older templates; of near n_cols; of related problems with near n_cols. Records whose configuration cannot be read are
+/// left out. `provenance` is the device's present one, compared for staleness. Never throws for what a cache may hold.
 std::vector<KnownRecord> known_records(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates,
                                        Cache& cache, const std::map<std::string, std::string>& provenance);
 

@@ -101,6 +101,11 @@ TuneResult TuningRun::run() {
     if (candidate.is_default || &candidate == contest.winner())
       keep_binary(problem_->op(), candidate.built, bench_.device.info().arch, bench_.compiler, bench_.cache);
   bench_.cache.store_record(result_.record, trials);
+  if (const auto related = related_key(*problem_, bench_.device.info(), bench_.templates)) {
+    TuningRecord of_class = result_.record;
+    of_class.key = *related;
+    bench_.cache.store_record(of_class, {});
+  }
   result_.trials = merge_trials(std::move(work_.trials), trials);
   result_.wall_s = budget_.elapsed_s();
   return std::move(result_);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tuner/recorded.h"
+#include "tuner/select.h"
 
 namespace tunesmith {
 
@@ -26,6 +27,13 @@ Worklist plan_work(const ParsedProblem& problem, const Workbench& bench, const T
         if (const auto config = recorded_config(problem, device, older.config);
             config && std::ranges::find(space, *config) == space.end())
           space.push_back(*config);
+    // What won for a related problem is tried first, after the default.
+    if (const auto related = related_key(problem, device, bench.templates); related && !options.force)
+      for (const TuningRecord& record : bench.cache.find_nearest(*related, 1))
+        if (const auto config = recorded_config(problem, device, record.config); config && *config != standard) {
+          std::erase(space, *config);
+          space.insert(space.begin() + 1, *config);
+        }
     work.configs = std::move(space);
     return work;
   }

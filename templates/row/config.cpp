@@ -12,12 +12,13 @@ void describe(const TypedConfig& c, Description& d) {
   };
   using enum Variant;
   const bool by_powers = c.variant == warp || c.variant == pipeline;
-  d.field(
-      "variant", c.variant,
-      {.meaning = "who shares a row and where it waits: lanes of a warp; a block (registers); a block (registers and "
-                  "shared memory); a cluster; blocks of a cooperative grid; two passes by one block; two passes by several "
-                  "blocks; clusters that stay, rows streaming through their shared memory",
-       .required = true});
+  d.field("variant", c.variant,
+          {.meaning =
+               "who shares a row and where it waits: lanes of a warp; a block (registers); a block (registers and "
+               "shared memory); a cluster; blocks of a cooperative grid; two passes by one block; two passes by several "
+               "blocks; clusters that stay, rows streaming through their shared memory; persistent blocks or clusters that "
+               "load the next rows to shared memory",
+           .required = true});
   d.field("threads", c.threads,
           {.meaning = "threads per block; warp, pipeline: a power of two; pipeline adds 64 threads",
            .range = {32, 1024},
@@ -36,12 +37,15 @@ void describe(const TypedConfig& c, Description& d) {
            .power_of_two = true,
            .required = true,
            .only_with = with({two_pass, split}, "variant=two_pass or variant=split")});
-  d.field("blocks_per_row", c.blocks_per_row,
-          {.meaning = "blocks that share a row; cluster: 2 to 16; grid, split: 2 to 1024; pipeline: a power of two up to 16",
-           .range = c.variant == pipeline ? Range(1, 16) : Range(2, c.variant == cluster ? 16 : 1024),
-           .power_of_two = c.variant == pipeline,
-           .required = true,
-           .only_with = with({cluster, grid, split, pipeline}, "variant=cluster, grid, split or pipeline")});
+  d.field(
+      "blocks_per_row", c.blocks_per_row,
+      {.meaning = "blocks that share a row; cluster: 2 to 16; grid, split: 2 to 1024; persistent: up to 16; pipeline: a "
+                  "power of two up to 16",
+       .range = c.variant == pipeline || c.variant == persistent ? Range(1, 16) : Range(2, c.variant == cluster ? 16 : 1024),
+       .power_of_two = c.variant == pipeline,
+       .required = true,
+       .only_with =
+           with({cluster, grid, split, pipeline, persistent}, "variant=cluster, grid, split, pipeline or persistent")});
   d.field("register_vectors", c.register_vectors,
           {.meaning = "vectors of a thread in registers, the rest in shared memory",
            .range = {0, 64},
@@ -49,10 +53,20 @@ void describe(const TypedConfig& c, Description& d) {
            .only_with = with({hybrid, cluster, grid}, "variant=hybrid, cluster or grid")});
   const Condition with_pipeline = with({pipeline}, "variant=pipeline");
   d.field("stages", c.stages,
-          {.meaning = "chunks of a row that a block's shared memory holds",
+          {.meaning = "pipeline: chunks of a row that a block's shared memory holds; persistent: batches of rows",
            .range = {2, 32},
            .required = true,
-           .only_with = with_pipeline});
+           .only_with = with({pipeline, persistent}, "variant=pipeline or persistent")});
+  const Condition with_persistent = with({persistent}, "variant=persistent");
+  d.field("batch", c.batch,
+          {.meaning = "rows that are reduced together",
+           .range = {1, 8},
+           .power_of_two = true,
+           .required = true,
+           .only_with = with_persistent});
+  d.field(
+      "keep_columns", c.keep_columns,
+      {.meaning = "1: arrays [col] stay in shared memory", .range = {0, 1}, .required = true, .only_with = with_persistent});
   d.field("chunk_bytes", c.chunk_bytes,
           {.meaning = "bytes of a chunk at most",
            .range = {4096, 32768},
@@ -67,7 +81,7 @@ void describe(const TypedConfig& c, Description& d) {
   FieldFacts min_blocks{
       .meaning = "resident blocks per multiprocessor that bound a thread's registers",
       .range = {1, 32},
-      .only_with = with({block, hybrid, cluster, grid, two_pass, pipeline}, "a variant but warp and split")};
+      .only_with = with({block, hybrid, cluster, grid, two_pass, pipeline, persistent}, "a variant but warp and split")};
   if (c.holds_row()) {
     min_blocks.required = true;
     d.field("min_blocks", c.min_blocks, min_blocks);
@@ -92,11 +106,12 @@ void describe(const TypedConfig& c, Description& d) {
            .required = true,
            .only_with = with({two_pass, split}, "variant=two_pass or variant=split")});
   d.field("store", c.store, {.meaning = "cache hint of the stores", .required = true});
-  d.option("capacity", c.capacity,
-           {.meaning = "columns that the kernel has room for: it runs every width of a bucket; 0: the problem's "
-                       "columns are compiled in",
-            .range = {0, std::int64_t{1} << 31},
-            .only_with = with({warp, block, hybrid, cluster, grid, two_pass, split}, "a variant but pipeline")});
+  d.option(
+      "capacity", c.capacity,
+      {.meaning = "columns that the kernel has room for: it runs every width of a bucket; 0: the problem's "
+                  "columns are compiled in",
+       .range = {0, std::int64_t{1} << 31},
+       .only_with = with({warp, block, hybrid, cluster, grid, two_pass, split}, "a variant but pipeline and persistent")});
 }
 
 std::vector<FieldInfo> config_field_infos() { return config_infos<TypedConfig>(); }
@@ -112,6 +127,7 @@ std::int64_t TypedConfig::members() const noexcept {
     case Variant::cluster:
     case Variant::grid:
     case Variant::pipeline:
+    case Variant::persistent:
     case Variant::split: return std::int64_t{threads} * blocks_per_row;
     default: return threads;
   }
@@ -123,11 +139,15 @@ std::int64_t TypedConfig::vectors_per_thread(const Shape& shape) const noexcept 
 
 std::int64_t TypedConfig::vectors_in_registers(const Shape& shape) const noexcept {
   const std::int64_t vectors = vectors_per_thread(shape);
+  if (variant == Variant::persistent) return 0;
   return has_shared_vectors() ? std::min<std::int64_t>(vectors, register_vectors) : vectors;
 }
 
 std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
   if (variant == Variant::pipeline) return pipeline_geometry(*this, shape).smem_bytes;
+  if (variant == Variant::persistent)
+    return vectors_per_thread(shape) * threads * shape.vector() *
+           (std::int64_t{stages} * batch * shape.resident_element_bytes() + keep_columns * shape.column_bytes);
   if (!has_shared_vectors()) return 0;
   return (vectors_per_thread(shape) - vectors_in_registers(shape)) * threads * shape.vector() *
          shape.resident_element_bytes();
@@ -160,6 +180,7 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   if (shape.options.mask != Mask::none) around += 14;
   if (shape.shifted() && shape.vector() <= 2) around += 8;  // many vectors may cross the end of the row
   if (halved) elements /= 2;
+  if (variant == Variant::persistent) around += batch * (2 * shape.exchanged_floats + 4);
   if (holds_row()) elements += vectors_per_thread(shape) * shape.vector() * shape.column_sums;
   return static_cast<int>(std::min<std::int64_t>(elements, 4096)) + around;
 }

@@ -14,14 +14,15 @@
 namespace tunesmith::row {
 
 enum class Variant : std::uint8_t {
-  warp,      ///< lanes of a warp per row, in registers
-  block,     ///< block per row, in registers
-  hybrid,    ///< block per row, in registers and shared memory
-  cluster,   ///< cluster of blocks per row, in registers and shared memory
-  grid,      ///< several blocks of a cooperative grid per row, in registers and shared memory
-  two_pass,  ///< block per row, two passes
-  split,     ///< several blocks per row, two passes in two kernels
-  pipeline,  ///< persistent clusters; rows stream through their shared memory
+  warp,        ///< lanes of a warp per row, in registers
+  block,       ///< block per row, in registers
+  hybrid,      ///< block per row, in registers and shared memory
+  cluster,     ///< cluster of blocks per row, in registers and shared memory
+  grid,        ///< several blocks of a cooperative grid per row, in registers and shared memory
+  two_pass,    ///< block per row, two passes
+  split,       ///< several blocks per row, two passes in two kernels
+  pipeline,    ///< persistent clusters; rows stream through their shared memory
+  persistent,  ///< row programs: persistent blocks or clusters; the next rows are copied to their shared memory
 };
 /// Format of resident rows in registers.
 enum class Registers : std::uint8_t { float32, packed };
@@ -32,8 +33,8 @@ enum class Access : std::uint8_t { vectors, pairs, elements };
 
 namespace tunesmith {
 template <>
-inline constexpr std::array<std::string_view, 8> enum_names<row::Variant>{"warp", "block",    "hybrid", "cluster",
-                                                                          "grid", "two_pass", "split",  "pipeline"};
+inline constexpr std::array<std::string_view, 9> enum_names<row::Variant>{
+    "warp", "block", "hybrid", "cluster", "grid", "two_pass", "split", "pipeline", "persistent"};
 template <>
 inline constexpr std::array<std::string_view, 2> enum_names<row::Registers>{"float32", "packed"};
 template <>
@@ -47,14 +48,16 @@ struct TypedConfig {
   Variant variant = Variant::block;
   int threads = 256;         ///< pipeline: worker threads; producer and finisher are 64 more
   int lanes = 32;            ///< warp: lanes per row
-  int blocks_per_row = 1;    ///< cluster, grid, split, pipeline
+  int blocks_per_row = 1;    ///< cluster, grid, split, pipeline, persistent
   int register_vectors = 4;  ///< hybrid, cluster, grid: vectors per thread in registers; the rest is in shared memory
   int min_blocks = 1;        ///< resident blocks per multiprocessor, which bound the registers per thread
   Registers registers = Registers::float32;  ///< block, hybrid, cluster, grid
   int unroll = 4;                            ///< two_pass, split: vectors in flight per thread
   int blocks_per_sm = 0;                     ///< two_pass: blocks in the grid per multiprocessor; 0: one per row
-  int stages = 13;                           ///< pipeline: chunks in the ring
+  int stages = 13;                           ///< pipeline: chunks in the ring; persistent: batches of rows in it
   int chunk_bytes = 16384;                   ///< pipeline: upper bound of a chunk
+  int batch = 1;                             ///< persistent: rows that are reduced together
+  int keep_columns = 0;                      ///< persistent: 1 if arrays [col] stay in shared memory
   int ahead = 0;                    ///< pipeline: rows whose first pass runs before the second pass of the current row
   Access access = Access::vectors;  ///< warp, block: accesses to rows that are not vector-aligned
   LoadHint load = LoadHint::plain;
@@ -80,7 +83,7 @@ struct TypedConfig {
   std::int64_t vectors_per_thread(const Shape& shape) const noexcept;
   std::int64_t vectors_in_registers(const Shape& shape) const noexcept;
   /// Returns whether a row is resident on chip between one read and one write.
-  bool holds_row() const noexcept { return variant <= Variant::grid; }
+  bool holds_row() const noexcept { return variant <= Variant::grid || variant == Variant::persistent; }
   bool bounds_registers() const noexcept {
     return (holds_row() && variant != Variant::warp) || variant == Variant::two_pass || variant == Variant::pipeline;
   }

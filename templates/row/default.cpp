@@ -7,6 +7,7 @@
 
 #include "templates/row/geometry.h"
 #include "templates/row/model.h"
+#include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
 #include "tunesmith/error.h"
 
@@ -225,6 +226,10 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
     case Variant::two_pass:
     case Variant::split: config = tiled_default(variant, shape, device); break;
     case Variant::pipeline: return pipeline_default(shape, device);
+    case Variant::persistent:
+      if (const std::vector<TypedConfig> list = persistents_to_try(shape, device, true); !list.empty()) return list.front();
+      config.stages = 2;
+      return config;
   }
   return with_hints(config, shape, device);
 }
@@ -260,6 +265,9 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   }
   const TypedConfig warp = default_config(Variant::warp, shape, device);
   if (warp.vectors_per_thread(shape) * shape.inputs <= most_vectors_of_a_lane && valid(warp)) return warp;
+
+  if (shape.column_sums > 0)
+    if (const std::vector<TypedConfig> list = persistents_to_try(shape, device, true); !list.empty()) return list.front();
 
   if (worth_streaming(shape, device))
     if (const TypedConfig streamed = default_config(Variant::pipeline, shape, device); valid(streamed)) return streamed;

@@ -7,6 +7,7 @@
 
 #include "templates/folded_grid.h"
 #include "templates/row/params.cuh"
+#include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
 
 namespace tunesmith::row {
@@ -115,6 +116,11 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
       plan.workspace_use = WorkspaceUse::zeros;
       break;
     }
+    case Variant::persistent:
+      params.groups = persistent_groups(config, shape.rows, device);
+      blocks = params.groups * config.blocks_per_row;
+      if (config.blocks_per_row > 1) launch.cluster = {static_cast<std::uint32_t>(config.blocks_per_row), 1, 1};
+      break;
     case Variant::block:
     case Variant::hybrid: break;
   }
@@ -125,7 +131,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
     plan.workspace_bytes = 0;
     return plan;
   }
-  launch.grid = folded_grid(blocks, config.variant == Variant::cluster ? config.blocks_per_row : 1);
+  launch.grid = folded_grid(blocks, launch.cluster.x);
   if (config.variant == Variant::split) {
     KernelLaunch sums = launch;
     sums.entry += "_sums";

@@ -10,6 +10,7 @@
 
 #include "templates/row/geometry.h"
 #include "templates/row/model.h"
+#include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
 
 namespace tunesmith::row {
@@ -63,6 +64,8 @@ class Geometries {
     const bool shares_rows = few_rows && row_bytes() >= 16 << 10;
     if (shares_rows) grids();
     if (!shape_.reduces) readers();
+    if (shape_.is_program && shape_.writes && (shape_.column_sums > 0 || (full_ && row_bytes() >= 16 << 10)))
+      for (const TypedConfig& config : persistents_to_try(shape_, device_, full_)) add(config);
     if (!shape_.writes) {  // one read in every variant: shared memory gains nothing
       if (row_bytes() >= 4 << 10) readers();
       if (shares_rows) splits();
@@ -282,8 +285,11 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
       for (std::size_t g = 0; g < count; ++g) {
         TypedConfig config = geometries[g];
         if (config.variant == Variant::pipeline && !full && h > 0) continue;  // other hints never won
-        config.load = hints[h].load;
-        config.store = hints[h].store;
+        if (config.variant == Variant::persistent && h > 0) continue;         // its copies have no hints
+        if (config.variant != Variant::persistent) {
+          config.load = hints[h].load;
+          config.store = hints[h].store;
+        }
         if (config.reads_twice()) config.load_again = hints[h].load_again;
         Config candidate = config.to_config();
         if (space.size() < most && why_invalid(config, shape, device).empty() && known.insert(candidate.text()).second)

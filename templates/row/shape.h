@@ -35,10 +35,12 @@ struct Shape {
   bool logarithm = false;
   bool streams = false;             ///< the operation has pipeline kernels
   bool reduces = true;              ///< values of a row depend on all of its columns
+  int column_bytes = 0;             ///< bytes of a column in shared memory over all arrays [col] of a row program
   int column_sums = 0;              ///< values of each column that a thread adds up over the rows, in registers
   int lanes_of_group = 1;           ///< neighbouring threads that reduce a group of columns together
   int more_registers = 0;           ///< additional registers per thread that the operation needs
   int exchanged_floats = 2;         ///< largest partial result that threads exchange; grid has room for 8
+  int exchanges = 1;                ///< reductions of a row one after another
   int more_smem_bytes = 0;          ///< static shared memory beyond that of two such exchanges
   bool keeps_exponentials = false;  ///< exponentials replace resident float elements; otherwise they are computed twice
   int widest = 16;  ///< maximum elements per vector, which a configuration chooses for rows that are not vector-aligned

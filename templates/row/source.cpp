@@ -23,6 +23,12 @@ std::string pipeline_config(const TypedConfig& config) {
          member("store", source_name(config.store)) + "};\n";
 }
 
+std::string persistent_config(const TypedConfig& config, const Shape& shape) {
+  return "static constexpr tunesmith::PersistentConfig config = {\n" + member("vectors", config.vectors_per_thread(shape)) +
+         member("batches", config.stages) + member("rows_at_once", config.batch) +
+         member("keeps_columns", config.keep_columns == 1) + member("store", source_name(config.store)) + "};\n";
+}
+
 std::string group(const TypedConfig& config) {
   const std::string threads = std::to_string(config.threads);
   const std::string blocks = std::to_string(config.blocks_per_row);
@@ -30,6 +36,7 @@ std::string group(const TypedConfig& config) {
     case Variant::warp: return "LaneGroup<" + threads + ", " + std::to_string(config.lanes) + ">";
     case Variant::cluster: return "ClusterGroup<" + threads + ", " + blocks + ">";
     case Variant::grid: return "GridGroup<" + threads + ", " + blocks + ">";
+    case Variant::persistent: return "ProgramGroup<" + threads + ", " + blocks + ">";
     default: return "BlockGroup<" + threads + ">";
   }
 }
@@ -83,7 +90,9 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
   if (options.safe) text += member("safe", true);
   if (options.mask != Mask::none) text += member("mask_vector", shape.mask_vector());
   text += "};\n\n" + features(shape, more);
-  if (config.holds_row()) {
+  if (config.variant == Variant::persistent) {
+    text += persistent_config(config, shape) + "\nusing Group = tunesmith::" + group(config) + ";\n";
+  } else if (config.holds_row()) {
     text += resident_config(config, shape) + "\nusing Group = tunesmith::" + group(config) +
             ";\nusing Storage = " + storage(config, shape) + ";\n";
   } else if (config.variant == Variant::pipeline) {
@@ -110,7 +119,8 @@ std::string kernel(const TypedConfig& config, const std::string& entry, const st
 
 std::string least_arch(const TypedConfig& config, const Shape& shape) {
   if (config.variant == Variant::pipeline) return "sm_90a";
-  if (config.variant == Variant::cluster) return "sm_90";
+  if (config.variant == Variant::cluster || (config.variant == Variant::persistent && config.blocks_per_row > 1))
+    return "sm_90";
   if (is_eviction(config.load) || is_eviction(config.load_again) || is_eviction(config.store)) return "sm_80";
   return config.smem_bytes(shape) > 0 ? "sm_80" : "sm_75";
 }
@@ -189,6 +199,14 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
                       std::to_string(config.threads / 32) +
                       " worker warps per block process each chunk, one warp fills the ring and one combines the partials";
       return;
+    case Variant::persistent:
+      parts.algorithm = accesses + ": the next rows are copied to shared memory (" + std::to_string(config.stages) +
+                        " batches) while " + steps + " are computed for " + std::to_string(config.batch) +
+                        (config.batch == 1 ? " row" : " rows together");
+      parts.threads = "persistent " + (config.blocks_per_row == 1 ? "blocks of " : "clusters of " + blocks + " blocks of ") +
+                      threads + " threads compute one batch after another; thread i processes vectors i, i + " +
+                      std::to_string(config.members()) + ", ... of a row: " + each;
+      return;
   }
 }
 
@@ -204,8 +222,12 @@ SourceParts source_parts(const TypedConfig& config, const Shape& shape, const st
   const auto kernel_of = [&](const char* suffix, const char* function, const std::string& more = {}) {
     return kernel(config, entry + suffix, own.type(), kernels.function + function, arguments + more);
   };
-  parts.main_template = kernels.files + (config.holds_row() ? "resident.cuh" : "tiled.cuh");
-  if (config.holds_row())
+  parts.main_template = kernels.files + (config.variant == Variant::persistent ? "persistent.cuh"
+                                         : config.holds_row()                  ? "resident.cuh"
+                                                                               : "tiled.cuh");
+  if (config.variant == Variant::persistent)
+    parts.kernels = kernel_of("", "_persistent", ", Group");
+  else if (config.holds_row())
     parts.kernels = kernel_of("", "_resident", ", Group, Storage" + kernels.resident_and);
   else if (config.variant == Variant::split)
     parts.kernels = kernel_of("_sums", "_split_sums") + "\n" + kernel_of("", "_split");

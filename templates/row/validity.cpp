@@ -4,6 +4,7 @@
 
 #include "templates/folded_grid.h"
 #include "templates/row/config.h"
+#include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
 
 namespace tunesmith::row {
@@ -19,8 +20,9 @@ std::string why_not_on_device(const TypedConfig& config, const Shape& shape, con
     return "eviction policies need sm_80 or later; the device is " + name(device.arch);
   if (shape.in_place && (config.load == LoadHint::no_allocate || config.load_again == LoadHint::no_allocate))
     return "load no_allocate reads through the read-only path, which in_place=1 rules out";
-  if (config.variant == Variant::cluster) {
-    if (device.arch.number() < 90) return "cluster needs sm_90 or later; the device is " + name(device.arch);
+  if (config.variant == Variant::cluster || (config.variant == Variant::persistent && config.blocks_per_row > 1)) {
+    if (device.arch.number() < 90)
+      return std::string(name(config.variant)) + " needs sm_90 or later for clusters; the device is " + name(device.arch);
     const int most = most_cluster_blocks(device);
     if (config.blocks_per_row > most)
       return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " + number(most) +
@@ -43,9 +45,10 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
       return std::string(name(config.variant)) + " copies to shared memory, which needs rows that are aligned to 4 bytes";
     // The system reserves 1 KB of shared memory per block; partials of the reductions take up to 1 KB, and so does
     // alignment.
+    const std::int64_t exchange_bytes =
+        config.variant == Variant::persistent ? message_bytes(config, shape) : 2048 + shape.more_smem_bytes;
     const std::int64_t available =
-        std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / config.min_blocks - 1024) - 2048 -
-        shape.more_smem_bytes;
+        std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / config.min_blocks - 1024) - exchange_bytes;
     if (smem_bytes > available)
       return std::string(name(config.variant)) + " with these settings needs " + number(smem_bytes) +
              " bytes of shared memory for " + number(shape.cols) + " columns; there are " + number(available) +
@@ -92,6 +95,7 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
            number(problem_shape.capacity());
   const Shape shape = config.view(problem_shape);
   std::string reason = why_not_on_device(config, shape, device);
+  if (reason.empty() && config.variant == Variant::persistent) reason = why_not_persistent(config, shape);
   if (reason.empty() && config.variant == Variant::pipeline) reason = why_not_streamed(config, shape, device);
   if (reason.empty() && config.holds_row()) reason = why_row_does_not_fit(config, shape, device);
   if (reason.empty()) reason = why_not_resident(config, shape, device);

@@ -6,6 +6,7 @@
 #include "templates/folded_grid.h"
 #include "templates/row/geometry.h"
 #include "templates/row/params.cuh"
+#include "templates/row/persistent.h"
 
 namespace tunesmith::row_program {
 namespace {
@@ -16,6 +17,7 @@ constexpr int threads = 512, columns = 8;
 
 /// Returns the groups of threads, each with partial sums of its own, that a device holds at once.
 std::int64_t resident_groups(const row::TypedConfig& config, const row::Shape& shape, const DeviceInfo& device) {
+  if (config.variant == row::Variant::persistent) return row::persistent_groups(config, shape.rows, device);
   int blocks_per_sm = config.min_blocks;
   if (config.variant == row::Variant::warp)
     blocks_per_sm = std::min(row::resident_warps(config, shape, device) * 32, device.max_threads_per_sm) / config.threads;
@@ -36,7 +38,8 @@ void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row
   std::memcpy(plan.params.data(), &params, sizeof params);
 
   if (!plan.kernels.empty()) {
-    const bool shares_row = config.variant == row::Variant::cluster || config.variant == row::Variant::grid;
+    const bool shares_row = config.variant == row::Variant::cluster || config.variant == row::Variant::grid ||
+                            config.variant == row::Variant::persistent;
     const std::int64_t blocks_of_group = shares_row ? config.blocks_per_row : 1;
     plan.kernels.front().grid = folded_grid(params.groups * blocks_of_group, blocks_of_group);
     // The words that blocks of a grid exchange follow the partial sums.
@@ -52,12 +55,13 @@ void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row
   plan.kernels.push_back(finish);
 }
 
-void add_column_sums(SourceParts& parts, const std::string& params) {
+void add_column_sums(SourceParts& parts, const row::TypedConfig& config, const std::string& params) {
   parts.algorithm += "; sums over rows are partial sums of each group of threads, which a second kernel adds up";
   const std::string count = std::to_string(threads);
   parts.kernels += "\nextern \"C\" __global__ void __launch_bounds__(" + count + ")\n" + entry +
                    "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + entry +
-                   "<tunesmith::Program, shape, " + count + ", " + std::to_string(columns) + ">(params);\n}\n";
+                   "<tunesmith::Program, shape, " + count + ", " + std::to_string(columns) + ", " +
+                   (config.holds_row() ? "tunesmith::rows_of_partial" : "1") + ">(params);\n}\n";
 }
 
 }  // namespace tunesmith::row_program

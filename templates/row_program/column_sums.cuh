@@ -2,8 +2,9 @@
 //
 // The grid is persistent. A cooperative group adds the values of its rows in registers, each thread those of its columns. A
 // partial result is the sum over at most rows_of_partial rows for each group that a block holds; it is added to the block's
-// own partial sums in the workspace, in two floats. A second kernel adds the partial sums of all blocks. Each order is fixed
-// by the configuration and the number of rows, so results are bitwise reproducible.
+// own partial sums in the workspace, in two floats (one if there is a single partial result). A second kernel adds the
+// partial sums of all blocks. Each order is fixed by the configuration and the number of rows, so results are bitwise
+// reproducible.
 //
 // Error: a value goes through at most rows_of_partial plain additions in a thread, 5 between lanes and 31 between warps;
 // everything after that is compensated (ColumnSums in row_program/evaluate.h).
@@ -26,12 +27,17 @@ struct PartialSums {
   static __device__ __forceinline__ float* row(const RowParams& params, int sum, int which, int64 group) {
     return static_cast<float*>(params.workspace) + ((2 * sum + which) * params.groups + group) * padded_cols;
   }
+  /// Returns whether a group has more than one partial result, so that additions lose digits; `rows`: of a partial result.
+  static __device__ __forceinline__ bool several(const RowParams& params, int rows) {
+    return params.rows > params.groups * rows;
+  }
   /// Returns the first address after `sums` sums, a multiple of 128 bytes from the workspace's begin.
   static __device__ __forceinline__ void* end(const RowParams& params, int sums) { return row(params, sums, 0, 0); }
 
-  /// Adds a vector; `first`: the group's partial sums hold nothing yet. Vectors after the row's end are ignored.
+  /// Adds a vector; `first`: the group's partial sums hold nothing yet; `rows`: of a partial result. Vectors after the row's
+  /// end are ignored.
   static __device__ __forceinline__ void add(const RowParams& params, int sum, int64 group, int64 column, bool first,
-                                             const float (&values)[shape.vector]) {
+                                             int rows, const float (&values)[shape.vector]) {
     if (column >= shape.cols) return;
     float *const totals = row(params, sum, 0, group), *const losses = row(params, sum, 1, group);
     float total[shape.vector], lost[shape.vector];
@@ -51,7 +57,7 @@ struct PartialSums {
       }
       store_whole<float, shape.vector, StoreHint::plain>(totals, column, total);
     }
-    store_whole<float, shape.vector, StoreHint::plain>(losses, column, lost);
+    if (several(params, rows)) store_whole<float, shape.vector, StoreHint::plain>(losses, column, lost);
   }
 };
 
@@ -89,7 +95,7 @@ struct RegisterSums {
 #pragma unroll
         for (int i = 0; i < vectors; ++i)
           PartialSums<shape>::add(params.row, s, group, column_of<shape, Group::group_size>(i, thread_rank), first,
-                                  totals[s][i]);
+                                  rows_of_partial, totals[s][i]);
     }
   }
 
@@ -138,24 +144,26 @@ struct WorkspaceSums {
       float values[shape.vector];
 #pragma unroll
       for (int j = 0; j < shape.vector; ++j) values[j] = inside.holds(j) ? results[Program::Outputs::count + s][j] : 0.0f;
-      PartialSums<shape>::add(params.row, s, group, column, first, values);
+      PartialSums<shape>::add(params.row, s, group, column, first, 1, values);
     }
   }
 };
 
 /// Adds the partial sums of all groups: `columns` neighbouring lanes have a column each, the others of the block share the
-/// groups.
-template <typename Program, const RowShape& shape, int threads, int columns, int sum>
+/// groups. `rows`: of a partial result.
+template <typename Program, const RowShape& shape, int threads, int columns, int rows, int sum>
 __device__ __forceinline__ void finish_column_sums(const typename Program::Params& params) {
   if constexpr (sum < Program::sums) {
     constexpr int slices = threads / columns, warps = threads / 32;
     const int64 column = block_index() * columns + thread_index() % columns;
     FloatPair total = SumOfTwoFloats::identity();
-    if (column < shape.cols)
+    if (column < shape.cols) {
+      const bool several = PartialSums<shape>::several(params.row, rows);
 #pragma unroll 4
       for (int64 group = thread_index() / columns; group < params.row.groups; group += slices)
         total = SumOfTwoFloats()(total, {PartialSums<shape>::row(params.row, sum, 0, group)[column],
-                                         PartialSums<shape>::row(params.row, sum, 1, group)[column]});
+                                         several ? PartialSums<shape>::row(params.row, sum, 1, group)[column] : 0.0f});
+    }
 #pragma unroll
     for (int distance = columns; distance < 32; distance *= 2) total = SumOfTwoFloats()(total, shuffle_xor(total, distance));
     TUNESMITH_SHARED(FloatPair, of_warps, warps * columns);
@@ -168,15 +176,15 @@ __device__ __forceinline__ void finish_column_sums(const typename Program::Param
                                        is_finite(total.first) ? add(total.first, total.second) : total.first);
     }
     sync_block();
-    finish_column_sums<Program, shape, threads, columns, sum + 1>(params);
+    finish_column_sums<Program, shape, threads, columns, rows, sum + 1>(params);
   }
 }
 
 /// The second kernel.
-template <typename Program, const RowShape& shape, int threads, int columns>
+template <typename Program, const RowShape& shape, int threads, int columns, int rows>
 __device__ __forceinline__ void row_program_column_sums(const typename Program::Params& params) {
   await_last_kernel();
-  finish_column_sums<Program, shape, threads, columns, 0>(params);
+  finish_column_sums<Program, shape, threads, columns, rows, 0>(params);
 }
 
 }  // namespace tunesmith

@@ -13,6 +13,6 @@ namespace tunesmith::row_program {
 void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row::Shape& shape, const DeviceInfo& device);
 
 /// Adds the second kernel to the source. `params`: its parameters' type.
-void add_column_sums(SourceParts& parts, const std::string& params);
+void add_column_sums(SourceParts& parts, const row::TypedConfig& config, const std::string& params);
 
 }  // namespace tunesmith::row_program

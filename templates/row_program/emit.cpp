@@ -34,7 +34,7 @@ class Writer {
     for (int stage = 0; stage <= program_.stages; ++stage) {
       if (stage > 0) text += terms(stage, false);
       text += derive(stage);
-      if (stage > 0 && !reducers(stage, true).empty()) text += terms(stage, true) + derive_group(stage);
+      if (stage > 0 && has_values_of_groups()) text += terms(stage, true) + derive_group(stage);
     }
     text += outputs(false) + (kept_.empty() ? "" : outputs(true));
     text += function("store_row(const Params& params, int64 row, const Values& values)", store_row());
@@ -48,6 +48,11 @@ class Writer {
   const Node& node(int index) const { return program_.nodes[static_cast<std::size_t>(index)]; }
   std::string expression(FunctionBody& body, int index) const { return value_texts_.expression(body, index); }
   void count_uses(FunctionBody& body, int index) const { value_texts_.count_uses(body, index); }
+
+  /// Reports whether values [row, col/N] depend on reductions, of groups or of rows.
+  bool has_values_of_groups() const {
+    return std::ranges::any_of(program_.nodes, [](const Node& of) { return of.kind == Kind::group && of.stage > 0; });
+  }
 
   template <typename Array>
   static std::string types(const std::vector<Array>& arrays) {
@@ -72,6 +77,8 @@ class Writer {
         text += "    " + value_type_text(node(index).type) + " " + value_texts_.name(index) + ";\n";
     for (const int index : value_texts_.divisors())
       if (is_rowwise(node(index).kind) == of_rows) text += "    Divisor " + value_texts_.divisor_name(index) + ";\n";
+    for (const int index : value_texts_.exponentials())
+      if (of_rows) text += "    ExponentialOfDifference " + value_texts_.exponential_name(index) + ";\n";
     return text.empty() ? "  struct " + std::string(name) + " {};\n"
                         : "  struct " + std::string(name) + " {\n" + text + "  };\n";
   }
@@ -122,7 +129,7 @@ class Writer {
         stores +=
             "    v.input[" + std::to_string(k) + "][j] = " + expression(body, kept_[k]) + ";  // kept for the outputs\n";
     return "  template <typename Vector, int vector>\n" +
-           function(std::string(grouped ? "group_terms" : "terms") + "(Stage<" + std::to_string(stage) +
+           function(std::string(grouped ? "group_terms" : "terms") + "(OfStage<" + std::to_string(stage) +
                         ">, const Params& params, const Values& values, const Groups& groups,\n" +
                         (grouped ? "      const " : "      ") + std::string("Vector& v, int j, float (*terms)[vector])"),
                     body.lines + stores);
@@ -132,13 +139,16 @@ class Writer {
     FunctionBody body;
     body.place = FunctionBody::Place::of_row;
     body.stage = stage;
-    std::vector<int> own, own_divisors;
+    std::vector<int> own, own_divisors, own_exponentials;
     for (const int index : value_texts_.members())
       if (is_rowwise(node(index).kind) && node(index).stage == stage) own.push_back(index);
     for (const int index : value_texts_.divisors())
       if (is_rowwise(node(index).kind) && node(index).stage == stage) own_divisors.push_back(index);
+    for (const int index : value_texts_.exponentials())
+      if (node(index).stage == stage) own_exponentials.push_back(index);
     for (const int index : own) count_uses(body, index);
     for (const int index : own_divisors) count_uses(body, index);
+    for (const int index : own_exponentials) count_uses(body, index);
     std::string stores;
     for (const int index : own)
       stores += "    values." + value_texts_.name(index) + " = " + bare(expression(body, index)) + ";\n";
@@ -147,8 +157,11 @@ class Writer {
       stores += "    values." + value_texts_.divisor_name(index) + " = Divisor(" +
                 (is_integer ? "static_cast<float>(" + expression(body, index) + ")" : expression(body, index)) + ");\n";
     }
+    for (const int index : own_exponentials)
+      stores += "    values." + value_texts_.exponential_name(index) + " = ExponentialOfDifference(" +
+                bare(expression(body, index)) + ");\n";
     const std::string partial = stage == 0 ? "" : ", const RowReductions<" + std::to_string(stage) + ">::Value& partial";
-    return function("derive(Stage<" + std::to_string(stage) + ">, const Params& params, int64 row" + partial +
+    return function("derive(OfStage<" + std::to_string(stage) + ">, const Params& params, int64 row" + partial +
                         (stage == 0 ? ", " : ",\n      ") + "Values& values)",
                     body.lines + stores);
   }
@@ -171,7 +184,7 @@ class Writer {
       stores += "    groups." + value_texts_.divisor_name(index) + " = Divisor(" + bare(expression(body, index)) + ");\n";
     const std::string number = std::to_string(stage);
     return "  template <typename Vector>\n" +
-           function("derive_group(Stage<" + number + ">, const Params& params, const Values& values, const Vector& v,\n" +
+           function("derive_group(OfStage<" + number + ">, const Params& params, const Values& values, const Vector& v,\n" +
                         "      const GroupReductions<" + number + ">::Value& partial, Groups& groups)",
                     body.lines + stores);
   }

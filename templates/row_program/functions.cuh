@@ -41,6 +41,40 @@ __device__ __forceinline__ float exponential_of_difference(float a, float b) {
   const float power = float_of((bits_of(shifted) + 127u) << 23);  // 0 or infinite at the ends
   return multiply(exp2_of_fraction(fraction), power);
 }
+/// exp(a - b) for many a and one b, with the error and the limits of exponential_of_difference. a log2(e) - b log2(e) is
+/// computed without rounding the difference of a and b: products and integers are subtracted in fused operations.
+struct ExponentialOfDifference {
+  static constexpr float to_integer = 12582912.0f;  // as above
+  static constexpr float large = 0x1.0p20f;         // beyond it, integers do not fit: subtract b first (exact near b)
+
+  float origin;           ///< 0, or b if it is large or not finite
+  float lowest, highest;  ///< of a - origin: the ends of the results' range
+  float top;              ///< (b - origin) log2(e), rounded
+  float shift;            ///< to_integer - N for the integer N next to it
+  float rest;             ///< (b - origin) log2(e) - N
+
+  __device__ __forceinline__ explicit ExponentialOfDifference(float b = 0.0f) {
+    const ExponentScale scale;
+    const bool is_near = absolute(b) < large;
+    const float moved = is_near ? b : 0.0f;
+    origin = is_near ? 0.0f : b;
+    lowest = subtract(moved, 88.0f);
+    highest = add(moved, 89.0f);
+    top = multiply(moved, scale.high);
+    const float units = subtract(add(top, to_integer), to_integer);
+    shift = subtract(to_integer, units);
+    rest = fused_multiply_add(moved, scale.low, fused_multiply_add(moved, scale.high, -units));
+  }
+  __device__ __forceinline__ float operator()(float a) const {
+    const ExponentScale scale;
+    const float x = minimum_or_nan(maximum_or_nan(subtract(a, origin), lowest), highest);
+    const float shifted = add(fused_multiply_add(x, scale.high, -top), to_integer);
+    float fraction = fused_multiply_add(x, scale.high, -subtract(shifted, shift));
+    fraction = fused_multiply_add(x, scale.low, subtract(fraction, rest));
+    const float power = float_of((bits_of(shifted) + 127u) << 23);  // 0 or infinite at the ends
+    return multiply(exp2_of_fraction(fraction), power);
+  }
+};
 __device__ __forceinline__ float exponential2(float x) { return TUNESMITH_MATH(exp2f)(x); }
 __device__ __forceinline__ float logarithm(float x) { return TUNESMITH_MATH(logf)(x); }
 __device__ __forceinline__ float logarithm_of_one_plus(float x) { return TUNESMITH_MATH(log1pf)(x); }

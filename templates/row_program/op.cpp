@@ -5,6 +5,7 @@
 #include "core/hash.h"
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/column_sums.h"
+#include "templates/row_program/cost_class.h"
 #include "templates/row_program/emit.h"
 #include "templates/row_program/separate.h"
 #include "templates/source_text.h"
@@ -37,6 +38,12 @@ ParsedRowProgram::ParsedRowProgram(const Op& op, const RowProgramProblem& p, Pro
       typed_(p),
       program_(std::move(program)),
       resident_program_(row_program::with_separate_stages(program_)) {}
+
+KeyParts ParsedRowProgram::key() const {
+  KeyParts parts = RowProblem::key();
+  parts.related_class = shape().problem_class() + "," + row_program::cost_class(program_);
+  return parts;
+}
 
 Cost ParsedRowProgram::cost() const {
   double operations = 0;
@@ -78,7 +85,7 @@ SourceParts ParsedRowProgram::source_parts(const Config& config) const {
   const std::string reads = program_.stages == 0 ? "one read" : std::to_string(program_.stages + 1) + " reads";
   if (row::TypedConfig::parse(config).reads_twice())
     parts.algorithm = reads + " of each input: a pass for every stage of reductions, and one that writes";
-  if (shape().column_sums > 0) row_program::add_column_sums(parts, "RowProgramParams");
+  if (shape().column_sums > 0) row_program::add_column_sums(parts, row::TypedConfig::parse(config), "RowProgramParams");
   return parts;
 }
 

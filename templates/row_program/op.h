@@ -13,6 +13,7 @@ class ParsedRowProgram final : public row::RowProblem {
   ParsedRowProgram(const Op& op, const RowProgramProblem& problem)
       : ParsedRowProgram(op, problem, row_program::program_of(problem)) {}
 
+  KeyParts key() const override;
   Cost cost() const override;
   std::optional<Config> capacity_config(const DeviceInfo&) const override { return std::nullopt; }
   std::int64_t capacity() const noexcept override { return 0; }

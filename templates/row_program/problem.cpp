@@ -125,11 +125,18 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   const auto columns = std::ranges::count(program.inputs, Kind::col, &Input::kind);
   // A vector of each array of columns, and the partial results.
   shape.more_registers = static_cast<int>(columns) * 8 + 4 * (shape.inputs - 1) + 2 * shape.more_outputs;
+  constexpr std::int64_t kept_as_float = 4;
+  for (const Input& input : program.inputs)
+    if (input.kind == Kind::col) {
+      const std::int64_t size = size_of(dtype_of(*input.type));
+      shape.column_bytes += static_cast<int>(size == 1 ? kept_as_float : size);
+    }
   shape.exchanged_floats = 1;
   const Program separate = with_separate_stages(program);
   for (int stage = 1; stage <= separate.stages; ++stage)
     shape.exchanged_floats = std::max(shape.exchanged_floats, exchanged_floats(separate, stage));
   shape.more_registers += shape.exchanged_floats;
+  shape.exchanges = std::max(separate.stages, 1);
   constexpr int warps = 32, float_bytes = 4, slots = 2, usual_bytes = 1024;
   shape.more_smem_bytes =
       std::max(0, warps * float_bytes * slots * shape.exchanged_floats * std::max(separate.stages, 1) - usual_bytes);

@@ -24,7 +24,7 @@ namespace tunesmith {
 
 /// Names a stage in overloads.
 template <int number>
-struct Stage {};
+struct OfStage {};
 
 template <typename... T>
 struct TypeList {
@@ -173,6 +173,14 @@ __device__ __forceinline__ void store_outputs_from(const typename Program::Param
   store_outputs_from<Program, index + 1, shape, hint>(params, row, column, inside, values, TypeList<Rest...>());
 }
 
+/// Loads what a pass reads of arrays [col] for a vector.
+template <typename Program, int pass, const RowShape& shape, typename Vector>
+__device__ __forceinline__ void load_columns(const typename Program::Params& params, const Row<shape>& row, int64 column,
+                                             bool inside, Vector& v) {
+  constexpr PassUses uses = Program::template uses<pass>();
+  load_columns_from<Program, uses.columns, 0>(params, row, column, inside, v, typename Program::ColumnArrays());
+}
+
 /// The elements of the vector at `column`, which counts from the row's shift, that are in the row.
 template <const RowShape& shape>
 __device__ __forceinline__ ElementsInside elements_inside(const Row<shape>& row, int64 column, bool inside) {
@@ -196,24 +204,25 @@ __device__ __forceinline__ void reduce_groups(const typename Program::Params& pa
                     "neighbouring lanes of a warp hold a group of columns");
       float terms[All::operands][shape.vector];
 #pragma unroll
-      for (int j = 0; j < shape.vector; ++j) Program::group_terms(Stage<stage>(), params, values, groups, v, j, terms);
+      for (int j = 0; j < shape.vector; ++j) Program::group_terms(OfStage<stage>(), params, values, groups, v, j, terms);
       typename All::Value partial = All::identity();
       All::include(partial, terms, inside);
       partial = reduce_lanes<lanes>(partial, All());
-      Program::derive_group(Stage<stage>(), params, values, v, partial, groups);
+      Program::derive_group(OfStage<stage>(), params, values, v, partial, groups);
+    } else {
+      Program::derive_group(OfStage<stage>(), params, values, v, typename All::Value(), groups);
     }
     reduce_groups<Program, stage + 1, last, shape>(params, values, v, inside, groups);
   }
 }
 
-/// Includes a vector in the reductions of a stage.
+/// Includes a vector in the reductions of a stage. It holds what the stage reads of arrays [row, col] and [col].
 template <typename Program, int stage, const RowShape& shape, typename Vector, typename Value>
 __device__ __forceinline__ void include_vector(const typename Program::Params& params, const Row<shape>& row,
                                                const typename Program::Values& values, int64 column, bool inside, Vector& v,
                                                Value& partial) {
   using All = typename Program::template RowReductions<stage>;
   constexpr PassUses uses = Program::template uses<stage>();
-  load_columns_from<Program, uses.columns, 0>(params, row, column, inside, v, typename Program::ColumnArrays());
   v.row = row.index;
   v.column = column - row.shift;
   const ElementsInside elements = elements_inside(row, column, inside);
@@ -221,7 +230,7 @@ __device__ __forceinline__ void include_vector(const typename Program::Params& p
   reduce_groups<Program, 1, uses.groups, shape>(params, values, v, elements, groups);
   float terms[All::operands][shape.vector];
 #pragma unroll
-  for (int j = 0; j < shape.vector; ++j) Program::terms(Stage<stage>(), params, values, groups, v, j, terms);
+  for (int j = 0; j < shape.vector; ++j) Program::terms(OfStage<stage>(), params, values, groups, v, j, terms);
   All::include(partial, terms, elements);
 }
 
@@ -231,14 +240,13 @@ struct NoColumnSums {
   __device__ __forceinline__ void include(const Params&, int64, int, const Results&, ElementsInside, bool) const {}
 };
 
-/// Computes and stores the outputs of vector i. `of_kept`: it holds Program::kept values instead of inputs. `exists`: the
-/// row may be stored.
+/// Computes and stores the outputs of vector i, which holds what they are made of. `of_kept`: Program::kept values instead
+/// of inputs. `exists`: the row may be stored.
 template <typename Program, bool of_kept, const RowShape& shape, StoreHint hint, typename Vector, typename Sums>
 __device__ __forceinline__ void finish_vector(const typename Program::Params& params, const Row<shape>& row,
                                               const typename Program::Values& values, int64 column, bool inside, bool exists,
                                               int i, Vector& v, Sums& sums) {
   constexpr PassUses uses = Program::template uses<Program::stages + (of_kept ? 2 : 1)>();
-  load_columns_from<Program, uses.columns, 0>(params, row, column, inside, v, typename Program::ColumnArrays());
   v.row = row.index;
   v.column = column - row.shift;
   typename Program::Groups groups;

@@ -12,9 +12,11 @@
 
 namespace tunesmith {
 
-/// A partial result, or several.
+/// A partial result, or several. Aligned for wide accesses to shared memory.
 template <int count>
-struct Floats {
+struct alignas(count % 4 == 0   ? 16
+               : count % 2 == 0 ? 8
+                                : 4) Floats {
   float value[count];
 };
 template <int count>

@@ -22,16 +22,18 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
         if (i == config.register_vectors && !arrived) inputs.arrived();
         VectorOf<Program, shape> v;
         inputs.template get<Program::template uses<stage>().inputs>(i, v);
-        include_vector<Program, stage, shape>(params, row, values, column_of<shape, Group::group_size>(i, thread_rank),
-                                              inside_row<shape, Group::group_size>(i), v, partial);
+        const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
+        const bool inside = inside_row<shape, Group::group_size>(i);
+        load_columns<Program, stage>(params, row, column, inside, v);
+        include_vector<Program, stage, shape>(params, row, values, column, inside, v, partial);
         if constexpr (stage == Program::stages && Program::kept > 0)
           if (Inputs::can_keep(i, Program::kept)) inputs.keep(i, Program::kept, v);
       }
       arrived = true;
       partial = group.template reduce<stage - 1>(partial, All());
-      Program::derive(Stage<stage>(), params, row.index, partial, values);
+      Program::derive(OfStage<stage>(), params, row.index, partial, values);
     } else {
-      Program::derive(Stage<stage>(), params, row.index, typename All::Value(), values);
+      Program::derive(OfStage<stage>(), params, row.index, typename All::Value(), values);
     }
     reduce_resident<Program, stage + 1, shape, config>(group, params, row, inputs, arrived, values);
   }
@@ -49,7 +51,7 @@ __device__ __forceinline__ void program_of_row(Group& group, const typename Prog
 
   typename Program::Values values;
   bool arrived = false;
-  Program::derive(Stage<0>(), params, index, values);
+  Program::derive(OfStage<0>(), params, index, values);
   reduce_resident<Program, 1, shape, config>(group, params, row, inputs, arrived, values);
 
   if (exists && thread_rank == 0) Program::store_row(params, index, values);
@@ -62,11 +64,13 @@ __device__ __forceinline__ void program_of_row(Group& group, const typename Prog
     if constexpr (Program::kept > 0) {
       if (Inputs::can_keep(i, Program::kept)) {
         inputs.template get<Program::template uses<Program::stages + 2>().inputs>(i, v);
+        load_columns<Program, Program::stages + 2>(params, row, column, inside, v);
         finish_vector<Program, true, shape, config.store>(params, row, values, column, inside, exists, i, v, sums);
         continue;
       }
     }
     inputs.template get<Program::template uses<Program::stages + 1>().inputs>(i, v);
+    load_columns<Program, Program::stages + 1>(params, row, column, inside, v);
     finish_vector<Program, false, shape, config.store>(params, row, values, column, inside, exists, i, v, sums);
   }
 }

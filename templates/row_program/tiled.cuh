@@ -57,14 +57,15 @@ __device__ __forceinline__ void reduce_tiled(const typename Program::Params& par
         for (int i = 0; i < config.unroll; ++i) {
           VectorOf<Program, shape> v;
           tile.template get<used>(i, v);
-          include_vector<Program, stage, shape>(
-              params, row, values, begin + (i * config.threads + thread_index()) * shape.vector, inside, v, partial);
+          const int64 column = begin + (i * config.threads + thread_index()) * shape.vector;
+          load_columns<Program, stage>(params, row, column, inside, v);
+          include_vector<Program, stage, shape>(params, row, values, column, inside, v, partial);
         }
       });
       partial = BlockGroup<config.threads>(nullptr, 0).template reduce<stage - 1>(partial, All());
       sync_block();  // the next row's partial results use the same shared memory
     }
-    Program::derive(Stage<stage>(), params, row.index, partial, values);
+    Program::derive(OfStage<stage>(), params, row.index, partial, values);
     reduce_tiled<Program, stage + 1, shape, config>(params, row, values);
   }
 }
@@ -74,7 +75,7 @@ template <typename Program, const RowShape& shape, const TiledConfig& config, ty
 __device__ __forceinline__ void program_of_tiled_row(const typename Program::Params& params, int64 index, Sums& sums) {
   const Row<shape> row(params.row, index, static_cast<const typename Program::First*>(nullptr));
   typename Program::Values values;
-  Program::derive(Stage<0>(), params, index, values);
+  Program::derive(OfStage<0>(), params, index, values);
   reduce_tiled<Program, 1, shape, config>(params, row, values);
 
   if (thread_index() == 0) Program::store_row(params, index, values);
@@ -86,8 +87,9 @@ __device__ __forceinline__ void program_of_tiled_row(const typename Program::Par
     for (int i = 0; i < config.unroll; ++i) {
       VectorOf<Program, shape> v;
       tile.template get<used>(i, v);
-      finish_vector<Program, false, shape, config.store>(
-          params, row, values, begin + (i * config.threads + thread_index()) * shape.vector, inside, true, i, v, sums);
+      const int64 column = begin + (i * config.threads + thread_index()) * shape.vector;
+      load_columns<Program, Program::stages + 1>(params, row, column, inside, v);
+      finish_vector<Program, false, shape, config.store>(params, row, values, column, inside, true, i, v, sums);
     }
   });
 }

@@ -17,6 +17,13 @@ bool is_divisor(const Node& of, const Node& user) {
 
 }  // namespace
 
+/// Reports whether a difference is that of a value of columns and one of their row.
+bool ValueTexts::is_from_row(const Node& of) const {
+  return of.operation == Operation::subtract && of.kind == Kind::full && of.type == Type::f32 &&
+         is_rowwise(node(of.operands[1]).kind) && node(of.operands[1]).type == Type::f32 &&
+         node(of.operands[1]).operation != Operation::constant;
+}
+
 ValueTexts::ValueTexts(const Program& program)
     : program_(program), names_(names_of(program)), precise_(is_precise(program)) {
   const auto refer = [&](int index, bool elsewhere) {
@@ -31,6 +38,7 @@ ValueTexts::ValueTexts(const Program& program)
       const bool same_level = is_rowwise(of.kind) ? is_rowwise(user.kind) : of.kind == user.kind;
       refer(user.operands[i], !same_level || of.stage != user.stage);
       if (user.operation == Operation::divide && i == 1 && is_divisor(of, user)) divisors_.insert(user.operands[i]);
+      if (user.operation == Operation::exp && precise_ && is_from_row(of)) exponentials_.insert(of.operands[1]);
     }
   for (const Reduction& reduction : program_.reductions)
     for (const int operand : reduction.operands) refer(operand, true);
@@ -151,9 +159,12 @@ std::string ValueTexts::special_text(const Node& of, const std::array<std::strin
     return "uniform_number(" + o[0] + ", " + row + ", " + column + ", " + std::to_string(of.index) + ")";
   }
   if (of.operation == Operation::exp && precise_ && nodes[0]->operation == Operation::subtract &&
-      !is_read(body, of.operands[0]))
+      !is_read(body, of.operands[0])) {
+    if (is_from_row(*nodes[0]))
+      return "values." + exponential_name(nodes[0]->operands[1]) + "(" + bare(expression(body, nodes[0]->operands[0])) + ")";
     return "exponential_of_difference(" + expression(body, nodes[0]->operands[0]) + ", " +
            expression(body, nodes[0]->operands[1]) + ")";
+  }
   if (of.operation != Operation::divide || of.type != Type::f32 || is_rowwise(of.kind)) return {};
   if (nodes[1]->operation == Operation::constant) {
     const double reciprocal = 1 / nodes[1]->value;

@@ -40,10 +40,13 @@ class ValueTexts {
 
   const std::string& name(int node) const { return names_.values[static_cast<std::size_t>(node)]; }
   const std::string& divisor_name(int node) const { return names_.divisors[static_cast<std::size_t>(node)]; }
+  const std::string& exponential_name(int node) const { return names_.exponentials[static_cast<std::size_t>(node)]; }
   /// Values of rows and groups that functions other than their own read.
   const std::set<int>& members() const { return members_; }
   /// Values of rows and groups by which values of columns are divided.
   const std::set<int>& divisors() const { return divisors_; }
+  /// Values b of rows in exponentials exp(a - b) of values of columns.
+  const std::set<int>& exponentials() const { return exponentials_; }
 
   /// Counts the uses in a function before expression() is called.
   void count_uses(FunctionBody& body, int index) const;
@@ -52,6 +55,7 @@ class ValueTexts {
 
  private:
   const Node& node(int index) const { return program_.nodes[static_cast<std::size_t>(index)]; }
+  bool is_from_row(const Node& of) const;
   bool is_trivial(int index) const;
   bool is_read(const FunctionBody& body, int index) const;
   std::string leaf_text(const FunctionBody& body, int index) const;
@@ -62,7 +66,7 @@ class ValueTexts {
   const Program& program_;
   const ValueNames names_;
   const bool precise_;
-  std::set<int> members_, divisors_;
+  std::set<int> members_, divisors_, exponentials_;
 };
 
 }  // namespace tunesmith::row_program

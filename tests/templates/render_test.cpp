@@ -98,6 +98,22 @@ const Case golden_cases[] = {
      "out dx : float[row%2C col] = dy * w * t - d / cols * t * t * t * x%0A"
      "colsum dw : float[col] = dy * x * t%0A",
      "sm_90a", "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,load=plain,load_again=plain,store=plain"},
+    {"row_program_persistent_bf16_32768", "row_program",
+     "rows=1024,cols=32768,dtype=bf16,program="
+     "in x : float[row%2C col]%0A"
+     "in w : float[col]%0A"
+     "mean ms = x * x%0A"
+     "out y : float[row%2C col] = x * rsqrt(ms + 1e-6) * w%0A",
+     "sm_90a",
+     "variant=persistent,threads=512,blocks_per_row=2,stages=3,batch=1,keep_columns=1,min_blocks=1,load=plain,store=plain"},
+    {"row_program_sums_persistent_f32_4096", "row_program",
+     "rows=4096,cols=4096,program="
+     "in x : float[row%2C col]%0A"
+     "sum s = x * x%0A"
+     "out y : float[row%2C col] = x * s%0A"
+     "colsum c : f32[col] = x * s%0A",
+     "sm_90a",
+     "variant=persistent,threads=256,blocks_per_row=1,stages=2,batch=4,keep_columns=0,min_blocks=1,load=plain,store=plain"},
 };
 
 std::string rendered(const Case& c, const TemplateSet& templates = TemplateSet::embedded()) {
@@ -163,7 +179,8 @@ TEST(Render, GoldenFilesCoverEveryMainTemplate) {
             (std::set<std::string>{"softmax/resident.cuh", "softmax/tiled.cuh", "softmax/backward_resident.cuh",
                                    "softmax/backward_tiled.cuh", "softmax/strided.cuh", "softmax/strided_backward.cuh",
                                    "rms_norm/resident.cuh", "rms_norm/tiled.cuh", "row_program/resident.cuh",
-                                   "row_program/tiled.cuh", "row_program/sums_resident.cuh", "row_program/sums_tiled.cuh"}));
+                                   "row_program/tiled.cuh", "row_program/sums_resident.cuh", "row_program/sums_tiled.cuh",
+                                   "row_program/persistent.cuh", "row_program/sums_persistent.cuh"}));
 }
 
 TEST(Render, IsOneSelfContainedUnit) {

@@ -41,6 +41,7 @@ struct Program {
     float m;
     float s;
     Divisor by_s;
+    ExponentialOfDifference exp_minus_m;
   };
   struct Groups {};
 
@@ -70,11 +71,12 @@ struct Program {
       Values& values) {
     const float m = LargestColumn::result(partial.value);
     values.m = m;
+    values.exp_minus_m = ExponentialOfDifference(m);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
-    const float e = exponential_of_difference(v.input[0][j], values.m);
+    const float e = values.exp_minus_m(v.input[0][j]);
     terms[0][j] = e;
     v.input[0][j] = e;  // kept for the outputs
   }
@@ -87,7 +89,7 @@ struct Program {
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[1][vector]) {
-    const float e = exponential_of_difference(v.input[0][j], values.m);
+    const float e = values.exp_minus_m(v.input[0][j]);
     results[0][j] = values.by_s.divide(e);  // y
   }
   template <typename Vector, int vector>

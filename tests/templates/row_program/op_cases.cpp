@@ -81,6 +81,14 @@ max[32] a = abs(x) * scale
 out y_out : float[row, col] = y + x / (a + scale)
 out top : f32[row, col/32] = a * scale
 )"},
+    {"groups_of_rows", R"(
+in x : float[row, col]
+in scale : f32[row, col/32]
+count c = x > 0
+q = c / (abs(scale) + 0.5)
+max m = x * q
+out y : float[row, col] = x + q * m
+)"},
     {"choices", R"(
 in  x : float[row, col]
 in  t : i32[row]
@@ -175,6 +183,9 @@ std::vector<Case> all_row_program_cases(const DeviceInfo& device) {
       "variant=grid,threads=64,blocks_per_row=3,register_vectors=2,min_blocks=1",
       "variant=warp,lanes=8",
       "variant=two_pass,threads=32,unroll=1,blocks_per_sm=1",
+      "variant=persistent,threads=64,blocks_per_row=1,stages=3,batch=2,keep_columns=0",
+      "variant=persistent,threads=32,blocks_per_row=3,stages=2,batch=1,keep_columns=1",
+      "variant=persistent,threads=96,blocks_per_row=2,stages=2,batch=4,keep_columns=0",
   };
   const char* const layouts[] = {"rows=17,cols=1024,dtype=bf16", "rows=17,cols=1031,dtype=f32", "rows=18,cols=781,dtype=f16",
                                  "rows=17,cols=2048,dtype=f32"};

@@ -20,7 +20,7 @@ TEST_F(RowProgramGpu, EveryProgramInEveryVariant) {
   const std::vector<Case> cases = test::all_row_program_cases(device().info());
   std::set<std::string> variants;
   for (const Case& c : cases) variants.insert(c.config.variant());
-  EXPECT_GE(variants.size(), has_clusters() ? 6U : 5U);
+  EXPECT_GE(variants.size(), has_clusters() ? 7U : 6U);
   verify_all(cases);
 }
 
@@ -31,7 +31,8 @@ TEST_F(RowProgramGpu, SumsOverRows) {
                                "rows=5,cols=131072,dtype=f16"})
       for (Case& c : test::row_program_cases(
                test::row_program_text(program), fields, device().info(),
-               {"variant=warp", "variant=block", "variant=hybrid", "variant=cluster", "variant=grid", "variant=two_pass"}))
+               {"variant=warp", "variant=block", "variant=hybrid", "variant=cluster", "variant=grid", "variant=two_pass",
+                "variant=persistent", "variant=persistent,threads=256,blocks_per_row=2,stages=2,batch=2,keep_columns=0"}))
         cases.push_back(std::move(c));
   EXPECT_GE(cases.size(), 20U);
   verify_all(cases);
@@ -64,7 +65,8 @@ TEST_F(RowProgramGpu, LongRowsAndManyRows) {
 TEST_F(RowProgramGpu, IsReproducible) {
   std::vector<Case> cases;
   for (const char* config : {"variant=warp", "variant=block", "variant=cluster", "variant=two_pass",
-                             "variant=grid,threads=256,blocks_per_row=4,min_blocks=1,register_vectors=2"})
+                             "variant=grid,threads=256,blocks_per_row=4,min_blocks=1,register_vectors=2",
+                             "variant=persistent,threads=256,blocks_per_row=2,stages=2,batch=2,keep_columns=0"})
     for (Case& c :
          test::row_program_cases(test::row_program_text("layer_norm"), "rows=513,cols=8191", device().info(), {config}))
       cases.push_back(std::move(c));

@@ -22,8 +22,9 @@ TEST_F(RowProgramNvrtc, EveryProgramCompiles) {
     const std::string cols = grouped || turn % 2 == 0 ? "4096" : "5003";
     for (const test::Case& c :
          test::row_program_cases(program.text, "rows=64,cols=" + cols + ",dtype=bf16", generic_device(arch),
-                                 {turn % 3 == 0   ? "variant=two_pass"
-                                  : turn % 3 == 1 ? "variant=block"
+                                 {turn % 4 == 0   ? "variant=two_pass"
+                                  : turn % 4 == 1 ? "variant=block"
+                                  : turn % 4 == 2 ? "variant=persistent"
                                                   : "variant=cluster"}))
       sources.push_back(source_of(c, arch));
     ++turn;

@@ -1,0 +1,118 @@
+/// The kernels' only argument.
+struct RowProgramParams {
+  RowParams row;
+  void* y_address;
+  int64 y_stride;
+};
+
+// both
+struct Monoid0 {
+  static constexpr int components = 2;
+  static __device__ __forceinline__ void identity(float* partial) {
+    partial[0] = float_of(0x00000000u);
+    partial[1] = float_of(0xff800000u);
+  }
+  static __device__ __forceinline__ void combine(float* partial, const float* other) {
+    const float v4 = (partial[0] + other[0]);
+    const float v5 = maximum_or_nan(partial[1], other[1]);
+    const float result0 = v4;
+    const float result1 = v5;
+    partial[0] = result0;
+    partial[1] = result1;
+  }
+};
+
+/// The program: each of its lines is a line of these functions.
+struct Program {
+  using Params = RowProgramParams;
+  using First = bf16;
+  using Inputs = TypeList<bf16>;
+  using Outputs = TypeList<bf16>;
+  using ColumnArrays = ColumnList<>;
+  static constexpr int stages = 1;
+  static constexpr int kept = 0;
+  static constexpr int sums = 0;
+  static constexpr int columns_of_group = 1;
+  template <int stage>
+  using RowReductions = typename TypeAt<stage - 1, Reductions<OwnReduction<Monoid0>>>::type;
+  template <int stage>
+  using GroupReductions = Reductions<>;
+  struct Values {
+    float m;
+    float v5;
+    Divisor by_v5;
+  };
+  struct Groups {};
+
+  template <int pass>
+  static __device__ __forceinline__ constexpr PassUses uses() {
+    if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
+    return {.inputs = 1, .columns = 0, .groups = 0};
+  }
+  template <int which>
+  static __device__ __forceinline__ RowsOfArray input(const Params& params) {
+    if constexpr (which == 0) return {params.row.input[0], params.row.input_stride[0]};
+  }
+  template <int which>
+  static __device__ __forceinline__ RowsOfArray output(const Params& params) {
+    if constexpr (which == 0) return {params.y_address, params.y_stride};
+  }
+
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    const float x = v.input[0][j];
+    terms[0][j] = absolute(x);
+    terms[1][j] = x;
+  }
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+      Values& values) {
+    const float m = partial.value[1];
+    const float s = partial.value[0];
+    const float v5 = maximum_or_nan(s, 1.0f);
+    values.m = m;
+    values.v5 = v5;
+    values.by_v5 = Divisor(v5);
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
+      float (&results)[1][vector]) {
+    results[0][j] = values.by_v5.divide(v.input[0][j]) + values.m;  // y
+  }
+  static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
+  static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
+};
+
+}  // namespace tunesmith
+
+static constexpr tunesmith::RowShape shape = {
+    .cols = 4096,
+    .vector = 8,
+};
+
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::WholeVectors;
+  using SeenEdges = tunesmith::WholeVectors;
+  using Mask = tunesmith::NoMask;
+};
+
+static constexpr tunesmith::TiledConfig config = {
+    .threads = 256,
+    .unroll = 2,
+    .blocks_per_row = 1,
+    .load = tunesmith::LoadHint::plain,
+    .load_again = tunesmith::LoadHint::plain,
+    .store = tunesmith::StoreHint::plain,
+};
+
+static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .y_address = {}, .y_stride = {}}) == 176, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::y_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::y_stride) == 8, "the host fills the parameters by this layout");
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
+  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
+}

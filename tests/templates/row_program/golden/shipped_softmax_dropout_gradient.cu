@@ -1,0 +1,138 @@
+/// The kernels' only argument.
+struct RowProgramParams {
+  RowParams row;
+  const void* dy_address;
+  int64 dy_stride;
+  void* dx_address;
+  int64 dx_stride;
+  float p_number;
+  int64 seed_number;
+};
+
+/// The program: each of its lines is a line of these functions.
+struct Program {
+  using Params = RowProgramParams;
+  using First = bf16;
+  using Inputs = TypeList<bf16, bf16>;
+  using Outputs = TypeList<bf16>;
+  using ColumnArrays = ColumnList<>;
+  static constexpr int stages = 2;
+  static constexpr int kept = 2;
+  static constexpr int sums = 0;
+  static constexpr int columns_of_group = 1;
+  template <int stage>
+  using RowReductions = typename TypeAt<stage - 1, Reductions<LogSumExp<false>>, Reductions<SumOfColumns>>::type;
+  template <int stage>
+  using GroupReductions = Reductions<>;
+  struct Values {
+    float t1;
+    float t2;
+    float v17;
+    float v18;
+    Divisor by_t1;
+  };
+  struct Groups {};
+
+  template <int pass>
+  static __device__ __forceinline__ constexpr PassUses uses() {
+    if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
+    if constexpr (pass == 2) return {.inputs = 3, .columns = 0, .groups = 0};
+    if constexpr (pass == 3) return {.inputs = 3, .columns = 0, .groups = 0};
+    return {.inputs = 3, .columns = 0, .groups = 0};
+  }
+  template <int which>
+  static __device__ __forceinline__ RowsOfArray input(const Params& params) {
+    if constexpr (which == 0) return {params.row.input[0], params.row.input_stride[0]};
+    if constexpr (which == 1) return {params.dy_address, params.dy_stride};
+  }
+  template <int which>
+  static __device__ __forceinline__ RowsOfArray output(const Params& params) {
+    if constexpr (which == 0) return {params.dx_address, params.dx_stride};
+  }
+
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {
+    const float t1 = 1.0f - params.p_number;
+    values.t1 = t1;
+    values.v17 = divide(1.0f, t1);
+    values.by_t1 = Divisor(t1);
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    terms[0][j] = v.input[0][j];
+  }
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+      Values& values) {
+    const float t2 = LogSumExp<false>::result(partial.value);
+    values.t2 = t2;
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    const bool keep = params.p_number <= uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0);
+    const float t4 = keep ? v.input[1][j] : 0.0f;
+    const float t3 = exponential_of_rounded((v.input[0][j] - values.t2));
+    terms[0][j] = t4 * t3;
+    v.input[0][j] = t4;  // kept for the outputs
+    v.input[1][j] = t3;  // kept for the outputs
+  }
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+      Values& values) {
+    const float t5 = SumOfColumns::result(partial.value);
+    values.v18 = values.v17 * t5;
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
+      float (&results)[1][vector]) {
+    const bool keep = params.p_number <= uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0);
+    const float t4 = keep ? v.input[1][j] : 0.0f;
+    const float t3 = exponential_of_rounded((v.input[0][j] - values.t2));
+    results[0][j] = (values.by_t1.divide(t4) * t3) - (values.v18 * t3);  // dx
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void outputs_of_kept(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
+      float (&results)[1][vector]) {
+    const float t4 = v.input[0][j];
+    const float t3 = v.input[1][j];
+    results[0][j] = (values.by_t1.divide(t4) * t3) - (values.v18 * t3);  // dx
+  }
+  static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
+  static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
+};
+
+}  // namespace tunesmith
+
+static constexpr tunesmith::RowShape shape = {
+    .cols = 4096,
+    .vector = 8,
+};
+
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::WholeVectors;
+  using SeenEdges = tunesmith::WholeVectors;
+  using Mask = tunesmith::NoMask;
+};
+
+static constexpr tunesmith::TiledConfig config = {
+    .threads = 256,
+    .unroll = 2,
+    .blocks_per_row = 1,
+    .load = tunesmith::LoadHint::plain,
+    .load_again = tunesmith::LoadHint::plain,
+    .store = tunesmith::StoreHint::plain,
+};
+
+static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .dy_address = {}, .dy_stride = {}, .dx_address = {}, .dx_stride = {}, .p_number = {}, .seed_number = {}}) == 208, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::dy_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::dy_stride) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::dx_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::dx_stride) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::p_number) == 4, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::seed_number) == 8, "the host fills the parameters by this layout");
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
+  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
+}

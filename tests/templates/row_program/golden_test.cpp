@@ -1,0 +1,59 @@
+// Golden sources of row programs: what is generated for each program, without the templates that all programs share.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "templates/render.h"
+#include "tests/templates/row_program/op_cases.h"
+
+namespace tunesmith {
+namespace {
+
+const std::filesystem::path folder = std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/row_program/golden";
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream content;
+  content << stream.rdbuf();
+  return content.str();
+}
+
+/// Returns the parameters, the program, the constants and the kernels of a source.
+std::string generated_part(const std::string& source) {
+  const std::size_t begin = source.find("/// The kernels' only argument.\n");
+  return begin == std::string::npos ? source : source.substr(begin);
+}
+
+// Set TUNESMITH_UPDATE_GOLDEN to regenerate them.
+TEST(RowProgramGolden, EveryProgramMatchesItsSource) {
+  const char* const configs[] = {
+      "variant=block,threads=256,min_blocks=1,registers=float32", "variant=two_pass,threads=256,unroll=2,blocks_per_sm=0",
+      "variant=persistent,threads=128,blocks_per_row=2,stages=2,batch=2,keep_columns=0,min_blocks=1",
+      "variant=cluster,threads=256,blocks_per_row=2,register_vectors=1,min_blocks=1"};
+  std::set<std::string> named, found;
+  std::size_t turn = 0;
+  for (const test::NamedProgram& program : test::row_programs()) {
+    std::string name = program.name;
+    std::ranges::replace(name, ' ', '_');
+    const auto cases = test::row_program_cases(program.text, "rows=4096,cols=4096,dtype=bf16",
+                                               generic_device(parse_arch("sm_90a")), {configs[turn++ % std::size(configs)]});
+    ASSERT_EQ(cases.size(), 1U) << program.name;
+    const std::string text = generated_part(render(*cases[0].op().parse(cases[0].problem), cases[0].config));
+    const std::filesystem::path path = folder / (name + ".cu");
+    if (std::getenv("TUNESMITH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
+    EXPECT_EQ(text, read(path)) << path;
+    named.insert(path.filename().string());
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) found.insert(entry.path().filename().string());
+  EXPECT_EQ(found, named);
+  EXPECT_GE(named.size(), 40U);
+}
+
+}  // namespace
+}  // namespace tunesmith
