@@ -45,8 +45,8 @@ struct KnownRecord {
 };
 
 /// Returns the records for the tuning key of `problem` in the order of preference: of its bucket, the key's own first; of
-/// older templates; of near n_cols; of related problems with near n_cols. Records whose configuration cannot be read are left out. `provenance` is the device's
-/// present one, compared for staleness. Never throws for what a cache may hold.
+/// older templates; of near n_cols; of related problems with near n_cols. Records whose configuration cannot be read are
+/// left out. `provenance` is the device's present one, compared for staleness. Never throws for what a cache may hold.
 std::vector<KnownRecord> known_records(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates,
                                        Cache& cache, const std::map<std::string, std::string>& provenance);
 

@@ -12,13 +12,13 @@ void describe(const TypedConfig& c, Description& d) {
   };
   using enum Variant;
   const bool by_powers = c.variant == warp || c.variant == pipeline;
-  d.field(
-      "variant", c.variant,
-      {.meaning = "who shares a row and where it waits: lanes of a warp; a block (registers); a block (registers and "
-                  "shared memory); a cluster; blocks of a cooperative grid; two passes by one block; two passes by several "
-                  "blocks; clusters that stay, rows streaming through their shared memory; persistent blocks or clusters that "
-                  "load the next rows to shared memory",
-       .required = true});
+  d.field("variant", c.variant,
+          {.meaning =
+               "who shares a row and where it waits: lanes of a warp; a block (registers); a block (registers and "
+               "shared memory); a cluster; blocks of a cooperative grid; two passes by one block; two passes by several "
+               "blocks; clusters that stay, rows streaming through their shared memory; persistent blocks or clusters that "
+               "load the next rows to shared memory",
+           .required = true});
   d.field("threads", c.threads,
           {.meaning = "threads per block; warp, pipeline: a power of two; pipeline adds 64 threads",
            .range = {32, 1024},
@@ -37,15 +37,15 @@ void describe(const TypedConfig& c, Description& d) {
            .power_of_two = true,
            .required = true,
            .only_with = with({two_pass, split}, "variant=two_pass or variant=split")});
-  d.field("blocks_per_row", c.blocks_per_row,
-          {.meaning = "blocks that share a row; cluster: 2 to 16; grid, split: 2 to 1024; persistent: up to 16; pipeline: a "
-                      "power of two up to 16",
-           .range = c.variant == pipeline || c.variant == persistent ? Range(1, 16)
-                                                                     : Range(2, c.variant == cluster ? 16 : 1024),
-           .power_of_two = c.variant == pipeline,
-           .required = true,
-           .only_with =
-               with({cluster, grid, split, pipeline, persistent}, "variant=cluster, grid, split, pipeline or persistent")});
+  d.field(
+      "blocks_per_row", c.blocks_per_row,
+      {.meaning = "blocks that share a row; cluster: 2 to 16; grid, split: 2 to 1024; persistent: up to 16; pipeline: a "
+                  "power of two up to 16",
+       .range = c.variant == pipeline || c.variant == persistent ? Range(1, 16) : Range(2, c.variant == cluster ? 16 : 1024),
+       .power_of_two = c.variant == pipeline,
+       .required = true,
+       .only_with =
+           with({cluster, grid, split, pipeline, persistent}, "variant=cluster, grid, split, pipeline or persistent")});
   d.field("register_vectors", c.register_vectors,
           {.meaning = "vectors of a thread in registers, the rest in shared memory",
            .range = {0, 64},
@@ -64,11 +64,9 @@ void describe(const TypedConfig& c, Description& d) {
            .power_of_two = true,
            .required = true,
            .only_with = with_persistent});
-  d.field("keep_columns", c.keep_columns,
-          {.meaning = "1: arrays [col] stay in shared memory",
-           .range = {0, 1},
-           .required = true,
-           .only_with = with_persistent});
+  d.field(
+      "keep_columns", c.keep_columns,
+      {.meaning = "1: arrays [col] stay in shared memory", .range = {0, 1}, .required = true, .only_with = with_persistent});
   d.field("chunk_bytes", c.chunk_bytes,
           {.meaning = "bytes of a chunk at most",
            .range = {4096, 32768},
@@ -108,11 +106,12 @@ void describe(const TypedConfig& c, Description& d) {
            .required = true,
            .only_with = with({two_pass, split}, "variant=two_pass or variant=split")});
   d.field("store", c.store, {.meaning = "cache hint of the stores", .required = true});
-  d.option("capacity", c.capacity,
-           {.meaning = "columns that the kernel has room for: it runs every width of a bucket; 0: the problem's "
-                       "columns are compiled in",
-            .range = {0, std::int64_t{1} << 31},
-            .only_with = with({warp, block, hybrid, cluster, grid, two_pass, split}, "a variant but pipeline and persistent")});
+  d.option(
+      "capacity", c.capacity,
+      {.meaning = "columns that the kernel has room for: it runs every width of a bucket; 0: the problem's "
+                  "columns are compiled in",
+       .range = {0, std::int64_t{1} << 31},
+       .only_with = with({warp, block, hybrid, cluster, grid, two_pass, split}, "a variant but pipeline and persistent")});
 }
 
 std::vector<FieldInfo> config_field_infos() { return config_infos<TypedConfig>(); }

@@ -14,14 +14,14 @@
 namespace tunesmith::row {
 
 enum class Variant : std::uint8_t {
-  warp,      ///< lanes of a warp per row, in registers
-  block,     ///< block per row, in registers
-  hybrid,    ///< block per row, in registers and shared memory
-  cluster,   ///< cluster of blocks per row, in registers and shared memory
-  grid,      ///< several blocks of a cooperative grid per row, in registers and shared memory
-  two_pass,  ///< block per row, two passes
-  split,     ///< several blocks per row, two passes in two kernels
-  pipeline,  ///< persistent clusters; rows stream through their shared memory
+  warp,        ///< lanes of a warp per row, in registers
+  block,       ///< block per row, in registers
+  hybrid,      ///< block per row, in registers and shared memory
+  cluster,     ///< cluster of blocks per row, in registers and shared memory
+  grid,        ///< several blocks of a cooperative grid per row, in registers and shared memory
+  two_pass,    ///< block per row, two passes
+  split,       ///< several blocks per row, two passes in two kernels
+  pipeline,    ///< persistent clusters; rows stream through their shared memory
   persistent,  ///< row programs: persistent blocks or clusters; the next rows are copied to their shared memory
 };
 /// Format of resident rows in registers.

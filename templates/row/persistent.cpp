@@ -19,8 +19,8 @@ double expected_share(const TypedConfig& config, const Shape& shape, const Devic
   constexpr double bytes_per_ns = 16;        // that a multiprocessor reads while all of them read and write
   constexpr double enough_bytes = 48 << 10;  // in flight on a multiprocessor
   constexpr double instructions_per_ns = 4 * 1.98 * 1.4;
-  constexpr double block_ns = 500, cluster_ns = 500, rank_ns = 350;   // of an exchange
-  constexpr double kept_ns = 150, loaded_ns = 1200;                   // of a pass that reads arrays [col]
+  constexpr double block_ns = 500, cluster_ns = 500, rank_ns = 350;  // of an exchange
+  constexpr double kept_ns = 150, loaded_ns = 1200;                  // of a pass that reads arrays [col]
   const int passes = shape.exchanges + 1;
   const auto blocks = static_cast<double>(config.min_blocks), rows = static_cast<double>(config.batch);
   const double warps = config.threads / 32.0;

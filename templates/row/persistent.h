@@ -10,8 +10,8 @@
 
 namespace tunesmith::row {
 
-/// Returns the blocks or clusters of the grid: as many as are resident at once, because a later one would begin its rows when
-/// the others end.
+/// Returns the blocks or clusters of the grid: as many as are resident at once, because a later one would begin its rows
+/// when the others end.
 std::int64_t persistent_groups(const TypedConfig& config, std::int64_t rows, const DeviceInfo& device) noexcept;
 
 /// Returns the static shared memory in which the warps of a row program's block or cluster exchange partial results

@@ -285,7 +285,7 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
       for (std::size_t g = 0; g < count; ++g) {
         TypedConfig config = geometries[g];
         if (config.variant == Variant::pipeline && !full && h > 0) continue;  // other hints never won
-        if (config.variant == Variant::persistent && h > 0) continue;  // its copies have no hints
+        if (config.variant == Variant::persistent && h > 0) continue;         // its copies have no hints
         if (config.variant != Variant::persistent) {
           config.load = hints[h].load;
           config.store = hints[h].store;

@@ -21,7 +21,8 @@ std::string why_not_on_device(const TypedConfig& config, const Shape& shape, con
   if (shape.in_place && (config.load == LoadHint::no_allocate || config.load_again == LoadHint::no_allocate))
     return "load no_allocate reads through the read-only path, which in_place=1 rules out";
   if (config.variant == Variant::cluster || (config.variant == Variant::persistent && config.blocks_per_row > 1)) {
-    if (device.arch.number() < 90) return std::string(name(config.variant)) + " needs sm_90 or later for clusters; the device is " + name(device.arch);
+    if (device.arch.number() < 90)
+      return std::string(name(config.variant)) + " needs sm_90 or later for clusters; the device is " + name(device.arch);
     const int most = most_cluster_blocks(device);
     if (config.blocks_per_row > most)
       return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " + number(most) +

@@ -2,8 +2,9 @@
 //
 // The grid is persistent. A cooperative group adds the values of its rows in registers, each thread those of its columns. A
 // partial result is the sum over at most rows_of_partial rows for each group that a block holds; it is added to the block's
-// own partial sums in the workspace, in two floats (one if there is a single partial result). A second kernel adds the partial
-// sums of all blocks. Each order is fixed by the configuration and the number of rows, so results are bitwise reproducible.
+// own partial sums in the workspace, in two floats (one if there is a single partial result). A second kernel adds the
+// partial sums of all blocks. Each order is fixed by the configuration and the number of rows, so results are bitwise
+// reproducible.
 //
 // Error: a value goes through at most rows_of_partial plain additions in a thread, 5 between lanes and 31 between warps;
 // everything after that is compensated (ColumnSums in row_program/evaluate.h).

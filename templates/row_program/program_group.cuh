@@ -1,5 +1,5 @@
-// A block or cluster that shares rows of a program, and its reductions: one barrier for each, whatever the number of rows that
-// are reduced together.
+// A block or cluster that shares rows of a program, and its reductions: one barrier for each, whatever the number of rows
+// that are reduced together.
 //
 // The blocks of a cluster send partial results to each other. On sm_90a an mbarrier in the receiver's shared memory counts
 // their bytes. A cluster barrier has a fence, which waits for all earlier stores to global memory, such as those of the last
@@ -60,9 +60,7 @@ struct ProgramGroup {
     if constexpr (blocks > 1) cluster_wait();
 #endif
   }
-  __device__ __forceinline__ int thread_rank() const {
-    return rank() * block_threads + thread_index();
-  }
+  __device__ __forceinline__ int thread_rank() const { return rank() * block_threads + thread_index(); }
   __device__ __forceinline__ int64 first_row() const { return block_index() / blocks; }
 
   /// Reduces a value of each row of a batch. `lanes` neighbouring lanes take a row: each exchange within a warp reduces
@@ -84,8 +82,7 @@ struct ProgramGroup {
 #pragma unroll
       for (int i = 0; i < floats; ++i) own.value[i] = value.value[i];
       if constexpr (counts_messages)
-        send(&set[rank() * warps + warp_index()], own, lane, lanes, turn,
-             rows * parts * static_cast<int>(sizeof(Part)));
+        send(&set[rank() * warps + warp_index()], own, lane, lanes, turn, rows * parts * static_cast<int>(sizeof(Part)));
       else
         share(set, own, lane, lanes);
       ++reductions;
@@ -161,8 +158,8 @@ struct ProgramGroup {
 #endif
   }
 #if TUNESMITH_COUNTED_MESSAGES
-  /// A phase of a barrier is a reduction. The messages of the next one go to the other barrier, and those of the one after it
-  /// cannot come before all warps of the block have sent theirs of the next.
+  /// A phase of a barrier is a reduction. The messages of the next one go to the other barrier, and those of the one after
+  /// it cannot come before all warps of the block have sent theirs of the next.
   static __device__ __forceinline__ uint64* barriers() {
     TUNESMITH_SHARED(uint64, words, 2);
     return words;

@@ -14,7 +14,9 @@ namespace tunesmith {
 
 /// A partial result, or several. Aligned for wide accesses to shared memory.
 template <int count>
-struct alignas(count % 4 == 0 ? 16 : count % 2 == 0 ? 8 : 4) Floats {
+struct alignas(count % 4 == 0   ? 16
+               : count % 2 == 0 ? 8
+                                : 4) Floats {
   float value[count];
 };
 template <int count>

@@ -135,7 +135,8 @@ struct KeptColumns<index, shape, config, Group, Columns<Element, count>, Rest...
       : first(memory), rest(memory + Slots<Stored, shape, config, Group>::bytes) {}
 
   template <typename Program>
-  __device__ __forceinline__ void fill(const typename Program::Params& params, const Row<shape>& row, int thread_rank) const {
+  __device__ __forceinline__ void fill(const typename Program::Params& params, const Row<shape>& row,
+                                       int thread_rank) const {
 #pragma unroll
     for (int i = 0; i < config.vectors; ++i) {
       float values[shape.vector];

@@ -9,8 +9,8 @@
 namespace tunesmith::row_program {
 
 struct ValueNames {
-  std::vector<std::string> values;    ///< of each node: that of its definition, if it has one
-  std::vector<std::string> divisors;  ///< of each node's Divisor
+  std::vector<std::string> values;        ///< of each node: that of its definition, if it has one
+  std::vector<std::string> divisors;      ///< of each node's Divisor
   std::vector<std::string> exponentials;  ///< of each node's ExponentialOfDifference
 };
 

@@ -32,10 +32,10 @@ std::string generated_part(const std::string& source) {
 
 // Set TUNESMITH_UPDATE_GOLDEN to regenerate them.
 TEST(RowProgramGolden, EveryProgramMatchesItsSource) {
-  const char* const configs[] = {"variant=block,threads=256,min_blocks=1,registers=float32",
-                                 "variant=two_pass,threads=256,unroll=2,blocks_per_sm=0",
-                                 "variant=persistent,threads=128,blocks_per_row=2,stages=2,batch=2,keep_columns=0,min_blocks=1",
-                                 "variant=cluster,threads=256,blocks_per_row=2,register_vectors=1,min_blocks=1"};
+  const char* const configs[] = {
+      "variant=block,threads=256,min_blocks=1,registers=float32", "variant=two_pass,threads=256,unroll=2,blocks_per_sm=0",
+      "variant=persistent,threads=128,blocks_per_row=2,stages=2,batch=2,keep_columns=0,min_blocks=1",
+      "variant=cluster,threads=256,blocks_per_row=2,register_vectors=1,min_blocks=1"};
   std::set<std::string> named, found;
   std::size_t turn = 0;
   for (const test::NamedProgram& program : test::row_programs()) {

@@ -234,8 +234,8 @@ TEST_F(RowProgramHost, RandomProgramsAgreeWithTheirEvaluation) {
       const ParsedProblemPtr parsed = find_op("row_program").parse(problem);
       const std::vector<Config> space = parsed->search_space(device_.info(), Effort::full);
       const Config persistent{parse_fields("variant=persistent,threads=32,stages=2,batch=2,keep_columns=0", "config")};
-      cases.push_back({problem, seed % 4 == 0 ? parsed->complete_config(device_.info(), persistent)
-                                              : space[seed * 7 % space.size()]});
+      cases.push_back(
+          {problem, seed % 4 == 0 ? parsed->complete_config(device_.info(), persistent) : space[seed * 7 % space.size()]});
     } catch (const Error& error) {
       if (seed % 4 != 0) {  // a row may have too few bytes for asynchronous copies
         EXPECT_EQ(error.code(), ErrorCode::unsupported) << "seed " << seed << ": " << error.what() << "\n" << text;
@@ -251,11 +251,10 @@ TEST_F(RowProgramHost, RandomProgramsAgreeWithTheirEvaluation) {
 // Equal numbers in every configuration: a mask of dropout depends on the seed, the row and the column alone.
 TEST_F(RowProgramHost, RandomNumbersDoNotDependOnTheConfiguration) {
   const std::string text = "in x : f32[row, col]\nnum seed : i32\nout y : f32[row, col] = x * 0 + uniform(seed, 3)\n";
-  std::vector<Case> cases =
-      row_program_cases(text, "rows=7,cols=777,numbers=seed=-5", device_.info(),
-                        {"variant=warp,lanes=32", "variant=block,threads=96", "variant=two_pass,threads=64",
-                         "variant=cluster,threads=32,blocks_per_row=3",
-                         "variant=persistent,threads=32,blocks_per_row=2,stages=2,batch=2"});
+  std::vector<Case> cases = row_program_cases(
+      text, "rows=7,cols=777,numbers=seed=-5", device_.info(),
+      {"variant=warp,lanes=32", "variant=block,threads=96", "variant=two_pass,threads=64",
+       "variant=cluster,threads=32,blocks_per_row=3", "variant=persistent,threads=32,blocks_per_row=2,stages=2,batch=2"});
   ASSERT_EQ(cases.size(), 5U);
   std::vector<std::byte> zeros(7 * 777 * sizeof(float));
   std::vector<std::vector<std::byte>> results;
@@ -274,8 +273,8 @@ TEST_F(RowProgramHost, MutatedKernelsFailVerification) {
   const Mutation mutations[] = {
       {"rms_norm", "rows=17,cols=1000", "variant=block", "x * x", "x + x"},
       {"rms_norm", "rows=17,cols=1000", "variant=block", "params.eps_number", "0.01f"},
-      {"rms_norm", "rows=17,cols=1000,dtype=bf16", "variant=persistent,threads=32,stages=2,keep_columns=1", "v.of_column[0][j]",
-       "v.of_column[0][0]"},
+      {"rms_norm", "rows=17,cols=1000,dtype=bf16", "variant=persistent,threads=32,stages=2,keep_columns=1",
+       "v.of_column[0][j]", "v.of_column[0][0]"},
       {"shipped layer_norm_gradient", "rows=17,cols=1000", "variant=persistent,threads=64,stages=2,batch=2",
        "results[2][j] = ", "results[2][j] = 0.1f + "},
       {"rms_norm", "rows=17,cols=1000,dtype=bf16", "variant=two_pass", "v.of_column[0][j]", "v.of_column[0][0]"},
