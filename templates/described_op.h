@@ -11,6 +11,7 @@ namespace tunesmith {
 ///   std::string_view summary_of(const Typed&);              returns one line of help
 ///   std::vector<FieldInfo> config_fields_of(const Typed&);  describes the fields of its configurations
 ///   void complete(Typed&);                                  checks across fields, and makes equal problems identical
+/// Parsed may have a function of(const Op&, const Typed&) that chooses among several classes.
 /// An internal operation, which help does not list, has a static member `internal`.
 template <typename Typed, typename Parsed>
 class DescribedOp : public Op {
@@ -29,7 +30,7 @@ class DescribedOp : public Op {
   ParsedProblemPtr parse(const Problem& problem) const override {
     Typed typed = read_problem(prototype_, problem.fields);
     complete(typed);
-    return std::make_shared<const Parsed>(*this, typed);
+    return parsed(typed);
   }
 
   ParsedProblemPtr parse_typed(const std::type_info& type, const void* problem) const override {
@@ -42,7 +43,7 @@ class DescribedOp : public Op {
     }
     check_extents(typed);
     complete(typed);
-    return std::make_shared<const Parsed>(*this, typed);
+    return parsed(typed);
   }
 
   std::vector<ArrayInfo> describe_arrays(const Fields& known) const override {
@@ -59,6 +60,13 @@ class DescribedOp : public Op {
     Typed typed = prototype_;
     Description(typed).read_known(known);
     return typed;
+  }
+
+  ParsedProblemPtr parsed(const Typed& typed) const {
+    if constexpr (requires { Parsed::of(*this, typed); })
+      return Parsed::of(*this, typed);
+    else
+      return std::make_shared<const Parsed>(*this, typed);
   }
 
   const Typed prototype_;

@@ -8,11 +8,46 @@
 
 namespace tunesmith {
 
+/// With a gradient through lse.
+struct CrossEntropyLseParams : CrossEntropyParams {
+  const float* dlse;  ///< [rows]
+};
+
+/// Adds the gradient through lse, dlse * p, to that of the loss. Rows without a loss have it, too.
+template <typename Params>
+struct LseGradient {
+  __device__ __forceinline__ LseGradient(const Params&, int64) {}
+  template <typename Gradient, typename Loss>
+  __device__ __forceinline__ void add_to(Gradient&, const Loss&, bool) const {}
+  template <typename Gradient, typename Loss>
+  __device__ __forceinline__ float of_target(const Gradient& gradient, const Loss&, float logit) const {
+    return gradient.target(logit);
+  }
+  __device__ __forceinline__ bool reaches(bool counts) const { return counts; }
+};
+template <>
+struct LseGradient<CrossEntropyLseParams> {
+  float dlse;
+
+  __device__ __forceinline__ LseGradient(const CrossEntropyLseParams& params, int64 row) : dlse(params.dlse[row]) {}
+  template <typename Gradient, typename Loss>
+  __device__ __forceinline__ void add_to(Gradient& gradient, const Loss& loss, bool counts) const {
+    gradient.per_exponential = fused_multiply_add(dlse, loss.per_exponential, counts ? gradient.per_exponential : 0.0f);
+    gradient.per_weight = counts ? gradient.per_weight : 0.0f;
+  }
+  template <typename Gradient, typename Loss>
+  __device__ __forceinline__ float of_target(const Gradient& gradient, const Loss& loss, float logit) const {
+    return fused_multiply_add(multiply(dlse, loss.target_share), gradient.scale.slope(logit), gradient.target(logit));
+  }
+  /// Returns whether a row has a gradient that is not 0.
+  __device__ __forceinline__ bool reaches(bool counts) const { return counts || dlse != 0.0f; }
+};
+
 /// Computes the gradient of one tile. `inside`: the tile lies within the row, so no bounds checks are needed.
 template <bool inside, typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
-          const TiledConfig& config>
-__device__ __forceinline__ void cross_entropy_backward_tile(const CrossEntropyParams& params, const Row<shape>& row,
-                                                            int64 index, int64 begin) {
+          const TiledConfig& config, typename Params>
+__device__ __forceinline__ void cross_entropy_backward_tile(const Params& params, const Row<shape>& row, int64 index,
+                                                            int64 begin) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   using Gradient = CrossEntropyGradient<shape, options>;
@@ -24,12 +59,14 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const CrossEntropyPa
                                                Maximum::identity(), tile);
   const GradientScale<options> upstream(params, index);
   const float lse = params.lse_in[index];
+  const LseGradient<Params> through_lse(params, index);
   const Target<TargetType> target(params, index, columns_of<shape>(params.row));
   float sum_of_weights = static_cast<float>(params.vocab_size);
   if constexpr (options.weights && options.smoothing) sum_of_weights = scratch(params, params.totals)[1];
   RowLoss<options> loss(lse, weight_of<options>(params, target.column), sum_of_weights);
   const LogitScale<options> scale(params);
-  const Gradient gradient(params, loss, upstream, target.counts());
+  Gradient gradient(params, loss, upstream, target.counts());
+  through_lse.add_to(gradient, loss, target.counts());
 
   Output* const dlogits = row.template output<Output>(params.row);
   const int64 position = target.column >= 0 ? target.column + row.shift : -1;
@@ -55,19 +92,20 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const CrossEntropyPa
     gradient_of_logits(params, row, scale, loss, gradient, column, values);
     // Write zeros whatever the logits are. Select instead of branch: the compiler would move the loads after the branch.
 #pragma unroll
-    for (int j = 0; j < vector; ++j) values[j] = target.counts() ? values[j] : 0.0f;
+    for (int j = 0; j < vector; ++j) values[j] = through_lse.reaches(target.counts()) ? values[j] : 0.0f;
     RowFeatures<shape>::Edges::template store<Output, vector, config.store>(dlogits, column, row.all, inside, values);
   }
   if (!holds_target) return;
   // The same thread stores the vector that contains the target, so this store comes after it.
   target_logit = scale(target_logit);
   loss.set_target(target_logit, options.nll ? params.nll_in[index] : subtract(lse, target_logit));
-  store_element(dlogits + position, Gradient(params, loss, upstream, target.counts()).target(target_logit));
+  const Gradient of_target(params, loss, upstream, target.counts());
+  store_element(dlogits + position, through_lse.of_target(of_target, loss, target_logit));
 }
 
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
-          const TiledConfig& config>
-__device__ __forceinline__ void cross_entropy_backward(const CrossEntropyParams& params) {
+          const TiledConfig& config, typename Params>
+__device__ __forceinline__ void cross_entropy_backward(const Params& params) {
   constexpr int64 length = tile_elements<shape, config>;
   const int64 index = block_index() / config.blocks_per_row;
   if (index >= params.row.rows) return;

@@ -119,9 +119,10 @@ void check_gradient(const Settings& settings, std::span<const HostArray> arrays,
   const double z_slope = 2 * settings.z_loss * divisors.weight / divisors.rows;
   const double factor = hard + smooth * reference.weights + z_slope * reference.lse;
   const bool finite = std::isfinite(reference.lse);
+  const double dlse = settings.lse_gradient ? read_element(DType::f32, find(arrays, "dlse")->data, index) : 0;
   for (std::int64_t c = 0; c < shape.cols; ++c) {
     const double found = read_element(shape.output, dlogits, index * shape.out.stride + c);
-    if (!row.counts()) {
+    if (!row.counts() && dlse == 0) {
       comparison.require(found == 0, at("dlogits", index, c) + " is not 0, and its row has no loss");
       continue;
     }
@@ -135,13 +136,16 @@ void check_gradient(const Settings& settings, std::span<const HostArray> arrays,
       terms = hard * std::fabs(reference.target_rest) + smooth * (reference.weights * p + w) +
               std::fabs(z_slope * reference.lse * p);
     }
+    if (!row.counts()) value = terms = 0;
     const double slope_here = slope(settings, x);
-    value = finite ? value * slope_here * upstream : NAN;
+    value = finite ? (value * upstream + dlse * p) * slope_here : NAN;
     double allowance = relative_error * terms * slope_here + z_slope * p * reference.lse_error * slope_here;
     allowance += 4 * reference.logit_error * terms * slope_here;
     if (settings.softcap != 0) allowance += 0x1.0p-20 * terms * settings.scale;
     // Values far below the sum are flushed to zero.
     allowance = std::fabs(upstream) * (allowance + 0x1.0p-120 * std::fabs(factor) * settings.scale);
+    allowance += std::fabs(dlse) * ((relative_error + 4 * reference.logit_error) * p * slope_here +
+                                    (settings.softcap != 0 ? 0x1.0p-20 * p : 0x1.0p-120) * settings.scale);
     comparison.compare(at("dlogits", index, c), found, value, allowance, shape.output);
   }
 }

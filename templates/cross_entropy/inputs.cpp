@@ -86,6 +86,11 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
   if (const HostArray* const dloss = find(arrays, "dloss"); dloss != nullptr)
     for (std::int64_t r = 0; r < dloss->info.shape[0]; ++r)
       write_element(DType::f32, dloss->data, r, static_cast<float>(0.5 + bell(bits_at(seed, 3, r))));
+  if (const HostArray* const dlse = find(arrays, "dlse"); dlse != nullptr)
+    for (std::int64_t r = 0; r < shape.rows; ++r) {
+      const std::uint64_t bits = bits_at(seed, 5, r);
+      write_element(DType::f32, dlse->data, r, bits % 4 == 1 ? 0.0F : static_cast<float>(bell(bits)));
+    }
   const bool smooths = settings.label_smoothing != 0;
   // With a row stride of 0 there is one row: a random one, because edge cases belong to rows with certain targets.
   const bool broadcast = shape.in[0].stride == 0;

@@ -139,6 +139,7 @@ Settings settings_of(const CrossEntropyBackwardProblem& p) {
   settings.reduction = p.reduction;
   settings.upstream = *p.dloss;
   settings.nll = p.nll;
+  settings.lse_gradient = p.dlse;
   return with_expectations(settings);
 }
 
@@ -173,6 +174,7 @@ std::string Settings::problem_class() const {
   add(weight, "weight");
   add(nll, "nll");
   add(finds_class(), "class");
+  add(lse_gradient, "dlse");
   return text;
 }
 

@@ -30,6 +30,7 @@ struct Settings {
   std::int64_t vocab_start = 0, vocab_size = 0, shards = 1;
   double label_smoothing = 0, z_loss = 0, scale = 1, softcap = 0;
   bool weight = false, nll = false, argmax = false, num_correct = false, check_targets = false;
+  bool lse_gradient = false;  ///< backward: adds the gradient through lse
 
   bool has_gradient() const noexcept { return gradient != Gradient::none; }
   bool reduced() const noexcept { return reduction != Reduction::none; }

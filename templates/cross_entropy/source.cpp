@@ -56,9 +56,15 @@ std::string options_text(const Settings& settings) {
   return text + "};\n";
 }
 
-std::string entry_point(const std::string& name, std::int64_t threads, const std::string& call) {
+/// Returns the type of the kernels' parameters.
+std::string params_type(const Settings& settings) {
+  return settings.lse_gradient ? "CrossEntropyLseParams" : "CrossEntropyParams";
+}
+
+std::string entry_point(const Settings& settings, const std::string& name, std::int64_t threads, const std::string& call) {
   return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n" + name +
-         "(const __grid_constant__ tunesmith::CrossEntropyParams params) {\n  tunesmith::" + call + "(params);\n}\n";
+         "(const __grid_constant__ tunesmith::" + params_type(settings) + " params) {\n  tunesmith::" + call +
+         "(params);\n}\n";
 }
 
 /// Returns the entry points of the reductions over rows.
@@ -66,12 +72,13 @@ std::string totals_kernels(const Settings& settings, const std::string& name) {
   std::string text;
   const auto pair = [&](const char* parts, const char* whole, const char* before) {
     const std::string arguments = std::string("<TargetType, options, ") + before + ">";
-    text += "\n" + entry_point(name + parts, reduction_threads, "cross_entropy_partial_reduction" + arguments);
-    text += "\n" + entry_point(name + whole, reduction_threads, "cross_entropy_totals" + arguments);
+    text += "\n" + entry_point(settings, name + parts, reduction_threads, "cross_entropy_partial_reduction" + arguments);
+    text += "\n" + entry_point(settings, name + whole, reduction_threads, "cross_entropy_totals" + arguments);
   };
   if (settings.divides_gradient()) pair(count_partials, count, "true");
   if (settings.has_totals()) pair(sum_partials, sum, "false");
-  if (sums_class_weights(settings)) text += "\n" + entry_point(name + class_weights, reduction_threads, "sum_class_weights");
+  if (sums_class_weights(settings))
+    text += "\n" + entry_point(settings, name + class_weights, reduction_threads, "sum_class_weights");
   return text;
 }
 
@@ -89,6 +96,7 @@ std::vector<std::pair<std::string, std::string>> what_for(const Settings& settin
   add(settings.weight, "class weights");
   add(settings.finds_class(), "argmax");
   add(settings.reduced(), settings.reduction == Reduction::mean ? "mean" : "sum");
+  add(settings.lse_gradient, "with a gradient through lse");
   std::vector<std::pair<std::string, std::string>> lines;
   if (settings.kind != Kind::combine) lines = row::specialized_for(settings.shape);
   lines.emplace_back("loss", what);
@@ -117,6 +125,7 @@ std::size_t pointer_offset(const std::string& array, Kind kind) {
   if (array == "targets") return offsetof(Params, targets);
   if (array == "weight") return offsetof(Params, weight);
   if (array == "dloss") return offsetof(Params, upstream);
+  if (array == "dlse") return sizeof(Params);
   if (array == "loss") return offsetof(Params, loss);
   if (array == "lse") return backward ? offsetof(Params, lse_in) : offsetof(Params, lse);
   if (array == "z_loss") return offsetof(Params, z_loss);
@@ -135,9 +144,9 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
   SourceParts parts;
   const std::string target_type =
       std::string("using TargetType = ") + (settings.target == DType::i64 ? "tunesmith::int64" : "int") + ";\n\n";
-  const std::string size_check =
-      "\nstatic_assert(sizeof(tunesmith::CrossEntropyParams) == " + std::to_string(sizeof(Params)) +
-      ", \"the host fills the parameters by this layout\");\n";
+  const std::string size_check = "\nstatic_assert(sizeof(tunesmith::" + params_type(settings) + ") == " +
+                                 std::to_string(sizeof(Params) + (settings.lse_gradient ? sizeof(std::uint64_t) : 0)) +
+                                 ", \"the host fills the parameters by this layout\");\n";
   std::string arguments = "Types, TargetType, shape, options, config";
   if (is_row_kernel()) {
     const row::TypedConfig typed = row::TypedConfig::parse(config);
@@ -185,7 +194,7 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
                     std::to_string(tiles.unroll) + " vectors of " + std::to_string(settings.shape.vector()) +
                     " elements per thread";
     parts.constants = row::constants(tiles, settings.shape) + "\n" + target_type + options_text(settings) + size_check;
-    parts.kernels = row::kernel(tiles, entry, "CrossEntropyParams", "cross_entropy_backward", arguments);
+    parts.kernels = row::kernel(tiles, entry, params_type(settings), "cross_entropy_backward", arguments);
   } else {
     const std::int64_t threads = config.fields.integer("threads");
     parts.specialized_for = what_for(settings);
@@ -194,7 +203,7 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     parts.threads = "one thread per row";
     parts.constants = target_type + options_text(settings) + size_check;
     parts.kernels =
-        entry_point(entry, threads, "cross_entropy_combine<TargetType, options, " + std::to_string(threads) + ">");
+        entry_point(settings, entry, threads, "cross_entropy_combine<TargetType, options, " + std::to_string(threads) + ">");
   }
   parts.kernels += totals_kernels(settings, entry);
   return parts;
@@ -256,7 +265,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   params.hard_share = static_cast<float>(1 - settings.label_smoothing);
   params.smooth_share = static_cast<float>(settings.label_smoothing / static_cast<double>(settings.vocab_size));
   params.z_factor = static_cast<float>(settings.z_loss);
-  plan.params.resize(sizeof params);
+  plan.params.resize(sizeof params + (settings.lse_gradient ? sizeof(std::uint64_t) : 0));
   std::memcpy(plan.params.data(), &params, sizeof params);
   for (const ArrayInfo& array : array_view())
     plan.pointers.push_back({array.name, static_cast<std::uint32_t>(pointer_offset(array.name, settings_.kind)),

@@ -27,12 +27,32 @@ double error_of(DType dtype, double result, double reference, double slack) {
   return std::max(0.0, std::fabs(result - expected) - slack) / spacing(dtype, expected);
 }
 
+/// Writes an input of the shape (rows, cols, inner); elements that share an address are written once.
+void fill_strided(const HostArray& input, const MakeRow& make) {
+  const ArrayInfo& info = input.info;
+  const Elements elements{info};
+  const std::int64_t cols = info.shape[1], written = info.strides[1] == 0 ? std::min<std::int64_t>(cols, 1) : cols;
+  over_rows(elements.rows(), cols, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> values(static_cast<std::size_t>(cols));
+    for (std::int64_t row = begin; row < end; ++row) {
+      const bool repeats =
+          (info.strides[0] == 0 && row >= elements.inner()) || (info.strides[2] == 0 && row % elements.inner() != 0);
+      if (repeats) continue;
+      make(row, values);
+      for (std::int64_t column = 0; column < written; ++column)
+        write_element(info.dtype, input.data, elements.at(row, column),
+                      static_cast<float>(values[static_cast<std::size_t>(column)]));
+    }
+  });
+}
+
 }  // namespace
 
 CheckResult check_rows(const HostArray& output, double allowed_ulp, std::int64_t max_rows, const MakeReference& make) {
   const ArrayInfo& info = output.info;
   const bool one_each = info.shape.size() == 1;
-  const std::int64_t rows = info.shape[0], cols = one_each ? 1 : info.shape[1];
+  const Elements elements{info};
+  const std::int64_t rows = one_each ? info.shape[0] : elements.rows(), cols = one_each ? 1 : info.shape[1];
   CheckResult result;
   result.error_unit = "ULP";
   result.allowed_error = allowed_ulp;
@@ -49,7 +69,8 @@ CheckResult check_rows(const HostArray& output, double allowed_ulp, std::int64_t
       RowOutcome& outcome = outcomes[static_cast<std::size_t>(i)];
       for (std::int64_t column = 0; column < cols; ++column) {
         const auto at = static_cast<std::size_t>(column);
-        const double found = read_element(info.dtype, output.data, row * info.strides[0] + column);
+        const double found =
+            read_element(info.dtype, output.data, one_each ? row * info.strides[0] : elements.at(row, column));
         const double error = error_of(info.dtype, found, reference.result[at], reference.slack[at]);
         if (!(error <= allowed_ulp) && outcome.failure.empty()) {
           std::ostringstream text;
@@ -72,6 +93,7 @@ CheckResult check_rows(const HostArray& output, double allowed_ulp, std::int64_t
 
 void fill_rows(const HostArray& input, const MakeRow& make) {
   const ArrayInfo& info = input.info;
+  if (info.shape.size() == 3) return fill_strided(input, make);
   const bool one_row = info.shape.size() == 1;
   const std::int64_t cols = info.shape.back(), stride = one_row ? 0 : info.strides[0];
   const std::int64_t rows = one_row ? 1 : stride == 0 ? std::min<std::int64_t>(info.shape[0], 1) : info.shape[0];

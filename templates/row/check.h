@@ -8,6 +8,19 @@
 
 namespace tunesmith::row {
 
+/// The elements of an array of rows: (rows, cols), or (rows, cols, inner) with a row for each position of `inner`.
+struct Elements {
+  const ArrayInfo& info;
+
+  std::int64_t inner() const { return info.shape.size() > 2 ? info.shape[2] : 1; }
+  std::int64_t rows() const { return info.shape[0] * inner(); }
+  /// Returns the index of an element in memory.
+  std::int64_t at(std::int64_t row, std::int64_t column) const {
+    if (info.shape.size() == 2) return row * info.strides[0] + column;
+    return row / inner() * info.strides[0] + row % inner() * info.strides[2] + column * info.strides[1];
+  }
+};
+
 /// A slack with which any result is right.
 inline constexpr double anything = -1;
 
@@ -27,7 +40,7 @@ CheckResult check_rows(const HostArray& output, double allowed_ulp, std::int64_t
 /// Makes the elements of a row, which may be NaN or exceed the dtype.
 using MakeRow = std::function<void(std::int64_t row, std::vector<double>& values)>;
 
-/// Writes an input. An array of one dimension is one row, and so is one with a row stride of 0.
+/// Writes an input, of one to three dimensions. An array of one dimension is one row, and so is one with a row stride of 0.
 void fill_rows(const HostArray& input, const MakeRow& make);
 
 }  // namespace tunesmith::row

@@ -11,6 +11,16 @@
 #include "templates/row/pipeline.h"
 
 namespace tunesmith::row {
+
+void set_scale(RowParams& params, double scale) {
+  const double log2e = 1.44269504088896340736 * scale;
+  params.scale = static_cast<float>(scale);
+  params.log2e_high = static_cast<float>(log2e);
+  params.log2e_low = static_cast<float>(log2e - static_cast<double>(params.log2e_high));
+  params.far_below = static_cast<float>(120 / scale);
+  params.large_maximum = static_cast<float>(std::min(1048576 / scale, 3e38));
+}
+
 namespace {
 
 constexpr std::int64_t max_grid_x = std::numeric_limits<std::int32_t>::max();
@@ -29,12 +39,7 @@ RowParams parameters(const Shape& shape) {
   params.mask_outer_stride = options.mask_outer_stride;
   params.valid_cols_group = options.valid_cols_group;
   params.groups = 1;
-  const double log2e = 1.44269504088896340736 * options.scale;
-  params.scale = static_cast<float>(options.scale);
-  params.log2e_high = static_cast<float>(log2e);
-  params.log2e_low = static_cast<float>(log2e - static_cast<double>(params.log2e_high));
-  params.far_below = static_cast<float>(120 / options.scale);
-  params.large_maximum = static_cast<float>(std::min(1048576 / options.scale, 3e38));
+  set_scale(params, options.scale);
   return params;
 }
 

@@ -9,7 +9,14 @@
 #include "templates/row/own_params.h"
 #include "tunesmith/array_info.h"
 
+namespace tunesmith {
+struct RowParams;
+}
+
 namespace tunesmith::row {
+
+/// Sets the parameters that follow from the factor of the elements.
+void set_scale(RowParams& params, double scale);
 
 /// Size of a block's partial of a split row (SoftmaxPartial, GradientPart), unless an operation has its own.
 inline constexpr std::int64_t usual_part_bytes = 16;

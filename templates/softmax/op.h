@@ -7,11 +7,15 @@
 
 namespace tunesmith {
 
-/// All four: they differ in their shape's `logarithm` and backward().
+/// All four, over adjacent columns: they differ in their shape's `logarithm` and backward().
 class ParsedSoftmax final : public row::RowProblem {
  public:
   ParsedSoftmax(const Op& op, const SoftmaxProblem& problem);
   ParsedSoftmax(const Op& op, const SoftmaxBackwardProblem& problem);
+
+  /// Returns a ParsedSoftmax, or a ParsedStridedSoftmax if columns are not adjacent.
+  static ParsedProblemPtr of(const Op& op, const SoftmaxProblem& problem);
+  static ParsedProblemPtr of(const Op& op, const SoftmaxBackwardProblem& problem);
 
   Cost cost() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;

@@ -4,6 +4,8 @@
 
 #include "templates/row/x_to_y.h"
 #include "templates/softmax/op.h"
+#include "templates/softmax/reference.h"
+#include "templates/softmax/strided.h"
 
 namespace tunesmith {
 namespace {
@@ -69,12 +71,17 @@ std::string_view summary_of(const SoftmaxBackwardProblem& problem) noexcept {
 }
 
 void complete(SoftmaxProblem& p) {
-  row::complete_x_to_y(p);
+  if (p.strided())
+    complete_strided(p);
+  else
+    row::complete_x_to_y(p);
   complete_options(p.options, p.rows);
 }
 
 void complete(SoftmaxBackwardProblem& p) {
-  if (p.in_place)
+  if (p.strided())
+    complete_strided(p);
+  else if (p.in_place)
     row::complete_in_place({"dy", p.dtype, *p.dy_row_stride, p.dy_alignment},
                            {"dx", p.output(), *p.dx_row_stride, p.dx_alignment});
   complete_options(p.options, p.rows);
@@ -83,5 +90,22 @@ void complete(SoftmaxBackwardProblem& p) {
 ParsedSoftmax::ParsedSoftmax(const Op& op, const SoftmaxProblem& problem) : RowProblem(op, problem, shape_of(problem)) {}
 ParsedSoftmax::ParsedSoftmax(const Op& op, const SoftmaxBackwardProblem& problem)
     : RowProblem(op, problem, shape_of(problem)) {}
+
+ParsedProblemPtr ParsedSoftmax::of(const Op& op, const SoftmaxProblem& problem) {
+  if (problem.strided()) return std::make_shared<const ParsedStridedSoftmax>(op, problem);
+  return std::make_shared<const ParsedSoftmax>(op, problem);
+}
+ParsedProblemPtr ParsedSoftmax::of(const Op& op, const SoftmaxBackwardProblem& problem) {
+  if (problem.strided()) return std::make_shared<const ParsedStridedSoftmax>(op, problem);
+  return std::make_shared<const ParsedSoftmax>(op, problem);
+}
+
+void ParsedSoftmax::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
+  fill_softmax_inputs(shape(), seed, kind, arrays);
+}
+
+CheckResult ParsedSoftmax::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
+  return check_softmax(shape(), arrays, max_rows);
+}
 
 }  // namespace tunesmith

@@ -1,5 +1,7 @@
 // Inputs with edge cases for the softmax family, and its reference in float64 or better.
 
+#include "templates/softmax/reference.h"
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -7,7 +9,6 @@
 #include "templates/half.h"
 #include "templates/row/check.h"
 #include "templates/sampling.h"
-#include "templates/softmax/op.h"
 
 namespace tunesmith {
 namespace {
@@ -151,8 +152,9 @@ class Masking {
   const std::byte* valid_cols_ = nullptr;
 };
 
-void forward_reference(const Shape& shape, const Masking& masking, const std::byte* x, std::int64_t row,
+void forward_reference(const Shape& shape, const Masking& masking, const HostArray& x, std::int64_t row,
                        row::ReferenceRow& out) {
+  const row::Elements elements{x.info};
   const std::int64_t length = masking.length(row);
   std::vector<double>& values = out.result;
   // 16-bit arithmetic flushes terms below 2^-142 to zero.
@@ -162,7 +164,7 @@ void forward_reference(const Shape& shape, const Masking& masking, const std::by
   for (std::int64_t column = 0; column < shape.cols; ++column) {
     double value = -INFINITY;
     if (column < length && masking.keeps(row, column)) {
-      value = read_element(shape.input, x, row * shape.in[0].stride + column);
+      value = read_element(shape.input, x.data, elements.at(row, column));
       if (shape.options.mask == Mask::add)  // rounded to float32 by definition
         value = std::fmaf(static_cast<float>(value), static_cast<float>(shape.options.scale),
                           static_cast<float>(masking.added(row, column)));
@@ -198,15 +200,16 @@ void forward_reference(const Shape& shape, const Masking& masking, const std::by
 /// Error of a sum relative to the magnitudes of its terms: as in twice the precision, for some thousand additions.
 constexpr double twice_the_precision = 0x1.0p-42;
 
-void backward_reference(const Shape& shape, const Masking& masking, const std::byte* dy, const std::byte* y,
+void backward_reference(const Shape& shape, const Masking& masking, const HostArray& dy, const HostArray& y,
                         std::int64_t row, row::ReferenceRow& out) {
+  const row::Elements dy_elements{dy.info}, y_elements{y.info};
   const std::int64_t length = masking.length(row);
   long double sum = 0;
   double size = 0;  // sum of the terms' magnitudes
   bool any_not_zero = false;
   const auto takes_part = [&](std::int64_t column) { return column < length && masking.keeps(row, column); };
-  const auto gradient = [&](std::int64_t c) { return read_element(shape.input, dy, row * shape.in[0].stride + c); };
-  const auto result = [&](std::int64_t c) { return read_element(shape.input, y, row * shape.in[1].stride + c); };
+  const auto gradient = [&](std::int64_t c) { return read_element(shape.input, dy.data, dy_elements.at(row, c)); };
+  const auto result = [&](std::int64_t c) { return read_element(shape.input, y.data, y_elements.at(row, c)); };
   for (std::int64_t column = 0; column < shape.cols; ++column) {
     if (!takes_part(column)) continue;
     any_not_zero = any_not_zero || result(column) != 0;
@@ -244,8 +247,7 @@ void backward_reference(const Shape& shape, const Masking& masking, const std::b
 
 }  // namespace
 
-void ParsedSoftmax::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  const Shape& shape = this->shape();
+void fill_softmax_inputs(const Shape& shape, std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) {
   const auto bits_at = [&](std::uint64_t stream, std::int64_t row, std::int64_t column) {
     return scramble(scramble(seed + stream) + static_cast<std::uint64_t>(row * shape.cols + column));
   };
@@ -271,14 +273,13 @@ void ParsedSoftmax::fill_inputs(std::uint64_t seed, InputKind kind, std::span<co
   }
 }
 
-CheckResult ParsedSoftmax::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
-  const Shape& shape = this->shape();
+CheckResult check_softmax(const Shape& shape, std::span<const HostArray> arrays, std::int64_t max_rows) {
   const Masking masking(shape, arrays);
   const auto reference = [&](std::int64_t row, row::ReferenceRow& out) {
     if (shape.backward())
-      backward_reference(shape, masking, arrays[0].data, arrays[1].data, row, out);
+      backward_reference(shape, masking, arrays[0], arrays[1], row, out);
     else
-      forward_reference(shape, masking, arrays[0].data, row, out);
+      forward_reference(shape, masking, arrays[0], row, out);
   };
   return row::check_rows(arrays[shape.backward() ? 2 : 1], allowed_ulp(shape.output), max_rows, reference);
 }

@@ -124,9 +124,10 @@ std::string operation_of(std::string_view path) {
   return folder.substr(0, folder.find("include/tunesmith/"));
 }
 
-// Operations on rows, which use row/.
+// Operations on rows, which use row/ and, for columns that are not adjacent, strided/, which builds on row/ itself.
 const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/", "templates/rms_norm/",
-                                              "templates/row_program/"};
+                                              "templates/row_program/", "templates/strided/"};
+bool is_for_rows(std::string_view folder) { return folder == "templates/row/" || folder == "templates/strided/"; }
 
 // Operations that continue another one, whose files they share.
 const std::map<std::string_view, std::string_view> continues = {{"templates/attention_backward/", "templates/attention/"}};
@@ -139,20 +140,20 @@ bool continues_operation(std::string_view own, std::string_view target) {
 std::string check_device_code(const Include& include, const std::string& path) {
   const std::string own = folder_of(include.file), target = folder_of(path);
   if (target == "templates/device/" || target == own) return "";
-  if (target == "templates/row/" && over_rows.contains(own)) return "";
+  if (is_for_rows(target) && over_rows.contains(own)) return "";
   if (continues_operation(own, target)) return "";
   return "device code may include only device/, its own folder, that of the operation it continues and, for operations "
-         "over rows, row/ (" +
+         "over rows, row/ and strided/ (" +
          path + ")";
 }
 
 // Checks the host code of an operation. Operations must not use each other, except that one continues another; all may use
-// row/.
+// row/ and strided/.
 std::string check_descriptor(const Include& include, const std::string& path) {
   const std::string own = operation_of(include.file), target = operation_of(path);
-  if (own == "templates/" || target == "templates/" || target == "templates/row/" || target == own) return "";
+  if (own == "templates/" || target == "templates/" || is_for_rows(target) || target == own) return "";
   if (continues_operation(own, target)) return "";
-  return "a folder of templates/ may include only templates/, row/ and itself (" + path + ")";
+  return "a folder of templates/ may include only templates/, row/, strided/ and itself (" + path + ")";
 }
 
 std::string check_own_file(const Include& include, const std::string& path) {

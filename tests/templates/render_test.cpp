@@ -44,6 +44,10 @@ const Case golden_cases[] = {
      "variant=grid,threads=512,blocks_per_row=16,register_vectors=2,min_blocks=1,registers=packed,load=plain,store=plain"},
     {"log_softmax_backward_two_pass_f32_100000", "log_softmax_backward", "rows=4096,cols=100000,mask=keep,in_place=1",
      "sm_90a", "variant=two_pass,threads=512,unroll=2,blocks_per_sm=1,load=evict_last,load_again=evict_first,store=plain"},
+    {"softmax_strided_split_bf16_128256", "softmax", "rows=16,cols=128256,inner=4,dtype=bf16", "sm_90a",
+     "variant=split,threads=256,lanes=1,unroll=8,blocks_per_row=16,load=evict_last,load_again=evict_first,store=plain"},
+    {"log_softmax_backward_strided_f32_1000", "log_softmax_backward", "rows=32,cols=1000,inner=3136,scale=0.5,safe=1",
+     "sm_90a", "variant=resident,threads=512,lanes=4,min_blocks=1,load=plain,store=plain"},
     {"rms_norm_warp_bf16_1024", "rms_norm", "rows=4096,cols=1024,dtype=bf16,weight=1,weight_dtype=f32,rstd=1", "sm_90a",
      "variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming"},
     {"rms_norm_split_f32_1000001", "rms_norm", "rows=1,cols=1000001,weight=1", "sm_90a",
@@ -173,10 +177,10 @@ TEST(Render, GoldenFilesCoverEveryMainTemplate) {
   EXPECT_EQ(kept, named);
   EXPECT_EQ(main_templates,
             (std::set<std::string>{"softmax/resident.cuh", "softmax/tiled.cuh", "softmax/backward_resident.cuh",
-                                   "softmax/backward_tiled.cuh", "rms_norm/resident.cuh", "rms_norm/tiled.cuh",
-                                   "row_program/resident.cuh", "row_program/tiled.cuh", "row_program/sums_resident.cuh",
-                                   "row_program/sums_tiled.cuh", "row_program/persistent.cuh",
-                                   "row_program/sums_persistent.cuh"}));
+                                   "softmax/backward_tiled.cuh", "softmax/strided.cuh", "softmax/strided_backward.cuh",
+                                   "rms_norm/resident.cuh", "rms_norm/tiled.cuh", "row_program/resident.cuh",
+                                   "row_program/tiled.cuh", "row_program/sums_resident.cuh", "row_program/sums_tiled.cuh",
+                                   "row_program/persistent.cuh", "row_program/sums_persistent.cuh"}));
 }
 
 TEST(Render, IsOneSelfContainedUnit) {

@@ -50,6 +50,11 @@ std::vector<Problem> cross_entropy_problems() {
       "cols=200,vocab_start=300,vocab_size=900,reduction=none,dtype=bf16",
       "cols=200,vocab_start=300,vocab_size=900,label_smoothing=0.1,nll=1",
       "cols=333,logits_row_stride=0,dloss=row,reduction=none",
+      // With a gradient through lse.
+      "cols=333,dlse=1,reduction=none,nll=1",
+      "cols=1000,dtype=bf16,dlse=1,in_place=1",
+      "cols=300,weight=1,label_smoothing=0.1,z_loss=0.01,softcap=10,scale=0.7,dlse=1,dtype=f16,out_dtype=f32",
+      "cols=200,vocab_start=300,vocab_size=900,dlse=1,reduction=sum",
   };
   const char* const shards[] = {
       "cols=200,vocab_start=0,vocab_size=900",

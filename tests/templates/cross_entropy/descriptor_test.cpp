@@ -84,6 +84,7 @@ TEST(CrossEntropyDescriptor, ArraysHaveTheDocumentedOrder) {
       names("cross_entropy",
             "rows=4,cols=4,weight=1,dloss=scalar,z_loss=1,nll=1,argmax=1,num_correct=1,check_targets=1,gradient=separate"),
       "logits< targets< weight< dloss< loss> lse> z_loss> nll> argmax> num_correct> bad_targets> dlogits>");
+  EXPECT_EQ(names("cross_entropy_backward", "rows=4,cols=4,dlse=1"), "logits< targets< lse< dloss< dlse< dlogits>");
   EXPECT_EQ(names("cross_entropy_backward", "rows=4,cols=4,nll=1,weight=1"),
             "logits< targets< lse< dloss< nll< weight< dlogits>");
   EXPECT_EQ(names("cross_entropy_shard", "rows=4,cols=4,weight=1"), "logits< targets< weight< partials>");

@@ -49,6 +49,25 @@ def test_cross_entropy_and_its_gradient(options: dict[str, Any]) -> None:
     torch.testing.assert_close(logits.grad.double(), exact.grad, **CLOSE)
 
 
+@pytest.mark.parametrize("used", ["both", "lse alone", "loss alone"])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_gradient_flows_through_lse(options: dict[str, Any], used: str) -> None:
+    logits = torch.randn(5, COLS, requires_grad=True)
+    exact = logits.detach().double().requires_grad_()
+    ours, theirs = options_with_weight(options, COLS)
+    target = targets().where(targets() >= 0, torch.tensor(ours.get("ignore_index", -100)))
+    loss, lse = tt.cross_entropy(logits, target, return_lse=True, **ours)
+    reference = torch.nn.functional.cross_entropy(exact, target, **theirs)
+    exact_lse = torch.logsumexp(exact, -1)
+    torch.testing.assert_close(lse.detach().double(), exact_lse.detach(), **CLOSE)
+    factors = torch.randn(5)  # of ignored rows, too
+    for part, total, weights in ((loss, lse, factors), (reference, exact_lse, factors.double())):
+        terms = [part.sum()] if used != "lse alone" else []
+        terms += [(total * weights).sum()] if used != "loss alone" else []
+        sum(terms).backward()
+    torch.testing.assert_close(logits.grad.double(), exact.grad, **CLOSE)
+
+
 def test_logits_of_more_dimensions() -> None:
     logits, target = torch.randn(2, COLS, 3), torch.randint(COLS, (2, 3))
     loss = tt.cross_entropy(logits, target, reduction="none")

@@ -39,6 +39,7 @@ SAMPLES: dict[str, Any] = {
         torch.arange(5),
         torch.full((5,), 4.0),
         torch.ones(()),
+        torch.randn(5),
         None,
         *CE,
     ),

@@ -55,6 +55,65 @@ def test_any_dimension_and_its_gradient(function: str, dim: int) -> None:
     close(x.grad, exact.grad)
 
 
+IMAGES: dict[str, Callable[[torch.dtype], torch.Tensor]] = {
+    "contiguous": lambda dtype: torch.randn(2, 5, 4, 3, dtype=dtype),
+    "channels last": lambda dtype: torch.randn(2, 5, 4, 3, dtype=dtype).to(memory_format=torch.channels_last),
+    "padded": lambda dtype: torch.randn(2, 5, 4, 8, dtype=dtype)[..., :3],
+    "every second row": lambda dtype: torch.randn(4, 5, 4, 3, dtype=dtype)[::2],
+    "misaligned": lambda dtype: torch.randn(2, 5, 4, 3 + 1, dtype=dtype).flatten()[1:121].view(2, 5, 4, 3),
+    "permuted": lambda dtype: torch.randn(3, 2, 4, 5, dtype=dtype).permute(1, 3, 2, 0),
+    "expanded": lambda dtype: torch.randn(1, 5, 4, 3, dtype=dtype).expand(2, 5, 4, 3),
+}
+
+
+@pytest.mark.parametrize("function", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dim", [0, 1, 2, 3])
+@pytest.mark.parametrize("layout", IMAGES)
+def test_every_dimension_of_images(layout: str, dim: int, function: str) -> None:
+    for dtype in EPS:
+        x = IMAGES[layout](dtype).requires_grad_()
+        exact = x.detach().double().requires_grad_()
+        weights = torch.randn(2, 5, 4, 3, dtype=dtype)
+        y = getattr(tt, function)(x, dim)
+        reference = getattr(torch, function)(exact, dim)
+        close(y.detach(), reference.detach())
+        (given,) = torch.autograd.grad(y, x, weights)
+        # The gradient of the rounded result, which is what the kernel gets.
+        rounded = y.detach().double()
+        probabilities = rounded if function == "softmax" else rounded.exp()
+        terms = weights.double() * (probabilities if function == "softmax" else 1)
+        total = terms.sum(dim, keepdim=True)
+        expected = probabilities * (weights.double() - total) if function == "softmax" else weights - probabilities * total
+        close(given, expected)
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels last", "misaligned", "every second row"])
+def test_a_dimension_of_dense_images_takes_no_copy(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(tensor: torch.Tensor) -> torch.Tensor:
+        raise AssertionError(f"a copy of a tensor with the strides {tensor.stride()}")
+
+    monkeypatch.setattr("tunesmith.torch.launching._plain", refuse)
+    x = IMAGES[layout](torch.float32).requires_grad_()
+    y = tt.softmax(x, 1)
+    y.backward(torch.randn_like(y))  # of the same layout, as PyTorch's gradients
+    if x.is_contiguous():
+        assert y.is_contiguous() and x.grad is not None and x.grad.is_contiguous()
+
+
+def test_a_dimension_with_out_in_place_and_compiled_fake_strides() -> None:
+    x = torch.randn(2, 5, 4, 3)
+    exact = torch.softmax(x.double(), 1)
+    out = torch.full_like(x, torch.nan)
+    assert tt.softmax(x, 1, out=out) is out
+    close(out, exact)
+    tt.softmax(x, 1, out=x)
+    close(x, exact)
+    for layout in IMAGES.values():
+        sample = layout(torch.float32).movedim(1, -1)
+        arguments = (sample, False, 1.0, False, False, torch.float32)
+        torch.library.opcheck(torch.ops.tunesmith.softmax.default, arguments)
+
+
 def test_options() -> None:
     x = torch.randn(COLS, COLS)
     x[1:3] = -torch.inf

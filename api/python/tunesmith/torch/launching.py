@@ -65,18 +65,19 @@ def eager_launcher(name: str, prepare: Callable[..., _core.Launch | None], *, no
 
 
 def _allocation(
-    shape: Sequence[int], dtype: torch.dtype, device: torch.device
+    shape: Sequence[int], dtype: torch.dtype, device: torch.device, strides: Sequence[int] | None = None
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return a function and its arguments that allocate a contiguous tensor."""
+    """Return a function and its arguments that allocate a tensor; a contiguous one without strides."""
     shape = tuple(shape)
+    strides = _contiguous(shape) if strides is None else tuple(strides)
     if device.type == "cpu":
-        return torch._C._dynamo.guards._empty_strided_cpu, (shape, _contiguous(shape), dtype)
+        return torch._C._dynamo.guards._empty_strided_cpu, (shape, strides, dtype)
 
     def allocate() -> torch.Tensor:
-        return torch.empty(shape, dtype=dtype, device=device)
+        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
 
     if torch.cuda.device_count() == 1:  # the short way allocates on the current device
-        return torch._C._dynamo.guards._empty_strided_cuda, (shape, _contiguous(shape), dtype)
+        return torch._C._dynamo.guards._empty_strided_cuda, (shape, strides, dtype)
     return allocate, ()
 
 
@@ -92,13 +93,13 @@ def launch(
     op: str,
     fields: dict[str, Any],
     tensors: Mapping[str, torch.Tensor | None],
-    outputs: Mapping[str, tuple[Sequence[int], torch.dtype]],
+    outputs: Mapping[str, tuple[Sequence[int], torch.dtype] | torch.Tensor],
     config: str | None = None,
 ) -> _core.Launch:
     """Prepare the plan for these tensors and say how a launcher uses it.
 
     tensors: the launcher's arguments in their order, under the names of the operation's arrays. outputs: what the call
-    allocates and returns, in this order. Alignments come from the tensors; outputs are aligned to 16 bytes.
+    allocates and returns, in this order; a tensor on the device "meta" stands for its shape, dtype and strides. Alignments come from the tensors; outputs are aligned to 16 bytes.
     """
     device = next(tensor.device for tensor in tensors.values() if tensor is not None)
     engine = engine_of(device)
@@ -111,7 +112,10 @@ def launch(
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     plan = engine.prepare(_core.Problem(op, **fields), config, stream=stream)
     names, results = list(tensors), list(outputs)
-    allocations = [_allocation(shape, dtype, device) for shape, dtype in outputs.values()]
+    allocations = [
+        _allocation(made.shape, made.dtype, device, made.stride()) if torch.is_tensor(made) else _allocation(*made, device)
+        for made in outputs.values()
+    ]
     sources: list[int | None] = []
     for array in plan.arrays:
         if tensors.get(array.name) is not None:
@@ -181,3 +185,46 @@ def rows_of(tensor: torch.Tensor) -> tuple[int, int, int] | None:
     if stride != 0 and stride < cols and rows > 1:
         return None
     return rows, cols, stride if rows > 1 else cols
+
+
+def dimension_of(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any] | None:
+    """Return the fields of problems over the last dimension of tensors of equal shape, at any strides, without a copy.
+
+    tensors: by the names of the operation's arrays, the output last. The other dimensions are merged to at most two, `rows`
+    and `inner`. None if they cannot be, and where a contiguous copy is faster: adjacent columns of rows without one stride.
+    """
+    shapes = {tensor.shape for tensor in tensors.values()}
+    if len(shapes) != 1:
+        return None
+    rows = {name: rows_of(tensor) for name, tensor in tensors.items()}
+    if all(layout is not None for layout in rows.values()):
+        count, cols, _ = next(layout for layout in rows.values() if layout is not None)
+        strides = {f"{name}_row_stride": layout[2] for name, layout in rows.items() if layout is not None}
+        return {"rows": count, "cols": cols, **strides}
+    merged = _merged(list(tensors.values()))
+    output = list(tensors.values())[-1]
+    if len(merged) > 2 or output.stride(-1) == 1:
+        return None
+    while len(merged) < 2:  # one dimension is `inner`
+        merged.insert(0, (1, [0] * len(tensors)))
+    (count, row_strides), (inner, inner_strides) = merged
+    fields: dict[str, Any] = {"rows": count, "cols": output.shape[-1], "inner": inner}
+    for i, (name, tensor) in enumerate(tensors.items()):
+        fields[f"{name}_row_stride"] = row_strides[i]
+        fields[f"{name}_col_stride"] = tensor.stride(-1)
+        fields[f"{name}_inner_stride"] = inner_strides[i]
+    return fields
+
+
+def _merged(tensors: Sequence[torch.Tensor]) -> list[tuple[int, list[int]]]:
+    """Return extents and strides of all dimensions but the last, the innermost of the last tensor last, merged."""
+    last = tensors[-1]
+    order = sorted((i for i in range(last.dim() - 1) if last.shape[i] != 1), key=last.stride, reverse=True)
+    merged: list[tuple[int, list[int]]] = []
+    for i in order:
+        extent, strides = last.shape[i], [tensor.stride(i) for tensor in tensors]
+        if merged and all(outer == extent * step for outer, step in zip(merged[-1][1], strides, strict=True)):
+            merged[-1] = (merged[-1][0] * extent, strides)
+        else:
+            merged.append((extent, strides))
+    return merged

@@ -16,7 +16,8 @@ _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 OPTIONS = "str reduction, int ignore_index, float label_smoothing, float z_loss, float softcap, float scale"
 _LIBRARY.define(f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {OPTIONS}) -> (Tensor, Tensor)")
 _LIBRARY.define(
-    f"cross_entropy_backward(Tensor logits, Tensor target, Tensor lse, Tensor dloss, Tensor? weight, {OPTIONS}) -> Tensor"
+    "cross_entropy_backward(Tensor logits, Tensor target, Tensor lse, Tensor dloss, Tensor? dlse, Tensor? weight, "
+    f"{OPTIONS}) -> Tensor"
 )
 _LIBRARY.define(
     "linear_cross_entropy(Tensor hidden, Tensor linear_weight, Tensor target, Tensor? weight, bool dhidden, bool dweight, "
@@ -35,14 +36,17 @@ def cross_entropy(
     z_loss: float = 0.0,
     softcap: float = 0.0,
     scale: float = 1.0,
-) -> torch.Tensor:
+    return_lse: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Cross-entropy of logits (N, C), (C,) or (N, C, d1, ...) and class indices, as torch's cross_entropy.
 
     The loss is float32 for every dtype of the logits. z_loss: factor of lse^2. softcap: logits become
-    softcap * tanh(scale * logits / softcap); 0: none. Class probabilities as targets raise NotImplementedError.
+    softcap * tanh(scale * logits / softcap); 0: none. return_lse: also return the log of the sum of exponentials of each
+    row, float32 in the shape of target; gradients flow through it. Class probabilities as targets raise
+    NotImplementedError.
     """
     options = (reduction, ignore_index, label_smoothing, z_loss, softcap, scale)
-    if not is_compiling():
+    if not return_lse and not is_compiling():
         result = _eager(*options)(input, target, weight)
         if result is not NotImplemented:
             return result[0]
@@ -57,10 +61,12 @@ def cross_entropy(
         input, target = input.reshape(-1, input.shape[-1]), target.reshape(-1)
     weight = weight if weight is None or weight.dtype == torch.float32 else weight.float()
     if needs_grad(input) and is_eager(input, target):
-        loss = _CrossEntropy.apply(input, target, weight, *options)
+        loss, lse = _CrossEntropy.apply(input, target, weight, *options)
     else:
-        loss = torch.ops.tunesmith.cross_entropy(input, target, weight, *options)[0]
-    return loss.reshape(shape) if reduction == "none" else loss
+        loss, lse = torch.ops.tunesmith.cross_entropy(input, target, weight, *options)
+    if reduction == "none":
+        loss = loss.reshape(shape)
+    return (loss, lse.reshape(shape)) if return_lse else loss
 
 
 def linear_cross_entropy(
@@ -169,13 +175,21 @@ def _eager(*options: Any) -> Launcher:
 @functools.cache
 def _backward(*options: Any) -> Launcher:
     def prepare(
-        logits: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor, weight: torch.Tensor | None
+        logits: torch.Tensor,
+        target: torch.Tensor,
+        lse: torch.Tensor,
+        dloss: torch.Tensor,
+        dlse: torch.Tensor | None,
+        weight: torch.Tensor | None,
     ) -> _core.Launch | None:
         layout = rows_of(logits)
         if layout is None or not (target.is_contiguous() and dloss.is_contiguous()):
             return None
+        if dlse is not None and not dlse.is_contiguous():
+            return None
         fields = row_fields(logits, target, weight, layout, options)
-        tensors = {"logits": logits, "targets": target, "lse": lse, "dloss": dloss, "weight": weight}
+        fields["dlse"] = dlse is not None
+        tensors = {"logits": logits, "targets": target, "lse": lse, "dloss": dloss, "dlse": dlse, "weight": weight}
         return launch("cross_entropy_backward", fields, tensors, {"dlogits": (logits.shape, logits.dtype)})
 
     return launcher("cross_entropy_backward", prepare)
@@ -221,13 +235,16 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *options: Any) -> Any:
         loss, lse = call(_forward(*options), logits, target, weight)[:2]
         ctx.save_for_backward(logits, target, lse, weight)
+        ctx.set_materialize_grads(False)
         ctx.options = options
-        return loss
+        return loss, lse
 
     @staticmethod
-    def backward(ctx: Any, dloss: torch.Tensor) -> Any:
+    def backward(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None) -> Any:
         logits, target, lse, weight = ctx.saved_tensors
-        gradient = torch.ops.tunesmith.cross_entropy_backward(logits, target, lse, dloss, weight, *ctx.options)
+        if dloss is None:  # lse alone was used
+            dloss = lse.new_zeros(loss_shape(ctx.options[0], lse.shape[0]))
+        gradient = torch.ops.tunesmith.cross_entropy_backward(logits, target, lse, dloss, dlse, weight, *ctx.options)
         return gradient, *[None] * (2 + len(ctx.options))
 
 
@@ -248,21 +265,22 @@ def _cross_entropy_backward_kernel(
     target: torch.Tensor,
     lse: torch.Tensor,
     dloss: torch.Tensor,
+    dlse: torch.Tensor | None,
     weight: torch.Tensor | None,
     *options: Any,
 ) -> Any:
-    return call(_backward(*options), logits, target, lse, dloss.contiguous(), weight)
+    return call(_backward(*options), logits, target, lse, dloss.contiguous(), dlse, weight)
 
 
 def _cross_entropy_context(ctx: Any, inputs: Any, output: Any) -> None:
     logits, target, weight, *options = inputs
     ctx.save_for_backward(logits, target, output[1], weight)
     ctx.options = tuple(options)
-    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
 
 
-def _cross_entropy_gradient(ctx: Any, dloss: torch.Tensor, _: Any) -> Any:
-    return _CrossEntropy.backward(ctx, dloss)
+def _cross_entropy_gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None) -> Any:
+    return _CrossEntropy.backward(ctx, dloss, dlse)
 
 
 def _linear_kernel(

@@ -8,7 +8,18 @@ from typing import Any
 import torch
 
 from .. import _core
-from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, is_eager, launch, launcher, needs_grad, rows_of
+from .launching import (
+    DTYPES,
+    Launcher,
+    call,
+    dimension_of,
+    eager_launcher,
+    is_compiling,
+    is_eager,
+    launch,
+    launcher,
+    needs_grad,
+)
 
 __all__ = ["log_softmax", "softmax"]
 
@@ -33,7 +44,7 @@ def softmax(
     safe: bool = False,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """softmax(scale * input) along a dimension, as torch.softmax.
+    """softmax(scale * input) along a dimension, as torch.softmax; no dimension takes a copy.
 
     dtype: of the result; default that of the input, and float32 under autocast. Computed in float32 in any case.
     causal: mask columns after the diagonal of square matrices. safe: fully masked rows give zeros instead of NaN.
@@ -86,12 +97,14 @@ def _run(
         raise ValueError("input has no dimensions; expected at least 1")
     if dim != -1 and dim != x.dim() - 1:
         if out is not None:
-            raise NotImplementedError(f"out goes with the last dimension; dim is {dim}")
-        return _run(x.transpose(dim, -1), -1, logarithm, dtype, scale, causal, safe, None).transpose(dim, -1)
+            _check_shape(x, out)
+            _run(x.movedim(dim, -1), -1, logarithm, dtype, scale, causal, safe, out.movedim(dim, -1))
+            return out
+        return _run(x.movedim(dim, -1), -1, logarithm, dtype, scale, causal, safe, None).movedim(-1, dim)
     if out is not None:
         if needs_grad(x, out):
             raise RuntimeError("out does not support automatic differentiation, but one of the arguments requires grad")
-        _check_out(x, out)
+        _check_shape(x, out)
         torch.ops.tunesmith.softmax_out(x, logarithm, scale, causal, safe, out)
         return out
     if dtype is None:
@@ -101,27 +114,22 @@ def _run(
     return torch.ops.tunesmith.softmax(x, logarithm, scale, causal, safe, dtype)
 
 
-def _check_out(x: torch.Tensor, out: torch.Tensor) -> None:
+def _check_shape(x: torch.Tensor, out: torch.Tensor) -> None:
     if out.shape != x.shape or out.device != x.device:
         raise ValueError(f"out has the shape {tuple(out.shape)} on {out.device}; expected {tuple(x.shape)} on {x.device}")
-    if rows_of(out) is None:
-        raise NotImplementedError(f"out has the strides {out.stride()}; expected rows of one stride with adjacent columns")
 
 
-def _fields(x: torch.Tensor, logarithm: bool, scale: float, causal: bool, safe: bool) -> dict[str, Any] | None:
-    layout = rows_of(x)
-    if layout is None:
+def _fields(x: torch.Tensor, y: torch.Tensor, scale: float, causal: bool, safe: bool) -> dict[str, Any] | None:
+    fields = dimension_of({"x": x, "y": y})
+    if fields is None or (causal and "inner" in fields):  # the diagonal counts rows in their own order
         return None
-    rows, cols, stride = layout
-    return {
-        "rows": rows,
-        "cols": cols,
-        "dtype": DTYPES[x.dtype],
-        "x_row_stride": stride,
-        "scale": float(scale),
-        "causal": causal,
-        "safe": safe,
-    }
+    fields.update(dtype=DTYPES[x.dtype], out_dtype=DTYPES[y.dtype], scale=float(scale), causal=causal, safe=safe)
+    return fields
+
+
+def _like(x: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """Return a tensor without memory, as torch.empty_like: with the strides of a dense tensor."""
+    return torch.empty_like(x, dtype=dtype or x.dtype, device="meta")
 
 
 def _name(logarithm: bool) -> str:
@@ -130,11 +138,11 @@ def _name(logarithm: bool) -> str:
 
 def _prepare(logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch.dtype | None) -> Any:
     def prepare(x: torch.Tensor) -> _core.Launch | None:
-        fields = _fields(x, logarithm, scale, causal, safe) if x.dim() else None
-        if fields is None:
+        if not x.dim():
             return None
-        fields["out_dtype"] = DTYPES[dtype or x.dtype]
-        return launch(_name(logarithm), fields, {"x": x}, {"y": (x.shape, dtype or x.dtype)})
+        y = _like(x, dtype)
+        fields = _fields(x, y, scale, causal, safe)
+        return None if fields is None else launch(_name(logarithm), fields, {"x": x}, {"y": y})
 
     return prepare
 
@@ -154,11 +162,10 @@ def _prepare_into(logarithm: bool, scale: float, causal: bool, safe: bool) -> An
     def prepare(x: torch.Tensor, out: torch.Tensor) -> _core.Launch | None:
         if not x.dim() or x.shape != out.shape:
             return None
-        fields, target = _fields(x, logarithm, scale, causal, safe), rows_of(out)
-        if fields is None or target is None:
+        fields = _fields(x, out, scale, causal, safe)
+        if fields is None:
             return None
-        in_place = x.numel() > 0 and x.data_ptr() == out.data_ptr()
-        fields.update(out_dtype=DTYPES[out.dtype], y_row_stride=target[2], in_place=in_place)
+        fields["in_place"] = x.numel() > 0 and x.data_ptr() == out.data_ptr()
         return launch(_name(logarithm), fields, {"x": x, "y": out}, {})
 
     return prepare
@@ -179,39 +186,41 @@ def _backward(logarithm: bool, scale: float, causal: bool, safe: bool, dtype: to
     op = "log_softmax_backward" if logarithm else "softmax_backward"
 
     def prepare(dy: torch.Tensor, y: torch.Tensor) -> _core.Launch | None:
-        gradient, result = rows_of(dy), rows_of(y)
-        if gradient is None or result is None:
+        dx = _like(y, dtype)
+        fields = dimension_of({"dy": dy, "y": y, "dx": dx})
+        if fields is None or (causal and "inner" in fields):
             return None
-        fields = {
-            "rows": gradient[0],
-            "cols": gradient[1],
-            "dtype": DTYPES[y.dtype],
-            "out_dtype": DTYPES[dtype],
-            "dy_row_stride": gradient[2],
-            "y_row_stride": result[2],
-            "scale": float(scale),
-            "causal": causal,
-            "safe": safe,
-        }
-        return launch(op, fields, {"dy": dy, "y": y}, {"dx": (y.shape, dtype)})
+        fields.update(dtype=DTYPES[y.dtype], out_dtype=DTYPES[dtype], scale=float(scale), causal=causal, safe=safe)
+        return launch(op, fields, {"dy": dy, "y": y}, {"dx": dx})
 
     return launcher(op, prepare)
 
 
 def _softmax_kernel(x: torch.Tensor, logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch.dtype) -> Any:
-    return call(_forward(logarithm, scale, causal, safe, dtype), x)
+    return _call(_forward(logarithm, scale, causal, safe, dtype), x)
+
+
+def _call(run: Launcher, *tensors: torch.Tensor) -> Any:
+    """Call a launcher, again with contiguous copies if need be; the result has the strides of the last tensor if dense."""
+    result = run(*tensors)
+    if result is NotImplemented:
+        result = call(run, *tensors)
+        promised = _like(tensors[-1], result.dtype).stride()
+        if result.stride() != promised:
+            result = torch.empty_strided(result.shape, promised, dtype=result.dtype, device=result.device).copy_(result)
+    return result
 
 
 def _softmax_backward_kernel(
     dy: torch.Tensor, y: torch.Tensor, logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch.dtype
 ) -> Any:
-    return call(_backward(logarithm, scale, causal, safe, dtype), dy.to(y.dtype), y)
+    return _call(_backward(logarithm, scale, causal, safe, dtype), dy.to(y.dtype), y)
 
 
 def _softmax_out_kernel(x: torch.Tensor, logarithm: bool, scale: float, causal: bool, safe: bool, out: torch.Tensor) -> None:
     run = _forward_into(logarithm, scale, causal, safe)
-    if run(x, out) is NotImplemented:
-        call(run, x.contiguous(), out)
+    if run(x, out) is NotImplemented and run(x.contiguous(), out) is NotImplemented:
+        out.copy_(call(_forward(logarithm, scale, causal, safe, out.dtype), x))
 
 
 class _Softmax(torch.autograd.Function):
@@ -221,7 +230,7 @@ class _Softmax(torch.autograd.Function):
     def forward(
         ctx: Any, x: torch.Tensor, logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch.dtype
     ) -> Any:
-        y = call(_forward(logarithm, scale, causal, safe, dtype), x)
+        y = _call(_forward(logarithm, scale, causal, safe, dtype), x)
         ctx.save_for_backward(y)
         ctx.options = (logarithm, scale, causal, safe, x.dtype)
         return y
@@ -246,8 +255,8 @@ for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("softmax", _softmax_kernel, _key)
     _LIBRARY.impl("softmax_backward", _softmax_backward_kernel, _key)
     _LIBRARY.impl("softmax_out", _softmax_out_kernel, _key)
-torch.library.register_fake("tunesmith::softmax", lambda x, *options: x.new_empty(x.shape, dtype=options[-1]))
-torch.library.register_fake("tunesmith::softmax_backward", lambda dy, y, *options: y.new_empty(y.shape, dtype=options[-1]))
+torch.library.register_fake("tunesmith::softmax", lambda x, *options: torch.empty_like(x, dtype=options[-1]))
+torch.library.register_fake("tunesmith::softmax_backward", lambda dy, y, *options: torch.empty_like(y, dtype=options[-1]))
 torch.library.register_fake("tunesmith::softmax_out", lambda x, *options: None)
 torch.library.register_autograd("tunesmith::softmax", _Softmax.backward, setup_context=_setup_context)
 torch.library.register_autograd("tunesmith::softmax_backward", _double_backward, setup_context=lambda *_: None)

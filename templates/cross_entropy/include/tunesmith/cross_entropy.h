@@ -64,6 +64,7 @@ struct CrossEntropyBackwardArrays {
   const void* dloss = nullptr;    ///< float32 (1), or (rows) for Reduction::none unless Upstream::scalar
   const void* nll = nullptr;      ///< float32 (rows), from the same operation as lse; optional
   const void* weight = nullptr;   ///< float32 (cols); optional
+  const void* dlse = nullptr;     ///< float32 (rows), gradient with respect to lse; optional
   void* dlogits = nullptr;        ///< (rows, cols), may be logits
 };
 
@@ -156,7 +157,9 @@ struct CrossEntropyProblem {
 /// Gradient of CrossEntropyProblem's loss from the forward operation's lse, in one read and one write for any row length.
 /// Options shared with the forward call must be equal. With nll from the forward call, the gradient of a target keeps the
 /// digits of p - 1 in confident rows; without it, nll is computed as lse - logit. Reduction::mean computes the sum of the
-/// target weights again.
+/// target weights again. With dlse, the gradient through a use of lse itself is added: dlse[r] * p, which no reduction
+/// divides. Rows that are ignored or have an invalid target have that part alone; with a dlse of 0, they have gradient 0
+/// whatever their logits are.
 ///
 /// A vocabulary shard passes its own columns and dlogits, lse and nll of the whole vocabulary, and its position in
 /// vocab_start and vocab_size. For a shard with weights, label smoothing and the mean are rejected, because they need the
@@ -186,6 +189,7 @@ struct CrossEntropyBackwardProblem {
   std::optional<Upstream> dloss{};  ///< scalar or row; absent: row for Reduction::none, otherwise scalar
   bool weight = false;              ///< reads a weight per class
   bool nll = false;                 ///< reads nll
+  bool dlse = false;                ///< adds dlse[r] * d(lse[r]) / d(logits[r,:]), also to rows without a loss
 
   static CrossEntropyBackwardProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
     CrossEntropyBackwardProblem problem;

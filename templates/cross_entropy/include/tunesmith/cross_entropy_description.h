@@ -238,6 +238,7 @@ constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visit
             .choices = one_of(Upstream::scalar, Upstream::row),
             .follows = {"row for reduction none, else scalar", usual}});
   v.option("nll", p.nll, {.meaning = "read nll of the forward operation, for accurate gradients of confident rows"});
+  v.option("dlse", p.dlse, {.meaning = "read the gradient with respect to lse, and add it"});
 
   v.array(arrays.logits, ce::logits_array(p));
   v.array(arrays.targets, ce::targets_array(p));
@@ -256,6 +257,12 @@ constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visit
                        .enabled_by = &p.nll,
                        .meaning = "lse - logit of the target, from the forward operation"});
   v.array(arrays.weight, ce::weight_array(p));
+  v.array(arrays.dlse, {.name = "dlse",
+                        .dtype = DType::f32,
+                        .shape = {size(p.rows)},
+                        .present = p.dlse,
+                        .enabled_by = &p.dlse,
+                        .meaning = "gradient with respect to lse"});
   ArrayFacts dlogits = ce::dlogits_array(p, p.in_place);
   dlogits.in_place = &p.in_place;
   dlogits.shares = arrays.logits;

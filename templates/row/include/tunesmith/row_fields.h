@@ -26,6 +26,20 @@ constexpr FieldFacts input_stride(std::string_view meaning, std::int64_t cols) {
   return facts;
 }
 
+/// Returns the elements of a contiguous row of `inner` positions; the largest number if that overflows.
+constexpr std::int64_t row_elements(std::int64_t cols, std::int64_t inner) noexcept {
+  std::int64_t elements = 0;
+  return __builtin_mul_overflow(cols, inner, &elements) ? std::numeric_limits<std::int64_t>::max() : elements;
+}
+
+/// Returns the properties of a row stride in a problem whose columns are not adjacent: strides may be in any order.
+constexpr FieldFacts strided_row(FieldFacts facts, std::int64_t cols, std::int64_t inner) {
+  facts.range = {0, std::int64_t{1} << 50};
+  facts.zero_too = false;
+  facts.follows = {"cols * inner", row_elements(cols, inner)};
+  return facts;
+}
+
 /// Describes the fields of a problem that reads rows x and writes rows y. The problem has the members
 ///   rows, cols, dtype, out_dtype, x_row_stride, y_row_stride, x_alignment, y_alignment, in_place, and output().
 template <typename Problem, DescriptionVisitor Visitor>
@@ -36,9 +50,16 @@ constexpr void describe_x_to_y(Problem& p, Visitor& v) {
   v.field("dtype", p.dtype, {.meaning = "element type of x", .choices = float_dtypes});
   v.field("out_dtype", p.out_dtype,
           {.meaning = "element type of y", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
-  v.field("x_row_stride", p.x_row_stride,
-          input_stride("elements from one row of x to the next; 0: one row for all", p.cols));
-  v.field("y_row_stride", p.y_row_stride, output_stride("elements from one row of y to the next", p.cols));
+  FieldFacts x_stride = input_stride("elements from one row of x to the next; 0: one row for all", p.cols);
+  FieldFacts y_stride = output_stride("elements from one row of y to the next", p.cols);
+  if constexpr (requires { p.strided(); }) {
+    if (p.strided()) {
+      x_stride = strided_row(x_stride, p.cols, p.inner);
+      y_stride = strided_row(y_stride, p.cols, p.inner);
+    }
+  }
+  v.field("x_row_stride", p.x_row_stride, x_stride);
+  v.field("y_row_stride", p.y_row_stride, y_stride);
   v.field("x_alignment", p.x_alignment, alignment_facts("bytes that the address of x is a multiple of", p.dtype));
   v.field("y_alignment", p.y_alignment, alignment_facts("bytes that the address of y is a multiple of", p.output()));
   v.field("in_place", p.in_place, {.meaning = "y is x"});

@@ -1,0 +1,52 @@
+#pragma once
+// A problem over a strided dimension as plain numbers, and values derived from them. Internal to templates/.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tunesmith/types.h"
+
+namespace tunesmith::strided {
+
+/// An array of the shape (rows, cols, inner). Strides in elements, alignment of the base address in bytes.
+struct Array {
+  std::string_view name;
+  DType dtype = DType::f32;
+  std::int64_t row_stride = 0, col_stride = 0, inner_stride = 0;
+  std::int64_t alignment = 0;
+};
+
+struct Shape {
+  std::int64_t rows = 0, cols = 0, inner = 1;
+  int inputs = 1;
+  std::array<Array, 2> in;
+  Array out;
+  bool in_place = false;
+  double scale = 1;
+  bool logarithm = false;
+  bool safe = false;
+
+  bool backward() const noexcept { return inputs == 2; }
+  DType input() const noexcept { return in[0].dtype; }
+  DType output() const noexcept { return out.dtype; }
+  /// Returns the elements per vector: neighbouring positions of a column, at most 16 bytes of the widest dtype.
+  int vector() const noexcept;
+  /// Returns the number of vectors of one column, over all rows.
+  std::int64_t vectors() const noexcept { return rows * (inner / vector()); }
+  /// Returns the bytes read and written.
+  std::int64_t traffic_bytes() const noexcept;
+  /// Returns the bytes of one vector of one column, of all inputs.
+  std::int64_t vector_bytes() const noexcept { return std::int64_t{vector()} * size_of(input()) * inputs; }
+  /// Returns everything except rows and cols that affects the generated source or the fastest configuration.
+  std::string problem_class() const;
+};
+
+/// Throws Error(invalid_argument) if two elements of an output share an address.
+void check_output(const Array& array, std::int64_t rows, std::int64_t cols, std::int64_t inner);
+/// Gives both alignments the smaller one. Throws Error(invalid_argument) if dtypes or strides differ.
+void complete_in_place(const Array& input, std::int64_t& input_alignment, const Array& output,
+                       std::int64_t& output_alignment);
+
+}  // namespace tunesmith::strided

@@ -1,0 +1,44 @@
+#pragma once
+// Shared implementation of problems over a strided dimension: configurations, keys, sources. Internal to templates/.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "templates/op.h"
+#include "templates/strided/config.h"
+
+namespace tunesmith::strided {
+
+/// The kernels of an operation: what the generated source names.
+struct Kernels {
+  std::string main_template;  ///< "softmax/strided.cuh"
+  std::string function;       ///< "softmax_strided": the templates are function_resident, function_two_pass, ...
+  std::string steps;          ///< what is computed while a row is resident
+  std::vector<std::pair<std::string, std::string>> features;  ///< members of RowFeatures: {"Arithmetic", "FastArithmetic"}
+};
+
+class StridedProblem : public ParsedProblem {
+ public:
+  KeyParts key() const override;
+  Config default_config(const DeviceInfo& device) const override;
+  Config complete_config(const DeviceInfo& device, const Config& partial) const override;
+  std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
+  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
+  SourceParts source_parts(const Config& config) const override;
+  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
+  Problem verification_problem() const override;
+
+ protected:
+  template <typename Typed>
+  StridedProblem(const Op& op, const Typed& typed, const Shape& shape) : ParsedProblem(op, typed), shape_(shape) {}
+
+  const Shape& shape() const noexcept { return shape_; }
+
+ private:
+  virtual Kernels kernels() const = 0;
+
+  const Shape shape_;
+};
+
+}  // namespace tunesmith::strided

@@ -1,0 +1,89 @@
+// Descriptors of softmax over a dimension that is not the last: layouts, keys, errors, problems to verify.
+
+#include <gtest/gtest.h>
+
+#include "templates/render.h"
+#include "tests/templates/softmax/strided_cases.h"
+#include "tunesmith/error.h"
+#include "tunesmith/softmax.h"
+
+namespace tunesmith {
+namespace {
+
+using test::normalized;
+
+std::string error_of(std::string_view op, const std::string& fields) {
+  try {
+    return "accepted as " + normalized(op, fields).text();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+}
+
+void expect_error(std::string_view op, const std::string& fields, std::initializer_list<const char*> parts) {
+  const std::string message = error_of(op, fields);
+  for (const char* part : parts) EXPECT_NE(message.find(part), std::string::npos) << op << " " << fields << ": " << message;
+}
+
+TEST(StridedSoftmax, ArraysAreThreeDimensional) {
+  const ParsedProblemPtr problem = find_op("softmax").parse(
+      {"softmax", {{"rows", 2}, {"cols", 5}, {"inner", 6}, {"x_col_stride", 8}, {"x_row_stride", 100}}});
+  const std::vector<ArrayInfo> arrays = problem->arrays();
+  EXPECT_EQ(arrays[0].shape, (std::vector<std::int64_t>{2, 5, 6}));
+  EXPECT_EQ(arrays[0].strides, (std::vector<std::int64_t>{100, 8, 1}));
+  EXPECT_EQ(arrays[1].strides, (std::vector<std::int64_t>{30, 6, 1}));
+  EXPECT_EQ(find_op("softmax").infer_fields({{"inner", 6}}, "x", arrays[0].shape),
+            (Fields{{"rows", 2}, {"cols", 5}, {"inner", 6}}));
+}
+
+TEST(StridedSoftmax, AdjacentColumnsKeepTheirNormalFormAndSource) {
+  const Problem plain = normalized("softmax", "rows=4,cols=64");
+  EXPECT_EQ(plain, normalized("softmax", "rows=4,cols=64,inner=1,x_col_stride=1,y_inner_stride=1"));
+  EXPECT_EQ(plain.text().find("inner"), std::string::npos);
+  SoftmaxProblem typed = SoftmaxProblem::contiguous(4, 64, DType::f32);
+  EXPECT_FALSE(typed.strided());
+  typed.x_col_stride = 2;
+  EXPECT_TRUE(typed.strided());
+}
+
+TEST(StridedSoftmax, RejectsWhatKernelsDoNotHave) {
+  expect_error("softmax", "rows=4,cols=4,inner=2,causal=1", {"causal", "inner is 2"});
+  expect_error("softmax", "rows=4,cols=4,inner=2,mask=keep", {"mask", "scale and safe"});
+  expect_error("softmax_backward", "rows=4,cols=4,inner=2,valid_cols=1", {"valid_cols"});
+  expect_error("softmax", "rows=4,cols=4,inner=0", {"inner is 0", "1"});
+  expect_error("softmax", "rows=4,cols=4,inner=2,y_col_stride=1", {"y is an output", "share an address"});
+  expect_error("softmax_backward", "rows=4,cols=4,inner=2,dx_row_stride=7", {"dx is an output", "7, 2, 1"});
+  expect_error("softmax", "rows=4,cols=4,inner=2,in_place=1,x_col_stride=3,x_row_stride=12", {"in_place", "12, 3, 1"});
+  expect_error("softmax", "rows=4,cols=2147483647,inner=2147483647", {"2^56"});
+}
+
+TEST(StridedSoftmax, KeysSeparateLayoutsButNotNumbersOfRows) {
+  const auto key = [](const std::string& fields) {
+    const Problem problem = normalized("softmax", fields);
+    return find_op("softmax").parse(problem)->key();
+  };
+  const KeyParts plain = key("rows=4,cols=100"), strided = key("rows=4,cols=100,inner=64");
+  EXPECT_NE(plain.problem_class, strided.problem_class);
+  EXPECT_EQ(strided.problem_class, key("rows=40,cols=100,inner=64").problem_class);
+  EXPECT_EQ(strided.problem_class, key("rows=4,cols=100,inner=4096").problem_class);
+  EXPECT_NE(strided.problem_class, key("rows=4,cols=100,inner=4").problem_class);
+  EXPECT_NE(strided.problem_class, key("rows=4,cols=100,inner=65").problem_class);
+  EXPECT_NE(strided.problem_class, key("rows=4,cols=100,inner=64,safe=1").problem_class);
+}
+
+// The tuner verifies a smaller problem: it must have the same kernel, and be a problem.
+TEST(StridedSoftmax, ProblemsToVerifyHaveTheSameSource) {
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  for (const Problem& problem : test::strided_problems(5000)) {
+    const ParsedProblemPtr parsed = find_op(problem.op).parse(problem);
+    const ParsedProblemPtr small = find_op(problem.op).parse(parsed->verification_problem());
+    EXPECT_LE(small->arrays()[0].elements(), std::max<std::int64_t>(parsed->arrays()[0].elements(), 1 << 22));
+    const Config config = parsed->default_config(device);
+    if (config.variant() == "split") continue;  // its number of blocks depends on that of the positions
+    EXPECT_EQ(render(*small, config), render(*parsed, config)) << problem.text();
+  }
+}
+
+}  // namespace
+}  // namespace tunesmith
