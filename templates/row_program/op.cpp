@@ -5,7 +5,6 @@
 #include "core/hash.h"
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/column_sums.h"
-#include "templates/row_program/cost_class.h"
 #include "templates/row_program/emit.h"
 #include "templates/row_program/separate.h"
 #include "templates/source_text.h"

@@ -76,20 +76,20 @@ struct Program {
     if constexpr (which == 0) return params.w_address;
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float h = rounded<bf16>((v.input[0][j] + v.input[1][j]));
     terms[0][j] = h * h;
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float ss = SumOfColumns::result(partial.value);
     values.v12 = reciprocal_sqrt((divide(ss, static_cast<float>(params.row.cols)) + params.eps_number));
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float v4 = v.input[0][j] + v.input[1][j];
     const float h = rounded<bf16>(v4);
@@ -99,7 +99,7 @@ struct Program {
     v.input[0][j] = v15;  // kept for the outputs
     v.input[1][j] = v4;  // kept for the outputs
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float a = LargestColumn::result(partial.value);
     const float q = divide(maximum_or_nan(a, 1e-12f), 448.0f);

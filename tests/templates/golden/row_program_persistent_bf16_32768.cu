@@ -2,7 +2,7 @@
 //
 //   specialized for cols = 32768, reads x:bf16[row, col], w:bf16[col]; writes y:bf16[row, col]
 //   rows            any number, starting at multiples of 8 elements
-//   configuration   variant=persistent,threads=512,blocks_per_row=2,stages=3,batch=1,keep_columns=1,min_blocks=1,load=evict_last,store=plain
+//   configuration   variant=persistent,threads=512,blocks_per_row=2,stages=3,batch=1,keep_columns=1,min_blocks=1,load=plain,store=plain
 //   algorithm       one read and one write: the next rows are copied to shared memory (3 batches) while the stages of
 //                   the program are computed for 1 row
 //   threads         persistent clusters of 2 blocks of 512 threads compute one batch after another; thread i
@@ -63,14 +63,14 @@ struct Program {
     if constexpr (which == 0) return params.w_address;
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float x = v.input[0][j];
     terms[0][j] = x * x;
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float ms = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     values.v6 = reciprocal_sqrt((ms + 1e-06f));
@@ -98,20 +98,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 0,
-    .shared_vectors = 4,
-    .load = tunesmith::LoadHint::evict_last,
-    .store = tunesmith::StoreHint::plain,
-};
-
-using Group = tunesmith::PersistentGroup<512, 2>;
-using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
-static constexpr tunesmith::Persistence persistence = {
+static constexpr tunesmith::PersistentConfig config = {
+    .vectors = 4,
     .batches = 3,
     .rows_at_once = 1,
     .keeps_columns = true,
+    .store = tunesmith::StoreHint::plain,
 };
+
+using Group = tunesmith::ProgramGroup<512, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .y_address = {}, .y_stride = {}}) == 184, "the host fills the parameters by this layout");
@@ -121,5 +116,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::y_stride) == 8, "the host fill
 
 extern "C" __global__ void __launch_bounds__(512, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group, Storage, persistence>(params);
+  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
 }

@@ -61,26 +61,26 @@ struct Program {
     if constexpr (which == 0) return {params.y_address, params.y_stride};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     terms[0][j] = v.input[0][j];
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float m = LargestColumn::result(partial.value);
     values.m = m;
     values.exp_minus_m = ExponentialOfDifference(m);
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<2>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float e = values.exp_minus_m(v.input[0][j]);
     terms[0][j] = e;
     v.input[0][j] = e;  // kept for the outputs
   }
-  static __device__ __forceinline__ void derive(Stage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float s = SumOfColumns::result(partial.value);
     values.s = s;

@@ -71,15 +71,15 @@ struct Program {
     if constexpr (which == 0) return params.w_address;
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float x = v.input[0][j];
     terms[0][j] = x * x;
     terms[1][j] = (v.input[1][j] * v.of_column[0][j]) * x;
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float ms = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
     const float t = reciprocal_sqrt((ms + params.eps_number));
@@ -144,5 +144,5 @@ row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
 
 extern "C" __global__ void __launch_bounds__(512)
 row_program_column_sums(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8>(params);
+  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, tunesmith::rows_of_partial>(params);
 }

@@ -60,14 +60,14 @@ struct Program {
     if constexpr (which == 0) return {params.y_address, params.y_stride};
   }
 
-  static __device__ __forceinline__ void derive(Stage<0>, const Params& params, int64 row, Values& values) {}
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(Stage<1>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float x = v.input[0][j];
     terms[0][j] = x * x;
   }
-  static __device__ __forceinline__ void derive(Stage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float s = SumOfColumns::result(partial.value);
     values.s = s;
@@ -101,20 +101,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 0,
-    .shared_vectors = 4,
-    .load = tunesmith::LoadHint::plain,
-    .store = tunesmith::StoreHint::plain,
-};
-
-using Group = tunesmith::PersistentGroup<256, 1>;
-using Storage = tunesmith::InRegistersAndSharedMemory<tunesmith::PackedVector>;
-static constexpr tunesmith::Persistence persistence = {
+static constexpr tunesmith::PersistentConfig config = {
+    .vectors = 4,
     .batches = 2,
     .rows_at_once = 4,
     .keeps_columns = false,
+    .store = tunesmith::StoreHint::plain,
 };
+
+using Group = tunesmith::ProgramGroup<256, 1>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .y_address = {}, .y_stride = {}, .c_address = {}}) == 184, "the host fills the parameters by this layout");
@@ -124,10 +119,10 @@ static_assert(sizeof(tunesmith::RowProgramParams::c_address) == 8, "the host fil
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_sums_persistent<tunesmith::Program, shape, config, Group, Storage, persistence>(params);
+  tunesmith::row_program_sums_persistent<tunesmith::Program, shape, config, Group>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(512)
 row_program_column_sums(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8>(params);
+  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, tunesmith::rows_of_partial>(params);
 }

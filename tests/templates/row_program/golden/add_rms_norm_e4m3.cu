@@ -132,7 +132,7 @@ static constexpr tunesmith::PersistentConfig config = {
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::PersistentGroup<128, 2>;
+using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .r_address = {}, .r_stride = {}, .w_address = {}, .res_address = {}, .res_stride = {}, .scale_address = {}, .z_address = {}, .z_stride = {}, .eps_number = {}}) == 232, "the host fills the parameters by this layout");

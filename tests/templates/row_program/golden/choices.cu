@@ -101,7 +101,7 @@ static constexpr tunesmith::PersistentConfig config = {
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::PersistentGroup<128, 2>;
+using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .t_address = {}, .best_address = {}, .worst_address = {}, .some_address = {}, .y_address = {}, .y_stride = {}}) == 208, "the host fills the parameters by this layout");

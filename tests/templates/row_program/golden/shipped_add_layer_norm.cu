@@ -126,7 +126,7 @@ static constexpr tunesmith::PersistentConfig config = {
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::PersistentGroup<128, 2>;
+using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .residual_address = {}, .residual_stride = {}, .w_address = {}, .b_address = {}, .sum_out_address = {}, .sum_out_stride = {}, .y_address = {}, .y_stride = {}, .eps_number = {}}) == 232, "the host fills the parameters by this layout");

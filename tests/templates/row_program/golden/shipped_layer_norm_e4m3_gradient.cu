@@ -196,7 +196,7 @@ static constexpr tunesmith::PersistentConfig config = {
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::PersistentGroup<128, 2>;
+using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .b_address = {}, .dz_address = {}, .dz_stride = {}, .dscale_address = {}, .dx_address = {}, .dx_stride = {}, .dw_address = {}, .db_address = {}, .eps_number = {}}) == 240, "the host fills the parameters by this layout");

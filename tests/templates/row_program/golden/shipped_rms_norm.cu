@@ -88,7 +88,7 @@ static constexpr tunesmith::PersistentConfig config = {
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::PersistentGroup<128, 2>;
+using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .y_address = {}, .y_stride = {}, .eps_number = {}}) == 192, "the host fills the parameters by this layout");

@@ -108,7 +108,7 @@ static constexpr tunesmith::PersistentConfig config = {
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::PersistentGroup<128, 2>;
+using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .dy_address = {}, .dy_stride = {}, .dx_address = {}, .dx_stride = {}, .dw_address = {}, .eps_number = {}}) == 216, "the host fills the parameters by this layout");

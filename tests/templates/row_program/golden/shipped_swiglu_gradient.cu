@@ -82,7 +82,7 @@ static constexpr tunesmith::PersistentConfig config = {
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::PersistentGroup<128, 2>;
+using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .up_address = {}, .up_stride = {}, .dy_address = {}, .dy_stride = {}, .dgate_address = {}, .dgate_stride = {}, .dup_address = {}, .dup_stride = {}}) == 224, "the host fills the parameters by this layout");
