@@ -13,20 +13,16 @@ struct CrossEntropyLseParams : CrossEntropyParams {
   const float* dlse;  ///< [rows]
 };
 
-/// Adds the gradient through lse, dlse * p, to that of the loss. Rows without a loss have it, too.
+/// Adds the gradient through lse, dlse * p, to that of the loss. Rows without a loss have it, too. Ask for it only `if
+/// constexpr (present)`: calls that do nothing change how the kernel without it is scheduled.
 template <typename Params>
 struct LseGradient {
+  static constexpr bool present = false;
   __device__ __forceinline__ LseGradient(const Params&, int64) {}
-  template <typename Gradient, typename Loss>
-  __device__ __forceinline__ void add_to(Gradient&, const Loss&, bool) const {}
-  template <typename Gradient, typename Loss>
-  __device__ __forceinline__ float of_target(const Gradient& gradient, const Loss&, float logit) const {
-    return gradient.target(logit);
-  }
-  __device__ __forceinline__ bool reaches(bool counts) const { return counts; }
 };
 template <>
 struct LseGradient<CrossEntropyLseParams> {
+  static constexpr bool present = true;
   float dlse;
 
   __device__ __forceinline__ LseGradient(const CrossEntropyLseParams& params, int64 row) : dlse(params.dlse[row]) {}
@@ -66,7 +62,7 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const Params& params
   RowLoss<options> loss(lse, weight_of<options>(params, target.column), sum_of_weights);
   const LogitScale<options> scale(params);
   Gradient gradient(params, loss, upstream, target.counts());
-  through_lse.add_to(gradient, loss, target.counts());
+  if constexpr (LseGradient<Params>::present) through_lse.add_to(gradient, loss, target.counts());
 
   Output* const dlogits = row.template output<Output>(params.row);
   const int64 position = target.column >= 0 ? target.column + row.shift : -1;
@@ -92,15 +88,23 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const Params& params
     gradient_of_logits(params, row, scale, loss, gradient, column, values);
     // Write zeros whatever the logits are. Select instead of branch: the compiler would move the loads after the branch.
 #pragma unroll
-    for (int j = 0; j < vector; ++j) values[j] = through_lse.reaches(target.counts()) ? values[j] : 0.0f;
+    for (int j = 0; j < vector; ++j) {
+      if constexpr (LseGradient<Params>::present)
+        values[j] = through_lse.reaches(target.counts()) ? values[j] : 0.0f;
+      else
+        values[j] = target.counts() ? values[j] : 0.0f;
+    }
     RowFeatures<shape>::Edges::template store<Output, vector, config.store>(dlogits, column, row.all, inside, values);
   }
   if (!holds_target) return;
   // The same thread stores the vector that contains the target, so this store comes after it.
   target_logit = scale(target_logit);
   loss.set_target(target_logit, options.nll ? params.nll_in[index] : subtract(lse, target_logit));
-  const Gradient of_target(params, loss, upstream, target.counts());
-  store_element(dlogits + position, through_lse.of_target(of_target, loss, target_logit));
+  if constexpr (LseGradient<Params>::present)
+    store_element(dlogits + position,
+                  through_lse.of_target(Gradient(params, loss, upstream, target.counts()), loss, target_logit));
+  else
+    store_element(dlogits + position, Gradient(params, loss, upstream, target.counts()).target(target_logit));
 }
 
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,

@@ -15,8 +15,12 @@ using test::Case;
 class StridedSoftmaxGpu : public test::GpuKernels {
  protected:
   void verify_float32(const std::vector<Case>& cases) {
+    // Units in the last place: two exponentials' and a sum's 1.24, and half a unit for its additions and for the quotient
+    // (templates/softmax/reference.cpp). With few columns, the errors of a sum's terms may agree: 4.38 among 700 000
+    // elements.
+    constexpr double derived = 2 * 1.24 + 1.24 + 0.5 + 0.5;
     const test::LargestErrors errors = verify_all(cases);
-    for (const std::string_view op : test::softmax_ops) EXPECT_LE(errors.float32(op), 4.0) << op;
+    for (const std::string_view op : test::softmax_ops) EXPECT_LE(errors.float32(op), derived) << op;
   }
 };
 
