@@ -67,8 +67,7 @@ void complete_aux_gradients(AttentionBackwardProblem& p) {
 using namespace attention_backward;
 
 std::string_view summary_of(const AttentionBackwardProblem&) noexcept {
-  return "dq, dk and dv of attention from dout, the gradient of o; also gradients of sinks, ALiBi slopes and arrays of "
-         "score_mod";
+  return "dq, dk and dv of attention from dout, the gradient of o; also of sinks, ALiBi slopes and score_mod's arrays";
 }
 
 void complete(AttentionBackwardProblem& p) {

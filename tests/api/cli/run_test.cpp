@@ -132,7 +132,7 @@ class BrokenTemplates : public CliTest {
  protected:
   BrokenTemplates() {
     fs::create_directory(path("templates"));
-    for (const char* folder : {"device", "row", "softmax"}) {
+    for (const char* folder : {"device", "row", "softmax", "strided"}) {
       fs::create_directory(path("templates/" + std::string(folder)));
       for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(TUNESMITH_SOURCE_DIR) / "templates" / folder))
         if (entry.path().extension() == ".cuh") fs::copy(entry.path(), path("templates/" + std::string(folder)));

@@ -221,8 +221,12 @@ TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   backward.softcap = problem.softcap;
   logits_ = logits;
   dlogits_.assign(dlogits_.size(), -1);
-  CrossEntropyBackwardArrays given{nullptr,     targets_.data(), lse_.data(),    &dloss,
-                                   nll_.data(), weights_.data(), dlogits_.data()};
+  CrossEntropyBackwardArrays given{.targets = targets_.data(),
+                                   .lse = lse_.data(),
+                                   .dloss = &dloss,
+                                   .nll = nll_.data(),
+                                   .weight = weights_.data(),
+                                   .dlogits = dlogits_.data()};
   engine_.run(backward, with_logits(given, logits_.data()));
   expect_near(dlogits_, apart, 1, "dlogits from lse");
   const std::vector<float> from_lse = dlogits_;
@@ -292,7 +296,11 @@ TEST_F(CrossEntropyFamily, UnreducedLossTakesAnUpstreamGradientPerRow) {
   backward.target_dtype = DType::i32;
   backward.dlogits_row_stride = 12;
   std::vector<float> gaps(48, -1);
-  engine_.run(backward, {logits_.data(), narrow.data(), lse_.data(), dloss.data(), nullptr, nullptr, gaps.data()});
+  engine_.run(backward, {.logits = logits_.data(),
+                         .targets = narrow.data(),
+                         .lse = lse_.data(),
+                         .dloss = dloss.data(),
+                         .dlogits = gaps.data()});
   for (std::size_t r = 0; r < 4; ++r)
     for (std::size_t c = 0; c < 12; ++c)
       EXPECT_NEAR(gaps[r * 12 + c], c < 9 ? static_cast<double>(dloss[r]) * expected.gradient[r * 9 + c] : -1, 2e-6)
@@ -442,7 +450,12 @@ TEST_P(CrossEntropyShards, CombineToTheWhole) {
     backward.scale = whole.scale;
     backward.softcap = whole.softcap;
     const auto offset = static_cast<std::size_t>(start);
-    engine_.run(backward, {&logits_[offset], targets_.data(), lse.data(), &dloss, nll.data(), nullptr, &dlogits[offset]});
+    engine_.run(backward, {.logits = &logits_[offset],
+                           .targets = targets_.data(),
+                           .lse = lse.data(),
+                           .dloss = &dloss,
+                           .nll = nll.data(),
+                           .dlogits = &dlogits[offset]});
     start += cols;
   }
   for (std::size_t i = 0; i < dlogits.size(); ++i) EXPECT_NEAR(dlogits[i], dlogits_[i], 2e-7) << i;

@@ -99,7 +99,8 @@ def launch(
     """Prepare the plan for these tensors and say how a launcher uses it.
 
     tensors: the launcher's arguments in their order, under the names of the operation's arrays. outputs: what the call
-    allocates and returns, in this order; a tensor on the device "meta" stands for its shape, dtype and strides. Alignments come from the tensors; outputs are aligned to 16 bytes.
+    allocates and returns, in this order; a tensor on the device "meta" stands for its shape, dtype and strides.
+    Alignments come from the tensors; outputs are aligned to 16 bytes.
     """
     device = next(tensor.device for tensor in tensors.values() if tensor is not None)
     engine = engine_of(device)
@@ -112,10 +113,13 @@ def launch(
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     plan = engine.prepare(_core.Problem(op, **fields), config, stream=stream)
     names, results = list(tensors), list(outputs)
-    allocations = [
-        _allocation(made.shape, made.dtype, device, made.stride()) if torch.is_tensor(made) else _allocation(*made, device)
-        for made in outputs.values()
-    ]
+    allocations = []
+    for made in outputs.values():
+        if isinstance(made, torch.Tensor):
+            allocations.append(_allocation(made.shape, made.dtype, device, made.stride()))
+        else:
+            shape, dtype = made
+            allocations.append(_allocation(shape, dtype, device))
     sources: list[int | None] = []
     for array in plan.arrays:
         if tensors.get(array.name) is not None:

@@ -142,6 +142,7 @@ def _causal_loss(
     target = shift_labels.reshape(-1).contiguous().to(logits.device)
     reduction = "mean" if num_items_in_batch is None else "sum"
     loss = cross_entropy(logits.reshape(-1, vocab_size), target, ignore_index=ignore_index, reduction=reduction)
+    assert isinstance(loss, torch.Tensor)
     if num_items_in_batch is None:
         return loss
     return loss / torch.as_tensor(num_items_in_batch, device=loss.device)
