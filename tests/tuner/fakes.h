@@ -53,6 +53,7 @@ class AddOneOp : public FieldsOp {
   int verification_rows = 19;
   int spill_bound = std::numeric_limits<int>::max();
   bool cols_in_buckets = false;  ///< as if cols were not compiled in
+  std::string problem_class = "f32", related_class{};
 
   std::string_view name() const noexcept override { return "add_one"; }
   std::string_view summary() const noexcept override { return "y = x + 1"; }
@@ -85,9 +86,9 @@ class AddOneOp : public FieldsOp {
     return {x, y};
   }
   KeyParts key(const Problem& problem) const override {
-    return {"f32", problem.fields.integer("cols"),
+    return {problem_class, problem.fields.integer("cols"),
             static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(problem.fields.integer("rows")))),
-            cols_in_buckets};
+            cols_in_buckets, related_class};
   }
   Cost cost(const Problem& problem) const override {
     const auto bytes = static_cast<double>(problem.fields.integer("rows") * problem.fields.integer("cols") * 4);

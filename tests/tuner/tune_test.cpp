@@ -4,12 +4,14 @@
 #include <set>
 
 #include "tests/tuner/fakes.h"
+#include "tuner/select.h"
 
 namespace tunesmith {
 namespace {
 
 using fakes::add_one;
 using fakes::AddOneParams;
+using fakes::width_in;
 
 class Tune : public fakes::TunerTest {
  protected:
@@ -460,6 +462,24 @@ TEST_F(Tune, TimesInPlaceProblemsInPlace) {
   problem = fakes::add_one_problem(64, 100, {{"in_place", std::int64_t{1}}});
   tune_now();
   EXPECT_EQ(device.timed_params.x, device.timed_params.y);
+}
+
+// As row programs of a cost class do.
+TEST_F(Tune, ARelatedProblemStartsFromTheWinner) {
+  op.related_class = "costs alike";
+  scripts[4].time_us = 5;
+  EXPECT_EQ(winner(tune_now()), 4);
+  op.problem_class = "another";
+  const auto chosen = [&] { return select(*op.parse(problem), device.info(), templates, cache, Mode::replay, {}); };
+  EXPECT_EQ(chosen().origin, Origin::nearest);
+  EXPECT_EQ(width_in(chosen().config.text()), 4);
+  device.rounds.clear();
+  tune_now();
+  EXPECT_EQ(device.rounds.front().at(1), 4) << "tried right after the default";
+  EXPECT_EQ(chosen().origin, Origin::exact);
+  op.problem_class = "a third";
+  op.related_class = "costs otherwise";
+  EXPECT_EQ(chosen().origin, Origin::by_default);
 }
 
 TEST_F(Tune, RecordsDrift) {
