@@ -27,8 +27,7 @@ constexpr int least_final_rounds = 5;  // whatever the budget: the default must 
 constexpr std::size_t challengers = 4;
 constexpr std::size_t drift_samples = 3;
 constexpr double notable_drift = 0.1;
-constexpr double notable_change =
-    0.05;  // between the halves of a final: more is noise for kernels of a few microseconds only
+constexpr double notable_change = 0.05;  // between the halves of a final: more than the noise of most kernels
 constexpr int most_repeats = 2;
 
 std::vector<double> head(const std::vector<double>& samples) {

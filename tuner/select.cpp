@@ -54,10 +54,9 @@ TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, con
   return key;
 }
 
-std::optional<TuningKey> related_key(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates) {
+std::optional<TuningKey> related_key(const ParsedProblem& problem, TuningKey key) {
   std::string related = problem.key().related_class;
   if (related.empty()) return std::nullopt;
-  TuningKey key = tuning_key(problem, device, templates);
   key.problem_class = std::move(related);
   return key;
 }
@@ -89,7 +88,7 @@ std::vector<KnownRecord> known_records(const ParsedProblem& problem, const Devic
   for (const TuningRecord& record : cache.find_older(key, older_looked_at)) add(record, Origin::older);
   for (const TuningRecord& record : near)
     if (record.key != key && !is_in_bucket(record) && is_near(record.key.n_cols, key.n_cols)) add(record, Origin::nearest);
-  if (const auto related = related_key(problem, device, templates))
+  if (const auto related = related_key(problem, key))
     for (const TuningRecord& record : cache.find_nearest(*related, nearest_looked_at))
       if (is_near(record.key.n_cols, key.n_cols)) add(record, Origin::nearest);
   return known;

@@ -32,8 +32,9 @@ std::int64_t tuned_n_cols(const KeyParts& parts) noexcept;
 /// Returns the key under which the result for this problem on this device is kept.
 TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates);
 
-/// Returns the key of the class of problems whose kernels cost alike (KeyParts::related_class); nothing if there is none.
-std::optional<TuningKey> related_key(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates);
+/// Returns the key of the class of problems whose kernels cost alike (KeyParts::related_class), made from the problem's own
+/// key; nothing if there is none.
+std::optional<TuningKey> related_key(const ParsedProblem& problem, TuningKey key);
 
 /// A record that may be used for a tuning key.
 struct KnownRecord {

@@ -101,7 +101,7 @@ TuneResult TuningRun::run() {
     if (candidate.is_default || &candidate == contest.winner())
       keep_binary(problem_->op(), candidate.built, bench_.device.info().arch, bench_.compiler, bench_.cache);
   bench_.cache.store_record(result_.record, trials);
-  if (const auto related = related_key(*problem_, bench_.device.info(), bench_.templates)) {
+  if (const auto related = related_key(*problem_, key_)) {
     TuningRecord of_class = result_.record;
     of_class.key = *related;
     bench_.cache.store_record(of_class, {});

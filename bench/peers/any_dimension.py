@@ -22,9 +22,9 @@ import family
 import machine
 import timing
 import tunesmith
+from cells import SHORT
 from family import DEVICE
 
-SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 # rows, cols, inner: an image classifier's features, segmentation, a few long columns, unaligned and short ones.
 SHAPES = [(32, 1000, 3136), (8, 21, 262144), (16, 128256, 4), (64, 256, 3025), (4096, 512, 49), (1, 16384, 4096)]
 CELLS = [(op, *shape, dtype) for op in ("softmax", "softmax_backward") for shape in SHAPES

@@ -25,11 +25,11 @@ import family
 import machine
 import timing
 import tunesmith
+from cells import SHORT
 from family import DEVICE
 
 BF16, F32 = "bfloat16", "float32"
 E4M3 = torch.float8_e4m3fn
-SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
 
 def rms(x, w, eps=1e-6):

@@ -60,6 +60,10 @@ std::string options_text(const Settings& settings) {
 std::string params_type(const Settings& settings) {
   return settings.lse_gradient ? "CrossEntropyLseParams" : "CrossEntropyParams";
 }
+/// Returns their size: the pointer to dlse follows the others.
+std::size_t params_bytes(const Settings& settings) {
+  return sizeof(Params) + (settings.lse_gradient ? sizeof(std::uint64_t) : 0);
+}
 
 std::string entry_point(const Settings& settings, const std::string& name, std::int64_t threads, const std::string& call) {
   return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n" + name +
@@ -144,8 +148,8 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
   SourceParts parts;
   const std::string target_type =
       std::string("using TargetType = ") + (settings.target == DType::i64 ? "tunesmith::int64" : "int") + ";\n\n";
-  const std::string size_check = "\nstatic_assert(sizeof(tunesmith::" + params_type(settings) + ") == " +
-                                 std::to_string(sizeof(Params) + (settings.lse_gradient ? sizeof(std::uint64_t) : 0)) +
+  const std::string size_check = "\nstatic_assert(sizeof(tunesmith::" + params_type(settings) +
+                                 ") == " + std::to_string(params_bytes(settings)) +
                                  ", \"the host fills the parameters by this layout\");\n";
   std::string arguments = "Types, TargetType, shape, options, config";
   if (is_row_kernel()) {
@@ -265,7 +269,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   params.hard_share = static_cast<float>(1 - settings.label_smoothing);
   params.smooth_share = static_cast<float>(settings.label_smoothing / static_cast<double>(settings.vocab_size));
   params.z_factor = static_cast<float>(settings.z_loss);
-  plan.params.resize(sizeof params + (settings.lse_gradient ? sizeof(std::uint64_t) : 0));
+  plan.params.resize(params_bytes(settings));
   std::memcpy(plan.params.data(), &params, sizeof params);
   for (const ArrayInfo& array : array_view())
     plan.pointers.push_back({array.name, static_cast<std::uint32_t>(pointer_offset(array.name, settings_.kind)),

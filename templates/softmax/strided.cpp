@@ -10,13 +10,13 @@
 namespace tunesmith {
 namespace {
 
-strided::Shape shape_of(const SoftmaxProblem& p) {
+/// Returns what does not depend on the arrays.
+template <typename Problem>
+strided::Shape shape_without_arrays(const Problem& p) {
   strided::Shape shape;
   shape.rows = p.rows;
   shape.cols = p.cols;
   shape.inner = p.inner;
-  shape.in[0] = {"x", p.dtype, *p.x_row_stride, *p.x_col_stride, p.x_inner_stride, p.x_alignment};
-  shape.out = {"y", p.output(), *p.y_row_stride, *p.y_col_stride, p.y_inner_stride, p.y_alignment};
   shape.in_place = p.in_place;
   shape.scale = p.options.scale;
   shape.logarithm = p.logarithm;
@@ -24,19 +24,19 @@ strided::Shape shape_of(const SoftmaxProblem& p) {
   return shape;
 }
 
+strided::Shape shape_of(const SoftmaxProblem& p) {
+  strided::Shape shape = shape_without_arrays(p);
+  shape.in[0] = {"x", p.dtype, *p.x_row_stride, *p.x_col_stride, p.x_inner_stride, p.x_alignment};
+  shape.out = {"y", p.output(), *p.y_row_stride, *p.y_col_stride, p.y_inner_stride, p.y_alignment};
+  return shape;
+}
+
 strided::Shape shape_of(const SoftmaxBackwardProblem& p) {
-  strided::Shape shape;
-  shape.rows = p.rows;
-  shape.cols = p.cols;
-  shape.inner = p.inner;
+  strided::Shape shape = shape_without_arrays(p);
   shape.inputs = 2;
   shape.in[0] = {"dy", p.dtype, *p.dy_row_stride, *p.dy_col_stride, p.dy_inner_stride, p.dy_alignment};
   shape.in[1] = {"y", p.dtype, *p.y_row_stride, *p.y_col_stride, p.y_inner_stride, p.y_alignment};
   shape.out = {"dx", p.output(), *p.dx_row_stride, *p.dx_col_stride, p.dx_inner_stride, p.dx_alignment};
-  shape.in_place = p.in_place;
-  shape.scale = p.options.scale;
-  shape.logarithm = p.logarithm;
-  shape.safe = p.options.safe;
   return shape;
 }
 

@@ -1,6 +1,7 @@
 // The default configuration and the search space of kernels over a strided dimension.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <set>
@@ -161,12 +162,12 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
     if (known.insert(candidate.text()).second) space.push_back(std::move(candidate));
   };
   const std::vector<Hints> hints = hints_to_try(shape, device);
+  const std::array variants{std::pair{geometries(Variant::resident, shape, device), full ? 24U : 8U},
+                            std::pair{geometries(Variant::cluster, shape, device), full ? 16U : 6U},
+                            std::pair{geometries(Variant::two_pass, shape, device), full ? 12U : 3U},
+                            std::pair{geometries(Variant::split, shape, device), full ? 8U : 3U}};
   for (std::size_t h = 0; h < hints.size(); ++h)
-    for (const auto& [variant, most] : {std::pair{Variant::resident, full ? 24U : 8U},
-                                        {Variant::cluster, full ? 16U : 6U},
-                                        {Variant::two_pass, full ? 12U : 3U},
-                                        {Variant::split, full ? 8U : 3U}}) {
-      const std::vector<TypedConfig> found = geometries(variant, shape, device);
+    for (const auto& [found, most] : variants) {
       const std::size_t count = std::min<std::size_t>(found.size(), h == 0 ? most : most / 2);
       for (std::size_t i = 0; i < count; ++i) {
         add(with_hints(found[i], hints[h]));
