@@ -202,26 +202,18 @@ void Description::check_extents() const {
   }
 }
 
-void Description::check_addresses() const {
-  for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    const ArrayFacts& array = arrays_[i];
-    // Without elements nothing is touched, and an address may be anything.
-    const bool empty = std::ranges::any_of(array.shape, [](const Extent& extent) { return extent.value <= 0; });
-    const void* const address = addresses_[i];
-    if (!array.present && address != nullptr) refuse_array(array.name);
-    if (!array.present || empty || (array.optional && address == nullptr)) continue;
-    if (address == nullptr)
-      throw Error(ErrorCode::invalid_argument, array.name, " is a null pointer; expected device memory");
-    const std::int64_t element = std::max<std::int64_t>(array.aligned_to, std::max<std::int64_t>(size_of(array.dtype), 1));
-    if (reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(element) != 0)
-      throw Error(ErrorCode::invalid_argument, array.name, " is at ", address, "; ", name(array.dtype),
-                  " needs an address that is a multiple of ", element, " bytes");
-  }
-}
-
-void refuse_array(std::string_view array) {
-  throw Error(ErrorCode::invalid_argument, array,
-              " is given, but the problem does not have it; expected nullptr, or a problem that has it");
+void check_address(const void* address, const ArrayFacts& array) {
+  if (!array.present && address != nullptr)
+    throw Error(ErrorCode::invalid_argument, array.name,
+                " is given, but the problem does not have it; expected nullptr, or a problem that has it");
+  if (!array.present || (array.optional && address == nullptr)) return;
+  // Without elements nothing is touched, and an address may be anything.
+  if (std::ranges::any_of(array.shape, [](const Extent& extent) { return extent.value <= 0; })) return;
+  if (address == nullptr) throw Error(ErrorCode::invalid_argument, array.name, " is a null pointer; expected device memory");
+  const std::int64_t element = std::max<std::int64_t>(array.aligned_to, std::max<std::int64_t>(size_of(array.dtype), 1));
+  if (reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(element) != 0)
+    throw Error(ErrorCode::invalid_argument, array.name, " is at ", address, "; ", name(array.dtype),
+                " needs an address that is a multiple of ", element, " bytes");
 }
 
 void Description::resolve() {
@@ -234,15 +226,21 @@ void Description::resolve() {
 }
 
 Fields Description::form(const Description& defaults, bool normal) const {
+  constexpr std::size_t usual_options = 2;
+  const auto is_always_listed = [](const Entry& entry) { return !entry.option && !entry.facts.omit_default; };
   Fields fields;
+  fields.reserve(static_cast<std::size_t>(std::ranges::count_if(fields_, is_always_listed)) + usual_options);
   for (std::size_t i = 0; i < fields_.size(); ++i) {
     const Entry& entry = fields_[i];
-    const std::optional<Value> value = entry.get();
-    if (!value || (normal && !entry.facts.only_with.holds)) continue;
-    std::optional<Value> usual = defaults.fields_[i].get();
-    if (normal && !usual && !entry.facts.follows.text.empty()) usual = entry.follows();
-    if ((entry.option || entry.facts.omit_default) && value == usual) continue;
-    fields.append(entry.name, entry.generic(*value));
+    if (normal && !entry.facts.only_with.holds) continue;
+    std::optional<Value> value = entry.get();
+    if (!value) continue;
+    if (entry.option || entry.facts.omit_default) {
+      std::optional<Value> usual = defaults.fields_[i].get();
+      if (normal && !usual && !entry.facts.follows.text.empty()) usual = entry.follows();
+      if (value == usual) continue;
+    }
+    fields.append(entry.name, entry.access->kind == FieldKind::choice ? entry.generic(*value) : std::move(*value));
   }
   return fields;
 }
@@ -275,12 +273,15 @@ std::vector<FieldInfo> Description::field_infos() const {
 
 std::string Description::dim_text(const Extent& extent) const {
   if (extent.field == nullptr) return extent.text.empty() ? std::to_string(extent.value) : std::string(extent.text);
-  return std::string(name_of(extent.field)) + (extent.plus == 0 ? "" : " + " + std::to_string(extent.plus));
+  std::string text(name_of(extent.field));
+  if (extent.plus != 0) text.append(" + ").append(std::to_string(extent.plus));
+  return text;
 }
 
 std::string_view Description::name_of(const void* member) const {
+  if (member == nullptr) return {};
   const auto found = std::ranges::find(fields_, member, &Entry::member);
-  return member == nullptr || found == fields_.end() ? std::string_view() : found->name;
+  return found == fields_.end() ? std::string_view() : found->name;
 }
 
 std::vector<ArrayInfo> Description::array_infos(bool all) const {

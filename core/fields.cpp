@@ -76,18 +76,19 @@ namespace {
 
 bool needs_escape(char c) { return c == ',' || c == '%' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
-std::string escaped(const std::string& word) {
-  if (std::ranges::none_of(word, needs_escape)) return word;
+void append_escaped(std::string& text, const std::string& word) {
+  if (std::ranges::none_of(word, needs_escape)) {
+    text += word;
+    return;
+  }
   constexpr std::string_view digits = "0123456789ABCDEF";
-  std::string result;
   for (const char c : word) {
     const auto byte = static_cast<unsigned char>(c);
     if (needs_escape(c))
-      result += {'%', digits[byte >> 4], digits[byte & 15]};
+      text += {'%', digits[byte >> 4], digits[byte & 15]};
     else
-      result += c;
+      text += c;
   }
-  return result;
 }
 
 std::string unescaped(std::string_view text, std::string_view argument) {
@@ -109,25 +110,39 @@ std::string unescaped(std::string_view text, std::string_view argument) {
   return result;
 }
 
+/// Appends a value that is not a string.
+void append_number(std::string& text, const Value& value) {
+  std::array<char, 64> buffer;  // NOLINT: written before it is read
+  char* const end = buffer.data() + buffer.size();
+  const auto* const integer = std::get_if<std::int64_t>(&value);
+  const auto result = integer != nullptr ? std::to_chars(buffer.data(), end, *integer)
+                                         : std::to_chars(buffer.data(), end, std::get<double>(value));
+  text.append(buffer.data(), result.ptr);
+}
+
 template <typename Word>
-std::string listed(const std::vector<std::pair<std::string, Value>>& items, const Word& word_text) {
+std::string listed(const std::vector<std::pair<std::string, Value>>& items, const Word& append_word) {
+  constexpr std::size_t usual_item_bytes = 16;
   std::string result;
+  result.reserve(items.size() * usual_item_bytes);
   for (const auto& [name, value] : items) {
     if (!result.empty()) result += ',';
-    result.append(name).append("=");
-    const auto* word = std::get_if<std::string>(&value);
-    result += word != nullptr ? word_text(*word) : tunesmith::text(value);
+    result.append(name) += '=';
+    if (const auto* word = std::get_if<std::string>(&value))
+      append_word(result, *word);
+    else
+      append_number(result, value);
   }
   return result;
 }
 
 }  // namespace
 
-std::string Fields::text() const { return listed(items_, escaped); }
+std::string Fields::text() const { return listed(items_, append_escaped); }
 
 std::string Fields::short_text() const {
-  return listed(items_, [](const std::string& word) {
-    return std::ranges::any_of(word, needs_escape) ? "<" + hash_hex(word).substr(0, 8) + ">" : word;
+  return listed(items_, [](std::string& text, const std::string& word) {
+    text += std::ranges::any_of(word, needs_escape) ? "<" + hash_hex(word).substr(0, 8) + ">" : word;
   });
 }
 

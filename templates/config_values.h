@@ -59,6 +59,17 @@ Typed parse_or_repeat(const Config& config, Typed (*parse)(const Config&)) {
   return last->second;
 }
 
+/// Returns fields_of(typed), or the last result of this thread if the configuration is the same.
+template <typename Typed>
+Config written_or_repeat(const Typed& typed, Fields (*fields_of)(const Typed&)) {
+  static thread_local std::optional<std::pair<Typed, Config>> last;
+  if (!last || !(last->first == typed)) {
+    Config config{fields_of(typed)};
+    last.emplace(typed, std::move(config));
+  }
+  return last->second;
+}
+
 /// Returns the fields in canonical order, without options at their defaults.
 template <typename Config>
 Fields config_fields(const Config& config) {

@@ -98,9 +98,11 @@ TypedConfig TypedConfig::parse(const Config& config) {
 }
 
 Config TypedConfig::to_config() const {
-  TypedConfig copy = *this;
-  const Description description = described(copy);
-  return {description.normal_form(description)};
+  return written_or_repeat<TypedConfig>(*this, [](const TypedConfig& typed) {
+    TypedConfig copy = typed;
+    const Description description = described(copy);
+    return description.normal_form(description);
+  });
 }
 
 std::int64_t slabs(std::int64_t columns) noexcept { return (columns + 63) / 64; }

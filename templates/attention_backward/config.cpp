@@ -104,9 +104,11 @@ TypedConfig TypedConfig::parse(const Config& config) {
 }
 
 Config TypedConfig::to_config() const {
-  TypedConfig copy = *this;
-  const Description description = described(copy);
-  return {description.normal_form(description)};
+  return written_or_repeat<TypedConfig>(*this, [](const TypedConfig& typed) {
+    TypedConfig copy = typed;
+    const Description description = described(copy);
+    return description.normal_form(description);
+  });
 }
 
 int TypedConfig::block_threads(Pass pass) const noexcept {

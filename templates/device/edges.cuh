@@ -66,6 +66,11 @@ struct BranchedEdges {
   static constexpr bool late_ends = false;
   static __device__ __forceinline__ Range without_begin(Range range) { return range; }
 
+  /// Loads a vector that is not within the range.
+  template <typename T, int count, LoadHint hint>
+  static __device__ __forceinline__ Packed<T, count> load_rest(const T* row, int64 column, Range range, float outside) {
+    return load<T, count, hint>(row, column, range, false, outside);
+  }
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
                                                           float outside) {
@@ -107,6 +112,16 @@ struct GuardedVectors {
   /// Returns a range for vectors that cannot start before the row: comparisons with its beginning vanish.
   static __device__ __forceinline__ Range without_begin(Range range) { return {-(int64{1} << 31), range.end}; }
 
+  /// Loads a vector that is not within the range.
+  template <typename T, int count, LoadHint hint>
+  static __device__ __forceinline__ Packed<T, count> load_rest(const T*, int64, Range, float outside) {
+    Packed<T, count> vector;
+    float values[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i) values[i] = outside;
+    vector.pack_from(values);
+    return vector;
+  }
   template <int count>
   static __device__ __forceinline__ bool holds(Range range, int64 column) {
     return static_cast<int>(column) >= static_cast<int>(range.begin) &&
@@ -133,15 +148,15 @@ struct GuardedVectors {
   static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
                                                const float (&values)[count]) {
     if (inside) return store_whole<T, count, hint>(row, column, values);
-    // Converts in any case: the compiler predicates a store alone, but branches around a conversion.
-    Packed<T, count> vector;
-    vector.pack_from(values);
-    vector.forget_uses();
     const bool whole = holds<count>(range, column);
-#pragma unroll
-    for (int i = 0; i < vector.accesses; ++i) {
-      auto* address = reinterpret_cast<char*>(row + column) + i * vector.access_bytes;
-      if (whole) tunesmith::store<Packed<T, count>::access_bytes, hint>(address, vector.access[i]);
+    if constexpr (count > 2) {
+      if (whole) store_whole<T, count, hint>(row, column, values);
+    } else {
+      // Converts in any case: the compiler predicates a store alone, but branches around a conversion.
+      Packed<T, count> vector;
+      vector.pack_from(values);
+      vector.forget_uses();
+      if (whole) tunesmith::store<Packed<T, count>::access_bytes, hint>(row + column, vector.access[0]);
     }
   }
 };
@@ -150,6 +165,10 @@ struct GuardedVectors {
 struct GuardedEdges : GuardedVectors {
   static constexpr bool late_ends = true;
 
+  template <typename T, int count, LoadHint hint>
+  static __device__ __forceinline__ Packed<T, count> load_rest(const T* row, int64 column, Range range, float outside) {
+    return BranchedEdges::load_rest<T, count, hint>(row, column, range, outside);
+  }
   /// Returns whether the range has some elements of the vector, but not all.
   template <int count>
   static __device__ __forceinline__ bool cross(Range range, int64 column) {

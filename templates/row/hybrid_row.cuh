@@ -96,15 +96,20 @@ struct HybridRow {
 #else
     static_assert(config.shared_vectors == 0, "asynchronous copies need sm_80 or later");
 #endif
-    load_vectors_of_row<Element, shape, config.load, group_size, in_registers>(
-        row, thread_rank, seen, outside, [&](int i, const Place& loaded) { registers[i].hold(loaded); });
-    // Load vectors that cross the end of the row last: they pass through registers, so the thread waits for them.
+#pragma unroll
+    for (int i = 0; i < in_registers; ++i)
+      registers[i].hold(load_of_row<Element, shape, config.load, group_size>(row, i, thread_rank, seen, outside));
+      // Load vectors that cross the end of the row last: they pass through registers, so the thread waits for them.
 #pragma unroll
     for (int i = in_registers; i < vectors; ++i) {
       if ((!ragged<shape> && inside_row<shape, group_size>(i)) ||
           seen.template holds<vector>(column_of<shape, group_size>(i, thread_rank)))
         continue;
-      hold(i, load_of_row<Element, shape, LoadHint::plain, group_size>(row, i, thread_rank, seen, outside));
+      if constexpr (shape.least_cols > 0)
+        hold(i, RowFeatures<shape>::SeenEdges::template load_rest<Element, vector, LoadHint::plain>(
+                    row, column_of<shape, group_size>(i, thread_rank), seen, outside));
+      else
+        hold(i, load_of_row<Element, shape, LoadHint::plain, group_size>(row, i, thread_rank, seen, outside));
     }
   }
 

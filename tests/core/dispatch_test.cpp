@@ -53,7 +53,9 @@ alignas(64) std::byte memory[256];
 
 std::string rejection(const AddProblem& asked, const AddArrays& arrays) {
   try {
-    Description(with_addresses(asked, arrays), arrays).check_addresses();
+    const AddProblem problem = with_addresses(asked, arrays);
+    AddressList list;
+    describe(problem, arrays, list);
     return "accepted";
   } catch (const Error& error) {
     return error.what();

@@ -16,7 +16,6 @@
 #include "tunesmith/attention.h"
 #include "tunesmith/attention_backward.h"
 #include "tunesmith/cross_entropy.h"
-#include "tunesmith/description.h"
 #include "tunesmith/device_info.h"
 #include "tunesmith/dispatch.h"
 #include "tunesmith/error.h"
@@ -295,9 +294,8 @@ void Engine::run(const Typed& problem, const typename Typed::Arrays& arrays, Str
 template <DescribedProblem Typed, typename Reader>
 void Engine::run_first(const Typed& problem, const typename Typed::Arrays& arrays, const Reader& call, Stream stream) {
   const Typed asked = with_addresses(problem, arrays);
-  Description(asked, arrays).check_addresses();  // before any work
   AddressList addresses;
-  describe(asked, arrays, addresses);
+  describe(asked, arrays, addresses);  // checks them before any work
   const Plan plan = prepare(asked, {}, stream);
   if (!call.has_text()) remember({call.words(), call.addresses(), call.hash()}, plan, addresses.selected());
   plan.launch(addresses.span(), stream);

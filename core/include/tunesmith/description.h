@@ -114,12 +114,6 @@ class Description {
     const typename Problem::Arrays none{};
     describe(problem, none, *this);
   }
-  /// Describes a call: a problem and the addresses of its arrays.
-  template <typename Problem>
-  Description(const Problem& problem, const typename Problem::Arrays& arrays) {
-    reserve();
-    describe(problem, arrays, *this);
-  }
   /// Describes another object with fields; `visit` calls field() and option().
   template <typename Visit>
   requires std::invocable<Visit, Description&>
@@ -134,10 +128,7 @@ class Description {
   void option(std::string_view name, const Member& member, const FieldFacts& facts) {
     fields_.push_back({name, facts, true, &member, &field_access<Member>()});
   }
-  void array(const void* address, const ArrayFacts& facts) {
-    arrays_.push_back(facts);
-    addresses_.push_back(address);
-  }
+  void array(const void*, const ArrayFacts& facts) { arrays_.push_back(facts); }
 
   /// Sets the members that `given` names. Throws Error(invalid_argument) for a field that `owner` ("softmax") does not have,
   /// a missing required field, and a value of another type. Properties that depend on other fields are not updated: describe
@@ -152,9 +143,6 @@ class Description {
   void check_as_given(const Description& defaults) const;
   /// Checks the arrays. Throws Error(invalid_argument) for an array that would exceed any memory.
   void check_extents() const;
-  /// Throws Error(invalid_argument) for an array whose address is null or not aligned to an element,
-  /// and for one that is given although the problem does not have it.
-  void check_addresses() const;
   /// Fills in defaults that depend on other fields, and applies caps.
   void resolve();
 
@@ -194,7 +182,6 @@ class Description {
   void reserve() {
     fields_.reserve(48);
     arrays_.reserve(16);
-    addresses_.reserve(16);
   }
   /// Returns the name of the field that is stored in `member`; empty if there is none.
   std::string_view name_of(const void* member) const;
@@ -203,7 +190,6 @@ class Description {
 
   std::vector<Entry> fields_;
   std::vector<ArrayFacts> arrays_;
-  std::vector<const void*> addresses_;  // of arrays_
 };
 
 /// Returns whether an array that is present spans at most 2^56 bytes: far beyond any memory, far below overflow.

@@ -25,8 +25,9 @@
 
 namespace tunesmith {
 
-/// Throws Error(invalid_argument) for a non-null array that the problem does not have.
-[[noreturn]] void refuse_array(std::string_view array);
+/// Throws Error(invalid_argument) for an address that is null or not aligned to an element, and for one that is given
+/// although the problem does not have the array.
+void check_address(const void* address, const ArrayFacts& array);
 
 /// Returns the alignment of an address: a power of two, at most 16 because no access is wider.
 inline std::int64_t alignment_class(const void* address) noexcept {
@@ -184,7 +185,7 @@ consteval std::size_t key_words() {
   return counter.size();
 }
 
-/// Selects a problem's arrays, in launch order.
+/// Selects a problem's arrays, in launch order, and checks their addresses as check_address() does.
 class AddressList {
  public:
   static constexpr std::size_t most = 32;
@@ -192,11 +193,10 @@ class AddressList {
   constexpr void field(std::string_view, const auto&, const FieldFacts&) noexcept {}
   constexpr void option(std::string_view, const auto&, const FieldFacts&) noexcept {}
   void array(const void* address, const ArrayFacts& facts) {
+    check_address(address, facts);
     if (facts.present) {
       selected_ |= std::uint32_t{1} << visited_;
       addresses_[count_++] = const_cast<void*>(address);
-    } else if (address != nullptr) {
-      refuse_array(facts.name);
     }
     ++visited_;
   }

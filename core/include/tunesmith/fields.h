@@ -28,6 +28,8 @@ class Fields {
   void set(std::string_view name, Value value);
   /// Does the same for a name that is new, without looking for it.
   void append(std::string_view name, Value value) { items_.emplace_back(name, std::move(value)); }
+  /// Allocates memory for `count` fields at once.
+  void reserve(std::size_t count) { items_.reserve(count); }
   /// Returns the value, or nullptr if the name is absent. Valid until the next set().
   const Value* find(std::string_view name) const noexcept;
   bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }

@@ -126,6 +126,19 @@ struct UserFunctions {
   std::string score_mod, mask_mod;
 };
 
+/// The name of a test: "3_head_dim_64_bf16_score_mod".
+std::string test_name(const testing::TestParamInfo<UserFunctions>& info) {
+  const Fields fields = parse_fields(info.param.fields, "fields");
+  std::string name =
+      std::to_string(info.index) + "_head_dim_" + std::to_string(fields.integer("head_dim")) + "_" + fields.string("dtype");
+  if (!info.param.score_mod.empty()) name += "_score_mod";
+  if (!info.param.mask_mod.empty()) name += "_mask_mod";
+  return name;
+}
+
+/// Without this, GoogleTest prints the bytes of the object, addresses included, as part of the test's name for CTest.
+void PrintTo(const UserFunctions& functions, std::ostream* out) { *out << functions.fields; }
+
 std::vector<UserFunctions> user_functions() {
   const std::string gate =
       "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux&) {\n"
@@ -180,7 +193,7 @@ TEST_P(AttentionBackwardGpuUserFunctions, InWgmma) {
   verify_all(cases);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AttentionBackwardGpuUserFunctions, testing::ValuesIn(user_functions()));
+INSTANTIATE_TEST_SUITE_P(All, AttentionBackwardGpuUserFunctions, testing::ValuesIn(user_functions()), test_name);
 
 /// Device arrays of a problem, filled like a test's, with poisoned outputs.
 class DeviceProblem {

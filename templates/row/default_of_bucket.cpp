@@ -1,0 +1,108 @@
+// The configuration that every n_cols of a bucket shares, without tuning: the default of the widest row, adapted.
+
+#include <algorithm>
+#include <optional>
+
+#include "templates/row/capacity.h"
+#include "templates/row/geometry.h"
+
+namespace tunesmith::row {
+namespace {
+
+/// Returns the rows that a multiprocessor works on at once, if blocks or clusters of them hold rows.
+double rows_in_flight(const TypedConfig& config) {
+  const int blocks_per_row = config.variant == Variant::cluster ? config.blocks_per_row : 1;
+  return static_cast<double>(config.min_blocks) / blocks_per_row;
+}
+
+/// Returns `config` with as much of the row in registers as possible, or nothing if it is invalid.
+std::optional<TypedConfig> filled(TypedConfig config, int threads, int blocks, const Shape& shape,
+                                  const DeviceInfo& device) {
+  if (!fill_chip(config, threads, blocks, shape, device)) return std::nullopt;
+  return config;
+}
+
+Shape middle_of_bucket(Shape shape) {
+  const std::int64_t middle = (least_cols_of(shape.cols) + shape.cols) / 2;
+  shape.cols = std::max<std::int64_t>(middle / shape.vector(), 1) * shape.vector();
+  return shape;
+}
+
+/// Returns the configuration of warps for a bucket of widths.
+TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config = best;
+  if (shape.shifted() && size_of(shape.input) == 2 && shape.cols < 4) {
+    config.access = Access::elements;
+  } else if (!shape.shifted() && shape.cols > most_cols_of_octaves) {
+    // The widest row would take twice the lanes that most rows of the bucket need.
+    const TypedConfig usual = default_config(middle_of_bucket(shape), device);
+    if (usual.variant != Variant::warp) return best;
+    config.lanes = usual.lanes;
+    config.threads = 128;
+  }
+  return why_invalid(config, shape, device).empty() ? config : best;
+}
+
+/// Returns the configuration of blocks for a bucket of widths whose rows are not vector-aligned.
+TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config = best;
+  if (shape.inputs > 1 && size_of(shape.input) == 4) {
+    config.access = Access::elements;
+    config.threads = 256;  // and as many blocks: a thread keeps fewer partial vectors
+  } else if (shape.keeps_exponentials && size_of(shape.input) == 2) {
+    constexpr std::int64_t most_vectors = 5;
+    while (config.vectors_per_thread(shape) > most_vectors && config.threads < 256) config.threads *= 2;
+    bound_registers(config, shape, device);
+  }
+  return why_invalid(config, shape, device).empty() ? config : best;
+}
+
+/// Adapts a default configuration to a capacity. Columns that rows do not have take room, too, and unaligned rows have code
+/// for partial vectors in each vector beyond the narrowest row. Measured on an H200 (bench/LOG.md).
+TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
+  if (best.load == LoadHint::evict_last) best.load = LoadHint::plain;
+  if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);
+  if (best.reads_twice()) {  // no row is resident, so that what most rows need counts
+    TypedConfig config = default_config(middle_of_bucket(shape), device);
+    config.load = best.load;
+    return config.variant == best.variant && why_invalid(config, shape, device).empty() ? config : best;
+  }
+  const auto row_bytes = static_cast<double>(shape.cols * shape.resident_element_bytes());
+  constexpr double enough_in_flight = 240 << 10;
+  if (best.variant == Variant::cluster && shape.inputs > 1 && rows_in_flight(best) * row_bytes < enough_in_flight) {
+    // Fewer threads with more registers hold a row in fewer blocks.
+    for (const int threads : {384, 256})
+      for (const int size : {1, 2, 4}) {
+        TypedConfig config = best;
+        config.variant = size == 1 ? Variant::hybrid : Variant::cluster;
+        config.blocks_per_row = size;
+        const std::optional<TypedConfig> smaller = filled(config, threads, 2, shape, device);
+        if (smaller && rows_in_flight(*smaller) > rows_in_flight(best)) best = *smaller;
+      }
+  } else if (best.variant == Variant::cluster && shape.keeps_exponentials) {
+    constexpr int moderate = 6;
+    TypedConfig config = filled(best, 384, best.min_blocks, shape, device).value_or(best);
+    config.register_vectors = std::min(config.register_vectors, moderate);
+    if (why_invalid(config, shape, device).empty()) best = config;
+  } else if (best.variant == Variant::hybrid && shape.shifted() && shape.inputs > 1 && best.threads == 512) {
+    best = filled(best, 256, best.min_blocks, shape, device).value_or(best);
+  } else if (best.variant == Variant::block && shape.shifted()) {
+    best = shifted_blocks_for_capacity(best, shape, device);
+  }
+  return best;
+}
+
+}  // namespace
+
+TypedConfig capacity_config(const Shape& shape, const DeviceInfo& device) {
+  Shape longest = shape;
+  longest.rows = shape.rows_bucket();
+  longest.cols = shape.capacity();
+  longest.streams = false;  // the pipeline's layout of shared memory depends on the width
+  TypedConfig config = default_config(longest, device);
+  config = for_capacity(config, longest, device);
+  config.capacity = longest.cols;
+  return config;
+}
+
+}  // namespace tunesmith::row
