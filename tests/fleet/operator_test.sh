@@ -105,6 +105,25 @@ reject "mode=ro" tunesmith cache push --cache second.db
 # What the worker compiled is loaded, also without a pull.
 [[ ! $compiles ]] || expect '"new": 0,' tunesmith prewarm --spec problems.json --compile-only --arch sm_90a --cache new.db --json
 
+# ---- the URLs of the page, also those of the unit: each works on this server, with the files in this folder
+urls=0
+while read -r url; do
+  ((++urls))
+  url=${url/rediss:\/\/cache.example:6380/redis+unix:$scratch\/sock}
+  url=${url//\/etc\/tunesmith\//}
+  url=${url/&ca=ca.pem/}
+  expect "namespace 'prod'" env TUNESMITH_REMOTE="$url&connect_ms=3000&get_ms=3000&binary_ms=3000" "$program" doctor --remote
+done < <(grep -o "rediss://cache[^' ]*" "$page")
+((urls == 3)) || fail "the page has $urls URLs; the test knows 3"
+
+# ---- the commands of the unit and of the manifest: their flags are accepted, and without a GPU they say what is missing
+unit=$(sed -n 's|^ExecStart=/usr/bin/tunesmith ||p' "$page")
+manifest=$(sed -n 's|^ *command: \[tunesmith, \(.*\)\]|\1|p' "$page" | tr -d ,)
+for command in "$unit" "$manifest"; do
+  [[ $command == "work --queue"* ]] || fail "the page has no worker: '$command'"
+  reject "no remote cache is named" env TUNESMITH_REMOTE= "$program" ${command//\/*\//}
+done
+
 # ---- a restart of the server: what it saved is there, and clients connect again
 kill -TERM "$server"
 wait "$server" || true
