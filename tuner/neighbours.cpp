@@ -42,8 +42,11 @@ double difference(const Value& a, const Value& b) {
 /// Returns the number of steps between two configurations; infinite if their variants differ.
 double difference(const Config& a, const Config& b) {
   double steps = std::fabs(static_cast<double>(a.fields.size()) - static_cast<double>(b.fields.size()));
+  auto same_place = b.fields.begin();  // configurations of one variant have their fields in one order
   for (const auto& [field, value] : a.fields) {
-    const Value* const other = b.fields.find(field);
+    const bool is_in_place = same_place != b.fields.end() && same_place->first == field;
+    const Value* const other = is_in_place ? &same_place->second : b.fields.find(field);
+    if (same_place != b.fields.end()) ++same_place;
     if (field == "variant" && (other == nullptr || *other != value)) return std::numeric_limits<double>::infinity();
     steps += other == nullptr ? 1 : difference(value, *other);
   }
@@ -52,6 +55,9 @@ double difference(const Config& a, const Config& b) {
 
 /// Returns nothing if the neighbour tried no configuration of this variant.
 std::optional<double> slowdown_at(const Neighbour& neighbour, const Config& config) {
+  if (const auto same = std::ranges::find(neighbour.trials, config, &Neighbour::Measured::config);
+      same != neighbour.trials.end())
+    return same->slowdown;
   double least = std::numeric_limits<double>::infinity(), slowdown = 0;
   for (const Neighbour::Measured& trial : neighbour.trials) {
     const double steps = difference(config, trial.config);
