@@ -1,9 +1,12 @@
 #include "fleet/transfer.h"
 
 #include <future>
+#include <span>
 #include <utility>
+#include <variant>
 
 #include "fleet/error.h"
+#include "fleet/in_parallel.h"
 #include "fleet/shared_values.h"
 #include "tunesmith/error.h"
 
@@ -83,16 +86,16 @@ class Puller {
 
   void take_tunings() {
     for (const std::string& hash : keys_with(client_, values_.keys().prefix() + "t:")) {
-      const Reply all = client_.call({"HGETALL", hash}, after(step_limit));
-      for (std::size_t i = 1; i < all.elements.size(); i += 2) {
-        const std::string& bytes = all.elements[i].text;
-        done_.bytes += static_cast<std::int64_t>(bytes.size());
-        auto found = values_.open_tuning(bytes);
-        const auto* const tuning = std::get_if<SharedTuning>(&found);
-        const bool is_in_place = tuning != nullptr && field(tuning->record.key) == all.elements[i - 1].text &&
+      const Reply all = client_.call({"HGETALL", hash}, after(step_limit));  // field, value, field, value, ...
+      std::vector<std::variant<SharedTuning, Refusal>> opened(all.elements.size() / 2);
+      in_parallel(opened.size(), [&](std::size_t i) { opened[i] = values_.open_tuning(all.elements[2 * i + 1].text); });
+      for (std::size_t i = 0; i < opened.size(); ++i) {
+        done_.bytes += static_cast<std::int64_t>(all.elements[2 * i + 1].text.size());
+        auto* const tuning = std::get_if<SharedTuning>(&opened[i]);
+        const bool is_in_place = tuning != nullptr && field(tuning->record.key) == all.elements[2 * i].text &&
                                  values_.keys().tunings(tuning->record.key) == hash;
         if (is_in_place)
-          tunings_.push_back(std::move(std::get<SharedTuning>(found)));
+          tunings_.push_back(std::move(*tuning));
         else
           ++done_.refused;
       }
@@ -114,8 +117,7 @@ class Puller {
       const std::size_t last = std::min(first + batch, fingerprints.size());
       std::vector<Command> commands;
       for (std::size_t i = first; i < last; ++i) commands.push_back({"GET", values_.keys().binary(fingerprints[i])});
-      const std::vector<Reply> replies = client_.call_all(commands, after(step_limit));
-      for (std::size_t i = first; i < last; ++i) take_binary(accepted(replies[i - first]), fingerprints[i], generation);
+      take_binaries(client_.call_all(commands, after(step_limit)), {&fingerprints[first], last - first}, generation);
       flush();
     }
   }
@@ -134,15 +136,24 @@ class Puller {
   }
 
  private:
-  void take_binary(const Reply& reply, const std::string& fingerprint, const Generation* generation) {
-    if (reply.is_nil()) return;  // expired
-    done_.bytes += static_cast<std::int64_t>(reply.text.size());
-    auto found = values_.open_binary(reply.text, fingerprint);
-    auto* const binary = std::get_if<BinaryRecord>(&found);
-    if (binary == nullptr || (generation != nullptr && generation->binaries.at(fingerprint) != sha256(binary->image)))
-      ++done_.refused;
-    else
-      binaries_.push_back(std::move(*binary));
+  void take_binaries(const std::vector<Reply>& replies, std::span<const std::string> fingerprints,
+                     const Generation* generation) {
+    std::vector<std::variant<BinaryRecord, Refusal>> opened(replies.size());
+    in_parallel(replies.size(), [&](std::size_t i) {
+      if (accepted(replies[i]).is_nil()) return;
+      opened[i] = values_.open_binary(replies[i].text, fingerprints[i]);
+      const auto* const binary = std::get_if<BinaryRecord>(&opened[i]);
+      if (binary != nullptr && generation != nullptr && generation->binaries.at(fingerprints[i]) != sha256(binary->image))
+        opened[i] = Refusal::swapped;
+    });
+    for (std::size_t i = 0; i < replies.size(); ++i) {
+      if (replies[i].is_nil()) continue;  // expired
+      done_.bytes += static_cast<std::int64_t>(replies[i].text.size());
+      if (auto* const binary = std::get_if<BinaryRecord>(&opened[i]))
+        binaries_.push_back(std::move(*binary));
+      else
+        ++done_.refused;
+    }
   }
 
   void flush() {

@@ -36,6 +36,11 @@ std::optional<Config> recorded_config(const ParsedProblem& problem, const Device
   }
 }
 
+ParsedProblemPtr recorded_problem(const Op& op, const TuningRecord& record) {
+  const std::string fields = record.problem.substr(record.problem.find(' ') + 1);
+  return op.parse(op.normalize({std::string(op.name()), parse_fields(fields, "recorded problem")}));
+}
+
 bool is_stale(const TuningRecord& record, const std::map<std::string, std::string>& provenance) {
   return std::ranges::any_of(provenance, [&](const auto& fact) {
     const auto recorded = record.provenance.find(fact.first);

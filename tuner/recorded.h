@@ -16,6 +16,9 @@ std::optional<Config> recorded_config(const ParsedProblem& problem, const Device
 /// The same for a parsed configuration.
 std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const Config& config);
 
+/// Parses the problem that was measured. Throws Error for a record of another version.
+ParsedProblemPtr recorded_problem(const Op& op, const TuningRecord& record);
+
 /// Whether driver, clocks or power limit differ between the record's provenance and the device's present one. Only facts
 /// that both name are compared: a machine without NVML knows fewer than the one that measured.
 bool is_stale(const TuningRecord& record, const std::map<std::string, std::string>& provenance);

@@ -68,6 +68,8 @@ TuneResult TuningRun::run() {
   key_ = tuning_key(*problem_, device, bench_.templates);
   work_ = plan_work(*problem_, bench_, key_, options_);
   result_.candidates = work_.candidates;
+  result_.neighbours = work_.neighbours;
+  result_.why_all_tried = work_.why_all_tried;
   if (work_.configs.empty()) {
     result_.record = *work_.record;
     result_.trials = work_.trials;
@@ -101,7 +103,9 @@ TuneResult TuningRun::run() {
     if (candidate.is_default || &candidate == contest.winner())
       keep_binary(problem_->op(), candidate.built, bench_.device.info().arch, bench_.compiler, bench_.cache);
   bench_.cache.store_record(result_.record, trials);
-  if (const auto related = related_key(*problem_, key_)) {
+  // A short list leaves a record of its class alone that a whole search may have made: its trials choose later lists.
+  const auto related = related_key(*problem_, key_);
+  if (related && (work_.neighbours == 0 || !bench_.cache.find_record(*related))) {
     TuningRecord of_class = result_.record;
     of_class.key = *related;
     bench_.cache.store_record(of_class, {});
@@ -199,6 +203,10 @@ TuningRecord TuningRun::make_record(const Contest& contest) const {
   }
   record.provenance["samples"] = std::to_string(winner.trial.samples);
   if (!contest.drift().empty()) record.provenance["drift"] = contest.drift();
+  if (work_.neighbours > 0) {
+    record.provenance["neighbours"] = std::to_string(work_.neighbours);
+    record.provenance["candidates"] = std::to_string(candidates_.size()) + " of " + std::to_string(work_.candidates);
+  }
   if (contest.repeats() > 0) record.provenance["repeats"] = std::to_string(contest.repeats());
   record.created_unix_s = static_cast<std::int64_t>(std::time(nullptr));
   return record;

@@ -43,6 +43,7 @@ Tuned tune_here(Engine::Parts& parts, const ParsedProblem& problem) {
   TuneOptions options;
   options.effort = parts.options.effort;
   options.budget_s = parts.options.tune_budget_s;
+  options.neighbours_first = parts.options.neighbours_first;
   const TuneResult result = tune(problem, parts.bench(), options);
   say(parts.options, Level::info, "tuned ", problem.problem().short_text(), " in ", result.wall_s,
       " s: ", result.record.config, " takes ", result.record.median_us, " us, the default ", result.record.default_median_us,

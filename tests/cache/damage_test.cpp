@@ -94,15 +94,19 @@ class CacheDamage : public CacheTest {
       // A later call may find damage that earlier ones did not, and replace the file with all that was stored in it. Then
       // the new file must work.
       auto record = cache.find_record(sample_key(4096));
-      if (!record) {
+      auto binary = cache.find_binary("new");
+      if (!record || !binary) {
         const auto moved = [](const std::string& text) { return text.find(".corrupt-") != std::string::npos; };
         EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(), moved));
         cache.store_record(sample_record(4096, 7), sample_trials(3));
+        cache.store_binary(sample_binary("new", 20'000), "new text");
         record = cache.find_record(sample_key(4096));
+        binary = cache.find_binary("new");
       }
       ASSERT_TRUE(record);
       expect_equal(*record, sample_record(4096, 7));
-      ASSERT_TRUE(cache.find_binary("new"));
+      ASSERT_TRUE(binary);
+      expect_equal(*binary, sample_binary("new", 20'000));
       EXPECT_NO_THROW(cache.verify());
       EXPECT_NO_THROW(cache.info());
     }

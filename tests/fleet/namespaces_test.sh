@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# namespaces_test.sh HOST_PROCESS [SECONDS]: four hosts, which are network namespaces, and a redis-server that they reach over a
-# bridge. 64 processes on them need one key: one tunes it. Then a process is killed while it tunes: another one takes over
-# within 31 s, which takes that long, so only if SECONDS (31) is given. Skips (77) without root, redis-server or iproute2.
+# namespaces_test.sh HOST_PROCESS [SECONDS]: four hosts, which are network namespaces, and a server, Valkey or Redis, that they
+# reach over a bridge. 64 processes on them need one key: one tunes it. Then a process is killed while it tunes: another one
+# takes over within 31 s, which takes that long, so only if SECONDS (31) is given. Skips (77) without root, a server or
+# iproute2.
 set -euo pipefail
 program=$(realpath "$1")
-for command in redis-server redis-cli ip nsenter; do
-  command -v $command >/dev/null || { echo "skipped: $command is not installed"; exit 77; }
+server_program=$("$(dirname "${BASH_SOURCE[0]}")/server_program.sh") || { echo "skipped: no server is installed"; exit 77; }
+client_program=${server_program%-server}-cli
+for command in "$client_program" ip nsenter; do
+  command -v "$command" >/dev/null || { echo "skipped: $command is not installed"; exit 77; }
 done
 if [[ ${TUNESMITH_INSIDE:-} == "" ]]; then
   unshare --net true 2>/dev/null || { echo "skipped: no network namespaces here (they need root)"; exit 77; }
@@ -39,9 +42,9 @@ on_host() { # on_host N COMMAND...
   nsenter --target "$pid" --net "$@"
 }
 
-redis-server --port 7379 --bind 10.77.0.1 --protected-mode no --save "" --dir "$scratch" >/dev/null &
+"$server_program" --port 7379 --bind 10.77.0.1 --protected-mode no --save "" --dir "$scratch" >/dev/null &
 for ((i = 0; i < 250; ++i)); do
-  on_host 1 redis-cli -h 10.77.0.1 -p 7379 ping >/dev/null 2>&1 && break
+  on_host 1 "$client_program" -h 10.77.0.1 -p 7379 ping >/dev/null 2>&1 && break
   sleep 0.02
 done
 url=redis://10.77.0.1:7379

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # operator_test.sh TUNESMITH: does what docs/fleet.md tells an operator, with the commands of that page, on two simulated hosts
-# and a redis-server of its own: keys, checks, queue, generation, pull, a restart of the server, a change of the key. Skips (77)
-# without redis-server.
+# and a server of its own, Valkey or Redis: keys, checks, queue, generation, pull, a restart of the server, a change of the key. Skips (77)
+# without a server.
 set -euo pipefail
 page=$(dirname "${BASH_SOURCE[0]}")/../../docs/fleet.md
 page=$(realpath "$page")
 program=$(realpath "$1")
-command -v redis-server >/dev/null || { echo "skipped: redis-server is not installed (scripts/setup.sh installs it)"; exit 77; }
+server_program=$("$(dirname "$page")/../tests/fleet/server_program.sh") || {
+  echo "skipped: neither valkey-server nor redis-server is installed (scripts/setup.sh installs it)"
+  exit 77
+}
 
 scratch=$(mktemp -d)
 cd "$scratch"
@@ -39,7 +42,7 @@ sed -n '/^user /p' "$page" >users.acl
 echo WRITER-PASSWORD >writer.password
 echo READER-PASSWORD >reader.password
 start_server() {
-  redis-server --port 0 --unixsocket "$scratch/sock" --aclfile "$scratch/users.acl" --maxmemory 1gb \
+  "$server_program" --port 0 --unixsocket "$scratch/sock" --aclfile "$scratch/users.acl" --maxmemory 1gb \
     --maxmemory-policy volatile-lru --dir "$scratch" --save 3600 1 --appendonly no >/dev/null &
   server=$!
   local i
@@ -47,7 +50,7 @@ start_server() {
     [[ -S sock ]] && return
     sleep 0.02
   done
-  fail "redis-server does not start"
+  fail "$server_program does not start"
 }
 start_server
 
@@ -101,6 +104,25 @@ reject "no generation" env TUNESMITH_REMOTE="$TUNESMITH_REMOTE&generation=prod-2
 reject "mode=ro" tunesmith cache push --cache second.db
 # What the worker compiled is loaded, also without a pull.
 [[ ! $compiles ]] || expect '"new": 0,' tunesmith prewarm --spec problems.json --compile-only --arch sm_90a --cache new.db --json
+
+# ---- the URLs of the page, also those of the unit: each works on this server, with the files in this folder
+urls=0
+while read -r url; do
+  ((++urls))
+  url=${url/rediss:\/\/cache.example:6380/redis+unix:$scratch\/sock}
+  url=${url//\/etc\/tunesmith\//}
+  url=${url/&ca=ca.pem/}
+  expect "namespace 'prod'" env TUNESMITH_REMOTE="$url&connect_ms=3000&get_ms=3000&binary_ms=3000" "$program" doctor --remote
+done < <(grep -o "rediss://cache[^' ]*" "$page")
+((urls == 3)) || fail "the page has $urls URLs; the test knows 3"
+
+# ---- the commands of the unit and of the manifest: their flags are accepted, and without a GPU they say what is missing
+unit=$(sed -n 's|^ExecStart=/usr/bin/tunesmith ||p' "$page")
+manifest=$(sed -n 's|^ *command: \[tunesmith, \(.*\)\]|\1|p' "$page" | tr -d ,)
+for command in "$unit" "$manifest"; do
+  [[ $command == "work --queue"* ]] || fail "the page has no worker: '$command'"
+  reject "no remote cache is named" env TUNESMITH_REMOTE= "$program" ${command//\/*\//}
+done
 
 # ---- a restart of the server: what it saved is there, and clients connect again
 kill -TERM "$server"

@@ -3,11 +3,16 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <atomic>
 #include <fstream>
+#include <stdexcept>
+#include <vector>
 
 #include "fleet/breaker.h"
 #include "fleet/counters.h"
 #include "fleet/error.h"
+#include "fleet/in_parallel.h"
 #include "fleet/misses.h"
 #include "fleet/protocol.h"
 #include "fleet/server_keys.h"
@@ -113,6 +118,20 @@ TEST(ServerKeys, AreInOneHashSlotAndPerFamily) {
   EXPECT_EQ(field(key), "1024,4096");
   EXPECT_EQ(parse_field("1024,4096")->rows_bucket, 4096);
   for (const char* text : {"", "12", "12,", ",5", "12,5x", "a,b", "12;5"}) EXPECT_FALSE(parse_field(text)) << text;
+}
+
+TEST(InParallel, CallsEachOnceAndRethrows) {
+  for (const std::size_t count : {0, 1, 15, 64, 1000}) {
+    std::vector<std::atomic<int>> calls(count);
+    in_parallel(count, [&](std::size_t i) { ++calls[i]; });
+    EXPECT_TRUE(std::ranges::all_of(calls, [](const std::atomic<int>& number) { return number == 1; })) << count;
+  }
+  for (const std::size_t failing : {0, 999})
+    EXPECT_THROW(in_parallel(1000,
+                             [&](std::size_t i) {
+                               if (i == failing) throw std::runtime_error("one");
+                             }),
+                 std::runtime_error);
 }
 
 class FilesTest : public FleetTest {};

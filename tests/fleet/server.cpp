@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "fleet/error.h"
@@ -18,10 +19,23 @@
 namespace tunesmith::fleet {
 namespace {
 
-std::string program() {
-  for (const char* place : {"/usr/bin/redis-server", "/usr/local/bin/redis-server", "/usr/bin/valkey-server"})
-    if (access(place, X_OK) == 0) return place;
+/// Returns the path of a program in PATH; empty if it is not there.
+std::string find_program(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "/usr/bin" : path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (const std::string place = (std::filesystem::path(folder) / name).string(); access(place.c_str(), X_OK) == 0)
+      return place;
   return {};
+}
+
+/// Returns the server to start: TUNESMITH_TEST_SERVER if it is set, else Valkey, else Redis. server_program.sh does the
+/// same.
+std::string program() {
+  if (const char* const chosen = std::getenv("TUNESMITH_TEST_SERVER"); chosen != nullptr && *chosen != 0)
+    return find_program(chosen);
+  const std::string valkey = find_program("valkey-server");
+  return valkey.empty() ? find_program("redis-server") : valkey;
 }
 
 }  // namespace
@@ -63,7 +77,7 @@ void FleetTest::start(const std::vector<std::string>& options) {
       if (error.failure() == Failure::auth) return;
       std::this_thread::sleep_for(Milliseconds(10));
     }
-  FAIL() << "redis-server does not answer; see " << path("server.log");
+  FAIL() << program() << " does not answer; see " << path("server.log");
 }
 
 void FleetTest::stop(int signal) {

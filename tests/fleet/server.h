@@ -1,5 +1,5 @@
 #pragma once
-// A redis-server of the test's own, on a socket in a temporary folder.
+// A server of the test's own, Valkey or Redis, on a socket in a temporary folder.
 
 #include <gtest/gtest.h>
 #include <sys/types.h>
@@ -12,12 +12,12 @@
 
 namespace tunesmith::fleet {
 
-/// Reports whether redis-server is installed.
+/// Reports whether valkey-server or redis-server is installed, or the one that TUNESMITH_TEST_SERVER names.
 bool has_server();
 
-/// Skips the test if redis-server is not installed.
+/// Skips the test if there is no server.
 #define TUNESMITH_NEEDS_SERVER() \
-  if (!has_server()) GTEST_SKIP() << "redis-server is not installed (scripts/setup.sh installs it)"
+  if (!has_server()) GTEST_SKIP() << "neither valkey-server nor redis-server is installed (scripts/setup.sh installs it)"
 
 /// A temporary folder, and a server in it that start() starts. The folder and the server end with the test.
 class FleetTest : public testing::Test {

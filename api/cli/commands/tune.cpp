@@ -26,7 +26,7 @@ struct TuneFlags {
   EngineFlags engine;
   std::string device = "auto", budget = "10s", effort = "full";
   std::int64_t jobs = 0;
-  bool force = false, json = false, here = false, brief = false;
+  bool force = false, neighbours_first = false, json = false, here = false, brief = false;
 };
 
 std::string trials_table(const Json& result) {
@@ -57,6 +57,13 @@ std::string time_text(const Json& result) {
          (rate.is_null() ? "" : ", " + fixed(rate, 0) + " GB/s");
 }
 
+std::string neighbours_text(const Json& result) {
+  if (const int count = result["neighbours"]; count > 0)
+    return "the trials of " + std::to_string(count) + " near records chose the candidates";
+  const std::string why = result["why_all_tried"];
+  return why.empty() ? "" : "all candidates were tried: " + why;
+}
+
 void print(const Problem& problem, const Json& result) {
   const bool measured = result["measured"];
   std::string text = listing({
@@ -70,6 +77,7 @@ void print(const Problem& problem, const Json& result) {
                                 std::to_string(result["candidates"].get<int>()) + " candidates timed in " +
                                 fixed(result["wall_s"], 2) + " s (compiling " + fixed(result["compile_s"], 2) + " s)"
                           : "a record exists; --force measures again"},
+      {"neighbours", neighbours_text(result)},
       {"cache", result["cache"]},
   });
   if (!result["trials"].empty()) text += "\n" + trials_table(result);
@@ -118,6 +126,7 @@ int run_tune(const TuneFlags& flags) {
   request.budget_s = parse_duration(flags.budget, "--budget");
   request.jobs = static_cast<int>(flags.jobs);
   request.force = flags.force;
+  request.neighbours_first = flags.neighbours_first;
   catch_interrupts();
   if (flags.here) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read what it finds
@@ -148,6 +157,7 @@ void add_tune(CLI::App& app, Parse& parse) {
     command.add_option("--budget", flags->budget, "wall time, e.g. 500ms, 10s, 2m (default: 10s)")->type_name("TIME");
     command.add_option("--effort", flags->effort, "how many candidates to try (default: full)")->type_name("quick|full");
     command.add_flag("--force", flags->force, "measure again even if there is a record");
+    add_neighbours_first(command, flags->neighbours_first);
     add_number(command, "--jobs", flags->jobs, 0, 1024, "compile threads (default: one per core)");
     command.add_option("--device", flags->device, "which GPU (default: the first)")->type_name("cuda|cuda:N");
     flags->engine.add_cache(command);

@@ -27,7 +27,7 @@ struct WorkFlags {
   EngineFlags engine;
   RemoteFlag remote;
   std::string queue = "default", gpus = "0", archs;
-  bool until_idle = false, compile_only = false;
+  bool until_idle = false, compile_only = false, neighbours_first = false;
   std::int64_t patience_s = 120, jobs = 0;
 };
 
@@ -38,7 +38,7 @@ std::string worker_name() {
 }
 
 /// Tunes in a child process, which finds out whether the remote cache has a record: its environment names it.
-void tune(const TuningJob& job, const std::string& device, int jobs, const EngineOptions& options) {
+void tune(const TuningJob& job, const std::string& device, int jobs, bool neighbours_first, const EngineOptions& options) {
   TuneRequest request;
   request.problem = job.asked.problem;
   request.device = device;
@@ -46,6 +46,7 @@ void tune(const TuningJob& job, const std::string& device, int jobs, const Engin
   request.effort = job.settings.effort;
   request.budget_s = job.settings.budget_s;
   request.jobs = jobs;
+  request.neighbours_first = neighbours_first;
   tune_in_child(request);
 }
 
@@ -108,7 +109,7 @@ int work(const WorkFlags& flags) {
       if (flags.compile_only)
         compile(job, flags, local);
       else
-        tune(job, device, jobs, options);
+        tune(job, device, jobs, flags.neighbours_first, options);
       fleet::push(url, *cache, {});  // a job is done when its results are on the server
     });
   });
@@ -126,6 +127,7 @@ void add_work(CLI::App& app, Parse& parse) {
   command->add_flag("--until-idle", flags->until_idle, "end when no job waits or runs");
   command->add_option("--gpus", flags->gpus, "GPUs to tune on, one job on each at a time (default: 0)")
       ->type_name("all|N,...");
+  add_neighbours_first(*command, flags->neighbours_first);
   command->add_flag("--compile-only", flags->compile_only, "compile the configuration that will be selected; needs no GPU");
   command->add_option("--arch", flags->archs, "with --compile-only: architectures, e.g. sm_90a,sm_100a")
       ->type_name("ARCH,...");

@@ -154,6 +154,7 @@ PrewarmResult tune_ahead(const std::vector<SpecProblem>& problems, const Prewarm
       request.device = device;
       request.cache_file = options.cache_file;
       request.effort = settings.effort;
+      request.neighbours_first = settings.neighbours_first;
       request.budget_s = settings.budget_s;
       request.jobs = devices.size() == 1 ? settings.jobs : std::max(1, threads_of_all / static_cast<int>(devices.size()));
       try {

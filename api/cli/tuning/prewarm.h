@@ -13,9 +13,10 @@ namespace tunesmith::cli {
 
 struct PrewarmSettings {
   Effort effort = Effort::full;
-  double budget_s = 10;      ///< per problem
-  int jobs = 0;              ///< compile threads; 0: one per core
-  bool all_configs = false;  ///< compile_ahead: the whole search space
+  double budget_s = 10;           ///< per problem
+  int jobs = 0;                   ///< compile threads; 0: one per core
+  bool neighbours_first = false;  ///< tune_ahead: TuneOptions::neighbours_first
+  bool all_configs = false;       ///< compile_ahead: the whole search space
   /// tune_ahead: GPUs to work on at the same time; empty: the engine's.
   std::vector<std::string> devices{};
 };

@@ -63,6 +63,7 @@ Json tune_here(const TuneRequest& request, const EngineOptions& options) {
   settings.budget_s = request.budget_s;
   settings.jobs = request.jobs;
   settings.force = request.force;
+  settings.neighbours_first = request.neighbours_first;
   settings.cancel = &interrupted();
   TuneResult result;
   {
@@ -99,6 +100,8 @@ Json tuning_facts(const Problem& problem, const DeviceInfo& device, const TuneRe
           {"winner_compile_ms", result.winner_compile_ms},
           {"verified", result.verified},
           {"timed", result.timed},
+          {"neighbours", result.neighbours},
+          {"why_all_tried", result.why_all_tried},
           {"wall_s", result.wall_s},
           {"compile_s", result.compile_s},
           {"cache", cache_file.string()},
@@ -113,6 +116,7 @@ Json tune_in_child(const TuneRequest& request) {
                                      text(Value(request.budget_s)) + "s", "--jobs", std::to_string(request.jobs)});
   if (!request.cache_file.empty()) arguments.insert(arguments.end(), {"--cache", request.cache_file.string()});
   if (request.force) arguments.emplace_back("--force");
+  if (request.neighbours_first) arguments.emplace_back("--neighbours-first");
 
   ChildCommand command{.program = "/proc/self/exe", .arguments = std::move(arguments)};
   command.stop = [] { return interrupted().load(); };

@@ -20,6 +20,7 @@ struct TuneRequest {
   double budget_s = 10;
   int jobs = 0;
   bool force = false;
+  bool neighbours_first = false;
 };
 
 /// Tunes in this process, shows progress on stderr and returns the facts of the result. Throws Error.

@@ -152,5 +152,11 @@ TEST(ProblemLog, NamesTheLineOfAMistake) {
             std::string::npos);
 }
 
+// Those with which trials for bench/neighbours.cpp are collected.
+TEST(Spec, TheSpecsOfTheBenchmarksAreValid) {
+  for (const auto& [file, count] : {std::pair("neighbours.json", 66U), {"neighbours_full.json", 7U}})
+    EXPECT_EQ(read_spec(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "bench" / file).size(), count) << file;
+}
+
 }  // namespace
 }  // namespace tunesmith::cli
