@@ -34,3 +34,12 @@ def test_vocab_parallel_in_two_processes() -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run([*command, EXAMPLES / "vocab_parallel.py"], capture_output=True, text=True, check=True)
     assert "2 processes" in done.stdout
+
+
+def test_the_training_step_of_the_benchmark() -> None:
+    script = Path(__file__).parents[4] / "bench" / "python" / "train_step.py"
+    options = ["--device", "cpu", "--compile", "none", "--peers", "tunesmith,torch", "--warmup", "1", "--steps", "2"]
+    # It fails if the losses of the peers differ.
+    done = subprocess.run([sys.executable, script, *options], capture_output=True, text=True, check=True)
+    assert re.search(r"^tunesmith +\d", done.stdout, re.MULTILINE)
+    assert re.search(r"^torch +\d", done.stdout, re.MULTILINE)

@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from .. import _core
-from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, launch, launcher, rows_of
+from .launching import DTYPES, Launcher, Prepared, call, eager_launcher, is_compiling, launch, launcher, rows_of
 
 __all__ = ["rms_norm"]
 
@@ -44,7 +43,7 @@ def rms_norm(
 
 
 def _prepare(eps: float, weight_offset: float, rstd: bool) -> Any:
-    def prepare(x: torch.Tensor, weight: torch.Tensor | None) -> _core.Launch | None:
+    def prepare(x: torch.Tensor, weight: torch.Tensor | None) -> Prepared | None:
         layout = rows_of(x)
         if layout is None or (weight is not None and not weight.is_contiguous()):
             return None
