@@ -6,7 +6,7 @@
 #   conan  packaging/conan in a Conan home of its own; Conan comes from PyPI
 #   vcpkg  packaging/vcpkg with the vcpkg of VCPKG_ROOT; without it, its repository is cloned and its tool downloaded
 # conan and vcpkg take Tunesmith's dependencies from the system (scripts/setup.sh). PACKAGING_FOLDER: where everything is
-# built, default build/packaging.
+# built, default build/packaging. PACKAGING_BUILD: a finished build folder that cpack packs, instead of a new build.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -33,27 +33,30 @@ version_of() {
 
 test_deb() {
   [[ $EUID == 0 ]] && command -v debootstrap >/dev/null || fail "deb needs root and debootstrap"
-  cmake --preset release >/dev/null
-  cmake --build --preset release -j "$jobs"
+  local build=${PACKAGING_BUILD:-build/release}
+  if [[ -z ${PACKAGING_BUILD:-} ]]; then
+    cmake --preset release >/dev/null
+    cmake --build --preset release -j "$jobs"
+  fi
   rm -rf "$folder/deb"
-  cpack --config build/release/CPackConfig.cmake -B "$folder/deb" >"$folder/cpack.log" || { cat "$folder/cpack.log"; exit 1; }
+  cpack --config "$build/CPackConfig.cmake" -B "$folder/deb" >"$folder/cpack.log" 2>&1 || { cat "$folder/cpack.log"; exit 1; }
   local root=$folder/debian
   rm -rf "$root"
   # shellcheck source=/dev/null
   debootstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" >"$folder/debootstrap.log" ||
     { tail "$folder/debootstrap.log"; exit 1; }
-  cp "$folder"/deb/*.deb "$folder"/deb/*.tar.gz "$root/tmp"
-  cp -r api/examples/consumer "$root/tmp"
-  cp -rn /etc/apt/. "$root/etc/apt/"
+  cp "$folder"/deb/*.deb "$folder"/deb/*.tar.gz "$root/opt"
+  cp -r api/examples/consumer "$root/opt"
+  rm "$root/etc/apt/sources.list" && cp -r /etc/apt/. "$root/etc/apt/"
   chroot "$root" bash -euo pipefail -c '
     export DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin
     apt-get -qq update
-    apt-get -qq install --no-install-recommends g++ cmake make /tmp/tunesmith*.deb >/tmp/apt.log 2>&1 || { cat /tmp/apt.log; exit 1; }
-    tunesmith run softmax --rows 4 --cols 100 --device host --mode off --cache /tmp/cache.db
-    cmake -S /tmp/consumer -B /tmp/build >/dev/null && cmake --build /tmp/build && /tmp/build/consumer
-    mkdir /tmp/unpacked && tar -xzf /tmp/tunesmith-*.tar.gz -C /tmp/unpacked --strip-components=1
+    apt-get -qq install --no-install-recommends g++ cmake make /opt/tunesmith*.deb >/opt/apt.log 2>&1 || { cat /opt/apt.log; exit 1; }
+    tunesmith run softmax --rows 4 --cols 100 --device host --mode off --cache /opt/cache.db
+    cmake -S /opt/consumer -B /opt/build >/dev/null && cmake --build /opt/build && /opt/build/consumer
+    mkdir /opt/unpacked && tar -xzf /opt/tunesmith-*.tar.gz -C /opt/unpacked --strip-components=1
     apt-get -qq remove tunesmith >/dev/null
-    cmake -S /tmp/consumer -B /tmp/again -DCMAKE_PREFIX_PATH=/tmp/unpacked >/dev/null && cmake --build /tmp/again && /tmp/again/consumer'
+    cmake -S /opt/consumer -B /opt/again -DCMAKE_PREFIX_PATH=/opt/unpacked >/dev/null && cmake --build /opt/again && /opt/again/consumer'
   rm -rf "$root"
   say "deb: the .deb and the .tar.gz work in a minimal Debian"
 }

@@ -340,8 +340,8 @@ def main() -> None:
             json.dump(
                 {"machine": machine, "torch": torch.__version__, "shape": vars(shape), "peers": results}, file, indent=1
             )
-    # A hidden element has 8 bits in bf16, and a loss near 12 is a mean over many tokens: 1%. In float32, rounding of gradients
-    # near zero turns steps of AdamW around, each of the learning rate, 1e-4.
+    # A hidden element has 8 bits in bf16, and a loss near 12 is a mean over many tokens: 1%. In float32, rounding of
+    # gradients near zero turns steps of AdamW around, each of the learning rate, 1e-4.
     different = differing(results, 1e-2 if options.device == "cuda" else 1e-4)
     if different:
         sys.exit(f"train_step.py: the losses of {', '.join(different)} differ from those of {next(iter(results))}")
