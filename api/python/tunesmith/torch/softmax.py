@@ -52,7 +52,7 @@ def softmax(
     causal: mask columns after the diagonal of square matrices. safe: fully masked rows give zeros instead of NaN.
     out: a tensor to write to, may be the input; not with autograd.
     """
-    if dim == -1 and not is_compiling():
+    if (dim == -1 or dim == input.dim() - 1) and not is_compiling():
         if out is None:
             result = _eager(False, scale, causal, safe, dtype)(input)
             if result is not NotImplemented:
@@ -73,7 +73,7 @@ def log_softmax(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The logarithm of softmax(), as torch.log_softmax."""
-    if dim == -1 and not is_compiling():
+    if (dim == -1 or dim == input.dim() - 1) and not is_compiling():
         if out is None:
             result = _eager(True, scale, causal, safe, dtype)(input)
             if result is not NotImplemented:
@@ -98,9 +98,10 @@ def _run(
     if dim != -1 and dim != x.dim() - 1:
         if out is not None:
             _check_shape(x, out)
-            _run(x.movedim(dim, -1), -1, logarithm, dtype, scale, causal, safe, out.movedim(dim, -1))
-            return out
-        return _run(x.movedim(dim, -1), -1, logarithm, dtype, scale, causal, safe, None).movedim(-1, dim)
+        function = log_softmax if logarithm else softmax
+        last = None if out is None else out.movedim(dim, -1)
+        result = function(x.movedim(dim, -1), dtype=dtype, scale=scale, causal=causal, safe=safe, out=last)
+        return result.movedim(-1, dim) if out is None else out
     if out is not None:
         if needs_grad(x, out):
             raise RuntimeError("out does not support automatic differentiation, but one of the arguments requires grad")
