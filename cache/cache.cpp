@@ -178,8 +178,13 @@ std::optional<std::string> Cache::find_source(const std::string& source_hash) {
 
 std::optional<WorkClaim> Cache::claim(std::string_view key, std::chrono::milliseconds wait) const {
   const std::filesystem::path& file = impl_->options.file;
-  if (file.empty()) return WorkClaim();
-  return WorkClaim::take(resolved(file) += ".work.lock", key, wait);
+  if (!file.empty()) {
+    std::optional<WorkClaim> claim = WorkClaim::take(resolved(file) += ".work.lock", key, wait);
+    if (!claim || !claim->claims_nothing()) return claim;
+  }
+  std::shared_ptr<const void> claim = impl_->thread_claims().take(key, wait);
+  if (claim == nullptr) return std::nullopt;
+  return WorkClaim(std::move(claim));
 }
 
 bool Cache::is_pinned() const { return impl_->pinned() != nullptr; }

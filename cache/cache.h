@@ -144,7 +144,8 @@ class Cache {
 
   /// Claims the work on `key`, such as compiling a binary, among all threads and processes that use the user's file. Waits
   /// at most `wait` for another owner; returns nothing if it still works then. Look the result up again after this call: the
-  /// other owner may have stored it. Without a file, always succeeds.
+  /// other owner may have stored it. Without a file that can be locked, only threads that use this object exclude each
+  /// other.
   std::optional<WorkClaim> claim(std::string_view key, std::chrono::milliseconds wait) const;
 
   /// The right of this host to tune a key.

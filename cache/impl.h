@@ -7,6 +7,7 @@
 
 #include "cache/layers.h"
 #include "cache/remote_store.h"
+#include "cache/thread_claims.h"
 
 namespace tunesmith {
 
@@ -26,6 +27,7 @@ struct Cache::Impl {
   void keep(const SharedTuning& tuning);
   /// `source` is null if it is not known.
   void keep(const BinaryRecord& binary, const std::string* source);
+  ThreadClaims& thread_claims() { return state().thread_claims; }
 
   const CacheOptions options;
 
@@ -37,6 +39,7 @@ struct Cache::Impl {
     const pid_t process = getpid();
     std::atomic<int> inside{0};  // threads that are using SQLite
     Layers layers;
+    ThreadClaims thread_claims;
   };
 
   State& state();

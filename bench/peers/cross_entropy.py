@@ -11,7 +11,7 @@ place or not. Liger's entry points wait for the GPU, so their time includes Pyth
 Writes cross_entropy.json after every problem, a table to the screen, and the plots (plot.py). report.py makes tables of the
 JSON.
 
-Grids: forward, fused, backward, quick. Needs torch and triton.
+Grids: forward, fused, backward, quick, and sample, whose shapes are drawn by --seed (samples.py). Needs torch and triton.
 """
 import sys
 
@@ -41,6 +41,7 @@ def cells(grid, ops=None, dtypes=None):
 
 
 FAMILY = family.Family(name="cross_entropy", ops=problems.OPS, grids=tuple(GRIDS), cells=cells, make=problems.make,
+                       sampled={problems.FORWARD: 1, problems.FUSED: 2},
                        peers=cross_entropy_peers.PEERS, needs=cross_entropy_peers.NEEDS)
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import typing
 import torch
 
 import results
+import samples
 
 DEVICE = "cuda"
 
@@ -81,8 +82,13 @@ class Family:
     make: typing.Callable    # (cell) -> Arrays
     peers: dict              # name: builder (cell, arrays, timer) -> function that launches, or None without an implementation
     needs: dict              # name of a peer: the module it needs
+    sampled: dict = None     # {op: arrays that it reads and writes}; None: no grid `sample` (samples.py)
     copies: tuple = results.COPIES  # names of copies that may occur in its table
     figures: str = "GB/s read and written (share of the copy)"
+
+    @property
+    def all_grids(self):
+        return self.grids + ((samples.GRID,) if self.sampled else ())
 
     def available(self, names):
         """Returns (peers that can be imported, {name: reason why not})."""

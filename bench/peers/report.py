@@ -9,6 +9,7 @@ import argparse
 
 import results
 import tables
+from samples import GRID
 from targets import target_lines
 
 TARGET_HEAD = ["| target | lowest | geometric mean | |", "|---|---|---|---|"]
@@ -33,6 +34,7 @@ def report(paths):
     lines = [line for run in runs for line in (machine(run), "")]
     lines += section("## Targets", TARGET_HEAD + target_lines(cells))
     lines += section("## Means and lowest cells", tables.averages(cells))
+    lines += section("## Distribution over drawn shapes", tables.distribution([cell for cell in cells if cell["grid"] == GRID]))
     groups = {}
     for cell in cells:
         if cell["grid"] != "cliffs":

@@ -9,7 +9,8 @@ same bytes: two arrays forward, three backward. Whatever fails is left out and n
 problem, so that an interrupted run keeps its figures, a table to the screen, and the plots (plot.py). report.py makes tables
 of the JSON.
 
-Grids: main, long, unaligned, few, backward, cliffs, masks, quick (grids.py). Needs torch and triton.
+Grids: main, long, unaligned, few, backward, cliffs, masks, quick (grids.py), and sample, whose shapes are drawn by --seed
+(samples.py). Needs torch and triton.
 """
 import sys
 
@@ -26,6 +27,7 @@ def make(cell):
 
 
 FAMILY = family.Family(name="row_ops", ops=grids.OPS, grids=tuple(grids.GRIDS), cells=grids.cells, make=make,
+                       sampled={op: grids.arrays(op) for op in ("softmax", "softmax_backward")},
                        peers=peers.PEERS, needs=peers.NEEDS)
 
 if __name__ == "__main__":

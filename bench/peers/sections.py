@@ -63,6 +63,11 @@ def speeds(source, name, grid, *ops):
     return tables.speeds([cell for cell in source.cells(name, grid) if cell["us"] and (not ops or cell["op"] in ops)])
 
 
+def distribution(source, name):
+    """Shares of the baseline over the shapes that a seed drew."""
+    return tables.distribution(source.cells(name, "sample"))
+
+
 def errors(source, name, grid):
     """Errors of a file's cells that are checked and not timed."""
     return tables.errors(source.cells(name, grid))

@@ -15,6 +15,7 @@ import machine
 import measure
 import plot
 import results
+import samples
 import tunesmith
 from cells import SIZES
 
@@ -64,7 +65,10 @@ def recorded_kernels(library, cells):
 def arguments(of, description):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True, help="libtunesmith.so")
-    parser.add_argument("--grid", nargs="+", choices=of.grids, default=[of.grids[0]])
+    parser.add_argument("--grid", nargs="+", choices=of.all_grids, default=[of.grids[0]])
+    if of.sampled:
+        parser.add_argument("--seed", type=int, default=1, help="of the grid `sample`, which draws its shapes")
+        parser.add_argument("--count", type=int, default=20, help="shapes that it draws for each operation and dtype")
     parser.add_argument("--ops", nargs="+", choices=of.ops, help="only these")
     parser.add_argument("--only", help="regular expression: only problems whose title matches")
     parser.add_argument("--dtypes", nargs="+", choices=SIZES, type=dtype_name,
@@ -90,11 +94,18 @@ def arguments(of, description):
     return args
 
 
+def cells_of(of, grid, args):
+    """Returns the problems of a grid."""
+    if grid == samples.GRID:
+        return samples.cells(of.sampled, args.seed, args.count, args.ops, args.dtypes)
+    return of.cells(grid, args.ops, args.dtypes)
+
+
 def main(of, description):
     """Runs the command for the family `of` and returns the exit status."""
     args = arguments(of, description)
     started = time.time()
-    cells = [cell for grid in args.grid for cell in of.cells(grid, args.ops, args.dtypes)
+    cells = [cell for grid in args.grid for cell in cells_of(of, grid, args)
              if not args.only or re.search(args.only, str(cell))]
     names, missing = of.available(args.peers)
     if args.compile_slice:

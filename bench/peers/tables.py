@@ -1,10 +1,13 @@
 """Markdown tables of recorded figures. Needs only Python."""
+import math
+
 import results
 from results import OWN, PLAIN, SHORT, best_peer, over, over_best, share
 from targets import geomean
 
 LINEAR_NAMES = dict(results.NAMES, cce="cut cross-entropy", cce_exact="cut cross-entropy, exact", logits="hidden @ weight^T",
                     dhidden="dlogits @ weight", dweight="dlogits^T @ hidden", products="the three matrix products")
+WIDTHS = (1024, 16384, 131072)  # columns up to which the lines of a distribution go
 PRODUCTS = ("logits", "dhidden", "dweight", "products")
 # Inputs whose target is nearly certain: its logit exceeds the logarithm of the sum of the other exponentials by this much.
 SURE = {"sure_10": "target ahead by 10", "sure_15": "target ahead by 15", "sure_20.7": "target ahead by 20.7"}
@@ -41,6 +44,25 @@ def speeds(cells):
         rows.append([results.title(cell), *(value(cell, name) for name in names), f"{best:.2f}" if best else "-"] +
                     ([f"`{cell['config']}`" if cell.get("config") else "-"] if configured else []))
     return markdown(["", *(heads[name] for name in names), "best"] + (["configuration"] if configured else []), rows)
+
+
+def distribution(cells):
+    """The distribution of the share of the baseline over shapes that a seed drew: a line per operation, dtype and range of
+    columns."""
+    groups = {}
+    for cell in cells:
+        if cell["us"] and share(cell):
+            narrow = next((most for most in WIDTHS if cell["cols"] <= most), None)
+            groups.setdefault((cell["op"], SHORT[cell["dtype"]], narrow), []).append(cell)
+    rows = []
+    for (op, dtype, most), found in sorted(groups.items(), key=lambda item: (*item[0][:2], item[0][2] or math.inf)):
+        shares = sorted(map(share, found))
+        best = [over_best(cell) for cell in found if over_best(cell)]
+        lowest = min(found, key=share)
+        rows.append([f"{op} {dtype}", f"up to {most}" if most else f"above {WIDTHS[-1]}", str(len(found)),
+                     f"{geomean(shares):.3f}", f"{shares[len(shares) // 2]:.3f}", f"{shares[len(shares) // 10]:.3f}",
+                     f"{shares[0]:.3f} ({lowest['rows']}x{lowest['cols']})", f"{min(best):.2f}" if best else "-"])
+    return rows and markdown(["", "columns", "shapes", "mean", "median", "lowest tenth", "lowest", "least over best peer"], rows)
 
 
 def errors(cells):

@@ -2,6 +2,7 @@
 import math
 
 import results
+import samples
 from results import OWN, PLAIN, SHORT, over, over_best, share
 
 MIB = 1 << 20
@@ -53,6 +54,18 @@ def of(field, *values):
 
 def shape(*allowed):
     return lambda cell: (cell["rows"], cell["cols"]) in allowed
+
+
+def sample_targets():
+    """Targets of shapes that a seed draws."""
+    sample, wide = in_grid(samples.GRID), 131072
+    odd = in_grid(samples.GRID, columns(0, wide), lambda cell: cell["cols"] % 2 == 1)
+    even = in_grid(samples.GRID, columns(0, wide), lambda cell: cell["cols"] % 2 == 0)
+    return [Target("sample: 0.96 of copy on average", sample, 0.0, mean=0.96),
+            Target(f"sample, up to {wide} columns, even: 0.93 of copy", even, 0.93),
+            Target(f"sample, up to {wide} columns, odd: 0.88 of copy", odd, 0.88),
+            Target(f"sample, above {wide} columns: 0.85 of copy", in_grid(samples.GRID, columns(wide + 1, 1 << 40)), 0.85),
+            Target("sample: 0.98 x best peer", sample, 0.98, over_best)]
 
 
 def softmax_targets():
@@ -151,6 +164,8 @@ def target_lines(cells):
         measured = [cell for cell in cells if cell["op"] in ops]
         if measured:
             lines += [target.line(measured) for target in targets()]
+            if any(cell["grid"] == samples.GRID for cell in measured):
+                lines += [target.line(measured) for target in sample_targets()]
             lines += cliff_lines(measured) if family == "softmax" else []
     return lines
 

@@ -24,6 +24,7 @@ import pages
 import plot
 import report
 import results
+import samples
 import sections
 import tables
 import targets
@@ -44,6 +45,49 @@ def record(cell, **times):
 def line(records, start):
     found, = [line for line in targets.target_lines(records) if line.startswith("| " + start)]
     return found
+
+
+ARRAYS = {"softmax": 2, "softmax_backward": 3}
+
+
+class Samples(unittest.TestCase):
+    def test_shapes_follow_from_the_seed_whatever_else_is_asked_for(self):
+        found = samples.cells(ARRAYS, 5, 30)
+        self.assertEqual(found, samples.cells(ARRAYS, 5, 30))
+        self.assertEqual([cell for cell in found if (cell.op, cell.dtype) == ("softmax_backward", "bfloat16")],
+                         samples.cells(ARRAYS, 5, 30, ["softmax_backward"], ["bfloat16"]))
+        self.assertFalse({str(cell) for cell in found} & {str(cell) for cell in samples.cells(ARRAYS, 6, 30)})
+
+    def test_shapes_are_large_and_of_all_widths(self):
+        found = samples.cells(ARRAYS, 1, 200)
+        for cell in found:
+            traffic = cell.rows * cell.cols * cells.SIZES[cell.dtype] * ARRAYS[cell.op]
+            self.assertGreaterEqual(traffic, samples.LEAST_BYTES)
+            # A row more than the largest traffic needs, at most.
+            self.assertLessEqual(traffic - traffic // cell.rows, samples.MOST_BYTES)
+            self.assertTrue(samples.LEAST_COLS <= cell.cols <= samples.MOST_COLS, cell)
+        # Log-uniform: each quarter of the 16 octaves has a quarter of the shapes. 4 standard deviations of a binomial count.
+        for begin in range(4, 20, 4):
+            count = sum(1 << begin <= cell.cols < 1 << (begin + 4) for cell in found)
+            self.assertLess(abs(count - len(found) / 4), 4 * (len(found) * 3 / 16) ** 0.5)
+        aligned = sum(cell.cols * cells.SIZES[cell.dtype] % 16 == 0 for cell in found)
+        self.assertTrue(0.4 < aligned / len(found) < 0.75, aligned)
+        self.assertTrue(any(cell.cols % 2 == 1 for cell in found))
+
+    def test_distribution_and_targets_count_odd_and_wide_rows_apart(self):
+        shapes = [(9000, 1001, 1.1), (9000, 1000, 1.05), (40, 400000, 1.2)]
+        found = [dict(vars(cells.Cell("sample", "softmax", "float32", rows, cols)), bytes=rows * cols * 8, copy_kind="copy",
+                      copy_bytes=rows * cols * 8, error={"tunesmith": 0.1, "torch": 0.1}, left_out={},
+                      us={"copy": 100.0, "tunesmith": 100 * time, "torch": 200.0})
+                 for rows, cols, time in shapes]
+        self.assertIn("| 0.909 (softmax f32 9000x1001) | 0.909 | met", line(found, "sample, up to 131072 columns, odd"))
+        self.assertIn("| 0.952 (softmax f32 9000x1000) | 0.952 | met", line(found, "sample, up to 131072 columns, even"))
+        self.assertIn("**missed**, 1 below", line(found, "sample, above 131072 columns"))
+        self.assertIn("**missed**", line(found, "sample: 0.96 of copy on average"))
+        table = tables.distribution(found)
+        self.assertEqual(len(table), 4)
+        self.assertIn("| softmax f32 | up to 1024 | 2 | 0.930 | 0.952 | 0.909 | 0.909 (9000x1001) | 1.82 |", table[2])
+        self.assertEqual(tables.distribution([]), [])
 
 
 class Grids(unittest.TestCase):

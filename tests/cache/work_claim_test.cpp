@@ -88,13 +88,29 @@ TEST_F(CacheClaim, AForkedChildNeitherEndsNorKeepsIt) {
   EXPECT_FALSE(finished_well(sleeper));
 }
 
-TEST_F(CacheClaim, SucceedsWhereNothingCanBeLocked) {
-  const Cache memory(options(""));
-  const auto first = memory.claim("key", none), second = memory.claim("key", none);
-  EXPECT_TRUE(first && second);
-  const Cache nowhere(options("/proc/tunesmith-none/cache.db"));
-  EXPECT_TRUE(nowhere.claim("key", none));
+TEST_F(CacheClaim, WithoutAFileThreadsExcludeEachOther) {
+  for (const char* file : {"", "/proc/tunesmith-none/cache.db"}) {
+    const Cache cache(options(file)), other(options(file));
+    std::optional<WorkClaim> claim = cache.claim("key", none);
+    ASSERT_TRUE(claim) << file;
+    EXPECT_FALSE(cache.claim("key", none)) << file;
+    EXPECT_TRUE(cache.claim("other key", none)) << file;
+    EXPECT_TRUE(other.claim("key", none)) << file;
+    const std::jthread owner([&] {
+      std::this_thread::sleep_for(20ms);
+      claim.reset();
+    });
+    EXPECT_TRUE(cache.claim("key", 60s)) << file;
+    EXPECT_TRUE(cache.claim("key", none)) << file;
+  }
   EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(CacheClaim, WithoutAFileAForkedChildIsFree) {
+  const Cache cache(options(""));
+  const std::optional<WorkClaim> claim = cache.claim("key", none);
+  EXPECT_TRUE(finished_well(start_process([&] { EXPECT_TRUE(cache.claim("key", none)); })));
+  EXPECT_FALSE(cache.claim("key", none)) << "the child has ended its parent's claim";
 }
 
 }  // namespace

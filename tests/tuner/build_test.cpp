@@ -34,6 +34,19 @@ TEST_F(Build, CompilesOnlyOnce) {
   EXPECT_EQ(cache.find_source(hash_hex(first.source)), first.source);
 }
 
+TEST_F(Build, ThreadsWithoutACacheFileCompileOnlyOnce) {
+  Cache memory({.file = {}, .system_files = {}, .warn = {}, .remote = {}});
+  compiler.takes = std::chrono::milliseconds(20);
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 8; ++t)
+      threads.emplace_back([&] {
+        build_binary(*op.parse(problem), fakes::AddOneOp::config(4), {9, 0, 'a'}, compiler, memory, templates);
+      });
+  }
+  EXPECT_EQ(compiler.compilations, 1);
+}
+
 TEST_F(Build, BinaryDependsOnConfigurationArchAndCompiler) {
   build(4);
   build(8);

@@ -2,6 +2,7 @@
 // A scripted device and compiler, with which the whole engine runs without a GPU and without real compilations.
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <chrono>
@@ -64,6 +65,7 @@ class ScriptedDevice : public Device {
   }
 
   std::atomic<int> loads{0}, launches{0}, measurements{0}, allocations{0};
+  std::atomic<std::size_t> allocated_bytes{0};
   std::atomic<bool> capturing{false}, rejects_images{false};
   std::string driver = "1";
 
@@ -71,10 +73,13 @@ class ScriptedDevice : public Device {
   std::map<std::string, std::string> provenance() const override { return {{"driver", driver}}; }
   void* allocate(std::size_t bytes) override {
     ++allocations;
-    return std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    allocated_bytes += malloc_usable_size(memory);
+    return memory;
   }
   void release(void* memory) noexcept override {
     --allocations;
+    allocated_bytes -= malloc_usable_size(memory);
     std::free(memory);
   }
   void copy_to_device(void* device, const void* host, std::size_t bytes) override { std::memcpy(device, host, bytes); }
