@@ -127,7 +127,7 @@ test_vcpkg() {
     -DVCPKG_INSTALLED_DIR="$packages" >/dev/null
   cmake --build "$folder/vcpkg-consumer"
   "$folder/vcpkg-consumer/consumer"
-  "$packages/x64-linux-release/tools/tunesmith/tunesmith" run softmax --rows 4 --cols 100 --device host --mode off \
+  "$packages/x64-linux-release/bin/tunesmith" run softmax --rows 4 --cols 100 --device host --mode off \
     --cache "$folder/vcpkg-cache.db"
   say "vcpkg: the package works"
 }
