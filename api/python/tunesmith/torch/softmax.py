@@ -54,7 +54,8 @@ def softmax(
     """
     if (dim == -1 or dim == input.dim() - 1) and not is_compiling():
         if out is None:
-            result = _eager(False, scale, causal, safe, dtype)(input)
+            plain = dtype is None and scale == 1.0 and not (causal or safe)
+            result = (_plain[False] if plain else _eager(False, scale, causal, safe, dtype))(input)
             if result is not NotImplemented:
                 return result
         elif _eager_into(False, scale, causal, safe)(input, out) is None:
@@ -75,7 +76,8 @@ def log_softmax(
     """The logarithm of softmax(), as torch.log_softmax."""
     if (dim == -1 or dim == input.dim() - 1) and not is_compiling():
         if out is None:
-            result = _eager(True, scale, causal, safe, dtype)(input)
+            plain = dtype is None and scale == 1.0 and not (causal or safe)
+            result = (_plain[True] if plain else _eager(True, scale, causal, safe, dtype))(input)
             if result is not NotImplemented:
                 return result
         elif _eager_into(True, scale, causal, safe)(input, out) is None:
@@ -165,6 +167,18 @@ def _eager(logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch
     if dtype is not None:  # the gradient has the dtype of the input, which is not known here
         return eager_launcher(_name(logarithm), prepare)
     return eager_launcher(_name(logarithm), prepare, not_in_autocast=True, gradient=Gradient(1, 1, (1,), gradient))
+
+
+def _first_plain(logarithm: bool) -> Launcher:
+    def run(x: torch.Tensor) -> Any:
+        _plain[logarithm] = _eager(logarithm, 1.0, False, False, None)
+        return _plain[logarithm](x)
+
+    return run
+
+
+#: The launchers of softmax and log_softmax without options, which save the look-up.
+_plain = [_first_plain(False), _first_plain(True)]
 
 
 def _prepare_into(logarithm: bool, scale: float, causal: bool, safe: bool) -> Any:
