@@ -16,6 +16,12 @@ if [[ ! -e $environment/complete-2 ]]; then
   "${pip[@]}" pytest numpy transformers
   touch "$environment/complete-2"
 fi
-# The kernels' binaries are kept between runs.
-env PYTHONPATH=build/debug/python PYTHONDONTWRITEBYTECODE=1 TUNESMITH_CACHE="$PWD/build/torch-tests.db" \
-  "$environment/bin/python" -m pytest -q -p no:cacheprovider "${@:-api/python/tests/torch}"
+# The kernels' binaries and the native launcher are kept between runs.
+export PYTHONPATH=build/debug/python PYTHONDONTWRITEBYTECODE=1 TUNESMITH_CACHE="$PWD/build/torch-tests.db"
+export XDG_CACHE_HOME=$PWD/build/torch-cache
+"$environment/bin/python" -c 'import sys; from tunesmith.torch import native; sys.exit(not native.library().exists())' ||
+  "$environment/bin/python" -m tunesmith.torch.native >/dev/null
+tests=("$environment/bin/python" -m pytest -q -p no:cacheprovider)
+"${tests[@]}" "${@:-api/python/tests/torch}"
+# Without the native launcher, which not every user compiles.
+(($#)) || "${tests[@]}" --portable api/python/tests/torch/test_{operators,rows,losses}.py

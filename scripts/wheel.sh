@@ -14,6 +14,9 @@ trap 'rm -rf "$scratch"' EXIT
 python3 -m venv "$scratch/environment"
 "$scratch/environment/bin/pip" install --quiet --disable-pip-version-check "${wheel[0]}[test]"
 [[ -n $(find "$scratch/environment" -path '*/tunesmith/_core.pyi') ]] || { echo "wheel.sh: the wheel has no stub" >&2; exit 1; }
+for file in launcher.cpp launch_table.h launch_target.h; do
+  [[ -n $(find "$scratch/environment" -path "*/tunesmith/torch/native/$file") ]] || { echo "wheel.sh: the wheel has no $file" >&2; exit 1; }
+done
 cp api/python/tests/fresh_environment.py "$scratch"
 cd "$scratch" # not in the checkout, whose files must not be found
 env -u PYTHONPATH TUNESMITH_CACHE= "$scratch/environment/bin/python" "$scratch/fresh_environment.py"

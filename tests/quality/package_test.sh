@@ -5,8 +5,9 @@
 #   - pkg-config's flags build the same program;
 #   - the installed command line runs and finds its library, and the examples of score_mod and mask_mod are there;
 #   - both find the installed tuning results in the moved tree;
-#   - cpack's .tar.gz and .deb hold a command line that runs;
-#   - FetchContent configures a program with the checkout as a part of it.
+#   - cpack's .tar.gz and .deb hold a command line that runs, and a library for the same program;
+#   - FetchContent configures a program with the checkout as a part of it;
+#   - the recipes in packaging/ have the version of the library and its folders.
 set -euo pipefail # so no `| grep -q`, which ends before its input does
 source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$1
@@ -91,9 +92,18 @@ cpack --config "$build/CPackConfig.cmake" -G "$generators" -B "$scratch/packages
 mkdir "$scratch/unpacked"
 tar -xzf "$scratch"/packages/*.tar.gz -C "$scratch/unpacked" --strip-components=1
 "$scratch/unpacked/bin/tunesmith" ops | grep softmax >/dev/null || fail "the command line of the .tar.gz does not run"
+# build_and_run NAME PREFIX: the example of a program, with the package unpacked in a folder.
+build_and_run() {
+  cmake -G Ninja -S "$source_folder/api/examples/consumer" -B "$scratch/$1-consumer" -DCMAKE_CXX_COMPILER="$cxx" \
+    -DCMAKE_PREFIX_PATH="$2" >/dev/null
+  cmake --build "$scratch/$1-consumer" >/dev/null
+  "$scratch/$1-consumer/consumer" || fail "the program with the $1 gives a wrong result"
+}
+build_and_run tar.gz "$scratch/unpacked"
 if [[ $generators == *DEB ]]; then
   dpkg-deb -x "$scratch"/packages/*.deb "$scratch/debian"
   "$scratch/debian/usr/bin/tunesmith" ops | grep softmax >/dev/null || fail "the command line of the .deb does not run"
+  build_and_run deb "$scratch/debian/usr"
   dpkg-deb -f "$scratch"/packages/*.deb Depends | grep libsqlite3 >/dev/null || fail "the .deb does not depend on SQLite"
 fi
 
@@ -112,5 +122,16 @@ cmake -G Ninja -S "$scratch/fetching" -B "$scratch/fetching-build" -DCMAKE_CXX_C
   { cat "$scratch/fetching.log"; exit 1; }
 ninja -C "$scratch/fetching-build" -t query fetching | grep libtunesmith >/dev/null || fail "the program does not link the library"
 [[ ! -d $scratch/fetching-build/_deps/tunesmith-build/tests ]] || fail "the tests are part of the program's build"
+
+step "recipes" # scripts/packaging.sh builds and uses them
+version=$(sed -n 's/.*TUNESMITH_VERSION "\(.*\)"/\1/p' "$source_folder/core/include/tunesmith/version.h")
+grep -F "\"version\": \"$version\"" "$source_folder/packaging/vcpkg/ports/tunesmith/vcpkg.json" >/dev/null ||
+  fail "the vcpkg port's version is not $version"
+for folder in $(sed -n 's/.*folders = \[\(.*\)\]/\1/p' "$source_folder/packaging/conan/conanfile.py" | tr -d '",'); do
+  [[ -d $source_folder/$folder ]] || fail "the Conan recipe exports $folder, which does not exist"
+done
+while read -r folder; do
+  grep "folders = .*\"$folder\"" "$source_folder/packaging/conan/conanfile.py" >/dev/null || fail "the Conan recipe does not export $folder"
+done < <(sed -n 's/^add_subdirectory(\(.*\))/\1/p' "$source_folder/CMakeLists.txt")
 
 echo "the installed package works"

@@ -10,7 +10,7 @@
 #include "api/python/src/array.h"
 #include "api/python/src/engine.h"
 #include "api/python/src/errors.h"
-#include "api/python/src/launch_table.h"
+#include "api/python/tunesmith/torch/native/launch_table.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::python {
@@ -61,6 +61,15 @@ struct Launcher {
 };
 
 void* address_of(const DlTensor& tensor) { return static_cast<char*>(tensor.data) + tensor.byte_offset; }
+
+bool add_to(LayoutKey& key, const DlTensor& tensor, const void* address, bool same_as_first) {
+  const auto rank = static_cast<std::size_t>(tensor.rank);
+  std::span<const std::int64_t> strides;
+  if (tensor.strides != nullptr) strides = {tensor.strides, rank};
+  return key.add(static_cast<std::uint16_t>(tensor.type.code << 8 | tensor.type.bits),
+                 static_cast<std::uint32_t>(tensor.device.type << 16 | tensor.device.id), address, same_as_first,
+                 {tensor.shape, rank}, strides);
+}
 
 nb::object not_implemented() { return nb::borrow(Py_NotImplemented); }
 
@@ -125,7 +134,7 @@ nb::object Launcher::call(PyObject* const* arguments, std::size_t count) {
     if (tensor.device.type != device.type || tensor.device.id != device.id)
       throw Error(ErrorCode::invalid_argument, name, " got tensors on different devices; argument ", i,
                   " is not on the device of the first one");
-    if (!key.add(tensor, addresses[i], i > 0 && addresses[i] == addresses[0])) return not_implemented();
+    if (!add_to(key, tensor, addresses[i], i > 0 && addresses[i] == addresses[0])) return not_implemented();
   }
 
   const nb::object found = find(arguments, count, key);

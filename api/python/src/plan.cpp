@@ -6,9 +6,12 @@
 
 #include <chrono>
 #include <deque>
+#include <memory>
 
 #include "api/python/src/array.h"
 #include "api/python/src/engine.h"
+#include "api/python/src/errors.h"
+#include "api/python/tunesmith/torch/native/launch_target.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::python {
@@ -55,6 +58,21 @@ std::vector<void*> addresses_of(const PythonPlan& plan, const nb::args& arrays, 
     addresses.push_back(view.data);
   }
   return addresses;
+}
+
+/// LaunchTarget::launch.
+int launch_from_native(const void* plan, void* const* arrays, std::size_t count, void* stream) noexcept try {
+  enqueue(*static_cast<const PythonPlan*>(plan), {arrays, count}, static_cast<Stream>(stream));
+  return 0;
+} catch (...) {
+  set_python_error();
+  return -1;
+}
+
+nb::capsule launch_target(const PythonPlan& plan) {
+  const auto release = [](void* target) noexcept { delete static_cast<LaunchTarget*>(target); };
+  auto target = std::make_unique<LaunchTarget>(LaunchTarget{&plan, &launch_from_native});
+  return nb::capsule(target.release(), LaunchTarget::capsule_name, release);
 }
 
 void launch(const PythonPlan& plan, const nb::args& arrays, const nb::object& stream) {
@@ -129,6 +147,7 @@ void bind_plan(nb::module_& module) {
           "Least memory traffic of one launch.")
       .def_prop_ro("flops", [](const PythonPlan& plan) { return plan.prepared.kernels().flops(); })
       .def_prop_ro("workspace_bytes", [](const PythonPlan& plan) { return plan.prepared.workspace_bytes(); })
+      .def_prop_ro("launch_target", &launch_target, "For tunesmith.torch.native; valid while the plan lives.")
       .def("__repr__", &repr);
 
   module.def("layout", &layout, "array"_a, "name"_a = "array",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 from pathlib import Path
@@ -57,6 +58,26 @@ def test_a_second_engine_loads_what_the_first_compiled(tmp_path: Path) -> None:
     engine = tunesmith.Engine("host", mode="off", cache_file=file)
     assert engine.cache_file == str(file)
     assert not engine.prepare("softmax", rows=2, cols=40).compiled
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown_on_terminals_and_rarely_elsewhere() -> None:
+    problems = [tunesmith.Problem("softmax", rows=4, cols=cols) for cols in (8, 16)]
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        show = tunesmith.ProgressBar(stream=stream)
+        for done, problem in enumerate(problems):
+            show(done, 2, problem)
+        show(2, 2, None)
+    first, second = "prewarm [" + "-" * 24 + "] 0/2", "prewarm [" + "#" * 12 + "-" * 12 + "] 1/2"
+    assert [line[: len(first)] for line in terminal.getvalue().split("\r\x1b[K")] == ["", first, second, ""]
+    assert file.getvalue() == ""  # less than three seconds
 
 
 def test_prewarming_with_progress(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from .engine import Engine, default_engine
 from .errors import Error
 from .ops import operation
 from .prewarming import prewarm, problems_of_spec
+from .progress import ProgressBar
 
 __version__ = version
 
@@ -25,6 +26,7 @@ __all__ = [
     "Field",
     "Plan",
     "Problem",
+    "ProgressBar",
     "TuningStatus",
     "__version__",
     "default_engine",

@@ -7,6 +7,17 @@ import torch
 
 import tunesmith
 import tunesmith.torch
+from tunesmith.torch import native
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--portable", action="store_true", help="do not use the native launcher")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def launcher_of_eager_calls(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--portable"):
+        native.load = lambda: None
 
 
 @pytest.fixture(scope="session", autouse=True)

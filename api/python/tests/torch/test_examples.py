@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -30,7 +32,29 @@ def test_training_a_gpt_gives_pytorchs_losses() -> None:
     assert all(abs(ours - theirs) < 4e-3 for _, ours, theirs in rows)
 
 
+def test_a_transformers_model_gives_the_same_with_and_without() -> None:
+    pytest.importorskip("transformers")
+    printed = run("transformers_model.py")
+    losses = re.search(r"loss +([\d.]+) with Tunesmith, ([\d.]+) without", printed)
+    assert losses is not None
+    assert abs(float(losses[1]) - float(losses[2])) <= 1e-4  # one unit of the last printed digit
+    for difference, size in re.findall(r"largest difference ([\d.e+-]+) of ([\d.e+-]+)", printed):
+        # Two layers in float32: sums of at most 128 terms in each of some 20 operations.
+        assert float(difference) <= 2.0**-24 * 128 * 20 * float(size)
+    tokens = re.findall(r"\[[\d, ]+\]", printed)
+    assert len(tokens) == 2 and tokens[0] == tokens[1]
+
+
 def test_vocab_parallel_in_two_processes() -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run([*command, EXAMPLES / "vocab_parallel.py"], capture_output=True, text=True, check=True)
     assert "2 processes" in done.stdout
+
+
+def test_the_training_step_of_the_benchmark() -> None:
+    script = Path(__file__).parents[4] / "bench" / "python" / "train_step.py"
+    options = ["--device", "cpu", "--compile", "none", "--peers", "tunesmith,torch", "--warmup", "1", "--steps", "2"]
+    # It fails if the losses of the peers differ.
+    done = subprocess.run([sys.executable, script, *options], capture_output=True, text=True, check=True)
+    assert re.search(r"^tunesmith +\d", done.stdout, re.MULTILINE)
+    assert re.search(r"^torch +\d", done.stdout, re.MULTILINE)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch.nn.attention.flex_attention import create_block_mask
@@ -240,6 +244,59 @@ def test_a_capture_without_a_warm_up_says_so() -> None:
     x = torch.randn(7, 1032, device="cuda")
     with pytest.raises(tunesmith.errors.Capturing), torch.cuda.graph(torch.cuda.CUDAGraph()):
         tt.softmax(x)
+
+
+def test_a_graph_of_forward_and_backward() -> None:
+    x = torch.randn(64, 1024, device="cuda", requires_grad=True)
+    target = torch.randint(1024, (64,), device="cuda")
+
+    def step() -> torch.Tensor:
+        return torch.autograd.grad(tt.cross_entropy(tt.softmax(x, scale=2.0), target), x)[0]
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        gradient = step()
+    with torch.no_grad():
+        x.normal_()
+    graph.replay()
+    exact = x.detach().double().requires_grad_()
+    loss = torch.nn.functional.cross_entropy(torch.softmax(2 * exact, -1), target)
+    (expected,) = torch.autograd.grad(loss, exact)
+    close(gradient, expected, 8)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_a_second_device() -> None:
+    assert torch.cuda.current_device() == 0
+    x = torch.randn(33, 256, device="cuda:1", requires_grad=True)
+    exact = x.detach().double().requires_grad_()
+    y, reference = tt.softmax(x), torch.softmax(exact, -1)
+    assert y.device == x.device
+    close(y.detach(), reference.detach(), 1)
+    upstream = torch.randn_like(x)
+    close(torch.autograd.grad(y, x, upstream)[0], torch.autograd.grad(reference, exact, upstream.double())[0], 8)
+    q, k, v = (torch.randn(1, 64, 2, 64, device="cuda:1", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    o = tt.attention(q, k, v, causal=True)
+    o.sum().backward()
+    assert o.device == q.device == q.grad.device
+    first = (tensor.detach().double().transpose(1, 2) for tensor in (q, k, v))
+    expected = torch.nn.functional.scaled_dot_product_attention(*first, is_causal=True).transpose(1, 2)
+    # Weights and values are rounded to bf16; outputs are means of values of order 4.
+    torch.testing.assert_close(o.detach().double(), expected, rtol=0, atol=4 * 4 * 2.0**-8)
+    assert torch.cuda.current_device() == 0
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_vocab_parallel_on_two_devices() -> None:
+    example = Path(__file__).parents[2] / "examples" / "vocab_parallel.py"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", example]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "2 processes on cuda" in done.stdout
 
 
 def test_deterministic_gradients() -> None:

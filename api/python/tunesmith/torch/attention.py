@@ -8,9 +8,22 @@ from typing import Any
 
 import torch
 
-from .. import _core
 from ..mods import Mod, Traced, trace
-from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, is_eager, launch, launcher, needs_grad
+from .launching import (
+    DTYPES,
+    Gradient,
+    Launcher,
+    Prepared,
+    call,
+    eager_launcher,
+    is_compiling,
+    is_eager,
+    is_transformed,
+    launch,
+    launcher,
+    needs_grad,
+    transformable,
+)
 
 __all__ = ["attention", "scaled_dot_product_attention", "why_not_scaled_dot_product_attention"]
 
@@ -60,9 +73,9 @@ def attention(
     torch's attention casts them.
     """
     if score_mod is None and mask_mod is None and not dropout and not is_compiling():
-        result = _eager(layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks, None)
+        result = _eager(return_lse, layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks, None)
         if result is not NotImplemented:
-            return result if return_lse else result[0]
+            return result
     if torch.is_autocast_enabled(q.device.type):
         dtype = torch.get_autocast_dtype(q.device.type)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
@@ -73,7 +86,9 @@ def attention(
     elif rng_state is None:
         rng_state = torch.randint(2**62, (2,), device=q.device)
     arrays = [*score.arrays, *mask.arrays]
-    if is_eager(q, k, v, *arrays) and needs_grad(q, k, v, *arrays):
+    if is_transformed() and not arrays:
+        result = _transformed(q, k, v, alibi_slopes, sinks, rng_state, arrays, *options)
+    elif is_eager(q, k, v, *arrays) and needs_grad(q, k, v, *arrays):
         result = _Attention.apply(q, k, v, alibi_slopes, sinks, rng_state, *options, *arrays)
     else:
         result = torch.ops.tunesmith.attention(q, k, v, alibi_slopes, sinks, rng_state, arrays, *options)
@@ -242,7 +257,7 @@ def _prepare(*options: Any) -> Any:
         sinks: torch.Tensor | None,
         rng_state: torch.Tensor | None,
         *mod_arrays: torch.Tensor,
-    ) -> _core.Launch | None:
+    ) -> Prepared | None:
         fields = _fields({"q": q, "k": k, "v": v}, options)
         if fields is None or not all(
             tensor is None or tensor.is_contiguous() for tensor in (alibi_slopes, sinks, rng_state, *mod_arrays)
@@ -264,11 +279,24 @@ def _forward(*options: Any) -> Launcher:
 
 @functools.lru_cache(maxsize=512)
 def _eager(
-    layout: str, causal: bool | str, window: tuple[int | None, int | None], scale: float | None, softcap: float
+    return_lse: bool,
+    layout: str,
+    causal: bool | str,
+    window: tuple[int | None, int | None],
+    scale: float | None,
+    softcap: float,
 ) -> Launcher:
     none = Traced("")
     options = _options(layout, causal, window, scale, softcap, 0.0, none, none)
-    return eager_launcher("attention", _prepare(*options), not_in_autocast=True)
+
+    def gradient(*tensors: Any) -> Any:
+        *forward, dout = tensors
+        deterministic = torch.are_deterministic_algorithms_enabled()
+        return torch.ops.tunesmith.attention_backward(dout, *forward, None, [], *options, "", deterministic)[:3]
+
+    recording = Gradient(3, 1, (0, 1, 2, 6, 7, 3, 4), gradient)
+    returned = 2 if return_lse else 1
+    return eager_launcher("attention", _prepare(*options), not_in_autocast=True, returned=returned, gradient=recording)
 
 
 @functools.lru_cache(maxsize=512)
@@ -284,7 +312,7 @@ def _backward(daux: str, deterministic: bool, *options: Any) -> Launcher:
         sinks: torch.Tensor | None,
         rng_state: torch.Tensor | None,
         *mod_arrays: torch.Tensor,
-    ) -> _core.Launch | None:
+    ) -> Prepared | None:
         fields = _fields({"q": q, "k": k, "v": v, "o": o, "dout": dout}, options)
         if fields is None:
             return None
@@ -387,7 +415,8 @@ def _gradients(ctx: Any, dout: torch.Tensor) -> tuple[Any, ...]:
     deterministic = torch.are_deterministic_algorithms_enabled()
     wanted = {name for name, array in zip(_names(ctx.options[-1]), arrays, strict=True) if array.requires_grad}
     daux = ";".join(name for name in _names(ctx.options[-1]) if name in wanted)
-    dq, dk, dv, found = torch.ops.tunesmith.attention_backward(
+    backward = _transformed_backward if is_transformed() else torch.ops.tunesmith.attention_backward
+    dq, dk, dv, found = backward(
         dout, q, k, v, o, lse, alibi_slopes, sinks, rng_state, arrays, *ctx.options, daux, deterministic
     )
     left = iter(found)
@@ -410,9 +439,22 @@ def _gradient(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
     return dq, dk, dv, None, None, None, of_arrays, *[None] * len(ctx.options)
 
 
+def _gradient_without_arrays(ctx: Any, *douts: Any) -> Any:
+    return tuple(None if isinstance(one, list) else one for one in _gradient(ctx, *douts))
+
+
+_transformed = transformable(torch.ops.tunesmith.attention, _setup_context, _gradient_without_arrays)
+
+
 def _no_second_derivative(ctx: Any, *_: Any) -> Any:
     raise NotImplementedError("tunesmith: attention has no second derivative")
 
+
+def _no_context(*_: Any, **__: Any) -> None:
+    pass
+
+
+_transformed_backward = transformable(torch.ops.tunesmith.attention_backward, _no_context, _no_second_derivative)
 
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("attention", run_attention, _key)
@@ -420,4 +462,4 @@ for _key in ("CPU", "CUDA"):
 torch.library.register_fake("tunesmith::attention", _fake)
 torch.library.register_fake("tunesmith::attention_backward", _fake_backward)
 torch.library.register_autograd("tunesmith::attention", _gradient, setup_context=_setup_context)
-torch.library.register_autograd("tunesmith::attention_backward", _no_second_derivative, setup_context=lambda *_, **__: None)
+torch.library.register_autograd("tunesmith::attention_backward", _no_second_derivative, setup_context=_no_context)

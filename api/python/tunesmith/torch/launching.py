@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from .. import _core
 from ..engine import Engine, default_engine
+from . import native
 
 DTYPES = {
     torch.float32: "f32",
@@ -45,7 +47,8 @@ def use_engine(engine: Engine) -> None:
     _engines[device] = engine
 
 
-is_compiling = torch.compiler.is_compiling
+is_compiling = torch.compiler.is_dynamo_compiling  # other tracers are modes, which launchers see
+increment_version = torch.autograd.graph.increment_version
 _GUARDS: list[Callable[[], object]] = [
     torch._C._len_torch_dispatch_stack,
     torch._C._len_torch_function_stack,
@@ -53,40 +56,122 @@ _GUARDS: list[Callable[[], object]] = [
 ]
 
 
-def launcher(name: str, prepare: Callable[..., _core.Launch | None]) -> Launcher:
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """A tensor that a call allocates."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """What a launcher does with tensors of one layout."""
+
+    plan: _core.Plan
+    #: For each array of the plan: the number of an argument, arguments + n for output n, or -1 for an absent array.
+    sources: list[int]
+    outputs: list[Output]
+    #: Outputs that the call returns; the others are scratch memory.
+    results: int
+    device: torch.device
+
+
+@dataclasses.dataclass(frozen=True)
+class Gradient:
+    """How the native launcher records a call for autograd.
+
+    function(*saved, *gradients) returns the gradient or gradients of the first `inputs` arguments; `gradients` are those of
+    the first `outputs` results, None for a result that was not used. saved: numbers of arguments, or arguments + n for
+    result n.
+    """
+
+    inputs: int
+    outputs: int
+    saved: tuple[int, ...]
+    function: Callable[..., Any]
+
+
+#: Prepares the plan for the layout of tensors; None where only contiguous copies have a kernel.
+Prepare = Callable[..., Prepared | None]
+
+
+def launcher(name: str, prepare: Prepare) -> Launcher:
     """Return a launcher for operators and autograd functions; `prepare` is called once for each layout of the tensors."""
-    return _core.launcher(name, _TYPES, prepare, [], None)
+    return _core.launcher(name, _TYPES, _portable(prepare), [], None)
 
 
-def eager_launcher(name: str, prepare: Callable[..., _core.Launch | None], *, not_in_autocast: bool = False) -> Launcher:
-    """Return a launcher for eager calls: it leaves calls to the dispatcher that autograd, a mode or a transform sees."""
+def eager_launcher(
+    name: str,
+    prepare: Prepare,
+    *,
+    not_in_autocast: bool = False,
+    writes_last: bool = False,
+    returned: int | None = None,
+    gradient: Gradient | None = None,
+) -> Launcher:
+    """Return a launcher for eager calls: it leaves calls to the dispatcher that a mode or a transform sees.
+
+    not_in_autocast: leave calls under autocast, too. writes_last: the last argument is written. returned: return only the
+    first results. Calls that autograd records are left to the dispatcher, unless `gradient` is given and the native launcher
+    was compiled.
+    """
+    compiled = native.load()
+    if compiled is not None:
+        recording = gradient and (gradient.inputs, gradient.outputs, gradient.saved, gradient.function)
+        limit = _MOST_RESULTS if returned is None else returned
+        return compiled.launcher(name, prepare, not not_in_autocast, writes_last, limit, recording)
     guards = [*_GUARDS, torch._C._is_any_autocast_enabled] if not_in_autocast else _GUARDS
-    return _core.launcher(name, _TYPES, prepare, guards, torch.is_grad_enabled)
+    run = _core.launcher(name, _TYPES, _portable(prepare, returned), guards, torch.is_grad_enabled)
+    if not writes_last:
+        return run
+
+    def counted(*tensors: torch.Tensor | None) -> Any:
+        result = run(*tensors)
+        if result is not NotImplemented:
+            increment_version(tensors[-1])
+        return result
+
+    return counted
 
 
-def _allocation(
-    shape: Sequence[int], dtype: torch.dtype, device: torch.device, strides: Sequence[int] | None = None
-) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return a function and its arguments that allocate a tensor; a contiguous one without strides."""
-    shape = tuple(shape)
-    strides = _contiguous(shape) if strides is None else tuple(strides)
+_MOST_RESULTS = 8
+
+
+def _portable(prepare: Prepare, returned: int | None = None) -> Callable[..., _core.Launch | None]:
+    """Return `prepare` for _core's launcher."""
+
+    def prepared(*tensors: torch.Tensor | None) -> _core.Launch | None:
+        made = prepare(*tensors)
+        if made is None:
+            return None
+        sources = [None if source < 0 else source for source in made.sources]
+        allocations = [_allocation(output, made.device) for output in made.outputs]
+        return _core.Launch(made.plan, sources, allocations, made.results if returned is None else returned)
+
+    return prepared
+
+
+def _allocation(output: Output, device: torch.device) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return a function and its arguments that allocate a tensor."""
     if device.type == "cpu":
-        return torch._C._dynamo.guards._empty_strided_cpu, (shape, strides, dtype)
+        return torch._C._dynamo.guards._empty_strided_cpu, (output.shape, output.strides, output.dtype)
 
     def allocate() -> torch.Tensor:
-        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
+        return torch.empty_strided(output.shape, output.strides, dtype=output.dtype, device=device)
 
     if torch.cuda.device_count() == 1:  # the short way allocates on the current device
-        return torch._C._dynamo.guards._empty_strided_cuda, (shape, strides, dtype)
+        return torch._C._dynamo.guards._empty_strided_cuda, (output.shape, output.strides, output.dtype)
     return allocate, ()
 
 
-def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+def _contiguous(shape: Sequence[int], dtype: torch.dtype) -> Output:
     strides, stride = [], 1
     for extent in reversed(shape):
         strides.append(stride)
         stride *= max(extent, 1)
-    return tuple(reversed(strides))
+    return Output(tuple(shape), tuple(reversed(strides)), dtype)
 
 
 def launch(
@@ -95,7 +180,7 @@ def launch(
     tensors: Mapping[str, torch.Tensor | None],
     outputs: Mapping[str, tuple[Sequence[int], torch.dtype] | torch.Tensor],
     config: str | None = None,
-) -> _core.Launch:
+) -> Prepared:
     """Prepare the plan for these tensors and say how a launcher uses it.
 
     tensors: the launcher's arguments in their order, under the names of the operation's arrays. outputs: what the call
@@ -113,25 +198,22 @@ def launch(
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     plan = engine.prepare(_core.Problem(op, **fields), config, stream=stream)
     names, results = list(tensors), list(outputs)
-    allocations = []
-    for made in outputs.values():
-        if isinstance(made, torch.Tensor):
-            allocations.append(_allocation(made.shape, made.dtype, device, made.stride()))
-        else:
-            shape, dtype = made
-            allocations.append(_allocation(shape, dtype, device))
-    sources: list[int | None] = []
+    allocated = [
+        Output(tuple(made.shape), made.stride(), made.dtype) if isinstance(made, torch.Tensor) else _contiguous(*made)
+        for made in outputs.values()
+    ]
+    sources: list[int] = []
     for array in plan.arrays:
         if tensors.get(array.name) is not None:
             sources.append(names.index(array.name))
         elif array.name in results:
             sources.append(len(names) + results.index(array.name))
         elif array.name == "workspace":
-            sources.append(len(names) + len(allocations))
-            allocations.append(_allocation(array.shape, torch.uint8, device))
+            sources.append(len(names) + len(allocated))
+            allocated.append(_contiguous(array.shape, torch.uint8))
         else:
-            sources.append(None)
-    return _core.Launch(plan, sources, allocations, len(results))
+            sources.append(-1)
+    return Prepared(plan, sources, allocated, len(results), device)
 
 
 def call(run: Launcher, *tensors: torch.Tensor | None) -> Any:
@@ -159,6 +241,29 @@ def is_eager(*tensors: torch.Tensor) -> bool:
         and torch._C._functorch.peek_interpreter_stack() is None
         and not any(tensor.is_neg() or type(tensor) not in _TYPES for tensor in tensors)
     )
+
+
+def is_transformed() -> bool:
+    """Whether a transform of torch.func or forward-mode autograd may see the call."""
+    if is_compiling():
+        return False
+    return torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0
+
+
+def transformable(
+    operator: Callable[..., Any], setup_context: Callable[..., None], gradient: Callable[..., Any], *, vmap: bool = False
+) -> Callable[..., Any]:
+    """Return an operator for calls under torch.func, whose grad does not see the gradient that operators register.
+
+    vmap: the operator and that of its gradient have a rule for vmap. Forward-mode autograd raises NotImplementedError.
+    """
+    members = {
+        "forward": staticmethod(lambda *arguments: operator(*arguments)),
+        "setup_context": staticmethod(setup_context),
+        "backward": staticmethod(gradient),
+        "generate_vmap_rule": vmap,
+    }
+    return type("Transformed", (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]
 
 
 def needs_grad(*tensors: torch.Tensor | None) -> bool:

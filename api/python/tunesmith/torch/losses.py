@@ -7,8 +7,22 @@ from typing import Any
 
 import torch
 
-from .. import _core
-from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, is_eager, launch, launcher, needs_grad, rows_of
+from .launching import (
+    DTYPES,
+    Gradient,
+    Launcher,
+    Prepared,
+    call,
+    eager_launcher,
+    is_compiling,
+    is_eager,
+    is_transformed,
+    launch,
+    launcher,
+    needs_grad,
+    rows_of,
+    transformable,
+)
 
 __all__ = ["cross_entropy", "linear_cross_entropy"]
 
@@ -46,10 +60,10 @@ def cross_entropy(
     NotImplementedError.
     """
     options = (reduction, ignore_index, label_smoothing, z_loss, softcap, scale)
-    if not return_lse and not is_compiling():
-        result = _eager(*options)(input, target, weight)
+    if not is_compiling():
+        result = _eager(return_lse, *options)(input, target, weight)
         if result is not NotImplemented:
-            return result[0]
+            return result
     if target.is_floating_point():
         raise NotImplementedError("target holds class probabilities; expected class indices")
     shape = target.shape
@@ -60,7 +74,9 @@ def cross_entropy(
     if input.dim() != 2:
         input, target = input.reshape(-1, input.shape[-1]), target.reshape(-1)
     weight = weight if weight is None or weight.dtype == torch.float32 else weight.float()
-    if needs_grad(input) and is_eager(input, target):
+    if is_transformed():
+        loss, lse = _transformed(input, target, weight, *options)
+    elif needs_grad(input) and is_eager(input, target):
         loss, lse = _CrossEntropy.apply(input, target, weight, *options)
     else:
         loss, lse = torch.ops.tunesmith.cross_entropy(input, target, weight, *options)
@@ -144,7 +160,7 @@ def row_fields(
 
 
 def _prepare(*options: Any) -> Any:
-    def prepare(logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None) -> _core.Launch | None:
+    def prepare(logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None) -> Prepared | None:
         if logits.dim() != 2 or target.shape != logits.shape[:1] or target.is_floating_point():
             return None
         layout = rows_of(logits)
@@ -168,8 +184,21 @@ def _forward(*options: Any) -> Launcher:
 
 
 @functools.cache
-def _eager(*options: Any) -> Launcher:
-    return eager_launcher("cross_entropy", _prepare(*options))
+def _eager(return_lse: bool, *options: Any) -> Launcher:
+    def gradient(
+        logits: torch.Tensor,
+        target: torch.Tensor,
+        lse: torch.Tensor,
+        weight: torch.Tensor | None,
+        dloss: torch.Tensor | None,
+        dlse: torch.Tensor | None,
+    ) -> torch.Tensor:
+        if dloss is None:  # lse alone was used
+            dloss = lse.new_zeros(loss_shape(options[0], lse.shape[0]))
+        return torch.ops.tunesmith.cross_entropy_backward(logits, target, lse, dloss, dlse, weight, *options)
+
+    recording = Gradient(1, 2, (0, 1, 4, 2), gradient)
+    return eager_launcher("cross_entropy", _prepare(*options), returned=2 if return_lse else 1, gradient=recording)
 
 
 @functools.cache
@@ -181,7 +210,7 @@ def _backward(*options: Any) -> Launcher:
         dloss: torch.Tensor,
         dlse: torch.Tensor | None,
         weight: torch.Tensor | None,
-    ) -> _core.Launch | None:
+    ) -> Prepared | None:
         layout = rows_of(logits)
         if layout is None or not (target.is_contiguous() and dloss.is_contiguous()):
             return None
@@ -199,7 +228,7 @@ def _backward(*options: Any) -> Launcher:
 def _linear(dhidden: bool, dweight: bool, memory_bytes: int, *options: Any) -> Launcher:
     def prepare(
         hidden: torch.Tensor, linear_weight: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None
-    ) -> _core.Launch | None:
+    ) -> Prepared | None:
         tensors = {"hidden": hidden, "weight": linear_weight, "targets": target, "class_weight": weight}
         if not all(tensor is None or tensor.is_contiguous() for tensor in tensors.values()):
             return None
@@ -244,7 +273,8 @@ class _CrossEntropy(torch.autograd.Function):
         logits, target, lse, weight = ctx.saved_tensors
         if dloss is None:  # lse alone was used
             dloss = lse.new_zeros(loss_shape(ctx.options[0], lse.shape[0]))
-        gradient = torch.ops.tunesmith.cross_entropy_backward(logits, target, lse, dloss, dlse, weight, *ctx.options)
+        backward = _transformed_backward if is_transformed() else torch.ops.tunesmith.cross_entropy_backward
+        gradient = backward(logits, target, lse, dloss, dlse, weight, *ctx.options)
         return gradient, *[None] * (2 + len(ctx.options))
 
 
@@ -281,6 +311,9 @@ def _cross_entropy_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _cross_entropy_gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None) -> Any:
     return _CrossEntropy.backward(ctx, dloss, dlse)
+
+
+_transformed = transformable(torch.ops.tunesmith.cross_entropy, _cross_entropy_context, _cross_entropy_gradient)
 
 
 def _linear_kernel(
@@ -338,6 +371,12 @@ def _no_second_derivative(ctx: Any, *_: Any) -> Any:
     raise NotImplementedError("tunesmith: cross_entropy has no second derivative")
 
 
+def _no_context(*_: Any, **__: Any) -> None:
+    pass
+
+
+_transformed_backward = transformable(torch.ops.tunesmith.cross_entropy_backward, _no_context, _no_second_derivative)
+
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("cross_entropy", _cross_entropy_kernel, _key)
     _LIBRARY.impl("cross_entropy_backward", _cross_entropy_backward_kernel, _key)
@@ -346,7 +385,5 @@ torch.library.register_fake("tunesmith::cross_entropy", _cross_entropy_fake)
 torch.library.register_fake("tunesmith::cross_entropy_backward", lambda logits, *_: logits.new_empty(logits.shape))
 torch.library.register_fake("tunesmith::linear_cross_entropy", _linear_fake)
 torch.library.register_autograd("tunesmith::cross_entropy", _cross_entropy_gradient, setup_context=_cross_entropy_context)
-torch.library.register_autograd(
-    "tunesmith::cross_entropy_backward", _no_second_derivative, setup_context=lambda *_, **__: None
-)
+torch.library.register_autograd("tunesmith::cross_entropy_backward", _no_second_derivative, setup_context=_no_context)
 torch.library.register_autograd("tunesmith::linear_cross_entropy", _linear_gradient, setup_context=_linear_context)

@@ -8,8 +8,20 @@ from typing import Any
 
 import torch
 
-from .. import _core
-from .launching import DTYPES, Launcher, call, eager_launcher, is_compiling, launch, launcher, rows_of
+from .launching import (
+    DTYPES,
+    Gradient,
+    Launcher,
+    Prepared,
+    call,
+    eager_launcher,
+    is_compiling,
+    is_transformed,
+    launch,
+    launcher,
+    rows_of,
+    transformable,
+)
 
 __all__ = ["rms_norm"]
 
@@ -37,14 +49,17 @@ def rms_norm(
     if eps is None:
         eps = torch.finfo(input.dtype).eps
     if not is_compiling():
-        result = _eager(eps, weight_offset)(input, weight)
+        recorded = torch.is_grad_enabled() and (input.requires_grad or (weight is not None and weight.requires_grad))
+        result = _eager(eps, weight_offset, recorded)(input, weight)
         if result is not NotImplemented:
             return result
+        if is_transformed():
+            return _transformed(input, weight, eps, weight_offset)[0]
     return torch.ops.tunesmith.rms_norm(input, weight, eps, weight_offset)[0]
 
 
 def _prepare(eps: float, weight_offset: float, rstd: bool) -> Any:
-    def prepare(x: torch.Tensor, weight: torch.Tensor | None) -> _core.Launch | None:
+    def prepare(x: torch.Tensor, weight: torch.Tensor | None) -> Prepared | None:
         layout = rows_of(x)
         if layout is None or (weight is not None and not weight.is_contiguous()):
             return None
@@ -74,8 +89,14 @@ def _forward(eps: float, weight_offset: float) -> Launcher:
 
 
 @functools.cache
-def _eager(eps: float, weight_offset: float) -> Launcher:
-    return eager_launcher("rms_norm", _prepare(eps, weight_offset, False))
+def _eager(eps: float, weight_offset: float, recorded: bool) -> Launcher:
+    def gradient(x: torch.Tensor, weight: torch.Tensor | None, rstd: torch.Tensor, dy: torch.Tensor) -> Any:
+        return _gradients(x, weight, rstd, dy, eps, weight_offset, weight is not None and weight.requires_grad)
+
+    prepare = _prepare(eps, weight_offset, recorded)  # 1 / rms is stored for the gradient
+    return eager_launcher(
+        "rms_norm", prepare, returned=1, gradient=Gradient(2, 1, (0, 1, 3), gradient) if recorded else None
+    )
 
 
 def _kernel(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offset: float) -> Any:
@@ -86,23 +107,43 @@ def _fake(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offse
     return x.new_empty(x.shape), x.new_empty((*x.shape[:-1], 1), dtype=torch.float32)
 
 
+def _gradients(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    rstd: torch.Tensor,
+    dy: torch.Tensor,
+    eps: float,
+    weight_offset: float,
+    wanted: bool,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the gradient of the input and, if `wanted`, of the weight."""
+    upstream = dy.float()
+    if torch.is_grad_enabled():  # for a second derivative, 1 / rms is a function of the input
+        rstd = torch.rsqrt(x.float().square().mean(dim=-1, keepdim=True) + eps)
+    normalized = x.float() * rstd
+    dweight = None
+    scaled = upstream
+    if weight is not None:
+        scaled = upstream * (weight.float() + weight_offset)
+        if wanted:
+            dweight = (upstream * normalized).sum(dim=tuple(range(x.dim() - 1))).to(weight.dtype)
+    dx = rstd * (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True))
+    return dx.to(x.dtype), dweight
+
+
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    x, weight, _, ctx.weight_offset = inputs
+    x, weight, ctx.eps, ctx.weight_offset = inputs
     ctx.save_for_backward(x, weight, output[1])
     ctx.mark_non_differentiable(output[1])
 
 
 def _gradient(ctx: Any, dy: torch.Tensor, _: Any) -> Any:
     x, weight, rstd = ctx.saved_tensors
-    normalized, upstream = x.float() * rstd, dy.float()
-    dweight = None
-    scaled = upstream
-    if weight is not None:
-        scaled = upstream * (weight.float() + ctx.weight_offset)
-        if ctx.needs_input_grad[1]:
-            dweight = (upstream * normalized).sum(dim=tuple(range(x.dim() - 1))).to(weight.dtype)
-    dx = rstd * (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True))
-    return dx.to(x.dtype), dweight, None, None
+    wanted = ctx.needs_input_grad[1]
+    return *_gradients(x, weight, rstd, dy, ctx.eps, ctx.weight_offset, wanted), None, None
+
+
+_transformed = transformable(torch.ops.tunesmith.rms_norm, _setup_context, _gradient)
 
 
 for _key in ("CPU", "CUDA"):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from .launching import DTYPES, Launcher, call, launch, launcher
+from .launching import DTYPES, Launcher, Prepared, call, launch, launcher
 
 __all__ = ["row_program", "shipped"]
 
@@ -102,7 +102,7 @@ def _problem(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> dict
 
 @functools.lru_cache(maxsize=512)
 def _launcher(program: str, numbers: str) -> Launcher:
-    def prepare(*inputs: torch.Tensor) -> _core.Launch | None:
+    def prepare(*inputs: torch.Tensor) -> Prepared | None:
         if not all(tensor.is_contiguous() for tensor in inputs):
             return None
         fields = _problem(inputs, program, numbers)

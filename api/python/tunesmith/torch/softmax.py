@@ -7,23 +7,25 @@ from typing import Any
 
 import torch
 
-from .. import _core
 from .launching import (
     DTYPES,
+    Gradient,
     Launcher,
+    Prepared,
     call,
     dimension_of,
     eager_launcher,
     is_compiling,
     is_eager,
+    is_transformed,
     launch,
     launcher,
     needs_grad,
+    transformable,
 )
 
 __all__ = ["log_softmax", "softmax"]
 
-increment_version = torch.autograd.graph.increment_version
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 _LIBRARY.define("softmax(Tensor x, bool logarithm, float scale, bool causal, bool safe, ScalarType dtype) -> Tensor")
 _LIBRARY.define(
@@ -50,13 +52,13 @@ def softmax(
     causal: mask columns after the diagonal of square matrices. safe: fully masked rows give zeros instead of NaN.
     out: a tensor to write to, may be the input; not with autograd.
     """
-    if dim == -1 and not is_compiling():
+    if (dim == -1 or dim == input.dim() - 1) and not is_compiling():
         if out is None:
-            result = _eager(False, scale, causal, safe, dtype)(input)
+            plain = dtype is None and scale == 1.0 and not (causal or safe)
+            result = (_plain[False] if plain else _eager(False, scale, causal, safe, dtype))(input)
             if result is not NotImplemented:
                 return result
         elif _eager_into(False, scale, causal, safe)(input, out) is None:
-            increment_version(out)
             return out
     return _run(input, dim, False, dtype, scale, causal, safe, out)
 
@@ -72,13 +74,13 @@ def log_softmax(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The logarithm of softmax(), as torch.log_softmax."""
-    if dim == -1 and not is_compiling():
+    if (dim == -1 or dim == input.dim() - 1) and not is_compiling():
         if out is None:
-            result = _eager(True, scale, causal, safe, dtype)(input)
+            plain = dtype is None and scale == 1.0 and not (causal or safe)
+            result = (_plain[True] if plain else _eager(True, scale, causal, safe, dtype))(input)
             if result is not NotImplemented:
                 return result
         elif _eager_into(True, scale, causal, safe)(input, out) is None:
-            increment_version(out)
             return out
     return _run(input, dim, True, dtype, scale, causal, safe, out)
 
@@ -98,9 +100,10 @@ def _run(
     if dim != -1 and dim != x.dim() - 1:
         if out is not None:
             _check_shape(x, out)
-            _run(x.movedim(dim, -1), -1, logarithm, dtype, scale, causal, safe, out.movedim(dim, -1))
-            return out
-        return _run(x.movedim(dim, -1), -1, logarithm, dtype, scale, causal, safe, None).movedim(-1, dim)
+        function = log_softmax if logarithm else softmax
+        last = None if out is None else out.movedim(dim, -1)
+        result = function(x.movedim(dim, -1), dtype=dtype, scale=scale, causal=causal, safe=safe, out=last)
+        return result.movedim(-1, dim) if out is None else out
     if out is not None:
         if needs_grad(x, out):
             raise RuntimeError("out does not support automatic differentiation, but one of the arguments requires grad")
@@ -109,6 +112,8 @@ def _run(
         return out
     if dtype is None:
         dtype = torch.float32 if torch.is_autocast_enabled(x.device.type) else x.dtype
+    if is_transformed():
+        return _transformed(x, logarithm, scale, causal, safe, dtype)
     if needs_grad(x) and is_eager(x):
         return _Softmax.apply(x, logarithm, scale, causal, safe, dtype)
     return torch.ops.tunesmith.softmax(x, logarithm, scale, causal, safe, dtype)
@@ -137,7 +142,7 @@ def _name(logarithm: bool) -> str:
 
 
 def _prepare(logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch.dtype | None) -> Any:
-    def prepare(x: torch.Tensor) -> _core.Launch | None:
+    def prepare(x: torch.Tensor) -> Prepared | None:
         if not x.dim():
             return None
         y = _like(x, dtype)
@@ -155,11 +160,29 @@ def _forward(*options: Any) -> Launcher:
 @functools.cache
 def _eager(logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch.dtype | None) -> Launcher:
     prepare = _prepare(logarithm, scale, causal, safe, dtype)
-    return eager_launcher(_name(logarithm), prepare, not_in_autocast=dtype is None)
+
+    def gradient(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        return torch.ops.tunesmith.softmax_backward(dy, y, logarithm, scale, causal, safe, y.dtype)
+
+    if dtype is not None:  # the gradient has the dtype of the input, which is not known here
+        return eager_launcher(_name(logarithm), prepare)
+    return eager_launcher(_name(logarithm), prepare, not_in_autocast=True, gradient=Gradient(1, 1, (1,), gradient))
+
+
+def _first_plain(logarithm: bool) -> Launcher:
+    def run(x: torch.Tensor) -> Any:
+        _plain[logarithm] = _eager(logarithm, 1.0, False, False, None)
+        return _plain[logarithm](x)
+
+    return run
+
+
+#: The launchers of softmax and log_softmax without options, which save the look-up.
+_plain = [_first_plain(False), _first_plain(True)]
 
 
 def _prepare_into(logarithm: bool, scale: float, causal: bool, safe: bool) -> Any:
-    def prepare(x: torch.Tensor, out: torch.Tensor) -> _core.Launch | None:
+    def prepare(x: torch.Tensor, out: torch.Tensor) -> Prepared | None:
         if not x.dim() or x.shape != out.shape:
             return None
         fields = _fields(x, out, scale, causal, safe)
@@ -178,14 +201,14 @@ def _forward_into(*options: Any) -> Launcher:
 
 @functools.cache
 def _eager_into(*options: Any) -> Launcher:
-    return eager_launcher(_name(options[0]), _prepare_into(*options))
+    return eager_launcher(_name(options[0]), _prepare_into(*options), writes_last=True)
 
 
 @functools.cache
 def _backward(logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch.dtype) -> Launcher:
     op = "log_softmax_backward" if logarithm else "softmax_backward"
 
-    def prepare(dy: torch.Tensor, y: torch.Tensor) -> _core.Launch | None:
+    def prepare(dy: torch.Tensor, y: torch.Tensor) -> Prepared | None:
         dx = _like(y, dtype)
         fields = dimension_of({"dy": dy, "y": y, "dx": dx})
         if fields is None or (causal and "inner" in fields):
@@ -238,7 +261,8 @@ class _Softmax(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: torch.Tensor) -> Any:
         (y,) = ctx.saved_tensors
-        return torch.ops.tunesmith.softmax_backward(dy, y, *ctx.options), None, None, None, None, None
+        backward = _transformed_backward if is_transformed() else torch.ops.tunesmith.softmax_backward
+        return backward(dy, y, *ctx.options), None, None, None, None, None
 
 
 def _setup_context(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
@@ -247,9 +271,20 @@ def _setup_context(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
     ctx.options = (*options, x.dtype)
 
 
+def _gradient(ctx: Any, dy: torch.Tensor) -> Any:
+    return _Softmax.backward(ctx, dy)
+
+
 def _double_backward(ctx: Any, gradient: torch.Tensor) -> Any:
     raise NotImplementedError("tunesmith: softmax has no second derivative")
 
+
+def _no_context(*_: Any, **__: Any) -> None:
+    pass
+
+
+_transformed = transformable(torch.ops.tunesmith.softmax, _setup_context, _gradient, vmap=True)
+_transformed_backward = transformable(torch.ops.tunesmith.softmax_backward, _no_context, _double_backward, vmap=True)
 
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("softmax", _softmax_kernel, _key)
@@ -258,8 +293,8 @@ for _key in ("CPU", "CUDA"):
 torch.library.register_fake("tunesmith::softmax", lambda x, *options: torch.empty_like(x, dtype=options[-1]))
 torch.library.register_fake("tunesmith::softmax_backward", lambda dy, y, *options: torch.empty_like(y, dtype=options[-1]))
 torch.library.register_fake("tunesmith::softmax_out", lambda x, *options: None)
-torch.library.register_autograd("tunesmith::softmax", _Softmax.backward, setup_context=_setup_context)
-torch.library.register_autograd("tunesmith::softmax_backward", _double_backward, setup_context=lambda *_: None)
+torch.library.register_autograd("tunesmith::softmax", _gradient, setup_context=_setup_context)
+torch.library.register_autograd("tunesmith::softmax_backward", _double_backward, setup_context=_no_context)
 
 
 @torch.library.register_vmap("tunesmith::softmax")

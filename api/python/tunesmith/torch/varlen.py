@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 
-from .. import _core
 from .attention import gradients_of, score_fields, score_options
-from .launching import DTYPES, Launcher, call, launch, launcher
+from .launching import DTYPES, Launcher, Prepared, call, launch, launcher
 
 __all__ = ["attention_varlen"]
 
@@ -99,7 +98,7 @@ def _named(starts: tuple[Any, ...]) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=512)
 def _forward(*options: Any) -> Launcher:
-    def prepare(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *starts: Any) -> _core.Launch | None:
+    def prepare(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *starts: Any) -> Prepared | None:
         tensors = {"q": q, "k": k, "v": v}
         fields = _fields(tensors, starts, options)
         if fields is None:
@@ -123,7 +122,7 @@ def _backward(deterministic: bool, *options: Any) -> Launcher:
         o: torch.Tensor,
         lse: torch.Tensor,
         *starts: Any,
-    ) -> _core.Launch | None:
+    ) -> Prepared | None:
         fields = _fields({"q": q, "k": k, "v": v, "o": o, "dout": dout}, starts, options)
         if fields is None:
             return None

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .. import _core
-from .launching import DTYPES, Launcher, call, launch, launcher, rows_of
+from .launching import DTYPES, Launcher, Prepared, call, launch, launcher, rows_of
 from .losses import OPTIONS, loss_shape, row_fields
 
 __all__ = ["vocab_parallel_cross_entropy"]
@@ -87,7 +86,7 @@ def _fields(logits: torch.Tensor, target: torch.Tensor, options: tuple[Any, ...]
 
 @functools.cache
 def _shard(*options: Any) -> Launcher:
-    def prepare(logits: torch.Tensor, target: torch.Tensor) -> _core.Launch | None:
+    def prepare(logits: torch.Tensor, target: torch.Tensor) -> Prepared | None:
         fields = _fields(logits, target, options)
         if fields is None:
             return None
@@ -103,7 +102,7 @@ def _shard(*options: Any) -> Launcher:
 def _combine(*options: Any) -> Launcher:
     _, size, reduction, ignore_index, label_smoothing, z_loss, _, _ = options
 
-    def prepare(partials: torch.Tensor, target: torch.Tensor) -> _core.Launch | None:
+    def prepare(partials: torch.Tensor, target: torch.Tensor) -> Prepared | None:
         if not (partials.is_contiguous() and target.is_contiguous()):
             return None
         rows = target.shape[0]
@@ -128,7 +127,7 @@ def _combine(*options: Any) -> Launcher:
 
 @functools.cache
 def _backward(*options: Any) -> Launcher:
-    def prepare(logits: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor) -> _core.Launch | None:
+    def prepare(logits: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor) -> Prepared | None:
         fields = _fields(logits, target, options)
         if fields is None or not dloss.is_contiguous():
             return None

@@ -1,15 +1,14 @@
 #pragma once
-// The launches of a launcher, by the layouts of their tensors.
+// The launches of a launcher, by the layouts of their tensors. Standard C++ alone: launcher.cpp in this folder is compiled
+// where nothing else of Tunesmith's sources is.
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
-
-#include "api/python/src/dlpack.h"
-#include "tunesmith/dispatch.h"
 
 namespace tunesmith::python {
 
@@ -20,19 +19,16 @@ class LayoutKey {
   static constexpr std::size_t most_words = 192;
 
   void add_absent() noexcept { words_[count_++] = 0; }
-  /// Returns false if the key is full.
-  bool add(const DlTensor& tensor, const void* address, bool same_as_first) noexcept {
-    const auto rank = static_cast<std::size_t>(tensor.rank);
-    if (count_ + 1 + 2 * rank > most_words) return false;
-    words_[count_++] = std::uint64_t{1} | static_cast<std::uint64_t>(same_as_first) << 1 |
-                       static_cast<std::uint64_t>(tensor.type.code) << 2 |
-                       static_cast<std::uint64_t>(tensor.type.bits) << 8 |
-                       static_cast<std::uint64_t>(alignment_class(address)) << 16 | static_cast<std::uint64_t>(rank) << 24 |
-                       static_cast<std::uint64_t>(tensor.device.type & 0xff) << 32 |
-                       static_cast<std::uint64_t>(tensor.device.id & 0xffff) << 40;
-    for (std::size_t d = 0; d < rank; ++d) words_[count_++] = static_cast<std::uint64_t>(tensor.shape[d]);
-    if (tensor.strides != nullptr)
-      for (std::size_t d = 0; d < rank; ++d) words_[count_++] = static_cast<std::uint64_t>(tensor.strides[d]);
+  /// Returns false if the key is full. `strides` are empty if the tensor is contiguous.
+  bool add(std::uint16_t element_type, std::uint32_t device, const void* address, bool same_as_first,
+           std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) noexcept {
+    if (count_ + 1 + shape.size() + strides.size() > most_words) return false;
+    const std::uint64_t bits = reinterpret_cast<std::uintptr_t>(address) | 16U;
+    words_[count_++] = std::uint64_t{1} | std::uint64_t{same_as_first} << 1 | std::uint64_t{strides.empty()} << 2 |
+                       (bits & (~bits + 1)) << 3 | std::uint64_t{shape.size()} << 8 | std::uint64_t{element_type} << 16 |
+                       std::uint64_t{device} << 32;
+    for (const std::int64_t extent : shape) words_[count_++] = static_cast<std::uint64_t>(extent);
+    for (const std::int64_t stride : strides) words_[count_++] = static_cast<std::uint64_t>(stride);
     return true;
   }
 
