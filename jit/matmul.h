@@ -11,8 +11,8 @@
 
 namespace tunesmith {
 
-/// c = alpha * A B + beta * c with A (m, k), B (k, n), c (m, n), all row-major, accumulated in float32 and rounded once to
-/// out_dtype. If beta is 0, c is not read.
+/// c = alpha * A B + beta * c [+ bias] with A (m, k), B (k, n), c (m, n), all row-major, accumulated in float32 and rounded
+/// once to out_dtype. If beta is 0, c is not read.
 struct MatmulProblem {
   std::int64_t m = 1, n = 1, k = 1;  ///< each >= 1
   bool transpose_a = false;          ///< array a stores A transposed: (k, m)
@@ -22,7 +22,9 @@ struct MatmulProblem {
   std::int64_t c_row_stride = 1;     ///< the same for c
   DType dtype = DType::f32;          ///< of a and b: f32, f16 or bf16
   DType out_dtype = DType::f32;      ///< of c: the same as `dtype`, or f32
-  std::int64_t alignment = 16;       ///< of the three addresses, in bytes
+  bool bias = false;                 ///< adds a vector (n) of out_dtype to every row
+  /// Alignment of the addresses in bytes: a power of two, at most 16.
+  std::int64_t a_alignment = 16, b_alignment = 16, c_alignment = 16, bias_alignment = 16;
 
   /// Describes the product for errors: "4096x1024 = A (4096x512) B^T (512x1024), bf16 to f32", with the shapes of A and B.
   std::string text() const {
@@ -30,7 +32,8 @@ struct MatmulProblem {
       return std::to_string(rows) + "x" + std::to_string(cols);
     };
     return shape(m, n) + " = A" + (transpose_a ? "^T" : "") + " (" + shape(m, k) + ") B" + (transpose_b ? "^T" : "") + " (" +
-           shape(k, n) + "), " + std::string(name(dtype)) + " to " + std::string(name(out_dtype));
+           shape(k, n) + ")" + (bias ? " + bias, " : ", ") + std::string(name(dtype)) + " to " +
+           std::string(name(out_dtype));
   }
 };
 
@@ -42,6 +45,7 @@ struct MatmulArrays {
   const float* alpha = nullptr;
   const float* beta = nullptr;
   void* workspace = nullptr;  ///< MatmulLibrary::workspace_bytes() bytes, 256-byte aligned; in use until the product is done
+  const void* bias = nullptr;  ///< (n), if the product has a bias
 };
 
 /// A product with a chosen algorithm. Launching it does not allocate. Thread-safe. The result is bitwise reproducible on the

@@ -9,6 +9,7 @@
 #include "templates/copy/op.h"
 #include "templates/cross_entropy/finalize_op.h"
 #include "templates/cross_entropy/op.h"
+#include "templates/cross_entropy/upstream_op.h"
 #include "templates/op.h"
 #include "templates/rms_norm/op.h"
 #include "templates/row_program/op.h"
@@ -27,16 +28,17 @@ std::span<const Op* const> all_ops() {
   static const CrossEntropyOp<CrossEntropyShardProblem> cross_entropy_shard;
   static const CrossEntropyOp<CrossEntropyCombineProblem> cross_entropy_combine;
   static const cross_entropy::DivisorOp cross_entropy_divisor;
+  static const cross_entropy::UpstreamOp cross_entropy_upstream;
   static const cross_entropy::ReduceOp cross_entropy_reduce;
   static const RmsNormOp rms_norm;
   static const RowProgramOp row_program;
   static const AttentionOp attention;
   static const AttentionBackwardOp attention_backward;
   static const CopyOp copy;
-  static const auto ops = std::to_array<const Op*>({&softmax, &log_softmax, &softmax_backward, &log_softmax_backward,
-                                                    &cross_entropy, &cross_entropy_backward, &cross_entropy_shard,
-                                                    &cross_entropy_combine, &cross_entropy_divisor, &cross_entropy_reduce,
-                                                    &rms_norm, &row_program, &attention, &attention_backward, &copy});
+  static const auto ops = std::to_array<const Op*>(
+      {&softmax, &log_softmax, &softmax_backward, &log_softmax_backward, &cross_entropy, &cross_entropy_backward,
+       &cross_entropy_shard, &cross_entropy_combine, &cross_entropy_divisor, &cross_entropy_upstream, &cross_entropy_reduce,
+       &rms_norm, &row_program, &attention, &attention_backward, &copy});
   return ops;
 }
 

@@ -95,7 +95,7 @@ std::vector<FieldInfo> operation_fields(const std::string& name) {
 }
 
 std::string operation_summary(const std::string& name) {
-  if (is_linear(name)) return "loss of logits = hidden weight^T without storing the logits, and its gradients";
+  if (is_linear(name)) return "loss of logits = hidden weight^T + bias without storing the logits, and its gradients";
   return std::string(find_op(name).summary());
 }
 

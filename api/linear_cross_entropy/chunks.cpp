@@ -26,8 +26,16 @@ std::int64_t even_chunk(std::int64_t tokens, std::int64_t most) {
 
 }  // namespace
 
+bool has_gradient(const LinearCrossEntropyProblem& problem) noexcept {
+  return problem.dhidden || problem.dweight || problem.dbias;
+}
+
 bool has_separate_dlogits(const LinearCrossEntropyProblem& problem) noexcept {
-  return (problem.dhidden || problem.dweight) && problem.f32_logits && problem.dtype != DType::f32;
+  return has_gradient(problem) && problem.f32_logits && problem.dtype != DType::f32;
+}
+
+bool has_row_dloss(const LinearCrossEntropyProblem& problem) noexcept {
+  return problem.dloss && problem.reduction == Reduction::none;
 }
 
 bool has_scaled_weight(const LinearCrossEntropyProblem& problem) noexcept {
@@ -46,10 +54,13 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
   const std::int64_t losses = reduced ? rounded_up(problem.tokens * 4, line) : 0;
   const std::int64_t z_losses = problem.z_loss > 0 ? rounded_up(problem.tokens * 4, line) : 0;
   const std::int64_t weights = has_scaled_weight(problem) ? rounded_up(problem.vocab_size * 4, line) : 0;
-  const std::int64_t fixed =
-      2 * line + weights + losses + z_losses + rounded_up(static_cast<std::int64_t>(matmul_workspace_bytes), line);
+  const std::int64_t dlse = problem.dlse ? rounded_up(problem.tokens * 4, line) : 0;
+  const std::int64_t dloss = !problem.dlse ? 0 : has_row_dloss(problem) ? dlse : line;
+  const std::int64_t fixed = 3 * line + weights + losses + z_losses + dlse + dloss +
+                             rounded_up(static_cast<std::int64_t>(matmul_workspace_bytes), line);
   const auto bytes_of = [&](std::int64_t tokens) {
-    return fixed + rounded_up(tokens * 4, line) + rounded_up(tokens * logits_row, line) + tokens * dlogits_row;
+    return fixed + (problem.dlse ? 2 : 1) * rounded_up(tokens * 4, line) + rounded_up(tokens * logits_row, line) +
+           tokens * dlogits_row;
   };
 
   if (problem.chunk_tokens > 0) {
@@ -58,8 +69,8 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
     if (bytes_of(1) > problem.memory_bytes)
       throw Error(ErrorCode::invalid_argument, "memory_bytes is ", problem.memory_bytes, "; allowed: at least ", bytes_of(1),
                   ", the workspace of one token");
-    const std::int64_t per_token = 4 + logits_row + dlogits_row;
-    const std::int64_t most = std::max<std::int64_t>((problem.memory_bytes - fixed - 2 * line) / per_token, 1);
+    const std::int64_t per_token = (problem.dlse ? 8 : 4) + logits_row + dlogits_row;
+    const std::int64_t most = std::max<std::int64_t>((problem.memory_bytes - fixed - 3 * line) / per_token, 1);
     chunks.chunk_tokens = even_chunk(std::max<std::int64_t>(problem.tokens, 1), most);
   }
   chunks.chunks = (problem.tokens + chunks.chunk_tokens - 1) / chunks.chunk_tokens;
@@ -73,10 +84,14 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
   };
   chunks.divisor = place(4);
   chunks.gradient_scale = place(4);
+  chunks.factor = place(4);
   chunks.scaled_weight = place(weights);
   chunks.losses = place(losses);
   chunks.z_losses = place(z_losses);
+  chunks.dloss = place(dloss);
+  chunks.dlse = place(dlse);
   chunks.lse = place(chunks.chunk_tokens * 4);
+  chunks.nll = problem.dlse ? place(chunks.chunk_tokens * 4) : 0;
   chunks.matmul = place(static_cast<std::int64_t>(matmul_workspace_bytes));
   chunks.logits = place(chunks.chunk_tokens * logits_row);
   chunks.dlogits = separate ? place(chunks.chunk_tokens * dlogits_row) : chunks.logits;

@@ -16,14 +16,23 @@ struct LinearChunks {
   std::int64_t row_stride = 1;    ///< of logits and dlogits in elements; every row starts at a cache line
 
   std::size_t divisor = 0, gradient_scale = 0;  ///< f32 (1) each
+  std::size_t factor = 0;                       ///< f32 (1), used with dlse
   std::size_t scaled_weight = 0;                ///< f32 (vocab_size), where has_scaled_weight()
   std::size_t losses = 0, z_losses = 0;         ///< f32 (tokens) each, for mean and sum
+  std::size_t dloss = 0, dlse = 0;              ///< f32 (1) or (tokens), and (tokens): divided by factor, with dlse
   std::size_t lse = 0;                          ///< f32 (chunk_tokens), used if the caller does not request lse
+  std::size_t nll = 0;                          ///< the same for nll, with dlse
   std::size_t matmul = 0;                       ///< workspace of the matrix products
   std::size_t logits = 0;
   std::size_t dlogits = 0;  ///< the same as logits unless those are f32 and the gradient is not
   std::size_t bytes = 0;    ///< total size
 };
+
+/// Reports whether a launch computes the gradient of the logits.
+bool has_gradient(const LinearCrossEntropyProblem& problem) noexcept;
+
+/// Reports whether every token has its own upstream gradient of the loss.
+bool has_row_dloss(const LinearCrossEntropyProblem& problem) noexcept;
 
 /// Reports whether the gradient of the logits is not computed in place.
 bool has_separate_dlogits(const LinearCrossEntropyProblem& problem) noexcept;

@@ -1,17 +1,18 @@
 #include "tunesmith/linear_cross_entropy.h"
 
 #include <array>
-#include <cmath>
-#include <cstring>
 #include <optional>
-#include <span>
+#include <vector>
 
 #include "api/dispatch/addresses.h"
 #include "api/engine/parts.h"
-#include "api/linear_cross_entropy/chunks.h"
+#include "api/linear_cross_entropy/arrays.h"
+#include "api/linear_cross_entropy/chunk.h"
 #include "api/linear_cross_entropy/description.h"
 #include "jit/workspaces.h"
 #include "templates/cross_entropy/finalize_op.h"
+#include "templates/cross_entropy/upstream_op.h"
+#include "templates/half.h"
 
 namespace tunesmith {
 namespace {
@@ -26,75 +27,6 @@ void check(const LinearCrossEntropyProblem& problem) {
   description.check(description.given_form(describe(defaults)));
 }
 
-CrossEntropyProblem chunk_problem(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t rows) {
-  const bool gradient = problem.dhidden || problem.dweight;
-  CrossEntropyProblem chunk;
-  chunk.rows = rows;
-  chunk.cols = problem.vocab_size;
-  chunk.dtype = problem.f32_logits ? DType::f32 : problem.dtype;
-  chunk.target_dtype = problem.target_dtype;
-  chunk.logits_row_stride = chunks.row_stride;
-  chunk.ignore_index = problem.ignore_index;
-  chunk.label_smoothing = problem.label_smoothing;
-  chunk.z_loss = problem.z_loss;
-  chunk.scale = problem.scale;
-  chunk.softcap = problem.softcap;
-  chunk.reduction = Reduction::none;
-  chunk.weight = problem.class_weight;
-  chunk.nll = problem.nll;
-  chunk.argmax = problem.argmax;
-  if (!gradient) return chunk;
-  chunk.gradient = has_separate_dlogits(problem) ? Gradient::separate : Gradient::in_place;
-  chunk.out_dtype = problem.dtype;
-  chunk.dlogits_row_stride = chunks.row_stride;
-  if (problem.dloss && problem.reduction == Reduction::none) chunk.dloss = Upstream::row;
-  return chunk;
-}
-
-/// The kernels and products of chunks of one size.
-struct Chunk {
-  Plan cross_entropy;
-  std::unique_ptr<PreparedMatmul> logits, dhidden, dweight;
-};
-
-Chunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCrossEntropyProblem& problem,
-                    const LinearChunks& chunks, std::int64_t rows, const PrepareOptions& options) {
-  Chunk chunk{engine.prepare(chunk_problem(problem, chunks, rows), options), {}, {}, {}};
-  const std::int64_t hidden_bytes = chunks.chunk_tokens * problem.hidden_size * size_of(problem.dtype);
-  MatmulProblem product;
-  product.dtype = problem.dtype;
-  // A chunk starts where the previous one ends, so its alignment depends on the size of a chunk.
-  while (chunks.chunks > 1 && hidden_bytes % product.alignment != 0) product.alignment /= 2;
-
-  product.m = rows;
-  product.n = problem.vocab_size;
-  product.k = product.a_row_stride = product.b_row_stride = problem.hidden_size;
-  product.transpose_b = true;
-  product.c_row_stride = chunks.row_stride;
-  product.out_dtype = problem.f32_logits ? DType::f32 : problem.dtype;
-  chunk.logits = matmul.prepare(product);
-
-  if (problem.dhidden) {
-    product.n = product.b_row_stride = product.c_row_stride = problem.hidden_size;
-    product.k = problem.vocab_size;
-    product.transpose_b = false;
-    product.a_row_stride = chunks.row_stride;
-    product.out_dtype = problem.dtype;
-    chunk.dhidden = matmul.prepare(product);
-  }
-  if (problem.dweight) {
-    product.m = problem.vocab_size;
-    product.n = product.b_row_stride = product.c_row_stride = problem.hidden_size;
-    product.k = rows;
-    product.transpose_a = true;
-    product.transpose_b = false;
-    product.a_row_stride = chunks.row_stride;
-    product.out_dtype = problem.f32_dweight ? DType::f32 : problem.dtype;
-    chunk.dweight = matmul.prepare(product);
-  }
-  return chunk;
-}
-
 std::optional<Plan> prepare_divisor(Engine& engine, const LinearCrossEntropyProblem& problem) {
   if (problem.reduction != Reduction::mean) return {};
   const cross_entropy::DivisorProblem divisor{.rows = problem.tokens,
@@ -107,6 +39,13 @@ std::optional<Plan> prepare_divisor(Engine& engine, const LinearCrossEntropyProb
   return engine.prepare(divisor, {.mode = Mode::off});
 }
 
+std::optional<Plan> prepare_upstream(Engine& engine, const LinearCrossEntropyProblem& problem) {
+  if (!problem.dlse) return {};
+  const cross_entropy::UpstreamProblem upstream{.rows = problem.tokens,
+                                                .dloss = has_row_dloss(problem) ? Upstream::row : Upstream::scalar};
+  return engine.prepare(upstream, {.mode = Mode::off});
+}
+
 std::optional<Plan> prepare_reduce(Engine& engine, const LinearCrossEntropyProblem& problem) {
   if (problem.reduction == Reduction::none) return {};
   const cross_entropy::ReduceProblem reduce{
@@ -114,58 +53,7 @@ std::optional<Plan> prepare_reduce(Engine& engine, const LinearCrossEntropyProbl
   return engine.prepare(reduce, {.mode = Mode::off});
 }
 
-/// One array argument of launch().
-/// An array of a launch, from the description.
-struct Given {
-  ArrayFacts facts;
-  const void* address = nullptr;
-
-  std::int64_t bytes() const noexcept {
-    std::int64_t elements = 1;
-    for (const Extent& extent : facts.shape) elements *= extent.value;
-    return elements * size_of(facts.dtype);
-  }
-  std::int64_t alignment() const noexcept { return facts.aligned_to != 0 ? facts.aligned_to : size_of(facts.dtype); }
-  bool written() const noexcept { return facts.role != Role::input; }
-};
-
-/// Collects the arrays of a launch without allocating memory.
-struct ArrayList {
-  std::array<Given, 16> arrays{};
-  std::size_t count = 0;
-
-  static void field(std::string_view, const auto&, const FieldFacts&) noexcept {}
-  static void option(std::string_view, const auto&, const FieldFacts&) noexcept {}
-  void array(const void* address, const ArrayFacts& facts) { arrays.at(count++) = {facts, address}; }
-};
-
-void check(std::span<const Given> arrays) {
-  const auto begin = [](const Given& array) { return reinterpret_cast<std::uintptr_t>(array.address); };
-  const auto end = [&](const Given& array) { return begin(array) + static_cast<std::uintptr_t>(array.bytes()); };
-  for (const Given& array : arrays)
-    if (!array.facts.present && array.address != nullptr)
-      throw Error(ErrorCode::invalid_argument, "array '", array.facts.name,
-                  "' is not null, but the problem was prepared without it; expected nullptr");
-  for (const Given& array : arrays) {
-    if (array.address == nullptr) {
-      if (array.facts.present && !array.facts.optional && array.bytes() > 0)
-        throw Error(ErrorCode::invalid_argument, "array '", array.facts.name, "' is a null pointer; expected ",
-                    array.bytes(), " bytes of device memory");
-      continue;
-    }
-    if (begin(array) % static_cast<std::uintptr_t>(array.alignment()) != 0)
-      throw Error(ErrorCode::invalid_argument, "array '", array.facts.name, "' is at ", array.address,
-                  "; expected an address that is a multiple of ", array.alignment(), " bytes");
-    for (const Given& other : arrays) {
-      if (!array.written() || &other == &array || other.address == nullptr || array.bytes() == 0 || other.bytes() == 0)
-        continue;
-      if (end(array) <= begin(other) || end(other) <= begin(array)) continue;
-      throw Error(ErrorCode::invalid_argument, "arrays '", array.facts.name, "' (", array.address, ", ", array.bytes(),
-                  " bytes) and '", other.facts.name, "' (", other.address, ", ", other.bytes(),
-                  " bytes) overlap; expected disjoint arrays");
-    }
-  }
-}
+constexpr std::size_t ones_at = 256;  // offset in the constants
 
 /// Returns the address of a chunk's rows; nullptr if the array is null.
 template <typename T>
@@ -181,10 +69,10 @@ struct LinearCrossEntropy::State {
   std::shared_ptr<MatmulLibrary> matmul;
   LinearCrossEntropyProblem problem;
   LinearChunks chunks;
-  Chunk whole;
-  std::optional<Chunk> tail;
-  std::optional<Plan> divisor, reduce;
-  float* constants = nullptr;  ///< 0 and 1 in device memory, factors of the matrix products
+  LinearChunk whole;
+  std::optional<LinearChunk> tail;
+  std::optional<Plan> divisor, upstream, reduce;
+  std::byte* constants = nullptr;  ///< in device memory: 0 and 1 in f32, and with dbias a chunk's row of ones in dtype
   std::unique_ptr<Workspaces> workspaces;
 
   State(Engine& engine, const LinearCrossEntropyProblem& given, const PrepareOptions& options);
@@ -194,10 +82,11 @@ struct LinearCrossEntropy::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  bool has_gradient() const noexcept { return problem.dhidden || problem.dweight; }
-  void check_arrays(const LinearCrossEntropyArrays& arrays) const;
+  const float* zero() const noexcept { return reinterpret_cast<const float*>(constants); }
+  const float* one() const noexcept { return zero() + 1; }
+  const std::byte* ones() const noexcept { return constants + ones_at; }
   void launch(const LinearCrossEntropyArrays& arrays, std::byte* workspace, Stream stream) const;
-  void launch_chunk(const Chunk& chunk, std::int64_t first, const LinearCrossEntropyArrays& arrays, const float* scale,
+  void launch_chunk(const LinearChunk& chunk, std::int64_t first, const LinearCrossEntropyArrays& arrays, const float* scale,
                     std::byte* workspace, Stream stream) const;
 };
 
@@ -208,59 +97,77 @@ LinearCrossEntropy::State::State(Engine& engine, const LinearCrossEntropyProblem
       chunks(divide(given, matmul->workspace_bytes())),
       whole(prepare_chunk(engine, *matmul, given, chunks, chunks.chunk_tokens, options)),
       divisor(prepare_divisor(engine, given)),
+      upstream(prepare_upstream(engine, given)),
       reduce(prepare_reduce(engine, given)) {
   // Use the same configuration for the tail, which is not worth tuning separately.
   if (chunks.tail_tokens > 0 && chunks.chunks > 1)
     tail = prepare_chunk(engine, *matmul, given, chunks, chunks.tail_tokens,
                          {.config = whole.cross_entropy.config(), .mode = options.mode});
   if (!problem.caller_workspace) workspaces = std::make_unique<Workspaces>(*device, chunks.bytes, 1);
-  constexpr std::array<float, 2> values{0.0f, 1.0f};
-  constants = static_cast<float*>(device->allocate(sizeof values));
-  device->copy_to_device(constants, values.data(), sizeof values);
+  std::vector<std::byte> values(ones_at +
+                                static_cast<std::size_t>(given.dbias ? chunks.chunk_tokens * size_of(given.dtype) : 0));
+  write_element(DType::f32, values.data(), 1, 1.0f);
+  if (given.dbias)
+    for (std::int64_t t = 0; t < chunks.chunk_tokens; ++t) write_element(given.dtype, values.data() + ones_at, t, 1.0f);
+  constants = static_cast<std::byte*>(device->allocate(values.size()));
+  device->copy_to_device(constants, values.data(), values.size());
 }
 
-void LinearCrossEntropy::State::check_arrays(const LinearCrossEntropyArrays& arrays) const {
-  ArrayList list;
-  describe_linear_arrays(problem, arrays, static_cast<std::int64_t>(chunks.bytes), list);
-  check(std::span(list.arrays).first(list.count));
-}
-
-void LinearCrossEntropy::State::launch_chunk(const Chunk& chunk, std::int64_t first, const LinearCrossEntropyArrays& arrays,
-                                             const float* scale, std::byte* workspace, Stream stream) const {
-  const float *const zero = constants, *const one = constants + 1;
+void LinearCrossEntropy::State::launch_chunk(const LinearChunk& chunk, std::int64_t first,
+                                             const LinearCrossEntropyArrays& arrays, const float* scale,
+                                             std::byte* workspace, Stream stream) const {
   const bool each = problem.reduction == Reduction::none;
   const auto* const hidden = part(arrays.hidden, first * problem.hidden_size, size_of(problem.dtype));
   const auto floats_at = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace + offset); };
   void *const logits = workspace + chunks.logits, *const dlogits = workspace + chunks.dlogits;
   void* const scratch = workspace + chunks.matmul;
 
-  chunk.logits->enqueue({hidden, arrays.weight, logits, one, zero, scratch}, stream);
+  chunk.logits->enqueue({hidden, arrays.weight, logits, one(), zero(), scratch, arrays.bias}, stream);
 
   const float* const z_losses = each && arrays.z_loss != nullptr ? arrays.z_loss : floats_at(chunks.z_losses);
+  const void* const targets = part(arrays.targets, first, size_of(problem.target_dtype));
+  const void* const weight = has_scaled_weight(problem) ? floats_at(chunks.scaled_weight) : arrays.class_weight;
+  float* const lse = arrays.lse != nullptr ? arrays.lse + first : floats_at(chunks.lse);
+  float* const nll = arrays.nll != nullptr ? arrays.nll + first : floats_at(chunks.nll);
   Addresses<12> list;
   list.add(logits);
-  list.add(part(arrays.targets, first, size_of(problem.target_dtype)));
-  list.add_if(problem.class_weight, has_scaled_weight(problem) ? floats_at(chunks.scaled_weight) : arrays.class_weight);
-  list.add_if(problem.dloss && each, part(arrays.dloss, first, 4));
+  list.add(targets);
+  list.add_if(problem.class_weight, weight);
+  list.add_if(has_row_dloss(problem) && !problem.dlse, part(arrays.dloss, first, 4));
   list.add((each ? arrays.loss : floats_at(chunks.losses)) + first);
-  list.add(arrays.lse != nullptr ? arrays.lse + first : floats_at(chunks.lse));
+  list.add(lse);
   list.add_if(problem.z_loss > 0, z_losses + first);
-  list.add_if(problem.nll, part(arrays.nll, first, 4));
+  list.add_if(problem.nll || problem.dlse, nll);
   list.add_if(problem.argmax, part(arrays.argmax, first, size_of(problem.target_dtype)));
-  list.add_if(has_gradient(), dlogits);
+  list.add_if(has_gradient(problem) && !problem.dlse, dlogits);
   chunk.cross_entropy.launch(list.span(), stream);
 
+  if (chunk.cross_entropy_backward) {
+    Addresses<8> backward;
+    backward.add(logits);
+    backward.add(targets);
+    backward.add(lse);
+    backward.add(floats_at(chunks.dloss) + (has_row_dloss(problem) ? first : 0));
+    backward.add(nll);
+    backward.add_if(problem.class_weight, weight);
+    backward.add(floats_at(chunks.dlse) + first);
+    backward.add(dlogits);
+    chunk.cross_entropy_backward->launch(backward.span(), stream);
+  }
+
+  const float* const sum_before = first == 0 ? zero() : one();
   if (problem.dhidden)
-    chunk.dhidden->enqueue({dlogits, arrays.weight,
-                            part(arrays.dhidden, first * problem.hidden_size, size_of(problem.dtype)), scale, zero, scratch},
-                           stream);
-  if (problem.dweight)
-    chunk.dweight->enqueue({dlogits, hidden, arrays.dweight, scale, first == 0 ? zero : one, scratch}, stream);
+    chunk.dhidden->enqueue(
+        {dlogits, arrays.weight, part(arrays.dhidden, first * problem.hidden_size, size_of(problem.dtype)), scale, zero(),
+         scratch},
+        stream);
+  if (problem.dweight) chunk.dweight->enqueue({dlogits, hidden, arrays.dweight, scale, sum_before, scratch}, stream);
+  if (problem.dbias) chunk.dbias->enqueue({ones(), dlogits, arrays.dbias, scale, sum_before, scratch}, stream);
 }
 
 void LinearCrossEntropy::State::launch(const LinearCrossEntropyArrays& arrays, std::byte* workspace, Stream stream) const {
   const auto floats_at = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace + offset); };
-  const float* scale = constants + 1;
+  const float* scale = one();
   if (divisor) {
     Addresses<12> list;
     list.add(arrays.targets);
@@ -274,14 +181,26 @@ void LinearCrossEntropy::State::launch(const LinearCrossEntropyArrays& arrays, s
   } else if (problem.dloss && problem.reduction == Reduction::sum) {
     scale = arrays.dloss;
   }
+  if (upstream) {
+    Addresses<5> list;
+    list.add(has_row_dloss(problem) ? arrays.dloss : scale);
+    list.add(arrays.dlse);
+    list.add(floats_at(chunks.factor));
+    list.add(floats_at(chunks.dloss));
+    list.add(floats_at(chunks.dlse));
+    upstream->launch(list.span(), stream);
+    scale = floats_at(chunks.factor);
+  }
 
   for (std::int64_t i = 0; i < chunks.chunks; ++i)
     launch_chunk(tail && i == chunks.chunks - 1 ? *tail : whole, i * chunks.chunk_tokens, arrays, scale, workspace, stream);
-  if (problem.dweight && problem.tokens == 0)
-    device->fill_async(arrays.dweight, 0,
-                       static_cast<std::size_t>(problem.vocab_size * problem.hidden_size *
-                                                size_of(problem.f32_dweight ? DType::f32 : problem.dtype)),
-                       stream);
+  if (problem.tokens == 0) {
+    const auto clear = [&](void* array, std::int64_t elements) {
+      device->fill_async(array, 0, static_cast<std::size_t>(elements * size_of(dweight_dtype(problem))), stream);
+    };
+    if (problem.dweight) clear(arrays.dweight, problem.vocab_size * problem.hidden_size);
+    if (problem.dbias) clear(arrays.dbias, problem.vocab_size);
+  }
 
   if (!reduce) return;
   Addresses<12> list;
@@ -299,7 +218,7 @@ LinearCrossEntropy::LinearCrossEntropy(Engine& engine, const LinearCrossEntropyP
     : state_(std::make_shared<const State>(engine, problem, options)) {}
 
 void LinearCrossEntropy::launch(const LinearCrossEntropyArrays& arrays, Stream stream) const {
-  state_->check_arrays(arrays);
+  check_arrays(state_->problem, arrays, state_->chunks.bytes);
   void* const workspace = state_->workspaces != nullptr ? state_->workspaces->of(stream) : arrays.workspace;
   state_->launch(arrays, static_cast<std::byte*>(workspace), stream);
 }

@@ -1,6 +1,8 @@
 #include "jit/cuda/cublas_lt.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <mutex>
 #include <utility>
 
 #include "jit/cuda/context_scope.h"
@@ -51,6 +53,7 @@ class CublasLtMatmul final : public PreparedMatmul {
         library_(library),
         handle_(handle),
         doing_("multiplying " + problem.text()),
+        has_bias_(problem.bias),
         description_(library->description_destroy),
         first_(library->layout_destroy),
         second_(library->layout_destroy),
@@ -69,11 +72,22 @@ class CublasLtMatmul final : public PreparedMatmul {
     lay_out(second_, type, problem.transpose_a ? problem.k : problem.m, problem.transpose_a ? problem.m : problem.k,
             problem.a_row_stride);
     lay_out(result_, data_type(problem.out_dtype), problem.m, problem.n, problem.c_row_stride);
-    choose(problem.alignment, workspace_bytes);
+    if (problem.bias) {
+      set(DescriptionAttribute::epilogue, cublas_lt::Epilogue::bias);
+      // The heuristic reads the alignment of the bias from its address.
+      set(DescriptionAttribute::bias, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(problem.bias_alignment)));
+    }
+    choose(problem, workspace_bytes);
   }
 
   void enqueue(const MatmulArrays& arrays, Stream stream) const override {
     const ContextScope scope(device_);
+    std::unique_lock<std::mutex> lock;
+    if (has_bias_) {
+      // The address of the bias is part of the description, which cuBLASLt reads before matmul() returns.
+      lock = std::unique_lock(description_in_use_);
+      set(DescriptionAttribute::bias, arrays.bias);
+    }
     check(library_->matmul(handle_, description_.get(), arrays.alpha, arrays.b, first_.get(), arrays.a, second_.get(),
                            arrays.beta, arrays.c, result_.get(), arrays.c, result_.get(), &chosen_.algorithm,
                            arrays.workspace, chosen_.workspace_bytes, static_cast<cuda::StreamHandle>(stream)),
@@ -87,7 +101,7 @@ class CublasLtMatmul final : public PreparedMatmul {
   }
 
   template <typename Value>
-  void set(DescriptionAttribute attribute, Value value) {
+  void set(DescriptionAttribute attribute, Value value) const {
     check(library_->description_set(description_.get(), attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
   }
 
@@ -99,7 +113,7 @@ class CublasLtMatmul final : public PreparedMatmul {
           "cublasLtMatrixLayoutCreate");
   }
 
-  void choose(std::int64_t alignment, std::size_t workspace_bytes) {
+  void choose(const MatmulProblem& problem, std::size_t workspace_bytes) {
     Owned<cublas_lt::Preference> preference(library_->preference_destroy);
     check(library_->preference_create(preference.address()), "cublasLtMatmulPreferenceCreate");
     const auto prefer = [&](PreferenceAttribute attribute, auto value) {
@@ -108,9 +122,10 @@ class CublasLtMatmul final : public PreparedMatmul {
     };
     prefer(PreferenceAttribute::max_workspace_bytes, std::uint64_t{workspace_bytes});
     prefer(PreferenceAttribute::reduction_scheme_mask, cublas_lt::reduction_in_compute_type);
-    for (const auto attribute : {PreferenceAttribute::min_alignment_a_bytes, PreferenceAttribute::min_alignment_b_bytes,
-                                 PreferenceAttribute::min_alignment_c_bytes, PreferenceAttribute::min_alignment_d_bytes})
-      prefer(attribute, static_cast<std::uint32_t>(alignment));
+    prefer(PreferenceAttribute::min_alignment_a_bytes, static_cast<std::uint32_t>(problem.b_alignment));
+    prefer(PreferenceAttribute::min_alignment_b_bytes, static_cast<std::uint32_t>(problem.a_alignment));
+    prefer(PreferenceAttribute::min_alignment_c_bytes, static_cast<std::uint32_t>(problem.c_alignment));
+    prefer(PreferenceAttribute::min_alignment_d_bytes, static_cast<std::uint32_t>(problem.c_alignment));
     int count = 0;
     check(library_->get_heuristic(handle_, description_.get(), first_.get(), second_.get(), result_.get(), result_.get(),
                                   preference.get(), 1, &chosen_, &count),
@@ -123,6 +138,8 @@ class CublasLtMatmul final : public PreparedMatmul {
   const CublasLtLibrary& library_;
   const cublas_lt::Handle handle_;
   const std::string doing_;
+  const bool has_bias_;
+  mutable std::mutex description_in_use_;
   Owned<cublas_lt::MatmulDescription> description_;
   Owned<cublas_lt::MatrixLayout> first_, second_, result_;
   cublas_lt::HeuristicResult chosen_ = {};

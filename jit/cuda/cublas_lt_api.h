@@ -27,7 +27,11 @@ enum class Operation : int { none = 0, transpose = 1 };     ///< cublasOperation
 enum class PointerMode : int { host = 0, device = 1 };      ///< cublasLtPointerMode_t
 
 /// cublasLtMatmulDescAttributes_t.
-enum class DescriptionAttribute : int { pointer_mode = 2, transpose_a = 3, transpose_b = 4 };
+enum class DescriptionAttribute : int { pointer_mode = 2, transpose_a = 3, transpose_b = 4, epilogue = 7, bias = 8 };
+
+/// cublasLtEpilogue_t. `bias` adds a vector in the dtype of the result, with an element for each row of the column-major
+/// result.
+enum class Epilogue : int { none = 1, bias = 4 };
 
 /// cublasLtMatmulPreferenceAttributes_t.
 enum class PreferenceAttribute : int {

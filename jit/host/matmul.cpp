@@ -25,8 +25,8 @@ class HostProduct final : public PreparedMatmul {
   explicit HostProduct(const MatmulProblem& problem) : problem_(problem) {}
 
   void enqueue(const MatmulArrays& arrays, Stream) const override {
-    const auto& [m, n, k, transpose_a, transpose_b, a_row_stride, b_row_stride, c_row_stride, dtype, out_dtype, alignment] =
-        problem_;
+    const auto& [m, n, k, transpose_a, transpose_b, a_row_stride, b_row_stride, c_row_stride, dtype, out_dtype, bias,
+                 a_alignment, b_alignment, c_alignment, bias_alignment] = problem_;
     const std::vector<float> a = gathered(arrays.a, dtype, m, k, a_row_stride, transpose_a);
     const std::vector<float> b = gathered(arrays.b, dtype, k, n, b_row_stride, transpose_b);
     auto* const c = static_cast<std::byte*>(arrays.c);
@@ -42,6 +42,7 @@ class HostProduct final : public PreparedMatmul {
         const std::int64_t at = row * c_row_stride + col;
         float value = *arrays.alpha * sums[static_cast<std::size_t>(col)];
         if (*arrays.beta != 0) value += *arrays.beta * static_cast<float>(read_element(out_dtype, c, at));
+        if (bias) value += static_cast<float>(read_element(out_dtype, static_cast<const std::byte*>(arrays.bias), col));
         write_element(out_dtype, c, at, value);
       }
     }

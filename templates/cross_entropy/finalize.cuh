@@ -1,5 +1,6 @@
-// Kernels before and after a cross-entropy that is computed in chunks of rows: the divisor of the mean from the targets, and
-// the sum of the row losses. One block each; the order of additions depends only on the number of rows.
+// Kernels before and after a cross-entropy that is computed in chunks of rows: the divisor of the mean from the targets, the
+// scale of the upstream gradients, and the sum of the row losses. One block each; the order of additions depends only on the
+// number of rows.
 #pragma once
 
 #include "cross_entropy/finalize_params.cuh"
@@ -35,6 +36,23 @@ __device__ __forceinline__ void cross_entropy_divisor(const DivisorParams& param
   *params.divisor = divisor;
   // If no row has a loss, all gradients are 0; avoid 0 / 0.
   *params.gradient_scale = divisor == 0.0f ? 0.0f : divide(params.dloss != nullptr ? *params.dloss : 1.0f, divisor);
+}
+
+/// Divides the upstream gradients dloss and dlse by their largest magnitude, which becomes the factor. If that is 0 or not
+/// finite, the factor is 1.
+__device__ __forceinline__ void cross_entropy_upstream(const UpstreamParams& params) {
+  float largest = 0.0f;
+  const auto include = [&](float value) { largest = maximum_or_nan(largest, maximum_or_nan(value, -value)); };
+  for (int64 i = thread_index(); i < params.losses; i += reduction_threads) include(params.dloss[i]);
+  for (int64 row = thread_index(); row < params.rows; row += reduction_threads) include(params.dlse[row]);
+  BlockGroup<reduction_threads> group(nullptr, 0);
+  largest = group.template reduce<0>(largest, Maximum());
+  const float factor = is_finite(largest) && largest > 0.0f ? largest : 1.0f;
+  for (int64 i = thread_index(); i < params.losses; i += reduction_threads)
+    params.scaled_dloss[i] = divide(params.dloss[i], factor);
+  for (int64 row = thread_index(); row < params.rows; row += reduction_threads)
+    params.scaled_dlse[row] = divide(params.dlse[row], factor);
+  if (thread_index() == 0) *params.factor = factor;
 }
 
 __device__ __forceinline__ void cross_entropy_reduce(const ReduceParams& params) {

@@ -2,12 +2,11 @@
 // cross_entropy_divisor and cross_entropy_reduce run before and after a cross-entropy that is computed in chunks of rows, as
 // in linear_cross_entropy: chunks run `cross_entropy` with reduction none, and these two compute its mean or sum.
 
+#include "templates/cross_entropy/one_block.h"
 #include "templates/described_op.h"
 #include "tunesmith/cross_entropy.h"
 
 namespace tunesmith::cross_entropy {
-
-inline constexpr std::int64_t most_rows_of_a_sum = std::int64_t{1} << 50;
 
 struct DivisorArrays {
   const void* targets = nullptr;
@@ -101,27 +100,9 @@ constexpr void describe(Self& p, const ReduceArrays& arrays, Visitor& v) {
   v.array(arrays.z_loss, floats("z_loss", Role::output, fixed(1), p.z_losses));
 }
 
-/// Base of both: one kernel of one block, without tuning.
-class ParsedEnd : public ParsedProblem {
+class ParsedDivisor final : public OneBlockProblem {
  public:
-  Cost cost() const override;
-  Config default_config(const DeviceInfo& device) const override;
-  Config complete_config(const DeviceInfo& device, const Config& partial) const override;
-  std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
-  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
-  Problem verification_problem() const override;
-
- protected:
-  template <typename Typed>
-  ParsedEnd(const Op& op, const Typed& typed) : ParsedProblem(op, typed), rows_(typed.rows) {}
-
- private:
-  const std::int64_t rows_;
-};
-
-class ParsedDivisor final : public ParsedEnd {
- public:
-  ParsedDivisor(const Op& op, const DivisorProblem& problem) : ParsedEnd(op, problem), p_(problem) {}
+  ParsedDivisor(const Op& op, const DivisorProblem& problem) : OneBlockProblem(op, problem), p_(problem) {}
 
   KeyParts key() const override;
   SourceParts source_parts(const Config& config) const override;
@@ -133,9 +114,9 @@ class ParsedDivisor final : public ParsedEnd {
   const DivisorProblem p_;
 };
 
-class ParsedReduce final : public ParsedEnd {
+class ParsedReduce final : public OneBlockProblem {
  public:
-  ParsedReduce(const Op& op, const ReduceProblem& problem) : ParsedEnd(op, problem), p_(problem) {}
+  ParsedReduce(const Op& op, const ReduceProblem& problem) : OneBlockProblem(op, problem), p_(problem) {}
 
   KeyParts key() const override;
   SourceParts source_parts(const Config& config) const override;
@@ -151,8 +132,8 @@ inline std::string_view summary_of(const DivisorProblem&) noexcept {
   return "divisor = sum of the weights of the rows that count, for a mean over parts of the rows";
 }
 inline std::string_view summary_of(const ReduceProblem&) noexcept { return "loss = sum of the rows' losses [/ divisor]"; }
-std::vector<FieldInfo> config_fields_of(const DivisorProblem&);
-std::vector<FieldInfo> config_fields_of(const ReduceProblem&);
+inline std::vector<FieldInfo> config_fields_of(const DivisorProblem&) { return one_block::config_fields(); }
+inline std::vector<FieldInfo> config_fields_of(const ReduceProblem&) { return one_block::config_fields(); }
 inline void complete(DivisorProblem&) noexcept {}
 inline void complete(ReduceProblem&) noexcept {}
 

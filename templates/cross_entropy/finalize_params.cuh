@@ -15,6 +15,15 @@ struct DivisorParams {
   int64 rows, cols, ignore_index;
 };
 
+struct UpstreamParams {
+  const float* dloss;   ///< (losses)
+  const float* dlse;    ///< (rows)
+  float* factor;        ///< (1)
+  float* scaled_dloss;  ///< (losses)
+  float* scaled_dlse;   ///< (rows)
+  int64 losses, rows;
+};
+
 struct ReduceParams {
   const float* losses;    ///< (rows)
   const float* z_losses;  ///< (rows), or nullptr

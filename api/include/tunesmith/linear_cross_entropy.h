@@ -1,6 +1,6 @@
 #pragma once
-// Fused linear layer and cross-entropy loss of a language model: logits = hidden weight^T, the loss, and the gradients of
-// hidden and weight. Processes tokens in chunks, so that the logits of all tokens are never stored.
+// Fused linear layer and cross-entropy loss of a language model: logits = hidden weight^T + bias, the loss, and the
+// gradients of hidden, weight and bias. Processes tokens in chunks, so that the logits of all tokens are never stored.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace tunesmith {
 
-/// With x = softcap(scale * hidden weight^T), row t of x and its lse = log(sum_c exp(x[t,c])), s = label_smoothing, w =
-/// class_weight (1 without it) and C = vocab_size:
+/// With x = softcap(scale * (hidden weight^T + bias)), row t of x and its lse = log(sum_c exp(x[t,c])), s = label_smoothing,
+/// w = class_weight (1 without it) and C = vocab_size:
 ///   loss[t] = (1 - s) w[target] (lse - x[target]) + s / C sum_c w[c] (lse - x[c]) + z_loss lse^2
 /// with softcap(v) = cap * tanh(v / cap). A token whose target is ignore_index has loss and gradient 0. A target out of
 /// range gives loss NaN and gradient 0. Products are accumulated in float32 and rounded once.
@@ -21,6 +21,7 @@ namespace tunesmith {
 /// Each chunk computes its logits, its losses and the gradient of the logits in place, its rows of dhidden, and its partial
 /// sum of dweight, as in Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024. The divisor of the
 /// mean is applied in the matrix products and not to the 16-bit gradient of the logits, where it would underflow in f16.
+/// With dlse, the losses and the gradient of a chunk take two passes over its logits.
 struct LinearCrossEntropyProblem {
   std::int64_t tokens = 0;                ///< >= 0
   std::int64_t hidden_size = 1;           ///< >= 1
@@ -28,16 +29,21 @@ struct LinearCrossEntropyProblem {
   DType dtype = DType::bf16;              ///< of hidden, weight and dhidden: f32, f16 or bf16
   DType target_dtype = DType::i64;        ///< i64 or i32
   bool f32_logits = false;                ///< store logits in f32 (their gradient in dtype) instead of dtype
+  bool bias = false;                      ///< read a bias per class from an array
   bool dhidden = false, dweight = false;  ///< gradients that launch() computes in addition to the loss
-  /// Stores dweight in f32 instead of dtype, which takes twice the memory for 16-bit dtypes. In dtype, each chunk rounds the
-  /// partial sum once: the error is up to chunks / 2 units in the last place of the largest partial sum, instead of 1/2
-  /// unit.
+  bool dbias = false;                     ///< the same; requires bias
+  /// Stores dweight and dbias in f32 instead of dtype, which takes twice the memory for 16-bit dtypes. In dtype, each chunk
+  /// rounds the partial sum once: the error is up to chunks / 2 units in the last place of the largest partial sum, instead
+  /// of 1/2 unit.
   bool f32_dweight = false;
 
   /// Reduction of the loss over tokens. The mean divides the first two terms by the sum of w[target] over tokens with a
   /// valid target, and the z term by the number of these tokens; without any it is NaN.
   Reduction reduction = Reduction::mean;
   bool dloss = false;  ///< read the upstream gradient, shaped like loss, from an array instead of using 1
+  /// Read the gradient of the final result with respect to lse from an array and add its share to the gradients, also for
+  /// ignored tokens.
+  bool dlse = false;
 
   std::int64_t ignore_index = -100;
   double label_smoothing = 0;  ///< 0 to 1
@@ -48,6 +54,12 @@ struct LinearCrossEntropyProblem {
   bool nll = false;            ///< write lse - x[target] to an array
   bool argmax = false;         ///< write the argmax of the logits to an array
 
+  /// Promised alignment of hidden in bytes: a power of two, element size to 16. Below 16, matrix products are slower.
+  std::int64_t hidden_alignment = 16;
+  std::int64_t weight_alignment = 16;   ///< the same for weight
+  std::int64_t bias_alignment = 16;     ///< the same for bias
+  std::int64_t dhidden_alignment = 16;  ///< the same for dhidden
+  std::int64_t dweight_alignment = 16;  ///< the same for dweight
   /// Maximum workspace in bytes, which determines the tokens per chunk. Larger chunks are faster up to about 2048 tokens.
   /// Default 1 GiB.
   std::int64_t memory_bytes = std::int64_t{1} << 30;
@@ -61,14 +73,16 @@ struct LinearCrossEntropyProblem {
   bool operator==(const LinearCrossEntropyProblem&) const = default;
 };
 
-/// Device addresses. Matrices are contiguous, row-major and aligned to 16 bytes; other arrays are aligned to their elements.
-/// Outputs must not overlap with other arrays.
+/// Device addresses. Matrices are contiguous, row-major and aligned as the problem promises; other arrays are aligned to
+/// their elements. Outputs must not overlap with other arrays.
 struct LinearCrossEntropyArrays {
   const void* hidden = nullptr;         ///< (tokens, hidden_size) dtype
   const void* weight = nullptr;         ///< (vocab_size, hidden_size) dtype
+  const void* bias = nullptr;           ///< (vocab_size) dtype, or f32 with f32_logits; if the problem has bias
   const void* targets = nullptr;        ///< (tokens) target_dtype
   const float* class_weight = nullptr;  ///< (vocab_size), if the problem has class_weight
   const float* dloss = nullptr;         ///< (1), or (tokens) for Reduction::none; if the problem has dloss
+  const float* dlse = nullptr;          ///< (tokens), if the problem has dlse
   float* loss = nullptr;                ///< (1), or (tokens) for Reduction::none
   float* lse = nullptr;                 ///< (tokens); optional
   float* z_loss = nullptr;              ///< the z_loss term of the loss, shaped like loss; optional, requires z_loss > 0
@@ -76,6 +90,7 @@ struct LinearCrossEntropyArrays {
   void* argmax = nullptr;               ///< (tokens) target_dtype, if the problem has argmax
   void* dhidden = nullptr;              ///< (tokens, hidden_size) dtype, if the problem has dhidden
   void* dweight = nullptr;              ///< (vocab_size, hidden_size) dtype or f32, if the problem has dweight
+  void* dbias = nullptr;                ///< (vocab_size) dtype of dweight, if the problem has dbias
   void* workspace = nullptr;            ///< workspace_bytes() bytes, aligned to 256, if the problem has caller_workspace
 };
 

@@ -88,7 +88,7 @@ TEST_F(CliTest, InternalOperationsRunButAreNotListed) {
        {std::vector<std::string>{"run", "--help"}, {"tune", "--help"}, {"ops"}, {"ops", "--json"}, {"completion", "bash"}}) {
     const std::string text = run(list).out;
     EXPECT_NE(text.find("cross_entropy_backward"), std::string::npos) << text;
-    for (const char* internal : {"cross_entropy_divisor", "cross_entropy_reduce"})
+    for (const char* internal : {"cross_entropy_divisor", "cross_entropy_upstream", "cross_entropy_reduce"})
       EXPECT_EQ(text.find(internal), std::string::npos) << text;
   }
   EXPECT_EQ(run({"run"}).err.find("cross_entropy_divisor"), std::string::npos);

@@ -45,6 +45,8 @@ TEST(LinearChunks, MemoryIsBoundedAndUsed) {
           problem.memory_bytes = memory_bytes;
           problem.f32_logits = f32_logits;
           problem.z_loss = 1e-4;
+          problem.dlse = problem.dloss = f32_logits;
+          problem.reduction = f32_logits ? Reduction::none : Reduction::mean;
           const LinearChunks chunks = divide(problem, matmul_bytes);
           EXPECT_LE(chunks.bytes, static_cast<std::size_t>(memory_bytes));
           if (chunks.chunks > 1) {

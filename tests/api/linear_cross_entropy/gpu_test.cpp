@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -68,6 +69,27 @@ TEST_F(LinearCrossEntropyGpu, AllDtypesAndReductionsAgreeWithFloat64) {
         for (const std::int64_t chunk_tokens : {64, 203, 0}) {
           SCOPED_TRACE(std::string(name(dtype)) + ", reduction " + std::to_string(static_cast<int>(reduction)) +
                        (f32_logits ? ", f32 logits" : "") + ", chunks of " + std::to_string(chunk_tokens));
+          problem.chunk_tokens = chunk_tokens;
+          test::expect_near(run(problem, inputs), expected, dtype == DType::f32 ? 2e-5 : dtype == DType::f16 ? 1e-2 : 6e-2);
+        }
+      }
+}
+
+TEST_F(LinearCrossEntropyGpu, BiasGradientThroughLseAndAnyAlignmentAgreeWithFloat64) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    for (const bool f32_logits : {false, true})
+      for (const std::int64_t alignment : {std::int64_t{16}, size_of(dtype)}) {
+        LinearCrossEntropyProblem problem = problem_of(dtype);
+        problem.bias = problem.dbias = problem.dlse = problem.class_weight = true;
+        problem.f32_logits = problem.f32_dweight = f32_logits;
+        problem.hidden_size = alignment == 16 ? 64 : 61;
+        problem.hidden_alignment = problem.weight_alignment = problem.dhidden_alignment = alignment;
+        problem.bias_alignment = problem.dweight_alignment = f32_logits ? std::max<std::int64_t>(alignment, 4) : alignment;
+        const LinearInputs inputs = test::linear_inputs(problem);
+        const LinearOutputs expected = test::reference(inputs);
+        for (const std::int64_t chunk_tokens : {64, 203}) {
+          SCOPED_TRACE(std::string(name(dtype)) + (f32_logits ? ", f32 logits" : "") + ", aligned to " +
+                       std::to_string(alignment) + ", chunks of " + std::to_string(chunk_tokens));
           problem.chunk_tokens = chunk_tokens;
           test::expect_near(run(problem, inputs), expected, dtype == DType::f32 ? 2e-5 : dtype == DType::f16 ? 1e-2 : 6e-2);
         }

@@ -98,6 +98,77 @@ TEST_F(LinearCrossEntropyHost, SupportsEveryOptionOfTheLoss) {
     }
 }
 
+TEST_F(LinearCrossEntropyHost, BiasAndItsGradientAgreeWithFloat64) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    for (const bool f32 : {false, true}) {
+      SCOPED_TRACE(std::string(name(dtype)) + (f32 ? ", f32 logits" : ""));
+      LinearCrossEntropyProblem problem = problem_of(dtype);
+      problem.bias = problem.dbias = true;
+      problem.f32_logits = problem.f32_dweight = f32;
+      // Logits of up to about 10 are rounded to their dtype first; with f32 logits, only their gradient is.
+      const double rounding = f32 ? 0.3 : 1;
+      expect_right(problem, dtype == DType::f32 ? 4e-6 : rounding * (dtype == DType::f16 ? 5e-3 : 4e-2));
+      problem.dhidden = problem.dweight = false;
+      if (!f32) problem.softcap = 4;
+      problem.class_weight = problem.dloss = true;
+      expect_right(problem, dtype == DType::f32 ? 4e-6 : rounding * (dtype == DType::f16 ? 5e-3 : 4e-2));
+    }
+}
+
+TEST_F(LinearCrossEntropyHost, GradientThroughLseAgreesWithFloat64) {
+  for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none})
+    for (const bool dloss : {false, true})
+      for (const bool options : {false, true}) {
+        SCOPED_TRACE("reduction " + std::to_string(static_cast<int>(reduction)) + (dloss ? ", dloss" : "") +
+                     (options ? ", options" : ""));
+        LinearCrossEntropyProblem problem = problem_of(DType::f32);
+        problem.reduction = reduction;
+        problem.dlse = true;
+        problem.dloss = dloss;
+        if (options) {
+          problem.bias = problem.dbias = problem.class_weight = problem.nll = problem.argmax = true;
+          problem.label_smoothing = 0.1;
+          problem.z_loss = 0.01;
+          problem.softcap = 5;
+        }
+        expect_right(problem, 4e-6);
+      }
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const bool f32_logits : {false, true}) {
+      SCOPED_TRACE(std::string(name(dtype)) + (f32_logits ? ", f32 logits" : ""));
+      LinearCrossEntropyProblem problem = problem_of(dtype);
+      problem.dlse = true;
+      problem.f32_logits = f32_logits;
+      expect_right(problem, dtype == DType::f16 ? 4e-3 : 3e-2);
+    }
+}
+
+TEST_F(LinearCrossEntropyHost, UpstreamGradientsOfAnyMagnitudeFitF16) {
+  LinearCrossEntropyProblem problem = problem_of(DType::f16);
+  problem.dlse = problem.dloss = problem.f32_logits = problem.f32_dweight = true;
+  problem.dhidden = false;
+  for (const auto& [dloss, dlse] : {std::pair(0.0f, 1.0f), {0.0f, 1e6f}, {1e-6f, 1e-9f}, {1e6f, 0.0f}, {3e5f, 2e5f}}) {
+    SCOPED_TRACE(std::to_string(dloss) + ", " + std::to_string(dlse));
+    LinearInputs inputs = test::linear_inputs(problem);
+    for (float& value : inputs.dloss) value = dloss;
+    for (float& value : inputs.dlse) value *= dlse;
+    test::expect_near(run(problem, inputs), test::reference(inputs), 3e-3);
+  }
+}
+
+TEST_F(LinearCrossEntropyHost, MatricesOfAnyAlignment) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const std::int64_t alignment : {size_of(dtype), std::int64_t{4}, std::int64_t{8}}) {
+      SCOPED_TRACE(std::string(name(dtype)) + " aligned to " + std::to_string(alignment));
+      LinearCrossEntropyProblem problem = problem_of(dtype);
+      problem.hidden_size = 13;  // rows of an odd number of bytes / 2
+      problem.bias = problem.dbias = true;
+      problem.hidden_alignment = problem.weight_alignment = problem.bias_alignment = alignment;
+      problem.dhidden_alignment = problem.dweight_alignment = alignment;
+      expect_right(problem, dtype == DType::f32 ? 4e-6 : 4e-2);
+    }
+}
+
 TEST_F(LinearCrossEntropyHost, RowsDoNotDependOnTheChunks) {
   LinearCrossEntropyProblem problem = problem_of(DType::bf16);
   const LinearInputs inputs = test::linear_inputs(problem);
@@ -184,9 +255,14 @@ TEST_F(LinearCrossEntropyHost, NoTokens) {
   LinearCrossEntropyProblem problem = problem_of(DType::bf16);
   problem.tokens = 0;
   problem.reduction = Reduction::sum;
-  const LinearOutputs outputs = run(problem, test::linear_inputs(problem));
-  EXPECT_EQ(outputs.loss, std::vector<double>{0});
-  EXPECT_EQ(outputs.dweight, std::vector<double>(outputs.dweight.size(), 0));
+  problem.bias = problem.dbias = true;
+  for (const bool dlse : {false, true}) {
+    problem.dlse = dlse;
+    const LinearOutputs outputs = run(problem, test::linear_inputs(problem));
+    EXPECT_EQ(outputs.loss, std::vector<double>{0});
+    EXPECT_EQ(outputs.dweight, std::vector<double>(outputs.dweight.size(), 0));
+    EXPECT_EQ(outputs.dbias, std::vector<double>(75, 0));
+  }
 }
 
 TEST_F(LinearCrossEntropyHost, UsesOnlyTheCallersWorkspace) {
@@ -238,13 +314,21 @@ TEST_F(LinearCrossEntropyHost, ErrorsNameInvalidFields) {
         p.dloss = true;
         p.dhidden = p.dweight = false;
       },
-      {"dloss is 1; allowed: only with dhidden=1 or dweight=1"});
+      {"dloss is 1; allowed: only with dhidden=1, dweight=1 or dbias=1"});
+  expect_rejected([](auto& p) { p.dbias = true; }, {"dbias is 1; allowed: only with bias=1"});
+  expect_rejected(
+      [](auto& p) {
+        p.dlse = true;
+        p.dhidden = p.dweight = false;
+      },
+      {"dlse is 1; allowed: only with dhidden=1, dweight=1 or dbias=1"});
+  expect_rejected([](auto& p) { p.weight_alignment = 2; }, {"weight_alignment is 2", "allowed: a power of two from 4"});
   expect_rejected(
       [](auto& p) {
         p.f32_dweight = true;
         p.dweight = false;
       },
-      {"f32_dweight is 1; allowed: only with dweight=1"});
+      {"f32_dweight is 1; allowed: only with dweight=1 or dbias=1"});
 }
 
 TEST_F(LinearCrossEntropyHost, ErrorsNameInvalidArrays) {
@@ -279,6 +363,7 @@ TEST_F(LinearCrossEntropyHost, ErrorsNameInvalidArrays) {
   expect_rejected([](auto& a) { a.targets = static_cast<const char*>(a.targets) + 4; },
                   {"'targets' is at", "multiple of 8"});
   expect_rejected([](auto& a) { a.dhidden = const_cast<void*>(a.hidden); }, {"'dhidden'", "'hidden'", "overlap"});
+  expect_rejected([](auto& a) { a.bias = a.hidden; }, {"'bias' is not null", "without it"});
   expect_rejected([](auto& a) { a.dloss = a.loss; }, {"'dloss' is not null", "without it"});
   expect_rejected([](auto& a) { a.class_weight = a.loss; }, {"'class_weight' is not null"});
   expect_rejected([](auto& a) { a.workspace = a.dhidden; }, {"'workspace' is not null"});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <memory>
 
@@ -39,8 +40,10 @@ struct Row {
   std::vector<double> gradient;  ///< with respect to the product hidden weight^T
 };
 
-/// `z_ratio`: what the z term's gradient is multiplied with before the division by the target weights.
-Row row_of(const LinearInputs& inputs, std::int64_t target, const std::vector<double>& products, double z_ratio) {
+/// `products`: hidden weight^T + bias. `z_ratio`: what the z term's gradient is multiplied with before the division by the
+/// target weights. `by_lse`: receives the gradient of lse with respect to the products.
+Row row_of(const LinearInputs& inputs, std::int64_t target, const std::vector<double>& products, double z_ratio,
+           std::vector<double>& by_lse) {
   const LinearCrossEntropyProblem& p = inputs.problem;
   const std::size_t classes = products.size();
   std::vector<double> x(classes), slope(classes);
@@ -57,6 +60,7 @@ Row row_of(const LinearInputs& inputs, std::int64_t target, const std::vector<do
   double sum = 0;
   for (const double value : x) sum += std::exp(value - *largest);
   row.lse = *largest + std::log(sum);
+  for (std::size_t c = 0; c < classes; ++c) by_lse[c] = std::exp(x[c] - row.lse) * slope[c];
   if (target == p.ignore_index) return row;
   if (target < 0 || target >= p.vocab_size) {
     row.loss = row.nll = std::numeric_limits<double>::quiet_NaN();
@@ -88,6 +92,9 @@ LinearInputs linear_inputs(const LinearCrossEntropyProblem& problem) {
   inputs.problem = problem;
   inputs.hidden = noise(problem.dtype, problem.tokens * problem.hidden_size, 0.5, 2);
   inputs.weight = noise(problem.dtype, problem.vocab_size * problem.hidden_size, 0.25, 1);
+  if (problem.bias) inputs.bias = noise(problem.f32_logits ? DType::f32 : problem.dtype, problem.vocab_size, 0.75, 3);
+  if (problem.dlse)
+    for (std::int64_t t = 0; t < problem.tokens; ++t) inputs.dlse.push_back(static_cast<float>(t % 7) / 8 - 0.25f);
   inputs.targets.resize(static_cast<std::size_t>(problem.tokens * size_of(problem.target_dtype)));
   for (std::int64_t t = 0; t < problem.tokens; ++t)
     write_integer(problem.target_dtype, inputs.targets.data(), t,
@@ -104,12 +111,14 @@ LinearInputs linear_inputs(const LinearCrossEntropyProblem& problem) {
 LinearOutputs reference(const LinearInputs& inputs) {
   const LinearCrossEntropyProblem& p = inputs.problem;
   const auto hidden = numbers(p.dtype, inputs.hidden), weight = numbers(p.dtype, inputs.weight);
+  const auto bias = numbers(p.f32_logits ? DType::f32 : p.dtype, inputs.bias);
   const auto targets = numbers(p.target_dtype, inputs.targets);
   const auto tokens = static_cast<std::size_t>(p.tokens), size = static_cast<std::size_t>(p.hidden_size);
   const auto classes = static_cast<std::size_t>(p.vocab_size);
   LinearOutputs outputs;
   if (p.dhidden) outputs.dhidden.assign(tokens * size, 0);
   if (p.dweight) outputs.dweight.assign(classes * size, 0);
+  if (p.dbias) outputs.dbias.assign(classes, 0);
 
   double divisor = 0, valid = 0;  // the z term has no weight: its mean divides by the number of valid tokens
   for (const double target : targets)
@@ -121,13 +130,13 @@ LinearOutputs reference(const LinearInputs& inputs) {
   if (p.reduction != Reduction::mean) divisor = valid = 1;
 
   double loss = 0, z_loss = 0;
-  std::vector<double> products(classes);
+  std::vector<double> products(classes), by_lse(classes);
   for (std::size_t t = 0; t < tokens; ++t) {
     for (std::size_t c = 0; c < classes; ++c) {
-      products[c] = 0;
+      products[c] = p.bias ? bias[c] : 0;
       for (std::size_t d = 0; d < size; ++d) products[c] += hidden[t * size + d] * weight[c * size + d];
     }
-    const Row row = row_of(inputs, static_cast<std::int64_t>(targets[t]), products, divisor / valid);
+    const Row row = row_of(inputs, static_cast<std::int64_t>(targets[t]), products, divisor / valid, by_lse);
     outputs.lse.push_back(row.lse);
     if (p.nll) outputs.nll.push_back(row.nll);
     if (p.argmax) outputs.argmax.push_back(row.argmax);
@@ -137,7 +146,9 @@ LinearOutputs reference(const LinearInputs& inputs) {
     z_loss += row.z_loss;
     const double upstream = p.dloss ? static_cast<double>(inputs.dloss[each ? t : 0]) : 1.0;
     for (std::size_t c = 0; c < classes; ++c) {
-      const double gradient = row.gradient[c] == 0 ? 0 : row.gradient[c] * upstream / divisor;
+      double gradient = row.gradient[c] == 0 ? 0 : row.gradient[c] * upstream / divisor;
+      if (p.dlse) gradient += static_cast<double>(inputs.dlse[t]) * by_lse[c];
+      if (p.dbias) outputs.dbias[c] += gradient;
       for (std::size_t d = 0; d < size; ++d) {
         if (p.dhidden) outputs.dhidden[t * size + d] += gradient * weight[c * size + d];
         if (p.dweight) outputs.dweight[c * size + d] += gradient * hidden[t * size + d];
@@ -154,31 +165,35 @@ namespace {
 /// A device array followed by a margin that must not change.
 class Guarded {
  public:
-  Guarded(Engine& engine, std::size_t bytes) : buffer_(engine, bytes + margin), bytes_(bytes) {
-    const std::vector<std::byte> poison(bytes + margin, std::byte{0xFF});  // NaN in every float dtype
+  /// `offset`: from the alignment of an allocation, in bytes.
+  Guarded(Engine& engine, std::size_t bytes, std::size_t offset = 0)
+      : buffer_(engine, offset + bytes + margin), bytes_(bytes), offset_(offset) {
+    const std::vector<std::byte> poison(offset + bytes + margin, std::byte{0xFF});  // NaN in every float dtype
     buffer_.copy_from_host(poison.data(), poison.size());
   }
-  Guarded(Engine& engine, const void* data, std::size_t bytes) : Guarded(engine, bytes) {
-    buffer_.copy_from_host(data, bytes);
+  Guarded(Engine& engine, const void* data, std::size_t bytes, std::size_t offset = 0) : Guarded(engine, bytes, offset) {
+    std::vector<std::byte> all(offset + bytes + margin, std::byte{0xFF});
+    if (bytes > 0) std::memcpy(all.data() + offset, data, bytes);
+    buffer_.copy_from_host(all.data(), all.size());
   }
   template <typename T = void>
   T* address() const {
-    return static_cast<T*>(buffer_.data());
+    return reinterpret_cast<T*>(static_cast<std::byte*>(buffer_.data()) + offset_);
   }
   std::vector<double> values(DType dtype) const {
-    std::vector<std::byte> all(bytes_ + margin);
+    std::vector<std::byte> all(offset_ + bytes_ + margin);
     buffer_.copy_to_host(all.data(), all.size());
-    EXPECT_TRUE(std::all_of(all.begin() + static_cast<std::ptrdiff_t>(bytes_), all.end(), [](std::byte byte) {
-      return byte == std::byte{0xFF};
-    })) << "written beyond the end";
-    all.resize(bytes_);
-    return numbers(dtype, all);
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(offset_), end = begin + static_cast<std::ptrdiff_t>(bytes_);
+    const auto is_poison = [](std::byte byte) { return byte == std::byte{0xFF}; };
+    EXPECT_TRUE(std::all_of(all.begin(), begin, is_poison)) << "written before the begin";
+    EXPECT_TRUE(std::all_of(end, all.end(), is_poison)) << "written beyond the end";
+    return numbers(dtype, {begin, end});
   }
 
  private:
   static constexpr std::size_t margin = 256;
   DeviceBuffer buffer_;
-  std::size_t bytes_;
+  std::size_t bytes_, offset_;
 };
 
 }  // namespace
@@ -190,12 +205,22 @@ LinearOutputs launch(Engine& engine, const LinearCrossEntropy& prepared, const L
   const std::size_t target = static_cast<std::size_t>(size_of(p.target_dtype));
   const DType dweight_dtype = p.f32_dweight ? DType::f32 : p.dtype;
   const auto dweight_bytes = static_cast<std::size_t>(p.vocab_size * p.hidden_size * size_of(dweight_dtype));
-  const auto sent = [&](const auto& data) { return Guarded(engine, data.data(), data.size() * sizeof data[0]); };
-  const Guarded hidden = sent(inputs.hidden), weight = sent(inputs.weight), targets = sent(inputs.targets);
-  const Guarded class_weight = sent(inputs.class_weight), dloss = sent(inputs.dloss);
-  const Guarded loss(engine, losses * 4), lse(engine, tokens * 4), z_loss(engine, losses * 4), nll(engine, tokens * 4);
-  const Guarded argmax(engine, tokens * target), dhidden(engine, inputs.hidden.size()), dweight(engine, dweight_bytes);
-  const Guarded workspace(engine, p.caller_workspace ? prepared.workspace_bytes() : 0);
+  const auto sent = [&](const auto& data, std::int64_t alignment = 16) {
+    return Guarded(engine, data.data(), data.size() * sizeof data[0],
+                   alignment < 16 ? static_cast<std::size_t>(alignment) : 0);
+  };
+  const auto written = [&](std::size_t bytes, std::int64_t alignment = 16) {
+    return Guarded(engine, bytes, alignment < 16 ? static_cast<std::size_t>(alignment) : 0);
+  };
+  const Guarded hidden = sent(inputs.hidden, p.hidden_alignment), weight = sent(inputs.weight, p.weight_alignment);
+  const Guarded bias = sent(inputs.bias, p.bias_alignment), targets = sent(inputs.targets);
+  const Guarded class_weight = sent(inputs.class_weight), dloss = sent(inputs.dloss), dlse = sent(inputs.dlse);
+  const Guarded loss = written(losses * 4), lse = written(tokens * 4), z_loss = written(losses * 4);
+  const Guarded nll = written(tokens * 4), argmax = written(tokens * target);
+  const Guarded dhidden = written(inputs.hidden.size(), p.dhidden_alignment);
+  const Guarded dweight = written(dweight_bytes, p.dweight_alignment);
+  const Guarded dbias = written(static_cast<std::size_t>(p.vocab_size * size_of(dweight_dtype)));
+  const Guarded workspace = written(p.caller_workspace ? prepared.workspace_bytes() : 0);
 
   LinearCrossEntropyArrays arrays;
   arrays.hidden = hidden.address();
@@ -204,12 +229,15 @@ LinearOutputs launch(Engine& engine, const LinearCrossEntropy& prepared, const L
   arrays.loss = loss.address<float>();
   arrays.lse = lse.address<float>();
   if (p.class_weight) arrays.class_weight = class_weight.address<float>();
+  if (p.bias) arrays.bias = bias.address();
   if (p.dloss) arrays.dloss = dloss.address<float>();
+  if (p.dlse) arrays.dlse = dlse.address<float>();
   if (p.z_loss > 0) arrays.z_loss = z_loss.address<float>();
   if (p.nll) arrays.nll = nll.address<float>();
   if (p.argmax) arrays.argmax = argmax.address();
   if (p.dhidden) arrays.dhidden = dhidden.address();
   if (p.dweight) arrays.dweight = dweight.address();
+  if (p.dbias) arrays.dbias = dbias.address();
   if (p.caller_workspace) arrays.workspace = workspace.address();
   prepared.launch(arrays);
   engine.synchronize();
@@ -222,6 +250,7 @@ LinearOutputs launch(Engine& engine, const LinearCrossEntropy& prepared, const L
   if (p.argmax) outputs.argmax = argmax.values(p.target_dtype);
   if (p.dhidden) outputs.dhidden = dhidden.values(p.dtype);
   if (p.dweight) outputs.dweight = dweight.values(dweight_dtype);
+  if (p.dbias) outputs.dbias = dbias.values(dweight_dtype);
   if (p.caller_workspace) workspace.values(DType::f32);
   return outputs;
 }
@@ -250,6 +279,7 @@ void expect_near(const LinearOutputs& found, const LinearOutputs& expected, doub
   compare("argmax", &LinearOutputs::argmax);
   compare("dhidden", &LinearOutputs::dhidden);
   compare("dweight", &LinearOutputs::dweight);
+  compare("dbias", &LinearOutputs::dbias);
 }
 
 }  // namespace tunesmith::test

@@ -37,7 +37,8 @@ class CublasLtGpu : public testing::Test {
     return data;
   }
 
-  void expect_product(bool transpose_a, bool transpose_b, DType dtype, DType out_dtype, float alpha, float beta) {
+  void expect_product(bool transpose_a, bool transpose_b, DType dtype, DType out_dtype, float alpha, float beta,
+                      bool has_bias = false) {
     MatmulProblem problem;
     problem.m = 152;
     problem.n = 200;
@@ -47,13 +48,16 @@ class CublasLtGpu : public testing::Test {
     problem.dtype = dtype;
     problem.out_dtype = out_dtype;
     problem.a_row_stride = problem.b_row_stride = problem.c_row_stride = 384;
+    problem.bias = has_bias;
     SCOPED_TRACE(problem.text() + ", beta " + std::to_string(beta));
+    const std::vector<std::byte> bias = noise(out_dtype, 200, 0.4);
     const std::vector<std::byte> a = noise(dtype, 328 * 384, 0.1), b = noise(dtype, 328 * 384, 0.2);
     const std::vector<std::byte> before =
         beta == 0 ? std::vector<std::byte>(static_cast<std::size_t>(152 * 384 * size_of(out_dtype)), std::byte{0xFF})
                   : noise(out_dtype, 152 * 384, 0.3);
     std::vector<std::byte> expected = before, first(before.size()), second(before.size());
-    HostMatmul().prepare(problem)->enqueue({a.data(), b.data(), expected.data(), &alpha, &beta, nullptr}, nullptr);
+    HostMatmul().prepare(problem)->enqueue({a.data(), b.data(), expected.data(), &alpha, &beta, nullptr, bias.data()},
+                                           nullptr);
 
     const float scalars[] = {alpha, beta};
     DeviceBuffer on_a(*engine_, a.size()), on_b(*engine_, b.size()), on_c(*engine_, before.size());
@@ -61,11 +65,14 @@ class CublasLtGpu : public testing::Test {
     on_a.copy_from_host(a.data(), a.size());
     on_b.copy_from_host(b.data(), b.size());
     on_scalars.copy_from_host(scalars, sizeof scalars);
+    DeviceBuffer on_bias(*engine_, bias.size());
+    on_bias.copy_from_host(bias.data(), bias.size());
     const auto* const on_alpha = static_cast<const float*>(on_scalars.data());
     const std::unique_ptr<PreparedMatmul> prepared = library_->prepare(problem);
     for (std::vector<std::byte>* found : {&first, &second}) {
       on_c.copy_from_host(before.data(), before.size());
-      prepared->enqueue({on_a.data(), on_b.data(), on_c.data(), on_alpha, on_alpha + 1, workspace.data()}, nullptr);
+      prepared->enqueue({on_a.data(), on_b.data(), on_c.data(), on_alpha, on_alpha + 1, workspace.data(), on_bias.data()},
+                        nullptr);
       engine_->synchronize();
       on_c.copy_to_host(found->data(), found->size());
     }
@@ -89,7 +96,9 @@ TEST_F(CublasLtGpu, AllTranspositionsAndDtypesAgreeWithTheHost) {
     for (const bool transpose_b : {false, true})
       for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
         for (const DType out_dtype : {dtype, DType::f32})
-          for (const float beta : {0.0f, 1.0f}) expect_product(transpose_a, transpose_b, dtype, out_dtype, -0.75f, beta);
+          for (const float beta : {0.0f, 1.0f})
+            for (const bool has_bias : {false, true})
+              expect_product(transpose_a, transpose_b, dtype, out_dtype, -0.75f, beta, has_bias);
 }
 
 TEST_F(CublasLtGpu, MultipliesUnalignedRows) {
@@ -97,7 +106,8 @@ TEST_F(CublasLtGpu, MultipliesUnalignedRows) {
   problem.m = problem.n = problem.k = 7;
   problem.a_row_stride = problem.b_row_stride = problem.c_row_stride = 7;
   problem.dtype = problem.out_dtype = DType::bf16;
-  problem.alignment = 2;
+  problem.a_alignment = problem.b_alignment = problem.c_alignment = problem.bias_alignment = 2;
+  problem.bias = true;
   EXPECT_NO_THROW(library_->prepare(problem));
 }
 

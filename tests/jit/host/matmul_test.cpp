@@ -26,7 +26,8 @@ struct Matrix {
   std::vector<std::byte> data;
 };
 
-void expect_product(bool transpose_a, bool transpose_b, DType dtype, DType out_dtype, float alpha, float beta) {
+void expect_product(bool transpose_a, bool transpose_b, DType dtype, DType out_dtype, float alpha, float beta,
+                    bool has_bias = false) {
   MatmulProblem problem;
   problem.m = 5;
   problem.n = 7;
@@ -38,12 +39,14 @@ void expect_product(bool transpose_a, bool transpose_b, DType dtype, DType out_d
   problem.a_row_stride = 11;
   problem.b_row_stride = 12;
   problem.c_row_stride = 13;
+  problem.bias = has_bias;
   SCOPED_TRACE(problem.text());
   const Matrix a(dtype, 9, 11, 0.1), b(dtype, 9, 12, 0.2);
-  const Matrix before(out_dtype, 5, 13, 0.3);
+  const Matrix before(out_dtype, 5, 13, 0.3), bias(out_dtype, 1, 7, 0.4);
   Matrix c = before;
   HostMatmul library;
-  library.prepare(problem)->enqueue({a.data.data(), b.data.data(), c.data.data(), &alpha, &beta, nullptr}, nullptr);
+  library.prepare(problem)->enqueue({a.data.data(), b.data.data(), c.data.data(), &alpha, &beta, nullptr, bias.data.data()},
+                                    nullptr);
   for (std::int64_t i = 0; i < 5; ++i)
     for (std::int64_t j = 0; j < 13; ++j) {
       if (j >= 7) {
@@ -53,7 +56,7 @@ void expect_product(bool transpose_a, bool transpose_b, DType dtype, DType out_d
       double sum = 0;
       for (std::int64_t d = 0; d < 9; ++d)
         sum += (transpose_a ? a.at(d, i) : a.at(i, d)) * (transpose_b ? b.at(j, d) : b.at(d, j));
-      const double expected = alpha * sum + (beta != 0 ? beta * before.at(i, j) : 0.0);
+      const double expected = alpha * sum + (beta != 0 ? beta * before.at(i, j) : 0.0) + (has_bias ? bias.at(0, j) : 0.0);
       EXPECT_NEAR(c.at(i, j), expected, 4e-6 + 0.51 * spacing(out_dtype, expected)) << i << "," << j;
     }
 }
@@ -65,6 +68,7 @@ TEST(HostMatmul, AllTranspositionsAndDtypes) {
         for (const DType out_dtype : {dtype, DType::f32}) {
           expect_product(transpose_a, transpose_b, dtype, out_dtype, 1, 0);
           expect_product(transpose_a, transpose_b, dtype, out_dtype, -0.75f, 1);
+          expect_product(transpose_a, transpose_b, dtype, out_dtype, 2, 0, true);
         }
 }
 

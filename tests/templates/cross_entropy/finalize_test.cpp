@@ -1,5 +1,5 @@
-// cross_entropy_divisor and cross_entropy_reduce on the host executor: compared with float64, with poisoned outputs and
-// canaries, and tested with special values.
+// cross_entropy_divisor, cross_entropy_upstream and cross_entropy_reduce on the host executor: compared with float64, with
+// poisoned outputs and canaries, and tested with special values.
 
 #include <gtest/gtest.h>
 
@@ -58,6 +58,35 @@ TEST_F(CrossEntropyFinalize, AllOptionsAgreeWithFloat64) {
     expect_verified("cross_entropy_divisor", fields);
   for (const char* fields : {"rows=9", "rows=9,divisor=1", "rows=9,z_losses=1", "rows=9,z_losses=1,divisor=1"})
     expect_verified("cross_entropy_reduce", fields);
+  for (const char* fields : {"rows=9", "rows=9,dloss=row"}) expect_verified("cross_entropy_upstream", fields);
+}
+
+TEST_F(CrossEntropyFinalize, UpstreamFactorIsTheLargestMagnitude) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  std::array<float, 3> dlse{}, scaled{};
+  float dloss = 0, factor = -1, scaled_dloss = -1;
+  const Problem upstream = problem("cross_entropy_upstream", "rows=3");
+  const auto run = [&](float loss, std::array<float, 3> lse) {
+    dloss = loss;
+    dlse = lse;
+    engine_.run(upstream, std::array<void*, 5>{&dloss, dlse.data(), &factor, &scaled_dloss, scaled.data()});
+  };
+  run(0.25f, {-4, 0, 2});
+  EXPECT_EQ(factor, 4);
+  EXPECT_EQ(scaled_dloss, 0.0625f);
+  EXPECT_EQ(scaled, (std::array<float, 3>{-1, 0, 0.5f}));
+  run(-8, {-4, 0, 2});
+  EXPECT_EQ(factor, 8);
+  EXPECT_EQ(scaled_dloss, -1);
+  run(0, {0, 0, 0});
+  EXPECT_EQ(factor, 1) << "nothing to scale";
+  EXPECT_EQ(scaled, (std::array<float, 3>{}));
+  run(1, {infinity, 2, 0});
+  EXPECT_EQ(factor, 1) << "an infinite factor would turn infinity into NaN and the rest into 0";
+  EXPECT_EQ(scaled, (std::array<float, 3>{infinity, 2, 0}));
+  run(1, {std::nanf(""), 2, 0});
+  EXPECT_TRUE(std::isnan(scaled[0]));
+  EXPECT_EQ(scaled[1], 2);
 }
 
 TEST_F(CrossEntropyFinalize, DivisorAndGradientFactorAreZeroWithoutValidRows) {

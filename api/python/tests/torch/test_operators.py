@@ -43,7 +43,18 @@ SAMPLES: dict[str, Any] = {
         None,
         *CE,
     ),
-    "linear_cross_entropy": lambda: (leaf(5, 16), leaf(40, 16), torch.arange(5), None, True, True, *CE, 1 << 30),
+    "linear_cross_entropy": lambda: (
+        *(leaf(5, 16), leaf(40, 16), torch.arange(5), leaf(40), None),
+        *(True, True, True),
+        *CE,
+        *(False, 1 << 30),
+    ),
+    "linear_cross_entropy_backward": lambda: (
+        *(torch.randn(5, 16), torch.randn(40, 16), torch.arange(5), torch.randn(40), None, torch.ones(()), torch.ones(5)),
+        *(True, True, True),
+        *CE,
+        *(False, 1 << 30),
+    ),
     "cross_entropy_shard": lambda: (torch.randn(5, COLS), torch.arange(5), COLS, 2 * COLS, *CE),
     "cross_entropy_combine": lambda: (torch.rand(2 * 5, 8) + 1, torch.arange(5), COLS, 2 * COLS, *CE),
     "cross_entropy_shard_backward": lambda: (

@@ -16,7 +16,8 @@ from . import sdpa_backend as _sdpa_backend  # noqa: F401  (registers itself wit
 from .attention import attention, scaled_dot_product_attention, why_not_scaled_dot_product_attention
 from .flex import flex_attention, why_not_flex_attention
 from .launching import engine_of, use_engine
-from .losses import cross_entropy, linear_cross_entropy
+from .linear_losses import linear_cross_entropy
+from .losses import cross_entropy
 from .rms_norm import rms_norm
 from .row_program import row_program, shipped
 from .softmax import log_softmax, softmax

@@ -1,4 +1,4 @@
-"""cross_entropy and linear_cross_entropy."""
+"""cross_entropy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .launching import (
     transformable,
 )
 
-__all__ = ["cross_entropy", "linear_cross_entropy"]
+__all__ = ["cross_entropy"]
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 OPTIONS = "str reduction, int ignore_index, float label_smoothing, float z_loss, float softcap, float scale"
@@ -32,10 +32,6 @@ _LIBRARY.define(f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {O
 _LIBRARY.define(
     "cross_entropy_backward(Tensor logits, Tensor target, Tensor lse, Tensor dloss, Tensor? dlse, Tensor? weight, "
     f"{OPTIONS}) -> Tensor"
-)
-_LIBRARY.define(
-    "linear_cross_entropy(Tensor hidden, Tensor linear_weight, Tensor target, Tensor? weight, bool dhidden, bool dweight, "
-    f"{OPTIONS}, int memory_bytes) -> (Tensor, Tensor, Tensor)"
 )
 
 
@@ -85,46 +81,10 @@ def cross_entropy(
     return (loss, lse.reshape(shape)) if return_lse else loss
 
 
-def linear_cross_entropy(
-    input: torch.Tensor,
-    linear_weight: torch.Tensor,
-    target: torch.Tensor,
-    *,
-    weight: torch.Tensor | None = None,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    z_loss: float = 0.0,
-    softcap: float = 0.0,
-    scale: float = 1.0,
-    memory_bytes: int = 1 << 30,
-) -> torch.Tensor:
-    """cross_entropy(input @ linear_weight.T, target) without storing the logits.
-
-    input: (tokens, hidden_size) or (..., hidden_size); linear_weight: (vocab_size, hidden_size). With autograd, the forward
-    computes both gradients for an upstream gradient of 1, so the backward is one multiplication; this needs the reduction
-    mean or sum, and the graph cannot be retained. memory_bytes bounds the workspace.
-    """
-    if torch.is_autocast_enabled(input.device.type):
-        dtype = torch.get_autocast_dtype(input.device.type)
-        input, linear_weight = input.to(dtype), linear_weight.to(dtype)
-    options = (reduction, ignore_index, label_smoothing, z_loss, softcap, scale)
-    shape = target.shape
-    hidden, target = input.reshape(-1, input.shape[-1]), target.reshape(-1)
-    dhidden = torch.is_grad_enabled() and hidden.requires_grad
-    dweight = torch.is_grad_enabled() and linear_weight.requires_grad
-    if (dhidden or dweight) and reduction == "none":
-        raise NotImplementedError("reduction is 'none'; allowed with gradients: 'mean', 'sum'")
-    weight = weight if weight is None or weight.dtype == torch.float32 else weight.float()
-    loss = torch.ops.tunesmith.linear_cross_entropy(
-        hidden, linear_weight, target, weight, dhidden, dweight, *options, memory_bytes
-    )[0]
-    return loss.reshape(shape) if reduction == "none" else loss
-
-
-def _fields(
+def option_fields(
     reduction: str, ignore_index: int, label_smoothing: float, z_loss: float, softcap: float, scale: float
 ) -> dict[str, Any]:
+    """Return the fields of OPTIONS."""
     return {
         "reduction": reduction,
         "ignore_index": ignore_index,
@@ -155,7 +115,7 @@ def row_fields(
         "target_dtype": DTYPES[target.dtype],
         "logits_row_stride": stride,
         "weight": weight is not None,
-        **_fields(*options),
+        **option_fields(*options),
     }
 
 
@@ -224,39 +184,6 @@ def _backward(*options: Any) -> Launcher:
     return launcher("cross_entropy_backward", prepare)
 
 
-@functools.cache
-def _linear(dhidden: bool, dweight: bool, memory_bytes: int, *options: Any) -> Launcher:
-    def prepare(
-        hidden: torch.Tensor, linear_weight: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None
-    ) -> Prepared | None:
-        tensors = {"hidden": hidden, "weight": linear_weight, "targets": target, "class_weight": weight}
-        if not all(tensor is None or tensor.is_contiguous() for tensor in tensors.values()):
-            return None
-        if any(tensor.data_ptr() % 16 for tensor in (hidden, linear_weight)):
-            return None
-        fields = {
-            "tokens": hidden.shape[0],
-            "hidden_size": hidden.shape[1],
-            "vocab_size": linear_weight.shape[0],
-            "dtype": DTYPES[hidden.dtype],
-            "target_dtype": DTYPES[target.dtype],
-            "class_weight": weight is not None,
-            "dhidden": dhidden,
-            "dweight": dweight,
-            "memory_bytes": memory_bytes,
-            "caller_workspace": hidden.is_cuda,  # memory on the CPU is not aligned enough
-            **_fields(*options),
-        }
-        outputs = {"loss": (loss_shape(options[0], hidden.shape[0]), torch.float32)}
-        if dhidden:
-            outputs["dhidden"] = (hidden.shape, hidden.dtype)
-        if dweight:
-            outputs["dweight"] = (linear_weight.shape, hidden.dtype)
-        return launch("linear_cross_entropy", fields, tensors, outputs)
-
-    return launcher("linear_cross_entropy", prepare)
-
-
 class _CrossEntropy(torch.autograd.Function):
     """The eager path with autograd: the launcher without the dispatcher."""
 
@@ -316,57 +243,6 @@ def _cross_entropy_gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Te
 _transformed = transformable(torch.ops.tunesmith.cross_entropy, _cross_entropy_context, _cross_entropy_gradient)
 
 
-def _linear_kernel(
-    hidden: torch.Tensor,
-    linear_weight: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    dhidden: bool,
-    dweight: bool,
-    *options: Any,
-) -> Any:
-    *others, memory_bytes = options
-    results = call(_linear(dhidden, dweight, memory_bytes, *others), hidden, linear_weight, target, weight)
-    loss, *gradients = results if isinstance(results, tuple) else (results,)
-    return (
-        loss,
-        gradients.pop(0) if dhidden else hidden.new_empty((0,)),
-        gradients.pop(0) if dweight else hidden.new_empty((0,)),
-    )
-
-
-def _linear_fake(
-    hidden: torch.Tensor,
-    linear_weight: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    dhidden: bool,
-    dweight: bool,
-    *options: Any,
-) -> Any:
-    return (
-        hidden.new_empty(loss_shape(options[0], hidden.shape[0]), dtype=torch.float32),
-        hidden.new_empty(hidden.shape if dhidden else (0,)),
-        hidden.new_empty(linear_weight.shape if dweight else (0,)),
-    )
-
-
-def _linear_context(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(output[1], output[2])
-    ctx.present = (inputs[4], inputs[5])
-    ctx.count = len(inputs)
-    ctx.mark_non_differentiable(output[1], output[2])
-
-
-def _linear_gradient(ctx: Any, dloss: torch.Tensor | None, *_: Any) -> Any:
-    gradients = [
-        tensor * dloss.to(tensor.dtype) if present and dloss is not None else None
-        for tensor, present in zip(ctx.saved_tensors, ctx.present, strict=True)
-    ]
-    return *gradients, *[None] * (ctx.count - 2)
-
-
 def _no_second_derivative(ctx: Any, *_: Any) -> Any:
     raise NotImplementedError("tunesmith: cross_entropy has no second derivative")
 
@@ -380,10 +256,7 @@ _transformed_backward = transformable(torch.ops.tunesmith.cross_entropy_backward
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("cross_entropy", _cross_entropy_kernel, _key)
     _LIBRARY.impl("cross_entropy_backward", _cross_entropy_backward_kernel, _key)
-    _LIBRARY.impl("linear_cross_entropy", _linear_kernel, _key)
 torch.library.register_fake("tunesmith::cross_entropy", _cross_entropy_fake)
 torch.library.register_fake("tunesmith::cross_entropy_backward", lambda logits, *_: logits.new_empty(logits.shape))
-torch.library.register_fake("tunesmith::linear_cross_entropy", _linear_fake)
 torch.library.register_autograd("tunesmith::cross_entropy", _cross_entropy_gradient, setup_context=_cross_entropy_context)
 torch.library.register_autograd("tunesmith::cross_entropy_backward", _no_second_derivative, setup_context=_no_context)
-torch.library.register_autograd("tunesmith::linear_cross_entropy", _linear_gradient, setup_context=_linear_context)

@@ -1,0 +1,124 @@
+#include "api/linear_cross_entropy/chunk.h"
+
+#include <algorithm>
+
+#include "api/linear_cross_entropy/description.h"
+#include "tunesmith/cross_entropy.h"
+
+namespace tunesmith {
+namespace {
+
+/// The options of the loss, which the forward and the backward operation share.
+template <typename ChunkProblem>
+ChunkProblem with_options(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t rows) {
+  ChunkProblem chunk;
+  chunk.rows = rows;
+  chunk.cols = problem.vocab_size;
+  chunk.dtype = logits_dtype(problem);
+  chunk.target_dtype = problem.target_dtype;
+  chunk.logits_row_stride = chunks.row_stride;
+  chunk.ignore_index = problem.ignore_index;
+  chunk.label_smoothing = problem.label_smoothing;
+  chunk.z_loss = problem.z_loss;
+  chunk.scale = problem.scale;
+  chunk.softcap = problem.softcap;
+  chunk.reduction = Reduction::none;
+  chunk.weight = problem.class_weight;
+  return chunk;
+}
+
+CrossEntropyProblem forward_problem(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks,
+                                    std::int64_t rows) {
+  auto chunk = with_options<CrossEntropyProblem>(problem, chunks, rows);
+  chunk.nll = problem.nll || problem.dlse;
+  chunk.argmax = problem.argmax;
+  if (!has_gradient(problem) || problem.dlse) return chunk;
+  chunk.gradient = has_separate_dlogits(problem) ? Gradient::separate : Gradient::in_place;
+  chunk.out_dtype = problem.dtype;
+  chunk.dlogits_row_stride = chunks.row_stride;
+  if (has_row_dloss(problem)) chunk.dloss = Upstream::row;
+  return chunk;
+}
+
+CrossEntropyBackwardProblem backward_problem(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks,
+                                             std::int64_t rows) {
+  auto chunk = with_options<CrossEntropyBackwardProblem>(problem, chunks, rows);
+  chunk.in_place = !has_separate_dlogits(problem);
+  chunk.out_dtype = problem.dtype;
+  chunk.dlogits_row_stride = chunks.row_stride;
+  chunk.dloss = has_row_dloss(problem) ? Upstream::row : Upstream::scalar;
+  chunk.nll = chunk.dlse = true;
+  return chunk;
+}
+
+/// Returns the alignment of a chunk's rows: a chunk starts where the previous one ends.
+std::int64_t aligned_rows(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t alignment) {
+  const std::int64_t bytes = chunks.chunk_tokens * problem.hidden_size * size_of(problem.dtype);
+  while (chunks.chunks > 1 && bytes % alignment != 0) alignment /= 2;
+  return alignment;
+}
+
+}  // namespace
+
+LinearChunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCrossEntropyProblem& problem,
+                          const LinearChunks& chunks, std::int64_t rows, const PrepareOptions& options) {
+  LinearChunk chunk{engine.prepare(forward_problem(problem, chunks, rows), options), {}, {}, {}, {}, {}};
+  if (problem.dlse)
+    chunk.cross_entropy_backward =
+        engine.prepare(backward_problem(problem, chunks, rows), PrepareOptions{.mode = options.mode});
+
+  const std::int64_t hidden_alignment = aligned_rows(problem, chunks, std::min<std::int64_t>(problem.hidden_alignment, 16));
+  const std::int64_t weight_alignment = std::min<std::int64_t>(problem.weight_alignment, 16);
+  MatmulProblem logits;  // hidden weight^T + bias
+  logits.dtype = problem.dtype;
+  logits.out_dtype = logits_dtype(problem);
+  logits.m = rows;
+  logits.n = problem.vocab_size;
+  logits.k = logits.a_row_stride = logits.b_row_stride = problem.hidden_size;
+  logits.transpose_b = true;
+  logits.c_row_stride = chunks.row_stride;
+  logits.a_alignment = hidden_alignment;
+  logits.b_alignment = weight_alignment;
+  logits.bias = problem.bias;
+  logits.bias_alignment = std::min<std::int64_t>(problem.bias_alignment, 16);
+  chunk.logits = matmul.prepare(logits);
+
+  if (problem.dhidden) {  // dlogits weight
+    MatmulProblem product;
+    product.dtype = product.out_dtype = problem.dtype;
+    product.m = rows;
+    product.n = product.b_row_stride = product.c_row_stride = problem.hidden_size;
+    product.k = problem.vocab_size;
+    product.a_row_stride = chunks.row_stride;
+    product.b_alignment = weight_alignment;
+    product.c_alignment = aligned_rows(problem, chunks, std::min<std::int64_t>(problem.dhidden_alignment, 16));
+    chunk.dhidden = matmul.prepare(product);
+  }
+  if (problem.dweight) {  // dlogits^T hidden
+    MatmulProblem product;
+    product.dtype = problem.dtype;
+    product.out_dtype = dweight_dtype(problem);
+    product.m = problem.vocab_size;
+    product.n = product.b_row_stride = product.c_row_stride = problem.hidden_size;
+    product.k = rows;
+    product.transpose_a = true;
+    product.a_row_stride = chunks.row_stride;
+    product.b_alignment = hidden_alignment;
+    product.c_alignment = std::min<std::int64_t>(problem.dweight_alignment, 16);
+    chunk.dweight = matmul.prepare(product);
+  }
+  if (problem.dbias) {  // a row of ones times dlogits
+    MatmulProblem product;
+    product.dtype = problem.dtype;
+    product.out_dtype = dweight_dtype(problem);
+    product.m = 1;
+    product.n = product.c_row_stride = problem.vocab_size;
+    product.k = product.a_row_stride = rows;
+    product.b_row_stride = chunks.row_stride;
+    product.c_alignment = size_of(product.out_dtype);
+    chunk.dbias = matmul.prepare(product);
+  }
+  return chunk;
+}
+
+}  // namespace tunesmith

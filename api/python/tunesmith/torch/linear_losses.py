@@ -1,0 +1,294 @@
+"""linear_cross_entropy."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from .launching import DTYPES, Launcher, Prepared, call, launch, launcher, needs_grad
+from .losses import OPTIONS, loss_shape, option_fields
+
+__all__ = ["linear_cross_entropy"]
+
+_LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
+_INPUTS = "Tensor hidden, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? weight"
+_GRADIENTS = "bool dhidden, bool dweight, bool dbias"
+_MEMORY = "bool f32_logits, int memory_bytes"
+_LIBRARY.define(
+    f"linear_cross_entropy({_INPUTS}, {_GRADIENTS}, {OPTIONS}, {_MEMORY}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+_LIBRARY.define(
+    f"linear_cross_entropy_backward({_INPUTS}, Tensor dloss, Tensor? dlse, {_GRADIENTS}, {OPTIONS}, {_MEMORY}) "
+    "-> (Tensor, Tensor, Tensor)"
+)
+
+
+def linear_cross_entropy(
+    input: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    linear_bias: torch.Tensor | None = None,
+    weight: torch.Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = -100,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+    z_loss: float = 0.0,
+    softcap: float = 0.0,
+    scale: float = 1.0,
+    return_lse: bool = False,
+    f32_logits: bool = False,
+    memory_bytes: int = 1 << 30,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """cross_entropy(input @ linear_weight.T + linear_bias, target) without storing the logits, as torch's linear_cross_entropy.
+
+    input: (tokens, hidden_size) or (..., hidden_size); linear_weight: (vocab_size, hidden_size); linear_bias: (vocab_size);
+    target: class indices. Weights of more dimensions and class probabilities raise NotImplementedError. options: those of
+    torch choose its chunks and have no effect here.
+
+    With autograd and the reduction mean or sum, the forward computes all gradients for an upstream gradient of 1, so the
+    backward is one multiplication and the graph cannot be retained. With the reduction none or return_lse, the backward
+    computes the logits a second time.
+
+    return_lse: also return the log of the sum of exponentials of each token, float32 in the shape of target; gradients flow
+    through it. f32_logits: chunks of logits are float32 instead of the dtype of input, which takes twice the memory and
+    makes the loss and lse as accurate as for float32 logits. memory_bytes bounds the workspace.
+    """
+    if linear_weight.dim() != 2:
+        raise NotImplementedError(f"linear_weight has {linear_weight.dim()} dimensions; expected 2")
+    if target.is_floating_point():
+        raise NotImplementedError("target holds class probabilities; expected class indices")
+    if target.shape != input.shape[:-1]:
+        raise ValueError(f"target has the shape {tuple(target.shape)}; expected {tuple(input.shape[:-1])}")
+    if linear_bias is not None and linear_bias.shape != linear_weight.shape[:1]:
+        raise ValueError(f"linear_bias has the shape {tuple(linear_bias.shape)}; expected ({linear_weight.shape[0]},)")
+    if torch.is_autocast_enabled(input.device.type):
+        dtype = torch.get_autocast_dtype(input.device.type)
+        input, linear_weight = input.to(dtype), linear_weight.to(dtype)
+    if linear_bias is not None:
+        linear_bias = linear_bias.to(torch.float32 if f32_logits else input.dtype)
+    ignore_index = -100 if ignore_index is None else ignore_index
+    settings = (reduction, ignore_index, label_smoothing, z_loss, softcap, scale, f32_logits, memory_bytes)
+    shape = target.shape
+    hidden, target = input.reshape(-1, input.shape[-1]), target.reshape(-1)
+    weight = weight if weight is None or weight.dtype == torch.float32 else weight.float()
+    fused = reduction != "none" and not return_lse
+    now = [fused and needs_grad(tensor) for tensor in (hidden, linear_weight, linear_bias)]
+    loss, lse, *_ = torch.ops.tunesmith.linear_cross_entropy(
+        hidden, linear_weight, target, linear_bias, weight, *now, *settings
+    )
+    if reduction == "none":
+        loss = loss.reshape(shape)
+    return (loss, lse.reshape(shape)) if return_lse else loss
+
+
+def _prepare(
+    inputs: dict[str, torch.Tensor | None], gradients: tuple[bool, bool, bool], *options: Any, forward: bool
+) -> Prepared | None:
+    """Prepare a call; without forward, lse and the loss are computed and dropped."""
+    *others, f32_logits, memory_bytes = options
+    if not all(tensor is None or tensor.is_contiguous() for tensor in inputs.values()):
+        return None
+    hidden, linear_weight, target = inputs["hidden"], inputs["weight"], inputs["targets"]
+    assert hidden is not None and linear_weight is not None and target is not None
+    fields = {
+        "tokens": hidden.shape[0],
+        "hidden_size": hidden.shape[1],
+        "vocab_size": linear_weight.shape[0],
+        "dtype": DTYPES[hidden.dtype],
+        "target_dtype": DTYPES[target.dtype],
+        "f32_logits": f32_logits,
+        "memory_bytes": memory_bytes,
+        "caller_workspace": hidden.is_cuda,  # memory on the CPU is not aligned enough
+        **option_fields(*others),
+        **{name: True for name in ("class_weight", "bias", "dloss", "dlse") if inputs.get(name) is not None},
+        **{name: True for name, wanted in zip(("dhidden", "dweight", "dbias"), gradients, strict=True) if wanted},
+    }
+    outputs: dict[str, Any] = {"loss": (loss_shape(others[0], hidden.shape[0]), torch.float32)}
+    if forward:
+        outputs["lse"] = ((hidden.shape[0],), torch.float32)
+    shapes = (hidden.shape, linear_weight.shape, linear_weight.shape[:1])
+    for name, shape in zip(("dhidden", "dweight", "dbias"), shapes, strict=True):
+        if name in fields:
+            outputs[name] = (shape, hidden.dtype)
+    return launch("linear_cross_entropy", fields, inputs, outputs)
+
+
+@functools.cache
+def _forward(gradients: tuple[bool, bool, bool], *options: Any) -> Launcher:
+    def prepare(
+        hidden: torch.Tensor,
+        linear_weight: torch.Tensor,
+        target: torch.Tensor,
+        linear_bias: torch.Tensor | None,
+        weight: torch.Tensor | None,
+    ) -> Prepared | None:
+        inputs = {
+            "hidden": hidden,
+            "weight": linear_weight,
+            "targets": target,
+            "bias": linear_bias,
+            "class_weight": weight,
+        }
+        return _prepare(inputs, gradients, *options, forward=True)
+
+    return launcher("linear_cross_entropy", prepare)
+
+
+@functools.cache
+def _backward(gradients: tuple[bool, bool, bool], *options: Any) -> Launcher:
+    def prepare(
+        hidden: torch.Tensor,
+        linear_weight: torch.Tensor,
+        target: torch.Tensor,
+        linear_bias: torch.Tensor | None,
+        weight: torch.Tensor | None,
+        dloss: torch.Tensor,
+        dlse: torch.Tensor | None,
+    ) -> Prepared | None:
+        inputs = {
+            "hidden": hidden,
+            "weight": linear_weight,
+            "targets": target,
+            "bias": linear_bias,
+            "class_weight": weight,
+            "dloss": dloss,
+            "dlse": dlse,
+        }
+        return _prepare(inputs, gradients, *options, forward=False)
+
+    return launcher("linear_cross_entropy", prepare)
+
+
+def _shapes(
+    hidden: torch.Tensor, linear_weight: torch.Tensor, gradients: tuple[bool, bool, bool]
+) -> list[tuple[int, ...]]:
+    """Return the shapes of the three gradients, (0,) for those that are not computed."""
+    shapes = (hidden.shape, linear_weight.shape, linear_weight.shape[:1])
+    return [tuple(shape) if present else (0,) for shape, present in zip(shapes, gradients, strict=True)]
+
+
+def _spread(hidden: torch.Tensor, gradients: tuple[bool, bool, bool], results: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the three gradients, empty ones for those that were not computed."""
+    return [results.pop(0) if present else hidden.new_empty((0,)) for present in gradients]
+
+
+def _kernel(
+    hidden: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    linear_bias: torch.Tensor | None,
+    weight: torch.Tensor | None,
+    dhidden: bool,
+    dweight: bool,
+    dbias: bool,
+    *options: Any,
+) -> Any:
+    gradients = (dhidden, dweight, dbias)
+    loss, lse, *others = call(_forward(gradients, *options), hidden, linear_weight, target, linear_bias, weight)
+    return (loss, lse, *_spread(hidden, gradients, others))
+
+
+def _fake(
+    hidden: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    linear_bias: torch.Tensor | None,
+    weight: torch.Tensor | None,
+    dhidden: bool,
+    dweight: bool,
+    dbias: bool,
+    *options: Any,
+) -> Any:
+    return (
+        hidden.new_empty(loss_shape(options[0], hidden.shape[0]), dtype=torch.float32),
+        hidden.new_empty(hidden.shape[:1], dtype=torch.float32),
+        *(hidden.new_empty(shape) for shape in _shapes(hidden, linear_weight, (dhidden, dweight, dbias))),
+    )
+
+
+def _backward_kernel(
+    hidden: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    linear_bias: torch.Tensor | None,
+    weight: torch.Tensor | None,
+    dloss: torch.Tensor,
+    dlse: torch.Tensor | None,
+    dhidden: bool,
+    dweight: bool,
+    dbias: bool,
+    *options: Any,
+) -> Any:
+    gradients = (dhidden, dweight, dbias)
+    dlse = None if dlse is None else dlse.contiguous()
+    _, *results = call(
+        _backward(gradients, *options), hidden, linear_weight, target, linear_bias, weight, dloss.contiguous(), dlse
+    )
+    return tuple(_spread(hidden, gradients, results))
+
+
+def _backward_fake(
+    hidden: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    linear_bias: torch.Tensor | None,
+    weight: torch.Tensor | None,
+    dloss: torch.Tensor,
+    dlse: torch.Tensor | None,
+    dhidden: bool,
+    dweight: bool,
+    dbias: bool,
+    *options: Any,
+) -> Any:
+    return tuple(hidden.new_empty(shape) for shape in _shapes(hidden, linear_weight, (dhidden, dweight, dbias)))
+
+
+def _context(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.set_materialize_grads(False)
+    hidden, linear_weight, target, linear_bias, weight, *others = inputs
+    ctx.present, ctx.options = tuple(others[:3]), tuple(others[3:])
+    ctx.bias_dtype = None if linear_bias is None else linear_bias.dtype
+    if any(ctx.present):
+        ctx.save_for_backward(*output[2:])
+        ctx.mark_non_differentiable(*output[1:])
+    else:
+        ctx.save_for_backward(hidden, linear_weight, target, linear_bias, weight)
+        ctx.mark_non_differentiable(*output[2:])
+
+
+def _gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None, *_: Any) -> Any:
+    results: list[torch.Tensor | None]
+    if any(ctx.present):
+        results = [
+            tensor * dloss.to(tensor.dtype) if present and dloss is not None else None
+            for tensor, present in zip(ctx.saved_tensors, ctx.present, strict=True)
+        ]
+    else:
+        inputs = ctx.saved_tensors
+        hidden = inputs[0]
+        if dloss is None:  # lse alone was used
+            dloss = torch.zeros(loss_shape(ctx.options[0], hidden.shape[0]), dtype=torch.float32, device=hidden.device)
+        needed = [ctx.needs_input_grad[0], ctx.needs_input_grad[1], ctx.needs_input_grad[3]]
+        gradients = torch.ops.tunesmith.linear_cross_entropy_backward(*inputs, dloss, dlse, *needed, *ctx.options)
+        results = [tensor if present else None for tensor, present in zip(gradients, needed, strict=True)]
+    dhidden, dweight, dbias = results
+    return dhidden, dweight, None, dbias if dbias is None else dbias.to(ctx.bias_dtype), *[None] * (4 + len(ctx.options))
+
+
+def _no_second_derivative(ctx: Any, *_: Any) -> Any:
+    raise NotImplementedError("tunesmith: linear_cross_entropy has no second derivative")
+
+
+for _key in ("CPU", "CUDA"):
+    _LIBRARY.impl("linear_cross_entropy", _kernel, _key)
+    _LIBRARY.impl("linear_cross_entropy_backward", _backward_kernel, _key)
+torch.library.register_fake("tunesmith::linear_cross_entropy", _fake)
+torch.library.register_fake("tunesmith::linear_cross_entropy_backward", _backward_fake)
+torch.library.register_autograd("tunesmith::linear_cross_entropy", _gradient, setup_context=_context)
+torch.library.register_autograd(
+    "tunesmith::linear_cross_entropy_backward", _no_second_derivative, setup_context=lambda *_, **__: None
+)
