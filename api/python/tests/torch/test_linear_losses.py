@@ -43,9 +43,7 @@ def expect_same_gradients(ours: list[torch.Tensor], exact: list[torch.Tensor], f
 def test_loss_and_gradients(reduction: str, return_lse: bool) -> None:
     ours, exact = leaves()
     options = {"reduction": reduction, "label_smoothing": 0.1}
-    result = tt.linear_cross_entropy(
-        ours[0], ours[1], targets(), linear_bias=ours[2], return_lse=return_lse, **options
-    )
+    result = tt.linear_cross_entropy(ours[0], ours[1], targets(), linear_bias=ours[2], return_lse=return_lse, **options)
     loss, lse = result if return_lse else (result, None)
     expected, expected_lse = reference(exact, **options)
     torch.testing.assert_close(loss.detach().double(), expected.detach(), **CLOSE)

@@ -43,11 +43,11 @@ def linear_cross_entropy(
     f32_logits: bool = False,
     memory_bytes: int = 1 << 30,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """cross_entropy(input @ linear_weight.T + linear_bias, target) without storing the logits, as torch's linear_cross_entropy.
+    """cross_entropy(input @ linear_weight.T + linear_bias, target) without storing the logits.
 
-    input: (tokens, hidden_size) or (..., hidden_size); linear_weight: (vocab_size, hidden_size); linear_bias: (vocab_size);
-    target: class indices. Weights of more dimensions and class probabilities raise NotImplementedError. options: those of
-    torch choose its chunks and have no effect here.
+    The arguments of torch's linear_cross_entropy. input: (tokens, hidden_size) or (..., hidden_size); linear_weight:
+    (vocab_size, hidden_size); linear_bias: (vocab_size); target: class indices. Weights of more dimensions and class
+    probabilities raise NotImplementedError. options: those of torch choose its chunks and have no effect here.
 
     With autograd and the reduction mean or sum, the forward computes all gradients for an upstream gradient of 1, so the
     backward is one multiplication and the graph cannot be retained. With the reduction none or return_lse, the backward
@@ -163,9 +163,7 @@ def _backward(gradients: tuple[bool, bool, bool], *options: Any) -> Launcher:
     return launcher("linear_cross_entropy", prepare)
 
 
-def _shapes(
-    hidden: torch.Tensor, linear_weight: torch.Tensor, gradients: tuple[bool, bool, bool]
-) -> list[tuple[int, ...]]:
+def _shapes(hidden: torch.Tensor, linear_weight: torch.Tensor, gradients: tuple[bool, bool, bool]) -> list[tuple[int, ...]]:
     """Return the shapes of the three gradients, (0,) for those that are not computed."""
     shapes = (hidden.shape, linear_weight.shape, linear_weight.shape[:1])
     return [tuple(shape) if present else (0,) for shape, present in zip(shapes, gradients, strict=True)]
