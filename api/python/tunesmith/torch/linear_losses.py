@@ -117,56 +117,17 @@ def _prepare(
     return launch("linear_cross_entropy", fields, inputs, outputs)
 
 
-@functools.cache
-def _forward(gradients: tuple[bool, bool, bool], *options: Any) -> Launcher:
-    def prepare(
-        hidden: torch.Tensor,
-        linear_weight: torch.Tensor,
-        target: torch.Tensor,
-        linear_bias: torch.Tensor | None,
-        weight: torch.Tensor | None,
-    ) -> Prepared | None:
-        inputs = {
-            "hidden": hidden,
-            "weight": linear_weight,
-            "targets": target,
-            "bias": linear_bias,
-            "class_weight": weight,
-        }
-        return _prepare(inputs, gradients, *options, forward=True)
-
-    return launcher("linear_cross_entropy", prepare)
+_NAMES = ("hidden", "weight", "targets", "bias", "class_weight", "dloss", "dlse")
 
 
 @functools.cache
-def _backward(gradients: tuple[bool, bool, bool], *options: Any) -> Launcher:
-    def prepare(
-        hidden: torch.Tensor,
-        linear_weight: torch.Tensor,
-        target: torch.Tensor,
-        linear_bias: torch.Tensor | None,
-        weight: torch.Tensor | None,
-        dloss: torch.Tensor,
-        dlse: torch.Tensor | None,
-    ) -> Prepared | None:
-        inputs = {
-            "hidden": hidden,
-            "weight": linear_weight,
-            "targets": target,
-            "bias": linear_bias,
-            "class_weight": weight,
-            "dloss": dloss,
-            "dlse": dlse,
-        }
-        return _prepare(inputs, gradients, *options, forward=False)
+def _launcher(gradients: tuple[bool, bool, bool], forward: bool, *options: Any) -> Launcher:
+    """Return the launcher of calls with the first five, or all seven, of _NAMES."""
+
+    def prepare(*tensors: torch.Tensor | None) -> Prepared | None:
+        return _prepare(dict(zip(_NAMES, tensors, strict=False)), gradients, *options, forward=forward)
 
     return launcher("linear_cross_entropy", prepare)
-
-
-def _shapes(hidden: torch.Tensor, linear_weight: torch.Tensor, gradients: tuple[bool, bool, bool]) -> list[tuple[int, ...]]:
-    """Return the shapes of the three gradients, (0,) for those that are not computed."""
-    shapes = (hidden.shape, linear_weight.shape, linear_weight.shape[:1])
-    return [tuple(shape) if present else (0,) for shape, present in zip(shapes, gradients, strict=True)]
 
 
 def _spread(hidden: torch.Tensor, gradients: tuple[bool, bool, bool], results: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -174,75 +135,34 @@ def _spread(hidden: torch.Tensor, gradients: tuple[bool, bool, bool], results: l
     return [results.pop(0) if present else hidden.new_empty((0,)) for present in gradients]
 
 
-def _kernel(
-    hidden: torch.Tensor,
-    linear_weight: torch.Tensor,
-    target: torch.Tensor,
-    linear_bias: torch.Tensor | None,
-    weight: torch.Tensor | None,
-    dhidden: bool,
-    dweight: bool,
-    dbias: bool,
-    *options: Any,
-) -> Any:
-    gradients = (dhidden, dweight, dbias)
-    loss, lse, *others = call(_forward(gradients, *options), hidden, linear_weight, target, linear_bias, weight)
-    return (loss, lse, *_spread(hidden, gradients, others))
+def _empty(hidden: torch.Tensor, linear_weight: torch.Tensor, gradients: tuple[bool, bool, bool]) -> list[torch.Tensor]:
+    """Return uninitialized gradients, empty ones for those that are not computed."""
+    shapes = (hidden.shape, linear_weight.shape, linear_weight.shape[:1])
+    return [hidden.new_empty(shape if present else (0,)) for shape, present in zip(shapes, gradients, strict=True)]
 
 
-def _fake(
-    hidden: torch.Tensor,
-    linear_weight: torch.Tensor,
-    target: torch.Tensor,
-    linear_bias: torch.Tensor | None,
-    weight: torch.Tensor | None,
-    dhidden: bool,
-    dweight: bool,
-    dbias: bool,
-    *options: Any,
-) -> Any:
-    return (
-        hidden.new_empty(loss_shape(options[0], hidden.shape[0]), dtype=torch.float32),
-        hidden.new_empty(hidden.shape[:1], dtype=torch.float32),
-        *(hidden.new_empty(shape) for shape in _shapes(hidden, linear_weight, (dhidden, dweight, dbias))),
-    )
+def _kernel(*arguments: Any) -> Any:
+    inputs, gradients, options = arguments[:5], arguments[5:8], arguments[8:]
+    loss, lse, *others = call(_launcher(gradients, True, *options), *inputs)
+    return (loss, lse, *_spread(inputs[0], gradients, others))
 
 
-def _backward_kernel(
-    hidden: torch.Tensor,
-    linear_weight: torch.Tensor,
-    target: torch.Tensor,
-    linear_bias: torch.Tensor | None,
-    weight: torch.Tensor | None,
-    dloss: torch.Tensor,
-    dlse: torch.Tensor | None,
-    dhidden: bool,
-    dweight: bool,
-    dbias: bool,
-    *options: Any,
-) -> Any:
-    gradients = (dhidden, dweight, dbias)
+def _fake(*arguments: Any) -> Any:
+    (hidden, linear_weight), gradients, reduction = arguments[:2], arguments[5:8], arguments[8]
+    loss = hidden.new_empty(loss_shape(reduction, hidden.shape[0]), dtype=torch.float32)
+    lse = hidden.new_empty(hidden.shape[:1], dtype=torch.float32)
+    return (loss, lse, *_empty(hidden, linear_weight, gradients))
+
+
+def _backward_kernel(*arguments: Any) -> Any:
+    inputs, (dloss, dlse), gradients, options = arguments[:5], arguments[5:7], arguments[7:10], arguments[10:]
     dlse = None if dlse is None else dlse.contiguous()
-    _, *results = call(
-        _backward(gradients, *options), hidden, linear_weight, target, linear_bias, weight, dloss.contiguous(), dlse
-    )
-    return tuple(_spread(hidden, gradients, results))
+    _, *results = call(_launcher(gradients, False, *options), *inputs, dloss.contiguous(), dlse)
+    return tuple(_spread(inputs[0], gradients, results))
 
 
-def _backward_fake(
-    hidden: torch.Tensor,
-    linear_weight: torch.Tensor,
-    target: torch.Tensor,
-    linear_bias: torch.Tensor | None,
-    weight: torch.Tensor | None,
-    dloss: torch.Tensor,
-    dlse: torch.Tensor | None,
-    dhidden: bool,
-    dweight: bool,
-    dbias: bool,
-    *options: Any,
-) -> Any:
-    return tuple(hidden.new_empty(shape) for shape in _shapes(hidden, linear_weight, (dhidden, dweight, dbias)))
+def _backward_fake(*arguments: Any) -> Any:
+    return tuple(_empty(arguments[0], arguments[1], arguments[7:10]))
 
 
 def _context(ctx: Any, inputs: Any, output: Any) -> None:
