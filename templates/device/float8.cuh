@@ -164,7 +164,7 @@ struct Packed<i8, count> : PackedBytes<i8, count> {};
 
 /// Applies `Edges`, or BranchedEdges to elements of one byte.
 template <typename Edges>
-struct ByteEdges {
+struct ByteEdges : Edges {
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
                                                           float outside) {

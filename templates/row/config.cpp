@@ -106,12 +106,11 @@ void describe(const TypedConfig& c, Description& d) {
            .required = true,
            .only_with = with({two_pass, split}, "variant=two_pass or variant=split")});
   d.field("store", c.store, {.meaning = "cache hint of the stores", .required = true});
-  d.option(
-      "capacity", c.capacity,
-      {.meaning = "columns that the kernel has room for: it runs every width of a bucket; 0: the problem's "
-                  "columns are compiled in",
-       .range = {0, std::int64_t{1} << 31},
-       .only_with = with({warp, block, hybrid, cluster, grid, two_pass, split}, "a variant but pipeline and persistent")});
+  d.option("capacity", c.capacity,
+           {.meaning = "columns that the kernel has room for: it runs every width of a bucket; 0: the problem's "
+                       "columns are compiled in",
+            .range = {0, std::int64_t{1} << 31},
+            .only_with = with({warp, block, hybrid, cluster, grid, two_pass, split, persistent}, "a variant but pipeline")});
 }
 
 std::vector<FieldInfo> config_field_infos() { return config_infos<TypedConfig>(); }

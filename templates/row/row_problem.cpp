@@ -43,8 +43,8 @@ std::string capacity_class(const ParsedProblem& problem, const Shape& shape) {
   std::string text = shape.capacity_class();
   for (const auto& [name, value] : problem.problem().fields) {
     const auto info = std::ranges::find(infos, std::string_view(name), &FieldInfo::name);
-    const bool is_size =
-        name == "cols" || name == "vocab_size" || name.ends_with("_row_stride") || (info != infos.end() && info->runtime);
+    const bool is_size = name == "cols" || name == "vocab_size" || name == "row_strides" || name.ends_with("_row_stride") ||
+                         (info != infos.end() && info->runtime);
     if (!is_size) text.append(" ").append(name).append("=").append(tunesmith::text(value));
   }
   return text;

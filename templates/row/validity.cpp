@@ -85,8 +85,6 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
     return "access " + std::string(enum_name(config.access)) +
            " is for rows that start between two vectors; these start at multiples of " + number(problem_shape.vector()) +
            " elements";
-  if (config.capacity != 0 && problem_shape.is_program)
-    return "row programs have no kernels for several widths; use capacity=0";
   if (config.members() % problem_shape.lanes_of_group != 0)
     return number(config.members()) + " threads share a row; groups of columns need a multiple of " +
            number(problem_shape.lanes_of_group);

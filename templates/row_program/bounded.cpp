@@ -13,6 +13,11 @@ constexpr double unit = 0x1p-24, safety = 4;
 
 bool is_f32(double value) noexcept { return static_cast<double>(static_cast<float>(value)) == value; }
 
+bool is_power_of_two(double value) noexcept {
+  int exponent = 0;
+  return std::fabs(std::frexp(value, &exponent)) == 0.5;
+}
+
 /// 0 * inf is 0: an exact operand adds no error.
 double scaled(double factor, double bound) noexcept { return bound == 0 ? 0 : std::fabs(factor) * bound; }
 
@@ -70,7 +75,11 @@ Bounded divide(const Bounded& a, const Bounded& b) noexcept {
   const double value = a.value / b.value;
   if (b.bound > 0 && std::fabs(b.value) <= b.bound) return {value, anything};
   if (b.value == 0) return {value, a.bound > 0 && std::fabs(a.value) <= a.bound ? anything : 0};
-  return rounded(value, (a.bound + scaled(value, b.bound)) / (std::fabs(b.value) - b.bound));
+  const double bound = (a.bound + scaled(value, b.bound)) / (std::fabs(b.value) - b.bound);
+  // Kernels multiply with the reciprocal of constants and of values of a row, which is exact for powers of two alone.
+  if (bound == 0 && value != 0 && std::isfinite(value) && !is_power_of_two(b.value))
+    return in_range(value, allowed_rounding(value));
+  return rounded(value, bound);
 }
 
 Bounded root(Operation operation, const Bounded& x, bool nonnegative) noexcept {

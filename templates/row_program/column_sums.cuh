@@ -157,7 +157,7 @@ __device__ __forceinline__ void finish_column_sums(const typename Program::Param
     constexpr int slices = threads / columns, warps = threads / 32;
     const int64 column = block_index() * columns + thread_index() % columns;
     FloatPair total = SumOfTwoFloats::identity();
-    if (column < shape.cols) {
+    if (column < columns_of<shape>(params.row)) {
       const bool several = PartialSums<shape>::several(params.row, rows);
 #pragma unroll 4
       for (int64 group = thread_index() / columns; group < params.row.groups; group += slices)
@@ -169,7 +169,7 @@ __device__ __forceinline__ void finish_column_sums(const typename Program::Param
     TUNESMITH_SHARED(FloatPair, of_warps, warps * columns);
     if (lane_index() < columns) of_warps[warp_index() * columns + lane_index()] = total;
     sync_block();
-    if (thread_index() < columns && column < shape.cols) {
+    if (thread_index() < columns && column < columns_of<shape>(params.row)) {
       for (int warp = 1; warp < warps; ++warp) total = SumOfTwoFloats()(total, of_warps[warp * columns + thread_index()]);
       // If the sum is infinite, the second float is NaN (inf - inf).
       Program::template store_sum<sum>(params, column,

@@ -69,7 +69,9 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
 
 SourceParts ParsedRowProgram::source_parts(const Config& config) const {
   SourceParts parts = RowProblem::source_parts(config);
-  std::string what = "cols = " + std::to_string(typed_.cols) + ", reads";
+  const row::Shape seen = row::TypedConfig::parse(config).view(shape());
+  const std::string least = seen.least_cols > 0 ? std::to_string(seen.least_cols) + " to " : "";
+  std::string what = "cols = " + least + std::to_string(seen.cols) + ", reads";
   const auto add = [&](const auto& arrays) {
     const char* separator = " ";
     for (const auto& array : arrays) {

@@ -15,10 +15,6 @@ class ParsedRowProgram final : public row::RowProblem {
 
   KeyParts key() const override;
   Cost cost() const override;
-  std::optional<Config> capacity_config(const DeviceInfo&) const override { return std::nullopt; }
-  std::int64_t capacity() const noexcept override { return 0; }
-  std::string capacity_class() const override { return {}; }
-  std::vector<ParsedProblemPtr> in_buckets(std::int64_t, std::int64_t) const override { return {}; }
   SourceParts source_parts(const Config& config) const override;
   LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;

@@ -186,6 +186,19 @@ TEST(Specialize, AnyMixOfWidthsNeedsFewKernels) {
   EXPECT_GT(fake.compiler->compilations, 20);
 }
 
+TEST(Specialize, RowProgramsRunInKernelsOfBuckets) {
+  FakeEngine fake(options_of(Specialize::automatic, Mode::replay));
+  const auto layer_norm_of = [](std::int64_t cols) {
+    return find_op("layer_norm").normalize({"layer_norm", {{"rows", std::int64_t{256}}, {"cols", cols}}});
+  };
+  const Plan first = fake.engine->prepare(layer_norm_of(1100));
+  EXPECT_EQ(first.origin(), Origin::capacity);
+  for (std::int64_t cols = 1104; cols <= 1536; cols += 4) fake.engine->prepare(layer_norm_of(cols));
+  EXPECT_EQ(fake.compiler->compilations, 1);
+  EXPECT_EQ(fake.engine->prepare(layer_norm_of(1540)).origin(), Origin::capacity);
+  EXPECT_EQ(fake.compiler->compilations, 2);
+}
+
 TEST(Specialize, ANewWidthOfAKnownCapacityNeedsNeitherCacheNorCompilerNorLoader) {
   FakeEngine fake(options_of(Specialize::automatic, Mode::replay));
   const auto prepare_ms = [&](std::int64_t cols) {

@@ -9,6 +9,7 @@
 
 #include "templates/row/capacity.h"
 #include "templates/source_key.h"
+#include "tunesmith/error.h"
 
 namespace tunesmith::test {
 namespace {
@@ -28,6 +29,13 @@ constexpr std::array ops{
     Op{"cross_entropy", "reduction=mean,argmax=1", {"logits_row_stride"}},
     Op{"log_softmax_backward", "", {"dy_row_stride", "y_row_stride", "dx_row_stride"}},
     Op{"cross_entropy_shard", "vocab_start=3,vocab_size=200000", {"logits_row_stride"}},
+};
+
+/// Row programs: reductions of each kind, several inputs and outputs of several dtypes, groups of columns, sums over rows.
+constexpr std::array programs{
+    Op{"layer_norm", "", {}},          Op{"rms_norm_e4m3_blocks", "", {}},          Op{"add_rms_norm_e4m3", "", {}},
+    Op{"layer_norm_gradient", "", {}}, Op{"softmax_dropout", "numbers=seed=7", {}}, Op{"swiglu", "", {}},
+    Op{"row_quantize", "", {}},        Op{"add_rms_norm_gradient", "", {}},
 };
 
 /// Contiguous rows of one dtype, or rows of bfloat16 padded to multiples of 16 elements.
@@ -103,6 +111,35 @@ std::vector<Case> ragged_widths(const DeviceInfo& device) {
           cases.push_back(in_capacity(ops[number].name, fields_of(ops[number], cols, padded) + "," + options, device));
   for (const std::int64_t cols : {65, 72, 95, 96})
     cases.push_back(in_capacity("softmax", fields_of(ops[0], cols, true) + ",mask=add,mask_dtype=bf16", device));
+  return cases;
+}
+
+std::vector<Case> program_widths(const DeviceInfo& device) {
+  std::vector<Case> cases;
+  // Scales of blocks have 128 columns: their rows are whole vectors, and some of them end within a block of the bucket.
+  for (std::size_t number = 0; number < programs.size(); ++number) {
+    const Op& op = programs[number];
+    const bool blocks = std::string_view(op.name).find("blocks") != std::string_view::npos;
+    const char* const dtype = number % 2 == 0 ? "f32" : "bf16";
+    const auto add = [&](std::int64_t cols, const char* variant) {
+      try {
+        cases.push_back(in_capacity(op.name, fields_of(op, cols, false, dtype), device, variant));
+      } catch (const Error&) {
+        // Not every variant has room for every row.
+      }
+    };
+    if (blocks) {
+      for (const std::int64_t cols : {1152, 1280, 1408, 1536})
+        for (const char* variant : {"", "variant=two_pass,threads=64,unroll=2"}) add(cols, variant);
+      continue;
+    }
+    for (const std::int64_t cols : {1, 2, 3, 33, 47, 63, 64, 72, 80, 95, 96}) add(cols, "");
+    for (const char* variant :
+         {"variant=warp", "variant=block,threads=128", "variant=hybrid,threads=64,register_vectors=1,min_blocks=2",
+          "variant=cluster,threads=64,blocks_per_row=2", "variant=grid,threads=64,blocks_per_row=3,register_vectors=1",
+          "variant=two_pass,threads=64,unroll=2", "variant=persistent,threads=64,blocks_per_row=2,stages=2,batch=2"})
+      for (const std::int64_t cols : {1032, 1100, 1281, 1503, 1505, 1536}) add(cols, variant);
+  }
   return cases;
 }
 

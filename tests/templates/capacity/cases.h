@@ -21,6 +21,9 @@ std::vector<Case> random_widths(const DeviceInfo& device, std::int64_t rows, std
 /// Returns rows with masks and with lengths of their own.
 std::vector<Case> ragged_widths(const DeviceInfo& device);
 
+/// Returns row programs of narrow and of wide buckets, in every variant.
+std::vector<Case> program_widths(const DeviceInfo& device);
+
 /// Cases that run in one kernel: they differ only in the width and in strides.
 struct SharedKernel {
   std::vector<Case> cases;

@@ -64,6 +64,14 @@ TEST_F(CapacityHost, RandomWidthsInTheConfigurationsOfAGpu) {
 
 TEST_F(CapacityHost, RaggedRows) { verify_shared(test::ragged_widths(device_.info())); }
 
+TEST_F(CapacityHost, RowPrograms) {
+  const std::vector<Case> cases = test::program_widths(device_.info());
+  std::set<std::string> variants;
+  for (const Case& c : cases) variants.insert(c.config.variant());
+  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "two_pass", "warp"}));
+  EXPECT_LT(verify_shared(cases), cases.size() / 2) << "kernels are not shared";
+}
+
 TEST(Capacity, BucketsBeginAfterTheOneBefore) {
   std::set<std::int64_t> buckets;
   for (std::int64_t cols = 1; cols <= 131072; ++cols) {
@@ -122,7 +130,8 @@ TEST(Capacity, BucketsOfUnalignedRowsFollowEachOther) {
 // Any mix of widths of one dtype and alignment class needs at most 40 kernels.
 TEST(Capacity, FewKernelsServeAllWidths) {
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
-  for (const char* op : {"softmax", "log_softmax_backward", "cross_entropy", "rms_norm"})
+  for (const char* op :
+       {"softmax", "log_softmax_backward", "cross_entropy", "rms_norm", "layer_norm", "layer_norm_gradient"})
     for (const char* dtype : {"f32", "bf16"})
       for (const std::int64_t rows : {1, 300, 100000})
         for (const std::int64_t remainder : {0, 1}) {

@@ -170,6 +170,20 @@ TEST(RowProgramEvaluate, ComparisonsWithinTheBoundPassEitherWay) {
   EXPECT_FALSE(accepts(Type::i8, 13, row[1].elements[1]));
 }
 
+TEST(RowProgramEvaluate, QuotientsMayBeProductsWithAReciprocal) {
+  // 200 is in the middle between two elements of e4m3. 1 / 3 is rounded, so 600 * (1 / 3) may be on either side of it.
+  const Program program = parse(
+      "in x : f32[row, col]\nmax m = x\nout z : e4m3[row, col] = x / 3\nout w : e4m3[row, col] = x / 4\n"
+      "out v : e4m3[row, col] = x / m\n");
+  const auto row = evaluated(program, 2, 0, {{600, 800}});
+  for (const double value : {192.0, 208.0}) EXPECT_TRUE(accepts(Type::e4m3, value, row[0].elements[0]));
+  EXPECT_FALSE(accepts(Type::e4m3, 224, row[0].elements[0]));
+  EXPECT_TRUE(accepts(Type::e4m3, 192, row[1].elements[1]));
+  EXPECT_FALSE(accepts(Type::e4m3, 208, row[1].elements[1]));
+  EXPECT_TRUE(accepts(Type::e4m3, 1, row[2].elements[1]));
+  EXPECT_FALSE(accepts(Type::e4m3, 1.125, row[2].elements[1]));
+}
+
 TEST(RowProgramEvaluate, SumsThatMayOverflowAreInfiniteOrTheSum) {
   const Program program = parse(
       "in x : f32[row, col]\nsum s = x\nmoments m, v = x\n"

@@ -44,6 +44,21 @@ TEST_F(RowProgramNvrtc, OneProgramCompilesForEveryArchitecture) {
   compile_all(sources);
 }
 
+TEST_F(RowProgramNvrtc, KernelsOfBucketsCompile) {
+  std::vector<Source> sources;
+  std::size_t turn = 0;
+  for (const char* op : {"layer_norm", "add_rms_norm_e4m3", "layer_norm_gradient", "swiglu"})
+    for (const std::int64_t cols : {100, 1001, 5003, 20000, 100000}) {
+      const Arch arch = parse_arch(turn % 3 == 0 ? archs[turn / 3 % std::size(archs)] : "sm_90a");
+      const Problem problem =
+          test::normalized(op, "rows=4096,cols=" + std::to_string(cols) + (turn % 2 == 0 ? ",dtype=bf16" : ",dtype=f32"));
+      const Config config = find_op(op).parse(problem)->capacity_config(generic_device(arch)).value();
+      sources.push_back(source_of({problem, config}, arch));
+      ++turn;
+    }
+  compile_all(sources);
+}
+
 TEST_F(RowProgramNvrtc, ResidentRowsAreReadAndWrittenOnce) {
   const Arch arch = parse_arch("sm_90a");
   const auto ptx_of_case = [&](const char* program, const char* fields, const char* config) {
