@@ -94,7 +94,11 @@ void bind_engine(nb::module_& module) {
       .def_ro("tune_s", &TuningStatus::tune_s, "Wall seconds.")
       .def_ro("failed_keys", &TuningStatus::failed_keys)
       .def_ro("pending_keys", &TuningStatus::pending_keys, "Keys that wait because of tune_share.")
-      .def_ro("untuned_plans", &TuningStatus::untuned_plans);
+      .def_ro("untuned_plans", &TuningStatus::untuned_plans)
+      .def("__repr__", [](const TuningStatus& status) {
+        return nb::str("<tunesmith.TuningStatus tuned_keys={} tune_s={} failed_keys={} pending_keys={} untuned_plans={}>")
+            .format(status.tuned_keys, status.tune_s, status.failed_keys, status.pending_keys, status.untuned_plans);
+      });
 
   nb::class_<Engine>(module, "Engine", "Owns a device, a compiler and a cache. Threads may share it.")
       .def(nb::new_(&make_engine), "device"_a, "mode"_a.none(), "effort"_a.none(), "cache_file"_a.none(),
