@@ -61,6 +61,12 @@ EngineOptions options_from_c(const tunesmith_options* options) {
   if (given.templates_folder != nullptr) result.templates_folder = given.templates_folder;
   if (given.dump_folder != nullptr) result.dump_folder = given.dump_folder;
   if (given.remote != nullptr) result.remote = given.remote;
+  if (given.progress != nullptr)
+    result.progress = [progress = given.progress, context = given.progress_context](const TuningProgress& step) {
+      const std::string problem = step.problem.short_text();
+      if (progress(problem.c_str(), step.done, step.total, step.finished ? nullptr : step.what.c_str(), context) != 0)
+        throw Error(ErrorCode::cancelled, "tuning ", problem, " was stopped by the callback for progress");
+    };
   if (given.log != nullptr)
     result.log = [log = given.log, context = given.log_context](EngineOptions::Level level, const std::string& line) {
       log(level == EngineOptions::Level::info ? TUNESMITH_LOG_INFO : TUNESMITH_LOG_WARNING, line.c_str(), context);

@@ -53,9 +53,10 @@ class Stopper {
   bool hung_ = false;
 };
 
-std::string read_all(int file, Stopper& stopper) {
+std::string read_all(int file, const ChildCommand& command, Stopper& stopper) {
   constexpr int look_every_ms = 100;
   std::string text;
+  std::size_t line_start = 0;
   std::array<char, 4096> part{};
   for (;;) {
     stopper.look();
@@ -66,6 +67,8 @@ std::string read_all(int file, Stopper& stopper) {
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return text;
     text.append(part.data(), static_cast<std::size_t>(count));
+    for (std::size_t end; command.line && (end = text.find('\n', line_start)) != std::string::npos; line_start = end + 1)
+      command.line(text.substr(line_start, end - line_start));
   }
 }
 
@@ -117,7 +120,7 @@ ChildExit run_child(const ChildCommand& command) {
 
   ChildExit result;
   Stopper stopper(process, command);
-  result.out = read_all(ends[0], stopper);
+  result.out = read_all(ends[0], command, stopper);
   close(ends[0]);
   result.hung = stopper.hung();
   int status = 0;

@@ -15,6 +15,8 @@ struct ChildCommand {
   std::vector<std::string> arguments{};
   std::vector<std::pair<std::string, std::string>> environment{};  ///< variables to set, on top of this process's
   bool quiet = false;  ///< stdin is empty and stderr is discarded; otherwise, the child shares both
+  /// Receives each complete line of the child's stdout as it is written. Must not throw. May be empty.
+  std::function<void(const std::string&)> line{};
   /// Becomes true when the child should stop: it gets SIGTERM, and SIGKILL after `grace`. May be empty.
   std::function<bool()> stop{};
   std::chrono::milliseconds grace = std::chrono::seconds(10);

@@ -8,6 +8,7 @@
 #include "api/engine/log_text.h"
 #include "api/engine/plan_request.h"
 #include "api/engine/tune_apart.h"
+#include "api/engine/tuning_report.h"
 #include "tuner/tune.h"
 
 namespace tunesmith {
@@ -39,17 +40,30 @@ bool has_work(const PlanRequest& request, const Config& config, const DeviceInfo
   return !request.problem->launch_plan(config, device).kernels.empty();
 }
 
-Tuned tune_here(Engine::Parts& parts, const ParsedProblem& problem) {
+Tuned tune_here(Engine::Parts& parts, const ParsedProblem& problem, TuningReport& report) {
   TuneOptions options;
   options.effort = parts.options.effort;
   options.budget_s = parts.options.tune_budget_s;
   options.neighbours_first = parts.options.neighbours_first;
+  options.progress = [&](int done, int total, const std::string& what) { report.step(done, total, what); };
   const TuneResult result = tune(problem, parts.bench(), options);
   say(parts.options, Level::info, "tuned ", problem.problem().short_text(), " in ", result.wall_s,
       " s: ", result.record.config, " takes ", result.record.median_us, " us, the default ", result.record.default_median_us,
       " us (", result.timed, " of ", result.candidates, " candidates timed)");
   return {
       {parse_fields(result.record.config, "tuned config")}, result.wall_s, result.compiled > 0 ? 1e3 * result.compile_s : 0};
+}
+
+/// Returns what the exception being handled says. Throws it again if it means that the default itself is wrong.
+std::string failure_text() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::verification_failed) throw;
+    return error.what();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
 }
 
 }  // namespace
@@ -254,22 +268,32 @@ bool ConfigChoices::outgrows_capacity(const Plan::State& plan, Stream stream) {
   return true;
 }
 
+std::optional<Tuned> ConfigChoices::tune_where(const PlanRequest& request, TuningReport& report) {
+  if (parts_.tuner) return parts_.tuner(*request.problem);
+  if (!parts_.options.isolate_tuning && !has_user_source(*request.problem))
+    return tune_here(parts_, *request.problem, report);
+  Tuned tuned = tune_apart(parts_, *request.problem, report);
+  // Written by another program: check it like a caller's.
+  tuned.config = request.problem->complete_config(parts_.device->info(), tuned.config);
+  say(parts_.options, Level::info, "tuned ", request.problem->problem().short_text(), " in a child process in ",
+      tuned.wall_s, " s: ", tuned.config.text());
+  return tuned;
+}
+
 std::optional<Tuned> ConfigChoices::tune(const PlanRequest& request) {
   std::string reason;
+  TuningReport report(parts_.options, request.problem->problem());
   try {
-    if (parts_.tuner) return parts_.tuner(*request.problem);
-    if (!parts_.options.isolate_tuning && !has_user_source(*request.problem)) return tune_here(parts_, *request.problem);
-    Tuned tuned = tune_apart(parts_, *request.problem);
-    // Written by another program: check it like a caller's.
-    tuned.config = request.problem->complete_config(parts_.device->info(), tuned.config);
-    say(parts_.options, Level::info, "tuned ", request.problem->problem().short_text(), " in a child process in ",
-        tuned.wall_s, " s: ", tuned.config.text());
+    std::optional<Tuned> tuned = tune_where(request, report);
+    report.finish();
     return tuned;
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::verification_failed) throw;
-    reason = error.what();
-  } catch (const std::exception& error) {
-    reason = error.what();
+  } catch (...) {
+    if (report.is_cancelled()) {
+      remember_pending(request, key_text(request));
+      report.rethrow();
+    }
+    report.fail();
+    reason = failure_text();
   }
   bool is_first = false;
   {

@@ -21,6 +21,8 @@
 
 namespace tunesmith {
 
+class TuningReport;
+
 /// Counts approximately: uses at the same time may count once.
 class UseCounter {
  public:
@@ -59,7 +61,8 @@ class ConfigChoices {
   /// Selects a configuration. In mode tune, a key without a record is tuned if the engine's share of time allows it, by one
   /// process at a time; otherwise, and in mode later, the nearest record or the default is used and the key is remembered
   /// as pending. Whatever fails while tuning
-  /// is logged once; only Error(verification_failed) is thrown, because it means that the default itself is wrong.
+  /// is logged once; only Error(verification_failed) is thrown, because it means that the default itself is wrong, and what
+  /// the callback for progress throws.
   Choice choose(const PlanRequest& request, Phases& phases);
 
   /// Counts a use of a plan with counts_uses. Returns true if its n_cols is used often enough for a kernel of its own and
@@ -89,7 +92,9 @@ class ConfigChoices {
   Config capacity_config(const ParsedProblem& problem);
   /// Returns whether the cache has records for this n_cols and problem class. Asks the cache once for each class.
   bool has_records(const ParsedProblem& problem);
-  /// Returns nothing if tuning failed or was not possible.
+  /// Tunes in this process or in a child process.
+  std::optional<Tuned> tune_where(const PlanRequest& request, TuningReport& report);
+  /// Returns nothing if tuning failed or was not possible. Throws what EngineOptions::progress throws.
   std::optional<Tuned> tune(const PlanRequest& request);
   /// Waits, in mode tune and unless `force` is set, for another process that tunes the key; then reads the records again.
   /// Returns nothing if this process should not tune.

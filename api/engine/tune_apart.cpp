@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 
 #include "api/engine/child_process.h"
+#include "api/engine/tuning_report.h"
 #include "tuner/tune.h"
 
 namespace tunesmith {
@@ -49,6 +51,23 @@ Tuned parse_answer(const std::string& out) {
   return {{parse_fields(answer.string("config"), "tuned config")}, answer.real("wall_s"), answer.real("compile_ms")};
 }
 
+constexpr const char* progress_mark = "progress ";
+
+/// Passes on a line of progress_text(); ignores other lines, which libraries print. What the callback throws is in the
+/// report.
+void read_progress(const std::string& line, TuningReport& report) {
+  if (report.is_cancelled() || !line.starts_with(progress_mark)) return;
+  std::istringstream text(line.substr(std::strlen(progress_mark)));
+  int done = 0, total = 0;
+  std::string what;
+  if (!(text >> done >> total >> std::ws) || !std::getline(text, what)) return;
+  try {
+    report.step(done, total, what);
+  } catch (...) {
+    if (!report.is_cancelled()) throw;
+  }
+}
+
 }  // namespace
 
 bool has_user_source(const ParsedProblem& problem) {
@@ -59,7 +78,7 @@ bool has_user_source(const ParsedProblem& problem) {
   });
 }
 
-Tuned tune_apart(const Engine::Parts& parts, const ParsedProblem& problem) {
+Tuned tune_apart(const Engine::Parts& parts, const ParsedProblem& problem, TuningReport& report) {
   const EngineOptions& options = parts.options;
   if (options.tuner_program.empty())
     throw Error(ErrorCode::not_found, "user functions are tuned in a process of their own, because they may fault or never ",
@@ -77,8 +96,11 @@ Tuned tune_apart(const Engine::Parts& parts, const ParsedProblem& problem) {
   command.quiet = true;
   const double limit_s = tuning_limit_s(options.tune_budget_s, parts.tuner_start_s);
   command.limit = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * limit_s));
+  command.line = [&](const std::string& line) { read_progress(line, report); };
+  command.stop = [&] { return report.is_cancelled(); };
 
   const ChildExit child = run_child(command);
+  if (report.is_cancelled()) report.rethrow();
   if (child.hung)
     throw Error(ErrorCode::device_failed, "a candidate never ended: the tuning process was killed after ", limit_s, " s");
   if (child.signal != 0)
@@ -87,6 +109,10 @@ Tuned tune_apart(const Engine::Parts& parts, const ParsedProblem& problem) {
   if (child.out.empty())
     throw Error(ErrorCode::device_failed, "the tuning process ended without an answer, with exit code ", child.code);
   return parse_answer(child.out);
+}
+
+std::string progress_text(int done, int total, const std::string& what) {
+  return progress_mark + std::to_string(done) + " " + std::to_string(total) + " " + what;
 }
 
 std::string answer_text(const Tuned& tuned) {

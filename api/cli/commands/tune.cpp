@@ -84,8 +84,12 @@ void print(const Problem& problem, const Json& result) {
   std::fputs(text.c_str(), stdout);
 }
 
-/// In the child of an engine: every outcome is one line (api/engine/tune_apart.h).
-int tune_for_engine(const TuneRequest& request, const EngineOptions& options) {
+/// In the child of an engine: steps and every outcome are one line each (api/engine/tune_apart.h).
+int tune_for_engine(TuneRequest request, const EngineOptions& options) {
+  request.observer = [](int done, int total, const std::string& what) {
+    std::printf("%s\n", progress_text(done, total, what).c_str());
+    std::fflush(stdout);
+  };
   int code = exit_done;
   std::string line;
   try {

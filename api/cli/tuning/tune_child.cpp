@@ -68,7 +68,10 @@ Json tune_here(const TuneRequest& request, const EngineOptions& options) {
   TuneResult result;
   {
     Progress progress("tuning " + problem.op);
-    settings.progress = [&](int done, int total, const std::string& what) { progress.update(done, total, what); };
+    settings.progress = [&](int done, int total, const std::string& what) {
+      progress.update(done, total, what);
+      if (request.observer) request.observer(done, total, what);
+    };
     result = tune(*op.parse(problem), {*device, *compiler, *cache, templates}, settings);
   }
   return tuning_facts(problem, device->info(), result, options.cache_file);

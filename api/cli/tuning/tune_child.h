@@ -1,6 +1,7 @@
 #pragma once
 // Tunes in a child process, so that a candidate that faults destroys only the child's CUDA context.
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -21,6 +22,7 @@ struct TuneRequest {
   int jobs = 0;
   bool force = false;
   bool neighbours_first = false;
+  std::function<void(int, int, const std::string&)> observer{};  ///< called for each step, as TuneOptions::progress is
 };
 
 /// Tunes in this process, shows progress on stderr and returns the facts of the result. Throws Error.

@@ -101,6 +101,12 @@ typedef struct tunesmith_options {
   size_t exact_after;      /* uses of an n_cols after which auto compiles a kernel for it. Default 1000 */
   int compile_ahead_jobs;  /* threads that compile kernels of other buckets of n_cols ahead; -1: none. Default 8 */
   const char* remote;      /* URL of a cache that several hosts share (docs/fleet.md); "": none. Default none */
+  /* Receives the steps of tuning one problem, on the thread that called the engine, for several problems at once if several
+     threads tune; must not call the engine. `done` of at most `total` steps; `what` is such as "verified", and NULL in the
+     last call for a problem. If it returns nonzero, tuning stops, nothing is stored and the engine's function returns
+     TUNESMITH_CANCELLED. Default none */
+  int (*progress)(const char* problem, int done, int total, const char* what, void* progress_context);
+  void* progress_context;
 } tunesmith_options;
 
 /* "0.1.0". */

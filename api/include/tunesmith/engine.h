@@ -36,6 +36,16 @@ struct CudaEnvironment {
   static CudaEnvironment of_process();
 };
 
+/// A step of tuning one problem, for progress bars.
+struct TuningProgress {
+  const Problem& problem;  ///< normalized
+  /// Candidates that were compiled and verified so far, then rounds of timing. `total` is an upper bound; both are 0 before
+  /// the number of candidates is known.
+  int done, total;
+  const std::string& what;  ///< such as "verified", "7 candidates in the running"
+  bool finished;            ///< the last call for this problem, whether it was tuned or not
+};
+
 /// Options of an Engine. The defaults are right for most programs.
 struct EngineOptions {
   /// "auto" (the first GPU, or else the host executor), "cuda", "cuda:N" or "host". Default auto.
@@ -109,6 +119,11 @@ struct EngineOptions {
   /// call the engine. Default: no log.
   enum class Level : std::uint8_t { info, warning };
   std::function<void(Level, const std::string&)> log;
+  /// Receives the steps of tuning on first use and of tune_pending(), some hundred for each key, on the thread that called
+  /// the engine; threads that wait for its result get none. Several threads may call it at once, for different keys. It must
+  /// not call the engine. What it throws cancels the tuning: nothing is stored, the key is pending, and the exception leaves
+  /// the engine's function, also on threads that wait for the same key. Default: none.
+  std::function<void(const TuningProgress&)> progress;
 
   /// Returns $XDG_CACHE_HOME/tunesmith/cache.db, else $HOME/.cache/tunesmith/cache.db, else an empty path.
   static std::filesystem::path default_cache_file();

@@ -84,6 +84,13 @@ std::string_view type_name(DlType type) {
   return {};
 }
 
+std::string describe_type(DlType type) {
+  if (const std::string_view known = type_name(type); !known.empty()) return std::string(known);
+  const char* const kind = type.code == dl_float ? "f" : type.code == dl_int ? "i" : type.code == dl_uint ? "u" : "type ";
+  const int shown = *kind == 't' ? type.code : type.bits;
+  return kind + std::to_string(shown) + (type.lanes == 1 ? "" : "x" + std::to_string(type.lanes));
+}
+
 bool fits(DlType type, DType dtype) {
   const std::string_view given = type_name(type);
   const bool float8 = dtype == DType::e4m3 || dtype == DType::e5m2;
@@ -217,9 +224,7 @@ void check_view(const ArrayView& view, const ArrayInfo& info, const DeviceInfo& 
   const std::string& name = info.name;
   const auto rank = static_cast<std::size_t>(view.rank);
   if (!fits(view.type, info.dtype)) {
-    const std::string_view given = type_name(view.type);
-    reject(name, "holds " + (given.empty() ? "elements of another type" : std::string(given)) + "; expected " +
-                     std::string(tunesmith::name(info.dtype)));
+    reject(name, "holds " + describe_type(view.type) + "; expected " + std::string(tunesmith::name(info.dtype)));
   }
   if (!std::equal(info.shape.begin(), info.shape.end(), view.shape.begin(), view.shape.begin() + view.rank))
     reject(name, "has the shape " + shape_text(std::span(view.shape.data(), rank)) + "; expected " + shape_text(info.shape));

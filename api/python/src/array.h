@@ -61,6 +61,8 @@ void read_view(const DlTensor& tensor, ArrayView& view, const std::string& name)
 /// Returns the name of the element type as Tunesmith has it: "f32", or "bool" and "u16", which stand for u8 and bf16; empty
 /// if there is none.
 std::string_view type_name(DlType type);
+/// Returns a name for messages, such as "f64", for every type.
+std::string describe_type(DlType type);
 /// Reports whether an array of this type can be passed for `dtype`: bool for u8, and the bits in integers for bf16, e4m3
 /// and e5m2.
 bool fits(DlType type, DType dtype);

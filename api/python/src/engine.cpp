@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "api/python/src/problem.h"
+#include "api/python/src/progress.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::python {
@@ -43,7 +44,8 @@ std::unique_ptr<Engine> make_engine(const std::string& device, const std::option
                                     std::optional<std::uint32_t> compile_ahead_jobs,
                                     const std::vector<fs::path>& cuda_folders, const std::vector<fs::path>& python_folders,
                                     const std::optional<fs::path>& templates_folder,
-                                    const std::optional<fs::path>& dump_folder, const std::optional<std::string>& remote) {
+                                    const std::optional<fs::path>& dump_folder, const std::optional<std::string>& remote,
+                                    nb::object observer) {
   EngineOptions options = EngineOptions::from_environment();
   options.device = device;
   if (mode) options.mode = parse_mode(*mode);
@@ -67,6 +69,7 @@ std::unique_ptr<Engine> make_engine(const std::string& device, const std::option
   auto& wheels = options.cuda_environment.python_folders;
   wheels.insert(wheels.end(), python_folders.begin(), python_folders.end());
   options.log = log_to_python;
+  options.progress = progress_to_python(std::move(observer));
   const nb::gil_scoped_release released;
   return std::make_unique<Engine>(std::move(options));
 }
@@ -91,13 +94,18 @@ void bind_engine(nb::module_& module) {
       .def_ro("tune_s", &TuningStatus::tune_s, "Wall seconds.")
       .def_ro("failed_keys", &TuningStatus::failed_keys)
       .def_ro("pending_keys", &TuningStatus::pending_keys, "Keys that wait because of tune_share.")
-      .def_ro("untuned_plans", &TuningStatus::untuned_plans);
+      .def_ro("untuned_plans", &TuningStatus::untuned_plans)
+      .def("__repr__", [](const TuningStatus& status) {
+        return nb::str("<tunesmith.TuningStatus tuned_keys={} tune_s={} failed_keys={} pending_keys={} untuned_plans={}>")
+            .format(status.tuned_keys, status.tune_s, status.failed_keys, status.pending_keys, status.untuned_plans);
+      });
 
   nb::class_<Engine>(module, "Engine", "Owns a device, a compiler and a cache. Threads may share it.")
       .def(nb::new_(&make_engine), "device"_a, "mode"_a.none(), "effort"_a.none(), "cache_file"_a.none(),
            "system_caches"_a.none(), "tune_budget_s"_a.none(), "tune_share"_a.none(), "tune_allowance_s"_a.none(),
            "plan_capacity"_a.none(), "specialize"_a.none(), "exact_after"_a.none(), "compile_ahead_jobs"_a.none(),
-           "cuda_folders"_a, "python_folders"_a, "templates_folder"_a.none(), "dump_folder"_a.none(), "remote"_a.none())
+           "cuda_folders"_a, "python_folders"_a, "templates_folder"_a.none(), "dump_folder"_a.none(), "remote"_a.none(),
+           "observer"_a.none())
       .def("prepare", &prepare, "problem"_a, "config"_a.none(), "mode"_a.none(), "stream"_a, nb::keep_alive<0, 1>())
       .def(
           "synchronize",

@@ -103,6 +103,7 @@ nb::dict layout(const nb::object& array, const std::string& name) {
   };
   nb::dict result;
   result["dtype"] = type_name(view.type);
+  result["type"] = describe_type(view.type);
   result["shape"] = tuple(view.shape);
   result["strides"] = tuple(view.strides);
   result["address"] = reinterpret_cast<std::uintptr_t>(view.data);

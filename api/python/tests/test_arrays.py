@@ -73,6 +73,7 @@ def test_the_cuda_array_interface_is_read() -> None:
     layout = tunesmith._core.layout(OnGpu(values))
     assert layout == {
         "dtype": "f32",
+        "type": "f32",
         "shape": (2, 3),
         "strides": (3, 1),
         "address": values.ctypes.data,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy
 import pytest
 
 import tunesmith
-from tunesmith import errors
+from tunesmith import errors, ops
 
 
 def test_an_invalid_argument_is_a_value_error() -> None:
@@ -70,3 +73,34 @@ def test_compilations_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="tunesmith"):
         tunesmith.Engine("host", mode="off", cache_file="").prepare("softmax", rows=1, cols=24)
     assert any("softmax" in record.message for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: ops.softmax(x.astype("f8")), "softmax: x has elements of f64; allowed: f32, f16, bf16"),
+        (lambda x: ops.softmax(x.astype("u4")), "softmax: x has elements of u32; allowed"),
+        (lambda x: ops.softmax(x[0]), r"softmax: x has the shape \(24,\); expected rows x cols"),
+        (lambda x: ops.cross_entropy(x), "cross_entropy: targets is missing; it needs logits, targets"),
+        (lambda x: ops.cross_entropy(x, x[:, 0]), "cross_entropy: targets has elements of f32; allowed: i32, i64"),
+        (lambda x: ops.cross_entropy(x, [0, 1], out=x), "targets is a list; expected an array"),
+        (lambda x: ops.softmax(x, scal=2.0), "'scal' is not a field of softmax; did you mean 'scale'"),
+        (lambda x: ops.sotfmax(x), "no operation 'sotfmax'; did you mean 'softmax'"),
+        (
+            lambda x: ops.cross_entropy(x, numpy.arange(2), out=x[:, 0]),
+            "out is one array, but cross_entropy has the outputs loss, lse",
+        ),
+        (lambda x: tunesmith.prewarm(["softmax"]), r"problems\[0\] is 'softmax'; expected a tunesmith.Problem"),
+        (lambda x: tunesmith.prewarm({"problems": {"op": "softmax"}}), "'problems' is no list"),
+        (lambda x: tunesmith.prewarm({"problems": ["softmax"]}), r"problems\[0\] is 'softmax'; expected an object"),
+    ],
+)
+def test_common_mistakes_are_named(call: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError, AttributeError), match=message):
+        call(numpy.zeros((2, 24), "f4"))
+
+
+def test_out_may_be_the_array() -> None:
+    x, y = numpy.ones((2, 24), "f4"), numpy.full((2, 24), numpy.nan, "f4")
+    assert ops.softmax(x, out=y) is y
+    assert abs(y.sum() - 2) < 1e-5

@@ -15,7 +15,7 @@ from .engine import Engine, default_engine
 from .errors import Error
 from .ops import operation
 from .prewarming import prewarm, problems_of_spec
-from .progress import ProgressBar
+from .progress import ProgressBar, TuningStep
 
 __version__ = version
 
@@ -28,6 +28,7 @@ __all__ = [
     "Problem",
     "ProgressBar",
     "TuningStatus",
+    "TuningStep",
     "__version__",
     "default_engine",
     "errors",

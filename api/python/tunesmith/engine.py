@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _core
 from .places import nvidia_folders
+from .progress import Observer, TuningProgress
 
 __all__ = ["Engine", "default_engine"]
 
@@ -29,6 +30,10 @@ class Engine:
     other buckets ahead; 0: none.
     remote: URL of a cache that several hosts share (docs/fleet.md); "" for none. Wheels have no remote cache.
     cuda_folders: searched for NVRTC first; the folders nvidia/*/lib of this environment are searched last.
+    progress: called as progress(done, total, step) while a problem is tuned, on the thread whose call tunes it, several
+    hundred times; step is a TuningStep, and None in the last call for a problem. ProgressBar() is such a function. It must
+    not use the engine. An exception from it, and Ctrl-C with or without it, cancels the tuning and leaves the call that
+    tunes; nothing is stored, and the next call tunes again.
     """
 
     def __init__(
@@ -50,7 +55,9 @@ class Engine:
         templates_folder: _Path | None = None,
         dump_folder: _Path | None = None,
         remote: str | None = None,
+        progress: TuningProgress | None = None,
     ) -> None:
+        self._observer = Observer(progress)
         self._core = _core.Engine(
             device,
             mode,
@@ -69,6 +76,7 @@ class Engine:
             templates_folder,
             dump_folder,
             remote,
+            self._observer,
         )
 
     def prepare(
@@ -77,19 +85,22 @@ class Engine:
         config: str | dict[str, int | str] | None = None,
         mode: str | None = None,
         stream: int = 0,
+        progress: TuningProgress | None = None,
         **fields: Any,
     ) -> _core.Plan:
         """Select or tune a configuration, compile or load the kernels, and return the plan.
 
         problem: a Problem, or the name of an operation with its fields as keywords. config: a configuration to use,
         complete or partial, such as "variant=two_pass,threads=512". stream: a CUDA stream; if it is being captured and
-        the plan does not exist yet, Capturing is raised. An equal problem gives the same plan.
+        the plan does not exist yet, Capturing is raised. progress: in place of the engine's. An equal problem gives the same
+        plan.
         """
         if isinstance(problem, str):
             problem = _core.Problem(problem, **fields)
         elif fields:
             raise TypeError(f"fields go with the name of an operation, not with a Problem: {', '.join(fields)}")
-        return self._core.prepare(problem, config, mode, stream)
+        with self._observer.instead(progress):
+            return self._core.prepare(problem, config, mode, stream)
 
     def synchronize(self, stream: int = 0) -> None:
         """Wait for the work on a stream; 0 is the default stream."""
@@ -99,9 +110,13 @@ class Engine:
         """Return the counters of tuning on first use."""
         return self._core.tuning()
 
-    def tune_pending(self, budget_s: float) -> int:
-        """Tune keys that wait because of tune_share, for that many seconds; return their number."""
-        return self._core.tune_pending(budget_s)
+    def tune_pending(self, budget_s: float, *, progress: TuningProgress | None = None) -> int:
+        """Tune keys that wait because of tune_share, for that many seconds; return their number.
+
+        progress: in place of the engine's.
+        """
+        with self._observer.instead(progress):
+            return self._core.tune_pending(budget_s)
 
     @property
     def device_name(self) -> str:

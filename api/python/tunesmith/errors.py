@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 
 class Error(Exception):
     """An error of the library: one line that names the argument, its value and what is allowed."""
@@ -69,7 +71,10 @@ class VerificationFailed(Error, RuntimeError):
 
 
 class Cancelled(Error, RuntimeError):
-    """Stopped on request; nothing was stored."""
+    """Stopped on request; nothing was stored.
+
+    The thread whose callback for progress raised gets that exception instead; threads that waited for its result get this.
+    """
 
     code = "cancelled"
 
@@ -95,8 +100,19 @@ class CacheFailed(Error, RuntimeError):
 _CLASSES: dict[str, type[Error]] = {each.code: each for each in Error.__subclasses__()}
 
 
-def make(code: str, message: str, log: str, source_path: str) -> Error:
+_kept = threading.local()
+
+
+def keep(exception: BaseException) -> None:
+    """Keep what a callback raised until the library's error that it causes arrives on this thread."""
+    _kept.exception = exception
+
+
+def make(code: str, message: str, log: str, source_path: str) -> BaseException:
     """Return the exception for an error of the C++ library."""
+    kept: BaseException | None = vars(_kept).pop("exception", None)
+    if code == Cancelled.code and kept is not None:
+        return kept
     if code == NoCompiler.code:
         message += "; `pip install tunesmith[cu13]` (or cu12) installs NVRTC"
     error = _CLASSES.get(code, Error)(message)

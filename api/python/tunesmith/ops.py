@@ -7,6 +7,7 @@ functions exist for testing and for the CPU: on a GPU, use tunesmith.torch, or p
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 from collections.abc import Iterator, Mapping
@@ -60,12 +61,10 @@ class Operation:
         """Return the problem for input arrays: their shapes, element types, strides and alignments, and the fields."""
         return _infer(self.name, arrays, fields)
 
-    def __call__(
-        self, *arrays: Any, engine: Engine | None = None, out: Mapping[str, Any] | None = None, **named: Any
-    ) -> Any:
+    def __call__(self, *arrays: Any, engine: Engine | None = None, out: Mapping[str, Any] | Any = None, **named: Any) -> Any:
         """Run the operation. Return its output, or a named tuple of its outputs if there are several.
 
-        arrays: the inputs in launch order, or by keyword. out: arrays to write to, by name.
+        arrays: the inputs in launch order, or by keyword. out: arrays to write to, by name; the array if there is one.
         """
         import numpy
 
@@ -84,7 +83,7 @@ class Operation:
                 given[array.name] = named.pop(array.name)
         engine = engine or default_engine("host")
         problem = self.problem(given, **named)
-        sources, outputs = dict(given), dict(out or {})
+        sources, outputs = dict(given), _outputs(self.name, problem, out)
         launched: list[Any] = []
         results: dict[str, Any] = {}
         plan = engine.prepare(problem)
@@ -121,12 +120,14 @@ def operation(name: str) -> Operation:
 
 def __getattr__(name: str) -> Operation:
     if name.startswith("_") or name not in _core.operation_names():
-        raise AttributeError(f"module 'tunesmith.ops' has no operation '{name}'")
+        near = difflib.get_close_matches(name, _core.operation_names(), 1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise AttributeError(f"module 'tunesmith.ops' has no operation '{name}'{hint}")
     return operation(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_core.operation_names()])
+    return sorted([*__all__, *_core.operation_names()])
 
 
 def _signature(name: str) -> inspect.Signature:
@@ -198,6 +199,7 @@ def _set(name: str, fields: dict[str, _Value], field: str, value: _Value, array:
 def _infer(name: str, arrays: Mapping[str, Any], given: Mapping[str, Any]) -> _core.Problem:
     fields: dict[str, _Value] = {key: value for key, value in given.items() if value is not None}
     layouts = {array: _core.layout(value, array) for array, value in arrays.items()}
+    _require_inputs(name, fields, arrays)
     for array, layout in layouts.items():
         info = _find(name, fields, array)
         if info is None:
@@ -211,12 +213,41 @@ def _infer(name: str, arrays: Mapping[str, Any], given: Mapping[str, Any]) -> _c
         field = _dtype_field(name, array)
         if field is not None:
             dtype = {"bool": "u8", "u16": "bf16"}.get(layout["dtype"], layout["dtype"])
+            choices = next(each.choices for each in _core.operation_fields(name) if each.name == field)
+            if dtype not in choices:
+                raise InvalidArgument(f"{name}: {array} has elements of {layout['type']}; allowed: {', '.join(choices)}")
             _set(name, fields, field, dtype, array)
+        if (
+            info.present
+            and len(info.dims) != len(layout["shape"])
+            and not _core.infer_fields(name, {}, array, layout["shape"])
+        ):
+            shape = tuple(layout["shape"])
+            raise InvalidArgument(f"{name}: {array} has the shape {shape}; expected {' x '.join(info.dims)}")
         for field, extent in _core.infer_fields(name, fields, array, layout["shape"]).items():
             _set(name, fields, field, extent, array)
     for array, layout in layouts.items():
         _set_strides(name, fields, array, layout)
     return _core.Problem(name, **fields)
+
+
+def _require_inputs(name: str, fields: dict[str, _Value], given: Mapping[str, Any]) -> None:
+    """Raise if an input is missing that every problem with these fields has."""
+    inputs = [array for array in _core.operation_arrays(name, fields) if array.role == "input" and array.present]
+    needed = [array.name for array in inputs if not array.optional]
+    missing = [array for array in needed if array not in given]
+    if missing:
+        raise InvalidArgument(f"{name}: {missing[0]} is missing; it needs {', '.join(needed)}")
+
+
+def _outputs(name: str, problem: _core.Problem, out: Mapping[str, Any] | Any) -> dict[str, Any]:
+    """Return `out` by name."""
+    if out is None or isinstance(out, Mapping):
+        return dict(out or {})
+    names = [array.name for array in problem.arrays if array.role == "output" and array.present]
+    if len(names) != 1:
+        raise InvalidArgument(f"out is one array, but {name} has the outputs {', '.join(names)}; pass out={{name: array}}")
+    return {names[0]: out}
 
 
 def _set_strides(name: str, fields: dict[str, _Value], array: str, layout: Mapping[str, Any]) -> None:

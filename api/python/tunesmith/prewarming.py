@@ -42,8 +42,12 @@ def problems_of_spec(spec: Spec) -> list[_core.Problem]:
         entries = json.loads(Path(spec).read_text(encoding="utf-8"))
     if set(entries) != {"problems"}:
         raise InvalidArgument(f"the spec has the keys {sorted(entries)}; expected 'problems'")
+    if not isinstance(entries["problems"], list | tuple):
+        raise InvalidArgument("the spec's 'problems' is no list; expected a list of objects, each with an 'op'")
     problems: dict[str, _core.Problem] = {}
     for number, entry in enumerate(entries["problems"]):
+        if not isinstance(entry, Mapping):
+            raise InvalidArgument(f"problems[{number}] is {entry!r}; expected an object with an 'op'")
         if "op" not in entry:
             raise InvalidArgument(f"problems[{number}] has no 'op'")
         names = list(entry)
@@ -71,6 +75,9 @@ def prewarm(
     if isinstance(problems, Mapping | str | os.PathLike):
         problems = problems_of_spec(problems)
     problems = list(problems)
+    for number, problem in enumerate(problems):
+        if not isinstance(problem, _core.Problem):
+            raise TypeError(f"problems[{number}] is {problem!r}; expected a tunesmith.Problem, or a spec")
     engine = engine or default_engine()
     result = Prewarmed([], [])
     for done, problem in enumerate(problems):

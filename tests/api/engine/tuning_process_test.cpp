@@ -39,6 +39,11 @@ std::string own_arguments() {
     for (;;) pause();
   }
   if (text == "says nothing") _exit(3);
+  if (text == "reports and waits") {
+    std::puts(progress_text(1, 17, "verified").c_str());
+    std::fflush(stdout);
+    for (;;) pause();
+  }
   if (text == "answers") {
     // Says nothing if it does not get the problem and the engine's options.
     const std::string arguments = own_arguments();
@@ -49,6 +54,7 @@ std::string own_arguments() {
     for (const auto& [variable, value] : {std::pair("TUNESMITH_CACHE", ""), {"TUNESMITH_SYSTEM_CACHE", "/a.db:/b.db"}})
       if (std::getenv(variable) == nullptr || std::getenv(variable) != std::string_view(value)) _exit(5);
     std::puts("something that a library prints");
+    std::puts(progress_text(3, 17, "4 candidates in the running").c_str());
     std::puts(std::getenv(answer_variable));
   }
   std::fflush(stdout);
@@ -118,6 +124,27 @@ TEST_F(TuningProcess, ItsAnswerIsUsed) {
   EXPECT_EQ(plan.config(), config);
   EXPECT_EQ(plan.tune_s(), 0.5);
   EXPECT_EQ(fake.engine->prepare(with_user_function(63)).origin(), Origin::exact);
+  EXPECT_EQ(fake.logged("warning: "), 0);
+}
+
+TEST_F(TuningProcess, ItsProgressIsReported) {
+  const Behavior behavior("answers", answer_text(Tuned{{parse_fields(default_config(), "config")}, 0.5, 20}));
+  std::vector<std::string> steps;
+  fake.engine->parts().options.progress = [&](const TuningProgress& at) {
+    steps.push_back(std::to_string(at.done) + "/" + std::to_string(at.total) + " " + at.what);
+  };
+  EXPECT_EQ(fake.engine->prepare(with_user_function()).origin(), Origin::tuned);
+  EXPECT_EQ(steps, (std::vector<std::string>{"3/17 4 candidates in the running", "17/17 done"}));
+}
+
+TEST_F(TuningProcess, AnExceptionFromTheCallbackStopsIt) {
+  const Behavior behavior("reports and waits");
+  fake.engine->parts().tuner_start_s = 60;
+  fake.engine->parts().options.progress = [](const TuningProgress&) { throw std::logic_error("enough"); };
+  const Clock::time_point start = Clock::now();
+  EXPECT_THROW((void)fake.engine->prepare(with_user_function()), std::logic_error);
+  EXPECT_LT(Clock::now() - start, 30s);
+  EXPECT_EQ(fake.engine->tuning().pending_keys, 1);
   EXPECT_EQ(fake.logged("warning: "), 0);
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sample_table import SAMPLES, Sample
 from torch.nn.attention.flex_attention import create_block_mask
 
 import tunesmith
@@ -238,6 +239,68 @@ def test_a_graph_after_a_warm_up() -> None:
     graph.replay()
     torch.cuda.synchronize()
     close(y, torch.softmax(x.double(), -1), 1)
+
+
+@pytest.fixture(params=SAMPLES)
+def sample(request: pytest.FixtureRequest) -> Sample:
+    return SAMPLES[request.param]
+
+
+def test_samples(sample: Sample) -> None:
+    inputs = sample.inputs("cuda")
+    sample.check(sample.function(*inputs), inputs)
+
+
+def test_samples_on_a_side_stream(sample: Sample) -> None:
+    late = sample.inputs("cuda")
+    inputs = sample.inputs("cuda")
+    for one in inputs:
+        one.zero_()
+    sample.function(*inputs)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(50_000_000)
+        for one, value in zip(inputs, late, strict=True):
+            one.copy_(value)
+        found = sample.function(*inputs)
+    stream.synchronize()
+    sample.check(found, late)
+
+
+def test_samples_in_a_graph(sample: Sample) -> None:
+    late = sample.inputs("cuda")
+    inputs = sample.inputs("cuda")
+    for one in inputs:
+        one.zero_()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        sample.function(*inputs)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = sample.function(*inputs)
+    for one, value in zip(inputs, late, strict=True):
+        one.copy_(value)
+    graph.replay()
+    torch.cuda.synchronize()
+    sample.check(found, late)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_samples_on_a_second_device(sample: Sample) -> None:
+    inputs = sample.inputs("cuda:1")
+    found = sample.function(*inputs)
+    assert found.device == inputs[0].device
+    assert torch.cuda.current_device() == 0
+    sample.check(found, inputs)
+
+
+def test_samples_compiled_by_inductor(sample: Sample) -> None:
+    torch.compiler.reset()
+    inputs = sample.inputs("cuda")
+    sample.check(torch.compile(sample.function, fullgraph=True)(*inputs), inputs)
 
 
 def test_a_capture_without_a_warm_up_says_so() -> None:

@@ -18,6 +18,11 @@ CE = ("mean", -100, 0.0, 0.0, 0.0, 1.0)
 VARLEN = (6, 6, "none", -1, -1, 0.0, 0.0)
 ATTENTION = ("bhsd", "none", -1, -1, 0.0, 0.0, 0.0, "", "", "")
 
+PER_HEAD = """__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {
+  return score + aux.bias[h];
+}
+"""
+
 
 def leaf(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, requires_grad=True)
@@ -67,8 +72,32 @@ SAMPLES: dict[str, Any] = {
         *CE,
     ),
     "attention": lambda: (leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), None, None, None, [], *ATTENTION),
+    "attention_backward": lambda: (
+        *(torch.randn(1, 2, 9, 16) for _ in range(5)),
+        torch.full((1, 2, 9), 3.0),
+        None,
+        None,
+        None,
+        [torch.randn(2)],
+        *ATTENTION[:7],
+        PER_HEAD,
+        "",
+        "bias:f32[2]",
+        "bias",
+        True,
+    ),
     "row_program": lambda: ([leaf(4, COLS)], "in x : float[row, col]\nout y : float[row, col] = 2 * x", ""),
     "attention_varlen": lambda: (leaf(9, 2, 16), leaf(9, 2, 16), leaf(9, 2, 16), starts(), starts(), None, None, *VARLEN),
+    "attention_varlen_backward": lambda: (
+        *(torch.randn(9, 2, 16) for _ in range(5)),
+        torch.full((2, 9), 3.0),
+        starts(),
+        starts(),
+        None,
+        None,
+        *VARLEN,
+        True,
+    ),
 }
 
 
@@ -82,7 +111,7 @@ def test_every_operator_has_a_sample() -> None:
     defined = {
         name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("tunesmith::")
     }
-    assert defined - set(SAMPLES) == {"attention_backward", "attention_varlen_backward"}
+    assert defined == set(SAMPLES)
 
 
 def step(x: torch.Tensor, head: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

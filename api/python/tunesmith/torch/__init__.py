@@ -24,6 +24,8 @@ from .softmax import log_softmax, softmax
 from .varlen import attention_varlen
 from .vocab_parallel import vocab_parallel_cross_entropy
 
+from . import vmap as _vmap  # isort: skip  # noqa: F401  (registers rules for the operators)
+
 __all__ = [
     "attention",
     "attention_varlen",

@@ -443,7 +443,7 @@ def _gradient_without_arrays(ctx: Any, *douts: Any) -> Any:
     return tuple(None if isinstance(one, list) else one for one in _gradient(ctx, *douts))
 
 
-_transformed = transformable(torch.ops.tunesmith.attention, _setup_context, _gradient_without_arrays)
+_transformed = transformable(torch.ops.tunesmith.attention, _setup_context, _gradient_without_arrays, vmap=True)
 
 
 def _no_second_derivative(ctx: Any, *_: Any) -> Any:
@@ -454,7 +454,7 @@ def _no_context(*_: Any, **__: Any) -> None:
     pass
 
 
-_transformed_backward = transformable(torch.ops.tunesmith.attention_backward, _no_context, _no_second_derivative)
+_transformed_backward = transformable(torch.ops.tunesmith.attention_backward, _no_context, _no_second_derivative, vmap=True)
 
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("attention", run_attention, _key)

@@ -49,10 +49,12 @@ def use_engine(engine: Engine) -> None:
 
 is_compiling = torch.compiler.is_dynamo_compiling  # other tracers are modes, which launchers see
 increment_version = torch.autograd.graph.increment_version
+_forward_ad = torch.autograd.forward_ad
 _GUARDS: list[Callable[[], object]] = [
     torch._C._len_torch_dispatch_stack,
     torch._C._len_torch_function_stack,
     torch._C._functorch.peek_interpreter_stack,
+    lambda: _forward_ad._current_level >= 0,
 ]
 
 
@@ -239,6 +241,7 @@ def is_eager(*tensors: torch.Tensor) -> bool:
         and torch._C._len_torch_dispatch_stack() == 0
         and torch._C._len_torch_function_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
+        and _forward_ad._current_level < 0
         and not any(tensor.is_neg() or type(tensor) not in _TYPES for tensor in tensors)
     )
 
@@ -247,20 +250,34 @@ def is_transformed() -> bool:
     """Whether a transform of torch.func or forward-mode autograd may see the call."""
     if is_compiling():
         return False
-    return torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0
+    return torch._C._functorch.peek_interpreter_stack() is not None or _forward_ad._current_level >= 0
 
 
 def transformable(
-    operator: Callable[..., Any], setup_context: Callable[..., None], gradient: Callable[..., Any], *, vmap: bool = False
+    operator: Callable[..., Any],
+    setup_context: Callable[..., None],
+    gradient: Callable[..., Any],
+    *,
+    vmap: bool = False,
+    jvp: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """Return an operator for calls under torch.func, whose grad does not see the gradient that operators register.
 
-    vmap: the operator and that of its gradient have a rule for vmap. Forward-mode autograd raises NotImplementedError.
+    vmap: the operator and that of its gradient have a rule for vmap. jvp: the forward-mode derivative, as of
+    torch.autograd.Function; without it, forward-mode autograd raises NotImplementedError.
     """
+
+    def no_jvp(*_: Any) -> Any:
+        raise NotImplementedError(
+            f"tunesmith: {operator.__name__} has no forward-mode derivative (jvp); reverse mode works: backward(), "
+            "torch.func.vjp, torch.func.grad, torch.func.jacrev"
+        )
+
     members = {
         "forward": staticmethod(lambda *arguments: operator(*arguments)),
         "setup_context": staticmethod(setup_context),
         "backward": staticmethod(gradient),
+        "jvp": staticmethod(jvp or no_jvp),
         "generate_vmap_rule": vmap,
     }
     return type("Transformed", (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]

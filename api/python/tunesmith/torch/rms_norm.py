@@ -118,7 +118,7 @@ def _gradients(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return the gradient of the input and, if `wanted`, of the weight."""
     upstream = dy.float()
-    if torch.is_grad_enabled():  # for a second derivative, 1 / rms is a function of the input
+    if torch.is_grad_enabled() or is_transformed():  # for a second derivative, 1 / rms is a function of the input
         rstd = torch.rsqrt(x.float().square().mean(dim=-1, keepdim=True) + eps)
     normalized = x.float() * rstd
     dweight = None
@@ -134,6 +134,7 @@ def _gradients(
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     x, weight, ctx.eps, ctx.weight_offset = inputs
     ctx.save_for_backward(x, weight, output[1])
+    ctx.save_for_forward(x, weight, output[1])
     ctx.mark_non_differentiable(output[1])
 
 
@@ -143,7 +144,21 @@ def _gradient(ctx: Any, dy: torch.Tensor, _: Any) -> Any:
     return *_gradients(x, weight, rstd, dy, ctx.eps, ctx.weight_offset, wanted), None, None
 
 
-_transformed = transformable(torch.ops.tunesmith.rms_norm, _setup_context, _gradient)
+def _jvp(ctx: Any, dx: torch.Tensor | None, dweight: torch.Tensor | None, *_: Any) -> Any:
+    x, weight, rstd = ctx.saved_tensors
+    normalized = x.float() * rstd
+    dy = torch.zeros_like(normalized)
+    if dx is not None:
+        scaled = rstd * dx.float()
+        dy = scaled - normalized * (normalized * scaled).mean(dim=-1, keepdim=True)
+        if weight is not None:
+            dy = dy * (weight.float() + ctx.weight_offset)
+    if dweight is not None:
+        dy = dy + normalized * dweight.float()
+    return dy.to(x.dtype), None
+
+
+_transformed = transformable(torch.ops.tunesmith.rms_norm, _setup_context, _gradient, vmap=True, jvp=_jvp)
 
 
 for _key in ("CPU", "CUDA"):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .attention import gradients_of, score_fields, score_options
-from .launching import DTYPES, Launcher, Prepared, call, launch, launcher
+from .launching import DTYPES, Launcher, Prepared, call, is_transformed, launch, launcher, transformable
 
 __all__ = ["attention_varlen"]
 
@@ -55,7 +55,8 @@ def attention_varlen(
         dtype = torch.get_autocast_dtype(q.device.type)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     options = (max_seq_q, max_seq_kv, *score_options(causal, window, scale, softcap))
-    result = torch.ops.tunesmith.attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_kv, alibi_slopes, sinks, *options)
+    run = _transformed if is_transformed() else torch.ops.tunesmith.attention_varlen
+    result = run(q, k, v, cu_seqlens_q, cu_seqlens_kv, alibi_slopes, sinks, *options)
     return tuple(result) if return_lse else result[0]
 
 
@@ -150,14 +151,19 @@ def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _gradient(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
-    gradients = torch.ops.tunesmith.attention_varlen_backward(
-        dout, *ctx.saved_tensors, *ctx.options, torch.are_deterministic_algorithms_enabled()
-    )
+    backward = _transformed_backward if is_transformed() else torch.ops.tunesmith.attention_varlen_backward
+    gradients = backward(dout, *ctx.saved_tensors, *ctx.options, torch.are_deterministic_algorithms_enabled())
     return *gradients, *[None] * (4 + len(ctx.options))
 
 
 def _no_second_derivative(ctx: Any, *_: Any) -> Any:
     raise NotImplementedError("tunesmith: attention_varlen has no second derivative")
+
+
+_transformed = transformable(torch.ops.tunesmith.attention_varlen, _setup_context, _gradient, vmap=True)
+_transformed_backward = transformable(
+    torch.ops.tunesmith.attention_varlen_backward, lambda *_, **__: None, _no_second_derivative, vmap=True
+)
 
 
 for _key in ("CPU", "CUDA"):

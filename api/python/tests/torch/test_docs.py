@@ -1,0 +1,57 @@
+"""The examples of docs/python.md with PyTorch, on CPU tensors."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from documentation import blocks
+
+
+def inputs() -> dict[str, Any]:
+    def leaf(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, requires_grad=True)
+
+    return {
+        "torch": torch,
+        "x": leaf(4, 24),
+        "weight": leaf(24),
+        "logits": leaf(4, 40),
+        "target": torch.arange(4),
+        "hidden": leaf(4, 16),
+        "head": leaf(40, 16),
+        "q": leaf(1, 9, 2, 16),
+        "k": leaf(1, 9, 2, 16),
+        "v": leaf(1, 9, 2, 16),
+        "mask": torch.ones(9, 9, dtype=torch.bool),
+    }
+
+
+@pytest.mark.parametrize("heading", ["PyTorch", "Replace scaled_dot_product_attention"])
+def test_they_run(heading: str) -> None:
+    names = inputs()
+    for block in blocks()[heading]:
+        if "activate_flash_attention_impl" in block and not hasattr(torch.nn.attention, "activate_flash_attention_impl"):
+            continue
+        exec(block, names)
+    if hasattr(torch.nn.attention, "restore_flash_attention_impl"):
+        torch.nn.attention.restore_flash_attention_impl()
+    assert all(one.isfinite().all() for one in names.values() if isinstance(one, torch.Tensor) and one.is_floating_point())
+
+
+def test_score_mod_and_mask_mod() -> None:
+    (block,) = blocks()["score_mod and mask_mod as Python functions"]
+    changes = {'device="cuda"': 'device="cpu"', "document = ...": "document = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2])"}
+    for old, new in changes.items():
+        assert old in block
+        block = block.replace(old, new)
+    from tunesmith.torch import attention
+
+    names = {**inputs(), "attention": attention}
+    exec(block, names)
+    assert torch.equal(names["o"][:, 3], attention(names["q"], names["k"][:, 3:4], names["v"][:, 3:4])[:, 3])

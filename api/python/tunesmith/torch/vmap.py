@@ -1,0 +1,120 @@
+"""The operators under torch.vmap: one launch where the batch is more rows or more of attention's batch, else a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .. import _core
+
+_OPS = torch.ops.tunesmith
+
+#: Rule of an operator: (info, in_dims, *arguments) -> (outputs, out_dims).
+Rule = Callable[..., tuple[Any, Any]]
+
+
+def looped(operator: Callable[..., Any]) -> Rule:
+    """Return a rule that calls the operator for each element of the batch."""
+
+    def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
+        results = [operator(*_element(arguments, in_dims, i)) for i in range(info.batch_size)]
+        outputs = pytree.tree_map(lambda *each: torch.stack(each), *results)
+        return outputs, pytree.tree_map(lambda _: 0, outputs)
+
+    return rule
+
+
+def _element(arguments: Sequence[Any], dims: Sequence[Any], i: int) -> list[Any]:
+    """Return element i of arguments, which may be lists of tensors."""
+    return [
+        _element(argument, dim, i) if isinstance(dim, list | tuple) else argument if dim is None else argument.select(dim, i)
+        for argument, dim in zip(arguments, dims, strict=True)
+    ]
+
+
+def merged(tensor: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
+    """Return a tensor with the batch merged into its first dimension; one without a batch is repeated."""
+    tensor = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+    return tensor.flatten(0, 1)
+
+
+def _split(outputs: Any, size: int) -> tuple[Any, Any]:
+    """Return outputs with the batch as the first dimension, and its places."""
+    outputs = pytree.tree_map(lambda output: output.unflatten(0, (size, -1 if output.shape[0] else 0)), outputs)
+    return outputs, pytree.tree_map(lambda _: 0, outputs)
+
+
+def _rms_norm(info: Any, in_dims: Any, x: torch.Tensor, weight: Any, *options: Any) -> tuple[Any, Any]:
+    if in_dims[1] is not None:  # a kernel has one weight for all rows
+        return looped(_OPS.rms_norm)(info, in_dims, x, weight, *options)
+    return _OPS.rms_norm(x.movedim(in_dims[0], 0), weight, *options), (0, 0)
+
+
+def _attention(operator: Callable[..., Any], tensors: int, plain: Callable[..., bool]) -> Rule:
+    """Return the rule of an operator whose first arguments are tensors of attention's batch.
+
+    plain: whether nothing depends on the number of a batch, for the arguments after them.
+    """
+
+    def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
+        others, dims = arguments[tensors:], in_dims[tensors:]
+        if any(dim is not None for dim in pytree.tree_leaves(dims, is_leaf=lambda dim: dim is None)) or not plain(*others):
+            return looped(operator)(info, in_dims, *arguments)
+        size = info.batch_size
+        batch = [merged(one, dim, size) for one, dim in zip(arguments[:tensors], in_dims, strict=False)]
+        return _split(operator(*batch, *others), size)
+
+    return rule
+
+
+def _is_plain(*others: Any) -> bool:
+    """Whether a call has neither dropout nor functions of the number of the batch."""
+    rng_state, arrays, score_mod, mask_mod = others[2], others[3], others[11], others[12]
+    return rng_state is None and not arrays and not score_mod and not mask_mod
+
+
+_ROWS, _MORE_ROWS = 3, 5
+
+
+def _row_program(info: Any, in_dims: Any, inputs: Sequence[torch.Tensor], program: str, numbers: str) -> tuple[Any, Any]:
+    size, dims = info.batch_size, in_dims[0]
+    over_rows = _over_rows(program)
+    if over_rows is None or any(dim is not None and not rows for dim, rows in zip(dims, over_rows, strict=True)):
+        return looped(_OPS.row_program)(info, in_dims, inputs, program, numbers)
+    batch = [merged(one, dim, size) if rows else one for one, dim, rows in zip(inputs, dims, over_rows, strict=True)]
+    return _split(_OPS.row_program(batch, program, numbers), size)
+
+
+def _over_rows(program: str) -> list[bool] | None:
+    """Return which inputs have rows; None if a program sees more than its row: its number, their number, or other rows."""
+    code = " ".join(line.split("#")[0] for line in program.splitlines())
+    for index in ("[row, col", "[row,col", "[row]"):  # the kinds of arrays
+        code = code.replace(index, " ")
+    words = set(code.replace("[", " ").translate(_NO_WORDS).split())
+    if words & {"row", "rows", "colsum", "uniform"}:
+        return None
+
+    def arrays(rows: int) -> list[_core.Array]:
+        return _core.operation_arrays("row_program", {"program": program, "dtype": "f32", "rows": rows, "cols": 4096})
+
+    given = list(zip(arrays(_ROWS), arrays(_MORE_ROWS), strict=True))
+    has_rows = [one.shape != other.shape for one, other in given]
+    if not all(rows for rows, (array, _) in zip(has_rows, given, strict=True) if array.role == "output"):
+        return None
+    return [rows for rows, (array, _) in zip(has_rows, given, strict=True) if array.role != "output"]
+
+
+_NO_WORDS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
+
+for _name, _rule in {
+    "rms_norm": _rms_norm,
+    "attention": _attention(_OPS.attention, 3, _is_plain),
+    "attention_backward": _attention(_OPS.attention_backward, 6, _is_plain),
+    "attention_varlen": looped(_OPS.attention_varlen),
+    "attention_varlen_backward": looped(_OPS.attention_varlen_backward),
+    "row_program": _row_program,
+}.items():
+    torch.library.register_vmap(f"tunesmith::{_name}", _rule)
