@@ -216,13 +216,22 @@ class Gradient {
       case Operation::minimum:
       case Operation::maximum: return extreme(n, d);
       case Operation::select: give(b, select(x, d, constant(0))); return give(c, select(x, constant(0), d));
-      case Operation::scatter:
-        if (active_[index(b)])
-          throw Error(ErrorCode::invalid_argument, "'scatter', line ", here.place.line,
-                      ", has no gradient; write the values [row, k] as outputs");
-        return;
+      case Operation::scatter: return contribute(b, at_chosen(here, d), Kind::top);
       default: return;
     }
+  }
+
+  /// The values of d at the columns of a scatter: the topk that chose them carries d along.
+  int at_chosen(const Node& scatter, int d) {
+    const Node& column = node(scatter.operands[0]);
+    const bool chosen = column.operation == Operation::reduced &&
+                        program_.reductions[index(column.index)].reducer == Reducer::topk && column.part == 1;
+    if (!active_[index(scatter.operands[1])]) return -1;
+    if (!chosen)
+      throw Error(ErrorCode::invalid_argument, "'scatter', line ", scatter.place.line,
+                  ", has no gradient; its columns must be those of a topk");
+    const int x = value(program_.reductions[index(column.index)].operands[0]);
+    return graph_.result(graph_.reduce(Reducer::topk, {x, d}, false), 2);
   }
 
   /// The first operand gets the derivative where it is the result and differs from the second.

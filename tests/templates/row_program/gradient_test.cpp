@@ -209,6 +209,8 @@ TEST(RowProgramGradient, OfAColumnSumIsThatOfDifferences) {
 TEST(RowProgramGradient, OfChosenColumnsIsThatOfDifferences) {
   for (const char* const outputs :
        {"out y : f32[row, 5] = v * v + b", "out y : f32[row, 5] = exp(v - l)\nout z : f32[row, 5] = c * b",
+        "out y : f32[row, col] = scatter(i, v * v) * x + w\nout z : f32[row, 5] = b * c",
+        "out y : f32[row, col] = x * x * scatter(i, exp(v - l) * b)",
         "out y : f32[row, 5] = v / t * b + r\nout i_out : i32[row, 5] = i"})
     EXPECT_GE(check_gradient("in x : f32[row, col]\nin w : f32[col]\nin b : f32[row, 5]\nin r : f32[row]\n"
                              "topk[5] v, i, c = x + w, x * w\nlse l = v\nsum t = exp(v) * r\n" +
@@ -233,9 +235,10 @@ TEST(RowProgramGradient, OfOneWithoutIsAnError) {
   EXPECT_NE(
       message("in x : f32[row, col]\nargmax i = x\nout y : i32[row] = i\n").find("no output of the program has a gradient"),
       std::string::npos);
-  EXPECT_NE(message("in x : f32[row, col]\ntopk[2] v, i = x\nout y : f32[row, col] = scatter(i, v)\n")
-                .find("'scatter', line 3, has no gradient"),
-            std::string::npos);
+  EXPECT_NE(
+      message("in x : f32[row, col]\nin i : i32[row, 2]\nin w : f32[row, 2]\nout y : f32[row, col] = x + scatter(i, w)\n")
+          .find("'scatter', line 4, has no gradient"),
+      std::string::npos);
   EXPECT_NE(message("in a, b, c : f32[row, col]\nout y, : f32[row, col] = a\n").find("one output"), std::string::npos);
   EXPECT_NE(message("in a, b, c, d : f32[row, col]\nout y : f32[row, col] = a * b * c * d\n")
                 .find("5 inputs [row, col]; allowed: up to 4"),
