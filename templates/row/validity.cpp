@@ -63,6 +63,17 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
   return {};
 }
 
+/// Static shared memory for the partial results of a program with large ones. Zero for others, which always have room.
+std::int64_t static_exchange_bytes(const TypedConfig& config, const Shape& shape) {
+  constexpr int large = 32, float_bytes = 4, warp = 32, buffers = 2;
+  if (!shape.is_program || shape.exchanged_floats <= large || config.variant == Variant::warp) return 0;
+  if (config.variant == Variant::persistent) return message_bytes(config, shape);
+  const std::int64_t value = std::int64_t{float_bytes} * shape.exchanged_floats, warps = config.threads / warp;
+  const std::int64_t within = warps * value * shape.exchanges;
+  return config.variant == Variant::cluster ? buffers * within + buffers * config.blocks_per_row * value * shape.exchanges
+                                            : within;
+}
+
 std::string why_not_resident(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   const int blocks = config.bounds_registers() ? config.min_blocks : 1;
   const int threads = config.threads + (config.variant == Variant::pipeline ? pipeline_extra_threads : 0);
@@ -95,6 +106,10 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
   std::string reason = why_not_on_device(config, shape, device);
   if (reason.empty() && config.variant == Variant::persistent) reason = why_not_persistent(config, shape);
   if (reason.empty() && config.variant == Variant::pipeline) reason = why_not_streamed(config, shape, device);
+  constexpr std::int64_t most_static_bytes = 46 << 10;  // CUDA allows 48 KiB
+  if (const std::int64_t bytes = static_exchange_bytes(config, shape); reason.empty() && bytes > most_static_bytes)
+    reason = "the warps of a row exchange " + number(bytes) + " bytes through shared memory; there are " +
+             number(most_static_bytes) + "; use fewer threads, or fewer rows of a batch";
   if (reason.empty() && config.holds_row()) reason = why_row_does_not_fit(config, shape, device);
   if (reason.empty()) reason = why_not_resident(config, shape, device);
   if (reason.empty() && config.variant == Variant::split && config.blocks_per_row > shape.vectors_per_row())

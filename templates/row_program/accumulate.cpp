@@ -43,6 +43,7 @@ void Accumulator::add(std::int64_t column, const Bounded* terms) {
       bound_ += term.bound;
       return;
     case Reducer::custom: return add_custom(terms);
+    case Reducer::topk: return;  // TopOfTerms
   }
 }
 
@@ -75,6 +76,7 @@ Outcomes Accumulator::outcomes(int part) {
     case Reducer::all: return one({sum_, uncertain_ && sum_ != 0 ? 1.0 : 0.0});
     case Reducer::count: return one({sum_, bound_});
     case Reducer::custom: return one(custom(part));
+    case Reducer::topk: break;
   }
   return {};
 }
@@ -98,7 +100,7 @@ void Accumulator::add_extreme(Bounded term, std::int64_t column) {
   const bool argument = reducer_ == Reducer::argmax || reducer_ == Reducer::argmin;
   if (term.bound == anything) {
     uncertain_ = true;
-    if (argument) candidates_.push_back({column, anything});
+    if (argument) candidates_.push_back({column, anything, true});
     return;
   }
   if (std::isnan(term.value)) {
@@ -123,7 +125,7 @@ std::vector<std::int64_t> Accumulator::candidates() {
   std::vector<std::int64_t> columns;
   for (const Candidate& c : candidates_) columns.push_back(c.column);
   if (first_nan_ >= 0) {  // the first NaN, or an earlier element that may be one
-    std::erase_if(candidates_, [&](const Candidate& c) { return c.high < anything; });
+    std::erase_if(candidates_, [](const Candidate& c) { return !c.may_be_nan; });
     columns.clear();
     for (const Candidate& c : candidates_)
       if (c.column < first_nan_) columns.push_back(c.column);

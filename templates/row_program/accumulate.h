@@ -39,6 +39,7 @@ class Accumulator {
   struct Candidate {
     std::int64_t column;
     double high;
+    bool may_be_nan = false;
   };
 
   Reducer reducer_;

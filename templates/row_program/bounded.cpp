@@ -53,6 +53,7 @@ Bounded select(const Bounded& condition, const Bounded& yes, const Bounded& no) 
   const Bounded& other = condition.value != 0 ? no : yes;
   if (condition.bound == 0) return chosen;
   if (chosen.bound == anything || other.bound == anything) return {chosen.value, anything};
+  if (std::isnan(chosen.value) != std::isnan(other.value)) return {chosen.value, anything};
   if (chosen.value == other.value) return {chosen.value, std::max(chosen.bound, other.bound)};
   return hull(chosen.value, std::min(chosen.value - chosen.bound, other.value - other.bound),
               std::max(chosen.value + chosen.bound, other.value + other.bound));

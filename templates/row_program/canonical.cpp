@@ -22,7 +22,7 @@ class Canonical {
  public:
   explicit Canonical(const Program& program)
       : program_(program), hashes_(program.nodes.size()), numbers_(program.nodes.size(), -1) {
-    std::array<int, 5> counts{};
+    std::array<int, 6> counts{};
     for (const Input& input : program.inputs) input_names_.push_back(array_name(input, counts));
     // A result of a reduction follows the reduction's operands.
     for (std::size_t n = 0; n < hashes_.size(); ++n)
@@ -40,13 +40,14 @@ class Canonical {
     for (std::size_t i = 0; i < input_names_.size(); ++i) inputs.push_back("in " + input_names_[i] + "\n");
     std::ranges::sort(inputs);
     std::string head = "group " + std::to_string(program_.group) + "\n";
+    if (program_.top > 0) head += "top " + std::to_string(program_.top) + "\n";
     for (const std::string& input : inputs) head += input;
     for (const Number& number : program_.numbers) head += "num " + std::string(enum_name(number.type)) + "\n";
     return head + all_;
   }
 
  private:
-  static std::string array_name(const Input& input, std::array<int, 5>& counts) {
+  static std::string array_name(const Input& input, std::array<int, 6>& counts) {
     return std::string(enum_name(input.kind)) + std::to_string(counts[static_cast<std::size_t>(input.kind)]++) + " " +
            type_name(input.type);
   }
@@ -146,7 +147,7 @@ std::string cost_class(const Program& program) {
   }
   return text + "stages " + std::to_string(program.stages) + ", reduced " + std::to_string(reduced) + ", operations " +
          std::to_string(half_octave(operations)) + ", special " + std::to_string(half_octave(special)) + ", group " +
-         std::to_string(program.group);
+         std::to_string(program.group) + (program.top > 0 ? ", top " + std::to_string(program.top) : "");
 }
 
 }  // namespace tunesmith::row_program

@@ -154,6 +154,7 @@ std::string reduction_type(const Reduction& reduction, bool precise) {
     case Reducer::any: return "AnyColumn";
     case Reducer::all: return "AllColumns";
     case Reducer::count: return "CountOfColumns";
+    case Reducer::topk: return "TopColumns<columns_chosen, " + std::to_string(reduction.operands.size() - 1) + ">";
     case Reducer::custom: return "OwnReduction<" + monoid_name(reduction.monoid) + ">";
   }
   return {};
@@ -173,6 +174,7 @@ int floats_of(const Reduction& reduction, const Program& program) {
     case Reducer::argmin: return 2;
     case Reducer::lse: return 3;
     case Reducer::moments: return 4;
+    case Reducer::topk: return program.top * static_cast<int>(reduction.operands.size() + 1);
     case Reducer::custom:
       return static_cast<int>(program.monoids[static_cast<std::size_t>(reduction.monoid)].identity.size());
     default: return 1;

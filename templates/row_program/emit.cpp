@@ -29,6 +29,7 @@ class Writer {
     text += "  static constexpr int kept = " + std::to_string(kept_.size()) + ";\n";
     text += "  static constexpr int sums = " + std::to_string(column_sums(program_)) + ";\n";
     text += "  static constexpr int columns_of_group = " + std::to_string(std::max(program_.group, 1)) + ";\n";
+    if (program_.top > 0) text += "  static constexpr int columns_chosen = " + std::to_string(program_.top) + ";\n";
     text += reductions("RowReductions", false) + reductions("GroupReductions", true);
     text += members("Values", true) + members("Groups", false) + "\n" + uses() + accessors();
     for (int stage = 0; stage <= program_.stages; ++stage) {
@@ -74,7 +75,8 @@ class Writer {
     std::string text;
     for (const int index : value_texts_.members())
       if (is_rowwise(node(index).kind) == of_rows)
-        text += "    " + value_type_text(node(index).type) + " " + value_texts_.name(index) + ";\n";
+        text += "    " + value_type_text(node(index).type) + " " + value_texts_.name(index) +
+                (node(index).kind == Kind::top ? "[columns_chosen]" : "") + ";\n";
     for (const int index : value_texts_.divisors())
       if (is_rowwise(node(index).kind) == of_rows) text += "    Divisor " + value_texts_.divisor_name(index) + ";\n";
     for (const int index : value_texts_.exponentials())
@@ -86,7 +88,7 @@ class Writer {
   std::string reducers(int stage, bool grouped) const {
     std::string text;
     for (const Reduction& reduction : program_.reductions) {
-      if (reduction.stage != stage || reduction.grouped != grouped) continue;
+      if (reduction.stage != stage || reduction.grouped != grouped || reduction.of_top) continue;
       text += (text.empty() ? "" : ", ") + reduction_type(reduction, is_precise(program_));
     }
     return text;
@@ -111,7 +113,7 @@ class Writer {
     FunctionBody body;
     std::vector<std::pair<int, Type>> operands;
     for (const Reduction& reduction : program_.reductions)
-      if (reduction.stage == stage && reduction.grouped == grouped)
+      if (reduction.stage == stage && reduction.grouped == grouped && !reduction.of_top)
         for (const int operand : reduction.operands) {
           count_uses(body, operand);
           operands.emplace_back(operand, node(operand).type);
@@ -135,6 +137,13 @@ class Writer {
                     body.lines + stores);
   }
 
+  std::string store_value_of_row(FunctionBody& body, int index) const {
+    const bool top = node(index).kind == Kind::top;
+    const std::string value = expression(body, index);
+    return loop_over(node(index).kind) + "values." + value_texts_.name(index) + (top ? "[rank]" : "") + " = " + bare(value) +
+           ";\n";
+  }
+
   std::string derive(int stage) {
     FunctionBody body;
     body.place = FunctionBody::Place::of_row;
@@ -150,8 +159,7 @@ class Writer {
     for (const int index : own_divisors) count_uses(body, index);
     for (const int index : own_exponentials) count_uses(body, index);
     std::string stores;
-    for (const int index : own)
-      stores += "    values." + value_texts_.name(index) + " = " + bare(expression(body, index)) + ";\n";
+    for (const int index : own) stores += store_value_of_row(body, index);
     for (const int index : own_divisors) {
       const bool is_integer = node(index).type == Type::i32;
       stores += "    values." + value_texts_.divisor_name(index) + " = Divisor(" +
@@ -236,6 +244,16 @@ class Writer {
     return "    store_value<" + element_type(*output.type) + ">" + place + as_float(value, type) + ");\n";
   }
 
+  /// `value`: at one rank.
+  std::string store_of_top(const Output& output, const std::string& value) const {
+    const std::string first = "row * params." + stride_member(output.name), rank = "[rank]";
+    const bool same_type = (*output.type == Type::i32) == (node(output.node).type == Type::i32);
+    if (value.ends_with(rank) && same_type)
+      return "    store_chosen<" + element_type(*output.type) + ">(params." + address_member(output.name) + ", " + first +
+             ", " + value.substr(0, value.size() - rank.size()) + ");\n";
+    return loop_over(output.kind) + store_of(output, first + " + rank", value).substr(4);
+  }
+
   std::string store_row() {
     std::string text;
     FunctionBody body;
@@ -243,7 +261,9 @@ class Writer {
     body.stage = -1;
     for (const Output& output : program_.outputs)
       if (is_rowwise(output.kind))
-        text += store_of(output, output.kind == Kind::row ? "row" : "0", expression(body, output.node));
+        text += output.kind == Kind::top
+                    ? store_of_top(output, expression(body, output.node))
+                    : store_of(output, output.kind == Kind::row ? "row" : "0", expression(body, output.node));
     return text;
   }
 
@@ -337,7 +357,7 @@ int first_full_array(const Program& program) {
 int exchanged_floats(const Program& program, int stage) {
   int floats = 0;
   for (const Reduction& reduction : program.reductions)
-    if (reduction.stage == stage && !reduction.grouped) floats += floats_of(reduction, program);
+    if (reduction.stage == stage && !reduction.grouped && !reduction.of_top) floats += floats_of(reduction, program);
   return floats;
 }
 
@@ -352,7 +372,7 @@ std::string params_definition(const Program& program) {
   const auto add = [&](const std::string& name, Kind kind, bool output) {
     if (at++ == first) return;
     text += std::string("  ") + (output ? "void* " : "const void* ") + address_member(name) + ";\n";
-    if (kind == Kind::full || kind == Kind::group) text += "  int64 " + stride_member(name) + ";\n";
+    if (kind == Kind::full || kind == Kind::group || kind == Kind::top) text += "  int64 " + stride_member(name) + ";\n";
   };
   for (const Input& input : program.inputs) add(input.name, input.kind, false);
   for (const Output& output : program.outputs) add(output.name, output.kind, true);

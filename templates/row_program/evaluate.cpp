@@ -9,6 +9,7 @@
 #include "templates/row_program/operations.h"
 #include "templates/row_program/random.h"
 #include "templates/row_program/rounding.h"
+#include "templates/row_program/top_of_terms.h"
 
 namespace tunesmith::row_program {
 namespace {
@@ -64,7 +65,8 @@ class Row {
         choices_(choices),
         groups_(program_.group == 0 ? 0 : (evaluator.cols() + program_.group - 1) / program_.group),
         values_(program_.nodes.size()),
-        results_(program_.reductions.size()) {}
+        results_(program_.reductions.size()),
+        tops_(program_.reductions.size(), TopOfTerms(program_.top, 0)) {}
 
   std::vector<OutputRow> evaluate() {
     std::vector<OutputRow> outputs(program_.outputs.size());
@@ -93,6 +95,7 @@ class Row {
     switch (program_.nodes[index(node)].kind) {
       case Kind::scalar:
       case Kind::row: return values[0];
+      case Kind::top: return values[index(column)];
       case Kind::group: return values[index(column / program_.group)];
       default: return values[index(column - begin)];
     }
@@ -115,6 +118,8 @@ class Row {
         case Operation::col_index: value = {static_cast<double>(column), 0}; break;
         case Operation::rows: value = {static_cast<double>(evaluator_.rows()), 0}; break;
         case Operation::cols: value = {static_cast<double>(evaluator_.cols()), 0}; break;
+        case Operation::rank: value = {static_cast<double>(i), 0}; break;
+        case Operation::scatter: value = scatter(node, column); break;
         case Operation::reduced: value = result(node, i); break;
         case Operation::round_to: value = round_to_type(node.type, at(node.operands[0], column, begin)); break;
         case Operation::uniform: {
@@ -133,11 +138,33 @@ class Row {
   void whole(std::size_t n) {
     if (program_.nodes[n].kind == Kind::group)
       fill(n, 0, groups_, program_.group);
+    else if (program_.nodes[n].kind == Kind::top)
+      fill(n, 0, program_.top, 1);
     else
       fill(n, 0, 1, 0);
   }
 
+  /// The sum of what may be at a column: a value that only may be adds an interval with 0.
+  Bounded scatter(const Node& node, std::int64_t column) const {
+    Bounded sum{0, 0};
+    bool first = true;
+    for (std::int64_t rank = 0; rank < program_.top; ++rank) {
+      const Bounded place = at(node.operands[0], rank, 0), value = at(node.operands[1], rank, 0);
+      if (std::fabs(place.value - static_cast<double>(column)) > place.bound) continue;
+      const bool surely = place.bound == 0;
+      const bool finite = std::isfinite(value.value) && std::isfinite(value.bound);
+      const Bounded added = surely ? value : Bounded{0, finite ? std::fabs(value.value) + value.bound : anything};
+      // Additions of 0 are exact.
+      sum = first ? added : apply(Operation::add, sum, added, {}, false);
+      first = false;
+    }
+    return sum;
+  }
+
   Bounded result(const Node& node, std::int64_t group) {
+    const Reduction& reduction = program_.reductions[index(node.index)];
+    if (reduction.reducer == Reducer::topk) return tops_[index(node.index)].result(node.part, index(group));
+    if (reduction.of_top && results_[index(node.index)].empty()) reduce_top(node.index);
     const Outcomes all = results_[index(node.index)][index(group)].outcomes(node.part);
     if (all.count == 1) return all.values[0];
     if (!program_.reductions[index(node.index)].grouped) return all.values[choices_.of(node.index, all.count)];
@@ -150,20 +177,44 @@ class Row {
     for (std::size_t r = 0; r < results_.size(); ++r) {
       const Reduction& reduction = program_.reductions[r];
       if (reduction.stage != stage) continue;
-      const Monoid* const monoid = reduction.monoid < 0 ? nullptr : &program_.monoids[index(reduction.monoid)];
-      results_[r].assign(index(reduction.grouped ? groups_ : 1), Accumulator(reduction, monoid));
+      if (reduction.of_top) continue;
+      if (reduction.reducer == Reducer::topk) {
+        tops_[r] = TopOfTerms(program_.top, reduction.operands.size() - 1);
+        continue;
+      }
+      results_[r].assign(index(reduction.grouped ? groups_ : 1), Accumulator(reduction, monoid_of(reduction)));
     }
+  }
+
+  const Monoid* monoid_of(const Reduction& reduction) const {
+    return reduction.monoid < 0 ? nullptr : &program_.monoids[index(reduction.monoid)];
+  }
+
+  /// Reduces values of the chosen columns, which all are known.
+  void reduce_top(int r) {
+    const Reduction& reduction = program_.reductions[index(r)];
+    Accumulator all(reduction, monoid_of(reduction));
+    std::vector<Bounded> terms(reduction.operands.size());
+    for (std::int64_t rank = 0; rank < program_.top; ++rank) {
+      for (std::size_t i = 0; i < terms.size(); ++i) terms[i] = at(reduction.operands[i], rank, 0);
+      all.add(rank, terms.data());
+    }
+    results_[index(r)].assign(1, all);
   }
 
   void reduce(int stage, std::int64_t begin, std::int64_t end) {
     for (std::size_t r = 0; r < results_.size(); ++r) {
       const Reduction& reduction = program_.reductions[r];
-      if (reduction.stage != stage) continue;
+      if (reduction.stage != stage || reduction.of_top) continue;
       std::vector<Bounded> terms(reduction.operands.size());
       for (std::int64_t column = begin; column < end; ++column) {
         for (std::size_t i = 0; i < terms.size(); ++i) terms[i] = at(reduction.operands[i], column, begin);
-        results_[r][index(reduction.grouped ? column / program_.group : 0)].add(column, terms.data());
+        if (reduction.reducer == Reducer::topk)
+          tops_[r].add(column, terms.data());
+        else
+          results_[r][index(reduction.grouped ? column / program_.group : 0)].add(column, terms.data());
       }
+      if (reduction.reducer == Reducer::topk && end == evaluator_.cols()) tops_[r].finish();
     }
   }
 
@@ -180,11 +231,16 @@ class Row {
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       const Output& output = program_.outputs[o];
       if (along_columns(output.kind)) continue;
-      const std::int64_t count = output.kind == Kind::group ? groups_ : 1;
+      const std::int64_t count = output.kind == Kind::group ? groups_ : output.kind == Kind::top ? program_.top : 1;
       const int value = evaluator_.value_of(output);
-      for (std::int64_t i = 0; i < count; ++i) outputs[o].elements.push_back(at(value, i * program_.group, 0));
+      for (std::int64_t i = 0; i < count; ++i)
+        outputs[o].elements.push_back(at(value, output.kind == Kind::top ? i : i * program_.group, 0));
       const Node& node = program_.nodes[index(value)];
-      if (node.operation != Operation::reduced || count != 1) continue;
+      if (node.operation == Operation::reduced && output.kind == Kind::top && node.part == 1 &&
+          program_.reductions[index(node.index)].reducer == Reducer::topk)
+        for (std::int64_t rank = 0; rank < count; ++rank)
+          outputs[o].candidates_of_ranks.push_back(tops_[index(node.index)].candidates(index(rank)));
+      if (node.operation != Operation::reduced || output.kind == Kind::top || count != 1) continue;
       const Reducer reducer = program_.reductions[index(node.index)].reducer;
       if (reducer != Reducer::argmax && reducer != Reducer::argmin) continue;
       std::vector<std::int64_t> candidates = results_[index(node.index)][0].candidates();
@@ -200,6 +256,7 @@ class Row {
   std::int64_t groups_;
   std::vector<std::vector<Bounded>> values_;       // for each node
   std::vector<std::vector<Accumulator>> results_;  // for each reduction
+  std::vector<TopOfTerms> tops_;                   // of topk
 };
 
 }  // namespace
@@ -236,6 +293,7 @@ void Evaluator::find_nonnegative() {
       case Operation::col_index:
       case Operation::rows:
       case Operation::cols:
+      case Operation::rank:
       case Operation::absolute:
       case Operation::exp:
       case Operation::exp2:
@@ -248,6 +306,7 @@ void Evaluator::find_nonnegative() {
       case Operation::divide:
       case Operation::minimum: result = operand(0) && operand(1); break;
       case Operation::maximum: result = operand(0) || operand(1); break;
+      case Operation::scatter: result = operand(1); break;
       case Operation::select: result = operand(1) && operand(2); break;
       case Operation::round_to: result = operand(0); break;
       case Operation::reduced: {
@@ -267,7 +326,8 @@ void Evaluator::find_nonnegative() {
 void Evaluator::find_needed() {
   needed_.assign(index(program_.stages) + 1, std::vector<bool>(program_.nodes.size()));
   for (const Reduction& reduction : program_.reductions)
-    for (const int operand : reduction.operands) needed_[index(reduction.stage) - 1][index(operand)] = true;
+    for (const int operand : reduction.of_top ? std::vector<int>() : reduction.operands)
+      needed_[index(reduction.stage) - 1][index(operand)] = true;
   for (const Output& output : program_.outputs) needed_.back()[index(value_of(output))] = true;
   for (std::vector<bool>& needed : needed_)
     for (std::size_t n = program_.nodes.size(); n-- > 0;)
@@ -283,8 +343,10 @@ std::vector<OutputRow> Evaluator::row(std::int64_t row, std::span<const std::spa
   for (int combination = 1; choices.next(); ++combination) {
     const std::vector<OutputRow> others = Row(*this, row, inputs, choices).evaluate();
     for (std::size_t o = 0; o < outputs.size(); ++o) {
-      if (others[o].candidates != outputs[o].candidates || combination == most_combinations) {
+      if (others[o].candidates != outputs[o].candidates || others[o].candidates_of_ranks != outputs[o].candidates_of_ranks ||
+          combination == most_combinations) {
         outputs[o].candidates.clear();
+        outputs[o].candidates_of_ranks.clear();
         for (Bounded& element : outputs[o].elements) element.bound = anything;
       }
       outputs[o].if_overflowed.push_back(others[o].elements);
@@ -295,6 +357,8 @@ std::vector<OutputRow> Evaluator::row(std::int64_t row, std::span<const std::spa
 }
 
 bool OutputRow::accepts(Type type, std::size_t element, double result) const {
+  if (!candidates_of_ranks.empty())
+    return std::ranges::binary_search(candidates_of_ranks[element], static_cast<std::int64_t>(result));
   if (!candidates.empty()) return std::ranges::binary_search(candidates, static_cast<std::int64_t>(result));
   return row_program::accepts(type, result, elements[element]) ||
          std::ranges::any_of(if_overflowed,

@@ -18,6 +18,8 @@ struct OutputRow {
   /// Columns that may be the result of an argmax or argmin, in ascending order. Empty unless the output is such a result
   /// and has more than one candidate.
   std::vector<std::int64_t> candidates;
+  /// The same for each element of an output of columns that topk chooses; empty for other outputs.
+  std::vector<std::vector<std::int64_t>> candidates_of_ranks{};
   /// Elements in place of `elements` if a sum of the row overflowed: whether one does depends on the order of additions.
   std::vector<std::vector<Bounded>> if_overflowed{};
 

@@ -30,6 +30,7 @@ int Expressions::make(int expression, const Locals* locals) {
     case Expression::Form::call: node = call(e, locals); break;
     case Expression::Form::operation: node = operation(e, locals); break;
   }
+  if (graph_.has_mixed_kinds()) source_.fail(e.place, mixed_kinds);
   return node;
 }
 
@@ -60,13 +61,18 @@ int Expressions::name(const Expression& e, const Locals* locals) {
   if (e.text == "nan") return graph_.constant(std::nan(""));
   if (e.text == "pi") return graph_.constant(std::numbers::pi);
   if (e.text == "true" || e.text == "false") return graph_.constant(e.text == "true" ? 1 : 0, Type::boolean);
-  const bool built_in = e.text == "row" || e.text == "col" || e.text == "rows" || e.text == "cols";
+  const bool built_in = e.text == "row" || e.text == "col" || e.text == "rows" || e.text == "cols" || e.text == "rank";
   if (built_in && !globals_) source_.fail(e.place, "a monoid uses only its parameters and constants, not " + quoted(e.text));
   if (e.text == "row") return graph_.leaf(Operation::row_index, Kind::row, Type::i32);
   if (e.text == "col") return graph_.leaf(Operation::col_index, Kind::col, Type::i32);
   if (e.text == "rows") return graph_.leaf(Operation::rows, Kind::scalar, Type::i32);
   if (e.text == "cols") return graph_.leaf(Operation::cols, Kind::scalar, Type::i32);
-  if (find_function(e.text) != nullptr || e.text == "select" || e.text == "uniform" || e.text == "float" || type_of(e.text))
+  if (e.text == "rank") {
+    graph_.set_place(e.place);
+    return graph_.leaf(Operation::rank, Kind::top, Type::i32);
+  }
+  if (find_function(e.text) != nullptr || e.text == "select" || e.text == "uniform" || e.text == "scatter" ||
+      e.text == "float" || type_of(e.text))
     source_.fail(e.place, quoted(e.text) + " is a function; its arguments follow in parentheses");
   const Symbol& symbol = symbols_.use({e.text, e.place});
   if (symbol.form == Symbol::Form::function)
@@ -90,6 +96,7 @@ int Expressions::call(const Expression& e, const Locals* locals) {
     return choose(e, locals, "'select'");
   }
   if (e.text == "uniform") return uniform(e, locals);
+  if (e.text == "scatter") return scatter(e, locals);
   if (locals != nullptr && locals->contains(e.text))
     source_.fail(e.place, quoted(e.text) + " is a parameter, not a function");
   const Function* const function = find_function(e.text);
@@ -155,6 +162,20 @@ int Expressions::uniform(const Expression& e, const Locals* locals) {
                  "the second argument of 'uniform' numbers its random numbers; allowed: constants 0 to 65535");
   graph_.set_place(e.place);
   return graph_.uniform(seed, static_cast<int>(index.value));
+}
+
+int Expressions::scatter(const Expression& e, const Locals* locals) {
+  check_arguments(e, 2);
+  if (!globals_) source_.fail(e.place, "a monoid cannot use 'scatter'");
+  const int column = make(e.operands[0], locals), value = make_number(e.operands[1], "'scatter'", locals);
+  if (graph_[column].type != Type::i32 || graph_[column].kind != Kind::top)
+    source_.fail(at(e.operands[0]).place,
+                 "the first argument of 'scatter' is not an i32 [row, k], such as a column of topk");
+  if (graph_[value].kind >= Kind::col)
+    source_.fail(at(e.operands[1]).place,
+                 "the second argument of 'scatter' varies along columns; allowed: [row, k], [row], []");
+  graph_.set_place(e.place);
+  return graph_.scatter(column, value);
 }
 
 int Expressions::operation(const Expression& e, const Locals* locals) {

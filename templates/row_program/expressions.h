@@ -13,6 +13,8 @@ namespace tunesmith::row_program {
 class Expressions {
  public:
   using Locals = std::map<std::string_view, int>;
+  static constexpr const char* mixed_kinds =
+      "values [row, k] and values of columns do not combine; reduce one of them, or write scatter(column, value)";
 
   /// In a monoid, `globals` is false: values of the program and built-in values that vary are not allowed.
   Expressions(const SourceText& source, const Syntax& syntax, Symbols& symbols, Graph& graph, bool globals)
@@ -30,6 +32,7 @@ class Expressions {
   int cast(const Expression& e, const Locals* locals);
   int choose(const Expression& e, const Locals* locals, const std::string& what);
   int uniform(const Expression& e, const Locals* locals);
+  int scatter(const Expression& e, const Locals* locals);
   int operation(const Expression& e, const Locals* locals);
   bool is_boolean(int node) const { return graph_[node].type == Type::boolean; }
   const Expression& at(int expression) const { return syntax_.expressions[static_cast<std::size_t>(expression)]; }

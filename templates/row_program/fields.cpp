@@ -58,7 +58,7 @@ const RowProgramArray& array_of(const RowProgramProblem& p, const std::string& n
 }
 
 bool has_rows(const RowProgramArray& array) {
-  return array.dims == RowProgramDims::full || array.dims == RowProgramDims::group;
+  return array.dims == RowProgramDims::full || array.dims == RowProgramDims::group || array.dims == RowProgramDims::top;
 }
 
 /// Puts properties in the order of the arrays and drops those that are the default.
@@ -103,12 +103,14 @@ void complete_numbers(RowProgramProblem& p) {
 void complete_strides(RowProgramProblem& p) {
   const std::int64_t group = std::max<std::int64_t>(p.program.group(), 1);
   const auto width = [&](const RowProgramArray& array) {
+    if (array.dims == RowProgramDims::top) return p.program.top();
     return array.dims == RowProgramDims::group ? p.cols / group : p.cols;
   };
   for (const RowProgramOfArray& stride : p.row_strides) {
     const RowProgramArray& array = array_of(p, stride.array, "row_strides");
     if (!has_rows(array))
-      throw Error(ErrorCode::invalid_argument, "row_strides has ", array.name, ", which is not an array [row, col]");
+      throw Error(ErrorCode::invalid_argument, "row_strides has ", array.name,
+                  ", which is not an array [row, col], [row, col/N] or [row, k]");
     if (stride.value < width(array) && !(stride.value == 0 && !array.output))
       throw Error(ErrorCode::invalid_argument, "row_strides has ", array.name, "=", stride.value,
                   "; allowed: ", array.output ? "" : "0, or ", "at least ", width(array));
@@ -182,6 +184,7 @@ RowProgramText::RowProgramText(std::string text) : text_(std::move(text)) {
   for (const row_program::Input& input : program.inputs) add(input, false);
   for (const row_program::Output& output : program.outputs) add(output, true);
   group_ = program.group;
+  top_ = program.top;
 }
 
 RowProgramText RowProgramText::shipped(std::string_view name) {
@@ -237,6 +240,9 @@ void complete(RowProgramProblem& p) {
   if (p.program.group() > 0 && p.cols % p.program.group() != 0)
     throw Error(ErrorCode::invalid_argument, "cols is ", p.cols, "; allowed: multiples of ", p.program.group(),
                 ", the columns of the program's groups");
+  if (p.cols < p.program.top())
+    throw Error(ErrorCode::invalid_argument, "cols is ", p.cols, "; allowed: at least ", p.program.top(),
+                ", the columns that the program's topk chooses");
   complete_numbers(p);
   complete_strides(p);
   complete_in_place(p);

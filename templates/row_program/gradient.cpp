@@ -30,6 +30,7 @@ class Gradient {
     made_.numbers = program.numbers;
     made_.monoids = program.monoids;
     made_.group = program.group;
+    made_.top = program.top;
   }
 
   std::string text() {
@@ -147,11 +148,19 @@ class Gradient {
     const bool of_columns = from == Kind::full || from == Kind::col;
     if ((to == Kind::row || to == Kind::group) && of_columns) {
       column_terms(n).push_back(derivative);
+    } else if (to == Kind::row && from == Kind::top) {
+      derivatives_[index(n)].push_back(sum_of_top(derivative));
     } else if (to == Kind::row && from == Kind::group) {
       derivatives_[index(n)].push_back(sum_of_groups(graph_, derivative, program_.group));
     } else if (to != Kind::scalar) {
       derivatives_[index(n)].push_back(derivative);
     }
+  }
+
+  /// Returns the sum over the chosen columns.
+  int sum_of_top(int value) {
+    if (graph_[value].kind != Kind::top) return multiply(value, constant(program_.top));
+    return graph_.result(graph_.reduce(Reducer::sum, {value}, false));
   }
 
   std::vector<int>& column_terms(int n) {
@@ -207,8 +216,22 @@ class Gradient {
       case Operation::minimum:
       case Operation::maximum: return extreme(n, d);
       case Operation::select: give(b, select(x, d, constant(0))); return give(c, select(x, constant(0), d));
+      case Operation::scatter: return contribute(b, at_chosen(here, d), Kind::top);
       default: return;
     }
+  }
+
+  /// The values of d at the columns of a scatter: the topk that chose them carries d along.
+  int at_chosen(const Node& scatter, int d) {
+    const Node& column = node(scatter.operands[0]);
+    const bool chosen = column.operation == Operation::reduced &&
+                        program_.reductions[index(column.index)].reducer == Reducer::topk && column.part == 1;
+    if (!active_[index(scatter.operands[1])]) return -1;
+    if (!chosen)
+      throw Error(ErrorCode::invalid_argument, "'scatter', line ", scatter.place.line,
+                  ", has no gradient; its columns must be those of a topk");
+    const int x = value(program_.reductions[index(column.index)].operands[0]);
+    return graph_.result(graph_.reduce(Reducer::topk, {x, d}, false), 2);
   }
 
   /// The first operand gets the derivative where it is the result and differs from the second.
@@ -231,7 +254,8 @@ class Gradient {
     const Reduction& lse = program_.reductions[index(reduction)];
     // The derivative with respect to lse, which has no node of its own.
     const int copied = graph_[value(first_result_of(reduction))].index;
-    const int total = sum_of_columns(graph_, {graph_.apply(Operation::negate, shifted)}, lse.grouped);
+    const int negated = graph_.apply(Operation::negate, shifted);
+    const int total = lse.of_top ? sum_of_top(negated) : sum_of_columns(graph_, {negated}, lse.grouped);
     const int weight = graph_.apply(Operation::exp, subtract(value(lse.operands[0]), graph_.result(copied, 0)));
     contribute(lse.operands[0], multiply(total, weight), Kind::full);
   }
@@ -249,11 +273,11 @@ class Gradient {
     if (!here.name.empty()) graph_.set_name(d, "d_" + here.name);
     switch (reduction.reducer) {
       case Reducer::sum: return contribute(operand, d, Kind::full);
-      case Reducer::mean: return contribute(operand, divide(d, count_of_columns(graph_, reduction.grouped)), Kind::full);
+      case Reducer::mean: return contribute(operand, divide(d, count_of(reduction)), Kind::full);
       case Reducer::max:
       case Reducer::min: return contribute(operand, at_argument(reduction, d), Kind::full);
       case Reducer::moments: {
-        const int share = divide(d, count_of_columns(graph_, reduction.grouped));
+        const int share = divide(d, count_of(reduction));
         if (here.part == 0) return contribute(operand, share, Kind::full);
         const int mean = graph_.result(graph_[value(n)].index, 0);
         return contribute(operand, multiply(multiply(constant(2), share), subtract(x, mean)), Kind::full);
@@ -269,6 +293,11 @@ class Gradient {
         return contribute(operand, at_argument(reduction, graph_.apply(Operation::negate, multiply(d, value(n)))),
                           Kind::full);
       }
+      case Reducer::topk: {
+        const int column = graph_.result(graph_[value(n)].index, 1);
+        return contribute(reduction.operands[here.part == 0 ? 0 : index(here.part) - 1], graph_.scatter(column, d),
+                          Kind::full);
+      }
       case Reducer::custom: {
         const Monoid& monoid = program_.monoids[index(reduction.monoid)];
         throw Error(ErrorCode::invalid_argument, "the result of monoid '", monoid.name, "', line ", reduction.place.line,
@@ -278,11 +307,16 @@ class Gradient {
     }
   }
 
+  int count_of(const Reduction& reduction) {
+    return reduction.of_top ? constant(program_.top) : count_of_columns(graph_, reduction.grouped);
+  }
+
   /// d at the column of the extreme value, 0 elsewhere.
   int at_argument(const Reduction& reduction, int d) {
     const Reducer argument = reduction.reducer == Reducer::min ? Reducer::argmin : Reducer::argmax;
     const int place = graph_.result(graph_.reduce(argument, {value(reduction.operands[0])}, reduction.grouped));
-    const int column = graph_.leaf(Operation::col_index, Kind::col, Type::i32);
+    const int column = reduction.of_top ? graph_.leaf(Operation::rank, Kind::top, Type::i32)
+                                        : graph_.leaf(Operation::col_index, Kind::col, Type::i32);
     return select(graph_.apply(Operation::equal, column, place), d, constant(0));
   }
 
@@ -334,7 +368,7 @@ class Gradient {
     check(std::ranges::count_if(made_.outputs, full), Limits::full_outputs, "outputs [row, col]");
     check(made_.stages, Limits::stages, "reductions in a chain");
     check(made_.nodes.size(), static_cast<int>(Graph::most_nodes), "operations");
-    for (const Kind kind : {Kind::row, Kind::col, Kind::group}) {
+    for (const Kind kind : {Kind::row, Kind::top, Kind::col, Kind::group}) {
       const auto same = [&](const auto& array) { return array.kind == kind; };
       check(std::ranges::count_if(made_.inputs, same) + std::ranges::count_if(made_.outputs, same), Limits::other_arrays,
             "arrays of one kind");

@@ -33,11 +33,11 @@ Kind joined(Kind a, Kind b) noexcept {
   if (a == b) return a;
   const Kind low = std::min(a, b), high = std::max(a, b);
   if (low == Kind::scalar) return high;
-  if (low == Kind::row && high == Kind::group) return Kind::group;
+  if (low == Kind::row && (high == Kind::group || high == Kind::top)) return high;
   return Kind::full;  // of a row or a group, and columns
 }
 
-bool broadcasts(Kind from, Kind to) noexcept { return joined(from, to) == to; }
+bool broadcasts(Kind from, Kind to) noexcept { return combine(from, to) && joined(from, to) == to; }
 
 bool Graph::is_constant(int node, double value) const {
   return node >= 0 && (*this)[node].operation == Operation::constant && (*this)[node].value == value;
@@ -125,6 +125,7 @@ void Graph::match_integers(int& a, int& b) {
 }
 
 int Graph::apply(Operation operation, int a, int b, int c) {
+  if (operation == Operation::scatter) return scatter(a, b);
   if (operation == Operation::select) {
     if ((*this)[b].type != Type::boolean) match_integers(b, c);
   } else if (takes_integers(operation)) {
@@ -170,6 +171,7 @@ int Graph::apply(Operation operation, int a, int b, int c) {
   for (std::size_t i = 0; i < 3; ++i) {
     if (node.operands[i] < 0) continue;
     const Node& operand = (*this)[node.operands[i]];
+    mixed_ = mixed_ || !combine(node.kind, operand.kind);
     node.kind = joined(node.kind, operand.kind);
     all_constant = all_constant && operand.operation == Operation::constant;
     values[i] = operand.value;
@@ -218,6 +220,14 @@ int Graph::uniform(int seed, int index) {
   return add(node);
 }
 
+int Graph::scatter(int column, int value) {
+  Node node;
+  node.operation = Operation::scatter;
+  node.kind = Kind::full;
+  node.operands = {column, to_f32(value), -1};
+  return add(node);
+}
+
 int Graph::reduce(Reducer reducer, std::vector<int> operands, bool grouped, int monoid) {
   for (int& operand : operands) operand = to_f32(operand);
   for (std::size_t i = 0; i < reductions_.size(); ++i) {
@@ -230,6 +240,9 @@ int Graph::reduce(Reducer reducer, std::vector<int> operands, bool grouped, int 
   reduction.operands = std::move(operands);
   reduction.grouped = grouped;
   reduction.monoid = monoid;
+  Kind kind = Kind::scalar;
+  for (const int operand : reduction.operands) kind = joined(kind, (*this)[operand].kind);
+  reduction.of_top = kind == Kind::top;
   reduction.place = place_;
   reductions_.push_back(std::move(reduction));
   return static_cast<int>(reductions_.size()) - 1;
@@ -239,8 +252,10 @@ int Graph::result(int reduction, int part) {
   const Reduction& r = reductions_[static_cast<std::size_t>(reduction)];
   Type type = Type::f32;
   if (r.reducer == Reducer::argmax || r.reducer == Reducer::argmin || r.reducer == Reducer::count) type = Type::i32;
+  if (r.reducer == Reducer::topk && part == 1) type = Type::i32;
   if (r.reducer == Reducer::any || r.reducer == Reducer::all) type = Type::boolean;
-  return leaf(Operation::reduced, r.grouped ? Kind::group : Kind::row, type, reduction, part);
+  const Kind kind = r.grouped ? Kind::group : r.reducer == Reducer::topk ? Kind::top : Kind::row;
+  return leaf(Operation::reduced, kind, type, reduction, part);
 }
 
 void Graph::finish(Program& program) const {
@@ -266,7 +281,8 @@ void Graph::finish(Program& program) const {
     const auto r = static_cast<std::size_t>(nodes_[n].index);
     for (const int operand : reductions_[r].operands)
       stages[n] = std::max(stages[n], stages[static_cast<std::size_t>(operand)]);
-    reduction_stages[r] = ++stages[n];
+    if (!reductions_[r].of_top) ++stages[n];
+    reduction_stages[r] = stages[n];
   }
 
   std::vector<std::size_t> order;

@@ -11,6 +11,10 @@ namespace tunesmith::row_program {
 
 /// Returns the kind of a function of values of both kinds.
 Kind joined(Kind a, Kind b) noexcept;
+/// Reports whether a function can take values of both kinds: no two dimensions are k and columns.
+constexpr bool combine(Kind a, Kind b) noexcept {
+  return !(a == Kind::top && b >= Kind::col) && !(b == Kind::top && a >= Kind::col);
+}
 /// Reports whether a value of kind `from` can be stored in an array of kind `to`.
 bool broadcasts(Kind from, Kind to) noexcept;
 /// Reports whether values of the kind differ between columns.
@@ -39,9 +43,14 @@ class Graph {
   int round_to(int value, Type type);
   int round_to_problem_dtype(int value);
   int uniform(int seed, int index);
+  /// Adds Operation::scatter of an i32 and a value.
+  int scatter(int column, int value);
   int to_f32(int value);
   /// Converts a boolean to 0 or 1, and other values to `type`.
   int cast(int value, Type type);
+
+  /// Reports whether a function has operands whose kinds do not combine().
+  bool has_mixed_kinds() const { return mixed_; }
 
   /// Adds a reduction and returns its index. Operands are converted to f32.
   int reduce(Reducer reducer, std::vector<int> operands, bool grouped, int monoid = -1);
@@ -60,6 +69,7 @@ class Graph {
   void match_integers(int& a, int& b);
 
   Place place_;
+  bool mixed_ = false;
   std::vector<Node> nodes_;
   std::vector<Reduction> reductions_;
   std::map<Key, int> known_;

@@ -58,6 +58,13 @@ class Checker {
 
   void set_group(const Dimensions& dimensions) {
     if (dimensions.group == 0) return;
+    if (dimensions.kind == Kind::top) {
+      if (program_.top != 0 && program_.top != dimensions.group)
+        source_.fail(dimensions.place, std::to_string(dimensions.group) + " chosen columns in a program with " +
+                                           std::to_string(program_.top) + "; a program has one number k");
+      program_.top = dimensions.group;
+      return;
+    }
     if (program_.group != 0 && program_.group != dimensions.group)
       source_.fail(dimensions.place, "groups of " + std::to_string(dimensions.group) +
                                          " columns in a program with groups of " + std::to_string(program_.group) +
@@ -206,6 +213,13 @@ class Checker {
     std::size_t results = 1, least = 1;
     if (reducer == Reducer::moments) results = least = 2;
     if (reducer == Reducer::lse) results = 3;
+    if (reducer == Reducer::topk) {
+      results = least = s.expressions.size() + 1;
+      if (s.expressions.size() > 1 + Limits::carried)
+        source_.fail(s.value_place, "topk has " + std::to_string(s.expressions.size()) + " values; allowed: up to " +
+                                        std::to_string(1 + Limits::carried));
+      if (s.expressions.size() == 1) least = 1;
+    }
     if (reducer == Reducer::custom) {
       monoid = monoid_of(s);
       results = least = program_.monoids[static_cast<std::size_t>(monoid)].identity.size();
@@ -220,16 +234,22 @@ class Checker {
     Kind kind = Kind::scalar;
     for (const int expression : s.expressions) {
       operands.push_back(reduced_value(reducer, expression, what));
+      if (!combine(kind, graph_[operands.back()].kind)) fail_mixed(expression);
       kind = joined(kind, graph_[operands.back()].kind);
     }
-    if (!varies_along_columns(kind))
+    const bool of_top = kind == Kind::top && reducer != Reducer::topk && !s.dimensions;
+    if (!varies_along_columns(kind) && !of_top)
       source_.fail(s.value_place, what + " takes values that vary along columns; this one is " + kind_name(kind));
     graph_.set_place(s.keyword.place);
-    const int made = graph_.reduce(reducer, std::move(operands), s.dimensions.has_value(), monoid);
+    const int made = graph_.reduce(reducer, std::move(operands), s.dimensions && s.dimensions->kind == Kind::group, monoid);
     for (std::size_t part = 0; part < s.names.size(); ++part) {
       graph_.set_place(s.names[part].place);
       define_value(s.names[part], graph_.result(made, static_cast<int>(part)));
     }
+  }
+
+  [[noreturn]] void fail_mixed(int expression) const {
+    source_.fail(syntax_.expressions[static_cast<std::size_t>(expression)].place, Expressions::mixed_kinds);
   }
 
   int monoid_of(const Statement& s) {
@@ -257,12 +277,16 @@ class Checker {
     if (column_sum && made.kind != Kind::col)
       source_.fail(s.dimensions->place, "a sum over rows is " + kind_name(made.kind) + "; allowed: [col]");
     if (!column_sum && (made.kind == Kind::col || made.kind == Kind::scalar))
-      source_.fail(s.dimensions->place, "an output is " + kind_name(made.kind) +
-                                            "; allowed: [row, col], [row], [row, col/N], and 'colsum' for sums over rows");
+      source_.fail(s.dimensions->place,
+                   "an output is " + kind_name(made.kind) +
+                       "; allowed: [row, col], [row], [row, col/N], [row, k], and 'colsum' for sums over rows");
     if (column_sum && made.type && *made.type != Type::f32 && *made.type != Type::f16 && *made.type != Type::bf16)
       source_.fail(s.type->place, "a sum over rows is " + std::string(s.type->text) + "; allowed: float, f32, f16, bf16");
     const int value = expressions_.make(s.expressions[0]);
     const Kind kind = graph_[value].kind;
+    if (kind == Kind::top && made.kind >= Kind::col)
+      source_.fail(s.value_place, quoted(made.name) + " is " + kind_name(made.kind) +
+                                      ", and its value is [row, k]; write scatter(column, value) for values of columns");
     if (!column_sum && !broadcasts(kind, made.kind))
       source_.fail(s.value_place, quoted(made.name) + " is " + kind_name(made.kind) + ", and its value is " +
                                       kind_name(kind) + "; reduce the value first (sum, max, ...)");
@@ -290,6 +314,10 @@ class Checker {
 
   /// Inputs that only values without use need are not used, either.
   void check_stages() const {
+    for (const Node& node : program_.nodes)
+      if (node.operation == Operation::rank && program_.top == 0)
+        source_.fail(node.place,
+                     "'rank' counts the columns that topk chooses, and the program has no topk and no array [row, k]");
     for (const Reduction& reduction : program_.reductions)
       if (reduction.stage > Limits::stages)
         source_.fail(reduction.place, "this reduction depends on " + std::to_string(reduction.stage - 1) +
@@ -315,7 +343,7 @@ class Checker {
   Expressions expressions_;
   Program program_;
   int full_inputs_ = 0, full_outputs_ = 0;
-  std::array<int, 5> others_{};
+  std::array<int, 6> others_{};
 };
 
 }  // namespace

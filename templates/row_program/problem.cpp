@@ -19,6 +19,7 @@ std::int64_t alignment_of(const RowProgramProblem& problem, const std::string& a
 
 std::int64_t stride_of(const RowProgramProblem& problem, const std::string& array, Kind kind) {
   if (const std::int64_t* const given = find_property(problem.row_strides, array)) return *given;
+  if (kind == Kind::top) return problem.program.top();
   return kind == Kind::group ? problem.cols / std::max<std::int64_t>(problem.program.group(), 1) : problem.cols;
 }
 
@@ -59,6 +60,7 @@ RowProgramDims dims_of(Kind kind) {
   switch (kind) {
     case Kind::scalar: return RowProgramDims::scalar;
     case Kind::row: return RowProgramDims::row;
+    case Kind::top: return RowProgramDims::top;
     case Kind::col: return RowProgramDims::col;
     case Kind::group: return RowProgramDims::group;
     case Kind::full: return RowProgramDims::full;
@@ -137,6 +139,11 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
     shape.exchanged_floats = std::max(shape.exchanged_floats, exchanged_floats(separate, stage));
   shape.more_registers += shape.exchanged_floats;
   shape.exchanges = std::max(separate.stages, 1);
+  // A thread merges two lists of chosen columns, and keeps the values that are computed of them. Beyond the limit they
+  // spill.
+  constexpr int most_registers = 150;
+  if (program.top > 0)
+    shape.more_registers = std::min(shape.more_registers + shape.exchanged_floats + 2 * program.top, most_registers);
   constexpr int warps = 32, float_bytes = 4, slots = 2, usual_bytes = 1024;
   shape.more_smem_bytes =
       std::max(0, warps * float_bytes * slots * shape.exchanged_floats * std::max(separate.stages, 1) - usual_bytes);
@@ -153,7 +160,8 @@ row::OwnParams params_of(const RowProgramProblem& problem, const Program& progra
       return;
     }
     params.address(name, address_member(name));
-    if (kind == Kind::full || kind == Kind::group) params.integer(stride_member(name), stride_of(problem, name, kind));
+    if (kind == Kind::full || kind == Kind::group || kind == Kind::top)
+      params.integer(stride_member(name), stride_of(problem, name, kind));
   };
   for (const Input& input : program.inputs) add(input.name, input.kind);
   for (const Output& output : program.outputs) add(output.name, output.kind);

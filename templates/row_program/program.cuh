@@ -19,6 +19,7 @@
 #include "row/columns.cuh"
 #include "row_program/random.cuh"
 #include "row_program/reductions.cuh"
+#include "row_program/top_columns.cuh"
 
 namespace tunesmith {
 
@@ -93,6 +94,37 @@ __device__ __forceinline__ void store_value(void* array, int64 index, float valu
 }
 __device__ __forceinline__ void store_integer(void* array, int64 index, int value) {
   static_cast<int*>(array)[index] = value;
+}
+
+/// Stores the values of the chosen columns, in pieces of 16 bytes where the address allows it. T: float, int or a narrower
+/// type.
+template <typename T, typename Value, int k>
+__device__ __forceinline__ void store_chosen(void* array, int64 first, const Value (&values)[k]) {
+  T* const to = static_cast<T*>(array) + first;
+  if constexpr (sizeof(T) == 4 && k % 4 == 0) {
+    if (reinterpret_cast<uint64>(to) % 16 == 0) {
+#pragma unroll
+      for (int rank = 0; rank < k; rank += 4) {
+        float four[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          if constexpr (is_same<Value, float>)
+            four[j] = values[rank + j];
+          else
+            four[j] = float_of(static_cast<uint32>(values[rank + j]));
+        }
+        store_whole<float, 4, StoreHint::plain>(reinterpret_cast<float*>(to), rank, four);
+      }
+      return;
+    }
+  }
+#pragma unroll
+  for (int rank = 0; rank < k; ++rank) {
+    if constexpr (is_same<Value, float>)
+      store_element(to + rank, values[rank]);
+    else
+      to[rank] = values[rank];
+  }
 }
 
 /// The inputs of a row, resident in registers and shared memory. `index`: of the first one.

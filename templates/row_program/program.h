@@ -31,6 +31,7 @@ constexpr Type value_type(Type element) noexcept {
 enum class Kind : std::uint8_t {
   scalar,  ///< []
   row,     ///< [row]
+  top,     ///< [row, k], where k is Program::top: of the columns that topk chooses
   col,     ///< [col]
   group,   ///< [row, col / N], where N is Program::group
   full,    ///< [row, col]
@@ -46,6 +47,7 @@ enum class Operation : std::uint8_t {
   col_index,  ///< i32, kind col
   rows,       ///< number of rows, i32
   cols,       ///< number of columns, i32
+  rank,       ///< 0 to k - 1, i32, kind top
   reduced,    ///< result Node::part of Program::reductions[Node::index]
   parameter,  ///< of a monoid's combine: 0 to 2 n - 1
   // Functions of one value.
@@ -78,6 +80,7 @@ enum class Operation : std::uint8_t {
   not_equal,
   logical_and,
   logical_or,
+  scatter,  ///< kind full: the sum of operand 1 where operand 0 is the column; both of kind top, row or scalar
   // Of three.
   select,  ///< operand 0 ? operand 1 : operand 2
 };
@@ -85,10 +88,11 @@ enum class Operation : std::uint8_t {
 /// A value. Its operands precede it in Program::nodes; equal subexpressions are one node.
 ///
 /// The type is f32, i32 or boolean. Functions take and give f32, with these exceptions: comparisons, minimum, maximum and
-/// select also take two i32; equal, not_equal and select also take two booleans; logical functions take and give booleans.
-/// The type of round_to is the one that is rounded to: f32 and i32 convert from i32 and f32, all others give an f32 that the
-/// type can represent. Rounding is to nearest, ties to even. e4m3, e5m2, i8 and i32 saturate; f16 and bf16 overflow to inf.
-/// NaN stays NaN in floating-point types and gives 0 in i8 and i32. Other conversions between f32 and i32 do not occur.
+/// select also take two i32; scatter takes an i32 and an f32; equal, not_equal and select also take two booleans; logical
+/// functions take and give booleans. The type of round_to is the one that is rounded to: f32 and i32 convert from i32 and
+/// f32, all others give an f32 that the type can represent. Rounding is to nearest, ties to even. e4m3, e5m2, i8 and i32
+/// saturate; f16 and bf16 overflow to inf. NaN stays NaN in floating-point types and gives 0 in i8 and i32. Other
+/// conversions between f32 and i32 do not occur.
 struct Node {
   Operation operation = Operation::constant;
   Kind kind = Kind::scalar;
@@ -108,18 +112,21 @@ struct Node {
 /// A reduction has one result, with these exceptions (Node::part):
 ///   moments   0: mean, 1: variance (divided by the number of columns)
 ///   lse       0: log(sum(exp(x))), 1: maximum m, 2: sum(exp(x - m)), which is NaN unless m is finite
+///   topk      0: the k largest values in descending order, 1: their columns, 2 on: the further operands at these columns
 ///   custom    one for each component of the monoid
 /// Reductions take f32 and give f32. argmax, argmin and count give i32; any, all and count take booleans; any and all give
-/// booleans. NaN is larger than any number for argmax, and smaller for argmin; ties give the lowest column.
-enum class Reducer : std::uint8_t { sum, mean, max, min, lse, moments, argmax, argmin, any, all, count, custom };
+/// booleans. NaN is larger than any number for argmax and topk, and smaller for argmin; ties give the lowest column. A
+/// result of topk has the kind top, and its columns are i32.
+enum class Reducer : std::uint8_t { sum, mean, max, min, lse, moments, argmax, argmin, any, all, count, topk, custom };
 
 /// Columns of a row, or of each group of its columns, combined to one value or few.
 struct Reduction {
   Reducer reducer = Reducer::sum;
   std::vector<int> operands;  ///< nodes; one, or those of a monoid
   bool grouped = false;       ///< one result for each group of Program::group columns
+  bool of_top = false;        ///< over values of kind top: every thread has them all, so there is no exchange
   int monoid = -1;            ///< of Program::monoids, for Reducer::custom
-  /// 1 + the largest stage of its operands. Reductions of one stage are computed together.
+  /// 1 + the largest stage of its operands, or this stage itself for of_top. Reductions of one stage are computed together.
   int stage = 1;
   Place place;
 };
@@ -166,6 +173,7 @@ struct Program {
   std::vector<Monoid> monoids;
   std::vector<Output> outputs;
   int group = 0;   ///< columns of a group; 0: no groups
+  int top = 0;     ///< columns that topk chooses; 0: no values of kind top
   int stages = 0;  ///< largest stage of a reduction
 };
 
@@ -177,16 +185,16 @@ template <>
 inline constexpr std::array<std::string_view, 8> enum_names<row_program::Type>{"f32",  "f16", "bf16", "e4m3",
                                                                                "e5m2", "i8",  "i32",  "bool"};
 template <>
-inline constexpr std::array<std::string_view, 5> enum_names<row_program::Kind>{"[]", "[row]", "[col]", "[row, col/N]",
-                                                                               "[row, col]"};
+inline constexpr std::array<std::string_view, 6> enum_names<row_program::Kind>{"[]",    "[row]",        "[row, k]",
+                                                                               "[col]", "[row, col/N]", "[row, col]"};
 template <>
-inline constexpr std::array<std::string_view, 12> enum_names<row_program::Reducer>{
-    "sum", "mean", "max", "min", "lse", "moments", "argmax", "argmin", "any", "all", "count", "reduce"};
+inline constexpr std::array<std::string_view, 13> enum_names<row_program::Reducer>{
+    "sum", "mean", "max", "min", "lse", "moments", "argmax", "argmin", "any", "all", "count", "topk", "reduce"};
 template <>
-inline constexpr std::array<std::string_view, 38> enum_names<row_program::Operation>{
-    "constant", "input", "number",   "row", "col",     "rows", "cols", "reduced", "parameter", "negate",
-    "abs",      "exp",   "exp2",     "log", "log1p",   "tanh", "erf",  "sqrt",    "rsqrt",     "sigmoid",
-    "floor",    "round", "round_to", "!",   "uniform", "+",    "-",    "*",       "/",         "min",
-    "max",      "<",     "<=",       "==",  "!=",      "&&",   "||",   "select"};
+inline constexpr std::array<std::string_view, 40> enum_names<row_program::Operation>{
+    "constant", "input", "number", "row",      "col", "rows",    "cols", "rank", "reduced", "parameter",
+    "negate",   "abs",   "exp",    "exp2",     "log", "log1p",   "tanh", "erf",  "sqrt",    "rsqrt",
+    "sigmoid",  "floor", "round",  "round_to", "!",   "uniform", "+",    "-",    "*",       "/",
+    "min",      "max",   "<",      "<=",       "==",  "!=",      "&&",   "||",   "scatter", "select"};
 
 }  // namespace tunesmith

@@ -43,8 +43,9 @@ class Separation {
 
   int reduced(const Node& node) {
     const Reduction& reduction = program_.reductions[static_cast<std::size_t>(node.index)];
-    if (!reduction.grouped && reduction.reducer == Reducer::lse) return lse(of(reduction.operands[0]), node.part);
-    if (!reduction.grouped && reduction.reducer == Reducer::moments) return moments(of(reduction.operands[0]), node.part);
+    const bool over_row = !reduction.grouped && !reduction.of_top;
+    if (over_row && reduction.reducer == Reducer::lse) return lse(of(reduction.operands[0]), node.part);
+    if (over_row && reduction.reducer == Reducer::moments) return moments(of(reduction.operands[0]), node.part);
     int& made = reductions_[static_cast<std::size_t>(node.index)];
     if (made < 0) {
       std::vector<int> operands;

@@ -11,8 +11,8 @@
 namespace tunesmith::row_program {
 namespace {
 
-constexpr std::array<std::string_view, 9> values{"row", "col", "rows", "cols", "inf", "nan", "pi", "true", "false"};
-constexpr std::array<std::string_view, 3> more_functions{"select", "uniform", "float"};
+constexpr std::array<std::string_view, 10> values{"row", "col", "rows", "cols", "rank", "inf", "nan", "pi", "true", "false"};
+constexpr std::array<std::string_view, 4> more_functions{"select", "uniform", "scatter", "float"};
 
 // Names of other languages.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 26> synonyms{{

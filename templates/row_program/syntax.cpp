@@ -12,6 +12,7 @@ namespace tunesmith::row_program {
 namespace {
 
 constexpr int deepest = 100;
+constexpr int most_chosen = 64;
 
 constexpr std::array<std::string_view, 6> declarations{"in", "num", "out", "colsum", "fn", "monoid"};
 
@@ -152,7 +153,7 @@ class Parser {
   void type_and_dimensions(Statement& s) {
     expect(":", "and a type such as bf16 after the name");
     s.type = name("a type such as bf16");
-    if (!is_symbol("[")) fail("expected dimensions after the type: [row, col], [row], [col], [row, col/N] or []");
+    if (!is_symbol("[")) fail("expected dimensions after the type: [row, col], [row], [col], [row, col/N], [row, k] or []");
     s.dimensions = dimensions();
   }
 
@@ -165,6 +166,11 @@ class Parser {
     if (first.text == "col" && is_symbol("]")) d.kind = Kind::col;
     if (first.text == "row") d.kind = Kind::row;
     if (d.kind == Kind::scalar) source_.fail(d.place, allowed_dimensions);
+    if (d.kind == Kind::row && is_symbol(",") && tokens_[at_ + 1].kind == TokenKind::number) {
+      ++at_;
+      d.kind = Kind::top;
+      d.group = chosen();
+    }
     if (d.kind == Kind::row && skip(",")) {
       const Name second = name("col");
       if (second.text != "col") source_.fail(d.place, allowed_dimensions);
@@ -185,6 +191,16 @@ class Parser {
       if (number.number == size) return size;
     source_.fail(number.place,
                  "a group has " + std::string(number.text) + " columns; allowed: 16, 32, 64, 128, 256, 512, 1024");
+  }
+
+  /// Parses the number of columns that topk chooses.
+  int chosen() {
+    if (token().kind != TokenKind::number) fail("expected a number of columns, not " + quoted(token()));
+    const Token& number = tokens_[at_++];
+    if (number.number < 1 || number.number > most_chosen || number.number != static_cast<int>(number.number))
+      source_.fail(number.place,
+                   "topk chooses " + std::string(number.text) + " columns; allowed: 1 to " + std::to_string(most_chosen));
+    return static_cast<int>(number.number);
   }
 
   Statement number() {
@@ -262,15 +278,17 @@ class Parser {
 
   Statement reduction() {
     Statement s = start(Statement::Form::reduction);
+    const bool chooses = s.keyword.text == "topk";
     if (is_symbol("[")) {
-      Dimensions d{Kind::group, 0, token().place};
+      Dimensions d{chooses ? Kind::top : Kind::group, 0, token().place};
       ++at_;
-      d.group = group();
+      d.group = chooses ? chosen() : group();
       expect("]", "after the number of columns");
       s.dimensions = d;
     }
     if (is_symbol("("))
       fail("a reduction is a statement: " + std::string(s.keyword.text) + " name = expression, and is used by its name");
+    if (chooses && !s.dimensions) fail("expected a number of columns after 'topk': topk[8] value, column = x");
     s.names = names("the name of the result");
     if (is_symbol(":")) fail("a reduction has no type; round its result: y : bf16 = ...");
     expect("=", "after the name");
@@ -281,6 +299,7 @@ class Parser {
       s.expressions = arguments();
     } else {
       s.expressions = {expression()};
+      while (chooses && skip(",")) s.expressions.push_back(expression());
     }
     return s;
   }
@@ -380,7 +399,8 @@ class Parser {
     return all;
   }
 
-  static constexpr const char* allowed_dimensions = "allowed dimensions: [row, col], [row], [col], [row, col/N] or []";
+  static constexpr const char* allowed_dimensions =
+      "allowed dimensions: [row, col], [row], [col], [row, col/N], [row, k] for a number k, or []";
 
   SourceText source_;
   std::vector<Token> tokens_;

@@ -32,7 +32,7 @@ struct Expression {
 
 struct Dimensions {
   Kind kind = Kind::scalar;
-  int group = 0;  ///< N of [row, col/N]
+  int group = 0;  ///< N of [row, col/N], or k of [row, k]
   Place place;
 };
 

@@ -66,13 +66,15 @@ Text function_text(const Node& node, const std::vector<Text>& x) {
     case Operation::row_index:
     case Operation::col_index:
     case Operation::rows:
-    case Operation::cols: return {name};
+    case Operation::cols:
+    case Operation::rank: return {name};
     case Operation::negate: return {"-" + in_parentheses(x[0], own + 1), own};
     case Operation::logical_not: return {"!" + in_parentheses(x[0], own), own};
     case Operation::round_to:
       return {(node.to_problem_dtype ? "float" : std::string(enum_name(node.type))) + "(" + x[0].text + ")"};
     case Operation::uniform: return {"uniform(" + x[0].text + ", " + std::to_string(node.index) + ")"};
     case Operation::select: return {"select(" + x[0].text + ", " + x[1].text + ", " + x[2].text + ")"};
+    case Operation::scatter:
     case Operation::minimum:
     case Operation::maximum: return {name + "(" + x[0].text + ", " + x[1].text + ")"};
     default: break;
@@ -124,6 +126,7 @@ class Writer {
   }
   static std::string type_name(const std::optional<Type>& type) { return type ? std::string(enum_name(*type)) : "float"; }
   std::string dimensions(Kind kind) const {
+    if (kind == Kind::top) return "[row, " + std::to_string(program_.top) + "]";
     return kind == Kind::group ? "[row, col/" + std::to_string(program_.group) + "]" : std::string(enum_name(kind));
   }
 
@@ -181,6 +184,8 @@ class Writer {
     int parts = reduction.reducer == Reducer::moments ? 2 : 1;
     if (reduction.reducer == Reducer::custom)
       parts = static_cast<int>(program_.monoids[static_cast<std::size_t>(reduction.monoid)].identity.size());
+    if (reduction.reducer == Reducer::topk && reduction.operands.size() > 1)
+      parts = static_cast<int>(reduction.operands.size()) + 1;
     std::vector<std::string> wanted(3 + static_cast<std::size_t>(parts));
     std::vector<std::size_t> nodes(wanted.size(), program_.nodes.size());
     for (std::size_t n = 0; n < program_.nodes.size(); ++n) {
@@ -199,7 +204,10 @@ class Writer {
     for (const int operand : reduction.operands) operands += (operands.empty() ? "" : ", ") + text(operand).text;
     if (reduction.reducer == Reducer::custom)
       operands = program_.monoids[static_cast<std::size_t>(reduction.monoid)].name + "(" + operands + ")";
-    line(std::string(enum_name(reduction.reducer)) + (reduction.grouped ? "[" + std::to_string(program_.group) + "]" : "") +
+    line(std::string(enum_name(reduction.reducer)) +
+         (reduction.grouped                    ? "[" + std::to_string(program_.group) + "]"
+          : reduction.reducer == Reducer::topk ? "[" + std::to_string(program_.top) + "]"
+                                               : "") +
          " " + names + " = " + operands);
   }
 

@@ -21,7 +21,8 @@ const std::set<std::string>& reserved_words() {
       "exponential", "exponential_of_rounded", "exponential_of_difference", "exponential2", "logarithm_of_one_plus",
       "hyperbolic_tangent", "error_function", "square_root", "reciprocal_sqrt", "round_down", "round_to_integer",
       "integer_of", "minimum_or_nan", "maximum_or_nan", "uniform_number", "load_value", "load_integer", "store_value",
-      "store_integer", "float_of", "derive", "outputs", "group_terms", "derive_group", "NULL", "NAN", "INFINITY", "EOF"};
+      "store_integer", "float_of", "derive", "outputs", "group_terms", "derive_group", "rank", "columns_chosen", "NULL",
+      "NAN", "INFINITY", "EOF"};
   return words;
 }
 
@@ -42,6 +43,7 @@ ValueNames names_of(const Program& program) {
   }
   for (std::size_t i = 0; i < program.nodes.size(); ++i) add(names.divisors, "by_" + names.values[i]);
   for (std::size_t i = 0; i < program.nodes.size(); ++i) add(names.exponentials, "exp_minus_" + names.values[i]);
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) add(names.partials, "chosen_" + names.values[i]);
   return names;
 }
 

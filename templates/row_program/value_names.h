@@ -12,6 +12,7 @@ struct ValueNames {
   std::vector<std::string> values;        ///< of each node: that of its definition, if it has one
   std::vector<std::string> divisors;      ///< of each node's Divisor
   std::vector<std::string> exponentials;  ///< of each node's ExponentialOfDifference
+  std::vector<std::string> partials;      ///< of the reduction of values [row, k] that each node is a result of
 };
 
 /// Returns unique names that are not words of C++ or names that the generated code uses.

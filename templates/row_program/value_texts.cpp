@@ -17,6 +17,10 @@ bool is_divisor(const Node& of, const Node& user) {
 
 }  // namespace
 
+std::string loop_over(Kind kind) {
+  return kind == Kind::top ? "#pragma unroll\n    for (int rank = 0; rank < columns_chosen; ++rank)\n      " : "    ";
+}
+
 /// Reports whether a difference is that of a value of columns and one of their row.
 bool ValueTexts::is_from_row(const Node& of) const {
   return of.operation == Operation::subtract && of.kind == Kind::full && of.type == Type::f32 &&
@@ -41,7 +45,7 @@ ValueTexts::ValueTexts(const Program& program)
       if (user.operation == Operation::exp && precise_ && is_from_row(of)) exponentials_.insert(of.operands[1]);
     }
   for (const Reduction& reduction : program_.reductions)
-    for (const int operand : reduction.operands) refer(operand, true);
+    for (const int operand : reduction.operands) refer(operand, !reduction.of_top || node(operand).stage != reduction.stage);
   for (const Output& output : program_.outputs) refer(output.node, true);
 }
 
@@ -54,7 +58,8 @@ bool ValueTexts::is_trivial(int index) const {
     case Operation::number:
     case Operation::row_index:
     case Operation::rows:
-    case Operation::cols: return true;
+    case Operation::cols:
+    case Operation::rank: return true;
     default: return false;
   }
 }
@@ -70,7 +75,11 @@ bool ValueTexts::is_read(const FunctionBody& body, int index) const {
 }
 
 void ValueTexts::count_uses(FunctionBody& body, int index) const {
-  if (++body.uses[index] > 1 || is_read(body, index) || is_leaf(node(index).operation)) return;
+  if (++body.uses[index] > 1 || is_read(body, index)) return;
+  if (node(index).operation == Operation::reduced)
+    if (const Reduction& reduction = program_.reductions[static_cast<std::size_t>(node(index).index)]; reduction.of_top)
+      for (const int operand : reduction.operands) count_uses(body, operand);
+  if (is_leaf(node(index).operation)) return;
   for (const int operand : node(index).operands)
     if (operand >= 0) count_uses(body, operand);
 }
@@ -90,6 +99,7 @@ std::string ValueTexts::leaf_text(const FunctionBody& body, int index) const {
     case Operation::col_index: return "(static_cast<int>(v.column) + j)";
     case Operation::rows: return "static_cast<int>(params.row.rows)";
     case Operation::cols: return "params.row.cols";
+    case Operation::rank: return "rank";
     case Operation::reduced: return reduced_text(of);
     case Operation::input: break;
     default: return {};
@@ -101,7 +111,10 @@ std::string ValueTexts::leaf_text(const FunctionBody& body, int index) const {
   if (input.kind == Kind::group)
     return "load_of_group<" + element_type(*input.type) + ", columns_of_group>(params." + address_member(input.name) +
            ", params." + stride_member(input.name) + ", params.row.cols, v)";
-  const std::string place = "(params." + address_member(input.name) + (input.kind == Kind::row ? ", row)" : ", 0)");
+  const std::string element = input.kind == Kind::row   ? "row"
+                              : input.kind == Kind::top ? "row * params." + stride_member(input.name) + " + rank"
+                                                        : "0";
+  const std::string place = "(params." + address_member(input.name) + ", " + element + ")";
   if (*input.type == Type::i32) return "load_integer" + place;
   return "load_value<" + element_type(*input.type) + ">" + place;
 }
@@ -111,9 +124,17 @@ std::string ValueTexts::reduced_text(const Node& of) const {
   int offset = 0;
   for (const Reduction& other : program_.reductions) {
     if (&other == &reduction) break;
+    if (other.of_top) continue;
     if (other.stage == reduction.stage && other.grouped == reduction.grouped) offset += floats_of(other, program_);
   }
   if (reduction.reducer == Reducer::custom) return "partial.value[" + std::to_string(offset + of.part) + "]";
+  if (reduction.reducer == Reducer::topk) {
+    const std::string function = of.part == 0   ? "value"
+                                 : of.part == 1 ? "column"
+                                                : "template more<" + std::to_string(of.part - 2) + ">";
+    return reduction_type(reduction, precise_) + "::" + function + "(partial.value" +
+           (offset > 0 ? " + " + std::to_string(offset) : "") + ", rank)";
+  }
   std::string result = reduction_type(reduction, precise_) + "::" + result_function(reduction, of.part) + "(partial.value" +
                        (offset > 0 ? " + " + std::to_string(offset) : "") + ")";
   if (reduction.reducer == Reducer::mean)
@@ -127,7 +148,11 @@ std::string ValueTexts::expression(FunctionBody& body, int index) const {
   const Node& of = node(index);
   std::string text;
   if (is_read(body, index)) {
-    text = (is_rowwise(of.kind) ? "values." : "groups.") + name(index);
+    text = (is_rowwise(of.kind) ? "values." : "groups.") + name(index) + (of.kind == Kind::top ? "[rank]" : "");
+  } else if (of.operation == Operation::scatter) {
+    return body.done[index] = scatter_text(body, index);
+  } else if (of.operation == Operation::reduced && program_.reductions[static_cast<std::size_t>(of.index)].of_top) {
+    text = reduced_top_text(body, index);
   } else if (is_leaf(of.operation)) {
     text = leaf_text(body, index);
   } else {
@@ -143,11 +168,46 @@ std::string ValueTexts::expression(FunctionBody& body, int index) const {
   }
   const bool short_leaf = is_read(body, index) || is_trivial(index);
   const bool has_line = !short_leaf && (!of.name.empty() || body.uses[index] > 1);
-  if (has_line) {
+  if (has_line && of.kind == Kind::top) {
+    body.lines += "    " + value_type_text(of.type) + " " + name(index) + "[columns_chosen];\n" + loop_over(of.kind) +
+                  name(index) + "[rank] = " + bare(text) + ";\n";
+    text = name(index) + "[rank]";
+  } else if (has_line) {
     body.lines += "    const " + value_type_text(of.type) + " " + name(index) + " = " + bare(text) + ";\n";
     text = name(index);
   }
   return body.done[index] = text;
+}
+
+/// Reduces values that the thread has, one after the other.
+std::string ValueTexts::reduced_top_text(FunctionBody& body, int index) const {
+  const Node& of = node(index);
+  const Reduction& reduction = program_.reductions[static_cast<std::size_t>(of.index)];
+  std::string& partial = body.reduced[of.index];
+  if (partial.empty()) {
+    partial = names_.partials[static_cast<std::size_t>(index)];
+    std::string terms;
+    for (const int operand : reduction.operands)
+      terms += (terms.empty() ? "{" : ", {") + bare(as_float(expression(body, operand), node(operand).type)) + "}";
+    const std::string type = "Reductions<" + reduction_type(reduction, precise_) + ">";
+    body.lines += "    " + type + "::Value " + partial + " = " + type + "::identity();\n#pragma unroll\n" +
+                  "    for (int rank = 0; rank < columns_chosen; ++rank) {\n      const float terms[" +
+                  std::to_string(reduction.operands.size()) + "][1] = {" + terms + "};\n      " + type + "::include(" +
+                  partial + ", terms, {0, 1, rank});\n    }\n";
+  }
+  if (reduction.reducer == Reducer::custom) return partial + ".value[" + std::to_string(of.part) + "]";
+  const std::string result =
+      reduction_type(reduction, precise_) + "::" + result_function(reduction, of.part) + "(" + partial + ".value)";
+  return reduction.reducer == Reducer::mean ? "divide(" + result + ", static_cast<float>(columns_chosen))" : result;
+}
+
+/// The values at the columns that are this one.
+std::string ValueTexts::scatter_text(FunctionBody& body, int index) const {
+  const Node& of = node(index);
+  const std::string column = expression(body, of.operands[0]), value = expression(body, of.operands[1]);
+  body.lines += "    float " + name(index) + " = 0.0f;\n" + loop_over(Kind::top) + name(index) + " = " + column +
+                " == static_cast<int>(v.column) + j ? " + name(index) + " + " + value + " : " + name(index) + ";\n";
+  return name(index);
 }
 
 /// Random numbers, differences under an exponential, and divisions by constants and values of the row.

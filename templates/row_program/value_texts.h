@@ -12,8 +12,8 @@
 
 namespace tunesmith::row_program {
 
-/// Reports whether a value is the same for all columns of a row.
-constexpr bool is_rowwise(Kind kind) { return kind == Kind::scalar || kind == Kind::row; }
+/// Reports whether a value is the same for all columns of a row. A value [row, k] is an array that all threads have.
+constexpr bool is_rowwise(Kind kind) { return kind == Kind::scalar || kind == Kind::row || kind == Kind::top; }
 
 /// Position of an array among those of its kind.
 template <typename Array>
@@ -23,6 +23,9 @@ int position(const std::vector<Array>& arrays, std::size_t index) {
   return count;
 }
 
+/// The loop over the values of a kind: over the chosen columns, or none. `indent` is that of its body.
+std::string loop_over(Kind kind);
+
 /// One function under construction.
 struct FunctionBody {
   enum class Place : std::uint8_t { element, of_row, of_group };
@@ -30,7 +33,8 @@ struct FunctionBody {
   int stage = 0;  ///< of the values of rows or groups that it computes
   std::map<int, int> uses;
   std::map<int, std::string> done;
-  std::string lines;  ///< values that are named or used twice
+  std::map<int, std::string> reduced;  ///< partial results of reductions of values [row, k]
+  std::string lines;                   ///< values that are named or used twice
 };
 
 /// The program must outlive it.
@@ -60,6 +64,8 @@ class ValueTexts {
   bool is_read(const FunctionBody& body, int index) const;
   std::string leaf_text(const FunctionBody& body, int index) const;
   std::string reduced_text(const Node& of) const;
+  std::string reduced_top_text(FunctionBody& body, int index) const;
+  std::string scatter_text(FunctionBody& body, int index) const;
   std::string special_text(const Node& of, const std::array<std::string, 3>& operands,
                            const std::array<const Node*, 3>& nodes, FunctionBody& body) const;
 

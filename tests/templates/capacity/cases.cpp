@@ -33,9 +33,16 @@ constexpr std::array ops{
 
 /// Row programs: reductions of each kind, several inputs and outputs of several dtypes, groups of columns, sums over rows.
 constexpr std::array programs{
-    Op{"layer_norm", "", {}},          Op{"rms_norm_e4m3_blocks", "", {}},          Op{"add_rms_norm_e4m3", "", {}},
-    Op{"layer_norm_gradient", "", {}}, Op{"softmax_dropout", "numbers=seed=7", {}}, Op{"swiglu", "", {}},
-    Op{"row_quantize", "", {}},        Op{"add_rms_norm_gradient", "", {}},
+    Op{"layer_norm", "", {}},
+    Op{"rms_norm_e4m3_blocks", "", {}},
+    Op{"add_rms_norm_e4m3", "", {}},
+    Op{"layer_norm_gradient", "", {}},
+    Op{"softmax_dropout", "numbers=seed=7", {}},
+    Op{"swiglu", "", {}},
+    Op{"row_quantize", "", {}},
+    Op{"topk_gate", "", {}},
+    Op{"topk_gate_gradient", "", {}},
+    Op{"add_rms_norm_gradient", "", {}},
 };
 
 /// Contiguous rows of one dtype, or rows of bfloat16 padded to multiples of 16 elements.

@@ -141,7 +141,10 @@ TEST(RowProgramEvaluate, MutatedProgramsLieOutsideOfTheBounds) {
         Mutation{"layer_norm", "+ b", "- b"}, Mutation{"row_quantize", "448", "440"},
         Mutation{"swiglu", "silu(gate)", "gelu(gate)"}, Mutation{"gumbel_sampling", "argmax", "argmin"},
         Mutation{"cross_entropy", "col == target", "col == target + 1"},
-        Mutation{"softmax_dropout", "uniform(seed, 0)", "uniform(seed, 1)"}}) {
+        Mutation{"softmax_dropout", "uniform(seed, 0)", "uniform(seed, 1)"},
+        Mutation{"topk_gate", "exp(v - l)", "exp(v - l - 0.0001)"},
+        Mutation{"topk_gate", "topk[8] v, i = x", "topk[8] v, i = x * 0.5"},
+        Mutation{"topk_gate_sigmoid", "s + bias", "s - bias"}, Mutation{"topk_gate", "= i", "= i + 1"}}) {
     std::string text(shipped_program(m.program));
     const Program program = with_dtype(parse(text), Type::f32);
     const std::size_t at = text.rfind(m.from);
@@ -228,6 +231,67 @@ TEST(RowProgramEvaluate, AnArgmaxHasAllCandidates) {
   EXPECT_EQ(evaluated(program, 4, 0, {{1, 2, std::nextafter(2.0f, 3.0f), 0}})[0].candidates,
             (std::vector<std::int64_t>{1, 2}));
   EXPECT_TRUE(evaluated(program, 4, 0, {{1, 2, 2.1, 0}})[0].candidates.empty());
+  // NaN is larger than infinity, surely.
+  const Program exact = parse("in x : f32[row, col]\nargmax i = x\nout y : i32[row] = i\nout z : f32[row, col] = x\n");
+  const auto row = evaluated(exact, 3, 0, {{1, HUGE_VAL, std::nan("")}});
+  EXPECT_TRUE(row[0].candidates.empty());
+  EXPECT_EQ(row[0].elements[0].value, 2);
+}
+
+TEST(RowProgramEvaluate, TopkOfExactValuesIsExact) {
+  const Program program = parse(
+      "in x : f32[row, col]\ntopk[4] v, i, w = x, x * 2\nsum s = v\nout value : f32[row, 4] = v\n"
+      "out column : i32[row, 4] = i\nout twice : f32[row, 4] = w\nout total : f32[row] = s\n"
+      "out y : f32[row, col] = scatter(i, w)\n");
+  const auto expect = [&](const std::vector<double>& x, const std::vector<double>& values, const std::vector<int>& columns) {
+    const auto row = evaluated(program, static_cast<std::int64_t>(x.size()), 0, {x});
+    for (std::size_t k = 0; k < 4; ++k) {
+      EXPECT_TRUE(accepts(Type::f32, values[k], row[0].elements[k])) << k;
+      EXPECT_EQ(row[0].elements[k].bound, 0) << k;
+      EXPECT_TRUE(row[1].accepts(Type::i32, k, columns[k])) << k;
+      for (std::size_t other = 0; other < x.size(); ++other)
+        EXPECT_EQ(row[1].accepts(Type::i32, k, static_cast<double>(other)), columns[k] == static_cast<int>(other)) << k;
+      EXPECT_TRUE(accepts(Type::f32, 2 * values[k], row[2].elements[k])) << k;
+    }
+    for (std::size_t c = 0; c < x.size(); ++c) {
+      const bool chosen = std::ranges::find(columns, static_cast<int>(c)) != columns.end();
+      EXPECT_TRUE(accepts(Type::f32, chosen ? 2 * x[c] : 0, row[4].elements[c])) << c;
+    }
+    EXPECT_TRUE(accepts(Type::f32, values[0] + values[1] + values[2] + values[3], row[3].elements[0]));
+  };
+  const double inf = HUGE_VAL, nan = std::nan("");
+  expect({3, 1, 4, 1, 5, 9, 2, 6}, {9, 6, 5, 4}, {5, 7, 4, 2});
+  expect({1, 2, 1, 2, 1, 2}, {2, 2, 2, 1}, {1, 3, 5, 0});
+  expect({-inf, 0, -0.0, -inf}, {0, 0, -inf, -inf}, {1, 2, 0, 3});
+  expect({1, nan, inf, 7, nan, -inf}, {nan, nan, inf, 7}, {1, 4, 2, 3});
+}
+
+TEST(RowProgramEvaluate, TopkOfUncertainValuesHasAllCandidates) {
+  const Program program = parse(
+      "in x : f32[row, col]\nin w : f32[col]\ntopk[2] v, i, c = exp(x) * 0.1, w\nout value : f32[row, 2] = v\n"
+      "out column : i32[row, 2] = i\nout carried : f32[row, 2] = c\nout y : f32[row, col] = scatter(i, c)\n");
+  const auto next = static_cast<double>(std::nextafter(2.0f, 3.0f));
+  const auto row = evaluated(program, 5, 0, {{1, 2, next, 0, 1.5}, {10, 20, 30, 40, 50}});
+  const auto accepted = [&](std::size_t output, std::size_t rank) {
+    std::vector<int> all;
+    for (const int value : {0, 1, 2, 3, 4, 10, 20, 30, 40, 50})
+      if (row[output].accepts(output == 1 ? Type::i32 : Type::f32, rank, value)) all.push_back(value);
+    return all;
+  };
+  EXPECT_EQ(accepted(1, 0), (std::vector<int>{1, 2}));
+  EXPECT_EQ(accepted(1, 1), (std::vector<int>{1, 2}));
+  EXPECT_EQ(accepted(2, 0), (std::vector<int>{20, 30}));
+  EXPECT_EQ(accepted(3, 0), (std::vector<int>{0}));
+  EXPECT_TRUE(row[3].accepts(Type::f32, 1, 20));
+  EXPECT_EQ(accepted(3, 4), (std::vector<int>{0}));
+  // Surely ordered: one candidate each.
+  const auto apart = evaluated(program, 5, 0, {{1, 2, 2.1, 0, 1.5}, {10, 20, 30, 40, 50}});
+  EXPECT_TRUE(apart[1].accepts(Type::i32, 0, 2) && !apart[1].accepts(Type::i32, 0, 1));
+  EXPECT_TRUE(apart[1].accepts(Type::i32, 1, 1) && !apart[1].accepts(Type::i32, 1, 4));
+  // Many columns that are alike, beyond what is kept without sorting.
+  const std::vector<double> alike(20000, 2.0);
+  const auto many = evaluated(program, 20000, 0, {alike, alike});
+  EXPECT_TRUE(many[1].accepts(Type::i32, 1, 19999) && many[1].accepts(Type::i32, 0, 0));
 }
 
 TEST(RowProgramRounding, GivesTheNearestValueOfEachType) {

@@ -129,11 +129,31 @@ TEST(RowProgramGradient, OfEveryFunctionIsThatOfDifferences) {
 }
 
 TEST(RowProgramGradient, OfEveryReductionIsThatOfDifferences) {
-  for (const char* const reduction :
-       {"sum a = x * w", "mean a = x * x", "max a = x * w", "min a = x + w", "lse a = 2 * x", "lse k, a = 2 * x",
-        "lse k, b, a = x + w", "moments a, v = x * w", "moments m, a = x", "sum[32] a = x * w", "mean[32] a = x",
-        "max[32] a = x * x", "lse[32] a = x", "moments[32] m, a = x * w", "sum a = w", "sum a = q * x", "sum a = q",
-        "lse l, m, s = x; a = exp(x - m) / s"}) {
+  for (const char* const reduction : {"sum a = x * w",
+                                      "mean a = x * x",
+                                      "max a = x * w",
+                                      "min a = x + w",
+                                      "lse a = 2 * x",
+                                      "lse k, a = 2 * x",
+                                      "lse k, b, a = x + w",
+                                      "moments a, v = x * w",
+                                      "moments m, a = x",
+                                      "sum[32] a = x * w",
+                                      "mean[32] a = x",
+                                      "max[32] a = x * x",
+                                      "lse[32] a = x",
+                                      "moments[32] m, a = x * w",
+                                      "sum a = w",
+                                      "sum a = q * x",
+                                      "sum a = q",
+                                      "lse l, m, s = x; a = exp(x - m) / s",
+                                      "topk[3] v = x * w; sum a = v * v",
+                                      "topk[3] v, i, c = x, x * w; lse a = v + c",
+                                      "topk[2] v, i, c = x * w, x; max a = c",
+                                      "topk[3] v = x; moments m, a = v",
+                                      "topk[3] v = x; mean b = v * v; min a = v - b",
+                                      "topk[4] v = w + q * x; lse l, m, s = v; sum a = exp(v - m) / s * (1 + rank)",
+                                      "sum b = x; topk[2] v = x; sum a = v * b"}) {
     SCOPED_TRACE(reduction);
     EXPECT_GE(check_gradient("in x : f32[row, col]\nin w : f32[col]\nin q : f32[row, col/32]\n" + std::string(reduction) +
                                  "\nout y : f32[row, col] = a * x + w * w + q\nout z : f32[row, col/32] = q * 2\n",
@@ -186,6 +206,19 @@ TEST(RowProgramGradient, OfAColumnSumIsThatOfDifferences) {
             2 * cols);
 }
 
+TEST(RowProgramGradient, OfChosenColumnsIsThatOfDifferences) {
+  for (const char* const outputs :
+       {"out y : f32[row, 5] = v * v + b", "out y : f32[row, 5] = exp(v - l)\nout z : f32[row, 5] = c * b",
+        "out y : f32[row, col] = scatter(i, v * v) * x + w\nout z : f32[row, 5] = b * c",
+        "out y : f32[row, col] = x * x * scatter(i, exp(v - l) * b)",
+        "out y : f32[row, 5] = v / t * b + r\nout i_out : i32[row, 5] = i"})
+    EXPECT_GE(check_gradient("in x : f32[row, col]\nin w : f32[col]\nin b : f32[row, 5]\nin r : f32[row]\n"
+                             "topk[5] v, i, c = x + w, x * w\nlse l = v\nsum t = exp(v) * r\n" +
+                                 std::string(outputs) + "\nout sum_of : f32[row] = t + r\n",
+                             5),
+              2 * cols);
+}
+
 TEST(RowProgramGradient, OfOneWithoutIsAnError) {
   const auto message = [](const char* text) {
     try {
@@ -201,6 +234,10 @@ TEST(RowProgramGradient, OfOneWithoutIsAnError) {
       std::string::npos);
   EXPECT_NE(
       message("in x : f32[row, col]\nargmax i = x\nout y : i32[row] = i\n").find("no output of the program has a gradient"),
+      std::string::npos);
+  EXPECT_NE(
+      message("in x : f32[row, col]\nin i : i32[row, 2]\nin w : f32[row, 2]\nout y : f32[row, col] = x + scatter(i, w)\n")
+          .find("'scatter', line 4, has no gradient"),
       std::string::npos);
   EXPECT_NE(message("in a, b, c : f32[row, col]\nout y, : f32[row, col] = a\n").find("one output"), std::string::npos);
   EXPECT_NE(message("in a, b, c, d : f32[row, col]\nout y : f32[row, col] = a * b * c * d\n")

@@ -127,6 +127,53 @@ out y : float[row, col] = x / max(s, 1) + m
 )"},
 };
 
+// Of the chosen columns: the golden sources of others do not depend on how many there are.
+const std::vector<NamedProgram> programs_of_chosen_columns{
+    {"top_columns", R"(
+in  x : float[row, col]
+topk[5] v, i = x
+out value  : float[row, 5] = v
+out column : i32[row, 5] = i
+)"},
+    {"top_of_none", R"(
+in  x : float[row, col]
+topk[1] v = abs(x)
+sum s = x
+out y : float[row, col] = x * scatter(i32(v * 0), v) + s
+)"},
+    {"top_scatter", R"(
+in  x : float[row, col]
+topk[3] v, i = x
+lse l, m, s = v
+out y : float[row, col] = scatter(i, exp(v - m) / s)
+)"},
+    {"top_of_chosen", R"(
+in  x : float[row, col]
+in  w : f32[col]
+in  bonus : f32[row, 6]
+num least : f32 = 0.5
+h : bf16 = x * w
+topk[6] v, i, a, b = h, x, w + x
+mean m = v * bonus
+argmax best = a + bonus
+count c = v > least
+moments mu, variance = b
+out value  : bf16[row, 6] = select(rank == best, 0, a - m)
+out column : i32[row, 6] = i + c
+out spread : f32[row] = variance - mu
+out one    : f32[row, 6] = m
+)"},
+    {"top_stages", R"(
+in  x : float[row, col]
+mean m = x
+topk[4] v, i, a = abs(x - m), x
+min low = v
+sum below = select(abs(x - m) < low, x, 0)
+out y : f32[row, 4] = a + below
+out z : e4m3[row, col] = x + scatter(i, below)
+)"},
+};
+
 }  // namespace
 
 const std::vector<NamedProgram>& row_programs() {
@@ -139,6 +186,7 @@ const std::vector<NamedProgram>& row_programs() {
       const std::string gradient = std::string(name) + "_gradient";
       programs.push_back({"shipped " + gradient, row_program::shipped_program(gradient)});
     }
+    programs.insert(programs.end(), programs_of_chosen_columns.begin(), programs_of_chosen_columns.end());
     return programs;
   }();
   return all;

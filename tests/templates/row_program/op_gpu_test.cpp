@@ -49,6 +49,29 @@ TEST_F(RowProgramGpu, ValuesOfGroups) {
   verify_all(cases);
 }
 
+// Few columns and many, one list and several values: k = 48 and 64 spill.
+TEST_F(RowProgramGpu, ChosenColumns) {
+  std::vector<Case> cases;
+  const auto add = [&](const std::string& text, const char* fields) {
+    for (Case& c : test::row_program_cases(
+             text, fields, device().info(),
+             {"variant=warp,lanes=8", "variant=warp,lanes=32", "variant=block", "variant=hybrid", "variant=cluster",
+              "variant=two_pass", "variant=persistent", "variant=persistent,threads=64,blocks_per_row=2,stages=2,batch=2"}))
+      cases.push_back(std::move(c));
+  };
+  for (const char* program : {"shipped topk_gate", "shipped topk_gate_sigmoid", "shipped topk_gate_sigmoid_gradient",
+                              "top_of_chosen", "top_stages"})
+    for (const char* fields : {"rows=4099,cols=256,dtype=bf16", "rows=130,cols=5003", "rows=17,cols=50257,dtype=f16"})
+      add(test::row_program_text(program), fields);
+  for (const char* k : {"1", "2", "6", "16", "33", "48", "64"})
+    for (const char* fields : {"rows=513,cols=64,dtype=f16", "rows=33,cols=1031", "rows=5,cols=131072,dtype=bf16"})
+      add("in x : float[row, col]\ntopk[" + std::string(k) + "] v, i, w = x, x + 1\nout value : f32[row, " + k +
+              "] = v\nout column : i32[row, " + k + "] = i\nout more : f32[row, " + k + "] = w\n",
+          fields);
+  EXPECT_GE(cases.size(), 100U);
+  verify_all(cases);
+}
+
 TEST_F(RowProgramGpu, LongRowsAndManyRows) {
   std::vector<Case> cases;
   std::uint64_t seed = 5;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 #include "templates/half.h"
@@ -99,6 +100,71 @@ colsum db : f32[col] = x
   EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "two_pass", "warp"}));
   EXPECT_GE(cases.size(), 30U);
   verify_all(cases);
+}
+
+// topk against a sort, in every variant that has room: exact values, ties, infinities and NaN; rows that end within a
+// vector.
+TEST_F(RowProgramHost, TopkIsThatOfASortInEveryVariant) {
+  const std::vector<const char*> configs{"variant=warp,lanes=1,threads=32",
+                                         "variant=warp,lanes=8,threads=64",
+                                         "variant=warp,lanes=32,threads=64",
+                                         "variant=block,threads=96",
+                                         "variant=hybrid,threads=32,register_vectors=1",
+                                         "variant=two_pass,threads=64,unroll=2",
+                                         "variant=cluster,threads=32,blocks_per_row=3",
+                                         "variant=grid,threads=32,blocks_per_row=2",
+                                         "variant=persistent,threads=64,blocks_per_row=1,stages=2,batch=2,keep_columns=0",
+                                         "variant=persistent,threads=32,blocks_per_row=2,stages=3,batch=1,keep_columns=0"};
+  std::set<std::string> variants;
+  std::size_t tried = 0;
+  for (const int k : {1, 2, 3, 8, 13, 64})
+    for (const int cols : {64, 203, 1024}) {
+      const std::string text = "in x : f32[row, col]\ntopk[" + std::to_string(k) +
+                               "] v, i, w = x, x * 2\nout value : f32[row, " + std::to_string(k) +
+                               "] = v\nout column : i32[row, " + std::to_string(k) + "] = i\nout twice : f32[row, " +
+                               std::to_string(k) + "] = w\n";
+      constexpr int rows = 6;
+      const auto at = [&](int row, int column) { return static_cast<std::size_t>(row * cols + column); };
+      std::vector<float> x(static_cast<std::size_t>(rows * cols));
+      std::uint32_t state = 9;
+      for (float& value : x) value = static_cast<float>((state = state * 1664525U + 1013904223U) >> 8) - 8e6F;
+      for (int c = 0; c < cols; ++c) {
+        x[at(1, c)] = static_cast<float>(c * 7 % 5) - 2;  // ties, and both zeros
+        if (c % 3 == 0 && x[at(1, c)] == 0) x[at(1, c)] = -0.0F;
+        x[at(2, c)] = static_cast<float>(c);  // every column is inserted
+        x[at(3, c)] = -static_cast<float>(c);
+        if (c % 4 != 1) x[at(4, c)] = -INFINITY;
+        if (c % 11 == 5) x[at(5, c)] = c % 2 == 0 ? NAN : INFINITY;
+      }
+      std::vector<std::byte> bytes(x.size() * sizeof(float));
+      std::memcpy(bytes.data(), x.data(), bytes.size());
+      const auto cases = row_program_cases(text, "rows=6,cols=" + std::to_string(cols), device_.info(), configs);
+      for (const Case& c : cases) variants.insert(c.config.variant());
+      tried += cases.size();
+      with_executables(cases, [&](const Case& c, const Executable& executable) {
+        const auto outputs = outputs_of(executable, c, {bytes});
+        for (int row = 0; row < rows; ++row) {
+          std::vector<int> order(static_cast<std::size_t>(cols));
+          std::iota(order.begin(), order.end(), 0);
+          const auto level = [&](int column) {
+            const float value = x[at(row, column)];
+            return std::pair(std::isnan(value), std::isnan(value) ? 0 : value);
+          };
+          std::ranges::stable_sort(order, [&](int a, int b) { return level(b) < level(a); });
+          for (int rank = 0; rank < k; ++rank) {
+            const int column = order[static_cast<std::size_t>(rank)];
+            const auto wanted = static_cast<double>(x[at(row, column)]);
+            const auto same = [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+            ASSERT_EQ(read_element(DType::i32, outputs[1].data(), row * k + rank), column)
+                << c.text() << " row " << row << " rank " << rank;
+            ASSERT_TRUE(same(read_element(DType::f32, outputs[0].data(), row * k + rank), wanted)) << c.text();
+            ASSERT_TRUE(same(read_element(DType::f32, outputs[2].data(), row * k + rank), 2 * wanted)) << c.text();
+          }
+        }
+      });
+    }
+  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "two_pass", "warp"}));
+  EXPECT_GE(tried, 100U);
 }
 
 TEST_F(RowProgramHost, SumsOverNoRowsAreZero) {
@@ -289,6 +355,12 @@ TEST_F(RowProgramHost, MutatedKernelsFailVerification) {
        "dw_address, column, 0.0f"},
       {"shipped layer_norm_gradient", "rows=17,cols=1000", "variant=two_pass",
        "results[2][j] = ", "results[2][j] = 0.1f + "},
+      {"top_columns", "rows=17,cols=1000", "variant=block", "::column(partial.value, rank)", "::column(partial.value, 0)"},
+      {"top_scatter", "rows=17,cols=1000", "variant=two_pass", "values.i[rank] == ", "values.i[0] == "},
+      {"shipped topk_gate_sigmoid", "rows=17,cols=1000", "variant=warp,lanes=32", "terms[1][j] = s",
+       "terms[1][j] = terms[0][j]"},
+      {"shipped topk_gate", "rows=17,cols=1000", "variant=cluster", "::value(partial.value, rank)",
+       "::value(partial.value, rank / 2 * 2)"},
       // Where a sum overflows, only an infinite result, NaN and the sum itself are right.
       {"overflow", "rows=17,cols=1000", "variant=block", "SumOfColumns::result(partial.value)",
        "finite_or(SumOfColumns::result(partial.value), 1e38f)"},

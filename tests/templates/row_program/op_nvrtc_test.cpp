@@ -59,6 +59,33 @@ TEST_F(RowProgramNvrtc, KernelsOfBucketsCompile) {
   compile_all(sources);
 }
 
+TEST_F(RowProgramNvrtc, ChosenColumnsCompileForEveryArchitecture) {
+  std::vector<Source> sources;
+  for (const char* arch_name : archs) {
+    const Arch arch = parse_arch(arch_name);
+    for (const char* k : {"7", "32"})
+      for (const test::Case& c :
+           test::row_program_cases("in x : float[row, col]\ntopk[" + std::string(k) + "] v, i = x\nout value : f32[row, " +
+                                       k + "] = v\nout column : i32[row, " + k + "] = i\n",
+                                   "rows=64,cols=512,dtype=bf16", generic_device(arch),
+                                   {k[0] == '7' ? "variant=block" : "variant=warp,lanes=32"}))
+        sources.push_back(source_of(c, arch));
+  }
+  compile_all(sources);
+}
+
+// A gate stores its values in pieces of 16 bytes, and needs no barrier where a warp has a row.
+TEST_F(RowProgramNvrtc, AGateOfAWarpHasNoBarrier) {
+  const Arch arch = parse_arch("sm_90a");
+  const auto cases = test::row_program_cases(test::row_program_text("shipped topk_gate"), "rows=64,cols=256,dtype=bf16",
+                                             generic_device(arch), {"variant=warp,lanes=32,load=plain"});
+  const std::string ptx = ptx_of(source_of(cases.at(0), arch));
+  EXPECT_EQ(count_of(ptx, "ld.global.v4.b32"), 1U);
+  EXPECT_EQ(count_of(ptx, "st.global.v4.b32"), 4U);
+  EXPECT_EQ(count_of(ptx, "bar.sync"), 0U);
+  EXPECT_EQ(count_of(ptx, ".local"), 0U);
+}
+
 TEST_F(RowProgramNvrtc, ResidentRowsAreReadAndWrittenOnce) {
   const Arch arch = parse_arch("sm_90a");
   const auto ptx_of_case = [&](const char* program, const char* fields, const char* config) {

@@ -21,7 +21,7 @@ struct Value {
 
 class Generator {
  public:
-  explicit Generator(std::uint64_t seed) : random_(seed) {}
+  explicit Generator(std::uint64_t seed) : random_(seed), seed_(seed) {}
 
   std::string program() {
     group_ = chance(3) ? 32 : 0;
@@ -34,6 +34,7 @@ class Generator {
         define();
     }
     outputs();
+    if (seed_ % 5 == 4) chosen_columns();
     return text_;
   }
 
@@ -238,7 +239,32 @@ class Generator {
     }
   }
 
+  /// Appends a topk and outputs of the chosen columns.
+  void chosen_columns() {
+    stage_limit_ = 2;
+    const std::string k = std::to_string(1 + below(9)), value = new_name(), column = new_name(), name = new_name();
+    std::string made = number(2).text + " * 0.125 + " + values_[0].name, names = value + ", " + column, more = value;
+    if (chance(2)) {
+      more = new_name();
+      names += ", " + more;
+      made += ", " + number(2).text;
+    }
+    line("topk[" + k + "] " + names + " = " + made);
+    const std::string operation = one_of(std::array<std::string_view, 4>{" + ", " - ", " * ", " / 3 + "});
+    line(name + " = " + more + operation + one_of(std::array<std::string_view, 3>{"abs(", "tanh(", "silu("}) + value + ")");
+    std::string sum = "1";
+    if (chance(2)) {
+      sum = new_name();
+      line(one_of(std::array<std::string_view, 6>{"sum ", "mean ", "max ", "min ", "lse ", "argmax "}) + sum + " = " + name);
+    }
+    line("out top : " + one_of(std::array<std::string_view, 3>{"f32", "float", "bf16"}) + "[row, " + k + "] = " + name +
+         " + " + sum);
+    if (chance(2)) line("out top_column : i32[row, " + k + "] = " + column);
+    if (chance(3)) line("out dense : float[row, col] = scatter(" + column + ", " + name + ") + " + sum);
+  }
+
   std::mt19937_64 random_;
+  std::uint64_t seed_;
   std::string text_;
   std::vector<Value> values_;
   bool monoid_ = false;
@@ -256,6 +282,7 @@ std::vector<std::vector<double>> random_inputs(const Program& program, std::int6
   for (const Input& input : program.inputs) {
     std::int64_t count = 1;
     if (input.kind == Kind::full || input.kind == Kind::col) count = cols;
+    if (input.kind == Kind::top) count = program.top;
     if (input.kind == Kind::group) count = (cols + program.group - 1) / program.group;
     const Type type = input.type.value_or(Type::f32);
     std::vector<double> values;

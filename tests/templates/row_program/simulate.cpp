@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "templates/row_program/operations.h"
 #include "templates/row_program/random.h"
@@ -103,9 +104,22 @@ std::vector<std::vector<double>> simulate(const Program& program, std::int64_t r
     switch (program.nodes[index(node)].kind) {
       case Kind::scalar:
       case Kind::row: return all[0];
+      case Kind::top: return all[index(column)];
       case Kind::group: return all[index(column / program.group)];
       default: return all[index(column)];
     }
+  };
+  const auto top = [&](const Reduction& reduction, int part, std::int64_t rank) {
+    std::vector<std::int64_t> columns(index(cols));
+    std::iota(columns.begin(), columns.end(), 0);
+    const auto key = [&](std::int64_t column) {
+      const double value = at(reduction.operands[0], column);
+      return std::pair(std::isnan(value), std::isnan(value) ? 0.0 : value);
+    };
+    std::ranges::stable_sort(columns, [&](std::int64_t a, std::int64_t b) { return key(b) < key(a); });
+    const std::int64_t column = columns[index(rank)];
+    if (part == 1) return static_cast<double>(column);
+    return at(reduction.operands[part == 0 ? 0 : index(part) - 1], column);
   };
   for (std::size_t n = 0; n < values.size(); ++n) {
     const Node& node = program.nodes[n];
@@ -115,6 +129,7 @@ std::vector<std::vector<double>> simulate(const Program& program, std::int64_t r
       count = (cols + program.group - 1) / program.group;
       step = program.group;
     }
+    if (node.kind == Kind::top) count = program.top;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t column = i * step;
       double value = 0;
@@ -128,6 +143,15 @@ std::vector<std::vector<double>> simulate(const Program& program, std::int64_t r
         case Operation::col_index: value = static_cast<double>(column); break;
         case Operation::rows: value = static_cast<double>(rows); break;
         case Operation::cols: value = static_cast<double>(cols); break;
+        case Operation::rank: value = static_cast<double>(i); break;
+        case Operation::scatter: {
+          float sum = 0;
+          for (std::int64_t rank = 0; rank < program.top; ++rank)
+            if (at(node.operands[0], rank) == static_cast<double>(column))
+              sum += static_cast<float>(at(node.operands[1], rank));
+          value = static_cast<double>(sum);
+          break;
+        }
         case Operation::round_to: value = round_to_type(node.type, at(node.operands[0], column)); break;
         case Operation::uniform:
           value = uniform(static_cast<std::int32_t>(at(node.operands[0], column)), row, column, node.index);
@@ -135,7 +159,13 @@ std::vector<std::vector<double>> simulate(const Program& program, std::int64_t r
         case Operation::reduced: {
           const Reduction& reduction = program.reductions[index(node.index)];
           const std::int64_t begin = reduction.grouped ? column : 0;
-          const std::int64_t end = reduction.grouped ? std::min<std::int64_t>(begin + program.group, cols) : cols;
+          if (reduction.reducer == Reducer::topk) {
+            value = top(reduction, node.part, i);
+            break;
+          }
+          const std::int64_t end = reduction.of_top    ? program.top
+                                   : reduction.grouped ? std::min<std::int64_t>(begin + program.group, cols)
+                                                       : cols;
           std::vector<std::vector<float>> terms;
           for (const int operand : reduction.operands) {
             terms.emplace_back();
@@ -160,6 +190,7 @@ std::vector<std::vector<double>> simulate(const Program& program, std::int64_t r
   for (const Output& output : program.outputs) {
     std::int64_t count = 1, step = 1;
     if (output.kind == Kind::col || output.kind == Kind::full) count = cols;
+    if (output.kind == Kind::top) count = program.top;
     if (output.kind == Kind::group) {
       count = (cols + program.group - 1) / program.group;
       step = program.group;

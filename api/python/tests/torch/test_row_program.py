@@ -116,3 +116,77 @@ def test_weights_of_another_dtype() -> None:
     y.sum().backward()
     assert y.dtype == torch.bfloat16
     assert w.grad is not None and w.grad.dtype == torch.float32 and bool((w.grad != 0).any())
+
+
+def gate(name: str, x: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    if name == "topk_gate":
+        values, columns = x.topk(8)
+        return values.softmax(-1), columns
+    if name == "topk_gate_softmax":
+        return x.softmax(-1).topk(8)
+    scores = x.sigmoid()
+    columns = (scores + bias).topk(8).indices
+    weights = scores.gather(-1, columns)
+    return weights / weights.sum(-1, keepdim=True) * 2.5, columns
+
+
+@pytest.mark.parametrize("name", ["topk_gate", "topk_gate_softmax", "topk_gate_sigmoid"])
+def test_top_k_gates_and_their_gradients(name: str) -> None:
+    torch.manual_seed(2)
+    given, bias = torch.randn(2, 5, 96), torch.randn(96)
+    x, exact = given.clone().requires_grad_(), given.double().requires_grad_()
+    of_sigmoid = name == "topk_gate_sigmoid"
+    weight, expert = getattr(tt, name)(x, *[bias] * of_sigmoid, **({"scale": 2.5} if of_sigmoid else {}))
+    expected, columns = gate(name, exact, bias.double())
+    assert expert.dtype == torch.int32
+    assert torch.equal(expert.long(), columns)
+    torch.testing.assert_close(weight.double(), expected, rtol=2e-6, atol=1e-9)
+    upstream = torch.randn(2, 5, 8)
+    weight.backward(upstream)
+    expected.backward(upstream.double())
+    assert x.grad is not None and exact.grad is not None
+    torch.testing.assert_close(x.grad.double(), exact.grad, rtol=1e-5, atol=1e-7)
+
+
+def test_topk_is_that_of_torch() -> None:
+    program = """
+in x : float[row, col]
+topk[5] v, i = x
+out value : float[row, 5] = v
+out column : i32[row, 5] = i
+"""
+    x = torch.randn(7, 33, dtype=torch.bfloat16)
+    x[1, 3] = x[2, 30] = torch.nan
+    x[2, 4], x[3, 7], x[4] = torch.inf, -torch.inf, -torch.inf
+    x[4, 9] = 0
+    value, column = tt.row_program(program, x)
+    assert torch.equal(value.nan_to_num(1e9), x.topk(5).values.nan_to_num(1e9))
+    torch.testing.assert_close(x.gather(1, column.long()), value, rtol=0, atol=0, equal_nan=True)
+    assert column[4].tolist() == [9, 0, 1, 2, 3]  # equal values: the lowest columns
+    with pytest.raises(ValueError, match="cols is 4; allowed: at least 5"):
+        tt.row_program(program, x[:, :4].contiguous())
+
+
+def test_a_sparse_softmax_and_its_gradient() -> None:
+    program = """
+in x : float[row, col]
+topk[4] v, i = x
+lse l = v
+out y : float[row, col] = scatter(i, exp(v - l))
+"""
+    x = torch.randn(6, 40)
+    own, exact = x.clone().requires_grad_(), x.double().requires_grad_()
+    values, columns = exact.topk(4)
+    expected = torch.zeros_like(exact).scatter(1, columns, values.softmax(-1))
+    y = tt.row_program(program, own)
+    torch.testing.assert_close(y.double(), expected, rtol=2e-6, atol=0)
+    upstream = torch.randn(6, 40)
+    y.backward(upstream)
+    expected.backward(upstream.double())
+    assert own.grad is not None and exact.grad is not None
+    torch.testing.assert_close(own.grad.double(), exact.grad, rtol=1e-5, atol=1e-7)
+
+
+def test_softmin() -> None:
+    x = torch.randn(4, 50)
+    torch.testing.assert_close(tt.softmin(x), torch.nn.functional.softmin(x, -1), rtol=2e-6, atol=0)

@@ -13,8 +13,8 @@
 
 namespace tunesmith {
 
-/// The dimensions of an array of a program: [], [row], [col], [row, col / N], [row, col].
-enum class RowProgramDims : std::uint8_t { scalar, row, col, group, full };
+/// The dimensions of an array of a program: [], [row], [col], [row, col / N], [row, col], [row, k].
+enum class RowProgramDims : std::uint8_t { scalar, row, col, group, full, top };
 
 /// An array that a program declares.
 struct RowProgramArray {
@@ -46,12 +46,14 @@ class RowProgramText {
   constexpr const std::vector<RowProgramArray>& arrays() const noexcept { return arrays_; }
   /// Returns the columns of a group; 0: the program has no groups.
   constexpr std::int64_t group() const noexcept { return group_; }
+  /// Returns the columns that topk chooses, k of arrays [row, k]; 0: there are none.
+  constexpr std::int64_t top() const noexcept { return top_; }
   bool operator==(const RowProgramText& other) const noexcept { return text_ == other.text_; }
 
  private:
   std::string text_;
   std::vector<RowProgramArray> arrays_;
-  std::int64_t group_ = 0;
+  std::int64_t group_ = 0, top_ = 0;
 };
 
 /// The value of a number that the program declares.
@@ -153,10 +155,13 @@ constexpr ArrayFacts row_program_array(const RowProgramProblem& p, const RowProg
   if (array.dims != RowProgramDims::col && array.dims != RowProgramDims::scalar) facts.shape.add(size(p.rows));
   if (array.dims == RowProgramDims::col || array.dims == RowProgramDims::full) facts.shape.add(size(p.cols));
   if (array.dims == RowProgramDims::group) facts.shape.add(fixed(p.cols / group, "cols / group"));
+  if (array.dims == RowProgramDims::top) facts.shape.add(fixed(p.program.top(), "k"));
   if (array.dims == RowProgramDims::scalar) facts.shape.add(fixed(1));
-  if (array.dims == RowProgramDims::full || array.dims == RowProgramDims::group) {
+  if (array.dims == RowProgramDims::full || array.dims == RowProgramDims::group || array.dims == RowProgramDims::top) {
     const std::int64_t* const stride = find_property(p.row_strides, array.name);
-    const std::int64_t width = array.dims == RowProgramDims::full ? p.cols : p.cols / group;
+    const std::int64_t width = array.dims == RowProgramDims::full  ? p.cols
+                               : array.dims == RowProgramDims::top ? p.program.top()
+                                                                   : p.cols / group;
     facts.strides = {stride != nullptr ? *stride : width, 1};
   }
   for (const RowProgramInPlace& pair : p.in_place)

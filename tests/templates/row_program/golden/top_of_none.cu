@@ -1,0 +1,113 @@
+/// The kernels' only argument.
+struct RowProgramParams {
+  RowParams row;
+  void* y_address;
+  int64 y_stride;
+};
+
+/// The program: each of its lines is a line of these functions.
+struct Program {
+  using Params = RowProgramParams;
+  using First = bf16;
+  using Inputs = TypeList<bf16>;
+  using Outputs = TypeList<bf16>;
+  using ColumnArrays = ColumnList<>;
+  static constexpr int stages = 1;
+  static constexpr int kept = 0;
+  static constexpr int sums = 0;
+  static constexpr int columns_of_group = 1;
+  static constexpr int columns_chosen = 1;
+  template <int stage>
+  using RowReductions = typename TypeAt<stage - 1, Reductions<TopColumns<columns_chosen, 0>, SumOfColumns>>::type;
+  template <int stage>
+  using GroupReductions = Reductions<>;
+  struct Values {
+    float v_[columns_chosen];
+    float s;
+    int v6[columns_chosen];
+  };
+  struct Groups {};
+
+  template <int pass>
+  static __device__ __forceinline__ constexpr PassUses uses() {
+    if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
+    return {.inputs = 1, .columns = 0, .groups = 0};
+  }
+  template <int which>
+  static __device__ __forceinline__ RowsOfArray input(const Params& params) {
+    if constexpr (which == 0) return {params.row.input[0], params.row.input_stride[0]};
+  }
+  template <int which>
+  static __device__ __forceinline__ RowsOfArray output(const Params& params) {
+    if constexpr (which == 0) return {params.y_address, params.y_stride};
+  }
+
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    const float x = v.input[0][j];
+    terms[0][j] = absolute(x);
+    terms[1][j] = x;
+  }
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+      Values& values) {
+    float v_[columns_chosen];
+#pragma unroll
+    for (int rank = 0; rank < columns_chosen; ++rank)
+      v_[rank] = TopColumns<columns_chosen, 0>::value(partial.value, rank);
+    const float s = SumOfColumns::result(partial.value + 2);
+#pragma unroll
+    for (int rank = 0; rank < columns_chosen; ++rank)
+      values.v_[rank] = v_[rank];
+    values.s = s;
+#pragma unroll
+    for (int rank = 0; rank < columns_chosen; ++rank)
+      values.v6[rank] = integer_of((v_[rank] * 0.0f));
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
+      float (&results)[1][vector]) {
+    float v7 = 0.0f;
+#pragma unroll
+    for (int rank = 0; rank < columns_chosen; ++rank)
+      v7 = values.v6[rank] == static_cast<int>(v.column) + j ? v7 + values.v_[rank] : v7;
+    results[0][j] = (v.input[0][j] * v7) + values.s;  // y
+  }
+  static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
+  static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
+};
+
+}  // namespace tunesmith
+
+static constexpr tunesmith::RowShape shape = {
+    .cols = 4096,
+    .vector = 8,
+};
+
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::WholeVectors;
+  using SeenEdges = tunesmith::WholeVectors;
+  using Mask = tunesmith::NoMask;
+};
+
+static constexpr tunesmith::ResidentConfig config = {
+    .register_vectors = 2,
+    .shared_vectors = 0,
+    .load = tunesmith::LoadHint::plain,
+    .store = tunesmith::StoreHint::plain,
+};
+
+using Group = tunesmith::BlockGroup<256>;
+using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
+
+static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .y_address = {}, .y_stride = {}}) == 176, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::y_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::y_stride) == 8, "the host fills the parameters by this layout");
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
+  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
+}

@@ -1,0 +1,119 @@
+/// The kernels' only argument.
+struct RowProgramParams {
+  RowParams row;
+  void* y_address;
+  int64 y_stride;
+};
+
+/// The program: each of its lines is a line of these functions.
+struct Program {
+  using Params = RowProgramParams;
+  using First = bf16;
+  using Inputs = TypeList<bf16>;
+  using Outputs = TypeList<bf16>;
+  using ColumnArrays = ColumnList<>;
+  static constexpr int stages = 1;
+  static constexpr int kept = 0;
+  static constexpr int sums = 0;
+  static constexpr int columns_of_group = 1;
+  static constexpr int columns_chosen = 3;
+  template <int stage>
+  using RowReductions = typename TypeAt<stage - 1, Reductions<TopColumns<columns_chosen, 0>>>::type;
+  template <int stage>
+  using GroupReductions = Reductions<>;
+  struct Values {
+    int i[columns_chosen];
+    float v7[columns_chosen];
+  };
+  struct Groups {};
+
+  template <int pass>
+  static __device__ __forceinline__ constexpr PassUses uses() {
+    if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
+    return {.inputs = 0, .columns = 0, .groups = 0};
+  }
+  template <int which>
+  static __device__ __forceinline__ RowsOfArray input(const Params& params) {
+    if constexpr (which == 0) return {params.row.input[0], params.row.input_stride[0]};
+  }
+  template <int which>
+  static __device__ __forceinline__ RowsOfArray output(const Params& params) {
+    if constexpr (which == 0) return {params.y_address, params.y_stride};
+  }
+
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    terms[0][j] = v.input[0][j];
+  }
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+      Values& values) {
+    int i[columns_chosen];
+#pragma unroll
+    for (int rank = 0; rank < columns_chosen; ++rank)
+      i[rank] = TopColumns<columns_chosen, 0>::column(partial.value, rank);
+    float v_[columns_chosen];
+#pragma unroll
+    for (int rank = 0; rank < columns_chosen; ++rank)
+      v_[rank] = TopColumns<columns_chosen, 0>::value(partial.value, rank);
+    Reductions<LogSumExp<false>>::Value chosen_m = Reductions<LogSumExp<false>>::identity();
+#pragma unroll
+    for (int rank = 0; rank < columns_chosen; ++rank) {
+      const float terms[1][1] = {{v_[rank]}};
+      Reductions<LogSumExp<false>>::include(chosen_m, terms, {0, 1, rank});
+    }
+    const float m = LogSumExp<false>::maximum_of(chosen_m.value);
+    const float s = LogSumExp<false>::sum_of(chosen_m.value);
+#pragma unroll
+    for (int rank = 0; rank < columns_chosen; ++rank)
+      values.i[rank] = i[rank];
+#pragma unroll
+    for (int rank = 0; rank < columns_chosen; ++rank)
+      values.v7[rank] = divide(exponential_of_rounded((v_[rank] - m)), s);
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
+      float (&results)[1][vector]) {
+    float v8 = 0.0f;
+#pragma unroll
+    for (int rank = 0; rank < columns_chosen; ++rank)
+      v8 = values.i[rank] == static_cast<int>(v.column) + j ? v8 + values.v7[rank] : v8;
+    results[0][j] = v8;  // y
+  }
+  static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
+  static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
+};
+
+}  // namespace tunesmith
+
+static constexpr tunesmith::RowShape shape = {
+    .cols = 4096,
+    .vector = 8,
+};
+
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Edges = tunesmith::WholeVectors;
+  using SeenEdges = tunesmith::WholeVectors;
+  using Mask = tunesmith::NoMask;
+};
+
+static constexpr tunesmith::TiledConfig config = {
+    .threads = 256,
+    .unroll = 2,
+    .blocks_per_row = 1,
+    .load = tunesmith::LoadHint::plain,
+    .load_again = tunesmith::LoadHint::plain,
+    .store = tunesmith::StoreHint::plain,
+};
+
+static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .y_address = {}, .y_stride = {}}) == 176, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::y_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::y_stride) == 8, "the host fills the parameters by this layout");
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
+  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
+}
