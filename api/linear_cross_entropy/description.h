@@ -73,15 +73,15 @@ constexpr void describe_linear_arrays(const LinearCrossEntropyProblem& p, Arrays
                           .dtype = p.dtype,
                           .shape = {vocab_size, hidden_size},
                           .alignment = &p.weight_alignment});
+  v.array(arrays.targets, {.name = "targets", .role = in, .dtype = p.target_dtype, .shape = {tokens}});
+  v.array(arrays.class_weight, {.name = "class_weight", .role = in, .shape = {vocab_size}, .present = p.class_weight});
+  v.array(arrays.dloss, {.name = "dloss", .role = in, .shape = {losses}, .present = p.dloss});
   v.array(arrays.bias, {.name = "bias",
                         .role = in,
                         .dtype = logits_dtype(p),
                         .shape = {vocab_size},
                         .alignment = &p.bias_alignment,
                         .present = p.bias});
-  v.array(arrays.targets, {.name = "targets", .role = in, .dtype = p.target_dtype, .shape = {tokens}});
-  v.array(arrays.class_weight, {.name = "class_weight", .role = in, .shape = {vocab_size}, .present = p.class_weight});
-  v.array(arrays.dloss, {.name = "dloss", .role = in, .shape = {losses}, .present = p.dloss});
   v.array(arrays.dlse, {.name = "dlse", .role = in, .shape = {tokens}, .present = p.dlse});
   v.array(arrays.loss, {.name = "loss", .role = out, .shape = {losses}});
   v.array(arrays.lse, {.name = "lse", .role = out, .shape = {tokens}, .optional = true});

@@ -78,10 +78,10 @@ struct LinearCrossEntropyProblem {
 struct LinearCrossEntropyArrays {
   const void* hidden = nullptr;         ///< (tokens, hidden_size) dtype
   const void* weight = nullptr;         ///< (vocab_size, hidden_size) dtype
-  const void* bias = nullptr;           ///< (vocab_size) dtype, or f32 with f32_logits; if the problem has bias
   const void* targets = nullptr;        ///< (tokens) target_dtype
   const float* class_weight = nullptr;  ///< (vocab_size), if the problem has class_weight
   const float* dloss = nullptr;         ///< (1), or (tokens) for Reduction::none; if the problem has dloss
+  const void* bias = nullptr;           ///< (vocab_size) dtype, or f32 with f32_logits; if the problem has bias
   const float* dlse = nullptr;          ///< (tokens), if the problem has dlse
   float* loss = nullptr;                ///< (1), or (tokens) for Reduction::none
   float* lse = nullptr;                 ///< (tokens); optional
