@@ -1,7 +1,7 @@
 // tunesmith_specialize [WIDTHS [OP|all [search]]]: device time of kernels for a bucket of widths over that of kernels for
 // the exact width, both in their default configurations and interleaved. WIDTHS is a number of random widths from 1 to
-// 131072, or widths with commas: `957,1163` or `957,`. With `search`, also the fastest configurations of the bucket's
-// kernels where the default is more than 8% behind. Needs a GPU.
+// 131072, or widths with commas: `957,1163` or `957,`. OP is an operation, or `programs` for some row programs. With
+// `search`, also the fastest configurations of the bucket's kernels where the default is more than 8% behind. Needs a GPU.
 
 #include <algorithm>
 #include <atomic>
@@ -59,12 +59,16 @@ std::vector<Work> works_of(const std::string& widths, std::string_view only) {
     for (const std::int64_t cols : widths_of(widths, random)) {
       const std::int64_t rows = rows_for(cols);
       const auto add = [&](const char* op, Fields more = {}) {
-        if (!only.empty() && op != only) return;
+        if (!only.empty() && op != only && only != "programs") return;
         Problem problem{op, {{"rows", rows}, {"cols", cols}, {"dtype", std::string(name(dtype))}}};
         for (const auto& [field, value] : more) problem.fields.set(field, value);
         works.push_back(
             {std::string(op) + (more.empty() ? " " : " with gradient ") + std::string(name(dtype)), problem, {}, {}});
       };
+      if (only == "programs" || only == "layer_norm" || only == "swiglu" || only == "row_quantize") {
+        for (const char* program : {"layer_norm", "swiglu", "row_quantize"}) add(program);
+        continue;
+      }
       add("softmax");
       add("softmax_backward");
       add("cross_entropy", {{"reduction", std::string("none")}});
