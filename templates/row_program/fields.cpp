@@ -104,10 +104,13 @@ void complete_strides(RowProgramProblem& p) {
   const std::int64_t group = std::max<std::int64_t>(p.program.group(), 1);
   const auto width = [&](const RowProgramArray& array) {
     if (array.dims == RowProgramDims::top) return p.program.top();
-    return array.dims == RowProgramDims::group ? p.cols / group : p.cols;
+    return array.dims == RowProgramDims::group ? p.cols / group : p.cols * p.inner;
   };
   for (const RowProgramOfArray& stride : p.row_strides) {
     const RowProgramArray& array = array_of(p, stride.array, "row_strides");
+    if (p.inner > 1 && array.dims == RowProgramDims::top)
+      throw Error(ErrorCode::invalid_argument, "row_strides has ", array.name, ", and inner is ", p.inner,
+                  "; allowed with inner: arrays [row, col]");
     if (!has_rows(array))
       throw Error(ErrorCode::invalid_argument, "row_strides has ", array.name,
                   ", which is not an array [row, col], [row, col/N] or [row, k]");
@@ -159,8 +162,8 @@ void complete_in_place(RowProgramProblem& p) {
         throw Error(ErrorCode::invalid_argument, "in_place has ", pair.output, "=", pair.input, " and ",
                     p.in_place[k].output, "=", p.in_place[k].input, "; each array may occur once");
     const DType from = input.dtype.value_or(p.dtype), to = output.dtype.value_or(p.dtype);
-    const std::int64_t input_stride = property(p.row_strides, input.name, p.cols),
-                       output_stride = property(p.row_strides, output.name, p.cols);
+    const std::int64_t input_stride = property(p.row_strides, input.name, p.cols * p.inner),
+                       output_stride = property(p.row_strides, output.name, p.cols * p.inner);
     if (from != to || input_stride != output_stride)
       throw Error(ErrorCode::invalid_argument, "in_place has ", pair.output, "=", pair.input, ", but ", input.name, " (",
                   name(from), ", row stride ", input_stride, ") and ", output.name, " (", name(to), ", row stride ",
@@ -243,6 +246,12 @@ void complete(RowProgramProblem& p) {
   if (p.cols < p.program.top())
     throw Error(ErrorCode::invalid_argument, "cols is ", p.cols, "; allowed: at least ", p.program.top(),
                 ", the columns that the program's topk chooses");
+  if (p.inner > 1 && p.program.group() > 0)
+    throw Error(ErrorCode::unsupported, "inner is ", p.inner, "; a program with groups of columns has no inner dimension");
+  for (const RowProgramArray& array : p.program.arrays())
+    if (p.inner > 1 && array.output && array.dims == RowProgramDims::col)
+      throw Error(ErrorCode::unsupported, "inner is ", p.inner, "; a program with sums over rows (", array.name,
+                  ") has no inner dimension");
   complete_numbers(p);
   complete_strides(p);
   complete_in_place(p);

@@ -54,25 +54,26 @@ void fill_integers(const HostArray& array, std::int64_t cols, std::uint64_t seed
 
 }  // namespace
 
-void ParsedRowProgram::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  const bool edge_cases = kind == InputKind::edge_cases, summed = shape().column_sums > 0;
+void fill_row_program_inputs(const RowProgramProblem& problem, bool summed, std::uint64_t seed, InputKind kind,
+                             std::span<const HostArray> arrays) {
+  const bool edge_cases = kind == InputKind::edge_cases;
   for (std::size_t a = 0; a < arrays.size(); ++a) {
     const HostArray& array = arrays[a];
     if (!array.info.input) continue;
     const std::uint64_t own = scramble(seed + a);
     if (array.info.dtype == DType::i32) {
-      fill_integers(array, typed_.cols, own);
+      fill_integers(array, problem.cols, own);
       continue;
     }
-    const RowProgramDims dims = typed_.program.arrays()[a].dims;
+    const RowProgramDims dims = problem.program.arrays()[a].dims;
     // A second input has its edge cases in other rows, so that most rows have one array of ordinary numbers.
     const std::int64_t turn = static_cast<std::int64_t>(a) * 4;
     row::fill_rows(array, [&](std::int64_t row, std::vector<double>& values) {
       for (std::size_t column = 0; column < values.size(); ++column) {
         const auto at = static_cast<std::int64_t>(column);
-        const std::uint64_t bits = scramble(own + static_cast<std::uint64_t>(row * typed_.cols + at));
+        const std::uint64_t bits = scramble(own + static_cast<std::uint64_t>(row * problem.cols + at));
         if (dims == RowProgramDims::full)
-          values[column] = element(edge_cases ? row - turn : -1, at, typed_.cols, array.info.dtype, summed, bits);
+          values[column] = element(edge_cases ? row - turn : -1, at, problem.cols, array.info.dtype, summed, bits);
         else if (dims == RowProgramDims::row)
           values[column] = edge_cases && at % 37 == 5 ? 0 : 0.5 + uniform(bits);
         else

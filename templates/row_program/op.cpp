@@ -7,6 +7,7 @@
 #include "templates/row_program/column_sums.h"
 #include "templates/row_program/emit.h"
 #include "templates/row_program/separate.h"
+#include "templates/row_program/strided_op.h"
 #include "templates/source_text.h"
 
 namespace tunesmith {
@@ -37,6 +38,11 @@ ParsedRowProgram::ParsedRowProgram(const Op& op, const RowProgramProblem& p, Pro
       typed_(p),
       program_(std::move(program)),
       resident_program_(row_program::with_separate_stages(program_)) {}
+
+ParsedProblemPtr ParsedRowProgram::of(const Op& op, const RowProgramProblem& problem) {
+  if (problem.inner > 1) return std::make_shared<const ParsedStridedRowProgram>(op, problem);
+  return std::make_shared<const ParsedRowProgram>(op, problem);
+}
 
 KeyParts ParsedRowProgram::key() const {
   KeyParts parts = RowProblem::key();
@@ -70,19 +76,7 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
 SourceParts ParsedRowProgram::source_parts(const Config& config) const {
   SourceParts parts = RowProblem::source_parts(config);
   const row::Shape seen = row::TypedConfig::parse(config).view(shape());
-  const std::string least = seen.least_cols > 0 ? std::to_string(seen.least_cols) + " to " : "";
-  std::string what = "cols = " + least + std::to_string(seen.cols) + ", reads";
-  const auto add = [&](const auto& arrays) {
-    const char* separator = " ";
-    for (const auto& array : arrays) {
-      what += separator + array.name + ":" + std::string(enum_name(*array.type)) + std::string(enum_name(array.kind));
-      separator = ", ";
-    }
-  };
-  add(program_.inputs);
-  what += "; writes";
-  add(program_.outputs);
-  parts.specialized_for.front().second = std::move(what);
+  parts.specialized_for.front().second = row_program::arrays_text(program_, seen.cols, seen.least_cols);
   const std::string reads = program_.stages == 0 ? "one read" : std::to_string(program_.stages + 1) + " reads";
   if (row::TypedConfig::parse(config).reads_twice())
     parts.algorithm = reads + " of each input: a pass for every stage of reductions, and one that writes";
@@ -95,6 +89,14 @@ LaunchPlan ParsedRowProgram::launch_plan(const Config& config, const DeviceInfo&
   const row::TypedConfig typed = row::TypedConfig::parse(config);
   if (shape().column_sums > 0) row_program::add_column_sums(plan, typed, typed.view(shape()), device);
   return plan;
+}
+
+void ParsedRowProgram::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
+  fill_row_program_inputs(typed_, shape().column_sums > 0, seed, kind, arrays);
+}
+
+CheckResult ParsedRowProgram::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
+  return check_row_program(typed_, program_, arrays, max_rows);
 }
 
 }  // namespace tunesmith

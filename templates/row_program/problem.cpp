@@ -20,7 +20,8 @@ std::int64_t alignment_of(const RowProgramProblem& problem, const std::string& a
 std::int64_t stride_of(const RowProgramProblem& problem, const std::string& array, Kind kind) {
   if (const std::int64_t* const given = find_property(problem.row_strides, array)) return *given;
   if (kind == Kind::top) return problem.program.top();
-  return kind == Kind::group ? problem.cols / std::max<std::int64_t>(problem.program.group(), 1) : problem.cols;
+  return kind == Kind::group ? problem.cols / std::max<std::int64_t>(problem.program.group(), 1)
+                             : problem.cols * problem.inner;
 }
 
 template <typename Array>
@@ -181,9 +182,29 @@ std::vector<std::string> column_types(const RowProgramProblem& problem, const Pr
   for (const Input& input : program.inputs) {
     if (input.kind != Kind::col) continue;
     const row::Columns columns{true, dtype_of(*input.type), alignment_of(problem, input.name)};
-    types.push_back("Columns<" + element_type(*input.type) + ", " + std::to_string(columns.vector(shape)) + ">");
+    types.push_back(column_type(*input.type, columns.vector(shape)));
   }
   return types;
+}
+
+std::string column_type(Type type, int vector) {
+  return "Columns<" + element_type(type) + ", " + std::to_string(vector) + ">";
+}
+
+std::string arrays_text(const Program& program, std::int64_t cols, std::int64_t least_cols) {
+  const std::string least = least_cols > 0 ? std::to_string(least_cols) + " to " : "";
+  std::string text = "cols = " + least + std::to_string(cols) + ", reads";
+  const auto add = [&](const auto& arrays) {
+    const char* separator = " ";
+    for (const auto& array : arrays) {
+      text += separator + array.name + ":" + std::string(enum_name(*array.type)) + std::string(enum_name(array.kind));
+      separator = ", ";
+    }
+  };
+  add(program.inputs);
+  text += "; writes";
+  add(program.outputs);
+  return text;
 }
 
 void check_supported(const Program& program) {

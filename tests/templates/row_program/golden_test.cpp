@@ -50,6 +50,15 @@ TEST(RowProgramGolden, EveryProgramMatchesItsSource) {
     EXPECT_EQ(text, read(path)) << path;
     named.insert(path.filename().string());
   }
+  const auto strided = test::row_program_cases(test::row_program_text("softmax"), "rows=64,cols=1000,inner=196,dtype=bf16",
+                                               generic_device(parse_arch("sm_90a")),
+                                               {"variant=resident,threads=256,lanes=8,min_blocks=1,load=plain,store=plain"});
+  ASSERT_EQ(strided.size(), 1U);
+  const std::string text = generated_part(render(*strided[0].op().parse(strided[0].problem), strided[0].config));
+  const std::filesystem::path path = folder / "strided_softmax.cu";
+  if (std::getenv("TUNESMITH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
+  EXPECT_EQ(text, read(path)) << path;
+  named.insert(path.filename().string());
   for (const auto& entry : std::filesystem::directory_iterator(folder)) found.insert(entry.path().filename().string());
   EXPECT_EQ(found, named);
   EXPECT_GE(named.size(), 40U);

@@ -27,4 +27,7 @@ std::vector<Case> row_program_cases(const std::string& text, const std::string& 
 /// Returns every program with ragged, misaligned, padded and aligned rows, in every variant that the device has.
 std::vector<Case> all_row_program_cases(const DeviceInfo& device);
 
+/// Returns programs over a dimension that is not the last: vectors and single positions, strides, few and many columns.
+std::vector<Case> strided_row_program_cases(const DeviceInfo& device);
+
 }  // namespace tunesmith::test

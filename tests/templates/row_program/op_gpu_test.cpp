@@ -49,6 +49,19 @@ TEST_F(RowProgramGpu, ValuesOfGroups) {
   verify_all(cases);
 }
 
+TEST_F(RowProgramGpu, ProgramsOverADimensionThatIsNotTheLast) {
+  std::vector<Case> cases = test::strided_row_program_cases(device().info());
+  std::uint64_t seed = 11;
+  for (const char* program : {"softmax", "rms_norm", "layer_norm", "shipped topk_gate"})
+    for (const char* fields : {"rows=16,cols=21,inner=4096,dtype=bf16", "rows=64,cols=1000,inner=196,dtype=f16",
+                               "rows=3,cols=50257,inner=17,dtype=bf16", "rows=4096,cols=64,inner=3"}) {
+      const Problem problem = test::row_program_problem(test::row_program_text(program), fields);
+      for (const Config& config : test::sample_space(problem, device().info(), 2, seed++))
+        cases.push_back({problem, config});
+    }
+  verify_all(cases);
+}
+
 // Few columns and many, one list and several values: k = 48 and 64 spill.
 TEST_F(RowProgramGpu, ChosenColumns) {
   std::vector<Case> cases;

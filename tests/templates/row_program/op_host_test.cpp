@@ -72,6 +72,52 @@ TEST_F(RowProgramHost, EveryProgramInEveryVariant) {
   verify_all(cases);
 }
 
+TEST_F(RowProgramHost, ProgramsOverADimensionThatIsNotTheLast) {
+  const std::vector<Case> cases = test::strided_row_program_cases(device_.info());
+  std::set<std::string> variants;
+  for (const Case& c : cases) variants.insert(c.config.variant());
+  EXPECT_EQ(variants, (std::set<std::string>{"resident", "two_pass"}));
+  EXPECT_GE(cases.size(), 70U);
+  verify_all(cases);
+}
+
+// Each position is a row: the same numbers as those of the transposed array, with random numbers of the same rows.
+TEST_F(RowProgramHost, APositionIsARow) {
+  constexpr int rows = 3, cols = 21, inner = 5;
+  const std::string text =
+      "in x : f32[row, col]\nnum seed : i32 = 4\nargmax i = x\nout y : f32[row, col] = x * uniform(seed, 0) + row\n"
+      "out best : i32[row] = i\n";
+  std::vector<float> x(rows * cols * inner), transposed(x.size());
+  for (std::size_t k = 0; k < x.size(); ++k) x[k] = std::sin(static_cast<float>(k));
+  const auto strided = [](int r, int c, int p) { return static_cast<std::size_t>((r * cols + c) * inner + p); };
+  const auto adjacent = [](int r, int c, int p) { return static_cast<std::size_t>((r * inner + p) * cols + c); };
+  const auto over_all = [](const auto& body) {
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < cols; ++c)
+        for (int p = 0; p < inner; ++p) body(r, c, p);
+  };
+  over_all([&](int r, int c, int p) { transposed[adjacent(r, c, p)] = x[strided(r, c, p)]; });
+  const auto bytes_of = [](const std::vector<float>& values) {
+    std::vector<std::byte> bytes(values.size() * sizeof(float));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  };
+  std::vector<std::vector<std::byte>> expected;
+  with_executables(
+      row_program_cases(text, "rows=15,cols=21", device_.info(), {"variant=block"}),
+      [&](const Case& c, const Executable& executable) { expected = outputs_of(executable, c, {bytes_of(transposed)}); });
+  with_executables(
+      row_program_cases(text, "rows=3,cols=21,inner=5", device_.info(), {"variant=resident", "variant=two_pass"}),
+      [&](const Case& c, const Executable& executable) {
+        const auto outputs = outputs_of(executable, c, {bytes_of(x)});
+        EXPECT_EQ(outputs[1], expected[1]);
+        over_all([&](int r, int col, int p) {
+          EXPECT_EQ(read_element(DType::f32, outputs[0].data(), static_cast<std::int64_t>(strided(r, col, p))),
+                    read_element(DType::f32, expected[0].data(), static_cast<std::int64_t>(adjacent(r, col, p))));
+        });
+      });
+}
+
 // Sums over rows in every variant: few rows and many, groups of lanes without a row, more rows than a partial sum takes.
 TEST_F(RowProgramHost, SumsOverRowsInEveryVariant) {
   const std::string text = R"(
@@ -124,8 +170,10 @@ TEST_F(RowProgramHost, TopkIsThatOfASortInEveryVariant) {
                                "] = v\nout column : i32[row, " + std::to_string(k) + "] = i\nout twice : f32[row, " +
                                std::to_string(k) + "] = w\n";
       constexpr int rows = 6;
-      const auto at = [&](int row, int column) { return static_cast<std::size_t>(row * cols + column); };
-      std::vector<float> x(static_cast<std::size_t>(rows * cols));
+      const auto at = [&](int row, int column) {
+        return static_cast<std::size_t>(row) * static_cast<std::size_t>(cols) + static_cast<std::size_t>(column);
+      };
+      std::vector<float> x(rows * static_cast<std::size_t>(cols));
       std::uint32_t state = 9;
       for (float& value : x) value = static_cast<float>((state = state * 1664525U + 1013904223U) >> 8) - 8e6F;
       for (int c = 0; c < cols; ++c) {
@@ -361,6 +409,8 @@ TEST_F(RowProgramHost, MutatedKernelsFailVerification) {
        "terms[1][j] = terms[0][j]"},
       {"shipped topk_gate", "rows=17,cols=1000", "variant=cluster", "::value(partial.value, rank)",
        "::value(partial.value, rank / 2 * 2)"},
+      {"softmax", "rows=3,cols=50,inner=12", "variant=resident", "results[0][j] = ", "results[0][j] = v.row + "},
+      {"rms_norm", "rows=3,cols=50,inner=12", "variant=two_pass", "v.of_column[0][j]", "1.0f"},
       // Where a sum overflows, only an infinite result, NaN and the sum itself are right.
       {"overflow", "rows=17,cols=1000", "variant=block", "SumOfColumns::result(partial.value)",
        "finite_or(SumOfColumns::result(partial.value), 1e38f)"},

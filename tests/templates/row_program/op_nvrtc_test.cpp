@@ -59,6 +59,21 @@ TEST_F(RowProgramNvrtc, KernelsOfBucketsCompile) {
   compile_all(sources);
 }
 
+TEST_F(RowProgramNvrtc, ProgramsOverADimensionThatIsNotTheLast) {
+  std::vector<Source> sources;
+  std::size_t turn = 0;
+  for (const char* program : {"add_rms_norm_e4m3", "softmax", "top_of_chosen", "shipped softmax_gradient", "choices",
+                              "shipped topk_gate_sigmoid", "swiglu"}) {
+    const Arch arch = parse_arch(archs[turn++ % std::size(archs)]);
+    for (const test::Case& c :
+         test::row_program_cases(test::row_program_text(program), "rows=64,cols=300,inner=196,dtype=bf16",
+                                 generic_device(arch), {"variant=resident", "variant=two_pass"}))
+      sources.push_back(source_of(c, arch));
+  }
+  EXPECT_GE(sources.size(), 12U);
+  compile_all(sources);
+}
+
 TEST_F(RowProgramNvrtc, ChosenColumnsCompileForEveryArchitecture) {
   std::vector<Source> sources;
   for (const char* arch_name : archs) {

@@ -72,6 +72,32 @@ TEST(RowProgramDescription, ErrorsNameFieldValueAndAllowedValues) {
   expect_error("in x : float[row, col]\ncolsum_of = x\nout y : f32[row] = 1\n", "", {"program:"});
 }
 
+TEST(RowProgramDescription, AnInnerDimensionHasLimits) {
+  expect_error(norm(), ",inner=0", {"inner is 0"});
+  expect_error("in x : float[row, col]\nmax[32] m = x\nout y : float[row, col] = x - m\n", ",inner=4",
+               {"inner is 4", "groups of columns"});
+  expect_error("in x : float[row, col]\ncolsum s : f32[col] = x\n", ",inner=4", {"inner is 4", "sums over rows (s)"});
+  expect_error("in x : float[row, col]\ntopk[4] v = x\nout y : f32[row, 4] = v\n", ",inner=4,row_strides=y=8",
+               {"row_strides has y", "inner is 4"});
+  try {
+    test::row_program_problem("in x : float[row, col]\ntopk[32] v = x\nout y : f32[row, 32] = v\n", "rows=6,cols=31");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("cols is 31; allowed: at least 32"), std::string::npos) << error.what();
+  }
+  const ParsedProblemPtr parsed = find_op("row_program").parse(test::row_program_problem(norm(), "rows=6,cols=64,inner=5"));
+  const std::vector<ArrayInfo> arrays = parsed->arrays();
+  EXPECT_EQ(arrays.front().shape, (std::vector<std::int64_t>{6, 64, 5}));
+  EXPECT_EQ(arrays.front().strides, (std::vector<std::int64_t>{320, 5, 1}));
+  for (const Config& config : parsed->search_space(generic_device(parse_arch("sm_90a")), Effort::full))
+    EXPECT_EQ(parsed->why_invalid(generic_device(parse_arch("sm_90a")), config), "");
+  EXPECT_NE(parsed->why_invalid(generic_device(parse_arch("sm_90a")),
+                                Config{parse_fields("variant=cluster,threads=64,lanes=32,blocks_per_row=2,min_blocks=1,"
+                                                    "load=plain,store=plain",
+                                                    "config")}),
+            "");
+}
+
 TEST(RowProgramDescription, ArraysAreThoseOfTheProgram) {
   std::string text;
   for (const ArrayInfo& info : parsed(test::row_program_text("add_rms_norm_e4m3"), "rows=6,cols=64,dtype=bf16")->arrays())

@@ -10,6 +10,7 @@
 
 #include "tunesmith/description.h"
 #include "tunesmith/row_fields.h"
+#include "tunesmith/strided_fields.h"
 
 namespace tunesmith {
 
@@ -92,6 +93,10 @@ struct RowProgramArrays {
 ///     out y : float[row, col] = x * rsqrt(ss / cols + eps) * w
 ///   )";
 ///
+/// Over a dimension that is not the last, such as the classes of (batch, class, height * width), `inner` is greater than 1:
+/// each of the rows * inner positions is a row of the program. Arrays [row, col] are (rows, cols, inner), arrays [row] are
+/// (rows, inner), and arrays [row, k] are (rows, inner, k). The program has no groups of columns and no sums over rows.
+///
 /// Limits: 4 inputs and 4 outputs [row, col], at least one of them.
 struct RowProgramProblem {
   using Arrays = RowProgramArrays;
@@ -104,6 +109,7 @@ struct RowProgramProblem {
   std::vector<RowProgramOfArray> row_strides{};  ///< elements between rows; absent: the array's columns; 0: one row for all
   std::vector<RowProgramInPlace> in_place{};     ///< outputs [row, col] that overwrite an input of the same dtype
   std::vector<RowProgramOfArray> alignments{};   ///< bytes that an address is a multiple of; absent: 16
+  std::int64_t inner = 1;                        ///< positions of each column: arrays [row, col] are (rows, cols, inner)
 
   constexpr std::string_view op() const noexcept { return "row_program"; }
   bool operator==(const RowProgramProblem&) const = default;
@@ -154,6 +160,8 @@ constexpr ArrayFacts row_program_array(const RowProgramProblem& p, const RowProg
                    .meaning = array.output ? "written by the program" : "read by the program"};
   if (array.dims != RowProgramDims::col && array.dims != RowProgramDims::scalar) facts.shape.add(size(p.rows));
   if (array.dims == RowProgramDims::col || array.dims == RowProgramDims::full) facts.shape.add(size(p.cols));
+  if (p.inner > 1 && array.dims != RowProgramDims::col && array.dims != RowProgramDims::scalar)
+    facts.shape.add(size(p.inner));
   if (array.dims == RowProgramDims::group) facts.shape.add(fixed(p.cols / group, "cols / group"));
   if (array.dims == RowProgramDims::top) facts.shape.add(fixed(p.program.top(), "k"));
   if (array.dims == RowProgramDims::scalar) facts.shape.add(fixed(1));
@@ -162,7 +170,10 @@ constexpr ArrayFacts row_program_array(const RowProgramProblem& p, const RowProg
     const std::int64_t width = array.dims == RowProgramDims::full  ? p.cols
                                : array.dims == RowProgramDims::top ? p.program.top()
                                                                    : p.cols / group;
-    facts.strides = {stride != nullptr ? *stride : width, 1};
+    if (p.inner > 1 && array.dims == RowProgramDims::full)
+      facts.strides = {stride != nullptr ? *stride : width * p.inner, p.inner, 1};
+    else if (p.inner == 1)
+      facts.strides = {stride != nullptr ? *stride : width, 1};
   }
   for (const RowProgramInPlace& pair : p.in_place)
     if (pair.output == array.name) facts.in_place_of = pair.input;
@@ -185,6 +196,7 @@ constexpr void describe(Self& p, const RowProgramArrays& arrays, Visitor& v) {
   v.option("in_place", p.in_place, {.meaning = "outputs that overwrite an input, such as y=x"});
   v.option("alignments", p.alignments,
            {.meaning = "bytes that the address of an array is a multiple of, such as x=4; 16 for others"});
+  v.option("inner", p.inner, inner_facts());
   if constexpr (requires { v.user_array(arrays.inputs[0]); }) {
     for (const void* const input : arrays.inputs) v.user_array(input);
     for (const void* const output : arrays.outputs) v.user_array(output);

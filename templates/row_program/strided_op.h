@@ -1,0 +1,40 @@
+#pragma once
+// row_program over a dimension that is not the last. Internal to templates/.
+
+#include <string>
+#include <vector>
+
+#include "templates/row/own_params.h"
+#include "templates/row_program/problem.h"
+#include "templates/strided/strided_problem.h"
+
+namespace tunesmith {
+
+/// A program for arrays of the shape (rows, cols, inner): each of the rows * inner positions is a row of the program.
+class ParsedStridedRowProgram final : public strided::StridedProblem {
+ public:
+  ParsedStridedRowProgram(const Op& op, const RowProgramProblem& problem);
+
+  KeyParts key() const override;
+  Cost cost() const override;
+  Config default_config(const DeviceInfo& device) const override;
+  Config complete_config(const DeviceInfo& device, const Config& partial) const override;
+  std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
+  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
+  SourceParts source_parts(const Config& config) const override;
+  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
+  void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
+  CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
+
+ private:
+  strided::Kernels kernels() const override;
+  std::vector<Config> geometries(strided::Variant variant, const DeviceInfo& device) const;
+  /// The parameters after RowParams.
+  row::OwnParams own_params() const;
+
+  const RowProgramProblem typed_;
+  const row_program::Program program_;
+  const row_program::Program resident_program_;  ///< for columns that stay in registers
+};
+
+}  // namespace tunesmith
