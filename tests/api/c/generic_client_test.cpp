@@ -25,6 +25,8 @@ struct Case {
 constexpr Case cases[] = {
     {"softmax", "rows=5,cols=70,dtype=bf16"},
     {"softmax", "rows=0,cols=70"},
+    {"softmax", "rows=3,cols=0"},
+    {"log_softmax_backward", "rows=3,cols=0,inner=4"},
     {"softmax", "rows=3,cols=40,dtype=f32,mask=keep,valid_cols=1,safe=1,scale=0.5"},
     {"softmax", "rows=3,cols=40,dtype=f16,in_place=1"},
     {"log_softmax", "rows=4,cols=33,dtype=f32,x_row_stride=0"},
